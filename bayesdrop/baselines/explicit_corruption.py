@@ -32,7 +32,6 @@ __all__ = ["ExplicitCorruption"]
 
 # Rows that are equal, of which more would only take memory.
 _MOST_TIMES = 100
-_MOST_COPIES = 10**6
 
 
 def _has(method: str) -> Any:
@@ -140,7 +139,7 @@ class ExplicitCorruption(MetaEstimatorMixin, BaseEstimator):
         -------
         self
         """
-        check_count(self.copies, "copies", most=_MOST_COPIES)
+        check_count(self.copies, "copies", most=10**6)
         check_flag(self.corrupted_inputs, "corrupted_inputs")
         if isinstance(self.estimator, type) or not hasattr(self.estimator, "fit"):
             raise TypeError(f"estimator: expected a classifier or regressor, got {shown(self.estimator)}.")

@@ -20,6 +20,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import gammaln
+from scipy.special import bernoulli
 
 from .._typing import Float
 
@@ -27,13 +28,14 @@ __all__ = ["log_cosh_change", "log_density", "unit_moments"]
 
 Elementwise = Float[jax.Array, "*shape"]
 
-_ITERATIONS = 12
 # Shapes from which on the vertical line has few enough nodes; Talbot's terms cancel to 1e-10 of the sum there.
 _LARGE = 8.0
 
 
-# Series of tanh(x)/x in x².
-_TANH = (1, -1 / 3, 2 / 15, -17 / 315, 62 / 2835, -1382 / 155925, 21844 / 6081075, -929569 / 638512875)
+# Series of tanh(x)/x in x², by the Bernoulli numbers.
+_TANH = tuple(
+    2 ** (2 * k) * (2 ** (2 * k) - 1) * float(bernoulli(2 * k)[-1]) / math.factorial(2 * k) for k in range(1, 9)
+)
 
 
 @jax.jit
@@ -127,14 +129,14 @@ def _log_cosh_ratio(root: jax.Array, start: jax.Array, t: Float[jax.Array, ...])
     return jnp.where(near, jnp.log1p(jnp.where(near, change, 0)), far)
 
 
-def _saddle(ratio: Elementwise) -> tuple[Elementwise, Elementwise]:
+def _saddle(ratio: Elementwise, iterations: int = 12) -> tuple[Elementwise, Elementwise]:
     """``q > −π²`` at which PG(1, √q) has the mean ``ratio``, and its variance there, by Newton's method in logarithms.
 
     The logarithm of the mean falls with ``log(q + π²)`` at a slope between ½ and 1.
     """
     edge = math.pi**2
     place = jnp.log(2 / ratio + 1 / (4 * ratio * ratio))
-    for _ in range(_ITERATIONS):
+    for _ in range(iterations):
         q = jnp.exp(place) - edge
         mean, variance = unit_moments(jnp.sqrt(jnp.abs(q)), q > 0)
         place = place + jnp.log(mean / ratio) * 2 * mean / (variance * (q + edge))

@@ -40,7 +40,6 @@ __all__ = ["LatentDropoutLogisticRegression", "LatentDropoutSVC"]
 _DEFAULT_RATE = 0.5
 # Added to the variances of a kinked loss: the kink is round within a hundredth of the score.
 _ROUND = 1e-4
-_MOST_UNITS, _MOST_STARTS = 10**6, 10**6
 _MANY_ROWS = 200_000  # rows from which on a pass over the data is long
 
 
@@ -98,8 +97,8 @@ class LatentClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassS
         """
         model = self._model()
         self._check_limits()
-        units = check_count(self.n_hidden, "n_hidden", most=_MOST_UNITS)
-        check_count(self.n_init, "n_init", most=_MOST_STARTS)
+        units = check_count(self.n_hidden, "n_hidden", most=10**6)
+        check_count(self.n_init, "n_init", most=10**6)
         design, classes, code, origins = check_rows(self, in_memory(X), y, sample_weight)
         factor = class_factors(self.class_weight, classes, code, origins.weight, design)
         design, code, weight = merge_rows(design, code, origins.weight)

@@ -17,8 +17,6 @@ from .style import GREY, LIGHT_GREY, MOST_SERIES, light_grid, literal, new_axes,
 
 __all__ = ["reliability_curve"]
 
-_MOST_BINS = 10_000
-
 
 def reliability_curve(
     y: Any,
@@ -74,7 +72,7 @@ def reliability_curve(
     'Observed frequency'
     """
     probability = check_number(probability, "probability", above=0, below=1)
-    bins = check_count(bins, "bins", 2, _MOST_BINS)
+    bins = check_count(bins, "bins", 2, 10_000)
     event, name, swapped = _event(y, positive)
     models = probabilities if isinstance(probabilities, Mapping) else {"": probabilities}
     if not 1 <= len(models) <= MOST_SERIES:

@@ -46,8 +46,6 @@ if TYPE_CHECKING:
 
 __all__ = ["deletion_robustness", "rate_path", "selection"]
 
-_MOST_REPEATS = 10**6
-
 
 def rate_path(path: RatePath, *, top: int = 6, label: Any = None, figure: Any = None) -> Any:
     """Draw the score and the weights of fits along a grid of dropout rates.
@@ -218,7 +216,7 @@ def deletion_robustness(
         raise ValueError(f"models: expected from one to {MOST_SERIES} models, got {len(models)}.")
     if error and not (isinstance(scoring, str) and scoring == "accuracy"):
         raise ValueError(f'error: expected scoring="accuracy" with it, got {shown(scoring)}; leave one of them out.')
-    repeats = check_count(repeats, "repeats", 2, _MOST_REPEATS)
+    repeats = check_count(repeats, "repeats", 2, 10**6)
     expected = "at least two probabilities of deletion"
     grid = check_numbers(np.linspace(0, 0.9, 10) if rates is None else rates, "rates", expected)
     if grid.ndim != 1 or len(grid) < 2 or not np.all((grid >= 0) & (grid <= 1)):

@@ -43,7 +43,7 @@ CHAIN_COLORS = (BLUE, _ORANGE, _GREEN, "#CC79A7", "#56B4E9", VERMILLION, "#00000
 # The yellow of the palette is too faint for a line on paper.
 _SERIES_COLORS = tuple(color for color in CHAIN_COLORS if color != _YELLOW)
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X")
-_LINES: tuple[Any, ...] = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (8, 2)), (0, (3, 1)))
+_LINES = ("-", "--", "-.", ":")
 MOST_SERIES = len(_MARKERS)
 """Series that can be told apart without colours."""
 RATE_LABEL = "Dropout rate (probability of being dropped)"
@@ -69,11 +69,11 @@ def new_figure(figure: Any, width: float, height: float) -> Any:
 
 
 def series_style(j: int) -> dict[str, Any]:
-    """Colour, marker and line of the j-th series, each its own up to :data:`MOST_SERIES`."""
+    """Colour, marker and line of the j-th series; the first two are its own up to :data:`MOST_SERIES`."""
     k = j % MOST_SERIES
     return {
-        "color": _SERIES_COLORS[k], "marker": _MARKERS[k], "linestyle": _LINES[k], "linewidth": 1.4, "markersize": 5,
-        "markeredgecolor": "white", "markeredgewidth": 0.5,
+        "color": _SERIES_COLORS[k], "marker": _MARKERS[k], "linestyle": _LINES[k % len(_LINES)], "linewidth": 1.4,
+        "markersize": 5, "markeredgecolor": "white", "markeredgewidth": 0.5,
     }  # fmt: skip
 
 

@@ -2,7 +2,7 @@ r"""The law of dropout rates given counts where the prior is not conjugate, by q
 
     log p(l | d, k) = log p(l) + d log η + k log(1 − η) + constant
 
-is concave wherever ``log p(l)`` is. Its mode is the root of a falling slope, found by regula falsi; the trapezoid rule
+is concave wherever ``log p(l)`` is. Its mode is the root of a falling slope, found by bisection; the trapezoid rule
 on 513 nodes from one point to another where the density is ``e^{−45}`` of its largest gives moments and normalising
 constants to rounding, for the integrand is analytic and vanishes with all its derivatives at both ends. Distribution
 functions take the Euler-Maclaurin correction of the same rule, and their inverse a cubic in each cell: errors of 1e-8.
@@ -17,17 +17,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import expit
 
-from .._typing import AnyArray, Float
+from .._typing import AnyArray, Bool, Float
 from .rate_prior import log_rates, map_arrays
 
 __all__ = ["CountedLaw"]
 
 # Nodes, drop of the log density at the ends, rates integrated at once.
 _NODES, _DROP, _AT_ONCE = 513, 45.0, 2048
-# Most steps to the mode, the move that ends them, and halvings to an end, to a quantile and to an interval.
-_TO_MODE, _EXACT, _TINY, _TO_END, _TO_QUANTILE, _TO_INTERVAL = 100, 1e-14, 1e-300, 20, 40, 30
-# Doublings that reach the mode whatever the counts: the slope of the prior outgrows them.
-_DOUBLINGS = 64
 
 
 class CountedLaw(NamedTuple):
@@ -127,26 +123,11 @@ class CountedLaw(NamedTuple):
 
     def _mode(self) -> Float[np.ndarray, "*law"]:
         """Logit at which the slope is 0."""
-        low, high = -np.ones_like(self.dropped), np.ones_like(self.dropped)
-        for _ in range(_DOUBLINGS):
-            more, less = self._slope(high) > 0, self._slope(low) < 0
-            if not (np.any(more) or np.any(less)):
-                break
-            low, high = np.where(less, 2 * low, low), np.where(more, 2 * high, high)
-        at_low, at_high = self._slope(low), self._slope(high)
-        found: np.ndarray = low
-        for step in range(_TO_MODE):
-            last, found = found, 0.5 * (low + high)
-            if step % 3:
-                found = low - at_low * (high - low) / np.minimum(at_high - at_low, -_TINY)
-            here = self._slope(found)
-            up = here > 0
-            # The end that stays counts half, so that it moves at the next step.
-            at_low, at_high = np.where(up, here, 0.5 * at_low), np.where(up, 0.5 * at_high, here)
-            low, high = np.where(up, found, low), np.where(up, high, found)
-            if step % 3 == 2 and np.all(np.abs(found - last) <= _EXACT * (1 + np.abs(found))):
-                break
-        return found
+        ones = np.ones_like(self.dropped)
+        # The slope of the prior outgrows that of the counts, whatever they are.
+        low = -_doubled(lambda far: self._slope(-far) < 0, ones)
+        high = _doubled(lambda far: self._slope(far) > 0, ones)
+        return _bisected(lambda logit: self._slope(logit) > 0, low, high)
 
     def _nodes(self) -> tuple[Float[np.ndarray, " m"], Float[np.ndarray, " m"], Float[np.ndarray, " m"]]:
         """First node, distance between nodes and log density at the mode of each law of shape (m,)."""
@@ -154,18 +135,11 @@ class CountedLaw(NamedTuple):
         top = self.log_density(mode)
 
         def reach(sign: float) -> Float[np.ndarray, " m"]:
-            far = np.full_like(mode, 1e-6)
-            for _ in range(_DOUBLINGS):
-                near = self.log_density(mode + sign * far) > top - _DROP
-                if not np.any(near):
-                    break
-                far = np.where(near, 2 * far, far)
-            inner, outer = 0.5 * far, far
-            for _ in range(_TO_END):
-                middle = 0.5 * (inner + outer)
-                near = self.log_density(mode + sign * middle) > top - _DROP
-                inner, outer = np.where(near, middle, inner), np.where(near, outer, middle)
-            return outer
+            def inside(far: Float[np.ndarray, " m"]) -> Bool[np.ndarray, " m"]:
+                return np.asarray(self.log_density(mode + sign * far) > top - _DROP)
+
+            far = _doubled(inside, np.full_like(mode, 1e-6))
+            return _bisected(inside, 0.5 * far, far, halvings=20)
 
         first, last = mode - reach(-1.0), mode + reach(1.0)
         return first, (last - first) / (_NODES - 1), top
@@ -205,13 +179,14 @@ class CountedLaw(NamedTuple):
     def _interval(self, probability: float) -> tuple[Float[np.ndarray, " m"], Float[np.ndarray, " m"]]:
         """Bisection of the probability below the interval: the more, the denser its lower end than its upper one."""
         found = self._distribution()
-        low, high = np.zeros_like(self.dropped), np.full_like(self.dropped, 1 - probability)
-        for _ in range(_TO_INTERVAL):
-            below = 0.5 * (low + high)
-            ends = _inverse(*found, np.stack([below, below + probability]))
-            up = self.log_density(ends[0]) > self.log_density(ends[1])
-            low, high = np.where(up, low, below), np.where(up, below, high)
-        below = 0.5 * (low + high)
+
+        def denser_below(below: Float[np.ndarray, " m"]) -> Bool[np.ndarray, " m"]:
+            lower, upper = _inverse(*found, np.stack([below, below + probability]))
+            return np.asarray(self.log_density(lower) <= self.log_density(upper))
+
+        below = _bisected(
+            denser_below, np.zeros_like(self.dropped), np.full_like(self.dropped, 1 - probability), halvings=30
+        )
         lower, upper = np.asarray(expit(_inverse(*found, np.stack([below, below + probability]))))
         mode = self.mode()
         # Rounding must not leave the mode outside.
@@ -235,11 +210,34 @@ def _inverse(
     step = logit[rate, cell + 1] - logit[rate, cell]
     start, end = below[rate, cell], below[rate, cell + 1]
     up, down = step * density[rate, cell], step * density[rate, cell + 1]
-    low, high = np.zeros_like(probability), np.ones_like(probability)
-    for _ in range(_TO_QUANTILE):
-        t = 0.5 * (low + high)
+
+    def less(t: Float[np.ndarray, "q m"]) -> Bool[np.ndarray, "q m"]:
         rest = 1 - t
         value = start * rest**2 * (1 + 2 * t) + end * t**2 * (1 + 2 * rest) + up * t * rest**2 - down * t**2 * rest
-        more = value < probability
-        low, high = np.where(more, t, low), np.where(more, high, t)
-    return np.asarray(logit[rate, cell] + step * 0.5 * (low + high))
+        return np.asarray(value < probability)
+
+    within = _bisected(less, np.zeros_like(probability), np.ones_like(probability), halvings=40)
+    return np.asarray(logit[rate, cell] + step * within)
+
+
+Place = Float[np.ndarray, "*law"]
+
+
+def _doubled(holds: Callable[[Place], Bool[np.ndarray, "*law"]], start: Place, most: int = 64) -> Place:
+    """Numbers doubled until a condition no longer holds of any."""
+    far = start
+    for _ in range(most):
+        more = holds(far)
+        if not np.any(more):
+            break
+        far = np.where(more, 2 * far, far)
+    return far
+
+
+def _bisected(holds: Callable[[Place], Bool[np.ndarray, "*law"]], low: Place, high: Place, halvings: int = 60) -> Place:
+    """Where a condition that holds at ``low`` ends."""
+    for _ in range(halvings):
+        middle = 0.5 * (low + high)
+        more = holds(middle)
+        low, high = np.where(more, middle, low), np.where(more, high, middle)
+    return np.asarray(0.5 * (low + high))
