@@ -21,14 +21,15 @@ class FormulaTransformer(TransformerMixin, BaseEstimator):
 
     Levels of factors, and means and scales of ``center``, ``scale``, ``bs`` and the like, are those of the rows that it
     is fitted to, so that within cross-validation the test folds have no part in them. A level that those rows lack is
-    an error in others; declare all levels by ``pandas.Categorical(values, categories=[...])``.
+    an error in others, unless ``unseen="baseline"``; or declare all levels by
+    ``pandas.Categorical(values, categories=[...])``.
 
     Parameters
     ----------
     formula : str
         Terms, such as ``"age + C(site)"``; a response before ``~`` is left aside, and an intercept is the model's. It
         may hold Python expressions, which are run: take none from strangers.
-    full_rank, sparse, context, missing
+    full_rank, sparse, context, missing, unseen
         As in :func:`bayesdrop.from_formula`.
 
     Attributes
@@ -62,12 +63,14 @@ class FormulaTransformer(TransformerMixin, BaseEstimator):
         sparse: bool | None = None,
         context: Mapping[str, Any] | None = None,
         missing: str | None = None,
+        unseen: str = "error",
     ) -> None:
         self.formula = formula
         self.full_rank = full_rank
         self.sparse = sparse
         self.context = context
         self.missing = missing
+        self.unseen = unseen
 
     def fit(self, X: Any, y: Any = None) -> FormulaTransformer:
         """Learn levels and statistics of the rows of a data frame, (n, ·); ``y`` is left aside."""
@@ -95,8 +98,9 @@ class FormulaTransformer(TransformerMixin, BaseEstimator):
         terms = self.formula.rpartition("~")[2]
         with _of_features():
             self.design_ = from_formula(
-                terms, X, full_rank=self.full_rank, sparse=self.sparse, context=self.context, missing=self.missing
-            )
+                terms, X, full_rank=self.full_rank, sparse=self.sparse, context=self.context, missing=self.missing,
+                unseen=self.unseen,
+            )  # fmt: skip
         if self.design_.offset is not None:
             raise ValueError(
                 f"formula: a step of a pipeline hands on features alone, and offset(...) is none, in {self.formula!r}; "
