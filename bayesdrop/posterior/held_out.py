@@ -26,6 +26,7 @@ from ..data.frames import response_in
 from ..data.responses import check_responses
 from ..designs import as_local_design, as_sampling_design
 from ..designs.rows import check_sample_weight
+from ..fitting.by_formula import offset_beside, stated
 from ..fitting.results.result import Fit
 from ..fitting.tuning.folds import shuffled_folds
 from ..model import Model, check_model
@@ -187,9 +188,9 @@ def _log_means(draws: Draws, matrix: Any, target: PerRow, offset: PerRow | None 
 
 @takes_seed
 def kfold(
-    model: Model,
+    model: Model | str,
     X: Any,
-    y: Any,
+    y: Any = None,
     *,
     cv: Any = 5,
     seed: Any = 0,
@@ -203,7 +204,8 @@ def kfold(
     Parameters
     ----------
     model, X, y, sample_weight, offset, feature_names
-        As of :func:`bayesdrop.sample`. Held-out rows count alike, whatever their weights.
+        As of :func:`bayesdrop.sample`, formulas too, whose levels, means and knots are those of all rows. Held-out rows
+        count alike, whatever their weights.
     cv : int or splitter
         Number of folds, shuffled by ``seed`` and of classes in equal shares, or any splitter of scikit-learn whose
         test folds hold each row once.
@@ -241,7 +243,8 @@ def kfold(
     >>> found.pointwise.shape, found.how
     ((12,), '2 folds')
     """
-    check_model(model)
+    given, X, y, feature_names, design = stated(model, X, y, feature_names)
+    model, offset = check_model(given), offset_beside(design, offset)
     seed = check_seed(seed)
     loss = model.loss
     data = as_dataset(
@@ -261,9 +264,9 @@ def kfold(
     pointwise = np.full(len(labels), np.nan)
     draws: Any = None
     for train, test in folds:
-        given = None if sample_weight is None else weight[train]
+        own_weight = None if sample_weight is None else weight[train]
         post = sample(
-            model, rows[train], labels[train], sample_weight=given, feature_names=data.feature_names, seed=seed,
+            model, rows[train], labels[train], sample_weight=own_weight, feature_names=data.feature_names, seed=seed,
             offset=None if known is None else known[train], **options,
         )  # fmt: skip
         draws = read_draws(post, few=True)

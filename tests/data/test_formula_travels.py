@@ -230,3 +230,13 @@ def test_a_pipeline_has_the_same_policy(data):
         bd.FormulaTransformer("age + site").fit(rows).transform(data)
     found = bd.FormulaTransformer("age + site", unseen="baseline").fit(rows).transform(data)
     assert not found[(data["site"] == "west").to_numpy(), 1:].any()
+
+
+@pytest.mark.filterwarnings("ignore::bayesdrop.MixingWarning")  # a few draws
+def test_folds_take_a_formula(data):
+    options = {"cv": 2, "draws": 30, "tune": 30, "chains": 2, "progress": False}
+    model = bd.Model(rates=bd.Fixed(0.0))
+    design = from_formula("ill ~ age + site", data)
+    found = bd.kfold(model, "ill ~ age + site", data, **options)
+    expected = bd.kfold(model, design.X, design.y, feature_names=design.feature_names, **options)
+    np.testing.assert_array_equal(found.pointwise, expected.pointwise)
