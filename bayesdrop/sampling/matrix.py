@@ -9,7 +9,6 @@ Shapes: ``C`` chains, ``n`` rows, ``p`` features.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -25,7 +24,6 @@ __all__ = [
     "PaddedLines",
     "backward_product",
     "dense_transpose",
-    "pair_product",
     "placed",
     "product",
     "samplers_matrix",
@@ -50,34 +48,14 @@ class PaddedLines(NamedTuple):
     values: tuple[Float[jax.Array, "_ _"], ...]
     order: Int[jax.Array, " lines"]
 
-    def dot(self, vectors: Float[jax.Array, "C length"], square: bool) -> Float[jax.Array, "C lines"]:
-        """Product of every line with vectors: (C, length) to (C, lines)."""
-        return self._sums(vectors.T, lambda value: (value * value if square else value)[:, None])
+    def dot(self, vectors: Float[jax.Array, "C length"], square: bool, at_once: int = 8) -> Float[jax.Array, "C lines"]:
+        """Product of every line, or its square, with vectors: (C, length) to (C, lines), so many places ``at_once``."""
+        table = vectors.T
 
-    def pair_dot(
-        self, vectors: Float[jax.Array, "C length"], squares: Float[jax.Array, "C length"]
-    ) -> tuple[Float[jax.Array, "C lines"], Float[jax.Array, "C lines"]]:
-        """Product of every line with vectors, and of its square with others, in one pass over the entries."""
-        chains = len(vectors)
-        first = jnp.arange(2 * chains) < chains
-        both = self._sums(
-            jnp.concatenate([vectors, squares]).T,
-            lambda value: jnp.where(first, value[:, None], (value * value)[:, None]),
-        )
-        return both[:chains], both[chains:]
-
-    def _sums(
-        self,
-        table: Float[jax.Array, "length K"],
-        factor: Callable[[Float[jax.Array, " _"]], Float[jax.Array, "_ _"]],
-        at_once: int = 8,
-    ) -> Float[jax.Array, "K lines"]:
-        """Sums over each line of rows of a table, times a factor made of the entries."""
-        # Places that are added in one turn of a loop.
-
-        def add(total: Float[jax.Array, "_ K"], entry: tuple[Int[jax.Array, " _"], Float[jax.Array, " _"]]) -> Any:
+        def add(total: Float[jax.Array, "_ C"], entry: tuple[Int[jax.Array, " _"], Float[jax.Array, " _"]]) -> Any:
             place, value = entry
-            return total + factor(value) * table.at[place].get(mode="promise_in_bounds"), None
+            factor = (value * value if square else value)[:, None]
+            return total + factor * table.at[place].get(mode="promise_in_bounds"), None
 
         sums = []
         for place, value in zip(self.places, self.values, strict=True):
@@ -211,52 +189,6 @@ def _turned_backward(
 
 
 _turned.defvjp(_turned_forward, _turned_backward)
-
-
-@jax.custom_vjp
-def _pair(
-    matrix: Matrix, weight: Float[jax.Array, "C p"], square: Float[jax.Array, "C p"]
-) -> tuple[Float[jax.Array, "C n"], Float[jax.Array, "C n"]]:
-    rows: Any = matrix.rows
-    return rows.pair_dot(weight, square)
-
-
-def _pair_forward(matrix: Matrix, weight: Any, square: Any) -> tuple[Any, Matrix]:
-    return _pair(matrix, weight, square), matrix
-
-
-def _pair_backward(matrix: Matrix, slopes: tuple[Any, Any]) -> tuple[None, Any, Any]:
-    return None, *_turned_pair(matrix, *slopes)
-
-
-_pair.defvjp(_pair_forward, _pair_backward)
-
-
-@jax.custom_vjp
-def _turned_pair(matrix: Matrix, first: Float[jax.Array, "C n"], second: Float[jax.Array, "C n"]) -> tuple[Any, Any]:
-    columns: Any = matrix.columns
-    found: tuple[Any, Any] = columns.pair_dot(first, second)
-    return found
-
-
-def _turned_pair_forward(matrix: Matrix, first: Any, second: Any) -> tuple[Any, Matrix]:
-    return _turned_pair(matrix, first, second), matrix
-
-
-def _turned_pair_backward(matrix: Matrix, slopes: tuple[Any, Any]) -> tuple[None, Any, Any]:
-    return None, *_pair(matrix, *slopes)
-
-
-_turned_pair.defvjp(_turned_pair_forward, _turned_pair_backward)
-
-
-def pair_product(
-    matrix: Matrix, weight: Float[jax.Array, "C p"], square: Float[jax.Array, "C p"]
-) -> tuple[Float[jax.Array, "C n"], Float[jax.Array, "C n"]]:
-    """``X w`` and ``X² u`` for every chain, of a sparse matrix in one pass; derivatives in ``w`` and ``u`` only."""
-    if matrix.rows is None:
-        return product(matrix, weight), squared_product(matrix, square)
-    return _pair(matrix, weight, square)
 
 
 def product(matrix: Matrix, weight: Float[jax.Array, "C p"]) -> Float[jax.Array, "C n"]:

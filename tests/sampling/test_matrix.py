@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from bayesdrop.sampling.matrix import pair_product, product, samplers_matrix, squared_product
+from bayesdrop.sampling.matrix import product, samplers_matrix, squared_product
 
 # Sums of at most 30 terms, in units of what their absolute values come to.
 ACCURACY = {"float32": 3e-6, "float64": 1e-14}
@@ -22,9 +22,13 @@ def lines(binary):
     return np.where(X != 0, 1.0, 0.0) if binary else X
 
 
+def both(matrix, w, u):
+    return product(matrix, w), squared_product(matrix, u)
+
+
 @jax.jit
 def products(matrix, w, u, r):
-    pair, back = jax.vjp(partial(pair_product, matrix), w, u)
+    pair, back = jax.vjp(partial(both, matrix), w, u)
     return product(matrix, w), squared_product(matrix, w), *pair, *back((r, 2 * r))
 
 
@@ -47,7 +51,7 @@ def test_products_are_mapped_over_further_axes():
     X = lines(False)
 
     def energy(w):
-        return 0.5 * sum(jnp.sum(part**2) for part in pair_product(matrix, w[None], w[None]))
+        return 0.5 * sum(jnp.sum(part**2) for part in both(matrix, w[None], w[None]))
 
     with jax.enable_x64(True):
         matrix = samplers_matrix(sparse.csr_array(X), "float64", False)

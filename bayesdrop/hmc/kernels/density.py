@@ -39,7 +39,7 @@ from jax.scipy.special import log_ndtr, ndtr, ndtri
 from ..._typing import AnyArray, Float, Int
 from ...losses.normal_score import row_cost
 from ...noise import Coefficients
-from ...sampling.matrix import Matrix, pair_product, product
+from ...sampling.matrix import Matrix, product, squared_product
 
 __all__ = ["Density", "DensityOperands", "Evaluation", "Loadings", "LogDensity", "Point"]
 
@@ -234,14 +234,10 @@ class Density:
     def moments(self, operands: DensityOperands, theta: Point) -> tuple[PerScore, ...]:
         """Mean of the scores (C, n) without an offset, and their variance if the noise gives them one."""
         load = self.loadings(operands, theta)
-        if self.quadratic:
-            mean, var = pair_product(operands.matrix, load.mean, load.quadratic)
-        else:
-            mean = product(operands.matrix, load.mean)
-            var = jnp.zeros_like(mean)
-        mean = mean + load.level[:, None]
+        mean = product(operands.matrix, load.mean) + load.level[:, None]
         if not self.has_variance:
             return (mean,)
+        var = squared_product(operands.matrix, load.quadratic) if self.quadratic else jnp.zeros_like(mean)
         if self.linear:
             var = var + product(operands.matrix, load.linear)
         if self.constant:
