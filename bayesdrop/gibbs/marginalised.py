@@ -31,7 +31,7 @@ from ..sampling.matrix import placed
 from ..sampling.weight_scales import ScaleOperands, first_scales, recorded_scales, scale_operands, weight_precision
 from .moves.columns import Columns
 from .moves.scales import draw_along_rays, draw_given_weights
-from .weights import AugmentedWeights, GaussianDraw, NoisedFeatures, augmented_weights
+from .weights import DRAWS, AugmentedWeights, NoisedFeatures, augmented_weights
 
 __all__ = ["MarginalKernel", "MarginalOperands", "MarginalState", "bind_marginal"]
 
@@ -110,6 +110,8 @@ class MarginalKernel:
         Dims of scales that normal weights share and that are drawn; None if there are none.
     sweeps : int
         Sweeps per recorded draw.
+    choice : str
+        Name of the draw of the weights.
     """
 
     weights: AugmentedWeights
@@ -119,6 +121,7 @@ class MarginalKernel:
     scale_names: tuple[str, ...]
     scale_dims: tuple[str, ...] | None
     sweeps: int
+    choice: str
 
     @property
     def variables(self) -> dict[str, tuple[str, ...]]:
@@ -135,6 +138,11 @@ class MarginalKernel:
     def statistics(self) -> tuple[str, ...]:
         """The log density."""
         return ("lp",)
+
+    @property
+    def told(self) -> dict[str, str]:
+        """What a posterior says of the choices made."""
+        return {"weights_drawn_by": self.choice}
 
     def init(self, operands: MarginalOperands, key: PRNGKeyArray, chains: int) -> MarginalState:
         """Start at weights of half their prior scale."""
@@ -251,7 +259,7 @@ def bind_marginal(
     data: Dataset,
     rate_map: RateMap,
     columns: Columns,
-    gaussian_draw: GaussianDraw,
+    choice: str,
     sweeps: int,
     dtype: str,
 ) -> tuple[MarginalKernel, MarginalOperands]:
@@ -277,13 +285,14 @@ def bind_marginal(
     real = partial(placed, dtype=dtype)
     scales, learnt = prior.init(jax.random.key(0), 1, p, np.dtype(dtype)), prior.learnt_scale(p)
     kernel = MarginalKernel(
-        weights=augmented_weights(loss, parts, model.fit_intercept, gaussian_draw),
+        weights=augmented_weights(loss, parts, model.fit_intercept, DRAWS[choice]),
         unit_weight=variance is None and bool(np.all(row_weight == 1)),
         unknown_variance=variance is not None,
         scale_mixture=None if prior.gaussian or learnt is not None else type(prior),
         scale_names=tuple(prior.record(scales)),
         scale_dims=None if learnt is None else learnt.dims,
         sweeps=sweeps,
+        choice=choice,
     )
     return kernel, MarginalOperands(
         columns=columns,

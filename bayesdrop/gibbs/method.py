@@ -10,7 +10,7 @@ to sum, and its weight multiplies the loss.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, ClassVar
 
@@ -29,6 +29,7 @@ from ..rates import RateMap
 from ..sampling.matrix import placed
 from ..sampling.run.runner import as_key
 from ..sampling.weight_scales import scale_operands
+from .choices import Case, Limits, choose
 from .classes.kernel import ClassGibbsKernel
 from .classes.masks import ClassMaskKernel
 from .marginalised import bind_marginal
@@ -37,7 +38,7 @@ from .moves.interweaving import group_blocks
 from .moves.kernel import GibbsKernel
 from .moves.scales import hierarchy_operands
 from .moves.state import Operands
-from .weights import DRAWS, cheapest
+from .weights import DRAWS
 
 __all__ = ["Gibbs", "first_broken_weight", "with_copies"]
 
@@ -71,7 +72,10 @@ class Gibbs:
         How the weights are drawn given everything else, always from the same Gaussian law: ``"cholesky"`` factors a
         matrix of the side of the features, ``"woodbury"`` one of the side of the rows (Bhattacharya, Chakraborty &
         Mallick 2016), ``"conjugate_gradient"`` none (Nishimura & Suchard 2022) and solves to 1e-5 in single and 1e-8
-        in double precision. ``"auto"`` takes what costs least. Sparse features take conjugate gradients.
+        in double precision. ``"auto"`` takes the first that can be had (:mod:`bayesdrop.gibbs.choices`), which the
+        attribute ``weights_drawn_by`` of a posterior says. Sparse features take conjugate gradients.
+    limits : Limits
+        Sizes that choose between them.
 
     Examples
     --------
@@ -83,6 +87,7 @@ class Gibbs:
     joint_moves: int = 2
     dtype: str = "float32"
     weights: str = "auto"
+    limits: Limits = field(default=Limits(), repr=False)
     integrates_masks: ClassVar[bool] = False
     takes_offset: ClassVar[bool] = True
     warm_up: ClassVar[int] = 300
@@ -136,10 +141,10 @@ class Gibbs:
             n = data.design.shape[0]
         dtype = np.dtype(self.dtype)
         columns = dense_columns(data.design, dtype) if dense else sparse_columns(data.X, dtype)
-        gaussian_draw = DRAWS[cheapest(n, p, dense) if self.weights == "auto" else self.weights]
+        choice = choose(Case(n, p, dense), self.limits).name if self.weights == "auto" else self.weights
         if marginalised:
             sweeps = int(self.sweeps_per_draw)
-            return bind_marginal(model, loss, data, rate_map, columns, gaussian_draw, sweeps, self.dtype)
+            return bind_marginal(model, loss, data, rate_map, columns, choice, sweeps, self.dtype)
         sizes = np.bincount(rate_map.index, minlength=rate_map.size) if rate_map.is_free else np.zeros(0, int)
         per_feature = rate_map.size == p and bool(np.all(sizes == 1))
         grouped = rate_map.is_free and not per_feature
@@ -167,7 +172,8 @@ class Gibbs:
             "scale_mixture": None if prior.gaussian or learnt is not None else type(prior),
             "scale_names": tuple(prior.record(scales)),
             "scale_dims": None if learnt is None else learnt.dims,
-            "gaussian_draw": gaussian_draw,
+            "gaussian_draw": DRAWS[choice],
+            "choice": choice,
             "sweeps": int(self.sweeps_per_draw),
             "rate_dim": rate_map.dim,
         }

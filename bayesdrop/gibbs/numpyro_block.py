@@ -27,8 +27,9 @@ from ..losses.protocols import Augmented, require
 from ..model import Model, check_model, require_complete
 from ..noise import Coefficients
 from ..noise.base import require_zero_centre
+from .choices import Case, Limits, choose
 from .moves.columns import dense_columns, sparse_columns
-from .weights import DRAWS, NoisedFeatures, augmented_weights, cheapest
+from .weights import DRAWS, NoisedFeatures, augmented_weights
 
 __all__ = ["WeightsBlock"]
 
@@ -179,7 +180,7 @@ class WeightsBlock:
         dense = not data.design.is_sparse
         allowed = ["auto", *DRAWS] if dense else ["auto", "conjugate_gradient"]
         check_choice(draw, "draw", allowed, f"X is {'dense' if dense else 'sparse'}")
-        gaussian_draw = DRAWS[cheapest(n, p, dense) if draw == "auto" else draw]
+        gaussian_draw = DRAWS[choose(Case(n, p, dense), Limits()).name if draw == "auto" else draw]
         self._weights = augmented_weights(loss, noise, model.fit_intercept, gaussian_draw)
         self._scale, self._C = scale, C
         self._intercept = intercept if model.fit_intercept else None

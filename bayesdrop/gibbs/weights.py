@@ -8,7 +8,7 @@ With the pseudo-observations ``exp(κ_i s_i − ½ ω_i s_i²)``, masked feature
 with the flat intercept integrated out first; cost n² p), and ``gradient_draw`` solves one perturbed system by conjugate
 gradients and forms no matrix of either side (Nishimura & Suchard 2022).
 
-The first two want a dense matrix. ``cheapest`` chooses by the number of operations. Noise may be averaged inside the
+The first two want a dense matrix; :mod:`.choices` is the table of them. Noise may be averaged inside the
 loss,
 
     (w, b) ~ N(0, P⁻¹) × flat × Π_i exp{−C s_i φ(y_i, o_i + m_i, v_i)},
@@ -48,7 +48,6 @@ __all__ = [
     "GaussianDraw",
     "NoisedFeatures",
     "augmented_weights",
-    "cheapest",
     "gradient_draw",
     "outer_draw",
     "precision_draw",
@@ -232,25 +231,6 @@ DRAWS: dict[str, Draw] = {
     "conjugate_gradient": gradient_draw,
 }
 """The three draws by the names under which :class:`bayesdrop.Gibbs` knows them."""
-
-
-def cheapest(n: int, p: int, dense: bool, iterations: int = 60, streaming: int = 8, largest: int = 5_000**2) -> str:
-    """Name of the draw that takes the fewest operations for ``n`` rows and ``p`` features.
-
-    Examples
-    --------
-    >>> cheapest(500, 30, True), cheapest(40, 300, True), cheapest(2000, 5000, False)
-    ('cholesky', 'woodbury', 'conjugate_gradient')
-    """
-    # No matrix of more than so many numbers is factored.
-    # Iterations of conjugate gradients, and what an operation of theirs costs beside one of a dense factorisation.
-    if not dense:
-        return "conjugate_gradient"
-    cost = {"conjugate_gradient": float(streaming * iterations * 2 * n * p)}
-    for name, side, other in (("cholesky", p, n), ("woodbury", n, p)):
-        if side * side <= largest:
-            cost[name] = side * side * other + side**3 / 3
-    return min(cost, key=lambda name: cost[name])
 
 
 def _conjugate_gradient(

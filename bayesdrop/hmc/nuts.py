@@ -118,6 +118,11 @@ class NUTSKernel:
         return self.density.variables
 
     @property
+    def told(self) -> dict[str, str]:
+        """What a posterior says of the choices made."""
+        return {"normal_approximation": self.choice}
+
+    @property
     def statistics(self) -> tuple[str, ...]:
         """The log density, and how the trajectory went."""
         return ("lp", "acceptance_rate", "energy", "step_size", "n_steps", "diverging")

@@ -214,9 +214,9 @@ class StreamedKernel:
         return self.inner.variables
 
     @property
-    def choice(self) -> str:
-        """Name of the normal approximation."""
-        return self.inner.choice
+    def told(self) -> dict[str, str]:
+        """What a posterior says of the choices made."""
+        return self.inner.told
 
     @property
     def statistics(self) -> tuple[str, ...]:

@@ -233,7 +233,7 @@ def sample(
         check_size(int(draws) * int(chains), data.design.shape[0])
     tune = int(method.warm_up if tune is None else tune)
 
-    result, choice = _run(
+    result, told = _run(
         problem, method, seed, model=model, draws=int(draws), tune=tune, chains=int(chains), checkpoint=checkpoint,
         stop=stop, max_seconds=max_seconds, variables=variables, progress=progress,
     )  # fmt: skip
@@ -244,8 +244,7 @@ def sample(
     )  # fmt: skip
     attrs |= attributes(centring.original_model, data.classes, data.facts)
     attrs |= {"settings": json.dumps(sampler_settings(method)), "scale_ratio": centring.scale_ratio}
-    if choice is not None:
-        attrs["normal_approximation"] = choice
+    attrs |= told
     if centring.centre is not None:
         attrs["centred"] = centred_columns(centring.centre)
     if centring.unscaled:
@@ -286,7 +285,7 @@ def _run(
     max_seconds: float | int | None,
     variables: list[str] | None,
     progress: bool,
-) -> tuple[Run, str | None]:
+) -> tuple[Run, dict[str, str]]:
     """Draws by the names and on the scales of the posterior, and the normal approximation that the kernel has.
 
     ``model`` is as the user gave it.
@@ -329,7 +328,7 @@ def _run(
             f'or use method=bd.{type(method).__name__}(dtype="float64").'
         )
     more = finish.more(result.draws) if variables is None else {}
-    return replace(result, draws=finish.values(result.draws | more)), getattr(kernel, "choice", None)
+    return replace(result, draws=finish.values(result.draws | more)), getattr(kernel, "told", {})
 
 
 def _finishing(model: Model) -> Finishing:

@@ -31,23 +31,20 @@ Shapes: ``C`` chains, ``K`` classes, ``n`` rows, ``p`` features, ``k`` free rate
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.scipy.special import logit
 from jaxtyping import PRNGKeyArray
 
 from ..._typing import Bool, Float, Int
-from ...priors.rate_prior import log_rates
 from ...sampling.weight_scales import first_scales, weight_precision
 from ..moves.features import uniform_masks
 from ..moves.interweaving import interweave
 from ..moves.noising_model import NoisingModel
-from ..moves.scales import draw_groups, group_law, log_beta_density, log_hyperprior
+from ..moves.scales import draw_groups
 from ..moves.state import Operands
 from .features import ClassStep, draw_intercepts, log_softmax_of, update_class_feature
 from .scales import (
@@ -74,46 +71,14 @@ class ClassGibbsKernel(NoisingModel):
     ----------
     n_classes : int
         ``K``.
-    scale_mixture : type of a WeightPrior, or None
-        Prior that draws the precisions of the weights; None if they are known.
-    scale_names : tuple of str
-        What of its scales is recorded, for each class.
-    scale_dims : tuple of str, or None
-        Dims of scales that normal weights share and that are drawn; None if there are none.
-    gaussian_draw : callable
-        One of :mod:`bayesdrop.gibbs.weights`.
-    sweeps : int
-        Sweeps per recorded draw.
-    rate_dim : str
-        Dim of the free rates in a posterior.
     """
 
     n_classes: int
-    scale_mixture: type[Any] | None
-    scale_names: tuple[str, ...]
-    scale_dims: tuple[str, ...] | None
-    gaussian_draw: Callable[..., tuple[Float[jax.Array, "C p"], Float[jax.Array, " C"]]]
-    sweeps: int
-    rate_dim: str
 
     @property
     def variables(self) -> dict[str, tuple[str, ...]]:
         """Dims of what is recorded."""
-        names: dict[str, tuple[str, ...]] = {"weight": ("class", "feature")}
-        if self.fit_intercept:
-            names["intercept"] = ("class",)
-        names |= dict.fromkeys(self.scale_names, ("class",))
-        names |= {} if self.scale_dims is None else {"weight_scale": self.scale_dims}
-        if self.free:
-            names["rate"] = (self.rate_dim,)
-        if self.hierarchical:
-            names |= {"group_rate": ("group",), "group_strength": ("group",)}
-        return names
-
-    @property
-    def statistics(self) -> tuple[str, ...]:
-        """The log density."""
-        return ("lp",)
+        return self.declared("class")
 
     @property
     def centred(self) -> bool:
@@ -129,31 +94,11 @@ class ClassGibbsKernel(NoisingModel):
         """Weighted loss of each chain, (C,)."""
         return -jnp.sum(operands.row_weight[None] * log_softmax_of(self.own(operands), score)[0], axis=1)
 
-    def law(
-        self, operands: Operands, logit: Float[jax.Array, "C k"], mean: Float[jax.Array, "C g"], strength: Any
-    ) -> Any:
-        """Prior law of the free rates, (C, k)."""
-        if operands.hierarchy is None:
-            return jax.tree.map(lambda part: jnp.broadcast_to(part[None], logit.shape), operands.rate_prior)
-        index = operands.hierarchy.index
-        return group_law(mean[:, index], strength[:, index])
-
     def init(self, operands: Operands, key: PRNGKeyArray, chains: int) -> ClassState:
         """Scattered starting points: any rates, masks to match, and weights at half their prior scale."""
-        K, p, columns, dtype = self.n_classes, operands.precision.shape[0], operands.columns, operands.target.dtype
+        K, p, dtype = self.n_classes, operands.precision.shape[0], operands.target.dtype
         key, key_rate, key_weight, key_mask, key_mean, key_scale = jax.random.split(key, 6)
-        owners = operands.rate_prior if operands.hierarchy is None else operands.hierarchy.index
-        k = jax.tree.leaves(owners)[0].shape[0]
-        groups = 0 if operands.hierarchy is None else operands.hierarchy.mean_a.shape[0]
-        strength = jnp.ones(()) if operands.hierarchy is None else operands.hierarchy.shape * operands.hierarchy.scale
-        free = logit(jax.random.uniform(key_rate, (chains, k), dtype, 0.02, 0.98))
-        feature_logit = self.feature_logit(operands, free)
-        keep = jax.nn.sigmoid(-feature_logit).T.astype(jnp.float32)
-        kept = []
-        for i, block in enumerate(columns.blocks):
-            shape = (block.values.shape[0], chains, block.values.shape[1])
-            uniform = jax.random.uniform(jax.random.fold_in(key_mask, i), shape, jnp.float32)
-            kept.append((uniform < keep[block.features][:, :, None]) | ~block.occurs[:, None, :])
+        rates = self.first_masks(operands, key_rate, key_mask, key_mean, chains)
         weight = 0.5 * jax.random.normal(key_weight, (K, chains, p), dtype) / jnp.sqrt(operands.precision)[None, None]
         weight = _centred(weight) if self.centred else weight
         precision = jnp.broadcast_to(operands.precision[None, None], weight.shape)
@@ -163,19 +108,16 @@ class ClassGibbsKernel(NoisingModel):
         scales = jax.tree.map(lambda x: jnp.broadcast_to(x, (K * chains, *x.shape[1:])), operands.scales)
         if self.scale_mixture is not None:
             precision, scales = class_precisions(self.scale_mixture, key_scale, weight, scales)
-        effective = weight * jnp.exp(self.log_multiplier(feature_logit))[None]
+        effective = weight * jnp.exp(self.log_multiplier(self.feature_logit(operands, rates["logit"])))[None]
         intercept = jnp.zeros((K, chains), dtype)
         return ClassState(
             effective=effective,
             intercept=intercept,
-            logit=free,
-            kept=tuple(kept),
-            score=self._products(operands, tuple(kept), effective),  # intercepts are 0
+            **rates,
+            score=self._products(operands, rates["kept"], effective),  # intercepts are 0
             precision=precision,
             scales=scales,
             log_scale=log_scale,
-            group_logit=logit(jax.random.uniform(key_mean, (chains, groups), dtype, 0.1, 0.9)),
-            group_log_strength=jnp.full((chains, groups), jnp.log(strength), dtype),
             key=key,
         )
 
@@ -222,7 +164,7 @@ class ClassGibbsKernel(NoisingModel):
             state.logit,
             operands.index,
             state.precision.reshape(K * chains, p),
-            self.law(operands, state.logit, state.group_logit, state.group_log_strength),
+            self.rate_prior(operands, state),
             key_groups,
             classes=K,
             dimension=K - 1 if self.centred else K,
@@ -300,7 +242,7 @@ class ClassGibbsKernel(NoisingModel):
         """Every feature in turn, with its mask column summed out."""
         columns, free = operands.columns, self.per_feature
         key_uniform, key_steps, key_empty = jax.random.split(key, 3)
-        prior = self.law(operands, state.logit, state.group_logit, state.group_log_strength) if free else None
+        prior = self.rate_prior(operands, state) if free else None
         prior = jax.tree.map(lambda part: part.T[operands.index], prior)
         weight, feature_logit = jnp.moveaxis(state.effective, 2, 0), self.feature_logit(operands, state.logit).T
         keys, own = jax.random.split(key_steps, weight.shape[0]), self.own(operands)
@@ -353,19 +295,10 @@ class ClassGibbsKernel(NoisingModel):
 
         ``lp`` (C,) is the log density of all variables but the auxiliary ones, masks included, up to a constant.
         """
-        columns, feature_logit = operands.columns, self.feature_logit(operands, state.logit)
-        weight = state.effective * jnp.exp(-self.log_multiplier(feature_logit))[None]
-        counts = [jnp.sum(~mask, axis=-1, dtype=jnp.int32) for mask in state.kept]
-        drops = columns.per_feature(counts, weight.shape[1:2], jnp.int32).T
-        keeps = (columns.occurrences[None] - drops).astype(weight.dtype)
-        log_drop, log_keep = log_rates(feature_logit)
-        lp = (
-            # A rate that is fixed at 0 has no drops, and the logarithm −∞.
-            jnp.sum(jnp.where(drops > 0, drops.astype(weight.dtype) * log_drop, 0) + keeps * log_keep, axis=-1)
-            - 0.5 * jnp.sum(state.precision * weight * weight, axis=(0, 2))
-            - self.class_cost(operands, state.score)
-        )
-        draw = {"weight": jnp.moveaxis(weight, 0, 1)}
+        weight = state.effective * jnp.exp(-self.log_multiplier(self.feature_logit(operands, state.logit)))[None]
+        rates, lp = self.recorded_rates(operands, state)
+        lp = lp - 0.5 * jnp.sum(state.precision * weight * weight, axis=(0, 2)) - self.class_cost(operands, state.score)
+        draw = {"weight": jnp.moveaxis(weight, 0, 1), **rates}
         if self.fit_intercept:
             draw["intercept"] = state.intercept.T
         if self.scale_mixture is not None:
@@ -374,20 +307,6 @@ class ClassGibbsKernel(NoisingModel):
         if operands.learnt is not None:
             kept, density = recorded_shared_scales(operands.learnt, state.log_scale, self.scale_dims, self.n_classes)
             draw, lp = draw | kept, lp + density
-        if self.free:
-            draw["logit_rate"] = state.logit
-            # The density of the rates, not of their logits.
-            lp = lp - jnp.sum(sum(log_rates(state.logit)), axis=-1)
-        if operands.hierarchy is not None:
-            index = operands.hierarchy.index
-            mean, strength = state.group_logit, state.group_log_strength
-            draw["logit_group_rate"], draw["log_group_strength"] = mean, strength
-            lp = lp + jnp.sum(log_beta_density(state.logit, mean[:, index], strength[:, index]), axis=-1)
-            lp = lp + jnp.sum(log_hyperprior(operands.hierarchy, mean, strength), axis=-1)
-            lp = lp - jnp.sum(sum(log_rates(mean)) + strength, axis=-1)
-        elif self.free:
-            law = self.law(operands, state.logit, state.group_logit, state.group_log_strength)
-            lp = lp + jnp.sum(law.log_density(state.logit), axis=-1)
         return {**draw, "lp": lp}
 
 

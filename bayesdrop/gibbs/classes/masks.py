@@ -79,6 +79,11 @@ class ClassMaskKernel:
         """The log density."""
         return ("lp",)
 
+    @property
+    def told(self) -> dict[str, str]:
+        """What a posterior says of the choices made."""
+        return self.binary.told
+
     def _target(self, operands: Operands, k: Any) -> Operands:
         """Operands of one class against the rest."""
         dtype = operands.target.dtype

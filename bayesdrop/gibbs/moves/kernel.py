@@ -23,7 +23,6 @@ single coordinate follows. Groups cannot sum out all their columns at once and i
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -31,19 +30,17 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.scipy.special import logit
 from jaxtyping import PRNGKeyArray
 
 from ..._typing import Bool, Float, Int
 from ...distributions.draws import where_needed
-from ...priors.rate_prior import log_rates
 from ...sampling.weight_scales import first_scales, recorded_scales, weight_precision
 from .features import FeatureStep, uniform_masks, update_feature
 from .interweaving import interweave
 from .joint_move import joint_moves
 from .noising_model import NoisingModel
 from .pseudo_marginal import first_metric
-from .scales import draw_given_weights, draw_groups, log_beta_density, log_hyperprior, move_scales
+from .scales import draw_given_weights, draw_groups, move_scales
 from .state import Operands, State
 
 __all__ = ["GibbsKernel", "Operands", "State"]
@@ -62,63 +59,23 @@ class GibbsKernel(NoisingModel):
 
     Attributes
     ----------
-    scale_mixture : type of a WeightPrior, or None
-        Prior that draws the precisions of the weights; None if they are known.
-    scale_names : tuple of str
-        What of its scales is recorded.
-    scale_dims : tuple of str, or None
-        Dims of scales that normal weights share and that are drawn; None if there are none.
-    gaussian_draw : callable
-        One of :mod:`bayesdrop.gibbs.weights`.
-    sweeps : int
-        Sweeps per recorded draw.
     joint_moves : int
         Joint moves after each sweep.
-    rate_dim : str
-        Dim of the free rates in a posterior.
     """
 
-    scale_mixture: type[Any] | None
-    scale_names: tuple[str, ...]
-    scale_dims: tuple[str, ...] | None
-    gaussian_draw: Callable[..., tuple[Float[jax.Array, "C p"], Float[jax.Array, " C"]]]
-    sweeps: int
     joint_moves: int
-    rate_dim: str
 
     @property
     def variables(self) -> dict[str, tuple[str, ...]]:
         """Dims of what is recorded."""
-        names: dict[str, tuple[str, ...]] = {"weight": ("feature",)}
-        if self.fit_intercept:
-            names["intercept"] = ()
-        names |= dict.fromkeys(self.scale_names, ())
-        names |= {} if self.scale_dims is None else {"weight_scale": self.scale_dims}
-        if self.unknown_variance:
-            names["sigma"] = ()
-        if self.free:
-            names["rate"] = (self.rate_dim,)
-        if self.hierarchical:
-            names |= {"group_rate": ("group",), "group_strength": ("group",)}
-        return names
-
-    @property
-    def statistics(self) -> tuple[str, ...]:
-        """The log density."""
-        return ("lp",)
+        return self.declared()
 
     def init(self, operands: Operands, key: PRNGKeyArray, chains: int) -> State:
         """Scattered starting points: any rates, masks to match, and weights at half their prior scale."""
         p, n, columns = operands.precision.shape[0], operands.target.shape[0], operands.columns
         dtype = operands.target.dtype
         key, key_rate, key_weight, key_mask, key_scale, key_mean = jax.random.split(key, 6)
-        owners = operands.rate_prior if operands.hierarchy is None else operands.hierarchy.index
-        k = jax.tree.leaves(owners)[0].shape[0]
-        groups = 0 if operands.hierarchy is None else operands.hierarchy.mean_a.shape[0]
-        strength = jnp.ones(()) if operands.hierarchy is None else operands.hierarchy.shape * operands.hierarchy.scale
-        free = logit(jax.random.uniform(key_rate, (chains, k), dtype, 0.02, 0.98))
-        feature_logit = self.feature_logit(operands, free)
-        keep = jax.nn.sigmoid(-feature_logit).T.astype(jnp.float32)
+        rates = self.first_masks(operands, key_rate, key_mask, key_mean, chains)
         weight = 0.5 * jax.random.normal(key_weight, (chains, p), dtype) / jnp.sqrt(operands.precision)[None]
         precision = jnp.broadcast_to(operands.precision[None], (chains, p))
         scales = jax.tree.map(lambda x: jnp.broadcast_to(x, (chains, *x.shape[1:])), operands.scales)
@@ -127,26 +84,19 @@ class GibbsKernel(NoisingModel):
             precision, scales = self.scale_mixture.sample_precision(key_scale, weight, scales)
         if operands.learnt is not None:
             precision = weight_precision(operands.learnt, log_scale)
-        kept = []
-        for i, block in enumerate(columns.blocks):
-            shape = (block.values.shape[0], chains, block.values.shape[1])
-            uniform = jax.random.uniform(jax.random.fold_in(key_mask, i), shape, jnp.float32)
-            kept.append((uniform < keep[block.features][:, :, None]) | ~block.occurs[:, None, :])
-        effective = weight * jnp.exp(self.log_multiplier(feature_logit))
+        effective = weight * jnp.exp(self.log_multiplier(self.feature_logit(operands, rates["logit"])))
+        size = p + self.fit_intercept + rates["logit"].shape[1] + 2 * rates["group_logit"].shape[1]
         return State(
+            **rates,
             effective=effective,
             intercept=jnp.zeros(chains, dtype),
-            logit=free,
-            kept=tuple(kept),
-            score=operands.with_offset(columns.product(kept, effective, n)),
+            score=operands.with_offset(columns.product(rates["kept"], effective, n)),
             precision=precision,
             scales=scales,
             log_scale=log_scale,
             noise_precision=jnp.broadcast_to(operands.variance_shape / operands.variance_scale, (chains,)),
-            group_logit=logit(jax.random.uniform(key_mean, (chains, groups), dtype, 0.1, 0.9)),
-            group_log_strength=jnp.full((chains, groups), jnp.log(strength), dtype),
             weight_width=4 / jnp.sqrt(operands.precision),
-            metric=first_metric(jnp.ones(p + self.fit_intercept + k + 2 * groups, dtype)),
+            metric=first_metric(jnp.ones(size, dtype)),
             count=jnp.int32(0),
             key=key,
         )
@@ -336,19 +286,11 @@ class GibbsKernel(NoisingModel):
         ``lp`` (C,) is the log density of all variables but the auxiliary ones, masks and latent scales included, up to
         a constant.
         """
-        columns, feature_logit = operands.columns, self.feature_logit(operands, state.logit)
         weight = self.weights(operands, state.effective, state.logit)
-        counts = [jnp.sum(~mask, axis=-1, dtype=jnp.int32) for mask in state.kept]
-        drops = columns.per_feature(counts, weight.shape[:1], jnp.int32).T
-        keeps = (columns.occurrences[None] - drops).astype(weight.dtype)
-        log_drop, log_keep = log_rates(feature_logit)
-        lp = (
-            # A rate that is fixed at 0 has no drops, and the logarithm −∞.
-            jnp.sum(jnp.where(drops > 0, drops.astype(weight.dtype) * log_drop, 0) + keeps * log_keep, axis=-1)
-            - 0.5 * jnp.sum(state.precision * weight * weight, axis=-1)
-            - state.noise_precision * self.total_cost(operands, state.score)
-        )
-        draw = {"weight": weight}
+        rates, lp = self.recorded_rates(operands, state)
+        lp = lp - 0.5 * jnp.sum(state.precision * weight * weight, axis=-1)
+        lp = lp - state.noise_precision * self.total_cost(operands, state.score)
+        draw = {"weight": weight, **rates}
         if self.fit_intercept:
             draw["intercept"] = state.intercept
         if self.scale_mixture is not None:
@@ -362,19 +304,6 @@ class GibbsKernel(NoisingModel):
             draw["sigma"] = 1 / jnp.sqrt(state.noise_precision)
             count = operands.variance_shape + 1 + 0.5 * jnp.sum(operands.row_weight)
             lp = lp + count * jnp.log(state.noise_precision) - operands.variance_scale * state.noise_precision
-        if self.free:
-            draw["logit_rate"] = state.logit
-            # The density of the rates, not of their logits.
-            lp = lp - jnp.sum(sum(log_rates(state.logit)), axis=-1)
-        if operands.hierarchy is not None:
-            index = operands.hierarchy.index
-            mean, strength = state.group_logit, state.group_log_strength
-            draw["logit_group_rate"], draw["log_group_strength"] = mean, strength
-            lp = lp + jnp.sum(log_beta_density(state.logit, mean[:, index], strength[:, index]), axis=-1)
-            lp = lp + jnp.sum(log_hyperprior(operands.hierarchy, mean, strength), axis=-1)
-            lp = lp - jnp.sum(sum(log_rates(mean)) + strength, axis=-1)
-        elif self.free:
-            lp = lp + jnp.sum(self.rate_prior(operands, state).log_density(state.logit), axis=-1)
         return {**draw, "lp": lp}
 
 

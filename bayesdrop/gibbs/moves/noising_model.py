@@ -7,18 +7,22 @@ Shapes: ``C`` chains, ``n`` rows, ``p`` features, ``k`` free rates.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax.scipy.special import logit
+from jaxtyping import PRNGKeyArray
 
 from ..._typing import Float
 from ...losses.protocols import Augmented, likelihood_of
 from ...noise import MaskNoise
+from ...priors.rate_prior import log_rates
 from .pseudo_marginal import Cost, RowLikelihood
-from .scales import group_law
-from .state import Operands, State
+from .scales import group_law, log_beta_density, log_hyperprior
+from .state import Operands
 
 __all__ = ["NoisingModel"]
 
@@ -47,6 +51,20 @@ class NoisingModel:
         The noise variance is drawn.
     tempered : bool
         Warm-up begins with a flatter likelihood: ``noise_precision`` of a state is its power.
+    scale_mixture : type of a WeightPrior, or None
+        Prior that draws the precisions of the weights; None if they are known.
+    scale_names : tuple of str
+        What of its scales is recorded.
+    scale_dims : tuple of str, or None
+        Dims of scales that normal weights share and that are drawn; None if there are none.
+    gaussian_draw : callable
+        One of :mod:`bayesdrop.gibbs.weights`.
+    choice : str
+        Its name.
+    sweeps : int
+        Sweeps per recorded draw.
+    rate_dim : str
+        Dim of the free rates in a posterior.
     """
 
     loss: Augmented
@@ -58,6 +76,33 @@ class NoisingModel:
     unit_weight: bool
     unknown_variance: bool
     tempered: bool
+    scale_mixture: type[Any] | None
+    scale_names: tuple[str, ...]
+    scale_dims: tuple[str, ...] | None
+    gaussian_draw: Callable[..., tuple[Float[jax.Array, "C p"], Float[jax.Array, " C"]]]
+    choice: str
+    sweeps: int
+    rate_dim: str
+
+    @property
+    def statistics(self) -> tuple[str, ...]:
+        """The log density."""
+        return ("lp",)
+
+    @property
+    def told(self) -> dict[str, str]:
+        """What a posterior says of the choices made."""
+        return {"weights_drawn_by": self.choice}
+
+    def declared(self, *own: str) -> dict[str, tuple[str, ...]]:
+        """Dims of what is recorded, of weights and their intercepts and scales after those that are their ``own``."""
+        names: dict[str, tuple[str, ...]] = {"weight": (*own, "feature")}
+        names |= {"intercept": own} if self.fit_intercept else {}
+        names |= dict.fromkeys(self.scale_names, own)
+        names |= {} if self.scale_dims is None else {"weight_scale": self.scale_dims}
+        names |= {"sigma": ()} if self.unknown_variance else {}
+        names |= {"rate": (self.rate_dim,)} if self.free else {}
+        return names | ({"group_rate": ("group",), "group_strength": ("group",)} if self.hierarchical else {})
 
     @property
     def free(self) -> bool:
@@ -110,10 +155,56 @@ class NoisingModel:
         """Weights of effective ones: (C, p) and logits (C, k) to (C, p)."""
         return effective * jnp.exp(-self.log_multiplier(self.feature_logit(operands, logit)))
 
-    def rate_prior(self, operands: Operands, state: State) -> Any:
+    def rate_prior(self, operands: Operands, state: Any) -> Any:
         """Prior law of the free rates, (C, k)."""
         if operands.hierarchy is None:
             shape = state.logit.shape
             return jax.tree.map(lambda part: jnp.broadcast_to(part[None], shape), operands.rate_prior)
         index = operands.hierarchy.index
         return group_law(state.group_logit[:, index], state.group_log_strength[:, index])
+
+    def first_masks(
+        self, operands: Operands, key_rate: PRNGKeyArray, key_mask: PRNGKeyArray, key_mean: PRNGKeyArray, chains: int
+    ) -> dict[str, Any]:
+        """Scattered starting points of rates and their groups, and masks to match, by the names of a state."""
+        hierarchy, dtype = operands.hierarchy, operands.target.dtype
+        k = jax.tree.leaves(operands.rate_prior if hierarchy is None else hierarchy.index)[0].shape[0]
+        groups = 0 if hierarchy is None else hierarchy.mean_a.shape[0]
+        strength = jnp.ones(()) if hierarchy is None else hierarchy.shape * hierarchy.scale
+        free = logit(jax.random.uniform(key_rate, (chains, k), dtype, 0.02, 0.98))
+        keep, kept = jax.nn.sigmoid(-self.feature_logit(operands, free)).T.astype(jnp.float32), []
+        for i, block in enumerate(operands.columns.blocks):
+            shape = (block.values.shape[0], chains, block.values.shape[1])
+            uniform = jax.random.uniform(jax.random.fold_in(key_mask, i), shape, jnp.float32)
+            kept.append((uniform < keep[block.features][:, :, None]) | ~block.occurs[:, None, :])
+        return {
+            "logit": free,
+            "kept": tuple(kept),
+            "group_logit": logit(jax.random.uniform(key_mean, (chains, groups), dtype, 0.1, 0.9)),
+            "group_log_strength": jnp.full((chains, groups), jnp.log(strength), dtype),
+        }
+
+    def recorded_rates(self, operands: Operands, state: Any) -> tuple[dict[str, jax.Array], Float[jax.Array, " C"]]:
+        """What is kept of rates and their groups, and the log density of these and of the masks, (C,)."""
+        columns, feature_logit = operands.columns, self.feature_logit(operands, state.logit)
+        counts = [jnp.sum(~mask, axis=-1, dtype=jnp.int32) for mask in state.kept]
+        drops = columns.per_feature(counts, feature_logit.shape[:1], jnp.int32).T
+        keeps = (columns.occurrences[None] - drops).astype(feature_logit.dtype)
+        log_drop, log_keep = log_rates(feature_logit)
+        # A rate that is fixed at 0 has no drops, and the logarithm −∞.
+        dropped = jnp.where(drops > 0, drops.astype(feature_logit.dtype) * log_drop, 0)
+        draw, lp = {}, jnp.sum(dropped + keeps * log_keep, axis=-1)
+        if self.free:
+            draw["logit_rate"] = state.logit
+            # The density of the rates, not of their logits.
+            lp = lp - jnp.sum(sum(log_rates(state.logit)), axis=-1)
+        if operands.hierarchy is not None:
+            index = operands.hierarchy.index
+            mean, strength = state.group_logit, state.group_log_strength
+            draw["logit_group_rate"], draw["log_group_strength"] = mean, strength
+            lp = lp + jnp.sum(log_beta_density(state.logit, mean[:, index], strength[:, index]), axis=-1)
+            lp = lp + jnp.sum(log_hyperprior(operands.hierarchy, mean, strength), axis=-1)
+            lp = lp - jnp.sum(sum(log_rates(mean)) + strength, axis=-1)
+        elif self.free:
+            lp = lp + jnp.sum(self.rate_prior(operands, state).log_density(state.logit), axis=-1)
+        return draw, lp

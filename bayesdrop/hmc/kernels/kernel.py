@@ -71,7 +71,7 @@ class HMCOperands(NamedTuple):
     centre : array (D,)
         Mean of the approximation.
     factor : array (D, D) or (D,), or FactorMap
-        ``T``, or the standard deviations of a diagonal one.
+        ``T``.
     tune : int array ()
         Draws of the warm-up.
     """
@@ -99,16 +99,11 @@ class HMCState(NamedTuple):
         Draws of the pilot.
     search : StepSearch
         What is known of the numbers of leapfrog steps, and the one in use.
-    acceptance : array (C,)
-        Acceptance probability of the last trajectory.
-    energy : array (C,)
-        Total energy at its end.
-    n_leapfrog_steps : int array ()
-        Its number of leapfrog steps.
-    angle : array ()
-        Its angle.
-    diverging : bool array (C,)
-        Whether its energy error was beyond any use.
+    acceptance, energy, diverging : array (C,)
+        Of the last trajectory: its acceptance probability, the total energy at its end, whether its error was beyond
+        any use.
+    n_leapfrog_steps, angle : array ()
+        Its number of leapfrog steps and the angle of each.
     count : int array ()
         Draws so far.
     key : key
@@ -161,6 +156,11 @@ class HMCKernel:
     def variables(self) -> dict[str, tuple[str, ...]]:
         """Dims of what is recorded."""
         return self.density.variables
+
+    @property
+    def told(self) -> dict[str, str]:
+        """What a posterior says of the choices made."""
+        return {"normal_approximation": self.choice}
 
     @property
     def statistics(self) -> tuple[str, ...]:
