@@ -17,6 +17,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from scipy.special import ndtr, ndtri
@@ -104,7 +105,7 @@ def drawn_approximation(
         if not left:
             break
         factor = factor_of(found)
-        away = factor.times(jnp.asarray(np.concatenate([half, -half]), factor.stretch.dtype))
+        away = _times(factor, jnp.asarray(np.concatenate([half, -half]), factor.stretch.dtype))
         parts, level = (np.asarray(part, float) for part in parted(away, p, keep - p))
         scores = data.design.matvec(found.precision.loading @ parts.T) + level.sum(axis=1)
         spread = np.sqrt(np.mean(scores**2, axis=1, keepdims=True))
@@ -116,6 +117,16 @@ def drawn_approximation(
 def _rates_at(rate_map: RateMap, u: Float[np.ndarray, " k"]) -> Float[np.ndarray, " p"]:
     rate: Float[np.ndarray, " p"] = ndtr(u)[rate_map.index] if rate_map.is_free else rate_map.initial
     return rate
+
+
+@jax.jit
+def _times(factor: FactorMap, z: Point) -> Point:
+    return factor.times(z)
+
+
+@jax.jit
+def _newton(factor: FactorMap, gradient: Point) -> Point:
+    return -factor.times(factor.transposed_times(gradient))
 
 
 def _moved(
@@ -134,7 +145,7 @@ def _moved(
     at = jnp.asarray(centre, away.dtype)[None]
     value, gradient = mean(at)
     for _ in range(steps):
-        step, before = -factor.times(factor.transposed_times(gradient)), value
+        step, before = _newton(factor, gradient), value
         for length in 0.5 ** np.arange(8):
             trial = at + jnp.asarray(length, at.dtype) * step
             value, slope = mean(trial)
