@@ -8,6 +8,7 @@ The public names stand in ``__init__.pyi``, once, and are imported when first us
 """
 
 import logging
+from difflib import get_close_matches
 from importlib.metadata import version
 from typing import Any
 
@@ -22,5 +23,7 @@ _import, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 
 
 def __getattr__(name: str) -> Any:
+    if not name.startswith("_") and name not in __all__ and (close := get_close_matches(name, __all__, n=1)):
+        raise AttributeError(f"No bayesdrop attribute {name}; did you mean bd.{close[0]}?")
     with uninterrupted():
         return _import(name)

@@ -142,3 +142,5 @@ def test_public_names():
         assert getattr(bd, name) is not None
     with pytest.raises(AttributeError, match="bayesdrop attribute Nope"):
         bd.Nope
+    with pytest.raises(AttributeError, match=r"attribute sampel; did you mean bd\.sample\?"):
+        bd.sampel
