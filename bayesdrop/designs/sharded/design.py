@@ -167,20 +167,14 @@ class ShardedDesign(ProcessRows):
         """Put a vector over this process's rows where the rows are."""
         import jax
 
-        shape, sharding = (self.shape[0], *rows.shape[1:]), self._sharding("rows")
-        parts = []
-        for device, index in sharding.addressable_devices_indices_map(shape).items():
-            number = (index[0].start or 0) // self._height
-            parts.append(jax.device_put(rows[self._place[number]], device))
-        return jax.make_array_from_single_device_arrays(shape, sharding, parts)
+        shape = (self.shape[0], *rows.shape[1:])
+        return jax.make_array_from_process_local_data(self._sharding("rows"), rows, shape)
 
     def _everywhere(self, block: Num[np.ndarray, "q K"]) -> Any:
         """Put what has no rows on every device."""
         import jax
 
-        sharding = self._sharding()
-        parts = [jax.device_put(block, device) for device in sharding.addressable_devices]
-        return jax.make_array_from_single_device_arrays(block.shape, sharding, parts)
+        return jax.make_array_from_process_local_data(self._sharding(), block, block.shape)
 
     def _local(self, array: Any) -> Num[np.ndarray, "rows ..."]:
         """Rows that this process holds, as a NumPy array."""

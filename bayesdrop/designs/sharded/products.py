@@ -21,7 +21,6 @@ from ..._memory import BLOCK
 from ..._typing import Float, Int, Num
 
 __all__ = [
-    "added",
     "backward",
     "column_summary",
     "finite",
@@ -190,12 +189,6 @@ def finite(x: Float[jax.Array, "n p"], *, mesh: Mesh) -> tuple[Int[jax.Array, ""
         return lax.psum(tuple(part.astype(jnp.int32) for part in found), "rows")
 
     return _on_devices(mesh, local, rows=False)((x,), ())
-
-
-@partial(jax.jit, static_argnames="mesh")
-def added(parts: Num[jax.Array, "devices K"], *, mesh: Mesh) -> Num[jax.Array, " K"]:
-    """Sum of the rows of a (devices, K) array, the same on all of them."""
-    return _on_devices(mesh, lambda rows, _: lax.psum(jnp.sum(rows[0], axis=0), "rows"), rows=False)((parts,), ())
 
 
 @partial(jax.jit, static_argnames=("mesh", "dtype"))
