@@ -30,9 +30,9 @@ from ..sampling.matrix import placed
 from ..sampling.run.runner import as_key
 from ..sampling.weight_scales import scale_operands
 from .choices import Case, Limits, choose
-from .classes.kernel import ClassGibbsKernel
-from .classes.masks import ClassMaskKernel
 from .marginalised import bind_marginal
+from .moves.class_kernel import ClassGibbsKernel
+from .moves.class_masks import ClassMaskKernel
 from .moves.columns import dense_columns, sparse_columns
 from .moves.interweaving import group_blocks
 from .moves.kernel import GibbsKernel
@@ -50,8 +50,8 @@ _TEMPERED = 0.2
 class Gibbs:
     """Partially collapsed Gibbs sampler of the feature-noising model; exact, without step sizes to choose.
 
-    Models of many classes, ``bd.Softmax()``, have the kernel :mod:`bayesdrop.gibbs.classes.kernel`, or where each
-    class has its own rates :mod:`bayesdrop.gibbs.classes.masks`; neither makes joint moves.
+    Models of many classes, ``bd.Softmax()``, have the kernel :mod:`bayesdrop.gibbs.moves.class_kernel`, or where each
+    class has its own rates :mod:`bayesdrop.gibbs.moves.class_masks`; neither makes joint moves.
 
     With ``target="marginalised"`` it is the Gibbs sampler of the pseudo-posterior ``exp(−U)``, without masks: see
     :mod:`bayesdrop.gibbs.marginalised`.

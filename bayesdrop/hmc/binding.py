@@ -17,16 +17,16 @@ from ..priors import Normal
 from ..priors.learnt_scale import LearntScale
 from ..rates import RateMap
 from ..sampling.matrix import Matrix, placed, samplers_matrix
+from .approximations.class_density import ClassDensity, class_approximation
+from .approximations.class_factor import class_factor, class_scores
 from .approximations.drawn import DrawnApproximation, drawn_approximation, rounding_width
+from .approximations.learnt_scales import best_scales, with_scale_map, with_scales
 from .approximations.normal import Factor, normal_approximation, score_spread
 from .approximations.precision import direction_factor, row_factor, row_gram, row_roots
-from .classes.density import ClassDensity, class_approximation
-from .classes.factor import class_factor, class_scores
+from .approximations.scale_map import ScaleMap
+from .approximations.structured_scales import class_scale_map, drawn_scale_map, likely_scales, row_scale_map
 from .kernels.density import Density, DensityOperands, Evaluation, Point
 from .kernels.factors import FactorMap
-from .scales.learnt import best_scales, with_scale_map, with_scales
-from .scales.scale_map import ScaleMap
-from .scales.structured import class_scale_map, drawn_scale_map, likely_scales, row_scale_map
 from .streamed import StreamedRows, evaluation_of, one_pass
 
 __all__ = ["ROUNDED", "Bound", "approximate_scores", "at_median", "bind_density", "bind_start", "operands_of"]

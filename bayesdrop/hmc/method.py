@@ -14,13 +14,13 @@ from ..model import Model
 from ..rates import RateMap
 from ..sampling.matrix import placed
 from .approximations.choices import Limits, case_of, choose
+from .approximations.class_factor import ClassFactor
+from .approximations.learnt_scales import ScaleDensity
 from .approximations.normal import score_spread
 from .binding import ROUNDED, Bound, bind_density, bind_start
-from .classes.factor import ClassFactor
 from .kernels.factors import DirectionFactor, FactorMap, StretchFactor
 from .kernels.kernel import HMCKernel, HMCOperands
 from .kernels.trajectory import HMCOptions
-from .scales.learnt import ScaleDensity
 from .score_space import ScoreHMCKernel, score_operands
 from .streamed import ClassCosts, StreamedKernel, StreamedOperands, StreamedRows, one_pass
 
@@ -39,8 +39,8 @@ class HMC(HMCOptions):
     The normal approximation that trajectories turn about, and with it the kernel, is the first row of the table in
     :mod:`bayesdrop.hmc.approximations.choices` that can be had; the attribute ``normal_approximation`` of a
     posterior's groups says which. Learnt scales of the weights have each of these, by a map that decouples the
-    weights from them (:mod:`bayesdrop.hmc.scales.scale_map`), but for the scores, which do not move by themselves
-    then; up to eight are also drawn by slices, but of rows that Python goes through.
+    weights from them (:mod:`bayesdrop.hmc.approximations.scale_map`), but for the scores, which do not move by
+    themselves then; up to eight are also drawn by slices, but of rows that Python goes through.
 
     Exact where there are no masks: no noise, noise without masks, or ``target="marginalised"``. With masks it is the
     fast approximation: they are integrated as if scores were normal. The error of the log-likelihood of all rows is

@@ -37,7 +37,7 @@ from jaxtyping import PRNGKeyArray
 from .._typing import Float, PerRow
 from ..designs import Design
 from ..losses.softmax import FORMS, log_sum_exp
-from .classes.density import ClassDensity, contrasts
+from .approximations.class_density import ClassDensity, contrasts
 from .kernels.density import Density, DensityOperands, Evaluation, Loadings, Point
 from .kernels.factors import unwhiten
 from .kernels.kernel import Departure, HMCKernel, HMCOperands, HMCState

@@ -16,7 +16,7 @@ feature may share: results hold the weights as they are, and only the intercepts
 
 Given the scores of the other classes, ``ψ_k = s_k − log Σ_{l≠k} exp(s_l)`` is the score of a logistic regression of
 class ``k`` against the rest, so that ``ω_k ~ PG(1, ψ_k)`` makes it a Gaussian pseudo-observation, class by class
-(Holmes & Held 2006; Polson, Scott & Windle 2013, section 3): :mod:`bayesdrop.gibbs.classes.kernel`. No
+(Holmes & Held 2006; Polson, Scott & Windle 2013, section 3): :mod:`bayesdrop.gibbs.moves.class_kernel`. No
 augmentation bound of all classes at once comes with it, and there is no form of that name.
 
 Higher derivatives of what noise adds to a softmax loss, for its Hessian.

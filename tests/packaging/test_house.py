@@ -16,9 +16,9 @@ PACKAGE = Path(bayesdrop.__file__).parent
 ROOMS = {
     "fitting": (61, 5352, 116),
     "posterior": (35, 4434, 5),
-    "hmc": (23, 2936, 11),
+    "hmc": (21, 2936, 11),
     "designs": (23, 2895, 2),
-    "gibbs": (21, 2646, 9),
+    "gibbs": (20, 2646, 9),
     "data": (17, 2458, 10),
     "latent": (13, 1484, 12),
     "estimators": (16, 1448, 2),

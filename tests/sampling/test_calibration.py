@@ -23,7 +23,7 @@ from scipy.special import expit
 import bayesdrop as bd
 from bayesdrop.data.dataset import as_dataset
 from bayesdrop.gibbs import marginalised as without_masks
-from bayesdrop.hmc.scales.learnt import ScaleDensity, with_scales
+from bayesdrop.hmc.approximations.learnt_scales import ScaleDensity, with_scales
 from bayesdrop.sampling.protocols import natural
 
 FALSE_ALARM = 1e-5

@@ -16,8 +16,8 @@ from scipy import sparse, stats
 import bayesdrop as bd
 from bayesdrop.data.dataset import as_dataset
 from bayesdrop.fitting.problems.many_classes import softmax_energy
+from bayesdrop.hmc.approximations.class_density import contrasts
 from bayesdrop.hmc.binding import bind_density
-from bayesdrop.hmc.classes.density import contrasts
 from bayesdrop.sampling.protocols import natural
 from bayesdrop.sampling.run.runner import as_key, run
 

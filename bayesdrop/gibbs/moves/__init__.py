@@ -1,1 +1,1 @@
-"""The sampler of masks for one score a row: its state, its kernel and the moves that this makes."""
+"""The samplers of masks, for one score a row and for many classes: states, kernels and the moves that these make."""

@@ -1,1 +1,1 @@
-"""Normal approximations of a posterior, which whiten it: without noise, with it, and with noise that is drawn."""
+"""Normal approximations of a posterior, which whiten it, of one score or many classes, at known or learnt scales."""

@@ -1,9 +1,9 @@
 r"""Factors ``T`` of a covariance, and whitened coordinates ``θ = c + T z``, in which ``N(c, TTᵀ)`` is standard normal.
 
 A factor is a matrix (D, D), standard deviations (D,), or a :class:`FactorMap`, which multiplies by products: diagonal
-plus what the rows say, plus some directions, or eigenvectors that classes share (:mod:`.classes.factor`). Weights and
-free rates are ``q`` coordinates; the intercept, if there is one, is ``b' − x̄ᵀw`` with ``x̄`` the mean of the rows under
-their curvatures ``D``, and ``b'`` has the variance ``1/ΣD`` and is independent of the weights.
+plus what the rows say, plus some directions, or eigenvectors that classes share (:mod:`.approximations.class_factor`).
+Weights and free rates are ``q`` coordinates; the intercept, if there is one, is ``b' − x̄ᵀw`` with ``x̄`` the mean of
+the rows under their curvatures ``D``, and ``b'`` has the variance ``1/ΣD`` and is independent of the weights.
 
 **By rows** (:class:`RowFactor`). The covariance of the weights is that of a normal prior and of rows with normal noise,
 

@@ -13,7 +13,7 @@ from scipy import stats
 
 import bayesdrop as bd
 from bayesdrop.data.dataset import as_dataset
-from bayesdrop.gibbs.classes.features import draw_intercepts
+from bayesdrop.gibbs.moves.class_features import draw_intercepts
 from bayesdrop.priors.beta import BetaLaw
 
 K, P, LIMIT = 3, 3, 5.0

@@ -13,8 +13,8 @@ from scipy import sparse
 import bayesdrop as bd
 from bayesdrop.data.dataset import as_dataset
 from bayesdrop.hmc.approximations.choices import Limits
+from bayesdrop.hmc.approximations.class_factor import ClassFactor, class_factor, class_scores
 from bayesdrop.hmc.binding import bind_density
-from bayesdrop.hmc.classes.factor import ClassFactor, class_factor, class_scores
 from bayesdrop.hmc.kernels.factors import FactorMap
 from bayesdrop.sampling.run.runner import as_key, run
 

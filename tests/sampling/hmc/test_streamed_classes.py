@@ -14,7 +14,7 @@ from bayesdrop.data.dataset import as_dataset
 from bayesdrop.designs import as_sampling_design
 from bayesdrop.fitting.problems.many_classes import softmax_energy
 from bayesdrop.hmc.approximations.choices import Limits
-from bayesdrop.hmc.classes.density import class_approximation, class_fit, contrasts, hessian_in_a_pass
+from bayesdrop.hmc.approximations.class_density import class_approximation, class_fit, contrasts, hessian_in_a_pass
 from bayesdrop.hmc.kernels.factors import FactorMap
 from bayesdrop.hmc.streamed import evaluation_of, one_pass
 from bayesdrop.noise import Coefficients

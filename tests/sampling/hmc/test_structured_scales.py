@@ -18,11 +18,11 @@ import bayesdrop as bd
 from bayesdrop.data.dataset import as_dataset
 from bayesdrop.hmc.approximations import choices
 from bayesdrop.hmc.approximations.choices import Limits
+from bayesdrop.hmc.approximations.learnt_scales import ScaleDensity
+from bayesdrop.hmc.approximations.scale_map import ClassDirections, DrawnDirections, RowDirections
 from bayesdrop.hmc.binding import bind_start
 from bayesdrop.hmc.kernels import kernel as hmc_kernel
 from bayesdrop.hmc.kernels.factors import StretchFactor
-from bayesdrop.hmc.scales.learnt import ScaleDensity
-from bayesdrop.hmc.scales.scale_map import ClassDirections, DrawnDirections, RowDirections
 from bayesdrop.sampling.run.runner import as_key, run
 
 FEW, MANY = (12, 16), (40, 6)

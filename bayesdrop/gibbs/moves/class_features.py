@@ -40,8 +40,8 @@ from jaxtyping import PRNGKeyArray
 
 from ..._typing import Bool, Float, Int
 from ...sampling.slice_sampling import slice_sample
-from ..moves.columns import gather, scatter
-from ..moves.features import log_mask_sum
+from .columns import gather, scatter
+from .features import log_mask_sum
 
 __all__ = ["ClassStep", "draw_intercepts", "log_class_weight", "log_softmax_of", "update_class_feature"]
 

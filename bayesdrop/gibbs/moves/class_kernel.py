@@ -10,15 +10,15 @@ its own and the common vector is no longer free: all weights are held and record
 centred (they are flat). One sweep is
 
 0. the priors of the rates, where they are drawn, given the rates; the scales of the weights, where they are drawn,
-   given the weights (:mod:`.classes.scales`);
+   given the weights (:mod:`.class_scales`);
 1. for each class ``k``: given the other contrasts, ``ψ_i = s_ik − log Σ_{l≠k} exp(s_il)`` is the score of a logistic
    regression of class ``k`` against the rest (Holmes & Held 2006), so that ``ω_i ~ PG(C s_i, ψ_i)`` and the contrast
    ``t = w_k − mean_{l≠k} w_l``, with its intercept, is one Gaussian draw under ``t ~ N(0, K/((K − 1)P))`` with
    ``κ_i = C s_i (1[y_i = k] − ½) − ω_i c_i``, ``ψ_i = tᵀx̃_i + c_i`` (Polson, Scott & Windle 2013), or of a scale
    mixture ``w_k`` itself under ``N(0, P_k⁻¹)``. Then ``ω`` is forgotten; intercepts are drawn once more
-   (:func:`.classes.features.draw_intercepts`), and learnt scales move along the rays;
+   (:func:`.class_features.draw_intercepts`), and learnt scales move along the rays;
 2. for each feature, with its mask column summed out: its weights in all classes, then the rate; then the column
-   (:mod:`.classes.features`), by the exact softmax likelihood;
+   (:mod:`.class_features`), by the exact softmax likelihood;
 3. rates that several features share: given the masks, then interweaved (:mod:`.interweaving`).
 
 **Why the order is valid.** ``ω`` is drawn afresh just before each use, from its law given everything else, and is part
@@ -41,13 +41,8 @@ from jaxtyping import PRNGKeyArray
 
 from ..._typing import Bool, Float, Int
 from ...sampling.weight_scales import first_scales, weight_precision
-from ..moves.features import uniform_masks
-from ..moves.interweaving import interweave
-from ..moves.noising_model import NoisingModel
-from ..moves.scales import draw_groups
-from ..moves.state import Operands
-from .features import ClassStep, draw_intercepts, log_softmax_of, update_class_feature
-from .scales import (
+from .class_features import ClassStep, draw_intercepts, log_softmax_of, update_class_feature
+from .class_scales import (
     ClassState,
     class_precisions,
     draw_common,
@@ -56,6 +51,11 @@ from .scales import (
     recorded_class_scales,
     recorded_shared_scales,
 )
+from .features import uniform_masks
+from .interweaving import interweave
+from .noising_model import NoisingModel
+from .scales import draw_groups
+from .state import Operands
 
 __all__ = ["ClassGibbsKernel"]
 

@@ -23,10 +23,10 @@ from ...model import Model
 from ...priors import Normal
 from ...priors.learnt_scale import LearntScale
 from ...sampling.matrix import placed
-from ..approximations.drawn import DrawnApproximation
-from ..approximations.precision import RowRoots, direction_factor, row_cholesky, row_factor, row_gram
-from ..classes.factor import ClassScores, class_factor
 from ..kernels.density import DensityOperands
+from .class_factor import ClassScores, class_factor
+from .drawn import DrawnApproximation
+from .precision import RowRoots, direction_factor, row_cholesky, row_factor, row_gram
 from .scale_map import ClassDirections, DrawnDirections, RowDirections, ScaleMap
 
 __all__ = ["class_scale_map", "drawn_scale_map", "likely_scales", "row_scale_map"]

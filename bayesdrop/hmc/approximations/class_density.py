@@ -43,8 +43,8 @@ from ...losses.softmax import JITTER, normal_points
 from ...model import Model
 from ...rates import RateMap
 from ...sampling.matrix import product, squared_product
-from ..approximations.normal import root_inverse
 from ..kernels.density import DensityOperands, Evaluation, Loadings, Point
+from .normal import root_inverse
 
 __all__ = ["ClassDensity", "ClassFitted", "class_approximation", "class_fit", "contrasts", "hessian_in_a_pass"]
 

@@ -25,7 +25,7 @@ from jaxtyping import PRNGKeyArray
 
 from ..._typing import Bool, Float
 from ...sampling.weight_scales import ScaleOperands, recorded_scales, weight_precision
-from ..moves.scales import draw_along_rays, draw_given_weights
+from .scales import draw_along_rays, draw_given_weights
 
 __all__ = [
     "ClassState",
@@ -85,7 +85,7 @@ def move_shared_scales(
     total_cost: Callable[[Float[jax.Array, "K C n"]], Float[jax.Array, " C"]],
     state: Any,
 ) -> Any:
-    """Draw the scales of a :class:`.classes.kernel.ClassState` along the rays, weights and scores with them.
+    """Draw the scales of a :class:`.class_scales.ClassState` along the rays, weights and scores with them.
 
     ``product`` gives the scores of weights without intercepts, ``total_cost`` minus the log-likelihood.
     """

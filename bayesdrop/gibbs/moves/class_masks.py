@@ -28,8 +28,8 @@ import jax.numpy as jnp
 from jaxtyping import PRNGKeyArray
 
 from ..._typing import Float
-from ..moves.kernel import GibbsKernel
-from ..moves.state import Operands, State
+from .kernel import GibbsKernel
+from .state import Operands, State
 
 __all__ = ["ClassMaskKernel", "ClassMaskState"]
 

@@ -1,6 +1,6 @@
 r"""A factor of the covariance of many classes' weights, of one set of eigenvectors for all classes.
 
-Coordinates are those of :mod:`.classes.density`: contrasts ``Θ`` (J, p) of the weights, and intercepts (J,). The
+Coordinates are those of :mod:`.class_density`: contrasts ``Θ`` (J, p) of the weights, and intercepts (J,). The
 curvature of a row's cost in its ``J`` scores is taken for the same matrix in all rows, ``C_i = d_iM``, so that the
 precision is
 
@@ -45,9 +45,9 @@ from ...data.dataset import Dataset
 from ...model import Model
 from ...rates import RateMap
 from ...sampling.matrix import Matrix, backward_product, placed, product
-from ..approximations.precision import centred_gram
 from ..kernels.factors import row_product
-from .density import class_fit, contrasts
+from .class_density import class_fit, contrasts
+from .precision import centred_gram
 
 __all__ = ["ClassFactor", "ClassScores", "ClassSpace", "class_factor", "class_scores"]
 

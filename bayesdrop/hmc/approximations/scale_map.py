@@ -43,8 +43,8 @@ import jax.numpy as jnp
 
 from ..._typing import Float, Int
 from ...sampling.matrix import backward_product, product
-from ..classes.factor import ClassFactor
 from ..kernels.factors import DirectionFactor, RowFactor, joined, parted, row_product
+from .class_factor import ClassFactor
 
 __all__ = ["ClassDirections", "Directions", "DrawnDirections", "RowDirections", "ScaleMap", "FARTHEST"]
 
@@ -215,13 +215,13 @@ class ClassDirections(NamedTuple):
         return self.factor.root is None
 
     def split(self, theta: Point) -> tuple[Parts, Float[jax.Array, "C level"]]:
-        """See :class:`.scale_map.Directions`."""
+        """See :class:`Directions`."""
         J, p = self.factor.rotation.shape[0], self.factor.scale.shape[0]
         level = theta[:, J * p :]
         return theta[:, : J * p].reshape(-1, J, p), level * self.factor.level[None] if level.shape[1] else level
 
     def join(self, parts: Parts, level: Float[jax.Array, "C level"]) -> Point:
-        """See :class:`.scale_map.Directions`."""
+        """See :class:`Directions`."""
         factor = self.factor
         if level.shape[1]:
             level = (level - jnp.sum(factor.offset[None, None] * parts, axis=2)) @ factor.rotation.T
@@ -229,7 +229,7 @@ class ClassDirections(NamedTuple):
         return jnp.concatenate([weight.reshape(weight.shape[0], -1), level], axis=1)
 
     def whiten(self, theta: Point) -> tuple[Parts, Float[jax.Array, "C level"]]:
-        """See :class:`.scale_map.Directions`."""
+        """See :class:`Directions`."""
         factor = self.factor
         J, p = factor.rotation.shape[0], factor.scale.shape[0]
         weight, level = theta[:, : J * p].reshape(-1, J, p), theta[:, J * p :]
@@ -239,7 +239,7 @@ class ClassDirections(NamedTuple):
         return parts, level
 
     def along(self, parts: Parts) -> Along:
-        """See :class:`.scale_map.Directions`."""
+        """See :class:`Directions`."""
         factor, (chains, J, p) = self.factor, parts.shape
         flat = parts.reshape(chains * J, p)
         if factor.root is None:
@@ -249,7 +249,7 @@ class ClassDirections(NamedTuple):
         return self.unit[None, None] * _turn(factor.turned, factor.basis, rows).reshape(chains, J, -1)
 
     def back(self, along: Along) -> Parts:
-        """See :class:`.scale_map.Directions`."""
+        """See :class:`Directions`."""
         factor, (chains, J, m) = self.factor, along.shape
         inside = _turn(factor.basis, factor.turned, (self.unit[None, None] * along).reshape(chains * J, m))
         if factor.root is None:
@@ -279,26 +279,26 @@ class RowDirections(NamedTuple):
         return False
 
     def split(self, theta: Point) -> tuple[Parts, Float[jax.Array, "C level"]]:
-        """See :class:`.scale_map.Directions`."""
+        """See :class:`Directions`."""
         parts, level = _split(theta, self.factor.loading, self.factor.level)
         return parts, self.factor.level[None] * level
 
     def join(self, parts: Parts, level: Float[jax.Array, "C level"]) -> Point:
-        """See :class:`.scale_map.Directions`."""
+        """See :class:`Directions`."""
         return _join(parts, level, self.factor.loading, self.factor.scale, self.factor.offset)
 
     def whiten(self, theta: Point) -> tuple[Parts, Float[jax.Array, "C level"]]:
-        """See :class:`.scale_map.Directions`."""
+        """See :class:`Directions`."""
         found = _split(theta, self.factor.loading, self.factor.level)
         return _whitened(*found, self.factor.scale, self.factor.offset)
 
     def along(self, parts: Parts) -> Along:
-        """See :class:`.scale_map.Directions`."""
+        """See :class:`Directions`."""
         rows = self.factor.root[None] * self.factor.rows(parts[:, 0])
         return (self.unit[None] * _turn(self.factor.turned, self.factor.inner, rows))[:, None]
 
     def back(self, along: Along) -> Parts:
-        """See :class:`.scale_map.Directions`."""
+        """See :class:`Directions`."""
         rows = _turn(self.factor.inner, self.factor.turned, self.unit[None] * along[:, 0])
         return self.factor.columns(self.factor.root[None] * rows)[:, None]
 
@@ -330,24 +330,24 @@ class DrawnDirections(NamedTuple):
         return self.factor.offset * self.scale
 
     def split(self, theta: Point) -> tuple[Parts, Float[jax.Array, "C level"]]:
-        """See :class:`.scale_map.Directions`."""
+        """See :class:`Directions`."""
         parts, level = _split(theta, self.factor.scale, self.factor.level)
         return parts, self.factor.level[None] * level
 
     def join(self, parts: Parts, level: Float[jax.Array, "C level"]) -> Point:
-        """See :class:`.scale_map.Directions`."""
+        """See :class:`Directions`."""
         return _join(parts, level, self.factor.scale, self.scale, self.offset)
 
     def whiten(self, theta: Point) -> tuple[Parts, Float[jax.Array, "C level"]]:
-        """See :class:`.scale_map.Directions`."""
+        """See :class:`Directions`."""
         return _whitened(*_split(theta, self.factor.scale, self.factor.level), self.scale, self.offset)
 
     def along(self, parts: Parts) -> Along:
-        """See :class:`.scale_map.Directions`."""
+        """See :class:`Directions`."""
         return (self.factor.directions @ parts[:, 0].T).T[:, None]
 
     def back(self, along: Along) -> Parts:
-        """See :class:`.scale_map.Directions`."""
+        """See :class:`Directions`."""
         return (along[:, 0] @ self.factor.directions)[:, None]
 
 

@@ -1,1 +1,0 @@
-"""The feature-noising model of many classes: kernel, state and moves."""

@@ -1,1 +1,0 @@
-"""Many classes, jointly: density, curvature and factors of the softmax."""
