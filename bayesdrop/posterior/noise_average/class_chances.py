@@ -36,10 +36,9 @@ from ..._memory import BLOCK
 from ..._typing import Float, Int, PerRow
 from ...designs import as_design
 from ...moments import ScoreMoments
-from ...warnings import AccuracyWarning, warn
 from ..draws.draws import Draws, blocks
 from .enumeration import log_sum
-from .expectation import ERROR, MASKS
+from .expectation import ERROR, MASKS, Doubt
 from .score_pairs import SIZES, Pairs, has_factor, log_totals
 
 __all__ = ["class_chances", "class_log_likelihood"]
@@ -103,17 +102,17 @@ def class_chances(
         If the last step of some results was above :data:`ERROR`.
     """
     result = np.empty((X.shape[0], draws.size, draws.weight.shape[1]))
-    doubt = _Doubt()
+    doubt = Doubt()
     for rows, part, pairs in _pairs_of(draws, X, corrupted_inputs, masks):
         found = _adaptive(pairs, lambda some, J, _: _probabilities(some, J), masks, doubt)
         result[rows, part] = found.reshape(-1, part.stop - part.start, found.shape[1])
-    doubt.tell(result.size)
+    doubt.tell(result.size, "a few entries move the scores far")
     return result
 
 
 def class_log_likelihood(draws: Draws, X: Any, code: PerRow, masks: int = MASKS) -> Float[np.ndarray, "S n"]:
     """``log E π_{y_i}^C`` of each draw and row, the noise summed out; numbers of classes (n,)."""
-    result, doubt = np.empty((draws.size, X.shape[0])), _Doubt()
+    result, doubt = np.empty((draws.size, X.shape[0])), Doubt()
     for rows, part, pairs in _pairs_of(draws, X, False, masks):
         size = (len(code[rows]), part.stop - part.start)
         own = np.repeat(code[rows].astype(int), size[1])
@@ -123,30 +122,11 @@ def class_log_likelihood(draws: Draws, X: Any, code: PerRow, masks: int = MASKS)
             return _log_power(some, J, own[chosen], power[chosen])
 
         result[part, rows] = _adaptive(pairs, likelihood, masks, doubt).reshape(size).T
-    doubt.tell(result.size)
+    doubt.tell(result.size, "a few entries move the scores far")
     return result
 
 
-class _Doubt:
-    """Results that did not settle."""
-
-    def __init__(self) -> None:
-        self.failed, self.worst = 0, 0.0
-
-    def add(self, change: Float[np.ndarray, " failed"]) -> None:
-        if len(change):
-            self.failed, self.worst = self.failed + len(change), max(self.worst, float(change.max()))
-
-    def tell(self, total: int) -> None:
-        if self.failed:
-            warn(
-                f"{self.failed} of {total} averages over the noise of a row are known only to {self.worst:.2g} "
-                f"(expected {ERROR:g}): a few entries move the scores far.",
-                AccuracyWarning,
-            )
-
-
-def _adaptive(pairs: Pairs, reduce: Reduce, masks: int, doubt: _Doubt) -> Float[np.ndarray, "N _"]:
+def _adaptive(pairs: Pairs, reduce: Reduce, masks: int, doubt: Doubt) -> Float[np.ndarray, "N _"]:
     """Results of all pairs, with as many entries enumerated as each needs."""
     # 32 times as many masks are no more than the pairs of a mask and a point that the second step takes.
     limit, most = int(masks).bit_length() + 4, pairs.entries.shape[1]

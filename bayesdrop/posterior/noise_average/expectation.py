@@ -35,7 +35,7 @@ from ..draws.draws import Draws, blocks
 from .enumeration import LogLikelihood, Probability, all_masks, by_halves, log_sum
 from .score_law import SERIES, Exact, NearNormal, TwoPoint, integrate, saddle_tilt
 
-__all__ = ["ERROR", "MASKS", "expectation"]
+__all__ = ["ERROR", "MASKS", "Doubt", "expectation"]
 
 ERROR = 2e-3
 MASKS = 64
@@ -70,19 +70,33 @@ def expectation(
         If the error of some cannot be shown to be below :data:`ERROR`.
     """
     values, offset = np.empty((X.shape[0], draws.size)), np.zeros(X.shape[0]) if offset is None else offset
-    worst, failed = 0.0, 0
+    doubt = Doubt()
     entries = X.nnz / max(X.shape[0], 1) if hasattr(X, "nnz") else X.shape[1]
     for rows in blocks(X.shape[0], int(max(draws.size, entries))):
-        here = _Block(draws, X[rows], function, rows.start, masks, offset[rows])
-        values[rows] = here.values()
-        worst, failed = max(worst, here.worst), failed + here.failed
-    if failed:
-        warn(
-            f"{failed} of {values.size} averages over the noise of a row have errors of up to {worst:.2g} (expected "
-            f"{ERROR:g}): a steep function of scores that spread widely, as with a very large C.",
-            AccuracyWarning,
-        )
+        values[rows] = _Block(draws, X[rows], function, rows.start, masks, offset[rows], doubt).values()
+    doubt.tell(values.size, "a steep function of scores that spread widely, as with a very large C")
     return values
+
+
+class Doubt:
+    """Averages whose error is not known to be below :data:`ERROR`."""
+
+    def __init__(self) -> None:
+        self.failed, self.worst = 0, 0.0
+
+    def add(self, error: Float[np.ndarray, " failed"]) -> None:
+        """Count some, by their errors."""
+        if len(error):
+            self.failed, self.worst = self.failed + len(error), max(self.worst, float(error.max()))
+
+    def tell(self, total: int, why: str) -> None:
+        """Warn of them, if there are any."""
+        if self.failed:
+            warn(
+                f"{self.failed} of {total} averages over the noise of a row have errors of up to {self.worst:.2g} "
+                f"(expected {ERROR:g}): {why}.",
+                AccuracyWarning,
+            )
 
 
 class _Block:
@@ -96,11 +110,12 @@ class _Block:
         start: int,
         masks: int,
         offset: Float[np.ndarray, " n"],
+        doubt: Doubt,
     ) -> None:
         self.draws, self.X, self.function, self.start, self.offset = draws, X, function, start, offset
         self.limit = int(masks).bit_length() - 1  # 2^limit <= masks
         self.has_masks = draws.model.noise.has_rate
-        self.worst, self.failed = 0.0, 0
+        self.doubt = doubt
         self.fixed = None if draws.fixed_rate is None or not self.has_masks else draws.fixed_rate == 0
 
     def values(self) -> Float[np.ndarray, "n S"]:
@@ -268,7 +283,7 @@ class _Block:
         if count <= (SERIES.halved if linear else SERIES.entries):
             self._enumerate(result, rows[todo], some[todo], count)
         else:
-            self._note(error)
+            self.doubt.add(error)
 
     def _exact(
         self, result: Float[np.ndarray, "n S"], rows: Int[np.ndarray, " N"], some: Int[np.ndarray, " N"]
@@ -296,12 +311,7 @@ class _Block:
 
             value, error = integrate(law, function, logarithmic=self.function.logarithmic, tolerance=ERROR)
             result[i, j] = value
-            self._note(error[~(error <= ERROR)])
-
-    def _note(self, error: Float[np.ndarray, " failed"]) -> None:
-        if len(error):
-            self.failed += len(error)
-            self.worst = max(self.worst, float(error.max()))
+            self.doubt.add(error[~(error <= ERROR)])
 
 
 def _power(X: Any, power: int) -> Any:
