@@ -27,7 +27,7 @@ from scipy.special import expit
 
 from .._typing import Float
 from ..designs import Design
-from ..estimators.parameters import set_parameters, with_parameters
+from ..estimators.parameters import set_parameters
 from ..estimators.validation import default_names
 from ..fitting.problems.block import fit_block
 from ..fitting.solvers.driver import Status
@@ -178,7 +178,6 @@ class _MCF(OneVsRest):
         return gain, shift
 
 
-@with_parameters
 class MCFQuadratic(_MCF):
     """Linear classifier trained on the expected squared loss of labels −1 and +1.
 
@@ -187,14 +186,33 @@ class MCFQuadratic(_MCF):
 
     Parameters
     ----------
-    {corruption}
+    rates : float, array (p,) or Fixed
+        Dropout rates in [0, 1); ignored by a noise without rates.
+    C : float
+        Weight of the loss, with scikit-learn's meaning: ``½‖w‖² + C Σ loss``.
+    noise : Noise, optional
+        ``bd.Dropout()`` by default: a kept feature stays as it is.
+    fit_intercept : bool
+        Add an intercept, which is neither noised nor penalised.
     tol : float
         Estimated suboptimality, relative to the energy, at which to stop.
-    {iterations}
+    max_iter : int
+        Most iterations.
 
     Attributes
     ----------
-    {corrupted}
+    coef_ : array (1, p) or (K, p)
+        Weights, un-noised; more than two classes are solved one against the rest.
+    intercept_ : array (1,) or (K,)
+        Intercepts.
+    classes_ : array (K,)
+        Class labels.
+    rates_ : array (p,)
+        Dropout rates of the features.
+    n_iter_ : int
+        Iterations, of the slowest class.
+    n_features_in_, feature_names_in_
+        As in scikit-learn.
 
     Examples
     --------
@@ -306,7 +324,6 @@ class _Exponent(_MCF):
             )
 
 
-@with_parameters
 class MCFExponential(_Exponent):
     """Linear classifier trained on the expected exponential loss.
 
@@ -315,14 +332,15 @@ class MCFExponential(_Exponent):
 
     Parameters
     ----------
-    {corruption}
+    rates, C, noise, fit_intercept, max_iter
+        As in :class:`MCFQuadratic`.
     tol : float
         Largest slope, per unit of curvature at zero weights and relative to the first one, at which to stop.
-    {iterations}
 
     Attributes
     ----------
-    {corrupted}
+    coef_, intercept_, classes_, rates_, n_iter_, n_features_in_, feature_names_in_
+        As in :class:`MCFQuadratic`.
 
     Examples
     --------
@@ -342,7 +360,6 @@ class MCFExponential(_Exponent):
         return partial(exponential, steepest=1 + np.log(weight.sum() / weight.min()))
 
 
-@with_parameters
 class MCFLogistic(_Exponent):
     """Linear classifier trained on an upper bound of the expected logistic loss.
 
@@ -351,14 +368,15 @@ class MCFLogistic(_Exponent):
 
     Parameters
     ----------
-    {corruption}
+    rates, C, noise, fit_intercept, max_iter
+        As in :class:`MCFQuadratic`.
     tol : float
         Largest slope, per unit of curvature at zero weights and relative to the first one, at which to stop.
-    {iterations}
 
     Attributes
     ----------
-    {corrupted}
+    coef_, intercept_, classes_, rates_, n_iter_, n_features_in_, feature_names_in_
+        As in :class:`MCFQuadratic`.
 
     Examples
     --------

@@ -1,9 +1,8 @@
 """Linear estimators with scikit-learn's manners."""
 
-from .classifier import DropoutLogisticRegression
 from .counts import DropoutNegativeBinomialRegressor, DropoutPoissonRegressor
+from .linear_classifiers import DropoutLogisticRegression, DropoutSVC
 from .regressor import DropoutQuantileRegressor, DropoutRidge, DropoutSVR
-from .svc import DropoutSVC
 
 __all__ = [
     "DropoutLogisticRegression",

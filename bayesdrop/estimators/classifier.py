@@ -14,21 +14,19 @@ from sklearn.utils import column_or_1d
 from sklearn.utils.validation import check_is_fitted
 
 from .._typing import AnyArray, Float, Shaped
-from .._validation import check_choice, refuse_masked
+from .._validation import refuse_masked
 from ..data.frames import in_order
 from ..data.responses import class_factors, weigh_classes
 from ..designs import as_design, with_missing
 from ..designs.dask.design import by_blocks
 from ..designs.rows import check_sample_weight, unique_labels
 from ..fitting.tuning.selection import Selection
-from ..losses import Logistic, Loss, Softmax
 from ..model import Model
 from ..rates import PerFeature, Tuned
 from .base import DropoutEstimator
 from .classes import ClassScores, agreeing, check_class_memory, check_rows, chosen_by, shares, signs
 from .drawn_model import adapted
 from .intact import intact
-from .parameters import set_parameters, with_parameters
 from .probabilities import joint_probability, positive_probability
 from .softmax import fit_joint, joint_model
 from .unlabelled import check_unlabelled
@@ -37,7 +35,7 @@ from .validation import check_here, default_names, facts_of
 if TYPE_CHECKING:
     pass
 
-__all__ = ["DropoutClassifier", "DropoutLogisticRegression"]
+__all__ = ["DropoutClassifier"]
 
 
 class DropoutClassifier(ClassScores, DropoutEstimator):
@@ -252,130 +250,3 @@ class DropoutClassifier(ClassScores, DropoutEstimator):
             f"y: expected two classes, got more, and {type(self).__name__} has no likelihood of more; take "
             "DropoutLogisticRegression, or bd.sample with loss=bd.Softmax()."
         )
-
-
-@with_parameters
-class DropoutLogisticRegression(DropoutClassifier):
-    """Logistic regression trained under marginalised feature noise, with learnt dropout rates.
-
-    Minimises ``½‖w‖² + C Σ φ(y, m, v)`` with the Polya-Gamma bound of the expected logistic loss (Chen, Zhu, Chen &
-    Chen 2015, eqs 31-35), or another form of it, and learns the rates in closed form (Zhuo, Zhu & Zhang 2015). Rows
-    without labels may join in (Wager, Wang & Liang 2013). Probabilities are the expectation of the logistic function
-    under the noise. ``C`` is c/2 of Chen et al. (2015).
-
-    Parameters
-    ----------
-    {rates}
-    {C}
-    {noise}
-    expectation : str, optional
-        ``"augmentation"`` (default), ``"gaussian"`` or ``"taylor"``; see :mod:`bayesdrop.losses.base`. The softmax
-        takes ``"taylor"`` (default) or ``"gaussian"``.
-    multiclass : str
-        What to do with more than two classes: ``"softmax"`` fits all of them jointly (Wager, Wang & Liang 2013), at
-        rates that they share, learnt by :mod:`bayesdrop.fitting.problems.many_classes`; ``"one_vs_rest"`` has rates of
-        each class, and its probabilities are brought to a sum of one. ``"auto"`` (default) is the softmax where there
-        are no more features than rows, as its log loss is less on tables, and else one against the rest, which on words
-        predicts as well at a fifth of the time. ``partial_fit``, which has not seen the rows, takes the softmax.
-    {class_weight}
-    {common}
-
-    Attributes
-    ----------
-    {classifier}
-    {selection}
-    multiclass_ : str
-        ``"softmax"`` or ``"one_vs_rest"``: what ``multiclass`` came to.
-    {fitted}
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_breast_cancer
-    >>> from sklearn.pipeline import make_pipeline
-    >>> from sklearn.preprocessing import StandardScaler
-    >>> X, y = load_breast_cancer(return_X_y=True)
-    >>> model = make_pipeline(StandardScaler(), DropoutLogisticRegression()).fit(X, y)
-    >>> bool(model.score(X, y) > 0.97)
-    True
-
-    Labels for one row in ten, and the other rows without:
-
-    >>> X = StandardScaler().fit_transform(X)
-    >>> some = DropoutLogisticRegression(0.3).fit(X[::10], y[::10], unlabelled=X, unlabelled_weight=0.5)
-    >>> bool(some.score(X, y) > 0.94)
-    True
-    """
-
-    def __init__(
-        self,
-        rates: Any = None,
-        *,
-        C: float = 1.0,
-        noise: Any = None,
-        expectation: str | None = None,
-        multiclass: str = "auto",
-        weight_prior: Any = None,
-        method: Any = None,
-        fit_intercept: bool = True,
-        class_weight: Any = None,
-        warm_start: bool = False,
-        corrupted_inputs: bool = False,
-        missing: str | None = None,
-        tol: float = 1e-8,
-        max_iter: int = 200,
-    ) -> None:
-        set_parameters(self, locals())
-
-    def _loss(self) -> Loss:
-        return Logistic("augmentation" if self.expectation is None else self.expectation)
-
-    def _model_of_many(self) -> Model:
-        form = self.expectation if self.expectation == "gaussian" else "taylor"  # of point fits alone
-        return replace(self._model(), loss=Softmax(form))
-
-    def _resolve_multiclass(self, classes: Shaped[np.ndarray, " K"], shape: tuple[int, int] | None) -> bool:
-        kind = check_choice(self.multiclass, "multiclass", ("auto", "one_vs_rest", "softmax"))
-        if kind == "auto":
-            few = shape is None or shape[1] <= shape[0]
-            bound = isinstance(self.expectation, str) and self.expectation == "augmentation"
-            kind = "softmax" if few and not bound else "one_vs_rest"
-        self.multiclass_ = kind
-        return kind == "softmax" and len(classes) > 2
-
-    def fit(
-        self,
-        X: Any,
-        y: Any,
-        sample_weight: Any = None,
-        groups: Any = None,
-        *,
-        unlabelled: Any = None,
-        unlabelled_weight: float = 1.0,
-    ) -> Any:
-        """Fit weights and rates.
-
-        Parameters
-        ----------
-        X : array, data frame, scipy sparse or Blocks (n, p)
-            Features, finite but for missing ones; sparse input is never made dense, :class:`bayesdrop.Blocks` are read
-            when needed.
-        y : array (n,)
-            Two or more classes, any labels.
-        sample_weight : array (n,), optional
-            Row weights, >= 0; weight 2 is a row twice, weight 0 no row.
-        groups : array (n,), optional
-            Labels of the rows that belong together, such as patients, which are held out together where the strength of
-            the noise is chosen; see :class:`bayesdrop.Tuned`.
-        unlabelled : array or scipy sparse (m, p), optional
-            Rows without labels. What the noise adds to the logistic loss does not depend on the label, so that they
-            tell which features are noisy together (Wager, Wang & Liang 2013). Of several minima it is the one below the
-            fit without them, or without noise where that has several too (``"taylor"``, the softmax), unless
-            ``warm_start`` says where to begin.
-        unlabelled_weight : float
-            Their weight ``α >= 0``: labelled and unlabelled rows share one penalty as ``1 : α``.
-
-        Returns
-        -------
-        self
-        """
-        return self._fit(X, y, sample_weight, groups, unlabelled, unlabelled_weight)

@@ -13,7 +13,7 @@ from ..designs.dask.design import by_blocks
 from ..designs.rows import check_sample_weight
 from ..fitting.objective.overflow import double_range, refuse_overflow
 from ..losses import Loss, NegativeBinomial, Poisson
-from .parameters import set_parameters, with_parameters
+from .parameters import set_parameters
 from .regressor import DropoutRegressor
 from .validation import check_here
 
@@ -86,7 +86,6 @@ class _DropoutCountRegressor(DropoutRegressor):
         return 1 - deviance / most if most > 0 else float(deviance == 0)
 
 
-@with_parameters
 class DropoutPoissonRegressor(_DropoutCountRegressor):
     """Poisson regression trained under marginalised feature noise.
 
@@ -96,18 +95,56 @@ class DropoutPoissonRegressor(_DropoutCountRegressor):
 
     Parameters
     ----------
-    {counted_rates}
-    {C}
-    {noise}
+    rates : float, array (p,) or Rates, optional
+        Dropout rates in [0, 1), 0.1 by default, or ``bd.PerFeature()`` and its kin to learn them: a count speaks for a
+        higher score as often as it counts, and for a lower one as often as the mean count.
+    C : float
+        Weight of the loss, with scikit-learn's meaning: ``½‖w‖² + C Σ loss``.
+    noise : Noise, optional
+        ``bd.Dropout()`` by default: a kept feature stays as it is, and a dropped one becomes 0, or its mean where 0 is
+        no usual value of it (``centre="auto"``). Other noises take no ``rates``.
     expectation : str
         ``"exact"`` (default), ``"gaussian"`` (which data on a cluster or on devices need) or ``"taylor"``; see
         :class:`bayesdrop.Poisson`.
-    {common}
+    weight_prior : Normal, optional
+        ``bd.Normal(1.0)`` by default; the intercept is neither penalised nor noised.
+    method : Newton or EM, optional
+        Minimiser with a tolerance of its own; by default ``bd.Newton(tol=tol, max_iter=max_iter)``.
+    fit_intercept : bool
+        Add an intercept.
+    warm_start : bool
+        Start from the last fit's weights and rates.
+    corrupted_inputs : bool
+        Say at prediction that new rows are corrupted already: the score is then ``wᵀx`` rather than its mean under
+        the noise, ``(g∘w)ᵀx``, and probabilities are not averaged over the noise. Features then go missing as zeros,
+        so that ``centre="auto"`` is None.
+    missing : None or "nan"
+        What NaN in the features is. None (default): an error. ``"nan"``: a missing entry, which is a dropped one: it
+        becomes ``centre_``, in training as in prediction, and a column of which some are missing is centred at the mean
+        of the others unless the noise says otherwise; see :class:`bayesdrop.Model`.
+    tol : float
+        Estimated suboptimality, relative to the energy, at which to stop.
+    max_iter : int
+        Most Newton steps.
 
     Attributes
     ----------
-    {regressor}
-    {fitted}
+    coef_ : array (p,)
+        Weights, un-noised.
+    intercept_ : float
+        Intercept.
+    rates_ : array (p,)
+        Dropout rates of the features.
+    objective_trace_ : array ``(n_iter_,)``
+        Energy after each iteration.
+    n_iter_ : int
+        Iterations.
+    status_ : Status
+        How the fit ended; ``status_.value`` says what to do.
+    centre_ : array (p,) or None
+        What a dropped entry becomes: the ``centre`` of the noise, None if it is 0 for all columns.
+    n_features_in_, feature_names_in_
+        As in scikit-learn.
 
     Examples
     --------
@@ -143,7 +180,6 @@ class DropoutPoissonRegressor(_DropoutCountRegressor):
         return np.asarray(xlogy(y, y) - xlogy(y, mean) - y + mean)
 
 
-@with_parameters
 class DropoutNegativeBinomialRegressor(_DropoutCountRegressor):
     """Negative binomial regression of overdispersed counts, trained under marginalised feature noise.
 
@@ -153,19 +189,57 @@ class DropoutNegativeBinomialRegressor(_DropoutCountRegressor):
 
     Parameters
     ----------
-    {counted_rates}
+    rates : float, array (p,) or Rates, optional
+        Dropout rates in [0, 1), 0.1 by default, or ``bd.PerFeature()`` and its kin to learn them: a count speaks for a
+        higher score as often as it counts, and for a lower one as often as the mean count.
     dispersion : float
         The ``r > 0``; see :class:`bayesdrop.NegativeBinomial`. A large one leaves Poisson counts.
-    {C}
-    {noise}
+    C : float
+        Weight of the loss, with scikit-learn's meaning: ``½‖w‖² + C Σ loss``.
+    noise : Noise, optional
+        ``bd.Dropout()`` by default: a kept feature stays as it is, and a dropped one becomes 0, or its mean where 0 is
+        no usual value of it (``centre="auto"``). Other noises take no ``rates``.
     expectation : str
         ``"augmentation"`` (default), ``"gaussian"`` or ``"taylor"``; see :mod:`bayesdrop.losses.base`.
-    {common}
+    weight_prior : Normal, optional
+        ``bd.Normal(1.0)`` by default; the intercept is neither penalised nor noised.
+    method : Newton or EM, optional
+        Minimiser with a tolerance of its own; by default ``bd.Newton(tol=tol, max_iter=max_iter)``.
+    fit_intercept : bool
+        Add an intercept.
+    warm_start : bool
+        Start from the last fit's weights and rates.
+    corrupted_inputs : bool
+        Say at prediction that new rows are corrupted already: the score is then ``wᵀx`` rather than its mean under
+        the noise, ``(g∘w)ᵀx``, and probabilities are not averaged over the noise. Features then go missing as zeros,
+        so that ``centre="auto"`` is None.
+    missing : None or "nan"
+        What NaN in the features is. None (default): an error. ``"nan"``: a missing entry, which is a dropped one: it
+        becomes ``centre_``, in training as in prediction, and a column of which some are missing is centred at the mean
+        of the others unless the noise says otherwise; see :class:`bayesdrop.Model`.
+    tol : float
+        Estimated suboptimality, relative to the energy, at which to stop.
+    max_iter : int
+        Most Newton steps.
 
     Attributes
     ----------
-    {regressor}
-    {fitted}
+    coef_ : array (p,)
+        Weights, un-noised.
+    intercept_ : float
+        Intercept.
+    rates_ : array (p,)
+        Dropout rates of the features.
+    objective_trace_ : array ``(n_iter_,)``
+        Energy after each iteration.
+    n_iter_ : int
+        Iterations.
+    status_ : Status
+        How the fit ended; ``status_.value`` says what to do.
+    centre_ : array (p,) or None
+        What a dropped entry becomes: the ``centre`` of the noise, None if it is 0 for all columns.
+    n_features_in_, feature_names_in_
+        As in scikit-learn.
 
     Examples
     --------

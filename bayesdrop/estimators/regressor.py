@@ -20,7 +20,7 @@ from ..model import Model
 from ..rates import Fixed
 from .base import DropoutEstimator
 from .intact import intact
-from .parameters import set_parameters, with_parameters
+from .parameters import set_parameters
 from .validation import check_here, check_training
 
 if TYPE_CHECKING:
@@ -132,7 +132,6 @@ class DropoutRegressor(RegressorMixin, DropoutEstimator):
         return sample(self._model(), X, y, sample_weight=sample_weight, **options)
 
 
-@with_parameters
 class DropoutSVR(DropoutRegressor):
     """Linear support vector regression trained under marginalised feature noise.
 
@@ -141,19 +140,57 @@ class DropoutSVR(DropoutRegressor):
 
     Parameters
     ----------
-    {known_rates}
+    rates : float, array (p,) or Fixed, optional
+        Dropout rates in [0, 1), 0.1 by default. The sign rule that learns rates needs two classes; ``sample`` draws
+        the rates of a regression from their posterior.
     epsilon : float
         Half-width of the tube within which a residual costs nothing, in units of ``y``.
-    {C}
-    {noise}
+    C : float
+        Weight of the loss, with scikit-learn's meaning: ``½‖w‖² + C Σ loss``.
+    noise : Noise, optional
+        ``bd.Dropout()`` by default: a kept feature stays as it is, and a dropped one becomes 0, or its mean where 0 is
+        no usual value of it (``centre="auto"``). Other noises take no ``rates``.
     expectation : str
         ``"augmentation"`` or ``"gaussian"``; see :mod:`bayesdrop.losses.base`.
-    {common}
+    weight_prior : Normal, optional
+        ``bd.Normal(1.0)`` by default; the intercept is neither penalised nor noised.
+    method : Newton or EM, optional
+        Minimiser with a tolerance of its own; by default ``bd.Newton(tol=tol, max_iter=max_iter)``.
+    fit_intercept : bool
+        Add an intercept.
+    warm_start : bool
+        Start from the last fit's weights and rates.
+    corrupted_inputs : bool
+        Say at prediction that new rows are corrupted already: the score is then ``wᵀx`` rather than its mean under
+        the noise, ``(g∘w)ᵀx``, and probabilities are not averaged over the noise. Features then go missing as zeros,
+        so that ``centre="auto"`` is None.
+    missing : None or "nan"
+        What NaN in the features is. None (default): an error. ``"nan"``: a missing entry, which is a dropped one: it
+        becomes ``centre_``, in training as in prediction, and a column of which some are missing is centred at the mean
+        of the others unless the noise says otherwise; see :class:`bayesdrop.Model`.
+    tol : float
+        Estimated suboptimality, relative to the energy, at which to stop.
+    max_iter : int
+        Most Newton steps.
 
     Attributes
     ----------
-    {regressor}
-    {fitted}
+    coef_ : array (p,)
+        Weights, un-noised.
+    intercept_ : float
+        Intercept.
+    rates_ : array (p,)
+        Dropout rates of the features.
+    objective_trace_ : array ``(n_iter_,)``
+        Energy after each iteration.
+    n_iter_ : int
+        Iterations.
+    status_ : Status
+        How the fit ended; ``status_.value`` says what to do.
+    centre_ : array (p,) or None
+        What a dropped entry becomes: the ``centre`` of the noise, None if it is 0 for all columns.
+    n_features_in_, feature_names_in_
+        As in scikit-learn.
 
     Examples
     --------
@@ -187,7 +224,6 @@ class DropoutSVR(DropoutRegressor):
         return EpsilonInsensitive(self.epsilon, self.expectation)
 
 
-@with_parameters
 class DropoutQuantileRegressor(DropoutRegressor):
     """Linear quantile regression trained under marginalised feature noise.
 
@@ -198,19 +234,39 @@ class DropoutQuantileRegressor(DropoutRegressor):
 
     Parameters
     ----------
-    {known_rates}
+    rates : float, array (p,) or Fixed, optional
+        Dropout rates in [0, 1), 0.1 by default. The sign rule that learns rates needs two classes; ``sample`` draws
+        the rates of a regression from their posterior.
     quantile : float
         Which quantile of ``y`` to predict, in (0, 1); 0.5 is the median.
-    {C}
-    {noise}
+    C : float
+        Weight of the loss, with scikit-learn's meaning: ``½‖w‖² + C Σ loss``.
+    noise : Noise, optional
+        ``bd.Dropout()`` by default: a kept feature stays as it is, and a dropped one becomes 0, or its mean where 0 is
+        no usual value of it (``centre="auto"``). Other noises take no ``rates``.
     expectation : str
         ``"augmentation"`` or ``"gaussian"``; see :mod:`bayesdrop.losses.base`.
-    {common}
+    weight_prior, method, fit_intercept, warm_start, corrupted_inputs, missing, tol, max_iter
+        As in :class:`DropoutSVR`.
 
     Attributes
     ----------
-    {regressor}
-    {fitted}
+    coef_ : array (p,)
+        Weights, un-noised.
+    intercept_ : float
+        Intercept.
+    rates_ : array (p,)
+        Dropout rates of the features.
+    objective_trace_ : array ``(n_iter_,)``
+        Energy after each iteration.
+    n_iter_ : int
+        Iterations.
+    status_ : Status
+        How the fit ended; ``status_.value`` says what to do.
+    centre_ : array (p,) or None
+        What a dropped entry becomes: the ``centre`` of the noise, None if it is 0 for all columns.
+    n_features_in_, feature_names_in_
+        As in scikit-learn.
 
     Examples
     --------
@@ -246,7 +302,6 @@ class DropoutQuantileRegressor(DropoutRegressor):
         return Quantile(self.quantile, self.expectation)
 
 
-@with_parameters
 class DropoutRidge(DropoutRegressor):
     """Ridge regression trained under marginalised feature noise, in closed form.
 
@@ -255,15 +310,53 @@ class DropoutRidge(DropoutRegressor):
 
     Parameters
     ----------
-    {known_rates}
-    {C}
-    {noise}
-    {common}
+    rates : float, array (p,) or Fixed, optional
+        Dropout rates in [0, 1), 0.1 by default. The sign rule that learns rates needs two classes; ``sample`` draws
+        the rates of a regression from their posterior.
+    C : float
+        Weight of the loss, with scikit-learn's meaning: ``½‖w‖² + C Σ loss``.
+    noise : Noise, optional
+        ``bd.Dropout()`` by default: a kept feature stays as it is, and a dropped one becomes 0, or its mean where 0 is
+        no usual value of it (``centre="auto"``). Other noises take no ``rates``.
+    weight_prior : Normal, optional
+        ``bd.Normal(1.0)`` by default; the intercept is neither penalised nor noised.
+    method : Newton or EM, optional
+        Minimiser with a tolerance of its own; by default ``bd.Newton(tol=tol, max_iter=max_iter)``.
+    fit_intercept : bool
+        Add an intercept.
+    warm_start : bool
+        Start from the last fit's weights and rates.
+    corrupted_inputs : bool
+        Say at prediction that new rows are corrupted already: the score is then ``wᵀx`` rather than its mean under
+        the noise, ``(g∘w)ᵀx``, and probabilities are not averaged over the noise. Features then go missing as zeros,
+        so that ``centre="auto"`` is None.
+    missing : None or "nan"
+        What NaN in the features is. None (default): an error. ``"nan"``: a missing entry, which is a dropped one: it
+        becomes ``centre_``, in training as in prediction, and a column of which some are missing is centred at the mean
+        of the others unless the noise says otherwise; see :class:`bayesdrop.Model`.
+    tol : float
+        Estimated suboptimality, relative to the energy, at which to stop.
+    max_iter : int
+        Most Newton steps.
 
     Attributes
     ----------
-    {regressor}
-    {fitted}
+    coef_ : array (p,)
+        Weights, un-noised.
+    intercept_ : float
+        Intercept.
+    rates_ : array (p,)
+        Dropout rates of the features.
+    objective_trace_ : array ``(n_iter_,)``
+        Energy after each iteration.
+    n_iter_ : int
+        Iterations.
+    status_ : Status
+        How the fit ended; ``status_.value`` says what to do.
+    centre_ : array (p,) or None
+        What a dropped entry becomes: the ``centre`` of the noise, None if it is 0 for all columns.
+    n_features_in_, feature_names_in_
+        As in scikit-learn.
 
     Examples
     --------

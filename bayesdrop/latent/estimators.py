@@ -18,7 +18,7 @@ from ..designs.dask.design import by_blocks
 from ..estimators.base import DropoutEstimator
 from ..estimators.classes import ClassScores, agreeing, check_rows, chosen_by, merge_rows, shares, signs
 from ..estimators.intact import intact
-from ..estimators.parameters import set_parameters, with_parameters
+from ..estimators.parameters import set_parameters
 from ..estimators.validation import check_new_matrix, default_names
 from ..fitting.objective.overflow import double_range, refuse_overflow
 from ..fitting.solvers.driver import Trace, announce
@@ -236,7 +236,6 @@ class LatentClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassS
         return len(self.hidden_coef_)
 
 
-@with_parameters
 class LatentDropoutLogisticRegression(LatentClassifier):
     """Logistic regression on one learnt hidden layer whose inputs are noised.
 
@@ -252,20 +251,47 @@ class LatentDropoutLogisticRegression(LatentClassifier):
         softmax, which has no such rule).
     n_hidden : int
         Hidden units, at least 1.
-    {C}
-    {noise}
+    C, noise
+        As in :class:`DropoutLogisticRegression`.
     expectation : str, optional
-        ``"augmentation"`` (default), ``"gaussian"`` or ``"taylor"``; see :mod:`bayesdrop.losses.base`. The softmax
-        takes ``"taylor"`` (default) or ``"gaussian"``.
+        As in :class:`DropoutLogisticRegression`.
     multiclass : str
         What to do with more than two classes: ``"softmax"``, all jointly, or ``"one_vs_rest"``.
-    {class_weight}
-    {latent}
+    class_weight : dict or "balanced", optional
+        Weights of the classes, as in scikit-learn.
+    weight_prior : Normal, optional
+        Prior of the hidden weights, ``bd.Normal(1.0)`` by default, which the output weights always have.
+    method : LBFGS, Alternating or Minibatch, optional
+        By default ``bd.LBFGS(tol, max_iter)``, and ``bd.Minibatch()`` beyond 200,000 rows.
+    fit_intercept : bool
+        Add intercepts to both layers.
+    n_init : int
+        Random starts; the one that is best after 15 steps is followed to its end.
+    warm_start : bool
+        Start from the last fit.
+    corrupted_inputs : bool
+        New rows are corrupted already: take them as they are.
+    random_state : int, numpy.random.Generator, RandomState or None
+        Seed of the starts.
+    tol : float
+        Stop where a step lowers the energy by less than this for each unit of the rows' weight; see ``bd.LBFGS``.
+    max_iter : int
+        Most steps.
 
     Attributes
     ----------
-    {layers}
-    {fitted}
+    hidden_coef_ : array (n_hidden, p)
+        Weights of the hidden units.
+    hidden_intercept_ : array (n_hidden,)
+        Their intercepts.
+    coef_ : array (1, n_hidden) or (K, n_hidden)
+        Output weights.
+    intercept_ : array (1,) or (K,)
+        Output intercepts.
+    classes_, rates_, rate_posterior_, objective_trace_, n_iter_, status_, centre_, n_features_in_
+        As in :class:`DropoutLogisticRegression`.
+    feature_names_in_
+        As in :class:`DropoutLogisticRegression`.
 
     Examples
     --------
@@ -307,7 +333,6 @@ class LatentDropoutLogisticRegression(LatentClassifier):
         return self.multiclass == "softmax" and len(classes) > 2
 
 
-@with_parameters
 class LatentDropoutSVC(LatentClassifier):
     """Support vector machine on one learnt hidden layer whose inputs are noised.
 
@@ -320,19 +345,21 @@ class LatentDropoutSVC(LatentClassifier):
     rates : float or Rates, optional
         Dropout rate of the inputs in [0, 1), or ``bd.Fixed``, ``bd.Shared``, ``bd.PerFeature`` (default) or
         ``bd.PerGroup``, learnt by the sign rule of the linearised score and shared by all classes.
-    n_hidden : int
-        Hidden units, at least 1.
-    {C}
-    {noise}
+    n_hidden, C, noise
+        As in :class:`LatentDropoutLogisticRegression`.
     expectation : str
         ``"augmentation"`` or ``"gaussian"``; see :mod:`bayesdrop.losses.base`.
-    {class_weight}
-    {latent}
+    class_weight, weight_prior, method, fit_intercept, n_init, warm_start, corrupted_inputs, random_state, tol
+        As in :class:`LatentDropoutLogisticRegression`.
+    max_iter
+        As in :class:`LatentDropoutLogisticRegression`.
 
     Attributes
     ----------
-    {layers}
-    {fitted}
+    hidden_coef_, hidden_intercept_, coef_, intercept_, classes_, rates_, rate_posterior_, objective_trace_
+        As in :class:`LatentDropoutLogisticRegression`.
+    n_iter_, status_, centre_, n_features_in_, feature_names_in_
+        As in :class:`LatentDropoutLogisticRegression`.
 
     Examples
     --------

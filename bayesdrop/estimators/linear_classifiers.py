@@ -1,0 +1,352 @@
+"""Logistic regression and the linear support vector machine under feature noise, with scikit-learn's manners."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from .._typing import AnyArray, Float, Shaped
+from .._validation import check_choice
+from ..designs.dask.design import by_blocks
+from ..fitting.tuning.calibration import Calibration
+from ..losses import Hinge, Logistic, Loss, Softmax
+from ..model import Model
+from .classes import agreeing, chosen_by
+from .classifier import DropoutClassifier
+from .intact import intact
+from .parameters import set_parameters
+
+__all__ = ["DropoutLogisticRegression", "DropoutSVC"]
+
+
+class DropoutLogisticRegression(DropoutClassifier):
+    """Logistic regression trained under marginalised feature noise, with learnt dropout rates.
+
+    Minimises ``½‖w‖² + C Σ φ(y, m, v)`` with the Polya-Gamma bound of the expected logistic loss (Chen, Zhu, Chen &
+    Chen 2015, eqs 31-35), or another form of it, and learns the rates in closed form (Zhuo, Zhu & Zhang 2015). Rows
+    without labels may join in (Wager, Wang & Liang 2013). Probabilities are the expectation of the logistic function
+    under the noise. ``C`` is c/2 of Chen et al. (2015).
+
+    Parameters
+    ----------
+    rates : float or Rates, optional
+        Dropout rate in [0, 1), or ``bd.Fixed``, ``bd.Shared``, ``bd.PerFeature`` or ``bd.PerGroup``, or
+        ``bd.Tuned()``, the default: one learnt rate per feature, all of them scaled by a strength in [0, 1] that is
+        chosen by the log loss of held-out rows, at this ``C``. ``bd.PerFeature()`` is the published rule, in one fit.
+        With more than two classes each class learns its own rates, and the negative class is
+        weighed by ``n₊/n₋`` in the rate update unless the rates object says otherwise. ``partial_fit``, which sees no
+        folds, takes ``bd.PerFeature()`` by default; what ``sample`` takes it says itself.
+    C : float
+        Weight of the loss, with scikit-learn's meaning: ``½‖w‖² + C Σ loss``.
+    noise : Noise, optional
+        ``bd.Dropout()`` by default: a kept feature stays as it is, and a dropped one becomes 0, or its mean where 0 is
+        no usual value of it (``centre="auto"``). Other noises take no ``rates``.
+    expectation : str, optional
+        ``"augmentation"`` (default), ``"gaussian"`` or ``"taylor"``; see :mod:`bayesdrop.losses.base`. The softmax
+        takes ``"taylor"`` (default) or ``"gaussian"``.
+    multiclass : str
+        What to do with more than two classes: ``"softmax"`` fits all of them jointly (Wager, Wang & Liang 2013), at
+        rates that they share, learnt by :mod:`bayesdrop.fitting.problems.many_classes`; ``"one_vs_rest"`` has rates of
+        each class, and its probabilities are brought to a sum of one. ``"auto"`` (default) is the softmax where there
+        are no more features than rows, as its log loss is less on tables, and else one against the rest, which on words
+        predicts as well at a fifth of the time. ``partial_fit``, which has not seen the rows, takes the softmax.
+    class_weight : dict or "balanced", optional
+        Weights of the classes, as in scikit-learn.
+    weight_prior : Normal, optional
+        ``bd.Normal(1.0)`` by default; the intercept is neither penalised nor noised.
+    method : Newton or EM, optional
+        Minimiser with a tolerance of its own; by default ``bd.Newton(tol=tol, max_iter=max_iter)``.
+    fit_intercept : bool
+        Add an intercept.
+    warm_start : bool
+        Start from the last fit's weights and rates.
+    corrupted_inputs : bool
+        Say at prediction that new rows are corrupted already: the score is then ``wᵀx`` rather than its mean under
+        the noise, ``(g∘w)ᵀx``, and probabilities are not averaged over the noise. Features then go missing as zeros,
+        so that ``centre="auto"`` is None.
+    missing : None or "nan"
+        What NaN in the features is. None (default): an error. ``"nan"``: a missing entry, which is a dropped one: it
+        becomes ``centre_``, in training as in prediction, and a column of which some are missing is centred at the mean
+        of the others unless the noise says otherwise; see :class:`bayesdrop.Model`.
+    tol : float
+        Estimated suboptimality, relative to the energy, at which to stop.
+    max_iter : int
+        Most Newton steps.
+
+    Attributes
+    ----------
+    coef_ : array (1, p) or (K, p)
+        Weights, un-noised.
+    intercept_ : array (1,) or (K,)
+        Intercepts.
+    classes_ : array (K,)
+        Class labels.
+    rates_ : array (p,) or (K, p)
+        Dropout rates of the features.
+    rate_posterior_ : RatePosterior or None
+        Plug-in posterior of the free rates, (k,) or (k, K); None if they are fixed.
+    objective_trace_ : array ``(n_iter_,)`` or ``(n_iter_, K)``
+        Energy after each iteration.
+    selection_ : Selection or None
+        What ``bd.Tuned()`` chose and what it is worth: ``print(estimator.selection_)``, ``bd.plots.selection``.
+    multiclass_ : str
+        ``"softmax"`` or ``"one_vs_rest"``: what ``multiclass`` came to.
+    n_iter_ : int
+        Iterations.
+    status_ : Status
+        How the fit ended; ``status_.value`` says what to do.
+    centre_ : array (p,) or None
+        What a dropped entry becomes: the ``centre`` of the noise, None if it is 0 for all columns.
+    n_features_in_, feature_names_in_
+        As in scikit-learn.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> model = make_pipeline(StandardScaler(), DropoutLogisticRegression()).fit(X, y)
+    >>> bool(model.score(X, y) > 0.97)
+    True
+
+    Labels for one row in ten, and the other rows without:
+
+    >>> X = StandardScaler().fit_transform(X)
+    >>> some = DropoutLogisticRegression(0.3).fit(X[::10], y[::10], unlabelled=X, unlabelled_weight=0.5)
+    >>> bool(some.score(X, y) > 0.94)
+    True
+    """
+
+    def __init__(
+        self,
+        rates: Any = None,
+        *,
+        C: float = 1.0,
+        noise: Any = None,
+        expectation: str | None = None,
+        multiclass: str = "auto",
+        weight_prior: Any = None,
+        method: Any = None,
+        fit_intercept: bool = True,
+        class_weight: Any = None,
+        warm_start: bool = False,
+        corrupted_inputs: bool = False,
+        missing: str | None = None,
+        tol: float = 1e-8,
+        max_iter: int = 200,
+    ) -> None:
+        set_parameters(self, locals())
+
+    def _loss(self) -> Loss:
+        return Logistic("augmentation" if self.expectation is None else self.expectation)
+
+    def _model_of_many(self) -> Model:
+        form = self.expectation if self.expectation == "gaussian" else "taylor"  # of point fits alone
+        return replace(self._model(), loss=Softmax(form))
+
+    def _resolve_multiclass(self, classes: Shaped[np.ndarray, " K"], shape: tuple[int, int] | None) -> bool:
+        kind = check_choice(self.multiclass, "multiclass", ("auto", "one_vs_rest", "softmax"))
+        if kind == "auto":
+            few = shape is None or shape[1] <= shape[0]
+            bound = isinstance(self.expectation, str) and self.expectation == "augmentation"
+            kind = "softmax" if few and not bound else "one_vs_rest"
+        self.multiclass_ = kind
+        return kind == "softmax" and len(classes) > 2
+
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        groups: Any = None,
+        *,
+        unlabelled: Any = None,
+        unlabelled_weight: float = 1.0,
+    ) -> Any:
+        """Fit weights and rates.
+
+        Parameters
+        ----------
+        X : array, data frame, scipy sparse or Blocks (n, p)
+            Features, finite but for missing ones; sparse input is never made dense, :class:`bayesdrop.Blocks` are read
+            when needed.
+        y : array (n,)
+            Two or more classes, any labels.
+        sample_weight : array (n,), optional
+            Row weights, >= 0; weight 2 is a row twice, weight 0 no row.
+        groups : array (n,), optional
+            Labels of the rows that belong together, such as patients, which are held out together where the strength of
+            the noise is chosen; see :class:`bayesdrop.Tuned`.
+        unlabelled : array or scipy sparse (m, p), optional
+            Rows without labels. What the noise adds to the logistic loss does not depend on the label, so that they
+            tell which features are noisy together (Wager, Wang & Liang 2013). Of several minima it is the one below the
+            fit without them, or without noise where that has several too (``"taylor"``, the softmax), unless
+            ``warm_start`` says where to begin.
+        unlabelled_weight : float
+            Their weight ``α >= 0``: labelled and unlabelled rows share one penalty as ``1 : α``.
+
+        Returns
+        -------
+        self
+        """
+        return self._fit(X, y, sample_weight, groups, unlabelled, unlabelled_weight)
+
+
+class DropoutSVC(DropoutClassifier):
+    """Linear support vector machine trained under marginalised feature noise, with learnt dropout rates.
+
+    Minimises ``½‖w‖² + C Σ φ(y, m, v)`` with the location-scale bound of the expected hinge loss (Chen, Zhu, Chen &
+    Chen 2015, section 4.1) and learns the rates in closed form (Zhuo, Zhu & Zhang 2015). At rate 0 it is the ordinary
+    linear SVM. ``C`` is c of Chen et al. (2015).
+
+    A hinge has no probabilities. Where the strength of the rates was chosen on folds, as by default,
+    ``predict_proba`` is what the scores of held-out rows were worth: ``1/(1 + e^{−(a s + b)})`` with ``a > 0`` for the
+    score ``s`` of each row (Platt 1999; :mod:`bayesdrop.fitting.tuning.calibration`), as scikit-learn's
+    ``CalibratedClassifierCV(ensemble=False)`` has it; of several classes ``e^{a s_k} / Σ_l e^{a s_l}``. Of two classes
+    ``decision_function`` is then ``s + b/a``, zero where both are as probable, so that ``predict`` is the more probable
+    one. With rates that are given, after ``partial_fit``, or where ``corrupted_inputs`` has been changed since the fit,
+    there are no such scores, and it is the normalised pseudo-likelihood, averaged over the noise as by
+    :func:`bayesdrop.predict`: its steepness depends on C, it is not calibrated, and two rows of nearly the same score
+    may come in the other order.
+
+    Parameters
+    ----------
+    rates : float or Rates, optional
+        Dropout rate in [0, 1), or ``bd.Fixed``, ``bd.Shared``, ``bd.PerFeature`` or ``bd.PerGroup``, or
+        ``bd.Tuned()``, the default: one learnt rate per feature, all of them scaled by a strength in [0, 1] that is
+        chosen by the log loss of held-out rows, at this ``C``. ``bd.PerFeature()`` is the published rule, in one fit.
+        With more than two classes each class learns its own rates, and the negative class is
+        weighed by ``n₊/n₋`` in the rate update unless the rates object says otherwise. ``partial_fit``, which sees no
+        folds, takes ``bd.PerFeature()`` by default; what ``sample`` takes it says itself.
+    C : float
+        Weight of the loss, with scikit-learn's meaning: ``½‖w‖² + C Σ loss``.
+    noise : Noise, optional
+        ``bd.Dropout()`` by default: a kept feature stays as it is, and a dropped one becomes 0, or its mean where 0 is
+        no usual value of it (``centre="auto"``). Other noises take no ``rates``.
+    expectation : str
+        ``"augmentation"`` or ``"gaussian"``; see :mod:`bayesdrop.losses.base`.
+    class_weight : dict or "balanced", optional
+        Weights of the classes, as in scikit-learn.
+    weight_prior : Normal, optional
+        ``bd.Normal(1.0)`` by default; the intercept is neither penalised nor noised.
+    method : Newton or EM, optional
+        Minimiser with a tolerance of its own; by default ``bd.Newton(tol=tol, max_iter=max_iter)``.
+    fit_intercept : bool
+        Add an intercept.
+    warm_start : bool
+        Start from the last fit's weights and rates.
+    corrupted_inputs : bool
+        Say at prediction that new rows are corrupted already: the score is then ``wᵀx`` rather than its mean under
+        the noise, ``(g∘w)ᵀx``, and probabilities are not averaged over the noise. Features then go missing as zeros,
+        so that ``centre="auto"`` is None.
+    missing : None or "nan"
+        What NaN in the features is. None (default): an error. ``"nan"``: a missing entry, which is a dropped one: it
+        becomes ``centre_``, in training as in prediction, and a column of which some are missing is centred at the mean
+        of the others unless the noise says otherwise; see :class:`bayesdrop.Model`.
+    tol : float
+        Estimated suboptimality, relative to the energy, at which to stop.
+    max_iter : int
+        Most Newton steps.
+
+    Attributes
+    ----------
+    coef_ : array (1, p) or (K, p)
+        Weights, un-noised.
+    intercept_ : array (1,) or (K,)
+        Intercepts.
+    classes_ : array (K,)
+        Class labels.
+    rates_ : array (p,) or (K, p)
+        Dropout rates of the features.
+    rate_posterior_ : RatePosterior or None
+        Plug-in posterior of the free rates, (k,) or (k, K); None if they are fixed.
+    objective_trace_ : array ``(n_iter_,)`` or ``(n_iter_, K)``
+        Energy after each iteration.
+    selection_ : Selection or None
+        What ``bd.Tuned()`` chose and what it is worth: ``print(estimator.selection_)``, ``bd.plots.selection``.
+    calibration_ : Calibration or None
+        ``slope`` and ``intercept`` of the probability as a function of the score; None if no rows were held out.
+    n_iter_ : int
+        Iterations.
+    status_ : Status
+        How the fit ended; ``status_.value`` says what to do.
+    centre_ : array (p,) or None
+        What a dropped entry becomes: the ``centre`` of the noise, None if it is 0 for all columns.
+    n_features_in_, feature_names_in_
+        As in scikit-learn.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> model = make_pipeline(StandardScaler(), DropoutSVC(C=0.1)).fit(X, y)
+    >>> bool(model.score(X, y) > 0.97)
+    True
+    """
+
+    calibration_: Calibration | None
+
+    def __init__(
+        self,
+        rates: Any = None,
+        *,
+        C: float = 1.0,
+        noise: Any = None,
+        expectation: str = "augmentation",
+        weight_prior: Any = None,
+        method: Any = None,
+        fit_intercept: bool = True,
+        class_weight: Any = None,
+        warm_start: bool = False,
+        corrupted_inputs: bool = False,
+        missing: str | None = None,
+        tol: float = 1e-8,
+        max_iter: int = 200,
+    ) -> None:
+        set_parameters(self, locals())
+
+    def _loss(self) -> Loss:
+        return Hinge(expectation=self.expectation)
+
+    @intact
+    def _fit(self, X: Any, y: Any, sample_weight: Any, *rest: Any) -> Any:
+        super()._fit(X, y, sample_weight, *rest)
+        self.calibration_ = None if self.selection_ is None else self.selection_.calibration
+        return self
+
+    def _set_weights(self, weights: Float[np.ndarray, "q problems"]) -> None:
+        super()._set_weights(weights)
+        self.calibration_ = None  # until scores of held-out rows are known
+
+    def _calibrated(self) -> Calibration | None:
+        """The calibration, if it is for scores such as those of new rows."""
+        found = self.calibration_
+        return found if found is not None and found.corrupted_inputs == self.corrupted_inputs else None
+
+    def _threshold(self) -> float:
+        found = self._calibrated()
+        return 0.0 if found is None else found.threshold
+
+    @by_blocks
+    def decision_function(self, X: Any) -> Float[AnyArray, "m ..."]:
+        """Score of each row under the noise, (n,) for two classes and (n, K) for more, less its threshold.
+
+        The threshold is zero, or where held-out scores made both of two classes as probable.
+        """
+        return super().decision_function(X) - self._threshold()
+
+    @by_blocks
+    def predict_proba(self, X: Any) -> Float[AnyArray, "m K"]:
+        """Class probabilities, (n, K), by the scores of held-out rows, or by the pseudo-likelihood; rows sum to 1."""
+        check_is_fitted(self)
+        found = self._calibrated()
+        if found is None:
+            return super().predict_proba(X)
+        score = self.decision_function(X)
+        return agreeing(found.probabilities(score.reshape(len(score), -1) + found.threshold), chosen_by(score))
