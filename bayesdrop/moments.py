@@ -35,8 +35,6 @@ class ScoreMoments:
         Dropout rates per feature and column.
     fit_intercept : bool
         If false the intercept row must be zero and stays so.
-    copies : array (p,), optional
-        How many equal features, with one weight, each column stands for; one by default.
     """
 
     def __init__(
@@ -45,10 +43,9 @@ class ScoreMoments:
         noise: Noise,
         rate: Float[AnyArray, "p _"],
         fit_intercept: bool = True,
-        copies: Float[np.ndarray, " p"] | None = None,
     ) -> None:
         self.design, self.noise, self.rate, self.fit_intercept = design, noise, rate, fit_intercept
-        self._keep(noise.coefficients(rate), copies)
+        self._keep(noise.coefficients(rate))
 
     @property
     def has_variance(self) -> bool:
@@ -79,7 +76,7 @@ class ScoreMoments:
         result._keep(coefficients)
         return result
 
-    def _keep(self, coefficients: Coefficients, copies: Float[np.ndarray, " p"] | None = None) -> None:
+    def _keep(self, coefficients: Coefficients) -> None:
         """Keep coefficients, and which of them are other than 0: of the rest one column will do."""
         known: dict[int, bool] = {}
         for part in coefficients:
@@ -88,8 +85,7 @@ class ScoreMoments:
                 known[id(part)] = bool(np.any(part[:1]) or np.any(part))
         self._has = Coefficients(*(known[id(part)] for part in coefficients))
         parts = zip(coefficients, self._has, strict=True)
-        own = Coefficients(*(part if has else part[:, :1] for part, has in parts))
-        self.coefficients: Coefficients = own if copies is None else own.times(copies[:, None])
+        self.coefficients = Coefficients(*(part if has else part[:, :1] for part, has in parts))
 
     def _forward(
         self,

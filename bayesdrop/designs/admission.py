@@ -240,8 +240,6 @@ class IncompleteSparseDesign(SparseDesign):
         1 where they are.
     """
 
-    distinct = None  # duplicate columns may be missing in different rows
-
     def __init__(self, X: Any, missing: Any) -> None:
         super().__init__(X)
         self._missing = missing

@@ -221,11 +221,6 @@ class Design(ABC):
         """
         return [function(part.matrix(), *(row[here] for row in rows)) for here, part in self.parts() if part.shape[0]]
 
-    @property
-    def distinct(self) -> Any:
-        """One column for all duplicates; None if there are few such, or columns are not looked at."""
-        return None
-
     def missing_share(self) -> Float[np.ndarray, " p"]:
         """Share of the rows in which each column is missing, (p,); products take what is missing for 0."""
         return np.zeros(self.shape[1])

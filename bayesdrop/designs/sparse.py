@@ -1,15 +1,11 @@
 """Sparse design matrix; it is never made dense.
 
 Products are scipy's, or compiled ones for a large matrix if Numba is installed: see :mod:`.products`.
-
-Duplicate columns are found once. Most words of a text occur once or twice, and those of one document alone have the
-same column. A model that treats columns alike gives them the same weight, so that one of them can stand for all.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -17,7 +13,7 @@ import numpy as np
 from scipy import sparse
 
 from .._memory import BLOCK
-from .._typing import AnyArray, Bool, Float, Int, Num, PerRow
+from .._typing import AnyArray, Float, Int, Num, PerRow
 from .base import Design
 from .columns import ColumnSummary, merge_summaries, summarise
 from .dense import DenseDesign
@@ -26,7 +22,7 @@ from .products import CompiledProducts, ScipyProducts, ShiftedProducts, shift_co
 from .rows import RowsInMemory
 from .threads import LIMITS
 
-__all__ = ["DistinctColumns", "ShiftedSparseDesign", "SparseDesign", "first_of_duplicates", "of_matrix"]
+__all__ = ["ShiftedSparseDesign", "SparseDesign", "of_matrix"]
 
 
 class SparseDesign(RowsInMemory):
@@ -93,16 +89,6 @@ class SparseDesign(RowsInMemory):
     def _products(self) -> Any:
         """Made when first used: samplers need none."""
         return (CompiledProducts if self._compiled else ScipyProducts)(self._x, self.is_binary)
-
-    @cached_property
-    def distinct(self) -> DistinctColumns | None:
-        """One column for all duplicates, if that spares a part of them."""
-        found = None if self.prefers_gram or self.prefers_outer_gram else first_of_duplicates(self._x)
-        if found is None:
-            return None
-        first, index = found
-        few = SparseDesign(self._x[:, first], self.is_binary)
-        return DistinctColumns(few, first, index, np.bincount(index).astype(np.float64))
 
     def __getitem__(self, rows: Any) -> SparseDesign:
         """Rows that a mask, numbers or a slice selects."""
@@ -214,8 +200,6 @@ class ShiftedSparseDesign(SparseDesign):
     ([3.0, -1.0, 1.0], [9.0, 1.0, 5.0])
     """
 
-    distinct: DistinctColumns | None = None
-
     def __init__(self, X: Any, centre: Float[np.ndarray, " p"]) -> None:
         super().__init__(X)
         self._centre = centre
@@ -288,81 +272,6 @@ class ShiftedSparseDesign(SparseDesign):
     def shifted(self, centre: Float[np.ndarray, " p"]) -> SparseDesign:
         """``X − 1(c + d)ᵀ`` for another centre ``d``."""
         return SparseDesign(self._x).shifted(self._centre + centre)
-
-
-@dataclass(frozen=True)
-class DistinctColumns:
-    """One column for all duplicates.
-
-    Attributes
-    ----------
-    design : Design (n, u)
-        The distinct columns.
-    first : int array (u,)
-        The first of those that each stands for, in order.
-    index : int array (p,)
-        Which of them stands for each column.
-    copies : array (u,)
-        How many each stands for.
-    """
-
-    design: Any
-    first: Int[np.ndarray, " u"]
-    index: Int[np.ndarray, " p"]
-    copies: Float[np.ndarray, " u"]
-
-
-def first_of_duplicates(
-    csr: Any, few: int = 2, share: float = 0.2
-) -> tuple[Int[np.ndarray, " u"], Int[np.ndarray, " p"]] | None:
-    """The first of each set of equal columns, (u,) in order, and the set of each column, (p,); None if few are alike.
-
-    Parameters
-    ----------
-    csr : scipy.sparse.csr_array (n, p)
-        Canonical, without explicit zeros.
-    few, share : int, float
-        Columns with so few entries are those that are alike; below this share of all columns it is not worth a look.
-
-    Examples
-    --------
-    >>> from scipy.sparse import csr_array
-    >>> [part.tolist() for part in first_of_duplicates(csr_array([[0.0, 2, 2, 1], [0, 0, 0, 1]]))]
-    [[0, 1, 3], [0, 1, 1, 2]]
-    >>> first_of_duplicates(csr_array(np.ones((3, 2)))) is None
-    True
-    """
-    n, p = csr.shape
-    count = np.bincount(csr.indices, minlength=p)
-    if np.sum(count <= few) < share * p:
-        return None
-    # Equal columns have equal sums of numbers drawn for their rows; what has equal sums is then compared.
-    drawn = np.repeat(np.random.default_rng(0).random(n), np.diff(csr.indptr)) * csr.data
-    signature = np.bincount(csr.indices, weights=drawn, minlength=p)
-    order = np.lexsort((signature, count))
-    same = (np.diff(count[order]) == 0) & (np.diff(signature[order]) == 0)
-    pairs = np.flatnonzero(same)
-    same[pairs] = _equal(csr.tocsc(), order[pairs], order[pairs + 1])
-    begins = np.append(True, ~same)[: len(order)]
-    # The order is stable: the first of a set has the lowest number.
-    first = order[begins]
-    if len(first) > (1 - share) * p:
-        return None
-    rank = np.empty(len(first), dtype=np.intp)
-    rank[np.argsort(first)] = np.arange(len(first))
-    index = np.empty(p, dtype=np.intp)
-    index[order] = rank[np.cumsum(begins) - 1]
-    return np.sort(first), index
-
-
-def _equal(csc: Any, one: Int[np.ndarray, " m"], other: Int[np.ndarray, " m"]) -> Bool[np.ndarray, " m"]:
-    """Whether columns with equally many entries are equal, pair by pair."""
-    size = np.diff(csc.indptr)[one]
-    pair = np.repeat(np.arange(len(one)), size)
-    within = np.arange(len(pair)) - np.repeat(np.cumsum(size) - size, size)
-    left, right = (csc.indptr[columns][pair] + within for columns in (one, other))
-    differs = (csc.indices[left] != csc.indices[right]) | (csc.data[left] != csc.data[right])
-    return np.bincount(pair, weights=differs, minlength=len(one)) == 0
 
 
 def of_matrix(matrix: Any, binary: bool | None = None) -> Design:

@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeAlias
 
 import numpy as np
 
-from .._typing import Float, Int, PerRow
+from .._typing import Float, PerRow
 
 __all__ = ["Apply", "Product", "conjugate_gradient"]
 
-Vector: TypeAlias = Float[np.ndarray, "..."]
 Apply = Callable[[Float[np.ndarray, "q K"]], Float[np.ndarray, "q K"]]
 Product = Callable[[Float[np.ndarray, "q K"]], tuple[Float[np.ndarray, "q K"], tuple[PerRow, ...]]]
-
-# Numbers of a block from which on it is worth leaving columns out, and the share of them that then are few.
-_LARGE, _FEW = 1 << 16, 0.7
 
 
 def conjugate_gradient(
@@ -26,7 +21,6 @@ def conjugate_gradient(
     tolerance: Float[np.ndarray, " K"],
     max_iter: int,
     persist: Callable[..., tuple[PerRow, ...]] = lambda *parts: parts,
-    select: Callable[[Int[np.ndarray, " L"]], tuple[Product, Apply]] | None = None,
 ) -> tuple[Float[np.ndarray, "q K"], tuple[PerRow, ...], int]:
     """Solve ``A x = right`` for a block of columns, each with its own step lengths.
 
@@ -44,9 +38,6 @@ def conjugate_gradient(
         Most products.
     persist : callable, optional
         ``Design.persist``, for extras that are vectors over its rows.
-    select : callable, optional
-        The products and the preconditioner of some columns, by their numbers (L,), which a large block goes on with
-        when the others have stopped. The extras are then arrays.
 
     Returns
     -------
@@ -63,20 +54,7 @@ def conjugate_gradient(
     limit = tolerance**2 * rho
     active = rho > 0
     iteration = 0
-    # All columns, and which of them are worked on, where that is not all.
-    whole: tuple[Vector, ...] | None = None
-    live = np.arange(right.shape[1])
     while iteration < max_iter and np.any(active):
-        if select and iteration and right.size >= _LARGE and np.sum(active) <= _FEW * len(live):
-            if whole is None:
-                whole = x, *extras
-            else:
-                _put_back(whole, live, (x, *extras))
-            keep = np.flatnonzero(active)
-            live = live[keep]
-            x, residual, direction, *rest = (part[:, keep] for part in (x, residual, direction, *extras))
-            extras, rho, limit, active = tuple(rest), rho[keep], limit[keep], active[keep]
-            product, precondition = select(live)
         applied, parts = product(direction)
         curvature = np.einsum("ij,ij->j", direction, applied)
         bent = active & ~(curvature > 0)
@@ -102,13 +80,4 @@ def conjugate_gradient(
         direction *= beta
         direction += z
         rho = fresh
-    if whole is None:
-        return x, extras, iteration
-    _put_back(whole, live, (x, *extras))
-    return whole[0], whole[1:], iteration
-
-
-def _put_back(whole: tuple[Vector, ...], live: Int[np.ndarray, " L"], parts: tuple[Vector, ...]) -> None:
-    """The columns that were worked on, (·, L), in their places among all, (·, K)."""
-    for block, part in zip(whole, parts, strict=True):
-        block[:, live] = part
+    return x, extras, iteration

@@ -48,18 +48,6 @@ class Coefficients(NamedTuple):
     linear: Any
     constant: Any
 
-    def times(self, copies: Any) -> Coefficients:
-        """Those of so many equal features, whose weights are one: the sum of their independent noises, (p, 1).
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> one = np.ones((1, 1))
-        >>> [float(part[0, 0]) for part in Coefficients(one / 2, 0 * one, one / 4, 0 * one, 0 * one).times(3 * one)]
-        [1.5, 0.0, 0.75, 0.0, 0.0]
-        """
-        return Coefficients(*(copies * part for part in self))
-
 
 class Expansion(NamedTuple):
     """What follows the variance in the logarithm of a characteristic function, and how fast the tails fall.

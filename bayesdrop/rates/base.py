@@ -8,7 +8,7 @@ and the samplers see.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -72,8 +72,6 @@ class RateMap:
         Weigh the negative class by ``n₊/n₋`` in the rate update; None: in one-vs-rest only.
     hierarchy : Hierarchy or None
         Groups of rates whose prior is itself unknown; ``prior`` has no numbers then, and says so when asked.
-    copies : array (p,), optional
-        How many features, equal to it, each of them stands for; one by default.
     """
 
     index: Int[np.ndarray, " p"]
@@ -83,7 +81,6 @@ class RateMap:
     prior: RatePrior
     class_ratio: bool | None = None
     hierarchy: Hierarchy | None = None
-    copies: Float[np.ndarray, " p"] | None = None
 
     @property
     def size(self) -> int:
@@ -95,25 +92,6 @@ class RateMap:
         """True if there is anything to learn."""
         return self.size > 0
 
-    def standing_for(self, first: Int[np.ndarray, " u"], copies: Float[np.ndarray, " u"]) -> RateMap:
-        """The map of some features, each of which stands for so many that are equal to it.
-
-        Examples
-        --------
-        >>> shared = RateMap(np.array([0, 0, 1]), np.zeros(3), ["a", "b"], "group", Beta())
-        >>> few = shared.standing_for(np.array([0, 2]), np.array([2.0, 1.0]))
-        >>> few.collapse(np.ones((2, 1))).ravel().tolist()
-        [2.0, 1.0]
-        """
-        own = self.is_free and self.dim == "feature"
-        return replace(
-            self,
-            index=np.arange(len(first)) if own else self.index[first],
-            initial=self.initial[first],
-            names=[self.names[d] for d in first] if own else self.names,
-            copies=copies,
-        )
-
     def expand(self, theta: Num[np.ndarray, "k ..."]) -> Num[np.ndarray, "p ..."]:
         """Rates per feature, (p,) or (p, K), from the free rates (k,) or (k, K)."""
         expanded: np.ndarray = theta[self.index]
@@ -123,8 +101,6 @@ class RateMap:
         """Sum over the features of each free rate: (p, K) to (k, K)."""
         if self.dim == "feature":
             return np.asarray(per_feature)
-        if self.copies is not None:
-            per_feature = self.copies[:, None] * per_feature
         return np.stack(
             [np.bincount(self.index, weights=column, minlength=self.size) for column in np.transpose(per_feature)],
             axis=-1,
@@ -139,7 +115,7 @@ class RateMap:
         >>> shared.mean(np.array([[0.1], [0.3], [0.5]])).ravel().tolist()
         [0.2, 0.2, 0.5]
         """
-        size = np.bincount(self.index, self.copies, minlength=self.size)[:, None]
+        size = np.bincount(self.index, minlength=self.size)[:, None]
         if self.dim == "feature":
             size = np.ones_like(size)
         return self.expand(self.collapse(rate) / np.maximum(size, 1))

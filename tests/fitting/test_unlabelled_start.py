@@ -50,7 +50,7 @@ def test_of_scores(storage, rates, method):
     )  # fmt: skip
     np.testing.assert_array_equal(found.weights, same.weights)
     np.testing.assert_array_equal(found.rates, same.rates)
-    assert np.all(found.trace[-1] <= found.trace[0])
+    assert np.all(found.trace[-1] <= found.trace[0] * (1 + 1e-12))  # a step may raise an energy by round-off
 
 
 @pytest.mark.parametrize("storage", [np.asarray, sparse.csr_array], ids=["dense", "sparse"])

@@ -26,29 +26,20 @@ from .shapes import FeatureBlock, ProblemVector, WeightBlock
 
 __all__ = ["Curvature", "Energy"]
 
-# Variance of an entry's noise, relative to its square, that is hardly any: a rate of a thousandth.
-_LITTLE = 1e-3
 # Share of two weights that cancel which is left by round-off.
 _CANCELLED = 1e-12
 
 
 @dataclass(frozen=True)
 class Curvature:
-    """Second-order model at one point: the 2 × 2 Hessian of ``c φ`` in ``(m, v)``, and the diagonal ``P + 2q(c φ_v)``.
-
-    ``mean_var`` and ``var_var`` are None where the model leaves out the terms through which a step changes the
-    variance's slope: a product then costs half the passes over the data.
+    """Second-order model at one point: the 2 × 2 Hessian of ``c φ`` in ``(m, v)``, and the diagonal ``P + 2q(c φ_v)``;
+    the EM matrix has no terms in ``φ_mv`` and ``φ_vv``, which are None.
     """
 
     mean_mean: PerRow
     diagonal: WeightBlock
     mean_var: PerRow | None = None
     var_var: PerRow | None = None
-
-    def select(self, columns: Any) -> Curvature:
-        """Keep the given problems."""
-        parts = self.mean_mean, self.diagonal, self.mean_var, self.var_var
-        return Curvature(*(None if part is None else part[:, columns] for part in parts))  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True)
@@ -131,14 +122,6 @@ class Energy:
         moments = self.moments.of(design)
         return replace(self, moments=moments, target=target, weight=weight, plain_weight=None, offset=offset)
 
-    def nearly_noiseless(self) -> Energy:
-        """The energy without noise where there is hardly any; else the energy itself."""
-        gain, _, quadratic, linear, constant = self.moments.coefficients
-        little = np.max(quadratic, initial=0.0) <= _LITTLE * np.min(gain, initial=1.0) ** 2
-        if not little or np.any(linear) or np.any(constant):
-            return self
-        return replace(self, moments=self.moments.without_variance(), loss=self.loss.plain)
-
     def select(self, columns: Any) -> Energy:
         """Keep the given problems."""
 
@@ -198,11 +181,8 @@ class Energy:
         back += self.precision * weights
         return back, spread
 
-    def curvature(self, slopes: Derivatives, spread: FeatureBlock, damping: ProblemVector, exact: bool) -> Curvature:
-        """Second-order model: the EM matrix ``P + G`` at damping 1, the Hessian at damping 0 (K,).
-
-        At damping 0 and not ``exact`` it is the Hessian less its terms in ``φ_mv`` and ``φ_vv``.
-        """
+    def curvature(self, slopes: Derivatives, spread: FeatureBlock, damping: ProblemVector) -> Curvature:
+        """Second-order model: the EM matrix ``P + G`` at damping 1, the Hessian at damping 0 (K,)."""
         diagonal = np.empty((len(self.precision), spread.shape[1]))
         diagonal[:-1] = self.precision[:-1] + 2 * spread
         diagonal[-1] = self.precision[-1]
@@ -211,12 +191,12 @@ class Energy:
             keep = 1 - damping
             parts = keep * parts[0] + damping * 2 * slopes.var, keep * parts[1], keep * parts[2]
         persist = self.moments.design.persist
-        return Curvature(persist(parts[0])[0], diagonal, *(persist(*parts[1:]) if exact else ()))
+        return Curvature(persist(parts[0])[0], diagonal, *persist(*parts[1:]))
 
     def product(
         self, weights: WeightBlock, curvature: Curvature, direction: WeightBlock
     ) -> tuple[WeightBlock, tuple[PerRow, ...]]:
-        """``H u`` and the tangent of the scores along ``u``: ``(dm, dv)``, or ``(dm,)`` for the short model."""
+        """``H u`` and the tangent of the scores along ``u``: ``(dm, dv)``, or ``(dm,)`` of the EM matrix."""
         moments = self.moments
         mean_mean, mean_var, var_var = curvature.mean_mean, curvature.mean_var, curvature.var_var
         if mean_var is None or var_var is None:

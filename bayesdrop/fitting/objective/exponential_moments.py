@@ -208,12 +208,10 @@ def moments_for(
     noise: Noise,
     rate: Float[AnyArray, "p _"],
     fit_intercept: bool = True,
-    copies: Float[np.ndarray, " p"] | None = None,
 ) -> ScoreMoments:
     """Moments of the scores, exact for ``E e^s`` if ``exponential``; the others are those of :class:`.ScoreMoments`.
 
-    Those of a noise without variance, and of a normal one, are the plain ones. Columns that stand for several
-    ``copies`` have no exact ones.
+    Those of a noise without variance, and of a normal one, are the plain ones.
 
     Examples
     --------
@@ -224,7 +222,7 @@ def moments_for(
     >>> bool(np.isclose(np.exp(mean + var / 2), (1 + np.exp(2.0)) / 2))
     True
     """
-    plain = ScoreMoments(design, noise, rate, fit_intercept, copies)
+    plain = ScoreMoments(design, noise, rate, fit_intercept)
     if not exponential or not plain.has_variance:
         return plain
     if not any(np.any(part) for part in noise.expansion(np.asarray(rate, dtype=np.float64))[:3]):

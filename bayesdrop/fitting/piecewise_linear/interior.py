@@ -9,10 +9,9 @@ problem in ``w`` and ``b``,
 
     (diag(P, 0) + M̃ᵀDM̃) d = M̃ᵀβ − (Pw, 0) + M̃ᵀDq,        D = 1/(x/(β − l) + z/(u − β)),        M̃ = [M, 1],
 
-with ``q`` from ``x``, ``z`` and ``μ``. It is solved twice or thrice with one factor: for the step to ``μ = 0``, which
-tells how far ``μ`` can fall, with the second-order terms of that step (Mehrotra 1992), and once more where it is cut
-short, with products that lag pushed back (Gondzio 1996). Ferris & Munson (2002) have the same for support vector
-machines. Ten to twenty steps whatever the ``C``, and no smoothing; the end is told by the gap of
+with ``q`` from ``x``, ``z`` and ``μ``. It is solved twice with one factor: for the step to ``μ = 0``, which tells how
+far ``μ`` can fall, and with the second-order terms of that step (Mehrotra 1992). Ferris & Munson (2002) have the same
+for support vector machines. Ten to twenty steps whatever the ``C``, and no smoothing; the end is told by the gap of
 :class:`.kinked.problem.KinkedProblem`, which is a bound.
 """
 
@@ -46,10 +45,6 @@ _CLOSER = 0.01
 _SHORT = 0.995
 # The step to μ = 0 has to be longer than this for its second-order terms to count.
 _TELLING = 0.1
-# A step longer than this is not corrected again; one that is aims so much further, at products within so much of μ.
-_LONG = 0.9
-_FURTHER = 0.3
-_NEAR = 10.0
 # A step that is shorter has met the limits of double precision.
 _STUCK = 1e-6
 
@@ -200,7 +195,7 @@ def _length(parts: tuple[Rows, ...]) -> float:
 
 
 def _corrected(system: _System, point: _Point, mu: float, least: float) -> Step:
-    """The step of predictor and correctors from a point of mean product ``μ`` to one that is ``least`` or more."""
+    """The step of predictor and corrector from a point of mean product ``μ`` to one that is ``least`` or more."""
     _, _, parts = system.solve(0.0, 0.0)
     length = _length(parts)
     change, low, high, below, above = parts
@@ -210,19 +205,7 @@ def _corrected(system: _System, point: _Point, mu: float, least: float) -> Step:
     second = float(length > _TELLING)
     low = aim * system.per_below - second * point.low_price * below * low
     high = aim * system.per_above + second * point.high_price * above * high
-    best = system.solve(low, high)
-    reached = _length(best[2])
-    if reached < _LONG:
-        length = min(1.0, reached + _FURTHER)
-        there = point.moved(length, *best[2][:3])
-        pushes = []
-        for distance, price in ((there.below, there.low_price), (there.above, there.high_price)):
-            product = distance * price
-            pushes.append(np.maximum(np.clip(product, aim / _NEAR, aim * _NEAR) - product, -_NEAR * aim))
-        more = system.solve(low + pushes[0] * system.per_below, high + pushes[1] * system.per_above)
-        if _length(more[2]) > reached:
-            return more
-    return best
+    return system.solve(low, high)
 
 
 def _feasible(task: KinkedProblem, point: _Point, beta: Rows) -> Float[np.ndarray, "n kinks"]:

@@ -33,7 +33,6 @@ from ..solvers.newton import Newton
 from ..solvers.protocols import FitMethod, check_minimiser
 from ..solvers.rate_update import SignCounts
 from ..solvers.state import SolverState
-from .duplicate_columns import DuplicateColumns, duplicate_columns
 
 __all__ = ["BlockFit", "ProblemFit", "fit_block"]
 
@@ -126,15 +125,15 @@ def fit_block(
     if start is None and unlabelled is not None and model.loss.convex:
         # Of the valleys of an energy that is not convex it is the one below the fit to the rows with labels.
         some = problem.first_rows(len(target) - unlabelled[0], row_weights(model, weight, None, strength))
-        found = _fit_distinct(some, replace(method, tol=max(method.tol, _MODEST)) if is_dataclass(method) else method)
+        found = _fit(some, replace(method, tol=max(method.tol, _MODEST)) if is_dataclass(method) else method)
         start = found.weights, found.rates
-    return _fit_distinct(problem, method, start)
+    return _fit(problem, method, start)
 
 
 @dataclass(frozen=True)
 class _Problem:
     """What :func:`fit_block` fits: its arguments, with row weights as :func:`.objective.row_weights.row_weights`
-    has them, the prior ``precision`` of the weights (p + 1, 1), and how many features each column stands for.
+    has them, and the prior ``precision`` of the weights (p + 1, 1).
     """
 
     model: Model
@@ -146,7 +145,6 @@ class _Problem:
     precision: Float[np.ndarray, "q 1"]
     rate: FeatureBlock | None
     many: bool
-    copies: Float[np.ndarray, " p"] | None = None
 
     def first_rows(self, count: int, rows: tuple[PerRow, PerRow, PerRow | None]) -> _Problem:
         """The first so many rows alone, of these weights."""
@@ -157,54 +155,15 @@ class _Problem:
         offset = None if self.offset is None else offset
         return replace(self, design=design, target=target, offset=offset, rows=(*parts, None))
 
-    def distinct(self, duplicates: DuplicateColumns) -> _Problem:
-        """The same with one column for all duplicates."""
-        rate = None if self.rate is None else duplicates.of_features(self.rate)
-        precision = duplicates.precision_of(self.precision)
-        return replace(
-            self, design=duplicates.design, rate_map=duplicates.rate_map, precision=precision, rate=rate,
-            copies=duplicates.columns.copies,
-        )  # fmt: skip
-
-
-def _fit_distinct(
-    problem: _Problem,
-    method: FitMethod[Energy, SolverState],
-    start: tuple[WeightBlock, Float[np.ndarray, "p _"]] | None = None,
-) -> BlockFit:
-    """Fit with one column for all duplicates, where the model treats them alike."""
-    model, design, rate_map, precision = problem.model, problem.design, problem.rate_map, problem.precision
-    # Exact exponential moments are sums over the entries, which they see one by one.
-    duplicates = (
-        None
-        if model.loss.exponential
-        else duplicate_columns(design, rate_map, problem.target.shape[1], precision, problem.rate)
-    )
-    if duplicates is None:
-        return _fit(problem, method, start)
-    some = None if start is None else (duplicates.weights_of(start[0]), duplicates.of_features(start[1]))
-    found = _fit(problem.distinct(duplicates), method, some)
-    rates = duplicates.all_features(found.rates)
-    moments = moments_for(False, design, model.noise, rates, model.fit_intercept)
-    return replace(
-        found,
-        weights=duplicates.all_weights(found.weights),
-        rates=rates,
-        posterior=duplicates.all_rates(found.posterior),
-        counts=duplicates.all_counts(found.counts),
-        occurrences=duplicates.all_rates(found.occurrences),
-        energy=replace(found.energy, moments=moments, precision=precision),
-    )
-
 
 def _fit(
     problem: _Problem,
     method: FitMethod[Energy, SolverState],
-    start: tuple[WeightBlock, Float[np.ndarray, "p _"]] | None,
+    start: tuple[WeightBlock, Float[np.ndarray, "p _"]] | None = None,
 ) -> BlockFit:
-    """Fit with the columns as they are."""
+    """Fit, given all that is known of the problem."""
     model, design, rate_map, target = problem.model, problem.design, problem.rate_map, problem.target
-    offset, precision, rate, copies = problem.offset, problem.precision, problem.rate, problem.copies
+    offset, precision, rate = problem.offset, problem.precision, problem.rate
     p, K = design.shape[1], target.shape[1]
     known = None if offset is None else offset[:, None]
     votes = model.loss.votes(target) if rate_map.is_free else None
@@ -243,7 +202,7 @@ def _fit(
             rate = rate_map.mean(start[1])
 
     def energy_at(rate: Float[np.ndarray, "p ..."]) -> Energy:
-        moments = moments_for(model.loss.exponential, design, model.noise, rate, model.fit_intercept, copies=copies)
+        moments = moments_for(model.loss.exponential, design, model.noise, rate, model.fit_intercept)
         # Without variance all forms of a loss are one, and the plain form is the easiest to minimise.
         loss = model.loss if moments.has_variance else model.loss.plain
         return Energy(moments, loss, target, noisy, precision, plain, known)

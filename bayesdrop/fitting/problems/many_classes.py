@@ -19,8 +19,7 @@ O(pK).
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -41,7 +40,6 @@ from ..softmax.energy import SoftmaxEnergy, centred
 from ..softmax.fit import fit_softmax
 from ..solvers.driver import LOOSE, Status, least_weights, status_at
 from ..solvers.rate_update import RateLearner, SignCounts
-from .duplicate_columns import duplicate_columns
 
 __all__ = [
     *("ClassFit", "ClassRates", "class_chances", "fit_classes"),
@@ -103,32 +101,23 @@ def softmax_energy(
     n_classes: int,
     loss_weight: PerRow,
     noise_weight: PerRow,
-    precision: Float[np.ndarray, "q 1"] | None = None,
-    copies: Float[np.ndarray, " p"] | None = None,
 ) -> SoftmaxEnergy:
-    """Energy of all classes at rates (p,) or (p, K), for a model whose loss is a softmax.
-
-    Columns that stand for several ``copies`` come with the ``precision`` of their weights.
-    """
+    """Energy of all classes at rates (p,) or (p, K), for a model whose loss is a softmax."""
     loss: Any = model.loss
     rate = rate[:, None] if rate.ndim == 1 else rate
     if loss.class_rates:
         rate = np.broadcast_to(rate, (len(rate), n_classes))
     model.noise.check(design.minimum())
     return SoftmaxEnergy(
-        moments=ScoreMoments(design, model.noise, rate, model.fit_intercept, copies=copies),
+        moments=ScoreMoments(design, model.noise, rate, model.fit_intercept),
         form=loss.expectation,
         n_classes=n_classes,
         code=code,
         loss_weight=loss_weight,
         noise_weight=noise_weight,
-        precision=_precision(model, design) if precision is None else precision,
+        precision=np.append(model.weight_prior.precision(design.shape[1]), 0.0)[:, None],
         class_masks=loss.class_rates,
     )
-
-
-def _precision(model: Model, design: Design) -> Float[np.ndarray, "q 1"]:
-    return np.append(model.weight_prior.precision(design.shape[1]), 0.0)[:, None]
 
 
 @waiting("fit", "step")
@@ -168,53 +157,11 @@ def fit_classes(
     """
     check_room(n_classes, design)
     known, noisy = (part[:, 0] for part in row_weights(model, weight, unlabelled)[:2])
-    precision = _precision(model, design)
+    own = model.loss.class_rates
 
-    def fit(
-        design: Design,
-        rate_map: RateMap,
-        precision: Float[np.ndarray, "q 1"],
-        start: tuple[Float[np.ndarray, "q K"], Float[np.ndarray, "p ..."]] | None,
-        copies: Float[np.ndarray, " p"] | None = None,
-    ) -> ClassFit:
-        def energy_at(rate: Float[np.ndarray, "p _"]) -> SoftmaxEnergy:
-            return softmax_energy(model, design, rate, code, n_classes, model.C * known, noisy, precision, copies)
+    def energy_at(rate: Float[np.ndarray, "p _"]) -> SoftmaxEnergy:
+        return softmax_energy(model, design, rate, code, n_classes, model.C * known, noisy)
 
-        return _fit_classes(
-            design, rate_map, code, known, n_classes, tol, max_iter, start, model.loss.class_rates, energy_at
-        )
-
-    duplicates = duplicate_columns(design, rate_map, n_classes, precision)
-    if duplicates is None:
-        return fit(design, rate_map, precision, start)
-    some = None if start is None else (duplicates.weights_of(start[0]), duplicates.of_features(start[1]))
-    found = fit(
-        duplicates.design, duplicates.rate_map, duplicates.precision_of(precision), some, duplicates.columns.copies
-    )
-    return replace(
-        found,
-        weights=duplicates.all_weights(found.weights),
-        rates=duplicates.all_features(found.rates),
-        posterior=duplicates.all_rates(found.posterior),
-        occurrences=duplicates.all_rates(found.occurrences),
-    )
-
-
-def _fit_classes(
-    design: Design,
-    rate_map: RateMap,
-    code: PerRow,
-    known: PerRow,
-    n_classes: int,
-    tol: float,
-    max_iter: int,
-    start: tuple[Float[np.ndarray, "q K"], Float[np.ndarray, "p ..."]] | None,
-    own: bool,
-    energy_at: Callable[[Float[np.ndarray, "p _"]], SoftmaxEnergy],
-) -> ClassFit:
-    """The same, given the energy at rates (p, 1) or (p, K), weights (n,) of rows with a label, and whether each class
-    has its ``own`` rates.
-    """
     p, learner = design.shape[1], None
     rate = rate_map.initial[:, None]
     weights = np.zeros((p + 1, n_classes)) if start is None else start[0].copy()

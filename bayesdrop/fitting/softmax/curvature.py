@@ -6,15 +6,13 @@ Either all ``H_j`` are held, p K² numbers that cost K(K + 1)/2 sums over the da
 
     (H u)_j = (Σ_i d_i v_ij π_i) ∘ u_j − Σ_i √d_i π_i v_ij ⟨√d_i π_i, u_j⟩,
 
-one inner product over the classes for each entry of the data that is not zero, so that K classes cost K. For several
-products at one point the matrices are the cheaper way all the same where they are few and small. So does the penalty
-cost K, for ``tr((diag π − ππᵀ) V) = Σ_j v_j (Σ_k π_k w_jk² − ⟨π, w_j⟩²)``.
+one inner product over the classes for each entry of the data that is not zero, so that K classes cost K. So does the
+penalty, for ``tr((diag π − ππᵀ) V) = Σ_j v_j (Σ_k π_k w_jk² − ⟨π, w_j⟩²)``.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -23,9 +21,6 @@ from ..._typing import Float, PerRow
 from ...moments import ScoreMoments
 
 __all__ = ["ByEntries", "ByFeature", "NoiseCurvature"]
-
-# Classes up to which the matrices of all features cost less than five products by entries or so, and numbers in them.
-_FEW, _MOST = 20, 2_000_000
 
 
 @runtime_checkable
@@ -80,23 +75,7 @@ class ByEntries:
 
     def times(self, direction: Float[np.ndarray, "p K"]) -> Float[np.ndarray, "p K"]:
         """See :class:`NoiseCurvature`."""
-        p, K = self.level.shape
-        if isinstance(self.left, np.ndarray) and K <= _FEW and p * K * K <= _MOST:
-            return self.by_feature.times(direction)
         return self.level * direction - self.moments.sampled_products(self.left, direction)[1]
-
-    @cached_property
-    def by_feature(self) -> ByFeature:
-        """The same by matrices, which are made when a product first asks for them; of rows in memory."""
-        K = self.level.shape[1]
-        matrices = np.zeros((*self.level.shape, K))
-        for k in range(K):
-            # One class after the other: all pairs at once would be many numbers of a row.
-            column = self.moments.spread(self.left[:, k, None] * self.left[:, k:])
-            matrices[:, k, k:] -= column
-            matrices[:, k + 1 :, k] -= column[:, 1:]
-        matrices[:, np.arange(K), np.arange(K)] += self.level
-        return ByFeature(matrices)
 
     def diagonal(self) -> Float[np.ndarray, "p K"]:
         """See :class:`NoiseCurvature`."""

@@ -2,13 +2,8 @@
 
 The profiled energy is smooth and convex, so Newton's method reaches the point that EM reaches, in a handful of
 steps. Forms that are not convex are taken downhill to a stationary point: conjugate gradients stop where the energy
-bends downwards. Two things keep the steps cheap and safe:
-
-- early steps lean on the EM matrix ``P + G``, which majorises the Hessian: its share is the *damping*, one at the
-  start and gone as soon as full steps succeed;
-- the terms of the Hessian in ``φ_mv`` and ``φ_vv`` double the passes over the data and change the step little, so
-  they are left out until a step contracts the error by less than a factor of ten. Where a factor of all rows is what a
-  step costs they are there from the start, and the damping is gone after one full step: one or two steps fewer of five.
+bends downwards. Early steps lean on the EM matrix ``P + G``, which majorises the Hessian: its share is the *damping*,
+one at the start and gone as soon as a full step succeeds.
 """
 
 from __future__ import annotations
@@ -19,10 +14,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..._typing import Bool, Int, PerRow
-from ...linalg.conjugate_gradients import Apply, Product, conjugate_gradient
+from ..._typing import Bool, PerRow
+from ...linalg.conjugate_gradients import conjugate_gradient
 from ...losses.protocols import Curved, require
-from ..objective.energy import Curvature, Energy
+from ..objective.energy import Energy
 from ..objective.shapes import ProblemVector, WeightBlock
 from ..piecewise_linear.dual import solve_dual
 from .choices import STEPS, case_of, choose
@@ -31,20 +26,16 @@ from .least_squares import solve_least_squares
 from .newton_memory import GAIN, SAFETY, FirstOrder, NewtonMemory, learn_from, square
 from .preconditioners import (
     Cholesky,
-    DiagonalInverse,
     Jacobi,
     Preconditioner,
     Woodbury,
     check_settings,
-    rows_taken,
 )
 from .protocols import StepInfo, accuracy
 from .state import SolverState
 
 __all__ = ["Newton"]
 
-# Where there is hardly any noise the fit without it is the start, to this accuracy.
-_NEAR = 1e-3
 # Accuracy of the weights that learning of the rates starts from.
 _ROUGH = 1.0
 # Share of the goal that the last step aims at.
@@ -101,8 +92,7 @@ class Newton:
         require(energy.loss, Curved, "Newton's method", "write its derivatives, or use bd.EM() if it is Augmented")
         if earlier is not None:
             state = SolverState.at(energy, weights, None, earlier)
-            memory = NewtonMemory.blank(state.smoothing, earlier.memory)
-            return state.changed(memory=self._all_terms_if_small(energy, memory))
+            return state.changed(memory=NewtonMemory.blank(state.smoothing, earlier.memory))
         way = choose(case_of(energy)).name
         if way == "normal equations" and self.preconditioner is None:
             exact = solve_least_squares(energy, weights, accuracy(self.tol))
@@ -114,11 +104,6 @@ class Newton:
             state = SolverState.at(energy, dual.weights, None).unsmoothed(energy, dual.gap, self.tol)
             state = self._fresh(energy, state, False)
             return state.changed(memory=state.memory.changed(pull=dual.pull))
-        plain = energy if begun else energy.nearly_noiseless()
-        if plain is not energy:
-            way = choose(case_of(plain)).name
-            if (dual := solve_dual(plain, weights, _NEAR, way == "interior points")) is not None:
-                return self._fresh(energy, SolverState.at(energy, dual.weights, None).smoothed(energy, 0.1), begun)
         return self._fresh(energy, SolverState.at(energy, weights, None), begun)
 
     def init_learning(self, learning: Learning, weights: WeightBlock) -> SolverState:
@@ -132,17 +117,7 @@ class Newton:
         if begun:
             # Full steps succeed at once; those that do not bring the damping back.
             memory = memory.changed(damping=np.zeros_like(memory.damping))
-        return state.changed(memory=self._all_terms_if_small(energy, memory))
-
-    def _all_terms_if_small(self, energy: Energy, memory: NewtonMemory) -> NewtonMemory:
-        small = self.preconditioner is None and self._is_small(energy)
-        return memory.changed(slow=np.ones_like(memory.slow)) if small else memory
-
-    @staticmethod
-    def _is_small(energy: Energy) -> bool:
-        """Whether a step costs a factor of all rows, beside which products are nothing."""
-        design = energy.moments.design
-        return energy.convex and design.prefers_gram and rows_taken(*design.shape) == design.shape[0]
+        return state.changed(memory=memory)
 
     def step(self, energy: Energy, state: SolverState, goal: Any) -> tuple[SolverState, StepInfo]:
         """One damped Newton step with Armijo back-tracking; see :class:`.protocols.Minimiser`."""
@@ -150,8 +125,7 @@ class Newton:
         first = memory.first_order or FirstOrder.at(energy, state)
         memory = memory.changed(first_order=first, pull=None)
         slopes, gradient, spread = first
-        exact = bool(memory.slow.any())
-        curvature = energy.curvature(slopes, spread, memory.damping, exact)
+        curvature = energy.curvature(slopes, spread, memory.damping)
         # A form that is not convex may bend downwards; the preconditioner keeps to what bends upwards.
         upward = curvature.mean_mean if energy.convex else np.maximum(curvature.mean_mean, 0.0)
         solver = self.preconditioner
@@ -183,7 +157,6 @@ class Newton:
             forcing,
             self.max_inner,
             energy.moments.design.persist,
-            _of_columns(energy, state.weights, curvature, precondition),
         )
         if not tangent:  # the gradient is exactly zero
             ended = state.changed(remaining=np.zeros_like(size), memory=memory)
@@ -200,23 +173,9 @@ class Newton:
         remaining = SAFETY * memory.calibration * after
         # Kinks without noise are sharpened from step to step, and their curvature with them.
         smooth = not energy.loss.kinked or energy.moments.has_variance
-        costly = energy.moments.design.shape[1] >= _WIDE and not isinstance(precondition, DiagonalInverse)
+        costly = energy.moments.design.shape[1] >= _WIDE and not isinstance(solver, Jacobi)
         memory = memory.changed(precondition=precondition if smooth and costly and products <= _PRODUCTS else None)
         return ended.changed(remaining=remaining, memory=memory), StepInfo((length > 0) & ~spent)
-
-
-def _of_columns(
-    energy: Energy, weights: WeightBlock, curvature: Curvature, precondition: Apply
-) -> Callable[[Int[np.ndarray, " L"]], tuple[Product, Apply]] | None:
-    """Products and preconditioner of some of the problems; None where rows are elsewhere or factors are not alone."""
-    if not (isinstance(precondition, DiagonalInverse) and energy.has_all_rows):
-        return None
-
-    def select(columns: Int[np.ndarray, " L"]) -> tuple[Product, Apply]:
-        some, around, model = energy.select(columns), weights[:, columns], curvature.select(columns)
-        return lambda u: some.product(around, model, u), precondition.select(columns)
-
-    return select
 
 
 class _Place(NamedTuple):

@@ -7,16 +7,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..._typing import Bool, PerRow
+from ..._typing import PerRow
 from ...linalg.conjugate_gradients import Apply
 from ...losses import Derivatives
 from ..objective.energy import Energy
 from ..objective.shapes import FeatureBlock, ProblemVector, WeightBlock
 from .state import PerProblem, SolverState
 
-__all__ = ["GAIN", "SAFETY", "SLOW", "FirstOrder", "NewtonMemory", "learn_from", "square"]
+__all__ = ["GAIN", "SAFETY", "FirstOrder", "NewtonMemory", "learn_from", "square"]
 
-SLOW = 0.1
 # A step that gains less than this share of its slope (a perfect model gains half) is shortened.
 GAIN = 0.3
 # The estimate of what remains rests on norms in the preconditioner, calibrated on earlier steps; this is its margin.
@@ -57,8 +56,6 @@ class NewtonMemory(PerProblem):
         Largest ratio of a decrement to the size of its gradient; 0 before the first step.
     decrement
         That of the last full step; NaN where it tells nothing of the next.
-    slow
-        Whether steps contract the error slowly, or would: the model then has all terms of the Hessian.
     smoothing
         At which the last step was made.
     first_order : FirstOrder or None
@@ -73,7 +70,6 @@ class NewtonMemory(PerProblem):
     reference: ProblemVector
     calibration: ProblemVector
     decrement: ProblemVector
-    slow: Bool[np.ndarray, " K"]
     smoothing: ProblemVector
     first_order: FirstOrder | None = None
     precondition: Apply | None = None
@@ -87,14 +83,13 @@ class NewtonMemory(PerProblem):
         damping, reference, calibration = (
             (np.ones(K), zero, zero) if earlier is None else (earlier.damping, earlier.reference, earlier.calibration)
         )
-        no = np.zeros(K, dtype=bool)
-        return cls(damping, reference, calibration, np.full(K, np.nan), no, smoothing)
+        return cls(damping, reference, calibration, np.full(K, np.nan), smoothing)
 
     @classmethod
     def of_quadratic(cls, size: ProblemVector) -> NewtonMemory:
         """After the solution of quadratic energies by the inverse of their Hessians; ``gᵀA⁻¹g`` was ``size``."""
-        zero, no = np.zeros_like(size), np.zeros(len(size), dtype=bool)
-        return cls(zero, size, zero + 0.5, zero + np.nan, no, zero)
+        zero = np.zeros_like(size)
+        return cls(zero, size, zero + 0.5, zero + np.nan, zero)
 
     def at_smoothing(self, smoothing: ProblemVector) -> NewtonMemory:
         """Forget what no longer holds where the smoothing is another than at the last step."""
@@ -119,14 +114,11 @@ def learn_from(
     """The memory after a step of a length (K,) that should gain ``decrement`` (K,) from a gradient of ``size`` (K,)."""
     full = length > _FULL
     damping = memory.damping
-    # A step that went on shows the EM matrix, which made it short, to be of no use here.
-    relaxed = np.where((damping > 0.05) & ~memory.slow & (length <= 1), 0.2 * damping, 0.0)
     firmer = np.minimum(1.0, np.maximum(0.1, 4 * damping))
     return memory.changed(
-        damping=np.where(full, relaxed, np.where(length < _SHORT, firmer, damping)),
+        damping=np.where(full, 0.0, np.where(length < _SHORT, firmer, damping)),
         calibration=np.maximum(memory.calibration, decrement / np.where(size > 0, size, np.inf)),
         decrement=np.where(full, decrement, np.nan),
-        slow=memory.slow | (full & (damping == 0) & (decrement > SLOW * memory.decrement)),
         first_order=first,
     )
 

@@ -24,7 +24,6 @@ from ..objective.shapes import FeatureBlock, ProblemVector, WeightBlock
 
 __all__ = [
     "Cholesky",
-    "DiagonalInverse",
     "Jacobi",
     "Preconditioner",
     "Woodbury",
@@ -81,33 +80,6 @@ def choose_preconditioner(design: Design) -> Preconditioner:
 
 
 @dataclass(frozen=True)
-class DiagonalInverse:
-    """The map ``r ↦ z = a∘r``, of which some columns are a map as well.
-
-    Attributes
-    ----------
-    inverse : array (q, K)
-        The ``a``.
-
-    Examples
-    --------
-    >>> half = DiagonalInverse(np.array([[0.5, 0.25]]))
-    >>> half(np.ones((1, 2))).tolist(), half.select([1])(np.ones((1, 1))).tolist()
-    ([[0.5, 0.25]], [[0.25]])
-    """
-
-    inverse: WeightBlock
-
-    def __call__(self, r: WeightBlock) -> WeightBlock:
-        """``a∘r``, (q, K)."""
-        return self.inverse * r
-
-    def select(self, columns: Any) -> DiagonalInverse:
-        """That of the given columns."""
-        return DiagonalInverse(self.inverse[:, columns])
-
-
-@dataclass(frozen=True)
 class Jacobi:
     """The diagonal of the matrix.
 
@@ -122,7 +94,8 @@ class Jacobi:
         whole = diagonal + moments.diagonal(omega)
         # The inverse of what overflowed is 0: a gradient that is there would look as if it were none.
         refuse_overflow(curvature=whole)
-        return DiagonalInverse(1 / np.maximum(whole, np.finfo(float).tiny))
+        inverse = 1 / np.maximum(whole, np.finfo(float).tiny)
+        return lambda r: inverse * r
 
 
 def _thin(omega: Float[np.ndarray, "n K"], step: ProblemVector) -> Float[np.ndarray, "n K"]:

@@ -6,8 +6,7 @@ A complete search tries every pair of ``C`` and rates on every fold. The search 
   only with the few best strengths, none of them more than two standard errors worse, in pairs, than the best so far;
 - candidates that are fitted one by one, as those of the softmax, begin with no noise and go on by single steps: more
   noise until one is a standard error worse, then ``C`` with the best of them, then less and more noise there;
-- of large data no noise is only tried where the least noise is not clearly worse than more; if it is known to cost
-  most, where all that is more is clearly worse;
+- of large data no noise is only tried where the least noise is not clearly worse than more;
 - of large data a first fold is tried alone, or as many as hold out enough rows, and what is clearly worse there is not
   tried on a second and a third one, as one block, which are enough.
 
@@ -116,8 +115,6 @@ class Search:
         Whether losses are those of rows, (m,), or one number for a fold.
     n_jobs : int, optional
         Processes among which the folds are spread.
-    avoid_plain : bool
-        Whether fits without noise cost more than all others.
     without : callable, optional
         ``without(row)``, the fold that holds out one row, if losses of rows left out alone are to be checked.
     unsettled : bool
@@ -134,7 +131,6 @@ class Search:
     size: float = 0.0
     by_row: bool = True
     n_jobs: int | None = None
-    avoid_plain: bool = False
     without: Callable[[int], Fold] | None = None
     unsettled: bool = field(init=False, default=False)
     table: Table = field(init=False)
@@ -203,7 +199,7 @@ class Search:
     def _climb(self, group: range) -> None:
         first = int(np.argmin(np.abs(np.log(self.Cs))))
         C, members = float(self.Cs[first]), sorted(range(len(self._place)), key=self._strength)
-        spared = self.avoid_plain or _LARGE < self.size < np.inf
+        spared = _LARGE < self.size < np.inf
         late = [m for m in members if spared and self._strength(m) == 0]
         noisy = [m for m in members if m not in late]
         if np.isinf(self.size):
@@ -211,7 +207,7 @@ class Search:
             return
         self._try([(C, m) for m in noisy], group)
         near = self._left([(C, m) for m in noisy]) if late and noisy else []
-        if late and (not noisy or ((C, noisy[0]) in near and (len(near) == 1 or not self.avoid_plain))):
+        if late and (not noisy or (C, noisy[0]) in near):
             self._try([(C, m) for m in late], group)
         for direction in (1, -1):
             place, climbs = first, True

@@ -15,7 +15,6 @@ from ...losses.protocols import Curved
 from ...model import Model
 from ..softmax.hessian import MOST_COORDINATES
 from ..solvers.newton import Newton
-from ..solvers.preconditioners import Cholesky
 from .blocks import BlockSolver, Held
 from .calibration import HeldOut
 from .classes import JointSolver
@@ -122,11 +121,6 @@ class Task:
         return np.inf if self.n_classes is not None else max(self.design.shape) * self.target.shape[1]
 
     @property
-    def avoids_plain(self) -> bool:
-        """True if fits without noise cost more than all others: nothing rounds the kink of the loss."""
-        return self.model.loss.kinked and not (self.design.prefers_gram or self.design.prefers_outer_gram)
-
-    @property
     def starts_anywhere(self) -> bool:
         """True if the fit may start at other weights than its own first ones: no valley of several is the one meant."""
         return self.n_classes is not None or self.model.loss.convex
@@ -176,9 +170,6 @@ class Task:
         if loose and isinstance(method, Newton) and not self.model.loss.quadratic:
             loosest = _LOOSE_ALONE if alone else _LOOSE
             method = replace(method, tol=max(method.tol, loosest), max_iter=min(method.max_iter, _MOST_STEPS))
-            if method.preconditioner is None and self.design.prefers_gram:
-                # Folds and strengths of a candidate are near enough to each other to share a factor.
-                method = replace(method, preconditioner=Cholesky(shared_from=1))
         if self.n_classes is None:
             return BlockSolver(
                 self.model, self.design, self.target, self.weight, self.names, method, self.corrupted_inputs,

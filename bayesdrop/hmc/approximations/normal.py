@@ -133,8 +133,9 @@ def _curvature(energy: Energy, weights: Float[np.ndarray, "size 1"], smoothing: 
     mean, var = energy.moments.scores(weights)
     slopes = energy.derivatives(mean, var, smoothing)
     _, spread = energy.gradient(weights, slopes)
+    found = energy.curvature(slopes, spread, np.zeros(1))
     exact = energy.moments.has_variance and not energy.moments.design.is_streamed
-    return energy.curvature(slopes, spread, np.zeros(1), exact=exact)
+    return found if exact else replace(found, mean_var=None, var_var=None)
 
 
 def root_inverse(hessian: Float[np.ndarray, "D D"]) -> Float[np.ndarray, "D D"]:

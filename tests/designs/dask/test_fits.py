@@ -49,7 +49,8 @@ def test_the_optimum_is_that_in_memory(two_classes, name, place):
     method = STEPS
     here, there = (bd.fit(MODELS[name], data, y, method=method) for data in (X, place(X)))
     np.testing.assert_allclose(there.objective_trace[-1], here.objective_trace[-1], rtol=1e-13)
-    np.testing.assert_allclose(there.weight, here.weight, rtol=0, atol=1e-8 * np.abs(here.weight).max())
+    # Energies that agree to 1e-13 say no more of the weights than the root of that.
+    np.testing.assert_allclose(there.weight, here.weight, rtol=0, atol=1e-7 * np.abs(here.weight).max())
     np.testing.assert_allclose(there.intercept, here.intercept, rtol=0, atol=1e-8)
     np.testing.assert_allclose(there.rates, here.rates, rtol=1e-12)
     np.testing.assert_array_equal(there.classes, here.classes)

@@ -177,21 +177,6 @@ def test_noise_has_the_optimum_of_quasi_newton(loss, rate, unbiased):
     assert energy(here)[0] <= best * (1 + 1e-8)
 
 
-@pytest.mark.parametrize("loss", [*LOSSES, bd.Hinge(expectation="gaussian")], ids=repr)
-def test_hardly_any_noise_starts_from_none(loss, monkeypatch):
-    X, y = data(loss)
-    model = bd.Model(loss, rates=bd.Fixed(np.linspace(0.0, 9e-4, 30)), C=0.6)
-    started = []
-    solve = dual.solve_dual
-    monkeypatch.setattr(newton, "solve_dual", lambda *given: started.append(solve(*given)) or started[-1])
-    here = bd.fit(model, sparse.csr_array(X), y, method=bd.Newton(tol=1e-12))
-    assert any(found is not None for found in started)
-    there = bd.fit(model, X, y, method=bd.Newton(tol=1e-12))
-    best = there.objective_trace[-1]
-    assert here.objective_trace[-1] == pytest.approx(best, rel=1e-8)
-    assert np.linalg.norm(here.weight - there.weight) < 2 * np.sqrt(2 * 1e-8 * best)
-
-
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
 def test_pulls_of_the_rows_make_the_weights(loss):
     """``Pw = Xᵀ dual``, rows on a kink included, whose slopes their scores alone do not tell."""

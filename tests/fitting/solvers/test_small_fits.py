@@ -9,7 +9,6 @@ import pytest
 import bayesdrop as bd
 from bayesdrop._validation import offers
 from bayesdrop.fitting.solvers import state
-from bayesdrop.fitting.solvers.newton import Newton
 from bayesdrop.fitting.solvers.state import SolverState
 from bayesdrop.linalg.factors import factor, solved
 from bayesdrop.losses import protocols
@@ -39,18 +38,6 @@ def test_factors_solve():
     np.testing.assert_allclose(solved(factor(matrix.copy()), right), np.linalg.solve(matrix, right), rtol=1e-12)
     with pytest.raises(np.linalg.LinAlgError, match="3-th leading minor"):
         factor(np.diag([1.0, 1.0, -1.0]))
-
-
-@pytest.mark.parametrize("loss", [bd.Logistic(), bd.Hinge(), bd.EpsilonInsensitive(0.1)], ids=repr)
-@pytest.mark.parametrize("rate", [0.1, 0.5, 0.9])
-def test_the_whole_hessian_finds_the_optimum_of_the_short_one(monkeypatch, loss, rate):
-    X, y = rows()
-    model, method = bd.Model(loss, rates=bd.Fixed(rate), C=2.0), Newton(tol=1e-13)
-    whole = bd.fit(model, X, y, method=method)
-    monkeypatch.setattr(Newton, "_is_small", staticmethod(lambda energy: False))
-    short = bd.fit(model, X, y, method=method)
-    np.testing.assert_allclose(whole.weight, short.weight, atol=2e-6)
-    np.testing.assert_allclose(whole.objective_trace[-1], short.objective_trace[-1], rtol=1e-11)
 
 
 def test_a_changed_state_is_a_replaced_one():
