@@ -25,7 +25,6 @@ from ..fitting.solvers.driver import announce
 from ..fitting.solvers.newton import Newton
 from ..fitting.solvers.protocols import check_minimiser
 from ..fitting.solvers.rate_update import SignCounts
-from ..fitting.tuning.blocks import Start
 from ..fitting.tuning.choose import choose_strength, first_rates
 from ..fitting.tuning.copies import Origins
 from ..fitting.tuning.task import Task
@@ -141,11 +140,10 @@ class DropoutEstimator(BaseEstimator):
         if earlier is not None:
             earlier = (centring.to_centred(earlier[0]), earlier[1])
         task = replace(self._task_of(centring, target, weight, origins), design=design, unlabelled=unlabelled)
-        (model, chosen_start), method = self._choose(task), task.method
-        start = chosen_start if earlier is None else earlier
+        model = self._choose(task)
         rate_map = model.bind(default_names(self))
         self._online = None
-        block = fit_in_parts(model, design, rate_map, target, weight, method, start, unlabelled)
+        block = fit_in_parts(model, design, rate_map, target, weight, task.method, earlier, unlabelled)
         announce(block.status, block.iterations)
         self._keep_rates(rate_map, block.rates, block.posterior, block.occurrences)
         self._counts = block.counts
@@ -165,11 +163,10 @@ class DropoutEstimator(BaseEstimator):
             centring.model, centring.design, target, weight, names, method, origins, n_classes, self.corrupted_inputs
         )
 
-    def _choose(self, task: Task) -> tuple[Model, Start | None]:
-        """Model of the centred rows, the strength of its rates chosen if it is ``bd.Tuned``; and where it may start."""
-        tuned = is_tuned(task.model.rates)
-        model, self.selection_, start = choose_strength(task) if tuned else (task.model, None, None)
-        return model, start
+    def _choose(self, task: Task) -> Model:
+        """Model of the centred rows, the strength of its rates chosen if it is ``bd.Tuned``."""
+        model, self.selection_ = choose_strength(task) if is_tuned(task.model.rates) else (task.model, None)
+        return model
 
     def _set_weights(self, weights: Float[np.ndarray, "q K"]) -> None:
         """Set ``coef_`` and ``intercept_`` from weights (p + 1, K) for the user's columns."""

@@ -47,10 +47,9 @@ def fit_joint(
     if estimator.method is not None:
         raise ValueError(f"method: the softmax has its own Newton method, got {estimator.method!r}; leave method out.")
     task = estimator._task_of(centring, code, weight, origins, len(estimator.classes_))
-    model, start = estimator._choose(replace(task, design=design, unlabelled=unlabelled))
+    model = estimator._choose(replace(task, design=design, unlabelled=unlabelled))
     rate_map = model.bind(default_names(estimator))
-    if earlier is not None:
-        start = centring.to_centred(earlier[0]), earlier[1][:, 0]
+    start = None if earlier is None else (centring.to_centred(earlier[0]), earlier[1][:, 0])
     found = fit_classes(
         model, design, rate_map, code, weight, len(estimator.classes_), tol=estimator.tol,
         max_iter=estimator.max_iter, start=start, unlabelled=unlabelled,

@@ -139,22 +139,22 @@ def fit(
     check_responses(model.loss, data.design, data.target, fit_intercept=model.fit_intercept, whole=not paired)
     names, tuned = data.feature_names, is_tuned(model.rates)
     rate_map = first_rates(model).bind(names)
-    centring, selection, start = centre_problem(model, data.design, data.weight, rate_map, names), None, None
+    centring, selection = centre_problem(model, data.design, data.weight, rate_map, names), None
     if tuned:
         labels: Any = data.classes
         target, classes = (data.target, len(labels)) if many else (data.target[:, None], None)
         task = Task(
             centring.model, centring.design, target, data.weight, names, method, origins, classes, offset=data.offset
         )  # fmt: skip
-        chosen, selection, start = choose_strength(task)
+        chosen, selection = choose_strength(task)
         centring, model = replace(centring, model=chosen), replace(model, rates=chosen.rates)
         rate_map = model.bind(names)
     if many:
-        joint, rest = fit_dataset(model, centring, data, rate_map, method, start)
+        joint, rest = fit_dataset(model, centring, data, rate_map, method)
         announce(rest.status, rest.iterations)
         return replace(joint, selection=selection, class_weight=data.weight_of_classes)
     block = fit_block(
-        centring.model, centring.design, rate_map, data.target[:, None], data.weight, method, start, offset=data.offset
+        centring.model, centring.design, rate_map, data.target[:, None], data.weight, method, offset=data.offset
     )  # fmt: skip
     announce(block.status, block.iterations)
     posterior = None

@@ -165,13 +165,9 @@ class DropoutCV(BaseEstimator):
             task.scoring if own else f"negative of {self.scoring if isinstance(self.scoring, str) else 'the score'}"
         )
         self.selection_: Selection
-        self.selection_, start = conclude(search, keys, scoring, self.one_standard_error, task.solver(loose=False))
+        self.selection_ = conclude(search, keys, scoring, self.one_standard_error, task.solver(loose=False))
         self._tabulate(search, given)
         self.n_splits_ = len(search.tried)
-        if start is not None and task.starts_anywhere:
-            weights, rate = start
-            # It starts there, as a second fit of the same estimator would.
-            plain = plain._with_weights(weights, rate.reshape(len(rate), -1), self.C_).set_params(warm_start=True)
         return plain.set_params(rates=self.best_rates_, C=self.C_)
 
     def _tabulate(self, search: Search, given: list[Any]) -> None:
@@ -204,7 +200,7 @@ class DropoutCV(BaseEstimator):
         self.C_ = float(Cs[self.best_index_])
 
     def _keep(self, best: Any) -> None:
-        self.best_estimator_ = best.set_params(warm_start=False)
+        self.best_estimator_ = best
         for name in self._own:
             setattr(self, name, getattr(best, name))
 

@@ -12,7 +12,6 @@ from sklearn.model_selection import GroupKFold, KFold, PredefinedSplit, Stratifi
 import bayesdrop as bd
 from bayesdrop.designs import as_design
 from bayesdrop.fitting.solvers.newton import Newton
-from bayesdrop.fitting.tuning import choose
 from bayesdrop.fitting.tuning.blocks import Block, BlockSolver, Held
 from bayesdrop.fitting.tuning.copies import origins_of
 from bayesdrop.fitting.tuning.families import families_of, scaled
@@ -105,34 +104,6 @@ def test_strengths_in_turn_end_where_a_fit_does(loss):
         assert np.sum(other) <= 10
         np.testing.assert_allclose(rate[decided][other], strengths[m] / 2, atol=1e-12)
         np.testing.assert_allclose(held.mean[:, 0], mean[~train], atol=1e-4)
-
-
-@pytest.mark.parametrize("estimator", [bd.DropoutLogisticRegression, bd.DropoutSVC])
-@pytest.mark.parametrize("classes", [2, 3])
-def test_a_large_fit_starts_where_those_of_its_folds_ended(estimator, classes, monkeypatch):
-    """Near the end, at weights and rates of its own shape, and it is the optimum at its rates."""
-    rng = np.random.default_rng(1)
-    X = sparse.csr_array((rng.random((150, 4200)) < 0.05) * 1.0)
-    score = X[:, :40].sum(axis=1) - X[:, 40:80].sum(axis=1)
-    y = np.digitize(score, [0.5] if classes == 2 else [-0.5, 0.5])
-    starts, conclude = [], choose.conclude
-
-    def kept(*given):
-        found, start = conclude(*given)
-        starts.append(start)
-        return found, start
-
-    monkeypatch.setattr(choose, "conclude", kept)
-    fit = estimator(tol=1e-9).fit(X, y)
-    ((weights, rates),) = starts
-    problems = 1 if classes == 2 else classes
-    assert weights.shape == (4201, problems)
-    assert rates.shape == (4200, problems)
-    ended = np.append(fit.coef_, fit.intercept_[:, None], axis=1).T
-    assert np.linalg.norm(weights - ended) < 0.5 * np.linalg.norm(ended)
-    if classes == 2:
-        best = estimator(bd.Fixed(fit.rates_), tol=1e-9).fit(X, y).objective_trace_[-1]
-        assert fit.objective_trace_[-1] == pytest.approx(best, rel=2e-9)
 
 
 def test_a_small_fit_is_the_same_without_a_choice_before_it():

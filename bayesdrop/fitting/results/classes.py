@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from ..._typing import Float
 from ...data.dataset import Dataset
 from ...model import Model
 from ...priors.rate_prior import map_arrays
@@ -37,9 +36,8 @@ def fit_dataset(
     data: Dataset,
     rate_map: RateMap,
     method: FitMethod[Any, Any] | None,
-    start: tuple[Float[np.ndarray, "q K"], Float[np.ndarray, "p ..."]] | None = None,
 ) -> tuple[Fit, ClassFit]:
-    """:func:`bayesdrop.fit` of a model whose loss is a softmax, on checked data, from a ``start`` for centred rows.
+    """:func:`bayesdrop.fit` of a model whose loss is a softmax, on checked data.
 
     Raises
     ------
@@ -55,7 +53,7 @@ def fit_dataset(
     classes: Any = data.classes
     found = fit_classes(
         centring.model, centring.design, rate_map, data.target, data.weight, len(classes), tol=method.tol,
-        max_iter=method.max_iter, start=start,
+        max_iter=method.max_iter,
     )  # fmt: skip
     weights = centred(centring.to_original(found.weights), model.loss.class_rates)
     fit = Fit(

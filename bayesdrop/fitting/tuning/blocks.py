@@ -68,10 +68,14 @@ class Block:
         places = [self.members.index(k) for k in members]
         return tuple(part[:, :, places].reshape(len(part), -1) for part in (self.weights, self.rates))  # type: ignore[return-value]
 
-    def repeated(self, member: int, times: int) -> Block:
-        """The fit of one member on the first fold, as that on so many folds."""
-        place, same = self.members.index(member), [0] * times
-        return Block((member,), self.weights[:, same][:, :, [place]], self.rates[:, same][:, :, [place]])
+    @classmethod
+    def of_fit(cls, member: int, held: Held) -> Block:
+        """The fit of one member on one fold."""
+        return cls((member,), held.weights[:, None, None], held.rates[:, None, None])
+
+    def repeated(self, times: int) -> Block:
+        """The fits on one fold, as those on so many."""
+        return replace(self, weights=np.repeat(self.weights, times, axis=1), rates=np.repeat(self.rates, times, axis=1))
 
     def fold(self, number: int) -> Block:
         """The fits on one of the folds."""
@@ -130,7 +134,7 @@ class BlockSolver:
         C: float,
         folds: Sequence[Fold],
         earlier: Block | None,
-        take: Callable[[int, int, Held], None],
+        take: Callable[[int, int, Held], object],
     ) -> Block:
         """Fit some members of a family on some folds; ``take`` is given the place of each fold and member."""
         J, (n, p) = self.target.shape[1], self.design.shape

@@ -16,7 +16,6 @@ from ..._validation import check_folds
 from ...model import Model
 from ...rates.tuned import is_tuned
 from ...warnings import SelectionWarning, warn
-from .blocks import Start
 from .families import families_of
 from .folds import LEAVE_ONE_OUT, few_rows
 from .search import Losses, Search
@@ -62,7 +61,7 @@ def _possible_folds(task: Task, cv: Any, name: str, by_row: bool = True) -> Any:
     return enough
 
 
-def choose_strength(task: Task) -> tuple[Model, Selection | None, Start | None]:
+def choose_strength(task: Task) -> tuple[Model, Selection | None]:
     """Replace the ``bd.Tuned`` of a model of centred rows by the structure with the strength chosen.
 
     Returns
@@ -71,8 +70,6 @@ def choose_strength(task: Task) -> tuple[Model, Selection | None, Start | None]:
         With the chosen rates.
     selection : Selection or None
         None where the published rule was taken without a choice.
-    start : tuple or None
-        Weights and rates from which the fit may start.
     """
     model = task.model
     tuned: Any = model.rates
@@ -82,8 +79,8 @@ def choose_strength(task: Task) -> tuple[Model, Selection | None, Start | None]:
     if found is None:
         reason = "it takes two rows, of two classes each if there are any, to fit one and hold the other out"
         return _published(model, reason, "give more rows")
-    chosen, start = conclude(*found, task.scoring, tuned.one_standard_error)
-    return replace(model, rates=chosen.chosen.rates), chosen, start if task.starts_anywhere else None
+    chosen = conclude(*found, task.scoring, tuned.one_standard_error)
+    return replace(model, rates=chosen.chosen.rates), chosen
 
 
 def search_on(
@@ -142,11 +139,11 @@ def search_on(
     return search, keys
 
 
-def _published(model: Model, reason: str, advice: str) -> tuple[Model, None, None]:
+def _published(model: Model, reason: str, advice: str) -> tuple[Model, None]:
     tuned: Any = model.rates
     warn(
         f"rates: the strength of the noise was not chosen, for {reason}; the fit is that of the published rule, "
         f"rates=bd.{tuned.structure!r}, which gives no warning when it is asked for. To have it chosen {advice}.",
         SelectionWarning,
     )
-    return replace(model, rates=tuned.structure), None, None
+    return replace(model, rates=tuned.structure), None

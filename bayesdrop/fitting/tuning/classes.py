@@ -1,14 +1,10 @@
-"""Fits of candidates on folds for many classes jointly: one after the other, each started from its neighbour.
-
-The nearest neighbour on the same rows is that of the nearest ``C``, and there of the nearest strength: the fit without
-noise is where that with some begins.
-"""
+"""Fits of candidates on folds for many classes jointly: one after the other, each started from the one before."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 
@@ -19,21 +15,11 @@ from ...model import Model
 from ..objective.row_weights import row_weights
 from ..problems.many_classes import ClassFit, class_chances, fit_classes, softmax_energy
 from ..softmax.leave_one_out import left_out_classes
-from .blocks import Block, Held, Start
+from .blocks import Block, Held
 from .families import Family
 from .folds import Fold
 
 __all__ = ["JointSolver"]
-
-# Weights up to which fits are kept to start others from.
-_KEPT = 200_000
-
-
-@dataclass(frozen=True)
-class _Neighbour:
-    C: float
-    strength: float
-    start: Start
 
 
 @dataclass(frozen=True)
@@ -71,16 +57,6 @@ class JointSolver:
     corrupted_inputs: bool = False
     unlabelled: tuple[int, float] | None = None
     at_a_time: ClassVar[int] = 2
-    _known: dict[bytes, list[_Neighbour]] = field(default_factory=dict, repr=False, compare=False)
-
-    def nearest(self, fold: Fold, C: float, strength: float | None) -> Start | None:
-        """Weights and rates of the fit on these rows that is nearest; None if there is none."""
-
-        def distance(other: _Neighbour) -> tuple[float, float]:
-            return abs(float(np.log(other.C / C))), abs(other.strength - (1.0 if strength is None else strength))
-
-        known = self._known.get(_name(fold), [])
-        return min(known, key=distance).start if known else None
 
     def solve(
         self,
@@ -89,29 +65,22 @@ class JointSolver:
         C: float,
         folds: Sequence[Fold],
         earlier: Block | None,
-        take: Callable[[int, int, Held], None],
+        take: Callable[[int, int, Held], object],
     ) -> Block:
         """See :class:`.search.Solver`."""
         (_, p), K = self.design.shape, self.n_classes
         sets = K if self.model.loss.class_rates else 1
         weights, rates = np.empty((p + 1, len(folds), len(members), K)), np.empty((p, len(folds), len(members), sets))
         for f, fold in enumerate(folds):
+            start = None if earlier is None else (earlier.weights[:, f, -1], earlier.rates[:, f, -1])
             for s, member in enumerate(members):
-                strength = family.strengths[member]
-                start: Any = self.nearest(fold, C, strength)
-                if start is None and earlier is not None and member in earlier.members:
-                    place = earlier.members.index(member)
-                    start = earlier.weights[:, f, place], earlier.rates[:, f, place]
                 model = replace(self.model, C=C, rates=family.members[member])
                 found = fit_classes(
                     model, self.design, model.bind(self.names), self.code, fold.count * self.weight, K, tol=self.tol,
                     max_iter=self.max_iter, start=start, unlabelled=self.unlabelled,
                 )  # fmt: skip
                 own = found.rates.reshape(p, sets)
-                weights[:, f, s], rates[:, f, s] = found.weights, own
-                if found.weights.size <= _KEPT:
-                    near = _Neighbour(C, 1.0 if strength is None else strength, (found.weights, found.rates))
-                    self._known.setdefault(_name(fold), []).append(near)
+                weights[:, f, s], rates[:, f, s] = start = found.weights, own
                 seen = class_chances(model, self.design, found.weights, found.rates, self.corrupted_inputs)
                 held = (self._left_out(model, fold, found) if fold.alone else seen)[fold.test]
                 inside = (seen[fold.test], 0 * held) if fold.alone else None
@@ -123,8 +92,3 @@ class JointSolver:
         known, noisy = (part[:, 0] for part in row_weights(model, self.weight[:, None], self.unlabelled)[:2])
         energy = softmax_energy(model, self.design, found.rates, self.code, self.n_classes, model.C * known, noisy)
         return expected_softmax(*left_out_classes(energy, found.weights, self.corrupted_inputs, fold.all_shares))
-
-
-def _name(fold: Fold) -> bytes:
-    """What tells folds apart, also in another process."""
-    return bytes([fold.alone]) + fold.test.tobytes()

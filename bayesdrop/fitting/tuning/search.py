@@ -10,7 +10,7 @@ A complete search tries every pair of ``C`` and rates on every fold. The search 
 - of large data a first fold is tried alone, or as many as hold out enough rows, and what is clearly worse there is not
   tried on a second and a third one, as one block, which are enough.
 
-Fits begin where those of a neighbouring ``C`` ended and are brought to the accuracy that a comparison needs, not to
+Fits begin where those of the ``C`` before ended and are brought to the accuracy that a comparison needs, not to
 that of a result.
 
 Where rows are left out one at a time the losses are approximate, and too small for rows without which the fit is quite
@@ -30,11 +30,10 @@ import numpy as np
 
 from ..._progress import quietly, step, waiting
 from ..._typing import Float
-from .blocks import Block, Held, Start
+from .blocks import Block, Held
 from .copies import Copies
 from .families import Family
 from .folds import Fold
-from .kept_fits import KeptFits
 from .table import Key, Table
 
 __all__ = ["Losses", "Search", "Solver"]
@@ -50,8 +49,7 @@ _WORSE, _FINALISTS = 2.0, 3
 _ENOUGH_WORSE = 1.0
 # Folds that are then enough, and held-out rows without which the first ones say too little.
 _ENOUGH, _ROWS = 3, 200
-# Numbers of a block of all folds, (n or p, K), beyond which a first fold goes alone, and the fit with the choice starts
-# where those of the folds ended.
+# Numbers of a block of all folds, (n or p, K), beyond which a first fold goes alone.
 _LARGE = 100_000
 # Share of the loss, and of the standard error, that a step along C must gain for another one to be taken.
 _WORTH, _WORTH_ERRORS = 0.005, 0.2
@@ -76,17 +74,9 @@ class Solver(Protocol):
         C: float,
         folds: Sequence[Fold],
         earlier: Block | None,
-        take: Callable[[int, int, Held], None],
+        take: Callable[[int, int, Held], object],
     ) -> Block:
         """Fit some members of a family on some folds; ``take`` is given the place of each fold and member."""
-
-
-@runtime_checkable
-class Neighbours(Protocol):
-    """A solver that keeps its fits."""
-
-    def nearest(self, fold: Fold, C: float, strength: float | None) -> Start | None:
-        """Weights and rates of the fit on these rows that is nearest; None if there is none."""
 
 
 @dataclass
@@ -134,7 +124,8 @@ class Search:
     without: Callable[[int], Fold] | None = None
     unsettled: bool = field(init=False, default=False)
     table: Table = field(init=False)
-    _fits: KeptFits = field(init=False, default_factory=KeptFits)
+    _last: dict[tuple[int, int], Block] = field(init=False, default_factory=dict)
+    _whole: dict[Key, Block] = field(init=False, default_factory=dict)
     _moves: dict[Key, Float[np.ndarray, " m"]] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -154,19 +145,6 @@ class Search:
     def tried(self) -> list[int]:
         """Folds on which anything was tried."""
         return sorted({fold for known in self.table.losses.values() for fold in known})
-
-    def start(self, key: Key) -> Start | None:
-        """Weights (p + 1, J) and rates (p, J) from which a candidate's fit to all rows may start; None if none is kept.
-
-        They are the means of its fits on the folds, none of which lacks more than a share of the rows. A small fit
-        takes no time, and is the same to the last digit without a choice before it.
-        """
-        if self.folds[0].alone and isinstance(self.solver, Neighbours):
-            return self.solver.nearest(self.folds[0], key[0], self.member(key[1])[1])
-        if self.size <= _LARGE:
-            return None
-        family, place = self._place[key[1]]
-        return self._fits.mean(family, key[0], place)
 
     @waiting("search", "fit")
     def complete(self) -> list[Key]:
@@ -280,9 +258,7 @@ class Search:
     def _solve(self, number: int, numbers: list[int], C: float, group: range, folds: list[Fold]) -> None:
         numbers = sorted(numbers)  # neighbours beside each other
         family, chosen = self.families[number], [self._place[m][1] for m in numbers]
-        earlier = self._fits.nearest(number, C, group.start, chosen)
-        if earlier is None and self.size > _LARGE:
-            earlier = self._fits.least_noise(self.families, C, group.start, chosen)
+        earlier = self._last.get((number, group.start))
 
         def take(fold: int, member: int, held: Held) -> None:
             key = (C, numbers[member])
@@ -291,28 +267,22 @@ class Search:
             if held.seen is not None:
                 seen = self.losses(key, folds[fold], replace(held, mean=held.seen[0], var=held.seen[1]))
                 self._moves[key] = np.abs(losses - seen)
+                self._whole[key] = Block.of_fit(chosen[member], held)
             step()
 
         block = self._spread(family, chosen, C, folds, earlier, take)
-        self._fits.add(number, C, group.start, block)
+        self._last[number, group.start] = block
         for m in numbers:
             name, strength = type(self.member(m)[0]).__name__, self.member(m)[1]
             _log.debug("C = %g, %s, strength %s: loss %.6g", C, name, strength, self.table.mean((C, m)))
 
     def again(self, key: Key, solver: Solver) -> None:
-        """Fit a candidate once more on the folds on which it was tried, by another solver, from where it ended."""
+        """Fit a candidate once more on the folds on which it was tried, by another solver."""
         number, place = self._place[key[1]]
-        known, tried = self._fits.of(number, key[0], place), sorted(self.table.losses[key])
-        ends = sorted({*known, 0})
-        for first, after in zip(ends, [*ends[1:], len(self.folds)], strict=True):
-            folds = [self.folds[f] for f in tried if first <= f < after]
-
-            def take(f: int, _: int, held: Held, folds: Any = folds) -> None:
-                self.losses(key, folds[f], held)
-
-            start = known.get(first)
-            same = start is not None and start.weights.shape[1] == len(folds)
-            solver.solve(self.families[number], [place], key[0], folds, start if same else None, take)
+        folds = [self.folds[f] for f in sorted(self.table.losses[key])]
+        solver.solve(
+            self.families[number], [place], key[0], folds, None, lambda f, _, held: self.losses(key, folds[f], held)
+        )
 
     def check(self, key: Key) -> bool:
         """Correct the losses of a candidate whose rows were left out alone; False where that was done or is not to be.
@@ -323,7 +293,6 @@ class Search:
         if move is None or self.without is None or self.unsettled:
             return False
         number, place = self._place[key[1]]
-        start = self._fits.of(number, key[0], place).get(0)
         losses, (whole,) = self.table.losses[key][0].copy(), self.folds
         _, one, group = np.unique(self.copies.group[whole.test], return_index=True, return_inverse=True)
         share = np.bincount(group, self.table.weights[0]) / self.table.weights[0].sum()
@@ -341,8 +310,7 @@ class Search:
             def take(f: int, _: int, held: Held, some: Any = some, folds: Any = folds) -> None:
                 losses[group == some[f]] = self.losses(key, folds[f], held)[0]
 
-            earlier = None if start is None else start.repeated(place, len(some))
-            self.solver.solve(self.families[number], [place], key[0], folds, earlier, take)
+            self.solver.solve(self.families[number], [place], key[0], folds, self._whole[key].repeated(len(some)), take)
             self.table.add(key, 0, losses)
         return True
 

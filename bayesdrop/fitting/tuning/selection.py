@@ -11,7 +11,6 @@ import numpy as np
 
 from ..._display import Shown
 from ..._typing import Float
-from .blocks import Start
 from .calibration import Calibration, HeldOut
 from .search import Search, Solver
 from .table import Key
@@ -177,14 +176,11 @@ def _partly(candidate: Candidate) -> str:
 
 
 def conclude(
-    search: Search,
-    keys: list[Key],
-    scoring: str,
-    one_standard_error: bool = False,
-    exact: Solver | None = None,
-) -> tuple[Selection, Start | None]:
-    """The choice among candidates that were tried on every fold, or that nothing is left beside; and where its fit to
-    all rows may start. Held-out scores that become probabilities are those of an ``exact`` solver if one is given.
+    search: Search, keys: list[Key], scoring: str, one_standard_error: bool = False, exact: Solver | None = None
+) -> Selection:
+    """The choice among candidates that were tried on every fold, or that nothing is left beside.
+
+    Held-out scores that become probabilities are those of an ``exact`` solver if one is given.
     """
     table, best = search.table, search.table.best(keys)
     within = 1.0 if one_standard_error else _TIE * search.by_row
@@ -218,4 +214,4 @@ def conclude(
     place = sorted(table.losses).index(best)
     found = Selection(candidates, place, scoring, within, search.folds[0].alone, calibration)
     _log.info("chosen of %d candidates: %r", len(candidates), found)
-    return found, search.start(best)
+    return found

@@ -121,11 +121,6 @@ class Task:
         return np.inf if self.n_classes is not None else max(self.design.shape) * self.target.shape[1]
 
     @property
-    def starts_anywhere(self) -> bool:
-        """True if the fit may start at other weights than its own first ones: no valley of several is the one meant."""
-        return self.n_classes is not None or self.model.loss.convex
-
-    @property
     def no_leave_one_out(self) -> str:
         """Why rows are not left out one at a time, in words; empty if they may be."""
         loss, columns = self.model.loss, self.design.shape[1]
