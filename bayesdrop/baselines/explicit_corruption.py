@@ -22,8 +22,7 @@ from .._typing import AnyArray, Float, Int, Shaped
 from .._validation import check_count, check_flag, check_random_state, shown, takes_random_state
 from ..designs import as_design
 from ..designs.rows import check_sample_weight
-from ..estimators.intact import intact
-from ..estimators.validation import check_here, check_new_matrix, default_names
+from ..estimators.validation import check_here, check_new_matrix, default_names, intact
 from ..fitting.tuning.copies import Copies
 from ..noise import Noise
 from .one_vs_rest import check_noise, fixed_rates, keeps_zeros

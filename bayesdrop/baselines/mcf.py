@@ -27,8 +27,7 @@ from scipy.special import expit
 
 from .._typing import Float
 from ..designs import Design
-from ..estimators.parameters import set_parameters
-from ..estimators.validation import default_names
+from ..estimators.validation import default_names, set_parameters
 from ..fitting.problems.block import fit_block
 from ..fitting.solvers.driver import Status
 from ..fitting.solvers.newton import Newton

@@ -31,8 +31,7 @@ from .._typing import Float
 from .._validation import check_choice, check_number
 from ..designs import Design, as_design
 from ..estimators.classes import agreeing, chosen_by, shares
-from ..estimators.parameters import set_parameters
-from ..estimators.validation import default_names
+from ..estimators.validation import default_names, set_parameters
 from ..fitting.problems.block import fit_block
 from ..fitting.solvers.driver import Status
 from ..fitting.solvers.newton import Newton

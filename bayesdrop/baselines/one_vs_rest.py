@@ -17,9 +17,8 @@ from .._typing import AnyArray, Float, Shaped
 from .._validation import check_count, check_flag, check_instance, check_number
 from ..designs import Design, as_design
 from ..estimators.classes import check_rows, chosen_by, merge_rows, signs
-from ..estimators.intact import intact
-from ..estimators.validation import check_new_matrix
-from ..fitting.objective.overflow import double_range, refuse_overflow
+from ..estimators.validation import check_new_matrix, intact
+from ..linalg.factors import double_range, refuse_overflow
 from ..noise import Dropout, Noise
 from ..noise.base import require_zero_centre
 from ..rates import Fixed, Rates

@@ -20,7 +20,7 @@ import numpy as np
 
 from .._typing import Float
 from .._validation import check_count, check_flag, check_number, shown
-from ..fitting.results.summary import rows_of
+from ..fitting.results.saved import rows_of
 from ..posterior.draws.draws import Draws
 from .expected import Average, Effect, EffectRows
 

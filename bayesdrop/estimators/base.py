@@ -16,18 +16,15 @@ from .._validation import check_count, check_flag, check_number
 from ..designs import Design
 from ..fitting.objective.centring import CentredProblem, centre_problem, moved
 from ..fitting.objective.exponential_moments import moments_for
-from ..fitting.objective.overflow import double_range, refuse_overflow
-from ..fitting.problems.block import ProblemFit
-from ..fitting.problems.class_parts import fit_in_parts
+from ..fitting.problems.block import ProblemFit, fit_in_parts
 from ..fitting.problems.online import Online
 from ..fitting.results.result import RatePosterior
-from ..fitting.solvers.driver import announce
+from ..fitting.solvers.driver import announce, check_minimiser
+from ..fitting.solvers.learning import SignCounts
 from ..fitting.solvers.newton import Newton
-from ..fitting.solvers.protocols import check_minimiser
-from ..fitting.solvers.rate_update import SignCounts
-from ..fitting.tuning.choose import choose_strength, first_rates
+from ..fitting.tuning.choose import Task, choose_strength, first_rates
 from ..fitting.tuning.copies import Origins
-from ..fitting.tuning.task import Task
+from ..linalg.factors import double_range, refuse_overflow
 from ..losses import Loss
 from ..model import Model
 from ..noise import Dropout

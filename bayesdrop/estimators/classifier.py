@@ -24,13 +24,10 @@ from ..fitting.tuning.selection import Selection
 from ..model import Model
 from ..rates import PerFeature, Tuned
 from .base import DropoutEstimator
-from .classes import ClassScores, agreeing, check_class_memory, check_rows, chosen_by, shares, signs
-from .drawn_model import adapted
-from .intact import intact
+from .classes import ClassScores, adapted, agreeing, check_class_memory, check_rows, chosen_by, shares, signs
 from .probabilities import joint_probability, positive_probability
 from .softmax import fit_joint, joint_model
-from .unlabelled import check_unlabelled
-from .validation import check_here, default_names, facts_of
+from .validation import check_here, check_unlabelled, default_names, facts_of, intact
 
 if TYPE_CHECKING:
     pass
@@ -234,7 +231,7 @@ class DropoutClassifier(ClassScores, DropoutEstimator):
         ArviZ object. It needs no earlier ``fit`` and leaves the estimator as it is. Three classes or more are those
         of ``bd.Softmax()``, with rates that they share, for a logistic loss; a hinge has two. A logistic regression of
         fewer features than rows, without ``rates``, ``method`` or ``target``, draws the strength of its rates and the
-        scale of its weights along; see :mod:`.drawn_model`.
+        scale of its weights along; see :func:`.classes.adapted`.
         """
         from ..posterior.sampling import sample
 

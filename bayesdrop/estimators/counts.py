@@ -11,11 +11,10 @@ from scipy.special import xlogy
 from .._typing import AnyArray, Float, PerRow
 from ..designs.dask.design import by_blocks
 from ..designs.rows import check_sample_weight
-from ..fitting.objective.overflow import double_range, refuse_overflow
+from ..linalg.factors import double_range, refuse_overflow
 from ..losses import Loss, NegativeBinomial, Poisson
-from .parameters import set_parameters
 from .regressor import DropoutRegressor
-from .validation import check_here
+from .validation import check_here, set_parameters
 
 __all__ = ["DropoutNegativeBinomialRegressor", "DropoutPoissonRegressor"]
 

@@ -16,8 +16,7 @@ from ..losses import Hinge, Logistic, Loss, Softmax
 from ..model import Model
 from .classes import agreeing, chosen_by
 from .classifier import DropoutClassifier
-from .intact import intact
-from .parameters import set_parameters
+from .validation import intact, set_parameters
 
 __all__ = ["DropoutLogisticRegression", "DropoutSVC"]
 

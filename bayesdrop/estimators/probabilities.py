@@ -9,7 +9,7 @@ import numpy as np
 
 from .._typing import AnyArray, Float, Int
 from ..designs import Design
-from ..fitting.objective.overflow import double_range, refuse_overflow
+from ..linalg.factors import double_range, refuse_overflow
 from ..losses.softmax import log_sum_exp
 from ..model import Model
 from ..posterior.draws.draws import Draws

@@ -19,9 +19,7 @@ from ..losses import EpsilonInsensitive, Loss, Quantile, Squared
 from ..model import Model
 from ..rates import Fixed
 from .base import DropoutEstimator
-from .intact import intact
-from .parameters import set_parameters
-from .validation import check_here, check_training
+from .validation import check_here, check_training, intact, set_parameters
 
 if TYPE_CHECKING:
     pass

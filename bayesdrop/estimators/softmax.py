@@ -10,9 +10,9 @@ import numpy as np
 from .._typing import Float, PerRow
 from ..designs import Design
 from ..fitting.objective.centring import CentredProblem
+from ..fitting.objective.softmax_energy import SoftmaxEnergy, centred
 from ..fitting.problems.many_classes import fit_classes, softmax_energy
 from ..fitting.results.classes import class_posterior
-from ..fitting.softmax.energy import SoftmaxEnergy, centred
 from ..fitting.solvers.driver import announce
 from ..fitting.tuning.copies import Origins
 from ..losses import Softmax

@@ -1,15 +1,24 @@
-"""What every estimator asks of its data: the types it takes, their checks and the names of the columns."""
+"""What every estimator asks of its data: the types it takes, their checks and the names of the columns.
+
+Parameters of the estimators, kept as they are given.
+
+A failed fit leaves an estimator as it was.
+
+Rows without labels, checked against the labelled ones.
+"""
 
 from __future__ import annotations
 
-from functools import lru_cache, partial
-from typing import Any
+from collections.abc import Callable, Mapping
+from functools import lru_cache, partial, wraps
+from typing import Any, TypeVar, cast
 
 import numpy as np
+from sklearn.utils import check_array
 from sklearn.utils.validation import validate_data
 
 from .._typing import AnyArray, Shaped
-from .._validation import as_numbers, check_choice, plain_column, plain_matrix
+from .._validation import as_numbers, check_choice, check_number, plain_column, plain_matrix
 from ..data.frames import ColumnFacts, column_order, read_alike
 from ..designs import FOR_MISSING, DenseDesign, Design, as_design, checking, in_memory
 
@@ -19,10 +28,13 @@ __all__ = [
     "check_here",
     "check_new_matrix",
     "check_training",
+    "check_unlabelled",
     "default_names",
     "facts_of",
+    "intact",
     "match_rows",
     "missing_of",
+    "set_parameters",
     "takes_missing",
 ]
 
@@ -137,5 +149,79 @@ def check_features(estimator: Any, X: Any) -> Design:
         raise ValueError(
             f"X: {type(estimator).__name__} was fitted to {estimator.n_features_in_} features, and these rows have "
             f"{design.shape[1]}; pass the same columns."
+        )
+    return design
+
+
+def set_parameters(estimator: Any, given: Mapping[str, Any]) -> None:
+    """Keep the arguments of a constructor, its ``locals()``, as they came: scikit-learn clones them by identity.
+
+    Examples
+    --------
+    >>> class Scaled:
+    ...     def __init__(self, factor=2):
+    ...         set_parameters(self, locals())
+    >>> Scaled(3).factor
+    3
+    """
+    for name, value in given.items():
+        if name != "self":
+            setattr(estimator, name, value)
+
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+def intact(method: Method) -> Method:
+    """Let a method that fits set its attributes all or none: after an error those from before are there again.
+
+    An estimator that has ``n_features_in_`` or ``classes_`` of data that it was never fitted to says that it is fitted,
+    and refuses the data that it is given next. Attributes are put back, so what a method changes in place it copies.
+
+    Examples
+    --------
+    >>> class Half:
+    ...     @intact
+    ...     def fit(self, X):
+    ...         self.n_features_in_ = len(X[0])
+    ...         self.coef_ = [1 / value for value in X[0]]
+    >>> half = Half()
+    >>> half.fit([[1.0, 0.0]])
+    Traceback (most recent call last):
+    ZeroDivisionError: float division by zero
+    >>> vars(half)
+    {}
+    """
+
+    @wraps(method)
+    def fitting(self: Any, *args: Any, **options: Any) -> Any:
+        before = dict(vars(self))
+        try:
+            return method(self, *args, **options)
+        except BaseException:
+            vars(self).clear()
+            vars(self).update(before)
+            raise
+
+    return cast(Method, fitting)
+
+
+def check_unlabelled(rows: Any, weight: Any, labelled: Design, missing: str | None = None) -> Design:
+    """Return the rows as a design, or raise ValueError if they or their weight do not fit.
+
+    Examples
+    --------
+    >>> check_unlabelled([[1.0, 2.0]], 0.5, as_design([[0.0, 0.0]])).shape
+    (1, 2)
+    """
+    check_number(weight, "unlabelled_weight", least=0, advice="it is that of each unlabelled row")
+    labelled.check_stackable()
+    check = partial(check_array, accept_sparse="csr", dtype=FLOATS, input_name="unlabelled")
+    design, columns = as_design(rows, checking(check, missing), "unlabelled"), labelled.shape[1]
+    design.check_stackable()
+    if design.shape[1] != columns:
+        raise ValueError(
+            f"unlabelled: expected {columns} columns as in X, got {design.shape[1]}; transform both with the same "
+            "vocabulary or encoder."
         )
     return design

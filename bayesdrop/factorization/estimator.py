@@ -14,9 +14,8 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 from .._typing import Float
 from .._validation import check_random_state, takes_random_state
 from ..designs import in_memory
-from ..estimators.intact import intact
-from ..estimators.validation import FLOATS, match_rows
-from ..fitting.objective.overflow import double_range, refuse_overflow
+from ..estimators.validation import FLOATS, intact, match_rows
+from ..linalg.factors import double_range, refuse_overflow
 from ..warnings import warn
 from .alternating import alternate, descend
 from .entries import Complete, Entries, Observed, is_sparse, ridge

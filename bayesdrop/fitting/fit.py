@@ -22,13 +22,11 @@ from .problems.block import fit_block
 from .results.classes import fit_dataset
 from .results.result import Fit, RatePosterior
 from .solvers.auxiliary import first_problem
-from .solvers.driver import announce
+from .solvers.driver import FitMethod, announce, check_minimiser
 from .solvers.newton import Newton
-from .solvers.protocols import FitMethod, check_minimiser
 from .solvers.state import SolverState
-from .tuning.choose import choose_strength, first_rates
+from .tuning.choose import Task, choose_strength, first_rates
 from .tuning.copies import origins_of
-from .tuning.task import Task
 
 __all__ = ["fit"]
 

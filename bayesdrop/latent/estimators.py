@@ -17,11 +17,9 @@ from ..designs import in_memory
 from ..designs.dask.design import by_blocks
 from ..estimators.base import DropoutEstimator
 from ..estimators.classes import ClassScores, agreeing, check_rows, chosen_by, merge_rows, shares, signs
-from ..estimators.intact import intact
-from ..estimators.parameters import set_parameters
-from ..estimators.validation import check_new_matrix, default_names
-from ..fitting.objective.overflow import double_range, refuse_overflow
+from ..estimators.validation import check_new_matrix, default_names, intact, set_parameters
 from ..fitting.solvers.driver import Trace, announce
+from ..linalg.factors import double_range, refuse_overflow
 from ..losses import Hinge, Logistic, Loss
 from ..losses.base import choose_form
 from ..losses.protocols import Classifying, require

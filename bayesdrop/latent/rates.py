@@ -23,8 +23,8 @@ from scipy.special import expit
 
 from .._typing import Float
 from ..designs import as_design
-from ..fitting.objective.overflow import refuse_overflow
 from ..fitting.solvers.driver import Status, Trace
+from ..linalg.factors import refuse_overflow
 from ..priors.rate_prior import UpdatedRateLaw
 from ..rates import RateMap
 from .minimisers.lbfgs import LatentMethod, Plan

@@ -1,7 +1,7 @@
 """Rates that are learnt, each with a prior such as a Beta: one for all features, one each, or one per group.
 
 The update is that of Zhuo, Zhu & Zhang (2015, eqs 15, 17 and 22), but for a weight of zero, which counts half each way
-where (15) as printed gives the rate 0; see :mod:`bayesdrop.fitting.solvers.rate_update`.
+where (15) as printed gives the rate 0; see :mod:`bayesdrop.fitting.solvers.learning`.
 """
 
 from __future__ import annotations

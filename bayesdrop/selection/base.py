@@ -41,17 +41,16 @@ from .._typing import Float
 from .._validation import check_count, check_flag, check_numbers, shown
 from ..estimators.validation import takes_missing
 from ..fitting.tuning.blocks import Held
-from ..fitting.tuning.choose import search_on
+from ..fitting.tuning.choose import Task, search_on
 from ..fitting.tuning.folds import Fold
+from ..fitting.tuning.scores import Key
 from ..fitting.tuning.search import Losses, Search
 from ..fitting.tuning.selection import Selection, conclude
-from ..fitting.tuning.table import Key
-from ..fitting.tuning.task import Task
 from ..rates import Fixed, Rates
 from ..rates.base import check_rate
 from ..rates.tuned import is_tuned
 from ..warnings import UnscaledWarning
-from .scoring import scorer_of, take_rows
+from .path import scorer_of, take_rows
 
 __all__ = ["FITTED", "DropoutCV"]
 

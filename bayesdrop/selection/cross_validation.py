@@ -12,12 +12,10 @@ from .._typing import AnyArray, Float, Shaped
 from ..designs import column_names, in_memory
 from ..designs.rows import check_sample_weight
 from ..estimators.classes import signs
-from ..estimators.intact import intact
 from ..estimators.linear_classifiers import DropoutLogisticRegression, DropoutSVC
-from ..estimators.parameters import set_parameters
 from ..estimators.softmax import joint_model
-from ..estimators.validation import check_here
-from ..fitting.tuning.task import Task
+from ..estimators.validation import check_here, intact, set_parameters
+from ..fitting.tuning.choose import Task
 from ..rates import Tuned
 from .base import FITTED, DropoutCV
 

@@ -10,11 +10,9 @@ from sklearn.base import RegressorMixin
 from .._typing import AnyArray, Float
 from ..designs import column_names, in_memory
 from ..designs.rows import check_sample_weight
-from ..estimators.intact import intact
-from ..estimators.parameters import set_parameters
 from ..estimators.regressor import DropoutRidge, DropoutSVR
-from ..estimators.validation import check_here
-from ..fitting.tuning.task import Task
+from ..estimators.validation import check_here, intact, set_parameters
+from ..fitting.tuning.choose import Task
 from .base import DropoutCV
 
 __all__ = ["DropoutRidgeCV", "DropoutSVRCV"]

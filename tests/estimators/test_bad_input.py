@@ -10,7 +10,7 @@ from scipy import sparse
 
 import bayesdrop as bd
 from bayesdrop.designs import as_design
-from bayesdrop.fitting.softmax.energy import SoftmaxEnergy
+from bayesdrop.fitting.objective.softmax_energy import SoftmaxEnergy
 from bayesdrop.moments import ScoreMoments
 
 RNG = np.random.default_rng(0)

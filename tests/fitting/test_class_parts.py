@@ -9,9 +9,8 @@ from scipy import sparse
 import bayesdrop as bd
 from bayesdrop.designs import as_design
 from bayesdrop.estimators.classes import signs
-from bayesdrop.fitting.problems import class_parts
-from bayesdrop.fitting.problems.block import fit_block
-from bayesdrop.fitting.problems.class_parts import fit_in_parts
+from bayesdrop.fitting.problems import block
+from bayesdrop.fitting.problems.block import fit_block, fit_in_parts
 
 K = 7
 
@@ -38,7 +37,7 @@ def test_parts_are_the_whole(monkeypatch: pytest.MonkeyPatch, loss: object, rate
     rate_map = model.bind([str(d) for d in range(X.shape[1])])
     arguments = (model, as_design(X), rate_map, signs(code, K), np.ones(len(code)), bd.Newton(tol=1e-11))
     whole = fit_block(*arguments)
-    monkeypatch.setattr(class_parts, "_TOGETHER", 4)
+    monkeypatch.setattr(block, "_TOGETHER", 4)
     parts = fit_in_parts(*arguments)
     assert np.allclose(parts.weights, whole.weights, atol=1e-5)
     assert np.array_equal(parts.rates, whole.rates)
@@ -61,7 +60,7 @@ def test_parts_of_estimators(monkeypatch: pytest.MonkeyPatch) -> None:
     X, code = _rows()
     first = bd.DropoutLogisticRegression(0.3, multiclass="one_vs_rest").fit(X, code)
     path = bd.RatePath(bd.DropoutSVC(), rates=[0.2, 0.3]).fit(X, code)
-    monkeypatch.setattr(class_parts, "_TOGETHER", 3)
+    monkeypatch.setattr(block, "_TOGETHER", 3)
     again = bd.DropoutLogisticRegression(0.3, multiclass="one_vs_rest", warm_start=True).fit(X, code)
     assert np.allclose(again.coef_, first.coef_, atol=1e-4)
     assert again.rates_.shape == first.rates_.shape

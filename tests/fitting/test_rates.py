@@ -9,7 +9,7 @@ from scipy import sparse
 import bayesdrop as bd
 from bayesdrop.designs import as_design
 from bayesdrop.fitting.problems.many_classes import ClassRates
-from bayesdrop.fitting.solvers.rate_update import RateLearner, SignCounts
+from bayesdrop.fitting.solvers.learning import RateLearner, SignCounts
 
 LOSSES = [bd.Hinge(), bd.Logistic()]
 

@@ -7,8 +7,7 @@ from scipy.special import logsumexp
 
 import bayesdrop as bd
 from bayesdrop.designs import as_design
-from bayesdrop.fitting.objective.energy import Energy
-from bayesdrop.fitting.objective.row_weights import row_weights
+from bayesdrop.fitting.objective.energy import Energy, row_weights
 from bayesdrop.fitting.problems.block import fit_block
 from bayesdrop.fitting.problems.many_classes import softmax_energy
 from bayesdrop.moments import ScoreMoments

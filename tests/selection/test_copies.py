@@ -9,9 +9,9 @@ from sklearn.model_selection import KFold, LeaveOneGroupOut, PredefinedSplit
 import bayesdrop as bd
 from bayesdrop.designs import as_design
 from bayesdrop.fitting.objective.leave_one_out import left_out_scores
+from bayesdrop.fitting.objective.softmax_leave_one_out import left_out_classes
 from bayesdrop.fitting.problems.block import fit_block
 from bayesdrop.fitting.problems.many_classes import fit_classes, softmax_energy
-from bayesdrop.fitting.softmax.leave_one_out import left_out_classes
 from bayesdrop.fitting.solvers.newton import Newton
 from bayesdrop.fitting.tuning.copies import Copies, origins_of
 from bayesdrop.fitting.tuning.folds import Rows, make_folds

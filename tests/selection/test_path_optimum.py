@@ -6,7 +6,7 @@ from scipy import sparse
 from sklearn.base import clone
 
 import bayesdrop as bd
-from bayesdrop.selection.scoring import fits_along
+from bayesdrop.selection.path import fits_along
 
 TOL = 1e-8
 # Neither in order nor all different, with none, hardly any and very much noise.

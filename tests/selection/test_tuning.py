@@ -12,13 +12,11 @@ from sklearn.model_selection import GroupKFold, KFold, PredefinedSplit, Stratifi
 import bayesdrop as bd
 from bayesdrop.designs import as_design
 from bayesdrop.fitting.solvers.newton import Newton
-from bayesdrop.fitting.tuning.blocks import Block, BlockSolver, Held
+from bayesdrop.fitting.tuning.blocks import Block, BlockSolver, Held, families_of, scaled
 from bayesdrop.fitting.tuning.copies import origins_of
-from bayesdrop.fitting.tuning.families import families_of, scaled
 from bayesdrop.fitting.tuning.folds import Fold, Rows, few_rows, make_folds
-from bayesdrop.fitting.tuning.scores import RowLosses
+from bayesdrop.fitting.tuning.scores import RowLosses, Table
 from bayesdrop.fitting.tuning.search import Search
-from bayesdrop.fitting.tuning.table import Table
 
 STRENGTHS = (1.0, 0.5, 0.0)
 LOSSES = [bd.Logistic(), bd.Hinge()]

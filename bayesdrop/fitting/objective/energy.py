@@ -7,13 +7,17 @@ a kinked loss where the noise vanishes; adding it to the variance is all that it
 loss by ``√(ζ² + v)``. The last sum, without noise, is there for rows whose penalty counts otherwise than their loss
 (Wager, Wang & Liang 2013: rows without labels). The offset ``o_i`` is known, and shifts where the loss is looked at:
 everything else, the minimisers included, has to do with the linear part ``m_ik`` of the score alone.
+
+Shapes of what a point fit works on: blocks with one column per problem.
+
+Weights of rows with and without labels (Wager, Wang & Liang 2013, section 5).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 
@@ -21,10 +25,10 @@ from ..._typing import Float, PerRow
 from ...losses import Derivatives, Loss
 from ...losses.base import Pseudo
 from ...losses.protocols import Augmented, Curved, PiecewiseLinear
+from ...model import Model
 from ...moments import ScoreMoments
-from .shapes import FeatureBlock, ProblemVector, WeightBlock
 
-__all__ = ["Curvature", "Energy"]
+__all__ = ["Curvature", "Energy", "FeatureBlock", "ProblemVector", "WeightBlock", "row_weights"]
 
 # Share of two weights that cancel which is left by round-off.
 _CANCELLED = 1e-12
@@ -213,3 +217,43 @@ class Energy:
         mean, var, back = moments.normal_product(weights, direction, curved)
         back += curvature.diagonal * direction
         return back, (mean, var)
+
+
+WeightBlock: TypeAlias = Float[np.ndarray, "q K"]
+"""A number for each weight of each problem, the intercepts last: q = p + 1."""
+
+FeatureBlock: TypeAlias = Float[np.ndarray, "p K"]
+"""A number for each feature of each problem."""
+
+ProblemVector: TypeAlias = Float[np.ndarray, " K"]
+"""A number for each problem."""
+
+
+def row_weights(
+    model: Model,
+    weight: PerRow,
+    unlabelled: tuple[int, float] | None,
+    strength: ProblemVector | None = None,
+) -> tuple[PerRow, PerRow, PerRow | None]:
+    """Row weights of the labels, of the noised loss and of the plain loss, (n, 1) or (n, K) each.
+
+    Labelled rows contribute ``loss + ρR`` and rows without label ``ραR``, where ``R`` is what the noise adds to the
+    loss and ``ρ = n/(n + αm)`` (Wager, Wang & Liang 2013, section 5). ``weight`` is (n,), or (n, K) where the problems
+    weigh rows in their own ways; ``strength`` (K,) is their ``C``, by default the model's.
+    """
+    C = model.C if strength is None else strength
+    weight = weight[:, None] if weight.ndim == 1 else weight
+    if unlabelled is None:
+        return weight, C * weight, None
+    if not model.loss.separable:
+        raise ValueError(
+            f"unlabelled: what noise adds to {type(model.loss).__name__} depends on the label, so that rows without "
+            "one say nothing; use the logistic loss."
+        )
+    count, share = unlabelled
+    nothing = np.zeros((count, weight.shape[1]))
+    known = np.concatenate([weight[:-count], nothing])
+    total = known.sum(axis=0)
+    ratio = total / (total + share * count)
+    free = np.concatenate([np.zeros((len(weight) - count, weight.shape[1])), nothing + share])
+    return known, C * ratio * (known + free), C * ((1 - ratio) * known - ratio * free)

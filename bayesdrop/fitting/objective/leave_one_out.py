@@ -25,11 +25,10 @@ import numpy as np
 from scipy import linalg
 
 from ..._typing import Float, PerRow
+from ...linalg.factors import double_range, refuse_overflow
 from ...losses import Derivatives
 from ...moments import ScoreMoments
-from .energy import Energy
-from .overflow import double_range, refuse_overflow
-from .shapes import WeightBlock
+from .energy import Energy, WeightBlock
 
 __all__ = ["left_out_scores"]
 

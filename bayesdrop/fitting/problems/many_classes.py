@@ -29,17 +29,17 @@ from ..._memory import check_memory
 from ..._progress import waiting
 from ..._typing import Float, Num, PerRow
 from ...designs import Design
+from ...linalg.factors import refuse_overflow
 from ...losses.softmax import expected_softmax
 from ...model import Model
 from ...moments import ScoreMoments
 from ...priors.rate_prior import UpdatedRateLaw
 from ...rates import RateMap
-from ..objective.overflow import refuse_overflow
-from ..objective.row_weights import row_weights
-from ..softmax.energy import SoftmaxEnergy, centred
-from ..softmax.fit import fit_softmax
+from ..objective.energy import row_weights
+from ..objective.softmax_energy import SoftmaxEnergy, centred
 from ..solvers.driver import LOOSE, Status, least_weights, status_at
-from ..solvers.rate_update import RateLearner, SignCounts
+from ..solvers.learning import RateLearner, SignCounts
+from ..solvers.softmax import fit_softmax
 
 __all__ = [
     *("ClassFit", "ClassRates", "class_chances", "fit_classes"),

@@ -19,11 +19,10 @@ from ...designs import Design
 from ...losses.protocols import Curved, require
 from ...model import Model
 from ...rates import RateMap
-from ..objective.energy import Energy
+from ..objective.energy import Energy, FeatureBlock, WeightBlock
 from ..objective.exponential_moments import moments_for
-from ..objective.shapes import FeatureBlock, WeightBlock
-from ..softmax.energy import SoftmaxEnergy
-from ..solvers.rate_update import RateLearner, SignCounts
+from ..objective.softmax_energy import SoftmaxEnergy
+from ..solvers.learning import RateLearner, SignCounts
 
 __all__ = ["Online"]
 

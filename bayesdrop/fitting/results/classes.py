@@ -11,10 +11,10 @@ from ...model import Model
 from ...priors.rate_prior import map_arrays
 from ...rates import RateMap
 from ..objective.centring import CentredProblem
+from ..objective.softmax_energy import centred
 from ..problems.many_classes import ClassFit, fit_classes
-from ..softmax.energy import centred
+from ..solvers.driver import FitMethod
 from ..solvers.newton import Newton
-from ..solvers.protocols import FitMethod
 from .result import Fit, RatePosterior
 
 __all__ = ["class_posterior", "fit_dataset"]

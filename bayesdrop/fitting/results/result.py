@@ -285,7 +285,7 @@ class Fit(Shown):
         >>> bool(table.loc["x0", "scaled_weight"] == table.loc["x0", "weight"] / 2)
         True
         """
-        from .summary import summary_frame
+        from .saved import summary_frame
 
         return summary_frame(self, probability)
 

@@ -29,7 +29,7 @@ from ..._typing import Bool, Float, Int, Num, PerRow
 from ..._validation import offers
 from ...losses.protocols import Augmented
 from ..objective.energy import Energy
-from ..piecewise_linear.dual import on_their_kinks
+from .dual import on_their_kinks
 from .state import SolverState
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ..objective.energy import Energy
-from ..piecewise_linear.dual import has_dual
-from ..piecewise_linear.interior import has_steps
+from .dual import has_dual
+from .interior_points import has_steps
 
 __all__ = ["CHOICES", "STEPS", "Case", "Choice", "Limits", "case_of", "choose"]
 

@@ -14,12 +14,11 @@ import numpy as np
 
 from ...linalg.conjugate_gradients import conjugate_gradient
 from ...losses.protocols import Augmented, require
-from ..objective.energy import Curvature, Energy
-from ..objective.shapes import ProblemVector
-from ..piecewise_linear.dual import solve_dual
+from ..objective.energy import Curvature, Energy, ProblemVector
 from .choices import case_of, choose
+from .driver import StepInfo
+from .dual import solve_dual
 from .preconditioners import Preconditioner, check_settings, choose_preconditioner
-from .protocols import StepInfo
 from .state import PerProblem, SolverState
 
 __all__ = ["EM"]
@@ -73,7 +72,7 @@ class EM:
         check_settings(self.tol, self.max_iter, self.max_inner, self.preconditioner)
 
     def init(self, energy: Energy, weights: Any, earlier: SolverState | None = None) -> SolverState:
-        """See :class:`bayesdrop.fitting.solvers.protocols.Minimiser`; raise ValueError if there is no such bound."""
+        """See :class:`bayesdrop.fitting.solvers.driver.Minimiser`; raise ValueError if there is no such bound."""
         require(energy.loss, Augmented, "EM", "use bd.Newton(), which needs derivatives only")
         if not energy.loss.augmented or energy.plain_weight is not None:
             raise ValueError(
@@ -89,7 +88,7 @@ class EM:
         return replace(state, memory=EMMemory(np.full(len(state.value), np.nan), state.smoothing))
 
     def step(self, energy: Energy, state: SolverState, goal: Any) -> tuple[SolverState, StepInfo]:
-        """One E-step and one M-step; see :class:`bayesdrop.fitting.solvers.protocols.Minimiser`."""
+        """One E-step and one M-step; see :class:`bayesdrop.fitting.solvers.driver.Minimiser`."""
         moments = energy.moments
         omega, kappa = energy.pseudo(state.mean, state.var + state.smoothing**2)
         right = moments.mean_adjoint(kappa)

@@ -3,25 +3,46 @@
 The rates depend on the weights through signs alone, most of which the first step gets right, so that they follow every
 step. What a late flip of a tiny weight does to the energy is below the tolerance soon, which is where a loose fit ends;
 once the signs stand it is one convex solve.
+
+Learning the dropout rates: the closed-form update of Zhuo, Zhu & Zhang (2015).
+
+With ``n_d = Σ s_i 1(x_id ≠ 0)`` and ``n⁻_d = Σ s_i 1(y_i w_d x_id < 0)``, summed over the features of a free rate,
+
+    η̂ = (n⁻ + μ m)/(n + m)         (eqs 15, 17 and 22)
+
+under a Beta prior, the mode of ``Beta(A + n⁻, B + n − n⁻)``; under any :class:`bayesdrop.priors.RatePrior`, the mode of
+its law given ``n⁻`` entries dropped and ``n − n⁻`` kept. That law is also the plug-in posterior. Given the sign of
+``w_d`` the counts do not depend on ``w``: they are taken once, and an update costs O(p).
+
+A count has no sign, but speaks for a higher score as often as it counts and for a lower one as often as it might have
+counted more (:meth:`bayesdrop.losses.Loss.votes`): ``y`` and ``N − y`` of a binomial count, which is ``N`` rows of two
+classes; ``y`` and ``r`` of a negative binomial one, whose likelihood is that of ``y`` successes and ``r`` failures; and
+``y`` and 1 of a Poisson count, its limit. As with one class against the rest, the second are weighed by the ratio of
+the sums (Zhuo et al., section 4.3), which makes the unit of ``r`` and of 1 immaterial. An offset of the scores is no
+feature and changes no sign; a Poisson count with the offset ``log e`` is that of ``e`` rows, which speak for a lower
+score ``e`` times.
+
+A weight of zero has no sign. As printed, (15) then counts nothing against the feature and gives it the rate 0, of all
+features the one that is of no use; here half of its occurrences count each way, which under a flat prior is the rate ½.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
 
-from ..._typing import Bool
-from ..objective.energy import Energy
-from ..objective.shapes import FeatureBlock, ProblemVector, WeightBlock
-from .driver import LOOSE, Status, Trace, least_weights, minimise
-from .protocols import FitMethod
-from .rate_update import RateLearner
+from ..._typing import Bool, Float, Int, PerRow
+from ...designs import Design
+from ...priors.rate_prior import RateLaw, UpdatedRateLaw
+from ...rates import RateMap
+from ..objective.energy import Energy, FeatureBlock, ProblemVector, WeightBlock
+from .driver import LOOSE, FitMethod, Status, Trace, least_weights, minimise
 from .state import SolverState
 
-__all__ = ["Learning", "learn"]
+__all__ = ["Learning", "RateLearner", "SignCounts", "learn"]
 
 # Accuracy of the weights from which on a sign that keeps changing counts as undecided.
 _MODEST = 1e-3
@@ -113,3 +134,136 @@ def learn(
             trace.values[-1] = state.objective
             return state, None
     return state, Status.RATES_UNSETTLED if np.all(settled) else Status.MAX_ITERATIONS
+
+
+# A rate of exactly 1 would remove the feature for good, sign and all.
+_LARGEST = 1 - 1e-6
+_MOST_FLIPS = 4
+
+
+@dataclass(frozen=True)
+class SignCounts:
+    """Weighted counts of the signs of entries, of rows in the positive class and in the negative one.
+
+    Attributes
+    ----------
+    above, below : array (p, 2K)
+        Entries above and below zero; positive rows of the K problems, then negative ones.
+    total : array (2, K)
+        Weight of the positive and of the negative rows.
+    """
+
+    above: Float[np.ndarray, "p both_signs_of_K"]
+    below: Float[np.ndarray, "p both_signs_of_K"]
+    total: Float[np.ndarray, "2 K"]
+
+    @classmethod
+    def take(cls, design: Design, target: PerRow, weight: PerRow) -> SignCounts:
+        """Count in one pass over the data; ``target`` (n, K) of −1 and +1, ``weight`` (n, 1)."""
+        return cls.of_votes(design, (target > 0, target < 0), weight)
+
+    @classmethod
+    def of_votes(cls, design: Design, votes: tuple[PerRow, PerRow], weight: PerRow) -> SignCounts:
+        """Count what each response says for a higher and for a lower score, the ``votes`` of a loss, (n, K) each."""
+        positive, negative = weight * votes[0], weight * votes[1]
+        above, below = design.sign_sums(np.concatenate([positive, negative], axis=1))
+        return cls(above, below, np.stack([design.total(positive), design.total(negative)]))
+
+    def plus(self, other: SignCounts, share: float = 1.0) -> SignCounts:
+        """Add the counts of more rows; ``share`` scales the sum."""
+        parts = zip((self.above, self.below, self.total), (other.above, other.below, other.total), strict=True)
+        return SignCounts(*(share * (a + b) for a, b in parts))
+
+    def joined(self, others: Sequence[SignCounts]) -> SignCounts:
+        """Those of these problems and, after them, of ``others``."""
+        parts = (self, *others)
+
+        def both(blocks: Sequence[Float[np.ndarray, "p _"]]) -> Float[np.ndarray, "p _"]:
+            halves = [np.split(block, 2, axis=1) for block in blocks]
+            return np.concatenate([half[k] for k in (0, 1) for half in halves], axis=1)
+
+        total = np.concatenate([part.total for part in parts], axis=1)
+        return SignCounts(both([part.above for part in parts]), both([part.below for part in parts]), total)
+
+    def learner(self, rate_map: RateMap, many: bool) -> RateLearner:
+        """Rates that follow from the counts; ``many`` says that the problems are one class against the rest."""
+        K = self.total.shape[1]
+        ratio = np.ones(K)
+        if rate_map.class_ratio if rate_map.class_ratio is not None else many:
+            positive, negative = self.total
+            ratio = np.where(negative > 0, positive / np.where(negative > 0, negative, 1.0), 1.0)
+        agree = self.above[:, :K] + ratio * self.below[:, K:]
+        return RateLearner(rate_map, agree, self.below[:, :K] + ratio * self.above[:, K:])
+
+
+@dataclass
+class RateLearner:
+    """Sign counts of a block of problems and the rates that follow from the weights.
+
+    Attributes
+    ----------
+    rate_map : RateMap
+        Features mapped to free rates.
+    agree, against : array (p, K)
+        Weighted number of entries with ``y x > 0`` and with ``y x < 0``.
+    """
+
+    rate_map: RateMap
+    agree: Float[np.ndarray, "p K"]
+    against: Float[np.ndarray, "p K"]
+    flips: Int[np.ndarray, "p K"] = field(init=False)
+    signs: Int[np.ndarray, "p K"] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.flips = np.zeros(self.agree.shape, dtype=np.int16)
+        self.signs = np.zeros(self.agree.shape, dtype=np.int8)
+
+    @property
+    def occurrences(self) -> Float[np.ndarray, "k K"]:
+        """``n`` of each free rate, (k, K)."""
+        return self.rate_map.collapse(self._total())
+
+    def observe(
+        self, weights: Float[np.ndarray, "p K"], settled: Bool[np.ndarray, " K"], least: Float[np.ndarray, "... K"]
+    ) -> Bool[np.ndarray, " K"]:
+        """Take the signs of ``weights`` (p, K); return which problems (K,) have a sign that changed.
+
+        A weight of at most ``least`` in size, (p, K) or (K,), is zero but for rounding, and so is its sign. Changes
+        count towards ``undecided`` only in problems that are ``settled`` (K,), near their optimum.
+        """
+        signs = np.where(np.abs(weights) > least, np.sign(weights), 0).astype(np.int8)
+        # A feature that never occurs has no say; its weight is zero up to round-off.
+        moved = (signs != self.signs) & (self.agree + self.against > 0)
+        # The flip that makes an entry undecided changes its rate as well.
+        decided = self.flips <= _MOST_FLIPS
+        self.flips += moved & (self.signs != 0) & settled
+        self.signs[:] = signs
+        return np.asarray(np.any(moved & decided, axis=0))
+
+    @property
+    def undecided(self) -> Bool[np.ndarray, "p K"]:
+        """Entries (p, K) whose sign flips at every update: their weight is zero for all that the data say."""
+        return self.flips > _MOST_FLIPS
+
+    def posterior(self) -> UpdatedRateLaw:
+        """Plug-in posterior of the free rates, (k, K)."""
+        law: UpdatedRateLaw = self._prior.given(self.rate_map.collapse(self._opposed()), self.occurrences)
+        return law
+
+    @cached_property
+    def _prior(self) -> RateLaw:
+        return self.rate_map.prior.law(self.occurrences)
+
+    def _total(self) -> Float[np.ndarray, "p _"]:
+        """Weighted number of the entries of each feature."""
+        return self.agree + self.against
+
+    def _opposed(self) -> Float[np.ndarray, "p _"]:
+        """Weighted number of the entries of each feature whose value contradicts the sign of its weight."""
+        # An undecided sign counts half each way, so that the update has a fixed point; so does a weight of zero.
+        halved = self.undecided | (self.signs == 0)
+        return np.where(halved, 0.5 * (self.agree + self.against), np.where(self.signs > 0, self.against, self.agree))
+
+    def rates(self) -> Float[np.ndarray, "k K"]:
+        """Updated free rates, (k, K): the mode of the plug-in posterior."""
+        return np.asarray(np.minimum(self.posterior().mode(), _LARGEST))

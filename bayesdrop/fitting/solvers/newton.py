@@ -4,6 +4,18 @@ The profiled energy is smooth and convex, so Newton's method reaches the point t
 steps. Forms that are not convex are taken downhill to a stationary point: conjugate gradients stop where the energy
 bends downwards. Early steps lean on the EM matrix ``P + G``, which majorises the Hessian: its share is the *damping*,
 one at the start and gone as soon as a full step succeeds.
+
+Dense least squares under noise by their normal equations: one Gram matrix, one factor, and the optimum is there.
+
+The energy of a quadratic loss is quadratic in the weights. With ``c φ_mm = ω`` in every row, and ``φ_v = ½ φ_mm`` since
+an expected quadratic function is exact, its Hessian is the prior precision and the expected Gram matrix of noised rows,
+
+    A = P + E M̃ᵀΩM̃ = P + MᵀΩM + diag(q(ω)),
+
+wherever it is taken, so that the optimum is ``w − A⁻¹g`` for the gradient ``g`` at any ``w`` (van der Maaten, Chen,
+Tyree & Weinberger 2013, section 3.1; Wager, Wang & Liang 2013). For dropout ``q(ω)`` comes from the diagonal of the
+Gram matrix. A gradient at what was found says how far it is above the optimum, ``½gᵀA⁻¹g``: where columns are nearly
+collinear the normal equations lose digits, and another step with the same factor finds them again.
 """
 
 from __future__ import annotations
@@ -16,13 +28,14 @@ import numpy as np
 
 from ..._typing import Bool, PerRow
 from ...linalg.conjugate_gradients import conjugate_gradient
+from ...linalg.factors import solved
+from ...losses import Derivatives
 from ...losses.protocols import Curved, require
-from ..objective.energy import Energy
-from ..objective.shapes import ProblemVector, WeightBlock
-from ..piecewise_linear.dual import solve_dual
+from ..objective.energy import Energy, FeatureBlock, ProblemVector, WeightBlock
 from .choices import STEPS, case_of, choose
+from .driver import StepInfo, accuracy
+from .dual import solve_dual
 from .learning import Learning
-from .least_squares import solve_least_squares
 from .newton_memory import GAIN, SAFETY, FirstOrder, NewtonMemory, learn_from, square
 from .preconditioners import (
     Cholesky,
@@ -30,11 +43,11 @@ from .preconditioners import (
     Preconditioner,
     Woodbury,
     check_settings,
+    factored,
 )
-from .protocols import StepInfo, accuracy
 from .state import SolverState
 
-__all__ = ["Newton"]
+__all__ = ["LeastSquares", "Newton", "solve_least_squares"]
 
 # Accuracy of the weights that learning of the rates starts from.
 _ROUGH = 1.0
@@ -88,7 +101,7 @@ class Newton:
         check_settings(self.tol, self.max_iter, self.max_inner, self.preconditioner)
 
     def init(self, energy: Energy, weights: Any, earlier: SolverState | None = None) -> SolverState:
-        """See :class:`.protocols.Minimiser`; raise ValueError if the loss has no derivatives."""
+        """See :class:`.driver.Minimiser`; raise ValueError if the loss has no derivatives."""
         require(energy.loss, Curved, "Newton's method", "write its derivatives, or use bd.EM() if it is Augmented")
         if earlier is not None:
             state = SolverState.at(energy, weights, None, earlier)
@@ -120,7 +133,7 @@ class Newton:
         return state.changed(memory=memory)
 
     def step(self, energy: Energy, state: SolverState, goal: Any) -> tuple[SolverState, StepInfo]:
-        """One damped Newton step with Armijo back-tracking; see :class:`.protocols.Minimiser`."""
+        """One damped Newton step with Armijo back-tracking; see :class:`.driver.Minimiser`."""
         memory: NewtonMemory = state.memory.at_smoothing(state.smoothing)
         first = memory.first_order or FirstOrder.at(energy, state)
         memory = memory.changed(first_order=first, pull=None)
@@ -286,3 +299,67 @@ def _shorten(slope_at: Callable[[ProblemVector], ProblemVector], slope: ProblemV
         if np.all(np.abs(here) <= 0.1 * np.abs(slope)):
             break
     return best
+
+
+# Steps with one factor; the first is the solution but for rounding.
+_STEPS = 3
+
+
+class LeastSquares(NamedTuple):
+    """Where the normal equations ended: the state with what remains, and ``gᵀA⁻¹g`` at the start (K,)."""
+
+    state: SolverState
+    size: ProblemVector
+
+
+def solve_least_squares(energy: Energy, weights: WeightBlock, goal: float) -> LeastSquares | None:
+    """Minimise the energies of a quadratic loss of labelled dense rows (:mod:`.choices`).
+
+    Parameters
+    ----------
+    energy : Energy
+        Of K problems.
+    weights : array (p + 1, K)
+        Where to start.
+    goal : float
+        Suboptimality, relative to the energies, that is enough.
+
+    Returns
+    -------
+    LeastSquares or None
+        None where rounding leaves no step downhill.
+    """
+    moments = energy.moments
+    p = moments.design.shape[1]
+    state = SolverState.at(energy, weights, None)
+    slopes = energy.derivatives(state.mean, state.var, state.smoothing)
+    gram, spread = moments.noised_gram(slopes.mean_mean)
+    diagonal = np.broadcast_to(energy.precision, (p + 1, spread.shape[1])).copy()
+    for matrix in gram if not moments.fit_intercept else []:
+        matrix[-1, -1] = 1.0
+    factors = [factored(matrix, one) for matrix, one in zip(gram, diagonal.T, strict=True)]
+
+    def inverse(right: WeightBlock) -> WeightBlock:
+        parts = [solved(one, part) for one, part in zip(factors, right.T, strict=True)]
+        return np.stack(parts, axis=1)
+
+    gradient = _gradient(energy, state, slopes, spread)
+    size = first = np.einsum("ij,ij->j", gradient, inverse(gradient))
+    for _ in range(_STEPS):
+        better = SolverState.at(energy, state.weights - inverse(gradient), None)
+        if not np.all(better.value <= state.value * (1 + 8 * np.finfo(float).eps)):
+            return None
+        slopes = energy.derivatives(better.mean, better.var, better.smoothing)
+        gradient = _gradient(energy, better, slopes, spread)
+        size = np.einsum("ij,ij->j", gradient, inverse(gradient))
+        state = better
+        if np.all(0.5 * size <= goal * np.abs(state.value)):
+            break
+    return LeastSquares(replace(state, remaining=0.5 * size), first)
+
+
+def _gradient(energy: Energy, state: SolverState, slopes: Derivatives, spread: FeatureBlock) -> WeightBlock:
+    """Gradient (p + 1, K), given ``q(ω)``."""
+    result = energy.moments.mean_adjoint(slopes.mean) + energy.precision * state.weights
+    result[:-1] += spread * state.weights[:-1]
+    return result

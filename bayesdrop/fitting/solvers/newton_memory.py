@@ -10,8 +10,7 @@ import numpy as np
 from ..._typing import PerRow
 from ...linalg.conjugate_gradients import Apply
 from ...losses import Derivatives
-from ..objective.energy import Energy
-from ..objective.shapes import FeatureBlock, ProblemVector, WeightBlock
+from ..objective.energy import Energy, FeatureBlock, ProblemVector, WeightBlock
 from .state import PerProblem, SolverState
 
 __all__ = ["GAIN", "SAFETY", "FirstOrder", "NewtonMemory", "learn_from", "square"]

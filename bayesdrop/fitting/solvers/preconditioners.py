@@ -17,10 +17,9 @@ from ..._typing import Float, PerRow
 from ..._validation import check_count, check_instance, check_number
 from ...designs import Design
 from ...linalg.conjugate_gradients import Apply
-from ...linalg.factors import Factor, factor, solved
+from ...linalg.factors import Factor, factor, refuse_overflow, solved
 from ...moments import ScoreMoments
-from ..objective.overflow import refuse_overflow
-from ..objective.shapes import FeatureBlock, ProblemVector, WeightBlock
+from ..objective.energy import FeatureBlock, ProblemVector, WeightBlock
 
 __all__ = [
     "Cholesky",

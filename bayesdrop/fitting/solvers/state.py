@@ -2,7 +2,7 @@
 
 A kinked loss starts smoothed, and the smoothing shrinks whenever the rest of the error is below what it costs, which is
 known exactly; the last steps are then those on the true loss. Where an estimate says that it has ended, a bound
-(:mod:`.certificate`) is asked whether that is so.
+(:func:`.dual_problem.lower_bound`) is asked whether that is so.
 """
 
 from __future__ import annotations
@@ -13,11 +13,9 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ..._typing import Bool, PerRow
-from ..objective.energy import Energy
-from ..objective.shapes import ProblemVector, WeightBlock
-from ..piecewise_linear.certificate import best_constant, lower_bound
-from .driver import LOOSE
-from .protocols import accuracy
+from ..objective.energy import Energy, ProblemVector, WeightBlock
+from .driver import LOOSE, accuracy
+from .dual_problem import best_constant, lower_bound
 
 __all__ = ["PerProblem", "SolverState", "end_at_zero"]
 
@@ -79,7 +77,7 @@ def _put(block: Any, columns: Any, part: Any) -> Any:
 @dataclass(frozen=True)
 class SolverState(PerProblem):
     """State of a minimiser of :class:`bayesdrop.fitting.objective.energy.Energy`; see
-    :class:`bayesdrop.fitting.solvers.protocols.State`.
+    :class:`bayesdrop.fitting.solvers.driver.State`.
 
     Attributes
     ----------
@@ -160,23 +158,23 @@ class SolverState(PerProblem):
 
     def has_ended(self, energy: Energy, goal: Any) -> Bool[np.ndarray, " K"]:
         """At its goal without smoothing, or where a dual of kinks without noise ended, however near; see
-        :class:`bayesdrop.fitting.solvers.protocols.State`.
+        :class:`bayesdrop.fitting.solvers.driver.State`.
         """
         sharp = energy.loss.kinked and not energy.moments.has_variance
         return np.asarray((self.smoothing == 0) & ((self.remaining <= goal) | (np.isfinite(self.floor) & sharp)))
 
     @property
     def objective(self) -> ProblemVector:
-        """The energies; see :class:`.protocols.State`."""
+        """The energies; see :class:`.driver.State`."""
         return self.value
 
     def goal(self, energy: Energy, tol: float) -> ProblemVector:
-        """Small enough for the gradient too, where there is one; see :class:`.protocols.State`."""
+        """Small enough for the gradient too, where there is one; see :class:`.driver.State`."""
         share = tol if energy.loss.kinked else accuracy(tol)
         return share * np.maximum(np.abs(self.value), np.finfo(float).tiny)
 
     def refine(self, energy: Energy, goal: Any, moved: Any) -> tuple[SolverState, Bool[np.ndarray, " K"]]:
-        """Smooth less, and doubt an estimate; see :class:`.protocols.State`."""
+        """Smooth less, and doubt an estimate; see :class:`.driver.State`."""
         if not energy.loss.kinked:
             return self._without_residuals(energy, goal), np.zeros(len(self.value), dtype=bool)
         bias, tight = self._cost_of_smoothing(energy, goal)

@@ -31,7 +31,7 @@ from ..._typing import Bool, Float, Num
 from ...losses.softmax import log_sum_exp
 from .blocks import Held
 from .folds import Fold
-from .table import Key
+from .scores import Key
 
 __all__ = ["Calibration", "HeldOut"]
 

@@ -1,29 +1,38 @@
 """The strength of learnt rates for one fit: the search of ``bd.Tuned`` at the model's own ``C``.
 
 Where no choice by folds can be made it is the published rule, with a warning that says so.
+
+What is fitted and scored: the data of one fit, to be fitted on folds of its rows by many candidates.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from ..._typing import Float
+from ..._typing import Float, Num, PerRow
 from ..._validation import check_folds
+from ...designs import Design
+from ...losses.protocols import Curved
 from ...model import Model
 from ...rates.tuned import is_tuned
 from ...warnings import SelectionWarning, warn
-from .families import families_of
-from .folds import LEAVE_ONE_OUT, few_rows
-from .search import Losses, Search
+from ..objective.softmax_leave_one_out import MOST_COORDINATES
+from ..solvers.newton import Newton
+from .blocks import BlockSolver, Held, families_of
+from .calibration import HeldOut
+from .classes import JointSolver
+from .copies import Origins
+from .folds import LEAVE_ONE_OUT, Fold, Rows, few_rows, make_folds
+from .scores import Key, RowLosses, joint_losses
+from .search import Losses, Search, Solver
 from .selection import Selection, conclude
-from .table import Key
-from .task import FOLDS, Task
 
-__all__ = ["choose_strength", "first_rates", "search_on"]
+__all__ = ["Task", "choose_strength", "first_rates", "search_on", "FOLDS"]
 
 
 def first_rates(model: Model) -> Model:
@@ -108,7 +117,7 @@ def search_on(
     name : str
         What the user gave them as.
     candidates : sequence
-        Of the rates, as :func:`.families.families_of` takes them.
+        Of the rates, as :func:`.blocks.families_of` takes them.
     Cs : array (c,)
         Candidates of ``C``.
     scores : callable, optional
@@ -147,3 +156,166 @@ def _published(model: Model, reason: str, advice: str) -> tuple[Model, None]:
         SelectionWarning,
     )
     return replace(model, rates=tuned.structure), None
+
+
+# Accuracy of fits that are compared. Measured on tables and text, their held-out losses are then right to 0.002 of
+# themselves or so, which is a tenth of the standard error of a difference.
+_LOOSE = 3e-4
+_MOST_STEPS = 50
+# The same of fits from which rows are left out one at a time, whose scores rest on the gradient being zero.
+_LOOSE_ALONE = 1e-6
+# Folds by default, where rows are not left out one at a time: a candidate then takes too many multiplications.
+FOLDS, _MOST_PRODUCTS = 5, 1e9
+# Columns up to which they may be, and rows that there are by default to each column.
+_COLUMNS = 2000
+_ROWS_PER_COLUMN = 4
+
+
+@dataclass(frozen=True)
+class Task:
+    """A model of centred rows, and its data.
+
+    Attributes
+    ----------
+    model : Model
+        Loss, noise and priors; the rates and ``C`` are those of the candidates.
+    design : Design (n, p)
+        Rows less the centre of the noise, those without labels last.
+    target : array (n, J) or (n,)
+        Labels as −1 and +1, or numbers; the numbers of ``n_classes`` classes for the softmax.
+    weight : array (n,)
+        Row weights.
+    names : sequence of p str
+        Names of the columns.
+    method : FitMethod
+        Minimiser of the fit.
+    origins : Origins
+        Where the rows with labels come from.
+    n_classes : int, optional
+        Classes of the softmax; None for one score a problem.
+    corrupted_inputs : bool
+        Whether rows to come are noised already.
+    unlabelled : (int, float), optional
+        The last so many rows have no label and count by so much each.
+    offset : array (n,), optional
+        Known part of every row's score, where there is one score a row.
+    """
+
+    model: Model
+    design: Design
+    target: PerRow
+    weight: PerRow
+    names: Sequence[str]
+    method: Any
+    origins: Origins
+    n_classes: int | None = None
+    corrupted_inputs: bool = False
+    unlabelled: tuple[int, float] | None = None
+    offset: Float[np.ndarray, " n"] | None = None
+
+    @property
+    def is_here(self) -> bool:
+        """False if the rows lie elsewhere, where they are not held out."""
+        parts = (self.design.zeros(1), self.target, self.weight)
+        return all(isinstance(rows, np.ndarray) for rows in parts) and len(self.weight) == self.design.shape[0]
+
+    @property
+    def labelled(self) -> int:
+        """Rows with a label."""
+        return self.design.shape[0] - (0 if self.unlabelled is None else self.unlabelled[0])
+
+    @property
+    def code(self) -> Num[np.ndarray, " labelled"] | None:
+        """Class of each row with a label; None where there are none."""
+        target = self.target[: self.labelled]
+        if self.n_classes is not None:
+            return np.asarray(target)
+        if not self.model.loss.binary:
+            return None
+        return np.asarray(target.argmax(axis=1) if target.shape[1] > 1 else (target[:, 0] > 0).astype(int))
+
+    @cached_property
+    def rows(self) -> Rows:
+        """The rows with labels, as folds are made of them."""
+        code = None if self.code is None else self.code.astype(int)
+        known = np.reshape(self.target[: self.labelled, 0] if code is None else code, (-1, 1))
+        if self.offset is not None:
+            known = np.column_stack([known, self.offset[: self.labelled]])
+        return Rows.of(self.design, known, code, self.origins)
+
+    @property
+    def scoring(self) -> str:
+        """What held-out rows are scored by, in words."""
+        return "log loss" if self.n_classes is not None else RowLosses(self.model.loss, self.target).name
+
+    @property
+    def size(self) -> float:
+        """Numbers in an array of one candidate on one fold; infinite where candidates are fitted one by one."""
+        return np.inf if self.n_classes is not None else max(self.design.shape) * self.target.shape[1]
+
+    @property
+    def no_leave_one_out(self) -> str:
+        """Why rows are not left out one at a time, in words; empty if they may be."""
+        loss, columns = self.model.loss, self.design.shape[1]
+        if self.n_classes is not None:
+            if self.model.loss.class_rates:
+                return "classes with rates of their own are held out in folds"
+            size = (columns + 1) * (self.n_classes - 1)
+            few = size <= MOST_COORDINATES
+            return "" if few else f"there are {size} weights of {self.n_classes} classes, of which it takes a Hessian"
+        if loss.kinked or loss.exponential or not isinstance(loss, Curved):
+            return f"{type(loss).__name__} has no second derivatives in closed form"
+        return f"there are {columns} columns, of which it takes a Hessian" if columns > _COLUMNS else ""
+
+    @property
+    def default_cv(self) -> Any:
+        """``"loo"`` where that is no more work than folds are and rows are many beside the columns, else their number.
+
+        With fewer rows a fit without one of them is quite another, of which the approximation says little.
+        """
+        n, p = len(np.unique(self.rows.copies.group)), self.design.shape[1]
+        many = n >= _ROWS_PER_COLUMN * p and self.rows.groups is None
+        p = p if self.n_classes is None else (p + 1) * (self.n_classes - 1)
+        cheap = (n + p / 3) * p**2 <= _MOST_PRODUCTS and (self.design.prefers_gram or not self.design.is_sparse)
+        return LEAVE_ONE_OUT if cheap and many and not self.no_leave_one_out else FOLDS
+
+    def folds(self, cv: Any) -> list[Fold]:
+        """Folds of the rows with labels; the others are fitted on all of them."""
+        return [self._with_all(fold) for fold in make_folds(cv, self.rows)]
+
+    def without(self, row: int) -> Fold:
+        """The fold that holds out one row with a label."""
+        return self._with_all(self.rows.without(row))
+
+    def _with_all(self, fold: Fold) -> Fold:
+        if self.unlabelled is None:
+            return fold
+        return replace(fold, count=np.append(fold.count, np.zeros(self.unlabelled[0])))
+
+    def solver(self, loose: bool, alone: bool = False) -> Solver:
+        """What fits the candidates, to the accuracy of the fit or to that of a comparison, of rows ``alone`` or not."""
+        method = self.method
+        if loose and isinstance(method, Newton) and not self.model.loss.quadratic:
+            loosest = _LOOSE_ALONE if alone else _LOOSE
+            method = replace(method, tol=max(method.tol, loosest), max_iter=min(method.max_iter, _MOST_STEPS))
+        if self.n_classes is None:
+            return BlockSolver(
+                self.model, self.design, self.target, self.weight, self.names, method, self.corrupted_inputs,
+                self.unlabelled, self.offset,
+            )  # fmt: skip
+        return JointSolver(
+            self.model, self.design, self.target, self.weight, self.n_classes, self.names, method.tol,
+            method.max_iter, self.corrupted_inputs, self.unlabelled,
+        )  # fmt: skip
+
+    def kept(self, losses: Losses) -> Losses:
+        """The losses of a search, with the scores behind them where the loss has no probabilities of its own."""
+        if self.n_classes is not None or not self.model.loss.binary or self.model.loss.normalised:
+            return losses
+        return HeldOut(losses, self.target, self.weight, self.corrupted_inputs)
+
+    def losses(self, fold: Fold, C: float, held: Held) -> Float[np.ndarray, " m"]:
+        """Losses of the held-out rows, (m,)."""
+        if self.n_classes is not None:
+            return joint_losses(self.target[fold.test], held.mean)
+        return RowLosses(self.model.loss, self.target)(fold.test, held.mean, held.var, C)

@@ -12,11 +12,10 @@ from ..._typing import Float, PerRow
 from ...designs import Design
 from ...losses.softmax import expected_softmax
 from ...model import Model
-from ..objective.row_weights import row_weights
+from ..objective.energy import row_weights
+from ..objective.softmax_leave_one_out import left_out_classes
 from ..problems.many_classes import ClassFit, class_chances, fit_classes, softmax_energy
-from ..softmax.leave_one_out import left_out_classes
-from .blocks import Block, Held
-from .families import Family
+from .blocks import Block, Family, Held
 from .folds import Fold
 
 __all__ = ["JointSolver"]

@@ -1,23 +1,30 @@
-r"""Scores of held-out rows from the moments of their scores, row by row, so that candidates are compared in pairs.
+"""Scores of held-out rows from the moments of their scores, row by row, so that candidates are compared in pairs.
 
 Of two classes or more ``−log p(y)``, ``p`` being the probability of :meth:`bayesdrop.losses.Classifying.probability`,
 averaged over a normal score with the mean and variance that the noise gives it; of one class against the rest the
 probabilities are brought to a sum of one. Of numbers and counts the loss itself at the mean score.
+
+Losses of candidates on held-out rows, compared in pairs: on the same rows most of what differs is shared.
+
+With ``d_i`` the difference of two candidates' losses of row ``i``, of weight ``s_i``, of which ``u_i`` are one
+observation (:mod:`.copies`), the standard error of the mean difference is ``√(Σ s_i u_i (d_i − d̄)²)/Σ s_i``; of losses
+of whole folds it is that over the folds.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from ..._typing import Float, Int
 from ...losses import Loss
 from ...losses.normal_score import gauss_hermite
+from .folds import standard_error
 
-__all__ = ["RowLosses", "joint_losses"]
+__all__ = ["Key", "RowLosses", "Table", "joint_losses"]
 
 _NODES = 15
 
@@ -75,3 +82,68 @@ class RowLosses:
 def joint_losses(code: Int[np.ndarray, " m"], chances: Float[np.ndarray, "m K"]) -> Float[np.ndarray, " m"]:
     """Minus the logarithm of the probability of each row's own class, (m,)."""
     return np.asarray(-np.log(np.clip(chances[np.arange(len(code)), code], np.finfo(float).eps, 1.0)))
+
+
+Key: TypeAlias = tuple[float, int]
+"""A candidate: its ``C``, and its number among the candidates of the rates."""
+
+_DECIMALS = 10
+
+
+def _mean_and_error(
+    values: Float[np.ndarray, " n"], weight: Float[np.ndarray, " n"], unit: Float[np.ndarray, " n"]
+) -> tuple[float, float]:
+    mean, count = np.average(values, weights=weight), np.sum(weight / unit)
+    spread = np.sqrt(np.sum(weight * unit * (values - mean) ** 2)) / weight.sum()
+    return float(mean), float(spread * np.sqrt(count / (count - 1))) if count > 1 + 1e-9 else float("nan")
+
+
+@dataclass
+class Table:
+    """Losses by candidate and fold.
+
+    Attributes
+    ----------
+    weights : list of array (m,)
+        Weights of the held-out rows of each fold, or one number for a fold that has one loss.
+    units : list of array (m,)
+        What of these weights is one observation.
+    losses : dict
+        Losses (m,) by candidate and number of the fold.
+    """
+
+    weights: list[Float[np.ndarray, " _"]]
+    units: list[Float[np.ndarray, " _"]]
+    losses: dict[Key, dict[int, Float[np.ndarray, " _"]]] = field(default_factory=dict)
+
+    def add(self, key: Key, fold: int, losses: Float[np.ndarray, " m"]) -> None:
+        """Keep the losses of a candidate on a fold."""
+        self.losses.setdefault(key, {})[fold] = losses
+
+    def means(self, key: Key) -> Float[np.ndarray, " folds"]:
+        """Mean loss of each fold, NaN where the candidate was not tried."""
+        known = self.losses.get(key, {})
+        return np.array([np.average(known[f], weights=w) if f in known else np.nan for f, w in enumerate(self.weights)])
+
+    def mean(self, key: Key) -> float:
+        """Mean over the folds on which the candidate was tried, rounded where only round-off differs."""
+        return float(np.round(np.mean(self.means(key)[sorted(self.losses[key])]), _DECIMALS))
+
+    def error(self, key: Key) -> float:
+        """Standard error of the mean: over the folds, or over the rows of the only one."""
+        known = self.losses[key]
+        if len(known) > 1:
+            return float(standard_error(self.means(key)[sorted(known)]))
+        ((fold, losses),) = known.items()
+        return _mean_and_error(losses, self.weights[fold], self.units[fold])[1]
+
+    def difference(self, one: Key, other: Key) -> tuple[float, float]:
+        """Mean of the first's losses less the second's on the rows that both have, and its standard error."""
+        folds = [f for f in self.losses[one] if f in self.losses[other]]
+        d = np.concatenate([self.losses[one][f] - self.losses[other][f] for f in folds])
+        w, u = (np.concatenate([part[f] for f in folds]) for part in (self.weights, self.units))
+        return _mean_and_error(d, w, u)
+
+    def best(self, keys: list[Key]) -> Key:
+        """The candidate with the smallest mean loss; of equal ones that with the smallest ``C``, then the first."""
+        return min(keys, key=lambda key: (np.nan_to_num(self.mean(key), nan=np.inf), key))

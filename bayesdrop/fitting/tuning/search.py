@@ -30,11 +30,10 @@ import numpy as np
 
 from ..._progress import quietly, step, waiting
 from ..._typing import Float
-from .blocks import Block, Held
+from .blocks import Block, Family, Held
 from .copies import Copies
-from .families import Family
 from .folds import Fold
-from .table import Key, Table
+from .scores import Key, Table
 
 __all__ = ["Losses", "Search", "Solver"]
 

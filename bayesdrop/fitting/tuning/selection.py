@@ -12,8 +12,8 @@ import numpy as np
 from ..._display import Shown
 from ..._typing import Float
 from .calibration import Calibration, HeldOut
+from .scores import Key
 from .search import Search, Solver
-from .table import Key
 
 if TYPE_CHECKING:
     import xarray as xr

@@ -36,9 +36,8 @@ import numpy as np
 
 from ..._typing import Float, Int, PerRow
 from ...data.dataset import Dataset
+from ...fitting.objective.softmax_energy import NoiseCurvature, SoftmaxEnergy
 from ...fitting.problems.many_classes import fit_classes, softmax_energy
-from ...fitting.softmax.curvature import NoiseCurvature
-from ...fitting.softmax.energy import SoftmaxEnergy
 from ...losses.softmax import JITTER, normal_points
 from ...model import Model
 from ...rates import RateMap

@@ -15,8 +15,7 @@ from scipy.special import expit
 
 from ..._typing import Float
 from ..._validation import check_count, check_number, check_seed
-from ...fitting.solvers.driver import Status, Trace, minimise
-from ...fitting.solvers.protocols import StepInfo
+from ...fitting.solvers.driver import Status, StepInfo, Trace, minimise
 from ..objective.criteria import OneVersusRest, unpack
 from ..objective.energy import LatentEnergy, Parameters, hidden_moments
 from .lbfgs import PLAN, WINDOW, Evaluated, LatentState, Plan, descend

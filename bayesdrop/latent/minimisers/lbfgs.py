@@ -23,8 +23,7 @@ from scipy.optimize import OptimizeResult, minimize
 from ..._progress import step
 from ..._typing import Float
 from ..._validation import check_count, check_number
-from ...fitting.solvers.driver import LOOSE, Status, Trace
-from ...fitting.solvers.protocols import OneProblem
+from ...fitting.solvers.driver import LOOSE, OneProblem, Status, Trace
 from ..objective.energy import LatentEnergy, Parameters
 from .whitening import MOST_INPUTS, Axes, Whitening
 

@@ -9,7 +9,7 @@ from bayesdrop.designs import as_design
 from bayesdrop.fitting.objective.leave_one_out import left_out_scores
 from bayesdrop.fitting.problems.block import fit_block
 from bayesdrop.fitting.solvers.newton import Newton
-from bayesdrop.fitting.tuning.families import scaled
+from bayesdrop.fitting.tuning.blocks import scaled
 from bayesdrop.fitting.tuning.scores import RowLosses
 
 

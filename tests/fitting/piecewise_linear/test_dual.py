@@ -9,9 +9,8 @@ import bayesdrop as bd
 from bayesdrop.designs import as_design
 from bayesdrop.designs.kernels import compiled
 from bayesdrop.fitting.objective.energy import Energy
-from bayesdrop.fitting.piecewise_linear import coordinates, dual
-from bayesdrop.fitting.piecewise_linear.problem import DualLimits
-from bayesdrop.fitting.solvers import newton
+from bayesdrop.fitting.solvers import coordinates, dual, newton
+from bayesdrop.fitting.solvers.dual_problem import DualLimits
 from bayesdrop.moments import ScoreMoments
 
 pytest.importorskip("numba")

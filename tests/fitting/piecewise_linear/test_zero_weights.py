@@ -9,8 +9,8 @@ import pytest
 import bayesdrop as bd
 from bayesdrop.designs import as_design
 from bayesdrop.fitting.objective.energy import Energy
-from bayesdrop.fitting.piecewise_linear.certificate import best_constant, lower_bound
-from bayesdrop.fitting.piecewise_linear.interior import has_steps
+from bayesdrop.fitting.solvers.dual_problem import best_constant, lower_bound
+from bayesdrop.fitting.solvers.interior_points import has_steps
 from bayesdrop.fitting.solvers.state import SolverState, end_at_zero
 from bayesdrop.moments import ScoreMoments
 

@@ -12,8 +12,8 @@ from scipy import optimize, sparse
 
 import bayesdrop as bd
 from bayesdrop.designs import as_design
-from bayesdrop.fitting.softmax.energy import SoftmaxEnergy
-from bayesdrop.fitting.softmax.fit import fit_softmax
+from bayesdrop.fitting.objective.softmax_energy import SoftmaxEnergy
+from bayesdrop.fitting.solvers.softmax import fit_softmax
 from bayesdrop.losses import Logistic
 from bayesdrop.losses.softmax import FORMS, expected_softmax
 from bayesdrop.models import softmax

@@ -7,11 +7,10 @@ import pytest
 
 import bayesdrop as bd
 from bayesdrop.designs import as_design
+from bayesdrop.fitting.objective.softmax_energy import centred
+from bayesdrop.fitting.objective.softmax_leave_one_out import SoftmaxHessian, left_out_classes
 from bayesdrop.fitting.problems.many_classes import class_chances, fit_classes, softmax_energy
-from bayesdrop.fitting.softmax.energy import centred
-from bayesdrop.fitting.softmax.hessian import SoftmaxHessian
-from bayesdrop.fitting.softmax.leave_one_out import left_out_classes
-from bayesdrop.fitting.tuning.families import scaled
+from bayesdrop.fitting.tuning.blocks import scaled
 from bayesdrop.fitting.tuning.scores import joint_losses
 from bayesdrop.losses.softmax import expected_softmax
 
@@ -132,7 +131,7 @@ def test_in_parts(monkeypatch):
     energy = energy_of(model, X, y, np.full(P, 0.3), np.ones(len(y)))
     weights = fit(model, X, y, np.ones(len(y))).weights
     at_once = left_out_classes(energy, weights)
-    monkeypatch.setattr("bayesdrop.fitting.softmax.hessian._MOST", 200)
+    monkeypatch.setattr("bayesdrop.fitting.objective.softmax_leave_one_out._MOST", 200)
     for one, two in zip(left_out_classes(energy, weights), at_once, strict=True):
         np.testing.assert_allclose(one, two, rtol=1e-9, atol=1e-12)
 

@@ -1,24 +1,27 @@
-"""Newton's method for the softmax: truncated steps on a second-order model that is never negative."""
+"""Newton's method for the softmax: truncated steps on a second-order model that is never negative.
+
+Secant pairs: what the last steps have shown of the curvature (Nocedal & Wright 2006, section 7.2).
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.linalg.blas import daxpy
 
 from ..._typing import Float
 from ...designs.threads import one_blas_thread
 from ...linalg.conjugate_gradients import Apply, conjugate_gradient
-from ...linalg.secants import Pair, remember, two_loops
-from ..objective.overflow import double_range
-from ..solvers.driver import Trace, minimise
-from ..solvers.protocols import OneProblem, StepInfo
-from .curvature import NoiseCurvature
-from .energy import SoftmaxEnergy, centred
+from ...linalg.factors import double_range
+from ..objective.softmax_energy import NoiseCurvature, SoftmaxEnergy, centred
+from .driver import OneProblem, StepInfo, Trace, minimise
+from .preconditioners import choose_preconditioner
 
-__all__ = ["SoftmaxNewton", "SoftmaxState", "fit_softmax"]
+__all__ = ["Pair", "SoftmaxNewton", "SoftmaxState", "fit_softmax", "remember", "two_loops"]
 
 # The fit without noise, from which that with noise starts, need be no more accurate.
 _MODEST = 1e-2
@@ -79,7 +82,7 @@ class SoftmaxState(OneProblem):
 
     @property
     def objective(self) -> Float[np.ndarray, " 1"]:
-        """The energy; see :class:`bayesdrop.fitting.solvers.protocols.State`."""
+        """The energy; see :class:`bayesdrop.fitting.solvers.driver.State`."""
         return self.value
 
 
@@ -101,7 +104,7 @@ class SoftmaxNewton:
     max_inner: int = 500
 
     def init(self, energy: SoftmaxEnergy, weights: Any, earlier: SoftmaxState | None = None) -> SoftmaxState:
-        """See :class:`bayesdrop.fitting.solvers.protocols.Minimiser`."""
+        """See :class:`bayesdrop.fitting.solvers.driver.Minimiser`."""
         weights = centred(weights, energy.class_masks)
         return SoftmaxState.at(weights, energy.evaluate(weights), np.inf, 0.0)
 
@@ -109,7 +112,7 @@ class SoftmaxNewton:
         """One step; where no length will do it is tried once more by the model, without the secants."""
         value, gradient = float(state.value[0]), state.gradient
         design = energy.moments.design
-        precondition, age = state.factored or (energy.preconditioner(state.probability, state.noise_curvature), 0)
+        precondition, age = state.factored or (_preconditioner(energy, state), 0)
         size = float(np.sum(gradient * precondition(gradient)))
         reference = max(state.memory, size, np.finfo(float).tiny)
         far = state.remaining[0] > _NEAR * goal[0] if energy.noisy else size > _MODEST * abs(value)
@@ -166,6 +169,15 @@ class SoftmaxNewton:
         return solution.reshape(shape)
 
 
+def _preconditioner(energy: SoftmaxEnergy, state: SoftmaxState) -> Apply:
+    """Approximate inverse of the model's Hessian, (p + 1, K) to the same; it leaves out what couples the classes.
+
+    It is far off where all classes move alike, and there the gradient has no part.
+    """
+    parts = energy.by_class(state.probability, state.noise_curvature)
+    return choose_preconditioner(energy.moments.design).prepare(energy.moments, *parts)
+
+
 def _scaled(precondition: Apply, pairs: tuple[Pair, ...], gradient: Float[np.ndarray, "q K"]) -> Apply:
     """The preconditioner times a number: from the last pair, or so that the first step gains one at most."""
     if pairs:
@@ -196,3 +208,72 @@ def _fit_softmax(
     method, trace = SoftmaxNewton(), Trace()
     state, _ = minimise(method, energy, method.init(energy, weights), tol, max_iter, trace)
     return state.weights, trace
+
+
+_PAIRS = 10
+
+
+class Pair(NamedTuple):
+    """A step, what it changed in the slope, and one over their product."""
+
+    step: Float[np.ndarray, ...]
+    change: Float[np.ndarray, ...]
+    inverse: float
+
+
+def remember(pairs: tuple[Pair, ...], step: Float[np.ndarray, ...], change: Float[np.ndarray, ...]) -> tuple[Pair, ...]:
+    """The last ten pairs with this one, unless no curvature was seen along the step, whatever the units of its numbers.
+
+    Examples
+    --------
+    >>> len(remember((), np.ones(2), np.ones(2))), len(remember((), np.ones(2), -np.ones(2)))
+    (1, 0)
+    """
+    curvature = float(np.vdot(step, change))
+    if curvature > np.finfo(float).eps * float(np.vdot(np.abs(step), np.abs(change))):
+        return (*pairs, Pair(step, change, 1 / curvature))[-_PAIRS:]
+    return pairs
+
+
+def two_loops(
+    slope: Float[np.ndarray, ...],
+    pairs: Sequence[Pair],
+    inverse: Callable[[Float[np.ndarray, ...]], Float[np.ndarray, ...]] | None = None,
+) -> Float[np.ndarray, ...]:
+    """Minus an inverse Hessian times the slope (theirs, algorithm 7.4).
+
+    Parameters
+    ----------
+    slope : array
+        Of any shape.
+    pairs : sequence of Pair
+        The oldest first.
+    inverse : callable, optional
+        A first inverse Hessian, which the pairs correct; by default a multiple of the identity, from the last pair.
+
+    Examples
+    --------
+    One pair gives the exact curvature along its step:
+
+    >>> two_loops(np.array([2.0, 0.0]), [Pair(np.array([1.0, 0.0]), np.array([4.0, 0.0]), 0.25)]).tolist()
+    [-0.5, 0.0]
+    """
+    direction, shares = np.array(-slope, dtype=float, order="C"), []
+    for pair in reversed(pairs):
+        share = pair.inverse * float(np.vdot(pair.step, direction))
+        _add(direction, -share, pair.change)
+        shares.append(share)
+    if inverse is not None:
+        # It may be given back what it was given, or a part of something else.
+        direction = np.array(inverse(direction), dtype=float, order="C")
+    elif pairs:
+        last = pairs[-1]
+        direction /= last.inverse * float(np.vdot(last.change, last.change))
+    for pair, share in zip(pairs, reversed(shares), strict=True):
+        _add(direction, share - pair.inverse * float(np.vdot(pair.change, direction)), pair.step)
+    return direction
+
+
+def _add(total: Float[np.ndarray, ...], share: float, part: Float[np.ndarray, ...]) -> None:
+    """Add ``share × part`` to ``total``, doubles side by side, in one pass and without a temporary."""
+    daxpy(part.ravel(), total.reshape(-1), a=share)

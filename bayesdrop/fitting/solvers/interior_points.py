@@ -12,7 +12,7 @@ problem in ``w`` and ``b``,
 with ``q`` from ``x``, ``z`` and ``μ``. It is solved twice with one factor: for the step to ``μ = 0``, which tells how
 far ``μ`` can fall, and with the second-order terms of that step (Mehrotra 1992). Ferris & Munson (2002) have the same
 for support vector machines. Ten to twenty steps whatever the ``C``, and no smoothing; the end is told by the gap of
-:class:`.kinked.problem.KinkedProblem`, which is a bound.
+:class:`.dual_problem.KinkedProblem`, which is a bound.
 """
 
 from __future__ import annotations
@@ -25,9 +25,8 @@ import numpy as np
 from ..._typing import Float
 from ...designs import Design
 from ...linalg.factors import Factor, factor, solved
-from ..objective.energy import Energy
-from ..objective.shapes import WeightBlock
-from .problem import LEAST, NO_RESIDUAL, Dual, KinkedProblem, joined
+from ..objective.energy import Energy, WeightBlock
+from .dual_problem import LEAST, NO_RESIDUAL, Dual, KinkedProblem, joined
 
 __all__ = ["has_steps", "solve_interior"]
 

@@ -22,11 +22,10 @@ import numpy as np
 from ..._typing import PerRow
 from ..._validation import offers
 from ...losses.protocols import PiecewiseLinear
-from ..objective.energy import Energy
-from ..objective.shapes import WeightBlock
+from ..objective.energy import Energy, WeightBlock
 from .coordinates import solve_by_coordinates
-from .interior import solve_interior
-from .problem import LEAST, Dual, DualLimits
+from .dual_problem import LEAST, Dual, DualLimits
+from .interior_points import solve_interior
 
 __all__ = ["has_dual", "on_their_kinks", "solve_dual"]
 

@@ -1,4 +1,4 @@
-r"""Energy of softmax regression under feature noise, all ``K`` classes jointly (Wager, Wang & Liang 2013).
+"""Energy of softmax regression under feature noise, all ``K`` classes jointly (Wager, Wang & Liang 2013).
 
 With what the noise adds to the loss of a row, ``R`` of :mod:`bayesdrop.losses.softmax`, which does not depend on
 the label, so that rows without one have it too, as they propose:
@@ -8,7 +8,18 @@ the label, so that rows without one have it too, as they propose:
 With masks and rates for each class by itself the scores of a row are independent: their covariance is diagonal, and
 only the variances are computed.
 
-The second-order model of :mod:`.softmax.fit` keeps ``Mᵀ c A'' M`` and ``d ∂²V``, which is never negative.
+The second-order model of :mod:`.solvers.softmax` keeps ``Mᵀ c A'' M`` and ``d ∂²V``, which is never negative.
+
+What noise adds to the curvature of softmax regression, with a matrix for each feature or by single entries.
+
+With the quadratic penalty ``R_i = ½ tr((diag π_i − π_iπ_iᵀ) V_i)`` and the variances ``v_ij`` of the noised entries
+the second derivative along ``u`` for given ``π`` is ``Σ_j u_jᵀ H_j u_j``, ``H_j = Σ_i d_i v_ij (diag π_i − π_iπ_iᵀ)``.
+Either all ``H_j`` are held, p K² numbers that cost K(K + 1)/2 sums over the data, or the product is formed as
+
+    (H u)_j = (Σ_i d_i v_ij π_i) ∘ u_j − Σ_i √d_i π_i v_ij ⟨√d_i π_i, u_j⟩,
+
+one inner product over the classes for each entry of the data that is not zero, so that K classes cost K. So does the
+penalty, for ``tr((diag π − ππᵀ) V) = Σ_j v_j (Σ_k π_k w_jk² − ⟨π, w_j⟩²)``.
 """
 
 from __future__ import annotations
@@ -16,22 +27,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import TypeAlias
+from typing import Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 
 from ..._typing import Float, Int, PerRow
-from ...linalg.conjugate_gradients import Apply
 from ...losses.base import choose_form
 from ...losses.softmax import FORMS, log_sum_exp
 from ...moments import ScoreMoments
-from ..solvers.preconditioners import choose_preconditioner
-from .curvature import ByEntries, ByFeature, NoiseCurvature
 
-__all__ = ["SoftmaxEnergy", "centred"]
+__all__ = ["ByEntries", "ByFeature", "NoiseCurvature", "SoftmaxEnergy", "centred"]
 
-Derivatives: TypeAlias = tuple[Float[np.ndarray, "q K"], PerRow, NoiseCurvature | None]
-"""Gradient (p + 1, K), softmax (n, K) and what the noise adds to the model's curvature."""
 
 # Classes from which on single entries cost less than pairs of classes.
 _MANY = 6
@@ -218,7 +224,7 @@ class SoftmaxEnergy:
         return cost, rest
 
     def _by_entries(self, weights: Float[np.ndarray, "q K"]) -> tuple[PerRow, Callable[[], Derivatives]]:
-        """The same of the quadratic penalty, by its entries; see :mod:`.softmax.curvature`."""
+        """The same of the quadratic penalty, by its entries; see :class:`ByEntries`."""
         K, design, noise_weight = self.n_classes, self.moments.design, self.noise_weight[:, None]
         mean, var = self.moments.scores(weights)
         given = [mean, self.code[:, None], self.loss_weight[:, None], noise_weight]
@@ -262,7 +268,7 @@ class SoftmaxEnergy:
             result[:-1] += noise_curvature.times(direction[:-1])
         return result
 
-    def _by_class(
+    def by_class(
         self, probability: PerRow, noise_curvature: NoiseCurvature | None
     ) -> tuple[PerRow, Float[np.ndarray, "q K"]]:
         """Row weights ``c π(1 − π)`` (n, K) and the rest of the diagonal (p + 1, K) of the blocks of single classes."""
@@ -273,16 +279,8 @@ class SoftmaxEnergy:
 
     def diagonal(self, probability: PerRow, noise_curvature: NoiseCurvature | None) -> Float[np.ndarray, "q K"]:
         """Diagonal of the model's Hessian, (p + 1, K)."""
-        omega, own = self._by_class(probability, noise_curvature)
+        omega, own = self.by_class(probability, noise_curvature)
         return np.maximum(self.moments.diagonal(omega) + own, np.finfo(float).tiny)
-
-    def preconditioner(self, probability: PerRow, noise_curvature: NoiseCurvature | None) -> Apply:
-        """Approximate inverse of the model's Hessian, (p + 1, K) to the same; it leaves out what couples the classes.
-
-        It is far off where all classes move alike, and there the gradient has no part.
-        """
-        omega, own = self._by_class(probability, noise_curvature)
-        return choose_preconditioner(self.moments.design).prepare(self.moments, omega, own)
 
 
 def centred(weights: Float[np.ndarray, "q K"], class_masks: bool = False) -> Float[np.ndarray, "q K"]:
@@ -294,3 +292,66 @@ def centred(weights: Float[np.ndarray, "q K"], class_masks: bool = False) -> Flo
     if class_masks:
         mean[:-1] = 0.0
     return weights - mean
+
+
+@runtime_checkable
+class NoiseCurvature(Protocol):
+    """Protocol of the curvature."""
+
+    def times(self, direction: Float[np.ndarray, "p K"]) -> Float[np.ndarray, "p K"]:
+        """``H u`` for a direction (p, K)."""
+
+    def diagonal(self) -> Float[np.ndarray, "p K"]:
+        """Diagonal of every ``H_j``."""
+
+
+@dataclass(frozen=True)
+class ByFeature:
+    """The matrix of each feature, (p, K, K).
+
+    Examples
+    --------
+    >>> ByFeature(np.array([[[2.0, -1.0], [-1.0, 1.0]]])).times(np.ones((1, 2))).tolist()
+    [[1.0, 0.0]]
+    """
+
+    matrices: Float[np.ndarray, "p K K"]
+
+    def times(self, direction: Float[np.ndarray, "p K"]) -> Float[np.ndarray, "p K"]:
+        """See :class:`NoiseCurvature`."""
+        return np.matmul(self.matrices, direction[:, :, None])[:, :, 0]
+
+    def diagonal(self) -> Float[np.ndarray, "p K"]:
+        """See :class:`NoiseCurvature`."""
+        return np.einsum("pkk->pk", self.matrices)
+
+
+@dataclass(frozen=True)
+class ByEntries:
+    """Products by single entries.
+
+    Attributes
+    ----------
+    moments : ScoreMoments
+        Design, noise that leaves zeros alone, and rates (p, 1).
+    left : array (n, K)
+        ``√d π``.
+    level : array (p, K)
+        ``Σ_i d_i v_ij π_i``.
+    """
+
+    moments: ScoreMoments
+    left: PerRow
+    level: Float[np.ndarray, "p K"]
+
+    def times(self, direction: Float[np.ndarray, "p K"]) -> Float[np.ndarray, "p K"]:
+        """See :class:`NoiseCurvature`."""
+        return self.level * direction - self.moments.sampled_products(self.left, direction)[1]
+
+    def diagonal(self) -> Float[np.ndarray, "p K"]:
+        """See :class:`NoiseCurvature`."""
+        return self.level - self.moments.spread(self.left * self.left)
+
+
+Derivatives: TypeAlias = tuple[Float[np.ndarray, "q K"], PerRow, NoiseCurvature | None]
+"""Gradient (p + 1, K), softmax (n, K) and what the noise adds to the model's curvature."""

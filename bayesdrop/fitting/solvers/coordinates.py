@@ -12,9 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from ..objective.energy import Energy
-from ..objective.shapes import WeightBlock
-from .problem import LEAST, NO_RESIDUAL, Dual, DualLimits, KinkedProblem, joined
+from ..objective.energy import Energy, WeightBlock
+from .dual_problem import LEAST, NO_RESIDUAL, Dual, DualLimits, KinkedProblem, joined
 
 __all__ = ["solve_by_coordinates"]
 

@@ -1,1 +1,0 @@
-"""Piecewise-linear losses: their dual without noise, by coordinates and interior points, and bounds on their energy."""

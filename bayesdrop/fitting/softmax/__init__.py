@@ -1,1 +1,0 @@
-"""Joint fits of many classes: energy, curvature and minimiser."""
