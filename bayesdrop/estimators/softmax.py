@@ -22,14 +22,12 @@ from .validation import default_names
 
 __all__ = ["fit_joint", "joint_energy", "joint_model", "joint_rates"]
 
-_DEFAULT_RATE = 0.5
-
 
 def joint_model(estimator: Any, model: Model) -> Model:
     """The estimator's model with the softmax for its loss, and the rate 0.5 where it names none."""
     loss = Softmax() if estimator.expectation is None else Softmax(estimator.expectation)
     default = estimator.rates is None and model.noise.has_rate
-    return replace(model, loss=loss, rates=Fixed(_DEFAULT_RATE) if default else model.rates)
+    return replace(model, loss=loss, rates=Fixed(0.5) if default else model.rates)
 
 
 def fit_joint(

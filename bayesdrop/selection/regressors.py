@@ -17,14 +17,12 @@ from .base import DropoutCV
 
 __all__ = ["DropoutRidgeCV", "DropoutSVRCV"]
 
-_RATES = (0.0, 0.1, 0.3, 0.5, 0.7)
-
 
 class _DropoutRegressorCV(RegressorMixin, DropoutCV):
     """Shared by the regressions; a subclass names the plain one."""
 
     def _default_candidates(self) -> list[Any]:
-        return list(_RATES)
+        return [0.0, 0.1, 0.3, 0.5, 0.7]
 
     @intact
     def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Any:

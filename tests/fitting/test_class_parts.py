@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 from scipy import sparse
 
 import bayesdrop as bd
 from bayesdrop.designs import as_design
+from bayesdrop.estimators import base
 from bayesdrop.estimators.classes import signs
-from bayesdrop.fitting.problems import block
 from bayesdrop.fitting.problems.block import fit_block, fit_in_parts
 
 K = 7
@@ -31,14 +33,13 @@ def _rows() -> tuple[sparse.csr_array, np.ndarray]:
         (bd.Hinge(), bd.Shared(bd.Beta(1, 1))),
     ],
 )
-def test_parts_are_the_whole(monkeypatch: pytest.MonkeyPatch, loss: object, rates: object) -> None:
+def test_parts_are_the_whole(loss: object, rates: object) -> None:
     X, code = _rows()
     model = bd.Model(loss, rates=rates)
     rate_map = model.bind([str(d) for d in range(X.shape[1])])
     arguments = (model, as_design(X), rate_map, signs(code, K), np.ones(len(code)), bd.Newton(tol=1e-11))
     whole = fit_block(*arguments)
-    monkeypatch.setattr(block, "_TOGETHER", 4)
-    parts = fit_in_parts(*arguments)
+    parts = fit_in_parts(*arguments, together=4)
     assert np.allclose(parts.weights, whole.weights, atol=1e-5)
     assert np.array_equal(parts.rates, whole.rates)
     assert parts.weights.shape == (X.shape[1] + 1, K)
@@ -60,7 +61,7 @@ def test_parts_of_estimators(monkeypatch: pytest.MonkeyPatch) -> None:
     X, code = _rows()
     first = bd.DropoutLogisticRegression(0.3, multiclass="one_vs_rest").fit(X, code)
     path = bd.RatePath(bd.DropoutSVC(), rates=[0.2, 0.3]).fit(X, code)
-    monkeypatch.setattr(block, "_TOGETHER", 3)
+    monkeypatch.setattr(base, "fit_in_parts", partial(fit_in_parts, together=3))
     again = bd.DropoutLogisticRegression(0.3, multiclass="one_vs_rest", warm_start=True).fit(X, code)
     assert np.allclose(again.coef_, first.coef_, atol=1e-4)
     assert again.rates_.shape == first.rates_.shape

@@ -16,7 +16,7 @@ from bayesdrop.fitting.tuning.blocks import Block, BlockSolver, Held, families_o
 from bayesdrop.fitting.tuning.copies import origins_of
 from bayesdrop.fitting.tuning.folds import Fold, Rows, few_rows, make_folds
 from bayesdrop.fitting.tuning.scores import RowLosses, Table
-from bayesdrop.fitting.tuning.search import Search
+from bayesdrop.fitting.tuning.search import Search, SearchRules
 
 STRENGTHS = (1.0, 0.5, 0.0)
 LOSSES = [bd.Logistic(), bd.Hinge()]
@@ -114,7 +114,7 @@ def test_a_small_fit_is_the_same_without_a_choice_before_it():
 def test_blocks_in_parts_are_the_block(monkeypatch):
     X, y = noisy()
     whole = bd.DropoutLogisticRegressionCV(Cs=(0.1, 1.0), cv=3).fit(X, y)
-    monkeypatch.setattr("bayesdrop.fitting.tuning.blocks._MOST", 2 * len(y))
+    monkeypatch.setattr(BlockSolver, "room", 2 * len(y))
     parts = bd.DropoutLogisticRegressionCV(Cs=(0.1, 1.0), cv=3).fit(X, y)
     for key in ("split0_test_score", "split2_test_score"):
         # As far apart as fits that end within the tolerance of a comparison, here or there.
@@ -314,7 +314,7 @@ def test_the_climb_finds_the_choice_of_the_complete_search():
 
 def test_a_first_fold_dismisses(monkeypatch):
     """With many rows what is clearly worse on a fold is not tried on others."""
-    monkeypatch.setattr("bayesdrop.fitting.tuning.search._LARGE", 0)
+    monkeypatch.setattr(Search, "rules", SearchRules(large=0))
     X, y = noisy(2000)
     model = bd.DropoutLogisticRegressionCV(Cs=(1e-4, 1.0)).fit(X, y)
     tried = [int(np.sum(~np.isnan(one.losses))) for one in model.selection_.candidates]

@@ -37,14 +37,6 @@ from ...warnings import MissingWarning, UnscaledWarning, warn
 
 __all__ = ["CentredProblem", "moved", "centre_problem", "shifted"]
 
-# Fewer rows are of one sign by chance.
-_ROWS = 50
-# Standard deviations between 0 and the mean from which on a fixed rate makes values that no row has.
-_FAR = 3.0
-# Ratio of the standard deviations of two columns beyond which a prior of one scale cannot fit both.
-_RATIO = 1e6
-_NAMED = 5
-
 
 @dataclass(frozen=True)
 class CentredProblem:
@@ -120,6 +112,9 @@ def centre_problem(
     names: Sequence[str],
     *,
     zeros_to_come: bool = False,
+    least_rows: int = 50,
+    far: float = 3.0,
+    largest_ratio: float = 1e6,
 ) -> CentredProblem:
     """Find the centre of the noise and the scales of the prior, and shift the features.
 
@@ -137,6 +132,13 @@ def centre_problem(
         Names of the columns.
     zeros_to_come : bool
         Features of the rows to come go missing as zeros, so that noise about 0 is meant, wherever the columns are.
+
+    least_rows : int
+        Fewer are of one sign by chance.
+    far : float
+        Standard deviations between 0 and the mean from which on a fixed rate makes values that no row has.
+    largest_ratio : float
+        Of the standard deviations of two columns, beyond which a prior of one scale cannot fit both.
 
     Raises
     ------
@@ -183,12 +185,12 @@ def centre_problem(
     unscaled: list[str] = []
     ratio = 1.0
     if noisy and model.noise.has_rate:
-        if summary.rows >= _ROWS and not zeros_to_come:
-            unscaled = _dropped_far(summary, rate_map, names, centre)
+        if summary.rows >= least_rows and not zeros_to_come:
+            unscaled = _dropped_far(summary, rate_map, names, centre, far)
         if unscaled:
-            _warn_far(unscaled, rate_map.is_free, model.fit_intercept)
+            _warn_far(unscaled, rate_map.is_free, model.fit_intercept, far)
         if not model.weight_prior.relative:
-            ratio = _compare_scales(summary, names, quiet=bool(unscaled))
+            ratio = _compare_scales(summary, names, largest_ratio, quiet=bool(unscaled))
     return CentredProblem(
         original, inner, design if centre is None else design.shifted(centre), centre, unscaled, ratio
     )
@@ -226,27 +228,31 @@ def _warn_empty(names: Sequence[str]) -> None:
     )
 
 
-def _named(names: Sequence[str]) -> str:
+def _named(names: Sequence[str], most: int = 5) -> str:
     """The first names of some, quoted."""
-    return ", ".join(repr(name) for name in names[:_NAMED]) + (" …" if len(names) > _NAMED else "")
+    return ", ".join(repr(name) for name in names[:most]) + (" …" if len(names) > most else "")
 
 
 def _dropped_far(
-    summary: ColumnSummary, rate_map: RateMap, names: Sequence[str], centre: Float[np.ndarray, " p"] | None
+    summary: ColumnSummary,
+    rate_map: RateMap,
+    names: Sequence[str],
+    centre: Float[np.ndarray, " p"] | None,
+    far: float,
 ) -> list[str]:
     """Columns that dropout takes where they never are."""
     left = summary.always_one_signed
     if centre is not None:
         left &= centre == 0
     if not rate_map.is_free:
-        left &= summary.far_from_zero(_FAR) & (rate_map.initial > 0)
+        left &= summary.far_from_zero(far) & (rate_map.initial > 0)
     return [names[int(d)] for d in np.flatnonzero(left)]
 
 
-def _compare_scales(summary: ColumnSummary, names: Sequence[str], quiet: bool) -> float:
+def _compare_scales(summary: ColumnSummary, names: Sequence[str], largest: float, quiet: bool) -> float:
     """Largest ratio of two columns' standard deviations, with a warning beyond reason."""
     ratio, low, high = summary.extreme_spreads()
-    if ratio > _RATIO and not quiet:
+    if ratio > largest and not quiet:
         warn(
             f"X: the standard deviations of {names[low]!r} and {names[high]!r} differ by a factor of {ratio:.0e}: one "
             "prior cannot fit both weights; use bd.Normal(1.0, relative=True), or scale the columns.",
@@ -255,12 +261,12 @@ def _compare_scales(summary: ColumnSummary, names: Sequence[str], quiet: bool) -
     return ratio
 
 
-def _warn_far(names: Sequence[str], learnt: bool, fit_intercept: bool) -> None:
+def _warn_far(names: Sequence[str], learnt: bool, fit_intercept: bool, far: float) -> None:
     """Warn of columns that are never zero and of one sign and whose noise is about 0."""
     harm = (
         "their learnt rates are the shares of the classes, whatever the data say"
         if learnt
-        else f"a dropped entry is more than {_FAR:g} standard deviations from what the column holds"
+        else f"a dropped entry is more than {far:g} standard deviations from what the column holds"
     )
     remedy = (
         'use bd.Dropout(centre="mean"), or subtract their means'

@@ -30,9 +30,6 @@ from ...moments import ScoreMoments
 
 __all__ = ["Curvature", "Energy", "FeatureBlock", "ProblemVector", "WeightBlock", "row_weights"]
 
-# Share of two weights that cancel which is left by round-off.
-_CANCELLED = 1e-12
-
 
 @dataclass(frozen=True)
 class Curvature:
@@ -117,9 +114,9 @@ class Energy:
             return easier if self.plain_weight is None else easier._with_one_weight(self.weight + self.plain_weight)
         return replace(self, loss=self.loss.plain) if self.loss.kinked and not self.loss.augmented else None
 
-    def _with_one_weight(self, weight: PerRow) -> Energy:
+    def _with_one_weight(self, weight: PerRow, cancelled: float = 1e-12) -> Energy:
         """The energy without noise, whose rows weigh so much; those without a label weigh nothing but round-off."""
-        here = np.any(np.abs(weight) > _CANCELLED * np.abs(self.weight), axis=1).astype(float)
+        here = np.any(np.abs(weight) > cancelled * np.abs(self.weight), axis=1).astype(float)
         known = np.broadcast_to(0.0 if self.offset is None else self.offset, (len(here), 1))
         design, _, target, weight, known = self.moments.design.drop_zero_weight(here, self.target, weight, known)
         offset = None if self.offset is None else known

@@ -17,22 +17,17 @@ Beyond the limit of a moment-generating function ``v`` is a large number, from w
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from ..._memory import BLOCK
 from ..._typing import AnyArray, Float, PerRow
 from ...designs import Design
 from ...moments import ScoreMoments
 from ...noise import Noise
 
 __all__ = ["ExponentialMoments", "moments_for"]
-
-# What stands for an infinite or overflowing v.
-_HUGE = 1e20
-_QUOTIENT = 1e-4
-# Entries of a dense matrix that are worked on at once.
-_BLOCK = 1 << 20
 
 
 class _Tilt(NamedTuple):
@@ -52,11 +47,21 @@ class _Tilt(NamedTuple):
 class ExponentialMoments(ScoreMoments):
     """Mean of the score and the ``v`` of ``E e^s = exp(m + v/2)``, for one problem; see :class:`.ScoreMoments`.
 
+    Attributes
+    ----------
+    huge : float
+        What stands for an infinite or overflowing ``v``.
+    quotient : float
+        Step of the difference quotient of ``μ``, in units of the entry.
+
     Raises
     ------
     TypeError
         If the rows are not in the memory of this process, or in blocks that it reads.
     """
+
+    huge: ClassVar[float] = 1e20
+    quotient: ClassVar[float] = 1e-4
 
     def __init__(
         self,
@@ -89,7 +94,7 @@ class ExponentialMoments(ScoreMoments):
         result = np.zeros((self.design.shape[0], 1))
         for rows, change, always in self._sums(weights, self._excess, 0):
             result[rows, 0] = 2 * (np.asarray(change.sum(axis=1)).ravel() + always.sum())
-        return np.clip(result, 0.0, _HUGE)
+        return np.clip(result, 0.0, self.huge)
 
     def tangent(self, weights: Float[np.ndarray, "q K"], direction: Float[np.ndarray, "q K"]) -> tuple[PerRow, PerRow]:
         """Directional derivatives ``(dm, dv)`` along ``direction``."""
@@ -163,7 +168,7 @@ class ExponentialMoments(ScoreMoments):
         """
 
         def at(w: Any, x: Any, column: Any) -> Any:
-            values, bound = function(w, x, column), _HUGE * self._size(x, column) ** power
+            values, bound = function(w, x, column), self.huge * self._size(x, column) ** power
             return np.clip(np.where(np.isnan(values), bound, values), -bound, bound)
 
         w, p = weights[:-1, 0], self.design.shape[1]
@@ -171,8 +176,8 @@ class ExponentialMoments(ScoreMoments):
         for rows, part in self.design.parts():
             matrix = part.matrix()
             if not part.is_sparse:
-                for start in range(0, len(matrix), max(1, _BLOCK // p)):
-                    some = matrix[start : start + max(1, _BLOCK // p)].astype(np.float64)
+                for start in range(0, len(matrix), max(1, BLOCK // p)):
+                    some = matrix[start : start + max(1, BLOCK // p)].astype(np.float64)
                     here = slice(rows.start + start, rows.start + start + len(some))
                     yield here, at(w, some, columns), np.zeros(p)
                 continue
@@ -197,7 +202,7 @@ class ExponentialMoments(ScoreMoments):
         return self.noise.log_mgf_slope(t, x, self._rates[column]) - self._expected(x, column)
 
     def _tilted_variance(self, t: Any, x: Any, column: Any) -> Any:
-        step = _QUOTIENT / self._size(x, column)
+        step = self.quotient / self._size(x, column)
         above, below = (self.noise.log_mgf_slope(t + h, x, self._rates[column]) for h in (step, -step))
         return np.maximum(above - below, 0.0) / (2 * step)
 

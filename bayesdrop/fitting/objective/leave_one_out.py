@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 from scipy import linalg
 
+from ..._memory import BLOCK
 from ..._typing import Float, PerRow
 from ...linalg.factors import double_range, refuse_overflow
 from ...losses import Derivatives
@@ -31,11 +32,6 @@ from ...moments import ScoreMoments
 from .energy import Energy, WeightBlock
 
 __all__ = ["left_out_scores"]
-
-# Numbers in one array of the rows that are held at once.
-_MOST = 1_000_000
-# What is left of the curvature along a row without the row itself, at least: a row that is all of it has no score.
-_LEAST = 1e-9
 
 
 @double_range()
@@ -46,6 +42,7 @@ def left_out_scores(
     var: PerRow,
     corrupted_inputs: bool = False,
     share: Float[np.ndarray, " n"] | float = 1.0,
+    room: int = BLOCK,
 ) -> tuple[PerRow, PerRow]:
     """Mean and variance of the score of each row by the weights of a fit without it, (n, K) each.
 
@@ -61,6 +58,8 @@ def left_out_scores(
         Whether rows that are left out come noised already.
     share : array (n,) or float
         What part of its weight each row loses.
+    room : int
+        Numbers of the rows that are held at once.
 
     Raises
     ------
@@ -74,7 +73,7 @@ def left_out_scores(
     leaving = np.broadcast_to(share, len(mean))
     found = [np.empty_like(mean), np.empty_like(var)]
     for k in range(weights.shape[1]):
-        rows = _Rows(energy.moments, k, weights[:, k], corrupted_inputs)
+        rows = _Rows(energy.moments, k, weights[:, k], corrupted_inputs, room)
         own = Derivatives(*(part[:, k] for part in slopes))
         factor = rows.factor(own, diagonal[:, k])
         own = Derivatives(*(leaving * part for part in own))
@@ -86,16 +85,18 @@ def left_out_scores(
 class _Rows:
     """Rows as one problem sees them: ``∂m/∂w`` and ``∂v/∂w``, (m, p + 1) each, some rows at a time."""
 
-    def __init__(self, moments: ScoreMoments, k: int, weights: Float[np.ndarray, " q"], corrupted: bool) -> None:
+    def __init__(
+        self, moments: ScoreMoments, k: int, weights: Float[np.ndarray, " q"], corrupted: bool, room: int
+    ) -> None:
         p, K = len(weights) - 1, k + 1
         parts = (np.asarray(part) for part in moments.coefficients)
         self.coefficients = [np.broadcast_to(part, (p, max(K, part.shape[-1])))[:, k] for part in parts]
         self.design, self.noisy, self.weights, self.corrupted = moments.design, moments.has_variance, weights, corrupted
-        self.intercept = float(moments.fit_intercept)
+        self.intercept, self.count = float(moments.fit_intercept), max(1, room // len(weights))
 
     def pieces(self) -> Iterator[tuple[slice, Float[np.ndarray, "m p"]]]:
         """Features, so many rows at a time that what is made of them takes little room."""
-        for rows, part in self.design.parts(max(1, _MOST // len(self.weights))):
+        for rows, part in self.design.parts(self.count):
             given = part.matrix()
             yield rows, np.asarray(given.toarray() if part.is_sparse else given, dtype=np.float64)
 
@@ -129,9 +130,13 @@ class _Rows:
         return linalg.cho_factor(hessian, lower=True, overwrite_a=True, check_finite=False)
 
     def left_out(
-        self, part: slice, x: Float[np.ndarray, "m p"], slopes: Derivatives, factor: Any
+        self, part: slice, x: Float[np.ndarray, "m p"], slopes: Derivatives, factor: Any, least: float = 1e-9
     ) -> tuple[Float[np.ndarray, " m"], Float[np.ndarray, " m"]]:
-        """Moments of the scores of some rows, each by the weights without it."""
+        """Moments of the scores of some rows, each by the weights without it.
+
+        What is left of the curvature along a row without the row itself is ``least`` at least: a row that is all of it
+        has no score.
+        """
         mean = self.mean_slope(x)
         by_mean = linalg.cho_solve(factor, mean.T, check_finite=False).T
         first, own = slopes.mean[part], slopes.mean_mean[part]
@@ -145,11 +150,11 @@ class _Rows:
             # (1 − ΦK)⁻¹ γ by Cramer's rule.
             rest = (1 - own * leverage - mixed * across, -own * across - mixed * along,
                     -mixed * leverage - of_var * across, 1 - mixed * across - of_var * along)  # fmt: skip
-            whole = np.maximum(rest[0] * rest[3] - rest[1] * rest[2], _LEAST)
+            whole = np.maximum(rest[0] * rest[3] - rest[1] * rest[2], least)
             step = by_mean * ((rest[3] * first - rest[1] * second) / whole)[:, None]
             step += by_var * ((rest[0] * second - rest[2] * first) / whole)[:, None]
         else:
-            step = by_mean * (first / np.maximum(1 - own * leverage, _LEAST))[:, None]
+            step = by_mean * (first / np.maximum(1 - own * leverage, least))[:, None]
         weights = self.weights + step
         if self.corrupted:
             return np.sum(x * weights[:, :-1], axis=1) + weights[:, -1], np.zeros(len(x))

@@ -27,7 +27,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import Protocol, TypeAlias, runtime_checkable
+from typing import ClassVar, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 
@@ -37,10 +37,6 @@ from ...losses.softmax import FORMS, log_sum_exp
 from ...moments import ScoreMoments
 
 __all__ = ["ByEntries", "ByFeature", "NoiseCurvature", "SoftmaxEnergy", "centred"]
-
-
-# Classes from which on single entries cost less than pairs of classes.
-_MANY = 6
 
 
 def _square(flat: Float[np.ndarray, "n pairs"], K: int) -> Float[np.ndarray, "n K K"]:
@@ -137,7 +133,7 @@ class SoftmaxEnergy:
         Every class drops entries by itself.
     by_entries : bool, optional
         Whether the quadratic penalty goes by single entries and not by pairs of classes; by default where it can and
-        classes are many enough for that to cost less.
+        classes are ``many`` enough for that to cost less.
     """
 
     moments: ScoreMoments
@@ -150,6 +146,7 @@ class SoftmaxEnergy:
     class_masks: bool = False
     by_entries: bool | None = None
     noisy: bool = field(init=False)
+    many: ClassVar[int] = 6
 
     def __post_init__(self) -> None:
         choose_form(FORMS, self.form, "softmax")
@@ -158,7 +155,7 @@ class SoftmaxEnergy:
         object.__setattr__(self, "noisy", bool(size > 0) and self.moments.has_variance)
         able = self.form == "taylor" and not self.class_masks and self.moments.leaves_zeros
         if self.by_entries is None:
-            object.__setattr__(self, "by_entries", able and self.n_classes >= _MANY)
+            object.__setattr__(self, "by_entries", able and self.n_classes >= self.many)
         elif self.by_entries and not able:
             raise ValueError("by_entries: expected the Taylor form, shared masks and noise that leaves zeros alone.")
 

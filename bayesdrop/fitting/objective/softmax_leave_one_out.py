@@ -32,15 +32,13 @@ from typing import Any
 import numpy as np
 from scipy import linalg
 
+from ..._memory import BLOCK
 from ..._typing import Float, PerRow
 from ...linalg.factors import double_range, refuse_overflow
 from ...losses.softmax import FORMS, ClassMoments, class_moments, log_sum_exp, mean_curvature
 from .softmax_energy import SoftmaxEnergy
 
 __all__ = ["RowTerms", "SoftmaxHessian", "left_out_classes", "noised_rows", "MOST_COORDINATES"]
-
-# What is left of the curvature along a row without the row itself, at least: a row that is all of it has no score.
-_LEAST = 1e-9
 
 
 @double_range()
@@ -49,6 +47,7 @@ def left_out_classes(
     weights: Float[np.ndarray, "q K"],
     corrupted_inputs: bool = False,
     share: Float[np.ndarray, " n"] | float = 1.0,
+    room: int = BLOCK // 4,
 ) -> tuple[PerRow, PerRow]:
     """Means (n, K) and covariances (n, K, K) of the scores of each row, less the last, by a fit without it.
 
@@ -62,6 +61,8 @@ def left_out_classes(
         Whether rows that are left out come noised already.
     share : array (n,) or float
         What part of its weight each row loses.
+    room : int
+        Numbers of the rows that are held at once.
 
     Raises
     ------
@@ -72,7 +73,7 @@ def left_out_classes(
     n, K = len(energy.code), energy.n_classes
     mean, cov, leaving = np.zeros((n, K)), np.zeros((n, K, K)), np.broadcast_to(share, n)
     theta = (weights[:, :-1] - weights[:, -1:]).T
-    for part, rows in noised_rows(energy, weights):
+    for part, rows in noised_rows(energy, weights, room=room):
         own = leaving[part]
         rows = replace(
             rows, first=own[:, None] * rows.first, second=own[:, None, None] * rows.second,
@@ -91,9 +92,17 @@ def left_out_classes(
 
 
 def _steps(
-    rows: RowTerms, weights: Float[np.ndarray, "p K"], inverse: Float[np.ndarray, "J q J q"], whole: bool
+    rows: RowTerms,
+    weights: Float[np.ndarray, "p K"],
+    inverse: Float[np.ndarray, "J q J q"],
+    whole: bool,
+    least: float = 1e-9,
 ) -> tuple[Float[np.ndarray, "some J q"], Float[np.ndarray, "m J"]]:
-    """What leaving each row out does to the weights ``θ``, and to the mean scores of the row."""
+    """What leaving each row out does to the weights ``θ``, and to the mean scores of the row.
+
+    What is left of the curvature along a row without the row itself is ``least`` at least: a row that is all of it has
+    no score.
+    """
     (m, q), J = rows.x.shape, len(inverse)
     leverage = np.empty((m, J, J))
     for k in range(J):
@@ -108,7 +117,7 @@ def _steps(
         by_noise = (slope.reshape(m, -1) @ square).reshape(m, J, q)
         along = np.einsum("mkd,md->mk", by_noise, rows.x)
         first = first + np.einsum("mkl,ml->mk", rows.second, along)
-    rest = (1 + _LEAST) * np.eye(J) - rows.second @ leverage
+    rest = (1 + least) * np.eye(J) - rows.second @ leverage
     share = np.linalg.solve(rest, first[:, :, None])[:, :, 0]
     moved = np.einsum("mkl,ml->mk", leverage, share) + along
     if by_noise is None and not whole:
@@ -116,9 +125,6 @@ def _steps(
     step = ((share[:, :, None] * rows.x[:, None]).reshape(m, -1) @ square).reshape(m, J, q)
     return step if by_noise is None else step + by_noise, moved
 
-
-# Numbers in one array of the rows that are held at once.
-_MOST = 250_000
 
 # Coordinates up to which there is a matrix: its factor costs as much as the products, and 50 MB.
 MOST_COORDINATES = 2500
@@ -157,7 +163,7 @@ class RowTerms:
 
 
 def noised_rows(
-    energy: SoftmaxEnergy, weights: Float[np.ndarray, "q K"], whole: bool = True
+    energy: SoftmaxEnergy, weights: Float[np.ndarray, "q K"], whole: bool = True, room: int = BLOCK // 4
 ) -> Iterator[tuple[slice, RowTerms]]:
     """Rows of the energy with their terms at the weights, so many at a time that they take little room.
 
@@ -168,7 +174,7 @@ def noised_rows(
     gain, shift, quadratic, linear, constant = parts
     first, second = np.triu_indices(K)
     products = weights[:-1, first] * weights[:-1, second]
-    for rows, part in energy.moments.design.parts(max(1, _MOST // (K * max(K, 2 * p)))):
+    for rows, part in energy.moments.design.parts(max(1, room // (K * max(K, 2 * p)))):
         if not part.shape[0]:
             continue
         given = part.matrix()

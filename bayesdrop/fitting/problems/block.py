@@ -15,7 +15,7 @@ feature: in parts it holds those of one part.
 from __future__ import annotations
 
 from dataclasses import dataclass, is_dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -38,9 +38,6 @@ from ..solvers.newton import Newton
 from ..solvers.state import SolverState
 
 __all__ = ["BlockFit", "ProblemFit", "fit_block", "fit_in_parts"]
-
-# Accuracy of weights that are a start for those of a form that is harder to minimise.
-_MODEST = 1e-3
 
 
 @dataclass(frozen=True)
@@ -128,7 +125,7 @@ def fit_block(
     if start is None and unlabelled is not None and model.loss.convex:
         # Of the valleys of an energy that is not convex it is the one below the fit to the rows with labels.
         some = problem.first_rows(len(target) - unlabelled[0], row_weights(model, weight, None, strength))
-        found = _fit(some, replace(method, tol=max(method.tol, _MODEST)) if is_dataclass(method) else method)
+        found = _fit(some, replace(method, tol=max(method.tol, problem.modest)) if is_dataclass(method) else method)
         start = found.weights, found.rates
     return _fit(problem, method, start)
 
@@ -136,7 +133,8 @@ def fit_block(
 @dataclass(frozen=True)
 class _Problem:
     """What :func:`fit_block` fits: its arguments, with row weights as :func:`.objective.energy.row_weights`
-    has them, and the prior ``precision`` of the weights (p + 1, 1).
+    has them, and the prior ``precision`` of the weights (p + 1, 1). A fit that is the start of one that is harder to
+    minimise is of a ``modest`` accuracy.
     """
 
     model: Model
@@ -148,6 +146,7 @@ class _Problem:
     precision: Float[np.ndarray, "q 1"]
     rate: FeatureBlock | None
     many: bool
+    modest: ClassVar[float] = 1e-3
 
     def first_rows(self, count: int, rows: tuple[PerRow, PerRow, PerRow | None]) -> _Problem:
         """The first so many rows alone, of these weights."""
@@ -214,7 +213,7 @@ def _fit(
     easier = energy.starting_energy()
     if start is None and easier is not None:
         first, _ = minimise(
-            method, easier, method.init(easier, weights), max(method.tol, _MODEST), method.max_iter, Trace()
+            method, easier, method.init(easier, weights), max(method.tol, problem.modest), method.max_iter, Trace()
         )
         weights = first.weights
     newton = method if isinstance(method, Newton) else None
@@ -259,8 +258,6 @@ def _check_domain(noise: Noise, design: Design) -> None:
         noise.check(design.minimum())
 
 
-# Classes that are fitted at once.
-_TOGETHER = 24
 # What is said of all of them: the first of these that is true of some.
 _FIRST = (Status.MAX_ITERATIONS, Status.RATES_UNSETTLED, Status.ALL_ZERO, Status.ROUND_OFF, Status.CONVERGED)
 
@@ -275,13 +272,17 @@ def fit_in_parts(
     method: FitMethod[Energy, SolverState],
     start: tuple[WeightBlock, Float[np.ndarray, "p _"]] | None = None,
     unlabelled: tuple[int, float] | None = None,
+    together: int = 24,
 ) -> ProblemFit:
-    """Fit ``K`` problems with weights of the rows that they share; :func:`fit_block` has the parameters."""
+    """Fit ``K`` problems with weights of the rows that they share, so many ``together``.
+
+    :func:`fit_block` has the other parameters.
+    """
     K = target.shape[1]
-    if K <= _TOGETHER:
+    if K <= together:
         return fit_block(model, design, rate_map, target, weight, method, start, unlabelled)
     parts = []
-    for some in np.array_split(np.arange(K), -(-K // _TOGETHER)):
+    for some in np.array_split(np.arange(K), -(-K // together)):
         columns = slice(int(some[0]), int(some[-1]) + 1)
         begin = None
         if start is not None:

@@ -46,14 +46,6 @@ __all__ = [
     "softmax_energy",
 ]
 
-# Accuracy of the weights from which on a sign that keeps changing counts as undecided.
-_MODEST = 1e-3
-_MOST_UPDATES = 100
-# Share of the tolerance that an update of the rates may change the energy by without a need for better weights.
-_LITTLE = 0.25
-# Rows whose covariances are held at once when probabilities are asked for.
-_ROWS = 2048
-
 
 @dataclass
 class ClassRates(RateLearner):
@@ -133,6 +125,9 @@ def fit_classes(
     max_iter: int,
     start: tuple[Float[np.ndarray, "q K"], Float[np.ndarray, "p ..."]] | None = None,
     unlabelled: tuple[int, float] | None = None,
+    modest: float = 1e-3,
+    most_updates: int = 100,
+    little_share: float = 0.25,
 ) -> ClassFit:
     """Fit all classes jointly, and with free rates alternate with their update until the signs of the weights stand.
 
@@ -154,6 +149,12 @@ def fit_classes(
         Weights and rates of an earlier fit.
     unlabelled : (int, float), optional
         The last so many rows have no label and count by so much each.
+    modest : float
+        Accuracy of the weights from which on a sign that keeps changing counts as undecided.
+    most_updates : int
+        Of the rates.
+    little_share : float
+        Share of the tolerance that an update of the rates may change the energy by without a need for better weights.
     """
     check_room(n_classes, design)
     known, noisy = (part[:, 0] for part in row_weights(model, weight, unlabelled)[:2])
@@ -184,8 +185,8 @@ def fit_classes(
             learner = counts.learner(rate_map, many=True)
         else:
             learner = ClassRates.take(design, code, known, n_classes, rate_map)
-        unsettled, values, steps, coarse, ended = True, [], 0, max(tol, _MODEST), np.inf
-        for _ in range(_MOST_UPDATES):
+        unsettled, values, steps, coarse, ended = True, [], 0, max(tol, modest), np.inf
+        for _ in range(most_updates):
             weights, trace = fit_softmax(energy, weights, coarse, max_iter)
             values, steps = values + trace.values, steps + trace.iterations
             before, ended = ended, float(trace.values[-1][0])
@@ -195,7 +196,7 @@ def fit_classes(
             new = rate_map.expand(learner.rates())
             stands = not moved and np.array_equal(new, rate)
             rate, energy = new, energy if stands else energy_at(new)
-            little = _LITTLE * coarse * abs(ended)
+            little = little_share * coarse * abs(ended)
             steady = abs(ended - before) <= little
             if coarse > tol:
                 # Where an update changes less than the weights are accurate to, signs would go on changing.
@@ -230,13 +231,14 @@ def class_chances(
     weights: Float[np.ndarray, "q K"],
     rates: Float[np.ndarray, "p ..."],
     corrupted_inputs: bool,
+    rows_at_once: int = 2048,
 ) -> Float[np.ndarray, "m K"]:
     """Expected softmax of the rows of a design, (n, K), by the moments of their scores.
 
     Rows that come corrupted have no more noise.
     """
     noise, K, found, own = model.noise, weights.shape[1], {}, model.loss.class_rates
-    for rows, part in design.parts(_ROWS):
+    for rows, part in design.parts(rows_at_once):
         moments = ScoreMoments(part, noise, rates.reshape(len(rates), -1), model.fit_intercept)
         n = part.shape[0]
         if corrupted_inputs:

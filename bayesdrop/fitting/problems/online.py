@@ -26,8 +26,6 @@ from ..solvers.learning import RateLearner, SignCounts
 
 __all__ = ["Online"]
 
-_SMOOTHING = 0.1
-
 
 @dataclass
 class Online:
@@ -86,7 +84,14 @@ class Online:
         self._move(gradient)
 
     def update(
-        self, model: Model, design: Design, rate_map: RateMap, target: PerRow, weight: PerRow, total: float | None
+        self,
+        model: Model,
+        design: Design,
+        rate_map: RateMap,
+        target: PerRow,
+        weight: PerRow,
+        total: float | None,
+        smoothed: float = 0.1,
     ) -> None:
         """Take one step on a block of rows; ``target`` (n, K), ``weight`` (n,), ``total`` the ``N`` of one pass."""
         require(model.loss, Curved, "a fit block by block", "write its derivatives, or fit all rows at once")
@@ -99,7 +104,7 @@ class Online:
         moments = moments_for(model.loss.exponential, design, model.noise, rate, model.fit_intercept)
         energy = Energy(moments, model.loss, target, model.C * weight[:, None], precision * (here / total))
         mean, var = moments.scores(self.weights)
-        smoothing = np.full(target.shape[1], _SMOOTHING if model.loss.kinked else 0.0)
+        smoothing = np.full(target.shape[1], smoothed if model.loss.kinked else 0.0)
         slopes = energy.derivatives(mean, var, smoothing)
         gradient, spread = energy.gradient(self.weights, slopes)
         # A kink has no second derivative; the curvature of its majoriser stands in.

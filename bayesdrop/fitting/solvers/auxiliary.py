@@ -39,8 +39,6 @@ __all__ = ["Auxiliary", "auxiliary_at", "first_problem"]
 
 # ½(1 − 2/√5): the pull of a score that is two standard deviations of its noise short of the kink.
 _SUPPORT = 0.5 * (1 - 2 / 5**0.5)
-# Standard deviation that a row without any is given next to its kink.
-_TIP = 1e-9
 
 
 @dataclass(frozen=True)
@@ -129,7 +127,7 @@ class Auxiliary:
         return xr.Dataset({name: (dims, part) for name, part in parts.items()}, coords={"obs_id": self.row})
 
 
-def auxiliary_at(energy: Energy, state: SolverState) -> Auxiliary | None:
+def auxiliary_at(energy: Energy, state: SolverState, tip: float = 1e-9) -> Auxiliary | None:
     """Those of a block of problems at a state of its minimiser; None without augmentation, or with rows elsewhere."""
     loss: Any = energy.loss
     here = isinstance(state.mean, np.ndarray)
@@ -145,8 +143,9 @@ def auxiliary_at(energy: Energy, state: SolverState) -> Auxiliary | None:
         mean, least = on_their_kinks(energy, mean, pull)
         var = var + least
     elif loss.kinked:
-        # A row at the tip of a cone has neither a distance nor a variance: half of its weight is what it may pull.
-        var = np.maximum(var, _TIP**2)
+        # A row at the tip of a cone has neither a distance nor a variance: it is given so large a standard deviation,
+        # and half of its weight is what it may pull.
+        var = np.maximum(var, tip**2)
     rows = np.arange(len(mean))
     return Auxiliary(loss, block(energy.target), energy.scores(mean), var, block(energy.weight), rows)
 

@@ -17,14 +17,6 @@ from .dual_problem import LEAST, NO_RESIDUAL, Dual, DualLimits, KinkedProblem, j
 
 __all__ = ["solve_by_coordinates"]
 
-# Passes between two looks at the gap.
-_PASSES = 5
-# A row that moves less than this share of the mean row is left out of the passes up to the next look.
-_STILL = 0.3
-# Curvature of a row's coordinate that the intercept adds, relative to the mean row's own.
-_INTERCEPT = 0.03
-# At most so many times as much, and the share of ``Σβ`` that five passes may leave before it is too little.
-_STIFFEST, _SLOW = 32.0, 0.4
 _ONE = np.uint64(1)
 
 
@@ -51,7 +43,26 @@ def solve_by_coordinates(energy: Energy, weights: WeightBlock, tol: float, limit
     )
 
 
-def _solve(task: KinkedProblem, rows: tuple[Any, ...], intercept: float, tol: float, most: int) -> Dual | None:
+def _solve(
+    task: KinkedProblem,
+    rows: tuple[Any, ...],
+    intercept: float,
+    tol: float,
+    most: int,
+    *,
+    together: int = 5,
+    still: float = 0.3,
+    stiff: float = 0.03,
+    stiffest: float = 32.0,
+    slow: float = 0.4,
+) -> Dual | None:
+    """One problem.
+
+    Between two looks at the gap there are ``together`` passes; a row that moves less than the share ``still`` of the
+    mean row is left out of those up to the next look. The intercept adds to the curvature of a row's coordinate
+    ``stiff`` of the mean row's own, and up to ``stiffest`` times as much where these passes leave more of ``Σβ`` than
+    the share ``slow``.
+    """
     from ...designs.kernels import compiled
 
     passes, generator = compiled(_passes, "contract", "reassoc"), np.random.default_rng(0)
@@ -59,14 +70,14 @@ def _solve(task: KinkedProblem, rows: tuple[Any, ...], intercept: float, tol: fl
     # Of a row without entries any number above zero will do: its coordinate goes to an end.
     size = np.maximum(task.design.sq_matvec(gain), LEAST)
     beta = np.clip(np.zeros_like(task.centre), task.low, task.high)
-    stiffness = least_stiffness = _INTERCEPT * float(size.mean()) if task.fitted else 0.0
+    stiffness = least_stiffness = stiff * float(size.mean()) if task.fitted else 0.0
     first = task.energy(weights, task.centre - intercept)
     best, pull = np.append(weights, intercept), beta.sum(axis=1)
     least, floor, before = np.inf, -np.inf, 0.0
-    for _ in range(max(1, most // _PASSES)):
-        orders = np.stack([generator.permutation(len(size)) for _ in range(_PASSES)]).astype(np.uint64)
+    for _ in range(max(1, most // together)):
+        orders = np.stack([generator.permutation(len(size)) for _ in range(together)]).astype(np.uint64)
         intercept = passes(
-            *rows, task.centre, task.low, task.high, beta, size, stiffness, gain, weights, intercept, orders
+            *rows, task.centre, task.low, task.high, beta, size, stiffness, gain, weights, intercept, orders, still
         )
         value = task.energy(weights, task.centre - (task.design.matvec(weights) + intercept)[:, None])
         floor = max(floor, task.bound(task.feasible(beta)))
@@ -78,8 +89,8 @@ def _solve(task: KinkedProblem, rows: tuple[Any, ...], intercept: float, tol: fl
         # Twice as stiff where Σβ falls slowly, half where it changes sign.
         if total * before < 0:
             stiffness = max(0.5 * stiffness, least_stiffness)
-        elif abs(total) > _SLOW * abs(before) > 0:
-            stiffness = min(2 * stiffness, _STIFFEST * least_stiffness)
+        elif abs(total) > slow * abs(before) > 0:
+            stiffness = min(2 * stiffness, stiffest * least_stiffness)
         intercept, before = intercept + stiffness * total, total
     if least < NO_RESIDUAL * first:
         return None
@@ -101,8 +112,11 @@ def _passes(
     weights: Any,
     intercept: float,
     orders: Any,
+    share: float,
 ) -> float:
     """Passes over the rows, one in each of the orders, which change ``beta`` (n, kinks) and ``weights`` (p,).
+
+    Rows that move less than a ``share`` of the mean row are left out of the passes that follow.
 
     Returns
     -------
@@ -132,5 +146,5 @@ def _passes(
             move = abs(change) * q
             total += move if turn == 0 else 0.0
             still[i] = turn > 0 and move <= level
-        level = _STILL * total / n
+        level = share * total / n
     return intercept

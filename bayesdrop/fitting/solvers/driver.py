@@ -48,8 +48,6 @@ __all__ = [
 
 _log = logging.getLogger("bayesdrop")
 
-# A weight is zero where its part of the energy is below this share of it.
-_ROUND_OFF = 1e-20
 # Tolerances from which on, as those of folds, a fit ends by an estimate, without the two steps that a bound would ask
 # for, and though signs of tiny weights, and the rates with them, have just changed.
 LOOSE = 1e-4
@@ -192,6 +190,7 @@ def least_weights(
     value: ProblemVector,
     precision: Float[np.ndarray, "p 1"],
     squares: Callable[[], FeatureBlock],
+    share: float = 1e-20,
 ) -> FeatureBlock:
     """Sizes (p, K) up to which weights are zero but for rounding, in the units of their features.
 
@@ -208,6 +207,8 @@ def least_weights(
         The ``P``.
     squares : function
         Gives ``(X²)ᵀc``, (p, K) or (p, 1); asked for where a weight is zero beside its prior.
+    share : float
+        Part of the energy below which that of a weight is nothing.
 
     Examples
     --------
@@ -215,7 +216,7 @@ def least_weights(
     >>> [bool((abs(w) <= least_weights(w, one[0], one, lambda: 1e24 * one))[0, 0]) for w in (1e-12 * one, 1e-24 * one)]
     [False, True]
     """
-    level = _ROUND_OFF * np.abs(value)
+    level = share * np.abs(value)
     least = np.sqrt(level / np.maximum(precision, np.finfo(float).tiny))
     return np.sqrt(level / (precision + squares())) if np.any(np.abs(weights) <= least) else least
 
@@ -231,23 +232,20 @@ StateType = TypeVar("StateType")
 Own = TypeVar("Own")
 
 
-# So many tolerances: at 1e-8, the default, a bound on the gradient asks for no more than one on the energy.
-_WEIGHTS = 1e4
-
-
-def accuracy(tol: float) -> float:
+def accuracy(tol: float, weights: float = 1e4) -> float:
     """Relative suboptimality of a smooth energy at which it and its gradient are as small as a tolerance asks for.
 
     Of an energy ``δ²/2`` above its least, relative to it, the weights are ``δ`` away in the units of its curvature, and
     so large is the gradient: the root of a small number is a larger one. Both have to be small: the suboptimality
-    ``tol``, and the distance ``10⁴ tol``.
+    ``tol``, and the distance ``10⁴ tol``: at 1e-8, the default, a bound on the gradient asks for no more than one on
+    the energy.
 
     Examples
     --------
     >>> [f"{accuracy(tol):.0e}" for tol in (1e-4, 1e-8, 1e-12)]
     ['1e-04', '1e-08', '1e-16']
     """
-    return min(tol, (_WEIGHTS * tol) ** 2)
+    return min(tol, (weights * tol) ** 2)
 
 
 class StepInfo(NamedTuple):

@@ -29,10 +29,6 @@ from .interior_points import solve_interior
 
 __all__ = ["has_dual", "on_their_kinks", "solve_dual"]
 
-# Half-width of a kink within which a slope says where the score is, and the share of a slope that counts as an end.
-_KINK = 1e-9
-_FAR = 1e-6
-
 
 def solve_dual(
     energy: Energy, weights: WeightBlock, tol: float, interior: bool = False, limits: DualLimits | None = None
@@ -81,10 +77,13 @@ def _has_ended(energy: Energy, found: Dual, tol: float) -> bool:
     return bool(np.all(found.gap <= tol * np.abs(value)))
 
 
-def on_their_kinks(energy: Energy, mean: PerRow, pull: PerRow) -> tuple[PerRow, float]:
+def on_their_kinks(
+    energy: Energy, mean: PerRow, pull: PerRow, half_width: float = 1e-9, far: float = 1e-6
+) -> tuple[PerRow, float]:
     """Scores (n, K) whose slopes are ``−β`` at the variance that is returned with them.
 
-    A score on a kink is known to the root of the gap, and its slope depends on where in the kink it lies.
+    A score on a kink is known to the root of the gap, and its slope depends on where in the kink it lies, which has a
+    ``half_width``; a share of a slope within ``far`` of one of the ends counts as the end.
     """
     weight = np.broadcast_to(energy.weight, mean.shape)
     centre, low, high, width = cast(PiecewiseLinear, energy.loss).interval(energy.target, weight)
@@ -94,11 +93,11 @@ def on_their_kinks(energy: Energy, mean: PerRow, pull: PerRow) -> tuple[PerRow, 
     below = (width > 0) & ~above
     low, high = np.where(above, 0.0, low), np.where(below, 0.0, high)
     kink = centre - np.where(above, width, 0.0) + np.where(below, width, 0.0)
-    share = np.clip((pull - low) / np.maximum(high - low, LEAST), _FAR, 1 - _FAR)
-    place = _KINK * (2 * share - 1) / (2 * np.sqrt(share * (1 - share)))
+    share = np.clip((pull - low) / np.maximum(high - low, LEAST), far, 1 - far)
+    place = half_width * (2 * share - 1) / (2 * np.sqrt(share * (1 - share)))
     distance = kink - mean
-    end = np.where(share == _FAR, np.minimum(distance, place), np.maximum(distance, place))
-    return kink - np.where((share > _FAR) & (share < 1 - _FAR), place, end), _KINK**2
+    end = np.where(share == far, np.minimum(distance, place), np.maximum(distance, place))
+    return kink - np.where((share > far) & (share < 1 - far), place, end), half_width**2
 
 
 def has_dual(energy: Energy) -> bool:

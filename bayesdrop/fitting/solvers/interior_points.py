@@ -18,6 +18,7 @@ for support vector machines. Ten to twenty steps whatever the ``C``, and no smoo
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -28,29 +29,50 @@ from ...linalg.factors import Factor, factor, solved
 from ..objective.energy import Energy, WeightBlock
 from .dual_problem import LEAST, NO_RESIDUAL, Dual, KinkedProblem, joined
 
-__all__ = ["has_steps", "solve_interior"]
-
-_STEPS = 60
-# Columns whose Gram matrix is affordable wherever there are as many rows: 8 MB.
-_COLUMNS = 1000
-# Gaps that are looked at: rounding, which grows as μ falls, may leave more than is wanted.
-_CHECKS = 5
-# Share of the wanted μ below which none is aimed at.
-_AIM = 0.2
-# Share of the tolerance that is wanted: weights are off by the root of the gap, and one more step, the last of which
-# leave a tenth or less each, makes them the same whichever way the rows are written.
-_CLOSER = 0.01
-# Share of the way to the nearest wall that a step goes.
-_SHORT = 0.995
-# The step to μ = 0 has to be longer than this for its second-order terms to count.
-_TELLING = 0.1
-# A step that is shorter has met the limits of double precision.
-_STUCK = 1e-6
+__all__ = ["RULES", "InteriorRules", "has_steps", "solve_interior"]
 
 Rows: TypeAlias = Float[np.ndarray, "kinks n"]
 Vector: TypeAlias = Float[np.ndarray, " _"]
 Inverse: TypeAlias = Callable[[Vector], Vector]
 Step: TypeAlias = tuple[Vector, Vector, tuple[Rows, ...]]
+
+
+@dataclass(frozen=True)
+class InteriorRules:
+    """How interior points go on, and when they end.
+
+    Attributes
+    ----------
+    steps : int
+        At most.
+    columns : int
+        Whose Gram matrix is affordable wherever there are as many rows: 8 MB.
+    checks : int
+        Gaps that are looked at: rounding, which grows as ``μ`` falls, may leave more than is wanted.
+    aim : float
+        Share of the wanted ``μ`` below which none is aimed at.
+    closer : float
+        Share of the tolerance that is wanted: weights are off by the root of the gap, and one more step, the last of
+        which leave a tenth or less each, makes them the same whichever way the rows are written.
+    way : float
+        Share of the way to the nearest wall that a step goes.
+    telling : float
+        The step to ``μ = 0`` has to be longer than this for its second-order terms to count.
+    stuck : float
+        A step that is shorter has met the limits of double precision.
+    """
+
+    steps: int = 60
+    columns: int = 1000
+    checks: int = 5
+    aim: float = 0.2
+    closer: float = 0.01
+    way: float = 0.995
+    telling: float = 0.1
+    stuck: float = 1e-6
+
+
+RULES = InteriorRules()
 
 
 class _Point(NamedTuple):
@@ -109,7 +131,7 @@ def has_steps(energy: Energy) -> bool:
 def _by_gram(design: Design) -> bool:
     """Whether a step is a factor of a Gram matrix of the columns, be the entries of the rows fewer than that has."""
     n, p = design.shape
-    return design.prefers_gram or p <= min(n, _COLUMNS)
+    return design.prefers_gram or p <= min(n, RULES.columns)
 
 
 class _System:
@@ -201,7 +223,7 @@ def _corrected(system: _System, point: _Point, mu: float, least: float) -> Step:
     predicted = point.moved(length, change, low, high).mean_product()
     aim = max((predicted / mu) ** 3 * mu, least)
     # Second-order terms: products of two changes, over the distance. Those of a step that cannot be made say nothing.
-    second = float(length > _TELLING)
+    second = float(length > RULES.telling)
     low = aim * system.per_below - second * point.low_price * below * low
     high = aim * system.per_above + second * point.high_price * above * high
     return system.solve(low, high)
@@ -240,25 +262,25 @@ def _solve(task: KinkedProblem, intercept: float, tol: float) -> Dual | None:
     best, least, floor = weights, np.inf, -np.inf
     pull = np.zeros_like(centre)
     short, checks = _lacking(task, weights, start + point.below), 0
-    for _ in range(_STEPS):
+    for _ in range(RULES.steps):
         mu = point.mean_product()
         value = task.energy(weights[:-1], slack.T)
         if value < least:
             best, least = weights, value
         # Products and what the constraints lack are all of the gap, but for terms of second order.
-        enough = _CLOSER * tol * least / (2 * slack.size)
+        enough = RULES.closer * tol * least / (2 * slack.size)
         if mu <= enough:
             beta = start + point.below
             short = _lacking(task, weights, beta)
             floor = max(floor, task.bound(_feasible(task, point, beta)))
             pull = beta.sum(axis=0)
             checks += 1
-            if least - floor <= tol * least or checks == _CHECKS:
+            if least - floor <= tol * least or checks == RULES.checks:
                 break
         system = _System(task, point, short)
-        step, along, parts = _corrected(system, point, mu, _AIM * enough)
-        length = min(1.0, _SHORT * _length(parts))
-        if length < _STUCK:
+        step, along, parts = _corrected(system, point, mu, RULES.aim * enough)
+        length = min(1.0, RULES.way * _length(parts))
+        if length < RULES.stuck:
             break
         weights, score = weights + length * step, score + length * along
         slack, point = centre - score, point.moved(length, *parts[:3])

@@ -31,6 +31,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 
@@ -43,11 +44,6 @@ from .driver import LOOSE, FitMethod, Status, Trace, least_weights, minimise
 from .state import SolverState
 
 __all__ = ["Learning", "RateLearner", "SignCounts", "learn"]
-
-# Accuracy of the weights from which on a sign that keeps changing counts as undecided.
-_MODEST = 1e-3
-# Share of the tolerance of a loose fit that an update of the rates may change the energy by at its end.
-_LITTLE = 0.25
 
 
 @dataclass
@@ -96,7 +92,12 @@ class Learning:
 
 
 def learn(
-    learning: Learning, state: SolverState, method: FitMethod[Energy, SolverState], trace: Trace
+    learning: Learning,
+    state: SolverState,
+    method: FitMethod[Energy, SolverState],
+    trace: Trace,
+    modest: float = 1e-3,
+    little: float = 0.25,
 ) -> tuple[SolverState, Status | None]:
     """Alternate steps of the weights with updates of the rates until the signs of the weights stand.
 
@@ -110,6 +111,10 @@ def learn(
         Minimiser.
     trace : Trace
         Gets the objectives after every step, and the status.
+    modest : float
+        Accuracy of the weights from which on a sign that keeps changing counts as undecided.
+    little : float
+        Share of the tolerance of a loose fit that an update of the rates may change the energy by at its end.
 
     Returns
     -------
@@ -121,14 +126,14 @@ def learn(
     settled = done = np.zeros(state.weights.shape[1], dtype=bool)
     for _ in range(method.max_iter):
         state, reached = minimise(method, learning.energy, state, method.tol, 1, trace, done)
-        settled = state.remaining <= _MODEST * np.abs(state.value)
+        settled = state.remaining <= modest * np.abs(state.value)
         moved = learning.follow(state.weights, settled, state.value)
         done = reached & ~moved
         if np.any(moved):
             begun = method.init(learning.energy, state.weights, state)
             if method.tol >= LOOSE:
                 # What changes sign at the end of a loose fit is too near zero to matter.
-                done = reached & (np.abs(begun.value - state.value) <= _LITTLE * method.tol * np.abs(state.value))
+                done = reached & (np.abs(begun.value - state.value) <= little * method.tol * np.abs(state.value))
             state = begun.changed(remaining=np.where(done, state.remaining, begun.remaining))
         if np.all(done):
             trace.values[-1] = state.objective
@@ -138,7 +143,6 @@ def learn(
 
 # A rate of exactly 1 would remove the feature for good, sign and all.
 _LARGEST = 1 - 1e-6
-_MOST_FLIPS = 4
 
 
 @dataclass(frozen=True)
@@ -211,6 +215,7 @@ class RateLearner:
     rate_map: RateMap
     agree: Float[np.ndarray, "p K"]
     against: Float[np.ndarray, "p K"]
+    most_flips: ClassVar[int] = 4
     flips: Int[np.ndarray, "p K"] = field(init=False)
     signs: Int[np.ndarray, "p K"] = field(init=False)
 
@@ -235,7 +240,7 @@ class RateLearner:
         # A feature that never occurs has no say; its weight is zero up to round-off.
         moved = (signs != self.signs) & (self.agree + self.against > 0)
         # The flip that makes an entry undecided changes its rate as well.
-        decided = self.flips <= _MOST_FLIPS
+        decided = self.flips <= self.most_flips
         self.flips += moved & (self.signs != 0) & settled
         self.signs[:] = signs
         return np.asarray(np.any(moved & decided, axis=0))
@@ -243,7 +248,7 @@ class RateLearner:
     @property
     def undecided(self) -> Bool[np.ndarray, "p K"]:
         """Entries (p, K) whose sign flips at every update: their weight is zero for all that the data say."""
-        return self.flips > _MOST_FLIPS
+        return self.flips > self.most_flips
 
     def posterior(self) -> UpdatedRateLaw:
         """Plug-in posterior of the free rates, (k, K)."""

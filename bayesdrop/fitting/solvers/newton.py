@@ -21,7 +21,7 @@ collinear the normal equations lose digits, and another step with the same facto
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -36,7 +36,7 @@ from .choices import STEPS, case_of, choose
 from .driver import StepInfo, accuracy
 from .dual import solve_dual
 from .learning import Learning
-from .newton_memory import GAIN, SAFETY, FirstOrder, NewtonMemory, learn_from, square
+from .newton_memory import FirstOrder, NewtonMemory, StepRules, learn_from, square
 from .preconditioners import (
     Cholesky,
     Jacobi,
@@ -49,21 +49,6 @@ from .state import SolverState
 
 __all__ = ["LeastSquares", "Newton", "solve_least_squares"]
 
-# Accuracy of the weights that learning of the rates starts from.
-_ROUGH = 1.0
-# Share of the goal that the last step aims at.
-_AIM = 0.25
-# A step that would gain less than this share of the goal only serves a bound, and only as long as the gradient falls.
-_IDLE = 1e-2
-# Products of a step up to which its preconditioner serves the next one too.
-_PRODUCTS = 6
-# Columns from which on a factor costs more than the products that a fresh one would save.
-_WIDE = 32
-# A step that gains more than the first share of its slope (a perfect model gains half) goes on, to where the second is
-# left of the slope.
-_FAR, _FLAT = 0.55, 0.2
-# Times that a step is halved before it is cut to a tenth.
-_HALVINGS = 10
 # Preconditioners of the steps of the table that are not the diagonal.
 _FACTORS: dict[str, Preconditioner] = {"Newton, Cholesky": Cholesky(), "Newton, Woodbury": Woodbury()}
 
@@ -85,6 +70,8 @@ class Newton:
         ``Cholesky()``, ``Woodbury()`` or ``Jacobi()`` of :mod:`.preconditioners`; by default chosen by shape.
     max_inner : int
         Most conjugate-gradient steps in one Newton step.
+    rules : StepRules, optional
+        How steps are judged.
 
     Examples
     --------
@@ -96,6 +83,7 @@ class Newton:
     max_iter: int = 200
     preconditioner: Preconditioner | None = None
     max_inner: int = 500
+    rules: StepRules = field(default=StepRules(), repr=False)
 
     def __post_init__(self) -> None:
         check_settings(self.tol, self.max_iter, self.max_inner, self.preconditioner)
@@ -122,7 +110,7 @@ class Newton:
     def init_learning(self, learning: Learning, weights: WeightBlock) -> SolverState:
         """The same at rates that follow the weights (p + 1, K), which they may do already in what comes first."""
         # Rates follow the signs of the weights, so that those before the first update need not be accurate at all.
-        return replace(self, tol=max(self.tol, _ROUGH)).init(learning.energy, weights)
+        return replace(self, tol=max(self.tol, self.rules.rough)).init(learning.energy, weights)
 
     def _fresh(self, energy: Energy, state: SolverState, begun: bool) -> SolverState:
         """Before the first step, at weights that may have been ``begun`` by a fit nearby."""
@@ -151,17 +139,17 @@ class Newton:
         doubted = np.isfinite(state.floor) & (remaining > goal)
         if (memory.calibration > 0).all():
             # The rates or the smoothing may have moved by too little to matter.
-            remaining = SAFETY * memory.calibration * size
+            remaining = self.rules.safety * memory.calibration * size
             if ((remaining <= goal) & ~doubted).all():
                 return state.changed(remaining=remaining, memory=memory), StepInfo(np.ones(size.shape, dtype=bool))
         reference = np.where(memory.reference > 0, memory.reference, np.maximum(size, np.finfo(float).tiny))
         memory = memory.changed(reference=reference)
         forcing = np.minimum(0.2, (size / reference) ** 0.15)
         # No more accuracy than the goal asks for: the suboptimality falls by the square of the relative residual.
-        left = np.maximum(SAFETY * memory.calibration * size, 1e-6 * goal + np.finfo(float).tiny)
+        left = np.maximum(self.rules.safety * memory.calibration * size, 1e-6 * goal + np.finfo(float).tiny)
         left = np.where(doubted, np.maximum(left, state.remaining), left)
         forcing = np.where(
-            memory.calibration > 0, np.maximum(forcing, np.minimum(0.5, np.sqrt(_AIM * goal / left))), forcing
+            memory.calibration > 0, np.maximum(forcing, np.minimum(0.5, np.sqrt(self.rules.aim * goal / left))), forcing
         )
         direction, tangent, products = conjugate_gradient(
             lambda u: energy.product(state.weights, curvature, u),
@@ -175,19 +163,21 @@ class Newton:
             ended = state.changed(remaining=np.zeros_like(size), memory=memory)
             return ended, StepInfo(np.zeros(size.shape, dtype=bool))
         slope = np.einsum("ij,ij->j", gradient, direction)
-        ended, length = _search(energy, state, direction, tangent, slope)
+        ended, length = _search(energy, state, direction, tangent, slope, self.rules)
         first = FirstOrder.at(energy, ended)
-        memory = learn_from(memory, length, -0.5 * slope, size, first)
+        memory = learn_from(memory, length, -0.5 * slope, size, first, self.rules)
         after = square(first.gradient, precondition)
         # Nor does one that a smooth energy cannot show, unless the gradient says that it led somewhere.
         unseen = 0.0 if energy.loss.kinked else np.finfo(float).eps * np.abs(ended.value)
-        idle = (doubted & (-0.5 * slope <= _IDLE * goal)) | (-0.5 * slope <= unseen)
+        idle = (doubted & (-0.5 * slope <= self.rules.idle * goal)) | (-0.5 * slope <= unseen)
         spent = idle & (after > 0.5 * size)
-        remaining = SAFETY * memory.calibration * after
+        remaining = self.rules.safety * memory.calibration * after
         # Kinks without noise are sharpened from step to step, and their curvature with them.
         smooth = not energy.loss.kinked or energy.moments.has_variance
-        costly = energy.moments.design.shape[1] >= _WIDE and not isinstance(solver, Jacobi)
-        memory = memory.changed(precondition=precondition if smooth and costly and products <= _PRODUCTS else None)
+        costly = energy.moments.design.shape[1] >= self.rules.wide and not isinstance(solver, Jacobi)
+        memory = memory.changed(
+            precondition=precondition if smooth and costly and products <= self.rules.products else None
+        )
         return ended.changed(remaining=remaining, memory=memory), StepInfo((length > 0) & ~spent)
 
 
@@ -201,7 +191,12 @@ class _Place(NamedTuple):
 
 
 def _search(
-    energy: Energy, state: SolverState, direction: WeightBlock, tangent: tuple[PerRow, ...], slope: ProblemVector
+    energy: Energy,
+    state: SolverState,
+    direction: WeightBlock,
+    tangent: tuple[PerRow, ...],
+    slope: ProblemVector,
+    rules: StepRules,
 ) -> tuple[SolverState, ProblemVector]:
     """Go along the direction; returns the state there and the lengths, (K,), 0 where nothing decreases.
 
@@ -217,10 +212,10 @@ def _search(
     weights = state.weights + direction
     mean, var = moments.design.persist(state.mean + tangent[0], moments.variance(weights))
     value = energy.value(weights, mean, var, state.smoothing)
-    good = value <= state.value + GAIN * slope + slack
+    good = value <= state.value + rules.gain * slope + slack
     # Of several valleys a longer step may miss the one that is meant; kinks without noise are about to be sharpened.
     free = energy.convex and (moments.has_variance or not energy.loss.kinked)
-    far = free & (value < state.value + _FAR * slope - slack)
+    far = free & (value < state.value + rules.far * slope - slack)
     if np.all(good & ~far):
         return state.changed(weights=weights, mean=mean, var=var, value=value), length
     path = moments.path(state.weights, direction, state.var, var, tangent[1] if len(tangent) > 1 else None)
@@ -245,7 +240,7 @@ def _search(
     most, share = np.where(far, value, state.value), np.where(far, 0.0, 1e-4)
     for attempt in range(40):
         # Where the energy is all but flat a direction may be any number of times too long.
-        shorter = 0.5 if attempt < _HALVINGS else 0.1
+        shorter = 0.5 if attempt < rules.halvings else 0.1
         weights, mean, var, _ = at(length)
         value = energy.value(weights, mean, var, state.smoothing)
         settled = value <= most + share * length * slope + slack
@@ -262,7 +257,10 @@ def _search(
 
 
 def _lengthen(
-    slope_at: Callable[[ProblemVector], ProblemVector], slope: ProblemVector, far: Bool[np.ndarray, " K"]
+    slope_at: Callable[[ProblemVector], ProblemVector],
+    slope: ProblemVector,
+    far: Bool[np.ndarray, " K"],
+    flat: float = 0.2,
 ) -> ProblemVector:
     """Length from 1 on near where the energy along the direction is flat, of those that go ``far``; 1 of the others.
 
@@ -274,7 +272,7 @@ def _lengthen(
         here = slope_at(probe)
         secant = low + (probe - low) * at_low / np.where(here > at_low, at_low - here, -np.inf)
         best = np.where(far, np.where(here > 0, np.maximum(secant, 1.0), probe), best)
-        far = far & (here < _FLAT * slope)
+        far = far & (here < flat * slope)
         if not np.any(far):
             break
         low, at_low = np.where(far, probe, low), np.where(far, here, at_low)
@@ -301,10 +299,6 @@ def _shorten(slope_at: Callable[[ProblemVector], ProblemVector], slope: ProblemV
     return best
 
 
-# Steps with one factor; the first is the solution but for rounding.
-_STEPS = 3
-
-
 class LeastSquares(NamedTuple):
     """Where the normal equations ended: the state with what remains, and ``gᵀA⁻¹g`` at the start (K,)."""
 
@@ -312,7 +306,7 @@ class LeastSquares(NamedTuple):
     size: ProblemVector
 
 
-def solve_least_squares(energy: Energy, weights: WeightBlock, goal: float) -> LeastSquares | None:
+def solve_least_squares(energy: Energy, weights: WeightBlock, goal: float, steps: int = 3) -> LeastSquares | None:
     """Minimise the energies of a quadratic loss of labelled dense rows (:mod:`.choices`).
 
     Parameters
@@ -323,6 +317,8 @@ def solve_least_squares(energy: Energy, weights: WeightBlock, goal: float) -> Le
         Where to start.
     goal : float
         Suboptimality, relative to the energies, that is enough.
+    steps : int
+        With one factor; the first is the solution but for rounding.
 
     Returns
     -------
@@ -345,7 +341,7 @@ def solve_least_squares(energy: Energy, weights: WeightBlock, goal: float) -> Le
 
     gradient = _gradient(energy, state, slopes, spread)
     size = first = np.einsum("ij,ij->j", gradient, inverse(gradient))
-    for _ in range(_STEPS):
+    for _ in range(steps):
         better = SolverState.at(energy, state.weights - inverse(gradient), None)
         if not np.all(better.value <= state.value * (1 + 8 * np.finfo(float).eps)):
             return None

@@ -13,18 +13,52 @@ from ...losses import Derivatives
 from ..objective.energy import Energy, FeatureBlock, ProblemVector, WeightBlock
 from .state import PerProblem, SolverState
 
-__all__ = ["GAIN", "SAFETY", "FirstOrder", "NewtonMemory", "learn_from", "square"]
+__all__ = ["FirstOrder", "NewtonMemory", "StepRules", "learn_from", "square"]
 
-# A step that gains less than this share of its slope (a perfect model gains half) is shortened.
-GAIN = 0.3
-# The estimate of what remains rests on norms in the preconditioner, calibrated on earlier steps; this is its margin.
-SAFETY = 4.0
-# Steps above this length count as full.
-_FULL = 0.7
-# Steps below it ask for more damping.
-_SHORT = 0.2
 # What is of all problems together, and cheaper to make anew than to take apart.
 _ANEW: dict[str, Any] = {"first_order": None, "precondition": None}
+
+
+@dataclass(frozen=True)
+class StepRules:
+    """How steps of Newton's method are judged.
+
+    Attributes
+    ----------
+    gain : float
+        A step that gains less than this share of its slope (a perfect model gains half) is shortened.
+    far : float
+        One that gains more goes on.
+    safety : float
+        Margin of the estimate of what remains, which rests on norms in the preconditioner, calibrated on earlier steps.
+    full, short : float
+        Lengths above which a step counts as full, and below which the next has more damping.
+    aim : float
+        Share of the goal that the last step aims at.
+    idle : float
+        A step that would gain less than this share of the goal only serves a bound, and only as long as the gradient
+        falls.
+    products : int
+        Products of a step up to which its preconditioner serves the next one too.
+    wide : int
+        Columns from which on a factor costs more than the products that a fresh one would save.
+    halvings : int
+        Times that a step is halved before it is cut to a tenth.
+    rough : float
+        Accuracy of the weights that learning of the rates starts from.
+    """
+
+    gain: float = 0.3
+    far: float = 0.55
+    safety: float = 4.0
+    full: float = 0.7
+    short: float = 0.2
+    aim: float = 0.25
+    idle: float = 1e-2
+    products: int = 6
+    wide: int = 32
+    halvings: int = 10
+    rough: float = 1.0
 
 
 class FirstOrder(NamedTuple):
@@ -108,14 +142,19 @@ class NewtonMemory(PerProblem):
 
 
 def learn_from(
-    memory: NewtonMemory, length: ProblemVector, decrement: ProblemVector, size: ProblemVector, first: FirstOrder
+    memory: NewtonMemory,
+    length: ProblemVector,
+    decrement: ProblemVector,
+    size: ProblemVector,
+    first: FirstOrder,
+    rules: StepRules,
 ) -> NewtonMemory:
     """The memory after a step of a length (K,) that should gain ``decrement`` (K,) from a gradient of ``size`` (K,)."""
-    full = length > _FULL
+    full = length > rules.full
     damping = memory.damping
     firmer = np.minimum(1.0, np.maximum(0.1, 4 * damping))
     return memory.changed(
-        damping=np.where(full, 0.0, np.where(length < _SHORT, firmer, damping)),
+        damping=np.where(full, 0.0, np.where(length < rules.short, firmer, damping)),
         calibration=np.maximum(memory.calibration, decrement / np.where(size > 0, size, np.inf)),
         decrement=np.where(full, decrement, np.nan),
         first_order=first,

@@ -32,13 +32,6 @@ __all__ = [
     "rows_taken",
 ]
 
-# Rows per column that the Cholesky preconditioner samples where there are more than twice as many: with four of them it
-# is right to about a half, with a hundred to a tenth, and conjugate gradients do the rest. In between it takes so many
-# that its matrix costs this share of a product with all rows, which is bound by memory while that is not.
-_ROWS_PER_COLUMN = (4, 40)
-_SHARE = 14.0
-# Where all rows cost no more than so many multiplications, all are taken.
-_ENOUGH = 6e7
 Vector: TypeAlias = Float[np.ndarray, "..."]
 
 
@@ -71,7 +64,7 @@ def choose_preconditioner(design: Design) -> Preconditioner:
     --------
     >>> from bayesdrop.designs import as_design
     >>> choose_preconditioner(as_design(np.ones((20, 3))))
-    Cholesky(shared_from=200)
+    Cholesky(shared_from=200, enough=60000000.0)
     """
     if design.prefers_gram:
         return Cholesky()
@@ -115,17 +108,21 @@ def _thin_column(omega: Float[np.ndarray, " n"], step: Any) -> Float[np.ndarray,
     return result
 
 
-def rows_taken(n: int, p: int) -> int:
+def rows_taken(n: int, p: int, enough: float = 6e7, share: float = 14.0, per_column: tuple[int, int] = (4, 40)) -> int:
     """Rows of which the Cholesky preconditioner is made.
+
+    All where they cost no more than ``enough`` multiplications; else so many that their matrix costs a ``share`` of a
+    product with all rows, which is bound by memory while that is not, between the least and the most ``per_column``:
+    with four the preconditioner is right to about a half, with a hundred to a tenth; conjugate gradients do the rest.
 
     Examples
     --------
     >>> rows_taken(1000, 20), rows_taken(20_000, 100)
     (1000, 2772)
     """
-    least, most = _ROWS_PER_COLUMN
-    size = round((p + 1) * min(max(_SHARE * n / (p + 1) ** 2, least), most))
-    return size if n > max(2 * size, _ENOUGH / (p + 1) ** 2) else n
+    least, most = per_column
+    size = round((p + 1) * min(max(share * n / (p + 1) ** 2, least), most))
+    return size if n > max(2 * size, enough / (p + 1) ** 2) else n
 
 
 def factored(matrix: Float[np.ndarray, "q q"], diagonal: Float[np.ndarray, " q"]) -> Factor:
@@ -149,14 +146,17 @@ class Cholesky:
     ----------
     shared_from : int
         Columns from which on three problems or more share the factor of their mean matrix, on the scale of each.
+    enough : float
+        Multiplications up to which all rows are taken.
 
     Examples
     --------
     >>> Cholesky()
-    Cholesky(shared_from=200)
+    Cholesky(shared_from=200, enough=60000000.0)
     """
 
     shared_from: int = 200
+    enough: float = 6e7
 
     def prepare(self, moments: ScoreMoments, omega: PerRow, diagonal: WeightBlock) -> Apply:
         """See :class:`Preconditioner`."""
@@ -173,11 +173,10 @@ class Cholesky:
             return lambda r: solved(factors[0], r)
         return lambda r: np.stack([solved(factors[k], r[:, k]) for k in range(r.shape[1])], axis=1)
 
-    @staticmethod
-    def _factors(moments: ScoreMoments, gain: FeatureBlock, omega: PerRow, diagonal: WeightBlock) -> list[Factor]:
+    def _factors(self, moments: ScoreMoments, gain: FeatureBlock, omega: PerRow, diagonal: WeightBlock) -> list[Factor]:
         """One factor for each column of the blocks."""
         (n, p), K, design = moments.design.shape, gain.shape[1], moments.design
-        size = rows_taken(n, p)
+        size = rows_taken(n, p, self.enough)
         if size < n:
             step = np.maximum(design.total(omega) / size, np.finfo(float).tiny)
             (omega,) = design.persist(design.rowwise(partial(_thin, step=step), omega))

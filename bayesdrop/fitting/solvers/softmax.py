@@ -23,17 +23,6 @@ from .preconditioners import choose_preconditioner
 
 __all__ = ["Pair", "SoftmaxNewton", "SoftmaxState", "fit_softmax", "remember", "two_loops"]
 
-# The fit without noise, from which that with noise starts, need be no more accurate.
-_MODEST = 1e-2
-# A step by the preconditioner and the secants that would have to be shorter is one by the model.
-_SHORT = 0.1
-# Steps that a factor of dense rows serves.
-_STEPS = 4
-# What must remain, relative to the goal, for the model to be solved on sparse data with noise.
-_NEAR = 4.0
-# Share of the goal that the last step aims at.
-_AIM = 0.25
-
 
 @dataclass(frozen=True)
 class SoftmaxState(OneProblem):
@@ -99,9 +88,24 @@ class SoftmaxNewton:
     ----------
     max_inner : int
         Most conjugate-gradient steps in one step.
+    modest : float
+        Accuracy of the fit without noise, from which that with noise starts.
+    short : float
+        A step by the preconditioner and the secants that would have to be shorter is one by the model.
+    steps : int
+        That a factor of dense rows serves.
+    near : float
+        What must remain, relative to the goal, for the model to be solved on sparse data with noise.
+    aim : float
+        Share of the goal that the last step aims at.
     """
 
     max_inner: int = 500
+    modest: float = 1e-2
+    short: float = 0.1
+    steps: int = 4
+    near: float = 4.0
+    aim: float = 0.25
 
     def init(self, energy: SoftmaxEnergy, weights: Any, earlier: SoftmaxState | None = None) -> SoftmaxState:
         """See :class:`bayesdrop.fitting.solvers.driver.Minimiser`."""
@@ -115,7 +119,7 @@ class SoftmaxNewton:
         precondition, age = state.factored or (_preconditioner(energy, state), 0)
         size = float(np.sum(gradient * precondition(gradient)))
         reference = max(state.memory, size, np.finfo(float).tiny)
-        far = state.remaining[0] > _NEAR * goal[0] if energy.noisy else size > _MODEST * abs(value)
+        far = state.remaining[0] > self.near * goal[0] if energy.noisy else size > self.modest * abs(value)
         far = bool(far and not (design.prefers_gram or design.prefers_outer_gram))
         slack = 8 * np.finfo(float).eps * abs(value)
         slope = 0.0
@@ -127,18 +131,18 @@ class SoftmaxNewton:
             else:
                 inner = min(0.3 if energy.noisy else 0.1, (size / reference) ** 0.25)
                 # No more accuracy than the goal asks for: what is left falls by the square of the relative residual.
-                inner = max(inner, min(0.5, float(np.sqrt(_AIM * goal[0] / max(state.remaining[0], goal[0])))))
+                inner = max(inner, min(0.5, float(np.sqrt(self.aim * goal[0] / max(state.remaining[0], goal[0])))))
                 inverse = partial(self._solve, energy, state, precondition, inner)
             # The gradient sums to zero over the classes, and so does the best direction.
             direction = centred(two_loops(gradient, pairs, inverse), energy.class_masks)
             slope, length = float(np.sum(gradient * direction)), 1.0
-            while length > (_SHORT if scaled else 1e-10) and -slope > 0:
+            while length > (self.short if scaled else 1e-10) and -slope > 0:
                 there = state.weights + length * direction
                 reached, rest = energy.begin(there)
                 if reached <= value + 1e-4 * length * slope + slack:
                     evaluated = reached, *rest()
                     pairs = remember(pairs, length * direction, evaluated[1] - gradient)
-                    serves = design.prefers_gram and length == 1.0 and age + 1 < _STEPS
+                    serves = design.prefers_gram and length == 1.0 and age + 1 < self.steps
                     kept = (precondition, age + 1) if serves else None
                     # The decrement of a truncated step, with a margin of four.
                     # A step that gains nothing which the energy can show, nor less than half of the one before.
@@ -203,14 +207,11 @@ def fit_softmax(
 def _fit_softmax(
     energy: SoftmaxEnergy, weights: Float[np.ndarray, "q K"], tol: float, max_iter: int
 ) -> tuple[Float[np.ndarray, "q K"], Trace]:
-    if energy.noisy and not np.any(weights):
-        weights, _ = _fit_softmax(energy.without_noise(), weights, max(tol, _MODEST), max_iter)
     method, trace = SoftmaxNewton(), Trace()
+    if energy.noisy and not np.any(weights):
+        weights, _ = _fit_softmax(energy.without_noise(), weights, max(tol, method.modest), max_iter)
     state, _ = minimise(method, energy, method.init(energy, weights), tol, max_iter, trace)
     return state.weights, trace
-
-
-_PAIRS = 10
 
 
 class Pair(NamedTuple):
@@ -221,7 +222,9 @@ class Pair(NamedTuple):
     inverse: float
 
 
-def remember(pairs: tuple[Pair, ...], step: Float[np.ndarray, ...], change: Float[np.ndarray, ...]) -> tuple[Pair, ...]:
+def remember(
+    pairs: tuple[Pair, ...], step: Float[np.ndarray, ...], change: Float[np.ndarray, ...], most: int = 10
+) -> tuple[Pair, ...]:
     """The last ten pairs with this one, unless no curvature was seen along the step, whatever the units of its numbers.
 
     Examples
@@ -231,7 +234,7 @@ def remember(pairs: tuple[Pair, ...], step: Float[np.ndarray, ...], change: Floa
     """
     curvature = float(np.vdot(step, change))
     if curvature > np.finfo(float).eps * float(np.vdot(np.abs(step), np.abs(change))):
-        return (*pairs, Pair(step, change, 1 / curvature))[-_PAIRS:]
+        return (*pairs, Pair(step, change, 1 / curvature))[-most:]
     return pairs
 
 

@@ -8,7 +8,7 @@ known exactly; the last steps are then those on the true loss. Where an estimate
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
@@ -17,25 +17,9 @@ from ..objective.energy import Energy, ProblemVector, WeightBlock
 from .driver import LOOSE, accuracy
 from .dual_problem import best_constant, lower_bound
 
-__all__ = ["PerProblem", "SolverState", "end_at_zero"]
+__all__ = ["PerProblem", "SmoothingRules", "SolverState", "end_at_zero"]
 
 Own = TypeVar("Own", bound="PerProblem")
-
-# Before the smoothing costs less than this share of the energy no bound is near it.
-_CHEAP = 3e-3
-
-# Of a margin: a kinked loss starts with so much smoothing.
-_SMOOTHING = 0.1
-# A gap above this share of the energy is open, whatever the tolerance.
-_CLOSED = 1e-2
-# And one below this is what double precision left of it.
-_DUAL = 1e-9
-# Smoothing is cut by no more at once, and less of the Gaussian form, which is flat away from its kinks: a step would
-# find no slope there.
-_STEP, _GAUSSIAN_STEP = 0.1, 0.3
-# Of a problem that is not shown to have ended the smoothing is cut so far, down to what adds this share of the goal.
-_SMOOTHER = 0.3
-_SMOOTH_ENOUGH = 0.1
 
 
 class PerProblem:
@@ -75,6 +59,37 @@ def _put(block: Any, columns: Any, part: Any) -> Any:
 
 
 @dataclass(frozen=True)
+class SmoothingRules:
+    """How the kinks of a loss are smoothed.
+
+    Attributes
+    ----------
+    first : float
+        A kinked loss starts with so much smoothing, of a margin.
+    step, gaussian_step : float
+        Smoothing is cut by no more at once, and less of the Gaussian form, which is flat away from its kinks: a step
+        would find no slope there.
+    smoother, enough : float
+        Of a problem that is not shown to have ended the smoothing is cut so far, down to what adds ``enough`` of the
+        goal.
+    cheap : float
+        Before the smoothing costs less than this share of the energy no bound is near it.
+    closed, dual : float
+        A gap above this share of the energy is open, whatever the tolerance, and one below the second is what double
+        precision left of it.
+    """
+
+    first: float = 0.1
+    step: float = 0.1
+    gaussian_step: float = 0.3
+    smoother: float = 0.3
+    enough: float = 0.1
+    cheap: float = 3e-3
+    closed: float = 1e-2
+    dual: float = 1e-9
+
+
+@dataclass(frozen=True)
 class SolverState(PerProblem):
     """State of a minimiser of :class:`bayesdrop.fitting.objective.energy.Energy`; see
     :class:`bayesdrop.fitting.solvers.driver.State`.
@@ -105,12 +120,13 @@ class SolverState(PerProblem):
     remaining: ProblemVector
     floor: ProblemVector
     memory: Any
+    rules: ClassVar[SmoothingRules] = SmoothingRules()
 
     @classmethod
     def at(cls, energy: Energy, weights: Any, memory: Any, earlier: SolverState | None = None) -> SolverState:
         """Evaluate the energy at the weights, at the smoothing of an earlier state if there is one."""
         K = weights.shape[1]
-        first = np.full(K, _SMOOTHING if energy.loss.kinked else 0.0)
+        first = np.full(K, cls.rules.first if energy.loss.kinked else 0.0)
         smoothing = first if earlier is None else earlier.smoothing
         mean, var = energy.moments.scores(weights)
         if energy.moments.has_variance:
@@ -134,7 +150,7 @@ class SolverState(PerProblem):
         plain = self.smoothed(energy, 0.0, gap)
         self, plain = (state.changed(floor=plain.value - gap) for state in (self, plain))
         # A smoothed energy leads no nearer than a dual that is as near as this, and may lead away.
-        closed = gap <= max(min(tol, _CLOSED), _DUAL) * np.abs(plain.value)
+        closed = gap <= max(min(tol, self.rules.closed), self.rules.dual) * np.abs(plain.value)
         return plain if np.all(closed) else self.smoothed(energy, np.where(closed, 0.0, 1.0), gap)
 
     def no_worse_than(self, begun: SolverState, energy: Energy) -> SolverState:
@@ -187,7 +203,7 @@ class SolverState(PerProblem):
         self, energy: Energy, goal: Any, moved: Any, bias: Any, tight: Any
     ) -> tuple[SolverState, Bool[np.ndarray, " K"]]:
         rough = bias > goal
-        if np.any(self.smoothing < 1e-6 * _SMOOTHING):
+        if np.any(self.smoothing < 1e-6 * self.rules.first):
             # A fit without any residual, as of a constant response, leaves no energy to hold the smoothing against.
             exact = self.value <= self._round_off(energy)
             rough, self = rough & ~exact, self.changed(remaining=np.where(exact, 0.0, self.remaining))
@@ -197,7 +213,7 @@ class SolverState(PerProblem):
         shrink = rough & (((self.remaining <= bias) & ~short) | ~moved)
         if not (np.any(shrink) or np.any(tight < self.smoothing)):
             return self, rough
-        least = (_STEP if energy.loss.augmented else _GAUSSIAN_STEP) * self.smoothing
+        least = (self.rules.step if energy.loss.augmented else self.rules.gaussian_step) * self.smoothing
         smoothing = np.minimum(np.maximum(tight, least), np.where(shrink, least, self.smoothing))
         value = energy.value(self.weights, self.mean, self.var, smoothing)
         return self.changed(smoothing=smoothing, value=value), rough
@@ -237,7 +253,7 @@ class SolverState(PerProblem):
         gap = np.maximum(plain - floor, 0.0)
         doubted = ended & (gap > goal)
         # The smoothing has a part in the gap that is as large as what it adds to the energy.
-        share = np.where(doubted & (self.value - plain > _SMOOTH_ENOUGH * goal), _SMOOTHER, 1.0)
+        share = np.where(doubted & (self.value - plain > self.rules.enough * goal), self.rules.smoother, 1.0)
         # Where the estimate is small and no step leads on a bound may be poor for sharp kinks, and the point is not.
         left = np.where(moved, gap, np.minimum(gap, LOOSE * np.abs(self.value)))
         state = self.changed(floor=floor, remaining=np.where(ended, left, self.remaining))
@@ -247,7 +263,7 @@ class SolverState(PerProblem):
         """Energy of residuals that are round-off of the scores, (K,)."""
         sums = energy.moments.design.total
         unit, size = 8 * float(np.finfo(np.float64).eps), np.abs(energy.scores(self.mean))
-        return unit * np.maximum(_SMOOTHING * sums(energy.weight), sums(energy.weight * size))
+        return unit * np.maximum(self.rules.first * sums(energy.weight), sums(energy.weight * size))
 
     def _cost_of_smoothing(self, energy: Energy, goal: Any) -> tuple[Any, Any]:
         """What the smoothing adds to the energy, and the smoothing to go to at once (infinite: no hurry), (K,) each.
@@ -285,7 +301,7 @@ def end_at_zero(energy: Energy, state: SolverState, goal: ProblemVector, bias: P
     SolverState
         Problems that have ended are there without smoothing, and with the gap that remains.
     """
-    smooth = (state.smoothing > 0) & (bias <= _CHEAP * np.abs(state.value))
+    smooth = (state.smoothing > 0) & (bias <= state.rules.cheap * np.abs(state.value))
     here = energy.has_all_rows and energy.plain_weight is None and energy.moments.has_variance
     if not (here and np.any(smooth)):
         return state

@@ -24,6 +24,7 @@ from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
+from ..._memory import BLOCK
 from ..._typing import Float, Num
 from ...designs import Design
 from ...model import Model
@@ -37,9 +38,6 @@ __all__ = ["Block", "BlockSolver", "Family", "Held", "Start", "families_of", "sc
 
 Start: TypeAlias = tuple[Float[np.ndarray, "q K"], Float[np.ndarray, "p ..."]]
 """Weights and rates of a fit, from which another may start."""
-
-# Numbers in one array of a block, (n, K) or (p, K), beyond which it is solved in parts.
-_MOST = 4_000_000
 
 
 @dataclass(frozen=True)
@@ -126,6 +124,8 @@ class BlockSolver:
         The last so many rows have no label and count by so much each.
     offset : array (n,), optional
         Known part of every row's score.
+    room : int
+        Numbers in one array of a block, (n, K) or (p, K), beyond which it is solved in parts.
     """
 
     model: Model
@@ -138,6 +138,7 @@ class BlockSolver:
     unlabelled: tuple[int, float] | None = None
     offset: Float[np.ndarray, " n"] | None = None
     at_a_time: ClassVar[int] = 8
+    room: ClassVar[int] = 4 * BLOCK
 
     def solve(
         self,
@@ -154,7 +155,7 @@ class BlockSolver:
         shape = (len(folds), len(members), J)
         weights, rates = np.empty((p + 1, *shape)), np.empty((p, *shape))
         # Exact exponential moments are those of one problem.
-        most = 1 if self.model.loss.exponential else _MOST // (max(n, p) * J)
+        most = 1 if self.model.loss.exponential else self.room // (max(n, p) * J)
         in_turn = start is None and family.structure is not None and self._in_turn
         for few, some in _parts(len(folds), len(members), most, in_turn):
             places = np.arange(np.prod(shape)).reshape(shape)[few, some].ravel()

@@ -38,10 +38,6 @@ __all__ = ["Calibration", "HeldOut"]
 # Slope, per standard deviation of the scores, below which held-out rows say nothing of it or that it is negative: it is
 # then this, which moves no probability by more than a thousandth or so and keeps the order of the scores.
 _LEAST = 1e-3
-# And the largest of several classes, beyond which nothing changes.
-_MOST = 1e6
-# Gradient per unit of weight at which the coefficients are known, and Newton steps, of which it takes about ten.
-_TOLERANCE, _STEPS = 1e-12, 100
 
 
 @dataclass(frozen=True)
@@ -100,8 +96,10 @@ class Calibration:
         return cls(slope / scale, intercept - slope * centre / scale, corrupted_inputs)
 
 
-def _temper(z: Float[np.ndarray, "m K"], own: Bool[np.ndarray, "m K"], weight: Float[np.ndarray, " m"]) -> float:
-    """Slope of several classes."""
+def _temper(
+    z: Float[np.ndarray, "m K"], own: Bool[np.ndarray, "m K"], weight: Float[np.ndarray, " m"], most: float = 1e6
+) -> float:
+    """Slope of several classes, at most one beyond which nothing changes."""
     K = z.shape[1]
     count = weight @ own
     mine = count[own.argmax(axis=1), None]
@@ -115,9 +113,9 @@ def _temper(z: Float[np.ndarray, "m K"], own: Bool[np.ndarray, "m K"], weight: F
     from scipy.optimize import brentq
 
     high = 1.0
-    while gradient(high) < 0 and high < _MOST:
+    while gradient(high) < 0 and high < most:
         high *= 2
-    return float(brentq(gradient, _LEAST, high, xtol=1e-14, rtol=1e-13)) if high < _MOST else _MOST
+    return float(brentq(gradient, _LEAST, high, xtol=1e-14, rtol=1e-13)) if high < most else most
 
 
 def _fit(
@@ -139,8 +137,13 @@ def _newton(
     offset: Float[np.ndarray, " m"],
     target: Float[np.ndarray, " m"],
     weight: Float[np.ndarray, " m"],
+    tolerance: float = 1e-12,
+    steps: int = 100,
 ) -> Float[np.ndarray, " c"]:
-    """Coefficients of a logistic regression with targets between 0 and 1, the last that of the constant."""
+    """Coefficients of a logistic regression with targets between 0 and 1, the last that of the constant.
+
+    They are known at a gradient of the ``tolerance`` per unit of weight; it takes about ten ``steps``.
+    """
 
     def value(f: Float[np.ndarray, " m"]) -> float:
         return float(weight @ (np.logaddexp(0.0, f) - target * f))
@@ -149,10 +152,10 @@ def _newton(
     found = np.zeros(columns.shape[1])
     found[-1] = np.log(share) - np.log1p(-share)
     f = offset + columns @ found
-    for _ in range(_STEPS):
+    for _ in range(steps):
         chance = expit(f)
         gradient = columns.T @ (weight * (chance - target))
-        if np.abs(gradient).max() <= _TOLERANCE * weight.sum():
+        if np.abs(gradient).max() <= tolerance * weight.sum():
             break
         curvature = columns.T @ (columns * (weight * chance * (1 - chance))[:, None])
         # Scores all alike have no curvature along the slope.

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -158,17 +158,37 @@ def _published(model: Model, reason: str, advice: str) -> tuple[Model, None]:
     return replace(model, rates=tuned.structure), None
 
 
-# Accuracy of fits that are compared. Measured on tables and text, their held-out losses are then right to 0.002 of
-# themselves or so, which is a tenth of the standard error of a difference.
-_LOOSE = 3e-4
-_MOST_STEPS = 50
-# The same of fits from which rows are left out one at a time, whose scores rest on the gradient being zero.
-_LOOSE_ALONE = 1e-6
-# Folds by default, where rows are not left out one at a time: a candidate then takes too many multiplications.
-FOLDS, _MOST_PRODUCTS = 5, 1e9
-# Columns up to which they may be, and rows that there are by default to each column.
-_COLUMNS = 2000
-_ROWS_PER_COLUMN = 4
+# Folds by default, where rows are not left out one at a time.
+FOLDS = 5
+
+
+@dataclass(frozen=True)
+class ComparisonLimits:
+    """How accurately candidates are compared, and where rows are left out one at a time.
+
+    Attributes
+    ----------
+    loose : float
+        Accuracy of fits that are compared. Measured on tables and text, their held-out losses are then right to 0.002
+        of themselves or so, which is a tenth of the standard error of a difference.
+    loose_alone : float
+        The same of fits from which rows are left out one at a time, whose scores rest on the gradient being zero.
+    steps : int
+        Most steps of either.
+    products : float
+        Multiplications beyond which a candidate takes too many for rows to be left out one at a time.
+    columns : int
+        Up to which they may be.
+    rows_per_column : int
+        That there are then by default.
+    """
+
+    loose: float = 3e-4
+    loose_alone: float = 1e-6
+    steps: int = 50
+    products: float = 1e9
+    columns: int = 2000
+    rows_per_column: int = 4
 
 
 @dataclass(frozen=True)
@@ -212,6 +232,7 @@ class Task:
     corrupted_inputs: bool = False
     unlabelled: tuple[int, float] | None = None
     offset: Float[np.ndarray, " n"] | None = None
+    limits: ClassVar[ComparisonLimits] = ComparisonLimits()
 
     @property
     def is_here(self) -> bool:
@@ -265,7 +286,7 @@ class Task:
             return "" if few else f"there are {size} weights of {self.n_classes} classes, of which it takes a Hessian"
         if loss.kinked or loss.exponential or not isinstance(loss, Curved):
             return f"{type(loss).__name__} has no second derivatives in closed form"
-        return f"there are {columns} columns, of which it takes a Hessian" if columns > _COLUMNS else ""
+        return f"there are {columns} columns, of which it takes a Hessian" if columns > self.limits.columns else ""
 
     @property
     def default_cv(self) -> Any:
@@ -274,9 +295,9 @@ class Task:
         With fewer rows a fit without one of them is quite another, of which the approximation says little.
         """
         n, p = len(np.unique(self.rows.copies.group)), self.design.shape[1]
-        many = n >= _ROWS_PER_COLUMN * p and self.rows.groups is None
+        many = n >= self.limits.rows_per_column * p and self.rows.groups is None
         p = p if self.n_classes is None else (p + 1) * (self.n_classes - 1)
-        cheap = (n + p / 3) * p**2 <= _MOST_PRODUCTS and (self.design.prefers_gram or not self.design.is_sparse)
+        cheap = (n + p / 3) * p**2 <= self.limits.products and (self.design.prefers_gram or not self.design.is_sparse)
         return LEAVE_ONE_OUT if cheap and many and not self.no_leave_one_out else FOLDS
 
     def folds(self, cv: Any) -> list[Fold]:
@@ -296,8 +317,8 @@ class Task:
         """What fits the candidates, to the accuracy of the fit or to that of a comparison, of rows ``alone`` or not."""
         method = self.method
         if loose and isinstance(method, Newton) and not self.model.loss.quadratic:
-            loosest = _LOOSE_ALONE if alone else _LOOSE
-            method = replace(method, tol=max(method.tol, loosest), max_iter=min(method.max_iter, _MOST_STEPS))
+            loosest = self.limits.loose_alone if alone else self.limits.loose
+            method = replace(method, tol=max(method.tol, loosest), max_iter=min(method.max_iter, self.limits.steps))
         if self.n_classes is None:
             return BlockSolver(
                 self.model, self.design, self.target, self.weight, self.names, method, self.corrupted_inputs,

@@ -26,12 +26,10 @@ from .folds import standard_error
 
 __all__ = ["Key", "RowLosses", "Table", "joint_losses"]
 
-_NODES = 15
-
 
 @cache
-def _nodes() -> tuple[list[float], list[float]]:
-    return gauss_hermite(_NODES)
+def _nodes(count: int = 15) -> tuple[list[float], list[float]]:
+    return gauss_hermite(count)
 
 
 @dataclass(frozen=True)
@@ -87,8 +85,6 @@ def joint_losses(code: Int[np.ndarray, " m"], chances: Float[np.ndarray, "m K"])
 Key: TypeAlias = tuple[float, int]
 """A candidate: its ``C``, and its number among the candidates of the rates."""
 
-_DECIMALS = 10
-
 
 def _mean_and_error(
     values: Float[np.ndarray, " n"], weight: Float[np.ndarray, " n"], unit: Float[np.ndarray, " n"]
@@ -125,9 +121,9 @@ class Table:
         known = self.losses.get(key, {})
         return np.array([np.average(known[f], weights=w) if f in known else np.nan for f, w in enumerate(self.weights)])
 
-    def mean(self, key: Key) -> float:
+    def mean(self, key: Key, decimals: int = 10) -> float:
         """Mean over the folds on which the candidate was tried, rounded where only round-off differs."""
-        return float(np.round(np.mean(self.means(key)[sorted(self.losses[key])]), _DECIMALS))
+        return float(np.round(np.mean(self.means(key)[sorted(self.losses[key])]), decimals))
 
     def error(self, key: Key) -> float:
         """Standard error of the mean: over the folds, or over the rows of the only one."""

@@ -35,28 +35,49 @@ from .copies import Copies
 from .folds import Fold
 from .scores import Key, Table
 
-__all__ = ["Losses", "Search", "Solver"]
+__all__ = ["Losses", "Search", "SearchRules", "Solver"]
 
 Losses: TypeAlias = Callable[[Key, Fold, Held], Float[np.ndarray, " m"]]
 """Losses of the held-out rows of a candidate on a fold."""
 
 _log = logging.getLogger("bayesdrop")
 
-# Standard errors, in pairs, beyond which a candidate is dismissed, and how many go on along C or to other folds.
-_WORSE, _FINALISTS = 2.0, 3
-# Those beyond which candidates that are fitted one by one are not gone on with.
-_ENOUGH_WORSE = 1.0
-# Folds that are then enough, and held-out rows without which the first ones say too little.
-_ENOUGH, _ROWS = 3, 200
-# Numbers of a block of all folds, (n or p, K), beyond which a first fold goes alone.
-_LARGE = 100_000
-# Share of the loss, and of the standard error, that a step along C must gain for another one to be taken.
-_WORTH, _WORTH_ERRORS = 0.005, 0.2
-# How often rows are fitted without, some at a time, at most.
-_TIMES = 6
-# With m what a row's loss grows by where it is left out, that is off by about m min(m, 1)/4: standard errors that the
-# m min(m, 1) of the rows that were not fitted without may come to.
-_LEFT = 0.6
+
+@dataclass(frozen=True)
+class SearchRules:
+    """What a search tries, and when it stops.
+
+    Attributes
+    ----------
+    worse : float
+        Standard errors, in pairs, beyond which a candidate is dismissed.
+    finalists : int
+        How many go on along ``C`` or to other folds.
+    enough_worse : float
+        Standard errors beyond which candidates that are fitted one by one are not gone on with.
+    large : float
+        Numbers of a block of all folds, (n or p, K), beyond which a first fold goes alone.
+    folds, rows : int
+        Folds that are then enough, and held-out rows without which the first ones say too little.
+    worth, worth_errors : float
+        Share of the loss, and of the standard error, that a step along ``C`` must gain for another one to be taken.
+    times : int
+        How often rows are fitted without, some at a time, at most.
+    left : float
+        With m what a row's loss grows by where it is left out, that is off by about ``m min(m, 1)/4``: standard errors
+        that the ``m min(m, 1)`` of the rows that were not fitted without may come to.
+    """
+
+    worse: float = 2.0
+    finalists: int = 3
+    enough_worse: float = 1.0
+    large: float = 100_000
+    folds: int = 3
+    rows: int = 200
+    worth: float = 0.005
+    worth_errors: float = 0.2
+    times: int = 6
+    left: float = 0.6
 
 
 @runtime_checkable
@@ -121,6 +142,7 @@ class Search:
     by_row: bool = True
     n_jobs: int | None = None
     without: Callable[[int], Fold] | None = None
+    rules: ClassVar[SearchRules] = SearchRules()
     unsettled: bool = field(init=False, default=False)
     table: Table = field(init=False)
     _last: dict[tuple[int, int], Block] = field(init=False, default_factory=dict)
@@ -158,14 +180,14 @@ class Search:
         count = len(self.folds)
         rounds = [range(count)]
         rows = np.cumsum([len(fold.test) for fold in self.folds])
-        first = int(np.searchsorted(rows, _ROWS)) + 1
-        if self.size > _LARGE and first <= min(count, _ENOUGH):
-            rounds = [part for part in (range(first), range(first, min(count, _ENOUGH))) if part]
+        first = int(np.searchsorted(rows, self.rules.rows)) + 1
+        if self.size > self.rules.large and first <= min(count, self.rules.folds):
+            rounds = [part for part in (range(first), range(first, min(count, self.rules.folds))) if part]
         self._climb(rounds[0])
         for later in rounds[1:]:
             most = max(len(known) for known in self.table.losses.values())
             still = [key for key, known in self.table.losses.items() if len(known) == most]
-            left = self._left(still)[:_FINALISTS]
+            left = self._left(still)[: self.rules.finalists]
             if len(left) == 1 and len(self._place) * len(self.Cs) > 1:
                 # One is left: no other can be chosen, and its loss is known well enough to be told.
                 return left
@@ -176,7 +198,7 @@ class Search:
     def _climb(self, group: range) -> None:
         first = int(np.argmin(np.abs(np.log(self.Cs))))
         C, members = float(self.Cs[first]), sorted(range(len(self._place)), key=self._strength)
-        spared = _LARGE < self.size < np.inf
+        spared = self.rules.large < self.size < np.inf
         late = [m for m in members if spared and self._strength(m) == 0]
         noisy = [m for m in members if m not in late]
         if np.isinf(self.size):
@@ -190,7 +212,7 @@ class Search:
             place, climbs = first, True
             while climbs and 0 <= place + direction < len(self.Cs):
                 left = [m for C, m in self._left(list(self.table.losses)) if C == self.Cs[place]]
-                going = [m for m in left if self._goes_on(m, place, first, direction)][:_FINALISTS]
+                going = [m for m in left if self._goes_on(m, place, first, direction)][: self.rules.finalists]
                 place, climbs = place + direction, bool(going)
                 self._try([(float(self.Cs[place]), m) for m in going], group)
 
@@ -215,7 +237,7 @@ class Search:
             key = float(self.Cs[place]), m
             self._try([key], group)
             worse, error = self.table.difference(key, self.table.best(list(self.table.losses)))
-            if worse > _ENOUGH_WORSE * error:
+            if worse > self.rules.enough_worse * error:
                 return
 
     def _strength(self, number: int) -> float:
@@ -230,7 +252,7 @@ class Search:
             return True
         there = float(self.Cs[other]), member
         worse, error = self.table.difference(here, there)
-        worth = max(_WORTH * abs(self.table.mean(there)), _WORTH_ERRORS * np.nan_to_num(error))
+        worth = max(self.rules.worth * abs(self.table.mean(there)), self.rules.worth_errors * np.nan_to_num(error))
         return worse < (worth if place == first else -worth)
 
     def _left(self, keys: list[Key]) -> list[Key]:
@@ -239,7 +261,7 @@ class Search:
         left = []
         for key in keys:
             worse, error = self.table.difference(key, best)
-            if key == best or not worse > _WORSE * error:
+            if key == best or not worse > self.rules.worse * error:
                 left.append(key)
         return sorted(left, key=self.table.mean)
 
@@ -297,10 +319,10 @@ class Search:
         share = np.bincount(group, self.table.weights[0]) / self.table.weights[0].sum()
         order, doubt = np.argsort(-move[one] * share, kind="stable"), share * move[one] * np.minimum(move[one], 1.0)
         few = self.solver.at_a_time
-        for first in few * np.arange(_TIMES + 1):
-            if doubt[order[first:]].sum() <= _LEFT * np.nan_to_num(self.table.error(key)):
+        for first in few * np.arange(self.rules.times + 1):
+            if doubt[order[first:]].sum() <= self.rules.left * np.nan_to_num(self.table.error(key)):
                 break
-            if first == _TIMES * few:
+            if first == self.rules.times * few:
                 self.unsettled = True
                 break
             some = order[first : first + few]

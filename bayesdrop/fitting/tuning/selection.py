@@ -22,12 +22,6 @@ __all__ = ["Candidate", "Selection", "conclude"]
 
 _log = logging.getLogger("bayesdrop")
 
-# Standard errors, in pairs, within which the more regular candidate is taken: it loses little where it is the worse one
-# and much else. A whole one cost well-specified tables with rare classes more than it saved the others.
-_TIE = 0.5
-# Share of the loss that its fits are accurate to, which is no difference.
-_SAME = 5e-4
-
 
 @dataclass(frozen=True)
 class Candidate:
@@ -176,18 +170,27 @@ def _partly(candidate: Candidate) -> str:
 
 
 def conclude(
-    search: Search, keys: list[Key], scoring: str, one_standard_error: bool = False, exact: Solver | None = None
+    search: Search,
+    keys: list[Key],
+    scoring: str,
+    one_standard_error: bool = False,
+    exact: Solver | None = None,
+    tie: float = 0.5,
+    same: float = 5e-4,
 ) -> Selection:
     """The choice among candidates that were tried on every fold, or that nothing is left beside.
 
-    Held-out scores that become probabilities are those of an ``exact`` solver if one is given.
+    Held-out scores that become probabilities are those of an ``exact`` solver if one is given. Within ``tie`` standard
+    errors, in pairs, the more regular candidate is taken: it loses little where it is the worse one and much else; a
+    whole one cost well-specified tables with rare classes more than it saved the others. Fits are accurate to the share
+    ``same`` of the loss, which is no difference.
     """
     table, best = search.table, search.table.best(keys)
-    within = 1.0 if one_standard_error else _TIE * search.by_row
+    within = 1.0 if one_standard_error else tie * search.by_row
 
     def near(key: Key) -> bool:
         worse, error = table.difference(key, best)
-        return bool(worse <= max(within * np.nan_to_num(error), _SAME * abs(table.mean(best))))
+        return bool(worse <= max(within * np.nan_to_num(error), same * abs(table.mean(best))))
 
     # The most regular: the smallest C, and there the most noise.
     regular = sorted(keys, key=lambda key: (key[0], -(search.member(key[1])[1] or 0.0), key[1]))
