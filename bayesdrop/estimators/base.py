@@ -16,13 +16,12 @@ from .._validation import check_count, check_flag, check_number
 from ..designs import Design
 from ..fitting.objective.centring import CentredProblem, centre_problem, moved
 from ..fitting.objective.exponential_moments import moments_for
-from ..fitting.problems.block import ProblemFit, fit_in_parts
 from ..fitting.problems.online import Online
-from ..fitting.results.result import RatePosterior
-from ..fitting.solvers.driver import announce, check_minimiser
+from ..fitting.solve import rate_posterior, shaped, solve
+from ..fitting.solvers.driver import check_minimiser
 from ..fitting.solvers.learning import SignCounts
 from ..fitting.solvers.newton import Newton
-from ..fitting.tuning.choose import Task, choose_strength, first_rates
+from ..fitting.tuning.choose import Task, first_rates
 from ..fitting.tuning.copies import Origins
 from ..linalg.factors import double_range, refuse_overflow
 from ..losses import Loss
@@ -30,7 +29,6 @@ from ..model import Model
 from ..noise import Dropout
 from ..noise.base import AUTO, MEAN, centre_of
 from ..priors import Normal
-from ..priors.rate_prior import map_arrays
 from ..rates import Fixed, RateMap
 from ..rates.base import check_rate
 from ..rates.tuned import is_tuned
@@ -38,11 +36,6 @@ from .softmax import joint_energy, joint_rates
 from .validation import check_features, default_names, missing_of, takes_missing
 
 __all__ = ["DropoutEstimator"]
-
-
-def _shape(part: Num[np.ndarray, ...]) -> Num[np.ndarray, ...]:
-    """One problem as a vector, several as a block."""
-    return part if part.shape[1] > 1 else part[:, 0]
 
 
 class DropoutEstimator(BaseEstimator):
@@ -123,31 +116,19 @@ class DropoutEstimator(BaseEstimator):
     def _solve(
         self,
         centring: CentredProblem,
-        design: Design,
-        target: PerRow,
-        weight: PerRow,
-        origins: Origins,
+        task: Task,
         earlier: tuple[Float[np.ndarray, "q K"], Float[np.ndarray, "p _"]] | None,
-        unlabelled: tuple[int, float] | None = None,
-    ) -> ProblemFit:
-        """Fit the block of problems to rows ``X − c``; return it with the intercepts of the user's columns.
-
-        Everything but the coefficients is kept, whose shape is the subclass's; ``earlier`` are weights for ``X``.
-        """
-        if earlier is not None:
-            earlier = (centring.to_centred(earlier[0]), earlier[1])
-        task = replace(self._task_of(centring, target, weight, origins), design=design, unlabelled=unlabelled)
-        model = self._choose(task)
-        rate_map = model.bind(default_names(self))
-        self._online = None
-        block = fit_in_parts(model, design, rate_map, target, weight, task.method, earlier, unlabelled)
-        announce(block.status, block.iterations)
-        self._keep_rates(rate_map, block.rates, block.posterior, block.occurrences)
-        self._counts = block.counts
-        self.objective_trace_ = _shape(block.trace)
-        self.n_iter_ = block.iterations
-        self.status_ = block.status
-        return replace(block, weights=centring.to_original(block.weights))
+    ) -> Any:
+        """Fit a task to rows ``X − c`` and keep it; ``earlier`` are weights for ``X``."""
+        solved = solve(task, centring, earlier)
+        found, self.selection_, self._online = solved.fit, solved.selection, None
+        self._keep_rates(solved.rate_map, found.rates, found.posterior, found.occurrences)
+        self._set_weights(found.weights)
+        self._counts = found.counts
+        self.objective_trace_ = shaped(found.trace)
+        self.n_iter_ = found.iterations
+        self.status_ = found.status
+        return self
 
     def _task_of(
         self, centring: CentredProblem, target: PerRow, weight: PerRow, origins: Origins, n_classes: int | None = None
@@ -160,11 +141,6 @@ class DropoutEstimator(BaseEstimator):
             centring.model, centring.design, target, weight, names, method, origins, n_classes, self.corrupted_inputs
         )
 
-    def _choose(self, task: Task) -> Model:
-        """Model of the centred rows, the strength of its rates chosen if it is ``bd.Tuned``."""
-        model, self.selection_ = choose_strength(task) if is_tuned(task.model.rates) else (task.model, None)
-        return model
-
     def _set_weights(self, weights: Float[np.ndarray, "q K"]) -> None:
         """Set ``coef_`` and ``intercept_`` from weights (p + 1, K) for the user's columns."""
         raise NotImplementedError
@@ -176,7 +152,7 @@ class DropoutEstimator(BaseEstimator):
             if hasattr(self, name):
                 setattr(other, name, getattr(self, name))
         other._set_weights(moved(weights, self.centre_, -1.0))
-        other.rates_ = _shape(rates).T
+        other.rates_ = shaped(rates).T
         return other
 
     def _keep_rates(
@@ -186,11 +162,8 @@ class DropoutEstimator(BaseEstimator):
         posterior: Any,
         occurrences: Num[np.ndarray, ...] | None,
     ) -> None:
-        self.rates_ = np.ascontiguousarray(rates.T) if rates.shape[1] > 1 else rates[:, 0].copy()
-        self.rate_posterior_ = None
-        if posterior is not None and occurrences is not None:
-            law = map_arrays(_shape, posterior)
-            self.rate_posterior_ = RatePosterior(law, _shape(occurrences), rate_map.names, rate_map.dim)
+        self.rates_ = shaped(rates).T.copy()
+        self.rate_posterior_ = rate_posterior(rate_map, posterior, occurrences)
 
     def _earlier(self) -> tuple[Float[np.ndarray, "q K"], Float[np.ndarray, "p _"]]:
         """Weights (p + 1, K) and rates of the features (p, K) or (p, 1) of the last fit."""

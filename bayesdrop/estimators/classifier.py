@@ -26,7 +26,7 @@ from ..rates import PerFeature, Tuned
 from .base import DropoutEstimator
 from .classes import ClassScores, adapted, agreeing, check_class_memory, check_rows, chosen_by, shares, signs
 from .probabilities import joint_probability, positive_probability
-from .softmax import fit_joint, joint_model
+from .softmax import joint_model
 from .validation import check_here, check_unlabelled, default_names, facts_of, intact
 
 if TYPE_CHECKING:
@@ -120,12 +120,13 @@ class DropoutClassifier(ClassScores, DropoutEstimator):
             extra = (n, float(unlabelled_weight))
             code, weight = np.append(code, np.zeros(n, dtype=code.dtype)), np.append(weight, np.zeros(n))
         self.classes_ = classes
-        self._online = None
-        if joint:
-            return fit_joint(self, centring, design, code, weight, origins, earlier, extra)
-        block = self._solve(centring, design, signs(code, len(classes)), weight, origins, earlier, extra)
-        self._set_weights(block.weights)
-        return self
+        if joint and self.method is not None:
+            raise ValueError(f"method: the softmax has its own Newton method, got {self.method!r}; leave method out.")
+        if joint and earlier is not None:
+            earlier = earlier[0], earlier[1][:, :1]
+        target, many = (code, len(classes)) if joint else (signs(code, len(classes)), None)
+        task = self._task_of(centring, target, weight, origins, many)
+        return self._solve(centring, replace(task, design=design, unlabelled=extra), earlier)
 
     @intact
     def partial_fit(

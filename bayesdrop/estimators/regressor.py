@@ -72,9 +72,7 @@ class DropoutRegressor(RegressorMixin, DropoutEstimator):
     def _fit_rows(self, model: Model, rows: tuple[Any, ...], earlier: Any) -> Any:
         design, y, origins = rows
         centring = self._centre(model, design, origins.weight)
-        block = self._solve(centring, centring.design, y[:, None], origins.weight, origins, earlier)
-        self._set_weights(block.weights)
-        return self
+        return self._solve(centring, self._task_of(centring, y[:, None], origins.weight, origins), earlier)
 
     @intact
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None, *, n_total: float | None = None) -> Any:

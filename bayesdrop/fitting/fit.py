@@ -9,23 +9,23 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from ..data.dataset import as_dataset
 from ..data.responses import check_responses, paired_counts
 from ..designs import as_design
 from ..model import Model, check_model
-from ..priors.rate_prior import map_arrays
-from ..rates.tuned import is_tuned
 from .by_formula import FormulaOptions, of_rows, offset_beside, stated
 from .objective.centring import centre_problem
 from .objective.energy import Energy
-from .problems.block import fit_block
-from .results.classes import fit_dataset
-from .results.result import Fit, RatePosterior
+from .problems.block import BlockFit
+from .results.result import Fit
+from .solve import rate_posterior, shaped, solve
 from .solvers.auxiliary import first_problem
-from .solvers.driver import FitMethod, announce, check_minimiser
+from .solvers.driver import FitMethod, check_minimiser
 from .solvers.newton import Newton
 from .solvers.state import SolverState
-from .tuning.choose import Task, choose_strength, first_rates
+from .tuning.choose import Task, first_rates
 from .tuning.copies import origins_of
 
 __all__ = ["fit"]
@@ -135,47 +135,37 @@ def fit(
     own_weight = data.weight if data.sample_weight is None else data.sample_weight
     origins = replace(origins_of(all_rows.weight, groups), weight=own_weight)
     check_responses(model.loss, data.design, data.target, fit_intercept=model.fit_intercept, whole=not paired)
-    names, tuned = data.feature_names, is_tuned(model.rates)
-    rate_map = first_rates(model).bind(names)
-    centring, selection = centre_problem(model, data.design, data.weight, rate_map, names), None
-    if tuned:
-        labels: Any = data.classes
-        target, classes = (data.target, len(labels)) if many else (data.target[:, None], None)
-        task = Task(
-            centring.model, centring.design, target, data.weight, names, method, origins, classes, offset=data.offset
-        )  # fmt: skip
-        chosen, selection = choose_strength(task)
-        centring, model = replace(centring, model=chosen), replace(model, rates=chosen.rates)
-        rate_map = model.bind(names)
-    if many:
-        joint, rest = fit_dataset(model, centring, data, rate_map, method)
-        announce(rest.status, rest.iterations)
-        return replace(joint, selection=selection, class_weight=data.weight_of_classes)
-    block = fit_block(
-        centring.model, centring.design, rate_map, data.target[:, None], data.weight, method, offset=data.offset
+    names, classes = data.feature_names, data.classes
+    if many and not isinstance(method, Newton):
+        raise ValueError(
+            f"method: {model.loss!r} is fitted by Newton's method on all classes jointly, got {method!r}; take "
+            "bd.Newton(tol=..., max_iter=...), or leave it out."
+        )
+    centring = centre_problem(model, data.design, data.weight, first_rates(model).bind(names), names)
+    solved = solve(
+        Task(
+            centring.model, centring.design, data.target if many else data.target[:, None], data.weight, names, method,
+            origins, len(np.asarray(classes)) if many else None, offset=data.offset,
+        ),
+        centring,
     )  # fmt: skip
-    announce(block.status, block.iterations)
-    posterior = None
-    if block.posterior is not None and block.occurrences is not None:
-        law = map_arrays(lambda part: part[:, 0], block.posterior)
-        posterior = RatePosterior(law, block.occurrences[:, 0], rate_map.names, rate_map.dim)
-    weights = centring.to_original(block.weights)
+    found, weights = solved.fit, solved.fit.weights
     return Fit(
-        weight=weights[:-1, 0],
-        intercept=float(weights[-1, 0]),
-        rates=block.rates[:, 0].copy(),
-        rate_posterior=posterior,
-        objective_trace=block.trace[:, 0],
-        status=block.status,
-        n_iter=block.iterations,
-        solver=block.solver,
-        feature_names=data.feature_names,
-        classes=data.classes,
-        model=model,
+        weight=np.ascontiguousarray(weights[:-1].T) if many else weights[:-1, 0],
+        intercept=weights[-1] if many else float(weights[-1, 0]),
+        rates=shaped(found.rates).T.copy(),
+        rate_posterior=rate_posterior(solved.rate_map, found.posterior, found.occurrences),
+        objective_trace=found.trace[:, 0],
+        status=found.status,
+        n_iter=found.iterations,
+        solver=found.solver,
+        feature_names=names,
+        classes=classes,
+        model=replace(model, rates=solved.model.rates),
         centre=centring.centre,
-        selection=selection,
+        selection=solved.selection,
         offset=all_rows.offset,
         facts=data.facts,
         class_weight=data.weight_of_classes,
-        _auxiliary=first_problem(block.auxiliary, all_rows.weight),
+        _auxiliary=first_problem(found.auxiliary, all_rows.weight) if isinstance(found, BlockFit) else None,
     )

@@ -6,8 +6,11 @@ module: a size that decides between algorithms belongs into the argument of one.
 
 import ast
 import re
+import sys
 from collections import Counter, defaultdict
 from pathlib import Path
+
+import numpy as np
 
 import bayesdrop
 
@@ -152,3 +155,24 @@ def test_sizes_are_counted(tmp_path):
     text += 'def f():\n    """One\n    two."""\n    # why\n    return 1\n'
     (tmp_path / "room" / "one.py").write_text(text)
     assert sizes(tmp_path) == {"room": (1, 5, 2)}
+
+
+def test_a_small_fit_runs_through_few_files():
+    """What a reader has to open who follows the default fit of a table, imports apart."""
+    generator = np.random.default_rng(0)
+    X = generator.normal(size=(200, 5))
+    y = (X[:, 0] + generator.normal(size=200) > 0).astype(int)
+    root, files = str(Path(bayesdrop.__file__).parent), set()
+
+    def called(frame, event, _):
+        name = frame.f_code.co_filename
+        if event == "call" and name.startswith(root) and frame.f_code.co_name != "<module>":
+            files.add(name)
+
+    bayesdrop.fit(bayesdrop.Model(), X, y)
+    sys.setprofile(called)
+    try:
+        bayesdrop.fit(bayesdrop.Model(), X, y)
+    finally:
+        sys.setprofile(None)
+    assert len(files) <= 49, sorted(files)

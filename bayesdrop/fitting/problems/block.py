@@ -272,6 +272,7 @@ def fit_in_parts(
     method: FitMethod[Energy, SolverState],
     start: tuple[WeightBlock, Float[np.ndarray, "p _"]] | None = None,
     unlabelled: tuple[int, float] | None = None,
+    offset: PerRow | None = None,
     together: int = 24,
 ) -> ProblemFit:
     """Fit ``K`` problems with weights of the rows that they share, so many ``together``.
@@ -280,7 +281,7 @@ def fit_in_parts(
     """
     K = target.shape[1]
     if K <= together:
-        return fit_block(model, design, rate_map, target, weight, method, start, unlabelled)
+        return fit_block(model, design, rate_map, target, weight, method, start, unlabelled, offset=offset)
     parts = []
     for some in np.array_split(np.arange(K), -(-K // together)):
         columns = slice(int(some[0]), int(some[-1]) + 1)
@@ -288,7 +289,9 @@ def fit_in_parts(
         if start is not None:
             weights, rates = start
             begin = weights[:, columns], rates if rates.shape[1] == 1 else rates[:, columns]
-        found = fit_block(model, design, rate_map, target[:, columns], weight, method, begin, unlabelled, many=True)
+        found = fit_block(
+            model, design, rate_map, target[:, columns], weight, method, begin, unlabelled, many=True, offset=offset
+        )
         # Without its rows, which would take the room of all classes.
         parts.append(ProblemFit(**{name: getattr(found, name) for name in ProblemFit.__dataclass_fields__}))
     return _joined(parts)

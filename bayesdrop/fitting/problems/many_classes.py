@@ -40,6 +40,7 @@ from ..objective.softmax_energy import SoftmaxEnergy, centred
 from ..solvers.driver import LOOSE, Status, least_weights, status_at
 from ..solvers.learning import RateLearner, SignCounts
 from ..solvers.softmax import fit_softmax
+from .block import ProblemFit
 
 __all__ = [
     *("ClassFit", "ClassRates", "class_chances", "fit_classes"),
@@ -83,6 +84,13 @@ class ClassFit:
     trace: Float[np.ndarray, " iterations"]
     status: Status
     iterations: int
+
+    def as_problems(self) -> ProblemFit:
+        """The same with a column for what all classes share."""
+        return ProblemFit(
+            self.weights, self.rates.reshape(len(self.rates), -1), self.posterior, None, self.occurrences,
+            self.trace[:, None], self.status, self.iterations, "softmax",
+        )  # fmt: skip
 
 
 def softmax_energy(
