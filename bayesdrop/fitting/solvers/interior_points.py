@@ -19,15 +19,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
 from ..._typing import Float
 from ...designs import Design
-from ...linalg.factors import Factor, factor, solved
+from ...linalg.factors import solved
 from ..objective.energy import Energy, WeightBlock
 from .dual_problem import LEAST, NO_RESIDUAL, Dual, KinkedProblem, joined
+from .preconditioners import column_factor, row_inverse
 
 __all__ = ["RULES", "InteriorRules", "has_steps", "solve_interior"]
 
@@ -143,7 +145,11 @@ class _System:
         self.per_below, self.per_above = 1 / point.below, 1 / point.above
         self.elastic = 1 / (self.low * self.per_below + self.high * self.per_above)
         omega = self.elastic.sum(axis=0)
-        self.inverse = _by_columns(task, omega) if _by_gram(task.design) else _by_rows(task, omega)
+        diagonal = np.append(task.precision, 0.0)
+        if _by_gram(task.design):
+            self.inverse: Inverse = partial(solved, column_factor(task.design, omega, diagonal, task.fitted))
+        else:
+            self.inverse = row_inverse(task.design, omega, diagonal, task.fitted)
 
     def solve(self, low: Rows | float, high: Rows | float) -> Step:
         """Step of weights and intercept, of the scores, of ``β``, and of the multipliers relative to these.
@@ -159,54 +165,6 @@ class _System:
         change = self.elastic * (pull - score)
         below, above = change * self.per_below, change * self.per_above
         return step, score, (change, low / self.low - 1 - below, high / self.high - 1 + above, below, above)
-
-
-def _by_columns(task: KinkedProblem, omega: Float[np.ndarray, " n"]) -> Inverse:
-    """Inverse of ``diag(P, 0) + M̃ᵀΩM̃`` by a factor of it."""
-    p = len(task.precision)
-    matrix = np.zeros((p + 1, p + 1))
-    matrix[:p, :p] = task.design.gram(omega)
-    matrix[np.arange(p), np.arange(p)] += task.precision
-    matrix[p, p] = omega.sum() if task.fitted else 1.0
-    if task.fitted:
-        matrix[p, :p] = matrix[:p, p] = task.design.rmatvec(omega)
-    known = _factor(matrix)
-    return lambda right: solved(known, right)
-
-
-def _by_rows(task: KinkedProblem, omega: Float[np.ndarray, " n"]) -> Inverse:
-    """The same by the Woodbury identity, of fewer rows than columns."""
-    root, scale = np.sqrt(omega), 1 / task.precision
-    matrix = task.design.outer_gram(scale) * (root[:, None] * root)
-    matrix[np.diag_indices(len(root))] += 1.0
-    known = _factor(matrix)
-
-    def within(right: Vector) -> Vector:
-        first = scale * right
-        inside = solved(known, root * task.design.matvec(first))
-        return np.asarray(first - scale * task.design.rmatvec(root * inside))
-
-    if not task.fitted:
-        return lambda right: np.append(within(right[:-1]), 0.0)
-    border = task.design.rmatvec(omega)
-    through = within(border)
-    rest = omega.sum() - border @ through
-
-    def inverse(right: Vector) -> Vector:
-        first = within(right[:-1])
-        last = (right[-1] - border @ first) / rest
-        return np.append(first - through * last, last)
-
-    return inverse
-
-
-def _factor(matrix: Float[np.ndarray, "q q"]) -> Factor:
-    """Cholesky factor, with a relative ridge at round-off where it takes that."""
-    try:
-        return factor(matrix.copy())
-    except np.linalg.LinAlgError:
-        matrix[np.diag_indices(len(matrix))] *= 1 + 4 * np.finfo(float).eps * len(matrix)
-        return factor(matrix)
 
 
 def _length(parts: tuple[Rows, ...]) -> float:

@@ -7,6 +7,7 @@ large). With one of the first two the loop is iterative refinement and ends afte
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol, TypeAlias, runtime_checkable
@@ -27,6 +28,8 @@ __all__ = [
     "Preconditioner",
     "Woodbury",
     "check_settings",
+    "column_factor",
+    "row_inverse",
     "choose_preconditioner",
     "factored",
     "rows_taken",
@@ -134,6 +137,50 @@ def factored(matrix: Float[np.ndarray, "q q"], diagonal: Float[np.ndarray, " q"]
     return factor(matrix)
 
 
+def column_factor(design: Design, omega: PerRow, diagonal: Vector, fitted: bool, gain: Vector | float = 1.0) -> Factor:
+    """Factor of ``D + M̃ᵀΩM̃``, ``M̃ = [Xg, 1]``, for one ``ω`` (n,), ``D`` (p + 1,), and an intercept or none."""
+    matrix = np.zeros((len(diagonal), len(diagonal)))
+    scale = np.broadcast_to(gain, len(diagonal) - 1)
+    matrix[:-1, :-1] = design.gram(omega) * (scale[:, None] * scale)
+    matrix[-1, -1] = design.total(omega[:, None])[0] if fitted else 1.0
+    if fitted:
+        matrix[-1, :-1] = matrix[:-1, -1] = scale * design.rmatvec(omega[:, None])[:, 0]
+    return factored(matrix, diagonal)
+
+
+def row_inverse(
+    design: Design, omega: PerRow, diagonal: Vector, fitted: bool, gain: Vector | float = 1.0
+) -> Callable[[Vector], Vector]:
+    """Inverse of the same through the n × n matrix ``I + Ω^½ M D⁻¹ Mᵀ Ω^½``.
+
+    The intercept, which has no prior, is eliminated by its Schur complement.
+    """
+    scale = np.broadcast_to(gain, len(diagonal) - 1)
+    root, inverse = np.sqrt(omega), 1 / diagonal[:-1]
+    inner = design.outer_gram(scale**2 * inverse) * (root[:, None] * root)
+    inner[np.diag_indices(len(root))] += 1.0
+    refuse_overflow(curvature=inner.diagonal())
+    known = factor(inner)
+
+    def within(r: Vector) -> Vector:
+        z = inverse * r
+        inside = solved(known, root * design.matvec(scale * z))
+        return np.asarray(z - inverse * scale * design.rmatvec(root * inside))
+
+    if not fitted:
+        return lambda r: np.append(within(r[:-1]), r[-1])
+    border = scale * design.rmatvec(omega)
+    through = within(border)
+    rest = omega.sum() + diagonal[-1] - border @ through
+
+    def solve(r: Vector) -> Vector:
+        z = within(r[:-1])
+        top = (r[-1] - border @ z) / rest
+        return np.append(z - through * top, top)
+
+    return solve
+
+
 @dataclass(frozen=True)
 class Cholesky:
     """Cholesky factor of the dense (p + 1) × (p + 1) matrix, one per column of the block.
@@ -180,26 +227,13 @@ class Cholesky:
         if size < n:
             step = np.maximum(design.total(omega) / size, np.finfo(float).tiny)
             (omega,) = design.persist(design.rowwise(partial(_thin, step=step), omega))
-        total = design.total(omega)
-        border = gain * design.rmatvec(omega)
-        factors = []
-        for k in range(K):
-            matrix = np.zeros((p + 1, p + 1))
-            matrix[:-1, :-1] = design.gram(omega[:, k]) * (gain[:, k, None] * gain[:, k])
-            if moments.fit_intercept:
-                matrix[-1, :-1] = matrix[:-1, -1] = border[:, k]
-                matrix[-1, -1] = total[k]
-            else:
-                matrix[-1, -1] = 1.0
-            factors.append(factored(matrix, diagonal[:, k]))
-        return factors
+        fitted = moments.fit_intercept
+        return [column_factor(design, omega[:, k], diagonal[:, k], fitted, gain[:, k]) for k in range(K)]
 
 
 @dataclass(frozen=True)
 class Woodbury:
     """Inverse through the n × n matrix ``I + Ω^½ M D⁻¹ Mᵀ Ω^½``, one per column of the block.
-
-    The intercept, which has no prior, is eliminated by its Schur complement.
 
     Examples
     --------
@@ -209,36 +243,7 @@ class Woodbury:
 
     def prepare(self, moments: ScoreMoments, omega: PerRow, diagonal: WeightBlock) -> Apply:
         """See :class:`Preconditioner`."""
-        design = moments.design
-        n, p = design.shape
-        gain = np.broadcast_to(moments.coefficients.gain, (p, omega.shape[1]))
-        solvers = []
-        for k in range(omega.shape[1]):
-            root, scale, inverse = np.sqrt(omega[:, k]), gain[:, k], 1 / diagonal[:-1, k]
-            inner = design.outer_gram(scale**2 * inverse) * (root[:, None] * root)
-            inner[np.diag_indices(n)] += 1.0
-            refuse_overflow(curvature=inner.diagonal())
-            known = factor(inner)
-
-            def block(
-                r: Vector, root: Vector = root, scale: Vector = scale, inverse: Vector = inverse, known: Factor = known
-            ) -> Vector:
-                z = inverse * r
-                inside = solved(known, root * design.matvec(scale * z))
-                return np.asarray(z - inverse * scale * design.rmatvec(root * inside))
-
-            border = scale * design.rmatvec(omega[:, k])
-            through = block(border)
-            schur = omega[:, k].sum() + diagonal[-1, k] - border @ through
-
-            def solve(
-                r: Vector, block: Any = block, border: Vector = border, through: Vector = through, schur: Any = schur
-            ) -> Vector:
-                z = block(r[:-1])
-                if not moments.fit_intercept:
-                    return np.append(z, r[-1])
-                top = (r[-1] - border @ z) / schur
-                return np.append(z - through * top, top)
-
-            solvers.append(solve)
+        design, K = moments.design, omega.shape[1]
+        gain, fitted = np.broadcast_to(moments.coefficients.gain, (design.shape[1], K)), moments.fit_intercept
+        solvers = [row_inverse(design, omega[:, k], diagonal[:, k], fitted, gain[:, k]) for k in range(K)]
         return lambda r: np.stack([solvers[k](r[:, k]) for k in range(r.shape[1])], axis=1)

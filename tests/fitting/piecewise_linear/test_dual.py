@@ -129,7 +129,7 @@ def test_a_pass_takes_one_coordinate_after_the_other(kinks):
     size, order = np.maximum(X**2 @ gain, 1e-100), rng.permutation(60)
     slopes, weights = beta.copy(), w.copy()
     rows = csr.indptr.astype(np.uint64), csr.indices.astype(np.uint32), csr.data
-    given = centre, low, high, slopes, size, stiffness, gain, weights, b, order[None].astype(np.uint64)
+    given = centre, low, high, slopes, size, stiffness, gain, weights, b, order[None].astype(np.uint64), 0.3
     bias = compiled(coordinates._passes)(*rows, *given)
     for i in order:
         for k in range(kinks):
