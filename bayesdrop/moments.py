@@ -275,30 +275,10 @@ class ScoreMoments:
         """``MᵀΩ_gM`` of every column of ``ω >= 0`` (n, G), dense (G, p + 1, p + 1), in two passes."""
         return self._bordered(omega, self.design.grams(omega))
 
-    def noised_gram(self, omega: PerRow) -> tuple[list[Float[np.ndarray, "q q"]], Float[np.ndarray, "p K"]]:
-        """``E M̃ᵀΩM̃ = MᵀΩM + diag(q(ω))``, dense (p + 1, p + 1) for each column of ``ω >= 0`` (n, K), and ``q(ω)``."""
-        _, _, quadratic, linear, constant = self.coefficients
-        found, squares, plain = [], [], None
-        for k in range(omega.shape[1]):
-            if plain is None or not np.array_equal(omega[:, k], omega[:, k - 1]):
-                plain = self.design.gram(omega[:, k])
-            found.append(self._bordered(omega[:, k, None], plain[None], k)[0])
-            squares.append(plain.diagonal())
-        spread = quadratic * np.stack(squares, axis=1)
-        if self._has.linear:
-            spread += linear * self.design.rmatvec(omega)
-        if self._has.constant:
-            spread += constant * self.design.total(omega)
-        for k, matrix in enumerate(found):
-            matrix[np.diag_indices(len(spread))] += spread[:, k]
-        return found, spread
-
-    def _bordered(
-        self, omega: PerRow, plain: Float[np.ndarray, "G p p"], column: int = 0
-    ) -> Float[np.ndarray, "G q q"]:
-        """``MᵀΩ_gM`` at the rates of a column, from ``XᵀΩ_gX``, for ``ω`` (n, G)."""
+    def _bordered(self, omega: PerRow, plain: Float[np.ndarray, "G p p"]) -> Float[np.ndarray, "G q q"]:
+        """``MᵀΩ_gM`` at the rates of the first column, from ``XᵀΩ_gX``, for ``ω`` (n, G)."""
         each = (np.broadcast_to(part, (plain.shape[1], self.rate.shape[1])) for part in self.coefficients)
-        gain, shift, _, _, _ = (part[:, column if part.shape[1] > 1 else 0] for part in each)
+        gain, shift, _, _, _ = (part[:, 0] for part in each)
         result = np.zeros((len(plain), len(gain) + 1, len(gain) + 1))
         result[:, :-1, :-1] = gain[:, None] * plain * gain
         if not (self.fit_intercept or self._has.shift):

@@ -1,6 +1,6 @@
 """How a fit of one score a row goes down its energy: one table, of which the first row that holds is taken.
 
-``fit.solver`` is its name. What the first three leave unfinished Newton's method goes on with, by a row of the others.
+``fit.solver`` is its name. What the first two leave unfinished Newton's method goes on with, by a row of the others.
 """
 
 from __future__ import annotations
@@ -85,6 +85,11 @@ class Choice:
 
 STEPS = (
     Choice(
+        "normal equations",
+        lambda case, limits: case.quadratic and case.dense and case.p <= min(limits.columns, case.n // 2),
+        "a factor of the columns' side, of all rows", "one step is exact",
+    ),
+    Choice(
         "Newton, diagonal of much noise",
         lambda case, limits: case.noise >= limits.heavy and case.factor and case.p >= limits.many,
         "conjugate gradients on the diagonal, though a factor is within reach",
@@ -106,11 +111,6 @@ STEPS = (
 """Steps of Newton's method."""
 
 CHOICES = (
-    Choice(
-        "normal equations",
-        lambda case, limits: case.quadratic and case.dense and case.p <= min(limits.columns, case.n // 2),
-        "one Gram matrix and one factor", "exact, in half the time of Newton's steps",
-    ),
     Choice(
         "interior points",
         lambda case, limits: (

@@ -118,12 +118,6 @@ class NewtonMemory(PerProblem):
         )
         return cls(damping, reference, calibration, np.full(K, np.nan), smoothing)
 
-    @classmethod
-    def of_quadratic(cls, size: ProblemVector) -> NewtonMemory:
-        """After the solution of quadratic energies by the inverse of their Hessians; ``gᵀA⁻¹g`` was ``size``."""
-        zero = np.zeros_like(size)
-        return cls(zero, size, zero + 0.5, zero + np.nan, zero)
-
     def at_smoothing(self, smoothing: ProblemVector) -> NewtonMemory:
         """Forget what no longer holds where the smoothing is another than at the last step."""
         if np.array_equal(smoothing, self.smoothing):

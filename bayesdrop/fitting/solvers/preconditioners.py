@@ -20,7 +20,7 @@ from ...designs import Design
 from ...linalg.conjugate_gradients import Apply
 from ...linalg.factors import Factor, factor, refuse_overflow, solved
 from ...moments import ScoreMoments
-from ..objective.energy import FeatureBlock, ProblemVector, WeightBlock
+from ..objective.energy import ProblemVector, WeightBlock
 
 __all__ = [
     "Cholesky",
@@ -185,9 +185,8 @@ def row_inverse(
 class Cholesky:
     """Cholesky factor of the dense (p + 1) × (p + 1) matrix, one per column of the block.
 
-    Where there are many more rows than columns it is the matrix of a sample of them, at a fraction of the cost. The
-    constant part ``h`` of the noise's mean is left out: the factor is a preconditioner, and no loss of
-    accuracy follows.
+    Where there are many more rows than columns it is the matrix of a sample of them, at a fraction of the cost: the
+    factor is a preconditioner, and no loss of accuracy follows.
 
     Attributes
     ----------
@@ -207,28 +206,27 @@ class Cholesky:
 
     def prepare(self, moments: ScoreMoments, omega: PerRow, diagonal: WeightBlock) -> Apply:
         """See :class:`Preconditioner`."""
-        p, K = moments.design.shape[1], omega.shape[1]
-        gain = np.broadcast_to(moments.coefficients.gain, (p, K))
-        if K > 2 and p >= self.shared_from:
-            size = np.mean(diagonal + moments.diagonal(omega), axis=0)
-            mean = (part.mean(axis=1, keepdims=True) for part in (gain, omega, diagonal))
-            shared = self._factors(moments, *mean)[0]
-            scale = size.mean() / size
+        (n, p), K, design, fitted = moments.design.shape, omega.shape[1], moments.design, moments.fit_intercept
+        share = K > 2 and p >= self.shared_from
+        size = np.mean(diagonal + moments.diagonal(omega), axis=0) if share else np.ones(K)
+        taken = rows_taken(n, p, self.enough)
+        omega = omega.mean(axis=1, keepdims=True) if share else omega
+        if taken < n:
+            step = np.maximum(design.total(omega) / taken, np.finfo(float).tiny)
+            (omega,) = design.persist(design.rowwise(partial(_thin, step=step), omega))
+        if share:
+            gain = np.broadcast_to(moments.coefficients.gain, (p, K)).mean(axis=1)
+            shared, scale = column_factor(design, omega[:, 0], diagonal.mean(axis=1), fitted, gain), size.mean() / size
             return lambda r: scale * solved(shared, r)
-        factors = self._factors(moments, gain, omega, diagonal)
+        factors = []
+        for k in range(K):
+            matrix = (moments if K == 1 else moments.select([k])).gram(omega[:, [k]])
+            if not fitted:
+                matrix[-1, -1] = 1.0
+            factors.append(factored(matrix, diagonal[:, k]))
         if K == 1:
             return lambda r: solved(factors[0], r)
         return lambda r: np.stack([solved(factors[k], r[:, k]) for k in range(r.shape[1])], axis=1)
-
-    def _factors(self, moments: ScoreMoments, gain: FeatureBlock, omega: PerRow, diagonal: WeightBlock) -> list[Factor]:
-        """One factor for each column of the blocks."""
-        (n, p), K, design = moments.design.shape, gain.shape[1], moments.design
-        size = rows_taken(n, p, self.enough)
-        if size < n:
-            step = np.maximum(design.total(omega) / size, np.finfo(float).tiny)
-            (omega,) = design.persist(design.rowwise(partial(_thin, step=step), omega))
-        fitted = moments.fit_intercept
-        return [column_factor(design, omega[:, k], diagonal[:, k], fitted, gain[:, k]) for k in range(K)]
 
 
 @dataclass(frozen=True)

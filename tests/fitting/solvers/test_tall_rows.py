@@ -4,9 +4,7 @@ import numpy as np
 import pytest
 
 import bayesdrop as bd
-from bayesdrop.designs import as_design
 from bayesdrop.fitting.solvers.preconditioners import Cholesky, Jacobi, rows_taken
-from bayesdrop.moments import ScoreMoments
 
 NOISES = [
     bd.Dropout(centre=None),
@@ -49,21 +47,6 @@ def test_least_squares_are_ridge_on_the_moments_of_noised_rows(noise, intercept)
     ridge = np.append(1 + c @ (a * X**2 + b * X + c0), 0.0 if intercept else 1.0)
     expected = np.linalg.solve(np.diag(ridge) + (rows.T * c) @ rows, (rows.T * c) @ y)
     np.testing.assert_allclose(np.append(fit.weight, fit.intercept), expected, rtol=1e-9, atol=1e-11)
-
-
-@pytest.mark.parametrize("noise", NOISES, ids=repr)
-def test_the_noised_gram_matrix_is_that_of_the_means_and_the_variances(noise):
-    X, _, weight = counts()
-    p = X.shape[1]
-    rate = np.column_stack([np.linspace(0.05, 0.9, p), np.full(p, 0.4)])
-    moments = ScoreMoments(as_design(X), noise, rate)
-    omega = np.column_stack([weight, np.ones(len(X))])
-    found, spread = moments.noised_gram(omega)
-    np.testing.assert_allclose(spread, moments.spread(omega), rtol=1e-12)
-    for k in range(2):
-        one = ScoreMoments(as_design(X), noise, rate[:, k, None])
-        expected = one.gram(omega[:, k, None]) + np.diag(np.append(spread[:, k], 0.0))
-        np.testing.assert_allclose(found[k], expected, rtol=1e-12)
 
 
 def test_collinear_columns_are_solved_to_the_tolerance():
