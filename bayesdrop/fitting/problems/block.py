@@ -262,7 +262,6 @@ def _check_domain(noise: Noise, design: Design) -> None:
 _FIRST = (Status.MAX_ITERATIONS, Status.RATES_UNSETTLED, Status.ALL_ZERO, Status.ROUND_OFF, Status.CONVERGED)
 
 
-@waiting("fit", "step")
 def fit_in_parts(
     model: Model,
     design: Design,

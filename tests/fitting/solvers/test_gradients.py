@@ -93,4 +93,7 @@ def test_what_double_precision_cannot_have_is_told():
         tight, fit = (bd.fit(model, storage(X), y, method=method(tol=tol, max_iter=2000)) for tol in (1e-13, 1e-40))
         assert fit.status.name == "ROUND_OFF"
         assert fit.n_iter <= 2 * tight.n_iter + 20
-        np.testing.assert_allclose(fit.weight, tight.weight, atol=1e-8)
+        # Steps that no energy shows go on as long as gradients fall: weights are known to the root of its round-off.
+        np.testing.assert_allclose(
+            fit.weight, tight.weight, atol=np.sqrt(np.finfo(float).eps * fit.objective_trace[-1])
+        )
