@@ -165,7 +165,7 @@ def _run(
     import jax
     import jax.numpy as jnp
 
-    from ...hmc.binding import operands_of
+    from ..hmc.binding import operands_of
     from ...hmc.nuts import NUTSKernel, NUTSOperands
     from ...sampling.run.checks import check_process
     from ...sampling.run.runner import as_key, run
