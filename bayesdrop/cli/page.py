@@ -43,10 +43,12 @@ def write_page(out: Output, table: Any, fit: Fit, post: Any, told: list[str]) ->
     Text from the data is escaped, and pictures are part of the page.
     """
     from .. import __version__, plots
+    from ..effects.contrasts import level_contrasts
     from ..effects.table import weights_table
     from ..posterior.diagnostics.diagnosis import diagnose
 
-    weights = weights_table(post) if post is not None else _of_fit(fit, table)
+    levels = level_contrasts(fit.feature_names, table.groups, table.categorical) if table.levels else None
+    weights = weights_table(post, contrasts=levels) if post is not None else _of_fit(fit, table, levels)
     sections = [("Data and fit", _text("\n".join(told)))]
     scores = _held_out(fit, table)
     if scores:
@@ -81,14 +83,14 @@ def write_page(out: Output, table: Any, fit: Fit, post: Any, told: list[str]) ->
     )
 
 
-def _of_fit(fit: Fit, table: Any) -> Any:
-    """The weights of a fit, with intervals where there are any."""
+def _of_fit(fit: Fit, table: Any, levels: Any) -> Any:
+    """The weights of a fit, or what ``levels`` makes of them, with intervals where there are any."""
     from ..effects.table import weights_table
 
     try:
-        return weights_table(fit, table.X, table.y)
+        return weights_table(fit, table.X, table.y, contrasts=levels)
     except ValueError as error:  # a fit that is not finished
-        weights = weights_table(fit)
+        weights = weights_table(fit, contrasts=levels)
         weights.attrs["weight_interval"] = f"none, for {str(error).removeprefix('X: ').partition('; ')[0]}"
         return weights
 

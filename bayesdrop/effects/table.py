@@ -35,7 +35,7 @@ def weights_table(
     *,
     sample_weight: Any = None,
     probability: float | int = 0.9,
-    contrasts: str | None = "reference",
+    contrasts: str | Contrasts | None = "reference",
     reference: Mapping[str, Any] | None = None,
 ) -> Any:
     """Weights with their intervals, odds or rate ratios and rates, one row per feature, and class if there are many.
@@ -55,7 +55,8 @@ def weights_table(
         What the intervals hold, in (0, 1).
     contrasts : "reference", "mean" or None, default="reference"
         How the levels of a formula's factors are shown: as differences to one level, to the mean over the levels, or
-        as they are, each with a weight of its own, whose spread is mostly that of the prior.
+        as they are, each with a weight of its own, whose spread is mostly that of the prior. Or linear combinations of
+        the weights, :class:`bayesdrop.effects.contrasts.Contrasts`.
     reference : mapping from column to level, optional
         That level; by default the first one of each factor.
 
@@ -108,12 +109,13 @@ def weights_table(
 
     probability = check_number(probability, "probability", above=0, below=1, advice="0.9, say")
     fits = point_fits(result)
-    check_choice(contrasts, "contrasts", ("reference", "mean", None))
+    if not isinstance(contrasts, Contrasts):
+        check_choice(contrasts, "contrasts", ("reference", "mean", None))
     if fits is None:
         draws = read_posterior(result)
         if X is not None or y is not None:
             raise ValueError("X: a posterior has the intervals in its draws; leave X and y out.")
-        shown = contrasts_of(draws.facts.formula, contrasts, reference)
+        shown = _contrasts(draws.facts.formula, contrasts, reference)
         columns, loss = _of_draws(draws, probability, shown), draws.model.loss
         names, known = draws.feature_names, draws.classes
         classes: Any = draws.classes if draws.weight.ndim > 2 else None
@@ -124,7 +126,7 @@ def weights_table(
     else:
         first = fits[0].fit
         y = response_in(X, first.feature_names, first.facts, y)
-        given, shown = given_rows(X, y), contrasts_of(first.formula, contrasts, reference)
+        given, shown = given_rows(X, y), _contrasts(first.formula, contrasts, reference)
         reason = next(filter(None, (why_no_covariance(one.fit) for one in fits)), "") if given else ""
         parts = [_of_fit(one, X, y, sample_weight, probability, given and not reason, shown) for one in fits]
         columns = {name: np.concatenate([np.atleast_2d(part[name]) for part in parts]) for name in parts[0]}
@@ -145,6 +147,10 @@ def weights_table(
     if ratio == "odds_ratio" and known is not None and classes is None and len(known) == 2:
         frame.columns.name = f"{known[1]} against {known[0]}"
     return frame
+
+
+def _contrasts(formula: Any, contrasts: Any, reference: Any) -> Contrasts | None:
+    return contrasts if isinstance(contrasts, Contrasts) else contrasts_of(formula, contrasts, reference)
 
 
 def no_interval(reason: str) -> str:
