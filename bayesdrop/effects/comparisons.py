@@ -182,7 +182,7 @@ def predictions_grid(
         Effect(values, lambda values=values: average(values), lambda found: found[..., 0])  # type: ignore[misc]
         for values in itertools.product(*grid.values())
     ]
-    return _frame(rows, effects, list(grid)).rename(columns={"effect": "prediction"})
+    return _frame(rows, effects, list(grid), are_predictions=True).rename(columns={"effect": "prediction"})
 
 
 def _rows(
@@ -197,11 +197,11 @@ def _rows(
     )  # fmt: skip
 
 
-def _frame(rows: EffectRows, effects: list[Effect], names: list[str]) -> Any:
+def _frame(rows: EffectRows, effects: list[Effect], names: list[str], *, are_predictions: bool = False) -> Any:
     """A table of effects whose labels are columns."""
     import pandas as pd
 
-    labels, columns, interval = rows.table(effects)
+    labels, columns, interval = rows.table(effects, are_predictions=are_predictions)
     names = names if len(labels[0]) == len(names) else ["class", *names]
     frame = pd.DataFrame({name: [label[j] for label in labels] for j, name in enumerate(names)} | columns)
     frame.attrs.update(interval=interval, probability=rows.probability)

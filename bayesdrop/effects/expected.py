@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import ndtri
+from scipy.special import expit, logit, ndtri
 
 from .._typing import Float
 from ..data.formulas.encoder import FormulaEncoder, StoredFormula
@@ -178,8 +178,14 @@ class EffectRows:
             offset = np.full(len(frame), float(np.mean(offset)))
         return Average(self.encoder.transform(frame), weight, offset)
 
-    def table(self, effects: Iterable[Effect]) -> tuple[list[tuple[Any, ...]], dict[str, Any], str]:
-        """Labels, columns and kind of interval of effects; of many classes the rows go class after class."""
+    def table(
+        self, effects: Iterable[Effect], *, are_predictions: bool = False
+    ) -> tuple[list[tuple[Any, ...]], dict[str, Any], str]:
+        """Labels, columns and kind of interval of effects; of many classes the rows go class after class.
+
+        Intervals of predictions are made on the scale of the score, so that those of probabilities lie between 0 and 1
+        and those of counts above 0.
+        """
         varied = self._varied()
         labels: list[tuple[Any, ...]] = []
         values: list[list[Any]] = [[] for _ in varied]
@@ -192,7 +198,7 @@ class EffectRows:
         columns: list[dict[str, Any]] = []
         for found, (draws, covariance) in zip(values, varied, strict=True):
             per = np.stack(found, axis=-1)  # (S, effects) or (S, K, effects)
-            columns.append(self._columns(per, draws, covariance))
+            columns.append(self._columns(per, draws, covariance, are_predictions))
         classes = self._classes()
         if classes is not None:
             labels = [(label, *more) for label in classes for more in labels]
@@ -235,7 +241,11 @@ class EffectRows:
         return found
 
     def _columns(
-        self, values: Float[np.ndarray, "S ..."], draws: Draws, covariance: Float[np.ndarray, "D D"] | None
+        self,
+        values: Float[np.ndarray, "S ..."],
+        draws: Draws,
+        covariance: Float[np.ndarray, "D D"] | None,
+        are_predictions: bool,
     ) -> dict[str, Float[np.ndarray, " rows"]]:
         """Columns of a table from effects (S, effects) or (S, K, effects)."""
         flat = values.reshape(len(values), -1)
@@ -251,8 +261,15 @@ class EffectRows:
         able = step > 0
         slopes = (flat[1 : size + 1] - flat[size + 1 :]) / np.where(able, 2 * step, 1.0)[:, None] * able[:, None]
         sd = np.sqrt(np.maximum(np.einsum("ja,jk,ka->a", slopes, covariance, slopes), 0))
-        reach = ndtri((1 + self.probability) / 2) * sd
-        return {"effect": flat[0], "sd": sd, "low": flat[0] - reach, "high": flat[0] + reach}
+        reach, effect, loss = ndtri((1 + self.probability) / 2) * sd, flat[0], draws.model.loss
+        if are_predictions and (loss.binary or loss.multiclass):
+            reach = reach / (effect * (1 - effect))
+            low, high = expit(logit(effect) - reach), expit(logit(effect) + reach)
+        elif are_predictions and loss.ratio == "rate_ratio":
+            low, high = effect * np.exp(-reach / effect), effect * np.exp(reach / effect)
+        else:
+            low, high = effect - reach, effect + reach
+        return {"effect": effect, "sd": sd, "low": low, "high": high}
 
     def _average(self, draws: Draws, rows: Average) -> Float[np.ndarray, "S ..."]:
         """Weighted sum of the expected responses of some rows, (S,) or (S, K)."""

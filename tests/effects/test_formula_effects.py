@@ -129,6 +129,13 @@ def test_a_grid_has_predictions(data, fit):
     for _, row in grid.iterrows():
         changed = data.assign(age=row["age"], site=row["site"])
         np.testing.assert_allclose(row["prediction"], bd.predict(fit, changed).mean.mean(), atol=1e-12)
+    assert (grid["low"] > 0).all()
+    assert (grid["high"] < 1).all()
+    low, high = (np.log(grid[end] / (1 - grid[end])) for end in ("low", "high"))
+    middle = np.log(grid["prediction"] / (1 - grid["prediction"]))
+    np.testing.assert_allclose(high - middle, middle - low)
+    slope = grid["prediction"] * (1 - grid["prediction"])
+    np.testing.assert_allclose(high - middle, 1.6448536269514722 * grid["sd"] / slope)
     typical = bd.predictions_grid(fit, data, {"age": [30.0]}, others="typical")
     usual = {"dose": data["dose"].mean(), "site": data["site"].mode()[0], "flag": data["flag"].mode()[0], "age": 30.0}
     np.testing.assert_allclose(typical["prediction"], bd.predict(fit, pd.DataFrame([usual])).mean, atol=1e-12)
