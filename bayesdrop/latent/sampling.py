@@ -166,9 +166,9 @@ def _run(
     import jax.numpy as jnp
 
     from ..hmc.binding import operands_of
-    from ...hmc.nuts import NUTSKernel, NUTSOperands
-    from ...sampling.run.checks import check_process
-    from ...sampling.run.runner import as_key, run
+    from ..hmc.nuts import NUTSKernel, NUTSOperands
+    from ..sampling.run.checks import check_process
+    from ..sampling.run.runner import as_key, run
     from .density import LatentDensity
 
     check_process()
