@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from .data.frames import ColumnFacts
+    from .data.column_facts import ColumnFacts
     from .model import Model
 
 __all__ = [
@@ -204,8 +204,8 @@ def stored_facts(attrs: Mapping[str, Any], *, trust_formula: bool = False) -> Co
     >>> stored_facts({"has_names": 0})
     ColumnFacts(has_names=False, zero_based=None)
     """
+    from .data.column_facts import ColumnFacts
     from .data.formulas.encoder import StoredFormula
-    from .data.frames import ColumnFacts
 
     facts = ColumnFacts.stored(attrs)
     if _FORMULA not in attrs:

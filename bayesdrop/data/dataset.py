@@ -11,7 +11,7 @@ import numpy as np
 from .._typing import Float, Int, PerRow, Shaped
 from .._validation import check_matrix, check_names, check_numbers
 from ..designs import Design, as_design, as_local_design, checking, column_names
-from .frames import ColumnFacts, RowEncoder
+from .column_facts import ColumnFacts, RowEncoder
 from .responses import class_factors, weigh_classes
 
 __all__ = ["Dataset", "as_dataset", "check_offset", "default_names"]

@@ -21,8 +21,8 @@ from .._typing import Float, Shaped
 from ..designs import Blocks
 from ..designs.blocks.sources import Files, check_room
 from ..designs.blocks.svmlight import LineError, read_labels
+from .column_facts import ColumnFacts
 from .encoding import Encoding
-from .frames import ColumnFacts
 from .responses import check_target
 from .table_files import InputError
 

@@ -17,8 +17,9 @@ import numpy as np
 from scipy.special import expit, logit, ndtri
 
 from .._typing import Float
+from ..data.column_facts import offset_in, response_in
 from ..data.formulas.encoder import FormulaEncoder, StoredFormula
-from ..data.frames import offset_in, response_in, to_pandas
+from ..data.frames import to_pandas
 from ..designs.rows import check_sample_weight
 from ..noise.base import centre_of
 from ..posterior.diagnostics.mixing import mixing

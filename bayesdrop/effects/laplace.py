@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 
 from .._typing import Float
+from ..data.column_facts import in_order
 from ..data.dataset import Dataset, as_dataset
-from ..data.frames import in_order
 from ..data.responses import paired_counts
 from ..designs import as_local_design
 from ..fitting.objective.centring import centre_problem

@@ -10,7 +10,7 @@ from scipy.special import ndtri
 
 from .._typing import Float, Int
 from .._validation import check_choice, check_number
-from ..data.frames import response_in
+from ..data.column_facts import response_in
 from ..fitting.results.saved import feature_gain, rows_of
 from ..posterior.arviz_groups.builder import SUMMARY, THINNED, not_kept
 from ..posterior.arviz_groups.groups import dataset

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._typing import AnyArray, Float, Shaped
 from .._validation import refuse_masked
-from ..data.frames import in_order
+from ..data.column_facts import in_order
 from ..data.responses import class_factors, weigh_classes
 from ..designs import as_design, with_missing
 from ..designs.dask.design import by_blocks

@@ -19,7 +19,7 @@ from sklearn.utils.validation import validate_data
 
 from .._typing import AnyArray, Shaped
 from .._validation import as_numbers, check_choice, check_number, plain_column, plain_matrix
-from ..data.frames import ColumnFacts, column_order, read_alike
+from ..data.column_facts import ColumnFacts, column_order, read_alike
 from ..designs import FOR_MISSING, DenseDesign, Design, as_design, checking, in_memory
 
 __all__ = [

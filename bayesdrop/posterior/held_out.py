@@ -21,8 +21,8 @@ from scipy.special import logsumexp
 from .._display import Shown
 from .._typing import Float, PerRow
 from .._validation import check_count, check_instance, check_seed, one_per_row, shown, takes_seed
+from ..data.column_facts import response_in
 from ..data.dataset import as_dataset, check_offset
-from ..data.frames import response_in
 from ..data.responses import check_responses
 from ..designs import as_local_design, as_sampling_design
 from ..designs.rows import check_sample_weight

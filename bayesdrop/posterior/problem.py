@@ -12,8 +12,8 @@ import numpy as np
 
 from .._typing import Float, Shaped
 from .._validation import check_choice, check_count, shown
+from ..data.column_facts import RowEncoder
 from ..data.dataset import Dataset, as_dataset
-from ..data.frames import RowEncoder
 from ..data.responses import check_responses, paired_counts
 from ..designs import Design, as_local_design
 from ..fitting.objective.centring import CentredProblem, centre_problem

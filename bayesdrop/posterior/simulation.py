@@ -15,9 +15,9 @@ from scipy.sparse import issparse
 
 from .._typing import Float, PerRow, Shaped
 from .._validation import check_flag, check_names, check_number, check_seed, shown, takes_seed
+from ..data.column_facts import ColumnFacts
 from ..data.dataset import Dataset, default_names
 from ..data.formulas.formula import from_formula
-from ..data.frames import ColumnFacts
 from ..description import attributes
 from ..designs import column_names, in_memory
 from ..fitting.by_formula import of_terms, offset_beside

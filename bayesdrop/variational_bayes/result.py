@@ -11,7 +11,7 @@ import numpy as np
 from .._display import Shown
 from .._typing import Float, PerRow, Shaped
 from .._validation import check_count, check_seed, takes_seed
-from ..data.frames import ColumnFacts
+from ..data.column_facts import ColumnFacts
 from ..description import attributes
 from ..fitting.objective.centring import moved
 from ..fitting.results.result import RatePosterior, centred_columns

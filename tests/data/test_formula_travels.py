@@ -11,7 +11,8 @@ import pytest
 
 import bayesdrop as bd
 from bayesdrop import from_formula
-from bayesdrop.data.formulas.encoder import FormulaEncoder, is_plain
+from bayesdrop.data.formulas.encoder import FormulaEncoder
+from bayesdrop.data.formulas.stored import is_plain
 
 pytest.importorskip("formulaic")
 

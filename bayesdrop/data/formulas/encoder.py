@@ -6,13 +6,11 @@ by encoding made-up rows that have the same columns and levels; the statistics o
 
 from __future__ import annotations
 
-import ast
 import json
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, TypeGuard
+from typing import Any
 
 import numpy as np
 
@@ -23,15 +21,9 @@ from ..frames import to_pandas
 from .checks import check_finite, is_label, mark_missing, offset_by
 from .encoding import columns_of, encode, levels_listed, with_columns, without_intercept
 from .response import response_values
+from .stored import is_plain, made_up, packed, plain_values, terms_listed, unpacked
 
-__all__ = ["FormulaEncoder", "StoredFormula", "column_facts", "is_plain"]
-
-# Calls with the names of numbers alone that a file may ask for; every ufunc of NumPy is another.
-_FUNCTIONS = {"where", "clip"}
-_ALLOWED = (
-    ast.Expression, ast.BinOp, ast.UnaryOp, ast.Compare, ast.BoolOp, ast.operator, ast.unaryop, ast.cmpop, ast.boolop,
-    ast.Constant, ast.Name, ast.Tuple, ast.List, ast.keyword, ast.Load, ast.Call, ast.Attribute,
-)  # fmt: skip
+__all__ = ["FormulaEncoder", "StoredFormula", "column_facts"]
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -193,14 +185,14 @@ class FormulaEncoder(Shown):
         text = json.dumps(
             {
                 "formula": self.formula,
-                "terms": _terms(self.spec.formula),
-                "response": None if self._response is None else _terms(self._response),
+                "terms": terms_listed(self.spec.formula),
+                "response": None if self._response is None else terms_listed(self._response),
                 "label": self._label,
                 "full_rank": bool(self.spec.ensure_full_rank),
                 "columns": self.columns,
-                "state": _packed(self.spec.transform_state),
-                "offset": None if self._offset_spec is None else _terms(self._offset_spec.formula),
-                "offset_state": None if self._offset_spec is None else _packed(self._offset_spec.transform_state),
+                "state": packed(self.spec.transform_state),
+                "offset": None if self._offset_spec is None else terms_listed(self._offset_spec.formula),
+                "offset_state": None if self._offset_spec is None else packed(self._offset_spec.transform_state),
                 "feature_names": self.feature_names,
                 "groups": self.groups,
                 "has_intercept": self.has_intercept,
@@ -208,7 +200,7 @@ class FormulaEncoder(Shown):
                 "unseen": self.unseen,
                 "is_sparse": self.is_sparse,
                 "levels": {
-                    expression: [column, _plain(levels)] for expression, (column, levels) in self._levels.items()
+                    expression: [column, plain_values(levels)] for expression, (column, levels) in self._levels.items()
                 },
             }
         )
@@ -241,7 +233,7 @@ class FormulaEncoder(Shown):
             odd = [expr for term in terms for expr, kind in term if kind == "python" and not is_plain(expr)]
             if odd and not trust:
                 raise ValueError(f"it runs Python code beyond arithmetic, {odd[0]!r}")
-            frame = _made_up(known["columns"], known["levels"])
+            frame = made_up(known["columns"], known["levels"])
 
             def formula_of(listed: Sequence[Any]) -> Any:
                 return Formula([Term([Factor(e, eval_method=kind) for e, kind in term]) for term in listed])
@@ -252,8 +244,8 @@ class FormulaEncoder(Shown):
                 matrix = encode(formula, frame, {}, "nan", ensure_full_rank=full_rank, transform_state=state)
                 return matrix.model_spec
 
-            spec = spec_of(known["terms"], _unpacked(known["state"]), bool(known["full_rank"]))
-            offset = known["offset"] and spec_of(known["offset"], _unpacked(known["offset_state"]), False)
+            spec = spec_of(known["terms"], unpacked(known["state"]), bool(known["full_rank"]))
+            offset = known["offset"] and spec_of(known["offset"], unpacked(known["offset_state"]), False)
             names = [spec.column_names[j] for term, places in spec.term_indices.items() if term.degree for j in places]
             if names != known["feature_names"]:
                 raise ValueError(f"its terms give the features {names[:5]}, expected {known['feature_names'][:5]}")
@@ -331,56 +323,6 @@ class StoredFormula:
         return self.text
 
 
-def is_plain(expression: str) -> bool:
-    """Whether an expression computes with columns and numbers alone, by operators and functions of formulaic and NumPy.
-
-    Examples
-    --------
-    >>> is_plain("np.log(dose + 1) * `two words`"), is_plain("bs(age, df=4)"), is_plain("C(site, contr.sum)")
-    (True, True, True)
-    >>> is_plain("__import__('os').system('ls')"), is_plain("np.load('x')"), is_plain("9**9**9")
-    (False, False, False)
-    """
-    from formulaic.transforms import TRANSFORMS
-
-    try:
-        tree = ast.parse(re.sub("`[^`]+`", "quoted", expression).strip(), mode="eval")
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return False
-    called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
-    for node in ast.walk(tree):
-        if not isinstance(node, _ALLOWED):
-            return False
-        if isinstance(node, ast.Name) and (
-            node.id.startswith("_") or (id(node) in called and node.id not in TRANSFORMS)
-        ):
-            return False
-        if isinstance(node, ast.Attribute):
-            base = node.value.id if isinstance(node.value, ast.Name) else ""
-            function = getattr(np, node.attr, None) if base == "np" and node.attr.isidentifier() else None
-            known = isinstance(function, np.ufunc | float) or (base == "np" and node.attr in _FUNCTIONS)
-            if not (known or (base == "contr" and not node.attr.startswith("_"))):
-                return False
-        if isinstance(node, ast.BinOp):
-            if any(isinstance(side, ast.Constant) and not _is_number(side.value) for side in (node.left, node.right)):
-                return False  # a text times a number is memory
-            if isinstance(node.op, ast.Pow) and not _small_power(node):
-                return False
-    return True
-
-
-def _small_power(node: ast.BinOp) -> bool:
-    """Whether a power is one of columns or of one number, and not of a number of unbounded size."""
-    exponent = node.right.operand if isinstance(node.right, ast.UnaryOp) else node.right
-    return isinstance(exponent, ast.Constant) and _is_number(exponent.value) and abs(exponent.value) <= 64 and not (
-        any(isinstance(part, ast.BinOp) and isinstance(part.op, ast.Pow) for part in ast.walk(node.left))
-    )  # fmt: skip
-
-
-def _is_number(value: object) -> TypeGuard[int | float]:
-    return isinstance(value, int | float)
-
-
 def column_facts(
     frame: Any, specs: Iterable[Any], context: Mapping[str, Any], levels: Mapping[str, Any]
 ) -> dict[str, Any]:
@@ -408,73 +350,7 @@ def column_facts(
         if not numeric or name in factors:
             known = factors.get(name)
             seen = known if known is not None else sorted(column.dropna().unique().tolist(), key=str)
-            found.setdefault(name, {})["levels"] = _plain(seen)
+            found.setdefault(name, {})["levels"] = plain_values(seen)
             most = column.mode()
-            found[name]["mode"] = _plain(most.iloc[:1].tolist())[0] if len(most) else None
+            found[name]["mode"] = plain_values(most.iloc[:1].tolist())[0] if len(most) else None
     return found
-
-
-def _terms(formula: Any) -> list[list[list[str]]]:
-    """Expression and kind of each factor of each term."""
-    return [[[str(factor.expr), factor.eval_method.value] for factor in term.factors] for term in formula]
-
-
-def _made_up(columns: Mapping[str, Mapping[str, Any]], levels: Mapping[str, Any]) -> Any:
-    """Rows that have the columns with their kinds and all their levels; their numbers mean nothing."""
-    import pandas as pd
-
-    m = max([64, *(2 * len(column.get("levels", ())) for column in columns.values())])
-    if m > 2**22:
-        raise ValueError("it has more levels than a table has rows")
-    shares = (np.arange(m) * 0.6180339887498949) % 1
-    made: dict[str, Any] = {}
-    for number, (name, column) in enumerate(columns.items()):
-        if "levels" in column:
-            values = [column["levels"][i % len(column["levels"])] for i in range(m)]
-            plain = all(isinstance(value, bool | int | float) for value in values)
-            made[name] = np.asarray(values) if plain else pd.Categorical(values, categories=column["levels"])
-            if plain and any(levels.get(name, [None])[0] == name for _ in "1"):
-                made[name] = pd.Categorical(values, categories=column["levels"])
-        else:
-            low, high = float(column["low"]), float(column["high"])
-            numbers = low + (high - low) * np.roll(shares, 7 * number)
-            numbers[:2] = low, high
-            made[name] = np.round(numbers).astype(np.int64) if column["whole"] else numbers
-    return pd.DataFrame(made)
-
-
-def _plain(values: Iterable[Any]) -> list[Any]:
-    """Levels as numbers, truth values and texts of Python's own."""
-    return [value.item() if isinstance(value, np.generic) else value for value in values]
-
-
-def _packed(value: Any) -> Any:
-    """What a stateful transform holds, as JSON has it: dicts whose keys are no texts, and arrays, are marked."""
-    if isinstance(value, Mapping):
-        return {"dict": [[_packed(key), _packed(part)] for key, part in value.items()]}
-    if isinstance(value, np.ndarray):
-        return {"array": value.tolist()}
-    if isinstance(value, list | tuple):
-        return [_packed(part) for part in value]
-    if isinstance(value, np.generic):
-        return value.item()
-    if value is None or isinstance(value, bool | int | float | str):
-        return value
-    raise ValueError(f"a function of the formula holds {type(value).__name__}, which is not kept")
-
-
-def _unpacked(value: Any) -> Any:
-    """Inverse of :func:`_packed`.
-
-    Examples
-    --------
-    >>> _unpacked(json.loads(json.dumps(_packed({"scale(a)": {0: np.float64(0.1), "knots": [0.5, None]}}))))
-    {'scale(a)': {0: 0.1, 'knots': [0.5, None]}}
-    """
-    if isinstance(value, list):
-        return [_unpacked(part) for part in value]
-    if isinstance(value, dict):
-        if "array" in value:
-            return np.array(value["array"])
-        return {_unpacked(key): _unpacked(part) for key, part in value["dict"]}
-    return value

@@ -11,7 +11,7 @@ from ..._display import Shown
 from ..._netcdf import write_netcdf
 from ..._typing import Float, Num
 from ..._validation import check_number
-from ...data.frames import ColumnFacts
+from ...data.column_facts import ColumnFacts
 from ...priors.rate_prior import map_arrays
 from ...warnings import warn
 from .saved import fit_dataset, fit_fields, load_dataset
@@ -19,7 +19,7 @@ from .saved import fit_dataset, fit_fields, load_dataset
 if TYPE_CHECKING:
     import xarray as xr
 
-    from ...data.frames import RowEncoder
+    from ...data.column_facts import RowEncoder
     from ...model import Model
     from ..solvers.auxiliary import Auxiliary
     from ..solvers.driver import Status

@@ -20,7 +20,7 @@ import numpy as np
 from ..._memory import BLOCK
 from ..._typing import AnyArray, Float, Int, Num, Shaped
 from ..._validation import check_count
-from ...data.frames import ColumnFacts
+from ...data.column_facts import ColumnFacts
 from ...description import stored_classes, stored_facts, stored_model
 from ...designs import as_design
 from ...model import Model

@@ -14,8 +14,8 @@ import numpy as np
 
 from ..._typing import Float, PerRow
 from ..._validation import check_matrix
+from ...data.column_facts import ColumnFacts, column_order, in_order, offset_in, read_alike
 from ...data.dataset import check_offset
-from ...data.frames import ColumnFacts, column_order, in_order, offset_in, read_alike
 from ...designs import Design, as_design, as_local_design, as_streamed_design, checking
 from ...fitting.results.result import Fit
 from ...model import Model

@@ -20,7 +20,7 @@ import numpy as np
 
 from ..._typing import Float, PerRow, Shaped
 from ..._validation import check_count, one_per_row
-from ...data.frames import response_in
+from ...data.column_facts import response_in
 from ...designs import as_design
 from ...losses.protocols import Simulated, Sloped, require
 from ...moments import ScoreMoments

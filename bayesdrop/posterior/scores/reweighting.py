@@ -22,8 +22,8 @@ import numpy as np
 
 from ..._typing import Float, Int, Shaped
 from ..._validation import check_seed, offers, takes_seed
+from ...data.column_facts import response_in
 from ...data.dataset import Dataset
-from ...data.frames import response_in
 from ...losses.protocols import Augmented, Simulated
 from ...model import Model
 from ...noise.base import centre_of
