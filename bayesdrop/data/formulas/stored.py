@@ -123,6 +123,7 @@ def unpacked(value: Any) -> Any:
 
     Examples
     --------
+    >>> import json
     >>> unpacked(json.loads(json.dumps(packed({"scale(a)": {0: np.float64(0.1), "knots": [0.5, None]}}))))
     {'scale(a)': {0: 0.1, 'knots': [0.5, None]}}
     """
