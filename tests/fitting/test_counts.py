@@ -1,6 +1,7 @@
 """Fits of counts: the exact expectation of a Poisson loss, scikit-learn's fit without noise, counts that are none."""
 
 import itertools
+import warnings
 
 import numpy as np
 import pytest
@@ -195,7 +196,12 @@ def test_counts_that_are_none_are_named(door):
 
 def test_refusals_say_what_to_use():
     with pytest.raises(ValueError, match=r"bd.HMC\(\).*bd.reweight.*bd.NegativeBinomial"):
-        bd.sample(bd.Model(bd.Poisson()), X, Y, **SAMPLE)
+        bd.sample(bd.Model(bd.Poisson()), X, Y, method=bd.Gibbs(), **SAMPLE)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a few draws
+        post = bd.sample(bd.Model(bd.Poisson()), X, Y, **SAMPLE)
+    assert "HMC" in bd.groups.dataset(post, "posterior").attrs["method"]
+    assert "bd.NegativeBinomial(dispersion)" in str(bd.diagnose(post)) or "approximation" not in str(bd.diagnose(post))
     with pytest.raises(ValueError, match=r"bd.Newton\(\)"):
         bd.fit(bd.Model(bd.Poisson()), X, Y, method=bd.EM())
     with pytest.raises(ValueError, match='expectation="gaussian"'):

@@ -63,9 +63,9 @@ def check_finite(X: Any, groups: list[str], missing: str | None, new: bool = Fal
     --------
     >>> from scipy.sparse import csr_array
     >>> check_finite(csr_array([[np.nan], [1.0]]), ["age"], "nan")
-    >>> check_finite(csr_array([[np.nan], [np.nan]]), ["scale(age)"], "nan")
+    >>> check_finite(csr_array([[np.nan], [np.nan]]), ["age"], "nan")
     Traceback (most recent call last):
-    ValueError: data: every entry of the terms 'scale(age)' is missing; a function of the whole column, such ...
+    ValueError: data: every entry of the terms 'age' is missing; leave it out, or take the column itself where a ...
     """
     wrong = ~np.isfinite(X.data) if missing is None else np.isinf(X.data)
     bad = Counter(groups[j] for j in X.indices[wrong])
@@ -78,8 +78,7 @@ def check_finite(X: Any, groups: list[str], missing: str | None, new: bool = Fal
     if np.any(empty):
         raise ValueError(
             f"data: every entry of the terms {listed(dict.fromkeys(groups[j] for j in np.flatnonzero(empty)))} is "
-            "missing; a function of the whole column, such as scale or center, makes all of it NaN where one value is: "
-            "take the column itself, whose noise is centred where values are missing, or leave it out."
+            "missing; leave it out, or take the column itself where a function of the whole column makes all of it NaN."
         )
 
 

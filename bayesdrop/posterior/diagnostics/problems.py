@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 __all__ = [
     "Problem",
     "approximation_problem",
+    "draw_the_masks",
+    "has_gibbs",
     "approximation_words",
     "chain_problems",
     "columns_advice",
@@ -117,6 +119,30 @@ def approximation_words(attrs: Mapping[str, Any], size: int) -> str:
     return text
 
 
+def has_gibbs(attrs: Mapping[str, Any]) -> bool:
+    """Whether ``bd.Gibbs()`` takes the model of a posterior: its loss, or that of its classes, has auxiliary variables.
+
+    Examples
+    --------
+    >>> import bayesdrop as bd
+    >>> from bayesdrop.description import attributes
+    >>> has_gibbs(attributes(bd.Model())), has_gibbs(attributes(bd.Model(bd.Poisson())))
+    (True, False)
+    """
+    model = stored_model(attrs)
+    return model is None or model.loss.multiclass or isinstance(model.loss, Augmented)
+
+
+def draw_the_masks(attrs: Mapping[str, Any]) -> str:
+    """Which sampler is exact where masks were integrated."""
+    if has_gibbs(attrs):
+        return "sample with bd.Gibbs(), which draws the masks."
+    return (
+        "take bd.NegativeBinomial(dispersion) with a large dispersion, which is near this loss and whose masks "
+        "bd.Gibbs() draws."
+    )
+
+
 def approximation_problem(attrs: Mapping[str, Any], size: int) -> Problem | None:
     """What is wrong with how masks were integrated, or with the weights that were to mend it; None if nothing is.
 
@@ -127,7 +153,7 @@ def approximation_problem(attrs: Mapping[str, Any], size: int) -> Problem | None
     size : int
         Draws of all chains.
     """
-    exact = "sample with bd.Gibbs(), which draws the masks."
+    exact = draw_the_masks(attrs)
     if "reweight_pareto_k" in attrs:
         k = float(attrs["reweight_pareto_k"])
         if k > largest_k(size):
@@ -195,9 +221,7 @@ def more_draws(attrs: Mapping[str, Any], posterior: xr.Dataset) -> str:
         if "rate" in posterior and posterior["rate"].isel(chain=0, draw=0).size > 1:
             return f"{first}; share rates by bd.PerGroup or bd.Shared if that does not help."
         return f"{first}."
-    model = stored_model(attrs)
-    has_other = method and (model is None or model.loss.multiclass or isinstance(model.loss, Augmented))
-    other = " or another method, such as method=bd.Gibbs()," if has_other else ""
+    other = " or another method, such as method=bd.Gibbs()," if method and has_gibbs(attrs) else ""
     return f"Raise draws and tune{',' if other else ''}{other} before trusting intervals and tails."
 
 

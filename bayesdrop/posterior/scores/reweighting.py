@@ -33,7 +33,7 @@ from ..arviz_groups.builder import SUMMARY, THINNED, Attributes
 from ..arviz_groups.constants import read_rate_prior
 from ..arviz_groups.groups import assemble, dataset, group_names
 from ..diagnostics.mixing import LIMITS
-from ..diagnostics.problems import approximation_problem
+from ..diagnostics.problems import approximation_problem, draw_the_masks
 from ..draws.draws import Draws, draws_of, read_draws, stored_offset
 from ..draws.new_rows import check_rows, match_rows
 from .approximation_error import EFFORT, ApproximationError, approximation_error, entries_of, error_over, likelihoods_of
@@ -138,8 +138,7 @@ def reweight(post: Any, X: Any, y: Any = None, *, draws: int | None = None, seed
     if k > LIMITS.mean_k:
         raise ValueError(
             f"post: the importance weights of these draws have a Pareto k of {k:.2f}, so that no number of draws "
-            "brings their average to rest: the approximation is too far from the posterior. Sample with "
-            "bd.Gibbs(), which draws the masks."
+            f"brings their average to rest: the approximation is too far from the posterior; {draw_the_masks(attrs)}"
         )
     result, attrs = resampled(groups, attrs, found, likelihood, [seed])
     if "log_likelihood" in groups:
