@@ -60,7 +60,7 @@ def why_no_covariance(fit: Fit) -> str:
     size = np.size(fit.weight) + np.size(fit.intercept)
     if any(np.any(part) for part in variance):
         return "a fit with noise is shrunk, so that intervals around it would miss"
-    if fit.model.loss.kinked:
+    if fit.model.loss.piecewise_linear:
         return f"{fit.model.loss!r} has a kink, so that the curvature at its minimum is not that of a posterior"
     if size > _MOST:
         return f"the covariance of {size} weights would be needed, and at most {_MOST} are taken"

@@ -191,10 +191,11 @@ def _stiff_rows(
 ) -> Callable[[Vector], Vector]:
     """Inverse of ``D + RᵀΩ_S R`` as preconditioner: rows ``R`` (k, D) with the largest ``ω``, diagonal of the others.
 
-    The auxiliary variables of a kinked loss have a tail as heavy as Cauchy's. A row of words that occur in few others
-    then sets the diagonal of all of them, in one direction only: scaled by it the precision has eigenvalues near zero,
-    and their number grows with the rows. By Woodbury's identity the inverse is ``D⁻¹ − HᵀH`` with ``H = L⁻¹ R D⁻¹`` and
-    ``LLᵀ = Ω_S⁻¹ + R D⁻¹ Rᵀ``. On words of Zipf's law it took 84 iterations instead of 495 for the hinge on 3,000 rows.
+    The auxiliary variables of a piecewise-linear loss have a tail as heavy as Cauchy's. A row of words that few others
+    have then sets the diagonal of all of them, in one direction only: scaled by it the precision has eigenvalues near
+    zero, and their number grows with the rows. By Woodbury's identity the inverse is ``D⁻¹ − HᵀH`` with
+    ``H = L⁻¹ R D⁻¹`` and ``LLᵀ = Ω_S⁻¹ + R D⁻¹ Rᵀ``. On words of Zipf's law it took 84 iterations instead of 495 for
+    the hinge on 3,000 rows.
     """
     # Rows that the preconditioner takes exactly, at most; their numbers are no more than twice the entries.
     (chains, n), size = omega.shape, precision.shape[1]

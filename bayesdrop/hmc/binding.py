@@ -53,7 +53,7 @@ class Bound(NamedTuple):
         The density at known scales.
     centre, factor : array
         Mean (E,) and factor, (E, E), (E,) or by products, of an approximation of the coordinates.
-    kinked : bool
+    piecewise_linear : bool
         The loss has kinks that no noise rounds.
     spread : array
         Factor at known scales, of the coordinates that scores are made of.
@@ -64,7 +64,7 @@ class Bound(NamedTuple):
     given: Any
     centre: Float[np.ndarray, " E"]
     factor: Factor | FactorMap
-    kinked: bool
+    piecewise_linear: bool
     spread: Factor | FactorMap
 
 
@@ -107,14 +107,14 @@ def bind_start(
     if choice in _OF_SCORES:
         return _start_of_scores(model, data, rate_map, density, operands, choice, dtype, rounded)
     centre, factor = start_of(model, data, rate_map, learnt is not None and not data.design.is_streamed, dense)
-    kinked = density.loss.kinked and not density.has_variance
-    if kinked and rounded:
+    piecewise_linear = density.loss.piecewise_linear and not density.has_variance
+    if piecewise_linear and rounded:
         width = ROUNDED * score_spread(data, factor)
         operands = operands._replace(width=placed(width, dtype))
     if learnt is None:
-        return Bound(density, operands, density, centre, factor, kinked, factor)
+        return Bound(density, operands, density, centre, factor, piecewise_linear, factor)
     wrapped = with_scales(density, operands, centre, factor, learnt, log_scale, contrasts, dtype)
-    return Bound(wrapped[0], wrapped[1], density, wrapped[2], wrapped[3], kinked, factor)
+    return Bound(wrapped[0], wrapped[1], density, wrapped[2], wrapped[3], piecewise_linear, factor)
 
 
 def _start_of_scores(
@@ -130,10 +130,10 @@ def _start_of_scores(
     """Density and operands with an approximation of a single score and many features, by rows or by directions."""
     found = approximate_scores(model, data, rate_map, density, operands, choice, dtype)
     factor = _factor_of(found, model, data, operands, choice, dtype)
-    kinked = density.loss.kinked and not density.has_variance
-    if kinked and rounded:
+    piecewise_linear = density.loss.piecewise_linear and not density.has_variance
+    if piecewise_linear and rounded:
         operands = operands._replace(width=placed(_width(model, data, found), dtype))
-    return Bound(density, operands, density, found.centre, factor, kinked, factor)
+    return Bound(density, operands, density, found.centre, factor, piecewise_linear, factor)
 
 
 def approximate_scores(
@@ -207,12 +207,12 @@ def bind_scales(
         return None
     fit = by_classes if choice == "eigenvectors" else by_scores
     found, there, log_scale, likely, decided = likely_scales(model, learnt, fit, density.has_variance)
-    kinked = density.loss.kinked and not density.has_variance
-    if kinked and rounded:
+    piecewise_linear = density.loss.piecewise_linear and not density.has_variance
+    if piecewise_linear and rounded:
         operands = operands._replace(width=placed(_width(model, data, found), dtype))
     whole, inside, factor = with_scale_map(density, operands, there, decided, learnt, log_scale, contrasts, dtype)
     centre = np.concatenate([np.zeros(there.size), likely])
-    return Bound(whole, inside, density, centre, factor, kinked, factor)
+    return Bound(whole, inside, density, centre, factor, piecewise_linear, factor)
 
 
 def at_median(model: Model, data: Dataset) -> Model:

@@ -156,7 +156,7 @@ class HMC(HMCOptions):
         bound = bind_start(name, model, data, rate_map, marginalised, self.dtype, choice, rounded=False)
         kernel, operands = self._kernel(bound, data, rate_map, tune, choice)
         factor: Any = bound.spread  # not by rows, which are not in memory
-        width = ROUNDED * score_spread(data, factor) if bound.kinked else None
+        width = ROUNDED * score_spread(data, factor) if bound.piecewise_linear else None
         # Every pass asks for these: where they are made from labels when asked for, they are made once.
         target, weight = data.design.persist(data.target, model.C * data.weight)
         costs = ClassCosts if loss.multiclass else None
@@ -170,10 +170,10 @@ class HMC(HMCOptions):
         density, centre, factor = bound.given, bound.centre, bound.factor
         # The approximation was made at guessed rates, if they are free. Without them a pilot takes out what skewness
         # does to the posterior of few rows a coordinate; of many it knows less than the curvature, the approximation
-        # of a kinked loss is centred on the mean already, and that of a normal posterior is the posterior.
+        # of a piecewise-linear loss is centred on the mean already, and that of a normal posterior is the posterior.
         whole = not isinstance(factor, DirectionFactor) and (isinstance(factor, FactorMap) or factor.ndim == 2)
         exact = density.is_normal and whole
-        known = bound.kinked or exact or data.design.shape[0] > _MANY_ROWS * len(centre)
+        known = bound.piecewise_linear or exact or data.design.shape[0] > _MANY_ROWS * len(centre)
         # One curvature for all classes is that of none of them: there a pilot knows more.
         known &= not isinstance(factor, ClassFactor)
         learnt = isinstance(bound.density, ScaleDensity)

@@ -175,7 +175,7 @@ def score_operands(
     inside = solve_triangular(roots.lower, root[:, None] * gram, lower=True, check_finite=False)
     covariance = gram - inside.T @ inside + (1 / total if intercept else 0.0)
     response = np.eye(len(root)) - (gram * root) @ (roots.inner * root)
-    if density.loss.kinked:
+    if density.loss.piecewise_linear:
         width = rounding_width(model.C * data.weight, curvature, found.spread, rounded)
         operands = operands._replace(width=jnp.asarray(width, dtype=dtype))
     real = partial(jnp.asarray, dtype=dtype)

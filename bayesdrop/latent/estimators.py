@@ -36,7 +36,7 @@ from .rates import class_ratio, learn_rates, random_start
 __all__ = ["LatentDropoutLogisticRegression", "LatentDropoutSVC"]
 
 _DEFAULT_RATE = 0.5
-# Added to the variances of a kinked loss: the kink is round within a hundredth of the score.
+# Added to the variances of a piecewise-linear loss: the kink is round within a hundredth of the score.
 _ROUND = 1e-4
 _MANY_ROWS = 200_000  # rows from which on a pass over the data is long
 
@@ -62,7 +62,7 @@ class LatentClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassS
             choose_form(FORMS, form, "softmax")
             return Softmax(form)
         loss = self._loss()
-        return OneVersusRest(loss, _ROUND if loss.kinked else 0.0)
+        return OneVersusRest(loss, _ROUND if loss.piecewise_linear else 0.0)
 
     def _rate_map(self, model: Model, classes: Shaped[np.ndarray, " K"]) -> RateMap:
         joint = self._is_joint(classes)

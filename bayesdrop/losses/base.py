@@ -107,7 +107,7 @@ class Loss(Protocol):
     """True if ``y`` is one of ``K`` classes, coded 0 to K − 1, with a score for each: means are (n, K), variances
     covariances (n, K, K). ``binary`` is false then."""
 
-    kinked: ClassVar[bool] = False
+    piecewise_linear: ClassVar[bool] = False
     """True if the plain loss is not differentiable, so that solvers must smooth where the variance is zero."""
 
     quadratic: ClassVar[bool] = False

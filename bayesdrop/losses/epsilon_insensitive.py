@@ -55,7 +55,7 @@ class EpsilonInsensitive(Loss):
 
     epsilon: float = 0.1
     expectation: str = "augmentation"
-    kinked: ClassVar[bool] = True
+    piecewise_linear: ClassVar[bool] = True
     binary: ClassVar[bool] = False
     normalised: ClassVar[bool] = True
 

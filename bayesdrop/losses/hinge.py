@@ -59,7 +59,7 @@ class Hinge(Loss):
 
     margin: float = 1.0
     expectation: str = "augmentation"
-    kinked: ClassVar[bool] = True
+    piecewise_linear: ClassVar[bool] = True
     binary: ClassVar[bool] = True
 
     def __post_init__(self) -> None:

@@ -49,7 +49,7 @@ class Curved(Loss, Protocol):
 
     @abstractmethod
     def derivatives(self, y: Responses, mean: Scores, var: Scores) -> Derivatives:
-        """Closed-form first and second derivatives of ``φ``; ``∂φ/∂v >= 0`` and finite, at ``v = 0`` unless kinked."""
+        """Closed-form first and second derivatives of ``φ``, finite; at ``v = 0`` unless it is piecewise linear."""
 
 
 class Interval(NamedTuple):

@@ -59,7 +59,7 @@ class Quantile(Loss):
 
     tau: float = 0.5
     expectation: str = "augmentation"
-    kinked: ClassVar[bool] = True
+    piecewise_linear: ClassVar[bool] = True
     binary: ClassVar[bool] = False
     normalised: ClassVar[bool] = True
 

@@ -144,18 +144,18 @@ def row_weights(fit: Fit, *, ax: Any = None) -> Any:
     place = rows.target * rows.mean if classes else rows.target - rows.mean
     omega, n = rows.omega, len(rows.mean)
     ax = new_axes(ax, 6.4, 4.2)
-    kinked = rows.loss.kinked
-    support = rows.support if kinked else np.ones(n, dtype=bool)
+    has_support = rows.loss.piecewise_linear
+    support = rows.support if has_support else np.ones(n, dtype=bool)
     style: dict[str, Any] = {"linestyle": "none", "markeredgewidth": 0.7, "rasterized": n > _MANY_ROWS}
-    if kinked and not np.all(support):
+    if has_support and not np.all(support):
         ax.plot(
             place[~support], omega[~support], "o", color=GREY, markersize=3.2, alpha=0.6, zorder=2,
             label=f"other rows: {n - support.sum():,}", **style,
         )  # fmt: skip
-    label = f"support vectors: {support.sum():,} of {n:,}" if kinked else f"rows: {n:,}"
+    label = f"support vectors: {support.sum():,} of {n:,}" if has_support else f"rows: {n:,}"
     ax.plot(
-        place[support], omega[support], "D" if kinked else "o", color=VERMILLION if kinked else BLUE, markersize=4.0,
-        markerfacecolor="none", zorder=3, label=label, **style,
+        place[support], omega[support], "D" if has_support else "o", color=VERMILLION if has_support else BLUE,
+        markersize=4.0, markerfacecolor="none", zorder=3, label=label, **style,
     )  # fmt: skip
     if omega.min() > 0 and omega.max() > 30 * omega.min():
         ax.set_yscale("log")

@@ -104,7 +104,10 @@ def test_an_estimator_takes_it_and_learns_rates():
     ("call", "message"),
     [
         (lambda m, X, y: bd.fit(m, X, y, method=bd.EM()), "EM needs a loss that is Augmented.*no pseudo.*bd.Newton"),
-        (lambda m, X, y: bd.sample(m, X, y), "bd.Gibbs needs a loss that is Augmented.*no pseudo.*bd.HMC"),
+        (
+            lambda m, X, y: bd.sample(m, X, y, method=bd.Gibbs()),
+            "bd.Gibbs needs a loss that is Augmented.*no pseudo.*bd.HMC",
+        ),
         (lambda m, X, y: bd.sample(m, X, y, method=bd.HMC()), "bd.HMC needs a loss that is Scored.*score_cost"),
         (lambda m, X, y: bd.variational(m, X, y), "variational Bayes needs a loss that is Augmented.*bd.Newton"),
     ],

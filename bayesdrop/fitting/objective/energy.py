@@ -3,8 +3,8 @@
     U_k(w) = ½ wᵀPw + Σ_i c_ik φ(y_ik, o_i + m_ik, v_ik + ε²) + Σ_i d_i φ(y_ik, o_i + m_ik, 0),    c = C × row weight
 
 Everything is a block with one column per problem, so that one pass over the data serves all of them. ``ε`` smooths
-a kinked loss where the noise vanishes; adding it to the variance is all that it takes, since ``φ`` bounds the plain
-loss by ``√(ζ² + v)``. The last sum, without noise, is there for rows whose penalty counts otherwise than their loss
+a piecewise-linear loss where the noise vanishes; adding it to the variance is all that it takes, since ``φ`` bounds the
+plain loss by ``√(ζ² + v)``. The last sum, without noise, is for rows whose penalty counts otherwise than their loss
 (Wager, Wang & Liang 2013: rows without labels). The offset ``o_i`` is known, and shifts where the loss is looked at:
 everything else, the minimisers included, has to do with the linear part ``m_ik`` of the score alone.
 
@@ -106,13 +106,13 @@ class Energy:
         """Energy whose minimum is the place to start from; None if any place will do.
 
         Of the valleys of a loss that is not convex it is the one below the fit without noise, in which rows without a
-        label have no part. The Gaussian form of a kinked loss is flat wherever the noise does not reach the kink, zero
-        weights for one, while the augmentation bound is curved everywhere.
+        label have no part. The Gaussian form of a piecewise-linear loss is flat wherever the noise does not reach the
+        kink, zero weights for one, while the augmentation bound is curved everywhere.
         """
         if not self.convex:
             easier = replace(self, moments=self.moments.without_variance(), loss=self.loss.plain)
             return easier if self.plain_weight is None else easier._with_one_weight(self.weight + self.plain_weight)
-        return replace(self, loss=self.loss.plain) if self.loss.kinked and not self.loss.augmented else None
+        return replace(self, loss=self.loss.plain) if self.loss.piecewise_linear and not self.loss.augmented else None
 
     def _with_one_weight(self, weight: PerRow, cancelled: float = 1e-12) -> Energy:
         """The energy without noise, whose rows weigh so much; those without a label weigh nothing but round-off."""

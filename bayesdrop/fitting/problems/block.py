@@ -226,7 +226,7 @@ def _fit(
         state = method.init(energy, weights)
         begun = state
         state, _ = minimise(method, energy, state, method.tol, method.max_iter, trace)
-        if model.loss.kinked:
+        if model.loss.piecewise_linear:
             state = state.no_worse_than(begun, energy)
             trace.values[-1] = state.objective
     refuse_overflow(weights=state.weights, energy=state.value)

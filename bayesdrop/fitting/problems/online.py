@@ -104,11 +104,11 @@ class Online:
         moments = moments_for(model.loss.exponential, design, model.noise, rate, model.fit_intercept)
         energy = Energy(moments, model.loss, target, model.C * weight[:, None], precision * (here / total))
         mean, var = moments.scores(self.weights)
-        smoothing = np.full(target.shape[1], smoothed if model.loss.kinked else 0.0)
+        smoothing = np.full(target.shape[1], smoothed if model.loss.piecewise_linear else 0.0)
         slopes = energy.derivatives(mean, var, smoothing)
         gradient, spread = energy.gradient(self.weights, slopes)
         # A kink has no second derivative; the curvature of its majoriser stands in.
-        curvature = 2 * slopes.var if model.loss.kinked else np.maximum(slopes.mean_mean, 0.0)
+        curvature = 2 * slopes.var if model.loss.piecewise_linear else np.maximum(slopes.mean_mean, 0.0)
         self.curvature += moments.diagonal(curvature) + energy.precision
         self.curvature[:-1] += 2 * spread
         self._move(gradient)

@@ -106,7 +106,7 @@ class Auxiliary:
         ValueError
             If the loss has no kink, so that every row pulls.
         """
-        if not self.loss.kinked:
+        if not self.loss.piecewise_linear:
             raise ValueError(
                 f"support: every row pulls under {self.loss!r}, which has no kink; support vectors are those of "
                 "bd.Hinge() and bd.EpsilonInsensitive(). Look at omega and dual."
@@ -122,7 +122,7 @@ class Auxiliary:
 
         dims = ("obs_id", "problem")[: self.mean.ndim]
         parts = {"omega": self.omega, "kappa": self.kappa, "dual": self.dual, "mean": self.mean, "variance": self.var}
-        if self.loss.kinked:
+        if self.loss.piecewise_linear:
             parts["support"] = self.support
         return xr.Dataset({name: (dims, part) for name, part in parts.items()}, coords={"obs_id": self.row})
 
@@ -142,7 +142,7 @@ def auxiliary_at(energy: Energy, state: SolverState, tip: float = 1e-9) -> Auxil
     if pull is not None:
         mean, least = on_their_kinks(energy, mean, pull)
         var = var + least
-    elif loss.kinked:
+    elif loss.piecewise_linear:
         # A row at the tip of a cone has neither a distance nor a variance: it is given so large a standard deviation,
         # and half of its weight is what it may pull.
         var = np.maximum(var, tip**2)

@@ -134,7 +134,7 @@ def case_of(energy: Energy) -> Case:
     design = energy.moments.design
     dense = energy.has_all_rows and not (design.is_sparse or design.is_streamed) and design.compressed() is None
     dual, noise = has_dual(energy), 0.0
-    if energy.loss.kinked and not dual:
+    if energy.loss.piecewise_linear and not dual:
         gain, _, quadratic, _, _ = energy.moments.coefficients
         noise = float(np.min(quadratic / np.maximum(gain**2, np.finfo(float).tiny), initial=np.inf))
     return Case(

@@ -105,7 +105,7 @@ def has_dual(energy: Energy) -> bool:
     moments, loss = energy.moments, cast(PiecewiseLinear, energy.loss)
     gain, shift = moments.coefficients[:2]
     # Smooth losses first: to look for the methods of a protocol where they are not takes as long as a step.
-    if not (loss.kinked and offers(loss, PiecewiseLinear)) or energy.plain_weight is not None:
+    if not (loss.piecewise_linear and offers(loss, PiecewiseLinear)) or energy.plain_weight is not None:
         return False
     if moments.has_variance or np.any(shift) or not np.all(gain > 0):
         return False

@@ -2,9 +2,9 @@
 
 :mod:`.dual` has the mathematics.
 
-A bound on how far a point is above the optimum of a kinked loss, from the slopes at that point.
+A bound on how far a point is above the optimum of a piecewise-linear loss, from the slopes at that point.
 
-Every form of a kinked loss is a maximum over intervals, with noise of variance ``v``
+Every form of a piecewise-linear loss is a maximum over intervals, with noise of variance ``v``
 
     c φ(y, s, v) = Σ max { β(t − s) + √v τ(β) : l <= β <= u },
 

@@ -1,4 +1,4 @@
-r"""Interior-point method for kinked losses without noise, where a Gram matrix of the columns or rows is cheap.
+r"""Interior-point method for piecewise-linear losses without noise where a Gram matrix, of either side, is cheap.
 
 The dual of :mod:`.dual` is a quadratic programme in a box then. At its optimum, with multipliers ``x, z >= 0``,
 
@@ -111,7 +111,7 @@ class _Point(NamedTuple):
 
 
 def solve_interior(energy: Energy, weights: WeightBlock, tol: float) -> Dual | None:
-    """Minimise the energy of kinked losses without noise; see :func:`.dual.solve_dual`.
+    """Minimise the energy of piecewise-linear losses without noise; see :func:`.dual.solve_dual`.
 
     Returns
     -------

@@ -52,15 +52,15 @@ _FACTORS: dict[str, Preconditioner] = {
 
 @dataclass(frozen=True)
 class Newton:
-    """Inexact Newton's method; for kinked losses on sparse rows after coordinate descent on the dual (:mod:`.dual`).
+    """Inexact Newton's method; piecewise-linear losses on sparse rows begin at the dual (:mod:`.dual`).
 
     Parameters
     ----------
     tol : float
         Estimated suboptimality, relative to the energy, at which to stop. Of smooth losses the weights, and the
         gradient, are as near as that: in units in which the curvature is one the distance to the optimum is below
-        ``10⁴ tol``, relative to the root of twice the energy; at the default of 1e-8 that is the same bound. Of kinked
-        losses it is a bound on the energy, and the distance is below the root of ``2 tol``.
+        ``10⁴ tol``, relative to the root of twice the energy; at the default of 1e-8 that is the same bound. Of
+        piecewise-linear losses it is a bound on the energy, and the distance is below the root of ``2 tol``.
     max_iter : int
         Most Newton steps.
     preconditioner : Preconditioner, optional
@@ -161,12 +161,12 @@ class Newton:
         memory = learn_from(memory, length, -0.5 * slope, size, first, self.rules)
         after = square(first.gradient, precondition)
         # Nor does one that a smooth energy cannot show, unless the gradient says that it led somewhere.
-        unseen = 0.0 if energy.loss.kinked else np.finfo(float).eps * np.abs(ended.value)
+        unseen = 0.0 if energy.loss.piecewise_linear else np.finfo(float).eps * np.abs(ended.value)
         idle = (doubted & (-0.5 * slope <= self.rules.idle * goal)) | (-0.5 * slope <= unseen)
         spent = idle & (after > 0.5 * size)
         remaining = self.rules.safety * memory.calibration * after
         # Kinks without noise are sharpened from step to step, and their curvature with them.
-        smooth = not energy.loss.kinked or energy.moments.has_variance
+        smooth = not energy.loss.piecewise_linear or energy.moments.has_variance
         costly = energy.moments.design.shape[1] >= self.rules.wide and not isinstance(solver, Jacobi)
         memory = memory.changed(
             precondition=precondition if smooth and costly and products <= self.rules.products else None
@@ -207,7 +207,7 @@ def _search(
     value = energy.value(weights, mean, var, state.smoothing)
     good = value <= state.value + rules.gain * slope + slack
     # Of several valleys a longer step may miss the one that is meant; kinks without noise are about to be sharpened.
-    free = energy.convex and (moments.has_variance or not energy.loss.kinked)
+    free = energy.convex and (moments.has_variance or not energy.loss.piecewise_linear)
     far = free & (value < state.value + rules.far * slope - slack)
     if np.all(good & ~far):
         return state.changed(weights=weights, mean=mean, var=var, value=value), length

@@ -1,8 +1,8 @@
 """Where a minimiser of ``K`` linear problems is: weights, the moments of their scores, the energy, and the smoothing.
 
-A kinked loss starts smoothed, and the smoothing shrinks whenever the rest of the error is below what it costs, which is
-known exactly; the last steps are then those on the true loss. Where an estimate says that it has ended, a bound
-(:func:`.dual_problem.lower_bound`) is asked whether that is so.
+A piecewise-linear loss starts smoothed, and the smoothing shrinks whenever the rest of the error is below what it
+costs, which is known exactly; the last steps are then those on the true loss. Where an estimate says that it has ended,
+a bound (:func:`.dual_problem.lower_bound`) is asked whether that is so.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class SmoothingRules:
     Attributes
     ----------
     first : float
-        A kinked loss starts with so much smoothing, of a margin.
+        A piecewise-linear loss starts with so much smoothing, of a margin.
     step, gaussian_step : float
         Smoothing is cut by no more at once, and less of the Gaussian form, which is flat away from its kinks: a step
         would find no slope there.
@@ -103,7 +103,7 @@ class SolverState(PerProblem):
     value : array (K,)
         Energies, smoothed.
     smoothing : array (K,)
-        The ``ε`` of a kinked loss; 0 for others.
+        The ``ε`` of a piecewise-linear loss; 0 for others.
     remaining : array (K,)
         Estimated suboptimality, or the gap to ``floor`` where the estimate was doubted.
     floor : array (K,)
@@ -126,7 +126,7 @@ class SolverState(PerProblem):
     def at(cls, energy: Energy, weights: Any, memory: Any, earlier: SolverState | None = None) -> SolverState:
         """Evaluate the energy at the weights, at the smoothing of an earlier state if there is one."""
         K = weights.shape[1]
-        first = np.full(K, cls.rules.first if energy.loss.kinked else 0.0)
+        first = np.full(K, cls.rules.first if energy.loss.piecewise_linear else 0.0)
         smoothing = first if earlier is None else earlier.smoothing
         mean, var = energy.moments.scores(weights)
         if energy.moments.has_variance:
@@ -176,7 +176,7 @@ class SolverState(PerProblem):
         """At its goal without smoothing, or where a dual of kinks without noise ended, however near; see
         :class:`bayesdrop.fitting.solvers.driver.State`.
         """
-        sharp = energy.loss.kinked and not energy.moments.has_variance
+        sharp = energy.loss.piecewise_linear and not energy.moments.has_variance
         return np.asarray((self.smoothing == 0) & ((self.remaining <= goal) | (np.isfinite(self.floor) & sharp)))
 
     @property
@@ -186,12 +186,12 @@ class SolverState(PerProblem):
 
     def goal(self, energy: Energy, tol: float) -> ProblemVector:
         """Small enough for the gradient too, where there is one; see :class:`.driver.State`."""
-        share = tol if energy.loss.kinked else accuracy(tol)
+        share = tol if energy.loss.piecewise_linear else accuracy(tol)
         return share * np.maximum(np.abs(self.value), np.finfo(float).tiny)
 
     def refine(self, energy: Energy, goal: Any, moved: Any) -> tuple[SolverState, Bool[np.ndarray, " K"]]:
         """Smooth less, and doubt an estimate; see :class:`.driver.State`."""
-        if not energy.loss.kinked:
+        if not energy.loss.piecewise_linear:
             return self._without_residuals(energy, goal), np.zeros(len(self.value), dtype=bool)
         bias, tight = self._cost_of_smoothing(energy, goal)
         state = end_at_zero(energy, self, goal, bias)

@@ -284,7 +284,7 @@ class Task:
             size = (columns + 1) * (self.n_classes - 1)
             few = size <= MOST_COORDINATES
             return "" if few else f"there are {size} weights of {self.n_classes} classes, of which it takes a Hessian"
-        if loss.kinked or loss.exponential or not isinstance(loss, Curved):
+        if loss.piecewise_linear or loss.exponential or not isinstance(loss, Curved):
             return f"{type(loss).__name__} has no second derivatives in closed form"
         return f"there are {columns} columns, of which it takes a Hessian" if columns > self.limits.columns else ""
 

@@ -97,7 +97,7 @@ def drawn_approximation(
     centre = np.concatenate([fit.weights[:keep, 0], u])
     half = np.random.default_rng(0).normal(size=(draws // 2, len(centre)))
     spread: Any = np.zeros((data.design.shape[0], 1))
-    if model.loss.kinked and not noisy:
+    if model.loss.piecewise_linear and not noisy:
         # A rough spread of the scores under the prior keeps the curvature finite.
         spread = np.sqrt(data.design.sq_matvec(1 / (model.weight_prior.precision(p)[:, None] + 1)) + 1.0)
     for left in (1, 0) if noisy else (2, 1, 0):

@@ -1,9 +1,9 @@
 r"""Normal approximation of the posterior at fixed rates: where a gradient sampler starts and how it measures distance.
 
-For a smooth loss it is Laplace's: the point fit ``ŵ`` and the inverse Hessian ``H⁻¹`` of the energy there. A kinked
-loss has no Hessian to speak of: noise rounds its kinks off, but not in rows that it leaves alone, nor where the fit
-sets the weights to zero, and the fit likes to lie on just these kinks. They are smoothed by the posterior spread of the
-scores itself: the mean and the covariance solve
+For a smooth loss it is Laplace's: the point fit ``ŵ`` and the inverse Hessian ``H⁻¹`` of the energy there. A
+piecewise-linear loss has no Hessian to speak of: noise rounds its kinks off, but not in rows that it leaves alone, nor
+where the fit sets the weights to zero, and the fit likes to lie on just these kinks. They are smoothed by the posterior
+spread of the scores itself: the mean and the covariance solve
 
     ∇U_Σ(ŵ) = 0,    Σ⁻¹ = ∇²U_Σ(ŵ),
 
@@ -58,16 +58,16 @@ def normal_approximation(
     loss = model.loss if moments.has_variance else model.loss.plain
     precision = np.append(model.weight_prior.precision(p), 0.0)[:, None]
     weight = model.C * data.weight[:, None]
-    kinked = loss.kinked
+    piecewise_linear = loss.piecewise_linear
     # A loss of the user's own may have no Gaussian form.
     averaged &= dense and not moments.has_variance and hasattr(loss, "expectation")
-    if (kinked or averaged) and not moments.has_variance:
+    if (piecewise_linear or averaged) and not moments.has_variance:
         smooth: Any = loss
         loss = replace(smooth, expectation="gaussian")
     known = None if data.offset is None else data.offset[:, None]
     energy = Energy(moments, loss, data.target[:, None], weight, precision, offset=known)
     keep = slice(None) if model.fit_intercept else slice(p)
-    if averaged or (kinked and dense):
+    if averaged or (piecewise_linear and dense):
         weights, factor = _smoothed(energy, keep)
     else:
         fixed = replace(model, rates=Fixed(rate) if model.noise.has_rate else None)
@@ -76,7 +76,7 @@ def normal_approximation(
             offset=data.offset,
         )  # fmt: skip
         weights, smoothing = start.weights, np.zeros((1, 1))
-        if kinked:
+        if piecewise_linear:
             # A rough spread of the scores under the prior keeps the curvature finite.
             smoothing = np.sqrt(design.sq_matvec(1 / (precision[:-1] + 1)))
         factor = _factor(energy, weights, smoothing, keep, dense)

@@ -208,7 +208,7 @@ class LatentState(OneProblem):
     weights
         :class:`Parameters`.
     value, objective : array (1,)
-        Energy there, with a kinked loss smoothed and as it is.
+        Energy there, with a piecewise-linear loss smoothed and as it is.
     remaining : array (1,)
         0 once steps gain less than was asked for, else infinite.
     memory

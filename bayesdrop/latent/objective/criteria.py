@@ -54,7 +54,7 @@ class OneVersusRest:
     loss : Curved and Sloped
         Marginalised loss.
     smoothing : float
-        Added to the variances: what a kinked loss without noise needs to have a gradient.
+        Added to the variances: what a piecewise-linear loss without noise needs to have a gradient.
     """
 
     loss: Any

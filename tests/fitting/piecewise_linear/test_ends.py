@@ -1,4 +1,4 @@
-"""Where fits of kinked losses end: never above where they began, and not at a step that led nowhere."""
+"""Where fits of piecewise-linear losses end: never above where they began, and not at a step that led nowhere."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""A fit of a kinked loss that says it has converged is within its tolerance of the optimum, by a bound stated here."""
+"""A fit of a piecewise-linear loss that says it has converged is near its optimum, by a bound of its own here."""
 
 import itertools
 
@@ -29,7 +29,7 @@ def data(n, p, binary, density=1.0):
 
 
 def positive_parts(loss, X, y, C):
-    """Rows, signs, ends and costs of ``Σ a max(0, b − s(xᵀw + w₀))``, which every kinked loss is."""
+    """Rows, signs, ends and costs of ``Σ a max(0, b − s(xᵀw + w₀))``, which every piecewise-linear loss is."""
     one = np.ones(len(y))
     parts = {
         "Hinge": lambda: [(y, loss.margin * one, C)],

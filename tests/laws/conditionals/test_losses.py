@@ -55,7 +55,7 @@ def test_every_loss_is_stated_by_a_program(losses):
 
 
 def test_a_piecewise_linear_loss_has_no_taylor_penalty(loss):
-    if loss.kinked:
+    if loss.piecewise_linear:
         with pytest.raises(ValueError, match="gaussian"):
             type(loss)(expectation="taylor")
 

@@ -127,7 +127,7 @@ def test_the_approximation_is_nearly_a_fixed_point(name):
     assert np.sqrt(gradient @ np.linalg.solve(whole, gradient)) < 0.5
     # Stein's identity: E l'' = E l' z / sd.
     seen = spread > 0.01
-    # A kinked loss has curvatures of a few rows, which its spread of few draws sets.
+    # A piecewise-linear loss has curvatures of a few rows, which its spread of few draws sets.
     expected = ((slope @ (density * z)) / spread)[seen]
     np.testing.assert_allclose(curvature[seen], expected, atol=0.2 * expected.max())
     ratio = 16 * found.spread[seen] ** 2 / spread[seen] ** 2
