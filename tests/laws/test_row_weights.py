@@ -83,6 +83,7 @@ def test_densities_of_streamed_rows():
         np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.default_cases("Logistic", "Hinge", "Poisson")
 @pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: type(loss).__name__)
 def test_sums_over_masks(loss):
     """Log-likelihoods and the error of masks integrated, to rounding."""

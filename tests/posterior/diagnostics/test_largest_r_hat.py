@@ -186,6 +186,7 @@ def test_limits_of_batch_means_are_those_of_an_analysis_of_variance():
 # The diagnosis.
 
 
+@pytest.mark.slow
 def test_few_numbers_are_held_to_the_usual_limit():
     """The same draws of 499 numbers and of 500."""
     values, sign = chains(11, 1500, 500), np.array([1, -1, 1, -1])[:, None]

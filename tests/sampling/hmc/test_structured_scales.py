@@ -68,6 +68,7 @@ CASES = [
 ]  # fmt: skip
 
 
+@pytest.mark.default_cases("many rows, rate-1", "classes of many rows, noise-1", "few rows, rate-2")
 @pytest.mark.parametrize(("name", "groups"), CASES)
 def test_the_jacobian_is_that_of_the_map(name, groups):
     """Against the determinant of its derivative, at scales near and far."""
