@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from .._typing import Float
-from .._validation import check_choice, check_count, check_flag, check_number, shown
+from .._validation import check_choice, check_count, check_flag, check_instance, check_number, shown
 from .expected import Average, Effect, EffectRows
 from .marginal import chosen, level_changes
 
@@ -106,6 +106,7 @@ def comparisons(
     [['age', '+10'], ['site', 's - n']]
     """
     check_choice(comparison, "comparison", tuple(_KINDS))
+    check_instance(reference, "reference", Mapping, "a mapping from variable to level", none=True)
     rows = _rows(result, X, y, sample_weight, corrupted_inputs, offset, draws, probability)
     loss = rows.sources[0].model.loss
     if comparison == "odds_ratio" and not (loss.binary or loss.multiclass):

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from .._typing import Float
-from .._validation import check_count, check_flag, check_number, shown
+from .._validation import check_count, check_flag, check_instance, check_number, shown
 from ..fitting.results.saved import rows_of
 from ..posterior.draws.draws import Draws
 from .expected import Average, Effect, EffectRows
@@ -111,6 +111,7 @@ def marginal_effects(
     probability = check_number(probability, "probability", above=0, below=1, advice="0.9, say")
     check_flag(corrupted_inputs, "corrupted_inputs")
     check_count(draws, "draws")
+    check_instance(reference, "reference", Mapping, "a mapping from variable to level", none=True)
     rows = EffectRows.of(
         result, X, y, sample_weight=sample_weight, corrupted_inputs=corrupted_inputs, offset=offset, draws=draws,
         probability=probability,

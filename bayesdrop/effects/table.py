@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from .._typing import Float, Int
-from .._validation import check_choice, check_number
+from .._validation import check_choice, check_instance, check_number
 from ..data.column_facts import response_in
 from ..fitting.results.saved import feature_gain, rows_of
 from ..posterior.arviz_groups.builder import SUMMARY, THINNED, not_kept
@@ -109,6 +109,7 @@ def weights_table(
 
     probability = check_number(probability, "probability", above=0, below=1, advice="0.9, say")
     fits = point_fits(result)
+    check_instance(reference, "reference", Mapping, "a mapping from column to level", none=True)
     if not isinstance(contrasts, Contrasts):
         check_choice(contrasts, "contrasts", ("reference", "mean", None))
     if fits is None:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .._validation import check_choice, check_flag
 from ..data.formulas.formula import FormulaDesign, from_formula
 from ..data.frames import as_frame
 from ..losses import Binomial, Logistic, Poisson, Softmax, Squared
@@ -76,8 +77,7 @@ def stated(
     if not isinstance(model, str) and not isinstance(X, str):
         if y is None:
             raise TypeError("y: expected a response beside X; only a formula, such as 'y ~ a + b', names its own.")
-        changed = set() if options is None else set(options._asdict().items()) - set(FormulaOptions()._asdict().items())
-        for name, _ in sorted(changed):
+        for name in _given(options):
             raise ValueError(f"{name}: it says how a formula is encoded, and there is none; leave it out.")
         return Stated(model, X, y, feature_names, None)
     if isinstance(model, str):
@@ -132,6 +132,16 @@ def offset_beside(design: FormulaDesign | None, offset: Any) -> Any:
     if known is not None and offset is not None:
         raise ValueError("offset: the formula has an offset(...) of its own; put both into it, as in offset(a + b).")
     return of_rows(design, offset) if known is None else known
+
+
+def _given(options: FormulaOptions | None) -> list[str]:
+    """Names of options that are not the default ones; raise an error on what is none of them."""
+    if options is None:
+        return []
+    check_flag(options.full_rank, "full_rank")
+    check_choice(options.unseen, "unseen", ("error", "baseline"))
+    check_flag(options.dropna, "dropna")
+    return [name for name, value in options._asdict().items() if value != FormulaOptions()._asdict()[name]]
 
 
 def of_rows(design: FormulaDesign | None, values: Any) -> Any:

@@ -20,7 +20,7 @@ from scipy.special import logit
 
 from .._memory import check_memory
 from .._typing import Float
-from .._validation import check_choice, check_count
+from .._validation import check_choice, check_count, check_instance
 from ..data.dataset import Dataset
 from ..losses import Logistic
 from ..losses.protocols import Augmented, require
@@ -97,6 +97,7 @@ class Gibbs:
             check_count(getattr(self, name), name, least)
         check_choice(self.dtype, "dtype", ("float32", "float64"))
         check_choice(self.weights, "weights", ("auto", *DRAWS))
+        check_instance(self.limits, "limits", Limits, "bayesdrop.gibbs.choices.Limits(...)")
 
     def bind(
         self, model: Model, data: Dataset, rate_map: RateMap, tune: int, marginalised: bool = False

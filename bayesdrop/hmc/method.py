@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from .._validation import check_choice, check_count, check_flag, check_number
+from .._validation import check_choice, check_count, check_flag, check_instance, check_number
 from ..data.dataset import Dataset
 from ..model import Model
 from ..rates import RateMap
@@ -93,6 +93,7 @@ class HMC(HMCOptions):
         check_number(self.turn, "turn", above=0)
         check_choice(self.dtype, "dtype", ("float32", "float64"))
         check_flag(self.correct, "correct")
+        check_instance(self.limits, "limits", Limits, "bayesdrop.hmc.approximations.choices.Limits(...)")
 
     def bind(
         self, model: Model, data: Dataset, rate_map: RateMap, tune: int, marginalised: bool = False

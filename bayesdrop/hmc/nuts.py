@@ -17,7 +17,7 @@ from jaxtyping import PRNGKeyArray
 from numpyro.infer import NUTS as NumpyroNUTS
 
 from .._typing import Float
-from .._validation import check_choice, check_count, check_flag, check_number
+from .._validation import check_choice, check_count, check_flag, check_instance, check_number
 from ..data.dataset import Dataset
 from ..model import Model
 from ..rates import RateMap
@@ -70,6 +70,7 @@ class NUTS:
         check_count(self.max_tree_depth, "max_tree_depth", most=60)
         check_choice(self.dtype, "dtype", ("float32", "float64"))
         check_flag(self.correct, "correct")
+        check_instance(self.limits, "limits", Limits, "bayesdrop.hmc.approximations.choices.Limits(...)")
 
     def bind(
         self, model: Model, data: Dataset, rate_map: RateMap, tune: int, marginalised: bool = False

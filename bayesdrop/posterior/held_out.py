@@ -156,13 +156,13 @@ def elpd(post: Any, X: Any, y: Any = None, *, offset: Any = None) -> Elpd:
 
 def _are_sampled(post: Any, draws: Draws, y: Any) -> bool:
     """Whether the responses, a score of them at least, are those that a posterior was sampled with."""
-    if isinstance(post, Fit) or not 20 <= len(y) or len(set(np.ravel(y).tolist())) < 2:
+    if isinstance(post, Fit) or not hasattr(y, "__len__") or len(y) < 20:
         return False
     try:
-        observed_response(post, draws, y)
-    except ValueError:
+        target = observed_response(post, draws, y)
+    except (ValueError, TypeError):
         return False
-    return True
+    return bool(np.ptp(target) > 0)
 
 
 def _pointwise(draws: Draws, X: Any, y: Any, offset: Any) -> Float[np.ndarray, " n"]:

@@ -287,6 +287,8 @@ def predict(
 
 def _joined(parts: list[Prediction]) -> Prediction:
     """Predictions of blocks of rows as one."""
+    if len(parts) == 1:  # as they are: labels joined would lose their order of bytes
+        return parts[0]
     names = ("mean", "sd", "low", "high", "label", "response_low", "response_high")
     whole: dict[str, Any] = {
         name: None if getattr(parts[0], name) is None else np.concatenate([getattr(part, name) for part in parts])

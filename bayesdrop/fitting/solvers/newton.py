@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..._typing import Bool, PerRow
+from ..._validation import check_instance
 from ...linalg.conjugate_gradients import conjugate_gradient
 from ...losses.protocols import Curved, require
 from ..objective.energy import Energy, ProblemVector, WeightBlock
@@ -84,6 +85,7 @@ class Newton:
 
     def __post_init__(self) -> None:
         check_settings(self.tol, self.max_iter, self.max_inner, self.preconditioner)
+        check_instance(self.rules, "rules", StepRules, "bayesdrop.fitting.solvers.newton_memory.StepRules(...)")
 
     def init(self, energy: Energy, weights: Any, earlier: SolverState | None = None) -> SolverState:
         """See :class:`.driver.Minimiser`; raise ValueError if the loss has no derivatives."""

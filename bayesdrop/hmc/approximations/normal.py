@@ -44,12 +44,15 @@ def normal_approximation(
     averaged: bool = False,
     dense: bool = True,
     tol: float = 1e-9,
+    steps: int = 30,
+    tolerance: float = 1e-3,
 ) -> tuple[Float[np.ndarray, " D"], Factor]:
     """Mean (D,) and a factor ``T`` with ``Σ = TTᵀ``, (D, D) or, of a diagonal one, (D,), of weights and intercept.
 
     ``rate`` (p,) are the dropout rates to take as known; ``D`` counts the intercept if there is one. ``averaged`` takes
     the second approximation for smooth losses as well: where classes are nearly separated the loss at the mode is flat,
-    and almost nowhere else.
+    and almost nowhere else. Point fits are to ``tol``; the second approximation takes at most so many ``steps``, until
+    its squared distance from the fixed point is below the ``tolerance``.
     """
     # Fits stop within a share of their objective: a millionth, of a million rows, is 0.3 posterior standard deviations.
     design = data.design
@@ -68,7 +71,7 @@ def normal_approximation(
     energy = Energy(moments, loss, data.target[:, None], weight, precision, offset=known)
     keep = slice(None) if model.fit_intercept else slice(p)
     if averaged or (piecewise_linear and dense):
-        weights, factor = _smoothed(energy, keep)
+        weights, factor = _smoothed(energy, keep, steps, tolerance)
     else:
         fixed = replace(model, rates=Fixed(rate) if model.noise.has_rate else None)
         start = fit_block(
@@ -162,7 +165,7 @@ def _factor(
 
 
 def _smoothed(
-    energy: Energy, keep: slice, steps: int = 30, tolerance: float = 1e-3
+    energy: Energy, keep: slice, steps: int, tolerance: float
 ) -> tuple[Float[np.ndarray, "size 1"], Float[np.ndarray, "D D"]]:
     """Newton's method on the expected energy, its covariance following."""
     size, design = energy.precision.shape[0], energy.moments.design

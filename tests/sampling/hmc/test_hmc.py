@@ -569,10 +569,10 @@ def data_of(model):
     return as_dataset(X, y, np.tile([2.0, 1.0, 0.5, 1.0], 10), None, model.loss.binary).with_weight()
 
 
-def approximation(model, dense=True):
+def approximation(model, dense=True, **options):
     data = data_of(model)
     rate = model.bind(data.feature_names).initial
-    return normal_approximation(model, data, rate, dense=dense), data, rate
+    return normal_approximation(model, data, rate, dense=dense, **options), data, rate
 
 
 def slope_and_hessian(model):
@@ -644,14 +644,12 @@ def expected_slope(model, data, mean, covariance):
 
 
 @pytest.mark.parametrize("model", KINKED, ids=lambda model: f"{model.loss}")
-def test_approximation_of_a_kinked_posterior_is_a_fixed_point(model, monkeypatch):
+def test_approximation_of_a_kinked_posterior_is_a_fixed_point(model):
     """``E ∇U = 0`` and ``Σ⁻¹ = E ∇²U``: roughly as shipped (a tenth of a deviation), fully if it may go on."""
     (mean, factor), data, _ = approximation(model)
     slope, _ = expected_slope(model, data, mean, factor @ factor.T)
     assert np.linalg.norm(factor.T @ slope) < 0.1
-    monkeypatch.setattr(laplace, "_TOLERANCE", 0.0)
-    monkeypatch.setattr(laplace, "_STEPS", 200)
-    (mean, factor), data, _ = approximation(model)
+    (mean, factor), data, _ = approximation(model, steps=200, tolerance=0.0)
     slope, curvature = expected_slope(model, data, mean, factor @ factor.T)
     np.testing.assert_allclose(factor.T @ slope, 0, atol=1e-6)
     np.testing.assert_allclose(factor @ factor.T @ curvature, np.eye(len(mean)), atol=1e-6)
@@ -668,18 +666,16 @@ KINKED_WITH_NOISE = [
 @pytest.mark.parametrize(
     "model", KINKED_WITH_NOISE, ids=["hinge, dropout", "hinge, Gaussian noise", "epsilon, dropout"]
 )
-def test_approximation_of_a_kinked_posterior_with_noise_is_a_fixed_point(model, monkeypatch):
+def test_approximation_of_a_kinked_posterior_with_noise_is_a_fixed_point(model):
     """As without noise, of the energy whose scores have the posterior's spread as well."""
     derivatives = slope_and_hessian(model)
-    for accuracy in (0.1, 1e-6):
-        (mean, factor), data, rate = approximation(model)
+    for accuracy, options in ((0.1, {}), (1e-6, {"steps": 200, "tolerance": 0.0})):
+        (mean, factor), data, rate = approximation(model, **options)
         X = data.X * model.noise.coefficients(rate).gain
         X = np.column_stack([X, np.ones(len(X))]) if model.fit_intercept else X
         slope, curvature = derivatives(mean, np.sum((X @ factor) ** 2, axis=1)[None])
         assert np.linalg.norm(factor.T @ slope) < accuracy
         np.testing.assert_allclose(factor @ factor.T @ curvature, np.eye(len(mean)), atol=accuracy)
-        monkeypatch.setattr(laplace, "_TOLERANCE", 0.0)
-        monkeypatch.setattr(laplace, "_STEPS", 200)
 
 
 def test_a_diagonal_approximation_of_a_kinked_posterior_is_finite(monkeypatch):
