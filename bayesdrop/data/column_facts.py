@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -22,6 +22,7 @@ _NAMED, _ZERO_BASED = "has_names", "zero_based"
 _LISTED = 5
 
 
+@runtime_checkable
 class RowEncoder(Protocol):
     """Protocol of what makes features, offset and response of a user's columns: a formula."""
 
