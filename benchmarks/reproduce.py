@@ -3,7 +3,7 @@
     python -m benchmarks.reproduce                  every table (``make reproduce``)
     python -m benchmarks.reproduce imdb mnist       some
     python -m benchmarks.reproduce --list           their names
-    python -m benchmarks.reproduce --write          and put them into benchmarks/RESULTS.md
+    python -m benchmarks.reproduce --write          and keep them in benchmarks/results/
     python -m benchmarks.reproduce --stored mnist   what there is of a run that is not over
     python -m benchmarks.reproduce --jobs 1         one cell at a time, where memory is short
 
@@ -24,12 +24,12 @@ from importlib.metadata import version
 from pathlib import Path
 
 from benchmarks.published.cells import complete, elapsed, stored
+from benchmarks.record import facts, write
 
-__all__ = ["TABLES", "insert", "main", "table"]
+__all__ = ["TABLES", "main", "table"]
 
 TABLES = ("amazon", "ratings", "topics", "thirds", "imdb", "mnist", "splice", "factors")
 STORE = Path("bayesdrop-output/reproduce")
-RESULTS = Path(__file__).with_name("RESULTS.md")
 
 
 def table(name: str, store: Path = STORE, *, run: bool = True, jobs: int = 1) -> str:
@@ -51,21 +51,11 @@ def table(name: str, store: Path = STORE, *, run: bool = True, jobs: int = 1) ->
     return f"### {module.TITLE}\n\n{module.SOURCE} {made}\n\n{module.report(known)}\n"
 
 
-def insert(text: str, name: str, part: str) -> str:
-    """Put a table between its marks in a text, or at the end if there are none yet."""
-    start, end = f"<!-- {name} -->", f"<!-- end of {name} -->"
-    block = f"{start}\n{part}{end}"
-    if start in text:
-        before, rest = text.split(start, 1)
-        return before + block + rest.split(end, 1)[1]
-    return f"{text.rstrip()}\n\n{block}\n"
-
-
 def main() -> None:
     """Run the tables asked for."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.reproduce", description="The published tables anew.")
     parser.add_argument("tables", nargs="*", metavar="TABLE", help=f"{', '.join(TABLES)}; all by default")
-    parser.add_argument("--write", action="store_true", help="put the tables into benchmarks/RESULTS.md")
+    parser.add_argument("--write", action="store_true", help="keep the tables in benchmarks/results")
     parser.add_argument("--stored", action="store_true", help="run nothing, show what earlier runs have stored")
     parser.add_argument("--list", action="store_true", help="show the names of the tables")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="cells at a time; as many as cores")
@@ -80,6 +70,7 @@ def main() -> None:
             print(f"{name:10} {import_module(f'benchmarks.published.{name}').TITLE}")
             continue
         print(f"{name} …", file=sys.stderr, flush=True)
+        made = facts(f"python -m benchmarks.reproduce {name}")
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
@@ -89,7 +80,7 @@ def main() -> None:
             continue
         print(part, flush=True)
         if given.write:
-            RESULTS.write_text(insert(RESULTS.read_text(encoding="utf-8"), name, part), encoding="utf-8")
+            write(f"reproduce_{name}", made, part)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@
     python -m benchmarks.peers --long                 also the posterior of all splits, slow fits to words: hours
     python -m benchmarks.peers --stored               what there is of a run that is not over
     python -m benchmarks.peers --again dropout        forget results of methods with this in their names first
-    python -m benchmarks.peers --write                tables into benchmarks/RESULTS.md, the picture into docs/peers.png
+    python -m benchmarks.peers --write                tables into benchmarks/results, the picture into docs
     python -m benchmarks.peers --list                 names of sets and methods
 
 Of the posterior three splits of each table are run, and large sets (IMDB, two CPU minutes a split) have two splits, not
@@ -35,12 +35,12 @@ from benchmarks.peers.methods import METHODS, REFERENCE, SHORT, applies
 from benchmarks.peers.report import Results, of_set, summary
 from benchmarks.peers.sets import SETS
 from benchmarks.published.cells import complete, elapsed, stored
-from benchmarks.reproduce import RESULTS, insert
+from benchmarks.record import FOLDER, facts, write
 
 __all__ = ["forget", "main", "report"]
 
 STORE = Path("bayesdrop-output/peers")
-PICTURE = RESULTS.parents[1] / "docs" / "peers.png"
+PICTURE = FOLDER.parents[1] / "docs" / "peers.png"
 
 _HOW = f"""Differences are to *{REFERENCE}*, `LogisticRegressionCV(scoring="neg_log_loss")`, in pairs over splits; bold
 beyond two standard errors, which allow for rows that splits share (Nadeau & Bengio 2003). Tables: four folds, twice,
@@ -73,8 +73,7 @@ def report(results: Results) -> str:
     made = f"`python -m benchmarks.peers`, {time.strftime('%Y-%m-%d')}, {packages}; "
     made += f"{wall / 60:.0f} min for {work / 60:.0f} min of work."
     tables = [part for part in (of_set(results, data) for data in SETS) if part]
-    shown = "![Log losses beside those of cross-validated ridge](../docs/peers.png)"
-    return "\n\n".join(["## Beside what else there is", f"{made}\n{_HOW}", shown, summary(results), *tables, ""])
+    return "\n\n".join(["## Beside what else there is", f"{made}\n{_HOW}", summary(results), *tables, ""])
 
 
 def main(arguments: Sequence[str] | None = None, store: Path = STORE) -> None:
@@ -86,7 +85,7 @@ def main(arguments: Sequence[str] | None = None, store: Path = STORE) -> None:
     parser.add_argument("--long", action="store_true", help="also what takes very long")
     parser.add_argument("--stored", action="store_true", help="run nothing, show what earlier runs have stored")
     parser.add_argument("--again", metavar="TEXT", help="forget results of methods with this in their names first")
-    parser.add_argument("--write", action="store_true", help="tables into RESULTS.md, the picture into docs")
+    parser.add_argument("--write", action="store_true", help="tables into benchmarks/results, the picture into docs")
     parser.add_argument("--list", action="store_true", help="show the names of sets and methods")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="cells at a time; as many as cores")
     given = parser.parse_args(arguments)
@@ -111,6 +110,7 @@ def main(arguments: Sequence[str] | None = None, store: Path = STORE) -> None:
         within = given.long or int(number) < (METHODS[method].few or SETS[data].splits)
         return asked and method != SHORT and within and applies(method, data, long=given.long)
 
+    made = facts("python -m benchmarks.peers")
     results: dict[str, dict[str, object]] = {}
     for data in given.sets or (["wine"] if given.quick else SETS):
         print(f"{data} …", file=sys.stderr, flush=True)
@@ -130,7 +130,7 @@ def main(arguments: Sequence[str] | None = None, store: Path = STORE) -> None:
         print(f"\n{of_set(results, data)}", flush=True)
     if given.write:
         picture.draw(results, PICTURE)
-        RESULTS.write_text(insert(RESULTS.read_text(encoding="utf-8"), "peers", report(results)), encoding="utf-8")
+        write("peers", made, report(results))
     elif len(given.sets) != 1:
         print(f"\n{summary(results)}")
 

@@ -9,6 +9,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
 from sklearn.svm import LinearSVC
 
+from benchmarks import record
 from benchmarks.peers import __main__ as peers
 from benchmarks.peers import methods, scores, sets, table
 from benchmarks.peers.methods import METHODS, REFERENCE, applies
@@ -40,9 +41,8 @@ def _tiny(monkeypatch, tmp_path):
             monkeypatch.delitem(held, name)
         for name, value in instead.items():
             monkeypatch.setitem(held, name, value)
-    monkeypatch.setattr(peers, "RESULTS", tmp_path / "RESULTS.md")
+    monkeypatch.setattr(record, "FOLDER", tmp_path / "results")
     monkeypatch.setattr(peers, "PICTURE", tmp_path / "docs" / "peers.png")
-    (tmp_path / "RESULTS.md").write_text("# Results\n", encoding="utf-8")
     sets._loaded.cache_clear()
     yield
     sets._loaded.cache_clear()
@@ -134,10 +134,10 @@ def test_a_run_is_printed_written_and_kept(tmp_path, capsys, monkeypatch):
     assert "absent is skipped: nowhere is absent; set BAYESDROP_DATA" in printed.err
     assert "**tiny**, 48 training rows × 3, 8 splits" in printed.out
     assert "**words**, 32 training rows × 3, 4 splits" in printed.out
-    written = (tmp_path / "RESULTS.md").read_text(encoding="utf-8")
-    assert written.startswith("# Results")
-    assert "| ahead / level / behind, sets | log loss | error |" in written
-    assert "*dropout logistic*" in written
+    tables = record.read("peers")["tables"]
+    assert tables[0]["columns"] == ["ahead / level / behind, sets", "log loss", "error"]
+    assert [table["title"].split("**")[1] for table in tables[1:]] == ["tiny", "words"]
+    assert "*dropout logistic*" in [row[0] for row in tables[1]["rows"]]
     assert (tmp_path / "docs" / "peers.png").read_bytes().startswith(b"\x89PNG")
 
     def again(*_):

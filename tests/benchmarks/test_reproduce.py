@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks import data, reproduce
+from benchmarks import data, record, reproduce
 from benchmarks.published import cells
 
 SOURCE = """
@@ -212,19 +212,6 @@ def test_means_have_their_errors():
     assert cells.mean_and_error([1.25], 2) == "1.25"
 
 
-def test_a_table_is_appended_once_and_then_replaced():
-    text = "# Results\n\nBefore.\n"
-    once = reproduce.insert(text, "fake", "first\n")
-    assert once.startswith(text)
-    assert reproduce.insert(once, "fake", "first\n") == once
-    both = reproduce.insert(once, "other", "elsewhere\n")
-    twice = reproduce.insert(both, "fake", "second\n")
-    assert "first" not in twice
-    assert twice.count("second") == twice.count("<!-- fake -->") == twice.count("<!-- end of fake -->") == 1
-    assert "elsewhere" in twice
-    assert twice.startswith(text)
-
-
 def run(monkeypatch, *arguments):
     """In this process, for what a test has put in the place of something is not there in another."""
     monkeypatch.setattr(sys, "argv", ["reproduce", "--jobs", "1", *arguments])
@@ -245,15 +232,16 @@ def as_published(monkeypatch, table):
 
 
 def test_a_table_is_printed_and_written_with_how_it_was_made(monkeypatch, elsewhere, as_published, tmp_path, capsys):
-    results = tmp_path / "RESULTS.md"
-    results.write_text("# Results\n", encoding="utf-8")
-    monkeypatch.setattr(reproduce, "RESULTS", results)
+    monkeypatch.setattr(record, "FOLDER", tmp_path / "results")
     run(monkeypatch, "factors", "--write")
     printed = capsys.readouterr().out
     assert "### Fake" in printed
     assert "| three | 5 |" in printed
     assert "`python -m benchmarks.reproduce factors`" in printed
-    assert printed.strip() in results.read_text(encoding="utf-8")
+    kept = record.read("reproduce_factors")
+    assert kept["command"] == "python -m benchmarks.reproduce factors"
+    assert kept["tables"][0]["columns"] == ["key", "value"]
+    assert ["three", "5"] in kept["tables"][0]["rows"]
     entries = (tmp_path / "bayesdrop-output/reproduce/factors.jsonl").read_text(encoding="utf-8").splitlines()
     assert [json.loads(entry)["key"] for entry in entries] == ["one", "three", "fourteen"]
 
