@@ -8,7 +8,9 @@ function of a sum of independent terms is a product, so that the cost grows with
 with that of their masks, ``2^k``. With ``K`` nodes, and coefficients of both signs of ``m`` counted, the error is taken
 to be
 
-    2 Σ_{m > K/4} |F_m φ_m|                 for the terms beyond K/2, which are missing
+    2 max(Σ_{m > K/4} |F_m φ_m|, 2A/K mean |φ|)
+                                            for the terms beyond K/2, which are missing: as many as in the last octave,
+                                            or A/m² times the mean of |φ|, with A the largest |F_m| m² of that octave
     + ½ max_{m > 3K/8} |F_m| Σ_m |φ_m|      for their coefficients, folded back to K − m, if they fall as 1/m² at least
     + Σ_m |F_m| |φ_m − φ̂_m|                for an approximate φ̂, by its bound
     + 2 e^{−L} max |f|                      for scores outside the window (Kearns & Saul 1998; Bernstein 1924)
@@ -373,7 +375,12 @@ def _sum(
         floor = floor + (np.abs(coefficients) * doubt).sum(axis=1)
     size = np.abs(coefficients[:, 3 * count // 4 :]).max(axis=1)
     folded = 0.5 * size * np.abs(law_values).sum(axis=1)
-    off = floor + 2 * np.abs(terms[:, count // 2 :]).sum(axis=1) + folded
+    # A sum of few entries has a characteristic function that may be small in one octave and large again in the next.
+    upper = np.arange(count // 2, count)
+    decay = (np.abs(coefficients[:, count // 2 :]) * upper**2).max(axis=1)
+    octave = np.abs(terms[:, count // 2 :]).sum(axis=1)
+    left_out = 2 * np.maximum(octave, decay / count * np.abs(law_values).mean(axis=1))
+    off = floor + left_out + folded
     if not logarithmic:
         return mean, off, floor > tolerance
     known = mean > off
