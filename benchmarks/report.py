@@ -173,6 +173,7 @@ COMPUTED: dict[tuple[str, str], Callable[[dict[str, Any]], Any]] = {
     ("sampling", "no noise"): lambda results: ratios_to_nuts(results, rates=False),
     ("sampling", "with rates"): lambda results: ratios_to_nuts(results, rates=True),
     ("missing_8", "summary"): missing_values,
+    ("missing_8", "by neighbours"): lambda results: missing_values(results)[1][3][1].strip("-"),
     ("solvers", "by data"): quickest,
     ("solvers", "median"): lambda results: f"{np.median(columns_of(results, ['ratio'])):.2f}",
     ("fits_skip_mnist", "largest"): lambda results: f"{np.max(columns_of(results, ['per fixed'])):.2f}",

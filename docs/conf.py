@@ -40,7 +40,7 @@ html_theme_options = {
     "footer_start": ["copyright"],
     "footer_end": [],
 }
-html_sidebars = {page: [] for page in ("index", "methods", "comparison", "mathematics")}
+html_sidebars = {page: [] for page in ("index", "methods", "comparison", "mathematics", "results")}
 
 # Names are shown where they are public, with their parameters by the docstrings' words: annotations give shapes twice.
 autosummary_generate = True

@@ -43,15 +43,15 @@ class Choice:
 CHOICES = (
     Choice(
         "cholesky", lambda case, limits: case.dense and case.p <= min(case.n, limits.factored),
-        "a Cholesky factor of the precision, of the features' side", "exact, and costs little at this size",
+        "a Cholesky factor of the p × p precision", "exact, and cheap at this size",
     ),
     Choice(
         "woodbury", lambda case, limits: case.dense and case.n <= limits.factored,
-        "a Cholesky factor of the rows' side", "exact, of fewer rows than features",
+        "a Cholesky factor of an n × n matrix (Woodbury)", "exact, for fewer rows than features",
     ),
     Choice(
-        "conjugate_gradient", lambda case, limits: True, "one perturbed system by conjugate gradients",
-        "no matrix of either side is formed, and sparse features stay sparse",
+        "conjugate_gradient", lambda case, limits: True, "a perturbed linear system, by conjugate gradients",
+        "forms no n × n or p × p matrix, and sparse features stay sparse",
     ),
 )  # fmt: skip
 """Ways from the first that is taken if it can be."""

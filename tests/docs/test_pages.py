@@ -16,7 +16,7 @@ DOCS = ROOT / "docs"
 PAGES = sorted(path for path in DOCS.glob("*.md"))
 OPTIONS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
 # Pages whose sampler takes long to compile.
-SLOW = {"posteriors"}
+SLOW = {"numpyro", "posteriors"}
 
 
 def blocks(path):
@@ -44,6 +44,22 @@ def test_the_examples_of_a_page_run(path, tmp_path, monkeypatch):
     with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
         failed = doctest.DocTestRunner(optionflags=OPTIONS).run(test, out=said.append).failed
     assert not failed, "".join(said)
+
+
+def contents():
+    """Pages of each part of the documentation."""
+    text = (DOCS / "index.md").read_text(encoding="utf-8")
+    parts = re.findall(r"```{toctree}\n:hidden:\n:caption: (.+?)\n\n(.+?)\n```", text, re.S)
+    return {caption: [DOCS / f"{name}.md" for name in names.split()] for caption, names in parts}
+
+
+def test_pages_beside_the_reference_are_short_and_say_what_a_reader_will_be_able_to_do():
+    parts = contents()
+    assert list(parts) == ["Start", "How-to guides", "Explanation", "Reference"]
+    pages = [path for caption, paths in parts.items() if caption != "Reference" for path in paths]
+    assert sum(len(path.read_text(encoding="utf-8").splitlines()) for path in [DOCS / "index.md", *pages]) <= 1000
+    for path in [*pages, DOCS / "command_line.md", DOCS / "algorithms_and_costs.md", DOCS / "results.md"]:
+        assert path.read_text(encoding="utf-8").split("\n\n")[1].startswith("After "), path
 
 
 def anchor(heading):

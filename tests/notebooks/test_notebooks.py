@@ -63,7 +63,7 @@ def test_the_gallery_has_every_notebook():
     page = (FOLDER.parent / "docs" / "notebooks.md").read_text(encoding="utf-8")
     contents = page[page.index("{toctree}") :].split()
     assert sorted(name.partition("/")[2] for name in contents if "/" in name) == [p.stem for p in execute.notebooks()]
-    assert re.findall(r":link: notebooks/(\w+)", page) == [n.partition("/")[2] for n in contents if "/" in n]
+    assert re.findall(r"\(notebooks/(\w+)\.ipynb\)", page) == [n.partition("/")[2] for n in contents if "/" in n]
 
 
 @pytest.mark.notebook

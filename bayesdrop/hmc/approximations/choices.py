@@ -110,27 +110,27 @@ def _eigenvectors(case: Case, limits: Limits) -> bool:
 
 CHOICES = (
     Choice(
-        "scores", _scores, "factor by rows, and the scores move in place of the weights",
-        "without noise a leapfrog step is one product with the covariance of the scores: 39 s in place of 98 for 2,000 "
+        "scores", _scores, "a factor with a row per observation; the scores are integrated instead of the weights",
+        "without noise a leapfrog step is one product with the covariance of the scores: 39 s instead of 98 for 2,000 "
         "reviews of 5,000 words",
     ),
     Choice(
-        "rows", _few_rows, "diagonal plus what the rows say, by products with the rows",
-        "exact, with two passes over the matrix and one product of the rows' side",
+        "rows", _few_rows, "the diagonal of the prior plus the curvature of the rows, by products with the rows",
+        "exact, with two passes over the features and one n × n product",
     ),
     Choice(
-        "directions", _single, "diagonal plus leading directions; Python goes through the rows",
-        "no matrix of the rows' or the features' side is within reach",
+        "directions", _single, "a diagonal plus leading eigenvectors, in a Python loop over blocks of rows",
+        "neither an n × n nor a p × p matrix fits into memory",
     ),
     Choice(
         "eigenvectors", _eigenvectors, "eigenvectors that all classes share",
-        "mixes eight times as well as a diagonal one for 1.7 times the work",
+        "eight times the effective draws of a diagonal for 1.7 times the work",
     ),
     Choice(
         "dense", lambda case, limits: case.coordinates <= limits.dense, "a matrix of all coordinates",
-        "exact, and costs little at this size",
+        "exact, and cheap at this size",
     ),
-    Choice("diagonal", lambda case, limits: True, "standard deviations", "nothing else is within reach"),
+    Choice("diagonal", lambda case, limits: True, "standard deviations", "nothing else fits into memory"),
 )  # fmt: skip
 """Ways from the first that is taken if it can be."""
 

@@ -47,7 +47,7 @@ def test_names_are_apart_and_the_last_row_always_holds():
 
 
 def test_the_page_has_the_table():
-    page = (Path(__file__).parents[3] / "docs" / "scaling.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[3] / "docs" / "algorithms_and_costs.md").read_text(encoding="utf-8")
     assert "\n".join(f"| `{row.name}` | {row.what} | {row.because} |" for row in CHOICES) in page
 
 

@@ -42,7 +42,7 @@ def test_every_row_has_a_case():
 
 
 def test_the_page_has_the_table():
-    page = (Path(__file__).parents[3] / "docs" / "posteriors.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[3] / "docs" / "algorithms_and_costs.md").read_text(encoding="utf-8")
     rows = [f"| `{choice.name}` | {choice.what} | {choice.because} |" for choice in CHOICES]
     assert "\n".join(rows) in page
 
