@@ -47,27 +47,31 @@ class Model:
 
     Parameters
     ----------
-    loss : Loss
+    loss : Loss, optional
         ``bd.Logistic()``, ``bd.Hinge()``, ``bd.EpsilonInsensitive()``, ``bd.Quantile()`` or ``bd.Squared()``; of many
         classes ``bd.Softmax()``; of counts ``bd.Poisson()``, ``bd.NegativeBinomial()`` or ``bd.Binomial()``; each with
         an ``expectation``; or any other :class:`bayesdrop.losses.Loss`.
-    noise : Noise
+    noise : Noise, optional
         ``bd.Dropout()`` (biased) by default: a dropped entry becomes 0, or the mean of its column where 0 is no usual
         value of it; see ``centre`` there.
     rates : Rates, optional
         ``bd.Fixed``, ``bd.Shared``, ``bd.PerFeature`` or ``bd.PerGroup``; by default one rate per feature under a
         flat prior. A noise without a dropout rate takes none.
-    C : float
+    C : float, default=1.0
         Weight of the loss, with the meaning that it has in scikit-learn: ``U = ½‖w‖² + C Σ loss``. It is the c of
         Chen et al. (2015) for the hinge, half of it for the logistic loss, and ``1/(2c)`` of Zhuo et al. (2015).
-    weight_prior : Normal, Laplace or Horseshoe
+    weight_prior : Normal, Laplace or Horseshoe, optional
         Prior of the weights; the intercept is flat. A point fit takes ``bd.Normal`` of a known scale, ``bd.sample``
         all.
-    fit_intercept : bool
+    fit_intercept : bool, default=True
         Add an intercept, which is neither noised nor penalised.
-    missing : None or "nan"
+    missing : None or "nan", optional
         What NaN in the features is. None (default): an error. ``"nan"``: a missing entry, which is a dropped one; see
         above. Takes a noise with dropout rates, and rows in memory.
+
+    See Also
+    --------
+    fit, sample
 
     Examples
     --------

@@ -46,31 +46,66 @@ def warn(message: str, category: type[Warning]) -> None:
 
 
 class AccuracyWarning(UserWarning):
-    """Some average over the noise could not be had to the stated error."""
+    """Some average over the noise could not be had to the stated error.
+
+    See Also
+    --------
+    predict, log_likelihood
+    """
 
 
 class ApproximationWarning(UserWarning):
-    """Masks that were integrated as if scores were normal, or importance weights, leave the posterior wrong."""
+    """Masks that were integrated as if scores were normal, or importance weights, leave the posterior wrong.
+
+    See Also
+    --------
+    reweight, diagnose, HMC
+    """
 
 
 class DefaultModelWarning(UserWarning):
-    """The model was chosen by what the response looks like; the message says which."""
+    """The model was chosen by what the response looks like; the message says which.
+
+    See Also
+    --------
+    fit, Model
+    """
 
 
 class IncompleteWarning(UserWarning):
-    """The run ended before it had what was asked for, or its checkpoint could not be written; it holds its draws."""
+    """The run ended before it had what was asked for, or its checkpoint could not be written; it holds its draws.
+
+    See Also
+    --------
+    sample, Stop
+    """
 
 
 class InfluenceWarning(UserWarning):
-    """Some rows are so influential that their leave-one-out scores cannot be had from the full posterior."""
+    """Some rows are so influential that their leave-one-out scores cannot be had from the full posterior.
+
+    See Also
+    --------
+    loo, kfold
+    """
 
 
 class MissingWarning(UserWarning):
-    """Some columns have no entry at all: each is missing in every row."""
+    """Some columns have no entry at all: each is missing in every row.
+
+    See Also
+    --------
+    Model
+    """
 
 
 class MixingWarning(UserWarning):
-    """The chains have not run for long enough, or disagree."""
+    """The chains have not run for long enough, or disagree.
+
+    See Also
+    --------
+    diagnose, sample
+    """
 
 
 class NarrowIntervalsWarning(UserWarning):
@@ -85,16 +120,35 @@ class NarrowIntervalsWarning(UserWarning):
 
     ``bd.sample`` has intervals to report. Where the order of the features is all that is wanted, silence the warning
     by ``warnings.simplefilter("ignore", bd.NarrowIntervalsWarning)``.
+
+    See Also
+    --------
+    variational, sample
     """
 
 
 class PseudoLikelihoodWarning(UserWarning):
-    """The scores are those of a pseudo-likelihood, comparable only with scores of the same loss and C."""
+    """The scores are those of a pseudo-likelihood, comparable only with scores of the same loss and C.
+
+    See Also
+    --------
+    loo, elpd
+    """
 
 
 class SelectionWarning(UserWarning):
-    """A choice by cross-validation could not be made as asked; the message says what was done in its place."""
+    """A choice by cross-validation could not be made as asked; the message says what was done in its place.
+
+    See Also
+    --------
+    Tuned, DropoutLogisticRegressionCV
+    """
 
 
 class UnscaledWarning(UserWarning):
-    """Some columns are so far from zero, or of so different scales, that noise or prior do not fit them."""
+    """Some columns are so far from zero, or of so different scales, that noise or prior do not fit them.
+
+    See Also
+    --------
+    Dropout, Normal
+    """

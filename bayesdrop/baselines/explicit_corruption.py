@@ -54,15 +54,15 @@ class ExplicitCorruption(MetaEstimatorMixin, BaseEstimator):
     ----------
     estimator : estimator
         Classifier or regressor; it is cloned.
-    rates : float, array (p,) or Fixed
+    rates : float, array (p,) or Fixed, default=0.5
         Dropout rates in [0, 1); ignored by a noise without rates.
     noise : Noise, optional
         ``bd.Dropout()`` by default. Additive noise is for dense data only.
-    copies : int
+    copies : int, default=16
         Number ``M`` of corrupted copies.
-    random_state : int, numpy.random.Generator, RandomState or None
+    random_state : int, numpy.random.Generator, RandomState or None, optional
         Seed of the corruption.
-    corrupted_inputs : bool
+    corrupted_inputs : bool, default=False
         True if the rows to predict are noised already: they are taken as they are.
 
     Attributes
@@ -76,10 +76,18 @@ class ExplicitCorruption(MetaEstimatorMixin, BaseEstimator):
     n_features_in_, feature_names_in_
         As in scikit-learn.
 
+    See Also
+    --------
+    bayesdrop.Dropout
+
     Notes
     -----
     Predictions are made at the mean of the noised features: under biased dropout that is ``(1 − η)∘x``; with
     ``corrupted_inputs=True`` they are made at ``x``.
+
+    References
+    ----------
+    Burges & Schölkopf (1997), Improving the accuracy and speed of support vector machines, NIPS.
 
     Examples
     --------

@@ -210,16 +210,16 @@ class FDROP(OneVsRest):
 
     Parameters
     ----------
-    n_deleted : int
+    n_deleted : int, default=1
         Number ``K`` of features that may be deleted from each row, >= 0.
-    C : float
+    C : float, default=1.0
         Weight of the loss, with scikit-learn's meaning: ``½‖w‖² + C Σ loss``.
-    fit_intercept : bool
+    fit_intercept : bool, default=True
         Add an intercept, which is neither deleted nor penalised.
-    tol : float
+    tol : float, default=1e-05
         Duality gap, relative to the objective, at which to stop. Iterations grow about as its inverse root; wide
         data, on which the adversary leaves most features tied, want 1e-3 or more.
-    max_iter : int
+    max_iter : int, default=20000
         Most iterations, over all degrees of smoothing.
 
     Attributes
@@ -236,6 +236,14 @@ class FDROP(OneVsRest):
         Iterations, of the slowest class.
     n_features_in_, feature_names_in_
         As in scikit-learn.
+
+    See Also
+    --------
+    bayesdrop.delete_features, bayesdrop.DropoutSVC
+
+    References
+    ----------
+    Globerson & Roweis (2006), Nightmare at test time: robust learning by feature deletion, ICML.
 
     Examples
     --------

@@ -6,13 +6,10 @@ r"""Marginalised corrupted features: linear classifiers trained on expected loss
 
 each times ``C``, plus ``½‖w‖²``. Noise is independent across features, so that the expectation of the exponential is
 a product of moment-generating functions. The logistic loss is bounded from above by Jensen's inequality, as
-``E log(1 + e^{−ys}) <= log(1 + E e^{−ys})``. All three are convex: a log-moment-generating function is, and ``exp`` and
-``log(1 + exp)`` are convex and increasing. The intercept is neither noised nor penalised.
+``E log(1 + e^{−ys}) <= log(1 + E e^{−ys})``. All three are convex. The intercept has no noise and no penalty.
 
-Van der Maaten, Chen, Tyree & Weinberger (2013, "Learning with marginalized corrupted features"): section 3.1 for the
-quadratic, 3.2 for the exponential and 3.3 for the logistic loss. With ``l`` the loss of ``a``, the gradient in ``w_d``
-is ``−Σ_i y_i l'(a_i) μ_id`` where ``μ_id``, the slope of the log-moment-generating function, is the mean of ``x̃_id``
-under the law that is tilted by ``exp(−y_i w_d x̃_id)``.
+Van der Maaten, Chen, Tyree & Weinberger (2013), sections 3.1 to 3.3. The gradient in ``w_d`` is
+``−Σ_i y_i l'(a_i) μ_id`` for the loss ``l`` of ``a``, with ``μ_id`` the tilted mean of ``x̃_id``.
 """
 
 from __future__ import annotations
@@ -40,9 +37,9 @@ from .one_vs_rest import OneVsRest, check_noise, fixed_rates, keeps_zeros
 
 __all__ = ["MCFExponential", "MCFLogistic", "MCFQuadratic", "MarginalisedLoss"]
 
-# How near to the limit of the moment-generating function weights may come.
+# Weights stay within this share of the limit of the moment-generating function.
 _INSIDE = 1 - 1e-6
-# Slope, per unit of curvature and objective, that a search which finds nothing lower must have reached.
+# Slope, per unit of curvature and objective, below which a failed search has converged.
 _ROUND_OFF = 1e-6
 # What stands for an objective that overflows: the line search steps back from it.
 _HUGE = 1e150
@@ -51,17 +48,14 @@ _HUGE = 1e150
 class MarginalisedLoss:
     """Weighted sum of a loss of the exponents ``a_i = −y_i b + Σ_d log E exp(−y_i w_d x̃_id)``, of two classes.
 
-    Entries of zero that the noise disturbs contribute the same to every row of a class, so that only the non-zero
-    entries are ever gone through.
+    Zero entries that the noise changes contribute equally to every row of a class: the loops visit non-zero ones only.
 
     Parameters
     ----------
     design : Design
         Matrix with n rows and p columns.
-    noise : Noise
-        Feature noise.
-    rate : array (p,)
-        Dropout rates.
+    noise, rate : Noise, array (p,)
+        Feature noise and dropout rates.
     sign, weight : array (n,)
         Labels as −1 and +1, and row weights.
     loss : callable
@@ -185,17 +179,17 @@ class MCFQuadratic(_MCF):
 
     Parameters
     ----------
-    rates : float, array (p,) or Fixed
+    rates : float, array (p,) or Fixed, default=0.5
         Dropout rates in [0, 1); ignored by a noise without rates.
-    C : float
+    C : float, default=1.0
         Weight of the loss, with scikit-learn's meaning: ``½‖w‖² + C Σ loss``.
     noise : Noise, optional
         ``bd.Dropout()`` by default: a kept feature stays as it is.
-    fit_intercept : bool
+    fit_intercept : bool, default=True
         Add an intercept, which is neither noised nor penalised.
-    tol : float
+    tol : float, default=1e-06
         Estimated suboptimality, relative to the energy, at which to stop.
-    max_iter : int
+    max_iter : int, default=1000
         Most iterations.
 
     Attributes
@@ -212,6 +206,10 @@ class MCFQuadratic(_MCF):
         Iterations, of the slowest class.
     n_features_in_, feature_names_in_
         As in scikit-learn.
+
+    See Also
+    --------
+    bayesdrop.DropoutRidge, bayesdrop.baselines.MCFLogistic
 
     Examples
     --------
@@ -331,15 +329,19 @@ class MCFExponential(_Exponent):
 
     Parameters
     ----------
-    rates, C, noise, fit_intercept, max_iter
+    rates, C, noise, fit_intercept, max_iter : see MCFQuadratic
         As in :class:`MCFQuadratic`.
-    tol : float
+    tol : float, default=1e-06
         Largest slope, per unit of curvature at zero weights and relative to the first one, at which to stop.
 
     Attributes
     ----------
     coef_, intercept_, classes_, rates_, n_iter_, n_features_in_, feature_names_in_
         As in :class:`MCFQuadratic`.
+
+    See Also
+    --------
+    bayesdrop.baselines.MCFLogistic
 
     Examples
     --------
@@ -367,15 +369,19 @@ class MCFLogistic(_Exponent):
 
     Parameters
     ----------
-    rates, C, noise, fit_intercept, max_iter
+    rates, C, noise, fit_intercept, max_iter : see MCFQuadratic
         As in :class:`MCFQuadratic`.
-    tol : float
+    tol : float, default=1e-06
         Largest slope, per unit of curvature at zero weights and relative to the first one, at which to stop.
 
     Attributes
     ----------
     coef_, intercept_, classes_, rates_, n_iter_, n_features_in_, feature_names_in_
         As in :class:`MCFQuadratic`.
+
+    See Also
+    --------
+    bayesdrop.DropoutLogisticRegression, bayesdrop.baselines.MCFExponential
 
     Examples
     --------

@@ -95,20 +95,20 @@ class NBSVM(OneVsRest):
 
     Parameters
     ----------
-    alpha : float
+    alpha : float, default=1.0
         Smoothing of the counts, > 0.
-    beta : float
+    beta : float, default=0.25
         Share of the linear classifier in ``w' = (1 − β) w̄ + β w``, in [0, 1]: 1 is the classifier on ratios, 0 naive
         Bayes up to a factor.
-    C : float
+    C : float, default=1.0
         Weight of the loss, with scikit-learn's meaning: ``½‖w‖² + C Σ loss``.
-    loss : str
+    loss : str, default="squared_hinge"
         ``"squared_hinge"``, the paper's, or ``"log_loss"``, which has probabilities.
-    fit_intercept : bool
+    fit_intercept : bool, default=True
         Add an intercept, which is not penalised.
-    tol : float
+    tol : float, default=1e-08
         Estimated suboptimality, relative to the objective, at which to stop.
-    max_iter : int
+    max_iter : int, default=200
         Most Newton steps.
 
     Attributes
@@ -131,9 +131,17 @@ class NBSVM(OneVsRest):
     ValueError
         If an entry is negative, a parameter is out of range, or there is one class only.
 
+    See Also
+    --------
+    bayesdrop.DropoutSVC
+
     Notes
     -----
     Words may come as counts or as 0 and 1, with the same result. Wang & Manning (2012), section 2.3.
+
+    References
+    ----------
+    Wang & Manning (2012), Baselines and bigrams: simple, good sentiment and topic classification, ACL, section 2.3.
 
     Examples
     --------

@@ -47,12 +47,17 @@ def polya_gamma_one(key: PRNGKeyArray, z: Float[jax.Array, "*shape"]) -> Float[j
     Parameters
     ----------
     key : JAX key
+        Source of the random numbers.
     z : array
         Tilts, any shape; computed in its dtype, float32 or float64.
 
     Returns
     -------
     array shaped like ``z``
+
+    See Also
+    --------
+    bayesdrop.distributions.PolyaGamma
 
     Examples
     --------
@@ -154,12 +159,17 @@ def reciprocal_inverse_gaussian(key: PRNGKeyArray, nu: Float[jax.Array, "*shape"
     Parameters
     ----------
     key : JAX key
+        Source of the random numbers.
     nu : array >= 0
         At 0 the law is a chi-square with one degree of freedom; no value of ν is special to the arithmetic.
 
     Returns
     -------
     array shaped like ``nu``, in its dtype
+
+    See Also
+    --------
+    bayesdrop.distributions.InverseGaussian
 
     Examples
     --------

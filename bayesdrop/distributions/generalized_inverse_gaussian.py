@@ -141,6 +141,12 @@ class GeneralizedInverseGaussian(Distribution):
         Order, any real number.
     a, b : array > 0
         Rates of ``x`` and of ``1/x``.
+    validate_args : bool, optional
+        As in NumPyro.
+
+    See Also
+    --------
+    bayesdrop.distributions.InverseGaussian
 
     Examples
     --------

@@ -34,6 +34,12 @@ class InverseGaussian(Distribution):
         Mean μ.
     concentration : array > 0
         Shape λ; the variance is ``μ³/λ``.
+    validate_args : bool, optional
+        As in NumPyro.
+
+    See Also
+    --------
+    bayesdrop.distributions.GeneralizedInverseGaussian
 
     Examples
     --------

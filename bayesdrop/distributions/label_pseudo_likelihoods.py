@@ -38,6 +38,12 @@ class BernoulliPseudoLikelihood(Distribution):
     ----------
     negative, positive : array
         Log-weights of ``y = 0`` and of ``y = 1``, any real numbers.
+    validate_args : bool, optional
+        As in NumPyro.
+
+    See Also
+    --------
+    bayesdrop.distributions.LogisticPseudoLikelihood
 
     Examples
     --------
@@ -87,8 +93,14 @@ class HingePseudoLikelihood(BernoulliPseudoLikelihood):
     ----------
     score : array
         The score ``s``.
-    C : array > 0
+    C : array > 0, default=1.0
         Weight of the loss.
+    validate_args : bool, optional
+        As in NumPyro.
+
+    See Also
+    --------
+    bayesdrop.distributions.HingeGivenScale, bayesdrop.Hinge
 
     Examples
     --------
@@ -114,8 +126,14 @@ class HingeGivenScale(BernoulliPseudoLikelihood):
         The score ``s``.
     latent_scale : array > 0
         The latent scale ``λ``.
-    C : array > 0
+    C : array > 0, default=1.0
         Weight of the loss.
+    validate_args : bool, optional
+        As in NumPyro.
+
+    See Also
+    --------
+    bayesdrop.distributions.HingePseudoLikelihood
 
     Examples
     --------
@@ -143,8 +161,14 @@ class LogisticPseudoLikelihood(BernoulliPseudoLikelihood):
     ----------
     score : array
         The score ``s``, the log-odds of ``y = 1`` where ``C = 1``.
-    C : array > 0
+    C : array > 0, default=1.0
         Weight of the loss.
+    validate_args : bool, optional
+        As in NumPyro.
+
+    See Also
+    --------
+    bayesdrop.distributions.PolyaGamma, bayesdrop.Logistic
 
     Examples
     --------
@@ -164,6 +188,12 @@ class CategoricalPseudoLikelihood(Distribution):
     ----------
     log_weight : array (..., K)
         Any real numbers.
+    validate_args : bool, optional
+        As in NumPyro.
+
+    See Also
+    --------
+    bayesdrop.distributions.BernoulliPseudoLikelihood, bayesdrop.Softmax
 
     Examples
     --------

@@ -36,10 +36,16 @@ class PolyaGamma(Distribution):
 
     Parameters
     ----------
-    b : array > 0
+    b : array > 0, default=1.0
         Shape, any real number.
-    z : array
+    z : array, default=0.0
         Tilt, any real number.
+    validate_args : bool, optional
+        As in NumPyro.
+
+    See Also
+    --------
+    bayesdrop.distributions.polya_gamma_one, bayesdrop.distributions.LogisticPseudoLikelihood
 
     Notes
     -----
@@ -48,6 +54,11 @@ class PolyaGamma(Distribution):
     of the rest: mean and variance are exact, and the distribution function is off by less than 1e-3 for ``f >= 0.02``
     (below that by up to 0.02). What exceeds 64 is drawn as an inverse Gaussian of the same mean and variance, off by
     less than 1e-3.
+
+    References
+    ----------
+    Polson, Scott & Windle (2013), Bayesian inference for logistic models using Pólya-Gamma latent variables, JASA
+    108.
 
     Examples
     --------

@@ -42,10 +42,16 @@ class NormalPseudoLikelihood(Distribution):
     ----------
     loc : array
         Where the log-weight is greatest.
-    precision : array > 0
+    precision : array > 0, default=1.0
         Of the squared loss its weight ``C``.
-    peak : array
+    peak : array, default=0.0
         The greatest log-weight.
+    validate_args : bool, optional
+        As in NumPyro.
+
+    See Also
+    --------
+    bayesdrop.Squared
 
     Examples
     --------
@@ -90,10 +96,16 @@ class EpsilonInsensitivePseudoLikelihood(Distribution):
     ----------
     score : array
         The score ``s``.
-    C : array > 0
+    C : array > 0, default=1.0
         Weight of the loss.
-    epsilon : array >= 0
+    epsilon : array >= 0, default=0.1
         Half the width of the tube, in units of ``y``.
+    validate_args : bool, optional
+        As in NumPyro.
+
+    See Also
+    --------
+    bayesdrop.distributions.EpsilonInsensitiveGivenScales, bayesdrop.EpsilonInsensitive
 
     Examples
     --------
@@ -144,10 +156,16 @@ class EpsilonInsensitiveGivenScales(NormalPseudoLikelihood):
         The score ``s``.
     above, below : array > 0
         The two latent scales.
-    C : array > 0
+    C : array > 0, default=1.0
         Weight of the loss.
-    epsilon : array >= 0
+    epsilon : array >= 0, default=0.1
         Half the width of the tube, in units of ``y``.
+    validate_args : bool, optional
+        As in NumPyro.
+
+    See Also
+    --------
+    bayesdrop.distributions.EpsilonInsensitivePseudoLikelihood
 
     Examples
     --------
@@ -186,8 +204,14 @@ class ConvexPseudoLikelihood(Distribution):
         ``(y, *moments)``, elementwise and differentiable but for kinks.
     moments : sequence of arrays
         Its other arguments; of these the first is where the search for the least loss begins, in units of ``y``.
-    C : array > 0
+    C : array > 0, default=1.0
         Weight of the loss.
+    validate_args : bool, optional
+        As in NumPyro.
+
+    See Also
+    --------
+    bayesdrop.distributions.EpsilonInsensitivePseudoLikelihood
 
     Examples
     --------

@@ -72,7 +72,15 @@ def comparisons(
         are read from the table.
     reference : mapping from variable to level, optional
         The level that the others of a factor are compared with.
-    sample_weight, corrupted_inputs, offset, draws, probability
+    sample_weight : array (n,), optional
+        As in :func:`bayesdrop.marginal_effects`.
+    corrupted_inputs : bool, default=False
+        As in :func:`bayesdrop.marginal_effects`.
+    offset : array (n,) or float, optional
+        As in :func:`bayesdrop.marginal_effects`.
+    draws : int, default=25
+        As in :func:`bayesdrop.marginal_effects`.
+    probability : float, default=0.9
         As in :func:`bayesdrop.marginal_effects`.
 
     Returns
@@ -133,11 +141,13 @@ def predictions_grid(
     draws: int = 25,
     probability: float | int = 0.9,
 ) -> Any:
-    """Predictions on a grid of variables, averaged over rows or at typical values of the others, with intervals.
+    """Compute predictions on a grid of variables, averaged over rows or at typical values of the others.
 
     Parameters
     ----------
-    result, X
+    result : Fit, estimator or posterior
+        As in :func:`bayesdrop.comparisons`.
+    X : array, data frame or scipy sparse (n, p)
         As in :func:`bayesdrop.comparisons`.
     variables : str, list of str, or mapping from variable to values
         What varies. Values are a list, or a number of points between the least and the largest value; by default 20 of
@@ -145,7 +155,17 @@ def predictions_grid(
     others : "observed" or "typical", default="observed"
         Whether the other variables are those of the rows, over which predictions are averaged, or one row of their
         means and most frequent levels.
-    y, sample_weight, corrupted_inputs, offset, draws, probability
+    y : sequence of n labels or numbers, optional
+        As in :func:`bayesdrop.comparisons`.
+    sample_weight : array (n,), optional
+        As in :func:`bayesdrop.comparisons`.
+    corrupted_inputs : bool, default=False
+        As in :func:`bayesdrop.comparisons`.
+    offset : array (n,) or float, optional
+        As in :func:`bayesdrop.comparisons`.
+    draws : int, default=25
+        As in :func:`bayesdrop.comparisons`.
+    probability : float, default=0.9
         As in :func:`bayesdrop.comparisons`.
 
     Returns
@@ -163,6 +183,11 @@ def predictions_grid(
     --------
     comparisons : Differences of such predictions.
     bayesdrop.plots.effects : A picture of them.
+
+    References
+    ----------
+    Arel-Bundock, Greifer & Heiss (2024), How to interpret statistical models using marginaleffects for R and Python,
+    Journal of Statistical Software 111.
 
     Examples
     --------

@@ -65,14 +65,14 @@ def marginal_effects(
         The level that the others of a factor are compared with; by default the first one.
     sample_weight : array (n,), optional
         Row weights of the average; with ``y`` they are those of the fit.
-    corrupted_inputs : bool
+    corrupted_inputs : bool, default=False
         Say that the rows are corrupted already, so that no noise is averaged over; an estimator may say so itself.
     offset : array (n,) or float, optional
         Known part of the score of each row, needed if the rows of the fit had one.
-    draws : int
+    draws : int, default=25
         Draws of each chain of a posterior to take, spread evenly, at most all of them. ``mcse`` says what more of them
         would gain.
-    probability : float
+    probability : float, default=0.9
         What the intervals hold, in (0, 1).
 
     Returns
@@ -90,12 +90,21 @@ def marginal_effects(
     TypeError, ValueError
         If ``result`` is something else, or the columns or rows do not fit it.
 
+    See Also
+    --------
+    comparisons, weights_table
+
     Notes
     -----
     Intervals of a posterior are quantiles of the effects by its draws. Those of a point fit without noise are by the
     delta method from Laplace's approximation (:func:`bayesdrop.weights_table`, which says why a fit with noise has
     none). A feature that is 0 or 1 has a slope like any other. A row where the feature is
     missing has no part in its effect; other features that are missing are averaged over as in predictions.
+
+    References
+    ----------
+    Arel-Bundock, Greifer & Heiss (2024), How to interpret statistical models using marginaleffects for R and Python,
+    Journal of Statistical Software 111.
 
     Examples
     --------

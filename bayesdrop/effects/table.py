@@ -38,7 +38,7 @@ def weights_table(
     contrasts: str | Contrasts | None = "reference",
     reference: Mapping[str, Any] | None = None,
 ) -> Any:
-    """Weights with their intervals, odds or rate ratios and rates, one row per feature, and class if there are many.
+    """Tabulate weights with intervals, odds or rate ratios, and rates, a row for each feature (and class).
 
     Where a formula made a column for each level of a factor, the rows are differences between levels.
 
@@ -51,7 +51,7 @@ def weights_table(
         table, and no ``y``. A posterior needs none.
     sample_weight : array (n,), optional
         Row weights of that fit.
-    probability : float
+    probability : float, default=0.9
         What the intervals hold, in (0, 1).
     contrasts : "reference", "mean" or None, default="reference"
         How the levels of a formula's factors are shown: as differences to one level, to the mean over the levels, or
@@ -81,6 +81,10 @@ def weights_table(
     ------
     TypeError, ValueError
         If ``result`` is something else, the rows are not those of the fit, or ``probability`` is not in (0, 1).
+
+    See Also
+    --------
+    marginal_effects, bayesdrop.plots.weights_forest
 
     Notes
     -----

@@ -97,33 +97,33 @@ class DropoutPoissonRegressor(_DropoutCountRegressor):
     rates : float, array (p,) or Rates, optional
         Dropout rates in [0, 1), 0.1 by default, or ``bd.PerFeature()`` and its kin to learn them: a count speaks for a
         higher score as often as it counts, and for a lower one as often as the mean count.
-    C : float
+    C : float, default=1.0
         Weight of the loss, with scikit-learn's meaning: ``½‖w‖² + C Σ loss``.
     noise : Noise, optional
         ``bd.Dropout()`` by default: a kept feature stays as it is, and a dropped one becomes 0, or its mean where 0 is
         no usual value of it (``centre="auto"``). Other noises take no ``rates``.
-    expectation : str
+    expectation : str, default="exact"
         ``"exact"`` (default), ``"gaussian"`` (which data on a cluster or on devices need) or ``"taylor"``; see
         :class:`bayesdrop.Poisson`.
     weight_prior : Normal, optional
         ``bd.Normal(1.0)`` by default; the intercept is neither penalised nor noised.
     method : Newton or EM, optional
         Minimiser with a tolerance of its own; by default ``bd.Newton(tol=tol, max_iter=max_iter)``.
-    fit_intercept : bool
+    fit_intercept : bool, default=True
         Add an intercept.
-    warm_start : bool
+    warm_start : bool, default=False
         Start from the last fit's weights and rates.
-    corrupted_inputs : bool
+    corrupted_inputs : bool, default=False
         Say at prediction that new rows are corrupted already: the score is then ``wᵀx`` rather than its mean under
         the noise, ``(g∘w)ᵀx``, and probabilities are not averaged over the noise. Features then go missing as zeros,
         so that ``centre="auto"`` is None.
-    missing : None or "nan"
+    missing : None or "nan", optional
         What NaN in the features is. None (default): an error. ``"nan"``: a missing entry, which is a dropped one: it
         becomes ``centre_``, in training as in prediction, and a column of which some are missing is centred at the mean
         of the others unless the noise says otherwise; see :class:`bayesdrop.Model`.
-    tol : float
+    tol : float, default=1e-08
         Estimated suboptimality, relative to the energy, at which to stop.
-    max_iter : int
+    max_iter : int, default=200
         Most Newton steps.
 
     Attributes
@@ -144,6 +144,10 @@ class DropoutPoissonRegressor(_DropoutCountRegressor):
         What a dropped entry becomes: the ``centre`` of the noise, None if it is 0 for all columns.
     n_features_in_, feature_names_in_
         As in scikit-learn.
+
+    See Also
+    --------
+    DropoutNegativeBinomialRegressor, Poisson
 
     Examples
     --------
@@ -191,34 +195,34 @@ class DropoutNegativeBinomialRegressor(_DropoutCountRegressor):
     rates : float, array (p,) or Rates, optional
         Dropout rates in [0, 1), 0.1 by default, or ``bd.PerFeature()`` and its kin to learn them: a count speaks for a
         higher score as often as it counts, and for a lower one as often as the mean count.
-    dispersion : float
+    dispersion : float, default=1.0
         The ``r > 0``; see :class:`bayesdrop.NegativeBinomial`. A large one leaves Poisson counts.
-    C : float
+    C : float, default=1.0
         Weight of the loss, with scikit-learn's meaning: ``½‖w‖² + C Σ loss``.
     noise : Noise, optional
         ``bd.Dropout()`` by default: a kept feature stays as it is, and a dropped one becomes 0, or its mean where 0 is
         no usual value of it (``centre="auto"``). Other noises take no ``rates``.
-    expectation : str
+    expectation : str, default="augmentation"
         ``"augmentation"`` (default), ``"gaussian"`` or ``"taylor"``; see :mod:`bayesdrop.losses.base`.
     weight_prior : Normal, optional
         ``bd.Normal(1.0)`` by default; the intercept is neither penalised nor noised.
     method : Newton or EM, optional
         Minimiser with a tolerance of its own; by default ``bd.Newton(tol=tol, max_iter=max_iter)``.
-    fit_intercept : bool
+    fit_intercept : bool, default=True
         Add an intercept.
-    warm_start : bool
+    warm_start : bool, default=False
         Start from the last fit's weights and rates.
-    corrupted_inputs : bool
+    corrupted_inputs : bool, default=False
         Say at prediction that new rows are corrupted already: the score is then ``wᵀx`` rather than its mean under
         the noise, ``(g∘w)ᵀx``, and probabilities are not averaged over the noise. Features then go missing as zeros,
         so that ``centre="auto"`` is None.
-    missing : None or "nan"
+    missing : None or "nan", optional
         What NaN in the features is. None (default): an error. ``"nan"``: a missing entry, which is a dropped one: it
         becomes ``centre_``, in training as in prediction, and a column of which some are missing is centred at the mean
         of the others unless the noise says otherwise; see :class:`bayesdrop.Model`.
-    tol : float
+    tol : float, default=1e-08
         Estimated suboptimality, relative to the energy, at which to stop.
-    max_iter : int
+    max_iter : int, default=200
         Most Newton steps.
 
     Attributes
@@ -239,6 +243,10 @@ class DropoutNegativeBinomialRegressor(_DropoutCountRegressor):
         What a dropped entry becomes: the ``centre`` of the noise, None if it is 0 for all columns.
     n_features_in_, feature_names_in_
         As in scikit-learn.
+
+    See Also
+    --------
+    DropoutPoissonRegressor, NegativeBinomial
 
     Examples
     --------

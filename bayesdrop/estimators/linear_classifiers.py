@@ -38,7 +38,7 @@ class DropoutLogisticRegression(DropoutClassifier):
         With more than two classes each class learns its own rates, and the negative class is
         weighed by ``n₊/n₋`` in the rate update unless the rates object says otherwise. ``partial_fit``, which sees no
         folds, takes ``bd.PerFeature()`` by default; what ``sample`` takes it says itself.
-    C : float
+    C : float, default=1.0
         Weight of the loss, with scikit-learn's meaning: ``½‖w‖² + C Σ loss``.
     noise : Noise, optional
         ``bd.Dropout()`` by default: a kept feature stays as it is, and a dropped one becomes 0, or its mean where 0 is
@@ -46,33 +46,33 @@ class DropoutLogisticRegression(DropoutClassifier):
     expectation : str, optional
         ``"augmentation"`` (default), ``"gaussian"`` or ``"taylor"``; see :mod:`bayesdrop.losses.base`. The softmax
         takes ``"taylor"`` (default) or ``"gaussian"``.
-    multiclass : str
+    multiclass : str, default="auto"
         What to do with more than two classes: ``"softmax"`` fits all of them jointly (Wager, Wang & Liang 2013), at
         rates that they share, learnt by :mod:`bayesdrop.fitting.problems.many_classes`; ``"one_vs_rest"`` has rates of
         each class, and its probabilities are brought to a sum of one. ``"auto"`` (default) is the softmax where there
         are no more features than rows, as its log loss is less on tables, and else one against the rest, which on words
         predicts as well at a fifth of the time. ``partial_fit``, which has not seen the rows, takes the softmax.
-    class_weight : dict or "balanced", optional
-        Weights of the classes, as in scikit-learn.
     weight_prior : Normal, optional
         ``bd.Normal(1.0)`` by default; the intercept is neither penalised nor noised.
     method : Newton or EM, optional
         Minimiser with a tolerance of its own; by default ``bd.Newton(tol=tol, max_iter=max_iter)``.
-    fit_intercept : bool
+    fit_intercept : bool, default=True
         Add an intercept.
-    warm_start : bool
+    class_weight : dict or "balanced", optional
+        Weights of the classes, as in scikit-learn.
+    warm_start : bool, default=False
         Start from the last fit's weights and rates.
-    corrupted_inputs : bool
+    corrupted_inputs : bool, default=False
         Say at prediction that new rows are corrupted already: the score is then ``wᵀx`` rather than its mean under
         the noise, ``(g∘w)ᵀx``, and probabilities are not averaged over the noise. Features then go missing as zeros,
         so that ``centre="auto"`` is None.
-    missing : None or "nan"
+    missing : None or "nan", optional
         What NaN in the features is. None (default): an error. ``"nan"``: a missing entry, which is a dropped one: it
         becomes ``centre_``, in training as in prediction, and a column of which some are missing is centred at the mean
         of the others unless the noise says otherwise; see :class:`bayesdrop.Model`.
-    tol : float
+    tol : float, default=1e-08
         Estimated suboptimality, relative to the energy, at which to stop.
-    max_iter : int
+    max_iter : int, default=200
         Most Newton steps.
 
     Attributes
@@ -101,6 +101,15 @@ class DropoutLogisticRegression(DropoutClassifier):
         What a dropped entry becomes: the ``centre`` of the noise, None if it is 0 for all columns.
     n_features_in_, feature_names_in_
         As in scikit-learn.
+
+    See Also
+    --------
+    DropoutLogisticRegressionCV, DropoutSVC, Tuned
+
+    References
+    ----------
+    - Chen, Zhu, Chen & Chen (2015), Dropout training for SVMs with data augmentation, section 5.
+    - Wager, Wang & Liang (2013), Dropout training as adaptive regularization, NIPS.
 
     Examples
     --------
@@ -221,34 +230,34 @@ class DropoutSVC(DropoutClassifier):
         With more than two classes each class learns its own rates, and the negative class is
         weighed by ``n₊/n₋`` in the rate update unless the rates object says otherwise. ``partial_fit``, which sees no
         folds, takes ``bd.PerFeature()`` by default; what ``sample`` takes it says itself.
-    C : float
+    C : float, default=1.0
         Weight of the loss, with scikit-learn's meaning: ``½‖w‖² + C Σ loss``.
     noise : Noise, optional
         ``bd.Dropout()`` by default: a kept feature stays as it is, and a dropped one becomes 0, or its mean where 0 is
         no usual value of it (``centre="auto"``). Other noises take no ``rates``.
-    expectation : str
+    expectation : str, default="augmentation"
         ``"augmentation"`` or ``"gaussian"``; see :mod:`bayesdrop.losses.base`.
-    class_weight : dict or "balanced", optional
-        Weights of the classes, as in scikit-learn.
     weight_prior : Normal, optional
         ``bd.Normal(1.0)`` by default; the intercept is neither penalised nor noised.
     method : Newton or EM, optional
         Minimiser with a tolerance of its own; by default ``bd.Newton(tol=tol, max_iter=max_iter)``.
-    fit_intercept : bool
+    fit_intercept : bool, default=True
         Add an intercept.
-    warm_start : bool
+    class_weight : dict or "balanced", optional
+        Weights of the classes, as in scikit-learn.
+    warm_start : bool, default=False
         Start from the last fit's weights and rates.
-    corrupted_inputs : bool
+    corrupted_inputs : bool, default=False
         Say at prediction that new rows are corrupted already: the score is then ``wᵀx`` rather than its mean under
         the noise, ``(g∘w)ᵀx``, and probabilities are not averaged over the noise. Features then go missing as zeros,
         so that ``centre="auto"`` is None.
-    missing : None or "nan"
+    missing : None or "nan", optional
         What NaN in the features is. None (default): an error. ``"nan"``: a missing entry, which is a dropped one: it
         becomes ``centre_``, in training as in prediction, and a column of which some are missing is centred at the mean
         of the others unless the noise says otherwise; see :class:`bayesdrop.Model`.
-    tol : float
+    tol : float, default=1e-08
         Estimated suboptimality, relative to the energy, at which to stop.
-    max_iter : int
+    max_iter : int, default=200
         Most Newton steps.
 
     Attributes
@@ -277,6 +286,14 @@ class DropoutSVC(DropoutClassifier):
         What a dropped entry becomes: the ``centre`` of the noise, None if it is 0 for all columns.
     n_features_in_, feature_names_in_
         As in scikit-learn.
+
+    See Also
+    --------
+    DropoutSVCCV, DropoutLogisticRegression, Tuned
+
+    References
+    ----------
+    Chen, Zhu, Chen & Chen (2015), Dropout training for SVMs with data augmentation, section 4.1.
 
     Examples
     --------

@@ -139,34 +139,34 @@ class DropoutSVR(DropoutRegressor):
     rates : float, array (p,) or Fixed, optional
         Dropout rates in [0, 1), 0.1 by default. The sign rule that learns rates needs two classes; ``sample`` draws
         the rates of a regression from their posterior.
-    epsilon : float
+    epsilon : float, default=0.1
         Half-width of the tube within which a residual costs nothing, in units of ``y``.
-    C : float
+    C : float, default=1.0
         Weight of the loss, with scikit-learn's meaning: ``½‖w‖² + C Σ loss``.
     noise : Noise, optional
         ``bd.Dropout()`` by default: a kept feature stays as it is, and a dropped one becomes 0, or its mean where 0 is
         no usual value of it (``centre="auto"``). Other noises take no ``rates``.
-    expectation : str
+    expectation : str, default="augmentation"
         ``"augmentation"`` or ``"gaussian"``; see :mod:`bayesdrop.losses.base`.
     weight_prior : Normal, optional
         ``bd.Normal(1.0)`` by default; the intercept is neither penalised nor noised.
     method : Newton or EM, optional
         Minimiser with a tolerance of its own; by default ``bd.Newton(tol=tol, max_iter=max_iter)``.
-    fit_intercept : bool
+    fit_intercept : bool, default=True
         Add an intercept.
-    warm_start : bool
+    warm_start : bool, default=False
         Start from the last fit's weights and rates.
-    corrupted_inputs : bool
+    corrupted_inputs : bool, default=False
         Say at prediction that new rows are corrupted already: the score is then ``wᵀx`` rather than its mean under
         the noise, ``(g∘w)ᵀx``, and probabilities are not averaged over the noise. Features then go missing as zeros,
         so that ``centre="auto"`` is None.
-    missing : None or "nan"
+    missing : None or "nan", optional
         What NaN in the features is. None (default): an error. ``"nan"``: a missing entry, which is a dropped one: it
         becomes ``centre_``, in training as in prediction, and a column of which some are missing is centred at the mean
         of the others unless the noise says otherwise; see :class:`bayesdrop.Model`.
-    tol : float
+    tol : float, default=1e-08
         Estimated suboptimality, relative to the energy, at which to stop.
-    max_iter : int
+    max_iter : int, default=200
         Most Newton steps.
 
     Attributes
@@ -187,6 +187,10 @@ class DropoutSVR(DropoutRegressor):
         What a dropped entry becomes: the ``centre`` of the noise, None if it is 0 for all columns.
     n_features_in_, feature_names_in_
         As in scikit-learn.
+
+    See Also
+    --------
+    DropoutSVRCV, DropoutQuantileRegressor
 
     Examples
     --------
@@ -233,16 +237,16 @@ class DropoutQuantileRegressor(DropoutRegressor):
     rates : float, array (p,) or Fixed, optional
         Dropout rates in [0, 1), 0.1 by default. The sign rule that learns rates needs two classes; ``sample`` draws
         the rates of a regression from their posterior.
-    quantile : float
+    quantile : float, default=0.5
         Which quantile of ``y`` to predict, in (0, 1); 0.5 is the median.
-    C : float
+    C : float, default=1.0
         Weight of the loss, with scikit-learn's meaning: ``½‖w‖² + C Σ loss``.
     noise : Noise, optional
         ``bd.Dropout()`` by default: a kept feature stays as it is, and a dropped one becomes 0, or its mean where 0 is
         no usual value of it (``centre="auto"``). Other noises take no ``rates``.
-    expectation : str
+    expectation : str, default="augmentation"
         ``"augmentation"`` or ``"gaussian"``; see :mod:`bayesdrop.losses.base`.
-    weight_prior, method, fit_intercept, warm_start, corrupted_inputs, missing, tol, max_iter
+    weight_prior, method, fit_intercept, warm_start, corrupted_inputs, missing, tol, max_iter : see DropoutSVR
         As in :class:`DropoutSVR`.
 
     Attributes
@@ -263,6 +267,10 @@ class DropoutQuantileRegressor(DropoutRegressor):
         What a dropped entry becomes: the ``centre`` of the noise, None if it is 0 for all columns.
     n_features_in_, feature_names_in_
         As in scikit-learn.
+
+    See Also
+    --------
+    DropoutSVR, DropoutRidge
 
     Examples
     --------
@@ -309,7 +317,7 @@ class DropoutRidge(DropoutRegressor):
     rates : float, array (p,) or Fixed, optional
         Dropout rates in [0, 1), 0.1 by default. The sign rule that learns rates needs two classes; ``sample`` draws
         the rates of a regression from their posterior.
-    C : float
+    C : float, default=1.0
         Weight of the loss, with scikit-learn's meaning: ``½‖w‖² + C Σ loss``.
     noise : Noise, optional
         ``bd.Dropout()`` by default: a kept feature stays as it is, and a dropped one becomes 0, or its mean where 0 is
@@ -318,21 +326,21 @@ class DropoutRidge(DropoutRegressor):
         ``bd.Normal(1.0)`` by default; the intercept is neither penalised nor noised.
     method : Newton or EM, optional
         Minimiser with a tolerance of its own; by default ``bd.Newton(tol=tol, max_iter=max_iter)``.
-    fit_intercept : bool
+    fit_intercept : bool, default=True
         Add an intercept.
-    warm_start : bool
+    warm_start : bool, default=False
         Start from the last fit's weights and rates.
-    corrupted_inputs : bool
+    corrupted_inputs : bool, default=False
         Say at prediction that new rows are corrupted already: the score is then ``wᵀx`` rather than its mean under
         the noise, ``(g∘w)ᵀx``, and probabilities are not averaged over the noise. Features then go missing as zeros,
         so that ``centre="auto"`` is None.
-    missing : None or "nan"
+    missing : None or "nan", optional
         What NaN in the features is. None (default): an error. ``"nan"``: a missing entry, which is a dropped one: it
         becomes ``centre_``, in training as in prediction, and a column of which some are missing is centred at the mean
         of the others unless the noise says otherwise; see :class:`bayesdrop.Model`.
-    tol : float
+    tol : float, default=1e-08
         Estimated suboptimality, relative to the energy, at which to stop.
-    max_iter : int
+    max_iter : int, default=200
         Most Newton steps.
 
     Attributes
@@ -353,6 +361,10 @@ class DropoutRidge(DropoutRegressor):
         What a dropped entry becomes: the ``centre`` of the noise, None if it is 0 for all columns.
     n_features_in_, feature_names_in_
         As in scikit-learn.
+
+    See Also
+    --------
+    DropoutRidgeCV, DropoutSVR
 
     Examples
     --------

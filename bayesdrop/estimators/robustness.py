@@ -106,6 +106,10 @@ def delete_features(X: Any, rate: float, seed: Any) -> Any:
     ValueError
         If the rate is no probability, the seed no integer, or X no matrix of numbers.
 
+    See Also
+    --------
+    deletion_scorer
+
     Examples
     --------
     >>> left = delete_features(np.ones((1000, 10)), 0.3, seed=0)
@@ -178,11 +182,11 @@ def deletion_scorer(rate: float, *, seed: Any = 0, scoring: Any = "accuracy", re
     ----------
     rate : float
         Probability in [0, 1] that a non-zero entry is set to zero.
-    seed : int, numpy.random.Generator or RandomState
+    seed : int, numpy.random.Generator or RandomState, default=0
         Every call deletes by the same seed, so that estimators meet the same deletions on the same rows.
-    scoring : str, callable or None
+    scoring : str, callable or None, default="accuracy"
         What is scored: a name or a scorer of scikit-learn, greater is better; None is the estimator's own ``score``.
-    repeats : int
+    repeats : int, default=1
         Number of deletions whose scores are averaged.
 
     Returns
@@ -194,6 +198,14 @@ def deletion_scorer(rate: float, *, seed: Any = 0, scoring: Any = "accuracy", re
     ------
     ValueError
         If an argument is out of range; the message names it.
+
+    See Also
+    --------
+    delete_features, bayesdrop.plots.deletion_robustness
+
+    References
+    ----------
+    Globerson & Roweis (2006), Nightmare at test time: robust learning by feature deletion, ICML.
 
     Examples
     --------

@@ -60,13 +60,13 @@ class DropoutMatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMix
         Most components wanted, up to min(n, p); by default as many as survive (of an iterative solver's factors, at
         most 50). With ``adaptive=False`` it is the width ``d`` of the factors, which then changes the penalty, has to
         be given, and may exceed min(n, p).
-    retain : float
+    retain : float, default=0.9
         Retain probability in (0, 1): ``p`` of ``θ(d)``, or ``θ`` itself if not ``adaptive``. The closer to 1, the
         weaker the penalty.
-    adaptive : bool
+    adaptive : bool, default=True
         Take ``θ = θ(d)``. If False, ``θ = retain`` at any width, and the penalty of a product falls as ``1/d``
         (Cavazza et al. 2018, remark 2).
-    solver : str
+    solver : str, default="closed_form"
         ``"closed_form"``: the global optimum from a truncated singular value decomposition; every entry must be there.
         At a fixed ``θ`` it is that of ``γ = λ/d`` over rank ``d``; see :mod:`bayesdrop.factorization.shrinkage`.
         ``"deterministic"``: alternating least squares on the expected loss. ``"stochastic"``: gradient steps with masks
@@ -75,16 +75,16 @@ class DropoutMatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMix
         Which entries are missing. ``"nan"``: NaN, in a dense ``X``. ``"zeros"``: entries that a sparse matrix does not
         store (a stored zero is observed), or zeros of a dense one; a sparse ``X`` is never made dense. By default none
         is: entries that a sparse matrix does not store are zeros.
-    centre : bool
+    centre : bool, default=False
         Take the mean of each column's observed entries off first, a sparse ``X`` without being made dense. By default
         ``X`` is taken as it is.
-    learning_rate : float
+    learning_rate : float, default=1.0
         Multiplies the first step of ``"stochastic"``.
-    tol : float
+    tol : float, default=1e-08
         ``"deterministic"`` stops when a sweep lowers the loss by less than this share.
     max_iter : int, optional
         Most sweeps of ``"deterministic"`` (1,000) or steps of ``"stochastic"`` (10,000).
-    random_state : int, numpy.random.Generator, RandomState or None
+    random_state : int, numpy.random.Generator, RandomState or None, optional
         Of the start and the masks of the iterative solvers.
 
     Attributes
@@ -127,6 +127,15 @@ class DropoutMatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMix
     -----
     ConvergenceWarning
         If ``max_iter`` sweeps did not meet ``tol``, or the rank learnt is all of the 50 columns taken by default.
+
+    See Also
+    --------
+    sample_factorization
+
+    References
+    ----------
+    Cavazza, Morerio, Haeffele, Lane, Murino & Vidal (2018), Dropout as a low-rank regularizer for matrix
+    factorization, AISTATS, theorem 4.
 
     Examples
     --------

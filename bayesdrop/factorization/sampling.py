@@ -82,18 +82,18 @@ def sample_factorization(
         Of ``σ²``, in squared units of ``X``; ``bd.InverseGamma(1, 0.01)`` by default, worth two entries.
     sigma : float, optional
         Standard deviation of the noise, if it is known; takes no ``variance_prior``.
-    scale : float
+    scale : float, default=1.0
         Prior standard deviation of an entry of a factor, in units of ``√X``.
     missing : str, optional
         ``"nan"``: NaN is an entry that was not observed.
-    draws, tune, chains : int
+    draws, tune, chains : int, default=(1000, 1000, 4)
         Draws kept of each chain, draws thrown away before them, and chains, which run side by side.
-    seed : int, numpy.random.Generator, RandomState or JAX key
+    seed : int, numpy.random.Generator, RandomState or JAX key, default=0
         Same seed, same result, on one machine.
-    keep_fitted : bool
+    keep_fitted : bool, default=False
         Add the group ``predictions`` with every draw of the fitted matrix ``Σ_k r_k u_ik v_jk``, missing entries
         included: ``chains · draws · n · p`` numbers.
-    progress : bool
+    progress : bool, default=True
         Show a progress bar.
 
     Returns
@@ -115,6 +115,10 @@ def sample_factorization(
     MixingWarning
         If some R-hat is above 1.01, and above what chains that agree have in one of so many numbers
         (:func:`bayesdrop.diagnose`), or some effective sample size (bulk or tail) below 400.
+
+    See Also
+    --------
+    DropoutMatrixFactorization
 
     Examples
     --------

@@ -59,7 +59,7 @@ def fit(
         (``jax.distributed``), each calls this with the ``y`` and ``sample_weight`` of its own rows.
         Or a formula, ``bd.fit(model, "y ~ a + C(b)", data)``; see :func:`bayesdrop.from_formula`. A formula may hold
         Python expressions, which are run: take none from strangers.
-    y : sequence of n labels or numbers
+    y : sequence of n labels or numbers, optional
         Two classes, any labels (the larger one is the positive class), or more for ``bd.Softmax()``; numbers for a
         loss of regression, or two columns, successes and failures, for ``bd.Binomial()``. With a formula for ``X`` the
         data frame.
@@ -105,6 +105,10 @@ def fit(
     -----
     UnscaledWarning
         If noise or prior do not fit some columns, which it names, and the model cannot mend it.
+
+    See Also
+    --------
+    sample, Fit, DropoutLogisticRegression
 
     Examples
     --------

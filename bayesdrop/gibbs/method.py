@@ -58,24 +58,35 @@ class Gibbs:
 
     Parameters
     ----------
-    sweeps_per_draw : int
+    sweeps_per_draw : int, default=1
         Sweeps between recorded draws. Draws cost memory and disk, sweeps only time. One will do on data
         like the bundled ones: the default draws pass the usual diagnostics (R-hat at most 1.01, effective sample sizes
         of several hundred) for both losses.
-    joint_moves : int
+    joint_moves : int, default=2
         Trajectories of weights and scores together at each sweep, after the coordinate moves; 0 for none.
-    dtype : str
+    dtype : str, default="float32"
         ``"float32"`` (default) or ``"float64"``. Single precision is faster and agrees with double in every test of
         the package; a large ``C`` or strongly correlated features may cost it a Cholesky factor, which ``sample``
         reports as an error that names the remedy.
-    weights : str
+    weights : str, default="auto"
         How the weights are drawn given everything else, always from the same Gaussian law: ``"cholesky"`` factors a
         matrix of the side of the features, ``"woodbury"`` one of the side of the rows (Bhattacharya, Chakraborty &
         Mallick 2016), ``"conjugate_gradient"`` none (Nishimura & Suchard 2022) and solves to 1e-5 in single and 1e-8
         in double precision. ``"auto"`` takes the first that can be had (:mod:`bayesdrop.gibbs.choices`), which the
         attribute ``weights_drawn_by`` of a posterior says. Sparse features take conjugate gradients.
-    limits : Limits
+    limits : Limits, optional
         Sizes that choose between them.
+
+    See Also
+    --------
+    HMC, NUTS, sample
+
+    References
+    ----------
+    - van Dyk & Park (2008), Partially collapsed Gibbs samplers, JASA 103.
+    - Yu & Meng (2011), To center or not to center, JCGS 20.
+    - Polson, Scott & Windle (2013), Bayesian inference for logistic models using Pólya-Gamma latent variables, JASA
+      108.
 
     Examples
     --------

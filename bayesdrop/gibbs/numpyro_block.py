@@ -79,11 +79,13 @@ class WeightsBlock:
     C : str or callable, optional
         Weight of the loss, () or (n,), likewise; for a noise standard deviation ``sigma`` and ``bd.Squared()``,
         ``lambda sites: sites["sigma"] ** -2``. By default ``model.C``.
-    weight, intercept : str
+    feature_names : sequence of p str, optional
+        Names of the columns; taken from a data frame.
+    weight, intercept : str, default=("weight", "intercept")
         Names of the two sites.
     sample_weight : array (n,), optional
         Row weights ``s``, >= 0.
-    draw : str
+    draw : str, default="auto"
         How the Gaussian is drawn, as ``weights`` of :class:`bayesdrop.Gibbs`.
 
     Attributes
@@ -96,6 +98,16 @@ class WeightsBlock:
     ValueError
         If the data do not fit, rates are free, the bound has no auxiliary variables, or the weight prior or the noise
         variance is unknown and no site stands for it; during the run, if a site is missing or of another shape.
+
+    See Also
+    --------
+    NumpyroKernel
+
+    References
+    ----------
+    - Polson & Scott (2011), Data augmentation for support vector machines, Bayesian Analysis 6.
+    - Polson, Scott & Windle (2013), Bayesian inference for logistic models using Pólya-Gamma latent variables, JASA
+      108.
 
     Examples
     --------

@@ -64,14 +64,23 @@ class HMC(HMCOptions):
     turn : float, default=2.0
         Angle of a trajectory about the centre, in radians, above 0; a quarter turn, π/2, forgets the position, and more
         makes the draws of means converge faster.
-    dtype : str
+    dtype : str, default="float32"
         ``"float32"`` (default) or ``"float64"``. Energy differences are summed row by row, so that single precision
         holds to a million rows; strongly correlated features or a large ``C`` ask for double.
-    correct : bool
+    correct : bool, default=True
         Correct the draws of a model with masks where rows are few (default); else they are left as they are, with the
         error stated, and ``sample_stats`` has the course of the trajectories.
-    limits : Limits
+    limits : Limits, optional
         Sizes that choose between normal approximations.
+
+    See Also
+    --------
+    Gibbs, NUTS, reweight
+
+    References
+    ----------
+    - Shahbaba, Lan, Johnson & Neal (2014), Split Hamiltonian Monte Carlo, Statistics and Computing 24.
+    - Wang & Manning (2013), Fast dropout training, ICML.
 
     Examples
     --------

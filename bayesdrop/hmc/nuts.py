@@ -39,16 +39,24 @@ class NUTS:
 
     Parameters
     ----------
-    target_accept : float
+    target_accept : float, default=0.8
         Acceptance probability that the step size aims at, in (0, 1).
-    max_tree_depth : int
+    max_tree_depth : int, default=10
         Most doublings of a trajectory, at least 1.
-    dtype : str
+    dtype : str, default="float64"
         ``"float32"`` or ``"float64"`` (default: the energies that it compares are sums over all rows).
-    correct : bool
+    correct : bool, default=True
         Correct draws of integrated masks where rows are few, as by ``bd.HMC``.
-    limits : Limits
+    limits : Limits, optional
         Sizes that choose between normal approximations.
+
+    See Also
+    --------
+    HMC, Gibbs
+
+    References
+    ----------
+    Hoffman & Gelman (2014), The No-U-Turn Sampler, JMLR 15.
 
     Examples
     --------

@@ -36,7 +36,7 @@ from .rates import class_ratio, learn_rates, random_start
 __all__ = ["LatentDropoutLogisticRegression", "LatentDropoutSVC"]
 
 _DEFAULT_RATE = 0.5
-# Added to the variances of a piecewise-linear loss: the kink is round within a hundredth of the score.
+# Added to the variances of a piecewise-linear loss, which is smooth within a hundredth of a score then.
 _ROUND = 1e-4
 _MANY_ROWS = 200_000  # rows from which on a pass over the data is long
 
@@ -247,13 +247,13 @@ class LatentDropoutLogisticRegression(LatentClassifier):
         Dropout rate of the inputs in [0, 1), or ``bd.Fixed``, ``bd.Shared``, ``bd.PerFeature`` or ``bd.PerGroup``,
         learnt by the sign rule of the linearised score and shared by all classes (the default, but 0.5 for the
         softmax, which has no such rule).
-    n_hidden : int
+    n_hidden : int, default=20
         Hidden units, at least 1.
-    C, noise
+    C, noise : see DropoutLogisticRegression
         As in :class:`DropoutLogisticRegression`.
     expectation : str, optional
         As in :class:`DropoutLogisticRegression`.
-    multiclass : str
+    multiclass : str, default="softmax"
         What to do with more than two classes: ``"softmax"``, all jointly, or ``"one_vs_rest"``.
     class_weight : dict or "balanced", optional
         Weights of the classes, as in scikit-learn.
@@ -261,19 +261,19 @@ class LatentDropoutLogisticRegression(LatentClassifier):
         Prior of the hidden weights, ``bd.Normal(1.0)`` by default, which the output weights always have.
     method : LBFGS, Alternating or Minibatch, optional
         By default ``bd.LBFGS(tol, max_iter)``, and ``bd.Minibatch()`` beyond 200,000 rows.
-    fit_intercept : bool
+    fit_intercept : bool, default=True
         Add intercepts to both layers.
-    n_init : int
+    n_init : int, default=3
         Random starts; the one that is best after 15 steps is followed to its end.
-    warm_start : bool
+    warm_start : bool, default=False
         Start from the last fit.
-    corrupted_inputs : bool
+    corrupted_inputs : bool, default=False
         New rows are corrupted already: take them as they are.
-    random_state : int, numpy.random.Generator, RandomState or None
+    random_state : int, numpy.random.Generator, RandomState or None, optional
         Seed of the starts.
-    tol : float
+    tol : float, default=0.0001
         Stop where a step lowers the energy by less than this for each unit of the rows' weight; see ``bd.LBFGS``.
-    max_iter : int
+    max_iter : int, default=500
         Most steps.
 
     Attributes
@@ -290,6 +290,10 @@ class LatentDropoutLogisticRegression(LatentClassifier):
         As in :class:`DropoutLogisticRegression`.
     feature_names_in_
         As in :class:`DropoutLogisticRegression`.
+
+    See Also
+    --------
+    LatentDropoutSVC, sample_latent, LBFGS
 
     Examples
     --------
@@ -343,21 +347,23 @@ class LatentDropoutSVC(LatentClassifier):
     rates : float or Rates, optional
         Dropout rate of the inputs in [0, 1), or ``bd.Fixed``, ``bd.Shared``, ``bd.PerFeature`` (default) or
         ``bd.PerGroup``, learnt by the sign rule of the linearised score and shared by all classes.
-    n_hidden, C, noise
+    n_hidden, C, noise : see LatentDropoutLogisticRegression
         As in :class:`LatentDropoutLogisticRegression`.
-    expectation : str
+    expectation : str, default="augmentation"
         ``"augmentation"`` or ``"gaussian"``; see :mod:`bayesdrop.losses.base`.
-    class_weight, weight_prior, method, fit_intercept, n_init, warm_start, corrupted_inputs, random_state, tol
+    class_weight, weight_prior, method, fit_intercept, n_init : see LatentDropoutLogisticRegression
         As in :class:`LatentDropoutLogisticRegression`.
-    max_iter
+    warm_start, corrupted_inputs, random_state, tol, max_iter : see LatentDropoutLogisticRegression
         As in :class:`LatentDropoutLogisticRegression`.
 
     Attributes
     ----------
-    hidden_coef_, hidden_intercept_, coef_, intercept_, classes_, rates_, rate_posterior_, objective_trace_
-        As in :class:`LatentDropoutLogisticRegression`.
-    n_iter_, status_, centre_, n_features_in_, feature_names_in_
-        As in :class:`LatentDropoutLogisticRegression`.
+    hidden_coef_, hidden_intercept_, coef_, intercept_, classes_, rates_, rate_posterior_, objective_trace_, n_iter_
+        As in :class:`LatentDropoutLogisticRegression`, and so are ``status_``, ``centre_`` and the names of features.
+
+    See Also
+    --------
+    LatentDropoutLogisticRegression, Alternating
 
     Examples
     --------

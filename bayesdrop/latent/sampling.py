@@ -73,11 +73,11 @@ def sample_latent(
         Features. Sparse input is never made dense.
     y : sequence of n labels or numbers
         Two classes, or numbers for a loss of regression.
-    n_hidden : int
+    n_hidden : int, default=5
         Hidden units, at least 1.
-    draws, tune, chains : int
+    draws, tune, chains : int, default=(1000, 1000, 4)
         Draws kept of each chain, draws thrown away before them, and chains.
-    seed : int, numpy.random.Generator, RandomState or JAX key
+    seed : int, numpy.random.Generator, RandomState or JAX key, default=0
         Same seed, same result, on one machine.
     method : NUTS, optional
         ``bd.NUTS()`` by default.
@@ -85,7 +85,7 @@ def sample_latent(
         Row weights, >= 0.
     feature_names : sequence of p str, optional
         Names of the columns; taken from a data frame.
-    progress : bool
+    progress : bool, default=True
         Show a progress bar.
 
     Returns
@@ -107,6 +107,15 @@ def sample_latent(
     MixingWarning
         If some R-hat is above 1.01, and above what chains that agree have in one of so many numbers
         (:func:`bayesdrop.diagnose`), or some effective sample size below 400.
+
+    See Also
+    --------
+    LatentDropoutLogisticRegression, sample
+
+    References
+    ----------
+    - Hoffman & Gelman (2014), The No-U-Turn Sampler, JMLR 15.
+    - Stephens (2000), Dealing with label switching in mixture models, JRSS B 62.
 
     Examples
     --------

@@ -37,14 +37,22 @@ __all__ = ["EpsilonInsensitive"]
 
 @dataclass(frozen=True)
 class EpsilonInsensitive(Loss):
-    """ε-insensitive loss of support vector regression.
+    """Loss of support vector regression, ε-insensitive.
 
     Parameters
     ----------
-    epsilon : float
+    epsilon : float, default=0.1
         Half-width ``ε >= 0`` of the tube within which a residual costs nothing, in units of ``y``.
-    expectation : str
+    expectation : str, default="augmentation"
         ``"augmentation"`` or ``"gaussian"``; see :mod:`bayesdrop.losses.base`.
+
+    See Also
+    --------
+    Squared, Quantile, DropoutSVR
+
+    References
+    ----------
+    Chen, Zhu, Chen & Chen (2015), Dropout training for SVMs with data augmentation, section 4.3.
 
     Examples
     --------

@@ -45,10 +45,19 @@ class Hinge(Loss):
 
     Parameters
     ----------
-    margin : float
+    margin : float, default=1.0
         The margin ``ℓ > 0`` (1 in the usual support vector machine).
-    expectation : str
+    expectation : str, default="augmentation"
         ``"augmentation"`` or ``"gaussian"``; see :mod:`bayesdrop.losses.base`.
+
+    See Also
+    --------
+    Logistic, DropoutSVC
+
+    References
+    ----------
+    - Chen, Zhu, Chen & Chen (2015), Dropout training for SVMs with data augmentation, section 4.1.
+    - Polson & Scott (2011), Data augmentation for support vector machines, Bayesian Analysis 6.
 
     Examples
     --------

@@ -155,8 +155,18 @@ class Logistic(Loss):
 
     Parameters
     ----------
-    expectation : str
+    expectation : str, default="augmentation"
         ``"augmentation"``, ``"gaussian"`` or ``"taylor"``; see :mod:`bayesdrop.losses.base`.
+
+    See Also
+    --------
+    Hinge, Softmax, DropoutLogisticRegression
+
+    References
+    ----------
+    - Chen, Zhu, Chen & Chen (2015), Dropout training for SVMs with data augmentation, section 5.
+    - Polson, Scott & Windle (2013), Bayesian inference for logistic models using Pólya-Gamma latent variables, JASA
+      108.
 
     Examples
     --------

@@ -137,10 +137,19 @@ class Binomial(_LogisticCount):
 
     Parameters
     ----------
-    trials : int
+    trials : int, default=1
         Trials ``N >= 1`` of every row; with 1 it is the logistic loss of ``y`` in {0, 1}, or of pairs of counts.
-    expectation : str
+    expectation : str, default="augmentation"
         ``"augmentation"``, ``"gaussian"`` or ``"taylor"``; see :mod:`bayesdrop.losses.base`.
+
+    See Also
+    --------
+    Logistic, Poisson
+
+    References
+    ----------
+    Polson, Scott & Windle (2013), Bayesian inference for logistic models using Pólya-Gamma latent variables, JASA
+    108.
 
     Examples
     --------
@@ -212,12 +221,21 @@ class NegativeBinomial(_LogisticCount):
 
     Parameters
     ----------
-    dispersion : float
+    dispersion : float, default=1.0
         The ``r > 0``: the smaller, the more overdispersed. It is ``1/alpha`` of statsmodels, ``size`` and ``theta`` of
         R, and ``concentration`` of NumPyro. Where ``y + r`` times ``C`` is a whole number of at most 64, Gibbs sampling
         draws its auxiliary variables exactly; else from laws that are off by less than 1e-3.
-    expectation : str
+    expectation : str, default="augmentation"
         ``"augmentation"``, ``"gaussian"`` or ``"taylor"``; see :mod:`bayesdrop.losses.base`.
+
+    See Also
+    --------
+    Poisson, DropoutNegativeBinomialRegressor
+
+    References
+    ----------
+    Polson, Scott & Windle (2013), Bayesian inference for logistic models using Pólya-Gamma latent variables, JASA
+    108.
 
     Examples
     --------

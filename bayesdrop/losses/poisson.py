@@ -109,10 +109,18 @@ class Poisson(Loss):
 
     Parameters
     ----------
-    expectation : str
+    expectation : str, default="exact"
         ``"exact"``: ``E e^s`` by the moment-generating function of the noise, for features in memory. ``"gaussian"``:
         that of a normal score, ``e^{m + v/2}``, for features anywhere. ``"taylor"``: ``e^m (1 + v/2)``. See
         :mod:`bayesdrop.losses.base`.
+
+    See Also
+    --------
+    NegativeBinomial, Binomial, DropoutPoissonRegressor
+
+    References
+    ----------
+    van der Maaten, Chen, Tyree & Weinberger (2013), Learning with marginalized corrupted features, ICML.
 
     Examples
     --------

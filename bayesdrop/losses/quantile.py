@@ -45,10 +45,19 @@ class Quantile(Loss):
 
     Parameters
     ----------
-    tau : float
+    tau : float, default=0.5
         Which quantile, in (0, 1); 0.5 is the median.
-    expectation : str
+    expectation : str, default="augmentation"
         ``"augmentation"`` or ``"gaussian"``; see :mod:`bayesdrop.losses.base`.
+
+    See Also
+    --------
+    EpsilonInsensitive, DropoutQuantileRegressor
+
+    References
+    ----------
+    - Koenker & Bassett (1978), Regression quantiles, Econometrica 46.
+    - Kozumi & Kobayashi (2011), J. Stat. Comput. Simul. 81.
 
     Examples
     --------

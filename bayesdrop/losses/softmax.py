@@ -75,10 +75,10 @@ class Softmax(Loss):
 
     Parameters
     ----------
-    expectation : str
+    expectation : str, default="taylor"
         ``"taylor"`` (default) or ``"gaussian"``: what the noise adds to the loss, in point fits and in
         ``target="marginalised"``. The posterior of the noising model draws the masks and needs neither.
-    class_rates : bool
+    class_rates : bool, default=False
         Each class has masks and rates of its own; by default all classes share them. Rates, those of groups and a
         single one too, are then (K, …), and ``bd.Fixed`` gives all classes the same numbers.
 
@@ -86,6 +86,14 @@ class Softmax(Loss):
     ------
     ValueError
         If there is no such form.
+
+    See Also
+    --------
+    Logistic, DropoutLogisticRegression
+
+    References
+    ----------
+    Wager, Wang & Liang (2013), Dropout training as adaptive regularization, NIPS.
 
     Examples
     --------

@@ -32,11 +32,15 @@ class Squared(Loss):
 
     Parameters
     ----------
-    expectation : str
+    expectation : str, default="augmentation"
         ``"augmentation"``, ``"gaussian"`` or ``"taylor"``: for this loss all are exact and equal.
     variance_prior : InverseGamma, optional
         Prior of an unknown noise variance ``σ²``, which ``bd.sample`` draws along and stores as ``sigma``. By default
         the variance is known, ``1/C``; with a prior ``C`` is the power of the likelihood, 1 for a plain posterior.
+
+    See Also
+    --------
+    EpsilonInsensitive, Quantile, DropoutRidge
 
     Examples
     --------

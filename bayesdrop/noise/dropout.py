@@ -30,9 +30,9 @@ class Dropout:
 
     Parameters
     ----------
-    unbiased : bool
+    unbiased : bool, default=False
         Divide kept entries by ``1 − η``, so that the mean of the noised feature is the feature.
-    centre : None, "mean", "auto" or array (p,)
+    centre : None, "mean", "auto" or array (p,), default="auto"
         What a dropped entry becomes. None: zero, as published. ``"mean"``: the mean of its column, weighted as the
         rows are. An array: the numbers given. ``"auto"`` (default): zero, but the mean where zero is no usual value of
         a column, which is of one sign, non-zero in more than half of the rows and has more than one value other than
@@ -44,6 +44,15 @@ class Dropout:
     ------
     ValueError
         If ``centre`` is something else.
+
+    See Also
+    --------
+    GaussianNoise, MultiplicativeNoise, Model
+
+    References
+    ----------
+    - van der Maaten, Chen, Tyree & Weinberger (2013), Learning with marginalized corrupted features, ICML.
+    - Zhuo, Zhu & Zhang (2015), Adaptive dropout rates for learning with corrupted features, IJCAI.
 
     Examples
     --------

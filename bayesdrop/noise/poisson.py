@@ -16,6 +16,14 @@ __all__ = ["PoissonNoise"]
 class PoissonNoise:
     """Poisson noise on non-negative features; it has no rate.
 
+    See Also
+    --------
+    MultiplicativeNoise, Dropout
+
+    References
+    ----------
+    van der Maaten, Chen, Tyree & Weinberger (2013), Learning with marginalized corrupted features, ICML.
+
     Examples
     --------
     >>> import numpy as np

@@ -43,6 +43,19 @@ class _Scaled:
 class GaussianNoise(_Scaled):
     """Additive ``N(0, scale²)`` noise on every entry, zeros included.
 
+    Parameters
+    ----------
+    scale : float, default=1.0
+        Standard deviation, >= 0, in the units of the features.
+
+    See Also
+    --------
+    LaplaceNoise, MultiplicativeNoise, Dropout
+
+    References
+    ----------
+    van der Maaten, Chen, Tyree & Weinberger (2013), Learning with marginalized corrupted features, ICML.
+
     Examples
     --------
     >>> import numpy as np
@@ -72,6 +85,19 @@ class GaussianNoise(_Scaled):
 @dataclass(frozen=True)
 class LaplaceNoise(_Scaled):
     """Additive Laplace noise with the given scale (variance ``2 scale²``) on every entry, zeros included.
+
+    Parameters
+    ----------
+    scale : float, default=1.0
+        Scale of the Laplace law, >= 0, in the units of the features.
+
+    See Also
+    --------
+    GaussianNoise, Dropout
+
+    References
+    ----------
+    van der Maaten, Chen, Tyree & Weinberger (2013), Learning with marginalized corrupted features, ICML.
 
     Examples
     --------
@@ -121,10 +147,18 @@ class MultiplicativeNoise(_Scaled):
 
     Parameters
     ----------
-    scale : float
+    scale : float, default=1.0
         Standard deviation of the factor.
-    centre : None, "mean", "auto" or array (p,)
+    centre : None, "mean", "auto" or array (p,), default="auto"
         As in :class:`bayesdrop.Dropout`.
+
+    See Also
+    --------
+    GaussianNoise, Dropout
+
+    References
+    ----------
+    van der Maaten, Chen, Tyree & Weinberger (2013), Learning with marginalized corrupted features, ICML.
 
     Examples
     --------

@@ -41,9 +41,9 @@ def reliability_curve(
     probabilities : array (n,) or (n, 2), Prediction, or dict from name to these
         Of the positive class; two columns as ``predict_proba`` gives them, or what ``bd.predict`` returned, whose
         mean is drawn.
-    bins : int
+    bins : int, default=10
         Number of bins on [0, 1]; empty ones have no point.
-    probability : float
+    probability : float, default=0.9
         Of the Wilson intervals and of the band.
     positive : label, optional
         The positive class; by default the larger label, as in the estimators.
@@ -55,13 +55,21 @@ def reliability_curve(
 
     Returns
     -------
-    matplotlib axes
+    matplotlib Axes
         Of the curve; the histogram is ``ax.child_axes[0]``.
 
     Raises
     ------
     ValueError
         If labels, probabilities or simulated responses do not fit; the message says which.
+
+    See Also
+    --------
+    bayesdrop.Prediction
+
+    References
+    ----------
+    DeGroot & Fienberg (1983), The comparison and evaluation of forecasters, The Statistician 32.
 
     Examples
     --------

@@ -43,7 +43,12 @@ def objective_trace(fit: Fit, ax: Any = None) -> Any:
 
     Returns
     -------
-    matplotlib axes
+    matplotlib Axes
+        The axes with the plot.
+
+    See Also
+    --------
+    bayesdrop.Fit
 
     Examples
     --------
@@ -86,11 +91,11 @@ def ranks(post: Any, var: str = "rate", *, top: int = 12, bins: int = 20, figure
     ----------
     post : ArviZ object or xarray.Dataset
         What ``bd.sample`` returned.
-    var : str
+    var : str, default="rate"
         ``"rate"``, ``"weight"`` or ``"intercept"``.
-    top : int
+    top : int, default=12
         Most quantities to show.
-    bins : int
+    bins : int, default=20
         Bars of each histogram.
     figure : matplotlib figure, optional
         Where to draw.
@@ -99,6 +104,10 @@ def ranks(post: Any, var: str = "rate", *, top: int = 12, bins: int = 20, figure
     -------
     array of matplotlib axes
         One per quantity shown.
+
+    See Also
+    --------
+    bayesdrop.diagnose
 
     Examples
     --------

@@ -27,7 +27,8 @@ def effects(table: Any, *, ax: Any = None) -> Any:
 
     Returns
     -------
-    matplotlib axes
+    matplotlib Axes
+        The axes with the plot.
 
     Raises
     ------
@@ -35,6 +36,10 @@ def effects(table: Any, *, ax: Any = None) -> Any:
         If ``table`` is something else.
     ValueError
         If there are more lines than can be told apart.
+
+    See Also
+    --------
+    bayesdrop.predictions_grid
 
     Examples
     --------

@@ -47,7 +47,7 @@ def hidden_units(
         Rows to choose from.
     units : sequence of int, optional
         Which units; by default those with the largest output weights, six at most.
-    examples : int
+    examples : int, default=5
         Rows of each unit.
     image_shape : (int, int), optional
         Rows are images of this shape; by default the largest entries of each row are written by name.
@@ -59,6 +59,11 @@ def hidden_units(
     Returns
     -------
     array of matplotlib Axes (units, examples + 1)
+        The axes with the plots.
+
+    See Also
+    --------
+    bayesdrop.sample_latent
 
     Examples
     --------
@@ -138,6 +143,11 @@ def class_responses(model: Any, X: Any, y: Any, ax: Any = None) -> Any:
     Returns
     -------
     matplotlib Axes
+        The axes with the plot.
+
+    See Also
+    --------
+    bayesdrop.plots.hidden_units
 
     Examples
     --------
@@ -177,12 +187,17 @@ def error_curves(errors: Mapping[Any, Mapping[float, Any]], ax: Any = None, *, x
         For instance ``{"rate 0.3": {10: [8.1, 8.3], 20: [6.0, 6.1]}}``, errors in percent.
     ax : matplotlib Axes, optional
         Where to draw.
-    xlabel : str
+    xlabel : str, default="hidden units"
         What the numbers are.
 
     Returns
     -------
     matplotlib Axes
+        The axes with the plot.
+
+    See Also
+    --------
+    bayesdrop.plots.class_responses
 
     Examples
     --------
@@ -219,12 +234,17 @@ def singular_values(model: Any, *, ax: Any = None) -> Any:
 
     Returns
     -------
-    matplotlib axes
+    matplotlib Axes
+        The axes with the plot.
 
     Raises
     ------
     ValueError
         If ``model`` is not fitted.
+
+    See Also
+    --------
+    bayesdrop.DropoutMatrixFactorization
 
     Examples
     --------
@@ -261,12 +281,17 @@ def active_columns(post: Any, *, ax: Any = None) -> Any:
 
     Returns
     -------
-    matplotlib axes
+    matplotlib Axes
+        The axes with the plot.
 
     Raises
     ------
     ValueError
         If the posterior has no variable ``n_active``.
+
+    See Also
+    --------
+    bayesdrop.plots.singular_values, bayesdrop.sample_factorization
 
     Examples
     --------

@@ -54,7 +54,7 @@ def rate_path(path: RatePath, *, top: int = 6, label: Any = None, figure: Any = 
     ----------
     path : RatePath
         Fitted.
-    top : int
+    top : int, default=6
         Name this many features, those with the largest weights anywhere on the path, at most 7; the others are grey.
     label : class label, optional
         Of more than two classes, the one whose weights are drawn; by default their Euclidean norm over the classes.
@@ -70,6 +70,10 @@ def rate_path(path: RatePath, *, top: int = 6, label: Any = None, figure: Any = 
     ------
     ValueError
         If ``top`` or ``label`` is out of range.
+
+    See Also
+    --------
+    bayesdrop.RatePath
 
     Examples
     --------
@@ -171,25 +175,30 @@ def deletion_robustness(
         Test rows; each non-zero entry is set to zero with the probability on the axis.
     rates : array (R,), optional
         Probabilities of deletion in [0, 1]; ``np.linspace(0, 0.9, 10)`` by default.
-    repeats : int
+    repeats : int, default=20
         Deletions at each rate, 2 or more.
-    seed : int, numpy.random.Generator or RandomState
+    seed : int, numpy.random.Generator or RandomState, default=0
         Same seed, same deletions.
-    scoring : str, callable or None
+    scoring : str, callable or None, default="accuracy"
         As :func:`bayesdrop.deletion_scorer` takes it.
-    error : bool
+    error : bool, default=False
         Draw the error, one minus the accuracy.
     ax : matplotlib axes, optional
         Where to draw.
 
     Returns
     -------
-    matplotlib axes
+    matplotlib Axes
+        The axes with the plot.
 
     Raises
     ------
     ValueError
         If an argument is out of range.
+
+    See Also
+    --------
+    bayesdrop.deletion_scorer
 
     Examples
     --------
@@ -263,12 +272,17 @@ def selection(estimator: Any, *, ax: Any = None) -> Any:
 
     Returns
     -------
-    matplotlib axes
+    matplotlib Axes
+        The axes with the plot.
 
     Raises
     ------
     ValueError
         If nothing was chosen by cross-validation.
+
+    See Also
+    --------
+    bayesdrop.Tuned
 
     Examples
     --------

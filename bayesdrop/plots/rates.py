@@ -48,19 +48,24 @@ def rates_forest(
         What ``bd.fit`` returned: the learnt rate, its plug-in interval and the prior are drawn.
     top : int, optional
         Show this many of the largest and of the smallest rates; by default all up to 40, else 20 of each.
-    probability : float
+    probability : float, default=0.9
         Of the intervals: equal-tailed ones, but of highest density for the plug-in posterior, as they hold its mode.
     ax : matplotlib axes, optional
         Where to draw.
 
     Returns
     -------
-    matplotlib axes
+    matplotlib Axes
+        The axes with the plot.
 
     Raises
     ------
     ValueError
         If there is no learnt rate to show, or ``post`` and ``fit`` do not name the same rates.
+
+    See Also
+    --------
+    bayesdrop.sample, bayesdrop.plots.weights_forest
 
     Examples
     --------
@@ -155,12 +160,17 @@ def rate_against_weight(fit: Fit, ax: Any = None, *, labels: int = 8) -> Any:
         What ``bd.fit`` returned.
     ax : matplotlib axes, optional
         Where to draw.
-    labels : int
+    labels : int, default=8
         Name this many features, the largest weights first, where the names do not overlap.
 
     Returns
     -------
-    matplotlib axes
+    matplotlib Axes
+        The axes with the plot.
+
+    See Also
+    --------
+    bayesdrop.plots.rates_forest
 
     Examples
     --------

@@ -46,12 +46,17 @@ def weights_forest(table: Any, *, top: int | None = None, ax: Any = None) -> Any
 
     Returns
     -------
-    matplotlib axes
+    matplotlib Axes
+        The axes with the plot.
 
     Raises
     ------
     TypeError
         If ``table`` is something else.
+
+    See Also
+    --------
+    bayesdrop.weights_table
 
     Examples
     --------
@@ -122,12 +127,17 @@ def row_weights(fit: Fit, *, ax: Any = None) -> Any:
 
     Returns
     -------
-    matplotlib axes
+    matplotlib Axes
+        The axes with the plot.
 
     Raises
     ------
     ValueError
         If the loss was fitted without auxiliary variables; see :attr:`bayesdrop.Fit.auxiliary`.
+
+    See Also
+    --------
+    bayesdrop.Fit
 
     Examples
     --------

@@ -54,6 +54,10 @@ class Elpd(Shown):
     how : str
         How the rows were held out, in words.
 
+    See Also
+    --------
+    elpd, kfold
+
     Examples
     --------
     >>> one, other = Elpd(np.array([-1.0, -2.0]), "new rows"), Elpd(np.array([-1.5, -2.5]), "new rows")
@@ -135,6 +139,15 @@ def elpd(post: Any, X: Any, y: Any = None, *, offset: Any = None) -> Elpd:
     PseudoLikelihoodWarning
         If the loss is no likelihood, or ``C`` raises it to a power; see :func:`bayesdrop.loo`.
 
+    See Also
+    --------
+    kfold, loo
+
+    References
+    ----------
+    Vehtari, Gelman & Gabry (2017), Practical Bayesian model evaluation using leave-one-out cross-validation and WAIC,
+    Statistics and Computing 27.
+
     Examples
     --------
     >>> import bayesdrop as bd
@@ -203,13 +216,28 @@ def kfold(
 
     Parameters
     ----------
-    model, X, y, sample_weight, offset, feature_names
+    model : Model or str
         As of :func:`bayesdrop.sample`, formulas too, whose levels, means and knots are those of all rows. Held-out rows
         count alike, whatever their weights.
-    cv : int or splitter
+    X : array, data frame or scipy sparse (n, p)
+        As of :func:`bayesdrop.sample`, formulas too, whose levels, means and knots are those of all rows. Held-out rows
+        count alike, whatever their weights.
+    y : sequence of n labels or numbers, optional
+        As of :func:`bayesdrop.sample`, formulas too, whose levels, means and knots are those of all rows. Held-out rows
+        count alike, whatever their weights.
+    sample_weight : array (n,), optional
+        As of :func:`bayesdrop.sample`, formulas too, whose levels, means and knots are those of all rows. Held-out rows
+        count alike, whatever their weights.
+    offset : array (n,) or float, optional
+        As of :func:`bayesdrop.sample`, formulas too, whose levels, means and knots are those of all rows. Held-out rows
+        count alike, whatever their weights.
+    feature_names : sequence of p str, optional
+        As of :func:`bayesdrop.sample`, formulas too, whose levels, means and knots are those of all rows. Held-out rows
+        count alike, whatever their weights.
+    cv : int or splitter, default=5
         Number of folds, shuffled by ``seed`` and of classes in equal shares, or any splitter of scikit-learn whose
         test folds hold each row once.
-    seed : int, numpy.random.Generator or RandomState
+    seed : int, numpy.random.Generator or RandomState, default=0
         Of the folds and the draws.
     **options
         Those of :func:`bayesdrop.sample`, such as ``draws``, ``chains`` and ``method``.
@@ -228,6 +256,10 @@ def kfold(
     -----
     PseudoLikelihoodWarning
         As :func:`elpd`; the warnings of ``bd.sample`` come from each run.
+
+    See Also
+    --------
+    elpd, loo
 
     Notes
     -----

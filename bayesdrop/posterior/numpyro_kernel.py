@@ -100,6 +100,10 @@ class NumpyroKernel(MCMCKernel):
         If the data or the target do not fit or there is no proper posterior, as in ``bd.sample``; from ``MCMC.run``, if
         it is given ``init_params``, or the sampler cannot sample this model.
 
+    See Also
+    --------
+    WeightsBlock, sample
+
     Notes
     -----
     ``MCMC`` collects ``diverging`` as it does for its own samplers (Gibbs sampling never diverges), and on request

@@ -70,6 +70,10 @@ class Prediction(Shown):
     rows : array (n,) or None
         Labels of the rows, from the index of a pandas data frame.
 
+    See Also
+    --------
+    predict
+
     Examples
     --------
     >>> print(Prediction(np.array([0.9]), np.array([0.02]), np.array([0.85]), np.array([0.94]), 0.9,
@@ -206,16 +210,16 @@ def predict(
     X : array, data frame, scipy sparse, Blocks or Dask collection (n, p)
         New rows with the columns that were sampled; those with names are matched by name. Sparse input is never made
         dense. ``bd.Blocks`` are read once, a block at a time; those of a Dask collection are predicted by its workers.
-    probability : float
+    probability : float, default=0.9
         What the intervals hold, in (0, 1).
-    corrupted_inputs : bool
+    corrupted_inputs : bool, default=False
         Say that the rows are corrupted already, as in the estimators: the score is then ``wᵀx + b`` and nothing is
         averaged over the noise. By default a row suffers the noise of the model and every draw averages over it, with
         its own rates.
     offset : array (n,) or float, optional
         Known part of the score of each row, needed if the rows that were sampled or fitted had one; 0 for an exposure
         of one unit. A fit by a formula reads it from a data frame.
-    seed : int, numpy.random.Generator or RandomState
+    seed : int, numpy.random.Generator or RandomState, default=0
         Of the responses that the interval of a new response is read from (numbers only); all else is deterministic.
 
     Returns
@@ -237,6 +241,10 @@ def predict(
     -----
     AccuracyWarning
         If some average over the noise cannot be had to 0.002.
+
+    See Also
+    --------
+    Prediction, posterior_predictive
 
     Notes
     -----

@@ -93,14 +93,14 @@ def sample(
         rows in memory but for round-off and where the point fit stopped. They take normal weights, and of
         ``bd.Softmax()`` models without masks; where scales are learnt there is a fit for each step towards the most
         likely ones, up to 12.
-    y : sequence of n labels or numbers, or data frame where X is a formula
+    y : sequence of n labels or numbers, or data frame where X is a formula, optional
         Two classes, any labels (the larger one is the positive class), or more for ``bd.Softmax()``; numbers for a
         loss of regression.
-    draws, tune, chains : int
+    draws, tune, chains : int, default=(1000, None, 4)
         Draws kept of each chain, draws thrown away before them, and chains, which run side by side. By default ``tune``
         is what the method needs on data like the bundled ones: 300 for ``bd.Gibbs()``, 500 for ``bd.HMC()`` and 1,000
         for ``bd.NUTS()``.
-    seed : int, numpy.random.Generator, RandomState or JAX key
+    seed : int, numpy.random.Generator, RandomState or JAX key, default=0
         Same seed, same result, on one machine.
     method : Gibbs, HMC or NUTS, optional
         By default the one that draws from the stated posterior exactly: ``bd.Gibbs()`` where there are masks, and
@@ -128,13 +128,15 @@ def sample(
         row, and rows in memory. A formula names it as ``offset(column)``.
     feature_names : sequence of p str, optional
         Names of the columns; taken from a data frame.
-    full_rank, unseen, dropna
+    full_rank, dropna : bool, default=False
         Of a formula, as :func:`bayesdrop.fit` has them.
-    log_likelihood : bool
+    unseen : "error" or "baseline", default="error"
+        Of a formula, as :func:`bayesdrop.fit` has them.
+    log_likelihood : bool, default=False
         Add the group ``log_likelihood``: of each draw and row ``log p(y_i | w, b, η)``, the masks of the row summed
         out, not given the masks of the chain, which have seen ``y_i``. See :func:`bayesdrop.log_likelihood`, which
         adds it later as well.
-    masks : int
+    masks : int, default=64
         For ``log_likelihood``: a row with no more masks than that has them enumerated, as in
         :func:`bayesdrop.log_likelihood`.
     checkpoint : path, optional
@@ -155,7 +157,7 @@ def sample(
         level of a 5 % quantile is off by 0.014 or so. R-hat is of values split in two and the effective sample size
         of batch means (:mod:`bayesdrop.sampling.run.summary`). :func:`bayesdrop.predict`, :func:`bayesdrop.elpd` and
         :func:`bayesdrop.weights_table` take these draws; what needs all of them says so. Draws do not depend on it.
-    progress : bool
+    progress : bool, default=True
         Show a progress bar.
 
     Returns
@@ -198,6 +200,14 @@ def sample(
         (:func:`bayesdrop.diagnose`), or some effective sample size (bulk or tail) below 400.
     IncompleteWarning
         If the run was interrupted from the keyboard, or ``max_seconds`` was used up.
+
+    See Also
+    --------
+    fit, diagnose, predict
+
+    References
+    ----------
+    van Dyk & Park (2008), Partially collapsed Gibbs samplers, JASA 103.
 
     Examples
     --------

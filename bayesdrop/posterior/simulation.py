@@ -59,14 +59,14 @@ def posterior_predictive(
     X : array, data frame, scipy sparse or Blocks (n, p)
         The rows that were sampled (without those of weight 0), or new ones with ``new=True``. ``bd.Blocks`` are read
         once, a block at a time, of which the responses depend as on the seed.
-    seed : int, numpy.random.Generator or RandomState
+    seed : int, numpy.random.Generator or RandomState, default=0
         Same seed, same result.
     draws : int, optional
         Draws of each chain to use, spread evenly; all by default.
-    new : bool
+    new : bool, default=False
         Say that ``X`` holds new rows: the group is then ``predictions`` rather than ``posterior_predictive``, as
         ArviZ has it, and is not compared with ``observed_data``.
-    corrupted_inputs : bool
+    corrupted_inputs : bool, default=False
         Say that the rows are corrupted already, so that no noise is drawn.
     offset : array (n,) or float, optional
         Known part of the score of each new row, needed if those that were sampled had one; of these it is known.
@@ -85,6 +85,10 @@ def posterior_predictive(
     TypeError, ValueError
         If ``post`` is not from ``bd.sample``, ``draws`` is not from 1 to what there is, or ``X`` has other columns or,
         unless ``new``, another number of rows.
+
+    See Also
+    --------
+    predict, prior_draws
 
     Examples
     --------
@@ -186,7 +190,7 @@ def prior_draws(
         The columns of a formula.
     draws : int, default=500
         Number of draws.
-    seed : int, numpy.random.Generator or RandomState
+    seed : int, numpy.random.Generator or RandomState, default=0
         Same seed, same result.
     intercept_scale : float, optional
         Standard deviation of a normal stand-in for the flat prior of the intercept, which cannot be drawn from;
@@ -212,6 +216,10 @@ def prior_draws(
     ValueError
         If the intercept is flat and no stand-in is given, or classes are missing, or a count, a name, a row or an
         offset does not fit, or classes with a score each are to have an offset.
+
+    See Also
+    --------
+    posterior_predictive, log_prior
 
     Examples
     --------

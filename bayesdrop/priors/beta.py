@@ -31,10 +31,14 @@ class Beta:
 
     Parameters
     ----------
-    a, b : float or array
+    a, b : float or array, default=1.0
         Shape parameters, above 0; an array holds one value per rate.
-    a_per_count, b_per_count : float or array
+    a_per_count, b_per_count : float or array, default=0.0
         What each (weighted) occurrence of the feature adds to ``a`` and ``b``; see ``from_mode``.
+
+    See Also
+    --------
+    LogitNormal, PerFeature, log_prior
 
     Examples
     --------

@@ -60,9 +60,18 @@ class Horseshoe:
 
     Parameters
     ----------
-    scale : float
+    scale : float, default=1.0
         Median of the global scale, above 0. If about ``p₀`` of ``p`` weights should matter, ``p₀/(p − p₀)`` times the
         size of the noise is a good guess (Piironen & Vehtari 2017).
+
+    See Also
+    --------
+    Normal, Laplace
+
+    References
+    ----------
+    - Carvalho, Polson & Scott (2010), The horseshoe estimator for sparse signals, Biometrika 97.
+    - Makalic & Schmidt (2016), A simple sampler for the horseshoe estimator, IEEE Signal Processing Letters 23.
 
     Examples
     --------

@@ -34,8 +34,16 @@ class Laplace:
 
     Parameters
     ----------
-    scale : float or array of shape (p,)
+    scale : float or array of shape (p,), default=1.0
         Mean of ``|w|``, above 0; one per feature if an array. The standard deviation is ``√2`` times it.
+
+    See Also
+    --------
+    Normal, Horseshoe
+
+    References
+    ----------
+    Park & Casella (2008), The Bayesian lasso, JASA 103.
 
     Examples
     --------

@@ -33,10 +33,18 @@ class LogitNormal:
 
     Parameters
     ----------
-    mean : float or array
+    mean : float or array, default=0.0
         Mean of the logit, the log-odds of the median rate; an array holds one value per rate.
-    scale : float or array
+    scale : float or array, default=1.5
         Standard deviation of the logit, above 0.
+
+    See Also
+    --------
+    Beta, PerFeature
+
+    References
+    ----------
+    Aitchison & Shen (1980), Logistic-normal distributions, Biometrika 67.
 
     Examples
     --------

@@ -24,11 +24,11 @@ class Normal:
 
     Parameters
     ----------
-    scale : float, array of shape (p,), HalfNormal or HalfCauchy
+    scale : float, array of shape (p,), HalfNormal or HalfCauchy, default=1.0
         Standard deviation, above 0; one per feature if an array. With ``bd.HalfNormal(...)`` or ``bd.HalfCauchy(...)``
         it is learnt by ``bd.sample``, which stores it as ``weight_scale``. A point fit has no such scale to learn: with
         ``w`` the density grows without bound as the scale goes to 0.
-    relative : bool
+    relative : bool, default=False
         Give ``scale`` in units of ``1/sd`` of each column: a weight's standard deviation is ``scale / sd``, so that the
         prior speaks of a change by one standard deviation of the feature, whatever it is measured in. With noise about
         the mean, ``bd.Dropout(centre="mean")``, the fit is that to standardised columns. The ``sd`` is about the mean
@@ -38,13 +38,17 @@ class Normal:
     groups : sequence of length p, or mapping, optional
         Learn one scale per group: the group of each column in order, or ``{group: [columns]}`` with columns by
         position. ``weight_scale`` then is on ``weight_group``. By default all weights share one.
-    unit : float or array of shape (p,)
+    unit : float or array of shape (p,), default=1.0
         What a learnt scale multiplies, above 0: the standard deviation of a weight is ``scale · unit``.
 
     Raises
     ------
     ValueError
         If ``scale`` is not above 0, groups or units do not fit, or precisions are asked for before they are known.
+
+    See Also
+    --------
+    Laplace, Horseshoe, HalfNormal
 
     Examples
     --------

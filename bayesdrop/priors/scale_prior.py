@@ -109,8 +109,12 @@ class HalfNormal:
 
     Parameters
     ----------
-    scale : float or array (g,)
+    scale : float or array (g,), default=1.0
         Standard deviation of the normal variable whose size it is, above 0; one per group if an array.
+
+    See Also
+    --------
+    HalfCauchy, Normal
 
     Examples
     --------
@@ -146,8 +150,16 @@ class HalfCauchy:
 
     Parameters
     ----------
-    scale : float or array (g,)
+    scale : float or array (g,), default=1.0
         Median, above 0; one per group if an array.
+
+    See Also
+    --------
+    HalfNormal, Normal
+
+    References
+    ----------
+    Gelman (2006), Prior distributions for variance parameters in hierarchical models, Bayesian Analysis 1.
 
     Examples
     --------
@@ -183,6 +195,10 @@ class Gamma:
     shape, scale : float
         ``a`` and ``b``, above 0; the mean is ``ab`` and the standard deviation ``b√a``.
 
+    See Also
+    --------
+    Hierarchical, Beta
+
     Examples
     --------
     >>> Gamma(2.0, 10.0).mean
@@ -209,6 +225,10 @@ class InverseGamma:
     ----------
     shape, scale : float
         ``a`` and ``b``, above 0; ``b`` in squared units of the response. The mean is ``b/(a − 1)`` for ``a > 1``.
+
+    See Also
+    --------
+    Squared, HalfNormal
 
     Examples
     --------

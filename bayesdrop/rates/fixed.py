@@ -23,8 +23,12 @@ class Fixed:
 
     Parameters
     ----------
-    rate : float or array of shape (p,)
+    rate : float or array of shape (p,), default=0.5
         Probability that a feature is dropped, in [0, 1).
+
+    See Also
+    --------
+    Tuned, PerFeature
 
     Examples
     --------

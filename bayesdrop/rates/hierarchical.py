@@ -48,13 +48,17 @@ class Hierarchical:
 
     Parameters
     ----------
-    groups : sequence of length p, or mapping
+    groups : sequence of length p, or mapping, optional
         As in :class:`PerGroup`.
-    mean_prior : Beta
+    mean_prior : Beta, optional
         Prior of the mean rate of each group.
-    strength_prior : Gamma
+    strength_prior : Gamma, optional
         Prior of the strength of each group in pseudo-observations, ``A + B``. The default, with mean 20 and 95 %
         between 2.4 and 56, pools weakly to clearly and leaves out the U-shaped priors below ``s = 2`` almost.
+
+    See Also
+    --------
+    PerGroup, sample
 
     Examples
     --------

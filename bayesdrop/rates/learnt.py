@@ -25,13 +25,21 @@ class PerFeature:
 
     Parameters
     ----------
-    prior : RatePrior
+    prior : RatePrior, optional
         Prior of each rate.
-    start : float
+    start : float, default=0.5
         Rate to start from; the result does not depend on it.
     class_ratio : bool, optional
         Weigh the negative class by ``n₊/n₋`` in the rate update (Zhuo, Zhu & Zhang 2015, section 4.3). By default
         in one-vs-rest problems only.
+
+    See Also
+    --------
+    PerGroup, Hierarchical, Tuned
+
+    References
+    ----------
+    Zhuo, Zhu & Zhang (2015), Adaptive dropout rates for learning with corrupted features, IJCAI, eqs 15, 17.
 
     Examples
     --------
@@ -60,12 +68,16 @@ class Shared:
 
     Parameters
     ----------
-    prior : RatePrior
+    prior : RatePrior, optional
         Prior of the rate.
-    start : float
+    start : float, default=0.5
         Rate to start from; the result does not depend on it.
     class_ratio : bool, optional
         As in :class:`PerFeature`.
+
+    See Also
+    --------
+    PerGroup, PerFeature
 
     Examples
     --------
@@ -93,15 +105,23 @@ class PerGroup:
 
     Parameters
     ----------
-    groups : sequence of length p, or mapping
+    groups : sequence of length p, or mapping, optional
         The group of each column in order, or ``{group: [columns]}`` with columns by name or by position. Every
         column belongs to exactly one group. Beside a formula its terms, by default.
-    prior : RatePrior
+    prior : RatePrior, optional
         Prior of each group's rate.
-    start : float
+    start : float, default=0.5
         Rate to start from; the result does not depend on it.
     class_ratio : bool, optional
         As in :class:`PerFeature`.
+
+    See Also
+    --------
+    PerFeature, Hierarchical, from_formula
+
+    References
+    ----------
+    Zhuo, Zhu & Zhang (2015), Adaptive dropout rates for learning with corrupted features, IJCAI, eq. 22.
 
     Examples
     --------

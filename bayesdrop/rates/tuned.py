@@ -30,9 +30,9 @@ class Tuned:
 
     Parameters
     ----------
-    structure : PerFeature, Shared or PerGroup
+    structure : PerFeature, Shared or PerGroup, optional
         Which rates are learnt, under a ``bd.Beta`` prior.
-    strengths : sequence of float in [0, 1]
+    strengths : sequence of float in [0, 1], optional
         Candidates: 1 is the published rule, 0 no noise.
     cv : int, splitter, iterable of (train, test) or "loo", optional
         Folds, as in scikit-learn, but that an int means so many folds of shuffled rows, the same at every call (seed
@@ -43,8 +43,18 @@ class Tuned:
         without. By default ``"loo"`` for tables that are not large, of four rows to a column at least, and losses with
         second derivatives, else 5: folds fit fewer rows than there are, and lean towards noise. Whole weights of rows
         count copies, of which one is left out, and equal rows are in one fold.
-    one_standard_error : bool
+    one_standard_error : bool, default=False
         Take the strongest noise whose loss is within a whole standard error of the best.
+
+    See Also
+    --------
+    Fixed, PerFeature, DropoutLogisticRegressionCV
+
+    References
+    ----------
+    - Zhuo, Zhu & Zhang (2015), Adaptive dropout rates for learning with corrupted features, IJCAI, eq. 17.
+    - Rad & Maleki (2020), A scalable estimate of the out-of-sample prediction error via approximate leave-one-out,
+      JRSS B 82.
 
     Examples
     --------

@@ -134,7 +134,7 @@ class DropoutLogisticRegressionCV(_DropoutClassifierCV):
         ``[bd.Tuned(), bd.Tuned(bd.PerGroup(groups))]``, and default ``scoring`` the search climbs from ``C = 1`` and
         dismisses what is clearly worse (:mod:`bayesdrop.fitting.tuning.search`); otherwise all candidates are tried
         on all folds.
-    one_standard_error : bool
+    one_standard_error : bool, default=False
         Take the smallest ``C``, and there the most noise, whose score is within a standard error of the best, in pairs;
         otherwise within half a one, or the best of a ``scoring`` that is given.
     n_jobs : int, optional
@@ -142,7 +142,25 @@ class DropoutLogisticRegressionCV(_DropoutClassifierCV):
     noise : Noise, optional
         ``bd.Dropout()`` by default: a kept feature stays as it is, and a dropped one becomes 0, or its mean where 0 is
         no usual value of it (``centre="auto"``). Other noises take no ``rates``.
-    expectation, multiclass, weight_prior, method, fit_intercept, class_weight, corrupted_inputs, missing, tol, max_iter
+    expectation : str, optional
+        As in :class:`DropoutLogisticRegression`.
+    multiclass : str, default="auto"
+        As in :class:`DropoutLogisticRegression`.
+    weight_prior : Normal, optional
+        As in :class:`DropoutLogisticRegression`.
+    method : Newton or EM, optional
+        As in :class:`DropoutLogisticRegression`.
+    fit_intercept : bool, default=True
+        As in :class:`DropoutLogisticRegression`.
+    class_weight : dict or "balanced", optional
+        As in :class:`DropoutLogisticRegression`.
+    corrupted_inputs : bool, default=False
+        As in :class:`DropoutLogisticRegression`.
+    missing : None or "nan", optional
+        As in :class:`DropoutLogisticRegression`.
+    tol : float, default=1e-08
+        As in :class:`DropoutLogisticRegression`.
+    max_iter : int, default=200
         As in :class:`DropoutLogisticRegression`.
 
     Attributes
@@ -185,6 +203,10 @@ class DropoutLogisticRegressionCV(_DropoutClassifierCV):
         What a dropped entry becomes: the ``centre`` of the noise, None if it is 0 for all columns.
     n_features_in_, feature_names_in_
         As in scikit-learn.
+
+    See Also
+    --------
+    DropoutLogisticRegression, DropoutSVCCV
 
     Examples
     --------
@@ -258,7 +280,7 @@ class DropoutSVCCV(_DropoutClassifierCV):
         ``[bd.Tuned(), bd.Tuned(bd.PerGroup(groups))]``, and default ``scoring`` the search climbs from ``C = 1`` and
         dismisses what is clearly worse (:mod:`bayesdrop.fitting.tuning.search`); otherwise all candidates are tried
         on all folds.
-    one_standard_error : bool
+    one_standard_error : bool, default=False
         Take the smallest ``C``, and there the most noise, whose score is within a standard error of the best, in pairs;
         otherwise within half a one, or the best of a ``scoring`` that is given.
     n_jobs : int, optional
@@ -266,7 +288,23 @@ class DropoutSVCCV(_DropoutClassifierCV):
     noise : Noise, optional
         ``bd.Dropout()`` by default: a kept feature stays as it is, and a dropped one becomes 0, or its mean where 0 is
         no usual value of it (``centre="auto"``). Other noises take no ``rates``.
-    expectation, weight_prior, method, fit_intercept, class_weight, corrupted_inputs, missing, tol, max_iter
+    expectation : str, default="augmentation"
+        As in :class:`DropoutSVC`.
+    weight_prior : Normal, optional
+        As in :class:`DropoutSVC`.
+    method : Newton or EM, optional
+        As in :class:`DropoutSVC`.
+    fit_intercept : bool, default=True
+        As in :class:`DropoutSVC`.
+    class_weight : dict or "balanced", optional
+        As in :class:`DropoutSVC`.
+    corrupted_inputs : bool, default=False
+        As in :class:`DropoutSVC`.
+    missing : None or "nan", optional
+        As in :class:`DropoutSVC`.
+    tol : float, default=1e-08
+        As in :class:`DropoutSVC`.
+    max_iter : int, default=200
         As in :class:`DropoutSVC`.
 
     Attributes
@@ -311,6 +349,10 @@ class DropoutSVCCV(_DropoutClassifierCV):
         What a dropped entry becomes: the ``centre`` of the noise, None if it is 0 for all columns.
     n_features_in_, feature_names_in_
         As in scikit-learn.
+
+    See Also
+    --------
+    DropoutSVC, DropoutLogisticRegressionCV
 
     Examples
     --------

@@ -72,6 +72,10 @@ class RatePath(BaseEstimator):
     n_features_in_, feature_names_in_
         As in scikit-learn.
 
+    See Also
+    --------
+    DropoutSVCCV, bayesdrop.plots.rate_path
+
     Examples
     --------
     >>> from bayesdrop import DropoutLogisticRegression

@@ -99,7 +99,7 @@ class DropoutRidgeCV(_DropoutRegressorCV):
         ``[bd.Tuned(), bd.Tuned(bd.PerGroup(groups))]``, and default ``scoring`` the search climbs from ``C = 1`` and
         dismisses what is clearly worse (:mod:`bayesdrop.fitting.tuning.search`); otherwise all candidates are tried
         on all folds.
-    one_standard_error : bool
+    one_standard_error : bool, default=False
         Take the smallest ``C``, and there the most noise, whose score is within a standard error of the best, in pairs;
         otherwise within half a one, or the best of a ``scoring`` that is given.
     n_jobs : int, optional
@@ -107,7 +107,19 @@ class DropoutRidgeCV(_DropoutRegressorCV):
     noise : Noise, optional
         ``bd.Dropout()`` by default: a kept feature stays as it is, and a dropped one becomes 0, or its mean where 0 is
         no usual value of it (``centre="auto"``). Other noises take no ``rates``.
-    weight_prior, method, fit_intercept, corrupted_inputs, missing, tol, max_iter
+    weight_prior : Normal, optional
+        As in :class:`DropoutRidge`.
+    method : Newton or EM, optional
+        As in :class:`DropoutRidge`.
+    fit_intercept : bool, default=True
+        As in :class:`DropoutRidge`.
+    corrupted_inputs : bool, default=False
+        As in :class:`DropoutRidge`.
+    missing : None or "nan", optional
+        As in :class:`DropoutRidge`.
+    tol : float, default=1e-08
+        As in :class:`DropoutRidge`.
+    max_iter : int, default=200
         As in :class:`DropoutRidge`.
 
     Attributes
@@ -146,6 +158,10 @@ class DropoutRidgeCV(_DropoutRegressorCV):
         What a dropped entry becomes: the ``centre`` of the noise, None if it is 0 for all columns.
     n_features_in_, feature_names_in_
         As in scikit-learn.
+
+    See Also
+    --------
+    DropoutRidge, DropoutSVRCV
 
     Examples
     --------
@@ -208,17 +224,31 @@ class DropoutSVRCV(_DropoutRegressorCV):
         ``[bd.Tuned(), bd.Tuned(bd.PerGroup(groups))]``, and default ``scoring`` the search climbs from ``C = 1`` and
         dismisses what is clearly worse (:mod:`bayesdrop.fitting.tuning.search`); otherwise all candidates are tried
         on all folds.
-    one_standard_error : bool
+    one_standard_error : bool, default=False
         Take the smallest ``C``, and there the most noise, whose score is within a standard error of the best, in pairs;
         otherwise within half a one, or the best of a ``scoring`` that is given.
     n_jobs : int, optional
         Processes among which folds are spread, as in scikit-learn; they only pay for large data.
-    epsilon : float
+    epsilon : float, default=0.1
         Half-width of the tube within which a residual costs nothing, in units of ``y``.
     noise : Noise, optional
         ``bd.Dropout()`` by default: a kept feature stays as it is, and a dropped one becomes 0, or its mean where 0 is
         no usual value of it (``centre="auto"``). Other noises take no ``rates``.
-    expectation, weight_prior, method, fit_intercept, corrupted_inputs, missing, tol, max_iter
+    expectation : str, default="augmentation"
+        As in :class:`DropoutSVR`.
+    weight_prior : Normal, optional
+        As in :class:`DropoutSVR`.
+    method : Newton or EM, optional
+        As in :class:`DropoutSVR`.
+    fit_intercept : bool, default=True
+        As in :class:`DropoutSVR`.
+    corrupted_inputs : bool, default=False
+        As in :class:`DropoutSVR`.
+    missing : None or "nan", optional
+        As in :class:`DropoutSVR`.
+    tol : float, default=1e-08
+        As in :class:`DropoutSVR`.
+    max_iter : int, default=200
         As in :class:`DropoutSVR`.
 
     Attributes
@@ -257,6 +287,10 @@ class DropoutSVRCV(_DropoutRegressorCV):
         What a dropped entry becomes: the ``centre`` of the noise, None if it is 0 for all columns.
     n_features_in_, feature_names_in_
         As in scikit-learn.
+
+    See Also
+    --------
+    DropoutSVR, DropoutRidgeCV
 
     Examples
     --------

@@ -75,14 +75,14 @@ def variational(
     covariance : str, optional
         ``"full"``: weights and intercept jointly normal, a (p + 1) × (p + 1) matrix. ``"diagonal"``: all
         independent, in memory and time in proportion to the non-zero entries. By default full up to 1,000 features.
-    n_init : int
+    n_init : int, default=4
         Ascents from different rates and perturbed weights and masks; the one with the best bound counts.
-    seed : int, numpy.random.Generator or RandomState
+    seed : int, numpy.random.Generator or RandomState, default=0
         Same seed, same result, on one machine.
-    tol : float
+    tol : float, default=1e-07
         Stop when a cycle of three rounds raises the bound by less than this share of it. All starts run to 100 times
         as much, and the best goes on.
-    max_iter : int
+    max_iter : int, default=2000
         Most rounds of updates of one start.
     sample_weight : array (n,), optional
         Row weights, >= 0, as :func:`bayesdrop.sample` has them: powers of the rows' likelihoods, masks summed out.
@@ -113,12 +113,21 @@ def variational(
     sklearn.exceptions.ConvergenceWarning
         If ``max_iter`` was reached before the tolerance.
 
+    See Also
+    --------
+    sample, Variational
+
     Notes
     -----
     Time of a round: the non-zero entries times p with a full covariance, and the non-zero entries without. On one core
     the four starts take 6 s on the breast-cancer data (569 × 30) and 8 s on sparse data of 2,000 × 5,000 with 200,000
     entries.
     Sources: Jaakkola & Jordan (2000) for the logistic bound, Polson & Scott (2011) for the hinge, Bishop (2006, 10.2).
+
+    References
+    ----------
+    - Jaakkola & Jordan (2000), Bayesian parameter estimation via variational methods, Statistics and Computing 10.
+    - Polson & Scott (2011), Data augmentation for support vector machines, Bayesian Analysis 6.
 
     Examples
     --------

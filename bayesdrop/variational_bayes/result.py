@@ -75,6 +75,20 @@ class Variational(Shown):
         Known parts of the scores of the rows of weight above 0.
     facts : ColumnFacts
         What new rows are read by.
+
+    See Also
+    --------
+    variational
+
+    Examples
+    --------
+    >>> import warnings
+    >>> import bayesdrop as bd
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("ignore", bd.NarrowIntervalsWarning)
+    ...     found = bd.variational(bd.Model(), [[0.0, 1.0], [1.0, 0.0], [1.0, 1.0], [0.0, 0.0]], [0, 1, 1, 0])
+    >>> found.weight_mean.shape
+    (2,)
     """
 
     weight_mean: Float[np.ndarray, " p"]

@@ -58,6 +58,17 @@ class FormulaDesign(FormulaEncoder):
         Sum of the ``offset(...)`` of the formula, for ``bd.fit(..., offset=design.offset)``.
     rows : array of int (n,)
         Numbers of the rows of the data; with ``dropna=True`` those that are complete.
+
+    See Also
+    --------
+    from_formula, FormulaTransformer
+
+    Examples
+    --------
+    >>> import bayesdrop as bd
+    >>> design = bd.from_formula("y ~ age", {"y": [1.0, 2.0], "age": [30, 40]})
+    >>> design.transform({"age": [50]}).tolist()
+    [[50.0]]
     """
 
     X: Any = field(repr=False)
@@ -138,7 +149,7 @@ def from_formula(
     data : pandas or polars data frame, or dict of columns (n, ·)
         Rows; for missing values see ``missing``. Declared levels of a categorical column keep their
         columns even where no row has them, with weight 0 and the rate at its prior.
-    full_rank : bool
+    full_rank : bool, default=False
         False: a 0/1 column for every level of each factor, which a penalty treats alike. True: as in R, a reference
         level or the contrasts that the formula names, so that the columns are linearly independent.
     sparse : bool, optional
@@ -146,19 +157,20 @@ def from_formula(
     context : mapping from name to function or value, optional
         What the formula may use beside columns and the functions of formulaic. Variables of the calling code are not
         looked up, so that a misspelt column is an error.
-    missing : None or "nan"
+    missing : None or "nan", optional
         None: missing values in a column that is used are an error. ``"nan"``: they are NaN in all columns of their
         terms, for models with ``missing="nan"``, but in the response; of a factor in sparse rows no level is 1. Means,
         scales and knots are those of the values that are there.
-    unseen : "error" or "baseline"
+    unseen : "error" or "baseline", default="error"
         What :meth:`FormulaDesign.transform` makes of a level that is not in these rows: an error, or a row without a
         level of that factor, which says what the other terms say.
-    dropna : bool
+    dropna : bool, default=False
         Leave out the rows with a missing value in a column that the formula uses; ``rows`` has the others.
 
     Returns
     -------
     FormulaDesign
+        Features, response and groups, with what encodes new rows.
 
     Raises
     ------
@@ -169,6 +181,14 @@ def from_formula(
         If formula or data are of another type.
     ImportError
         If formulaic is not installed.
+
+    See Also
+    --------
+    fit, FormulaTransformer, PerGroup
+
+    References
+    ----------
+    Wilkinson & Rogers (1973), Symbolic description of factorial models for analysis of variance, JRSS C 22.
 
     Examples
     --------

@@ -29,7 +29,15 @@ class FormulaTransformer(TransformerMixin, BaseEstimator):
     formula : str
         Terms, such as ``"age + C(site)"``; a response before ``~`` is left aside, and an intercept is the model's. It
         may hold Python expressions, which are run: take none from strangers.
-    full_rank, sparse, context, missing, unseen
+    full_rank : bool, default=False
+        As in :func:`bayesdrop.from_formula`.
+    sparse : bool, optional
+        As in :func:`bayesdrop.from_formula`.
+    context : mapping from name to function or value, optional
+        As in :func:`bayesdrop.from_formula`.
+    missing : None or "nan", optional
+        As in :func:`bayesdrop.from_formula`.
+    unseen : "error" or "baseline", default="error"
         As in :func:`bayesdrop.from_formula`.
 
     Attributes
@@ -42,6 +50,10 @@ class FormulaTransformer(TransformerMixin, BaseEstimator):
         Columns of the data frame.
     n_features_in_ : int
         Their number.
+
+    See Also
+    --------
+    from_formula
 
     Examples
     --------

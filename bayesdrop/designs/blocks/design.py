@@ -62,7 +62,7 @@ class Blocks(Blockwise, LocalRows):
     threads : int, optional
         Most threads that work on blocks in the passes of a sampler, each on one of its own; by default one for each
         core.
-    progress : bool
+    progress : bool, default=False
         Show a bar for each pass that takes more than a second.
 
     Attributes
@@ -83,6 +83,10 @@ class Blocks(Blockwise, LocalRows):
     ValueError
         If a block is empty of columns, has other columns than the first, holds NaN, infinite values or other things
         than real numbers; in any later pass if the data are no longer the same.
+
+    See Also
+    --------
+    cluster, fit, HMC
 
     Examples
     --------

@@ -23,7 +23,7 @@ def cluster(
 
     Parameters
     ----------
-    address : str
+    address : str, default="local"
         Address of a scheduler, as in ``"tcp://10.0.0.1:8786"``; ``"local"`` starts workers on this machine, which end
         with the client. None, which a setting that is not there would be, is refused.
     workers : int, optional
@@ -31,7 +31,7 @@ def cluster(
     memory : str or int, optional
         Most memory of each of them, as in ``"2GB"``; by default an equal share of what there is. A worker that holds
         more writes blocks to disk.
-    timeout : float
+    timeout : float, default=10.0
         Seconds to wait for the scheduler.
 
     Returns
@@ -47,6 +47,10 @@ def cluster(
         If there is no scheduler at the address.
     ValueError
         If both an address and workers to start are given, or the number of workers is not positive.
+
+    See Also
+    --------
+    Blocks, fit
 
     Examples
     --------

@@ -50,8 +50,7 @@ def centred_columns(centre: Float[np.ndarray, " p"]) -> str:
 class RatePosterior:
     """Plug-in posterior of the dropout rates, the law of each given its counts of signs.
 
-    It ignores the uncertainty of weights and masks, which it takes to be the fitted ones and their signs: it may be
-    narrower or wider than the posterior that ``bd.sample`` draws from, and lie elsewhere.
+    It treats the weights as known, and may be narrower or wider than the posterior of ``bd.sample``, and lie elsewhere.
 
     Attributes
     ----------
@@ -171,12 +170,22 @@ class Fit(Shown):
     offset : array (n,) or None
         Known part of the score of each row that was fitted; new rows need one then.
     facts : ColumnFacts
-        Whether the columns had names, where the indices of svmlight files begin, and the formula that made the
-        features; new rows are read by it.
+        Names of columns, first index of svmlight files and formula, by which new rows are read.
     class_weight : dict or None
         Weight of each class, as a number; None if there were none.
     solver : str
         By which row of :data:`bayesdrop.fitting.solvers.choices.CHOICES` it went down, or the name of the method given.
+
+    See Also
+    --------
+    fit, weights_table
+
+    Examples
+    --------
+    >>> import bayesdrop as bd
+    >>> fit = bd.fit(bd.Model(), [[0.0, 1.0], [1.0, 0.0], [1.0, 1.0], [0.0, 0.0]], [0, 1, 1, 0])
+    >>> fit.feature_names, fit.weight.shape, fit.status.name
+    (['x0', 'x1'], (2,), 'CONVERGED')
     """
 
     weight: Float[np.ndarray, "*classes p"]
@@ -301,10 +310,6 @@ class Fit(Shown):
         ------
         ValueError
             If it is no such dataset, or the model had components of your own.
-
-        See Also
-        --------
-        load : What ``trust_formula`` means.
         """
         fields = fit_fields(data, trust_formula=trust_formula)
         rates = fields.pop("rate_posterior")

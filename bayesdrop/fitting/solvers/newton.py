@@ -57,19 +57,23 @@ class Newton:
 
     Parameters
     ----------
-    tol : float
+    tol : float, default=1e-08
         Estimated suboptimality, relative to the energy, at which to stop. Of smooth losses the weights, and the
         gradient, are as near as that: in units in which the curvature is one the distance to the optimum is below
         ``10⁴ tol``, relative to the root of twice the energy; at the default of 1e-8 that is the same bound. Of
         piecewise-linear losses it is a bound on the energy, and the distance is below the root of ``2 tol``.
-    max_iter : int
+    max_iter : int, default=200
         Most Newton steps.
     preconditioner : Preconditioner, optional
         ``Cholesky()``, ``Woodbury()`` or ``Jacobi()`` of :mod:`.preconditioners`; by default chosen by shape.
-    max_inner : int
+    max_inner : int, default=500
         Most conjugate-gradient steps in one Newton step.
     rules : StepRules, optional
         How steps are judged.
+
+    See Also
+    --------
+    EM, fit
 
     Examples
     --------

@@ -29,12 +29,20 @@ class Alternating:
 
     Parameters
     ----------
-    tol : float
+    tol : float, default=0.0001
         Stop where a turn lowers the energy by less than this for each unit ``C s_i`` of the rows' weight.
-    max_iter : int
+    max_iter : int, default=200
         Most turns.
-    steps : int
+    steps : int, default=5
         L-BFGS steps of the hidden weights in a turn.
+
+    See Also
+    --------
+    LBFGS, Minibatch, LatentDropoutSVC
+
+    References
+    ----------
+    Chen, Zhu, Chen & Chen (2015), Dropout training for SVMs with data augmentation, section 4.2.
 
     Examples
     --------
@@ -139,19 +147,23 @@ class Minibatch:
 
     Parameters
     ----------
-    batch_size : int
+    batch_size : int, default=500
         Rows of a step.
-    epochs : int
+    epochs : int, default=20
         Passes over the data in all, at least 1: those that tell several starts apart (a fifth at most) and those
         between which the rates are learnt (half of the rest at most, one a time) are among them.
-    step_size : float
+    step_size : float, default=0.02
         First step of each weight, above 0.
-    seed : int
+    seed : int, default=0
         Order of the rows.
-    tol : float
+    tol : float, default=0.0001
         The fit has converged if an epoch lowers the energy by less than this for each unit ``C s_i`` of the rows'
         weight, the mean of the last ten or of the later half; a value is the mean over the steps of its epoch. What is
         too slow for its ``step_size`` looks converged too.
+
+    See Also
+    --------
+    LBFGS, Alternating
 
     Examples
     --------

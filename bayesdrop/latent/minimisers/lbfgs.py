@@ -116,11 +116,15 @@ class LBFGS:
 
     Parameters
     ----------
-    tol : float
+    tol : float, default=0.0001
         Stop where a step lowers the energy by less than this for each unit ``C s_i`` of the rows' weight, the mean of
         ten steps: the mean loss of a row, as scikit-learn's ``MLPClassifier`` has it.
-    max_iter : int
+    max_iter : int, default=500
         Most steps.
+
+    See Also
+    --------
+    Minibatch, Alternating, LatentDropoutLogisticRegression
 
     Examples
     --------

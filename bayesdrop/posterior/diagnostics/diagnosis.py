@@ -1,7 +1,6 @@
-"""How the chains of a posterior went, in plain words, with what to do about each problem.
+"""Diagnosis of the chains of a posterior, in plain words, with advice about each problem.
 
-R-hat and effective sample sizes are those of Vehtari, Gelman, Simpson, Carpenter & Bürkner (2021), E-BFMI that of
-Betancourt (2016). The thresholds stand here and nowhere else; what thousands of R-hats may be beyond theirs is a law.
+R-hat and effective sample sizes are those of Vehtari et al. (2021), E-BFMI that of Betancourt (2016).
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ __all__ = ["Diagnosis", "diagnose", "diagnose_groups", "warn_of_run"]
 
 @dataclass(frozen=True, repr=False)
 class Diagnosis(Shown):
-    """How the chains went; ``print`` says it in words.
+    """Diagnosis of the chains of a posterior; ``print`` shows it in words.
 
     Attributes
     ----------
@@ -48,12 +47,8 @@ class Diagnosis(Shown):
         Largest R-hat and smallest effective sample sizes with the variable they belong to; None where there are too
         few chains or draws to tell, or nothing varies. Variables whose draws were not kept count by R-hat of values and
         batch means (:mod:`bayesdrop.sampling.run.summary`), and have no tail.
-    divergences : int or None
-        Divergent trajectories; None for a sampler that has none.
-    acceptance_rate : float or None
-        Mean acceptance rate, if the sampler has one.
-    e_bfmi : float or None
-        Smallest energy fraction of a chain, if the sampler records energies.
+    divergences, acceptance_rate, e_bfmi : int, float, float or None
+        Divergent trajectories, mean acceptance rate and smallest energy fraction, where the sampler records them.
     n_rates : int
         Number of free rates.
     undetermined : list of str
@@ -64,11 +59,12 @@ class Diagnosis(Shown):
         What is wrong with the chains, and what to do. Undetermined rates are no problem of the chains.
     approximation : str
         What the sampler approximates and how well, or what :func:`bayesdrop.reweight` made of it; empty if it is exact.
-    r_hat_limit : float
-        What the largest R-hat may be: 1.01, or more where chains that agree have more in one of so many numbers
-        (:func:`bayesdrop.largest_r_hat`).
-    r_hat_words : str
-        Why it is more, and what draws 1.01 takes.
+    r_hat_limit, r_hat_words : float, str
+        Limit of the largest R-hat: 1.01, or more for hundreds of numbers (:func:`bayesdrop.largest_r_hat`); and why.
+
+    See Also
+    --------
+    diagnose
 
     Examples
     --------
@@ -159,10 +155,6 @@ class Diagnosis(Shown):
 def diagnose(post: Any) -> Diagnosis:
     """Say how the chains went: mixing, divergences, and which rates the data determine.
 
-    An R-hat is a problem above 1.01, or, in a posterior of 500 numbers and more, of a number with 400 effective draws
-    and more, above what chains that agree have in one of so many numbers with probability 0.99
-    (:mod:`bayesdrop.posterior.diagnostics.largest_r_hat`).
-
     Parameters
     ----------
     post : InferenceData or DataTree
@@ -177,6 +169,14 @@ def diagnose(post: Any) -> Diagnosis:
     ------
     TypeError, ValueError
         If ``post`` is no posterior.
+
+    See Also
+    --------
+    sample, largest_r_hat, MixingWarning
+
+    References
+    ----------
+    Vehtari, Gelman, Simpson, Carpenter & Bürkner (2021), An improved R-hat, Bayesian Analysis 16.
 
     Examples
     --------

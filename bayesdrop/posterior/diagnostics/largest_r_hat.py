@@ -54,7 +54,7 @@ def largest_r_hat(ess: object, *, chains: int, draws: int, probability: float = 
         Bulk effective sample size of each number, of all chains.
     chains, draws : int
         Chains, at least 2, and draws of each, at least 4.
-    probability : float
+    probability : float, default=0.99
         Between 0 and 1. A half gives the median of the largest, which is what to expect.
 
     Returns
@@ -68,6 +68,10 @@ def largest_r_hat(ess: object, *, chains: int, draws: int, probability: float = 
     ------
     ValueError
         If an argument is out of range; effective sample sizes are above 2 for each half of a chain.
+
+    See Also
+    --------
+    diagnose
 
     References
     ----------

@@ -18,7 +18,7 @@ __all__ = ["draws_table"]
 
 
 def draws_table(post: Any, variables: Any = None, *, backend: str = "pandas") -> Any:
-    """Draws of a posterior as a data frame, one row per chain and draw.
+    """Return the draws of a posterior as a data frame, one row per chain and draw.
 
     Parameters
     ----------
@@ -27,7 +27,7 @@ def draws_table(post: Any, variables: Any = None, *, backend: str = "pandas") ->
         ``posterior``.
     variables : str or sequence of str, optional
         Which variables, in which order; all by default.
-    backend : str
+    backend : str, default="pandas"
         ``"pandas"`` or ``"polars"``, which has to be installed.
 
     Returns
@@ -42,6 +42,10 @@ def draws_table(post: Any, variables: Any = None, *, backend: str = "pandas") ->
         If ``post`` has no posterior, a variable is not in it, or two columns would have one name.
     ImportError
         If the backend is not installed.
+
+    See Also
+    --------
+    weights_table, groups
 
     Examples
     --------

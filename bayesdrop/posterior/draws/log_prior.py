@@ -50,6 +50,15 @@ def log_prior(post: Any) -> Any:
         If ``post`` is not from ``bd.sample``, or its prior has no density in closed form: ``bd.Horseshoe``,
         ``bd.Hierarchical``, or a prior of your own that is not stored.
 
+    See Also
+    --------
+    log_likelihood, prior_draws
+
+    References
+    ----------
+    Kallioinen, Paananen, Bürkner & Vehtari (2024), Detecting and diagnosing prior and likelihood sensitivity with
+    power-scaling, Statistics and Computing 34.
+
     Examples
     --------
     >>> import xarray as xr

@@ -60,10 +60,13 @@ def log_likelihood(post: Any, X: Any = None, y: Any = None, *, masks: int = MASK
     ----------
     post : InferenceData or DataTree
         What ``bd.sample`` returned, or :func:`bayesdrop.groups.load` read.
-    X, y
+    X : array, data frame or scipy sparse (n, p), optional
         The rows and the labels or numbers that were sampled, without rows of weight 0. Of ``bd.Blocks`` and Dask
         collections the group has at most 2²⁸ numbers, 2 GB, in memory. Without both, ``path`` is read again.
-    masks : int
+    y : sequence of n labels or numbers, optional
+        The rows and the labels or numbers that were sampled, without rows of weight 0. Of ``bd.Blocks`` and Dask
+        collections the group has at most 2²⁸ numbers, 2 GB, in memory. Without both, ``path`` is read again.
+    masks : int, default=64
         A row with no more masks than that, ``2^k`` with ``k`` noised entries (6 of them by default), has all of them
         summed, which is exact. So are models without masks. For other rows the sum is had without them, to a relative
         error of 0.002 at most and usually far less; see :mod:`bayesdrop.posterior.noise_average.expectation`.
@@ -87,6 +90,15 @@ def log_likelihood(post: Any, X: Any = None, y: Any = None, *, masks: int = MASK
         is damaged or of another posterior.
     FileNotFoundError
         If a file is to be read and there is none.
+
+    See Also
+    --------
+    loo, reweight
+
+    References
+    ----------
+    Vehtari, Gelman & Gabry (2017), Practical Bayesian model evaluation using leave-one-out cross-validation and WAIC,
+    Statistics and Computing 27.
 
     Examples
     --------
@@ -266,6 +278,11 @@ def loo(post: Any) -> Any:
         Expected log predictive density, its standard error and the diagnostic ``pareto_k`` of each row. Models of the
         same data are compared by ``arviz.compare({"one": post, "other": other})``.
 
+    Raises
+    ------
+    TypeError, ValueError
+        If ``post`` is not from ``bd.sample`` or has no group ``log_likelihood``.
+
     Warns
     -----
     InfluenceWarning
@@ -275,15 +292,19 @@ def loo(post: Any) -> Any:
         noise averaged inside the loss. They rank rate structures and priors under that loss and ``C``, and nothing
         else: comparing a hinge with a logistic loss, or two values of ``C``, by them is meaningless.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If ``post`` is not from ``bd.sample`` or has no group ``log_likelihood``.
+    See Also
+    --------
+    log_likelihood, elpd, kfold
 
     Notes
     -----
     Vehtari, Gelman & Gabry (2017). With row weights a score is that of the weighted likelihood: a row of weight 2 is
     left out as a whole.
+
+    References
+    ----------
+    Vehtari, Gelman & Gabry (2017), Practical Bayesian model evaluation using leave-one-out cross-validation and WAIC,
+    Statistics and Computing 27.
 
     Examples
     --------

@@ -59,12 +59,15 @@ def reweight(post: Any, X: Any, y: Any = None, *, draws: int | None = None, seed
     ----------
     post : InferenceData or DataTree
         What ``bd.sample`` returned, or :func:`bayesdrop.groups.load` read.
-    X, y
+    X : array, data frame or scipy sparse (n, p)
+        The rows and the labels or numbers that were sampled, without rows of weight 0; of a model by a formula its
+        table alone. ``bd.Blocks`` and Dask collections are gone through once, a block at a time.
+    y : sequence of n labels or numbers, optional
         The rows and the labels or numbers that were sampled, without rows of weight 0; of a model by a formula its
         table alone. ``bd.Blocks`` and Dask collections are gone through once, a block at a time.
     draws : int, optional
         Draws of each chain to use, spread evenly; all by default. A quarter of them takes a quarter of the time.
-    seed : int, numpy.random.Generator or RandomState
+    seed : int, numpy.random.Generator or RandomState, default=0
         Of the draws of the prior and the resampling. Same seed, same result.
 
     Returns
@@ -89,6 +92,14 @@ def reweight(post: Any, X: Any, y: Any = None, *, draws: int | None = None, seed
     ApproximationWarning
         If the Pareto k is above what the number of draws allows (0.7 with 2,000 or more), so that a few draws decide.
         :func:`bayesdrop.diagnose` says so too.
+
+    See Also
+    --------
+    HMC, diagnose
+
+    References
+    ----------
+    Vehtari, Simpson, Gelman, Yao & Gabry (2024), Pareto smoothed importance sampling, JMLR 25.
 
     Examples
     --------

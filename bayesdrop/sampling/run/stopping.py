@@ -61,13 +61,22 @@ class Stop:
 
     Parameters
     ----------
-    ess : float
+    ess : float, default=400
         Least bulk effective sample size, over all chains, of every posterior variable; above 0. With 400 the Monte
         Carlo error of a posterior mean is a twentieth of the posterior standard deviation.
-    r_hat : float
+    r_hat : float, default=1.01
         Largest R-hat allowed; above 1.
-    min_draws : int
+    min_draws : int, default=100
         Draws of each chain before the first check, at least 4.
+
+    See Also
+    --------
+    sample
+
+    References
+    ----------
+    Vehtari, Gelman, Simpson, Carpenter & Bürkner (2021), Rank-normalization, folding, and localization: an improved
+    R-hat, Bayesian Analysis 16.
 
     Examples
     --------
