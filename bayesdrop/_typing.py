@@ -6,11 +6,19 @@ function agree with each other in one call, which the tests check.
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from jaxtyping import Bool, Float, Int, Num, Shaped
 
-__all__ = ["AnyArray", "Bool", "Float", "Int", "MatrixLike", "Num", "PerRow", "Shaped"]
+if TYPE_CHECKING:
+    from arviz import InferenceData as ArvizData
+    from pandas import DataFrame
+else:
+    # What editors complete: InferenceData, of ArviZ 1 DataTree, and a data frame. Neither library is imported for it.
+    ArvizData: TypeAlias = Any
+    DataFrame: TypeAlias = Any
+
+__all__ = ["AnyArray", "ArvizData", "Bool", "DataFrame", "Float", "Int", "MatrixLike", "Num", "PerRow", "Shaped"]
 
 AnyArray: TypeAlias = Any
 """An array in whichever namespace its caller works, NumPy's or JAX's, as in ``Float[AnyArray, "n K"]``."""

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from .._typing import Float
+from .._typing import DataFrame, Float
 from .._validation import check_choice, check_count, check_flag, check_instance, check_number, shown
 from .expected import Average, Effect, EffectRows
 from .marginal import chosen, level_changes
@@ -50,7 +50,7 @@ def comparisons(
     offset: Any = None,
     draws: int = 25,
     probability: float | int = 0.9,
-) -> Any:
+) -> DataFrame:
     """Compare predictions at two values of a variable, averaged over rows.
 
     Parameters
@@ -140,7 +140,7 @@ def predictions_grid(
     offset: Any = None,
     draws: int = 25,
     probability: float | int = 0.9,
-) -> Any:
+) -> DataFrame:
     """Compute predictions on a grid of variables, averaged over rows or at typical values of the others.
 
     Parameters

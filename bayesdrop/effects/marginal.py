@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from .._typing import Float
+from .._typing import DataFrame, Float
 from .._validation import check_count, check_flag, check_instance, check_number, shown
 from ..fitting.results.saved import rows_of
 from ..posterior.draws.draws import Draws
@@ -41,7 +41,7 @@ def marginal_effects(
     offset: Any = None,
     draws: int = 25,
     probability: float | int = 0.9,
-) -> Any:
+) -> DataFrame:
     """Average marginal effect of each feature or variable on the prediction, with intervals.
 
     The prediction is the probability, the expected count or the mean. Of a model by a formula, at a table of its

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
-from .._typing import Float, Int
+from .._typing import DataFrame, Float, Int
 from .._validation import check_choice, check_instance, check_number
 from ..data.column_facts import response_in
 from ..fitting.results.saved import feature_gain, rows_of
@@ -37,7 +37,7 @@ def weights_table(
     probability: float | int = 0.9,
     contrasts: str | Contrasts | None = "reference",
     reference: Mapping[str, Any] | None = None,
-) -> Any:
+) -> DataFrame:
     """Tabulate weights with intervals, odds or rate ratios, and rates, a row for each feature (and class).
 
     Where a formula made a column for each level of a factor, the rows are differences between levels.

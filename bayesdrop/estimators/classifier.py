@@ -13,7 +13,7 @@ import numpy as np
 from sklearn.utils import column_or_1d
 from sklearn.utils.validation import check_is_fitted
 
-from .._typing import AnyArray, Float, Shaped
+from .._typing import AnyArray, ArvizData, Float, Shaped
 from .._validation import refuse_masked
 from ..data.column_facts import in_order
 from ..data.responses import class_factors, weigh_classes
@@ -225,7 +225,7 @@ class DropoutClassifier(ClassScores, DropoutEstimator):
             return joint_probability(self, joint_model(self, self._model()), X)
         return agreeing(shares(positive_probability(self, X)), chosen_by(self._mean_scores(X)))
 
-    def sample(self, X: Any, y: Any, *, sample_weight: Any = None, **options: Any) -> Any:
+    def sample(self, X: Any, y: Any, *, sample_weight: Any = None, **options: Any) -> ArvizData:
         """Draw from the posterior of the feature-noising model with this estimator's settings.
 
         Takes the options of :func:`bayesdrop.sample` (``draws``, ``tune``, ``chains``, ``seed``, …) and returns its

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.base import RegressorMixin
 
-from .._typing import AnyArray, Float
+from .._typing import AnyArray, ArvizData, Float
 from .._validation import check_number
 from ..data.responses import check_responses
 from ..designs import as_design, with_missing
@@ -117,7 +117,7 @@ class DropoutRegressor(RegressorMixin, DropoutEstimator):
         """
         return self._mean_scores(X)[:, 0]
 
-    def sample(self, X: Any, y: Any, *, sample_weight: Any = None, **options: Any) -> Any:
+    def sample(self, X: Any, y: Any, *, sample_weight: Any = None, **options: Any) -> ArvizData:
         """Draw from the posterior of the feature-noising model with this estimator's settings.
 
         Takes the options of :func:`bayesdrop.sample` and returns its ArviZ object. Give the estimator free rates, as

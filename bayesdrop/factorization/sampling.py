@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.sparse import issparse
 
-from .._typing import Bool, Float
+from .._typing import ArvizData, Bool, Float
 from .._validation import (
     check_choice,
     check_count,
@@ -53,7 +53,7 @@ def sample_factorization(
     seed: Any = 0,
     keep_fitted: bool = False,
     progress: bool = True,
-) -> Any:
+) -> ArvizData:
     r"""Draw from the posterior of a matrix factorisation whose columns are retained or dropped.
 
         θ ~ Beta,   r_k ~ Bernoulli(θ),   u_ik, v_jk ~ N(0, scale²),   x_ij ~ N(Σ_k r_k u_ik v_jk, σ²)

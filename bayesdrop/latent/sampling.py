@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._typing import Float
+from .._typing import ArvizData, Float
 from .._validation import check_count, check_flag, drawn_seed, shown, takes_seed
 from ..data.dataset import Dataset, as_dataset
 from ..data.responses import check_responses
@@ -54,7 +54,7 @@ def sample_latent(
     sample_weight: Any = None,
     feature_names: Sequence[str] | None = None,
     progress: bool = True,
-) -> Any:
+) -> ArvizData:
     """Draw from the posterior of a predictor with one hidden layer of logistic units.
 
     The density is that of :mod:`bayesdrop.latent.density`: the noise of the inputs is carried through the

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._display import Shown
-from .._typing import Float, Shaped
+from .._typing import DataFrame, Float, Shaped
 from .._validation import check_flag, check_number, check_seed, takes_seed
 from ..fitting.results.result import Fit
 from ..losses.protocols import Simulated, require
@@ -114,7 +114,7 @@ class Prediction(Shown):
         data = {name: (dims[: values.ndim], values) for name, values in found.items() if values is not None}
         return xr.Dataset(data, coords=coords, attrs=attrs)
 
-    def to_frame(self) -> Any:
+    def to_frame(self) -> DataFrame:
         """One row of a pandas data frame for each row, with its label if there is one.
 
         Columns are ``mean``, ``sd``, ``low``, ``high``, ``label``, ``response_low`` and ``response_high``, as far as

@@ -12,6 +12,7 @@ import numpy as np
 
 from .._arviz import arviz_beside
 from .._progress import uninterrupted
+from .._typing import ArvizData
 from .._validation import (
     check_count,
     check_flag,
@@ -75,7 +76,7 @@ def sample(
     max_seconds: float | int | None = None,
     variables: Sequence[str] | None = None,
     progress: bool = True,
-) -> Any:
+) -> ArvizData:
     """Draw from the posterior of weights, intercept and dropout rates.
 
     Parameters
@@ -103,11 +104,9 @@ def sample(
     seed : int, numpy.random.Generator, RandomState or JAX key, default=0
         Same seed, same result, on one machine.
     method : Gibbs, HMC or NUTS, optional
-        By default the one that draws from the stated posterior exactly: ``bd.Gibbs()`` where there are masks, and
-        ``bd.HMC()`` where there are none. With masks and row weights that are no whole numbers it is ``bd.HMC()`` too.
-        On a model with masks ``bd.HMC()`` and ``bd.NUTS()`` integrate them approximately, and say so: where rows are
-        few their draws are corrected by :func:`bayesdrop.reweight`, unless ``correct=False``, and else their error is
-        stated.
+        By default ``bd.Gibbs()`` for masks and whole row weights, else ``bd.HMC()``, which is exact without
+        masks. With masks ``bd.HMC()`` and ``bd.NUTS()`` are approximate: the draws of few rows are corrected by
+        :func:`bayesdrop.reweight`, unless ``correct=False``, and for others a warning reports the error.
     target : str, optional
         Which posterior. ``"noising"``: the noise is part of the model and every entry is dropped or kept,
         ``p(y | w, η) = Π_i [Σ_α p(α | η) exp{−C loss(y_i, wᵀ(x_i∘α) + b)}]^{s_i}``. ``"marginalised"``: the

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.sparse import issparse
 
-from .._typing import Float, PerRow, Shaped
+from .._typing import ArvizData, Float, PerRow, Shaped
 from .._validation import check_flag, check_names, check_number, check_seed, shown, takes_seed
 from ..data.column_facts import ColumnFacts
 from ..data.dataset import Dataset, default_names
@@ -49,7 +49,7 @@ def posterior_predictive(
     new: bool = False,
     corrupted_inputs: bool = False,
     offset: Any = None,
-) -> Any:
+) -> ArvizData:
     """Simulate responses from each draw of a posterior, the noise of the features drawn afresh.
 
     Parameters
@@ -176,7 +176,7 @@ def prior_draws(
     feature_names: Any = None,
     classes: Any = None,
     offset: Any = None,
-) -> Any:
+) -> ArvizData:
     """Draw weights, rates and responses from the prior, to see what a model expects before any data.
 
     Parameters

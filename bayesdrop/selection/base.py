@@ -37,7 +37,7 @@ from scipy.stats import rankdata
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from .._typing import Float
+from .._typing import ArvizData, Float
 from .._validation import check_count, check_flag, check_numbers, shown
 from ..estimators.validation import takes_missing
 from ..fitting.tuning.blocks import Held
@@ -211,7 +211,7 @@ class DropoutCV(BaseEstimator):
         """The chosen fit as scikit-learn's own linear model; see :meth:`bayesdrop.DropoutSVC.to_sklearn`."""
         return self._chosen().to_sklearn()
 
-    def sample(self, X: Any, y: Any, *, sample_weight: Any = None, **options: Any) -> Any:
+    def sample(self, X: Any, y: Any, *, sample_weight: Any = None, **options: Any) -> ArvizData:
         """Draw from the posterior of the feature-noising model with the chosen rates and ``C``.
 
         Takes the options of :func:`bayesdrop.sample` and returns its ArviZ object.

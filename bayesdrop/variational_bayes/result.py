@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._display import Shown
-from .._typing import Float, PerRow, Shaped
+from .._typing import ArvizData, Float, PerRow, Shaped
 from .._validation import check_count, check_seed, takes_seed
 from ..data.column_facts import ColumnFacts
 from ..description import attributes
@@ -124,7 +124,7 @@ class Variational(Shown):
         return float(self.elbo_trace[-1])
 
     @takes_seed
-    def to_arviz(self, draws: int = 1000, seed: Any = 0) -> Any:
+    def to_arviz(self, draws: int = 1000, seed: Any = 0) -> ArvizData:
         """Independent draws from the approximation, as ArviZ groups like those of ``bd.sample``.
 
         There is one chain of independent draws: R-hat and effective sample sizes of it are meaningless, for they see

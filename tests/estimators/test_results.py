@@ -63,3 +63,9 @@ def test_print_shows_intervals_with_their_estimate_and_says_what_they_leave_out(
     assert "bd.sample gives the posterior" in text
     fixed = str(bd.fit(bd.Model(rates=bd.Fixed(0.2)), X, y))
     assert "interval" not in fixed
+
+
+def test_completion_of_a_fit_offers_what_users_need():
+    fit = bd.fit(bd.Model(), [[0.0], [1.0]], [0, 1])
+    assert {"predict", "rates", "weight", "save", "summary"} <= set(dir(fit))
+    assert not {"facts", "from_dataset", "_auxiliary"} & set(dir(fit))

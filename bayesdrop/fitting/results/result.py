@@ -9,7 +9,7 @@ import numpy as np
 
 from ..._display import Shown
 from ..._netcdf import write_netcdf
-from ..._typing import Float, Num
+from ..._typing import DataFrame, Float, Num
 from ..._validation import check_number
 from ...data.column_facts import ColumnFacts
 from ...priors.rate_prior import map_arrays
@@ -18,6 +18,8 @@ from .saved import fit_dataset, fit_fields, load_dataset
 
 if TYPE_CHECKING:
     import xarray as xr
+
+    import bayesdrop
 
     from ...data.column_facts import RowEncoder
     from ...model import Model
@@ -86,9 +88,7 @@ class RatePosterior:
         return np.asarray(self.law.mode())
 
     def interval(self, probability: float = 0.9) -> tuple[Float[np.ndarray, "*rates"], Float[np.ndarray, "*rates"]]:
-        """Highest-density interval of the given probability: the shortest, which holds the learnt rate always.
-
-        The rates are often learnt as 0 or 1 exactly, which an equal-tailed interval leaves out.
+        """Return the highest-density interval, which contains the learnt rate even if that is 0 or 1.
 
         Raises
         ------
@@ -100,16 +100,7 @@ class RatePosterior:
         return low, high
 
     def take(self, chosen: Any) -> RatePosterior:
-        """The rates of the given numbers, in their order.
-
-        Examples
-        --------
-        >>> from bayesdrop.priors.beta import BetaLaw
-        >>> law = BetaLaw(np.array([3.0, 1.0]), np.array([1.0, 2.0]))
-        >>> both = RatePosterior(law, law.a + law.b - 2, ["a", "b"], "feature")
-        >>> both.take([1]).names
-        ['b']
-        """
+        """Return the rates at some positions, in their order."""
         return replace(
             self,
             law=map_arrays(lambda part: part[chosen], self.law),
@@ -236,7 +227,7 @@ class Fit(Shown):
             'needed; take expectation="augmentation" of a loss that has it, such as bd.Logistic() or bd.Hinge().'
         )
 
-    def predict(self, X: Any, *, corrupted_inputs: bool = False, offset: Any = None) -> Any:
+    def predict(self, X: Any, *, corrupted_inputs: bool = False, offset: Any = None) -> bayesdrop.Prediction:
         """What the fit says of new rows, averaged over their noise: ``bd.predict(fit, X)``.
 
         Parameters
@@ -267,7 +258,7 @@ class Fit(Shown):
 
         return bayesdrop.predict(self, X, corrupted_inputs=corrupted_inputs, offset=offset)
 
-    def summary(self, *, probability: float = 0.9) -> Any:
+    def summary(self, *, probability: float = 0.9) -> DataFrame:
         """Weights and rates as a table, one row per feature, and class if there are many.
 
         Parameters
@@ -370,6 +361,11 @@ class Fit(Shown):
         <Fit: Logistic loss, 1 feature, C = 0.5, CONVERGED>
         """
         return cls.from_dataset(load_dataset(path), trust_formula=trust_formula)
+
+    def __dir__(self) -> list[str]:
+        """Return the names that a user needs, for completion."""
+        hidden = {"facts", "from_dataset", "_auxiliary"}
+        return [name for name in super().__dir__() if name not in hidden]
 
     def __repr__(self) -> str:
         count = len(self.feature_names)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..._typing import DataFrame
 from ..._validation import check_choice, extra, shown
 from .draws import read_group
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["draws_table"]
 
 
-def draws_table(post: Any, variables: Any = None, *, backend: str = "pandas") -> Any:
+def draws_table(post: Any, variables: Any = None, *, backend: str = "pandas") -> DataFrame:
     """Return the draws of a posterior as a data frame, one row per chain and draw.
 
     Parameters

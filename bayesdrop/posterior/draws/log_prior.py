@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..._typing import Float
+from ..._typing import ArvizData, Float
 from ...description import stored_model
 from ...priors.rate_prior import RateLaw
 from ...rates import PerFeature
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["drawn_prior_interval", "log_prior", "log_prior_terms", "prior_interval"]
 
 
-def log_prior(post: Any) -> Any:
+def log_prior(post: Any) -> ArvizData:
     """Add the log prior density of each draw as the group ``log_prior``.
 
     Parameters

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..._typing import Float, PerRow, Shaped
+from ..._typing import ArvizData, Float, PerRow, Shaped
 from ..._validation import check_count, one_per_row
 from ...data.column_facts import response_in
 from ...designs import as_design
@@ -53,7 +53,7 @@ MOST = 1 << 28
 """Numbers of a group of rows that are streamed: 2 GB."""
 
 
-def log_likelihood(post: Any, X: Any = None, y: Any = None, *, masks: int = MASKS, path: Any = None) -> Any:
+def log_likelihood(post: Any, X: Any = None, y: Any = None, *, masks: int = MASKS, path: Any = None) -> ArvizData:
     """Add the log likelihood of each draw and row, its masks summed out; offsets are those that were sampled.
 
     Parameters

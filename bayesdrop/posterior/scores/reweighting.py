@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..._typing import Float, Int, Shaped
+from ..._typing import ArvizData, Float, Int, Shaped
 from ..._validation import check_seed, offers, takes_seed
 from ...data.column_facts import response_in
 from ...data.dataset import Dataset
@@ -47,7 +47,7 @@ __all__ = ["count_beyond", "judged", "resampled", "reweight"]
 
 
 @takes_seed
-def reweight(post: Any, X: Any, y: Any = None, *, draws: int | None = None, seed: Any = 0) -> Any:
+def reweight(post: Any, X: Any, y: Any = None, *, draws: int | None = None, seed: Any = 0) -> ArvizData:
     """Correct draws of ``bd.HMC()`` or ``bd.NUTS()`` on a model with masks by importance resampling.
 
     These samplers integrate the masks as if scores were normal. Their draws are joined by a copy that is stretched
