@@ -67,7 +67,7 @@ test-lowest:
 		-o addopts= -o filterwarnings= -m 'not slow' --import-mode=importlib \
 		tests/estimators/test_results.py tests/estimators/test_faults.py tests/posterior/test_arviz_binary.py \
 		tests/sampling/run/test_third_party.py tests/distributions/test_densities.py \
-		tests/sampling/test_matrix.py tests/fitting/piecewise_linear/test_dual.py \
+		tests/laws/conformance/test_matrix.py tests/fitting/piecewise_linear/test_dual.py \
 		--doctest-modules bayesdrop/_validation/table.py bayesdrop/data/frames.py bayesdrop/data/column_facts.py
 
 lint: $(STAMP)

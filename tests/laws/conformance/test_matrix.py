@@ -102,10 +102,10 @@ def test_every_storage_of_a_matrix_is_the_same_matrix(storage):
 
 @pytest.mark.slow_cases("-2", "-3", "-8")
 @pytest.mark.parametrize("chains", FEW_AND_MANY)
-@pytest.mark.parametrize("dtype", ["float64", "float32"])
-def test_products_of_few_and_many_chains(chains, dtype):
+@pytest.mark.parametrize(("storage", "dtype"), [("dense", "float64"), ("dense", "float32"), ("csr array", "float64")])
+def test_products_of_few_and_many_chains(chains, storage, dtype):
     with jax.enable_x64(dtype == "float64"):
-        _check_products(CASES["mixed"], "dense", False, dtype, chains)
+        _check_products(CASES["mixed"], storage, False, dtype, chains)
 
 
 @partial(jax.jit, static_argnums=0)
@@ -144,13 +144,14 @@ def _check_products(X, storage, square, dtype, chains=CHAINS):
 
 
 def test_curvature_follows_from_the_gradient():
-    """A second derivative goes through the backward product: of ``½‖Xw‖²`` it is ``XᵀX``."""
+    """A second derivative goes through the backward products: of ``½(‖Xw‖² + ‖X²w‖²)`` it is ``XᵀX + X²ᵀX²``."""
     X = CASES["mixed"]
     with jax.enable_x64(True):
         matrix = samplers_matrix(sparse.csr_array(X), "float64", False)
-        slope = jax.grad(lambda w: 0.5 * jnp.sum(product(matrix, w[None]) ** 2))
+        both = (product, squared_product)
+        slope = jax.grad(lambda w: 0.5 * sum(jnp.sum(one(matrix, w[None]) ** 2) for one in both))
         hessian = jax.jit(jax.jacrev(slope))(jnp.ones(X.shape[1]))
-        np.testing.assert_allclose(hessian, X.T @ X, rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(hessian, X.T @ X + (X**2).T @ X**2, rtol=1e-12, atol=1e-12)
 
 
 def test_lines_are_padded_to_less_than_twice_their_length():
