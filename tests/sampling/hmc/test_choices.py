@@ -62,12 +62,54 @@ MODELS = {
 }
 
 
+def data_of(model, n=12, p=10):
+    """Few rows."""
+    X, many = np.random.default_rng(0).normal(size=(n, p)), model.loss.multiclass
+    y = np.arange(n) % (3 if many else 2)
+    return as_dataset(X, y if many else 2.0 * y - 1, None, None, not many, multiclass=many).with_weight()
+
+
+class Shifted(bd.Dropout):
+    """A noise that moves the mean, and so the scores of all rows."""
+
+    def coefficients(self, *rate):
+        return super().coefficients(*rate)._replace(shift=1.0 + 0 * rate[0])
+
+
+SOFTMAX, NONE, DROPOUT = bd.Softmax(), bd.Fixed(0.0), bd.Fixed(0.3)
+LEARNT = bd.Normal(bd.HalfCauchy(1.0))
+
+
+@pytest.mark.parametrize(
+    ("model", "rows", "wide", "tall"),
+    [
+        (bd.Model(rates=NONE), None, "scores", "directions"),
+        (bd.Model(rates=DROPOUT), 0, "rows", "directions"),
+        (bd.Model(rates=bd.Shared()), 0, "rows", "directions"),
+        (bd.Model(noise=bd.GaussianNoise(0.1)), 0, "rows", "directions"),
+        (bd.Model(rates=NONE, weight_prior=LEARNT), 0, "rows", "directions"),
+        (bd.Model(noise=Shifted(), rates=DROPOUT), 0, "diagonal", "diagonal"),
+        (bd.Model(SOFTMAX, rates=DROPOUT), None, "eigenvectors", "eigenvectors"),
+        (bd.Model(SOFTMAX, noise=Shifted(), rates=DROPOUT), None, "diagonal", "diagonal"),
+    ],
+    ids=lambda model: None if isinstance(model, str | int | None) else repr(model)[:80],
+)
+def test_models_too_large_for_a_dense_factor(model, rows, wide, tall):
+    """Of 10 features and few rows; and of 60 rows, or where ``rows`` of them are already many."""
+    for n, limits, expected in (
+        (12, Limits(dense=2), wide),
+        (60 if rows is None else 12, Limits(dense=2, **({} if rows is None else {"rows": rows})), tall),
+        (12, Limits(), "dense"),
+    ):
+        data = data_of(model, n)
+        case = case_of(model, data, model.bind(data.feature_names), model.loss.multiclass or rows is None)
+        assert choose(case, limits).name == expected
+
+
 @pytest.mark.parametrize("name", MODELS)
 def test_the_kernel_says_what_was_taken(name):
-    (model, limits), rng = MODELS[name], np.random.default_rng(0)
-    X, many = rng.normal(size=(12, 10)), model.loss.multiclass
-    y = np.arange(12) % (3 if many else 2)
-    data = as_dataset(X, y if many else 2.0 * y - 1, None, None, not many, multiclass=many).with_weight()
+    model, limits = MODELS[name]
+    many, data = model.loss.multiclass, data_of(model)
     rate_map = model.bind(data.feature_names)
     assert choose(case_of(model, data, rate_map, many), limits).name == name
     with jax.enable_x64(False):

@@ -20,7 +20,7 @@ from bayesdrop.data.dataset import as_dataset
 from bayesdrop.designs import as_design
 from bayesdrop.hmc import method as hmc_method
 from bayesdrop.hmc.approximations import normal as laplace
-from bayesdrop.hmc.approximations.choices import CHOICES
+from bayesdrop.hmc.approximations.choices import CHOICES, Limits
 from bayesdrop.hmc.approximations.normal import normal_approximation, score_spread
 from bayesdrop.hmc.kernels.factors import unwhiten
 from bayesdrop.hmc.kernels.trajectory import first_search
@@ -806,13 +806,16 @@ class Counting(bd.Logistic):
 TRACES = []
 
 
-def test_a_second_run_compiles_nothing():
-    model = bd.Model(Counting(), rates=NO_NOISE)
-    X, y = problem()
-    sampled(model, SINGLE)
+@pytest.mark.parametrize("p", [2, 20])
+def test_a_second_run_compiles_nothing(p):
+    """Of weights, and of scores where features are many."""
+    model, (X, y) = bd.Model(Counting(), rates=NO_NOISE), problem(p=p)
+    method = replace(SINGLE, limits=Limits(dense=5))
+    sampled(model, method, X=X, y=y)
     traced = len(TRACES)
     assert traced > 0
-    sampled(replace(model, C=3.0), SINGLE, X=2 * X, y=-y, seed=1, tune=7, draws=17)
+    result = sampled(replace(model, C=3.0), method, X=2 * X, y=-y, seed=1, tune=7, draws=17)
+    assert np.ndim(result.state.factor) == (2 if p == 2 else 1)
     assert len(TRACES) == traced
 
 
