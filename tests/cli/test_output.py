@@ -28,9 +28,11 @@ def run(folder, shell, **environment):
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full here")
+@pytest.mark.default_cases("full", "closed")
 @pytest.mark.parametrize(
     ("end", "said"),
     [("| true", ""), ("> /dev/full", "cannot be printed: "), (">&-", ""), (">&- 2>&-", ""), ("&> /dev/full", "")],
+    ids=["cut", "full", "output closed", "closed", "both full"],
 )
 def test_a_report_that_cannot_be_printed_costs_no_result(table, tmp_path, end, said):
     """Before, the files were removed again."""
@@ -44,6 +46,7 @@ def test_a_report_that_cannot_be_printed_costs_no_result(table, tmp_path, end, s
     assert len(pd.read_csv(tmp_path / "predictions.csv")) == 120
 
 
+@pytest.mark.default_cases("ascii")
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "cp1252"])
 def test_a_terminal_that_knows_few_letters(shop, tmp_path, encoding):
     shop.rename(columns={"age": "âge ≥ 1 – 五"}).to_csv(tmp_path / "shop.csv", index=False)
@@ -126,6 +129,7 @@ main()
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no limit of file sizes here")
+@pytest.mark.default_cases("20000")
 @pytest.mark.parametrize("most", [0, 3000, 20_000])
 def test_a_full_disk_is_one_line_and_leaves_nothing(table, tmp_path, most):
     """The first file, or a later one."""

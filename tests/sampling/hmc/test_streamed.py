@@ -1,8 +1,12 @@
-"""Rows that are streamed: the same density, the same draws, and what cannot be sampled so is refused in words."""
+"""Rows that are streamed: density, approximation and draws are those in memory, and what cannot be is refused.
+
+Of one score and of many classes, which share all of it but their densities.
+"""
 
 import warnings
 from functools import partial
 
+import dask.array as da
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -12,41 +16,55 @@ from scipy import sparse
 import bayesdrop as bd
 from bayesdrop.data.dataset import as_dataset
 from bayesdrop.designs import as_sampling_design
+from bayesdrop.fitting.problems.many_classes import softmax_energy
+from bayesdrop.hmc.approximations.choices import Limits
+from bayesdrop.hmc.approximations.class_density import class_approximation, class_fit, contrasts, hessian_in_a_pass
+from bayesdrop.hmc.kernels.factors import FactorMap
 from bayesdrop.hmc.streamed import evaluation_of, one_pass
 from bayesdrop.noise import Coefficients
 from bayesdrop.posterior import simulation
 from bayesdrop.posterior.scores import approximation_error, pointwise
-from bayesdrop.sampling.run import checkpoint
 from bayesdrop.sampling.run.runner import as_key, run
 
 METHOD = bd.HMC(dtype="float64")
 OPTIONS = {"draws": 12, "tune": 20, "chains": 3, "progress": False}
-PLAIN = bd.Model(rates=bd.Fixed(0.0))
-N, P = 60, 3
-CUTS = [[25], [30, 31]]
+PLAIN, CLASSES = bd.Model(rates=bd.Fixed(0.0)), bd.Model(bd.Softmax(), rates=bd.Fixed(0.0))
+# As many features as contrasts would hide an index that is another's.
+N, P, K = 60, 3, 3
+NAMES = np.array(["a", "b", "c"])
 
 
-def problem(loss=None, positive=False):
-    rng = np.random.default_rng(3)
+def problem(model=PLAIN):
+    rng, loss = np.random.default_rng(3), model.loss
     X = rng.normal(size=(N, P)) * (rng.random((N, P)) < 0.8)
-    X = np.abs(X) if positive else X
+    X = np.abs(X) if isinstance(model.noise, bd.PoissonNoise | EveryPart) else X
+    if loss.multiclass:
+        return X, NAMES[np.argmax(1.5 * X @ rng.normal(size=(P, K)) + rng.gumbel(size=(N, K)), axis=1)]
     score = X @ np.array([1.5, -1.0, 0.3]) + rng.logistic(size=N)
-    if loss is not None and loss.largest_count is not None:
+    if loss.largest_count is not None:
         return X, rng.poisson(np.exp(np.clip(score, -3, 1.5))).astype(float)
-    return X, (score > 0 if loss is None or loss.binary else score)
+    return X, score > 0 if loss.binary else score
 
 
-def stream(X, storage="dense", cuts=(25, 31)):
-    parts = np.split(X, cuts)
+def stream(X, storage="dense", cuts=(25, 25, 31)):
+    """Blocks, one of them empty unless they are sparse; or chunks of Dask."""
+    if storage == "dask":
+        return da.from_array(X, chunks=((25, 6, 29), (X.shape[1],)))
+    parts = np.split(X, cuts if storage == "dense" else sorted({*cuts}))
     parts = [sparse.csr_array(part) for part in parts] if storage == "sparse" else parts
     return bd.Blocks(lambda: iter(parts))
 
 
-def bound(model, X, y, marginalised, weight=None, tune=20):
+def dataset(model, X, y, weight=None):
+    loss = model.loss
+    return as_dataset(X, y, weight, None, loss.binary, as_sampling_design, loss.multiclass).with_weight()
+
+
+def bound(model, X, y, marginalised=True, weight=None, method=METHOD):
     """Kernel and operands, those of streamed rows if they are."""
-    data = as_dataset(X, y, weight, None, model.loss.binary, as_sampling_design).with_weight()
-    bind = METHOD.bind_streamed if data.design.is_streamed else METHOD.bind
-    return bind(model, data, model.bind(data.feature_names), tune, marginalised=marginalised)
+    data = dataset(model, X, y, weight)
+    bind = method.bind_streamed if data.design.is_streamed else method.bind
+    return bind(model, data, model.bind(data.feature_names), 20, marginalised=marginalised)
 
 
 def quietly(call, *arguments, **options):
@@ -67,6 +85,7 @@ class EveryPart(bd.Dropout):
 
 
 # The density: name, model, the pseudo-posterior or that of the noising model.
+EVERY = {"noise": EveryPart(), "rates": bd.Fixed([0.1, 0.3, 0.2])}
 DENSITIES = {
     "logistic": (PLAIN, True),
     "hinge": (bd.Model(bd.Hinge(), rates=bd.Fixed(0.0), C=2.0), True),
@@ -79,63 +98,81 @@ DENSITIES = {
     "free rates": (bd.Model(rates=bd.PerGroup(["a", "b", "a"], bd.Beta(2, 3)), C=2.0), False),
     "additive": (bd.Model(noise=bd.LaplaceNoise(0.5)), True),
     "linear": (bd.Model(noise=bd.PoissonNoise()), True),
-    "every part": (bd.Model(noise=EveryPart(), rates=bd.Fixed([0.1, 0.3, 0.2])), True),
+    "every part": (bd.Model(**EVERY), True),
     "no intercept": (bd.Model(rates=bd.Fixed(0.2), fit_intercept=False), False),
-}
+    "classes": (CLASSES, True),
+    "classes, no intercept": (bd.Model(bd.Softmax(), rates=bd.Fixed(0.0), fit_intercept=False, C=2.0), True),
+    "classes, dropout": (bd.Model(bd.Softmax(), rates=bd.Fixed([0.4, 0.1, 0.3])), True),
+    "classes, normal scores": (
+        bd.Model(bd.Softmax("gaussian"), noise=bd.Dropout(unbiased=False), rates=bd.Fixed(0.3)), True,
+    ),
+    "classes, additive": (bd.Model(bd.Softmax("gaussian"), noise=bd.LaplaceNoise(0.5)), True),
+    "classes, linear": (bd.Model(bd.Softmax(), noise=bd.PoissonNoise()), True),
+    "classes, every part": (bd.Model(bd.Softmax(), **EVERY), True),
+}  # fmt: skip
 
 
-@pytest.mark.default_cases(
-    "hinge-dense", "squared, free rates-dense", "free rates-sparse", "linear-dense", "every part-sparse"
-)
-@pytest.mark.parametrize("storage", ["dense", "sparse"])
-@pytest.mark.parametrize("name", DENSITIES)
-def test_energy_and_gradient_are_those_in_memory(name, storage):
-    """To 1e-10, at points far from and near the centre, with row weights."""
-    model, marginalised = DENSITIES[name]
-    X, y = problem(model.loss, positive=name in ("linear", "every part"))
-    weight = np.linspace(0.5, 2, N)
-    with jax.enable_x64(True):
-        _, operands = bound(model, X, y, marginalised, weight)
-        kernel, streamed = bound(model, stream(X, storage), y, marginalised, weight)
-        density = kernel.inner.density
-        rows = streamed.rows
-        if rows.width is not None:
-            rows = rows._replace(width=np.asarray(operands.density.width))
-        theta = streamed.chains.centre[None] + jnp.asarray(
-            np.random.default_rng(5).normal(size=(4, len(operands.centre)))
-        )
-        expected = density.evaluate(operands.density, theta)
-        before = rows.design.passes
-        sums = one_pass(density, rows, density.loadings(streamed.chains.density, theta))
-        assert rows.design.passes == before + 1
-        sums = jax.tree.map(jnp.asarray, sums)
-        found = evaluation_of(density, streamed.chains.density, theta, sums)
-        expected, found = (jax.tree.map(np.asarray, value) for value in (expected, found))
+def check_density(kernel, operands, host, streamed):
+    """Energy and gradient to 1e-10 at points far from and near the centre; one pass for all chains and classes."""
+    density, inside, rows = host.inner.density, streamed.chains.density, streamed.rows
+    here = operands.density
+    if rows.width is not None:  # kinks are rounded alike
+        rows = rows._replace(width=np.asarray(getattr(here, "given", here).width))
+    spread = np.random.default_rng(5).normal(size=(4, len(operands.centre)))
+    theta = streamed.chains.centre[None] + jnp.asarray(spread * np.array([[0.1], [1.0], [3.0], [10.0]]))
+    expected = jax.jit(kernel.density.evaluate)(here, theta)
+    before = getattr(rows.design, "passes", None)
+    sums = one_pass(getattr(density, "of_rows", density), rows, density.loadings(inside, theta))
+    assert before is None or rows.design.passes == before + 1
+    found = evaluation_of(density, inside, theta, jax.tree.map(jnp.asarray, sums))
+    expected, found = (jax.tree.map(np.asarray, value) for value in (expected, found))
     np.testing.assert_allclose(found.cost[:, 0], expected.cost.sum(axis=1), rtol=1e-10)
     np.testing.assert_allclose(found.prior, expected.prior, rtol=1e-12)
     scale = np.abs(expected.gradient).max()
     np.testing.assert_allclose(found.gradient, expected.gradient, rtol=0, atol=1e-10 * scale)
 
 
-@pytest.mark.default_cases("free rates", "hinge")
-@pytest.mark.parametrize("name", ["logistic", "hinge", "dropout with a mean", "free rates"])
-def test_draws_are_those_of_the_kernel_in_memory(name):
-    """From the same approximation draw by draw, through warm-up: leapfrog steps, pilots and their ends."""
+@pytest.mark.default_cases(
+    "hinge-dense", "squared, free rates-dense", "linear-dense", "every part-sparse", "classes-dask",
+    "classes, normal scores-dense", "classes, every part-sparse",
+)  # fmt: skip
+@pytest.mark.parametrize("storage", ["dense", "sparse", "dask"])
+@pytest.mark.parametrize("name", DENSITIES)
+def test_energy_and_gradient_are_those_in_memory(name, storage):
+    """With row weights."""
     model, marginalised = DENSITIES[name]
-    X, y = problem(model.loss)
-    counts = {"tune": 20, "draws": 12, "chains": 3, "progress": False}
+    X, y = problem(model)
+    weight = np.linspace(0.5, 2, N)
     with jax.enable_x64(True):
-        kernel, operands = bound(model, X, y, marginalised)
-        host, streamed = bound(model, stream(X), y, marginalised)
-        same = streamed.chains._replace(centre=operands.centre, factor=operands.factor)
-        if streamed.rows.width is not None:
-            streamed = streamed._replace(rows=streamed.rows._replace(width=np.asarray(operands.density.width)))
-        expected = run(kernel, operands, as_key(4), **counts)
-        found = run(host, streamed._replace(chains=same), as_key(4), **counts)
-    assert name != "free rates" or np.any(expected.state.centre != operands.centre)  # it was adapted
+        in_memory = bound(model, X, y, marginalised, weight)
+        check_density(*in_memory, *bound(model, stream(X, storage), y, marginalised, weight))
+
+
+def same_draws(kernel, operands, host, streamed):
+    counts = {"tune": 20, "draws": 12, "chains": 3, "progress": False}
+    expected, found = run(kernel, operands, as_key(4), **counts), run(host, streamed, as_key(4), **counts)
     assert found.draws.keys() == expected.draws.keys()
     for key, value in expected.draws.items():
         np.testing.assert_allclose(found.draws[key], value, rtol=1e-7, atol=1e-7, err_msg=key)
+    return expected
+
+
+@pytest.mark.default_cases("free rates")
+@pytest.mark.parametrize(
+    "name", ["logistic", "hinge", "dropout with a mean", "free rates", "classes", "classes, normal scores"]
+)
+def test_draws_are_those_of_the_kernel_in_memory(name):
+    """From the same approximation draw by draw, through warm-up: leapfrog steps, pilots and their ends."""
+    model, marginalised = DENSITIES[name]
+    X, y = problem(model)
+    with jax.enable_x64(True):
+        kernel, operands = bound(model, X, y, marginalised)
+        host, streamed = bound(model, stream(X), y, marginalised)
+        if streamed.rows.width is not None:
+            streamed = streamed._replace(rows=streamed.rows._replace(width=np.asarray(operands.density.width)))
+        same = streamed.chains._replace(centre=operands.centre, factor=operands.factor)
+        expected = same_draws(kernel, operands, host, streamed._replace(chains=same))
+    assert name != "free rates" or np.any(expected.state.centre != operands.centre)  # it was adapted
 
 
 LEARNT = {
@@ -149,72 +186,85 @@ LEARNT = {
     "one scale, free rates": (
         bd.Model(rates=bd.PerFeature(bd.Beta(2, 3)), weight_prior=bd.Normal(bd.HalfCauchy(1.0))), False,
     ),
+    "scales of groups, classes": (
+        bd.Model(
+            bd.Softmax(), rates=bd.Fixed(0.0), weight_prior=bd.Normal(bd.HalfCauchy(1.0), groups=["a", "b", "a"])
+        ),
+        True,
+    ),
 }  # fmt: skip
 
 
-@pytest.mark.default_cases("scales of groups, hinge")
+@pytest.mark.default_cases("scales of groups, hinge", "scales of groups, classes")
 @pytest.mark.parametrize("name", LEARNT)
 def test_learnt_scales_are_those_in_memory(name):
-    """Energy and gradient to 1e-10, and draws, in the coordinates of one approximation."""
+    """Energy, gradient and draws, in the coordinates of one approximation."""
     model, marginalised = LEARNT[name]
-    X, y = problem(model.loss)
+    X, y = problem(model)
     with jax.enable_x64(True):
         kernel, operands = bound(model, X, y, marginalised)
         host, streamed = bound(model, stream(X), y, marginalised)
-        density, inside = kernel.density, streamed.chains.density
-        width = streamed.rows.width
-        given = operands.density.given._replace(width=None if width is None else jnp.asarray(width))
-        together = inside._replace(given=given)
-        theta = jnp.asarray(np.random.default_rng(5).normal(size=(4, len(streamed.chains.centre))))
-        expected = density.evaluate(together, theta)
-        sums = jax.tree.map(jnp.asarray, one_pass(density.of_rows, streamed.rows, density.loadings(inside, theta)))
-        found = evaluation_of(density, inside, theta, sums)
-        np.testing.assert_allclose(found.cost[:, 0], expected.cost.sum(axis=1), rtol=1e-10)
-        np.testing.assert_allclose(found.prior, expected.prior, rtol=1e-12)
-        scale = float(jnp.abs(expected.gradient).max())
-        np.testing.assert_allclose(found.gradient, expected.gradient, rtol=0, atol=1e-10 * scale)
-        counts = {"tune": 20, "draws": 12, "chains": 3, "progress": False}
-        there = run(kernel, streamed.chains._replace(density=together), as_key(4), **counts)
-        here = run(host, streamed, as_key(4), **counts)
-    assert "log_weight_scale" in here.draws
-    for key, value in there.draws.items():
-        np.testing.assert_allclose(here.draws[key], value, rtol=1e-7, atol=1e-7, err_msg=key)
+        inside, width = streamed.chains.density, streamed.rows.width
+        given = operands.density.given
+        given = given if width is None else given._replace(width=jnp.asarray(width))
+        together = streamed.chains._replace(density=inside._replace(given=given))
+        check_density(kernel, together, host, streamed)
+        if not model.loss.multiclass:
+            assert "log_weight_scale" in same_draws(kernel, together, host, streamed).draws
 
 
-def test_a_posterior_of_learnt_scales():
-    """Its scale is that in memory: 400 draws of 4 chains, whose means differ by 6 standard errors at most."""
-    X, y = problem()
-    model = LEARNT["one scale, logistic"][0]
-    options = {"draws": 100, "tune": 100, "chains": 4}
-    here, there = (quietly(bd.sample, model, data, y, **options) for data in (X, stream(X)))
-    one, other = (np.log(bd.groups.dataset(post, "posterior")["weight_scale"].values) for post in (here, there))
-    assert abs(one.mean() - other.mean()) < 6 * np.sqrt(2) * one.std() / np.sqrt(100)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["one scale, logistic", "scales of groups, classes"])
+def test_a_posterior_of_learnt_scales(name):
+    """By approximations of their own: 6 standard errors of 1,600 draws in memory and streamed that count for 200."""
+    model = LEARNT[name][0]
+    X, y = problem(model)
+    options = {"draws": 400, "tune": 200, "chains": 4}
+    one, other = (
+        np.log(bd.groups.dataset(quietly(bd.sample, model, data, y, **options), "posterior")["weight_scale"].values)
+        for data in (X, stream(X))
+    )
+    for here, there in zip(np.atleast_3d(one).T, np.atleast_3d(other).T, strict=True):
+        assert abs(here.mean() - there.mean()) < 6 * np.sqrt(2) * here.std() / np.sqrt(200)
 
 
-def test_the_whole_of_it_is_that_in_memory():
-    """Fit, approximation, draws and groups of a model without noise, with a row of weight zero; and how many passes."""
-    X, y = problem()
-    weight = np.where(np.arange(N) == 7, 0.0, 1.5)
-    blocks = stream(X)
+@pytest.mark.default_cases("one score", "classes")
+@pytest.mark.parametrize(
+    ("model", "storage"), [(PLAIN, "dense"), (CLASSES, "dense"), (CLASSES, "dask")],
+    ids=["one score", "classes", "classes, dask"],
+)  # fmt: skip
+def test_the_whole_of_it_is_that_in_memory(model, storage):
+    """Fit, approximation, draws and groups, with a row of weight zero, which rows on a cluster do not take."""
+    X, y = problem(model)
+    weight = np.where(np.arange(N) == 7, 1.0 if storage == "dask" else 0.0, 1.5)
     options = {"sample_weight": weight, "method": METHOD, "feature_names": ["a", "b", "c"]}
-    here, there = (quietly(bd.sample, PLAIN, data, y, **options) for data in (X, blocks))
+    here, there = (quietly(bd.sample, model, data, y, **options) for data in (X, stream(X, storage)))
+    same = {"rtol": 0, "atol": 1e-3} if storage == "dask" else {"rtol": 1e-8, "atol": 1e-8}
     for group in ("posterior", "sample_stats", "observed_data", "constant_data"):
         one, other = (bd.groups.dataset(post, group) for post in (here, there))
         assert one.data_vars.keys() == other.data_vars.keys()
+        assert one.coords.keys() == other.coords.keys()
         for name, value in one.data_vars.items():
-            np.testing.assert_allclose(other[name], value, rtol=1e-8, atol=1e-8, err_msg=name)
+            if value.dtype.kind in "fi":
+                np.testing.assert_allclose(other[name], value, **same, err_msg=name)
+            else:
+                np.testing.assert_array_equal(other[name], value, err_msg=name)
     assert there.attrs["method"] == repr(bd.HMC(dtype="float64"))
-    default = quietly(bd.sample, PLAIN, blocks, y)  # HMC, and in double precision whatever was asked for
-    assert default.attrs["method"] == there.attrs["method"]
+    if model is CLASSES:
+        np.testing.assert_array_equal(bd.groups.dataset(there, "posterior")["class"], NAMES)
+        np.testing.assert_allclose(weights(there).sum(axis=2), 0, atol=1e-12)
 
 
-def test_a_draw_is_a_pass_for_each_kick():
+def test_a_draw_is_a_pass_for_each_leapfrog_step():
     X, y = problem()
     with jax.enable_x64(True):
-        kernel, operands = bound(PLAIN, stream(X), y, True)
+        kernel, operands = bound(PLAIN, stream(X), y)
         before = operands.rows.design.passes
         found = run(kernel, operands, as_key(0), tune=0, draws=9, chains=2, progress=False)
     assert operands.rows.design.passes - before == 1 + found.draws["n_steps"][0].sum()
+
+
+# The approximation.
 
 
 @pytest.mark.parametrize("features", [P, 1600])
@@ -231,6 +281,114 @@ def test_the_approximation_is_dense_up_to_1500_features(features):
         _, operands = bound(PLAIN, X, y, True)
     np.testing.assert_allclose(streamed.chains.centre, operands.centre, rtol=1e-8, atol=1e-10)
     np.testing.assert_allclose(streamed.chains.factor, operands.factor, rtol=1e-8, atol=1e-10)
+
+
+@pytest.mark.default_cases("classes-dask", "classes, every part-sparse")
+@pytest.mark.parametrize("storage", ["dense", "sparse", "dask"])
+@pytest.mark.parametrize("name", [name for name in DENSITIES if name.startswith("classes")])
+def test_the_approximation_of_classes_is_that_in_memory(name, storage):
+    """Centre and factor, whose Hessian is that of products with unit vectors."""
+    model = DENSITIES[name][0]
+    X, y = problem(model)
+    weight = np.linspace(0.5, 2, N)
+    here, there = (dataset(model, rows, y, weight) for rows in (X, stream(X, storage)))
+    centre, factor = class_approximation(model, here, model.bind(here.feature_names))
+    # The fits of a cluster stop where their preconditioner lets them.
+    same = {"rtol": 0, "atol": 2e-3 if storage == "dask" else 1e-9}
+    found = class_approximation(model, there, model.bind(there.feature_names))
+    np.testing.assert_allclose(found[0], centre, **same)
+    np.testing.assert_allclose(found[1], factor, **same)
+    coefficients, energy, chance, curve = class_fit(model, here, model.bind(here.feature_names))
+    basis, q = contrasts(K), len(coefficients) if model.fit_intercept else P
+    place = [(d, j) for j in range(K - 1) for d in range(P)] + [(P, j) for j in range(K - 1)]
+    row, columns = tuple(np.array(place[: q * (K - 1)]).T), []
+    for d, j in zip(*row, strict=True):
+        direction = np.zeros_like(coefficients)
+        direction[d] = basis[:, j]
+        columns.append((energy.product(chance, curve, direction) @ basis)[row])
+    for pairs in (8.0, 0.5):
+        hessian = hessian_in_a_pass(energy, chance, curve, basis, model.fit_intercept, pairs)
+        np.testing.assert_allclose(hessian, columns, rtol=0, atol=1e-9 * np.abs(hessian).max())
+
+
+def test_the_hessian_is_one_pass_whatever_the_number_of_classes():
+    """A pass for the products with the pairs' weights, and one for the sums beside intercepts."""
+    X, y = problem(CLASSES)
+    passes = []
+    for labels in (y, np.arange(N) % 9):
+        data = dataset(CLASSES, stream(X), labels)
+        classes, weight = len(data.classes), data.weight
+        energy = softmax_energy(CLASSES, data.design, np.zeros(P), data.target, classes, weight, weight)
+        chance, basis = energy.evaluate(np.zeros((P + 1, classes)))[2], contrasts(classes)
+        before = data.design.passes
+        found = hessian_in_a_pass(energy, chance, None, basis, True)
+        assert found.shape == ((P + 1) * basis.shape[1],) * 2
+        passes.append(data.design.passes - before)
+    assert passes == [2, 2]
+
+
+@pytest.mark.parametrize("storage", [pytest.param("dense", marks=pytest.mark.slow), "sparse", "dask"])
+@pytest.mark.parametrize("name", ["classes", "classes, dropout"])
+def test_classes_share_eigenvectors_beyond_a_matrix(name, storage):
+    """``TᵀHT = 1`` for the precision ``H = 1 ⊗ (P + E) + M ⊗ XᵀDX`` written out, at the fit in memory."""
+    model = DENSITIES[name][0]
+    X, y = problem(model)
+    _, streamed = bound(model, stream(X, storage), y, method=bd.HMC(dtype="float64", limits=Limits(dense=5)))
+    factor = streamed.chains.factor
+    assert isinstance(factor, FactorMap)
+    data = dataset(model, X, y)
+    fit = class_fit(model, data, model.bind(data.feature_names))
+    basis, chance = contrasts(K), fit.chance
+    rows = np.einsum("ka,ik,kb->iab", basis, chance, basis) - (chance @ basis)[:, :, None] * (chance @ basis)[:, None]
+    bend = np.einsum("iaa->i", rows) / (K - 1)
+    gain = model.noise.coefficients(model.bind(data.feature_names).initial).gain
+    noised = np.column_stack([X * gain, np.ones(N)])
+    extra = np.zeros(P)
+    if fit.curve is not None:
+        extra = np.sum([fit.curve.times(np.tile(b, (P, 1))) @ b for b in basis.T], axis=0) / (K - 1)
+    told = (noised.T * bend) @ noised + np.diag(np.append(extra, 0.0))
+    full = np.kron(np.eye(K - 1), np.diag([1.0] * P + [0.0])) + np.kron(rows.sum(axis=0) / bend.sum(), told)
+    place = [j * (P + 1) + d for j in range(K - 1) for d in range(P)] + [j * (P + 1) + P for j in range(K - 1)]
+    T = np.asarray(factor.times(jnp.eye(len(place)))).T
+    close = {"rtol": 0, "atol": 2e-3 if storage == "dask" else 1e-5}
+    np.testing.assert_allclose(T.T @ full[np.ix_(place, place)] @ T, np.eye(len(place)), **close)
+    np.testing.assert_allclose(streamed.chains.centre[:P], fit.weights[:-1] @ basis[:, 0], **close)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("learnt", [False, True])
+def test_a_posterior_of_many_rows(learnt):
+    """Its mean and spread are those in memory, by approximations of their own.
+
+    The largest of 12 differences of means over its standard error, of 4,000 draws that count for a thousand at least,
+    is above 6 in one of 4e7 runs; of spreads, whose standard errors are those of normal draws, likewise.
+    """
+    rng = np.random.default_rng(8)
+    X = rng.normal(size=(1000, P))
+    y = NAMES[np.argmax(X @ rng.normal(size=(P, K)) + rng.gumbel(size=(1000, K)), axis=1)]
+    prior = bd.Normal(bd.HalfNormal(1.0)) if learnt else bd.Normal(1.0)
+    model = bd.Model(bd.Softmax(), rates=bd.Fixed(0.0), weight_prior=prior)
+    rows = bd.Blocks(lambda: iter(np.split(X, [300, 700])))
+    draws = []
+    for data, seed in ((X, 1), (rows, 2)):
+        post = quietly(bd.sample, model, data, y, draws=1000, tune=300, chains=4, seed=seed, method=METHOD)
+        draw = bd.groups.dataset(post, "posterior")
+        draws.append(np.concatenate([draw["weight"].values, draw["intercept"].values[..., None]], axis=-1))
+    flat = [draw.reshape(-1, K * (P + 1)) for draw in draws]
+    sizes = [effective(draw) for draw in draws]
+    assert min(size.min() for size in sizes) > 1000
+    spread = flat[0].std(axis=0)
+    error = spread * np.sqrt(sum(1 / size for size in sizes)).ravel()
+    assert np.all(np.abs(flat[0].mean(axis=0) - flat[1].mean(axis=0)) < 6 * error)
+    assert np.all(np.abs(flat[1].std(axis=0) / spread - 1) < 6 * np.sqrt(1 / 1000))
+
+
+def effective(draw):
+    """Effective sizes by batch means, 25 batches of each chain."""
+    chains, count = draw.shape[:2]
+    batches = draw.reshape(chains, 25, count // 25, *draw.shape[2:]).mean(axis=2).reshape(chains * 25, -1)
+    total = draw.reshape(chains * count, -1).var(axis=0)
+    return np.minimum(total / (batches.var(axis=0, ddof=1) / (chains * 25)), chains * count)
 
 
 def test_approximate_masks_are_reported(monkeypatch):
@@ -250,14 +408,22 @@ def test_approximate_masks_are_reported(monkeypatch):
 # What is made of the draws.
 
 
+@pytest.fixture(scope="module", params=["one score", "classes"])
+def drawn(request):
+    """A posterior, its rows and responses."""
+    model = bd.Model(rates=bd.Fixed(0.3)) if request.param == "one score" else CLASSES
+    X, y = problem(model)
+    return quietly(bd.sample, model, stream(X), y, method=METHOD, log_likelihood=True), X, y
+
+
 @pytest.fixture(scope="module", name="post")
 def _post():
     X, y = problem()
-    return quietly(bd.sample, bd.Model(rates=bd.Fixed(0.3)), stream(X), y, method=METHOD, log_likelihood=True)
+    return quietly(bd.sample, bd.Model(rates=bd.Fixed(0.3)), stream(X), y, method=METHOD)
 
 
-def test_predictions_and_scores_by_blocks(post):
-    X, y = problem()
+def test_predictions_and_scores_by_blocks(drawn):
+    post, X, y = drawn
     for blocks in (stream(X), stream(X, "sparse"), stream(X, cuts=(0, 59))):
         here, there = bd.predict(post, X), bd.predict(post, blocks)
         for name in ("mean", "sd", "low", "high"):
@@ -269,13 +435,17 @@ def test_predictions_and_scores_by_blocks(post):
         np.testing.assert_array_equal(*(group["obs_id"].values for group in with_rows))
     sampled = bd.groups.dataset(post, "log_likelihood")["y"]
     np.testing.assert_allclose(sampled, with_rows[0]["y"], rtol=1e-9)
+    simulated = bd.groups.dataset(bd.posterior_predictive(post, stream(X)), "posterior_predictive")["y"]
+    assert simulated.shape == (3, 12, N)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         assert bd.loo(post).n_data_points == N
+    with pytest.raises(ValueError, match="y: expected the labels .*, got others too"):
+        bd.elpd(post, stream(X), np.where(np.arange(N) == 3, "z", y.astype(str)))
 
 
 def test_predictions_of_numbers_by_blocks():
-    X, y = problem(bd.Squared())
+    X, y = problem(bd.Model(bd.Squared()))
     model = bd.Model(bd.Squared(), rates=bd.Fixed(0.3))
     fit = bd.fit(model, stream(X), y)
     here, there = bd.predict(fit, X), bd.predict(fit, stream(X))
@@ -306,14 +476,43 @@ def test_a_likelihood_that_would_fill_memory_is_refused(post, monkeypatch):
         quietly(bd.sample, PLAIN, stream(X), y, log_likelihood=True)
 
 
+def test_simulations_by_blocks(post, monkeypatch):
+    """Frequencies near probabilities: 36 draws of 60 rows differ by 6 standard errors of a mean at most."""
+    X, _ = problem()
+    simulated = bd.groups.dataset(bd.posterior_predictive(post, stream(X), seed=3), "posterior_predictive")["y"]
+    assert simulated.shape == (3, 12, N)
+    np.testing.assert_array_equal(simulated["obs_id"], np.arange(N))
+    again = bd.groups.dataset(bd.posterior_predictive(post, stream(X), seed=3), "posterior_predictive")["y"]
+    np.testing.assert_array_equal(again, simulated)
+    chance = bd.predict(post, X).mean
+    assert abs(float(simulated.mean()) - chance.mean()) < 6 * 0.5 / np.sqrt(simulated.size)
+    assert np.corrcoef(simulated.mean(("chain", "draw")), chance)[0, 1] > 0.9
+    monkeypatch.setattr(simulation, "MOST", 36 * N - 1)
+    with pytest.raises(ValueError, match="expected at most 2,159 responses.*got 36 draws of 60 rows; give `draws`"):
+        bd.posterior_predictive(post, stream(X))
+    assert (
+        bd.groups.dataset(bd.posterior_predictive(post, stream(X), draws=2), "posterior_predictive").sizes["draw"] == 2
+    )
+
+
+def test_weights_of_draws_by_blocks():
+    X, y = problem()
+    method = bd.HMC(dtype="float64", correct=False)
+    approximate = quietly(bd.sample, bd.Model(rates=bd.Fixed(0.3)), X, y, method=method)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        here, there = (bd.reweight(approximate, data, y) for data in (X, stream(X)))
+    np.testing.assert_allclose(there.attrs["reweight_pareto_k"], here.attrs["reweight_pareto_k"], rtol=1e-6)
+    for name in ("source_chain", "source_draw"):
+        np.testing.assert_array_equal(*(bd.groups.dataset(one, "sample_stats")[name] for one in (here, there)))
+
+
 # Long runs.
 
 
-def test_a_run_goes_on_from_its_checkpoint(tmp_path, monkeypatch):
+def test_a_run_goes_on_from_its_checkpoint(tmp_path, often):
     """After an interruption in the middle of a pass; and data that differ are refused."""
     X, y = problem()
-    monkeypatch.setattr(checkpoint, "_SECONDS", 0.0)
-    monkeypatch.setattr(checkpoint, "_SHARE", 0.0)
     calls, last = [], None
 
     def source():
@@ -338,9 +537,11 @@ def test_a_run_goes_on_from_its_checkpoint(tmp_path, monkeypatch):
 
 def test_a_stop_rule_ends_a_run():
     X, y = problem()
-    post = quietly(bd.sample, PLAIN, stream(X), y, draws=4000, stop=bd.Stop(ess=50, r_hat=1.2))
+    options = {"draws": 4000, "stop": bd.Stop(ess=50, r_hat=1.2), "variables": ["intercept"]}
+    post = quietly(bd.sample, PLAIN, stream(X), y, **options)
     assert post.attrs["stopped"] == "target"
     assert bd.groups.dataset(post, "posterior").sizes["draw"] < 4000
+    assert "weight" not in bd.groups.dataset(post, "posterior")
 
 
 # Bad input.
@@ -384,6 +585,15 @@ REFUSED = {
         bd.Model(bd.Softmax(), rates=bd.Fixed(0.3)), {"method": bd.HMC()},
         r"takes many classes without masks, got Dropout.*target=\"marginalised\"",
     ),
+    "rates of classes": (
+        bd.Model(bd.Softmax(class_rates=True), rates=bd.Fixed(0.3)), {"target": "marginalised"},
+        "leave class_rates out",
+    ),
+    "an offset of classes": (CLASSES, {"offset": np.zeros(N)}, "offset: expected a model of one score a row"),
+    "an unknown variance": (
+        bd.Model(bd.Squared(variance_prior=bd.InverseGamma(2.0, 1.0)), rates=bd.Fixed(0.0)), {"method": bd.HMC()},
+        "takes known variances.*leave out variance_prior",
+    ),
     "classes with masks by default": (
         bd.Model(bd.Softmax()), {}, r"by default, .* take method=bd.HMC\(\) with target=\"marginalised\"",
     ),
@@ -393,48 +603,9 @@ REFUSED = {
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_cannot_be_streamed_is_refused(name):
     model, options, words = REFUSED[name]
-    X, y = problem()
-    y = np.arange(N) % 3 if model.loss.multiclass else y
+    X, y = problem(model)
     with pytest.raises((TypeError, ValueError), match=words):
         quietly(bd.sample, model, stream(X), y, **options)
-
-
-def test_an_unknown_variance_is_refused():
-    model = bd.Model(bd.Squared(variance_prior=bd.InverseGamma(2.0, 1.0)), rates=bd.Fixed(0.0))
-    X, y = problem(model.loss)
-    with pytest.raises(ValueError, match="takes known variances.*leave out variance_prior"):
-        quietly(bd.sample, model, stream(X), y, method=bd.HMC())
-
-
-def test_simulations_by_blocks(post, monkeypatch):
-    """Frequencies near probabilities: 36 draws of 60 rows differ by 6 standard errors of a mean at most."""
-    X, _ = problem()
-    simulated = bd.groups.dataset(bd.posterior_predictive(post, stream(X), seed=3), "posterior_predictive")["y"]
-    assert simulated.shape == (3, 12, N)
-    np.testing.assert_array_equal(simulated["obs_id"], np.arange(N))
-    again = bd.groups.dataset(bd.posterior_predictive(post, stream(X), seed=3), "posterior_predictive")["y"]
-    np.testing.assert_array_equal(again, simulated)
-    chance = bd.predict(post, X).mean
-    assert abs(float(simulated.mean()) - chance.mean()) < 6 * 0.5 / np.sqrt(simulated.size)
-    assert np.corrcoef(simulated.mean(("chain", "draw")), chance)[0, 1] > 0.9
-    monkeypatch.setattr(simulation, "MOST", 36 * N - 1)
-    with pytest.raises(ValueError, match="expected at most 2,159 responses.*got 36 draws of 60 rows; give `draws`"):
-        bd.posterior_predictive(post, stream(X))
-    assert (
-        bd.groups.dataset(bd.posterior_predictive(post, stream(X), draws=2), "posterior_predictive").sizes["draw"] == 2
-    )
-
-
-def test_weights_of_draws_by_blocks():
-    X, y = problem()
-    method = bd.HMC(dtype="float64", correct=False)
-    approximate = quietly(bd.sample, bd.Model(rates=bd.Fixed(0.3)), X, y, method=method)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        here, there = (bd.reweight(approximate, data, y) for data in (X, stream(X)))
-    np.testing.assert_allclose(there.attrs["reweight_pareto_k"], here.attrs["reweight_pareto_k"], rtol=1e-6)
-    for name in ("source_chain", "source_draw"):
-        np.testing.assert_array_equal(*(bd.groups.dataset(one, "sample_stats")[name] for one in (here, there)))
 
 
 def test_what_deals_or_moves_streamed_rows_is_refused(post):
