@@ -7,7 +7,6 @@ import pytest
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.datasets import load_iris
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import bayesdrop as bd
 from bayesdrop.posterior.noise_average.logistic import TOLERANCE
@@ -16,13 +15,6 @@ BOTH = [bd.DropoutSVC, bd.DropoutLogisticRegression]
 
 
 LEARNT = bd.PerFeature()
-
-
-@parametrize_with_checks([bd.DropoutSVC(), bd.DropoutLogisticRegression(), bd.DropoutLogisticRegression(LEARNT)])
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
-@pytest.mark.slow_cases("DropoutSVC()-check_estimator_sparse", "DropoutSVC()-check_classifiers_tr", "rates=PerFeature")
-def test_scikit_learn_conformance(estimator, check):
-    check(estimator)
 
 
 @pytest.mark.parametrize("kind", BOTH)

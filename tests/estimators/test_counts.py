@@ -5,7 +5,6 @@ import itertools
 import numpy as np
 import pytest
 from sklearn.metrics import d2_tweedie_score
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import bayesdrop as bd
 
@@ -13,19 +12,6 @@ RNG = np.random.default_rng(0)
 X = RNG.normal(size=(60, 3))
 Y = RNG.poisson(np.exp(X @ [0.9, -0.5, 0.0] + 0.4))
 RATES = np.array([0.1, 0.5, 0.7])
-
-
-@parametrize_with_checks(
-    [
-        bd.DropoutPoissonRegressor(),
-        bd.DropoutPoissonRegressor(bd.PerFeature()),
-        bd.DropoutNegativeBinomialRegressor(dispersion=2.0),
-    ]
-)
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
-@pytest.mark.slow_cases("DropoutPoissonRegressor(rates", "NegativeBinomial")
-def test_scikit_learn_conformance(estimator, check):
-    check(estimator)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,6 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import get_tags
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import bayesdrop as bd
 
@@ -27,16 +26,6 @@ LINEAR = [
     bd.DropoutRidgeCV,
     bd.DropoutSVRCV,
 ]
-
-
-@parametrize_with_checks(
-    [bd.DropoutLogisticRegression(0.2, missing="nan"), bd.DropoutRidge(0.2, missing="nan")],
-    expected_failed_checks=lambda _: {"check_decision_proba_consistency": "probabilities average over masks"},
-)
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_scikit_learn_conformance(estimator, check):
-    check(estimator)
 
 
 @pytest.mark.parametrize("kind", LINEAR)

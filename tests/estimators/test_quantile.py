@@ -4,15 +4,8 @@ import numpy as np
 import pytest
 from scipy import sparse
 from sklearn.linear_model import QuantileRegressor
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import bayesdrop as bd
-
-
-@parametrize_with_checks([bd.DropoutQuantileRegressor()])
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
-def test_scikit_learn_conformance(estimator, check):
-    check(estimator)
 
 
 def problem(n=150, p=4, seed=0):

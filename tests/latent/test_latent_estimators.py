@@ -7,19 +7,10 @@ from scipy.special import expit
 from sklearn.base import clone
 from sklearn.datasets import load_iris, make_moons
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import bayesdrop as bd
 
 BOTH = [bd.LatentDropoutSVC, bd.LatentDropoutLogisticRegression]
-
-
-@parametrize_with_checks([kind(0.05, n_hidden=3, n_init=1, random_state=0) for kind in BOTH])
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.slow_cases("LatentDropoutSVC")
-def test_scikit_learn_conformance(estimator, check):
-    check(estimator)
 
 
 def moons(n=200):

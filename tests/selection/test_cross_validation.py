@@ -10,30 +10,12 @@ from sklearn.datasets import load_iris
 from sklearn.exceptions import NotFittedError
 from sklearn.metrics import log_loss
 from sklearn.model_selection import GridSearchCV, StratifiedKFold
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import bayesdrop as bd
 
 SMALL = {"rates": (0.3, bd.PerFeature()), "Cs": (0.5, 1.0), "cv": 2}
 PAIRS = [(bd.DropoutSVC, bd.DropoutSVCCV), (bd.DropoutLogisticRegression, bd.DropoutLogisticRegressionCV)]
 BOTH = [pair[1] for pair in PAIRS]
-
-
-@pytest.mark.slow_cases("check_estimator_sparse_matrix", "check_estimator_sparse_array")
-@parametrize_with_checks([bd.DropoutSVCCV(**SMALL)])
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
-# On folds of the checks' twenty rows a candidate's weights may be zero but for round-off, and the fit warns of it.
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_scikit_learn_conformance(estimator, check):
-    check(estimator)
-
-
-@pytest.mark.slow
-@parametrize_with_checks([bd.DropoutLogisticRegressionCV(**SMALL)])
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_scikit_learn_conformance_of_the_logistic_search(estimator, check):
-    check(estimator)
 
 
 def noisy(n=150, p=8, seed=0):
