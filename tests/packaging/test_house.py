@@ -19,7 +19,7 @@ PACKAGE = Path(bayesdrop.__file__).parent
 ROOMS = {
     "fitting": (43, 4917, 10),
     "posterior": (35, 4440, 5),
-    "hmc": (21, 2940, 11),
+    "hmc": (21, 2944, 11),
     "designs": (23, 2846, 2),
     "gibbs": (20, 2647, 9),
     "data": (19, 2462, 10),
