@@ -90,7 +90,7 @@ def test_the_density_is_that_of_the_sampler(name):
     """Prior and likelihood under normal scores against the sampler's own, up to a constant; here two statements."""
     model, rng = CASES[name], np.random.default_rng(3)
     X, offset = rng.normal(size=(30, 3)) + 0.5, 0.3 * rng.normal(size=30)
-    y = (X[:, 0] + offset > 0).astype(int) if model.loss.binary else X[:, 0] + 0.1 * rng.normal(size=30)
+    y = (X[:, 0] + offset > 0).astype(int) if model.loss.binary else X[:, 0] + rng.normal(size=30)
     weight = rng.integers(1, 3, 30).astype(float)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a few draws
