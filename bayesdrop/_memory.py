@@ -41,10 +41,10 @@ def check_memory(what: str, needed: int, advice: str) -> None:
 
     Examples
     --------
-    >>> check_memory("X: it takes", 10**18, "take fewer rows.")
+    >>> check_memory("X: it takes", 10**18, "use fewer rows.")
     Traceback (most recent call last):
     ...
-    ValueError: X: it takes 1,000,000,000 GB, and this process may have ...; take fewer rows.
+    ValueError: X: it takes 1,000,000,000 GB, and this process may have ...; use fewer rows.
     """
     limit = memory_limit()
     if limit is not None and needed > limit:

@@ -215,7 +215,7 @@ def _check_sum(file: BinaryIO) -> None:
 
 
 def _check_contents(root: Any, length: int) -> None:
-    """Raise ValueError if an HDF5 file leads to other files, or speaks of more than it can hold or memory can."""
+    """Raise ValueError if an HDF5 file leads to other files, or declares more than it can hold or memory can."""
     import h5py
 
     total, text, seen, groups = 0, 0, set(), [root]

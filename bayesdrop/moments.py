@@ -208,7 +208,7 @@ class ScoreMoments:
     ) -> tuple[PerRow, PerRow, Float[np.ndarray, "q K"]]:
         """The tangent ``(dm, dv)`` and the adjoint of ``(r, s) = between(rows, dm, dv)``, in one pass where it can be.
 
-        ``between`` is linear and treats every row by itself.
+        ``between`` is linear and treats every row separately.
         """
         if self._has.linear or not self._has.quadratic:
             tangent = self.tangent(weights, direction)

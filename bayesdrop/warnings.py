@@ -46,7 +46,7 @@ def warn(message: str, category: type[Warning]) -> None:
 
 
 class AccuracyWarning(UserWarning):
-    """Some average over the noise could not be had to the stated error.
+    """Some average over the noise could not be computed to the required accuracy.
 
     See Also
     --------
@@ -73,7 +73,7 @@ class DefaultModelWarning(UserWarning):
 
 
 class IncompleteWarning(UserWarning):
-    """The run ended before it had what was asked for, or its checkpoint could not be written; it holds its draws.
+    """The run ended before it had what was asked for, or its checkpoint could not be written; it has its draws.
 
     See Also
     --------
@@ -82,7 +82,7 @@ class IncompleteWarning(UserWarning):
 
 
 class InfluenceWarning(UserWarning):
-    """Some rows are so influential that their leave-one-out scores cannot be had from the full posterior.
+    """Some rows are so influential that their leave-one-out scores cannot be computed from the full posterior.
 
     See Also
     --------

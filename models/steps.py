@@ -39,7 +39,7 @@ def six_steps(
 
     ``kernel`` makes the kernel that suits the program of it and ``y``. ``smooth`` states the same posterior without
     discrete variables, for variational inference; by default it is the program. The data are simulated at an intercept
-    of 0: under the prior's most labels of a data set may be alike, and a posterior given them is the prior.
+    of 0: under the prior's most labels of a data set may be equal, and a posterior given them is the prior.
     """
     import arviz as az
 

@@ -41,7 +41,7 @@ def check_count(
     Parameters
     ----------
     value : int
-        What came; True and False are no numbers.
+        What came; True and False are not numbers.
     name : str
         Argument, for the message.
     least, most : int
@@ -89,7 +89,7 @@ def check_number(
     Raises
     ------
     ValueError
-        If it is no number, not finite, or out of its range.
+        If it is not a number, not finite, or out of its range.
 
     Examples
     --------
@@ -168,7 +168,7 @@ def check_numbers(
 
 
 def drawn_seed(seed: Any) -> Any:
-    """A whole number below 2³² drawn from a generator of NumPy, old or new; anything else as it is.
+    """A whole number below 2³² drawn from a generator of NumPy, old or new; anything else unchanged.
 
     Examples
     --------
@@ -186,7 +186,7 @@ def check_seed(seed: Any, name: str = "seed") -> int:
     Raises
     ------
     ValueError
-        On anything else, None included: a result that cannot be had again is not asked for by chance.
+        On anything else, None included: a result that cannot be computed again is not asked for by chance.
 
     Examples
     --------

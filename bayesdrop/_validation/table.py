@@ -42,7 +42,7 @@ _MATRIX = "expected a matrix (n, p) or a table"
 
 
 def open_table(data: Any, name: str = "X") -> Any:
-    """A table as a data frame of narwhals; anything else as it is, but for a DataArray without labels, an array.
+    """A table as a data frame of narwhals; anything else unchanged, but for a DataArray without labels, an array.
 
     Parameters
     ----------
@@ -125,7 +125,7 @@ def _from_xarray(data: Any, name: str) -> Any:
     if len(dims) != 1 or any(len(one) != 1 for one in dims):
         raise ValueError(
             f"{name}: expected a Dataset whose variables lie along one dimension, the rows, got dimensions "
-            f"{sorted(dims)}; take one variable, as in X['name']."
+            f"{sorted(dims)}; use one variable, as in X['name']."
         )
     return pd.DataFrame({key: variable.values for key, variable in data.data_vars.items()})
 
@@ -183,14 +183,14 @@ def _refuse_repeated(columns: Iterable[Any], name: str) -> None:
 def plain_frame(table: nw.DataFrame[Any], name: str = "X") -> pd.DataFrame:
     """A table of numbers as a pandas data frame of NumPy's types, what is missing being NaN, with names that are text.
 
-    Such a frame, and one whose columns are all sparse, is returned as it is.
+    Such a frame, and one whose columns are all sparse, is returned unchanged.
 
     Raises
     ------
     TypeError
         If a column holds dates, times or durations.
     ValueError
-        If a column holds text that is no number, or other things.
+        If a column holds text that is not a number, or other things.
 
     Examples
     --------
@@ -221,7 +221,7 @@ def plain_frame(table: nw.DataFrame[Any], name: str = "X") -> pd.DataFrame:
 
 
 def as_numbers(values: Any, name: str = "X", where: str = "") -> Any:
-    """Numbers of an array of objects or text, what is missing being NaN; an array of numbers is returned as it is.
+    """Numbers of an array of objects or text, what is missing being NaN; an array of numbers is returned unchanged.
 
     Raises
     ------
@@ -275,7 +275,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _no_number(value: Any, name: str, where: str, row: int) -> TypeError | ValueError:
-    """The error that says what came in the place of a number."""
+    """The error that says what came instead of a number."""
     value, place = value.item() if isinstance(value, np.character) else value, f"{where}, row {row}"
     # Periods of pandas have a beginning.
     if isinstance(value, date | time | timedelta | np.datetime64 | np.timedelta64) or hasattr(value, "start_time"):
@@ -348,7 +348,7 @@ def plain_column(values: Any, name: str = "y") -> Any:
 
 
 def _opened(values: Any) -> Any:
-    """A column of a data frame as an array; anything else as it is."""
+    """A column of a data frame as an array; anything else unchanged."""
     if isinstance(values, np.ndarray | list | tuple) or type(values).__module__.startswith("dask"):
         return values
     import narwhals as nw

@@ -159,7 +159,7 @@ class ExplicitCorruption(MetaEstimatorMixin, BaseEstimator):
                 "noise that keeps zeros, such as bd.Dropout() or bd.MultiplicativeNoise()."
             )
         if sparse.issparse(X) and not (X.has_canonical_format and np.all(X.data)):
-            X = X.copy()  # the caller's matrix stays as it is
+            X = X.copy()  # the caller's matrix is unchanged
             X.sum_duplicates()  # an entry stored in two parts is dropped as one
             X.eliminate_zeros()
         smallest = X.min() if X.shape[0] and X.shape[1] else 0.0

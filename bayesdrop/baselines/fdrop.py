@@ -84,7 +84,7 @@ def top_sum(
 
 
 def _thresholds(u: Float[np.ndarray, "m width"], k: int, smoothing: float) -> Float[np.ndarray, " m"]:
-    """Solve ``Σ_d clip((u_d − θ)/μ, 0, 1) = k`` per row, or take 0 if the root is negative.
+    """Solve ``Σ_d clip((u_d − θ)/μ, 0, 1) = k`` per row; 0 if the root is negative.
 
     The sum is piecewise linear in ``θ``: it falls from the width of ``u`` to zero, by one more ``1/μ`` beyond each
     ``u_d − μ`` and by one less beyond each ``u_d``. Sorted breakpoints give its values there, and the root.

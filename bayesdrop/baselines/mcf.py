@@ -184,7 +184,7 @@ class MCFQuadratic(_MCF):
     C : float, default=1.0
         Weight of the loss, with scikit-learn's meaning: ``½‖w‖² + C Σ loss``.
     noise : Noise, optional
-        ``bd.Dropout()`` by default: a kept feature stays as it is.
+        ``bd.Dropout()`` by default: a kept feature is unchanged.
     fit_intercept : bool, default=True
         Add an intercept, which is neither noised nor penalised.
     tol : float, default=1e-06
@@ -316,7 +316,7 @@ class _Exponent(_MCF):
         if np.any(ratio >= _INSIDE * _INSIDE):
             raise ValueError(
                 f"noise: the weight of feature {names[int(np.argmax(ratio))]} stopped at {limit:g}, where the "
-                f"expectation under {total.noise!r} becomes infinite; take a smaller scale of the noise or a smaller "
+                f"expectation under {total.noise!r} becomes infinite; use a smaller scale of the noise or a smaller "
                 "C, standardise the features, or use MCFQuadratic."
             )
 

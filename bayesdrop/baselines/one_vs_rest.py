@@ -167,7 +167,7 @@ def fixed_rates(rates: Any, noise: Noise, feature_names: Sequence[str]) -> Float
 
 
 def keeps_zeros(noise: Noise) -> bool:
-    """True if the noise leaves an entry of zero as it is, so that sparse data stay sparse.
+    """True if the noise leaves an entry of zero unchanged, so that sparse data stay sparse.
 
     Examples
     --------

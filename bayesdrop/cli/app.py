@@ -253,7 +253,7 @@ def build_app() -> Any:
             typer.Option(
                 min=1,
                 metavar="INTEGER",
-                help="Draws of each chain thrown away first; by default what the sampler needs.",
+                help="Draws of each chain discarded first; by default what the sampler needs.",
                 show_default=False,
             ),
         ] = None,

@@ -191,7 +191,7 @@ def _model(table: Any, loss: str, choice: str | None, C: float, *, sampled: bool
     many = table.classes > 2
     if loss == "hinge" and many:
         raise InputError(
-            f"--loss: a hinge has two classes, and {table.target!r} has {table.classes}; take logistic, or "
+            f"--loss: a hinge has two classes, and {table.target!r} has {table.classes}; use logistic, or "
             "DropoutSVC in Python, which solves one class against the rest."
         )
     rates, notes = _rates(choice, table, sampled=sampled)

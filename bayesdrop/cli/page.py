@@ -96,7 +96,7 @@ def _of_fit(fit: Fit, table: Any, levels: Any) -> Any:
 
 
 def undetermined(table: Any, weights: Any) -> list[str]:
-    """What the data leave open: weights of either sign, rare levels, and columns that cannot be told apart.
+    """What the data leave open: weights of either sign, rare levels, and columns that cannot be distinguished.
 
     Parameters
     ----------

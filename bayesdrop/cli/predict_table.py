@@ -145,7 +145,9 @@ def _load(file: Path, *, from_draws: bool) -> tuple[Fit, Any, Encoding]:
     except (ValueError, KeyError) as error:
         raise InputError(f"--posterior: {draws} holds no posterior: {error}") from None
     if names != fit.feature_names:
-        raise InputError(f"--posterior: {draws} is of another fit than {file.name}, for its features differ; fit anew.")
+        raise InputError(
+            f"--posterior: {draws} is of another fit than {file.name}, for its features differ; fit again."
+        )
     return fit, post, encoding
 
 

@@ -1,4 +1,4 @@
-"""What each column of a table is, told by its values rather than by the type that a reader gave it.
+"""What each column of a table is, by its values rather than by the type that a reader gave it.
 
 Nine cells in ten decide: a column of numbers is one, however they are written, and the cells that are none are named.
 """

@@ -245,7 +245,7 @@ def _many(design: Design, y: Any, sample_weight: Any, names: list[str], class_we
         raise ValueError(f"y: expected at least two classes, got one ({classes.tolist()}); a classifier needs two.")
     if K > 2 and K >= design.shape[0]:
         raise ValueError(
-            f"y: expected classes of several rows each, got {K} in {design.shape[0]} rows; if y holds numbers, take a "
+            f"y: expected classes of several rows each, got {K} in {design.shape[0]} rows; if y holds numbers, use a "
             "loss of regression such as bd.Squared()."
         )
     totals = design.class_totals(code, weight, K)

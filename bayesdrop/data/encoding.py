@@ -204,7 +204,7 @@ class Encoding:
                 *_stored_reading(str(attrs.get(_READING, "{}"))),
             )
         except (ValueError, RecursionError) as error:
-            raise InputError(f"MODEL: the encoding of the table is damaged: {error}; fit anew.") from None
+            raise InputError(f"MODEL: the encoding of the table is damaged: {error}; fit again.") from None
 
 
 def _stored_reading(text: str) -> tuple[dict[str, Numerals], tuple[str, ...], str]:

@@ -268,7 +268,7 @@ def _parquet(paths: list[Path], target: str, drop: Sequence[str]) -> tuple[Shape
         raise InputError(str(error)) from None
     columns = [name for name in names if name != target and name not in drop]
     if not columns:
-        raise InputError(f"TABLE: no column is left beside the target {target!r}; expected at least one feature.")
+        raise InputError(f"TABLE: no column is left besides the target {target!r}; expected at least one feature.")
     return np.concatenate(y), columns
 
 

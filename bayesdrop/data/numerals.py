@@ -69,7 +69,7 @@ def is_number(text: str) -> bool:
 
 
 def _split(text: str) -> tuple[str, str] | None:
-    """A cell as a number without its unit, and the unit; None if it is no number."""
+    """A cell as a number without its unit, and the unit; None if it is not a number."""
     if _PLAIN.fullmatch(text) or _INFINITE.fullmatch(text):
         return text, ""
     found = _CELL.fullmatch(text)
@@ -191,7 +191,7 @@ def counted(cells: Sequence[str]) -> Counter[str]:
     others = [cells[int(i)] for i in np.flatnonzero(np.isnan(values))]
     found = Counter({"0": len(cells) - len(others)}) + Counter(text for text in others if not is_missing_mark(text))
     lines = "\n".join(cells)
-    # One in the place of all numbers that are such codes, may have a mark for thousands, or have decimals.
+    # One instead of all numbers that are such codes, may have a mark for thousands, or have decimals.
     if found["0"]:
         for kind, shown in ((_CODE_LINE, ""), (_EITHER_LINE, ""), (_DECIMALS, "0.5")):
             if one := kind.search(lines):

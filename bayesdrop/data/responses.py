@@ -1,4 +1,4 @@
-"""The response of a table: classes or numbers, told by its values and by the loss that is asked for.
+"""The response of a table: classes or numbers, by its values and by the loss that is asked for.
 
 Weights of classes, which multiply the weights of their rows.
 
@@ -183,7 +183,7 @@ def paired_counts(loss: Loss, y: Any, sample_weight: Any) -> tuple[Any, Any, boo
     loss : Loss
         What ``y`` is the response of; pairs are responses of ``bd.Binomial()``.
     y : response
-        Anything else than two columns stays as it is.
+        Anything else than two columns is unchanged.
     sample_weight : array (n,), optional
         Row weights.
 
@@ -238,7 +238,7 @@ def check_responses(loss: Loss, design: Design, target: PerRow, *, fit_intercept
     >>> check_responses(Poisson(), as_design(np.ones((2, 1))), np.array([0.0, -2.0]), fit_intercept=True)
     Traceback (most recent call last):
     ValueError: y: expected counts of at least 0 for Poisson, got -2 (1 of 2 rows); a negative number is no count. Look
-    for a code of missing values, or take bd.Squared() or bd.EpsilonInsensitive() for numbers of either sign.
+    for a code of missing values, or use bd.Squared() or bd.EpsilonInsensitive() for numbers of either sign.
     """
     most, name = loss.largest_count, type(loss).__name__
     if most is None:
@@ -248,14 +248,14 @@ def check_responses(loss: Loss, design: Design, target: PerRow, *, fit_intercept
         (
             lambda y: y < 0,
             f"counts of at least 0{upper} for {name}",
-            "a negative number is no count. Look for a code of missing values, or take bd.Squared() or "
+            "a negative number is no count. Look for a code of missing values, or use bd.Squared() or "
             "bd.EpsilonInsensitive() for numbers of either sign",
         ),
         (
             lambda y: y > most,
             f"counts of at most {most:g} for {loss!r}",
             "there are more successes than trials. Give the right trials, as in bd.Binomial(trials), or two columns, "
-            "successes and failures, where trials differ; or take bd.Poisson() or bd.NegativeBinomial(dispersion) for "
+            "successes and failures, where trials differ; or use bd.Poisson() or bd.NegativeBinomial(dispersion) for "
             "counts without a limit",
         ),
     ]
@@ -283,5 +283,5 @@ def check_responses(loss: Loss, design: Design, target: PerRow, *, fit_intercept
             if total == edge:
                 raise ValueError(
                     f"y: expected counts that differ from {word} in some row, got none; the intercept would be "
-                    "infinite. Take more rows, or fit_intercept=False."
+                    "infinite. Use more rows, or fit_intercept=False."
                 )

@@ -1,6 +1,6 @@
 """Read a table from a file: CSV with any usual separator and encoding, TSV or Parquet.
 
-The cells of a file of text stay texts, for what they are is told by whole columns (:mod:`.columns`); the index of such
+Cells of a text file remain texts, since their type follows from whole columns (:mod:`.columns`); the index of such
 a frame holds the lines where the rows stand.
 """
 

@@ -177,7 +177,7 @@ def encode(
     ------
     InputError
         On unknown columns, no rows, missing or infinite values, columns of an unusable kind or with cells of another,
-        or a target that has one class only or is no number where one is wanted.
+        or a target that has one class only or is not a number where one is wanted.
 
     Examples
     --------
@@ -201,7 +201,7 @@ def encode(
     if len(frame) == 0:
         raise InputError("TABLE: no rows, only a header; expected at least one row of each class.")
     if len(frame.columns) == 1:
-        raise InputError(f"TABLE: no column is left beside the target {target!r}; expected at least one feature.")
+        raise InputError(f"TABLE: no column is left besides the target {target!r}; expected at least one feature.")
     mark = decimal_mark(frame, reading)
     outcome = response_column(frame[target], target, reading, mark, separator)
     notes = []
@@ -220,7 +220,7 @@ def encode(
     identifiers = [name for name, column in found.items() if name not in used and _differs(column)]
     if not used:
         raise InputError(
-            f"TABLE: {listed(found, 8)} only tell rows apart or hold dates, and no other column is left beside the "
+            f"TABLE: {listed(found, 8)} only tell rows apart or hold dates, and no other column is left besides the "
             "target; keep such a column as a feature by --keep."
         )
     if missing is None:

@@ -47,7 +47,7 @@ def as_design(X: Any, check: Check | None = None, name: str = "X") -> Design:
     Parameters
     ----------
     X : array, data frame, scipy sparse, Blocks, Dask collection, sharded jax.Array or Design (n, p)
-        Features; a design is returned as it is.
+        Features; a design is returned unchanged.
     check : function, optional
         Makes an array or a sparse matrix in compressed rows of features in memory, or raises; others are checked where
         they are.

@@ -39,7 +39,7 @@ __all__ = [
 def admit(X: Any, name: str = "X") -> Any:
     """Return features as numbers: an array, a scipy sparse matrix, or a pandas data frame of NumPy's types.
 
-    An array of numbers is returned as it is, and so is a sparse matrix, whose structure is checked in one pass; one
+    An array of numbers is returned unchanged, and so is a sparse matrix, whose structure is checked in one pass; one
     with entries in parts is copied, and has them summed. Anything that NumPy makes an array of is left to the checks
     that come after.
 
@@ -48,7 +48,7 @@ def admit(X: Any, name: str = "X") -> Any:
     TypeError
         If it is a masked array, holds dates, times or time zones, or its rows are not in memory.
     ValueError
-        If entries are text or something else that is no number, columns have no names of their own or names that
+        If entries are text or something else that is not a number, columns have no names of their own or names that
         cannot be written, or indices or pointers of a sparse matrix do not fit its shape.
 
     Examples
@@ -93,7 +93,7 @@ def check_structure(X: Any, name: str = "X") -> None:
     >>> broken.indices[0] = 7
     >>> check_structure(broken)
     Traceback (most recent call last):
-    ValueError: X: the sparse matrix is damaged (indices must be < 2); build it anew, as in
+    ValueError: X: the sparse matrix is damaged (indices must be < 2); build it again, as in
     scipy.sparse.csr_array((data, (rows, columns)), shape=shape).
     """
     try:
@@ -110,7 +110,7 @@ def check_structure(X: Any, name: str = "X") -> None:
                     raise ValueError("a row without a column for each entry")
     except (ValueError, TypeError, IndexError) as error:
         raise ValueError(
-            f"{name}: the sparse matrix is damaged ({error}); build it anew, as in "
+            f"{name}: the sparse matrix is damaged ({error}); build it again, as in "
             "scipy.sparse.csr_array((data, (rows, columns)), shape=shape)."
         ) from None
 
@@ -180,7 +180,7 @@ def with_missing(X: Any) -> Any:
         return X
     if not issparse(X):
         return IncompleteDesign(np.where(gone, X.dtype.type(0), X), gone)
-    X = csr_array(X).copy()  # the caller's matrix stays as it is
+    X = csr_array(X).copy()  # the caller's matrix is unchanged
     X.sum_duplicates()
     missing = X.astype(np.float64)
     missing.data = np.isnan(missing.data).astype(np.float64)

@@ -25,7 +25,7 @@ RowFunction = Callable[..., tuple[PerRow, PerRow, PerRow]]
 
 
 def as_block(vector: Num[AnyArray, "rows ..."]) -> Num[AnyArray, "rows K"]:
-    """Return a vector (n,) as a block (n, 1), and a block as it is."""
+    """Return a vector (n,) as a block (n, 1), and a block unchanged."""
     return vector if vector.ndim == 2 else vector[:, None]
 
 
@@ -82,7 +82,7 @@ class Design(ABC):
 
     @abstractmethod
     def gram(self, omega: PerRow) -> Float[np.ndarray, "p p"]:
-        """``Xᵀ diag(ω) X``, dense (p, p), for ``ω >= 0`` of shape (n,); rows of weight 0 cost next to nothing."""
+        """``Xᵀ diag(ω) X``, dense (p, p), for ``ω >= 0`` of shape (n,); rows of weight 0 cost almost nothing."""
 
     @abstractmethod
     def outer_gram(self, scale: Num[AnyArray, " p"]) -> Float[np.ndarray, "n n"]:
@@ -134,7 +134,7 @@ class Design(ABC):
 
     @abstractmethod
     def rowwise(self, function: Callable[..., Any], *rows: PerRow, widths: Sequence[int] | None = None) -> Any:
-        """Apply a function that treats every row by itself, or at least may be given some rows at a time.
+        """Apply a function that treats every row separately, or at least may be given some rows at a time.
 
         ``widths`` are the numbers of columns of the results if it returns several; a single one has the common shape
         of ``rows``.
@@ -189,7 +189,7 @@ class Design(ABC):
     ) -> tuple[Float[np.ndarray, ...], ...]:
         """``(Xᵀr, (X²)ᵀs, Σr, Σs, Σt)`` for ``(r, s, t) = function(X w, X² w_sq, *rows)``.
 
-        The function treats every row by itself and is given some rows at a time, with their parts of vectors over the
+        The function treats every row separately and is given some rows at a time, with their parts of vectors over the
         rows: one pass over the data where the storage allows, and nothing of the length of the rows is kept.
         """
         r, s, t = function(*self.pair_matvec(w, w_sq), *rows)

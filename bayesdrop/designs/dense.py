@@ -26,7 +26,7 @@ def _wide(X: Float[np.ndarray, "n p"]) -> Float[np.ndarray, "n p"]:
 class DenseDesign(RowsInMemory):
     """Dense matrix, float64 or float32; see :class:`bayesdrop.designs.Design` for the methods.
 
-    Single precision stays as it is and is widened a block of rows at a time, so that sums are in double precision. A
+    Single precision is kept and is widened a block of rows at a time, so that sums are in double precision. A
     large matrix of mostly zeros is copied in compressed rows for its products, if Numba is installed.
 
     Parameters

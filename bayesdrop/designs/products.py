@@ -90,7 +90,7 @@ class CompiledProducts:
     """Products by loops over canonical compressed rows, float64 or float32; needs Numba.
 
     Sums over the rows are made in parts, as many as the sizes tell, so that no bit depends on the number of threads.
-    Of entries that are all 1 one byte is read in place of eight, which is a third of the time of a product.
+    Of entries that are all 1 one byte is read instead of eight, which is a third of the time of a product.
     ``threaded`` is the number of entries times columns from which on there is work for threads, which takes some ten
     microseconds to hand over, and ``worth`` how many of these a part of a sum has for each of its numbers.
     """
@@ -234,7 +234,7 @@ def compress(X: Float[np.ndarray, "n p"], most: float = np.inf) -> Any:
 
 
 def _product(matrix: Any, block: Num[np.ndarray, "rows K"]) -> Float[AnyArray, "size K"]:
-    """Product with a block; one column goes by the vector path, which is faster."""
+    """Product with a block; one column uses the vector path, which is faster."""
     if block.shape[1] == 1:
         return (matrix @ block[:, 0])[:, None]
     return matrix @ block if block.shape[1] else np.zeros((matrix.shape[0], 0))

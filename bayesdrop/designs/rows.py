@@ -158,7 +158,7 @@ class LocalRows(Design):
         return np.zeros((self.shape[0], columns))
 
     def rowwise(self, function: Callable[..., Any], *rows: PerRow, widths: Sequence[int] | None = None) -> Any:
-        """Apply a function that treats every row by itself, or at least may be given some rows at a time, in threads.
+        """Apply a function that treats every row separately, or at least may be given some rows at a time, in threads.
 
         ``widths`` are the numbers of columns of the results if it returns several; a single one has the common shape
         of ``rows``.

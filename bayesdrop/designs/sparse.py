@@ -71,7 +71,7 @@ class SparseDesign(RowsInMemory):
         if csr.dtype != np.float64 and not (self._compiled and csr.dtype == np.float32):
             csr = csr.astype(np.float64)
         if not known and (not csr.has_canonical_format or not np.all(csr.data)):
-            csr = csr.copy()  # the caller's matrix stays as it is
+            csr = csr.copy()  # the caller's matrix is unchanged
             csr.sum_duplicates()
             csr.eliminate_zeros()
         return csr
@@ -172,7 +172,7 @@ class SparseDesign(RowsInMemory):
 
     def transposed(self, dtype: Any) -> Any:
         """Refused: never made dense."""
-        raise TypeError("X: expected dense rows, got sparse ones, which are never made dense; take X.toarray().")
+        raise TypeError("X: expected dense rows, got sparse ones, which are never made dense; use X.toarray().")
 
     def shifted(self, centre: Float[np.ndarray, " p"]) -> SparseDesign:
         """``X − c``: columns that are mostly stored are filled, and from all others ``c`` is subtracted in products."""

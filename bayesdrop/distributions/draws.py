@@ -148,7 +148,7 @@ def _attempt(key: PRNGKeyArray, tilt: PerDraw) -> tuple[PerDraw, Done]:
     ratio = 1 - 3 * e + 5 * cube - 7 * cube * cube
     ratio = ratio * jnp.where(~right & small, jnp.exp(-0.5 * square * x), jnp.ones_like(x))
     inside = right | (x <= _T)
-    # A tilt that is no number gives no number, and must not be tried for ever.
+    # A tilt that is not a number gives no number, and must not be tried for ever.
     return x, (inside & (v < ratio)) | ~jnp.isfinite(tilt)
 
 

@@ -118,7 +118,7 @@ def comparisons(
     rows = _rows(result, X, y, sample_weight, corrupted_inputs, offset, draws, probability)
     loss = rows.sources[0].model.loss
     if comparison == "odds_ratio" and not (loss.binary or loss.multiclass):
-        raise ValueError(f"comparison: the predictions of {loss!r} are no probabilities; take 'difference' or 'ratio'.")
+        raise ValueError(f"comparison: the predictions of {loss!r} are no probabilities; use 'difference' or 'ratio'.")
     groups = _groups(rows, by)
     effects = [
         Effect((name, label, *key), lambda made=made, inside=inside: made(inside), _KINDS[comparison][1])  # type: ignore[misc]

@@ -1,4 +1,4 @@
-"""Linear estimators with scikit-learn's manners."""
+"""Linear estimators following the scikit-learn API."""
 
 from .counts import DropoutNegativeBinomialRegressor, DropoutPoissonRegressor
 from .linear_classifiers import DropoutLogisticRegression, DropoutSVC

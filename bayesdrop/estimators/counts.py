@@ -1,4 +1,4 @@
-"""Regression of counts under feature noise, with scikit-learn's manners."""
+"""Regression of counts under feature noise, following the scikit-learn API."""
 
 from __future__ import annotations
 
@@ -100,8 +100,8 @@ class DropoutPoissonRegressor(_DropoutCountRegressor):
     C : float, default=1.0
         Weight of the loss, with scikit-learn's meaning: ``½‖w‖² + C Σ loss``.
     noise : Noise, optional
-        ``bd.Dropout()`` by default: a kept feature stays as it is, and a dropped one becomes 0, or its mean where 0 is
-        no usual value of it (``centre="auto"``). Other noises take no ``rates``.
+        ``bd.Dropout()`` by default: a kept feature is unchanged, and a dropped one becomes 0, or its mean where 0 is
+        unusual (``centre="auto"``). Other noises have no ``rates``.
     expectation : str, default="exact"
         ``"exact"`` (default), ``"gaussian"`` (which data on a cluster or on devices need) or ``"taylor"``; see
         :class:`bayesdrop.Poisson`.
@@ -200,8 +200,8 @@ class DropoutNegativeBinomialRegressor(_DropoutCountRegressor):
     C : float, default=1.0
         Weight of the loss, with scikit-learn's meaning: ``½‖w‖² + C Σ loss``.
     noise : Noise, optional
-        ``bd.Dropout()`` by default: a kept feature stays as it is, and a dropped one becomes 0, or its mean where 0 is
-        no usual value of it (``centre="auto"``). Other noises take no ``rates``.
+        ``bd.Dropout()`` by default: a kept feature is unchanged, and a dropped one becomes 0, or its mean where 0 is
+        unusual (``centre="auto"``). Other noises have no ``rates``.
     expectation : str, default="augmentation"
         ``"augmentation"`` (default), ``"gaussian"`` or ``"taylor"``; see :mod:`bayesdrop.losses.base`.
     weight_prior : Normal, optional

@@ -1,4 +1,4 @@
-"""Linear regression under feature noise, with scikit-learn's manners."""
+"""Linear regression under feature noise, following the scikit-learn API."""
 
 from __future__ import annotations
 
@@ -144,8 +144,8 @@ class DropoutSVR(DropoutRegressor):
     C : float, default=1.0
         Weight of the loss, with scikit-learn's meaning: ``½‖w‖² + C Σ loss``.
     noise : Noise, optional
-        ``bd.Dropout()`` by default: a kept feature stays as it is, and a dropped one becomes 0, or its mean where 0 is
-        no usual value of it (``centre="auto"``). Other noises take no ``rates``.
+        ``bd.Dropout()`` by default: a kept feature is unchanged, and a dropped one becomes 0, or its mean where 0 is
+        unusual (``centre="auto"``). Other noises have no ``rates``.
     expectation : str, default="augmentation"
         ``"augmentation"`` or ``"gaussian"``; see :mod:`bayesdrop.losses.base`.
     weight_prior : Normal, optional
@@ -242,8 +242,8 @@ class DropoutQuantileRegressor(DropoutRegressor):
     C : float, default=1.0
         Weight of the loss, with scikit-learn's meaning: ``½‖w‖² + C Σ loss``.
     noise : Noise, optional
-        ``bd.Dropout()`` by default: a kept feature stays as it is, and a dropped one becomes 0, or its mean where 0 is
-        no usual value of it (``centre="auto"``). Other noises take no ``rates``.
+        ``bd.Dropout()`` by default: a kept feature is unchanged, and a dropped one becomes 0, or its mean where 0 is
+        unusual (``centre="auto"``). Other noises have no ``rates``.
     expectation : str, default="augmentation"
         ``"augmentation"`` or ``"gaussian"``; see :mod:`bayesdrop.losses.base`.
     weight_prior, method, fit_intercept, warm_start, corrupted_inputs, missing, tol, max_iter : see DropoutSVR
@@ -320,8 +320,8 @@ class DropoutRidge(DropoutRegressor):
     C : float, default=1.0
         Weight of the loss, with scikit-learn's meaning: ``½‖w‖² + C Σ loss``.
     noise : Noise, optional
-        ``bd.Dropout()`` by default: a kept feature stays as it is, and a dropped one becomes 0, or its mean where 0 is
-        no usual value of it (``centre="auto"``). Other noises take no ``rates``.
+        ``bd.Dropout()`` by default: a kept feature is unchanged, and a dropped one becomes 0, or its mean where 0 is
+        unusual (``centre="auto"``). Other noises have no ``rates``.
     weight_prior : Normal, optional
         ``bd.Normal(1.0)`` by default; the intercept is neither penalised nor noised.
     method : Newton or EM, optional

@@ -1,6 +1,6 @@
 """What every estimator asks of its data: the types it takes, their checks and the names of the columns.
 
-Parameters of the estimators, kept as they are given.
+Parameters of the estimators, kept as given.
 
 A failed fit leaves an estimator as it was.
 
@@ -72,7 +72,7 @@ def _advice(estimator: Any) -> str:
         return FOR_MISSING
     return (
         f"{type(estimator).__name__} takes no missing entries; fill them in before, as sklearn.impute.SimpleImputer "
-        'does, or take a linear estimator, such as DropoutSVC, with missing="nan".'
+        'does, or use a linear estimator, such as DropoutSVC, with missing="nan".'
     )
 
 

@@ -12,7 +12,7 @@ step is
 
     U ← U + (2ε/θ) R V diag(r),   V ← V + (2ε/θ) Rᵀ U diag(r),
 
-whose mean is a gradient step on the expected loss. Columns that are dropped stay as they are, so a step costs what the
+whose mean is a gradient step on the expected loss. Columns that are dropped are unchanged, so a step costs what the
 retained ones cost. The rate ``ε_t = ε_0/(1 + t/τ)`` decreases, for a constant one leaves a noise of its own size, and
 the factors returned are the mean over the second half of the steps (Polyak & Juditsky 1992), less noisy than the last.
 """

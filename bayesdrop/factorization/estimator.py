@@ -77,7 +77,7 @@ class DropoutMatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMix
         is: entries that a sparse matrix does not store are zeros.
     centre : bool, default=False
         Take the mean of each column's observed entries off first, a sparse ``X`` without being made dense. By default
-        ``X`` is taken as it is.
+        ``X`` is used unchanged.
     learning_rate : float, default=1.0
         Multiplies the first step of ``"stochastic"``.
     tol : float, default=1e-08
@@ -264,7 +264,7 @@ class DropoutMatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMix
         X = in_memory(X) if reset else match_rows(self, in_memory(X))
         X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, ensure_all_finite="allow-nan", reset=reset)
         if is_sparse(X) and not X.has_canonical_format:
-            X = X.copy()  # the caller's matrix stays as it is
+            X = X.copy()  # the caller's matrix is unchanged
             X.sum_duplicates()
         values = X.data if is_sparse(X) else X
         with np.errstate(over="ignore", invalid="ignore"):
@@ -272,7 +272,7 @@ class DropoutMatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMix
         refuse_overflow(sum_of_squares=size)
         if self.missing != "nan" and np.isnan(np.sum(values)) and np.any(np.isnan(values)):
             raise ValueError(
-                'X: contains NaN, which is not marked as missing; take missing="nan" with solver="deterministic" if '
+                'X: contains NaN, which is not marked as missing; use missing="nan" with solver="deterministic" if '
                 "these entries are missing, or fill them in."
             )
         return X

@@ -119,7 +119,7 @@ def normal_equations(summary: Summary, kept: Masks, variance: Number, scale: Num
 
 
 def sweep(matrix: Float[jax.Array, "m d d"], k: Int[jax.Array, ""], forward: Number) -> Float[jax.Array, "m d d"]:
-    """Sweep the symmetric matrices (m, d, d) on index ``k``, or take the sweep back (Goodnight 1979).
+    """Sweep the symmetric matrices (m, d, d) on index ``k``, or undo the sweep (Goodnight 1979).
 
     With the set ``R`` swept, ``matrix`` holds ``−A_R⁻¹`` on ``R``, ``A_R⁻¹A_Rk`` beside it, and elsewhere the Schur
     complement of ``A_R``.
@@ -249,7 +249,7 @@ class FactorizationKernel:
     width : int
         Number of columns ``d``.
     fixed_variance : bool
-        Keep the variance as it is.
+        Keep the variance.
     keep_fitted : bool
         Record the fitted matrix of every draw.
 
@@ -327,7 +327,7 @@ class FactorizationKernel:
         return left, right, kept, retain, variance
 
     def record(self, operands: Operands, state: State) -> dict[str, jax.Array]:
-        """Only what exchanging columns or their signs leaves as it is."""
+        """Only what exchanging columns or their signs leaves unchanged."""
         fitted = (state.left * state.kept[:, None, :]) @ jnp.swapaxes(state.right, 1, 2)
         found = {
             "lp": log_joint(operands, state, self.fixed_variance),

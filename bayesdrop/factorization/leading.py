@@ -30,7 +30,7 @@ __all__ = ["leading"]
 _GRAM_SIDE = 2000
 # First guess of the rank.
 _GUESS = 24
-# Relative error of a value from the Gram matrix above which it is computed anew, and above which its vector is.
+# Relative error of a value from the Gram matrix above which it is computed again, and above which its vector is.
 _REFINE, _DISTRUST = 1e-10, 1e-6
 # Rows that are turned into double precision at a time.
 _ROWS = 4096

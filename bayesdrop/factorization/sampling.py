@@ -63,7 +63,7 @@ def sample_factorization(
     masks with a factor integrated out, then the factor, rate and variance (:mod:`bayesdrop.factorization.gibbs`).
 
     Columns may change places, and signs, without changing the density, so draws of a column cannot be averaged, and
-    only what this leaves as it is is returned and diagnosed.
+    only what this leaves unchanged is returned and diagnosed.
 
     Chains start with every column retained and drop what the data do not support. A column comes back only if a
     direction drawn from its prior happens to fit, so where one more column is as likely as not, a chain may stay with
@@ -87,7 +87,7 @@ def sample_factorization(
     missing : str, optional
         ``"nan"``: NaN is an entry that was not observed.
     draws, tune, chains : int, default=(1000, 1000, 4)
-        Draws kept of each chain, draws thrown away before them, and chains, which run side by side.
+        Draws kept of each chain, draws discarded before them, and chains, which run side by side.
     seed : int, numpy.random.Generator, RandomState or JAX key, default=0
         Same seed, same result, on one machine.
     keep_fitted : bool, default=False
@@ -209,7 +209,7 @@ def _checked(X: Any, missing: str | None) -> tuple[Float[np.ndarray, "n p"], Boo
     check_choice(missing, "missing", ("nan", None))
     if issparse(X):
         raise ValueError(
-            "X: expected a dense array, got a sparse matrix; the sampler keeps every entry. Take a part of it, or "
+            "X: expected a dense array, got a sparse matrix; the sampler keeps every entry. Use a part of it, or "
             'bd.DropoutMatrixFactorization(missing="zeros"), which keeps it sparse.'
         )
     names = column_names(X)
@@ -217,7 +217,7 @@ def _checked(X: Any, missing: str | None) -> tuple[Float[np.ndarray, "n p"], Boo
     seen = ~np.isnan(data)
     if missing is None and not seen.all():
         raise ValueError(
-            'X: contains NaN, which is not marked as missing; take missing="nan" if these entries are, or fill them in.'
+            'X: contains NaN, which is not marked as missing; use missing="nan" if these entries are, or fill them in.'
         )
     if not seen.any():
         raise ValueError("X: expected at least one observed entry, got none.")

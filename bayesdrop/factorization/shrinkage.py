@@ -251,7 +251,7 @@ def widest(model: Any, shape: tuple[int, int]) -> int:
         if model.n_components is None:
             raise ValueError(
                 "n_components: expected a number, got None; at a fixed retain probability the penalty depends on the "
-                "width of the factors. Give it, or take adaptive=True, which learns it."
+                "width of the factors. Give it, or use adaptive=True, which learns it."
             )
         return int(model.n_components)
     if model.n_components is None:
@@ -297,6 +297,6 @@ def check_observed(model: Any, rows: Num[np.ndarray, " n"], columns: Num[np.ndar
             )
     if model.solver == "closed_form":
         raise ValueError(
-            'solver: "closed_form" needs every entry, and some of X are missing; take solver="deterministic" (or '
+            'solver: "closed_form" needs every entry, and some of X are missing; use solver="deterministic" (or '
             '"stochastic"), which minimise the expected loss of the observed ones.'
         )

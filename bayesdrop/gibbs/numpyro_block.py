@@ -161,7 +161,7 @@ class WeightsBlock:
         if scale is None and not model.weight_prior.gaussian:
             raise ValueError(
                 f"weight_prior: {model.weight_prior!r} has no known scales; name the site that has them, as in "
-                'scale="scale", or take bd.Normal(...).'
+                'scale="scale", or use bd.Normal(...).'
             )
         if C is None and model.loss.variance_prior is not None:
             raise ValueError(
@@ -211,7 +211,7 @@ class WeightsBlock:
         return [self._weight] if self._intercept is None else [self._weight, self._intercept]
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without what is made anew."""
+        """Without what is made again."""
         return {**self.__dict__, "_bound": {}}
 
     def __call__(self, rng_key: PRNGKeyArray, gibbs_sites: Sites, hmc_sites: Sites) -> dict[str, jax.Array]:

@@ -37,7 +37,7 @@ class HMC(HMCOptions):
     """Split Hamiltonian Monte Carlo around the point fit; see :mod:`bayesdrop.hmc.kernels.kernel`.
 
     The normal approximation that trajectories turn about, and with it the kernel, is the first row of the table in
-    :mod:`bayesdrop.hmc.approximations.choices` that can be had; the attribute ``normal_approximation`` of a
+    :mod:`bayesdrop.hmc.approximations.choices` that is feasible; the attribute ``normal_approximation`` of a
     posterior's groups says which. Learnt scales of the weights have each of these, by a map that decouples the
     weights from them (:mod:`bayesdrop.hmc.approximations.scale_map`), but for the scores, which do not move by
     themselves then; up to eight are also drawn by slices, but of rows that Python goes through.
@@ -58,7 +58,7 @@ class HMC(HMCOptions):
     ----------
     n_leapfrog_steps : int, optional
         Gradients a draw, at least 1; by default chosen during warm-up: the fewest that accept as many proposals as
-        ``target_accept`` says there. Take more where :func:`bayesdrop.diagnose` says that few are accepted.
+        ``target_accept`` says there. Use more where :func:`bayesdrop.diagnose` says that few are accepted.
     target_accept : float, default=0.8
         Acceptance probability that the steps are chosen for, in (0, 1).
     turn : float, default=2.0
@@ -69,7 +69,7 @@ class HMC(HMCOptions):
         holds to a million rows; strongly correlated features or a large ``C`` ask for double.
     correct : bool, default=True
         Correct the draws of a model with masks where rows are few (default); else they are left as they are, with the
-        error stated, and ``sample_stats`` has the course of the trajectories.
+        error reported, and ``sample_stats`` has the course of the trajectories.
     limits : Limits, optional
         Sizes that choose between normal approximations.
 

@@ -34,7 +34,7 @@ __all__ = ["NUTS", "NUTSKernel", "NUTSOperands"]
 class NUTS:
     """NumPyro's No-U-Turn sampler.
 
-    Exact where there are no masks; with masks, they are integrated as if scores were normal and the error is stated or
+    Exact without masks; with masks, they are integrated as if scores were normal, and the error is reported or
     corrected, as by ``bd.HMC``.
 
     Parameters

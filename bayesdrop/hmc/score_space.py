@@ -141,7 +141,7 @@ class ScoreHMCKernel(HMCKernel):
             _, push = self.remainder(operands, place[:, :n])
             return jnp.concatenate([row_product(factor.covariance, push), push], axis=1), ()
 
-        # Scores and the sums of the leapfrog steps move alike.
+        # Scores and the sums of the leapfrog steps move equally.
         begin, moving = jnp.concatenate([score, nothing], axis=1), jnp.concatenate([velocity, nothing], axis=1)
         end, moved, _, _ = split_trajectory(force, begin, moving, angle, n_leapfrog_steps, (force(begin)[0], ()))
         z, r = turned(state.position, momentum, angle * jnp.asarray(n_leapfrog_steps, velocity.dtype))

@@ -73,7 +73,7 @@ class StreamedRows(NamedTuple):
     known : float
         Cost of all rows amid the posterior: taken off the total, it leaves single precision the digits of differences.
     costs : callable, optional
-        What makes costs of scores, in place of :class:`RowCosts`.
+        What makes costs of scores, instead of :class:`RowCosts`.
     """
 
     design: Design

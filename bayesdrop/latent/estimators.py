@@ -1,4 +1,4 @@
-"""Classifiers with one learnt hidden layer whose inputs are noised, with scikit-learn's manners."""
+"""Classifiers with one learnt hidden layer whose inputs are noised, following the scikit-learn API."""
 
 from __future__ import annotations
 

@@ -136,7 +136,7 @@ def random_start(
 ) -> Parameters:
     """Draw weights of both layers, follow each draw for ``steps`` and return the one with the lowest energy.
 
-    Starts are told apart without the variance of the noise, which takes most of the time. Where nothing may be spent
+    Starts are distinguished without the variance of the noise, which takes most of the time. Where nothing may be spent
     on that, there is one start.
 
     Parameters
@@ -153,7 +153,7 @@ def random_start(
         Source of the draws.
     """
     p = len(energy.rate)
-    # Pre-activations of unit size, centred, whatever the units of the features.
+    # Pre-activations of unit size, centred, for any units of the features.
     total, square, count = np.zeros(p), 0.0, 0.0
     for block in energy.blocks:
         moments = energy.moments_of(block)

@@ -76,7 +76,7 @@ def sample_latent(
     n_hidden : int, default=5
         Hidden units, at least 1.
     draws, tune, chains : int, default=(1000, 1000, 4)
-        Draws kept of each chain, draws thrown away before them, and chains.
+        Draws kept of each chain, draws discarded before them, and chains.
     seed : int, numpy.random.Generator, RandomState or JAX key, default=0
         Same seed, same result, on one machine.
     method : NUTS, optional
@@ -185,7 +185,7 @@ def _run(
     rate_map = model.bind(data.feature_names)
     p = len(data.feature_names)
     model.noise.check(data.design.minimum())
-    # Some accelerators round the factors of products in single precision to ten bits unless told otherwise.
+    # Some accelerators round the factors of products in single precision to ten bits by default.
     with jax.enable_x64(method.dtype == "float64"), jax.default_matmul_precision("highest"):
         real = partial(jnp.asarray, dtype=method.dtype)
         loss = require(

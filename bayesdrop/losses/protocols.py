@@ -170,12 +170,12 @@ def require(loss: Loss, ability: type[Ability], user: str, advice: str) -> Abili
     Examples
     --------
     >>> from bayesdrop.losses import Hinge, Squared
-    >>> require(Hinge(), Classifying, "predict_proba", "take predict")
+    >>> require(Hinge(), Classifying, "predict_proba", "use predict")
     Hinge(margin=1.0, expectation='augmentation')
-    >>> require(Squared(), Classifying, "predict_proba", "take predict")
+    >>> require(Squared(), Classifying, "predict_proba", "use predict")
     Traceback (most recent call last):
     ValueError: loss: predict_proba needs a loss that is Classifying (bayesdrop.losses.protocols), and Squared has no
-    probability, expected_probability; take predict.
+    probability, expected_probability; use predict.
     """
     if offers(loss, ability):
         return cast(Ability, loss)

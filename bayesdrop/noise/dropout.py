@@ -1,6 +1,6 @@
 """Dropout, or blank-out, noise: each entry is kept with probability ``1 − η`` and set to zero otherwise.
 
-Biased (Zhuo, Zhu & Zhang 2015): a kept entry stays as it is, so ``E x̃ = (1 − η) x`` and ``Var = η(1 − η) x²``.
+Biased (Zhuo, Zhu & Zhang 2015): a kept entry is unchanged, so ``E x̃ = (1 − η) x`` and ``Var = η(1 − η) x²``.
 Unbiased (Chen, Zhu, Chen & Chen 2015): a kept entry is divided by ``1 − η``, so ``E x̃ = x``, ``Var = η/(1 − η) x²``.
 
 About a centre ``c`` the entry is set to ``c`` instead: ``x̃ = c + α(x − c)``, and all of this holds of ``x − c``. With

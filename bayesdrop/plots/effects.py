@@ -35,7 +35,7 @@ def effects(table: Any, *, ax: Any = None) -> Any:
     TypeError
         If ``table`` is something else.
     ValueError
-        If there are more lines than can be told apart.
+        If there are more lines than can be distinguished.
 
     See Also
     --------
@@ -63,7 +63,7 @@ def effects(table: Any, *, ax: Any = None) -> Any:
     groups = list(table.groupby(others, sort=False, observed=True)) if others else [((), table)]
     if len(groups) > MOST_SERIES:
         raise ValueError(
-            f"table: {len(groups)} lines cannot be told apart, at most {MOST_SERIES} can; give fewer values of "
+            f"table: {len(groups)} lines cannot be distinguished, at most {MOST_SERIES} can; give fewer values of "
             f"{', '.join(map(repr, others))}."
         )
     numeric = table[axis].dtype.kind in "iuf"

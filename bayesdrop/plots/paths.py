@@ -89,7 +89,7 @@ def rate_path(path: RatePath, *, top: int = 6, label: Any = None, figure: Any = 
     check_instance(path, "path", RatePath, "a fitted bd.RatePath")
     data = path.to_dataset()
     if check_count(top, "top") > MOST_SERIES:
-        raise ValueError(f"top: expected at most {MOST_SERIES}, which lines can be told apart, got {top!r}.")
+        raise ValueError(f"top: expected at most {MOST_SERIES}, which lines can be distinguished, got {top!r}.")
     order = np.argsort(path.rates_, kind="stable")
     rate = path.rates_[order]
     weight: Any = data["weight"]
@@ -306,7 +306,7 @@ def selection(estimator: Any, *, ax: Any = None) -> Any:
     for one in found.candidates:
         series.setdefault(one.name if along_C else "", []).append(one)
     best = min(series, key=lambda name: min(one.loss for one in series[name]))
-    # More lines than can be told apart: the best are named.
+    # More lines than can be distinguished: the best are named.
     order = sorted(series, key=lambda name: (name != best, min(one.loss for one in series[name])))
     for j, name in enumerate(order):
         _line(ax, series[name], along_C, j, name)

@@ -45,7 +45,7 @@ _SERIES_COLORS = tuple(color for color in CHAIN_COLORS if color != _YELLOW)
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 _LINES = ("-", "--", "-.", ":")
 MOST_SERIES = len(_MARKERS)
-"""Series that can be told apart without colours."""
+"""Series that can be distinguished without colours."""
 RATE_LABEL = "Dropout rate (probability of being dropped)"
 WEIGHT_LABEL = "Weight (change of the score per unit of the feature)"
 

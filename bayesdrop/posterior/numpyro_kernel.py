@@ -235,7 +235,7 @@ class NumpyroKernel(MCMCKernel):
 
 
 def _full_precision() -> Any:
-    """Products as ``bd.sample`` takes them: some accelerators round the factors to ten bits unless told otherwise."""
+    """Products as ``bd.sample`` takes them: some accelerators round the factors to ten bits by default."""
     return jax.default_matmul_precision("highest")
 
 

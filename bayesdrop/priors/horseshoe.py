@@ -8,7 +8,7 @@ conditionals are inverse gamma (Makalic & Schmidt 2016, eqs 3-8, at unit noise v
     λ_d² | · ~ IG(1, 1/ν_d + w_d²/2τ²)             ν_d | · ~ IG(1, 1 + 1/λ_d²)
     τ²   | · ~ IG((p+1)/2, 1/ξ + Σ w_d²/2λ_d²)     ξ   | · ~ IG(1, 1/scale² + 1/τ²)
 
-They cost next to nothing beside the weights and are gone through several times, so that the scales hardly remember
+They cost almost nothing beside the weights and are gone through several times, so that the scales hardly remember
 where they were.
 """
 
@@ -51,7 +51,7 @@ class HorseshoeScales(NamedTuple):
 
 @dataclass(frozen=True)
 class Horseshoe:
-    """Horseshoe prior: weights are either next to nothing or hardly shrunk, and how many of each is learnt.
+    """Horseshoe prior: weights are either almost nothing or hardly shrunk, and how many of each is learnt.
 
     ``bd.sample`` stores the global scale ``τ`` as ``global_scale``. The tails are those of a Cauchy law: weights that
     the data do not bound (few rows, a feature that never occurs) have no posterior mean. If the features separate two

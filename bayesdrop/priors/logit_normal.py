@@ -28,7 +28,7 @@ __all__ = ["LogitNormal", "LogitNormalLaw"]
 class LogitNormal:
     """Logit-normal prior; the default is close to flat between 0.1 and 0.9.
 
-    A learnt rate is the one at the most likely *logit*, the scale on which the prior is stated: it is never 0 or 1, and
+    A learnt rate is the one at the most likely *logit*, the scale of the prior: it is never 0 or 1, and
     unique, where the density of the rate itself has two modes if ``scale`` is above ``√2`` and the data say little.
 
     Parameters

@@ -32,7 +32,7 @@ class Normal:
         Give ``scale`` in units of ``1/sd`` of each column: a weight's standard deviation is ``scale / sd``, so that the
         prior speaks of a change by one standard deviation of the feature, whatever it is measured in. With noise about
         the mean, ``bd.Dropout(centre="mean")``, the fit is that to standardised columns. The ``sd`` is about the mean
-        of the column, weighted as the rows are, of dense and sparse columns alike; a column of one value counts as
+        of the column, weighted as the rows are, of dense and sparse columns; a column of one value counts as
         ``sd = 1``. It is taken where data enter; posteriors hold the result as ``weight_precision``, or as
         ``weight_unit`` where the scale is learnt.
     groups : sequence of length p, or mapping, optional
@@ -162,7 +162,7 @@ class Normal:
         """Raise TypeError: there is no precision to draw for each weight."""
         raise TypeError(
             "Normal: the precisions are known, or follow from learnt scales, so there is nothing to draw for each "
-            "weight; take Normal.precision or Normal.learnt_scale."
+            "weight; use Normal.precision or Normal.learnt_scale."
         )
 
     @staticmethod

@@ -38,7 +38,7 @@ class UpdatedRateLaw(Protocol):
         """Four to six standard deviations of the logit, for a slice sampler's first interval; NumPy or JAX."""
 
     def mode(self) -> Float[np.ndarray, "*law"]:
-        """The learnt rate: the most likely one on the scale on which the prior is stated; in the closed [0, 1]."""
+        """The learnt rate: the most likely one on the scale of the prior; in the closed [0, 1]."""
 
     def mean(self) -> Float[np.ndarray, "*law"]:
         """``E η``."""

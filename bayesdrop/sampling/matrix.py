@@ -1,6 +1,6 @@
 """A matrix for samplers: products with the weights of all chains at once, differentiable, dense or sparse.
 
-A sparse matrix is held twice, by rows and by columns, so that both products are gathers, which run several times faster
+A sparse matrix is kept twice, by rows and by columns, so that both products are gathers, which run several times faster
 than scattered additions: in blocks of lines of similar length, padded by zeros to less than twice its length. Entries
 are added one place of all lines after another, in a third of the time of a sum over a gathered block.
 

@@ -70,7 +70,7 @@ def check_proper(model: Model, data: Dataset, rate_map: RateMap, marginalised: b
         what = "one class from the others" if model.loss.multiclass else "the two classes"
         raise ValueError(
             f"weight_prior: the features separate {what}, and with a flat intercept the heavy tails of "
-            f"{model.weight_prior!r} then leave no proper posterior; take bd.Laplace(...), or bd.Normal(...) with a "
+            f"{model.weight_prior!r} then leave no proper posterior; use bd.Laplace(...), or bd.Normal(...) with a "
             "number or bd.HalfNormal(...) for its scale, or bd.Model(..., fit_intercept=False)."
         )
 

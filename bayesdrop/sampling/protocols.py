@@ -77,7 +77,7 @@ class Sampler(Protocol):
     dtype : str
         ``"float32"`` or ``"float64"``: precision of the draws.
     warm_up : int
-        Draws that are thrown away by default, at least 1.
+        Draws that are discarded by default, at least 1.
     integrates_masks : bool
         True if the masks of a model are integrated approximately, which the posterior then says.
 

@@ -226,7 +226,7 @@ def _drops(candidate: Any) -> bool:
 
 
 def _as_rates(candidate: Any) -> Any:
-    """A candidate as an object; pairs and None stay as they are."""
+    """A candidate as an object; pairs and None are unchanged."""
     numbers = not isinstance(candidate, tuple | Rates) and candidate is not None
     return Fixed(check_rate(candidate, "rates")) if numbers else candidate
 

@@ -39,7 +39,7 @@ class RatePath(BaseEstimator):
     Parameters
     ----------
     estimator : DropoutSVC, DropoutLogisticRegression, DropoutSVR or DropoutRidge
-        Its parameters but ``rates`` and ``warm_start``; it is cloned and stays as it is.
+        Its parameters but ``rates`` and ``warm_start``; it is cloned, not changed.
     rates : array (R,), optional
         Rates in [0, 1); ``np.linspace(0, 0.9, 10)`` by default.
     cv : int, splitter or iterable of (train, test), optional

@@ -35,7 +35,7 @@ class _DropoutRegressorCV(RegressorMixin, DropoutCV):
         y : array (n,)
             Targets.
         sample_weight : array (n,), optional
-            Row weights, >= 0, of fits and of scores alike; weight 2 is a row twice, weight 0 no row.
+            Row weights, >= 0, of fits and of scores; weight 2 is a row twice, weight 0 no row.
         groups : array (n,), optional
             Labels of the rows that belong together, such as patients: a number of folds then holds out whole groups,
             and a splitter of groups is given them.
@@ -88,7 +88,7 @@ class DropoutRidgeCV(_DropoutRegressorCV):
         Folds, as in scikit-learn, but that an int means so many folds of shuffled rows, the same at every call (seed
         0), stratified by class: tables are often sorted. Rows that belong together have ``groups`` in ``fit``;
         splitters and pairs are followed as they are. Equal rows are in one fold, as a row of their weight is. ``"loo"``
-        leaves out each row by itself, approximately and from one fit
+        leaves out each row separately, approximately and from one fit
         (:mod:`bayesdrop.fitting.objective.leave_one_out`), but for the rows that this moves most, which are fitted
         without; whole weights count copies, of which one leaves. By default ``"loo"`` where there is no ``scoring``,
         for tables that are not large, of four rows to a column at least, and losses with second derivatives; else 5.
@@ -105,8 +105,8 @@ class DropoutRidgeCV(_DropoutRegressorCV):
     n_jobs : int, optional
         Processes among which folds are spread, as in scikit-learn; they only pay for large data.
     noise : Noise, optional
-        ``bd.Dropout()`` by default: a kept feature stays as it is, and a dropped one becomes 0, or its mean where 0 is
-        no usual value of it (``centre="auto"``). Other noises take no ``rates``.
+        ``bd.Dropout()`` by default: a kept feature is unchanged, and a dropped one becomes 0, or its mean where 0 is
+        unusual (``centre="auto"``). Other noises have no ``rates``.
     weight_prior : Normal, optional
         As in :class:`DropoutRidge`.
     method : Newton or EM, optional
@@ -213,7 +213,7 @@ class DropoutSVRCV(_DropoutRegressorCV):
         Folds, as in scikit-learn, but that an int means so many folds of shuffled rows, the same at every call (seed
         0), stratified by class: tables are often sorted. Rows that belong together have ``groups`` in ``fit``;
         splitters and pairs are followed as they are. Equal rows are in one fold, as a row of their weight is. ``"loo"``
-        leaves out each row by itself, approximately and from one fit
+        leaves out each row separately, approximately and from one fit
         (:mod:`bayesdrop.fitting.objective.leave_one_out`), but for the rows that this moves most, which are fitted
         without; whole weights count copies, of which one leaves. By default ``"loo"`` where there is no ``scoring``,
         for tables that are not large, of four rows to a column at least, and losses with second derivatives; else 5.
@@ -232,8 +232,8 @@ class DropoutSVRCV(_DropoutRegressorCV):
     epsilon : float, default=0.1
         Half-width of the tube within which a residual costs nothing, in units of ``y``.
     noise : Noise, optional
-        ``bd.Dropout()`` by default: a kept feature stays as it is, and a dropped one becomes 0, or its mean where 0 is
-        no usual value of it (``centre="auto"``). Other noises take no ``rates``.
+        ``bd.Dropout()`` by default: a kept feature is unchanged, and a dropped one becomes 0, or its mean where 0 is
+        unusual (``centre="auto"``). Other noises have no ``rates``.
     expectation : str, default="augmentation"
         As in :class:`DropoutSVR`.
     weight_prior : Normal, optional

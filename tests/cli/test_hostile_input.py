@@ -103,7 +103,7 @@ def test_labels_whose_header_lies(command, tmp_path):
     result = command("fit", "x.npy", "--labels", "y.npy")
     assert result.exit_code == 2
     assert (
-        "--labels: y.npy cannot be read as .npy: the file ends early: its header speaks of 8,000,000,000,000 bytes"
+        "--labels: y.npy cannot be read as .npy: the file ends early: its header declares 8,000,000,000,000 bytes"
         in result.stderr
     )
 
@@ -116,4 +116,4 @@ def test_features_whose_header_lies(command, tmp_path):
     for options in ((), ("--memory", "4GB")):
         result = command("fit", "x.npy", "--labels", "y.npy", *options)
         assert result.exit_code == 2
-        assert "its header speaks of 6,400,000,000,000 bytes" in result.stderr
+        assert "its header declares 6,400,000,000,000 bytes" in result.stderr

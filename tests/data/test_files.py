@@ -124,7 +124,7 @@ def test_a_constant_column_stays_out(data, tmp_path):
         (["rows.parquet", "--memory", "1GB"], "a Parquet file needs it"),
         (["rows.parquet", "--memory", "1GB", "--target", "a", "--labels", "labels.npy"], "leave the option out"),
         (["rows.parquet", "--memory", "1GB", "--target", "z"], "no column 'z'"),
-        (["rows.parquet", "--memory", "1GB", "--target", "a", "--drop", "b"], "no column is left beside the target"),
+        (["rows.parquet", "--memory", "1GB", "--target", "a", "--drop", "b"], "no column is left besides the target"),
         (["rows.parquet", "--memory", "1GB", "--target", "a"], "expected numbers, got columns {'b': "),
     ],
 )

@@ -27,7 +27,7 @@ def damaged(whole):
         ("rows.svm.gz", gzip.compress(ROWS)[:-9], "rows.svm.gz cannot be read, it may be cut short"),
         ("rows.svm.gz", ROWS, "Not a gzipped file"),
         ("rows.svm", ROWS.replace(b"0.5", b"0\x005", 1), "expected index:value, finite numbers"),
-        ("rows.svm", ROWS + b"1 99999999999999999999:1\n", "it speaks of 99,999,999,999,999,999,999 rows or columns"),
+        ("rows.svm", ROWS + b"1 99999999999999999999:1\n", "it declares 99,999,999,999,999,999,999 rows or columns"),
         ("rows.svm", ROWS + b"1 -5:1\n", "-5"),
         ("rows.svm", ROWS.replace(b"0.5", b"1e999", 1), "expected index:value, finite numbers"),
         ("rows.svm", b"nan 1:1\n" + ROWS, "label"),

@@ -349,7 +349,7 @@ def test_the_posterior_has_what_columns_cannot_exchange(missing, sigma, tmp_path
         ({"sigma": 1e200}, "sigma: expected a finite number in .*, got 1e"),
         ({"sigma": 1.0, "variance_prior": bd.InverseGamma(1, 1)}, "variance_prior: expected None where sigma is known"),
         ({"missing": "zeros"}, 'missing: expected "nan" or None'),
-        ({"X": np.full((2, 2), np.nan)}, 'contains NaN, which is not marked as missing; take missing="nan"'),
+        ({"X": np.full((2, 2), np.nan)}, 'contains NaN, which is not marked as missing; use missing="nan"'),
         ({"X": np.full((2, 2), np.nan), "missing": "nan"}, "expected at least one observed entry"),
         ({"X": np.full((2, 2), np.inf)}, "infinity"),
     ],

@@ -143,7 +143,7 @@ def encode(
                 raise ValueError(f"data: the formula cannot be worked out on these columns. {error}") from error
             raise ValueError(
                 f"data: {null.group(1)!r} is not a number in some rows, though its columns are complete; leave those "
-                "rows out, or take another function."
+                "rows out, or use another function."
             ) from None
 
 

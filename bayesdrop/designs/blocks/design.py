@@ -30,7 +30,7 @@ __all__ = ["Blocks"]
 
 _AGAIN = (
     "the source no longer yields what it did when bd.Blocks was made, and fits and samplers need the same data in "
-    "every pass; make bd.Blocks anew from data that stand still"
+    "every pass; make bd.Blocks again from data that stand still"
 )
 
 

@@ -276,7 +276,7 @@ def _unchanged(path: Path, stamp: tuple[int, int]) -> None:
     if _stamp(path) != stamp:
         raise _Changed(
             f"source: {path} has changed since bd.Blocks first read it, so that one fit would mix two versions of the "
-            "data; wait until it is written, make bd.Blocks anew and fit again."
+            "data; wait until it is written, make bd.Blocks again and fit again."
         )
 
 
@@ -295,15 +295,15 @@ def header(file: Any) -> tuple[tuple[int, ...], bool, Any]:
 
 
 def room(needed: int, there: int) -> None:
-    """Raise ValueError unless a file has the bytes that its header speaks of, before anything is made for them."""
+    """Raise ValueError unless a file has the bytes that its header declares, before anything is made for them."""
     if needed > there:
         raise ValueError(
-            f"the file ends early: its header speaks of {needed:,} bytes of numbers and {there:,} are there"
+            f"the file ends early: its header declares {needed:,} bytes of numbers and {there:,} are there"
         )
 
 
 def check_archive(file: Any) -> None:
-    """Raise ValueError if a part of an archive speaks of more numbers than it can hold, or the matrix of too many."""
+    """Raise ValueError if a part of an archive declares more numbers than it can hold, or the matrix of too many."""
     with zipfile.ZipFile(file) as archive:
         parts = {part.filename: part for part in archive.infolist()}
         for name, part in parts.items():
@@ -322,7 +322,7 @@ def check_archive(file: Any) -> None:
 
 
 def check_room(path: Path) -> None:
-    """Raise ValueError if the header of a file in NumPy's format speaks of more numbers than the file holds.
+    """Raise ValueError if the header of a file in NumPy's format declares more numbers than the file holds.
 
     Raises
     ------

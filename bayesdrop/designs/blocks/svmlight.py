@@ -26,7 +26,7 @@ def check_width(columns: int, held: int) -> None:
     """Raise ValueError for more columns (or rows) than a file of so many bytes can mean."""
     if columns > max(LIMITS.columns, held):
         raise ValueError(
-            f"it speaks of {columns:,} rows or columns, and holds {held:,} bytes: an index is wrong, or hash the "
+            f"it declares {columns:,} rows or columns, and holds {held:,} bytes: an index is wrong, or hash the "
             f"features to at most {LIMITS.columns:,}"
         )
 
@@ -64,8 +64,8 @@ class Indices:
         >>> Indices(((1, "a.svm, line 1"), (7, "a.svm, line 3")), False, False, 7).check(False, 5)
         Traceback (most recent call last):
         ValueError: a.svm, line 3: expected indices from 1 to 5, got 7; the file has other features, or give n_features
-        and zero_based, as in bd.Blocks(path, n_features=7, zero_based=False), for the rows of the fit and new rows
-        alike.
+        and zero_based, as in bd.Blocks(path, n_features=7, zero_based=False), for the rows of the fit and for new
+        rows.
         """
         first, last = (0, width - 1) if zero_based else (1, width)
         for index, line in self.ends:
@@ -73,7 +73,7 @@ class Indices:
                 raise ValueError(
                     f"{line}: expected indices from {first} to {last}, got {index}; the file has other features, or "
                     f"give n_features and zero_based, as in bd.Blocks(path, n_features={max(width, self.width)}, "
-                    f"zero_based={index == 0 or zero_based}), for the rows of the fit and new rows alike."
+                    f"zero_based={index == 0 or zero_based}), for the rows of the fit and for new rows."
                 )
 
 
@@ -88,7 +88,7 @@ def indices_of(paths: Sequence[Path], n_features: int | None, zero_based: bool |
     Raises
     ------
     ValueError
-        If an index is out of the range that was stated, is no number, or speaks of more columns than a file can mean.
+        If an index is out of the range that was stated, is not a number, or declares more columns than a file can mean.
     """
     ends: tuple[tuple[int, str], ...] = ()
     for path in paths:
@@ -138,12 +138,12 @@ def read_labels(path: Path) -> np.ndarray:
         try:
             found += [float(word) for word in words[:1]]
         except ValueError:
-            raise _fault([line], number, path) or ValueError("a label is no number") from None
+            raise _fault([line], number, path) or ValueError("a label is not a number") from None
     return np.array(found)
 
 
 def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
-    """Lines with their numbers; raise ValueError on one that a packed file makes of next to nothing."""
+    """Lines with their numbers; raise ValueError on one that a packed file makes of almost nothing."""
     with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as file:
         for number, line in enumerate(iter(partial(file.readline, LIMITS.text), b""), 1):
             if len(line) == LIMITS.text:

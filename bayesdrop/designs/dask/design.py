@@ -169,7 +169,7 @@ class DaskDesign(Blockwise, DaskRows):
     def outer_gram(self, scale: Num[np.ndarray, " p"]) -> Float[np.ndarray, "n n"]:
         """Refused: an n × n matrix belongs in memory."""
         raise TypeError(
-            "X: an n × n matrix of a Dask collection is not formed; use bd.Newton() as it is, or X.compute()."
+            "X: an n × n matrix of a Dask collection is not formed; use bd.Newton() without settings, or X.compute()."
         )
 
     def entries(self) -> Iterator[tuple[Int[np.ndarray, " m"], Int[np.ndarray, " m"], Num[np.ndarray, " m"]]]:

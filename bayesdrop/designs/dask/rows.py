@@ -76,7 +76,7 @@ class DaskRows(Design):
         return da.zeros((self.shape[0], columns), chunks=(self._rows, columns))
 
     def rowwise(self, function: Callable[..., Any], *rows: PerRow, widths: Sequence[int] | None = None) -> Any:
-        """Apply a function that treats every row by itself; see :class:`.rows.LocalRows`."""
+        """Apply a function that treats every row separately; see :class:`.rows.LocalRows`."""
         import dask
 
         sent, apply = dask.delayed(function, traverse=False), dask.delayed(_apply, pure=False)

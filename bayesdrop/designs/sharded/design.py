@@ -28,7 +28,7 @@ __all__ = ["ShardedDesign"]
 class ShardedDesign(ProcessRows):
     """Dense JAX array (n, p) with its rows on one or more devices; see :class:`bayesdrop.designs.Design`.
 
-    Products are in double precision, whatever the precision of the array, which stays as it is; integers are made
+    Products are in double precision, for any precision of the array, which is unchanged; integers are made
     float64. Devices that hold the same rows repeat each other's work in a fit, and share the chains of a sampler.
 
     Parameters
@@ -104,7 +104,7 @@ class ShardedDesign(ProcessRows):
 
     @classmethod
     def of(cls, X: Any) -> ShardedDesign:
-        """Wrap an array, and leave a design as it is."""
+        """Wrap an array, and leave a design unchanged."""
         return X if isinstance(X, cls) else cls(X)
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-r"""Exact moments of ``e^s`` under any noise, in the place of the mean and the variance of the score.
+r"""Exact moments of ``e^s`` under any noise, instead of the mean and the variance of the score.
 
     E e^s = exp(m + v/2),      v = 2 Σ_d [log E e^{w_d x̃_d} − w_d E x̃_d],
 
@@ -8,7 +8,7 @@ point. With ``μ_id`` and ``τ_id`` the mean and the variance of ``x̃_id`` unde
 
     ∂v_i/∂w_d = 2(μ_id − E x̃_id),      ∂²v_i/∂w_d² = 2τ_id,
 
-and no mixed derivatives. Everything else of Newton's method stays as it is. ``τ`` is a difference quotient of ``μ``: it
+and no mixed derivatives. Everything else of Newton's method is unchanged. ``τ`` is a difference quotient of ``μ``: it
 shapes a step and no result.
 
 Beyond the limit of a moment-generating function ``v`` is a large number, from which a line search steps back.
@@ -73,7 +73,7 @@ class ExponentialMoments(ScoreMoments):
         super().__init__(design, noise, rate, fit_intercept)
         if not isinstance(design.zeros(1), np.ndarray):
             raise TypeError(
-                'expectation: "exact" goes through the entries of X, which are elsewhere; take expectation="gaussian", '
+                'expectation: "exact" goes through the entries of X, which are elsewhere; use expectation="gaussian", '
                 "which needs products only, or give an array, scipy sparse or bd.Blocks."
             )
         own = noise.coefficients(np.asarray(rate, dtype=np.float64)[:, 0])

@@ -108,9 +108,9 @@ def fit_block(
     unlabelled : (int, float), optional
         The last so many rows have no label and count by so much each (their ``weight`` and ``target`` are ignored).
     strength : array (K,), optional
-        ``C`` of each problem, in place of the model's.
+        ``C`` of each problem, instead of the model's.
     rate : array (p, K), optional
-        Fixed rates of each problem, in place of those of ``rate_map``.
+        Fixed rates of each problem, instead of those of ``rate_map``.
     many : bool, optional
         Whether the problems are those of one class against the rest; by default where there are several.
     offset : array (n,), optional

@@ -10,7 +10,7 @@ to their exponent, for weights that sum to zero over the classes as those of a f
 
     n⁻_d = Σ_i s_i 1(x_id w_{d,y_i} < 0),
 
-whatever the number of classes. Where each class has masks of its own, a mask is part of one score alone, and what
+for any number of classes. Where each class has masks of its own, a mask is part of one score alone, and what
 speaks against ``w_dk`` are the entries with ``κ_ik w_dk x_id < 0``: the rule of one class against the rest, with its
 ratio of the classes (theirs, section 4.3). With shared masks and two classes it is theirs too: ``w_{d,1} = −w_{d,0}``
 and the sign of ``w_{d,y_i}`` is that of ``y_i w_d``. The counts of signs by class are taken once, and an update costs
@@ -278,5 +278,5 @@ def check_room(n_classes: int, design: Design) -> None:
     check_memory(
         f"y: a joint fit of {n_classes:,} classes takes at least",
         8 * n_classes * (5 * n * design.is_local + 4 * (p + 1)),
-        'join rare classes, take fewer rows, or multiclass="one_vs_rest" of the estimators.',
+        'join rare classes, use fewer rows, or multiclass="one_vs_rest" of the estimators.',
     )

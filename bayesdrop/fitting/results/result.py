@@ -224,7 +224,7 @@ class Fit(Shown):
             )
         raise ValueError(
             f"auxiliary: {loss!r} was fitted without auxiliary variables, as its derivatives are all that the fit "
-            'needed; take expectation="augmentation" of a loss that has it, such as bd.Logistic() or bd.Hinge().'
+            'needed; use expectation="augmentation" of a loss that has it, such as bd.Logistic() or bd.Hinge().'
         )
 
     def predict(self, X: Any, *, corrupted_inputs: bool = False, offset: Any = None) -> bayesdrop.Prediction:

@@ -185,7 +185,7 @@ def lower_bound(
     parts = [loss.form.derivatives(slack, root * root) for slack in slacks]
     pulls = [low + (high - low) * part.mean for (_, low, high), part in zip(kinks, parts, strict=True)]
     if moments.fit_intercept:
-        # What an intercept would do that is a little off: the rows near a kink give way, which costs next to nothing.
+        # What an intercept would do that is a little off: the rows near a kink give way, which costs almost nothing.
         give = [(high - low) * part.mean_mean for (_, low, high), part in zip(kinks, parts, strict=True)]
         pulls = _balanced(pulls, give, kinks)
     pull, tension = sum(pulls), np.zeros(mean.shape)

@@ -11,7 +11,7 @@ problem in ``w`` and ``b``,
 
 with ``q`` from ``x``, ``z`` and ``μ``. It is solved twice with one factor: for the step to ``μ = 0``, which tells how
 far ``μ`` can fall, and with the second-order terms of that step (Mehrotra 1992). Ferris & Munson (2002) have the same
-for support vector machines. Ten to twenty steps whatever the ``C``, and no smoothing; the end is told by the gap of
+for support vector machines. Ten to twenty steps whatever the ``C``, and no smoothing; the end follows from the gap of
 :class:`.dual_problem.KinkedProblem`, which is a bound.
 """
 

@@ -176,7 +176,7 @@ class SoftmaxNewton:
 def _preconditioner(energy: SoftmaxEnergy, state: SoftmaxState) -> Apply:
     """Approximate inverse of the model's Hessian, (p + 1, K) to the same; it leaves out what couples the classes.
 
-    It is far off where all classes move alike, and there the gradient has no part.
+    It is far off where all classes move equally, and there the gradient has no part.
     """
     parts = energy.by_class(state.probability, state.noise_curvature)
     return choose_preconditioner(energy.moments.design).prepare(energy.moments, *parts)
@@ -225,7 +225,7 @@ class Pair(NamedTuple):
 def remember(
     pairs: tuple[Pair, ...], step: Float[np.ndarray, ...], change: Float[np.ndarray, ...], most: int = 10
 ) -> tuple[Pair, ...]:
-    """The last ten pairs with this one, unless no curvature was seen along the step, whatever the units of its numbers.
+    """The last ten pairs with this one, unless no curvature was seen along the step, for any units of its numbers.
 
     Examples
     --------

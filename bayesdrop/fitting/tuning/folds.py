@@ -2,7 +2,7 @@
 
 A number of folds means folds of shuffled rows: a table that is sorted by time, by site or by anything else that has to
 do with its classes would otherwise be fitted on some of it and scored on what lies apart. Rows that belong together
-have ``groups``; those that come one after the other take a splitter of time, which is followed as it is. Equal rows are
+have ``groups``; those that come one after the other need a splitter of time, which is used unchanged. Equal rows are
 held out together, as a row of their weight is (:mod:`.copies`).
 """
 
@@ -103,7 +103,7 @@ def split(
 ) -> list[tuple[Shaped[np.ndarray, " train"], Shaped[np.ndarray, " test"]]]:
     """Training and test rows of each fold, as scikit-learn splits; raise ValueError if ``cv`` is no such thing.
 
-    A number means :func:`shuffled_folds`, of whole ``groups`` where they are given; anything else is followed as it is.
+    A number means :func:`shuffled_folds`, of whole ``groups`` where they are given; anything else is used unchanged.
 
     Examples
     --------

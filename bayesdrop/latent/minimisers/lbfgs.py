@@ -174,7 +174,7 @@ class Plan(NamedTuple):
     Attributes
     ----------
     start : int
-        Steps on each of several random starts; 0 for one start, taken as it is.
+        Steps on each of several random starts; 0 for one start, used unchanged.
     rounds, round : int
         Most rounds between which the rates are updated, and steps of each.
     most : int or None

@@ -136,7 +136,7 @@ def provenance(
     run : Run, optional
         The run of a sampler, with its time and its end.
     tune : int
-        Draws of the run that were thrown away.
+        Draws of the run that were discarded.
 
     Examples
     --------

@@ -34,7 +34,7 @@ class Limits:
         R-hat and effective sample size of every number (Vehtari et al. 2021), and E-BFMI of every chain.
     draws, many : int
         Fewer draws of a chain cannot be split in two; of so many numbers the largest R-hat is one of extremes. Of fewer
-        1.01 stays, as readers know it: what it asks for beyond agreement are more draws, and they are to be had.
+        1.01 stays, as readers know it: what it asks for beyond agreement are more draws, and they are available.
     probability, narrower : float
         A posterior interval of this probability says nothing of a rate if it is at least so wide, relative to the
         prior's.

@@ -230,7 +230,7 @@ def shorter_steps(attrs: Mapping[str, Any], stats: xr.Dataset) -> tuple[float, s
     method = str(attrs.get("method", ""))
     if method.startswith("HMC("):
         steps = int(stats["n_steps"].max()) if "n_steps" in stats else 1
-        more = f"Raise tune, or take more leapfrog steps, method=bd.HMC(n_leapfrog_steps={2 * steps})"
+        more = f"Raise tune, or use more leapfrog steps, method=bd.HMC(n_leapfrog_steps={2 * steps})"
         return 0.5, f"{more}; there were {steps}."
     if method.startswith("NUTS("):
         return 0.5, "Raise tune, or target_accept of bd.NUTS()."

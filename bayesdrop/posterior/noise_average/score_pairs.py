@@ -66,7 +66,7 @@ class Pairs:
     count : int array (N,)
         Number of entries that may be dropped: with so many enumerated nothing is left.
     spread : array (N, q, K), optional
-        Standard deviations of what all entries add, in the order of ``entries``, in place of ``cov``.
+        Standard deviations of what all entries add, in the order of ``entries``, instead of ``cov``.
     """
 
     def __init__(
@@ -155,7 +155,7 @@ def _root(cov: Float[np.ndarray, "N K K"]) -> Float[np.ndarray, "N K k"]:
 def _factor(cov: Float[np.ndarray, "N k k"], ridge: Float[np.ndarray, "N k k"]) -> Float[np.ndarray, "N k k"]:
     """Cholesky's factor of each covariance with its ridge where there is one, else that of its eigenvectors.
 
-    The two differ, and so do results at few points: which of them a row has is told by the row alone. All are tried at
+    The two differ, and so do results at few points: which of them a row has depends on the row alone. All are tried at
     once, and where one has none, the halves, so that rows without one cost the others little.
     """
     try:

@@ -13,7 +13,7 @@ did not go ``T`` may be anything. Draws of the second are those of the first wid
 ``E`` comes from :mod:`bayesdrop.posterior.noise_average.expectation`, without random masks. Where there are more rows
 than can be summed, they are dealt into groups, and the sums of the groups, blown up to all rows, estimate ``T`` with
 independent errors: their covariance over draws is the variance of ``T`` without the error of either. There are no
-weights then; the variance over stretched draws counts in the place of the second.
+weights then; the variance over stretched draws counts instead of the second.
 """
 
 from __future__ import annotations

@@ -68,7 +68,7 @@ def log_likelihood(post: Any, X: Any = None, y: Any = None, *, masks: int = MASK
         collections the group has at most 2²⁸ numbers, 2 GB, in memory. Without both, ``path`` is read again.
     masks : int, default=64
         A row with no more masks than that, ``2^k`` with ``k`` noised entries (6 of them by default), has all of them
-        summed, which is exact. So are models without masks. For other rows the sum is had without them, to a relative
+        summed, which is exact. So are models without masks. For other rows the sum is approximated, to a relative
         error of 0.002 at most and usually far less; see :mod:`bayesdrop.posterior.noise_average.expectation`.
     path : path, optional
         File (netCDF) that the values go to, some rows at a time, rather than into memory; an older one is replaced when
@@ -210,7 +210,7 @@ def check_size(draws: int, n: int) -> None:
     if draws * n > MOST:
         raise ValueError(
             f"log_likelihood: expected at most {MOST:,} numbers, one for each draw and row, of rows that are not in "
-            f"memory, got {draws:,} draws of {n:,} rows; take bd.elpd(post, X, y) of rows held out, which keeps one "
+            f"memory, got {draws:,} draws of {n:,} rows; use bd.elpd(post, X, y) of rows held out, which keeps one "
             "number a row, bd.log_likelihood(post, X, y, path=…), which writes to a file, fewer draws, or fewer rows."
         )
 
@@ -336,7 +336,7 @@ def loo(post: Any) -> Any:
         first = ", ".join(str(row) for row in poor[:5]) + (" …" if len(poor) > 5 else "")
         warnings.warn(
             f"{len(poor)} of {len(k)} rows have a Pareto k above {limit:.2f} (rows {first}; largest "
-            f"{np.nanmax(k):.2f}): their scores, and the sum, are unreliable. Take more draws; look at these "
+            f"{np.nanmax(k):.2f}): their scores, and the sum, are unreliable. Use more draws; look at these "
             "rows; or sample again without each of them, which is "
             "exact.",
             InfluenceWarning,

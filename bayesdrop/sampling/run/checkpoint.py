@@ -16,7 +16,7 @@ Nothing in the folder is trusted. Files are JSON and NumPy arrays, read without 
 a pattern, so that none leads out of the folder; links are not followed, and pipes and devices not opened; checksums,
 sizes, array names, dtypes and shapes are compared with what the kernel itself would make, before memory is taken for
 them. All that a damaged or hostile file can cause is an error,
-and that error leaves the folder as it is.
+and that error leaves the folder unchanged.
 """
 
 from __future__ import annotations

@@ -106,5 +106,5 @@ def check_draws(kept: Mapping[str, Any], held: int, draws: int | None, chains: i
         check_memory(
             f"draws: {what} of {chains} chains take",
             copies * count * one + held,
-            'keep fewer variables one by one, as in variables=["intercept"], or take fewer draws, chains or features.',
+            'keep fewer variables one by one, as in variables=["intercept"], or use fewer draws, chains or features.',
         )

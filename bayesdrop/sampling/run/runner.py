@@ -127,7 +127,7 @@ def run(
     kept: Collection[str] | None = None,
     finish: Finish | None = None,
 ) -> Run:
-    """Run ``chains`` chains: ``tune`` draws that are thrown away, then ``draws`` that are kept.
+    """Run ``chains`` chains: ``tune`` draws that are discarded, then ``draws`` that are kept.
 
     An interruption from the keyboard keeps what is finished; if no draw is, it is raised again. What is compiled is
     kept for other processes, see :mod:`bayesdrop._compile_cache`.

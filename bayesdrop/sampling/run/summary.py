@@ -300,7 +300,7 @@ class Keeping:
 def joined(
     parts: list[tuple[int, dict[str, Shaped[np.ndarray, "_ C ..."]]]],
 ) -> dict[str, Shaped[np.ndarray, "_ C ..."]]:
-    """All parts as one; each is taken out of the list as it is copied, so that draws are not held twice.
+    """All parts as one; each is taken out of the list as it is copied, so that draws are not kept twice.
 
     Examples
     --------

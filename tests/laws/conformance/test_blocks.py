@@ -279,7 +279,7 @@ def test_data_that_change_between_passes():
     }
     good = parts
     for name, parts in changes.items():  # noqa: B007 - the source reads this name
-        with pytest.raises(ValueError, match=r"block 1 \(block 1 of all\) has changed.*make bd.Blocks anew"):
+        with pytest.raises(ValueError, match=r"block 1 \(block 1 of all\) has changed.*make bd.Blocks again"):
             design.rmatvec(np.ones(30))
     parts = good[:1]
     with pytest.raises(ValueError, match="ended after 1 of 2 blocks"):

@@ -62,12 +62,12 @@ def _npy(path, shape):
 def test_headers_that_promise_too_much(tmp_path):
     """7 TiB in a header, in a raw file and in an archive: an error, at once and without the memory."""
     raw = _npy(tmp_path / "raw.npy", (10**6, 10**6))
-    with pytest.raises(ValueError, match="its header speaks of 8,000,000,000,000 bytes of numbers and 48 are there"):
+    with pytest.raises(ValueError, match="its header declares 8,000,000,000,000 bytes of numbers and 48 are there"):
         bd.Blocks(raw)
     packed = tmp_path / "packed.npz"
     with zipfile.ZipFile(packed, "w") as archive:
         archive.write(raw, "data.npy")
-    with pytest.raises(ValueError, match=r"its header speaks of 8,000,000,000,000 bytes"):
+    with pytest.raises(ValueError, match=r"its header declares 8,000,000,000,000 bytes"):
         bd.Blocks(packed)
 
 
@@ -79,7 +79,7 @@ def test_shapes_that_a_file_cannot_mean(tmp_path, axis):
     matrix = sparse.coo_array((np.ones(2), ([0, 1], [1, 0])), shape=shape)
     sparse.save_npz(path, matrix)
     begin = time.perf_counter()
-    with pytest.raises(ValueError, match="it speaks of 1,000,000,000,000 rows or columns"):
+    with pytest.raises(ValueError, match="it declares 1,000,000,000,000 rows or columns"):
         bd.Blocks(path)
     assert time.perf_counter() - begin < 5
 
@@ -88,7 +88,7 @@ def test_an_index_of_a_billion_in_a_line(tmp_path):
     path = tmp_path / "rows.svmlight"
     path.write_text("1 1:0.5 1000000000:1\n-1 2:1\n")
     begin = time.perf_counter()
-    with pytest.raises(ValueError, match="it speaks of 1,000,000,000 rows or columns, and holds 28 bytes"):
+    with pytest.raises(ValueError, match="it declares 1,000,000,000 rows or columns, and holds 28 bytes"):
         bd.Blocks(path)
     assert time.perf_counter() - begin < 5
     path.write_text("1 1:0.5 1000:1\n-1 2:1\n")

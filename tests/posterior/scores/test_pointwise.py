@@ -264,7 +264,7 @@ def test_influential_rows_are_named_with_advice(build):
     X, y = np.array([[0.1], [30.0], [0.2]]), np.array([0.0, 10.0, 0.0])
     model = bd.Model(bd.Squared(), rates=bd.Fixed(0.0), fit_intercept=False)
     post = bd.log_likelihood(build(model, rng.normal(size=(2, 500, 1)), y=y), X, y)
-    with pytest.warns(InfluenceWarning, match=r"1 of 3 rows have a Pareto k above 0\.67 \(rows 1; .*Take more draws"):
+    with pytest.warns(InfluenceWarning, match=r"1 of 3 rows have a Pareto k above 0\.67 \(rows 1; .*Use more draws"):
         bd.loo(post)
 
 

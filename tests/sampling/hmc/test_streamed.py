@@ -470,7 +470,7 @@ def test_columns_are_matched_by_name():
 def test_a_likelihood_that_would_fill_memory_is_refused(post, monkeypatch):
     X, y = problem()
     monkeypatch.setattr(pointwise, "MOST", N * 36 - 1)
-    with pytest.raises(ValueError, match=r"expected at most 2,159 numbers, .* got 36 draws of 60 rows; take bd.elpd"):
+    with pytest.raises(ValueError, match=r"expected at most 2,159 numbers, .* got 36 draws of 60 rows; use bd.elpd"):
         bd.log_likelihood(post, stream(X), y)
     with pytest.raises(ValueError, match="got 36 draws of 60 rows"):
         quietly(bd.sample, PLAIN, stream(X), y, log_likelihood=True)
