@@ -18,6 +18,7 @@ from pathlib import Path
 from unittest import mock
 
 import nbformat
+from jupyter_client.manager import KernelManager
 from nbclient import NotebookClient
 from nbformat import NotebookNode
 
@@ -59,8 +60,11 @@ def kinds(notebook: NotebookNode) -> list[list[tuple[str, ...]]]:
     ]
 
 
-def execute(path: Path) -> NotebookNode:
+def execute(path: Path, kernel: KernelManager | None = None) -> NotebookNode:
     """Run a notebook in an empty folder, and return it with its outputs, tidied.
+
+    In a process of its own, or in that of a kernel that has run others: emptied first of their names, and with what
+    they imported loaded.
 
     Raises
     ------
@@ -71,13 +75,19 @@ def execute(path: Path) -> NotebookNode:
     with tempfile.TemporaryDirectory() as folder:
         style = Path(folder) / "matplotlibrc"
         style.write_text("figure.dpi: 80\nsavefig.dpi: 80\n", encoding="utf-8")
+        options = {"timeout": 1200, "kernel_name": "python3", "resources": {"metadata": {"path": folder}}}
+        options |= {"coalesce_streams": True} | ({} if kernel is None else {"km": kernel})
         with mock.patch.dict(os.environ, {**_SETTINGS, "MATPLOTLIBRC": str(style)}):
-            place = {"metadata": {"path": folder}}
-            client = NotebookClient(
-                notebook, timeout=1200, kernel_name="python3", resources=place, coalesce_streams=True
-            )
-            client.execute()
+            whole = [notebook] if kernel is None else [_emptied(folder), notebook, _emptied(tempfile.gettempdir())]
+            for cells in whole:
+                NotebookClient(cells, **options).execute()
     return _tidy(notebook)
+
+
+def _emptied(folder: str) -> NotebookNode:
+    """What a kernel runs between two notebooks."""
+    code = f"%reset -f\nimport os\nos.chdir({folder!r})\ndel os"
+    return nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code)])
 
 
 def _tidy(notebook: NotebookNode) -> NotebookNode:

@@ -107,6 +107,7 @@ def test_draws_without_rates_learn_their_strength(monkeypatch, settings, options
     assert bd.DropoutSVC().sample(X, y % 2).rates == bd.PerFeature()
 
 
+@pytest.mark.default_cases("3")
 @pytest.mark.parametrize("classes", [2, 3])
 def test_draws_without_rates(classes):
     X = np.random.default_rng(1).normal(size=(40, 3))

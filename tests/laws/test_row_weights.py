@@ -53,6 +53,7 @@ def bound(model, method, X, y, weight):
     return bind(model, data, model.bind(data.feature_names), 0)
 
 
+@pytest.mark.slow_cases("-0.3")
 @pytest.mark.parametrize("C", [0.3, 4.0])
 @pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: type(loss).__name__)
 @pytest.mark.parametrize("method", [bd.HMC(dtype="float64"), bd.NUTS()], ids=["HMC", "NUTS"])
@@ -83,7 +84,7 @@ def test_densities_of_streamed_rows():
         np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.default_cases("Logistic", "Hinge", "Poisson")
+@pytest.mark.default_cases("Hinge")
 @pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: type(loss).__name__)
 def test_sums_over_masks(loss):
     """Log-likelihoods and the error of masks integrated, to rounding."""

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import nbformat
 import pytest
+from jupyter_client.manager import KernelManager
 
 FOLDER = Path(__file__).parents[2] / "notebooks"
 _spec = importlib.util.spec_from_file_location("execute", FOLDER / "execute.py")
@@ -66,15 +67,23 @@ def test_the_gallery_has_every_notebook():
     assert re.findall(r"\(notebooks/(\w+)\.ipynb\)", page) == [n.partition("/")[2] for n in contents if "/" in n]
 
 
+@pytest.fixture(scope="module")
+def kernel():
+    """One process for all notebooks, which takes the imports of the others off each."""
+    manager = KernelManager(kernel_name="python3")
+    yield manager
+    manager.shutdown_kernel(now=True)
+
+
 @pytest.mark.notebook
 @pytest.mark.filterwarnings("default")
 @pytest.mark.parametrize("path", PATHS)
-def test_a_notebook_runs_and_shows_what_is_stored(path, monkeypatch):
+def test_a_notebook_runs_and_shows_what_is_stored(path, kernel, monkeypatch):
     """Its assertions hold, and each cell shows what it is stored with: tables, pictures and text."""
     # Long chains pay for programs that are compiled with more care than those of tests.
     flags = os.environ.get("XLA_FLAGS", "")
     monkeypatch.setenv(
         "XLA_FLAGS", flags.replace("xla_backend_optimization_level=0", "xla_backend_optimization_level=1")
     )
-    stored, found = nbformat.read(path, as_version=4), execute.execute(path)
+    stored, found = nbformat.read(path, as_version=4), execute.execute(path, kernel)
     assert execute.kinds(found) == execute.kinds(stored), f"{path.name}: {STALE}"
