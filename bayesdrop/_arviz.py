@@ -1,4 +1,4 @@
-"""The import of ArviZ: without its announcements, and beside other work."""
+"""Import ArviZ without its announcements, in a thread of its own where that saves time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files that are whole or absent, and files that are read only if they are files.
+"""Write files atomically, and read regular files only.
 
 A program can be killed at any moment, also while it writes. What is written here goes to a temporary file in the same
 folder first, is flushed to the disk, and then takes the place of the old file in one step (``os.replace``), so that

@@ -1,4 +1,4 @@
-"""Compiled programs kept from one process to the next, in a folder of the user's own.
+"""Cache of compiled programs, in a folder that only the user may write to.
 
 A sampler takes seconds to compile, and the same one again in every process. While chains run, JAX's own cache is set to
 ``bayesdrop/compiled`` where the platform has its caches, unless the user has set one or switched JAX's off; before and
@@ -57,19 +57,19 @@ def compile_cache(seconds: float = 0.2) -> Iterator[None]:
     if folder is None or not prepare(folder):
         yield
         return
-    told: dict[str, Any] = {"jax_compilation_cache_dir": str(folder), "jax_compilation_cache_max_size": -1}
-    told["jax_persistent_cache_min_compile_time_secs"] = seconds
-    before = {name: getattr(config, name) for name in told}
+    options: dict[str, Any] = {"jax_compilation_cache_dir": str(folder), "jax_compilation_cache_max_size": -1}
+    options["jax_persistent_cache_min_compile_time_secs"] = seconds
+    before = {name: getattr(config, name) for name in options}
     begun, whole = time.time_ns() - 10**8, False  # file systems have coarse clocks
     try:
         with uninterrupted():
-            _set(told)
+            _set(options)
         yield
         whole = True
     finally:
         with uninterrupted():
             # What the user has set since stays.
-            _set({name: before[name] for name, value in told.items() if getattr(config, name) == value})
+            _set({name: before[name] for name, value in options.items() if getattr(config, name) == value})
             if not whole:  # what was being written may be half of a program
                 with contextlib.suppress(OSError):
                     _remove(entry for entry in os.scandir(folder) if entry.stat().st_mtime_ns >= begun)
@@ -129,8 +129,8 @@ def _check_own(folder: Path, *, strict: bool) -> None:
 @cache
 def _processor() -> str:
     """Short text that differs where a compiled program might not run: home folders are shared by unlike machines."""
-    said = [platform.machine(), platform.processor()]
+    parts = [platform.machine(), platform.processor()]
     with contextlib.suppress(OSError):
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
-        said += sorted({line for line in lines if line.split("\t")[0].strip() in ("flags", "Features", "model name")})
-    return hashlib.sha256("\n".join(said).encode()).hexdigest()[:12]
+        parts += sorted({line for line in lines if line.split("\t")[0].strip() in ("flags", "Features", "model name")})
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:12]

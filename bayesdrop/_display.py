@@ -1,4 +1,4 @@
-"""How results show themselves in a notebook: the words that ``print`` has, in letters of one width."""
+"""Display of results in a notebook: the output of ``print`` in a monospaced font."""
 
 from __future__ import annotations
 

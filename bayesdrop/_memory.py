@@ -1,4 +1,4 @@
-"""Memory that this process may take, and sizes in words: what asks for more should say how much before it begins."""
+"""Memory limit of this process, and a check before a large allocation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""netCDF files: written whole, and read as what a stranger may have made.
+"""netCDF files, written atomically and validated when they are read.
 
 HDF5 cannot close a file that it cannot write to: it reports the error, and ends the process when it tries again. So it
 writes here to an object that keeps the error to itself, and who called hears of it once HDF5 has closed the file.
@@ -204,13 +204,13 @@ def _check_sum(file: BinaryIO) -> None:
     if _MARK not in last:
         return
     left, digest = first + last.index(_MARK), hashlib.sha256()
-    stated = last[last.index(_MARK) + len(_MARK) :]
+    written = last[last.index(_MARK) + len(_MARK) :]
     while left:
         part = file.read(min(left, 2**20))
         digest.update(part)
         left -= len(part)
     file.seek(0)
-    if digest.digest() != stated:
+    if digest.digest() != written:
         raise ValueError("it is damaged: its checksum is not that of its content")
 
 

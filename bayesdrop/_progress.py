@@ -1,4 +1,4 @@
-"""A line in the terminal for what takes more than a second, and nothing anywhere else.
+"""Progress line in a terminal, for calls that take more than a second.
 
 Fits and searches are mostly over before one could read a line. Of a long one ``tqdm`` shows the steps so far, while it
 lasts, where standard error is a terminal; the fits within a search are part of its line. Chains have a bar of their

@@ -1,4 +1,4 @@
-"""What stored datasets have to hold: one check of types, dims, ranges and names for whatever reads them.
+"""Validation of stored datasets: types, dimensions, ranges and names.
 
 A dataset may come from a file that a stranger made. Errors are ``ValueError`` without the name of an argument, which
 the caller adds.

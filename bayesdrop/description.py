@@ -1,4 +1,4 @@
-"""A model as plain JSON, to be stored with its draws or its fit and rebuilt from them.
+"""Description of a model in plain JSON, stored with its draws or fit, from which it is rebuilt.
 
 A description names public components and their settings, ``{"class": "Hinge", "fields": {"margin": 1.0}}``, and holds
 nothing but text, numbers and lists. Names are looked up among the components that the packages ``losses``, ``noise``,
@@ -150,7 +150,7 @@ def attributes(model: Model, classes: Any = None, facts: ColumnFacts | None = No
     stored: dict[str, str | int] = {} if facts is None else dict(facts.attributes())
     if facts is not None and facts.formula is not None:
         stored[_FORMULA] = facts.formula.formula
-        with suppress(ValueError):  # functions of the user's own, which whoever asks for them is told of
+        with suppress(ValueError):  # functions of the user's own, of which a later call reports
             stored[_ENCODING] = facts.formula.to_json()
     try:
         stored[_MODEL] = json.dumps(describe(model), allow_nan=False)
@@ -243,15 +243,15 @@ def read_classes(text: str, dtype: Any = None) -> np.ndarray:
 
 def _of_type(found: np.ndarray, labels: list[Any], dtype: Any) -> np.ndarray:
     """Numbers as labels of a type that their file names."""
-    stated, kind = found, ""
+    values, kind = found, ""
     try:
         given = np.dtype(str(dtype))  # text that is no type where it is no text
-        stated, kind = np.array(labels, dtype=np.int64 if given.kind in "Mm" else given).astype(given), given.kind
+        values, kind = np.array(labels, dtype=np.int64 if given.kind in "Mm" else given).astype(given), given.kind
     except (TypeError, ValueError, OverflowError):
         pass
-    if kind not in tuple(_STATED) or len(np.unique(stated)) < len(labels) or np.any(stated != stated):
+    if kind not in tuple(_STATED) or len(np.unique(values)) < len(labels) or np.any(values != values):
         raise ValueError(f"classes: expected labels of a type of numbers or dates, got {_short(dtype)}.")
-    return stated
+    return values
 
 
 def _pack(value: Any, where: str, known: Mapping[str, type]) -> Any:

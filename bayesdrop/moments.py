@@ -1,4 +1,4 @@
-"""Moments of the noised score: the one place where a design meets a noise.
+"""Moments of the noised score, computed from a design and a noise.
 
     m = X(g∘w) + hᵀw + b,        v = X²(a∘w²) + X(b∘w²) + c0ᵀw²
 

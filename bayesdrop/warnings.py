@@ -1,4 +1,4 @@
-"""All warnings of the package, each pointed at the line of the user's own code, however deep it arises."""
+"""Warnings of the package, which point to the line of the user's code."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class AccuracyWarning(UserWarning):
 
 
 class ApproximationWarning(UserWarning):
-    """Masks that were integrated as if scores were normal, or importance weights, leave the posterior wrong.
+    """The posterior is inaccurate: masks were integrated under normal scores, or importance weights are unreliable.
 
     See Also
     --------
@@ -64,7 +64,7 @@ class ApproximationWarning(UserWarning):
 
 
 class DefaultModelWarning(UserWarning):
-    """The model was chosen by what the response looks like; the message says which.
+    """A default model was chosen from the response; the message names it.
 
     See Also
     --------
@@ -73,7 +73,7 @@ class DefaultModelWarning(UserWarning):
 
 
 class IncompleteWarning(UserWarning):
-    """The run ended before it had what was asked for, or its checkpoint could not be written; it has its draws.
+    """The run ended early, or its checkpoint could not be written; the draws made so far are returned.
 
     See Also
     --------
@@ -100,7 +100,7 @@ class MissingWarning(UserWarning):
 
 
 class MixingWarning(UserWarning):
-    """The chains have not run for long enough, or disagree.
+    """The chains are too short, or disagree.
 
     See Also
     --------
@@ -109,7 +109,7 @@ class MixingWarning(UserWarning):
 
 
 class NarrowIntervalsWarning(UserWarning):
-    """Intervals of a mean field are too narrow: it takes weights, masks and rates as independent of each other.
+    """Intervals of a mean field are too narrow, since it assumes weights, masks and rates to be independent.
 
     Measured on the standardised breast-cancer data (569 × 30, logistic loss, one rate per feature under a flat prior),
     standard deviations relative to those of ``bd.sample``: weights 0.45 (median; 0.29 to 0.67), rates 0.05 (0.02 to
@@ -137,7 +137,7 @@ class PseudoLikelihoodWarning(UserWarning):
 
 
 class SelectionWarning(UserWarning):
-    """A choice by cross-validation could not be made as asked; the message says what was done in its place.
+    """A choice by cross-validation could not be made as requested; the message says what was done instead.
 
     See Also
     --------

@@ -1,4 +1,4 @@
-"""Explicit NumPyro programs, one published model a file, to read beside the paper and to edit.
+"""Explicit NumPyro programs, one published model a file, to read with the paper and to edit.
 
 ``svm``
     Bayesian support vector machine (Polson & Scott 2011), plain and with its latent scales.

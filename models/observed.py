@@ -1,4 +1,4 @@
-"""What a program may be given as ``y``: the coding that it documents, or an error that says what came instead."""
+"""Validation of ``y`` in a program: the coding that it documents, or an error."""
 
 import numpy as np
 from numpyro.util import not_jax_tracer

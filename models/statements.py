@@ -1,4 +1,4 @@
-"""What the programs state of each loss of the library, so that tests can hold the two equal.
+"""Statements of each loss by the programs, which tests compare with the library.
 
 A program of a loss has ``STATES``, from the name of the loss's class to a :class:`Statement`.
 """

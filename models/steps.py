@@ -1,4 +1,4 @@
-"""Six things that every program of this folder can do, in the order in which a model is worked with.
+"""Six steps that every program of this folder can run, in the order of a Bayesian workflow.
 
 Simulate from the prior; condition on ``y`` and draw from the posterior by a kernel of NumPyro's; approximate it by
 stochastic variational inference; simulate from the posterior; hand everything to ArviZ; compute leave-one-out scores.

@@ -1,4 +1,4 @@
-"""The one place that words a refusal: arguments that are numbers, counts, choices, objects, seeds or names.
+"""Validation of arguments, and the wording of its errors.
 
 Every function returns the checked value, or raises ``ValueError`` (a number out of its range, or no number at all) or
 ``TypeError`` (an object of another kind) whose message reads ``argument: expected …, got …; what to do.``

@@ -1,4 +1,4 @@
-"""Groups of features, as priors and rate structures take them.
+"""Validation of groups of features, for priors and rate structures.
 
 Folds of cross-validation, as searches, paths and rates take them.
 """

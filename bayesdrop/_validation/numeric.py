@@ -1,4 +1,4 @@
-"""Numbers, counts, seeds and arrays of numbers.
+"""Validation of numbers, counts, seeds and arrays of numbers.
 
 Plain arrays of NumPy that are right as they are, of which scikit-learn, a second to import, need not be asked.
 

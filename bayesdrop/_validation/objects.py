@@ -1,4 +1,4 @@
-"""Objects, choices, names and what is no plain array.
+"""Validation of objects, choices, names and array-likes.
 
 How a refusal is worded: ``argument: expected …, got …; what to do.``
 

@@ -1,4 +1,4 @@
-"""What a table is, what its columns are called and the numbers in them: all that takes data asks here.
+"""Validation of tables: their kind, the names of their columns and their numbers.
 
 A table is a data frame of pandas, polars, pyarrow or another library that narwhals knows, a mapping from name to
 column, an array of records, an xarray Dataset of columns, or an xarray DataArray with labels of its columns.

@@ -43,7 +43,7 @@ def _has(method: str) -> Any:
 
 
 class ExplicitCorruption(MetaEstimatorMixin, BaseEstimator):
-    """Any scikit-learn classifier or regressor, trained on sampled corruptions of its data.
+    """Train a scikit-learn classifier or regressor on sampled corruptions of its data.
 
     The rows are stacked ``copies`` times, each time with fresh noise, and weigh ``1/copies`` each, so that the
     estimator's own ``C`` or ``alpha`` keeps its meaning. An estimator whose ``fit`` takes no ``sample_weight`` sees

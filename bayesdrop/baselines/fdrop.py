@@ -1,4 +1,4 @@
-r"""FDROP: a support vector machine that withstands the worst deletion of K features.
+r"""FDROP: a support vector machine that is robust to the worst deletion of K features.
 
     ½‖w‖² + C Σ_i max(0, 1 − y_i(wᵀx_i + b) + T_K(y_i w∘x_i))
 

@@ -91,7 +91,7 @@ def log_count_ratio(
 
 
 class NBSVM(OneVsRest):
-    """Linear classifier of log-count ratios, drawn towards naive Bayes: for words and pairs of words.
+    """Linear classifier of log-count ratios, shrunk towards naive Bayes, for words and pairs of words.
 
     Parameters
     ----------

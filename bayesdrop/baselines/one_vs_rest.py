@@ -1,4 +1,4 @@
-"""What the linear baselines share: checked data, one problem per class against the rest, scores and classes.
+"""Base class of the linear baselines: validation, one class against the rest, scores and classes.
 
 A noise and its fixed rates, from the parameters of a baseline.
 """

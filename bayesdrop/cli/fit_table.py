@@ -1,4 +1,4 @@
-"""``bayesdrop fit``: a table read, fitted, sampled if that is wanted, told and written."""
+"""``bayesdrop fit``: read a table, fit it, draw its posterior on request, and write the results."""
 
 from __future__ import annotations
 
@@ -107,20 +107,20 @@ def fit_table(
     model, notes = _model(table, loss, choice, C, sampled=chain is not None)
     if chain and chain["seed"] >= 2**32:
         raise InputError(f"--seed: expected a whole number below 2**32, got {chain['seed']}.")
-    screen, told, later = console(), list[str](), list[Callable[[], None]]()
+    screen, messages, later = console(), list[str](), list[Callable[[], None]]()
 
     def say(line: str) -> None:
-        told.append(plain(line))
-        later.append(partial(screen.print, told[-1], markup=False))
+        messages.append(plain(line))
+        later.append(partial(screen.print, messages[-1], markup=False))
 
     n, p = table.X.shape
     screen.print(plain(f"{name}: {n} rows, {p} features ({table.kinds})."), markup=False)
-    _print_columns(screen, table.told)
+    _print_columns(screen, table.column_types)
     for note in [*table.notes, *notes]:
         screen.print(plain(f"Note: {note}"), markup=False)
-    told += [plain(f"{name}: {n} rows, {p} features ({table.kinds}).")]
-    told += [plain(f"  {column}: {kind}; {remark}") for column, kind, remark in table.told]
-    told += [plain(f"Note: {note}") for note in [*table.notes, *notes]]
+    messages += [plain(f"{name}: {n} rows, {p} features ({table.kinds}).")]
+    messages += [plain(f"  {column}: {kind}; {remark}") for column, kind, remark in table.column_types]
+    messages += [plain(f"Note: {note}") for note in [*table.notes, *notes]]
     fit = _fit(model, table)
     target = table.target or "the label"
     if table.classes == 2:
@@ -152,7 +152,7 @@ def fit_table(
     if page:
         from .page import write_page
 
-        write_page(out, table, fit, post, told)
+        write_page(out, table, fit, post, messages)
 
     def tell() -> None:
         for line in later:
@@ -161,24 +161,26 @@ def fit_table(
     return tell
 
 
-def _print_columns(screen: Any, told: list[tuple[str, str, str]], *, most: int = 40) -> None:
+def _print_columns(screen: Any, messages: list[tuple[str, str, str]], *, most: int = 40) -> None:
     """Print what each column of a table was taken for."""
     from rich import box
     from rich.table import Table
     from rich.text import Text
 
-    if not told:
+    if not messages:
         return
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("column", max_width=30)
     table.add_column("taken for", no_wrap=True)
     table.add_column("values")
-    for row in told[:most]:
+    for row in messages[:most]:
         table.add_row(*(Text(plain(word)) for word in row))
     screen.print(table)
-    if len(told) > most:
-        kinds = Counter(kind for _, kind, _ in told[most:])
-        screen.print(f"and {len(told) - most} more columns: {', '.join(f'{n} {kind}' for kind, n in kinds.items())}.")
+    if len(messages) > most:
+        kinds = Counter(kind for _, kind, _ in messages[most:])
+        screen.print(
+            f"and {len(messages) - most} more columns: {', '.join(f'{n} {kind}' for kind, n in kinds.items())}."
+        )
 
 
 def _model(table: Any, loss: str, choice: str | None, C: float, *, sampled: bool) -> tuple[Any, list[str]]:

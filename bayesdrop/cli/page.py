@@ -1,4 +1,4 @@
-"""``report.html``: one page with all that ``bayesdrop fit`` found, without links to anything, for any browser."""
+"""``report.html``: one self-contained page with the results of ``bayesdrop fit``."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ img{max-width:100%;height:auto}p.small{color:#666;font-size:.85rem}
 """
 
 
-def write_page(out: Output, table: Any, fit: Fit, post: Any, told: list[str]) -> None:
-    """Write the page; ``told`` are the lines that the command has said.
+def write_page(out: Output, table: Any, fit: Fit, post: Any, messages: list[str]) -> None:
+    """Write the page; ``messages`` are the lines that the command has printed.
 
     Text from the data is escaped, and pictures are part of the page.
     """
@@ -49,7 +49,7 @@ def write_page(out: Output, table: Any, fit: Fit, post: Any, told: list[str]) ->
 
     levels = level_contrasts(fit.feature_names, table.groups, table.categorical) if table.levels else None
     weights = weights_table(post, contrasts=levels) if post is not None else _of_fit(fit, table, levels)
-    sections = [("Data and fit", _text("\n".join(told)))]
+    sections = [("Data and fit", _text("\n".join(messages)))]
     scores = _held_out(fit, table)
     if scores:
         sections.append(("On rows that the fit has not seen", scores))
@@ -70,9 +70,9 @@ def write_page(out: Output, table: Any, fit: Fit, post: Any, told: list[str]) ->
     else:
         sections.append(("Convergence", _picture(plots.objective_trace(fit))))
     lines = undetermined(table, weights)
-    said = "".join(f"<li>{escape(plain(line))}</li>" for line in lines)
+    items = "".join(f"<li>{escape(plain(line))}</li>" for line in lines)
     nothing = "Nothing of the kind that this page looks for: intervals about zero, rare levels, columns alike."
-    sections.append(("What the data do not determine", f"<ul>{said}</ul>" if lines else _small(nothing)))
+    sections.append(("What the data do not determine", f"<ul>{items}</ul>" if lines else _small(nothing)))
     sections.append(("Model", _text(repr(fit.model)) + _small(f"bayesdrop {escape(__version__)}")))
     title = escape(plain(f"{table.target}: {len(table.y)} rows, {len(fit.feature_names)} features"))
     body = "".join(f"<section><h2>{escape(name)}</h2>{content}</section>" for name, content in sections)
@@ -176,9 +176,9 @@ def _held_out(fit: Fit, table: Any) -> str:
     chance = mean[np.arange(n), code] if table.classes > 2 else np.where(code == 1, mean, 1 - mean)
     loss = float(-np.mean(np.log(np.clip(chance, 1e-300, None))))
     common = 100 * (1 - np.max(np.bincount(code)) / n)
-    said = f"{_FOLDS} folds: {wrong:.2f} % wrong (always the commonest class: {common:.2f} %), log loss {loss:.4f}."
+    items = f"{_FOLDS} folds: {wrong:.2f} % wrong (always the commonest class: {common:.2f} %), log loss {loss:.4f}."
     picture = _picture(plots.reliability_curve(table.y, mean)) if table.classes == 2 else ""
-    return _small(said) + picture
+    return _small(items) + picture
 
 
 def _refitted(fit: Fit, table: Any, rows: Any) -> Fit:

@@ -1,4 +1,4 @@
-"""``bayesdrop predict``: the rows of another table, by a model that ``bayesdrop fit`` wrote."""
+"""``bayesdrop predict``: predict the rows of a table by a model that ``bayesdrop fit`` wrote."""
 
 from __future__ import annotations
 
@@ -76,14 +76,14 @@ def predict_table(
     for note in notes:
         screen.print(plain(f"Note: {note}"), markup=False)
     table = _columns(frame, encoding, parts, from_draws=from_draws)
-    told = [f"Predicted is {_what(parts[0], from_draws)}.", _compared(frame, encoding, parts)]
-    told.append(f"Written to {out}: {', '.join(map(str, table.columns))}")
+    messages = [f"Predicted is {_what(parts[0], from_draws)}.", _compared(frame, encoding, parts)]
+    messages.append(f"Written to {out}: {', '.join(map(str, table.columns))}")
     with replacing(out) as temporary:
         write_csv(table, temporary)
 
     def tell() -> None:
-        for line in filter(None, told):
-            screen.print(plain(line), markup=False, soft_wrap=line == told[-1])
+        for line in filter(None, messages):
+            screen.print(plain(line), markup=False, soft_wrap=line == messages[-1])
 
     return tell
 

@@ -1,4 +1,4 @@
-"""What the commands share: the folder they write to, tables of rates, how a sample went, and the files."""
+"""Output of the commands: the folder, tables of rates, the diagnosis of a posterior, and files."""
 
 from __future__ import annotations
 

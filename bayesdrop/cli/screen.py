@@ -1,4 +1,4 @@
-"""What a command prints: letter by letter whatever the text holds, and without harm to what it has done."""
+"""Terminal output of the commands, safe for any text and any terminal."""
 
 from __future__ import annotations
 

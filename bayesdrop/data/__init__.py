@@ -1,1 +1,1 @@
-"""Data as a user has them: arrays, data frames, tables, formulas and files, made one checked thing at the door."""
+"""Input of a user, arrays, data frames, tables, formulas and files, validated and converted once."""

@@ -1,4 +1,4 @@
-"""What a fit found of its columns, kept with its results, and new rows matched with it: by name, or refused.
+"""Facts about the columns of a fit, stored with its results, by which new rows are matched or refused.
 
 A table of the columns that a formula names is encoded by it.
 """
@@ -203,8 +203,10 @@ def response_in(X: Any, names: Sequence[str], facts: ColumnFacts, y: Any) -> Any
 def _refusal(columns: list[str], names: list[str], argument: str, any_order: bool) -> str:
     """What is wrong with names; where their order counts, in the words that scikit-learn's checks ask for as well."""
     strange, missing = sorted(set(columns) - set(names)), sorted(set(names) - set(columns))
-    told = f"missing: {missing[:_LISTED]}, unknown: {strange[:_LISTED]}" if strange or missing else "in another order"
-    lines = [f"{argument}: expected the {len(names)} columns of the fit, got {len(columns)}; {told}."]
+    difference = (
+        f"missing: {missing[:_LISTED]}, unknown: {strange[:_LISTED]}" if strange or missing else "in another order"
+    )
+    lines = [f"{argument}: expected the {len(names)} columns of the fit, got {len(columns)}; {difference}."]
     if any_order:
         return f"{lines[0]} Give the same columns, in any order."
     lines.append("The feature names should match those that were passed during fit.")

@@ -1,4 +1,4 @@
-"""What each column of a table is, by its values rather than by the type that a reader gave it.
+"""Types of the columns of a table, inferred from their values.
 
 Nine cells in ten decide: a column of numbers is one, however they are written, and the cells that are none are named.
 """
@@ -260,26 +260,26 @@ def column_of(column: Any, name: str, reading: Reading, mark: str = "", separato
     >>> column_of(pd.Series(["01067", "80331"]), "zip", Reading()).why
     "codes such as '01067'"
     """
-    stated, storage = reading.types.get(name, ""), storage_of(column)
+    requested, storage = reading.types.get(name, ""), storage_of(column)
     if storage not in ("number", "truth", "categories", "text", "date", "empty"):
         raise InputError(
             f"TABLE: column {name!r} holds {storage} values, neither numbers nor text; turn it into numbers or text, "
             f"or leave it out with --drop."
         )
-    if storage == "empty" or (storage == "number" and stated in ("", "number")):
+    if storage == "empty" or (storage == "number" and requested in ("", "number")):
         return Column("empty" if storage == "empty" else "number", read_numbers(column, Numerals(), reading.na)[0])
-    if stated in ("categories", "identifier"):
+    if requested in ("categories", "identifier"):
         texts, marks = read_texts(column, reading.na)
-        return Column(stated, texts, why="as --types says", marks=marks)
-    if storage == "date" and not stated:
+        return Column(requested, texts, why="as --types says", marks=marks)
+    if storage == "date" and not requested:
         return Column("date", column)
-    if storage == "categories" and not stated:
+    if storage == "categories" and not requested:
         return _categories(column, reading)
     texts, marks = read_texts(column, reading.na)
     there = texts.dropna().tolist()
     cells = counted(there)
     seen = writing(cells)
-    if stated == "number" or (seen.share >= _MOST and not seen.code):
+    if requested == "number" or (seen.share >= _MOST and not seen.code):
         numerals = Numerals(reading.decimal or _mark(texts, name, cells, mark, separator), seen.unit)
         values, marks, odd = _numbers(texts, marks, numerals, reading.na)
         if odd:

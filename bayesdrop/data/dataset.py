@@ -1,4 +1,4 @@
-"""Checked data: a design, targets (signs, numbers of classes, or numbers), row weights and names, made at the door."""
+"""Validated data: a design, targets (signs, class indices or numbers), row weights and names."""
 
 from __future__ import annotations
 

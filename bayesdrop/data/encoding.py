@@ -1,4 +1,4 @@
-"""How the columns of a table became features, kept so that other rows become the same features."""
+"""Encoding of the columns of a table as features, stored to encode other rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Features in files that may outgrow memory, for the command line: blocks, labels and names under a cap.
+"""Features in files, possibly larger than memory, for the command line: blocks, labels and names.
 
 The cap covers the blocks at work and the vectors over the rows, which are held. What one block may take follows from
 what those leave.
@@ -68,7 +68,7 @@ class Large:
     classes: ClassVar[int] = 2
     in_blocks: ClassVar[bool] = True
     missing: ClassVar[None] = None
-    told: ClassVar[tuple[()]] = ()
+    column_types: ClassVar[tuple[()]] = ()
 
     @property
     def encoding(self) -> Encoding:
@@ -279,8 +279,8 @@ def _svmlight_labels(paths: list[Path]) -> Float[np.ndarray, " n"]:
             found.append(read_labels(path))
         except (ValueError, OSError, EOFError, zlib.error) as error:
             cut = f"{path.name} cannot be read, it may be cut short: {error}."
-            told = str(error) if isinstance(error, LineError) else cut
-            raise InputError(f"TABLE: {told.removeprefix('source: ')}") from None
+            message = str(error) if isinstance(error, LineError) else cut
+            raise InputError(f"TABLE: {message.removeprefix('source: ')}") from None
     return np.concatenate(found)
 
 

@@ -1,4 +1,4 @@
-"""Data frames of any kind as pandas with plain types and names that are text, and factors as 0/1 columns.
+"""Conversion of data frames to pandas with plain types and text names, and of factors to 0/1 columns.
 
 Errors name the columns, count the rows and say what to do. formulaic works on pandas, and so do the commands.
 """

@@ -1,4 +1,4 @@
-"""Numbers as people write them in tables: decimal commas, thousands, currencies, percent signs and units."""
+"""Parse numbers as written in tables: decimal commas, thousands, currencies, percent signs and units."""
 
 from __future__ import annotations
 

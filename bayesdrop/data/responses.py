@@ -1,4 +1,4 @@
-"""The response of a table: classes or numbers, by its values and by the loss that is asked for.
+"""Response of a table, classes or numbers, according to its values and the requested loss.
 
 Weights of classes, which multiply the weights of their rows.
 

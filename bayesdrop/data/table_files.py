@@ -95,8 +95,10 @@ def read_file(path: Path, header: str = "auto", names: Iterable[str] = ()) -> Ta
             from pyarrow import parquet
 
             _no_duplicates(parquet.read_schema(path).names)
-            said = parquet.read_metadata(path)
-            check_memory("its cells take", 8 * said.num_rows * said.num_columns, "read it in blocks, by --memory")
+            metadata = parquet.read_metadata(path)
+            check_memory(
+                "its cells take", 8 * metadata.num_rows * metadata.num_columns, "read it in blocks, by --memory"
+            )
             return TableFile(pd.read_parquet(path))
         return _read_text(path, "\t" if kind == "tsv" else "", header, set(names))
     except InputError:
@@ -204,8 +206,8 @@ def _without_preamble(text: str, separator: str) -> tuple[str, str, int, int]:
     """The text from its header on, the separator, and the numbers of lines and of comments before the header."""
     lines = re.findall(r"[^\r\n]*(?:\r\n|\r|\n|$)", text[: 1 << 20])
     start = next((k for k, line in enumerate(lines) if line.strip()), 0)
-    if stated := re.fullmatch(r"sep=(.)", lines[start].rstrip("\r\n"), re.IGNORECASE):
-        separator, start = stated[1], start + 1
+    if declared := re.fullmatch(r"sep=(.)", lines[start].rstrip("\r\n"), re.IGNORECASE):
+        separator, start = declared[1], start + 1
     first, comments = start, 0
     while first < len(lines) and (lines[first].startswith("#") or not lines[first].strip()):
         comments += lines[first].startswith("#")
@@ -242,22 +244,22 @@ def _without_unquoted_na(text: str, separator: str) -> str:
 
 def _cell_of_row(names: list[str], rows: list[list[str]], wanted: set[str]) -> str:
     """A cell by which the first line is a row rather than names; empty if it is none."""
-    alike = []
+    candidates = []
     for name, cells in zip(names, zip(*rows, strict=True), strict=False):
         values = [cell.strip() for cell in cells if cell.strip() and not is_missing_mark(cell.strip())]
         found = writing(Counter(values))
         numbers, repeated = found.share >= 0.9, len(set(values)) < len(values)
         if any(Numerals(mark, found.unit).number(name) is not None for mark in ".,") and (numbers or name in values):
-            alike.append(name)
+            candidates.append(name)
         elif not is_missing_mark(name) and (numbers or name in wanted or (repeated and name not in values)):
             return ""
         elif name in values:
-            alike.append(name)
-    whole = [int(name) if re.fullmatch(r"\d{1,9}", name) else -1 for name in alike]
+            candidates.append(name)
+    whole = [int(name) if re.fullmatch(r"\d{1,9}", name) else -1 for name in candidates]
     steps = {after - before for before, after in zip(whole[:-1], whole[1:], strict=True)}
     # Columns may be called 0, 1, 2 or by years.
     counted = len(whole) > 1 and (steps == {1} or (min(steps) > 0 and 1800 <= min(whole) <= max(whole) <= 2100))
-    return "" if counted or not alike else alike[0]
+    return "" if counted or not candidates else candidates[0]
 
 
 def _no_duplicates(columns: Sequence[Any]) -> None:

@@ -67,7 +67,7 @@ class Table:
         Number of classes of the response; 0 if it is a number.
     missing : None or "nan"
         Whether NaN in ``X`` is a missing value, or there is none.
-    told : list of (str, str, str)
+    column_types : list of (str, str, str)
         Each column of the table, what it was taken for, and what a reader should know of that.
     numerals : mapping from str to Numerals
         How the columns of numbers are written.
@@ -93,7 +93,7 @@ class Table:
     identifiers: list[str] = field(default_factory=list)
     classes: int = 2
     missing: str | None = None
-    told: list[tuple[str, str, str]] = field(default_factory=list)
+    column_types: list[tuple[str, str, str]] = field(default_factory=list)
     numerals: Mapping[str, Numerals] = field(default_factory=dict)
     na: tuple[str, ...] = ()
     header: str = "first"
@@ -231,14 +231,14 @@ def encode(
     notes += more + _remarks(found, keep)
     if counts := count_missing(used):
         notes.append(f"missing entries, taken for dropped ones: {counts}.")
-    told = {
+    column_types = {
         target: (outcome, "number" if classes == 0 else f"{classes} classes"),
         **{n: (c, "") for n, c in found.items()},
     }
     return replace(
         table, target=target, identifiers=identifiers, classes=classes, notes=notes + table.notes, missing=missing,
-        numerals={name: column.numerals for name, (column, _) in told.items() if column.kind == "number"},
-        na=reading.na, told=[(name, *describe(*told[name])) for name in frame.columns],
+        numerals={name: column.numerals for name, (column, _) in column_types.items() if column.kind == "number"},
+        na=reading.na, column_types=[(name, *describe(*column_types[name])) for name in frame.columns],
     )  # fmt: skip
 
 
@@ -249,8 +249,8 @@ def _kept(column: Any, found: Column, keep: bool, reading: Reading) -> Column:
     if found.kind == "date" and keep:
         texts, marks = read_texts(column, reading.na)
         return Column("categories", texts, marks=marks)
-    stated = column.name in reading.types
-    return replace(found, kind="identifier") if not keep and not stated and _tells_rows_apart(found) else found
+    has_type = column.name in reading.types
+    return replace(found, kind="identifier") if not keep and not has_type and _tells_rows_apart(found) else found
 
 
 def _tells_rows_apart(found: Column) -> bool:

@@ -1,4 +1,4 @@
-"""Design matrices: a handful of products, for each storage; and the doors at which a user's features become one."""
+"""Design matrices: a few products for each storage, and the conversion of a user's features to a design."""
 
 from __future__ import annotations
 

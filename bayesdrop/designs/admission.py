@@ -1,4 +1,4 @@
-"""What is looked at once, where a matrix enters, before anything goes through its entries.
+"""Validation of a matrix, once, before any computation uses its entries.
 
 Compiled products trust the structure of a sparse matrix: an index out of range is a read of foreign memory, which ends
 the process. Masks and dates would be read as numbers that they are not. Tables of any kind become data frames of plain

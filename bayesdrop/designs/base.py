@@ -1,4 +1,4 @@
-"""What a design offers: products of its matrix, counts, and vectors over its rows. It never sees the model.
+"""Interface of a design: products of its matrix, counts, and vectors over its rows. It never sees the model.
 
 A storage says a few things of its rows (the abstract methods); everything else is written on them here, once, and a
 storage that can do better overrides it. ``matvec`` and friends take a vector or a block of ``K`` columns; a block of K

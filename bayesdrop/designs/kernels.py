@@ -1,4 +1,4 @@
-"""Loops over the entries of rows, which Numba compiles (the extra ``fast``): what is called says :mod:`.products`.
+"""Loops over the entries of rows, compiled by Numba (the extra ``fast``) and called by :mod:`.products`.
 
 Compressed rows are ``pointers`` (where each row begins, and where the last one ends), ``indices`` (the column of each
 entry; unsigned, which spares Numba the check for negative ones) and ``data``, in single or double precision; sums are

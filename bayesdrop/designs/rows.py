@@ -1,4 +1,4 @@
-"""Vectors over the rows: they stay where the rows are, and only sums over the rows leave.
+"""Vectors over the rows, stored with the rows: only sums over the rows are sent.
 
 Whoever minimises an energy holds a score, a target and a weight for each row, and does to them what this file lists and
 plain arithmetic. Labels and weights are checked and coded where the rows are, by the design. Here vectors over the rows

@@ -1,4 +1,4 @@
-"""Work for several threads: files, NumPy, BLAS and compiled loops leave the interpreter to each other."""
+"""Thread pool for files, NumPy, BLAS and compiled loops, which release the interpreter."""
 
 from __future__ import annotations
 

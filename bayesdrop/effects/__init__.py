@@ -1,1 +1,1 @@
-"""What the features do, by a fit, an estimator or a posterior: tables of weights and average marginal effects."""
+"""Effects of the features, by a fit, an estimator or a posterior: weights and average marginal effects."""

@@ -1,4 +1,4 @@
-r"""Predictions compared: what they are on a grid of variables, and how they change from one value to another.
+r"""Comparisons of predictions: on a grid of variables, and from one value of a variable to another.
 
     A(v) = (1/Σs) Σ_i s_i E f(s̃_i(x_i with the variable at v))
 

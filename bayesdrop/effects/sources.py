@@ -1,4 +1,4 @@
-"""What tables are made of: the point fits that an estimator stands for, or the draws of a posterior."""
+"""Sources of the tables: the point fits of an estimator, or the draws of a posterior."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A fitted estimator as scikit-learn's own linear model, which converters to ONNX, PMML and the like take."""
+"""Conversion of a fitted estimator to scikit-learn's own linear model, for converters to ONNX and PMML."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Features that go missing at test time: delete them at random, score what is left, and train for it.
+"""Features that go missing at test time: random deletion, scores under deletion, and training for it.
 
 "Nightmare at test time" (Globerson & Roweis 2006; Zhuo, Zhu & Zhang 2015, section 4): the training rows are whole, and
 in each row to come a feature is missing, so zero, with a probability ``q`` that is known roughly. The recipe:

@@ -1,4 +1,4 @@
-"""What every estimator asks of its data: the types it takes, their checks and the names of the columns.
+"""Validation of the data of estimators: accepted types, checks and names of columns.
 
 Parameters of the estimators, kept as given.
 

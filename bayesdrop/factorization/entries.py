@@ -1,4 +1,4 @@
-r"""The entries of ``X`` that a factorisation sees, behind the few products that its solvers need.
+r"""Observed entries of ``X``, behind the few products that the solvers of a factorisation need.
 
 With ``Ω`` the observed entries, all of them or fewer, and one mask ``r`` on the columns of the factors,
 

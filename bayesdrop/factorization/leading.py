@@ -1,4 +1,4 @@
-r"""As many leading singular values and right vectors as the shrinkage rule asks for, and hardly more.
+r"""Leading singular values and right vectors, as many as the shrinkage rule needs.
 
 The rule stops at the first singular value that is not above its threshold, so a guess of the rank is extended until
 that value is among those computed. Two ways, neither of which makes a sparse matrix dense or holds an ``n × n`` matrix

@@ -1,4 +1,4 @@
-"""One way from checked data to a fit: choose the strength of the rates, solve, go back to the columns of the user."""
+"""The steps of a fit: choose the strength of the rates, solve, and map back to the user's columns."""
 
 from __future__ import annotations
 

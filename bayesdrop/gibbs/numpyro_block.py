@@ -51,7 +51,7 @@ class _Operands(NamedTuple):
 
 
 class WeightsBlock:
-    """Update of the sites ``weight`` and ``intercept`` of a NumPyro program, given its other sites.
+    """Update the sites ``weight`` and ``intercept`` of a NumPyro program, given its other sites.
 
     For :class:`numpyro.infer.CustomGibbs` as a block of :class:`numpyro.infer.Gibbs` (NumPyro 0.22), or as the
     ``gibbs_fn`` of ``numpyro.infer.HMCGibbs(NUTS(program), block, block.sites)`` (any NumPyro). Chain methods are

@@ -1,4 +1,4 @@
-"""What a marginalised loss must offer.
+"""Interface of a marginalised loss.
 
 A loss sees a label ``y`` and the two moments ``(m, v)`` of the score under the noise. Its marginalised form
 ``φ(y, m, v)`` equals the plain loss at ``v = 0``. There are up to three of them, chosen by ``expectation``:

@@ -1,4 +1,4 @@
-"""What a loss may offer beside :class:`bayesdrop.losses.base.Loss`, each asked for by some methods only.
+"""Optional abilities of a loss, beyond :class:`bayesdrop.losses.base.Loss`, that some methods need.
 
 =========================  ==========================================================================================
 :class:`Curved`            Newton's method, online fits, HMC on ``exp(−U)``

@@ -1,4 +1,4 @@
-"""What a feature noise must offer: five coefficients per feature.
+"""Interface of a feature noise: five coefficients per feature.
 
 Independent noise on each feature has ``E[x̃ | x] = g x + h`` and ``Var[x̃ | x] = a x² + b x + c``: a quadratic
 variance function. A noise never sees the matrix, and a matrix never sees the noise.

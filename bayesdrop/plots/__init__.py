@@ -1,4 +1,4 @@
-"""Plots of learnt rates, their posterior and how a fit or a chain went.
+"""Plots of learnt rates, posteriors, fits and chains.
 
 Every function draws on given axes or on a new figure and returns the axes; ``ax.figure.savefig("rates.png")`` writes
 it. Colours are those of Okabe & Ito, which the colour-blind can tell apart, and every series has a marker of its own.

@@ -1,4 +1,4 @@
-"""Reliability curves: how often an event came where it was predicted with a probability (DeGroot & Fienberg 1983).
+"""Reliability curves: observed frequency against predicted probability (DeGroot & Fienberg 1983).
 
 Intervals of the frequencies are the score intervals of Wilson (1927). scikit-learn's ``CalibrationDisplay`` draws the
 points alone; intervals, numbers of rows and what draws of a posterior predict are the larger part of this file.
@@ -28,7 +28,7 @@ def reliability_curve(
     predictive: Any = None,
     ax: Any = None,
 ) -> Any:
-    """Draw how often the positive class came where it was predicted with a probability: calibration.
+    """Plot observed frequencies against predicted probabilities: calibration.
 
     Predictions are put into bins of equal width. Each point is the mean prediction and the observed frequency of one
     bin, with the Wilson interval of that frequency; below are the numbers of rows. Rows should be new ones: on the

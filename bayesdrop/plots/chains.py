@@ -1,4 +1,4 @@
-"""Plots of how a fit or a chain went: the objective along the iterations, and rank plots of the chains.
+"""Plots of a fit or a run: the objective over the iterations, and rank plots of the chains.
 
 Rank plots follow Vehtari, Gelman, Simpson, Carpenter & Bürkner (2021).
 """
@@ -82,7 +82,7 @@ def objective_trace(fit: Fit, ax: Any = None) -> Any:
 
 
 def ranks(post: Any, var: str = "rate", *, top: int = 12, bins: int = 20, figure: Any = None) -> Any:
-    """Draw rank plots: how the draws of each chain spread among all draws of a quantity.
+    """Plot the ranks of the draws of each chain among all draws of a quantity.
 
     Chains that agree have flat histograms around 1; a chain that leans to one side or leaves ranks out has not seen
     what the others saw. The quantities with the largest R-hat are shown, worst first.

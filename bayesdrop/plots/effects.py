@@ -1,4 +1,4 @@
-"""Predictions over a variable: a line with its band of a number, points with their intervals of a factor."""
+"""Plot of predictions over a variable: a line with a band for a number, points with intervals for a factor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pictures of what a hidden layer has learnt, as in Chen, Zhu, Chen & Chen (2015, figures 7 to 9), on matplotlib.
+"""Plots of a fitted hidden layer, as in Chen, Zhu, Chen & Chen (2015, figures 7 to 9), on matplotlib.
 
 Pictures of a factorisation: singular values before and after shrinkage, and how many columns are active.
 
@@ -223,7 +223,7 @@ def error_curves(errors: Mapping[Any, Mapping[float, Any]], ax: Any = None, *, x
 
 
 def singular_values(model: Any, *, ax: Any = None) -> Any:
-    """Draw the singular values of the data, the threshold and what the fit leaves (Cavazza et al. 2018, figure 3).
+    """Draw the singular values of the data and of the fit, and the threshold (Cavazza et al. 2018, figure 3).
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Curves of fitted models: weights along the dropout rate, and what is left when features go missing.
+"""Curves of fitted models: weights against the dropout rate, and accuracy as features go missing.
 
 Deletion at test time is that of Globerson & Roweis (2006). Series differ in colour, marker and line.
 
@@ -162,7 +162,7 @@ def deletion_robustness(
     error: bool = False,
     ax: Any = None,
 ) -> Any:
-    """Draw how fitted models do when features are deleted at test time.
+    """Plot the score of fitted models as features are deleted at test time.
 
     Every model meets the same deletions. Bars are the standard error of the mean over deletions; that the rows are a
     sample as well is not in them.
@@ -258,7 +258,7 @@ def deletion_robustness(
 
 
 def selection(estimator: Any, *, ax: Any = None) -> Any:
-    """Draw the held-out loss of what a choice by cross-validation was made from.
+    """Plot the held-out loss of the candidates of a choice by cross-validation.
 
     Along ``C`` where several were tried, a line for each structure and strength of the rates; else along the strength.
     Bars are standard errors of the difference to the choice, in pairs, which has none.

@@ -1,4 +1,4 @@
-"""Plots of learnt rates: their posteriors beside their priors, and beside the weights."""
+"""Plots of learnt rates: posteriors with priors, and rates against weights."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What all pictures share: colours that the colour-blind can tell apart (Okabe & Ito 2008), series, axes, legends.
+"""Style of all plots: colours for the colour-blind (Okabe & Ito 2008), series, axes and legends.
 
 What pictures are drawn from: a fit, or the draws of one variable of a posterior.
 """

@@ -1,4 +1,4 @@
-"""A table of weights or of marginal effects, drawn: one row each, with its interval.
+"""Plot of a table of weights or marginal effects, one row each, with intervals.
 
 Which rows a fit listens to: the expected precision of each row's pseudo-observation, and the support vectors.
 """
@@ -112,7 +112,7 @@ _MANY_ROWS = 5000
 
 
 def row_weights(fit: Fit, *, ax: Any = None) -> Any:
-    """Draw how much a fit listens to each row: its ``ω`` against the margin ``y m`` or the residual ``y − m``.
+    """Plot the influence of each row on a fit: its ``ω`` against the margin ``y m`` or the residual ``y − m``.
 
     A row is to the M-step a normal observation of precision ``ω``. Under a loss with a kink the support vectors are
     marked, rows whose score lies beyond the kink or within two standard deviations of its noise. Noise lowers the peak

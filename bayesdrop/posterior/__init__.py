@@ -1,1 +1,1 @@
-"""What is made of draws: ArviZ groups, diagnosis, prediction, simulation and scores."""
+"""Posteriors: ArviZ groups, diagnosis, prediction, simulation and scores."""

@@ -61,7 +61,7 @@ class NumpyroState(NamedTuple):
 
 
 class NumpyroKernel(MCMCKernel):
-    """A sampler of this package as a kernel of :class:`numpyro.infer.MCMC`, for every chain method.
+    """Run a sampler of this package as a kernel of :class:`numpyro.infer.MCMC`, with any chain method.
 
     ``bd.sample`` is faster to start, resumes, stops early and returns names; this is for users whose tools speak MCMC.
 

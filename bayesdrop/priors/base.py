@@ -1,4 +1,4 @@
-"""What a prior of the weights must offer: a normal law, or a mixture of normal laws over latent scales.
+"""Interface of a weight prior: a normal law, or a mixture of normal laws over latent scales.
 
 Every prior is ``w_d | P_d ~ N(0, 1/P_d)``. Where it is ``gaussian`` the precisions ``P`` are numbers; else they have a
 law of their own, and a sampler alternates between the weights given ``P`` and ``P`` given the weights (Andrews &

@@ -51,7 +51,7 @@ class HorseshoeScales(NamedTuple):
 
 @dataclass(frozen=True)
 class Horseshoe:
-    """Horseshoe prior: weights are either almost nothing or hardly shrunk, and how many of each is learnt.
+    """Horseshoe prior: most weights shrink to almost zero, and a few hardly at all.
 
     ``bd.sample`` stores the global scale ``τ`` as ``global_scale``. The tails are those of a Cauchy law: weights that
     the data do not bound (few rows, a feature that never occurs) have no posterior mean. If the features separate two

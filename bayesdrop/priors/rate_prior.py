@@ -1,4 +1,4 @@
-r"""What a prior of dropout rates must offer: a law of the rate's log-odds, and what counts make of it.
+r"""Interface of a rate prior: a law of the log-odds, and its update by counts.
 
 A rate ``η`` is held as its logit ``l = log η − log(1 − η)``, which resolves both ends in any precision. Of ``d``
 entries dropped and ``k`` kept, in weighted numbers, the likelihood is ``η^d (1 − η)^k``, so that

@@ -105,7 +105,7 @@ class HalfCauchyLaw(NamedTuple):
 
 @dataclass(frozen=True)
 class HalfNormal:
-    """Half-normal prior of a scale: hardly above two or three times ``scale``, and any value below it.
+    """Half-normal prior of a scale, with little mass above three times ``scale``.
 
     Parameters
     ----------
@@ -143,7 +143,7 @@ class HalfNormal:
 
 @dataclass(frozen=True)
 class HalfCauchy:
-    """Half-Cauchy prior of a scale: a median, and tails that rule out no size.
+    """Half-Cauchy prior of a scale, with heavy tails.
 
     It has no mean, so that there is no proper posterior where features separate two classes and the intercept is flat;
     ``bd.sample`` refuses that (:mod:`bayesdrop.sampling.propriety`), and ``bd.HalfNormal`` takes its place.
@@ -219,7 +219,7 @@ class Gamma:
 
 @dataclass(frozen=True)
 class InverseGamma:
-    """Inverse gamma prior of a variance; worth ``2a`` observations whose mean square is ``b/a``.
+    """Inverse gamma prior of a variance, equivalent to ``2a`` observations with mean square ``b/a``.
 
     Parameters
     ----------

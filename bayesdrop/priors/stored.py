@@ -1,4 +1,4 @@
-"""Laws of rates, read back from the constants that files hold of them."""
+"""Laws of rates, rebuilt from the constants in a file."""
 
 from __future__ import annotations
 

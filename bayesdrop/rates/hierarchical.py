@@ -1,4 +1,4 @@
-r"""One rate per feature, drawn to the mean of its group as far as the data say so.
+r"""One rate per feature, pooled towards the mean of its group.
 
     η_d | μ_j, s_j ~ Beta(μ_j s_j, (1 − μ_j) s_j),      μ_j ~ Beta,      s_j ~ Gamma
 

@@ -18,7 +18,7 @@ STRENGTHS = (1.0, 2 / 3, 1 / 3, 1 / 9, 0.0)
 
 @dataclass(frozen=True)
 class Tuned:
-    """Learnt rates, all of them scaled by one strength that is chosen on held-out rows.
+    """Learnt rates, scaled by one strength that is chosen on held-out rows.
 
     The rule that learns a rate counts how often the feature speaks against its weight (Zhuo, Zhu & Zhang 2015, eq.
     15). That is the wrong amount of noise for many a dense table, where every weak feature speaks against its weight

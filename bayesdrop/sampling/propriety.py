@@ -1,4 +1,4 @@
-r"""Whether there is a posterior: the intercept is flat, and a flat prior may leave an infinite integral.
+r"""Check that the posterior is proper: under a flat intercept the integral may be infinite.
 
 Weights and rates have proper priors, so all depends on the integral over the intercept ``b``, ``∫ p(y | w, b) db``.
 

@@ -1,4 +1,4 @@
-"""What a sampler is: settings that a user chooses, and the kernel that is made of them for a model and data.
+"""Protocols of samplers: settings of the user, and the kernel bound to a model and data.
 
 A kernel is ``init`` and ``step``, and says itself what it records. The runner, the builder of results and the adapter
 for NumPyro read that, and nothing else keeps a list of names: a sampler of one's own may record what it likes.

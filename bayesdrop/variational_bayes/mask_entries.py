@@ -1,4 +1,4 @@
-"""The matrix as the mean field of the masks sees it: its non-zero entries, and the expected matrix ``z = xρ``.
+"""Entries of the matrix for the mean field of the masks: non-zero entries, and the expected matrix ``z = xρ``.
 
 Masks live on the non-zero entries alone, so that all sums of a round are sums over these.
 """

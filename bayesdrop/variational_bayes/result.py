@@ -1,4 +1,4 @@
-"""What variational Bayes returns: means, intervals that are too narrow, and draws for ArviZ."""
+"""Result of variational Bayes: means, intervals (too narrow), and draws for ArviZ."""
 
 from __future__ import annotations
 

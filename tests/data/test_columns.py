@@ -153,7 +153,7 @@ def test_kinds(cells, kind):
         with pytest.raises(InputError, match="column 'x' holds numbers .*in 'k?g'|column 'x' holds numbers"):
             encode(frame, "y")
         return
-    told = {name: taken for name, taken, _ in encode(frame, "y").told}
+    told = {name: taken for name, taken, _ in encode(frame, "y").column_types}
     assert told["x"] == kind
 
 

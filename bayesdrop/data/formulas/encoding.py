@@ -1,4 +1,4 @@
-"""Rows encoded by formulaic, in this package's words where that fails."""
+"""Encode rows with formulaic, and translate its errors."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Rows that are read a block at a time: sources, checks, and the matrix over them."""
+"""Rows that are read a block at a time: sources, checks and the design."""

@@ -35,7 +35,7 @@ _AGAIN = (
 
 
 class Blocks(Blockwise, LocalRows):
-    """Matrix of n rows and p columns in blocks of rows, read when needed; takes the place of ``X`` in :func:`fit`.
+    """Matrix of n rows and p columns in blocks of rows, read when needed; replaces ``X`` in :func:`fit`.
 
     Making one reads the data once, checks them and records the size and sums of each block, so that data that change
     or end between two passes are an error. Labels are an ordinary array, in the order of the rows. A fit takes five or
@@ -227,7 +227,7 @@ class Blocks(Blockwise, LocalRows):
         indices = self._source.indices
         if indices is None or zero_based is None or (n_features, zero_based) == (self.shape[1], self.zero_based):
             return self
-        if indices.stated and zero_based != indices.zero_based:
+        if indices.explicit and zero_based != indices.zero_based:
             raise ValueError(
                 f"X: expected svmlight files with {zero_or_one(zero_based)}, as those of the fit, got "
                 f"zero_based={indices.zero_based}; leave it out, and new rows are read as those of the fit were."

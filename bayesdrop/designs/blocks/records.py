@@ -1,4 +1,4 @@
-"""One block of rows: checked, and what it was at the first pass, so that one that changes between passes is found."""
+"""Record of a block of rows at the first pass, by which a change between passes is detected."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Where the blocks of rows of :class:`.blocks.design.Blocks` come from: files, a list of matrices, a function.
+"""Sources of the blocks of :class:`.blocks.design.Blocks`: files, a list of matrices, or a function.
 
 A source is read from its start at every pass. It yields words for messages, and some rows as a dense or scipy sparse
 matrix, or what reads them, so that each thread can read its own. Files are read by ordinary reads rather than mapped
-into memory: a file that shrinks while it is mapped ends the process, while a short read is an error that can be told.
+into memory: a file that shrinks while it is mapped ends the process, while a short read raises an error.
 
 What a file says of its sizes is held against its length before anything is made for it. A header of a hundred bytes can
 speak of terabytes, and one wrong index of a matrix of a billion columns.

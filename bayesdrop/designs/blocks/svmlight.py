@@ -1,4 +1,4 @@
-"""svmlight files, lines of ``label index:value …``: their indices, their rows, and which line is at fault.
+"""Read svmlight files, lines of ``label index:value …``, and name the line of an error.
 
 A file does not say how many features there are, for zeros are left out, nor whether the first has the index 0 or 1.
 Both are guessed of the files of a fit unless they are stated, and new rows are read as those of the fit were.
@@ -53,7 +53,7 @@ class Indices:
 
     ends: tuple[tuple[int, str], ...]
     zero_based: bool
-    stated: bool
+    explicit: bool
     width: int
 
     def check(self, zero_based: bool, width: int) -> None:

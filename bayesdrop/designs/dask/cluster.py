@@ -1,4 +1,4 @@
-"""A Dask cluster to fit on: this machine's processors, or one that is there already, and tasks on it."""
+"""Connection to a Dask cluster, on this machine or a running one, and tasks on it."""
 
 from __future__ import annotations
 

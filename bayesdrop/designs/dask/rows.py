@@ -1,4 +1,4 @@
-"""Vectors over the rows of a matrix on a Dask cluster: numbers, labels and weights stay where the rows are."""
+"""Vectors over the rows of a matrix on a Dask cluster, stored with the rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A design on JAX devices: its rows are spread over several of them."""
+"""A design on JAX devices, its rows spread over several of them."""
 
 from .design import ShardedDesign
 from .rows import is_sharded

@@ -1,4 +1,4 @@
-"""Vectors over the rows that one process holds, of a matrix that several may share.
+"""Vectors over the rows of one process, of a matrix that several processes may share.
 
 Every process calls the same methods in the same order with labels and weights of its own rows, and all of them learn
 the same classes and sums.
@@ -39,13 +39,13 @@ class ProcessRows(LocalRows):
         if self.processes == 1:
             return [check()]
         try:
-            said = self._gather((check(), None))
+            replies = self._gather((check(), None))
         except ValueError as error:
-            said = self._gather((None, str(error)))
-        for process, (_, problem) in enumerate(said):
+            replies = self._gather((None, str(error)))
+        for process, (_, problem) in enumerate(replies):
             if problem is not None:
                 raise ValueError(f"process {process}: {problem}")
-        return [found for found, _ in said]
+        return [found for found, _ in replies]
 
     def _gather(self, facts: Any) -> list[Any]:
         """What each process says."""

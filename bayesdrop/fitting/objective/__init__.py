@@ -1,1 +1,1 @@
-"""What a point fit minimises: the marginalised energy of the data, and what it is made of."""
+"""Objective of a point fit: the marginalised energy of the data, and its parts."""

@@ -1,4 +1,4 @@
-r"""Point fit of many classes jointly, at rates that are given or learnt, shared by the classes or each class's own.
+r"""Joint point fit of many classes, at fixed or learnt rates, shared by the classes or of each class.
 
 **Learnt rates.** Given the scores, the augmentation of every class is a pseudo-observation ``κ_ik = y_ik − ½`` of its
 score (:mod:`bayesdrop.losses.softmax`), and one mask entry is part of all of them. Keeping it adds

@@ -1,1 +1,1 @@
-"""What a fit returns: weights, rates and auxiliary variables, its summary, and how it is saved."""
+"""Results of a fit: weights, rates, auxiliary variables, summary and files."""

@@ -1,4 +1,4 @@
-"""What a fit returns: plain arrays with names, a table, and files that load again."""
+"""Result of a fit: arrays with names, a table, and files."""
 
 from __future__ import annotations
 

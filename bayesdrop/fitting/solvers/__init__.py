@@ -1,1 +1,1 @@
-"""Ways down the energy (EM, Newton's steps, normal equations), the driver that runs them, and rates that follow."""
+"""Minimisers of the energy (EM, Newton's method, normal equations), their driver, and the update of the rates."""

@@ -1,4 +1,4 @@
-r"""What the E-step says of each row at a fit: its expected auxiliary variable, and how hard it pulls at the weights.
+r"""The E-step at a fit: the expected auxiliary variable of each row, and its influence on the weights.
 
 At the optimum of the augmentation bound the best law of a row's auxiliary variable is its conditional at the moments
 ``(m, v)`` of the score, whichever minimiser found them (Chen, Zhu, Chen & Chen 2015, eqs 10-16 for the hinge,

@@ -1,4 +1,4 @@
-"""How a fit of one score a row goes down its energy: one table, of which the first row that holds is taken.
+"""Table of the minimisers of a fit with one score per row; the first row whose condition holds is used.
 
 ``fit.solver`` is its name. What the first two leave unfinished Newton's method goes on with, by a row of the others.
 """

@@ -1,4 +1,4 @@
-r"""The dual of a piecewise-linear loss without noise: two ways to solve it, and what its solution says.
+r"""The dual of a piecewise-linear loss without noise: two solvers, and the weights of its solution.
 
 A plain hinge, ε-insensitive or quantile loss is a sum of maxima over intervals,
 

@@ -1,4 +1,4 @@
-"""Rates that follow the signs of the weights, while a minimiser finds these (Zhuo, Zhu & Zhang 2015, eqs 15 to 22).
+"""Update of the rates by the signs of the weights, during a fit (Zhuo, Zhu & Zhang 2015, eqs 15 to 22).
 
 The rates depend on the weights through signs alone, most of which the first step gets right, so that they follow every
 step. What a late flip of a tiny weight does to the energy is below the tolerance soon, which is where a loose fit ends;

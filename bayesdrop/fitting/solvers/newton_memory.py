@@ -1,4 +1,4 @@
-"""What Newton's method keeps from step to step, and what it learns from one."""
+"""Memory of Newton's method from step to step."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a minimiser of ``K`` linear problems is: weights, the moments of their scores, the energy, and the smoothing.
+"""State of a minimiser of ``K`` linear problems: weights, moments of their scores, energy and smoothing.
 
 A piecewise-linear loss starts smoothed, and the smoothing shrinks whenever the rest of the error is below what it
 costs, which is known exactly; the last steps are then those on the true loss. Where an estimate says that it has ended,

@@ -1,1 +1,1 @@
-"""Choosing by cross-validation what the sign rule cannot know: ``C``, the structure of the rates, their strength."""
+"""Choice of ``C``, the structure of the rates and their strength by cross-validation."""

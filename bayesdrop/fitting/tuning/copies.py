@@ -1,4 +1,4 @@
-r"""Rows that are one row: a choice on held-out rows is that of the same data with a row twice or with weight 2.
+r"""Duplicate rows: a choice on held-out rows is the same for a row twice and for a row of weight 2.
 
 Weights that are all whole numbers count rows: weight 3 is the row three times. Leaving one out then takes one *copy*
 away, a share ``1/s`` of a row of weight ``s``. Other weights say how much a row matters, and rows that are equal leave

@@ -1,4 +1,4 @@
-"""Folds of the rows: which ones a fit sees, and which ones it is scored on.
+"""Folds: the rows that a fit uses, and the rows that score it.
 
 A number of folds means folds of shuffled rows: a table that is sorted by time, by site or by anything else that has to
 do with its classes would otherwise be fitted on some of it and scored on what lies apart. Rows that belong together

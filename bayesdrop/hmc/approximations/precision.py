@@ -96,8 +96,8 @@ def row_roots(gram: Float[np.ndarray, "n n"], curvature: Float[np.ndarray, " n"]
     from scipy.linalg import solve_triangular
 
     lower, eye = row_cholesky(gram, curvature), np.eye(len(curvature))
-    beside = solve_triangular(lower + eye, eye, lower=True, check_finite=False)
-    return RowRoots(lower, solve_triangular(lower, beside, lower=True, trans="T", check_finite=False), beside.T)
+    inverse = solve_triangular(lower + eye, eye, lower=True, check_finite=False)
+    return RowRoots(lower, solve_triangular(lower, inverse, lower=True, trans="T", check_finite=False), inverse.T)
 
 
 class RateLoading(NamedTuple):

@@ -99,8 +99,8 @@ class ScaleMap(NamedTuple):
         Group of each weight, any of a rate.
     share : array (g, J, k)
         ``m_jk``.
-    told : array (J, k)
-        ``λ − Σ_j m_jk``, what the rows say.
+    likelihood : array (J, k)
+        ``λ − Σ_j m_jk``, curvature of the rows.
     pull : array (J, k)
         ``β``.
     rest : array (J, q)
@@ -115,7 +115,7 @@ class ScaleMap(NamedTuple):
     own: Float[jax.Array, " q"]
     index: Int[jax.Array, " q"]  # type: ignore[assignment]  # tuples have a method of this name
     share: Float[jax.Array, "g J k"]
-    told: Float[jax.Array, "J k"]
+    likelihood: Float[jax.Array, "J k"]
     pull: Float[jax.Array, "J k"]
     rest: Float[jax.Array, "J q"]
     level: Float[jax.Array, " level"]
@@ -138,7 +138,7 @@ class ScaleMap(NamedTuple):
             jnp.exp(jnp.clip(-(delta @ part), -FARTHEST, FARTHEST))[:, None, None]
             for part in (self.fall, self.pull_fall)
         )
-        value, pull = self.told[None] * fall + by_scale, self.pull[None] * pull_fall
+        value, pull = self.likelihood[None] * fall + by_scale, self.pull[None] * pull_fall
         if self.directions.complete:
             log_h = -0.5 * jnp.log(value)
             h = jnp.exp(log_h)
@@ -159,7 +159,7 @@ class ScaleMap(NamedTuple):
         """``‖P_j^½c_j‖²`` and ``tr(P_jΣ)`` at scales ``e^{τ+δ}`` if the rows' curvature stays, (g,) each."""
         ratio = jnp.exp(jnp.clip(-2 * delta, None, FARTHEST))
         by_scale = jnp.einsum("g,gjk->jk", ratio, self.share)
-        value = self.told + by_scale
+        value = self.likelihood + by_scale
         centre = self.directions.back((self.pull / value)[None])[0]
         groups = jnp.zeros_like(delta)
         if self.directions.complete:

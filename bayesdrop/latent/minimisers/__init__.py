@@ -1,1 +1,1 @@
-"""Ways down the energy of a hidden layer."""
+"""Minimisers of the energy of a hidden layer."""

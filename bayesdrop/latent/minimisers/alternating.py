@@ -25,7 +25,7 @@ __all__ = ["Alternating", "Minibatch", "output_update"]
 
 @dataclass(frozen=True)
 class Alternating:
-    """Output weights in closed form, hidden weights by gradient, in turns.
+    """Fit a hidden layer by alternating updates: output weights in closed form, hidden weights by gradient.
 
     Parameters
     ----------
@@ -143,7 +143,7 @@ def output_update(energy: LatentEnergy, criterion: OneVersusRest, parameters: Pa
 
 @dataclass(frozen=True)
 class Minibatch:
-    """Adam on random rows, its step falling linearly to zero.
+    """Fit a hidden layer by Adam on random rows, with a step size that decreases linearly to zero.
 
     Parameters
     ----------

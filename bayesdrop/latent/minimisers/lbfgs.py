@@ -112,7 +112,7 @@ def descend(
 
 @dataclass(frozen=True)
 class LBFGS:
-    """All weights at once by limited-memory BFGS.
+    """Fit all weights of a hidden layer at once by limited-memory BFGS.
 
     Parameters
     ----------

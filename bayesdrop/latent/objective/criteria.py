@@ -1,4 +1,4 @@
-"""Marginalised losses of the scores of a row: of each problem by itself, or of all classes jointly.
+"""Marginalised losses of the scores of a row, of each problem separately or of all classes jointly.
 
 Covariances of the pre-activations of a hidden layer, pair by pair of units.
 """

@@ -1,4 +1,4 @@
-"""The seam to ArviZ: groups, the model stored beside them, and the response as ArviZ has it."""
+"""Conversion to ArviZ: groups, the stored model, and the response in ArviZ's form."""
 
 import lazy_loader
 

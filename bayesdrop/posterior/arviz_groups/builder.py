@@ -1,4 +1,4 @@
-"""Draws as ArviZ groups, whoever drew them: the same groups, names and attributes for every posterior of the package.
+"""Build ArviZ groups from draws: the same groups, names and attributes for every posterior.
 
 Who has draws says which of them are variables, on which dims, and which are statistics of the sampler. What a model
 holds beside its draws, priors and fixed rates, is in :mod:`.constants`.

@@ -1,4 +1,4 @@
-"""The one seam to ArviZ: groups are plain xarray datasets until the last line.
+"""Groups of a posterior, as xarray datasets, and their conversion to and from ArviZ.
 
 ArviZ before 1.0 holds them in an ``InferenceData``, later versions in an ``xarray.DataTree``. Only this module asks
 which.

@@ -1,1 +1,1 @@
-"""Whether draws can be trusted: mixing, tails of importance weights, what is wrong and what to do."""
+"""Diagnostics of draws: mixing, tails of importance weights, problems and advice."""

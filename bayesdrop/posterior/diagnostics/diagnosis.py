@@ -153,7 +153,7 @@ class Diagnosis(Shown):
 
 
 def diagnose(post: Any) -> Diagnosis:
-    """Say how the chains went: mixing, divergences, and which rates the data determine.
+    """Diagnose the chains of a posterior: mixing, divergences, and which rates the data determine.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-r"""The law of R-hat where chains agree: how large the largest of thousands is then, and what is larger than that.
+r"""Distribution of the largest of many R-hats if the chains agree, and limits from it.
 
 Chains are split into ``M`` pieces of ``n`` draws, and draws replaced by the normal scores of their ranks. R-hat is then
 (Gelman & Rubin 1992; split and ranked as by Vehtari, Gelman, Simpson, Carpenter & Bürkner 2021)
@@ -46,7 +46,7 @@ _ENOUGH = 1e20
 
 
 def largest_r_hat(ess: object, *, chains: int, draws: int, probability: float = 0.99) -> float:
-    """R-hat that the largest of some numbers does not exceed, with a probability, if all chains agree.
+    """Compute a quantile of the largest R-hat of many numbers if all chains agree.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What can be wrong with a posterior although R-hat and effective sample sizes are content.
+"""Problems of a posterior that R-hat and effective sample sizes do not show.
 
 Chains that are copies of each other agree perfectly, and draws that never move have no R-hat at all. An approximation
 may mix well and be of another posterior; how far it is away stands in the attributes that a sampler, or

@@ -1,4 +1,4 @@
-"""Draws as a data frame: a row for each draw, a column for each number that is drawn."""
+"""Data frame of draws: a row for each draw, a column for each number."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""How well a posterior predicts: pointwise likelihoods, leave-one-out and folds, and weights of the draws."""
+"""Scores of a posterior: pointwise likelihoods, leave-one-out, folds, and importance weights of draws."""

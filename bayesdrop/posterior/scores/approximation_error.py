@@ -1,4 +1,4 @@
-r"""How far masks integrated under normal scores are from the sum over masks.
+r"""Error of masks integrated under normal scores, against the sum over masks.
 
 A sampler that takes scores as normal draws from the right prior and the likelihood ``exp G``, where the sum over masks
 would have ``exp E``. At a draw ``θ`` the error is ``T(θ) = E(θ) − G(θ)``, summed over rows: what matters is by how much

@@ -1,4 +1,4 @@
-"""Checkpoints: a long run that is killed goes on where it was, and its draws are those of a run that was not.
+"""Checkpoints: a run that was killed resumes, with the draws of an uninterrupted run.
 
 A checkpoint is a folder:
 

@@ -1,4 +1,4 @@
-"""What is checked before the first draw, which could be lost: what a kernel records, the memory it takes, the process.
+"""Checks before the first draw: records of the kernel, memory and process.
 
 A process that was forked once samplers had run has none of JAX's threads, and would wait for them for ever.
 """

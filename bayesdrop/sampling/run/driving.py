@@ -1,4 +1,4 @@
-"""How the draws of a chunk are made: by one compiled program, or one by one where Python reads the data in between.
+"""Draws of a chunk: by one compiled program, or one by one where Python reads the data in between.
 
 A compiled function belongs to this module and is keyed by the kernel and the shapes, so that a second run with the same
 ones compiles nothing. The number of draws of a chunk is an operand too: warm-up, draws and the last, shorter chunk

@@ -1,4 +1,4 @@
-"""What a run's draws depend on, as a flat table of text and numbers.
+"""Fingerprint of a run: everything its draws depend on, as a flat table.
 
 Two runs with equal tables give equal draws, so a checkpoint is continued only where its table is the caller's. Data
 appear as checksums; settings appear by name and value (``model.C``, ``method.dtype``), so that a difference can be

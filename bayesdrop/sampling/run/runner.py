@@ -1,4 +1,4 @@
-"""Runs a sampler's kernel in chunks: progress, interruption and time between them, one compilation for all.
+"""Run a sampler's kernel in chunks, with one compilation; progress, interruption and time between chunks.
 
 A kernel (:class:`bayesdrop.sampling.protocols.Kernel`) is a hashable object that holds nothing but what is fixed at
 compilation; the data are operands of the compiled function:

@@ -1,4 +1,4 @@
-"""When to stop drawing: the effective sample size is large enough and the chains agree.
+"""Stop rule: the effective sample size is large enough and the chains agree.
 
 Both are ArviZ's rank-normalised diagnostics (Vehtari, Gelman, Simpson, Carpenter & Bürkner 2021).
 """
@@ -46,7 +46,7 @@ class Assessment:
 
 @dataclass(frozen=True)
 class Stop:
-    """Stop once every posterior variable has been drawn well enough; ``draws`` of ``bd.sample`` is then the maximum.
+    """Stop a run once the draws of every variable suffice; ``draws`` of ``bd.sample`` is then the maximum.
 
     The rule is checked at numbers of draws that grow by a quarter (``min_draws`` first), so that all checks together
     cost about five times the last one: a few milliseconds for each recorded number at 4 chains of 1000 draws, which

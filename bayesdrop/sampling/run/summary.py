@@ -1,4 +1,4 @@
-"""Running summaries of draws that are not kept: of ``p`` numbers a few dozen times ``p`` are held, however many draws.
+"""Running summaries of draws that are not kept, in memory that does not grow with the draws.
 
 Of every chain and every number of a variable:
 
