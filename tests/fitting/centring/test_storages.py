@@ -120,6 +120,7 @@ def reweighted(post, X, y):
         return str(error)
 
 
+@pytest.mark.slow_cases("mean-sparse", "mean-blocks", "mean-dask")
 @pytest.mark.parametrize("storage", ["csr", "sparse blocks", "blocks", "dask"])
 @pytest.mark.parametrize("centre", ["auto", "mean"])
 def test_posteriors_are_the_same(table, storage, centre):

@@ -14,6 +14,7 @@ def rows(seed, n, p, share=1.0):
     return X, np.where(X[:, 0] + rng.normal(size=n) > 0, 1, -1)
 
 
+@pytest.mark.slow_cases("-EM")
 @pytest.mark.parametrize("method", [bd.Newton, bd.EM])
 @pytest.mark.parametrize("loss", [bd.Hinge(), bd.EpsilonInsensitive(0.1), bd.Quantile(0.3)], ids=str)
 def test_a_tolerance_beyond_double_precision_costs_no_accuracy(loss, method):

@@ -359,7 +359,7 @@ def test_a_pilot_stretches_and_leaves_the_chains_where_they_are():
 # Passes over the rows.
 
 
-@pytest.mark.default_cases("hinge", "shared")
+@pytest.mark.default_cases("hinge", "each")
 @pytest.mark.parametrize("name", [name for name in CASES if CASES[name][2] is BY_DIRECTIONS])
 def test_passes_have_the_density_and_the_draws_of_the_kernel_in_memory(name):
     """Far from the centre too; the same key, the same draws but for rounding."""

@@ -779,12 +779,6 @@ def test_a_pilot_moves_the_coordinates_and_not_the_chains():
     assert seen == [6, 16, 28]
 
 
-def test_fixed_number_of_leapfrog_steps():
-    result = sampled(RATES, bd.HMC(n_leapfrog_steps=3), marginalised=False)
-    assert np.all(result.draws["n_steps"] == 3)
-    assert np.all(np.abs(result.draws["step_size"] * 3 / 2 - 1) <= 0.2 + 1e-6)
-
-
 @pytest.mark.parametrize("method", [SINGLE, pytest.param(DOUBLE, marks=pytest.mark.slow)])
 def test_same_seed_same_draws_in_the_precision_that_was_asked_for(method):
     first, again, other = (sampled(RATES, method, marginalised=False, seed=seed) for seed in (0, 0, 1))
