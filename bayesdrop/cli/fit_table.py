@@ -124,7 +124,7 @@ def fit_table(
     fit = _fit(model, table)
     target = table.target or "the label"
     if table.classes == 2:
-        say(f"{target}: positive weights speak for {fit.classes[1]}, negative ones for {fit.classes[0]}.")
+        say(f"{target}: positive weights support {fit.classes[1]}, negative ones {fit.classes[0]}.")
     elif table.classes:
         say(f"{target}: {table.classes} classes; what all share counts for none, so weights sum to 0 over them.")
     else:

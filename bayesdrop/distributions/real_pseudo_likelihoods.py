@@ -201,7 +201,7 @@ class ConvexPseudoLikelihood(Distribution):
     Parameters
     ----------
     loss : callable
-        ``(y, *moments)``, elementwise and differentiable but for kinks.
+        ``(y, *moments)``, elementwise, and differentiable almost everywhere.
     moments : sequence of arrays
         Its other arguments; of these the first is where the search for the least loss begins, in units of ``y``.
     C : array > 0, default=1.0

@@ -92,7 +92,8 @@ def comparisons(
     Raises
     ------
     TypeError, ValueError
-        If ``result`` is something else, rows or variables do not fit it, or odds are asked for of no probabilities.
+        If ``result`` is something else, rows or variables do not fit it, or odds are requested where there are no
+        probabilities.
 
     See Also
     --------

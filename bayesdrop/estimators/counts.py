@@ -95,7 +95,7 @@ class DropoutPoissonRegressor(_DropoutCountRegressor):
     Parameters
     ----------
     rates : float, array (p,) or Rates, optional
-        Dropout rates in [0, 1), 0.1 by default, or ``bd.PerFeature()`` and its kin to learn them: a count speaks for a
+        Dropout rates in [0, 1), 0.1 by default, or ``bd.PerFeature()`` and the like to learn them: a count supports a
         higher score as often as it counts, and for a lower one as often as the mean count.
     C : float, default=1.0
         Weight of the loss, with scikit-learn's meaning: ``½‖w‖² + C Σ loss``.
@@ -193,7 +193,7 @@ class DropoutNegativeBinomialRegressor(_DropoutCountRegressor):
     Parameters
     ----------
     rates : float, array (p,) or Rates, optional
-        Dropout rates in [0, 1), 0.1 by default, or ``bd.PerFeature()`` and its kin to learn them: a count speaks for a
+        Dropout rates in [0, 1), 0.1 by default, or ``bd.PerFeature()`` and the like to learn them: a count supports a
         higher score as often as it counts, and for a lower one as often as the mean count.
     dispersion : float, default=1.0
         The ``r > 0``; see :class:`bayesdrop.NegativeBinomial`. A large one leaves Poisson counts.

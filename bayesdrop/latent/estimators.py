@@ -339,7 +339,7 @@ class LatentDropoutSVC(LatentClassifier):
     """Support vector machine on one learnt hidden layer whose inputs are noised.
 
     Minimises ``½‖α‖² + ½‖W‖² + C Σ φ`` with the noise carried through the sigmoid units to first order (Chen, Zhu, Chen
-    & Chen 2015, section 4.2); see :mod:`bayesdrop.latent.objective.energy`. The kink of the hinge is round within a
+    & Chen 2015, section 4.2); see :mod:`bayesdrop.latent.objective.energy`. The hinge is smooth within a
     hundredth of the score. More than two classes share the hidden layer, one against the rest.
 
     Parameters

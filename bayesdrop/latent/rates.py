@@ -1,6 +1,6 @@
 """Dropout rates of the inputs of a hidden layer, learnt by the sign rule of Zhuo, Zhu & Zhang (2015).
 
-For a linear score an entry speaks against its label where ``y_i w_d x_id < 0``. To first order a hidden layer is linear
+For a linear score an entry contradicts its label where ``y_i w_d x_id < 0``. To first order a hidden layer is linear
 in each row, with the weight ``h_id = Σ_k Q_ik α_dk`` of feature ``d`` (:mod:`bayesdrop.latent.objective.energy`), so
 here
 

@@ -179,16 +179,16 @@ class Loss(Protocol):
         return 0.0 * mean_response
 
     def votes(self, y: Responses) -> tuple[Shaped[AnyArray, "*rows"], Shaped[AnyArray, "*rows"]] | None:
-        """How much a response speaks for a higher score and for a lower one, which learnt rates follow from.
+        """How much a response supports a higher score and a lower one, from which rates are learnt.
 
-        Of a class all or nothing. None where a response speaks for a number, so that there is no sign rule.
+        Of a class all or nothing. None where a response supports a number, so that there is no sign rule.
         """
         return (y > 0, y < 0) if self.binary else None
 
     def exposure(self, offset: Scores) -> Scores:
         """How many rows without an offset a row with one stands for, where its response is their sum; 1 by default.
 
-        So many times it speaks for a lower score.
+        So many times it supports a lower score.
         """
         return 0.0 * offset + 1.0
 

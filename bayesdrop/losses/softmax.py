@@ -10,7 +10,7 @@ up to a common vector, and results hold those that sum to zero over the classes.
 
     η_kd ~ prior,   α_ikd ~ Bernoulli(1 − η_kd) where x_id ≠ 0,   s_ik = Σ_d w_kd k(η_kd) x_id α_ikd + b_k,
 
-``k(η)`` being what the noise multiplies a kept entry by. A feature may then be noise for one class and speak for
+``k(η)`` being what the noise multiplies a kept entry by. A feature may then be noise for one class and support
 another. Given the weights the scores are independent, ``V`` is diagonal, and nothing is left that all weights of a
 feature may share: results hold the weights as they are, and only the intercepts sum to zero.
 

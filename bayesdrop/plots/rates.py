@@ -197,7 +197,7 @@ def rate_against_weight(fit: Fit, ax: Any = None, *, labels: int = 8) -> Any:
         if np.any(side):
             label = "" if fit.classes is None else str(fit.classes[1] if marker == "^" else fit.classes[0])
             label = label if fit.rates.ndim == 1 else "its class" if marker == "^" else "the others"
-            what = f"norm over {len(fit.weight)} classes" if many else f"speaks for {shortened(label)}"
+            what = f"norm over {len(fit.weight)} classes" if many else f"supports {shortened(label)}"
             ax.plot(
                 weight[side], rate[side], marker, color=color, markersize=6 if crowd > 0.5 else 3.5, linestyle="none",
                 markeredgecolor="white", markeredgewidth=0.5, alpha=crowd, label=what,

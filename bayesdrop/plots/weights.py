@@ -114,9 +114,9 @@ _MANY_ROWS = 5000
 def row_weights(fit: Fit, *, ax: Any = None) -> Any:
     """Plot the influence of each row on a fit: its ``ω`` against the margin ``y m`` or the residual ``y − m``.
 
-    A row is to the M-step a normal observation of precision ``ω``. Under a loss with a kink the support vectors are
-    marked, rows whose score lies beyond the kink or within two standard deviations of its noise. Noise lowers the peak
-    at the kink, which is infinite without.
+    For the M-step a row is a normal observation of precision ``ω``. Under a piecewise-linear loss support vectors are
+    marked: rows whose score is beyond the corner of the loss or within two standard deviations of the noise of it. The
+    peak at the corner is infinite without noise, and lower with it.
 
     Parameters
     ----------

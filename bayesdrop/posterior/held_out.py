@@ -218,22 +218,22 @@ def kfold(
     ----------
     model : Model or str
         As of :func:`bayesdrop.sample`, formulas too, whose levels, means and knots are those of all rows. Held-out rows
-        count alike, whatever their weights.
+        count equally, whatever their weights.
     X : array, data frame or scipy sparse (n, p)
         As of :func:`bayesdrop.sample`, formulas too, whose levels, means and knots are those of all rows. Held-out rows
-        count alike, whatever their weights.
+        count equally, whatever their weights.
     y : sequence of n labels or numbers, optional
         As of :func:`bayesdrop.sample`, formulas too, whose levels, means and knots are those of all rows. Held-out rows
-        count alike, whatever their weights.
+        count equally, whatever their weights.
     sample_weight : array (n,), optional
         As of :func:`bayesdrop.sample`, formulas too, whose levels, means and knots are those of all rows. Held-out rows
-        count alike, whatever their weights.
+        count equally, whatever their weights.
     offset : array (n,) or float, optional
         As of :func:`bayesdrop.sample`, formulas too, whose levels, means and knots are those of all rows. Held-out rows
-        count alike, whatever their weights.
+        count equally, whatever their weights.
     feature_names : sequence of p str, optional
         As of :func:`bayesdrop.sample`, formulas too, whose levels, means and knots are those of all rows. Held-out rows
-        count alike, whatever their weights.
+        count equally, whatever their weights.
     cv : int or splitter, default=5
         Number of folds, shuffled by ``seed`` and of classes in equal shares, or any splitter of scikit-learn whose
         test folds hold each row once.

@@ -98,7 +98,7 @@ def sample(
         Two classes, any labels (the larger one is the positive class), or more for ``bd.Softmax()``; numbers for a
         loss of regression.
     draws, tune, chains : int, default=(1000, None, 4)
-        Draws kept of each chain, draws thrown away before them, and chains, which run side by side. By default ``tune``
+        Draws kept of each chain, draws discarded before them, and chains, which run side by side. By default ``tune``
         is what the method needs on data like the bundled ones: 300 for ``bd.Gibbs()``, 500 for ``bd.HMC()`` and 1,000
         for ``bd.NUTS()``.
     seed : int, numpy.random.Generator, RandomState or JAX key, default=0

@@ -44,7 +44,7 @@ class Normal:
     Raises
     ------
     ValueError
-        If ``scale`` is not above 0, groups or units do not fit, or precisions are asked for before they are known.
+        If ``scale`` is not above 0, groups or units do not fit, or precisions are requested before they are known.
 
     See Also
     --------

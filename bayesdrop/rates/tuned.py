@@ -20,8 +20,8 @@ STRENGTHS = (1.0, 2 / 3, 1 / 3, 1 / 9, 0.0)
 class Tuned:
     """Learnt rates, scaled by one strength that is chosen on held-out rows.
 
-    The rule that learns a rate counts how often the feature speaks against its weight (Zhuo, Zhu & Zhang 2015, eq.
-    15). That is the wrong amount of noise for many a dense table, where every weak feature speaks against its weight
+    The rule that learns a rate counts how often the feature contradicts its weight (Zhuo, Zhu & Zhang 2015, eq.
+    15). That is the wrong amount of noise for many a dense table, where every weak feature contradicts its weight
     nearly half of the time. The rates are ``s`` times those of the rule, ``s = 1/(1 + λ)`` with their relative strength
     ``λ`` of a prior about 0 (eq. 17), and ``s`` is the largest candidate whose log loss on held-out rows is within half
     a standard error, in pairs, of the smallest.

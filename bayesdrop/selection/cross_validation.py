@@ -140,7 +140,7 @@ class DropoutLogisticRegressionCV(_DropoutClassifierCV):
     n_jobs : int, optional
         Processes among which folds are spread, as in scikit-learn; they only pay for large data.
     noise : Noise, optional
-        ``bd.Dropout()`` by default: a kept feature stays as it is, and a dropped one becomes 0, or its mean where 0 is
+        ``bd.Dropout()`` by default: a kept feature is unchanged, and a dropped one becomes 0, or its mean where 0 is
         no usual value of it (``centre="auto"``). Other noises take no ``rates``.
     expectation : str, optional
         As in :class:`DropoutLogisticRegression`.
@@ -286,7 +286,7 @@ class DropoutSVCCV(_DropoutClassifierCV):
     n_jobs : int, optional
         Processes among which folds are spread, as in scikit-learn; they only pay for large data.
     noise : Noise, optional
-        ``bd.Dropout()`` by default: a kept feature stays as it is, and a dropped one becomes 0, or its mean where 0 is
+        ``bd.Dropout()`` by default: a kept feature is unchanged, and a dropped one becomes 0, or its mean where 0 is
         no usual value of it (``centre="auto"``). Other noises take no ``rates``.
     expectation : str, default="augmentation"
         As in :class:`DropoutSVC`.

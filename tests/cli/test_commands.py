@@ -28,7 +28,7 @@ def test_fit_writes_what_it_says(command, table, tmp_path, shop):
     result = command("fit", table, "--target", "bought", "--rates", "group", "--out", "result")
     assert result.exit_code == 0
     assert "Converged" in result.stdout
-    assert "positive weights speak for yes" in result.stdout
+    assert "positive weights support yes" in result.stdout
     assert _files(tmp_path / "result") == FIT_FILES
     fit = xr.load_dataset(tmp_path / "result" / "fit.nc")
     rates = pd.read_csv(tmp_path / "result" / "rates.csv")
@@ -135,7 +135,7 @@ def test_posterior_of_other_rates(command, table, tmp_path, monkeypatch, rates):
     said = " ".join(result.stdout.split())
     assert result.exit_code == 0
     assert "largest R-hat 1.00" in said
-    assert "Nothing speaks against these draws." in said
+    assert "No problem was found with these draws." in said
     assert "Raise --draws and --tune" not in said
     assert ("plug-in interval" in said) == (rates != "0.2")
     assert {"posterior.nc", "ranks.png", "rates.csv"} <= _files(tmp_path / "bayesdrop-output")

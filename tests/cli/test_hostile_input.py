@@ -26,7 +26,7 @@ def test_names_are_printed_and_drawn_letter_by_letter(command, tmp_path):
     assert result.exit_code == 0, result.stderr
     for name in NAMES:
         assert report.plain(name) in result.stdout, name
-    assert "positive weights speak for [/]" in result.stdout or "positive weights speak for $_$" in result.stdout
+    assert "positive weights support [/]" in result.stdout or "positive weights support $_$" in result.stdout
     assert "\x1b" not in result.stdout  # neither a colour of rich nor one of the table
     assert pd.read_csv(tmp_path / "out" / "rates.csv")["feature"].tolist() == NAMES
     assert (tmp_path / "out" / "rates.png").stat().st_size > 1000

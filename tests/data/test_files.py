@@ -35,7 +35,7 @@ def test_npy_with_labels(command, data, tmp_path):
     result = command("fit", "rows.npy", "--labels", "labels.npy")
     assert result.exit_code == 0, result.stderr
     assert "300 rows, 6 features (read in blocks)" in result.stdout
-    assert "positive weights speak for yes" in result.stdout
+    assert "positive weights support yes" in result.stdout
     np.testing.assert_allclose(_written(tmp_path)["weight"], _expected(X, y).weight, rtol=1e-7)
     kept = pd.read_csv(tmp_path / "bayesdrop-output" / "weights.csv")
     np.testing.assert_allclose(kept["subtracted"], X.mean(axis=0))

@@ -150,7 +150,7 @@ def from_formula(
         Rows; for missing values see ``missing``. Declared levels of a categorical column keep their
         columns even where no row has them, with weight 0 and the rate at its prior.
     full_rank : bool, default=False
-        False: a 0/1 column for every level of each factor, which a penalty treats alike. True: as in R, a reference
+        False: a 0/1 column for every level of each factor, which a penalty treats equally. True: as in R, a reference
         level or the contrasts that the formula names, so that the columns are linearly independent.
     sparse : bool, optional
         Kind of ``X``; by default sparse if fewer than three in ten entries are not 0 and ``missing`` is None.

@@ -173,7 +173,7 @@ def _fit(
         votes = votes[0], votes[1] * model.loss.exposure(known)
     if rate_map.is_free and votes is None:
         raise ValueError(
-            f"rates: the closed-form update counts how often a feature speaks against its weight, and a sign rule "
+            f"rates: the closed-form update counts how often a feature contradicts its weight, and a sign rule "
             f"needs two classes, or counts; {type(model.loss).__name__} has numbers. Give fixed rates, as in "
             "bd.Fixed(0.1), or draw the rates from their posterior with bd.sample."
         )

@@ -6,12 +6,12 @@ score (:mod:`bayesdrop.losses.softmax`), and one mask entry is part of all of th
     Σ_k κ_ik w_dk x_id = x_id (w_{d,y_i} − ½ Σ_k w_dk) = x_id w_{d,y_i}
 
 to their exponent, for weights that sum to zero over the classes as those of a fit do. So the rule of Zhuo, Zhu & Zhang
-(2015, equations 15, 17 and 22) counts as spoken against its weight every entry with ``x_id w_{d,y_i} < 0``,
+(2015, equations 15, 17 and 22) counts as contradictions every entry with ``x_id w_{d,y_i} < 0``,
 
     n⁻_d = Σ_i s_i 1(x_id w_{d,y_i} < 0),
 
 for any number of classes. Where each class has masks of its own, a mask is part of one score alone, and what
-speaks against ``w_dk`` are the entries with ``κ_ik w_dk x_id < 0``: the rule of one class against the rest, with its
+contradictions of ``w_dk`` are the entries with ``κ_ik w_dk x_id < 0``: the rule of one class against the rest, with its
 ratio of the classes (theirs, section 4.3). With shared masks and two classes it is theirs too: ``w_{d,1} = −w_{d,0}``
 and the sign of ``w_{d,y_i}`` is that of ``y_i w_d``. The counts of signs by class are taken once, and an update costs
 O(pK).

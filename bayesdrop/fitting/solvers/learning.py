@@ -14,12 +14,12 @@ under a Beta prior, the mode of ``Beta(A + n⁻, B + n − n⁻)``; under any :c
 its law given ``n⁻`` entries dropped and ``n − n⁻`` kept. That law is also the plug-in posterior. Given the sign of
 ``w_d`` the counts do not depend on ``w``: they are taken once, and an update costs O(p).
 
-A count has no sign, but speaks for a higher score as often as it counts and for a lower one as often as it might have
+A count has no sign, but supports a higher score as often as it counts and a lower one as often as it might have
 counted more (:meth:`bayesdrop.losses.Loss.votes`): ``y`` and ``N − y`` of a binomial count, which is ``N`` rows of two
 classes; ``y`` and ``r`` of a negative binomial one, whose likelihood is that of ``y`` successes and ``r`` failures; and
 ``y`` and 1 of a Poisson count, its limit. As with one class against the rest, the second are weighed by the ratio of
 the sums (Zhuo et al., section 4.3), which makes the unit of ``r`` and of 1 immaterial. An offset of the scores is no
-feature and changes no sign; a Poisson count with the offset ``log e`` is that of ``e`` rows, which speak for a lower
+feature and changes no sign; a Poisson count with the offset ``log e`` is that of ``e`` rows, which support a lower
 score ``e`` times.
 
 A weight of zero has no sign. As printed, (15) then counts nothing against the feature and gives it the rate 0, of all

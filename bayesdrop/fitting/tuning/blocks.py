@@ -6,7 +6,7 @@ are those of all rows.
 
 Candidates for the rates, in families that are fitted as one block.
 
-A learnt rate ``η̂`` of the sign rule (Zhuo, Zhu & Zhang 2015, eq. 15) says how often a feature speaks against its
+A learnt rate ``η̂`` of the sign rule (Zhuo, Zhu & Zhang 2015, eq. 15) says how often a feature contradicts its
 weight, not how much noise the prediction wants: for a weak feature of a dense table it is nearly one half. A strength
 ``s`` in [0, 1] scales it,
 

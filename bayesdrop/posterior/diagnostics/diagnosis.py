@@ -132,7 +132,7 @@ class Diagnosis(Shown):
         if self.approximation:
             lines.append(self.approximation)
         if self.ok:
-            lines.append("Nothing speaks against these draws.")
+            lines.append("No problem was found with these draws.")
         lines += [f"Problem: {sentence}" for sentence in self._sentences()]
         return "\n".join(lines)
 
@@ -189,7 +189,7 @@ def diagnose(post: Any) -> Diagnosis:
     largest R-hat 1.00... (weight of ...); wanted: at most 1.01
     smallest bulk effective sample size ... (weight of ...); wanted: at least 400
     smallest tail effective sample size ... (weight of ...); wanted: at least 400
-    Nothing speaks against these draws.
+    No problem was found with these draws.
     """
     posterior = read_group(post, "posterior")
     groups = {"posterior": posterior}
