@@ -139,7 +139,11 @@ def cv_time(results: dict[str, Any]) -> str:
 
 def verdicts(results: dict[str, Any], method: str) -> str:
     """Return on how many data sets the log loss of a method is ahead, level and behind."""
-    return next(row[1] for row in results["tables"][0]["rows"] if row[0] == method).replace(" / ", ", ")
+    return (
+        next(row[1] for row in results["tables"][0]["rows"] if row[0] == method)
+        .replace(" / ", ", ", 1)
+        .replace(" / ", " and ")
+    )
 
 
 def exponents(results: dict[str, Any]) -> str:
