@@ -1,7 +1,5 @@
 """Blocks of files that threads read on their own, and what is made of them in order."""
 
-import os
-
 import numpy as np
 import pytest
 from scipy import sparse
@@ -37,19 +35,6 @@ def test_blocks_may_be_read_in_any_order(kind, tmp_path):
         assert pieces[k][0] == blocks[k][0]
         again = pieces[k][1]()
         np.testing.assert_array_equal(again.toarray() if sparse.issparse(again) else again, rows[k])
-
-
-def test_a_file_that_ends_while_it_is_read(tmp_path, monkeypatch):
-    """Whatever its size and time say, what is not there is an error, and no number left from the block before."""
-    X = matrix()
-    np.save(tmp_path / "x.npy", X)
-    pieces = [load for _, load in sources.open_source(tmp_path / "x.npy", 10, None).pieces()]
-    monkeypatch.setattr(sources, "_unchanged", lambda path, stamp: None)
-    os.truncate(tmp_path / "x.npy", 128 + 8 * (3 * 25 - 1))
-    for k in (1, 0):
-        np.testing.assert_array_equal(pieces[k](), X[10 * k : 10 * k + 10])
-    with pytest.raises(ValueError, match=r"x.npy cannot be read.*ends early, 16 numbers are missing"):
-        pieces[2]()
 
 
 def test_items_keep_their_order_and_errors():
