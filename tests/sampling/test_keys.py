@@ -18,6 +18,7 @@ CLASSES = np.arange(30) % 3
 NONE = bd.Fixed(0.0)
 CASES = {
     "gibbs": (bd.Model(), Y, bd.Gibbs()),
+    "gibbs, no masks": (bd.Model(rates=NONE), Y, bd.Gibbs()),
     "gibbs, hinge": (bd.Model(bd.Hinge()), Y, bd.Gibbs()),
     "gibbs, shared": (bd.Model(rates=bd.Shared()), Y, bd.Gibbs()),
     "gibbs, groups": (bd.Model(rates=bd.Hierarchical([0, 0])), Y, bd.Gibbs()),
@@ -39,7 +40,7 @@ def sample(name, seed):
         return bd.sample(model, X, y, method=method, draws=4, tune=6, chains=2, seed=seed, progress=False)
 
 
-@pytest.mark.default_cases("gibbs")
+@pytest.mark.default_cases("gibbs", "gibbs, no masks")
 @pytest.mark.parametrize("name", CASES)
 def test_no_key_is_used_twice(name):
     with jax.debug_key_reuse(True):
