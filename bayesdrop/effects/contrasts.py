@@ -71,10 +71,26 @@ def contrasts_of(formula: Any, kind: str | None, reference: Mapping[str, Any] | 
     >>> found.matrix.toarray()[0].tolist(), design.feature_names[4]
     ([1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0], 'age:site[n]')
     """
-    from scipy.sparse import csr_array, eye_array
+    from scipy.sparse import coo_array, csr_array, eye_array
 
     check_choice(kind, "contrasts", ("reference", "mean", None))
     encoder = formula.encoder if isinstance(formula, StoredFormula) else formula
+    found = _of_factors(encoder, kind, reference)
+    p = encoder.n_effects if isinstance(encoder, FormulaEncoder) else 0
+    if not p:
+        return found
+    names = encoder.feature_names[: len(encoder.feature_names) - p]
+    if found is None:
+        found = Contrasts(names, eye_array(len(names), format="csr"), np.arange(len(names)))
+    # Effects of random terms are no rows, and have no part in others.
+    wider = coo_array(found.matrix)
+    return found._replace(matrix=csr_array((wider.data, wider.coords), shape=(len(found.names), len(names) + p)))
+
+
+def _of_factors(encoder: Any, kind: str | None, reference: Mapping[str, Any] | None) -> Contrasts | None:
+    """The same without random terms, whose columns are not there."""
+    from scipy.sparse import csr_array, eye_array
+
     if not isinstance(encoder, FormulaEncoder) or kind is None or encoder.spec.ensure_full_rank:
         if reference:
             raise ValueError(
@@ -85,7 +101,8 @@ def contrasts_of(formula: Any, kind: str | None, reference: Mapping[str, Any] | 
     base = _references(encoder, kind, reference or {})
     if not base:
         return None
-    names, columns = encoder.feature_names, _columns(encoder)
+    columns = _columns(encoder)
+    names = encoder.feature_names[: len(columns)]
     places = {frozenset(column.items()): j for j, column in enumerate(columns)}
     rows: Any = eye_array(len(names), format="lil")
     compared: list[list[str]] = [[] for _ in names]

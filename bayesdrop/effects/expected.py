@@ -24,7 +24,7 @@ from ..designs.rows import check_sample_weight
 from ..noise.base import centre_of
 from ..posterior.diagnostics.mixing import mixing
 from ..posterior.draws.draws import Draws, blocks
-from ..posterior.draws.new_rows import draws_of_fit, match_columns, match_design, match_offset
+from ..posterior.draws.new_rows import draws_of_fit, for_rows, match_columns, match_design, match_offset
 from ..posterior.noise_average.class_chances import class_chances
 from ..posterior.noise_average.probability import class_probability, expected_response
 from .laplace import laplace_covariance, why_no_covariance
@@ -130,7 +130,9 @@ class EffectRows:
         fits = point_fits(result)
         if fits is None and y is not None:
             raise ValueError("y: a posterior has the intervals in its draws; leave y out.")
-        sources = [read_posterior(result, draws)] if fits is None else [draws_of_fit(one.fit) for one in fits]
+        sources = (
+            [for_rows(read_posterior(result, draws), X)] if fits is None else [draws_of_fit(one.fit) for one in fits]
+        )
         first = sources[0]
         formula: Any = first.facts.encoder_of(X, first.feature_names)
         encoder = formula.encoder if isinstance(formula, StoredFormula) else formula

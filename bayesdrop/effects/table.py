@@ -282,7 +282,7 @@ def _rates(draws: Draws, own: Int[np.ndarray, " m"]) -> Float[np.ndarray, "S ...
     if draws.fixed_rate is not None:
         rate = draws.fixed_rate[..., own]
         return np.broadcast_to(rate, (draws.size, *rate.shape))
-    return draws.free_rate[..., draws.index[own]].astype(np.float64)
+    return draws.rate_of(slice(None), draws.index[own])
 
 
 def _ratios(columns: Columns) -> Columns:

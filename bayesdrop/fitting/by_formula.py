@@ -2,32 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from .._validation import check_choice, check_flag
-from ..data.formulas.formula import FormulaDesign, from_formula
-from ..data.frames import as_frame
+from ..data.formulas.formula import FormulaDesign, encode_formula
+from ..data.frames import as_frame, listed
 from ..losses import Binomial, Logistic, Poisson, Softmax, Squared
 from ..model import Model
-from ..rates import Fixed
+from ..priors import HalfNormal, RandomEffects
+from ..rates import Fixed, LeadingRates, PerFeature
+from ..rates.tuned import is_tuned
 from ..warnings import DefaultModelWarning, warn
 
-__all__ = ["FormulaOptions", "Stated", "of_rows", "of_terms", "offset_beside", "stated"]
+__all__ = ["FormulaOptions", "Stated", "of_effects", "of_rows", "of_terms", "offset_beside", "stated"]
 
 # Of a loss for numbers no rule learns rates: the rate that DropoutRidge has by default.
 _RATE = 0.1
 
 
 class FormulaOptions(NamedTuple):
-    """How ``bd.fit`` and ``bd.sample`` encode a formula; see :func:`bayesdrop.from_formula`."""
+    """How ``bd.fit`` and ``bd.sample`` read a formula; see :func:`bayesdrop.from_formula`, and :func:`of_effects`."""
 
     full_rank: bool = False
     unseen: str = "error"
     dropna: bool = False
+    random_scale: Any = None
 
 
 class Stated(NamedTuple):
@@ -91,13 +95,14 @@ def stated(
         formula, data, given = X, as_frame(y, "y", "for X is a formula"), model
     if feature_names is not None:
         raise ValueError("feature_names: a formula names its columns; leave them out.")
-    design = from_formula(
-        formula, data, missing=getattr(given, "missing", None), **(options or FormulaOptions())._asdict()
-    )
+    how = (options or FormulaOptions())._asdict()
+    scale = how.pop("random_scale")
+    design = encode_formula(formula, data, missing=getattr(given, "missing", None), **how)
     if design.y is None:
         raise ValueError(f"formula: expected a response, as in 'y ~ {formula.strip().lstrip('~').strip()}'.")
     chosen = _default(design) if given is None else given
-    return Stated(of_terms(chosen, design), design.X, design.y, design.feature_names, design)
+    chosen = of_effects(of_terms(chosen, design), design, scale)
+    return Stated(chosen, design.X, design.y, design.feature_names, design)
 
 
 def of_terms(model: Any, design: FormulaDesign) -> Any:
@@ -106,7 +111,7 @@ def of_terms(model: Any, design: FormulaDesign) -> Any:
     Examples
     --------
     >>> from bayesdrop import PerGroup
-    >>> design = from_formula("~ age + site", {"age": [3.0, 5.0], "site": ["n", "s"]})
+    >>> design = encode_formula("~ age + site", {"age": [3.0, 5.0], "site": ["n", "s"]})
     >>> of_terms(Model(rates=PerGroup()), design).rates.groups
     ['age', 'site', 'site']
     """
@@ -116,8 +121,71 @@ def of_terms(model: Any, design: FormulaDesign) -> Any:
         model = replace(model, fit_intercept=False)
     rates: Any = model.rates
     if getattr(rates, "groups", ()) is None:
-        model = replace(model, rates=replace(rates, groups=design.groups))
+        model = replace(model, rates=replace(rates, groups=design.groups[: len(design.groups) - design.n_effects]))
     return model
+
+
+def of_effects(model: Any, design: FormulaDesign, scale: Any) -> Any:
+    """A model whose last columns are effects of random terms, without noise, under scales of their own.
+
+    Parameters
+    ----------
+    model : Model
+        The model of the features.
+    design : FormulaDesign
+        With its random terms.
+    scale : ScalePrior, float, mapping from term to one of them, or None
+        Prior of the standard deviation of the effects of each term, or that itself. By default ``bd.HalfNormal(1.0)``
+        for classes and counts, and for numbers a half-normal prior with the standard deviation of the response.
+
+    Raises
+    ------
+    ValueError
+        If the model cannot have such columns, or a scale is of no term.
+
+    Examples
+    --------
+    >>> data = {"age": [3.0, 5.0, 4.0], "site": ["n", "s", "n"], "ill": [0, 1, 1]}
+    >>> of_effects(Model(), encode_formula("ill ~ age + (1 | site)", data), None).weight_prior.terms
+    ['1|site']
+    """
+    names = [term.name for term in design.random_terms]
+    if not names:
+        if scale is not None:
+            raise ValueError(
+                f"random_scale: the formula {design.formula!r} has no term such as (1 | site); leave it out."
+            )
+        return model
+    if not isinstance(model, Model):
+        return model
+    if not model.noise.has_rate:
+        raise ValueError(
+            f"noise: {model.noise!r} moves every column, and the effects of ({names[0]}) have no noise; take "
+            "bd.Dropout(), or leave the term out."
+        )
+    if is_tuned(model.rates):
+        raise ValueError(
+            "rates: bd.Tuned takes no random terms, whose scale a point fit does not learn; give bd.PerFeature() or "
+            "bd.Fixed(...)."
+        )
+    response = np.asarray(design.y)
+    numbers = not (model.loss.binary or model.loss.multiclass) and model.loss.largest_count is None
+    usual = HalfNormal(float(np.std(response.astype(np.float64))) or 1.0) if numbers else HalfNormal(1.0)
+    given = dict.fromkeys(names, scale)
+    if isinstance(scale, Mapping):
+        plain = {re.sub(r"\s|^\s*\(|\)\s*$", "", str(name)): value for name, value in scale.items()}
+        strange = [name for name in plain if name not in [name.replace(" ", "") for name in names]]
+        if strange:
+            raise ValueError(f"random_scale: {strange[0]!r} is no term of the formula; there are {listed(names)}.")
+        given = {name: plain.get(name.replace(" ", "")) for name in names}
+    scales = [usual if given[name] is None else given[name] for name in names]
+    levels = [list(term.levels) for term in design.random_terms]
+    rates: Any = PerFeature() if model.rates is None else model.rates
+    return replace(
+        model,
+        rates=LeadingRates(rates, design.n_effects),
+        weight_prior=RandomEffects(model.weight_prior, names, levels, scales),
+    )
 
 
 def offset_beside(design: FormulaDesign | None, offset: Any) -> Any:
@@ -141,6 +209,8 @@ def _given(options: FormulaOptions | None) -> list[str]:
     check_flag(options.full_rank, "full_rank")
     check_choice(options.unseen, "unseen", ("error", "baseline"))
     check_flag(options.dropna, "dropna")
+    if options.random_scale is not None:
+        return ["random_scale"]
     return [name for name, value in options._asdict().items() if value != FormulaOptions()._asdict()[name]]
 
 
@@ -149,7 +219,7 @@ def of_rows(design: FormulaDesign | None, values: Any) -> Any:
 
     Examples
     --------
-    >>> design = from_formula("ill ~ age", {"age": [3.0, None, 5.0], "ill": [0, 1, 1]}, dropna=True)
+    >>> design = encode_formula("ill ~ age", {"age": [3.0, None, 5.0], "ill": [0, 1, 1]}, dropna=True)
     >>> of_rows(design, [1.0, 2.0, 3.0]).tolist(), of_rows(None, [1.0])
     ([1.0, 3.0], [1.0])
     """

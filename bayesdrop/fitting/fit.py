@@ -45,6 +45,7 @@ def fit(
     full_rank: bool = False,
     unseen: str = "error",
     dropna: bool = False,
+    random_scale: Any = None,
 ) -> Fit:
     """Fit weights and dropout rates to two classes, to more by ``bd.Softmax()``, or to numbers or counts.
 
@@ -85,6 +86,10 @@ def fit(
         Of a formula: what ``predict`` makes of a level that is not in these rows, an error or a row without a level.
     dropna : bool, default=False
         Of a formula: leave out the rows with a missing value in one of its columns.
+    random_scale : float or mapping from term to float, optional
+        Of a formula with random terms, such as ``(1 | site)`` or ``(0 + age | site)``: the standard deviation of the
+        effects of the levels, as in ``{"1|site": 0.5}``. The effects have no noise. A scale that is learnt takes
+        :func:`bayesdrop.sample`. A level that is not in these rows has the effect 0.
 
     Returns
     -------
@@ -122,8 +127,11 @@ def fit(
     >>> result = bd.fit("ill ~ scale(age) + site", data)
     >>> result.predict({"age": [60.0], "site": ["n"]}).label.tolist()
     ['yes']
+    >>> result = bd.fit("ill ~ scale(age) + (1 | site)", data, random_scale=0.5)
+    >>> result.predict({"age": [60.0], "site": ["w"]}).label.tolist()
+    ['yes']
     """
-    options = FormulaOptions(full_rank, unseen, dropna)
+    options = FormulaOptions(full_rank, unseen, dropna, random_scale)
     given, X, y, feature_names, design = stated(model, X, y, feature_names, options)
     sample_weight, groups = of_rows(design, sample_weight), of_rows(design, groups)
     model = check_model(given)

@@ -28,7 +28,14 @@ from ..model import Model
 from ..noise import Coefficients
 from ..rates import RateMap
 from ..sampling.matrix import placed
-from ..sampling.weight_scales import ScaleOperands, first_scales, recorded_scales, scale_operands, weight_precision
+from ..sampling.weight_scales import (
+    ScaleOperands,
+    by_weight,
+    first_scales,
+    recorded_scales,
+    scale_operands,
+    weight_precision,
+)
 from .moves.columns import Columns
 from .moves.scales import draw_along_rays, draw_given_weights
 from .weights import DRAWS, AugmentedWeights, NoisedFeatures, augmented_weights
@@ -197,7 +204,7 @@ class MarginalKernel:
         start = draw_given_weights(key_weights, learnt, state.weight, state.log_scale)
 
         def share(mask: Float[jax.Array, " p"]) -> tuple[Float[jax.Array, "C n"], ...]:
-            if learnt.size.shape[0] == 1:  # all that is no intercept and no offset
+            if not self.scale_dims:  # all that is no intercept and no offset
                 known = 0.0 if operands.offset is None else operands.offset[None]
                 return state.mean - known - state.intercept[:, None], state.var
             own = operands.features._replace(offset=None)
@@ -214,7 +221,7 @@ class MarginalKernel:
         return state._replace(
             mean=mean,
             var=var,
-            weight=state.weight * jnp.exp(log_scale - start)[:, learnt.index],
+            weight=state.weight * jnp.exp(by_weight(learnt, log_scale - start)),
             log_scale=log_scale,
             precision=weight_precision(learnt, log_scale),
         )

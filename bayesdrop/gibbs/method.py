@@ -157,8 +157,8 @@ class Gibbs:
         if marginalised:
             sweeps = int(self.sweeps_per_draw)
             return bind_marginal(model, loss, data, rate_map, columns, choice, sweeps, self.dtype)
-        sizes = np.bincount(rate_map.index, minlength=rate_map.size) if rate_map.is_free else np.zeros(0, int)
-        per_feature = rate_map.size == p and bool(np.all(sizes == 1))
+        noised = rate_map.index[rate_map.noised]
+        per_feature = rate_map.is_free and rate_map.size == len(noised) == len(np.unique(noised))
         grouped = rate_map.is_free and not per_feature
         row_weight = model.C * data.weight
         prior, hierarchy, variance = model.weight_prior, rate_map.hierarchy, model.loss.variance_prior
@@ -177,6 +177,7 @@ class Gibbs:
             "fit_intercept": model.fit_intercept,
             "per_feature": per_feature,
             "grouped": grouped,
+            "some_kept": not bool(np.all(rate_map.noised)),
             "hierarchical": hierarchy is not None,
             "unit_weight": variance is None and not tempered and bool(np.all(row_weight == 1)),
             "unknown_variance": variance is not None,
@@ -243,7 +244,7 @@ def first_broken_weight(data: Dataset, rate_map: RateMap) -> float | None:
 
 def _entries(data: Dataset, rate_map: RateMap) -> Float[np.ndarray, " n"]:
     """Number of entries of each row that may be dropped."""
-    noised, X = np.ones(data.design.shape[1]) if rate_map.is_free else (rate_map.initial > 0) * 1.0, data.X
+    noised, X = rate_map.noised * 1.0, data.X
     return np.asarray((X != 0).astype(np.float64) @ noised).ravel()
 
 

@@ -323,7 +323,7 @@ def start_of(
 
     prior = rate_map.prior.law(data.occurrences(rate_map.index, rate_map.size))
     typical = np.clip(prior.quantile(0.5), 0.02, 0.98)
-    mean, factor = normal_approximation(model, data, typical[rate_map.index], dense=dense)
+    mean, factor = normal_approximation(model, data, rate_map.expand(typical), dense=dense)
     low, high = (norm.ppf(np.clip(prior.quantile(q), 1e-6, 1 - 1e-6)) for q in (0.16, 0.84))
     spread = np.maximum((high - low) / 2, 1e-3)
     centre = np.concatenate([mean, norm.ppf(typical)])

@@ -95,7 +95,10 @@ class LatentDensity:
 
     def rates(self, operands: DensityOperands, probit: Float[jax.Array, " k"]) -> Float[jax.Array, " p"]:
         """Rates of the features, (p,)."""
-        return ndtr(probit)[operands.index] if self.free else operands.fixed_rate
+        if not self.free:
+            return operands.fixed_rate
+        # A feature without noise has the rate 0.
+        return ndtr(probit).at[operands.index].get(mode="fill", fill_value=0)
 
     def moments(
         self, operands: DensityOperands, part: dict[str, jax.Array]

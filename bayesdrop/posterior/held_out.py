@@ -26,12 +26,12 @@ from ..data.dataset import as_dataset, check_offset
 from ..data.responses import check_responses
 from ..designs import as_local_design, as_sampling_design
 from ..designs.rows import check_sample_weight
-from ..fitting.by_formula import offset_beside, stated
+from ..fitting.by_formula import FormulaOptions, offset_beside, stated
 from ..fitting.results.result import Fit
 from ..fitting.tuning.folds import shuffled_folds
 from ..model import Model, check_model
 from .draws.draws import Draws, read_draws
-from .draws.new_rows import match_offset, match_rows, read_result
+from .draws.new_rows import for_rows, match_offset, match_rows, read_result
 from .sampling import sample
 from .scores.pointwise import (
     coded_response,
@@ -160,6 +160,7 @@ def elpd(post: Any, X: Any, y: Any = None, *, offset: Any = None) -> Elpd:
     y = response_in(X, draws.feature_names, draws.facts, y)
     if y is None:
         raise TypeError("y: expected the responses of these rows, got none.")
+    draws = draws if isinstance(post, Fit) else for_rows(draws, X)
     pointwise = _pointwise(draws, X, y, offset)
     warn_of_pseudo_likelihood(draws, weighted=False)
     if _are_sampled(post, draws, y):
@@ -275,7 +276,8 @@ def kfold(
     >>> found.pointwise.shape, found.how
     ((12,), '2 folds')
     """
-    given, X, y, feature_names, design = stated(model, X, y, feature_names)
+    how = FormulaOptions(random_scale=options.pop("random_scale", None))
+    given, X, y, feature_names, design = stated(model, X, y, feature_names, how)
     model, offset = check_model(given), offset_beside(design, offset)
     seed = check_seed(seed)
     loss = model.loss

@@ -27,7 +27,7 @@ from .._validation import check_flag, check_number, check_seed, takes_seed
 from ..fitting.results.result import Fit
 from ..losses.protocols import Simulated, require
 from .draws.draws import Draws, blocks
-from .draws.new_rows import match_offset, match_rows, read_result
+from .draws.new_rows import for_rows, match_offset, match_rows, read_result
 from .noise_average.class_chances import class_chances
 from .noise_average.probability import class_probability, expected_response
 
@@ -276,6 +276,7 @@ def predict(
     seed = check_seed(seed)
     check_flag(corrupted_inputs, "corrupted_inputs")
     draws = read_result(post)
+    draws = draws if isinstance(post, Fit) else for_rows(draws, X, seed)
     tails = [(1 - probability) / 2, (1 + probability) / 2]
     made = partial(
         _predict_classes if draws.model.loss.multiclass else _predict_one,

@@ -18,7 +18,6 @@ from .._validation import (
     check_flag,
     check_instance,
     check_names,
-    check_number,
     drawn_seed,
     takes_seed,
 )
@@ -28,9 +27,10 @@ from ..fitting.by_formula import FormulaOptions, of_rows, offset_beside, stated
 from ..fitting.results.result import centred_columns
 from ..model import Model, check_model
 from ..noise.base import centre_of
-from ..sampling.run.stopping import Stop
+from ..priors import RandomEffects
+from ..sampling.run.stopping import Stop, check_ending
 from .arviz_groups.builder import build_groups, provenance, summary_groups
-from .arviz_groups.constants import model_constants, observed_group
+from .arviz_groups.constants import model_constants, observed_group, parted
 from .arviz_groups.groups import assemble
 from .diagnostics.diagnosis import warn_of_run
 from .draws.draws import draws_of
@@ -69,6 +69,7 @@ def sample(
     full_rank: bool = False,
     unseen: str = "error",
     dropna: bool = False,
+    random_scale: Any = None,
     log_likelihood: bool = False,
     masks: int = MASKS,
     checkpoint: Any = None,
@@ -131,6 +132,11 @@ def sample(
         Of a formula, as :func:`bayesdrop.fit` has them.
     unseen : "error" or "baseline", default="error"
         Of a formula, as :func:`bayesdrop.fit` has them.
+    random_scale : HalfNormal, HalfCauchy, float, or mapping from term to one of them, optional
+        Of a formula with ``(1 | site)``, an effect of each level of a column, or ``(0 + age | site)``, a slope: prior
+        of the standard deviation of the effects, or that itself. By default ``bd.HalfNormal(1.0)``, for numbers times
+        the standard deviation of the response. Terms may cross, ``site:year`` joins columns, effects have no noise, and
+        predictions of a level that was not sampled draw its effect from the scale.
     log_likelihood : bool, default=False
         Add the group ``log_likelihood``: of each draw and row ``log p(y_i | w, b, η)``, the masks of the row summed
         out, not given the masks of the chain, which have seen ``y_i``. See :func:`bayesdrop.log_likelihood`, which
@@ -165,7 +171,8 @@ def sample(
         Whichever the installed ArviZ works with; :func:`bayesdrop.groups.dataset` reads a group of either.
         ``posterior`` has ``weight`` (chain, draw, feature), ``intercept`` (chain, draw) if the model has one, and
         ``rate`` (chain, draw, feature or group) unless the rates are fixed, and ``weight_scale`` (chain, draw, and
-        weight_group if there are groups) if the prior learns one; ``sample_stats`` the joint log density
+        weight_group if there are groups) if the prior learns one; of ``(1 | site)`` the effects ``1|site`` (chain,
+        draw, ``site|level``) and their scale ``1|site|scale`` if it is learnt; ``sample_stats`` the joint log density
         ``lp``, up to a constant; ``observed_data`` the responses ``y``, numbers or classes as 0 and 1, whose labels are
         the coordinate ``class``; ``constant_data`` priors or fixed rates, the group of each feature, and the ``centre``
         of the noise where it is not 0. Masks and auxiliary variables are not kept. The attribute ``stopped`` says why
@@ -220,7 +227,7 @@ def sample(
     >>> bd.groups.dataset(post, "posterior")["rate"].dims
     ('chain', 'draw', 'feature')
     """
-    options = FormulaOptions(full_rank, unseen, dropna)
+    options = FormulaOptions(full_rank, unseen, dropna, random_scale)
     given, X, y, feature_names, design = stated(model, X, y, feature_names, options)
     sample_weight = of_rows(design, sample_weight)
     model = check_model(given)
@@ -229,8 +236,8 @@ def sample(
     check_flag(progress, "progress")
     seed = drawn_seed(seed)
     check_count(masks, "masks")
-    _check_ending(stop, max_seconds, chains)
-    variables = _checked_variables(variables, log_likelihood)
+    check_ending(stop, max_seconds, chains)
+    variables = _checked_variables(variables, log_likelihood, isinstance(model.weight_prior, RandomEffects))
     problem = Problem.of(
         model, X, y, target=target, sample_weight=sample_weight, class_weight=class_weight,
         offset=offset_beside(design, offset), feature_names=feature_names, wrap=as_sampling_design,
@@ -266,6 +273,8 @@ def sample(
         matrix = None if data.design.is_streamed else data.X
         rows = NewRows(data.design, data.feature_names, None, centring.original_model, matrix)
         groups["log_likelihood"] = rows_group(found, rows, data.target, data.weight, data.offset, masks)
+    for name in ("posterior", "constant_data"):
+        groups[name] = parted(groups[name], centring.original_model.weight_prior)
     for group in groups.values():
         group.attrs.update(attrs)
     warn_of_run(groups, attrs, draws, max_seconds=max_seconds, resumable=checkpoint is not None)
@@ -345,7 +354,7 @@ def _finishing(model: Model) -> Finishing:
     return Finishing(centre_of(model.noise) if model.fit_intercept else None, model.loss.multiclass)
 
 
-def _checked_variables(variables: Any, log_likelihood: bool) -> list[str] | None:
+def _checked_variables(variables: Any, log_likelihood: bool, effects: bool) -> list[str] | None:
     """Names of the variables whose draws are kept, in order; None for all."""
     if variables is None:
         return None
@@ -360,16 +369,9 @@ def _checked_variables(variables: Any, log_likelihood: bool) -> list[str] | None
         raise ValueError(
             "log_likelihood: it needs every draw, and `variables` keeps those of some variables; leave one of them out."
         )
+    if effects:
+        raise ValueError("variables: predictions of new levels of random terms take all draws; leave it out.")
     return names
-
-
-def _check_ending(stop: Any, max_seconds: Any, chains: int) -> None:
-    """Raise an error unless the rules for an early end make sense."""
-    check_instance(stop, "stop", Stop, "a rule such as bd.Stop(ess=400)", none=True)
-    if stop is not None and chains < 2:
-        raise ValueError("stop: one chain cannot show whether it has converged (R-hat); run at least 2, better 4.")
-    if max_seconds is not None:
-        check_number(max_seconds, "max_seconds", above=0)
 
 
 def _groups(problem: Problem, result: Run) -> dict[str, xr.Dataset]:
@@ -389,11 +391,8 @@ def _groups(problem: Problem, result: Run) -> dict[str, xr.Dataset]:
             multiclass=loss.multiclass,
         ),
         constants=model_constants(
-            model,
-            rate_map,
-            np.asarray(data.weight),
-            lambda: data.occurrences(rate_map.index, rate_map.size),
+            model, rate_map, np.asarray(data.weight), lambda: data.occurrences(rate_map.index, rate_map.size),
             data.offset,
-        ),  # fmt: skip
-    )
+        ),
+    )  # fmt: skip
     return groups | summary_groups(result, groups["posterior"], problem.coords)

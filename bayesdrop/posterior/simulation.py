@@ -29,7 +29,7 @@ from .arviz_groups.builder import draws_dataset, provenance
 from .arviz_groups.constants import class_names, model_coords
 from .arviz_groups.groups import assemble, extend
 from .draws.draws import Draws, blocks, read_draws, stored_offset
-from .draws.new_rows import NewRows, check_rows, match_design, match_offset, match_rows
+from .draws.new_rows import NewRows, check_rows, for_rows, match_design, match_offset, match_rows
 from .sampling import check_counts
 from .scores.pointwise import MOST
 
@@ -103,6 +103,8 @@ def posterior_predictive(
     (1, 2, 3)
     """
     found = read_draws(post, draws, few=True)
+    seed = check_seed(seed)
+    found = for_rows(found, X, seed) if new else found
     rows = match_rows(X, found)
     n = rows.design.shape[0]
     if not check_flag(new, "new"):
@@ -111,7 +113,7 @@ def posterior_predictive(
             raise ValueError("offset: that of the rows that were sampled is known; give one with new=True alone.")
         offset = stored_offset(post)
     check_flag(corrupted_inputs, "corrupted_inputs")
-    generator = np.random.default_rng(check_seed(seed))
+    generator = np.random.default_rng(seed)
     known = match_offset(found, offset, n, X if new else None)
     simulated = _of_rows(found, rows, generator, corrupted_inputs, known)
     return extend(post, {"predictions" if new else "posterior_predictive": simulated})
@@ -325,7 +327,7 @@ def _prior_weights(
     learnt = prior.learnt_scale(p)
     if learnt is not None and len(size) > 1:
         scale = prior.scale.sample(generator, size[0], learnt.groups)
-        weight = generator.normal(size=(*size, p)) * (scale[:, learnt.index] * learnt.unit)[:, None]
+        weight = generator.normal(size=(*size, p)) * learnt.scale(scale)[:, None]
         return weight, {"weight_scale": scale if learnt.names else scale[:, 0]}
     weight, scales = prior.sample_weight(generator, int(np.prod(size)), p)
     return weight.reshape(*size, p), {

@@ -6,6 +6,7 @@ from .horseshoe import Horseshoe
 from .laplace import Laplace
 from .logit_normal import LogitNormal
 from .normal import Normal
+from .random_effects import RandomEffects
 from .rate_prior import RatePrior
 from .scale_prior import Gamma, HalfCauchy, HalfNormal, InverseGamma, ScalePrior
 
@@ -19,6 +20,7 @@ __all__ = [
     "Laplace",
     "LogitNormal",
     "Normal",
+    "RandomEffects",
     "RatePrior",
     "ScalePrior",
     "WeightPrior",

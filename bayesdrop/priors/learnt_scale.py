@@ -24,7 +24,7 @@ class LearntScale:
     Attributes
     ----------
     index : int array (p,)
-        Group of each feature.
+        Group of each feature; ``g``, one beyond the last, where the scale is known and is the unit.
     names : list of str
         The groups; empty where all features share one scale.
     unit : array (p,)
@@ -48,6 +48,19 @@ class LearntScale:
         """Dims of ``weight_scale`` in a posterior, behind chain and draw."""
         return ("weight_group",) if self.names else ()
 
-    def scale(self, per_group: Float[np.ndarray, " g"]) -> Float[np.ndarray, " p"]:
-        """Standard deviation of each weight at given ``σ`` (g,)."""
-        return per_group[self.index] * self.unit
+    def scale(self, per_group: Float[np.ndarray, "*draws g"]) -> Float[np.ndarray, "*draws p"]:
+        """Standard deviation of each weight at given ``σ`` (..., g)."""
+        every = np.concatenate([per_group, np.ones((*per_group.shape[:-1], 1))], axis=-1)
+        found: Float[np.ndarray, "*draws p"] = every[..., self.index] * self.unit
+        return found
+
+    def sums(self, per_weight: Float[np.ndarray, " p"], repeats: int = 1) -> Float[np.ndarray, " g"]:
+        """Sum over the weights of each group, (g,), of values of the weights of ``repeats`` classes one after another.
+
+        Examples
+        --------
+        >>> LearntScale(np.array([0, 0, 1]), ["a"], np.ones(3), None).sums(np.array([1.0, 2.0, 4.0])).tolist()
+        [3.0]
+        """
+        index = np.tile(self.index, repeats)
+        return np.bincount(index, per_weight, minlength=self.groups)[: self.groups]

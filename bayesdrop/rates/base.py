@@ -13,7 +13,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from .._typing import Float, Int, Num
+from .._typing import Bool, Float, Int, Num
 from .._validation import check_numbers, shown
 from ..priors import Beta, Gamma, RatePrior
 
@@ -59,7 +59,7 @@ class RateMap:
     Attributes
     ----------
     index : int array (p,)
-        Free rate of each feature.
+        Free rate of each feature; ``k``, one beyond the last, of a feature without noise beside others with it.
     initial : array (p,)
         Starting rates (for fixed rates, the rates).
     names : list of str
@@ -92,9 +92,14 @@ class RateMap:
         """True if there is anything to learn."""
         return self.size > 0
 
+    @property
+    def noised(self) -> Bool[np.ndarray, " p"]:
+        """Features that the noise may drop."""
+        return self.index < self.size if self.is_free else self.initial > 0
+
     def expand(self, theta: Num[np.ndarray, "k ..."]) -> Num[np.ndarray, "p ..."]:
         """Rates per feature, (p,) or (p, K), from the free rates (k,) or (k, K)."""
-        expanded: np.ndarray = theta[self.index]
+        expanded: np.ndarray = np.concatenate([theta, np.zeros_like(theta, shape=(1, *theta.shape[1:]))])[self.index]
         return expanded
 
     def collapse(self, per_feature: Num[np.ndarray, "p K"]) -> Num[np.ndarray, "k K"]:
@@ -102,7 +107,10 @@ class RateMap:
         if self.dim == "feature":
             return np.asarray(per_feature)
         return np.stack(
-            [np.bincount(self.index, weights=column, minlength=self.size) for column in np.transpose(per_feature)],
+            [
+                np.bincount(self.index, weights=column, minlength=self.size)[: self.size]
+                for column in np.transpose(per_feature)
+            ],
             axis=-1,
         )
 
@@ -115,7 +123,7 @@ class RateMap:
         >>> shared.mean(np.array([[0.1], [0.3], [0.5]])).ravel().tolist()
         [0.2, 0.2, 0.5]
         """
-        size = np.bincount(self.index, minlength=self.size)[:, None]
+        size = np.bincount(self.index, minlength=self.size)[: self.size, None]
         if self.dim == "feature":
             size = np.ones_like(size)
         return self.expand(self.collapse(rate) / np.maximum(size, 1))

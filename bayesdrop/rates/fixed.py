@@ -1,20 +1,22 @@
-"""Rates that are given, not learnt."""
+"""Rates that are given, not learnt, and columns without noise beside others that have it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from ..priors import Beta
-from .base import RateMap, check_rate
+from .base import RateMap, Rates, check_rate
 
-__all__ = ["Fixed"]
+__all__ = ["LEADING", "Fixed", "LeadingRates"]
 
 # Of no rate at all, so that it does not matter which.
 _PRIOR = Beta()
+# The dim of rates of single features where not every feature has one.
+LEADING = "noised_feature"
 
 
 @dataclass(frozen=True)
@@ -52,3 +54,43 @@ class Fixed:
                 "`rates`."
             )
         return RateMap(np.zeros(p, dtype=np.intp), np.broadcast_to(rate, (p,)).copy(), [], "feature", _PRIOR)
+
+
+@dataclass(frozen=True)
+class LeadingRates:
+    """Rates of the leading columns; the last ones are never dropped.
+
+    ``bd.fit`` and ``bd.sample`` put the columns of random terms, such as ``(1 | site)``, last.
+
+    Parameters
+    ----------
+    structure : Rates
+        Rates of the columns before, fixed or learnt.
+    without : int
+        Number of columns without noise.
+
+    Examples
+    --------
+    >>> from bayesdrop import PerFeature
+    >>> LeadingRates(PerFeature(), 1).bind(["age", "1|site[north]"]).noised.tolist()
+    [True, False]
+    """
+
+    structure: Any
+    without: int
+
+    @property
+    def prior(self) -> Any:
+        """Prior of the rates, where they are learnt."""
+        return getattr(self.structure, "prior", None)
+
+    def bind(self, feature_names: Sequence[str]) -> RateMap:
+        """Map onto named columns."""
+        structure: Rates = self.structure
+        found = structure.bind(feature_names[: len(feature_names) - self.without])
+        return replace(
+            found,
+            index=np.append(found.index, np.full(self.without, found.size)),
+            initial=np.append(found.initial, np.zeros(self.without)),
+            dim=LEADING if found.is_free and found.dim == "feature" else found.dim,
+        )

@@ -19,6 +19,7 @@ from .matrix import placed
 
 __all__ = [
     "ScaleOperands",
+    "by_weight",
     "first_scales",
     "log_scale_prior",
     "recorded_scales",
@@ -35,7 +36,7 @@ class ScaleOperands(NamedTuple):
     Attributes
     ----------
     index : int array (p,)
-        Group of each weight.
+        Group of each weight; ``g`` where the scale is known.
     unit_precision : array (p,)
         ``1/u²``.
     size : array (g,)
@@ -58,7 +59,7 @@ def scale_operands(learnt: LearntScale | None, dtype: Any) -> ScaleOperands | No
     return ScaleOperands(
         index=placed(learnt.index, np.int32),
         unit_precision=real(learnt.unit**-2),
-        size=real(np.bincount(learnt.index, minlength=learnt.groups)),
+        size=real(learnt.sums(np.ones(len(learnt.index)))),
         law=jax.tree.map(real, learnt.law),
     )
 
@@ -76,7 +77,12 @@ def first_scales(
 
 def weight_precision(operands: ScaleOperands, log_scale: Scales) -> Float[jax.Array, "C p"]:
     """Prior precision of each weight, (C, p)."""
-    return operands.unit_precision[None] * jnp.exp(-2 * log_scale)[:, operands.index]
+    return operands.unit_precision[None] * jnp.exp(-2 * by_weight(operands, log_scale))
+
+
+def by_weight(operands: ScaleOperands, per_group: Scales) -> Float[jax.Array, "C p"]:
+    """Values of the groups for each weight, (C, p); 0 of weights whose scale is known."""
+    return per_group.at[:, operands.index].get(mode="fill", fill_value=0)
 
 
 def log_scale_prior(operands: ScaleOperands, log_scale: Scales) -> Scales:

@@ -34,7 +34,7 @@ from ..fitting.objective.centring import CentredProblem, centre_problem, moved
 from ..fitting.results.result import RatePosterior
 from ..losses.protocols import Augmented, one_score, require
 from ..model import Model, check_model
-from ..rates import RateMap
+from ..rates import LeadingRates, RateMap
 from ..warnings import NarrowIntervalsWarning, warn
 from .mask_entries import Entries
 from .mean_field import MeanField, Problem
@@ -200,7 +200,7 @@ def _check(model: Model, covariance: str | None, tol: float) -> None:
             f"loss: the noise variance of {model.loss!r} is unknown, and variational Bayes takes it as known, 1/C; "
             "leave its prior out, or use bd.sample."
         )
-    if not model.weight_prior.gaussian:
+    if not model.weight_prior.gaussian or isinstance(model.rates, LeadingRates):
         raise ValueError(
             f"weight_prior: expected a normal prior such as bd.Normal(1.0), got {model.weight_prior!r}; use bd.sample "
             "for this one, which also learns scales."

@@ -12,7 +12,7 @@ import bayesdrop as bd
 from bayesdrop.description import attributes, describe, read_classes, rebuild
 from bayesdrop.losses import Loss
 from bayesdrop.noise import Noise
-from bayesdrop.priors import Gamma, InverseGamma, RatePrior
+from bayesdrop.priors import Gamma, InverseGamma, RandomEffects, RatePrior
 from bayesdrop.rates import Hierarchical, Hierarchy, RateMap, Rates
 
 OTHERS = {
@@ -29,6 +29,10 @@ OTHERS = {
     "structure": bd.Shared(bd.Beta(2.0, 3.0)),
     "strengths": (1.0, 0.5),
     "cv": 3,
+    "features": bd.Normal(0.5),
+    "terms": ["1|site"],
+    "levels": [["north", "south"]],
+    "without": 2,
 }
 """Values that are no defaults, for settings whose default does not say what another one looks like."""
 
@@ -49,6 +53,8 @@ def _changed(kind):
             raise AssertionError(f"{kind.__name__}.{field.name}: say here what another value of it is")
     if kind is bd.Normal:  # groups and units stand beside a learnt scale alone
         settings["scale"] = bd.HalfNormal(0.25)
+    if kind is RandomEffects:  # one scale for each term
+        settings["scale"] = [bd.HalfNormal(0.25)]
     return kind(**settings)
 
 

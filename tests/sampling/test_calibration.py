@@ -24,6 +24,8 @@ import bayesdrop as bd
 from bayesdrop.data.dataset import as_dataset
 from bayesdrop.gibbs import marginalised as without_masks
 from bayesdrop.hmc.approximations.learnt_scales import ScaleDensity, with_scales
+from bayesdrop.priors import RandomEffects
+from bayesdrop.rates import LeadingRates
 from bayesdrop.sampling.protocols import natural
 
 FALSE_ALARM = 1e-5
@@ -37,7 +39,13 @@ X = np.random.default_rng(0).normal(size=(N, P)) * (np.random.default_rng(1).ran
 PRIOR = bd.Beta(2.0, 3.0)
 VARIANCE = bd.InverseGamma(4.0, 3.0)
 SCALE = bd.Normal(bd.HalfNormal(1.0))
+EFFECTS = RandomEffects(bd.Normal(1.5), ["1|s"], [["u", "v"]], [bd.HalfNormal(1.0)])
+MORE_EFFECTS = RandomEffects(bd.Normal(bd.HalfNormal(0.8)), ["1|s"], [["u"]], [bd.HalfNormal(1.2)])
 SCALES = bd.Normal(bd.HalfCauchy(0.5), groups=["s", "t", "s"], unit=[1.0, 2.0, 0.5])
+
+
+# Scales of the half-normal priors of both kinds of random effects.
+SIZES = ([1.0], [0.8, 1.2])
 
 
 def logistic(rates, **options):
@@ -84,6 +92,21 @@ CASES = {
     "Gibbs without masks, learnt scale": (logistic(bd.Fixed(0.0), weight_prior=SCALE), bd.Gibbs()),
     "HMC, learnt scale": (logistic(bd.Fixed(0.0), weight_prior=SCALE), bd.HMC()),
     "HMC, learnt scales": (logistic(bd.Fixed(0.0), weight_prior=SCALES), bd.HMC()),
+    "Gibbs, per feature, random effects": (
+        logistic(LeadingRates(bd.PerFeature(PRIOR), 2), weight_prior=EFFECTS),
+        bd.Gibbs(),
+    ),
+    "Gibbs, per feature, random effects, no joint moves": (
+        logistic(LeadingRates(bd.PerFeature(PRIOR), 2), weight_prior=EFFECTS),
+        bd.Gibbs(joint_moves=0),
+    ),
+    "Gibbs, shared, random effects": (
+        logistic(LeadingRates(bd.Shared(PRIOR), 1), weight_prior=MORE_EFFECTS),
+        bd.Gibbs(),
+    ),
+    "Gibbs without masks, random effects": (logistic(bd.Fixed(0.0), weight_prior=EFFECTS), bd.Gibbs()),
+    "HMC, random effects": (logistic(bd.Fixed(0.0), weight_prior=EFFECTS), bd.HMC()),
+    "HMC, random effects and a learnt scale": (logistic(bd.Fixed(0.0), weight_prior=MORE_EFFECTS), bd.HMC()),
     "HMC": (logistic(bd.Fixed(0.0)), bd.HMC()),
     "HMC, double": (logistic(bd.Fixed(0.0)), bd.HMC(dtype="float64")),
     "NUTS": (logistic(bd.Fixed(0.0)), bd.NUTS()),
@@ -104,12 +127,17 @@ def simulate(model, generator, replications):
     truth, learnt = {}, model.weight_prior.learnt_scale(P)
     if learnt is not None:
         size = (replications, learnt.groups)
-        scale = np.abs(generator.normal(size=size))
-        if isinstance(model.weight_prior.scale, bd.HalfCauchy):
+        scale, effects = np.abs(generator.normal(size=size)), isinstance(model.weight_prior, RandomEffects)
+        if not effects and isinstance(model.weight_prior.scale, bd.HalfCauchy):
             scale = scale / np.abs(generator.normal(size=size))
-        scale = model.weight_prior.scale.scale * scale
+        scale = scale * (SIZES[learnt.groups - 1] if effects else model.weight_prior.scale.scale)
         truth["weight_scale"] = scale if learnt.names else scale[:, 0]
-        weight = generator.normal(size=shape) * scale[:, learnt.index] * learnt.unit
+        if effects:
+            # One feature of the known scale 1.5 and two effects, or two of a learnt scale and one effect.
+            sd = [np.full(replications, 1.5), *scale.T, *scale.T] if learnt.groups == 1 else scale.T[[0, 0, 1]]
+            weight = generator.normal(size=shape) * np.stack(list(sd), axis=1)
+        else:
+            weight = generator.normal(size=shape) * scale[:, learnt.index] * learnt.unit
     elif model.weight_prior.gaussian:
         weight = generator.normal(size=shape) / np.sqrt(model.weight_prior.precision(P))
     else:
@@ -118,7 +146,7 @@ def simulate(model, generator, replications):
     rate = np.broadcast_to(rate_map.initial, shape)
     if rate_map.is_free:
         truth["rate"] = generator.beta(2.0, 3.0, size=(replications, rate_map.size))
-        rate = truth["rate"][:, rate_map.index]
+        rate = np.append(truth["rate"], np.zeros((replications, 1)), axis=1)[:, rate_map.index]
     kept = generator.random((replications, N, P)) >= rate[:, None]
     factor = model.noise.coefficients(rate).gain / (1 - rate)
     score = np.einsum("rnp,np,rp->rn", kept, X, weight * factor)

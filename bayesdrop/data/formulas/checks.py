@@ -15,6 +15,7 @@ import numpy as np
 from ..._typing import Bool, Float, Shaped
 from ..frames import listed, refuse_kinds
 from .encoding import columns_of, encode, levels_listed
+from .random_terms import closing
 
 __all__ = [
     "check_columns",
@@ -125,7 +126,7 @@ def mark_missing(
 
 
 def with_label(formula: Any) -> tuple[Any, str | float | None]:
-    """The formula without the label of ``response['label'] ~ …``, and the label; refuse what no term can be.
+    """The formula without the label of ``response['label'] ~ …``, and the label.
 
     Examples
     --------
@@ -134,12 +135,6 @@ def with_label(formula: Any) -> tuple[Any, str | float | None]:
     """
     if not isinstance(formula, str):
         return formula, None
-    if re.search(r"\([^()|]*\|[^()|]*\)", formula):
-        raise ValueError(
-            f"formula: {formula!r} has a term by group, as (1|g), which is not read here. A random intercept is the "
-            "factor C(g) with a scale of weights that bd.sample learns, as by bd.Normal(bd.HalfNormal(1.0), "
-            "groups=design.groups). For nested and varying effects take bambi."
-        )
     found = re.match(r"\s*(`[^`]+`|[^\W\d]\w*)\[(?:(['\"])(.*?)\2|([-+]?\d+\.?\d*))\]\s*~", formula)
     if found is None:
         return formula, None
@@ -185,7 +180,7 @@ def without_offsets(formula: Any) -> tuple[Any, str | None]:
     """
     found = []
     while isinstance(formula, str) and (start := re.search(r"\boffset\s*\(", formula)) is not None:
-        end = _closing(formula, start.end())
+        end = closing(formula, start.end())
         before, after = formula[: start.start()].rstrip(), formula[end + 1 :].lstrip()
         misplaced = "~" in after or (before and before[-1] not in "+~") or (after and after[0] not in "+-")
         if end == len(formula) or misplaced:
@@ -216,22 +211,6 @@ def offset_by(learnt: Any, frame: Any, context: dict[str, Any]) -> Float[np.ndar
     """Offset of other rows that have its columns, (m,)."""
     expression = next(factor.expr for term in learnt.formula for factor in term.factors)
     return _values(encode(learnt, frame, context, output="pandas"), str(expression))
-
-
-def _closing(text: str, start: int) -> int:
-    """Place of the bracket that closes one opened before ``start``; the length of the text if there is none."""
-    depth, quote = 1, ""
-    for place in range(start, len(text)):
-        mark = text[place]
-        if quote:
-            quote = "" if mark == quote else quote
-        elif mark in "'\"`":
-            quote = mark
-        else:
-            depth += (mark == "(") - (mark == ")")
-            if depth == 0:
-                return place
-    return len(text)
 
 
 def _values(matrix: Any, expression: str) -> Float[np.ndarray, " n"]:

@@ -7,8 +7,8 @@ by encoding made-up rows that have the same columns and levels; the statistics o
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any
 
@@ -20,10 +20,11 @@ from ..._validation import extra
 from ..frames import to_pandas
 from .checks import check_finite, is_label, mark_missing, offset_by
 from .encoding import columns_of, encode, levels_listed, with_columns, without_intercept
+from .random_terms import RandomTerm, random_columns
 from .response import response_values
 from .stored import is_plain, made_up, packed, plain_values, terms_listed, unpacked
 
-__all__ = ["FormulaEncoder", "StoredFormula", "column_facts"]
+__all__ = ["FormulaEncoder", "StoredFormula"]
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -50,6 +51,8 @@ class FormulaEncoder(Shown):
         What becomes of a level that was not there before: an error, or a row without any level of its factor.
     is_sparse : bool
         Whether features are compressed rows or an array.
+    random_terms : sequence of RandomTerm
+        Terms such as ``(1 | site)``, whose columns are the last.
     """
 
     formula: str
@@ -61,6 +64,8 @@ class FormulaEncoder(Shown):
     missing: str | None = None
     unseen: str = "error"
     is_sparse: bool = False
+    random_terms: Sequence[RandomTerm] = ()
+    _more: Sequence[tuple[int, str]] = field(default=(), repr=False)
     _levels: dict[str, tuple[str, list[Any]]] = field(repr=False)
     _context: dict[str, Any] = field(repr=False, default_factory=dict)
     _offset_spec: Any = field(default=None, repr=False)
@@ -99,13 +104,48 @@ class FormulaEncoder(Shown):
         >>> design.transform({"age": [31.0], "site": ["south"]}).tolist()
         [[1.0, 0.0, 1.0]]
         """
-        frame, strangers = self._known_levels(with_columns(data, self.spec, self._context))
+        table = with_columns(data, self.spec, self._context)
+        frame, strangers = self._known_levels(table)
         allowed = "nan" if strangers else self.missing
         X = without_intercept(encode(self.spec, frame, self._context, allowed), self.spec)
         check_finite(X, self.groups, self.missing, new=True)
-        if self.is_sparse:
+        if not self.is_sparse:
+            X = mark_missing(X.toarray(), self.groups, self.spec, self._levels, frame, strangers)
+        return self.with_effects(X, table)
+
+    def with_effects(self, X: Any, frame: Any) -> Any:
+        """Features (m, ·) of the rows of a data frame, with the columns of the random terms behind them."""
+        if not self.random_terms:
             return X
-        return mark_missing(X.toarray(), self.groups, self.spec, self._levels, frame, strangers)
+        from scipy.sparse import csr_array, hstack
+
+        more = random_columns(self.random_terms, frame, self._context, self._more)
+        return csr_array(hstack([X, more])) if self.is_sparse else np.hstack([X, more.toarray()])
+
+    @property
+    def n_effects(self) -> int:
+        """Number of the last columns, which are those of random terms."""
+        return sum(len(term.levels) for term in self.random_terms) + len(self._more)
+
+    def new_levels(self, data: Any) -> list[tuple[int, str]]:
+        """Levels of random terms that rows have and that were not there before: numbers of terms, and levels."""
+        if not self.random_terms:
+            return []
+        frame = to_pandas(data)
+        both = ((number, level) for number, term in enumerate(self.random_terms) for level in term.level_of(frame))
+        return [pair for pair in dict.fromkeys(both) if pair[1] not in self.random_terms[pair[0]].levels]
+
+    def with_levels(self, more: Sequence[tuple[int, str]]) -> FormulaEncoder:
+        """The same with columns for more levels of random terms, behind all others."""
+        names = [f"{self.random_terms[number].name}[{level}]" for number, level in more]
+        groups = [self.random_terms[number].name for number, _ in more]
+        found = FormulaEncoder(**{part.name: getattr(self, part.name) for part in fields(FormulaEncoder)})
+        return replace(
+            found,
+            feature_names=[*self.feature_names, *names],
+            groups=[*self.groups, *groups],
+            _more=[*self._more, *more],
+        )
 
     def _known_levels(self, frame: Any) -> tuple[Any, dict[str, np.ndarray]]:
         """The frame with the levels that were learnt, and by column the rows whose level is none of them."""
@@ -199,6 +239,10 @@ class FormulaEncoder(Shown):
                 "missing": self.missing,
                 "unseen": self.unseen,
                 "is_sparse": self.is_sparse,
+                "random": [
+                    [term.expression, list(term.columns), list(term.levels), *_stored_slope(term)]
+                    for term in self.random_terms
+                ],
                 "levels": {
                     expression: [column, plain_values(levels)] for expression, (column, levels) in self._levels.items()
                 },
@@ -229,7 +273,8 @@ class FormulaEncoder(Shown):
 
         try:
             known = json.loads(text)
-            terms = [*known["terms"], *(known["offset"] or []), *(known["response"] or [])]
+            slopes = [terms for *_, terms, _ in known["random"] if terms]
+            terms = [*known["terms"], *(known["offset"] or []), *(known["response"] or []), *sum(slopes, [])]
             odd = [expr for term in terms for expr, kind in term if kind == "python" and not is_plain(expr)]
             if odd and not trust:
                 raise ValueError(f"it runs Python code beyond arithmetic, {odd[0]!r}")
@@ -246,7 +291,12 @@ class FormulaEncoder(Shown):
 
             spec = spec_of(known["terms"], unpacked(known["state"]), bool(known["full_rank"]))
             offset = known["offset"] and spec_of(known["offset"], unpacked(known["offset_state"]), False)
+            random = [
+                RandomTerm(expression, columns, levels, terms and spec_of(terms, unpacked(state), False))
+                for expression, columns, levels, terms, state in known["random"]
+            ]
             names = [spec.column_names[j] for term, places in spec.term_indices.items() if term.degree for j in places]
+            names += [name for term in random for name in term.feature_names]
             if names != known["feature_names"]:
                 raise ValueError(f"its terms give the features {names[:5]}, expected {known['feature_names'][:5]}")
             return FormulaEncoder(
@@ -259,6 +309,7 @@ class FormulaEncoder(Shown):
                 missing=known["missing"],
                 unseen=known["unseen"],
                 is_sparse=bool(known["is_sparse"]),
+                random_terms=random,
                 _levels={expression: (column, levels) for expression, (column, levels) in known["levels"].items()},
                 _offset_spec=offset or None,
                 _response=known["response"] and formula_of(known["response"]),
@@ -266,6 +317,11 @@ class FormulaEncoder(Shown):
             )
         except (KeyError, TypeError, AttributeError, IndexError, RecursionError, ArithmeticError) as error:
             raise ValueError(f"this is no formula as it was stored: {error}") from None
+
+
+def _stored_slope(term: RandomTerm) -> tuple[Any, Any]:
+    """Factors and statistics of the variable of a random slope, None of an intercept."""
+    return (None, None) if term.spec is None else (terms_listed(term.spec.formula), packed(term.spec.transform_state))
 
 
 @dataclass(frozen=True)
@@ -321,36 +377,3 @@ class StoredFormula:
     def to_json(self) -> str:
         """The text, as it was stored."""
         return self.text
-
-
-def column_facts(
-    frame: Any, specs: Iterable[Any], context: Mapping[str, Any], levels: Mapping[str, Any]
-) -> dict[str, Any]:
-    """What is known of each column that formulas use: its levels, or the range, the mean and the kind of its numbers.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> from formulaic import Formula
-    >>> spec = Formula("age").get_model_matrix(pd.DataFrame({"age": [20, 40]})).model_spec
-    >>> column_facts(pd.DataFrame({"age": [20, 40]}), [spec], {}, {})
-    {'age': {'low': 20.0, 'high': 40.0, 'mean': 30.0, 'whole': True}}
-    """
-    from pandas.api import types
-
-    factors = dict(levels.values())
-    used = {name for spec in specs for term in spec.formula for f in term.factors for name in columns_of(f, context)}
-    found: dict[str, Any] = {}
-    for name in [column for column in frame.columns if column in used]:
-        column = frame[name]
-        numeric = types.is_numeric_dtype(column.dtype) and not types.is_bool_dtype(column.dtype)
-        if numeric:
-            low, high, mean = (float(part) for part in (column.min(), column.max(), column.mean()))
-            found[name] = {"low": low, "high": high, "mean": mean, "whole": bool(types.is_integer_dtype(column.dtype))}
-        if not numeric or name in factors:
-            known = factors.get(name)
-            seen = known if known is not None else sorted(column.dropna().unique().tolist(), key=str)
-            found.setdefault(name, {})["levels"] = plain_values(seen)
-            most = column.mode()
-            found[name]["mode"] = plain_values(most.iloc[:1].tolist())[0] if len(most) else None
-    return found

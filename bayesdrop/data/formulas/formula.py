@@ -25,7 +25,7 @@ import keyword
 import re
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
@@ -34,9 +34,11 @@ from ..._typing import Float, Int, Shaped
 from ..._validation import check_choice, check_flag, check_instance, extra
 from ..frames import listed, mostly_zeros, to_pandas
 from .checks import check_columns, check_finite, is_label, mark_missing, offset_learnt, with_label, without_offsets
-from .encoder import FormulaEncoder, column_facts
+from .encoder import FormulaEncoder
 from .encoding import columns_of, encode, levels_of, with_quotes, without_intercept, words
+from .random_terms import RandomTerm, columns_in, described, learn_terms, without_random_terms
 from .response import response_values
+from .stored import column_facts
 
 __all__ = ["FormulaDesign", "from_formula"]
 
@@ -201,6 +203,38 @@ def from_formula(
     >>> bd.fit(model, design.X, design.y, feature_names=design.feature_names).rate_posterior.names
     ['age', 'site']
     """
+    design = encode_formula(
+        formula,
+        data,
+        full_rank=full_rank,
+        sparse=sparse,
+        context=context,
+        missing=missing,
+        unseen=unseen,
+        dropna=dropna,
+    )
+    if design.random_terms:
+        raise ValueError(
+            f"formula: {described(design.random_terms)} takes a model in which its effects have no noise and a scale "
+            "of their own, which bd.sample and bd.fit make of the formula itself, as in bd.sample(model, formula, "
+            "data); here leave it out."
+        )
+    return design
+
+
+def encode_formula(
+    formula: str,
+    data: Any,
+    *,
+    full_rank: bool = False,
+    sparse: bool | None = None,
+    context: Mapping[str, Any] | None = None,
+    missing: str | None = None,
+    unseen: str = "error",
+    dropna: bool = False,
+    large: int = 10**7,
+) -> FormulaDesign:
+    """The same, with random terms, whose columns are the last."""
     check_flag(full_rank, "full_rank")
     check_flag(sparse, "sparse", none=True)
     check_flag(dropna, "dropna")
@@ -209,11 +243,12 @@ def from_formula(
     check_instance(context, "context", Mapping, "a mapping from name to function or value", none=True)
     frame, context = to_pandas(data), dict(context or {})
     stated, label = with_label(with_quotes(formula, frame.columns))
-    parsed, known = without_offsets(stated)
-    left, right = _parse(parsed, frame, known)
+    without, random = without_random_terms(stated)
+    parsed, known = without_offsets(without)
+    left, right = _parse(parsed, frame, known, columns_in([("1", columns) for _, columns in random]))
     rows = np.arange(len(frame))
     if dropna:
-        rows = _complete(frame, [left or [], right], known, context)
+        rows = _complete(frame, [left or [], right], known, context, columns_in(random))
         frame = frame.iloc[rows].reset_index(drop=True)
     y = None if left is None else response_values(left, right, frame, context)
     if y is not None and label is not None:
@@ -228,34 +263,43 @@ def from_formula(
     check_columns(names, spec, frame, full_rank)
     check_finite(X, groups, missing)
     levels = levels_of(spec, frame)
+    terms: list[RandomTerm] = learn_terms(random, frame, context)
+    effects = [(name, term.name) for term in terms for name in term.feature_names]
     is_sparse = missing is None and mostly_zeros(X) if sparse is None else sparse
+    # The zeros of effects are few beside the work that dense features save, unless there are very many.
+    is_sparse |= len(frame) * len(effects) > large
     offset, learnt = (None, None) if known is None else offset_learnt(known, frame, context)
-    return FormulaDesign(
+    specs = [spec, learnt, *(term.spec for term in terms)]
+    found = FormulaDesign(
         X=X if is_sparse else mark_missing(X.toarray(), groups, spec, levels, frame),
         y=y,
         offset=offset,
         rows=rows,
         formula=formula,
-        feature_names=names,
-        groups=groups,
+        feature_names=names + [name for name, _ in effects],
+        groups=groups + [term for _, term in effects],
         has_intercept=any(term.degree == 0 for term in right),
         spec=spec,
-        columns=column_facts(frame, [spec] if learnt is None else [spec, learnt], context, levels),
+        columns=column_facts(frame, [one for one in specs if one is not None], context, levels),
         missing=missing,
         unseen=unseen,
         is_sparse=is_sparse,
+        random_terms=terms,
         _levels=levels,
         _context=context,
         _offset_spec=learnt,
         _response=left,
         _label=label,
     )
+    return replace(found, X=found.with_effects(found.X, frame))
 
 
-def _complete(frame: Any, sides: Any, offset: str | None, context: Mapping[str, Any]) -> Int[np.ndarray, " n"]:
+def _complete(
+    frame: Any, sides: Any, offset: str | None, context: Mapping[str, Any], more: set[str]
+) -> Int[np.ndarray, " n"]:
     """Numbers of the rows without a missing value in a column that the formula uses."""
     used = {name for side in sides for term in side for factor in term.factors for name in columns_of(factor, context)}
-    used |= words(offset or "")
+    used |= words(offset or "") | more
     rows = np.flatnonzero(frame[[name for name in frame.columns if name in used]].notna().all(axis=1).to_numpy())
     if not len(rows):
         raise ValueError("data: every row has a missing value in a column of the formula; dropna=True leaves no row.")
@@ -278,8 +322,8 @@ def _statistics(right: Any, frame: Any, context: dict[str, Any]) -> dict[str, An
     return found
 
 
-def _parse(formula: Any, frame: Any, offset: str | None = None) -> tuple[Any, Any]:
-    """Left side or None, and right side, as lists of terms; ``.`` stands for no column of the offset."""
+def _parse(formula: Any, frame: Any, offset: str | None, groups: set[str]) -> tuple[Any, Any]:
+    """Left side or None, and right side, as lists of terms; ``.`` stands for no column of the offset or of groups."""
     extra("formulaic", "from_formula needs", "formula")
     from formulaic import Formula, SimpleFormula
     from formulaic.errors import FormulaicError
@@ -288,7 +332,7 @@ def _parse(formula: Any, frame: Any, offset: str | None = None) -> tuple[Any, An
         raise TypeError(f"formula: expected text such as 'y ~ a + C(b)', got {type(formula).__name__}.")
     # formulaic itself overlooks a response inside a call with keywords, which would then be among its own predictors.
     taken = words(formula.partition("~")[0]) if "~" in formula else set()
-    taken |= words(offset or "")
+    taken |= words(offset or "") | groups
     others = [name for name in frame.columns if name not in taken]
     try:
         parsed = Formula(formula, _context={"__formulaic_variables_available__": others})

@@ -9,7 +9,9 @@ from typing import Any, TypeGuard
 
 import numpy as np
 
-__all__ = ["is_plain", "made_up", "packed", "plain_values", "terms_listed", "unpacked"]
+from .encoding import columns_of
+
+__all__ = ["column_facts", "is_plain", "made_up", "packed", "plain_values", "terms_listed", "unpacked"]
 
 # Calls with the names of numbers alone that a file may ask for; every ufunc of NumPy is another.
 _FUNCTIONS = {"where", "clip"}
@@ -134,3 +136,36 @@ def unpacked(value: Any) -> Any:
             return np.array(value["array"])
         return {unpacked(key): unpacked(part) for key, part in value["dict"]}
     return value
+
+
+def column_facts(
+    frame: Any, specs: Iterable[Any], context: Mapping[str, Any], levels: Mapping[str, Any]
+) -> dict[str, Any]:
+    """What is known of each column that formulas use: its levels, or the range, the mean and the kind of its numbers.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from formulaic import Formula
+    >>> spec = Formula("age").get_model_matrix(pd.DataFrame({"age": [20, 40]})).model_spec
+    >>> column_facts(pd.DataFrame({"age": [20, 40]}), [spec], {}, {})
+    {'age': {'low': 20.0, 'high': 40.0, 'mean': 30.0, 'whole': True}}
+    """
+    from pandas.api import types
+
+    factors = dict(levels.values())
+    used = {name for spec in specs for term in spec.formula for f in term.factors for name in columns_of(f, context)}
+    found: dict[str, Any] = {}
+    for name in [column for column in frame.columns if column in used]:
+        column = frame[name]
+        numeric = types.is_numeric_dtype(column.dtype) and not types.is_bool_dtype(column.dtype)
+        if numeric:
+            low, high, mean = (float(part) for part in (column.min(), column.max(), column.mean()))
+            found[name] = {"low": low, "high": high, "mean": mean, "whole": bool(types.is_integer_dtype(column.dtype))}
+        if not numeric or name in factors:
+            known = factors.get(name)
+            seen = known if known is not None else sorted(column.dropna().unique().tolist(), key=str)
+            found.setdefault(name, {})["levels"] = plain_values(seen)
+            most = column.mode()
+            found[name]["mode"] = plain_values(most.iloc[:1].tolist())[0] if len(most) else None
+    return found

@@ -182,9 +182,9 @@ def rate_ends(fit: Any, probability: float) -> dict[str, Float[np.ndarray, "*cla
     posterior = fit.rate_posterior
     if posterior is None:
         return {}
-    index, found = fit.model.bind(fit.feature_names).index, {}
+    rate_map, found = fit.model.bind(fit.feature_names), {}
     for name, end in zip(("rate_low", "rate_high"), posterior.interval(probability), strict=True):
-        found[name] = np.broadcast_to(np.asarray(end)[index].T, np.shape(fit.weight))
+        found[name] = np.broadcast_to(rate_map.expand(np.asarray(end)).T, np.shape(fit.weight))
     return found
 
 

@@ -178,7 +178,10 @@ def update_class_feature(
             own = log_class_weight(weight, log_multiplier(logit), step.precision, K - 1 if centred else K)
             return total + step.prior.log_density(logit) + own
 
-        logit = slice_sample(key_rate, rate_density, logit, step.prior.width())
+        # A rate of 0 stays as it is: the feature has no noise.
+        noised = jnp.isfinite(logit)
+        drawn = slice_sample(key_rate, rate_density, jnp.where(noised, logit, 0), step.prior.width())
+        logit = jnp.where(noised, drawn, logit)
     chance = jax.nn.sigmoid(gain - logit[:, None])
     kept = (step.uniform < chance.astype(step.uniform.dtype)) | (step.values == 0)[None]
     moved = jnp.where(kept[None], values * weight[:, :, None], 0) - contribution

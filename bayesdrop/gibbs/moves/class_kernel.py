@@ -148,6 +148,7 @@ class ClassGibbsKernel(NoisingModel):
                 lambda effective: self._products(operands, state.kept, effective),
                 lambda score: self.class_cost(operands, score),
                 state,
+                shared=not self.scale_dims,
             )
         state = self.draw_features(operands, state, key_features)
         if not self.grouped:

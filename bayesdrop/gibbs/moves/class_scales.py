@@ -24,7 +24,7 @@ import jax.numpy as jnp
 from jaxtyping import PRNGKeyArray
 
 from ..._typing import Bool, Float
-from ...sampling.weight_scales import ScaleOperands, recorded_scales, weight_precision
+from ...sampling.weight_scales import ScaleOperands, by_weight, recorded_scales, weight_precision
 from .scales import draw_along_rays, draw_given_weights
 
 __all__ = [
@@ -84,10 +84,12 @@ def move_shared_scales(
     product: Callable[[PerClass], Float[jax.Array, "K C n"]],
     total_cost: Callable[[Float[jax.Array, "K C n"]], Float[jax.Array, " C"]],
     state: Any,
+    shared: bool,
 ) -> Any:
     """Draw the scales of a :class:`.class_scales.ClassState` along the rays, weights and scores with them.
 
-    ``product`` gives the scores of weights without intercepts, ``total_cost`` minus the log-likelihood.
+    ``product`` gives the scores of weights without intercepts, ``total_cost`` minus the log-likelihood; all features
+    have one scale if it is ``shared``.
     """
     K, chains, n = state.score.shape
 
@@ -98,14 +100,14 @@ def move_shared_scales(
         return jnp.moveaxis(score.reshape(chains, K, n), 1, 0)
 
     def share(mask: Float[jax.Array, " p"]) -> tuple[Float[jax.Array, "C Kn"], ...]:
-        if learnt.size.shape[0] == 1:  # all that is no intercept
+        if shared:  # all that is no intercept
             return (flat(state.score - state.intercept[:, :, None]),)
         return (flat(product(state.effective * mask[None, None])),)
 
     (score,), log_scale = draw_along_rays(
         key, learnt, share, lambda scores: -total_cost(by_class(scores[0])), (flat(state.score),), state.log_scale
     )
-    factor = jnp.exp(log_scale - state.log_scale)[:, learnt.index]
+    factor = jnp.exp(by_weight(learnt, log_scale - state.log_scale))
     return state._replace(
         score=by_class(score),
         effective=state.effective * factor[None],

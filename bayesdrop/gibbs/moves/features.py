@@ -107,6 +107,8 @@ def update_feature(
 ) -> tuple[Float[jax.Array, "C n"], tuple[Float[jax.Array, " C"], Float[jax.Array, " C"], Bool[jax.Array, "C m"]]]:
     """Draw ``v_d``, then ``η_d``, each with the mask column summed out, then the column; only it unless ``thorough``.
 
+    A rate of 0, of the logit −∞, stays as it is: the feature has no noise.
+
     With ``g_i`` the log-likelihood that row ``i`` gains if the entry is kept, the density of ``(v_d, η_d)`` is
     ``N(v_d; 0, k²/P_d) p(η_d) Π_i [(1 − η_d) e^{g_i(v_d)} + η_d]`` and a mask is kept with probability
     ``(1 − η_d) e^{g_i} / [(1 − η_d) e^{g_i} + η_d] = σ(g_i − l_d)``.
@@ -151,7 +153,8 @@ def update_feature(
         def draw_rate(logit: Float[jax.Array, " C"], key: PRNGKeyArray) -> Float[jax.Array, " C"]:
             return slice_sample(key, rate_density, logit, step.prior.width())
 
-        logit = where_needed(thorough, draw_rate, logit, key_rate)
+        noised = jnp.isfinite(logit)
+        logit = jnp.where(noised, where_needed(thorough, draw_rate, jnp.where(noised, logit, 0), key_rate), logit)
     chance = jax.nn.sigmoid(gained - logit[:, None])
     kept = (step.uniform < chance.astype(step.uniform.dtype)) | (step.values == 0)[None]
     change = jnp.where(kept, values * weight[:, None], 0) - contribution

@@ -113,7 +113,7 @@ def joint_moves(
         uniform = uniform_masks(key_masks, state.kept)
         logit = kernel.feature_logit(operands, point.logit)
         ratio, score, kept = mask_pass(
-            *data, point.weight, point.intercept, logit, state.kept, uniform, offset
+            *data, point.weight, point.intercept, logit, state.kept, uniform, offset, kernel.some_kept
         )  # fmt: skip
         new_target = ratio + _log_prior(kernel, operands, state, point)
         gain = new_target - log_target + change
@@ -137,6 +137,6 @@ def joint_moves(
         return new._replace(metric=metric), choose(new_target, log_target)
 
     logit = kernel.feature_logit(operands, state.logit)
-    ratio, _, _ = mask_pass(*data, state.effective, state.intercept, logit, state.kept, None, offset)
+    ratio, _, _ = mask_pass(*data, state.effective, state.intercept, logit, state.kept, None, offset, kernel.some_kept)
     log_target = ratio + _log_prior(kernel, operands, state, _Coordinates.of(state))
     return jax.lax.fori_loop(0, count, one, (state, log_target))[0]

@@ -132,10 +132,10 @@ class GibbsKernel(NoisingModel):
         key, key_prior, key_gauss, key_features, key_groups = jax.random.split(state.key, 5)
         state = self._draw_priors(operands, self._temper(operands, state._replace(key=key)), key_prior)
         state = self._draw_weights(operands, state, key_gauss, offset)
-        state = move_scales(jax.random.fold_in(key_prior, 1), operands, state, partial(self.total_cost, operands))
+        cost = partial(self.total_cost, operands)
+        state = move_scales(jax.random.fold_in(key_prior, 1), operands, state, cost, shared=not self.scale_dims)
         state = self._draw_features(operands, state, key_features, thorough)
         if self.grouped:
-            cost = partial(self.total_cost, operands)
             score, kept, new = interweave(
                 operands.columns,
                 operands.groups,
@@ -241,7 +241,16 @@ class GibbsKernel(NoisingModel):
                 values, rows, pick(operands.target), pick(operands.row_weight), kept, uniform, weight, logit,
                 width, precision, prior, key,
             )  # fmt: skip
-            return update_feature(cost, self.log_multiplier, free, thorough, score, step)
+            update = lambda score, step: update_feature(cost, self.log_multiplier, free, thorough, score, step)  # noqa: E731
+            if not self.some_kept:
+                return update(score, step)
+            # What is never dropped has its weight drawn with all others, and no mask to be drawn.
+            return where_needed(
+                jnp.isfinite(logit[0]),
+                lambda carry, key: update(carry[0], step._replace(key=key)),
+                (score, (weight, logit, kept)),
+                key,
+            )
 
         score, drawn = state.score, []
         uniforms = uniform_masks(key_uniform, state.kept)

@@ -43,6 +43,8 @@ class NoisingModel:
         Every feature has a free rate of its own.
     grouped : bool
         Free rates are shared by features.
+    some_kept : bool
+        Some features are never dropped, beside others that are.
     hierarchical : bool
         The priors of the rates are drawn.
     unit_weight : bool
@@ -72,6 +74,7 @@ class NoisingModel:
     fit_intercept: bool
     per_feature: bool
     grouped: bool
+    some_kept: bool
     hierarchical: bool
     unit_weight: bool
     unknown_variance: bool
@@ -146,7 +149,8 @@ class NoisingModel:
     def feature_logit(self, operands: Operands, logit: Float[jax.Array, "C k"]) -> Float[jax.Array, "C p"]:
         """Logits of the rates per feature: (C, k) to (C, p)."""
         if self.free:
-            return logit[:, operands.index]
+            # A feature without noise has the rate 0.
+            return logit.at[:, operands.index].get(mode="fill", fill_value=-jnp.inf)
         return jnp.broadcast_to(operands.fixed_logit[None], (logit.shape[0], operands.fixed_logit.shape[0]))
 
     def weights(

@@ -31,6 +31,7 @@ import numpy as np
 from jaxtyping import PRNGKeyArray
 
 from ..._typing import Bool, Float, Int
+from ...distributions.draws import where_needed
 from ...hmc.kernels.factors import unwhiten, whiten
 from ...hmc.kernels.trajectory import split_trajectory
 from ...losses.normal_score import gauss_hermite
@@ -120,6 +121,7 @@ def mask_pass(
     kept: Sequence[Bool[jax.Array, "_ C _"]],
     uniform: Sequence[Float[jax.Array, "_ C _"]] | None,
     offset: Float[jax.Array, " n"] | None = None,
+    some_kept: bool = False,
     nodes: int = 5,
 ) -> tuple[Float[jax.Array, " C"], Float[jax.Array, "C n"], tuple[Bool[jax.Array, "_ C _"], ...]]:
     """Go through the columns with the look-ahead proposal; draw masks, or score given ones.
@@ -136,6 +138,8 @@ def mask_pass(
         Uniform numbers to draw masks with.
     offset : array (n,), optional
         Known part of the scores.
+    some_kept : bool
+        Some features are never dropped.
 
     Returns
     -------
@@ -146,6 +150,12 @@ def mask_pass(
     mean, var = _moments(columns, weight, intercept, logit, n, offset)
 
     def body(carry: Any, inputs: Any) -> Any:
+        # A column that is never dropped has nothing to draw, and adds 0 to the ratio.
+        masks, logit = inputs[2], inputs[5]
+        passed = lambda both: one(both[0], (*inputs[:2], both[1], *inputs[3:]))  # noqa: E731
+        return where_needed(jnp.isfinite(logit[0]), passed, (carry, masks)) if some_kept else passed((carry, masks))
+
+    def one(carry: Any, inputs: Any) -> Any:
         mean, var, total = carry
         values, rows, masks, draws, v, logit = inputs
         shape = (chains, values.shape[0])

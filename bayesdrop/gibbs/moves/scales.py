@@ -48,7 +48,7 @@ from ...priors.rate_prior import log_rates
 from ...rates import Hierarchy
 from ...sampling.matrix import placed
 from ...sampling.slice_sampling import slice_sample
-from ...sampling.weight_scales import ScaleOperands, log_scale_prior, weight_precision
+from ...sampling.weight_scales import ScaleOperands, by_weight, log_scale_prior, weight_precision
 from .interweaving import by_group
 from .state import HierarchyOperands, Operands, State
 
@@ -145,18 +145,19 @@ def move_scales(
     operands: Operands,
     state: State,
     total_cost: Callable[[Float[jax.Array, "C n"]], Float[jax.Array, " C"]],
+    shared: bool,
 ) -> State:
     """Draw the scales of a sweep with masks along the rays, weights and scores with them.
 
-    ``total_cost`` is minus the log-likelihood (C,) of scores (C, n), at noise precision 1. Where no scale is learnt the
-    state stays as it is.
+    ``total_cost`` is minus the log-likelihood (C,) of scores (C, n), at noise precision 1; all weights have one scale
+    if it is ``shared``. Where no scale is learnt the state stays as it is.
     """
     learnt = operands.learnt
     if learnt is None:
         return state
 
     def share(mask: Float[jax.Array, " p"]) -> Scores:
-        if learnt.size.shape[0] == 1:  # all that is no intercept
+        if shared:  # all that is no intercept
             return (operands.with_offset(state.score, -1.0) - state.intercept[:, None],)
         return (operands.columns.product(state.kept, state.effective * mask[None], state.score.shape[1]),)
 
@@ -168,7 +169,7 @@ def move_scales(
         (state.score,),
         state.log_scale,
     )
-    factor = jnp.exp(log_scale - state.log_scale)[:, learnt.index]
+    factor = jnp.exp(by_weight(learnt, log_scale - state.log_scale))
     return state._replace(
         score=score,
         effective=state.effective * factor,

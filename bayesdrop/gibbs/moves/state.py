@@ -56,7 +56,7 @@ class Operands(NamedTuple):
     fixed_logit : array (p,)
         Logits of the rates where none is free; −∞ where nothing is dropped.
     index : int array (p,)
-        Free rate of each feature.
+        Free rate of each feature; ``k`` of one without noise.
     groups : tuple of GroupBlock
         Features of each free rate, where several share one.
     rate_prior : RateLaw of shape (k,) or None

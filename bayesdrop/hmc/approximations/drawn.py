@@ -115,8 +115,7 @@ def drawn_approximation(
 
 
 def _rates_at(rate_map: RateMap, u: Float[np.ndarray, " k"]) -> Float[np.ndarray, " p"]:
-    rate: Float[np.ndarray, " p"] = ndtr(u)[rate_map.index] if rate_map.is_free else rate_map.initial
-    return rate
+    return rate_map.expand(ndtr(u)) if rate_map.is_free else rate_map.initial
 
 
 @jax.jit
@@ -206,7 +205,9 @@ def _loading(
     up, down = (model.noise.coefficients(_rates_at(rate_map, u + step)).gain * np.ones(len(weight)) for step in (h, -h))
     low, high = (ndtri(np.clip(law.quantile(q), 1e-6, 1 - 1e-6)) for q in (0.16, 0.84))
     spread = np.maximum((high - low) / 2, 1e-3)
-    return RateLoading((up - down) / (2 * h) * weight, np.asarray(rate_map.index), spread**-2.0)
+    # A feature without noise has no slope, so that it does not matter whose rate it is.
+    index = np.where(rate_map.noised, rate_map.index, 0)
+    return RateLoading((up - down) / (2 * h) * weight, index, spread**-2.0)
 
 
 def rounding_width(

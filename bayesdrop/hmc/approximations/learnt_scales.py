@@ -194,10 +194,9 @@ def best_scales(
         centre, factor = start(_with_prior(model, known))
         variance = factor**2 if factor.ndim == 1 else np.sum(factor**2, axis=1)
         precision = np.tile(known.precision(p), contrasts)
-        index, size = np.tile(learnt.index, contrasts), contrasts * p
-        by_group = lambda value, index=index: np.bincount(index, value, learnt.groups)  # noqa: E731
-        fitted = by_group(precision * centre[:size] ** 2)
-        decided = by_group(1 - np.minimum(precision * variance[:size], 1))
+        size = contrasts * p
+        fitted = learnt.sums(precision * centre[:size] ** 2, contrasts)
+        decided = learnt.sums(1 - np.minimum(precision * variance[:size], 1), contrasts)
         h = 1e-4
         slope = (learnt.law.log_density(log_scale + h) - learnt.law.log_density(log_scale - h)) / (2 * h)
         # Where the prior's slope is below 0, it counts as more that is decided; above, as more that is fitted.
@@ -232,9 +231,11 @@ def with_scales(
     """
     # Largest share of the prior: 1 in single precision would leave the logarithm of 0.
     p, D, g = len(learnt.index), len(centre), learnt.groups
-    precision = np.zeros((g, D))
+    # The last line is that of weights whose scale is known, which say nothing here.
+    precision = np.zeros((g + 1, D))
     known = np.tile(learnt.scale(np.exp(log_scale)) ** -2, contrasts)
     precision[np.tile(learnt.index, contrasts), np.arange(contrasts * p)] = known
+    precision = precision[:g]
     if factor.ndim == 1:
         share, rotated, inside = precision * factor**2, factor, centre / factor
     else:

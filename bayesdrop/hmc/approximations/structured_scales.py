@@ -104,7 +104,7 @@ def _likely(
     # Approximations at most, and the change of a log scale that asks for no further one.
     delta, decided, h = np.zeros_like(log_scale), np.zeros_like(log_scale), 1e-4
     law, J = learnt.law.log_density, there.rest.shape[0]
-    size = J * np.bincount(learnt.index, minlength=learnt.groups)
+    size = J * learnt.sums(np.ones(len(learnt.index)))
     for _ in range(steps):
         fitted, held = (np.asarray(part, float) for part in there.prior_terms(placed(delta, there.own.dtype)))
         decided = np.maximum(size - held, 0)
@@ -191,7 +191,8 @@ def _by_group(learnt: LearntScale, own: Float[np.ndarray, " p"]) -> Any:
     """``m_jd``, sparse (g, p)."""
     from scipy.sparse import csr_array
 
-    return csr_array((own, (learnt.index, np.arange(len(own)))), shape=(learnt.groups, len(own)))
+    # The last line is that of weights whose scale is known.
+    return csr_array((own, (learnt.index, np.arange(len(own)))), shape=(learnt.groups + 1, len(own)))[: learnt.groups]
 
 
 def _shares(
@@ -223,11 +224,11 @@ def _scale_map(
     dtype: str,
 ) -> ScaleMap:
     real = partial(placed, dtype=dtype)
-    priors, values = real(np.minimum(own, 1.0)), real(value)
+    index = np.concatenate([learnt.index, np.zeros(len(own) - len(learnt.index), int)])
+    priors, values = real(np.minimum(own, 1.0) * (index < learnt.groups)), real(value)
     parts, level = directions.whiten(real(centre)[None])
     along = directions.along(parts)
     rest = jnp.zeros_like(parts[0]) if directions.complete else (parts - directions.back(along))[0]
-    index = np.concatenate([learnt.index, np.zeros(len(own) - len(learnt.index), int)])
     held = np.asarray(share.sum(axis=0))
     none = jnp.zeros(learnt.groups, priors.dtype)
     return ScaleMap(

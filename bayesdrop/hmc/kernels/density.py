@@ -63,7 +63,7 @@ class DensityOperands(NamedTuple):
     fixed_rate : array (p,)
         Rates where none is free.
     index : int array (p,)
-        Free rate of each feature.
+        Free rate of each feature; ``k`` of one without noise.
     rate_prior : RateLaw of shape (k,)
         Prior of the free rates.
     width : array (n,), optional
@@ -213,7 +213,8 @@ class Density:
         if not self.free:
             fixed: Coefficients = self.noise.coefficients(operands.fixed_rate[None])
             return fixed
-        u = theta[:, theta.shape[1] - self.free :][:, operands.index]
+        # A feature without noise has the rate 0, whose probit is beyond single and double precision.
+        u = theta[:, theta.shape[1] - self.free :].at[:, operands.index].get(mode="fill", fill_value=-40)
         drawn: Coefficients = self.noise.coefficients(ndtr(u), ndtr(-u))
         return drawn
 

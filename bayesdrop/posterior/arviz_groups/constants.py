@@ -17,9 +17,11 @@ import numpy as np
 from ..._typing import AnyArray, Float, Num, Shaped
 from ...model import Model
 from ...noise.base import centre_of
+from ...priors import RandomEffects
 from ...priors.rate_prior import RateLaw
 from ...priors.stored import stored_law
 from ...rates import RateMap
+from ...rates.fixed import LEADING
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -28,7 +30,9 @@ __all__ = [
     "class_names",
     "model_constants",
     "model_coords",
+    "joined",
     "observed_group",
+    "parted",
     "rate_prior_constants",
     "read_rate_prior",
     "read_response",
@@ -90,11 +94,12 @@ def model_constants(
         constants["fixed_rate"] = ("feature", rate_map.initial)
     elif rate_map.hierarchy is not None:
         constants |= rate_map.hierarchy.constants()
-        constants["feature_group"] = ("feature", np.array(rate_map.hierarchy.names)[rate_map.hierarchy.index])
+        named = [rate_map.hierarchy.names[int(j)] for j in rate_map.hierarchy.index]
+        constants["feature_group"] = ("feature", np.array(named + [""] * (len(rate_map.index) - len(named))))
     else:
         constants |= rate_prior_constants(rate_map.prior.law(occurrences()), rate_map.dim)
     if rate_map.is_free and rate_map.dim == "group":
-        constants["feature_group"] = ("feature", np.array(rate_map.names)[rate_map.index])
+        constants["feature_group"] = ("feature", np.array([*rate_map.names, ""])[rate_map.index])
     if np.any(row_weight != 1):
         constants["row_weight"] = ("obs_id", row_weight)
     if offset is not None:
@@ -189,3 +194,65 @@ def read_response(observed: xr.Dataset, *, binary: bool) -> Float[np.ndarray, " 
             "was saved by an earlier release or changed since. Sample again with bd.sample."
         )
     return 2 * y - 1
+
+
+def parted(group: xr.Dataset, prior: Any) -> xr.Dataset:
+    """A group with the effects of random terms apart from the weights of features, as a posterior stores it.
+
+    Effects are variables of their own, ``1|site`` on ``site|level``, and so are their scales, ``1|site|scale``; what is
+    on ``feature`` or ``weight_group`` is that of the features.
+    """
+    if not isinstance(prior, RandomEffects):
+        return group
+    import xarray as xr
+
+    before = group.sizes.get("weight_group", 0) - len(prior.learnt_terms)
+    named = not prior.features.gaussian and prior.features.groups is not None
+    found: dict[str, xr.DataArray] = {}
+    for key, part in group.data_vars.items():
+        name = str(key)
+        if "weight_group" in part.dims:
+            if name == "weight_scale":
+                for k, term in enumerate(prior.learnt_terms, before):
+                    found[f"{term}|scale"] = part.isel(weight_group=k, drop=True)
+            part = part.isel(weight_group=slice(before) if named else 0, drop=True) if before else part[[]]
+            if not before:
+                continue
+        if "feature" in part.dims:
+            start = p = part.sizes["feature"] - prior.size
+            for term, dim, levels in zip(prior.terms, prior.dims(), prior.levels, strict=True):
+                if name == "weight":
+                    own = part.isel(feature=slice(start, start + len(levels))).drop_vars("feature")
+                    found[term] = own.rename(feature=dim).assign_coords({dim: list(levels)})
+                start += len(levels)
+            part = part.isel(feature=slice(p))
+        found[name] = part.rename({LEADING: "feature"}) if LEADING in part.dims else part
+    return xr.Dataset(found, attrs=group.attrs)
+
+
+def joined(group: xr.Dataset, prior: Any) -> xr.Dataset:
+    """Inverse of :func:`parted` for a posterior, whose weights are those of features and effects again."""
+    if not isinstance(prior, RandomEffects) or prior.terms[0] not in group:
+        return group
+    import xarray as xr
+
+    found = {
+        str(name): part.drop_vars("feature").rename(feature=LEADING) if "feature" in part.dims else part
+        for name, part in group.data_vars.items()
+        if name not in prior.terms
+    }
+    parts, names = [group["weight"].transpose(..., "feature").drop_vars("feature")], list(group["feature"].values)
+    for term, dim, levels in zip(prior.terms, prior.dims(), prior.levels, strict=True):
+        parts.append(group[term].transpose(..., dim).drop_vars(dim).rename({dim: "feature"}))
+        names += [f"{term}[{level}]" for level in levels]
+    found["weight"] = xr.concat(parts, "feature").transpose(*parts[0].dims)
+    scales = [found.pop(f"{term}|scale") for term in prior.learnt_terms]
+    if "weight_scale" in found or scales:
+        first = [found["weight_scale"]] if "weight_scale" in found else []
+        both = [
+            part if "weight_group" in part.dims else part.expand_dims("weight_group", -1) for part in first + scales
+        ]
+        found["weight_scale"] = xr.concat(
+            [part.drop_vars("weight_group", errors="ignore") for part in both], "weight_group"
+        )
+    return xr.Dataset(found, attrs=group.attrs).assign_coords(feature=names)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..._memory import BLOCK
-from ..._typing import AnyArray, Float, Int, Num, Shaped
+from ..._typing import AnyArray, Bool, Float, Int, Num, Shaped
 from ..._validation import check_count
 from ...data.column_facts import ColumnFacts
 from ...description import stored_classes, stored_facts, stored_model
@@ -27,6 +27,7 @@ from ...model import Model
 from ...moments import ScoreMoments
 from ...noise.base import centre_of
 from ..arviz_groups.builder import THINNED, needs_all_draws, not_kept
+from ..arviz_groups.constants import joined
 from ..arviz_groups.groups import dataset, group_names
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ class Draws:
     free_rate : array (S, k), of classes with rates of their own (S, K, k)
         Free rates.
     index : int array (p,)
-        Free rate of each feature.
+        Free rate of each feature; ``k`` of one without noise.
     fixed_rate : array (p,) or None
         Rates of the features if none is free.
     C : array (S,)
@@ -109,14 +110,28 @@ class Draws:
         """Chains and draws of each."""
         return len(self.steps["chain"]), len(self.steps["draw"])
 
+    @property
+    def without_noise(self) -> Bool[np.ndarray, " p"]:
+        """Features whose rate is 0 in all draws."""
+        fixed = self.fixed_rate
+        return (
+            self.index >= self.free_rate.shape[-1] if fixed is None else fixed.reshape(-1, fixed.shape[-1]).max(0) == 0
+        )
+
     def rate(self, part: slice) -> Float[np.ndarray, "draws *classes p"]:
         """Rates of the features, float64: (draws, p), or (draws, K, p) where each class has its own."""
         if self.fixed_rate is not None:
             weight = self.weight[part]
             shape = weight.shape if self.model.loss.class_rates else (len(weight), len(self.fixed_rate))
             return np.broadcast_to(self.fixed_rate, shape)
+        return self.rate_of(part, self.index)
+
+    def rate_of(self, some: Any, index: Int[np.ndarray, ...]) -> Float[np.ndarray, "draws ..."]:
+        """Rates of some draws at places of free rates, 0 at ``k``, float64."""
+        free = self.free_rate[some].astype(np.float64)
         # A rate that single precision rounds to 1 would divide by zero.
-        return np.clip(self.free_rate[part].astype(np.float64), 0.0, np.nextafter(1.0, 0.0))[..., self.index]
+        every = np.clip(np.concatenate([free, np.zeros((*free.shape[:-1], 1))], axis=-1), 0.0, np.nextafter(1.0, 0.0))
+        return every[..., index]
 
     def moments(
         self, design: Any, part: slice, corrupted_inputs: bool = False
@@ -285,6 +300,7 @@ def draws_of(
     facts: ColumnFacts | None = None,
 ) -> Draws:
     """Draws of a posterior group whose model is at hand; see :func:`read_draws`."""
+    posterior = joined(posterior, model.weight_prior)
     many = ("class",) if model.loss.multiclass else ()
     needed: dict[str, tuple[str, ...]] = {"weight": ("chain", "draw", *many, "feature")}
     if model.fit_intercept:

@@ -121,7 +121,7 @@ def _weights(draws: Draws) -> dict[str, Float[np.ndarray, " S"]]:
             raise ValueError(f"post: expected a weight prior with a density in closed form; {error}") from None
         return {"weight": density.reshape(draws.size, -1).sum(axis=1)}
     log_scale = np.log(draws.weight_scale)
-    each = log_scale[:, learnt.index] + np.log(learnt.unit)
+    each = np.log(learnt.scale(draws.weight_scale))
     # Weights that sum to 0 over K classes have K - 1 dimensions.
     free, each = (1.0, each) if weight.ndim == 2 else (1 - 1 / weight.shape[1], each[:, None])
     own = -free * each - 0.5 * (weight * np.exp(-each)) ** 2

@@ -16,10 +16,12 @@ from ..._typing import Float, PerRow
 from ..._validation import check_matrix
 from ...data.column_facts import ColumnFacts, column_order, in_order, offset_in, read_alike
 from ...data.dataset import check_offset
+from ...data.formulas.encoder import StoredFormula
 from ...designs import Design, as_design, as_local_design, as_streamed_design, checking
 from ...fitting.results.result import Fit
 from ...model import Model
 from ...noise.base import centre_of
+from ...priors import RandomEffects
 from .draws import Draws, read_draws, read_group
 
 __all__ = [
@@ -28,6 +30,7 @@ __all__ = [
     "check_rows",
     "check_width",
     "draws_of_fit",
+    "for_rows",
     "match_columns",
     "match_design",
     "match_offset",
@@ -110,6 +113,47 @@ def check_rows(post: Any, n: int) -> None:
             f"X: expected the {observed} rows that were sampled (those of weight 0 were left out), got {n}; for new "
             "rows use bd.predict, or bd.posterior_predictive(..., new=True)."
         )
+
+
+def for_rows(draws: Draws, X: Any, seed: int = 0) -> Draws:
+    """Draws with an effect for each level of a random term that rows have and that was not sampled.
+
+    It is drawn from the scale of the term, one number for each draw and level, whatever else is among the rows: two
+    tables of the same level, under the same ``seed``, have the same effects. Draws stay as they are if there is none.
+    """
+    prior: Any = draws.model.weight_prior
+    formula: Any = draws.facts.encoder_of(X, draws.feature_names) if isinstance(prior, RandomEffects) else None
+    if formula is None:
+        return draws
+    encoder = formula.encoder if isinstance(formula, StoredFormula) else formula
+    new = encoder.new_levels(X)
+    if not new:
+        return draws
+    p = draws.weight.shape[-1]
+    learnt, first = prior.learnt_scale(p), p - prior.size
+    sd = 1 / np.sqrt(prior.precision(p))[None] if learnt is None else learnt.scale(draws.weight_scale)
+    begin = first + np.cumsum([0, *map(len, prior.levels)])
+    more = []
+    for number, level in new:
+        generator = np.random.default_rng([seed, number, *level.encode()])
+        normal = generator.standard_normal(draws.weight.shape[:-1])
+        if normal.ndim > 1:  # effects of classes sum to zero
+            normal = normal - normal.mean(axis=1, keepdims=True)
+        more.append(normal * sd[:, begin[number]].reshape(-1, *[1] * (normal.ndim - 1)))
+    noise: Any = draws.model.noise
+    if centre_of(noise) is not None:
+        noise = replace(noise, centre=(*noise.centre, *[0.0] * len(new)))
+    longer = encoder.with_levels(new)
+    fixed = draws.fixed_rate
+    return replace(
+        draws,
+        model=replace(draws.model, noise=noise),
+        feature_names=longer.feature_names,
+        weight=np.concatenate([draws.weight, np.stack(more, axis=-1).astype(draws.weight.dtype)], axis=-1),
+        index=np.append(draws.index, np.full(len(new), draws.free_rate.shape[-1])),
+        fixed_rate=None if fixed is None else np.append(fixed, np.zeros((*fixed.shape[:-1], len(new))), axis=-1),
+        facts=replace(draws.facts, formula=longer),
+    )
 
 
 @dataclass(frozen=True)

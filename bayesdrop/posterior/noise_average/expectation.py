@@ -116,7 +116,7 @@ class _Block:
         self.limit = int(masks).bit_length() - 1  # 2^limit <= masks
         self.has_masks = draws.model.noise.has_rate
         self.doubt = doubt
-        self.fixed = None if draws.fixed_rate is None or not self.has_masks else draws.fixed_rate == 0
+        self.fixed = draws.without_noise if self.has_masks and np.any(draws.without_noise) else None
 
     def values(self) -> Float[np.ndarray, "n S"]:
         draws, n = self.draws, self.X.shape[0]
@@ -140,7 +140,7 @@ class _Block:
 
     def _base(self) -> Float[np.ndarray, "n S"] | None:
         """Part of each score that no mask moves, (n, S), without its offset; None if that is the intercept."""
-        if self.fixed is None or not np.any(self.fixed):
+        if self.fixed is None:
             return None
         base, design = np.empty((self.X.shape[0], self.draws.size)), as_design(self.X)
         for part in blocks(self.draws.size, max(self.X.shape)):
@@ -173,6 +173,7 @@ class _Block:
         if draws.fixed_rate is not None:
             rate = draws.fixed_rate[column]
         else:
+            # Of the entries here each has a free rate.
             rate = np.clip(
                 draws.free_rate[some[:, None], draws.index[column]].astype(np.float64), 0.0, np.nextafter(1.0, 0.0)
             )

@@ -30,7 +30,7 @@ from ...noise.base import centre_of
 from ...priors.rate_prior import RateLaw
 from ...warnings import ApproximationWarning, warn
 from ..arviz_groups.builder import SUMMARY, THINNED, Attributes
-from ..arviz_groups.constants import read_rate_prior
+from ..arviz_groups.constants import joined, parted, read_rate_prior
 from ..arviz_groups.groups import assemble, dataset, group_names
 from ..diagnostics.mixing import LIMITS
 from ..diagnostics.problems import approximation_problem, draw_the_masks
@@ -119,6 +119,7 @@ def reweight(post: Any, X: Any, y: Any = None, *, draws: int | None = None, seed
     sampled = read_draws(post, draws)
     groups = {name: dataset(post, name) for name in group_names(post)}
     attrs = {**getattr(post, "attrs", {}), **groups["posterior"].attrs}
+    groups["posterior"] = joined(groups["posterior"], sampled.model.weight_prior)
     if "approximation" not in attrs:
         raise ValueError(
             "post: expected draws whose masks were integrated, of bd.HMC() or bd.NUTS() on a model with masks; these "
@@ -156,6 +157,7 @@ def reweight(post: Any, X: Any, y: Any = None, *, draws: int | None = None, seed
         after = draws_of(result["posterior"], sampled.model, marginalised=False, has_offset=offset is not None)
         group = rows_group(after, rows, *vectors)
         result["log_likelihood"] = group.assign_attrs(result["posterior"].attrs)
+    result["posterior"] = parted(result["posterior"], sampled.model.weight_prior)
     problem = approximation_problem(attrs, sampled.size)
     if problem is not None:
         warn(f"{problem.text}. {problem.advice}", ApproximationWarning)

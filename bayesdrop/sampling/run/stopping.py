@@ -16,10 +16,10 @@ import numpy as np
 
 from ..._arviz import arviz
 from ..._typing import Shaped
-from ..._validation import check_count, check_number
+from ..._validation import check_count, check_instance, check_number
 from .summary import Summarised
 
-__all__ = ["Assessment", "Stop"]
+__all__ = ["Assessment", "Stop", "check_ending"]
 
 # Ratio of the numbers of draws at two checks.
 _GROWTH = 1.25
@@ -160,3 +160,12 @@ def _extreme(result: Any, reduce: Any, otherwise: float) -> float:
     table = result.to_dataset() if hasattr(result, "to_dataset") else result
     values = np.concatenate([np.ravel(np.asarray(table[name].values, dtype=float)) for name in table.data_vars])
     return float(reduce(np.where(np.isnan(values), otherwise, values)))
+
+
+def check_ending(stop: Any, max_seconds: Any, chains: int) -> None:
+    """Raise an error unless the rules for an early end make sense."""
+    check_instance(stop, "stop", Stop, "a rule such as bd.Stop(ess=400)", none=True)
+    if stop is not None and chains < 2:
+        raise ValueError("stop: one chain cannot show whether it has converged (R-hat); run at least 2, better 4.")
+    if max_seconds is not None:
+        check_number(max_seconds, "max_seconds", above=0)

@@ -1,0 +1,217 @@
+"""Effects of the levels of random terms, ``(1 | site)`` and ``(0 + x | site)``, as weights of columns that come last.
+
+    score_i = wᵀx̃_i + b + Σ_t z_it u_{t, level(i)},      u_tl ~ N(0, σ_t²),      σ_t ~ HalfNormal or HalfCauchy
+
+with ``z`` 1 or the variable of the slope. Their columns, one for each level, have no noise
+(:class:`bayesdrop.rates.LeadingRates`); the features before them keep noise and prior. Each term has a scale of its
+own, learnt or known (Gelman & Hill 2007, chapters 11 to 13).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from .._typing import AnyArray, Float
+from .._validation import check_instance
+from .base import check_scale
+from .learnt_scale import LearntScale
+from .normal import Normal
+from .scale_prior import ScalePrior
+
+__all__ = ["RandomEffects"]
+
+
+@dataclass(frozen=True)
+class RandomEffects:
+    """Normal prior of features, and of the effects of random terms behind them.
+
+    ``bd.fit`` and ``bd.sample`` make it of a formula.
+
+    Parameters
+    ----------
+    features : Normal
+        Prior of the weights of the features.
+    terms : sequence of str
+        The terms: ``1|site``, ``x|site``.
+    levels : sequence of sequences of str
+        Levels of each.
+    scale : sequence of HalfNormal, HalfCauchy or float
+        Standard deviation of the effects of each, learnt or known; what is learnt has a prior of one kind.
+
+    Raises
+    ------
+    ValueError
+        If the prior of the features is not normal, or scales have priors of two kinds.
+
+    Examples
+    --------
+    >>> from bayesdrop.priors import HalfNormal
+    >>> prior = RandomEffects(Normal(2.0), ["1|site"], [["north", "south"]], [HalfNormal(1.0)])
+    >>> found = prior.learnt_scale(3)
+    >>> found.names, found.scale(np.array([0.5])).tolist()
+    (['1|site'], [2.0, 0.5, 0.5])
+    """
+
+    features: Any
+    terms: Sequence[str]
+    levels: Sequence[Sequence[str]]
+    scale: Sequence[Any]
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.features, Normal):
+            raise ValueError(
+                f"weight_prior: beside random terms the features have a normal prior, got {self.features!r}; take "
+                "bd.Normal(...), of a known or a learnt scale."
+            )
+        for term, scale in zip(self.terms, self.scale, strict=True):
+            if not isinstance(scale, ScalePrior):
+                check_instance(scale, f"random_scale[{term!r}]", int | float, "a number or bd.HalfNormal(...)")
+                check_scale(scale, f"random_scale[{term!r}]")
+        kinds = {type(prior).__name__ for prior in [*self._learnt.values(), *self._of_features]}
+        if len(kinds) > 1:
+            raise ValueError(
+                f"random_scale: expected priors of one kind for all scales that are learnt, got {sorted(kinds)}; take "
+                "bd.HalfNormal or bd.HalfCauchy for all, that of the weights included."
+            )
+
+    @property
+    def size(self) -> int:
+        """Number of effects."""
+        return sum(map(len, self.levels))
+
+    @property
+    def gaussian(self) -> bool:
+        """True if all scales are known."""
+        return self.features.gaussian and not self._learnt
+
+    @property
+    def has_mean(self) -> bool:
+        """True if all scales have a mean; see :class:`bayesdrop.priors.WeightPrior`."""
+        return self.features.has_mean and all(prior.has_mean for prior in self._learnt.values())
+
+    @property
+    def relative(self) -> bool:
+        """True if that of the features is; effects are in units of the score."""
+        return bool(self.features.relative)
+
+    @property
+    def learnt_terms(self) -> list[str]:
+        """Terms whose scale is learnt, in order: the last groups of :meth:`learnt_scale`."""
+        return list(self._learnt)
+
+    def dims(self) -> list[str]:
+        """Dim of the effects of each term in a posterior: ``site|level``."""
+        return [f"{term.rpartition('|')[2]}|level" for term in self.terms]
+
+    @property
+    def _learnt(self) -> dict[str, Any]:
+        """Priors of the scales that are learnt, by term."""
+        both = zip(self.terms, self.scale, strict=True)
+        return {term: scale for term, scale in both if isinstance(scale, ScalePrior)}
+
+    @property
+    def _of_features(self) -> list[Any]:
+        return [] if self.features.gaussian else [self.features.scale]
+
+    def absolute(self, spread: np.ndarray) -> RandomEffects:
+        """The same prior with absolute scales; see :class:`bayesdrop.priors.WeightPrior`."""
+        return replace(self, features=self.features.absolute(spread[: len(spread) - self.size]))
+
+    def check(self, n_features: int) -> None:
+        """See :class:`bayesdrop.priors.WeightPrior`."""
+        self.features.check(n_features - self.size)
+
+    def learnt_scale(self, n_features: int) -> LearntScale | None:
+        """See :class:`bayesdrop.priors.WeightPrior`: groups of the features first, then the terms."""
+        if self.gaussian:
+            return None
+        p, learnt = n_features - self.size, list(self._learnt)
+        before = self.features.learnt_scale(p)
+        groups = [] if before is None else before.names or ["features"]
+        names = groups + learnt
+        index = np.full(p, len(names)) if before is None else before.index
+        unit = self.features.precision(p) ** -0.5 if before is None else before.unit
+        for term, levels, scale in zip(self.terms, self.levels, self.scale, strict=True):
+            free = term in learnt
+            index = np.append(index, np.full(len(levels), len(groups) + learnt.index(term) if free else len(names)))
+            unit = np.append(unit, np.full(len(levels), 1.0 if free else float(scale)))
+        laws = ([] if before is None else [before.law]) + [prior.law(1) for prior in self._learnt.values()]
+        return LearntScale(index, names, unit, type(laws[0])(*map(np.concatenate, zip(*laws, strict=True))))
+
+    def precision(self, n_features: int) -> np.ndarray:
+        """Diagonal of the prior precision, (p,); raise ValueError if a scale is learnt."""
+        if self._learnt:
+            term = next(iter(self._learnt))
+            raise ValueError(
+                f"random_scale: the scale of {term!r} is learnt together with the effects, which bd.sample does; a "
+                f"point fit takes a number, as in random_scale={{{term!r}: 0.5}}, such as the posterior mean of "
+                f"{term + '|scale'!r}."
+            )
+        known: np.ndarray = self.features.precision(n_features - self.size)
+        own = [np.full(len(levels), float(s) ** -2.0) for levels, s in zip(self.levels, self.scale, strict=True)]
+        return np.concatenate([known, *own])
+
+    def first_precision(self, n_features: int) -> np.ndarray:
+        """The precision, or that at the medians of the scales; see :class:`bayesdrop.priors.WeightPrior`."""
+        learnt = self.learnt_scale(n_features)
+        return self.precision(n_features) if learnt is None else learnt.scale(learnt.law.median()) ** -2
+
+    def constants(self, n_features: int) -> dict[str, Any]:
+        """See :class:`bayesdrop.priors.WeightPrior`: those of the features, and what the scale of each term is."""
+        # As long as the dims are elsewhere; a posterior keeps the parts of the features.
+        more = {"feature": self.size, ("weight_group",): len(self._learnt)}
+        found: dict[str, Any] = {
+            name: (dims, np.pad(value, (0, more[dims]), "edge") if dims in more else value)
+            for name, (dims, value) in self.features.constants(n_features - self.size).items()
+        }
+        for term, scale in zip(self.terms, self.scale, strict=True):
+            if isinstance(scale, ScalePrior):
+                own = scale.constants(1).items()
+                found |= {name.replace("weight_scale", f"{term}|scale"): ((), value[0]) for name, value in own}
+            else:
+                found[f"{term}|scale"] = ((), float(scale))
+        return found
+
+    def init(self, key: Any, chains: int, p: int, dtype: Any) -> tuple[()]:
+        """No latent scales of single weights; see :class:`bayesdrop.priors.WeightPrior`."""
+        return ()
+
+    @staticmethod
+    def sample_precision(key: Any, weight: Float[AnyArray, "C p"], aux: Any) -> tuple[Float[AnyArray, "C p"], Any]:
+        """Raise TypeError, as of :class:`Normal`."""
+        return Normal.sample_precision(key, weight, aux)
+
+    @staticmethod
+    def record(aux: Any) -> dict[str, Float[AnyArray, " C"]]:
+        """Nothing; see :class:`bayesdrop.priors.WeightPrior`."""
+        return {}
+
+    @staticmethod
+    def log_scale_density(precision: Float[AnyArray, "C p"], aux: Any) -> Float[AnyArray, " C"]:
+        """Zero; see :class:`bayesdrop.priors.WeightPrior`."""
+        return Normal.log_scale_density(precision, aux)
+
+    def sample_weight(
+        self, generator: np.random.Generator, draws: int, n_features: int
+    ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+        """Weights (draws, p), and learnt scales as ``weight_scale``; see :class:`bayesdrop.priors.WeightPrior`."""
+        learnt = self.learnt_scale(n_features)
+        normal = generator.normal(size=(draws, n_features))
+        if learnt is None:
+            return normal / np.sqrt(self.precision(n_features)), {}
+        before = [prior.sample(generator, draws, learnt.groups - len(self._learnt)) for prior in self._of_features]
+        scale = np.concatenate([*before, *(p.sample(generator, draws, 1) for p in self._learnt.values())], axis=1)
+        return normal * learnt.scale(scale), {"weight_scale": scale}
+
+    def log_density(self, weight: Float[AnyArray, "*batch p"]) -> Float[AnyArray, "*batch"]:
+        """Log density up to a constant: weights (..., p) to (...); raise TypeError if a scale is learnt."""
+        if not self.gaussian:
+            raise TypeError(
+                "RandomEffects: with a learnt scale the density of the effects has no closed form; state it given the "
+                "scale."
+            )
+        return Normal(self.precision(weight.shape[-1]) ** -0.5).log_density(weight)

@@ -1,0 +1,243 @@
+"""Random intercepts and slopes: densities exactly, and posteriors of 30 sites against NUTS on a program of its own.
+
+Of draws each mean, and the mean of each square, is compared in units of both Monte Carlo errors, |z| < 4.5: 7e-6 each
+under the normal law, some 80 a case, so that a case fails falsely with probability 6e-4.
+"""
+
+import warnings
+
+import arviz as az
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro
+import numpyro.distributions as dist
+import pandas as pd
+import pytest
+from numpyro.infer import MCMC, NUTS
+from scipy import stats
+from scipy.special import expit
+
+import bayesdrop as bd
+from bayesdrop.fitting.by_formula import stated
+from bayesdrop.hmc.binding import bind_density, bind_start
+from bayesdrop.posterior.problem import Problem
+
+SITES, ROWS, LIMIT = 30, 10, 4.5
+
+
+def table(seed=0, sites=SITES, rows=ROWS):
+    generator = np.random.default_rng(seed)
+    site = np.repeat(np.arange(sites), rows)
+    X = generator.normal(size=(len(site), 2))
+    score = 0.5 + X @ [1.0, -0.7] + 0.8 * generator.normal(size=sites)[site]
+    ill = np.where(generator.random(len(site)) < expit(score), "yes", "no")
+    return pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "site": [f"s{k:02d}" for k in site], "ill": ill})
+
+
+def program(X, site, y, slope=None, learn=True):
+    """Logistic regression with each entry of two features dropped with its rate, and effects of sites, in words.
+
+    The masks are summed out: a row has four of them.
+    """
+    rate = numpyro.sample("rate", dist.Beta(1.0, 1.0).expand([2]).to_event(1)) if learn else jnp.zeros(2)
+    weight = numpyro.sample("weight", dist.Normal(0.0, 1.0).expand([2]).to_event(1))
+    level = numpyro.sample("intercept", dist.ImproperUniform(dist.constraints.real, (), ()))
+    scale = numpyro.sample("scale", dist.HalfNormal(1.0))
+    effect = scale * numpyro.sample("standard", dist.Normal(0.0, 1.0).expand([SITES]).to_event(1))
+    numpyro.deterministic("effect", effect)
+    known = level + effect[site]
+    if slope is not None:
+        scale = numpyro.sample("slope_scale", dist.HalfNormal(1.0))
+        slopes = scale * numpyro.sample("standard_slope", dist.Normal(0.0, 1.0).expand([SITES]).to_event(1))
+        numpyro.deterministic("slope", slopes)
+        known = known + slopes[site] * slope
+    masks = jnp.array([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]]) if learn else jnp.ones((1, 2))
+    chance = jnp.prod(jnp.where(masks == 1, 1 - rate, rate), axis=1)
+    score = known[:, None] + (X * weight) @ masks.T
+    terms = chance * jax.nn.sigmoid(jnp.where(y[:, None] == 1, score, -score))
+    numpyro.factor("rows", jnp.sum(jnp.log(jnp.sum(terms, axis=1))))
+
+
+def by_nuts(data, seed, **options):
+    with jax.enable_x64(True), jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
+        kernel = NUTS(program, target_accept_prob=0.9)
+        run = MCMC(
+            kernel, num_warmup=500, num_samples=1500, num_chains=4, chain_method="vectorized", progress_bar=False
+        )
+        X, site = jnp.asarray(data[["a", "b"]].to_numpy()), jnp.asarray(pd.factorize(data.site)[0])
+        slope = jnp.asarray(data.a.to_numpy()) if options.pop("slope", False) else None
+        run.run(jax.random.key(seed), X, site, jnp.asarray((data.ill == "yes").to_numpy() * 1), slope, **options)
+        return {name: np.asarray(value, float) for name, value in run.get_samples(group_by_chain=True).items()}
+
+
+def assert_same(ours, theirs, names):
+    """Means and means of squares of draws (chain, draw, …) by name."""
+    z = []
+    for name, other in names.items():
+        for power in (1, 2):
+            parts = [np.asarray(part, float) ** power for part in (ours[name], theirs[other])]
+            parts = [part.reshape(*part.shape[:2], -1) for part in parts]
+            errors = [az.mcse(az.convert_to_dataset({"x": part}))["x"].values for part in parts]
+            z += list((parts[0].mean(axis=(0, 1)) - parts[1].mean(axis=(0, 1))) / np.hypot(*errors))
+    assert np.max(np.abs(z)) < LIMIT, np.round(z, 1)
+    assert 0.6 < np.std(z) < 1.5
+
+
+def sampled(model, formula, data, **options):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", bd.warnings.MixingWarning)
+        post = bd.sample(model, formula, data, progress=False, seed=1, **options)
+    return bd.groups.dataset(post, "posterior")
+
+
+NAMES = {"weight": "weight", "intercept": "intercept", "1|site": "effect", "1|site|scale": "scale"}
+
+
+def test_thirty_sites_without_noise():
+    data = table()
+    ours = sampled(bd.Model(rates=bd.Fixed(0.0)), "ill ~ a + b + (1 | site)", data, draws=1500)
+    assert float(az.rhat(ours)["1|site|scale"]) < 1.02
+    assert_same(ours, by_nuts(data, 0, learn=False), NAMES)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("joint_moves", [0, 2])
+def test_thirty_sites_beside_noised_features_with_learnt_rates(joint_moves):
+    data = table(1)
+    model, method = bd.Model(), bd.Gibbs(joint_moves=joint_moves)
+    ours = sampled(model, "ill ~ a + b + (1 | site)", data, draws=2000, method=method)
+    assert float(az.rhat(ours)["1|site|scale"]) < 1.02
+    assert_same(ours, by_nuts(data, 1), NAMES | {"rate": "rate"})
+
+
+@pytest.mark.slow
+def test_thirty_sites_with_intercepts_and_slopes():
+    data = table(2)
+    formula = "ill ~ a + b + (1 | site) + (0 + a | site)"
+    ours = sampled(bd.Model(), formula, data, draws=3000)
+    names = NAMES | {"rate": "rate", "a|site": "slope", "a|site|scale": "slope_scale"}
+    assert_same(ours, by_nuts(data, 2, slope=True), names)
+
+
+MODELS = {
+    "rates of features": bd.Model(),
+    "rates of groups": bd.Model(rates=bd.PerGroup()),
+    "fixed rates": bd.Model(rates=bd.Fixed(0.3)),
+    "learnt scale of the features": bd.Model(weight_prior=bd.Normal(bd.HalfNormal(0.7))),
+    "relative scale": bd.Model(weight_prior=bd.Normal(1.5, relative=True)),
+}
+
+
+def problem_of(model, data, scale=None):
+    found = stated(model, "ill ~ a + b + (1 | site) + (0 + a | site)", data, None)
+    if scale is not None:
+        from dataclasses import replace
+
+        found = found._replace(model=replace(found.model, weight_prior=replace(found.model.weight_prior, scale=scale)))
+    return Problem.of(found.model, found.X, found.y, feature_names=found.feature_names)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_the_density_of_gradient_samplers_is_that_of_the_model(name):
+    """Against sums over rows written out, at differences between points: masks integrated by the same quadrature."""
+    data = table(3, sites=4, rows=6)
+    found = problem_of(MODELS[name], data)
+    model, rate_map = found.centring.model, found.rate_map
+    with jax.enable_x64(True):
+        bound = bind_start("HMC", model, found.data, rate_map, found.marginalised, "float64", "dense", rounded=False)
+        generator = np.random.default_rng(0)
+        point = jnp.asarray(0.3 * generator.normal(size=(5, len(bound.centre))))
+        value = bound.density.evaluate(bound.operands, point)
+        density = np.asarray(value.prior - value.cost.sum(axis=1))
+        theta, log_scale, jacobian = bound.density.place(bound.operands, point)
+        p, k = len(found.data.feature_names), rate_map.size
+        w, b = np.asarray(theta[:, :p]), np.asarray(theta[:, p])
+        u = np.asarray(theta[:, p + 1 :])
+        rate = np.zeros((5, p))
+        rate[:, :2] = 0.3 if k == 0 else stats.norm.cdf(u)
+        mean = (w * (1 - rate)) @ found.data.X.T + b[:, None]
+        var = (w**2 * rate * (1 - rate)) @ (found.data.X**2).T
+        nodes, shares = np.polynomial.hermite_e.hermegauss(101)
+        score = mean[..., None] + np.sqrt(var)[..., None] * nodes
+        rows = expit(found.data.target[:, None] * score) @ (shares / shares.sum())
+        t = np.asarray(log_scale)
+        sd = np.ones((5, p))
+        first = 1.5 / found.data.X[:, :2].std(axis=0) if name == "relative scale" else 1.0
+        own = {"learnt scale of the features": np.exp(t[:, :1])}.get(name, np.ones((5, 1)) * first)
+        sd[:, :2], sd[:, 2:6], sd[:, 6:] = own, np.exp(t[:, -2, None]), np.exp(t[:, -1, None])
+        expected = np.log(rows).sum(axis=1) + stats.norm.logpdf(w, scale=sd).sum(axis=1) + np.asarray(jacobian)
+        sizes = np.ones(t.shape[1])
+        sizes[0] = 0.7 if name == "learnt scale of the features" else 1.0
+        expected += (stats.halfnorm.logpdf(np.exp(t), scale=sizes) + t).sum(axis=1)
+        expected += stats.norm.logpdf(u).sum(axis=1) if k else 0.0
+    np.testing.assert_allclose(density - density[0], expected - expected[0], rtol=0, atol=2e-3)
+
+
+def test_rates_of_columns_without_noise_have_no_part():
+    """With the columns at rate 0 the density is that of fixed rates, to rounding."""
+    data = table(3, sites=4, rows=6)
+    free, fixed = problem_of(bd.Model(), data, [0.5, 0.4]), problem_of(bd.Model(rates=bd.Fixed(0.25)), data, [0.5, 0.4])
+    with jax.enable_x64(True):
+        values = []
+        for found in (free, fixed):
+            density, operands = bind_density(
+                "HMC", found.centring.model, found.data, found.rate_map, found.marginalised, "float64"
+            )
+            w = np.random.default_rng(0).normal(size=(3, 11))
+            k = found.rate_map.size
+            point = jnp.asarray(np.hstack([w, np.full((3, k), stats.norm.ppf(0.25))]))
+            values.append(np.asarray(density.evaluate(operands, point).cost))
+            assert np.all(np.isfinite(density.evaluate(operands, point).gradient))
+    np.testing.assert_allclose(values[0], values[1], rtol=1e-12)
+
+
+@pytest.mark.parametrize("method", [bd.Gibbs(), bd.HMC(), bd.NUTS()])
+def test_samplers_keep_effects_without_noise(method):
+    data = table(4, sites=5, rows=4)
+    # NumPyro's own code promotes.
+    promotion = jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow")
+    with warnings.catch_warnings(), promotion[0], promotion[1]:
+        warnings.simplefilter("ignore")
+        post = bd.sample(
+            bd.Model(), "ill ~ a + b + (1 | site)", data, method=method, draws=10, tune=10, chains=2, progress=False
+        )
+    found = bd.groups.dataset(post, "posterior")
+    assert found["rate"].sizes == {"chain": 2, "draw": 10, "feature": 2}
+    assert found["1|site"].sizes == {"chain": 2, "draw": 10, "site|level": 5}
+    assert np.isfinite(bd.groups.dataset(bd.log_prior(post), "log_prior").to_array()).all()
+
+
+@pytest.mark.parametrize(
+    ("loss", "response"), [(bd.Softmax(), "kind"), (bd.Poisson(), "count"), (bd.Squared(), "b"), (bd.Hinge(), "ill")]
+)
+def test_losses_of_every_kind_take_random_terms(loss, response):
+    data = table(5, sites=5, rows=6)
+    generator = np.random.default_rng(0)
+    data = data.assign(kind=generator.choice(["u", "v", "w"], len(data)), count=generator.poisson(2.0, len(data)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        post = bd.sample(
+            bd.Model(loss, rates=bd.Fixed(0.1)), f"{response} ~ a + (1 | site)", data, draws=10, tune=10, chains=2,
+            progress=False,
+        )  # fmt: skip
+    many = {"class": 3} if loss.multiclass else {}
+    sizes = {"chain": 2, "draw": 10, **many, "site|level": 5}
+    assert bd.groups.dataset(post, "posterior")["1|site"].sizes == sizes
+    assert np.all(np.isfinite(bd.predict(post, data.assign(site="new")).mean))
+
+
+def test_reweighting_keeps_effects_by_level():
+    data = table(6, sites=4, rows=5)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        post = bd.sample(
+            bd.Model(), "ill ~ a + (1 | site)", data, method=bd.HMC(correct=False), draws=50, tune=50, chains=2,
+            progress=False,
+        )  # fmt: skip
+        found = bd.groups.dataset(bd.reweight(post, data), "posterior")
+    before = bd.groups.dataset(post, "posterior")
+    assert {name: part.sizes for name, part in found.items()} == {name: part.sizes for name, part in before.items()}
+    pairs = {tuple(row) for row in before["1|site"].values.reshape(100, -1).tolist()}
+    kept = [tuple(row) in pairs for row in found["1|site"].values.reshape(100, -1).tolist()]
+    assert np.mean(kept) > 0.3
