@@ -34,7 +34,7 @@ _MANY_ROWS = 50
 
 @dataclass(frozen=True)
 class HMC(HMCOptions):
-    """Split Hamiltonian Monte Carlo around the point fit; see :mod:`bayesdrop.hmc.kernels.kernel`.
+    """Split Hamiltonian Monte Carlo around a normal approximation at the point fit.
 
     The normal approximation that trajectories turn about, and with it the kernel, is the first row of the table in
     :mod:`bayesdrop.hmc.approximations.choices` that is feasible; the attribute ``normal_approximation`` of a

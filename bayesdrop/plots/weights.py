@@ -33,7 +33,7 @@ _LABELS = {"weight": WEIGHT_LABEL, "effect": "Average marginal effect (change of
 
 
 def weights_forest(table: Any, *, top: int | None = None, ax: Any = None) -> Any:
-    """Draw weights or average marginal effects, one row each, the largest first, with their intervals if there are any.
+    """Draw weights or average marginal effects, one row each, the largest first, with their intervals if any.
 
     Parameters
     ----------

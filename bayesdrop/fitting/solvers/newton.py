@@ -53,7 +53,7 @@ _FACTORS: dict[str, Preconditioner] = {
 
 @dataclass(frozen=True)
 class Newton:
-    """Inexact Newton's method; piecewise-linear losses on sparse rows begin at the dual (:mod:`.dual`).
+    """Inexact Newton's method; for piecewise-linear losses on sparse rows it solves the dual first.
 
     Parameters
     ----------
