@@ -62,7 +62,7 @@ def test_no_key_of_a_distribution_is_used_twice():
             law.sample(jax.random.key(0), (2,))
 
 
-@pytest.mark.default_cases("gibbs")
+@pytest.mark.default_cases("gibbs, no masks")
 @pytest.mark.parametrize("name", CASES)
 def test_keys_of_another_kind(name):
     """Hardware keys, which are four words long, as the seed and as what a number is made into."""

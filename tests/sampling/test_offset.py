@@ -64,7 +64,7 @@ def sampled(model, method, X, y, **options):
         return bd.sample(model, X, y, method=method, draws=6, tune=6, chains=CHAINS, seed=1, progress=False, **options)
 
 
-@pytest.mark.default_cases("marginalised, with a scale", "hmc, masks")
+@pytest.mark.default_cases("marginalised, with a scale")
 @pytest.mark.parametrize("name", SAMPLED)
 def test_of_numbers_it_is_taken_off_the_response(name):
     """The same key, and a loss of ``y − s``: the chains are the same but for round-off, for which they are short."""
@@ -94,7 +94,7 @@ def density_of(problem, theta):
     return density, operands, found.prior - jnp.sum(found.cost, axis=1), found.gradient
 
 
-@pytest.mark.default_cases("none-poisson", "fixed-hinge", "free-logistic")
+@pytest.mark.default_cases("fixed-hinge", "free-logistic")
 @pytest.mark.parametrize("name", FOLLOWED)
 @pytest.mark.parametrize("rates", [bd.Fixed(0.0), bd.Fixed(0.3), bd.PerFeature()], ids=["none", "fixed", "free"])
 def test_a_constant_is_the_intercept_of_every_density(name, rates):
