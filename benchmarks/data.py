@@ -28,13 +28,14 @@ def read_packed(relative: str, where: str) -> bytes:
         return file.read()
 
 
-def amazon(domain: str, split: str) -> tuple[sparse.csr_array, np.ndarray]:
-    """Amazon reviews (books, kitchen), binarised word counts, labels −1 and +1 (Blitzer, Dredze & Pereira 2007)."""
+def amazon(domain: str, split: str, *, counts: bool = False) -> tuple[sparse.csr_array, np.ndarray]:
+    """Amazon reviews (books, kitchen), 0/1 words or counts, labels −1 and +1 (Blitzer, Dredze & Pereira 2007)."""
     from sklearn.datasets import load_svmlight_file
 
     raw = read_packed(f"amazon/{domain}_{split}.svmlight.xz", "The multi-domain sentiment data set, unigram counts.")
     X, y = load_svmlight_file(io.BytesIO(raw), n_features=5000, zero_based=True)
-    X.data[:] = 1.0
+    if not counts:
+        X.data[:] = 1.0
     shape, index, pointer = X.shape, X.indices.astype(np.int32), X.indptr.astype(np.int32)
     return sparse.csr_array((X.data, index, pointer), shape=shape), y
 

@@ -68,16 +68,21 @@ def _narrow(X: Any) -> sparse.csr_array:
 
 
 def words(
-    fitted: Sequence[str], *others: Sequence[str], length: int = 1, min_count: int = 2
+    fitted: Sequence[str], *others: Sequence[str], length: int = 1, min_count: int = 2, counts: bool = False
 ) -> tuple[sparse.csr_array, ...]:
     """0/1 words, and runs of up to ``length`` words, that occur in ``min_count`` of the ``fitted`` texts or more.
 
-    A word is a run of letters, digits and apostrophes, or a single mark such as ``!`` and ``?``, in lower case.
+    With ``counts`` how often each occurs. A word is a run of letters, digits and apostrophes, or a single mark such as
+    ``!`` and ``?``, in lower case.
     """
     from sklearn.feature_extraction.text import CountVectorizer
 
     vectorizer = CountVectorizer(
-        binary=True, min_df=min_count, ngram_range=(1, length), token_pattern=r"[\w']+|[!?.,:;()\"]", dtype=np.float64
+        binary=not counts,
+        min_df=min_count,
+        ngram_range=(1, length),
+        token_pattern=r"[\w']+|[!?.,:;()\"]",
+        dtype=np.float64,
     )
     first = _narrow(vectorizer.fit_transform(fitted))
     return first, *(_narrow(vectorizer.transform(texts)) for texts in others)

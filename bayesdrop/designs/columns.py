@@ -98,6 +98,27 @@ class ColumnSummary(NamedTuple):
         """Which columns are never zero, of one sign and not constant, (p,) bool."""
         return ((self.low > 0) | (self.high < 0)) & (self.high > self.low)
 
+    @property
+    def usual_square(self) -> float:
+        """Mean square of the entries of the median column; 1 if all are zero.
+
+        Of a column that zero is a usual value of, they are the entries that are not zero, on which noise and weights
+        act: 1 for 0/1 words, and one over the words of a row for rows of norm 1. Of any other it is the variance.
+
+        Examples
+        --------
+        >>> words = np.array([[0.5, 0.0, 0.5], [0.5, 0.5, 0.0]])
+        >>> summarise(words, np.ones(2)).usual_square
+        0.25
+        """
+        about = np.where(self.usually_one_signed, self.mean, 0.0)
+        with np.errstate(over="ignore", invalid="ignore"):
+            square = self.scatter + self.total * (self.mean - about) ** 2
+            count = np.where(self.usually_one_signed, self.total, self.nonzero)
+            square = square[count > 0] / count[count > 0]
+        square = square[np.isfinite(square) & (square > 0)]
+        return float(np.median(square)) if len(square) else 1.0
+
     def far_from_zero(self, deviations: float) -> Bool[np.ndarray, " p"]:
         """Which columns have a mean that is more than so many standard deviations from zero, (p,) bool."""
         return np.asarray(np.abs(self.mean) > deviations * self.spread)

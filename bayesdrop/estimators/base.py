@@ -81,7 +81,11 @@ class DropoutEstimator(BaseEstimator):
         if rates is None and getattr(noise, "has_rate", False):
             rates = self._default_rates()
         prior = Normal() if self.weight_prior is None else self.weight_prior
-        return Model(self._loss(), noise, rates, self.C, prior, self.fit_intercept, missing_of(self))
+        return Model(self._loss(), noise, rates, self._loss_weight(), prior, self.fit_intercept, missing_of(self))
+
+    def _loss_weight(self) -> float:
+        """``C`` of the model."""
+        return self.C
 
     def _noise(self) -> Any:
         """The noise of the model, all that a prediction asks of it: the model's checks take longer than a few rows."""
@@ -105,11 +109,11 @@ class DropoutEstimator(BaseEstimator):
         """Fit a model to checked rows, from the weights and rates of an earlier fit."""
         raise NotImplementedError
 
-    def _centre(self, model: Model, design: Design, weight: PerRow) -> CentredProblem:
+    def _centre(self, model: Model, design: Design, weight: PerRow, *, units: bool = False) -> CentredProblem:
         """Numbers for what the model says of the columns, and the features less the centre of the noise."""
         names = default_names(self)
         rate_map = first_rates(model).bind(names)
-        found = centre_problem(model, design, weight, rate_map, names, zeros_to_come=self.corrupted_inputs)
+        found = centre_problem(model, design, weight, rate_map, names, zeros_to_come=self.corrupted_inputs, units=units)
         self.centre_ = found.centre
         return found
 

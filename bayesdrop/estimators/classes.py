@@ -200,8 +200,10 @@ class ClassScores(ClassifierMixin):
             return np.log(self.predict_proba(X))
 
 
-def adapted(model: Model, rates: Any, weight_prior: Any, shape: tuple[int, ...]) -> Model:
+def adapted(model: Model, rates: Any, weight_prior: Any, shape: tuple[int, ...], unit: float = 1.0) -> Model:
     """The model with what was not given learnt: ``rates`` and ``weight_prior`` as the estimator has them, or None.
+
+    The scale of the weights has the prior ``HalfNormal(unit)``.
 
     Examples
     --------
@@ -212,5 +214,5 @@ def adapted(model: Model, rates: Any, weight_prior: Any, shape: tuple[int, ...])
     """
     if rates is not None or not model.noise.has_rate or len(shape) != 2 or shape[1] >= shape[0]:
         return model
-    prior = Normal(HalfNormal(1.0)) if weight_prior is None else weight_prior
+    prior = Normal(HalfNormal(unit)) if weight_prior is None else weight_prior
     return replace(model, rates=Hierarchical(["all"] * shape[1]), weight_prior=prior)

@@ -13,13 +13,14 @@ import numpy as np
 from sklearn.utils import column_or_1d
 from sklearn.utils.validation import check_is_fitted
 
-from .._typing import AnyArray, ArvizData, Float, Shaped
+from .._typing import AnyArray, ArvizData, Float, PerRow, Shaped
 from .._validation import refuse_masked
 from ..data.column_facts import in_order
 from ..data.responses import class_factors, weigh_classes
-from ..designs import as_design, with_missing
+from ..designs import Design, as_design, with_missing
 from ..designs.dask.design import by_blocks
 from ..designs.rows import check_sample_weight, unique_labels
+from ..fitting.objective.centring import CentredProblem
 from ..fitting.tuning.selection import Selection
 from ..model import Model
 from ..rates import PerFeature, Tuned
@@ -41,6 +42,17 @@ class DropoutClassifier(ClassScores, DropoutEstimator):
     classes_: Shaped[np.ndarray, " K"]
     selection_: Selection | None
     class_weight: Any
+    C: Any
+    C_: float
+
+    def _centre(self, model: Model, design: Design, weight: PerRow, *, units: bool = False) -> CentredProblem:
+        found = super()._centre(model, design, weight, units=units)
+        self.C_ = float(found.model.C)
+        return found
+
+    def _to_draw(self, model: Model, X: Any) -> tuple[Model, float]:
+        """The model to draw from, and the scale of weights in units of the columns of ``X``."""
+        return model, 1.0
 
     def _default_rates(self) -> Any:
         return PerFeature()
@@ -183,6 +195,7 @@ class DropoutClassifier(ClassScores, DropoutEstimator):
         self.classes_ = known
         joint = self._is_joint(known) if hasattr(self, "coef_") else self._resolve_multiclass(known, None)
         target = code if joint else signs(code, len(known))
+        self.C_ = float(model.C)
         weights = self._step_online(model, design, target, weight, n_total, len(known) if joint else None)
         self._set_weights(weights)
         return self
@@ -232,14 +245,15 @@ class DropoutClassifier(ClassScores, DropoutEstimator):
         ArviZ object. It needs no earlier ``fit`` and leaves the estimator as it is. Three classes or more are those
         of ``bd.Softmax()``, with rates that they share, for a logistic loss; a hinge has two. A logistic regression of
         fewer features than rows, without ``rates``, ``method`` or ``target``, draws the strength of its rates and the
-        scale of its weights along; see :func:`.classes.adapted`.
+        scale of its weights along; see :func:`.classes.adapted`. Where it has no ``C`` its weights have the standard
+        deviation ``√C`` of the default one, and their likelihood is that of ``C = 1``.
         """
         from ..posterior.sampling import sample
 
         many = len(set(np.ravel(np.asarray(y)).tolist())) > 2
-        model = self._model_of_many() if many else self._model()
+        model, unit = self._to_draw(self._model_of_many() if many else self._model(), X)
         if model.loss.normalised and options.get("method") is None and options.get("target") is None:
-            model = adapted(model, self.rates, self.weight_prior, np.shape(X))
+            model = adapted(model, self.rates, self.weight_prior, np.shape(X), unit)
         return sample(model, X, y, sample_weight=sample_weight, class_weight=self.class_weight, **options)
 
     def _model_of_many(self) -> Model:

@@ -6,17 +6,21 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from .._typing import AnyArray, Float, Shaped
+from .._typing import AnyArray, Float, PerRow, Shaped
 from .._validation import check_choice
+from ..designs import Design
 from ..designs.dask.design import by_blocks
+from ..fitting.objective.centring import CentredProblem
 from ..fitting.tuning.calibration import Calibration
 from ..losses import Hinge, Logistic, Loss, Softmax
 from ..model import Model
+from ..priors import Normal
 from .classes import agreeing, chosen_by
 from .classifier import DropoutClassifier
-from .validation import intact, set_parameters
+from .validation import check_training, intact, set_parameters
 
 __all__ = ["DropoutLogisticRegression", "DropoutSVC"]
 
@@ -38,8 +42,10 @@ class DropoutLogisticRegression(DropoutClassifier):
         With more than two classes each class learns its own rates, and the negative class is
         weighed by ``n₊/n₋`` in the rate update unless the rates object says otherwise. ``partial_fit``, which sees no
         folds, takes ``bd.PerFeature()`` by default; what ``sample`` takes it says itself.
-    C : float, default=1.0
-        Weight of the loss, with scikit-learn's meaning: ``½‖w‖² + C Σ loss``.
+    C : float, optional
+        Weight of the loss, with scikit-learn's meaning: ``½‖w‖² + C Σ loss``. By default the power of ten nearest to
+        one over the mean square of the non-zero entries of the median column: 1 for standardised columns and 0/1 words,
+        about 100 for TF-IDF rows of norm 1; and 1 where a ``weight_prior`` is given.
     noise : Noise, optional
         ``bd.Dropout()`` by default: a kept feature stays as it is, and a dropped one becomes 0, or its mean where 0 is
         no usual value of it (``centre="auto"``). Other noises take no ``rates``.
@@ -97,6 +103,8 @@ class DropoutLogisticRegression(DropoutClassifier):
         Iterations.
     status_ : Status
         How the fit ended; ``status_.value`` says what to do.
+    C_ : float
+        The ``C`` of the fit.
     centre_ : array (p,) or None
         What a dropped entry becomes: the ``centre`` of the noise, None if it is 0 for all columns.
     n_features_in_, feature_names_in_
@@ -133,7 +141,7 @@ class DropoutLogisticRegression(DropoutClassifier):
         self,
         rates: Any = None,
         *,
-        C: float = 1.0,
+        C: float | None = None,
         noise: Any = None,
         expectation: str | None = None,
         multiclass: str = "auto",
@@ -151,6 +159,27 @@ class DropoutLogisticRegression(DropoutClassifier):
 
     def _loss(self) -> Loss:
         return Logistic("augmentation" if self.expectation is None else self.expectation)
+
+    def _loss_weight(self) -> float:
+        # By default that of the last fit, if there was one.
+        C: float = getattr(self, "C_", 1.0) if self.C is None else self.C
+        return C
+
+    def _centre(self, model: Model, design: Design, weight: PerRow, *, units: bool = False) -> CentredProblem:
+        own = self.C is None and self.weight_prior is None
+        found = super()._centre(model, design, weight, units=units or own)
+        if self.C is None:
+            found = found.with_C(found.usual_C if own else 1.0)
+            self.C_ = float(found.model.C)
+        return found
+
+    def _to_draw(self, model: Model, X: Any) -> tuple[Model, float]:
+        if self.C is not None or self.weight_prior is not None:
+            return (model if self.C is not None else replace(model, C=1.0)), 1.0
+        other = clone(self)
+        design = check_training(other, X)
+        unit = float(np.sqrt(other._centre(model, design, design.row_weights(None)).usual_C))
+        return replace(model, C=1.0, weight_prior=Normal(unit)), unit
 
     def _model_of_many(self) -> Model:
         form = self.expectation if self.expectation == "gaussian" else "taylor"  # of point fits alone
@@ -282,6 +311,8 @@ class DropoutSVC(DropoutClassifier):
         Iterations.
     status_ : Status
         How the fit ended; ``status_.value`` says what to do.
+    C_ : float
+        The ``C`` of the fit.
     centre_ : array (p,) or None
         What a dropped entry becomes: the ``centre`` of the noise, None if it is 0 for all columns.
     n_features_in_, feature_names_in_

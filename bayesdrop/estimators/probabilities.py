@@ -36,7 +36,7 @@ def positive_probability(estimator: Any, X: Any) -> Float[AnyArray, "m K"]:
         return Draws(
             model=estimator._model(), feature_names=[], weight=coef[part], intercept=intercept[part],
             free_rate=rates[part], index=np.arange(coef.shape[1]), fixed_rate=rates[0] if len(rates) == 1 else None,
-            C=np.full(len(coef[part]), float(estimator.C)), power=1.0, marginalised=False, classes=None, steps={},
+            C=np.full(len(coef[part]), estimator._loss_weight()), power=1.0, marginalised=False, classes=None, steps={},
         )  # fmt: skip
 
     if estimator.corrupted_inputs or not is_quick(loss, noise, len(coef)):

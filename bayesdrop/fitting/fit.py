@@ -154,6 +154,7 @@ def fit(
             "bd.Newton(tol=..., max_iter=...), or leave it out."
         )
     centring = centre_problem(model, data.design, data.weight, first_rates(model).bind(names), names)
+    centring.advise_C()
     solved = solve(
         Task(
             centring.model, centring.design, data.target if many else data.target[:, None], data.weight, names, method,

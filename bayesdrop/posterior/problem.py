@@ -108,6 +108,7 @@ class Problem:
             )
         rate_map = model.bind(data.feature_names)
         centring = centre_problem(model, data.design, data.weight, rate_map, data.feature_names)
+        centring.advise_C()
         data = replace(data, design=centring.design)
         marginalised = is_marginalised(model, rate_map, target)
         check_proper(model, data, rate_map, marginalised)

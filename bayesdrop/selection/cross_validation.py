@@ -131,9 +131,9 @@ class DropoutLogisticRegressionCV(_DropoutClassifierCV):
         Greater is better. By default minus the log loss of the classes under a normal score, for a hinge that of its
         normalised pseudo-likelihood; of a regression minus the plain loss. With ``sample_weight`` it is given those of
         the test rows. With default ``rates``, or all of them ``bd.Tuned`` as in
-        ``[bd.Tuned(), bd.Tuned(bd.PerGroup(groups))]``, and default ``scoring`` the search climbs from ``C = 1`` and
-        dismisses what is clearly worse (:mod:`bayesdrop.fitting.tuning.search`); otherwise all candidates are tried
-        on all folds.
+        ``[bd.Tuned(), bd.Tuned(bd.PerGroup(groups))]``, and default ``scoring`` the search climbs from the default
+        ``C`` of the plain class and dismisses what is clearly worse (:mod:`bayesdrop.fitting.tuning.search`);
+        otherwise all candidates are tried on all folds.
     one_standard_error : bool, default=False
         Take the smallest ``C``, and there the most noise, whose score is within a standard error of the best, in pairs;
         otherwise within half a one, or the best of a ``scoring`` that is given.
@@ -277,9 +277,9 @@ class DropoutSVCCV(_DropoutClassifierCV):
         Greater is better. By default minus the log loss of the classes under a normal score, for a hinge that of its
         normalised pseudo-likelihood; of a regression minus the plain loss. With ``sample_weight`` it is given those of
         the test rows. With default ``rates``, or all of them ``bd.Tuned`` as in
-        ``[bd.Tuned(), bd.Tuned(bd.PerGroup(groups))]``, and default ``scoring`` the search climbs from ``C = 1`` and
-        dismisses what is clearly worse (:mod:`bayesdrop.fitting.tuning.search`); otherwise all candidates are tried
-        on all folds.
+        ``[bd.Tuned(), bd.Tuned(bd.PerGroup(groups))]``, and default ``scoring`` the search climbs from the default
+        ``C`` of the plain class and dismisses what is clearly worse (:mod:`bayesdrop.fitting.tuning.search`);
+        otherwise all candidates are tried on all folds.
     one_standard_error : bool, default=False
         Take the smallest ``C``, and there the most noise, whose score is within a standard error of the best, in pairs;
         otherwise within half a one, or the best of a ``scoring`` that is given.

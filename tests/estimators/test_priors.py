@@ -107,6 +107,18 @@ def test_draws_without_rates_learn_their_strength(monkeypatch, settings, options
     assert bd.DropoutSVC().sample(X, y % 2).rates == bd.PerFeature()
 
 
+def test_draws_without_C_have_weights_in_units_of_the_columns(monkeypatch):
+    """The scale of the weights is the root of the default C of a fit, and no row counts more than once."""
+    monkeypatch.setattr("bayesdrop.posterior.sampling.sample", lambda model, X, y, **_: model)
+    X, y = np.random.default_rng(0).normal(size=(40, 3)), np.arange(40) % 2
+    for scale in (1.0, 0.01):
+        model = bd.DropoutLogisticRegression().sample(X * scale, y)
+        assert (model.C, model.weight_prior) == (1.0, bd.Normal(bd.HalfNormal(1 / scale)))
+        assert bd.DropoutLogisticRegression(0.3).sample(X * scale, y).weight_prior == bd.Normal(1 / scale)
+        given = bd.DropoutLogisticRegression(0.3, C=2.0).sample(X * scale, y)
+        assert (given.C, given.weight_prior) == (2.0, bd.Normal())
+
+
 @pytest.mark.default_cases("3")
 @pytest.mark.parametrize("classes", [2, 3])
 def test_draws_without_rates(classes):

@@ -123,7 +123,7 @@ def _deleted(X, rate, rng):
 def test_scorer_in_scikit_learn():
     X, y = digits()
     scorer, folds = bd.deletion_scorer(0.5, repeats=2), StratifiedKFold(3)
-    model = bd.DropoutLogisticRegression(corrupted_inputs=True)
+    model = bd.DropoutLogisticRegression(C=1.0, corrupted_inputs=True)
     search = GridSearchCV(model, {"rates": [0.0, 0.5]}, scoring=scorer, cv=folds).fit(X, y)
     assert search.best_params_ == {"rates": 0.5}
     again = bd.DropoutLogisticRegressionCV([0.0, 0.5], Cs=(1.0,), cv=folds, scoring=scorer, corrupted_inputs=True)

@@ -5,6 +5,7 @@ import pytest
 from scipy import sparse
 
 import bayesdrop as bd
+from bayesdrop.designs import as_design
 from bayesdrop.effects.laplace import laplace_covariance
 
 RNG = np.random.default_rng(0)
@@ -96,3 +97,70 @@ def test_covariances_of_weights_are_in_the_units_of_the_columns(loss, kind):
     unit = np.tile(np.append(scale, 1.0), classes)
     size = np.sqrt(np.outer(one.diagonal(), one.diagonal()))
     np.testing.assert_allclose(unit[:, None] * other * unit / size, one / size, atol=1e-5)
+
+
+WORDS = (RNG.random((120, 60)) < 0.1) * RNG.poisson(0.5, (120, 60)).clip(1)
+TOPIC = (WORDS[:, :30].sum(axis=1) > WORDS[:, 30:].sum(axis=1)).astype(int)
+
+
+def test_untouched_defaults_do_not_depend_on_the_units():
+    """Columns multiplied by u: the default C divided by u², which is a power of ten, and the same scores."""
+    for rows, y in ((X, SIGNS), (sparse.csr_array(WORDS.astype(float)), TOPIC)):
+        first, *others = (bd.DropoutLogisticRegression().fit(rows * scale, y) for scale in (1.0, 1e-3, 1e2))
+        assert first.C_ == 1.0
+        for scale, other in zip((1e-3, 1e2), others, strict=True):
+            assert other.C_ == pytest.approx(scale**-2, rel=1e-12)
+            expected = first.decision_function(rows)
+            np.testing.assert_allclose(other.decision_function(rows * scale), expected, rtol=1e-4, atol=1e-4)
+
+
+def test_the_default_C_is_what_the_columns_ask_for():
+    binary, counts = (WORDS > 0).astype(float), WORDS.astype(float)
+    normed = counts / np.maximum(np.sqrt((counts**2).sum(axis=1, keepdims=True)), 1e-300)
+    table = (X - X.mean(axis=0)) / X.std(axis=0)
+    for rows, expected in ((binary, 1), (counts, 1), (table, 1), (X, 1), (normed, 10), (binary / 100, 1e4)):
+        y = SIGNS if len(rows) == N else TOPIC
+        assert bd.DropoutLogisticRegression(0.1).fit(rows, y).C_ == expected
+        assert bd.DropoutLogisticRegression(0.1, C=1.0).fit(rows, y).C_ == 1
+        assert bd.DropoutLogisticRegression(0.1, weight_prior=bd.Normal(2.0)).fit(rows, y).C_ == 1
+
+
+def test_the_usual_square_by_its_definition_in_every_storage():
+    weight = RNG.integers(1, 3, size=len(WORDS)).astype(float)
+    rows = np.column_stack([WORDS * 0.3, np.zeros(len(WORDS)), RNG.normal(40.0, 2.0, len(WORDS))])
+    squares = []
+    for d, column in enumerate(np.repeat(rows, weight.astype(int), axis=0).T):
+        if d == 61:  # never zero: its spread
+            squares.append(np.var(column))
+        elif np.any(column):
+            squares.append(np.mean(column[column != 0] ** 2))
+    for stored in (rows, sparse.csr_array(rows), bd.Blocks([rows[:50], rows[50:]])):
+        summary = as_design(stored).column_summary(weight)
+        assert summary.usual_square == pytest.approx(np.median(squares), rel=1e-12)
+
+
+def test_settings_that_are_given_stay():
+    small = sparse.csr_array(WORDS / 30)
+    given = bd.DropoutLogisticRegression(0.3, C=2.0).fit(small, TOPIC)
+    fit = bd.fit(bd.Model(rates=bd.Fixed(0.3), C=2.0), small, TOPIC)
+    np.testing.assert_array_equal(given.coef_[0], fit.weight)
+    model = bd.DropoutLogisticRegression(0.3).partial_fit(small, TOPIC, classes=[0, 1])
+    assert model.C_ == 1.0
+    assert bd.DropoutLogisticRegression(0.3).fit(small, TOPIC).partial_fit(small, TOPIC).C_ == 1000.0
+
+
+def test_the_search_begins_where_the_units_say():
+    """Of small columns every weight is held back at C = 1, where no noise is best and no way leads on."""
+    small = sparse.csr_array(WORDS / 30)
+    unit = bd.DropoutLogisticRegressionCV().fit(small * 30, TOPIC)
+    found = bd.DropoutLogisticRegressionCV().fit(small, TOPIC)
+    assert {100, 1000, 10000} <= set(found.cv_results_["param_C"])
+    assert found.best_score_ == pytest.approx(unit.best_score_, abs=0.02)
+
+
+def test_a_prior_that_holds_small_columns_back_is_told():
+    small = sparse.csr_array(WORDS / 30)
+    with pytest.warns(bd.UnscaledWarning, match=r"entries are of size 0\.0\d+, as where rows have norm 1.*use C=1000"):
+        bd.fit(bd.Model(rates=FIXED), small, TOPIC)
+    for model in (bd.Model(rates=FIXED, C=1000.0), bd.Model(rates=FIXED, weight_prior=bd.Normal(30.0))):
+        bd.fit(model, small, TOPIC)

@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,7 @@ from ...designs import Design, as_design
 from ...designs.columns import ColumnSummary
 from ...model import Model
 from ...noise.base import AUTO, MEAN, centre_of
+from ...priors import Normal
 from ...rates import RateMap
 from ...warnings import MissingWarning, UnscaledWarning, warn
 
@@ -56,6 +58,8 @@ class CentredProblem:
         Columns that are never zero and of one sign, and whose noise is about 0 all the same.
     scale_ratio : float
         Largest ratio of two columns' standard deviations, 1 where the prior follows them or it was not looked at.
+    usual_square : float
+        Mean square of the entries of the median column; see :meth:`.ColumnSummary.usual_square`.
     """
 
     original_model: Model
@@ -64,6 +68,40 @@ class CentredProblem:
     centre: Float[np.ndarray, " p"] | None
     unscaled: list[str] = field(default_factory=list)
     scale_ratio: float = 1.0
+    usual_square: float = 1.0
+
+    @property
+    def usual_C(self) -> float:
+        """``C`` for which weights of unit scale suit the columns: the power of ten nearest to ``1 / usual_square``.
+
+        The fit to ``X/u`` with ``C = 1`` is the one to ``X`` with ``C = 1/u²``, so that what the columns are measured
+        in does not matter. A power of ten is 1 for all columns of about unit size, and can be typed.
+        """
+        return float(10.0 ** -np.round(np.log10(np.clip(self.usual_square, 1e-8, 1e8))))
+
+    def advise_C(self, *, many: int = 50, small: float = 0.03) -> None:
+        """Warn where a prior of scale 1 leaves the weights of many small columns little room.
+
+        Parameters
+        ----------
+        many : int
+            Columns from which on it is said.
+        small : float
+            Mean square of their entries up to which it is.
+        """
+        prior: Any = self.original_model.weight_prior
+        unit = isinstance(prior, Normal) and not prior.relative and isinstance(prior.scale, Real) and prior.scale == 1
+        if unit and self.original_model.C == 1 and self.design.shape[1] >= many and self.usual_square <= small:
+            warn(
+                f"X: entries are of size {self.usual_square**0.5:.2g}, as where rows have norm 1, and a prior of scale "
+                f"1 leaves their weights little room; use C={self.usual_C:g}, or an estimator such as "
+                "bd.DropoutLogisticRegression(), whose default C follows the columns.",
+                UnscaledWarning,
+            )
+
+    def with_C(self, C: float) -> CentredProblem:
+        """The same problem with another weight of the loss."""
+        return replace(self, original_model=replace(self.original_model, C=C), model=replace(self.model, C=C))
 
     def to_original(self, weights: Float[AnyArray, "q ..."]) -> Float[AnyArray, "q ..."]:
         """Weights (p + 1, …) for ``X``, whose last row is the intercept, from those for ``X − c``."""
@@ -112,6 +150,7 @@ def centre_problem(
     names: Sequence[str],
     *,
     zeros_to_come: bool = False,
+    units: bool = False,
     least_rows: int = 50,
     far: float = 3.0,
     largest_ratio: float = 1e6,
@@ -132,6 +171,8 @@ def centre_problem(
         Names of the columns.
     zeros_to_come : bool
         Features of the rows to come go missing as zeros, so that noise about 0 is meant, wherever the columns are.
+    units : bool
+        Whether the result needs ``usual_square``, for which the columns are looked at also where nothing is dropped.
 
     least_rows : int
         Fewer are of one sign by chance.
@@ -167,7 +208,9 @@ def centre_problem(
     noisy = rate_map.is_free or bool(np.any(rate_map.initial > 0)) if model.noise.has_rate else True
     # A missing entry takes the centre of its column, also where nothing else is dropped.
     centred = noisy or model.missing is not None
-    looked_at = prior.relative or (centred and model.noise.centre is not None) or (noisy and model.noise.has_rate)
+    looked_at = (
+        units or prior.relative or (centred and model.noise.centre is not None) or (noisy and model.noise.has_rate)
+    )
     summary = design.column_summary(weight) if looked_at else ColumnSummary.empty(design.shape[1])
     if prior.relative:
         prior = prior.absolute(summary.spread)
@@ -192,8 +235,9 @@ def centre_problem(
         if not model.weight_prior.relative:
             ratio = _compare_scales(summary, names, largest_ratio, quiet=bool(unscaled))
     return CentredProblem(
-        original, inner, design if centre is None else design.shifted(centre), centre, unscaled, ratio
-    )
+        original, inner, design if centre is None else design.shifted(centre), centre, unscaled, ratio,
+        summary.usual_square,
+    )  # fmt: skip
 
 
 def _centre(model: Model, summary: ColumnSummary, gone: Float[np.ndarray, " p"]) -> Float[np.ndarray, " p"] | None:

@@ -140,7 +140,7 @@ def search_on(
     search = Search(
         task.solver(loose=by_row, alone=folds[0].alone), families_of(candidates, task.names), Cs, folds, task.weight,
         task.rows.copies, task.kept(scores or (lambda key, fold, held: task.losses(fold, key[0], held))),
-        task.size * len(folds) * len(candidates), by_row, n_jobs, task.without,
+        task.size * len(folds) * len(candidates), by_row, n_jobs, task.without, task.model.C,
     )  # fmt: skip
     keys = search.climb() if climbs else search.complete()
     if cv is None and search.unsettled:

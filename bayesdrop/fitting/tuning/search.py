@@ -2,8 +2,9 @@ r"""The search: which candidates are tried on which folds.
 
 A complete search tries every pair of ``C`` and rates on every fold. The search by default saves most of it:
 
-- it climbs: from the ``C`` nearest 1 with all strengths, to larger and smaller ``C`` as long as the loss falls, and
-  only with the few best strengths, none of them more than two standard errors worse, in pairs, than the best so far;
+- it climbs: from the ``C`` nearest that of a plain fit with all strengths, to larger and smaller ``C`` as long as the
+  loss falls, and only with the few best strengths, none of them more than two standard errors worse, in pairs, than the
+  best so far;
 - candidates that are fitted one by one, as those of the softmax, begin with no noise and go on by single steps: more
   noise until one is a standard error worse, then ``C`` with the best of them, then less and more noise there;
 - of large data no noise is only tried where the least noise is not clearly worse than more;
@@ -127,6 +128,8 @@ class Search:
         Processes among which the folds are spread.
     without : callable, optional
         ``without(row)``, the fold that holds out one row, if losses of rows left out alone are to be checked.
+    start : float
+        ``C`` near which a climb begins.
     unsettled : bool
         Whether they were those of a candidate for which the approximation does not do.
     """
@@ -142,6 +145,7 @@ class Search:
     by_row: bool = True
     n_jobs: int | None = None
     without: Callable[[int], Fold] | None = None
+    start: float = 1.0
     rules: ClassVar[SearchRules] = SearchRules()
     unsettled: bool = field(init=False, default=False)
     table: Table = field(init=False)
@@ -196,7 +200,7 @@ class Search:
         return [key for key, known in self.table.losses.items() if len(known) == most]
 
     def _climb(self, group: range) -> None:
-        first = int(np.argmin(np.abs(np.log(self.Cs))))
+        first = int(np.argmin(np.abs(np.log(self.Cs / self.start))))
         C, members = float(self.Cs[first]), sorted(range(len(self._place)), key=self._strength)
         spared = self.rules.large < self.size < np.inf
         late = [m for m in members if spared and self._strength(m) == 0]
@@ -268,7 +272,7 @@ class Search:
     def _try(self, keys: Sequence[Key], group: range) -> None:
         """Fit and score some candidates on a group of folds."""
         folds = [self.folds[f] for f in group]
-        for C in sorted({C for C, _ in keys}, key=lambda C: abs(np.log(C))):
+        for C in sorted({C for C, _ in keys}, key=lambda C: abs(np.log(C / self.start))):
             for number in range(len(self.families)):
                 numbers = [m for c, m in keys if c == C and self._place[m][0] == number]
                 if numbers:
