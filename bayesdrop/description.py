@@ -8,6 +8,7 @@ nothing but text, numbers and lists. Names are looked up among the components th
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -38,6 +39,7 @@ _STATED = "iufMm"
 _FORMAT, _VERSION = "bayesdrop model", 1
 _PACKAGES = ("losses", "noise", "priors", "rates")
 _MAPPING, _TUPLE = "mapping", "tuple"
+_written: set[str] = set()
 
 
 def components() -> dict[str, type]:
@@ -152,6 +154,7 @@ def attributes(model: Model, classes: Any = None, facts: ColumnFacts | None = No
         stored[_FORMULA] = facts.formula.formula
         with suppress(ValueError):  # functions of the user's own, of which a later call reports
             stored[_ENCODING] = facts.formula.to_json()
+            _written.add(hashlib.sha256(str(stored[_ENCODING]).encode()).hexdigest())
     try:
         stored[_MODEL] = json.dumps(describe(model), allow_nan=False)
     except TypeError:
@@ -191,7 +194,7 @@ def stored_classes(attrs: Mapping[str, Any]) -> np.ndarray | None:
     return read_classes(attrs[_CLASSES], attrs.get(_TYPE)) if _CLASSES in attrs else None
 
 
-def stored_facts(attrs: Mapping[str, Any], *, trust_formula: bool = False) -> ColumnFacts:
+def stored_facts(attrs: Mapping[str, Any], *, trust_formula: bool = False, trust_own: bool = False) -> ColumnFacts:
     """Facts of the columns that :func:`attributes` stored, with the formula, which is read when it is needed.
 
     Raises
@@ -210,7 +213,10 @@ def stored_facts(attrs: Mapping[str, Any], *, trust_formula: bool = False) -> Co
     facts = ColumnFacts.stored(attrs)
     if _FORMULA not in attrs:
         return facts
-    formula = StoredFormula(str(attrs[_FORMULA]), str(attrs.get(_ENCODING, "")), trust_formula)
+    text = str(attrs.get(_ENCODING, ""))
+    # What this process wrote has run here already.
+    own = trust_own and hashlib.sha256(text.encode()).hexdigest() in _written
+    formula = StoredFormula(str(attrs[_FORMULA]), text, trust_formula or own)
     return dataclasses.replace(facts, formula=formula)
 
 

@@ -238,7 +238,7 @@ def _slopes(rows: EffectRows, name: str) -> list[Average]:
     assert rows.encoder is not None
     facts, values = rows.encoder.columns[name], rows.frame[name].to_numpy(dtype=np.float64)
     there = ~np.isnan(values)
-    step = 0.3 * _STEP * (float(values[there].std()) or 1.0) if there.any() else 1.0
+    step = 0.5 * _STEP * (float(values[there].std()) or 1.0) if there.any() else 1.0
     inside = (values >= facts["low"]) & (values <= facts["high"]) & (facts["high"] - facts["low"] > step)
     up = np.where(inside, np.minimum(values + step, facts["high"]), values + step)
     down = np.where(inside, np.maximum(values - step, facts["low"]), values - step)

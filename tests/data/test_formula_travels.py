@@ -176,6 +176,20 @@ def test_functions_of_the_users_own_are_not_kept(data, tmp_path):
     np.testing.assert_allclose(loaded.predict(data[["age"]].abs().to_numpy()).mean, fit.predict(data).mean, atol=1e-12)
 
 
+def test_a_posterior_runs_what_its_own_process_wrote_and_no_other(data, tmp_path):
+    """A file of another process whose formula is more than arithmetic is refused."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a few draws
+        model = bd.Model(rates=bd.Fixed(0.0))
+        post = bd.sample(model, "ill ~ age.abs()", data, draws=10, tune=10, chains=2, progress=False)
+    expected = bd.predict(post, pd.DataFrame({"age.abs()": data["age"].abs()})).mean
+    np.testing.assert_allclose(bd.predict(post, data).mean, expected, atol=1e-12)
+    bd.groups.save(post, tmp_path / "post.nc")
+    code = "import sys, bayesdrop as bd; bd.predict(bd.groups.load(sys.argv[1]), {'age': [1.0, 2.0]})"
+    run = subprocess.run([sys.executable, "-c", code, str(tmp_path / "post.nc")], capture_output=True, text=True)
+    assert "runs Python code beyond arithmetic" in run.stderr
+
+
 @pytest.mark.parametrize(
     "expression",
     [
