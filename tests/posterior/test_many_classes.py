@@ -74,6 +74,10 @@ def test_probabilities_against_all_masks(noise):
     assert np.max(np.abs(class_log_likelihood(draws, X, code).T - own)) < 0.012
     for storage in (sparse.csr_array, np.asfortranarray):
         np.testing.assert_allclose(class_chances(draws, storage(X)), near, rtol=1e-9)
+    found = bd.predict(post, X)
+    ends = np.quantile(near, [(1 - found.probability) / 2, (1 + found.probability) / 2], axis=1)
+    np.testing.assert_allclose([found.mean, found.sd], [near.mean(axis=1), near.std(axis=1)], rtol=1e-9)
+    np.testing.assert_allclose([found.low, found.high], ends, rtol=1e-9)
 
 
 def test_likelihoods_to_a_power():
