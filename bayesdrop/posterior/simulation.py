@@ -104,10 +104,10 @@ def posterior_predictive(
     """
     found = read_draws(post, draws, few=True)
     seed = check_seed(seed)
-    found = for_rows(found, X, seed) if new else found
+    found = for_rows(found, X, seed) if check_flag(new, "new") else found
     rows = match_rows(X, found)
     n = rows.design.shape[0]
-    if not check_flag(new, "new"):
+    if not new:
         check_rows(post, n)
         if offset is not None:
             raise ValueError("offset: that of the rows that were sampled is known; give one with new=True alone.")
