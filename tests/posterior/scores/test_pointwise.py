@@ -127,12 +127,15 @@ def test_a_noise_inside_the_loss(build, loss):
     np.testing.assert_allclose(found, CONSTANT.get(type(loss).__name__, 0.0) - 1.5 * phi, rtol=1e-10)
 
 
-def test_each_draw_has_its_noise_variance(build):
+@pytest.mark.parametrize(
+    "noise", [{"rates": bd.Fixed(0.0)}, {"noise": bd.GaussianNoise(1e-9)}], ids=["masks", "inside the loss"]
+)
+def test_each_draw_has_its_noise_variance(build, noise):
     rng = np.random.default_rng(1)
     X, w, sigma = rng.normal(size=(6, 3)), rng.normal(size=(2, 5, 3)), rng.gamma(4, 0.3, size=(2, 5))
     y = rng.normal(size=6)
     loss = bd.Squared(variance_prior=InverseGamma(2.0, 1.0))
-    model = bd.Model(loss, rates=bd.Fixed(0.0), C=1.5, fit_intercept=False)
+    model = bd.Model(loss, **noise, C=1.5, fit_intercept=False)
     post = build(model, w, sigma=sigma, y=y, row_weight=np.full(6, 2.0))
     found = bd.groups.dataset(bd.log_likelihood(post, X, y), "log_likelihood")["y"].values
     # C and the row weights are powers here.
