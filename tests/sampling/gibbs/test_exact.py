@@ -255,8 +255,8 @@ SLOW = [
     ),
     pytest.param(bd.Model(bd.Hinge(), rates=bd.Shared(bd.Beta(2, 3))), BOTH, None, id="hinge, shared"),
     pytest.param(bd.Model(bd.Hinge(), rates=bd.Fixed(0.4)), GIBBS, None, id="hinge, fixed"),
-    pytest.param(bd.Model(bd.Hinge(), C=2.0), BOTH, WEIGHTS, id="hinge, row weights"),
-    pytest.param(bd.Model(bd.Logistic(), C=2.0), BOTH, WEIGHTS, id="logistic, row weights"),
+    pytest.param(bd.Model(bd.Hinge(), C=0.5), BOTH, WEIGHTS, id="hinge, row weights"),
+    pytest.param(bd.Model(bd.Logistic(), C=0.5), BOTH, WEIGHTS, id="logistic, row weights"),
     pytest.param(
         bd.Model(noise=bd.Dropout(unbiased=True), rates=bd.PerFeature(bd.Beta(2, 3))), BOTH, None, id="unbiased"
     ),
