@@ -277,6 +277,7 @@ class _Runner:
             took = time.perf_counter() - clock
             if first:
                 _log.debug("compiled, and the first draw taken, in %.1f s", took)
+                bar.unpause()  # the time to go is that of draws
             rate = 2 if first else count * _SECONDS / max(took, 1e-6)
             size, first = int(np.clip(rate, 1, min(self.room, 4 * size))), False
             bar.set_description("tuning" if self.done < self.tune else "drawing")

@@ -206,6 +206,29 @@ def test_progress_says_what_is_going_on(capsys):
     assert out.out + out.err == ""
 
 
+def test_the_clock_of_the_bar_begins_when_all_is_compiled(monkeypatch):
+    """Compilation takes an hour of a clock that stands still otherwise: none of it is in the time that draws take."""
+    import tqdm.auto
+
+    now, bars, chunk = [0.0], [], runner._Runner._chunk
+
+    class Bar(tqdm.auto.tqdm):
+        def __init__(self, *arguments, **options):
+            super().__init__(*arguments, **options)
+            self._time, self.start_t, self.last_print_t = lambda: now[0], 0.0, 0.0
+            bars.append(self)
+
+    def compiling(self, count):
+        now[0] = 3600.0
+        chunk(self, count)
+
+    monkeypatch.setattr(tqdm.auto, "tqdm", Bar)
+    monkeypatch.setattr(runner._Runner, "_chunk", compiling)
+    walk(progress=True)
+    assert bars[0].n == 320
+    assert bars[0].start_t == 3600.0
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
