@@ -141,8 +141,9 @@ reproduce: $(STAMP)
 $(STAMP): pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or later is needed; set PYTHON=...")'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	@echo "Installing into $(VENV), which takes a minute or two; pip says what it is at:"
+	$(BIN)/python -m pip install --upgrade pip
+	$(BIN)/python -m pip install --editable '.[dev]'
 	touch $@
 
 $(VENV)/.lazy: $(STAMP)

@@ -129,11 +129,11 @@ def build_app() -> Any:
         out: Annotated[Path, typer.Option(metavar="FOLDER", help="Folder for the files.")] = Path("bayesdrop-output"),
         quick: Annotated[bool, typer.Option("--quick", help="Half a minute; too few draws to trust.")] = False,
     ) -> None:
-        """Show it at work on data that comes with scikit-learn (one to two minutes).
+        """Show it at work on simulated data and data that comes with scikit-learn (one to two minutes).
 
-        Counts test errors without dropout, with fixed and with learnt rates. Then samples the posterior of the
-        rates on the breast-cancer data: one per feature, of which it writes posterior.nc, fit.nc, rates.csv,
-        weights.csv and plots, and one for all.
+        Three acts: rare words beside tuned ridge, digits with missing pixels, and the posterior of the rates of
+        sensors whose reliability is known. Writes demo.png, a picture of all three, and of the sensors
+        posterior.nc, fit.nc, rates.csv, weights.csv and plots.
         """
         from .demo import run_demo
 

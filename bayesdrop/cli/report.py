@@ -117,7 +117,7 @@ class Output:
         return lines
 
 
-_PICTURES = ("rates.png", "ranks.png", "rate_against_weight.png", "objective.png")
+_PICTURES = ("rates.png", "ranks.png", "rate_against_weight.png", "objective.png", "demo.png")
 
 
 def write_csv(frame: Any, path: Path) -> None:
