@@ -259,7 +259,9 @@ class Fit(Shown):
         return bayesdrop.predict(self, X, corrupted_inputs=corrupted_inputs, offset=offset)
 
     def summary(self, *, probability: float = 0.9) -> DataFrame:
-        """Weights and rates as a table, one row per feature, and class if there are many.
+        """Weights and rates as a table, one row per column that was fitted, and class if there are many.
+
+        Levels of a factor are rows of their own here; ``bd.weights_table(fit)`` has their differences.
 
         Parameters
         ----------
