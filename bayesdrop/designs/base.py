@@ -271,7 +271,7 @@ class Blockwise(Design):
         """Vectors over the rows, (n, …) for each tail, that a method of every block makes of the same weights."""
 
     @abstractmethod
-    def _backward(self, method: str, *rows: PerRow) -> list[Any]:
+    def sum_over_parts(self, method: str, *rows: PerRow) -> list[Any]:
         """Sums over the blocks of what a method makes of each block's part of vectors over the rows."""
 
     def pair_matvec(self, w: Num[AnyArray, "p K"], w_sq: Num[AnyArray, "p L"]) -> tuple[PerRow, PerRow]:
@@ -281,25 +281,25 @@ class Blockwise(Design):
 
     def pair_rmatvec(self, r: PerRow, r_sq: PerRow) -> tuple[Float[np.ndarray, "p K"], Float[np.ndarray, "p L"]]:
         """``(Xᵀ r, (X²)ᵀ r_sq)``."""
-        first, second = self._backward("pair_rmatvec", r, r_sq)
+        first, second = self.sum_over_parts("pair_rmatvec", r, r_sq)
         return first, second
 
     def back_sums(self, r: PerRow, s: PerRow) -> tuple[Float[np.ndarray, ...], ...]:
         """``(Xᵀr, (X²)ᵀs, Σr, Σs)``."""
-        return tuple(self._backward("back_sums", r, s))
+        return tuple(self.sum_over_parts("back_sums", r, s))
 
     def sign_sums(self, r: PerRow) -> tuple[Float[np.ndarray, "p K"], Float[np.ndarray, "p K"]]:
         """``(1[X > 0]ᵀ r, 1[X < 0]ᵀ r)``."""
-        above, below = self._backward("sign_sums", r)
+        above, below = self.sum_over_parts("sign_sums", r)
         return above, below
 
     def gram(self, omega: PerRow) -> Float[np.ndarray, "p p"]:
         """``Xᵀ diag(ω) X``, dense (p, p)."""
-        return self._backward("gram", omega)[0]
+        return self.sum_over_parts("gram", omega)[0]
 
     def grams(self, omega: PerRow) -> Float[np.ndarray, "G p p"]:
         """``Xᵀ diag(ω_g) X`` of every column of ``ω`` (n, G)."""
-        return self._backward("grams", omega)[0]
+        return self.sum_over_parts("grams", omega)[0]
 
     def column_summary(self, weight: PerRow) -> ColumnSummary:
         """Summary of the columns under row weights."""

@@ -198,7 +198,7 @@ def test_an_interrupted_run_says_so(monkeypatch):
     from bayesdrop.warnings import IncompleteWarning
 
     X, y = nonlinear(60)
-    precision, chunk = [], runner._Runner._chunk
+    precision, chunk = [], runner.Runner.advance
 
     def interrupted(self, count):
         precision.append(jax.config.jax_default_matmul_precision)
@@ -206,7 +206,7 @@ def test_an_interrupted_run_says_so(monkeypatch):
             raise KeyboardInterrupt
         chunk(self, 1)
 
-    monkeypatch.setattr(runner._Runner, "_chunk", interrupted)
+    monkeypatch.setattr(runner.Runner, "advance", interrupted)
     with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"), pytest.warns() as caught:
         post = bd.sample_latent(
             bd.Model(rates=bd.PerGroup(["a", "a", "b"])), sparse.csr_array(X), y, n_hidden=2, draws=20, tune=3,

@@ -359,7 +359,7 @@ def test_errors_say_what_to_do(make, words):
 def test_an_interrupted_run_goes_on_with_the_same_draws(tmp_path, often, monkeypatch, method):
     model = bd.Model(bd.Logistic(), rates=PLAIN, weight_prior=bd.Normal(bd.HalfNormal(1.0)))
     options = {"draws": 200, "tune": 20, "chains": 2, "seed": 0, "method": method, "progress": False}
-    chunk, calls = driving._chunk, []
+    chunk, calls = driving.run_chunk, []
 
     def interrupted(*arguments):
         calls.append(1)
@@ -370,11 +370,11 @@ def test_an_interrupted_run_goes_on_with_the_same_draws(tmp_path, often, monkeyp
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", MixingWarning)
         whole = bd.sample(model, X, Y, **options)
-        monkeypatch.setattr(driving, "_chunk", interrupted)
+        monkeypatch.setattr(driving, "run_chunk", interrupted)
         # Before a draw is kept it is raised again.
         with contextlib.suppress(KeyboardInterrupt):
             bd.sample(model, X, Y, checkpoint=tmp_path / "run", **options)
-        monkeypatch.setattr(driving, "_chunk", chunk)
+        monkeypatch.setattr(driving, "run_chunk", chunk)
         done = json.loads((tmp_path / "run" / "manifest.json").read_text())["done"]
         resumed = bd.sample(model, X, Y, checkpoint=tmp_path / "run", **options)
     assert 0 < done < 220

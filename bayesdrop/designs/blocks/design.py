@@ -326,7 +326,7 @@ class Blocks(Blockwise, LocalRows):
                 whole[rows] = part
         return found
 
-    def _backward(self, method: str, *rows: PerRow) -> list[Any]:
+    def sum_over_parts(self, method: str, *rows: PerRow) -> list[Any]:
         """Sums over the blocks, one pass; see :class:`.base.Blockwise`."""
         found: Any = None
         for here, block in self.parts():

@@ -142,7 +142,7 @@ class DaskDesign(Blockwise, DaskRows):
         made = self._persisted(self._tasks(method, *map(np.ascontiguousarray, weights)))
         return [self._joined(made, k, tail) for k, tail in enumerate(tails)]
 
-    def _backward(self, method: str, *rows: PerRow) -> list[Num[AnyArray, ...]]:
+    def sum_over_parts(self, method: str, *rows: PerRow) -> list[Num[AnyArray, ...]]:
         """Sums of the products of every block with its part of vectors over the rows."""
         return self._summed(self._tasks(method, rows=rows))
 

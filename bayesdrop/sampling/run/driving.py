@@ -97,7 +97,7 @@ def step_shapes(kernel: Kernel, operands: Any, state: Any) -> dict[str, jax.Shap
 
 
 @partial(jax.jit, static_argnames=("kernel", "layout"))
-def _chunk(
+def run_chunk(
     kernel: Kernel, operands: Any, state: Any, count: Int[jax.Array, ""], layout: Layout | None = None
 ) -> tuple[Any, dict[str, jax.Array]]:
     """Take ``count`` draws; of the places of the returned buffers the first ``count`` are filled."""
@@ -135,10 +135,10 @@ class _Compiled:
 
     def prepare(self, state: Any) -> None:
         # Tracing and lowering are kept by JAX, so that the first chunk does not take them again.
-        _chunk.lower(self.kernel, self.operands, state, np.int32(1), self.layout)
+        run_chunk.lower(self.kernel, self.operands, state, np.int32(1), self.layout)
 
     def chunk(self, state: Any, count: int) -> tuple[Any, Part]:
-        state, buffers = _chunk(self.kernel, self.operands, state, np.int32(count), self.layout)
+        state, buffers = run_chunk(self.kernel, self.operands, state, np.int32(count), self.layout)
         # A part of a buffer would hold the whole of it, as large for one draw as for a hundred.
         return state, {name: np.array(np.asarray(value)[:count]) for name, value in buffers.items()}
 

@@ -167,7 +167,7 @@ def run(
     TimeoutError
         If the time is used up before a draw is kept.
     """
-    runner = _Runner(
+    runner = Runner(
         kernel, operands, tune, tune + draws, checkpoint, stop, tuple(required), dict(sizes or {}), max_seconds,
         meanwhile, kept, finish,
     )  # fmt: skip
@@ -176,7 +176,7 @@ def run(
 
 
 @dataclass
-class _Runner:
+class Runner:
     """One call of ``run``.
 
     Attributes
@@ -272,7 +272,7 @@ class _Runner:
         while True:
             count = min(size, self._next_stage() - self.done)
             clock = time.perf_counter()
-            self._chunk(count)
+            self.advance(count)
             # The first chunk is one draw and the compilation.
             took = time.perf_counter() - clock
             if first:
@@ -291,7 +291,7 @@ class _Runner:
             if self.checkpoint is not None and self.checkpoint.due():
                 self._save()
 
-    def _chunk(self, count: int) -> None:
+    def advance(self, count: int) -> None:
         state, part = self.driver.chunk(self.position[0], count)
         self._check_finite(part, state, f"after draw {self.done + count} of each chain")
         if self.done < self.tune or self.keeping is None:

@@ -151,7 +151,7 @@ def test_a_worker_that_is_lost_costs_time_only(two_classes, client, monkeypatch)
     X, y = two_classes
     model, method = MODELS["logistic"], STEPS
     expected = bd.fit(model, X, y, method=method)
-    backward, calls = backend.DaskDesign._backward, []
+    backward, calls = backend.DaskDesign.sum_over_parts, []
 
     def deadly(self, name, *rows):
         calls.append(name)
@@ -160,7 +160,7 @@ def test_a_worker_that_is_lost_costs_time_only(two_classes, client, monkeypatch)
             os.kill(victim, signal.SIGKILL)
         return backward(self, name, *rows)
 
-    monkeypatch.setattr(backend.DaskDesign, "_backward", deadly)
+    monkeypatch.setattr(backend.DaskDesign, "sum_over_parts", deadly)
     found = bd.fit(model, cut(X, 100), y, method=method)
     assert len(calls) > 6
     np.testing.assert_allclose(found.weight, expected.weight, rtol=0, atol=1e-8)
@@ -170,7 +170,7 @@ def test_a_worker_that_is_lost_costs_time_only(two_classes, client, monkeypatch)
 def test_a_scheduler_that_is_lost_is_told(two_classes, monkeypatch):
     X, y = two_classes
     with bd.cluster(workers=1) as client:
-        backward, calls = backend.DaskDesign._backward, []
+        backward, calls = backend.DaskDesign.sum_over_parts, []
 
         def deadly(self, name, *rows):
             calls.append(name)
@@ -178,7 +178,7 @@ def test_a_scheduler_that_is_lost_is_told(two_classes, monkeypatch):
                 client.cluster.close()
             return backward(self, name, *rows)
 
-        monkeypatch.setattr(backend.DaskDesign, "_backward", deadly)
+        monkeypatch.setattr(backend.DaskDesign, "sum_over_parts", deadly)
         with pytest.raises(RuntimeError, match=r"lost.*Start a cluster, as with bd.cluster\(\)"):
             bd.fit(MODELS["logistic"], cut(X), y)
 

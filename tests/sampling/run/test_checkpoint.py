@@ -123,7 +123,7 @@ def test_a_full_disk_costs_the_checkpoint_and_no_draw(tmp_path, often, monkeypat
 
 
 def test_an_interrupted_tuning_is_kept(tmp_path, monkeypatch, walk):
-    chunk, calls = driving._chunk, []
+    chunk, calls = driving.run_chunk, []
 
     def interrupted(*arguments):
         calls.append(1)
@@ -131,7 +131,7 @@ def test_an_interrupted_tuning_is_kept(tmp_path, monkeypatch, walk):
             raise KeyboardInterrupt
         return chunk(*arguments)
 
-    monkeypatch.setattr(driving, "_chunk", interrupted)
+    monkeypatch.setattr(driving, "run_chunk", interrupted)
     with pytest.raises(KeyboardInterrupt):
         walk(tmp_path / "run")
     monkeypatch.undo()
@@ -142,7 +142,7 @@ def test_an_interrupted_tuning_is_kept(tmp_path, monkeypatch, walk):
 def test_more_draws_extend_and_fewer_are_the_first_ones(folder, monkeypatch, walk):
     longer, before = walk(folder, draws=500), content(folder)
     same(longer, walk(draws=500))
-    monkeypatch.setattr(driving, "_chunk", None)  # what is finished is read and no more
+    monkeypatch.setattr(driving, "run_chunk", None)  # what is finished is read and no more
     again = walk(folder, draws=500)
     same(again, longer)
     assert (again.stopped, again.complete) == ("draws", True)

@@ -47,8 +47,8 @@ def walk(correlation=0.5, kernel=None, **options):
 
 
 def test_what_is_done_meanwhile_begins_once_before_any_draw_and_changes_none(monkeypatch):
-    expected, order, chunk = walk(), [], runner._Runner._chunk
-    monkeypatch.setattr(runner._Runner, "_chunk", lambda self, count: (order.append("draws"), chunk(self, count)))
+    expected, order, chunk = walk(), [], runner.Runner.advance
+    monkeypatch.setattr(runner.Runner, "advance", lambda self, count: (order.append("draws"), chunk(self, count)))
     found = walk(meanwhile=lambda: order.append("meanwhile"))
     assert order.index("meanwhile") == 0
     assert order.count("meanwhile") == 1
@@ -58,14 +58,14 @@ def test_what_is_done_meanwhile_begins_once_before_any_draw_and_changes_none(mon
 @pytest.mark.parametrize("seconds", [1e-9, 100.0])
 def test_draws_do_not_depend_on_chunks(monkeypatch, seconds):
     expected = walk()
-    counts, chunk = [], driving._chunk
+    counts, chunk = [], driving.run_chunk
 
     def counting(kernel, operands, state, count, layout):
         counts.append(int(count))
         return chunk(kernel, operands, state, count, layout)
 
     monkeypatch.setattr(runner, "_SECONDS", seconds)
-    monkeypatch.setattr(driving, "_chunk", counting)
+    monkeypatch.setattr(driving, "run_chunk", counting)
     found = walk()
     assert sum(counts) == 320
     assert len(counts) > 310 if seconds < 1e-8 else len(counts) < 100
@@ -143,7 +143,7 @@ def test_time_budget_without_a_draw_says_how_far_it_got():
 
 
 def test_interruption_keeps_whole_chunks(monkeypatch):
-    chunk, calls = driving._chunk, []
+    chunk, calls = driving.run_chunk, []
 
     def interrupted(*arguments):
         calls.append(1)
@@ -151,7 +151,7 @@ def test_interruption_keeps_whole_chunks(monkeypatch):
             raise KeyboardInterrupt
         return chunk(*arguments)
 
-    monkeypatch.setattr(driving, "_chunk", interrupted)
+    monkeypatch.setattr(driving, "run_chunk", interrupted)
     found = walk(draws=5000)
     kept = found.draws["lp"].shape[1]
     assert found.stopped == "interrupted"
@@ -163,15 +163,15 @@ def test_interruption_keeps_whole_chunks(monkeypatch):
 def test_interruption_between_a_part_and_its_state(monkeypatch):
     """What goes beyond the last state is dropped: a part and its state belong together."""
 
-    class Interrupting(runner._Runner):
-        def _chunk(self, count):
+    class Interrupting(runner.Runner):
+        def advance(self, count):
             before = self.position
-            super()._chunk(count)
+            super().advance(count)
             if self.done > 200:
                 self.position = before
                 raise KeyboardInterrupt
 
-    monkeypatch.setattr(runner, "_Runner", Interrupting)
+    monkeypatch.setattr(runner, "Runner", Interrupting)
     found = walk()
     kept = found.draws["lp"].shape[1]
     assert 0 < kept <= 180
@@ -210,7 +210,7 @@ def test_the_clock_of_the_bar_begins_when_all_is_compiled(monkeypatch):
     """Compilation takes an hour of a clock that stands still otherwise: none of it is in the time that draws take."""
     import tqdm.auto
 
-    now, bars, chunk = [0.0], [], runner._Runner._chunk
+    now, bars, chunk = [0.0], [], runner.Runner.advance
 
     class Bar(tqdm.auto.tqdm):
         def __init__(self, *arguments, **options):
@@ -223,7 +223,7 @@ def test_the_clock_of_the_bar_begins_when_all_is_compiled(monkeypatch):
         chunk(self, count)
 
     monkeypatch.setattr(tqdm.auto, "tqdm", Bar)
-    monkeypatch.setattr(runner._Runner, "_chunk", compiling)
+    monkeypatch.setattr(runner.Runner, "advance", compiling)
     walk(progress=True)
     assert bars[0].n == 320
     assert bars[0].start_t == 3600.0
