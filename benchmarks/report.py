@@ -21,6 +21,7 @@ from __future__ import annotations
 import argparse
 import re
 from collections.abc import Callable, Sequence
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -89,6 +90,18 @@ def log_losses(results: dict[str, Any]) -> Table:
         label = re.sub(r"\*\*|training rows |, \d+ splits", "", table["title"])
         rows.append([label, *(f"{number(losses[key]):.3f}" if key in losses else "" for key in methods)])
     return ["data", *methods.values()], rows
+
+
+def words(results: dict[str, Any], way: str, place: int) -> str:
+    """Return the mean log loss over the sets of texts, of one way to make columns of words and one method."""
+    return f"{np.mean([number(row[place]) for row in table_of(results)['rows'] if row[1].startswith(way)]):.3f}"
+
+
+def leads(results: dict[str, Any]) -> str:
+    """Return where the default is ahead of tuned ridge by more than a standard error, of all texts as all columns."""
+    rows = [row for row in table_of(results)["rows"] if row[1] not in ("largest 1", "0 to 1")]
+    gaps = [[number(part) for part in row[4].split("±")] for row in rows]
+    return f"{sum(gap < -error for gap, error in gaps)} of {len(gaps)}"
 
 
 def missing_values(results: dict[str, Any]) -> Table:
@@ -176,6 +189,12 @@ COMPUTED: dict[tuple[str, str], Callable[[dict[str, Any]], Any]] = {
     ("peers", "dropout logistic CV"): lambda results: verdicts(results, "*dropout logistic CV*"),
     ("sampling", "no noise"): lambda results: ratios_to_nuts(results, rates=False),
     ("sampling", "with rates"): lambda results: ratios_to_nuts(results, rates=True),
+    ("peers_scalings", "leads"): leads,
+    **{
+        ("peers_scalings", f"{way}; {who}"): partial(words, way=way, place=place)
+        for way in ("0/1", "counts", "log counts", "TF-IDF", "hashed")
+        for who, place in (("tuned ridge", 2), ("default", 3))
+    },
     ("missing_8", "summary"): missing_values,
     ("missing_8", "by neighbours"): lambda results: missing_values(results)[1][3][1].strip("-"),
     ("solvers", "by data"): quickest,
