@@ -28,11 +28,12 @@ _COLLINEAR = 0.999
 
 _STYLE = """
 body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:#222}
+body{overflow-wrap:anywhere}
 h1{font-size:1.7rem}h2{margin-top:2.5rem;border-bottom:1px solid #ccc;font-size:1.25rem}
 pre{background:#f6f6f6;padding:.8rem;white-space:pre-wrap;font-size:.85rem}
 div{overflow-x:auto}table{border-collapse:collapse;font-size:.78rem}
-th,td{padding:.15rem .5rem;text-align:right;border-bottom:1px solid #eee}
-th:first-child,td:first-child{text-align:left;white-space:nowrap}
+th,td{padding:.15rem .5rem;text-align:right;border-bottom:1px solid #eee;overflow-wrap:normal}
+th:first-child,td:first-child{text-align:left;min-width:9rem;overflow-wrap:anywhere}
 img{max-width:100%;height:auto}p.small{color:#666;font-size:.85rem}
 """
 
@@ -77,7 +78,8 @@ def write_page(out: Output, table: Any, fit: Fit, post: Any, messages: list[str]
     title = escape(plain(f"{table.target}: {len(table.y)} rows, {len(fit.feature_names)} features"))
     body = "".join(f"<section><h2>{escape(name)}</h2>{content}</section>" for name, content in sections)
     out.file("report.html").write_text(
-        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
+        f'<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        f'<meta name="viewport" content="width=device-width, initial-scale=1"><title>{title}</title>'
         f"<style>{_STYLE}</style></head><body><h1>{title}</h1>{body}</body></html>",
         encoding="utf-8",
     )

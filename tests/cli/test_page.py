@@ -53,6 +53,12 @@ def test_a_page_holds_the_fit(command, shop, tmp_path):
     assert "age and years go together (correlation 1.000)" in text
     weights = pd.read_csv(tmp_path / "out" / "weights.csv").set_index("feature")
     assert f"{weights.loc['age', 'weight']:.3g}" in text
+    # Long names wrap, and a table that is wide still scrolls by itself.
+    source = (tmp_path / "out" / "report.html").read_text()
+    assert "body{overflow-wrap:anywhere}" in source
+    assert "div{overflow-x:auto}" in source
+    assert source.count("<div><table") == source.count("<table") == 2
+    assert 'name="viewport" content="width=device-width' in source
     browser = shutil.which("chromium") or shutil.which("google-chrome")
     if browser:
         picture = tmp_path / "page.png"
