@@ -2,15 +2,17 @@
 
 Fits and searches are mostly over before one could read a line. Of a long one ``tqdm`` shows the steps so far, while it
 lasts, where standard error is a terminal; the fits within a search are part of its line. Chains have a bar of their
-own.
+own, and one line at their end where nobody looks: a log or a stored notebook would keep all that a bar draws.
 
-Interruptions from the keyboard, which Python may raise between any two lines, held back where they would do harm.
+Interruptions from the keyboard, which Python may raise between any two lines, held back where they would do harm, and
+raised again where they would be lost.
 
 An import that is interrupted leaves a library that is half there, until the process ends.
 """
 
 from __future__ import annotations
 
+import _thread
 import contextlib
 import signal
 import sys
@@ -21,10 +23,24 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
-__all__ = ["Line", "quietly", "step", "uninterrupted", "waiting"]
+__all__ = ["Line", "heard", "is_terminal", "quietly", "say", "step", "uninterrupted", "waiting"]
 
 # What is over before is not shown.
 _SECONDS = 1.0
+
+
+def is_terminal(stream: Any) -> bool:
+    """True if somebody looks at what is written there."""
+    with contextlib.suppress(ValueError):  # it is closed
+        return stream is not None and bool(stream.isatty())
+    return False
+
+
+def say(line: str) -> None:
+    """Print a line on standard error, if that can be written to."""
+    with contextlib.suppress(OSError, ValueError):
+        if sys.stderr is not None:
+            print(line, file=sys.stderr, flush=True)
 
 
 class Line:
@@ -41,8 +57,8 @@ class Line:
         self._count += count
         if self._bar is not None:
             self._bar.update(count)
-        elif self._shown and time.perf_counter() - self._begin > _SECONDS and sys.stderr and sys.stderr.isatty():
-            from tqdm.auto import tqdm
+        elif self._shown and time.perf_counter() - self._begin > _SECONDS and is_terminal(sys.stderr):
+            from tqdm import tqdm
 
             self._bar = tqdm(desc=self._task, initial=self._count, unit=self._unit, leave=False)
 
@@ -85,6 +101,37 @@ def step() -> None:
     line = _current.get()
     if line is not None:
         line.step()
+
+
+@contextmanager
+def heard() -> Iterator[None]:
+    """Raise an interruption from the keyboard again that fell where Python prints and forgets what is raised.
+
+    That is in finalisers and in callbacks of the garbage collector. JAX has such a callback, which runs all the time
+    while a program is traced; the run would go on as if nobody had pressed a key.
+
+    Examples
+    --------
+    >>> with heard():
+    ...     pass
+    """
+    before = sys.unraisablehook
+
+    def again() -> None:
+        time.sleep(0.01)  # it would fall into the same callback
+        _thread.interrupt_main()
+
+    def hook(lost: Any) -> None:
+        if issubclass(lost.exc_type, KeyboardInterrupt):
+            _thread.start_new_thread(again, ())
+        else:
+            before(lost)
+
+    sys.unraisablehook = hook
+    try:
+        yield
+    finally:
+        sys.unraisablehook = before
 
 
 @contextmanager

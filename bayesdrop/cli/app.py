@@ -7,12 +7,13 @@ The commands need the extra ``cli`` (typer, rich, pandas, pyarrow and matplotlib
 
 import sys
 from enum import Enum
-from functools import cache, partial
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any
 
-from .screen import complain, console, is_terminal, plain
+from .._progress import heard
+from .screen import complain, console, plain
 
 __all__ = ["build_app", "main"]
 
@@ -53,18 +54,19 @@ def _fail(command: str, error: BaseException, code: int) -> Any:
 
 def _run(command: str, out: Path, work: Any) -> None:
     """Do ``work(output)``, and once its files lie where they belong print what it returns, and where that is."""
-    import matplotlib
-
-    from .report import Output
-
-    matplotlib.use("Agg")
-    output = Output(out)
 
     def write() -> Any:
-        with output:
-            return work(output)
+        import matplotlib
 
-    def report(tell: Any) -> None:
+        from .report import Output
+
+        matplotlib.use("Agg")
+        output = Output(out)
+        with output:
+            return output, work(output)
+
+    def report(done: Any) -> None:
+        output, tell = done
         if tell is not None:
             tell()
         for line in output.summary():
@@ -81,18 +83,19 @@ def _work_and_tell(command: str, out: Path, work: Any, tell: Any) -> None:
 
 def _guard(command: str, work: Any, done: str) -> Any:
     """Do ``work()`` and return its result; errors become one line on stderr and an exit code."""
-    from ..data.table_files import InputError
-
     try:
-        return work()
+        from ..data.table_files import InputError
+
+        with heard():
+            return work()
+    except KeyboardInterrupt:  # first, for it may come while the name of the next is imported
+        _fail(command, KeyboardInterrupt(f"interrupted; {done}."), 130)
     except InputError as error:
         _fail(command, error, 2)
     except (OSError, ValueError) as error:  # the library's errors say what to do
         _fail(command, error, 1)
     except MemoryError as error:
         _fail(command, MemoryError(f"there is not enough memory ({error or 'none left'}); {done}."), 1)
-    except KeyboardInterrupt:
-        _fail(command, KeyboardInterrupt(f"interrupted; {done}."), 130)
 
 
 @cache
@@ -135,9 +138,13 @@ def build_app() -> Any:
         sensors whose reliability is known. Writes demo.png, a picture of all three, and of the sensors
         posterior.nc, fit.nc, rates.csv, weights.csv and plots.
         """
-        from .demo import run_demo
 
-        _run("demo", out, lambda output: run_demo(output, quick=quick, progress=is_terminal(sys.stderr)))
+        def work(output: Any) -> None:
+            from .demo import run_demo
+
+            run_demo(output, quick=quick)
+
+        _run("demo", out, work)
 
     @app.command(short_help="Fit a table and write the results.")
     def fit(
@@ -301,8 +308,6 @@ def build_app() -> Any:
 
         Example: bayesdrop fit patients.csv --target relapsed --rates group --sample
         """
-        from .fit_table import fit_table, read
-
         options: dict[str, Any] = {
             "draws": draws,
             "tune": tune,
@@ -318,6 +323,8 @@ def build_app() -> Any:
         }  # fmt: skip
 
         def work(output: Any) -> Any:
+            from .fit_table import fit_table, read
+
             data = read(
                 table, target, labels, drop or [], memory,
                 keep=keep or [], standardize=standardize, loss=loss.value, page=report, missing=missing, cells=cells,
@@ -360,9 +367,12 @@ def build_app() -> Any:
 
         Example: bayesdrop predict bayesdrop-output new-patients.csv
         """
-        from .predict_table import predict_table
 
-        work = partial(predict_table, model, table, out, from_draws=posterior, unseen=unseen.value)
+        def work() -> Any:
+            from .predict_table import predict_table
+
+            return predict_table(model, table, out, from_draws=posterior, unseen=unseen.value)
+
         _work_and_tell("predict", out, work, lambda tell: tell())
 
     return app
@@ -374,4 +384,8 @@ def main() -> None:
     if missing:
         print(f'bayesdrop: the command line needs {", ".join(missing)}: pip install "bayesdrop[cli]"', file=sys.stderr)
         sys.exit(1)
-    build_app()()
+    try:
+        build_app()()
+    except KeyboardInterrupt:  # typer is not there yet
+        complain("bayesdrop: interrupted; nothing was written.")
+        sys.exit(130)

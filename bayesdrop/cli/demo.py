@@ -202,7 +202,7 @@ def draw(found: tuple[Words, Pixels, list[Rate]], path: Any) -> None:
     plt.close(figure)
 
 
-def run_demo(out: Output, *, quick: bool = False, progress: bool = True) -> None:
+def run_demo(out: Output, *, quick: bool = False) -> None:
     """Run the three acts, print what each gained, and write the picture and the files of the third to ``out``."""
     screen, begin = console(), time.perf_counter()
     acts = (
@@ -210,7 +210,7 @@ def run_demo(out: Output, *, quick: bool = False, progress: bool = True) -> None
     )
     screen.print(f"Three acts, {acts}. Every model is scored on rows that it has not seen.\n")
     found = _first(screen, 300 if quick else 600), _second(screen, 1 if quick else 5)
-    rates = _third(screen, out, quick, progress)
+    rates = _third(screen, out, quick)
     draw((*found, rates), out.file("demo.png"))
     _conclude(screen, *found, rates)
     screen.print(f"({time.perf_counter() - begin:.0f} s)")
@@ -264,7 +264,7 @@ def _second(screen: Any, repeats: int) -> Pixels:
     return found
 
 
-def _third(screen: Any, out: Output, quick: bool, progress: bool) -> list[Rate]:
+def _third(screen: Any, out: Output, quick: bool) -> list[Rate]:
     from sklearn.datasets import load_breast_cancer
 
     from ..fitting.fit import fit as fit_model
@@ -289,7 +289,7 @@ def _third(screen: Any, out: Output, quick: bool, progress: bool) -> list[Rate]:
     fit = fit_model(model, X, y, feature_names=names)
     # Two sweeps a draw, for weights and rates of sensors that are often lost move slowly together.
     sweeps = Gibbs(sweeps_per_draw=2)
-    post = sample_quietly(model, X, y, feature_names=names, method=sweeps, progress=progress, **options)
+    post = sample_quietly(model, X, y, feature_names=names, method=sweeps, **options)
     print_rates(screen, fit, post)
     rates = _rates(fit, post, [f"{kind} sensors" for kind in _LOST], list(_LOST.values()))
     inside = sum(one.low <= one.truth <= one.high for one in rates if one.truth is not None)
@@ -299,7 +299,7 @@ def _third(screen: Any, out: Output, quick: bool, progress: bool) -> list[Rate]:
     write_posterior(out, post)
     shared = Model(rates=Shared())
     fit = fit_model(shared, table, cancer.target, feature_names=cancer.feature_names)
-    post = sample_quietly(shared, table, cancer.target, progress=progress, **options)
+    post = sample_quietly(shared, table, cancer.target, **options)
     rates += _rates(fit, post, ["breast cancer,\none rate"], [None])
     real = rates[-1]
     screen.print(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 import warnings
 from collections import Counter
 from collections.abc import Callable
@@ -17,7 +16,7 @@ import numpy as np
 from ..data.columns import KINDS, Reading
 from ..data.table_files import InputError
 from . import report
-from .screen import console, is_terminal, plain
+from .screen import console, plain
 
 __all__ = ["fit_table", "read"]
 
@@ -67,7 +66,7 @@ def read(
             f"{option}: features that are read in blocks have two classes, no missing values and no page; leave it out."
         )
     cap = None if memory is None else parse_memory(memory)
-    return read_large(path, target, labels, drop, cap, standardize=standardize, progress=is_terminal(sys.stderr))
+    return read_large(path, target, labels, drop, cap, standardize=standardize, progress=True)
 
 
 def _reading(types: list[str], na: list[str], decimal: str) -> Reading:
@@ -254,7 +253,7 @@ def _fit(model: Any, table: Any) -> Any:
 
 
 def _sample(model: Any, table: Any, chain: dict[str, Any]) -> Any:
-    options = {**chain, "feature_names": _given_names(table), "progress": is_terminal(sys.stderr)}
+    options = {**chain, "feature_names": _given_names(table)}
     if table.in_blocks:
         from ..hmc.method import HMC
 

@@ -9,7 +9,9 @@ import os
 import sys
 from typing import Any
 
-__all__ = ["complain", "console", "is_terminal", "plain"]
+from .._progress import is_terminal, say
+
+__all__ = ["complain", "console", "plain"]
 
 # What reports hold beyond ASCII, where a terminal knows nothing else.
 _ASCII = str.maketrans({"–": "-", "−": "-", "…": "...", "±": "+-", "≥": ">=", "≤": "<=", "×": "x"})
@@ -60,16 +62,7 @@ def console() -> Any:
 
 def complain(text: str) -> None:
     """Print a line on standard error, if that can be written to."""
-    with contextlib.suppress(OSError, ValueError):
-        if sys.stderr is not None:
-            print(plain(text), file=sys.stderr, flush=True)
-
-
-def is_terminal(stream: Any) -> bool:
-    """True if somebody looks at what is written there."""
-    with contextlib.suppress(ValueError):  # it is closed
-        return stream is not None and bool(stream.isatty())
-    return False
+    say(plain(text))
 
 
 def plain(text: Any) -> str:

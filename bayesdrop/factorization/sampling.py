@@ -94,7 +94,7 @@ def sample_factorization(
         Add the group ``predictions`` with every draw of the fitted matrix ``Σ_k r_k u_ik v_jk``, missing entries
         included: ``chains · draws · n · p`` numbers.
     progress : bool, default=True
-        Show a progress bar.
+        Show a progress bar where standard error is a terminal; elsewhere, as in a notebook, one line at the end.
 
     Returns
     -------

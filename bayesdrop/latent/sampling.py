@@ -86,7 +86,7 @@ def sample_latent(
     feature_names : sequence of p str, optional
         Names of the columns; taken from a data frame.
     progress : bool, default=True
-        Show a progress bar.
+        Show a progress bar where standard error is a terminal; elsewhere, as in a notebook, one line at the end.
 
     Returns
     -------

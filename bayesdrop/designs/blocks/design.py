@@ -8,6 +8,7 @@ where those fit into a quarter of a gigabyte.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
 from copy import copy
@@ -16,6 +17,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array
 
+from ..._progress import is_terminal
 from ..._typing import AnyArray, Bool, Float, Num, PerRow
 from ..._validation import check_count, check_flag, check_instance, check_names
 from ..base import Between, Blockwise, Design, RowFunction
@@ -63,7 +65,7 @@ class Blocks(Blockwise, LocalRows):
         Most threads that work on blocks in the passes of a sampler, each on one of its own; by default one for each
         core.
     progress : bool, default=False
-        Show a bar for each pass that takes more than a second.
+        Show a bar for each pass that takes more than a second, where standard error is a terminal.
 
     Attributes
     ----------
@@ -289,9 +291,9 @@ class Blocks(Blockwise, LocalRows):
 
     def _shown(self, blocks: Iterator[Any]) -> Iterator[Any]:
         """The same items, with a bar if it is wanted."""
-        if not self._progress:
+        if not (self._progress and is_terminal(sys.stderr)):
             return blocks
-        from tqdm.auto import tqdm
+        from tqdm import tqdm
 
         name, total = f"pass {self.passes} over the data", len(self._records) or None
         return iter(tqdm(blocks, name, total, leave=False, delay=1.0, unit="block"))

@@ -17,6 +17,7 @@ does not depend on its speed), the end of the time budget. An interruption may c
 from __future__ import annotations
 
 import logging
+import sys
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -28,7 +29,7 @@ import numpy as np
 from jaxtyping import PRNGKeyArray
 
 from ..._compile_cache import compile_cache
-from ..._progress import uninterrupted
+from ..._progress import heard, is_terminal, say, uninterrupted
 from ..._typing import Int, Shaped
 from ..._validation import shown
 from ...warnings import IncompleteWarning, warn
@@ -45,8 +46,7 @@ if TYPE_CHECKING:
 __all__ = ["Run", "as_key", "run"]
 
 _log = logging.getLogger("bayesdrop")
-# How long a chunk should last.
-_SECONDS = 0.5
+_SECONDS = 0.5  # that a chunk should last
 
 
 @dataclass(frozen=True)
@@ -139,7 +139,7 @@ def run(
     tune, draws, chains : int
         Counts, of each chain.
     progress : bool
-        Show a progress bar.
+        Show a progress bar in a terminal; elsewhere one line at the end.
     checkpoint : Checkpoint, optional
         Folder to go on from and to write to.
     stop : Stop, optional
@@ -171,7 +171,7 @@ def run(
         kernel, operands, tune, tune + draws, checkpoint, stop, tuple(required), dict(sizes or {}), max_seconds,
         meanwhile, kept, finish,
     )  # fmt: skip
-    with compile_cache():
+    with compile_cache(), heard():
         return runner.run(key, chains, progress)
 
 
@@ -220,7 +220,7 @@ class Runner:
 
     def run(self, key: PRNGKeyArray, chains: int, progress: bool) -> Run:
         """See the function of this name."""
-        from tqdm.auto import tqdm
+        from tqdm import tqdm
 
         self.driver = driver_of(self.kernel, self.operands, key, chains)
         state, recorded = self.driver.shapes(key, chains)
@@ -233,7 +233,8 @@ class Runner:
         most = self.total - self.tune if self.stop is None and self.max_seconds is None else None
         check_draws(recorded, 0 if self.keeping is None else self.keeping.summary.nbytes, most, chains)
         self._restore(state, recorded, key)
-        with tqdm(total=self.total, initial=min(self.done, self.total), disable=not progress, unit="draw") as bar:
+        shown = progress and is_terminal(sys.stderr)
+        with tqdm(total=self.total, initial=min(self.done, self.total), disable=not shown, unit="draw") as bar:
             try:
                 stopped = self._loop(key, chains, bar)
             except KeyboardInterrupt:
@@ -244,9 +245,12 @@ class Runner:
                 if not self.parts:
                     raise
         self._save()
-        _log.info("%d chains, draw %d of %d in %.1f s: %s", chains, self.done, self.total, self._seconds(), stopped)
+        line = f"{chains} chains, draw {self.done} of {self.total} in {self._seconds():.1f} s: {stopped}"
+        _log.info(line)
         if not self.parts:
             raise TimeoutError(self._no_draw())
+        if progress and not shown:
+            say(line)
         kept = self.total - self.tune  # a checkpoint may hold more
         draws = {name: np.swapaxes(value[:kept], 0, 1) for name, value in joined(self.parts).items()}
         declared = dict(self.kernel.variables), tuple(self.kernel.statistics)
@@ -268,12 +272,11 @@ class Runner:
         if self.meanwhile is not None:
             self.driver.prepare(self.position[0])
             self.meanwhile()
-        size, first = 1, True
+        size, first = 1, True  # the first chunk is one draw, and the compilation
         while True:
             count = min(size, self._next_stage() - self.done)
             clock = time.perf_counter()
             self.advance(count)
-            # The first chunk is one draw and the compilation.
             took = time.perf_counter() - clock
             if first:
                 _log.debug("compiled, and the first draw taken, in %.1f s", took)
@@ -356,8 +359,7 @@ class Runner:
         summary = {} if self.keeping is None else self.keeping.summary.arrays
         try:
             self.checkpoint.save(self.position[0], draws, self.done, self._seconds(), summary)
-        except OSError as error:
-            # The draws are in memory still, and the folder is as it was.
+        except OSError as error:  # the draws are in memory still, and the folder is as it was
             warn(f"{error} The checkpoint stays at draw {self.checkpoint.done}; the run goes on.", IncompleteWarning)
 
     def _seconds(self) -> float:

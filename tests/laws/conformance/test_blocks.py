@@ -414,9 +414,13 @@ def test_what_needs_all_entries_says_so():
 def test_a_bar_for_each_long_pass(capfd, monkeypatch):
     import functools
 
-    import tqdm.auto
+    import tqdm
 
-    monkeypatch.setattr(tqdm.auto, "tqdm", lambda *a, delay, **k: functools.partial(tqdm.tqdm, mininterval=0)(*a, **k))
+    from bayesdrop.designs.blocks import design as blocks
+
+    bar = functools.partial(tqdm.tqdm, mininterval=0)
+    monkeypatch.setattr(tqdm, "tqdm", lambda *a, delay, **k: bar(*a, **k))
+    monkeypatch.setattr(blocks, "is_terminal", lambda stream: True)
     design = Blocks([np.ones((3, 2))] * 4, progress=True)
     design.matvec(np.ones(2))
     shown = capfd.readouterr().err

@@ -1,5 +1,9 @@
 """A run in chunks: draws do not depend on the cuts, rules and budgets end it, and bad starts are named."""
 
+import gc
+import re
+import signal
+import time
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
@@ -196,7 +200,8 @@ def test_broken_density_is_named(kernel, correlation, message):
         walk(correlation, kernel)
 
 
-def test_progress_says_what_is_going_on(capsys):
+def test_progress_says_what_is_going_on(capsys, monkeypatch):
+    monkeypatch.setattr(runner, "is_terminal", lambda stream: True)
     walk(draws=120, progress=True, stop=bd.Stop(ess=20, r_hat=1.5))
     said = capsys.readouterr().err
     for text in ("compiling (once)", "tuning", "drawing", "smallest ESS", "of 20", "largest R-hat"):
@@ -206,13 +211,46 @@ def test_progress_says_what_is_going_on(capsys):
     assert out.out + out.err == ""
 
 
+def test_where_nobody_looks_a_run_is_one_line(capsys):
+    """Of a log or a stored notebook."""
+    walk(progress=True)
+    out = capsys.readouterr()
+    assert out.out == ""
+    assert re.fullmatch(r"4 chains, draw 320 of 320 in [\d.]+ s: draws\n", out.err)
+
+
+def test_an_interruption_in_a_callback_of_the_collector_stops_a_run(monkeypatch):
+    """Python prints and forgets what is raised there, and a run that compiles spends much of its time there."""
+    chunk, came = driving.run_chunk, []
+
+    def collected(phase, _):
+        if not came:
+            came.append(phase)
+            signal.raise_signal(signal.SIGINT)
+
+    def collecting(*arguments):
+        if not came:
+            gc.callbacks.append(collected)
+            gc.collect()
+            time.sleep(0.1)
+        return chunk(*arguments)
+
+    monkeypatch.setattr(driving, "run_chunk", collecting)
+    try:
+        with pytest.raises(KeyboardInterrupt):  # before the first draw
+            walk()
+    finally:
+        gc.callbacks.remove(collected)
+    assert came == ["start"]
+
+
 def test_the_clock_of_the_bar_begins_when_all_is_compiled(monkeypatch):
     """Compilation takes an hour of a clock that stands still otherwise: none of it is in the time that draws take."""
-    import tqdm.auto
+    import tqdm
 
     now, bars, chunk = [0.0], [], runner.Runner.advance
 
-    class Bar(tqdm.auto.tqdm):
+    class Bar(tqdm.tqdm):
         def __init__(self, *arguments, **options):
             super().__init__(*arguments, **options)
             self._time, self.start_t, self.last_print_t = lambda: now[0], 0.0, 0.0
@@ -222,7 +260,8 @@ def test_the_clock_of_the_bar_begins_when_all_is_compiled(monkeypatch):
         now[0] = 3600.0
         chunk(self, count)
 
-    monkeypatch.setattr(tqdm.auto, "tqdm", Bar)
+    monkeypatch.setattr(tqdm, "tqdm", Bar)
+    monkeypatch.setattr(runner, "is_terminal", lambda stream: True)
     monkeypatch.setattr(runner.Runner, "advance", compiling)
     walk(progress=True)
     assert bars[0].n == 320
