@@ -5,6 +5,7 @@ The commands need the extra ``cli`` (typer, rich, pandas, pyarrow and matplotlib
 
 # Annotations are evaluated here, not kept as text: typer reads them, and its names are local to build_app.
 
+import os
 import sys
 from enum import Enum
 from functools import cache
@@ -386,6 +387,9 @@ def main() -> None:
         sys.exit(1)
     try:
         build_app()()
-    except KeyboardInterrupt:  # typer is not there yet
-        complain("bayesdrop: interrupted; nothing was written.")
-        sys.exit(130)
+    except (KeyboardInterrupt, SystemExit) as end:
+        if isinstance(end, KeyboardInterrupt):  # typer is not there yet
+            complain("bayesdrop: interrupted; nothing was written.")
+        elif end.code != 130:
+            raise
+        os._exit(130)  # at once: interrupted while it compiles, JAX may crash when Python takes its modules down
