@@ -1,8 +1,9 @@
 """Progress line in a terminal, for calls that take more than a second.
 
 Fits and searches are mostly over before one could read a line. Of a long one ``tqdm`` shows the steps so far, while it
-lasts, where standard error is a terminal; the fits within a search are part of its line. Chains have a bar of their
-own, and one line at their end where nobody looks: a log or a stored notebook would keep all that a bar draws.
+lasts, in a terminal or a notebook; the fits within a search are part of its line. Chains have a bar of their own, and
+one line at their end where nobody looks: a log would keep all that a bar draws. ``TQDM_DISABLE=1`` of the environment,
+which is tqdm's own, says so of a notebook that is executed to be stored.
 
 Interruptions from the keyboard, which Python may raise between any two lines, held back where they would do harm, and
 raised again where they would be lost.
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 import _thread
 import contextlib
+import os
 import signal
 import sys
 import threading
@@ -23,7 +25,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
-__all__ = ["Line", "heard", "is_terminal", "quietly", "say", "step", "uninterrupted", "waiting"]
+__all__ = ["Line", "heard", "is_terminal", "is_watched", "quietly", "say", "step", "uninterrupted", "waiting"]
 
 # What is over before is not shown.
 _SECONDS = 1.0
@@ -34,6 +36,12 @@ def is_terminal(stream: Any) -> bool:
     with contextlib.suppress(ValueError):  # it is closed
         return stream is not None and bool(stream.isatty())
     return False
+
+
+def is_watched(stream: Any) -> bool:
+    """True if somebody looks at what is written there while it is written: at a terminal, or at a notebook's output."""
+    in_notebook = type(stream).__module__ == "ipykernel.iostream"
+    return is_terminal(stream) or (in_notebook and os.environ.get("TQDM_DISABLE", "0") in ("", "0"))
 
 
 def say(line: str) -> None:
@@ -57,7 +65,7 @@ class Line:
         self._count += count
         if self._bar is not None:
             self._bar.update(count)
-        elif self._shown and time.perf_counter() - self._begin > _SECONDS and is_terminal(sys.stderr):
+        elif self._shown and time.perf_counter() - self._begin > _SECONDS and is_watched(sys.stderr):
             from tqdm import tqdm
 
             self._bar = tqdm(desc=self._task, initial=self._count, unit=self._unit, leave=False)

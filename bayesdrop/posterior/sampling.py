@@ -163,7 +163,7 @@ def sample(
         of batch means (:mod:`bayesdrop.sampling.run.summary`). :func:`bayesdrop.predict`, :func:`bayesdrop.elpd` and
         :func:`bayesdrop.weights_table` take these draws; what needs all of them says so. Draws do not depend on it.
     progress : bool, default=True
-        Show a progress bar where standard error is a terminal; elsewhere, as in a notebook, one line at the end.
+        Show a progress bar in a terminal or notebook; elsewhere, as in a log, one line at the end.
 
     Returns
     -------

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array
 
-from ..._progress import is_terminal
+from ..._progress import is_watched
 from ..._typing import AnyArray, Bool, Float, Num, PerRow
 from ..._validation import check_count, check_flag, check_instance, check_names
 from ..base import Between, Blockwise, Design, RowFunction
@@ -65,7 +65,7 @@ class Blocks(Blockwise, LocalRows):
         Most threads that work on blocks in the passes of a sampler, each on one of its own; by default one for each
         core.
     progress : bool, default=False
-        Show a bar for each pass that takes more than a second, where standard error is a terminal.
+        Show a bar for each pass that takes more than a second, in a terminal or notebook.
 
     Attributes
     ----------
@@ -291,7 +291,7 @@ class Blocks(Blockwise, LocalRows):
 
     def _shown(self, blocks: Iterator[Any]) -> Iterator[Any]:
         """The same items, with a bar if it is wanted."""
-        if not (self._progress and is_terminal(sys.stderr)):
+        if not (self._progress and is_watched(sys.stderr)):
             return blocks
         from tqdm import tqdm
 

@@ -29,7 +29,7 @@ import numpy as np
 from jaxtyping import PRNGKeyArray
 
 from ..._compile_cache import compile_cache
-from ..._progress import heard, is_terminal, say, uninterrupted
+from ..._progress import heard, is_watched, say, uninterrupted
 from ..._typing import Int, Shaped
 from ..._validation import shown
 from ...warnings import IncompleteWarning, warn
@@ -139,7 +139,7 @@ def run(
     tune, draws, chains : int
         Counts, of each chain.
     progress : bool
-        Show a progress bar in a terminal; elsewhere one line at the end.
+        Show a progress bar in a terminal or notebook; elsewhere one line at the end.
     checkpoint : Checkpoint, optional
         Folder to go on from and to write to.
     stop : Stop, optional
@@ -233,7 +233,7 @@ class Runner:
         most = self.total - self.tune if self.stop is None and self.max_seconds is None else None
         check_draws(recorded, 0 if self.keeping is None else self.keeping.summary.nbytes, most, chains)
         self._restore(state, recorded, key)
-        shown = progress and is_terminal(sys.stderr)
+        shown = progress and is_watched(sys.stderr)
         with tqdm(total=self.total, initial=min(self.done, self.total), disable=not shown, unit="draw") as bar:
             try:
                 stopped = self._loop(key, chains, bar)

@@ -420,7 +420,7 @@ def test_a_bar_for_each_long_pass(capfd, monkeypatch):
 
     bar = functools.partial(tqdm.tqdm, mininterval=0)
     monkeypatch.setattr(tqdm, "tqdm", lambda *a, delay, **k: bar(*a, **k))
-    monkeypatch.setattr(blocks, "is_terminal", lambda stream: True)
+    monkeypatch.setattr(blocks, "is_watched", lambda stream: True)
     design = Blocks([np.ones((3, 2))] * 4, progress=True)
     design.matvec(np.ones(2))
     shown = capfd.readouterr().err

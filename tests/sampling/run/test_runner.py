@@ -1,6 +1,7 @@
 """A run in chunks: draws do not depend on the cuts, rules and budgets end it, and bad starts are named."""
 
 import gc
+import io
 import re
 import signal
 import time
@@ -201,7 +202,7 @@ def test_broken_density_is_named(kernel, correlation, message):
 
 
 def test_progress_says_what_is_going_on(capsys, monkeypatch):
-    monkeypatch.setattr(runner, "is_terminal", lambda stream: True)
+    monkeypatch.setattr(runner, "is_watched", lambda stream: True)
     walk(draws=120, progress=True, stop=bd.Stop(ess=20, r_hat=1.5))
     said = capsys.readouterr().err
     for text in ("compiling (once)", "tuning", "drawing", "smallest ESS", "of 20", "largest R-hat"):
@@ -261,7 +262,7 @@ def test_the_clock_of_the_bar_begins_when_all_is_compiled(monkeypatch):
         chunk(self, count)
 
     monkeypatch.setattr(tqdm, "tqdm", Bar)
-    monkeypatch.setattr(runner, "is_terminal", lambda stream: True)
+    monkeypatch.setattr(runner, "is_watched", lambda stream: True)
     monkeypatch.setattr(runner.Runner, "advance", compiling)
     walk(progress=True)
     assert bars[0].n == 320
@@ -300,3 +301,13 @@ def test_senseless_stop_rules_are_refused(settings, message):
 def test_senseless_options_are_refused(options, error, message):
     with pytest.raises(error, match=message):
         bd.sample(bd.Model(), [[0.0], [1.0]], [0, 1], progress=False, **options)
+
+
+def test_a_notebook_is_watched_unless_it_is_executed_to_be_stored(monkeypatch):
+    from bayesdrop._progress import is_watched
+
+    output = type("OutStream", (io.StringIO,), {"__module__": "ipykernel.iostream"})()
+    assert is_watched(output)
+    monkeypatch.setenv("TQDM_DISABLE", "1")
+    assert not is_watched(output)
+    assert not is_watched(io.StringIO())
