@@ -80,7 +80,13 @@ def execute(path: Path, kernel: KernelManager | None = None) -> NotebookNode:
         with mock.patch.dict(os.environ, {**_SETTINGS, "MATPLOTLIBRC": str(style)}):
             whole = [notebook] if kernel is None else [_emptied(folder), notebook, _emptied(tempfile.gettempdir())]
             for cells in whole:
-                NotebookClient(cells, **options).execute()
+                client = NotebookClient(cells, **options)
+                try:
+                    client.execute()
+                finally:
+                    # A client leaves the sockets to a kernel that is not its own open.
+                    if kernel is not None and client.kc is not None:
+                        client.kc.stop_channels()
     return _tidy(notebook)
 
 
