@@ -81,7 +81,7 @@ def _ridge() -> Any:
     """Ridge with ``C`` chosen by the log loss of five folds."""
     from sklearn.linear_model import LogisticRegressionCV
 
-    # What later releases of scikit-learn do without being told.
+    # The default of later releases of scikit-learn.
     return LogisticRegressionCV(
         cv=5, scoring="neg_log_loss", l1_ratios=(0.0,), use_legacy_attributes=False, max_iter=1000
     )

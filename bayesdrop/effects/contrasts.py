@@ -1,6 +1,6 @@
 r"""Levels of factors as differences, from weights of which every level has one.
 
-A formula gives each level of a factor a column, and a penalty or a prior treats them alike. The data say how levels
+A formula gives each level of a factor a column, and a penalty or a prior treats them equally. The data say how levels
 differ; their common part is shared with the term of lower order (of a main effect, with the intercept), and its spread
 is that of the prior. So what is shown is, for each factor ``F`` of a term ``T`` whose rest ``T∖F`` is a term too,
 

@@ -284,7 +284,7 @@ class DropoutEstimator(BaseEstimator):
         return weights
 
     def _threshold(self) -> float:
-        """What is taken off the scores by which classes are told."""
+        """Threshold of the scores between two classes."""
         return 0.0
 
     def _moments(self, X: Any, exponential: bool = False) -> tuple[PerRow, PerRow]:

@@ -1,4 +1,4 @@
-"""Linear classifiers under feature noise, with scikit-learn's manners.
+"""Linear classifiers under feature noise, following the scikit-learn API.
 
 Two classes are one problem. More are solved one against the rest, all as one block with rates of their own, or jointly
 by the softmax.

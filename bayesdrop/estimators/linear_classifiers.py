@@ -1,4 +1,4 @@
-"""Logistic regression and the linear support vector machine under feature noise, with scikit-learn's manners."""
+"""Logistic regression and the linear support vector machine under feature noise, following the scikit-learn API."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from ..rates import Fixed, LeadingRates, PerFeature
 from ..rates.tuned import is_tuned
 from ..warnings import DefaultModelWarning, warn
 
-__all__ = ["FormulaOptions", "Stated", "of_effects", "of_rows", "of_terms", "offset_beside", "stated"]
+__all__ = ["FormulaOptions", "FormulaProblem", "of_effects", "of_rows", "of_terms", "one_offset", "read_formula"]
 
 # Of a loss for numbers no rule learns rates: the rate that DropoutRidge has by default.
 _RATE = 0.1
@@ -34,7 +34,7 @@ class FormulaOptions(NamedTuple):
     random_scale: Any = None
 
 
-class Stated(NamedTuple):
+class FormulaProblem(NamedTuple):
     """A model with its data, and the design if a formula made them."""
 
     model: Any
@@ -44,10 +44,10 @@ class Stated(NamedTuple):
     design: FormulaDesign | None
 
 
-def stated(
+def read_formula(
     model: Any, X: Any, y: Any, feature_names: Sequence[str] | None, options: FormulaOptions | None = None
-) -> Stated:
-    """Read a formula in the place of the model or of the features; anything else stays as it is.
+) -> FormulaProblem:
+    """Read a formula given for the model or for the features; anything else is unchanged.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ def stated(
     X : features, str or data frame
         Features, or a formula with the data frame as ``y``.
     y : response or data frame
-        The response; None beside a formula for the model.
+        The response; None with a formula for the model.
     feature_names : sequence of p str, optional
         Names of the columns; a formula gives its own.
     options : FormulaOptions
@@ -75,7 +75,7 @@ def stated(
     Examples
     --------
     >>> data = {"age": [31.0, 45, 52, 28], "ill": ["no", "yes", "yes", "no"]}
-    >>> stated("ill ~ age - 1", data, None, None).model.fit_intercept
+    >>> read_formula("ill ~ age - 1", data, None, None).model.fit_intercept
     False
     """
     if not isinstance(model, str) and not isinstance(X, str):
@@ -83,7 +83,7 @@ def stated(
             raise TypeError("y: expected a response beside X; only a formula, such as 'y ~ a + b', names its own.")
         for name in _given(options):
             raise ValueError(f"{name}: it says how a formula is encoded, and there is none; leave it out.")
-        return Stated(model, X, y, feature_names, None)
+        return FormulaProblem(model, X, y, feature_names, None)
     if isinstance(model, str):
         if y is not None:
             raise TypeError(
@@ -102,7 +102,7 @@ def stated(
         raise ValueError(f"formula: expected a response, as in 'y ~ {formula.strip().lstrip('~').strip()}'.")
     chosen = _default(design) if given is None else given
     chosen = of_effects(of_terms(chosen, design), design, scale)
-    return Stated(chosen, design.X, design.y, design.feature_names, design)
+    return FormulaProblem(chosen, design.X, design.y, design.feature_names, design)
 
 
 def of_terms(model: Any, design: FormulaDesign) -> Any:
@@ -188,12 +188,12 @@ def of_effects(model: Any, design: FormulaDesign, scale: Any) -> Any:
     )
 
 
-def offset_beside(design: FormulaDesign | None, offset: Any) -> Any:
+def one_offset(design: FormulaDesign | None, offset: Any) -> Any:
     """The offset that came, or that of a formula; raise ValueError if both came.
 
     Examples
     --------
-    >>> offset_beside(None, 0.5)
+    >>> one_offset(None, 0.5)
     0.5
     """
     known = None if design is None else design.offset

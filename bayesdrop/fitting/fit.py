@@ -15,7 +15,7 @@ from ..data.dataset import as_dataset
 from ..data.responses import check_responses, paired_counts
 from ..designs import as_design
 from ..model import Model, check_model
-from .by_formula import FormulaOptions, of_rows, offset_beside, stated
+from .by_formula import FormulaOptions, of_rows, one_offset, read_formula
 from .objective.centring import centre_problem
 from .objective.energy import Energy
 from .problems.block import BlockFit
@@ -132,7 +132,7 @@ def fit(
     ['yes']
     """
     options = FormulaOptions(full_rank, unseen, dropna, random_scale)
-    given, X, y, feature_names, design = stated(model, X, y, feature_names, options)
+    given, X, y, feature_names, design = read_formula(model, X, y, feature_names, options)
     sample_weight, groups = of_rows(design, sample_weight), of_rows(design, groups)
     model = check_model(given)
     method = Newton() if method is None else check_minimiser(method)
@@ -140,7 +140,7 @@ def fit(
     y, sample_weight, paired = paired_counts(model.loss, y, sample_weight)
     all_rows = as_dataset(
         X, y, sample_weight, feature_names, model.loss.binary, as_design, many, model.missing, class_weight
-    ).with_offset(offset_beside(design, offset), many)
+    ).with_offset(one_offset(design, offset), many)
     if design is not None:
         all_rows = all_rows.of_formula(design.encoder)
     data = all_rows.with_weight()

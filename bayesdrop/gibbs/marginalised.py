@@ -147,7 +147,7 @@ class MarginalKernel:
         return ("lp",)
 
     @property
-    def told(self) -> dict[str, str]:
+    def choices(self) -> dict[str, str]:
         """What a posterior says of the choices made."""
         return {"weights_drawn_by": self.choice}
 

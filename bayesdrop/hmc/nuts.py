@@ -127,7 +127,7 @@ class NUTSKernel:
         return self.density.variables
 
     @property
-    def told(self) -> dict[str, str]:
+    def choices(self) -> dict[str, str]:
         """What a posterior says of the choices made."""
         return {"normal_approximation": self.choice}
 

@@ -214,9 +214,9 @@ class StreamedKernel:
         return self.inner.variables
 
     @property
-    def told(self) -> dict[str, str]:
+    def choices(self) -> dict[str, str]:
         """What a posterior says of the choices made."""
-        return self.inner.told
+        return self.inner.choices
 
     @property
     def statistics(self) -> tuple[str, ...]:

@@ -33,7 +33,7 @@ from .objective.energy import LatentEnergy, Parameters
 __all__ = ["class_ratio", "learn_rates", "random_start", "sign_counts"]
 
 _LARGEST = 1 - 1e-6
-# Rates that move by less are settled.
+# Rates that move by less have converged.
 _SETTLED = 2e-3
 
 
@@ -107,7 +107,7 @@ def learn_rates(
     """
     occurrences = np.zeros(rate_map.size)
     here, posterior = start, rate_map.prior.law(occurrences).given(occurrences, occurrences)
-    settled, turn = False, 0
+    converged, turn = False, 0
     for turn in range(plan.rounds):
         here = method.minimise(energy, here, trace, plan.round)
         against, total = (
@@ -119,14 +119,14 @@ def learn_rates(
         rate = update if turn < plan.rounds // 3 else 0.5 * (update + energy.rate)
         # Three entries more or fewer of few are the same rate.
         near = rate_map.expand(np.maximum(_SETTLED, 3 / np.maximum(total, 3)))
-        settled = bool(np.all(np.abs(rate - energy.rate) < near))
-        if settled:
+        converged = bool(np.all(np.abs(rate - energy.rate) < near))
+        if converged:
             break
         energy = replace(energy, rate=rate)
     left = None if plan.most is None else plan.most - (turn + 1) * plan.round
     if left is None or left > 0:
         here = method.minimise(energy, here, trace, left)
-    if not settled:
+    if not converged:
         trace.status = Status.RATES_UNSETTLED
     return energy, here, posterior, occurrences
 

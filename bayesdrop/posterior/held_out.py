@@ -26,7 +26,7 @@ from ..data.dataset import as_dataset, check_offset
 from ..data.responses import check_responses
 from ..designs import as_local_design, as_sampling_design
 from ..designs.rows import check_sample_weight
-from ..fitting.by_formula import FormulaOptions, offset_beside, stated
+from ..fitting.by_formula import FormulaOptions, one_offset, read_formula
 from ..fitting.results.result import Fit
 from ..fitting.tuning.folds import shuffled_folds
 from ..model import Model, check_model
@@ -277,8 +277,8 @@ def kfold(
     ((12,), '2 folds')
     """
     how = FormulaOptions(random_scale=options.pop("random_scale", None))
-    given, X, y, feature_names, design = stated(model, X, y, feature_names, how)
-    model, offset = check_model(given), offset_beside(design, offset)
+    given, X, y, feature_names, design = read_formula(model, X, y, feature_names, how)
+    model, offset = check_model(given), one_offset(design, offset)
     seed = check_seed(seed)
     loss = model.loss
     data = as_dataset(

@@ -23,7 +23,7 @@ from .._validation import (
 )
 from ..description import attributes
 from ..designs import as_sampling_design
-from ..fitting.by_formula import FormulaOptions, of_rows, offset_beside, stated
+from ..fitting.by_formula import FormulaOptions, of_rows, one_offset, read_formula
 from ..fitting.results.result import centred_columns
 from ..model import Model, check_model
 from ..noise.base import centre_of
@@ -228,7 +228,7 @@ def sample(
     ('chain', 'draw', 'feature')
     """
     options = FormulaOptions(full_rank, unseen, dropna, random_scale)
-    given, X, y, feature_names, design = stated(model, X, y, feature_names, options)
+    given, X, y, feature_names, design = read_formula(model, X, y, feature_names, options)
     sample_weight = of_rows(design, sample_weight)
     model = check_model(given)
     check_counts(draws, tune, chains)
@@ -240,7 +240,7 @@ def sample(
     variables = _checked_variables(variables, log_likelihood, isinstance(model.weight_prior, RandomEffects))
     problem = Problem.of(
         model, X, y, target=target, sample_weight=sample_weight, class_weight=class_weight,
-        offset=offset_beside(design, offset), feature_names=feature_names, wrap=as_sampling_design,
+        offset=one_offset(design, offset), feature_names=feature_names, wrap=as_sampling_design,
         formula=None if design is None else design.encoder,
     )  # fmt: skip
     centring, data, marginalised = problem.centring, problem.data, problem.marginalised
@@ -249,7 +249,7 @@ def sample(
         check_size(int(draws) * int(chains), data.design.shape[0])
     tune = int(method.warm_up if tune is None else tune)
 
-    result, told = _run(
+    result, choices = _run(
         problem, method, seed, model=model, draws=int(draws), tune=tune, chains=int(chains), checkpoint=checkpoint,
         stop=stop, max_seconds=max_seconds, variables=variables, progress=progress,
     )  # fmt: skip
@@ -260,7 +260,7 @@ def sample(
     )  # fmt: skip
     attrs |= attributes(centring.original_model, data.classes, data.facts)
     attrs |= {"settings": json.dumps(sampler_settings(method)), "scale_ratio": centring.scale_ratio}
-    attrs |= told
+    attrs |= choices
     if centring.centre is not None:
         attrs["centred"] = centred_columns(centring.centre)
     if centring.unscaled:
@@ -318,7 +318,7 @@ def _run(
         from ..sampling.run.runner import as_key, run
 
     check_process()
-    # Some accelerators round the factors of products in single precision to ten bits unless told otherwise.
+    # Some accelerators round the factors of products in single precision to ten bits by default.
     with jax.enable_x64(method.dtype == "float64"), jax.default_matmul_precision("highest"):
         kernel, operands = problem.bind(method, tune)
         unknown = [name for name in variables or () if name not in kernel.variables]
@@ -346,7 +346,7 @@ def _run(
             f'or use method=bd.{type(method).__name__}(dtype="float64").'
         )
     more = finish.more(result.draws) if variables is None else {}
-    return replace(result, draws=finish.values(result.draws | more)), getattr(kernel, "told", {})
+    return replace(result, draws=finish.values(result.draws | more)), getattr(kernel, "choices", {})
 
 
 def _finishing(model: Model) -> Finishing:

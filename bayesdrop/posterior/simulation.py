@@ -20,7 +20,7 @@ from ..data.dataset import Dataset, default_names
 from ..data.formulas.formula import from_formula
 from ..description import attributes
 from ..designs import column_names, in_memory
-from ..fitting.by_formula import of_terms, offset_beside
+from ..fitting.by_formula import of_terms, one_offset
 from ..fitting.objective.centring import centre_problem
 from ..losses.protocols import Simulated, require
 from ..model import Model, check_model
@@ -240,7 +240,7 @@ def prior_draws(
         terms = X.partition("~")[2] if "~" in X else X
         encoded = from_formula(f"~ {terms.strip()}", data, missing=model.missing)
         model = of_terms(model, encoded)
-        X, feature_names, offset = encoded.X, encoded.feature_names, offset_beside(encoded, offset)
+        X, feature_names, offset = encoded.X, encoded.feature_names, one_offset(encoded, offset)
         facts = ColumnFacts(formula=encoded.encoder)
     elif data is not None:
         raise ValueError("data: it is the table of a formula, and X is none; leave it out.")

@@ -308,7 +308,7 @@ def _result(
         offset=data.offset,
         facts=data.facts,
         rate_map=rate_map,
-        stated=centring.original_model,
+        original_model=centring.original_model,
         inner_intercept_sd=float(deviation[-1]),
     )
 

@@ -67,8 +67,8 @@ class Variational(Shown):
         Labels as −1 and +1 or numbers, and weights, of the rows of weight above 0.
     rate_map : RateMap
         Features mapped to free rates.
-    stated : Model
-        The model with numbers for what it says of its columns: the centre of the noise, the scales of the prior.
+    original_model : Model
+        The model of the columns that were given: with the centre of its noise and the scales of its prior as numbers.
     inner_intercept_sd : float
         Standard deviation of the intercept for ``X − c``, where ``c`` is the centre.
     offset : array (n,) or None
@@ -108,7 +108,7 @@ class Variational(Shown):
     y: PerRow
     row_weight: PerRow
     rate_map: RateMap
-    stated: Model
+    original_model: Model
     inner_intercept_sd: float
     offset: Float[np.ndarray, " n"] | None = None
     facts: ColumnFacts = field(default_factory=ColumnFacts)
@@ -116,7 +116,7 @@ class Variational(Shown):
     @property
     def centre(self) -> Float[np.ndarray, " p"] | None:
         """Where the noise is centred, (p,); None if it is 0 for all columns."""
-        return centre_of(self.stated.noise)
+        return centre_of(self.original_model.noise)
 
     @property
     def elbo(self) -> float:
@@ -179,7 +179,7 @@ class Variational(Shown):
             coords=model_coords(self.rate_map, self.feature_names),
             observed=observed_group(self.y, self.classes, binary=loss.binary, counts=loss.largest_count is not None),
             constants=model_constants(
-                self.stated,
+                self.original_model,
                 self.rate_map,
                 self.row_weight,
                 lambda: None if rate is None else rate.occurrences,
@@ -194,7 +194,7 @@ class Variational(Shown):
             model=repr(self.model),
             seed=seed,
         )
-        attrs |= attributes(self.stated, self.classes, self.facts)
+        attrs |= attributes(self.original_model, self.classes, self.facts)
         attrs |= {"covariance": form, "elbo": self.elbo, "status": self.status.name}
         if self.centre is not None:
             attrs["centred"] = centred_columns(self.centre)

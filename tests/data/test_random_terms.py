@@ -219,11 +219,11 @@ def test_scales_have_defaults_and_are_checked():
 
 
 def test_scales_of_numbers_are_in_their_units(post):
-    from bayesdrop.fitting.by_formula import stated
+    from bayesdrop.fitting.by_formula import read_formula
 
-    terms = stated("size ~ a + (1 | site)", TABLE, None, None).model.weight_prior
+    terms = read_formula("size ~ a + (1 | site)", TABLE, None, None).model.weight_prior
     assert terms.scale[0].scale == pytest.approx(TABLE["size"].std(ddof=0), rel=1e-12)
-    assert stated("ill ~ a + (1 | site)", TABLE, None, None).model.weight_prior.scale == [bd.HalfNormal(1.0)]
+    assert read_formula("ill ~ a + (1 | site)", TABLE, None, None).model.weight_prior.scale == [bd.HalfNormal(1.0)]
     constant = bd.groups.dataset(post, "constant_data")
     assert float(constant["1|site|scale_half_normal"]) == 1.0
     assert constant["weight_precision"].sizes == {"feature": 3}

@@ -19,7 +19,7 @@ from scipy import stats
 from scipy.special import expit
 
 import bayesdrop as bd
-from bayesdrop.fitting.by_formula import stated
+from bayesdrop.fitting.by_formula import read_formula
 from bayesdrop.hmc.binding import bind_density, bind_start
 from bayesdrop.posterior.problem import Problem
 
@@ -130,7 +130,7 @@ MODELS = {
 
 
 def problem_of(model, data, scale=None):
-    found = stated(model, "ill ~ a + b + (1 | site) + (0 + a | site)", data, None)
+    found = read_formula(model, "ill ~ a + b + (1 | site) + (0 + a | site)", data, None)
     if scale is not None:
         from dataclasses import replace
 

@@ -7,7 +7,7 @@ learns one dropout rate per term: the probability that the whole answer is dropp
 Two things differ from a formula for least squares, for the weights here are penalised:
 
 - Every level of a factor has a 0/1 column of its own. Leaving out a reference level would shrink the other levels
-  towards that one; with all of them the penalty treats the levels alike. ``full_rank=True`` asks for reference levels
+  towards that one; with all of them the penalty treats the levels equally. ``full_rank=True`` asks for reference levels
   and contrasts as in R.
 - The intercept is no column: the models have one of their own, neither penalised nor noised. ``0 +`` or ``- 1`` asks
   for a model without one (``bd.fit`` and ``bd.sample`` of a formula take it so; else pass

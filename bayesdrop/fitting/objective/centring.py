@@ -13,10 +13,10 @@ Where to centre follows from the values of the columns alone, and never from how
 A missing entry (``missing="nan"`` of the model) is a dropped one, so that it becomes ``c`` and has no noise: in
 ``X − c`` it is 0. Its column is then centred at the mean of the entries that are there unless the noise says otherwise.
 
-Why centre: the learnt rate of a feature is the share of its entries that speak against its weight (Zhuo, Zhu & Zhang
-2015, equation 15). A feature that is never zero and of one sign speaks against it in the rows of one class, whatever
-it says, so that its rate is the share of that class; and a dropped entry becomes 0, many standard deviations from any
-value of the feature.
+Why centre: the learnt rate of a feature is the share of its entries that contradict the sign of its weight (Zhuo, Zhu &
+Zhang 2015, equation 15). A feature that is never zero and of one sign contradicts it in the rows of one class, whatever
+its values, so that its rate is the share of that class; and a dropped entry becomes 0, many standard deviations from
+any value of the feature.
 """
 
 from __future__ import annotations

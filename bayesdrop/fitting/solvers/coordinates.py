@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..objective.energy import Energy, WeightBlock
-from .dual_problem import LEAST, NO_RESIDUAL, Dual, DualLimits, KinkedProblem, joined
+from .dual_problem import LEAST, NO_RESIDUAL, Dual, DualLimits, DualProblem, joined
 
 __all__ = ["solve_by_coordinates"]
 
@@ -39,12 +39,12 @@ def solve_by_coordinates(energy: Energy, weights: WeightBlock, tol: float, limit
     columns = matrix.indices.view(np.uint32 if matrix.indices.dtype.itemsize == 4 else np.uint64)
     rows = matrix.indptr.astype(np.uint64), columns, matrix.data
     return joined(
-        _solve(KinkedProblem.of(energy, k), rows, float(weights[-1, k]), tol, passes) for k in range(weights.shape[1])
+        _solve(DualProblem.of(energy, k), rows, float(weights[-1, k]), tol, passes) for k in range(weights.shape[1])
     )
 
 
 def _solve(
-    task: KinkedProblem,
+    task: DualProblem,
     rows: tuple[Any, ...],
     intercept: float,
     tol: float,

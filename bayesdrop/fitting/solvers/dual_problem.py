@@ -39,7 +39,7 @@ from ...designs import Design
 from ...losses.protocols import PiecewiseLinear
 from ..objective.energy import Energy, ProblemVector, WeightBlock
 
-__all__ = ["Dual", "DualLimits", "KinkedProblem", "best_constant", "joined", "lower_bound", "LEAST", "NO_RESIDUAL"]
+__all__ = ["Dual", "DualLimits", "DualProblem", "best_constant", "joined", "lower_bound", "LEAST", "NO_RESIDUAL"]
 
 LEAST = 1e-100
 # Below this share of the first energy a fit is one without any residual, as of a constant response.
@@ -89,7 +89,7 @@ def joined(parts: Iterable[Dual | None]) -> Dual | None:
     return Dual(*(np.concatenate(blocks, axis=-1) for blocks in zip(*found, strict=True)))
 
 
-class KinkedProblem(NamedTuple):
+class DualProblem(NamedTuple):
     """One problem in the weights that meet the rows, which are those times the gain of the noise's mean.
 
     Kinks ``t`` and ends ``l`` and ``u`` are (n, kinks), the precision ``P`` is (p,).
@@ -104,7 +104,7 @@ class KinkedProblem(NamedTuple):
     fitted: bool
 
     @classmethod
-    def of(cls, energy: Energy, k: int) -> KinkedProblem:
+    def of(cls, energy: Energy, k: int) -> DualProblem:
         """Problem ``k`` of some."""
         moments = energy.moments
         shape = (moments.design.shape[1], energy.target.shape[1])
@@ -122,7 +122,7 @@ class KinkedProblem(NamedTuple):
         centre, low, high = (np.stack(part, axis=1).astype(np.float64) for part in zip(*kinks, strict=True))
         return cls(moments.design, gain, precision / gain**2, centre, low, high, moments.fit_intercept)
 
-    def of_rows(self, rows: Bool[np.ndarray, " n"]) -> KinkedProblem:
+    def of_rows(self, rows: Bool[np.ndarray, " n"]) -> DualProblem:
         """That of the rows which are marked; the others weigh nothing."""
         design: Any = self.design
         centre, low, high = (part[rows] for part in (self.centre, self.low, self.high))

@@ -12,7 +12,7 @@ problem in ``w`` and ``b``,
 with ``q`` from ``x``, ``z`` and ``μ``. It is solved twice with one factor: for the step to ``μ = 0``, which tells how
 far ``μ`` can fall, and with the second-order terms of that step (Mehrotra 1992). Ferris & Munson (2002) have the same
 for support vector machines. Ten to twenty steps whatever the ``C``, and no smoothing; the end follows from the gap of
-:class:`.dual_problem.KinkedProblem`, which is a bound.
+:class:`.dual_problem.DualProblem`, which is a bound.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from ..._typing import Float
 from ...designs import Design
 from ...linalg.factors import solved
 from ..objective.energy import Energy, WeightBlock
-from .dual_problem import LEAST, NO_RESIDUAL, Dual, KinkedProblem, joined
+from .dual_problem import LEAST, NO_RESIDUAL, Dual, DualProblem, joined
 from .preconditioners import column_factor, row_inverse
 
 __all__ = ["RULES", "InteriorRules", "has_steps", "solve_interior"]
@@ -121,7 +121,7 @@ def solve_interior(energy: Energy, weights: WeightBlock, tol: float) -> Dual | N
     if not has_steps(energy):
         return None
     K = weights.shape[1]
-    return joined(_solve(KinkedProblem.of(energy, k), float(weights[-1, k]), tol) for k in range(K))
+    return joined(_solve(DualProblem.of(energy, k), float(weights[-1, k]), tol) for k in range(K))
 
 
 def has_steps(energy: Energy) -> bool:
@@ -139,7 +139,7 @@ def _by_gram(design: Design) -> bool:
 class _System:
     """The factor of one step, and what it solves."""
 
-    def __init__(self, task: KinkedProblem, point: _Point, short: Vector) -> None:
+    def __init__(self, task: DualProblem, point: _Point, short: Vector) -> None:
         self.task, self.short = task, short
         self.low, self.high = point.low_price, point.high_price
         self.per_below, self.per_above = 1 / point.below, 1 / point.above
@@ -187,7 +187,7 @@ def _corrected(system: _System, point: _Point, mu: float, least: float) -> Step:
     return system.solve(low, high)
 
 
-def _feasible(task: KinkedProblem, point: _Point, beta: Rows) -> Float[np.ndarray, "n kinks"]:
+def _feasible(task: DualProblem, point: _Point, beta: Rows) -> Float[np.ndarray, "n kinks"]:
     """A ``β`` that meets the constraint: rows near their kinks give way, at next to no cost."""
     if not task.fitted:
         return beta.T
@@ -196,13 +196,13 @@ def _feasible(task: KinkedProblem, point: _Point, beta: Rows) -> Float[np.ndarra
     return task.feasible(np.clip(beta.T, task.low, task.high))
 
 
-def _lacking(task: KinkedProblem, weights: Vector, beta: Rows) -> Vector:
+def _lacking(task: DualProblem, weights: Vector, beta: Rows) -> Vector:
     """``Mᵀβ − Pw`` and ``Σβ``, which are zero at the optimum, (p + 1,)."""
     back = task.design.rmatvec(beta.sum(axis=0)) - task.precision * weights[:-1]
     return np.append(back, float(beta.sum()) if task.fitted else 0.0)
 
 
-def _solve(task: KinkedProblem, intercept: float, tol: float) -> Dual | None:
+def _solve(task: DualProblem, intercept: float, tol: float) -> Dual | None:
     """One problem; None where no energy is left to hold the gap against."""
     weighed = np.any(task.high > task.low, axis=1)
     if not np.all(weighed):

@@ -65,16 +65,16 @@ class Learning:
     energy: Energy
 
     def follow(
-        self, weights: WeightBlock, settled: Bool[np.ndarray, " K"], value: ProblemVector
+        self, weights: WeightBlock, converged: Bool[np.ndarray, " K"], value: ProblemVector
     ) -> Bool[np.ndarray, " K"]:
         """Bring the rates up to date with the weights (p + 1, K), and say of which problems they have changed, (K,).
 
-        A sign that keeps changing where the weights are ``settled`` (K,) is undecided before long; ``value`` (K,) are
+        A sign that keeps changing where the weights are ``converged`` (K,) is undecided before long; ``value`` (K,) are
         the energies, which tell a weight that is zero but for round-off.
         """
         precision = self.energy.precision[:-1]
         least = least_weights(weights[:-1], value, precision, lambda: self._squares)
-        moved = self.learner.observe(weights[:-1], settled, least)
+        moved = self.learner.observe(weights[:-1], converged, least)
         # Where every weight is zero no sign ever changes, and the rates have yet to follow their prior.
         if not np.any(self.learner.signs) and not self._is_up_to_date():
             moved = np.ones_like(moved)
@@ -123,11 +123,11 @@ def learn(
     status : Status or None
         Why they did if they should not have.
     """
-    settled = done = np.zeros(state.weights.shape[1], dtype=bool)
+    converged = done = np.zeros(state.weights.shape[1], dtype=bool)
     for _ in range(method.max_iter):
         state, reached = minimise(method, learning.energy, state, method.tol, 1, trace, done)
-        settled = state.remaining <= modest * np.abs(state.value)
-        moved = learning.follow(state.weights, settled, state.value)
+        converged = state.remaining <= modest * np.abs(state.value)
+        moved = learning.follow(state.weights, converged, state.value)
         done = reached & ~moved
         if np.any(moved):
             begun = method.init(learning.energy, state.weights, state)
@@ -138,7 +138,7 @@ def learn(
         if np.all(done):
             trace.values[-1] = state.objective
             return state, None
-    return state, Status.RATES_UNSETTLED if np.all(settled) else Status.MAX_ITERATIONS
+    return state, Status.RATES_UNSETTLED if np.all(converged) else Status.MAX_ITERATIONS
 
 
 # A rate of exactly 1 would remove the feature for good, sign and all.
@@ -229,19 +229,19 @@ class RateLearner:
         return self.rate_map.collapse(self._total())
 
     def observe(
-        self, weights: Float[np.ndarray, "p K"], settled: Bool[np.ndarray, " K"], least: Float[np.ndarray, "... K"]
+        self, weights: Float[np.ndarray, "p K"], converged: Bool[np.ndarray, " K"], least: Float[np.ndarray, "... K"]
     ) -> Bool[np.ndarray, " K"]:
         """Take the signs of ``weights`` (p, K); return which problems (K,) have a sign that changed.
 
         A weight of at most ``least`` in size, (p, K) or (K,), is zero but for rounding, and so is its sign. Changes
-        count towards ``undecided`` only in problems that are ``settled`` (K,), near their optimum.
+        count towards ``undecided`` only in problems that are ``converged`` (K,), near their optimum.
         """
         signs = np.where(np.abs(weights) > least, np.sign(weights), 0).astype(np.int8)
         # A feature that never occurs has no say; its weight is zero up to round-off.
         moved = (signs != self.signs) & (self.agree + self.against > 0)
         # The flip that makes an entry undecided changes its rate as well.
         decided = self.flips <= self.most_flips
-        self.flips += moved & (self.signs != 0) & settled
+        self.flips += moved & (self.signs != 0) & converged
         self.signs[:] = signs
         return np.asarray(np.any(moved & decided, axis=0))
 

@@ -242,16 +242,16 @@ def _search(
         shorter = 0.5 if attempt < rules.halvings else 0.1
         weights, mean, var, _ = at(length)
         value = energy.value(weights, mean, var, state.smoothing)
-        settled = value <= most + share * length * slope + slack
-        if np.all(settled):
+        good = value <= most + share * length * slope + slack
+        if np.all(good):
             break
-        length = np.where(settled, length, np.where(length > 1, 1.0, shorter * length))
+        length = np.where(good, length, np.where(length > 1, 1.0, shorter * length))
     else:
-        length = np.where(settled, length, 0.0)
+        length = np.where(good, length, 0.0)
         weights, mean, var = (
-            np.where(settled, new, old) for new, old in ((weights, state.weights), (mean, state.mean), (var, state.var))
+            np.where(good, new, old) for new, old in ((weights, state.weights), (mean, state.mean), (var, state.var))
         )
-        value = np.where(settled, value, state.value)
+        value = np.where(good, value, state.value)
     return state.changed(weights=weights, mean=mean, var=var, value=value), length
 
 

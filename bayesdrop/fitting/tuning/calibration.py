@@ -158,7 +158,7 @@ def _newton(
         if np.abs(gradient).max() <= tolerance * weight.sum():
             break
         curvature = columns.T @ (columns * (weight * chance * (1 - chance))[:, None])
-        # Scores all alike have no curvature along the slope.
+        # Equal scores have no curvature along the slope.
         step = np.linalg.lstsq(curvature, gradient, rcond=None)[0]
         size, here, fall = 1.0, value(f), float(gradient @ step)
         while size > 1e-10 and value(f - size * (columns @ step)) > here - 1e-4 * size * fall:

@@ -193,7 +193,7 @@ class Search:
             still = [key for key, known in self.table.losses.items() if len(known) == most]
             left = self._left(still)[: self.rules.finalists]
             if len(left) == 1 and len(self._place) * len(self.Cs) > 1:
-                # One is left: no other can be chosen, and its loss is known well enough to be told.
+                # One is left: no other can be chosen, and its loss is known well enough to be reported.
                 return left
             self._try(left, later)
         most = max(len(known) for known in self.table.losses.values())

@@ -80,9 +80,9 @@ class ClassMaskKernel:
         return ("lp",)
 
     @property
-    def told(self) -> dict[str, str]:
+    def choices(self) -> dict[str, str]:
         """What a posterior says of the choices made."""
-        return self.binary.told
+        return self.binary.choices
 
     def _target(self, operands: Operands, k: Any) -> Operands:
         """Operands of one class against the rest."""

@@ -93,7 +93,7 @@ class NoisingModel:
         return ("lp",)
 
     @property
-    def told(self) -> dict[str, str]:
+    def choices(self) -> dict[str, str]:
         """What a posterior says of the choices made."""
         return {"weights_drawn_by": self.choice}
 

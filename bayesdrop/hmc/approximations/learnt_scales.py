@@ -247,10 +247,12 @@ def with_scales(
     # Rounding and a rough approximation may have the shares of a direction add up to more than 1.
     share = np.clip(share, 0.0, 1.0)
     share = share / np.maximum(share.sum(axis=0), 1.0) * most
-    told = np.array([np.sum(known[np.tile(learnt.index, contrasts) == j] > 0) for j in range(g)]) - share.sum(axis=1)
+    informed = np.array([np.sum(known[np.tile(learnt.index, contrasts) == j] > 0) for j in range(g)]) - share.sum(
+        axis=1
+    )
     real = partial(placed, dtype=dtype)
     found = FactorScaleMap(*(real(part) for part in (inside, rotated, share)))
-    widths = np.concatenate([np.ones(D), _spread(learnt, log_scale, told)])
+    widths = np.concatenate([np.ones(D), _spread(learnt, log_scale, informed)])
     bound = _with_map(density, operands, found, learnt, log_scale, contrasts, dtype)
     return *bound, np.zeros(D + g), widths if factor.ndim == 1 else np.diag(widths)
 

@@ -158,7 +158,7 @@ class HMCKernel:
         return self.density.variables
 
     @property
-    def told(self) -> dict[str, str]:
+    def choices(self) -> dict[str, str]:
         """What a posterior says of the choices made."""
         return {"normal_approximation": self.choice}
 

@@ -245,8 +245,8 @@ def draws_of_fit(fit: Fit) -> Draws:
     """
     model, noise = fit.model, fit.model.noise
     if noise.centre is not None:
-        settled: Any = noise
-        model = replace(model, noise=replace(settled, centre=fit.centre))
+        dropout: Any = noise
+        model = replace(model, noise=replace(dropout, centre=fit.centre))
     weight = np.asarray(fit.weight, dtype=np.float64)[None]
     intercept = np.asarray(fit.intercept, dtype=np.float64)[None]
     centre = centre_of(model.noise)

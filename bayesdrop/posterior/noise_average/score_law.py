@@ -50,7 +50,7 @@ class Series:
         The score leaves its window on either side with probability exp(−14) = 8e-7 at first, and exp(−46) = 1e-20 at
         last.
     steepest, least_spread : float
-        Steepest logarithm of a function that a law is tilted for, and the least spread of scores told from none.
+        Steepest logarithm of a function that a law is tilted for, and the least spread that is not taken as 0.
     cache : int
         Complex numbers that a cache holds beside two more arrays of them.
     entries, halved : int

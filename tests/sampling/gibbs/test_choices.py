@@ -54,7 +54,7 @@ def test_the_kernel_says_what_was_taken(kind):
         X, y = rng.normal(size=shape), np.arange(shape[0]) % (3 if many else 2)
         data = as_dataset(store(X), y if many else 2.0 * y - 1, None, None, not many, multiclass=many).with_weight()
         kernel, _ = method.bind(model, data, model.bind(data.feature_names), 4, marginalised)
-        assert kernel.told == {"weights_drawn_by": name}
+        assert kernel.choices == {"weights_drawn_by": name}
 
 
 def test_a_posterior_says_what_was_taken():

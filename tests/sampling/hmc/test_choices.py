@@ -114,7 +114,7 @@ def test_the_kernel_says_what_was_taken(name):
     assert choose(case_of(model, data, rate_map, many), limits).name == name
     with jax.enable_x64(False):
         kernel, _ = bd.HMC(limits=limits).bind(model, data, rate_map, 4, marginalised=many)
-    assert kernel.told == {"normal_approximation": name}
+    assert kernel.choices == {"normal_approximation": name}
 
 
 def test_a_posterior_says_what_was_taken():
