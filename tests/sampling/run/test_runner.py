@@ -223,6 +223,8 @@ def test_where_nobody_looks_a_run_is_one_line(capsys):
 def test_an_interruption_in_a_callback_of_the_collector_stops_a_run(monkeypatch):
     """Python prints and forgets what is raised there, and a run that compiles spends much of its time there."""
     chunk, came = driving.run_chunk, []
+    # Which a shell's background processes ignore.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
 
     def collected(phase, _):
         if not came:
@@ -242,6 +244,7 @@ def test_an_interruption_in_a_callback_of_the_collector_stops_a_run(monkeypatch)
             walk()
     finally:
         gc.callbacks.remove(collected)
+        signal.signal(signal.SIGINT, before)
     assert came == ["start"]
 
 
