@@ -19,7 +19,7 @@ PACKAGE = Path(bayesdrop.__file__).parent
 ROOMS = {
     "fitting": (43, 4987, 10),
     "posterior": (35, 4548, 5),
-    "hmc": (21, 2946, 11),
+    "hmc": (21, 2942, 11),
     "designs": (23, 2857, 2),
     "data": (20, 2717, 10),
     "gibbs": (20, 2676, 9),

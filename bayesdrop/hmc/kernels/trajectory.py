@@ -11,10 +11,9 @@ repeated. It can be run back and keeps volume, whatever the force. With ``R = 0`
 Warm-up looks for the fewest leapfrog steps that are accepted often enough. The candidates are ordered from long steps
 to short ones: one to three steps with the whole turn and with nine and eight tenths of it, more with the whole turn,
 and a hundred with less and less of it. The acceptance of a candidate is the mean over the trajectories that tried it,
-in rounds of ten, or of two that hardly any chain accepts, and what is chosen was measured: one step that accepts 0.4
-and two that accept 0.87 are 0.8 on average, and neither is. Where a shorter turn is at hand the whole one has to accept
-more than the aim: it makes draws that are on opposite sides, so that means converge fast, and where it is rejected more
-often the tails converge slowly.
+in rounds of ten, and what is chosen was measured: one step that accepts 0.4 and two that accept 0.87 are 0.8 on
+average, and neither is. Where a shorter turn is at hand the whole one has to accept more than the aim: it makes draws
+that are on opposite sides, so that means converge fast, and where it is rejected more often the tails converge slowly.
 
 How many steps to try next comes from the law of the error: the acceptance is ``2Φ(−σ/2)`` with ``σ`` proportional to
 the square of the step size (Beskos, Pillai, Roberts, Sanz-Serna & Stuart 2013).
@@ -238,7 +237,7 @@ def searched(
         last = count == tune - 1
         return StepSearch(
             where_needed(
-                last | (tried[chosen] % _ROUND == 0) | _hopeless(accepted, tried)[chosen],
+                last | (tried[chosen] % _ROUND == 0),
                 lambda now: _next(now, accepted, tried, last, options.target_accept),
                 chosen,
             ),
@@ -259,7 +258,7 @@ def _next(
     """Candidate of the next round, or at the ``last`` draw of the warm-up that of all draws to come."""
     place = jnp.arange(len(_STEPS), dtype=chosen.dtype)
     mean = accepted / jnp.maximum(tried, 1).astype(accepted.dtype)
-    known = (tried >= _ROUND) | _hopeless(accepted, tried)
+    known = tried >= _ROUND
     whole = jnp.asarray((_SHARE == 1) & (_STEPS <= _FEW))
     passes = known & (mean >= jnp.where(whole, 1 - _WHOLE * (1 - aim), aim))
     best = jnp.argmax(passes).astype(chosen.dtype)
@@ -271,13 +270,6 @@ def _next(
     down = jnp.clip(jnp.minimum(_predicted(best, mean[best], aim), best - 1), least, best)
     found = jnp.where(jnp.any(passes), jnp.where(last, best, down), up)
     return jnp.minimum(found, len(_STEPS) - 1)
-
-
-def _hopeless(
-    accepted: Float[jax.Array, " L"], tried: Int[jax.Array, " L"], least: float = 0.05
-) -> Bool[jax.Array, " L"]:
-    """Candidates that two trajectories of all chains, or more, show to be too long: no round is spent on them."""
-    return (tried >= 2) & (accepted < least * tried.astype(accepted.dtype))
 
 
 def _predicted(candidate: Int[jax.Array, ""], acceptance: Float[jax.Array, ""], aim: float) -> Int[jax.Array, ""]:

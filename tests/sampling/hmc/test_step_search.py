@@ -104,17 +104,3 @@ def test_every_seed_moves_on_a_table_with_small_categories(seed):
     assert 0.65 < found.acceptance_rate < 0.95
     assert min(found.ess_bulk.value, found.ess_tail.value) > 0.4 * 4000
     assert found.ok
-
-
-def test_no_round_is_spent_on_steps_that_are_never_accepted():
-    """Two trajectories that all chains reject end a round; a chain that accepts one keeps it."""
-
-    def after(acceptances):
-        search = first_search(2, jnp.float32)
-        for count, acceptance in enumerate(acceptances):
-            search = searched(search, jnp.float32(acceptance) * jnp.ones(4), jnp.int32(count), jnp.int32(100), OPTIONS)
-        return int(draw_length(jax.random.key(0), search, OPTIONS)[0])
-
-    assert after([0.0]) == 2
-    assert after([0.0, 0.0]) > 4
-    assert after([0.0, 0.3]) == 2
