@@ -33,14 +33,13 @@ html_show_sourcelink = False
 html_math_renderer = "mathml"
 html_css_files = ["pages.css"]
 html_theme_options = {
-    "navbar_align": "left",
-    "header_links_before_dropdown": 6,
+    "navbar_center": [],
     "show_toc_level": 2,
     "navigation_with_keys": False,
     "footer_start": ["copyright"],
     "footer_end": [],
 }
-html_sidebars = {page: [] for page in ("index", "methods", "comparison", "mathematics", "results")}
+html_sidebars = {"**": ["navigation"]}
 
 # Names are shown where they are public, with their parameters by the docstrings' words: annotations give shapes twice.
 autosummary_generate = True
