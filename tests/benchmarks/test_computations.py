@@ -241,3 +241,19 @@ def test_factors_says_what_its_numbers_say():
     text = module.report({"pathology, 20": pathology, "recovery, deterministic, 10": recovered})
     assert "by 1 of 1" in text
     assert "reached" in text
+
+
+def test_the_reconstruction_differs_from_the_closed_form_by_the_width(monkeypatch):
+    from sklearn.datasets import load_digits
+
+    module = import_module("benchmarks.published.factors")
+    monkeypatch.setattr(module, "mnist", lambda split: (load_digits().data / 16, None))
+    wide = {theta: module._reconstruction(theta) for theta in module.IMAGE_RETAIN}
+    assert wide[0.5]["needed"] <= module.IMAGE_WIDTH
+    assert wide[0.5]["distance"] < 1e-6
+    monkeypatch.setattr(module, "IMAGE_WIDTH", 2)
+    found = module._reconstruction(0.8)
+    assert found["needed"] > found["rank"] == 2
+    assert found["distance"] > 1e-3
+    text = module.report({"reconstruction, 0.8": {"needed": 96, "rank": 40, "distance": 1.08e-3}})
+    assert "| 0.8 | 96 | 40 | 1.1e-03 | about 1e-3 |" in text
