@@ -9,6 +9,7 @@ from sklearn.base import clone
 from sklearn.datasets import load_iris
 
 import bayesdrop as bd
+from bayesdrop.estimators.classes import shares
 from bayesdrop.posterior.noise_average.logistic import TOLERANCE
 
 BOTH = [bd.DropoutSVC, bd.DropoutLogisticRegression]
@@ -185,3 +186,9 @@ def test_other_noises_fit_too():
         model = bd.DropoutLogisticRegression(noise=noise).fit(X, y == 2)
         assert model.score(X, y == 2) > 0.9
         assert model.rate_posterior_ is None
+
+
+def test_probabilities_that_rounding_takes_beyond_their_bounds_come_back():
+    beyond = np.array([[1 + 1e-15], [-1e-15]])
+    np.testing.assert_array_equal(shares(beyond), [[0.0, 1.0], [1.0, 0.0]])
+    assert np.all(shares(np.array([[-1e-15, 0.5, 0.5]])) >= 0)

@@ -207,3 +207,14 @@ def test_refusals_say_what_to_use():
         bd.fit(bd.Model(bd.Poisson()), X, Y, method=bd.EM())
     with pytest.raises(ValueError, match='expectation="gaussian"'):
         bd.sample(bd.Model(bd.Poisson(), bd.LaplaceNoise(0.2)), X, Y, **SAMPLE)
+
+
+@pytest.mark.parametrize("loss", [bd.Binomial(3), bd.NegativeBinomial(2.0), bd.Poisson()])
+@pytest.mark.parametrize("bound", [0.0, 3.0])
+def test_a_fit_starts_from_a_finite_score_where_the_mean_rounds_to_a_bound(loss, bound):
+    """One row alone differs, and hardly counts: the odds of three successes in three trials would be infinite."""
+    y, weight = np.full(N, bound), np.ones(N)
+    y[0], weight[0] = 3 - bound, 1e-20
+    assert np.all(np.isfinite(loss.first_score(np.array([bound]))))
+    fit = bd.fit(bd.Model(loss, rates=bd.Fixed(0.3)), X, y, sample_weight=weight)
+    assert np.isfinite(fit.intercept)
