@@ -3,6 +3,7 @@
 The examples of docstrings run after it, as users run them, for NumPyro's own samplers promote.
 """
 
+import gc
 import itertools
 import os
 from pathlib import Path
@@ -12,6 +13,17 @@ import pytest
 os.environ.setdefault("MPLBACKEND", "Agg")
 # What a test compiles is kept where the caller says (the Makefile does), and not in the user's own folder.
 os.environ.setdefault("BAYESDROP_CACHE", "0")
+
+# What imports and collected tests hold is never garbage, and to walk over it again and again takes a tenth of the time.
+gc.disable()
+
+
+def pytest_collection_finish():
+    """From here on garbage is collected, among what is made later and less often."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(10_000, 20, 20)
+    gc.enable()
 
 
 @pytest.hookimpl(tryfirst=True)
