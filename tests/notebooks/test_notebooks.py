@@ -1,7 +1,13 @@
-"""What the notebooks show is what their code gives; those marked ``notebook`` run them (`make test`)."""
+"""What the notebooks show is what their code gives; those marked ``notebook`` run them.
 
+`make test` runs those without long chains, `make test-slow` the others. Of all of them `make test` compares the stored
+code with the outputs, and what they call of the package with what there is.
+"""
+
+import ast
 import copy
 import importlib.util
+import inspect
 import os
 import re
 from pathlib import Path
@@ -9,6 +15,8 @@ from pathlib import Path
 import nbformat
 import pytest
 from jupyter_client.manager import KernelManager
+
+import bayesdrop
 
 FOLDER = Path(__file__).parents[2] / "notebooks"
 _spec = importlib.util.spec_from_file_location("execute", FOLDER / "execute.py")
@@ -59,6 +67,59 @@ def test_a_stale_notebook_is_found():
     ]
 
 
+def named(node):
+    """What an expression such as ``bd.plots.ranks`` stands for, or None of another; raise AttributeError if nothing."""
+    if isinstance(node, ast.Name):
+        return bayesdrop if node.id == "bd" else None
+    owner = named(node.value) if isinstance(node, ast.Attribute) else None
+    return None if owner is None else getattr(owner, node.attr)
+
+
+def check_calls(code):
+    """Raise if code imports or names what the package lacks, or calls it with arguments that it does not take."""
+    for node in ast.walk(ast.parse(code)):
+        if isinstance(node, ast.ImportFrom) and node.module.partition(".")[0] == "bayesdrop":
+            module = importlib.import_module(node.module)
+            for part in node.names:
+                if not hasattr(module, part.name):
+                    importlib.import_module(f"{node.module}.{part.name}")
+        called = named(node.func) if isinstance(node, ast.Call) else named(node)
+        if isinstance(node, ast.Call) and called is not None:
+            starred = any(isinstance(part, ast.Starred) for part in node.args) or any(
+                k.arg is None for k in node.keywords
+            )
+            signature = inspect.signature(called)
+            bind = signature.bind_partial if starred else signature.bind
+            plain = [part for part in node.args if not isinstance(part, ast.Starred)]
+            bind(*plain, **{keyword.arg: None for keyword in node.keywords if keyword.arg is not None})
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_what_is_called_of_the_package_is_there_and_takes_the_arguments(path):
+    cells = [cell.source for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "code"]
+    assert any("bd." in cell for cell in cells)
+    for cell in cells:
+        check_calls(cell)
+
+
+@pytest.mark.parametrize(
+    ("code", "error"),
+    [
+        ("bd.fits(model)", AttributeError),
+        ("bd.plots.ranking", AttributeError),
+        ("bd.fit(model, X, y, bogus=1)", TypeError),
+        ("bd.fit(model, *rows, bogus=1)", TypeError),
+        ("bd.fit(**settings, bogus=1)", TypeError),
+        ("bd.fit(model)", TypeError),
+        ("from bayesdrop.models import feature_noises", ImportError),
+    ],
+)
+def test_what_is_not_there_is_found(code, error):
+    check_calls("fit = bd.fit(model, X, y)")
+    with pytest.raises(error):
+        check_calls(code)
+
+
 def test_the_gallery_has_every_notebook():
     """In the order in which a reader should see them, which is not that of the numbers."""
     page = (FOLDER.parent / "docs" / "notebooks.md").read_text(encoding="utf-8")
@@ -76,6 +137,7 @@ def kernel():
 
 
 @pytest.mark.notebook
+@pytest.mark.slow_cases("02", "03", "06", "08")  # chains, three quarters of the time of all
 @pytest.mark.filterwarnings("default")
 @pytest.mark.parametrize("path", PATHS)
 def test_a_notebook_runs_and_shows_what_is_stored(path, kernel, monkeypatch):
