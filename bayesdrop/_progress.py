@@ -23,12 +23,9 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, ClassVar
 
 __all__ = ["Line", "heard", "is_terminal", "is_watched", "quietly", "say", "step", "uninterrupted", "waiting"]
-
-# What is over before is not shown.
-_SECONDS = 1.0
 
 
 def is_terminal(stream: Any) -> bool:
@@ -52,7 +49,12 @@ def say(line: str) -> None:
 
 
 class Line:
-    """The line of one task; ``shown`` is False within another task, which has a line already."""
+    """The line of one task; ``shown`` is False within another task, which has a line already.
+
+    What is over before ``patience`` seconds is not shown.
+    """
+
+    patience: ClassVar[float] = 1.0
 
     def __init__(self, task: str, unit: str, shown: bool) -> None:
         self._task, self._unit = task, unit
@@ -65,7 +67,7 @@ class Line:
         self._count += count
         if self._bar is not None:
             self._bar.update(count)
-        elif self._shown and time.perf_counter() - self._begin > _SECONDS and is_watched(sys.stderr):
+        elif self._shown and time.perf_counter() - self._begin > self.patience and is_watched(sys.stderr):
             from tqdm import tqdm
 
             self._bar = tqdm(desc=self._task, initial=self._count, unit=self._unit, leave=False)

@@ -27,8 +27,6 @@ __all__ = ["Table", "encode", "read_table"]
 
 _PLAIN = Reading()
 
-# Above this many cells the indicators stay sparse.
-_DENSE_CELLS = 5_000_000
 # From so many rows on a column that differs in all of them is none by chance.
 _IDENTIFIER_ROWS = 20
 
@@ -145,6 +143,7 @@ def encode(
     reading: Reading = _PLAIN,
     drop_missing_target: bool = False,
     separator: str = "",
+    dense_cells: int = 5_000_000,
 ) -> Table:
     """Turn a data frame into features, names, groups and a response.
 
@@ -172,6 +171,8 @@ def encode(
         Leave out the rows without a response, which are an error otherwise.
     separator : str
         What stood between the columns of a file.
+    dense_cells : int
+        Above this many cells the indicators stay sparse.
 
     Raises
     ------
@@ -227,7 +228,7 @@ def encode(
         advice = "--missing takes them for dropped entries; or fill them in, remove those rows, or --drop those columns"
         refuse_missing(used, advice)
     y, classes, more = response_of(outcome, target, response)
-    table = _features(used, y, standardize, missing)
+    table = _features(used, y, standardize, missing, dense_cells)
     notes += more + _remarks(found, keep)
     if counts := count_missing(used):
         notes.append(f"missing entries, taken for dropped ones: {counts}.")
@@ -305,7 +306,9 @@ def _factor(column: Any) -> tuple[Any, list[str]]:
     return sparse.csr_array((values, (rows, columns)), shape=(len(there), len(levels))), levels
 
 
-def _features(found: Mapping[str, Column], y: np.ndarray, standardize: bool, missing: str | None) -> Table:
+def _features(
+    found: Mapping[str, Column], y: np.ndarray, standardize: bool, missing: str | None, dense_cells: int
+) -> Table:
     from scipy import sparse
 
     blocks: list[Any] = []
@@ -356,7 +359,7 @@ def _features(found: Mapping[str, Column], y: np.ndarray, standardize: bool, mis
         raise InputError("TABLE: every feature is constant, so there is nothing to fit; give columns that vary.")
     filled = sum(block.nnz if hasattr(block, "nnz") else block.size for block in blocks)
     cells = len(y) * len(names)
-    if cells <= _DENSE_CELLS or not few_filled(filled, cells):
+    if cells <= dense_cells or not few_filled(filled, cells):
         X: Any = np.hstack([block.toarray() if hasattr(block, "toarray") else block for block in blocks])
     else:
         X = sparse.hstack([sparse.csr_array(block) for block in blocks], format="csr")

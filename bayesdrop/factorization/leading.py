@@ -26,10 +26,6 @@ from .shrinkage import count_kept
 
 __all__ = ["leading"]
 
-# Largest side whose Gram matrix is formed; its eigenvectors take seconds.
-_GRAM_SIDE = 2000
-# First guess of the rank.
-_GUESS = 24
 # Relative error of a value from the Gram matrix above which it is computed again, and above which its vector is.
 _REFINE, _DISTRUST = 1e-10, 1e-6
 # Rows that are turned into double precision at a time.
@@ -37,7 +33,12 @@ _ROWS = 4096
 
 
 def leading(
-    entries: Complete, weight: float, most: int | None = None, generator: np.random.RandomState | None = None
+    entries: Complete,
+    weight: float,
+    most: int | None = None,
+    generator: np.random.RandomState | None = None,
+    gram_side: int = 2000,
+    guess: int = 24,
 ) -> tuple[Float[np.ndarray, " k"], Float[np.ndarray, "p k"]]:
     """Singular values and right vectors of ``X`` that the shrinkage of weight ``γ`` needs.
 
@@ -51,6 +52,10 @@ def leading(
         No more values than this are wanted.
     generator : numpy.random.RandomState, optional
         Of the start vector of Lanczos iteration; zero by default.
+    gram_side : int
+        Largest side whose Gram matrix is formed; the eigenvectors of 2,000 take seconds.
+    guess : int
+        First guess of the rank.
 
     Returns
     -------
@@ -68,13 +73,12 @@ def leading(
     side = min(entries.shape)
     cap = side if most is None else min(most, side)
     generator = np.random.RandomState(0) if generator is None else generator
-    guess = _GUESS
-    if side <= _GRAM_SIDE:
-        return _from_gram(entries, weight, cap)
+    if side <= gram_side:
+        return _from_gram(entries, weight, cap, guess)
     while True:
         # ARPACK pays off for a small share of the spectrum only.
         if min(guess, cap) > side // 3:
-            return _from_gram(entries, weight, cap)
+            return _from_gram(entries, weight, cap, guess)
         k = min(guess, cap)
         start = generator.uniform(-1, 1, size=side).astype(entries.dtype)
         _, values, rows = svds(_operator(entries), k=k, v0=start)
@@ -95,13 +99,15 @@ def _operator(entries: Complete) -> Any:
     )
 
 
-def _from_gram(entries: Complete, weight: float, cap: int) -> tuple[Float[np.ndarray, " k"], Float[np.ndarray, "p k"]]:
+def _from_gram(
+    entries: Complete, weight: float, cap: int, guess: int
+) -> tuple[Float[np.ndarray, " k"], Float[np.ndarray, "p k"]]:
     narrow = entries.shape[1] <= entries.shape[0]
     gram = _gram(entries) if narrow else _gram(_transposed(entries))
     if entries.mean is not None:
         gram = _centre(gram, entries, narrow)
     side = len(gram)
-    k = min(_GUESS, cap)
+    k = min(guess, cap)
     while True:
         squares, vectors = linalg.eigh(gram, subset_by_index=(side - k, side - 1), check_finite=False)
         values = np.sqrt(np.maximum(squares[::-1], 0.0))

@@ -1,5 +1,7 @@
 """``bayesdrop predict``: other rows by a model that ``bayesdrop fit`` wrote, for every kind of response."""
 
+from functools import partial
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -77,7 +79,7 @@ def test_levels_that_are_new_are_refused_or_count_as_none(command, fitted, tmp_p
 def test_missing_values_are_those_of_the_library(command, shop, tmp_path, monkeypatch, sparse):
     """A number as NaN, a factor as NaN in all of its indicators; the rest is standardised by what is there."""
     if sparse:
-        monkeypatch.setattr("bayesdrop.data.tables._DENSE_CELLS", 0)
+        monkeypatch.setattr("bayesdrop.data.tables.encode", partial(encode, dense_cells=0))
         monkeypatch.setattr("bayesdrop.data.tables.few_filled", lambda entries, cells: True)
     generator = np.random.default_rng(1)
     for name in ("age", "color", "member"):

@@ -85,16 +85,14 @@ def test_constant_columns_enter_as_zeros(shop, standardize):
     assert any("constant" in note for note in table.notes)
 
 
-def test_many_levels_stay_sparse_and_are_remarked(shop, monkeypatch):
-    monkeypatch.setattr("bayesdrop.data.tables._DENSE_CELLS", 1000)
+def test_many_levels_stay_sparse_and_are_remarked(shop):
     shop["customer"] = [f"c{i}" for i in range(len(shop))]
     assert encode(shop, "bought").identifiers == ["customer"]
     shop["customer"] = [f"c{max(i, 5)}" for i in range(len(shop))]
-    table = encode(shop, "bought")
+    table = encode(shop, "bought", dense_cells=1000)
     assert sparse.issparse(table.X)
     assert table.X.nnz <= 5 * len(shop)
     assert any("--drop 'customer'" in note for note in table.notes)
-    monkeypatch.setattr("bayesdrop.data.tables._DENSE_CELLS", 10**6)
     np.testing.assert_allclose(encode(shop, "bought").X, table.X.toarray())
 
 

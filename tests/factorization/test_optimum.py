@@ -1,12 +1,14 @@
 """The closed form is the global optimum, and its truncated decomposition is the full one."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from scipy import sparse
 from scipy.optimize import minimize_scalar
 
 import bayesdrop as bd
-from bayesdrop.factorization import leading as leading_module
+from bayesdrop.factorization import estimator
 from bayesdrop.factorization.alternating import alternate
 from bayesdrop.factorization.entries import Complete
 from bayesdrop.factorization.leading import leading
@@ -129,8 +131,7 @@ def test_sparse_equals_dense(storage, shape, centre, monkeypatch):
     assert other.objective_ == pytest.approx(dense.objective_, rel=1e-10)
     best, _ = optimum(X - X.mean(axis=0) * centre, 1 / 9)
     np.testing.assert_allclose(product(other, storage(X)), best + X.mean(axis=0) * centre, atol=1e-8)
-    monkeypatch.setattr(leading_module, "_GRAM_SIDE", 0)
-    monkeypatch.setattr(leading_module, "_GUESS", 3)
+    monkeypatch.setattr(estimator, "leading", partial(leading, gram_side=0, guess=3))
     lanczos = MF(centre=centre, n_components=6, retain=0.99).fit(storage(X))
     gram = MF(centre=centre, n_components=6, retain=0.99).fit(X)
     np.testing.assert_allclose(lanczos.singular_values_, gram.singular_values_, rtol=1e-9)
@@ -139,16 +140,14 @@ def test_sparse_equals_dense(storage, shape, centre, monkeypatch):
 @pytest.mark.parametrize("way", ["gram", "lanczos"])
 @pytest.mark.parametrize("shape", [(200, 150), (150, 200)])
 @pytest.mark.parametrize("retain", [0.5, 0.99, 0.9995])
-def test_truncated_equals_full(way, shape, retain, monkeypatch):
+def test_truncated_equals_full(way, shape, retain):
     rng = np.random.default_rng(1)
     left, right = (np.linalg.qr(rng.normal(size=(size, 150)))[0] for size in shape)
     values = np.geomspace(10, 1e-3, 150)
     X = (left * values) @ right.T
     weight = (1 - retain) / retain
     kept = len(shrink(values, weight).values)
-    monkeypatch.setattr(leading_module, "_GRAM_SIDE", 2000 if way == "gram" else 0)
-    monkeypatch.setattr(leading_module, "_GUESS", 8)
-    found, vectors = leading(Complete(X), weight)
+    found, vectors = leading(Complete(X), weight, gram_side=2000 if way == "gram" else 0, guess=8)
     if way == "gram" or len(found) <= 50:
         assert kept < len(found) <= max(8, 4 * kept), "hardly more than needed"
     np.testing.assert_allclose(found[:kept], values[:kept], rtol=1e-10)

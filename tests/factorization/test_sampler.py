@@ -212,12 +212,27 @@ def test_masks_agree_with_enumeration(missing):
     assert stats.chisquare(observed, expected).pvalue > FALSE_ALARM
 
 
+@pytest.mark.parametrize("missing", [False, True])
+def test_rate_and_variance_have_the_conditionals_of_the_state_that_is_returned(missing):
+    """Their distribution functions at the draws of 4,000 chains, by Kolmogorov and Smirnov."""
+    chains, kernel = 4000, FactorizationKernel(D, False)
+    state, values = some(6)
+    op = operands(values, missing)
+    state = State(state.key, *(jnp.repeat(part, chains, axis=0) for part in state[1:]))
+    _, left, right, kept, retain, variance = (np.asarray(part) for part in (0, *jax.jit(kernel.step)(op, state)[0][1:]))
+    active = kept.sum(axis=1)
+    squares = (pattern(missing) * (values - np.einsum("cid,cd,cjd->cij", left, kept, right)) ** 2).sum(axis=(1, 2))
+    law = stats.invgamma(SHAPE + pattern(missing).sum() / 2, scale=VARIANCE_SCALE + squares / 2)
+    for chance in (stats.beta(A + active, B + D - active).cdf(retain), law.cdf(variance)):
+        assert stats.kstest(chance, "uniform").pvalue > FALSE_ALARM / 4
+
+
 REPLICATES, STEPS = 4000, 10
 
 
 def geweke(missing, known=False, replicates=REPLICATES):
     """Largest |z| of the statistics, of as many as move, and their number."""
-    kernel = FactorizationKernel(D, known)
+    kernel = gibbs.FactorizationKernel(D, known)
     seen = jnp.asarray(pattern(missing))
 
     def data(key, state):
@@ -289,6 +304,13 @@ def test_the_joint_distribution_is_kept_with_missing_entries_and_known_noise(mis
     assert worst < bound(count)
 
 
+class _Miscounted(FactorizationKernel):
+    """Two entries too few in the conditional of the variance."""
+
+    def step(self, operands, state):
+        return super().step(operands._replace(shape=operands.shape - 1.0), state)
+
+
 PLANTED = {
     "prior odds of a mask": (
         "draw_masks",
@@ -299,7 +321,10 @@ PLANTED = {
         lambda right: lambda swept, summary, *rest: right(swept, summary._replace(rows=summary.rows - 1), *rest),
     ),
     "variance of a factor": ("draw_factor", lambda right: lambda *arguments: 1.05 * right(*arguments)),
-    "count of the noise's conditional": ("_count", lambda right: lambda op: right(op) - 2.0),
+    "count of the noise's conditional": (
+        "FactorizationKernel",
+        lambda right: lambda *settings: _Miscounted(*settings),
+    ),
 }
 
 

@@ -65,7 +65,7 @@ def impatient(monkeypatch):
     """A terminal, and nothing is too short to be shown; not as a fixture, after which pytest sets its own stream."""
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)
-    monkeypatch.setattr(_progress, "_SECONDS", 0.0)
+    monkeypatch.setattr(_progress.Line, "patience", 0.0)
     return terminal
 
 

@@ -246,8 +246,7 @@ def test_draws_that_do_not_fit_are_refused_before_the_first(monkeypatch):
 
 def test_a_checkpoint_has_what_is_kept_and_goes_on(tmp_path, monkeypatch, post):
     """Interrupted after any chunk; summaries are those of one run, to the bit."""
-    monkeypatch.setattr(checkpoint, "_SECONDS", 0.0)
-    monkeypatch.setattr(checkpoint, "_SHARE", 0.0)
+    monkeypatch.setattr(checkpoint.Checkpoint, "due", lambda self: True)
     names, saved = ["rate", "intercept"], []
     save = checkpoint.Checkpoint.save
 

@@ -12,8 +12,7 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from bayesdrop.sampling.run import checkpoint as module
-from bayesdrop.sampling.run.checkpoint import open_checkpoint
+from bayesdrop.sampling.run.checkpoint import Checkpoint, open_checkpoint
 from bayesdrop.sampling.run.runner import as_key, run
 
 FINGERPRINT = {"X": "float64 (3, 2) sha256 ab", "model": "Model", "model.C": 1.0, "chains": 3.0}
@@ -83,8 +82,7 @@ def fingerprint():
 @pytest.fixture
 def often(monkeypatch):
     """A checkpoint after every chunk."""
-    monkeypatch.setattr(module, "_SECONDS", 0.0)
-    monkeypatch.setattr(module, "_SHARE", 0.0)
+    monkeypatch.setattr(Checkpoint, "due", lambda self: True)
 
 
 @pytest.fixture
@@ -95,5 +93,5 @@ def folder(tmp_path, often):
 
 
 if __name__ == "__main__":
-    module._SECONDS = module._SHARE = 0.0
+    Checkpoint.due = lambda self: True
     run_walk(Path(sys.argv[1]), draws=int(sys.argv[2]))

@@ -26,9 +26,6 @@ from ...sampling.matrix import Matrix, dense_transpose, placed, product, sampler
 
 __all__ = ["Block", "Columns", "dense_columns", "partition", "sparse_columns"]
 
-# What a column costs beside its entries, in entries: the overhead of one step of a loop.
-_OVERHEAD = 64
-
 
 class Block(NamedTuple):
     """Columns of similar length.
@@ -243,13 +240,15 @@ def _by_row(
     return tuple(lines), placed(np.argsort(np.concatenate(members)), np.int32)
 
 
-def partition(length: Int[np.ndarray, " p"], most: int = 5, worth: float = 0.1) -> list[np.ndarray]:
+def partition(length: Int[np.ndarray, " p"], most: int = 5, worth: float = 0.1, overhead: int = 64) -> list[np.ndarray]:
     """Cut columns into few blocks of similar length, each padded to its longest, at the least total cost.
 
     Parameters
     ----------
     length : int array (p,)
         Entries of each column; columns without entries are left out.
+    overhead : int
+        What a column costs beside its entries, in entries: one step of a loop.
 
     Returns
     -------
@@ -274,7 +273,7 @@ def partition(length: Int[np.ndarray, " p"], most: int = 5, worth: float = 0.1) 
     ends = np.append(first[1:], len(columns))
     # cost[i, j]: a block from candidate i to candidate j; best[j]: the cheapest blocks up to candidate j.
     number = ends[None] - first[:, None]
-    cost = np.where(number > 0, (lengths[:, None] + _OVERHEAD) * number, np.inf)
+    cost = np.where(number > 0, (lengths[:, None] + overhead) * number, np.inf)
     best, starts, cuts = cost[0], [], [0]
     while len(cuts) < min(most, len(lengths)):
         ways = best[:-1, None] + cost[1:]

@@ -244,11 +244,6 @@ class LatentEnergy:
         return Evaluation(total, Parameters(hidden, output), total - rounded)
 
 
-# Entries of a block, small enough that a dense design multiplies them as they are; and of all designs that are kept.
-_ENTRIES = 1 << 21
-_KEPT = 1 << 27
-
-
 class Block(NamedTuple):
     """Some rows of the features, their targets and the weights ``C s_i`` of their loss, (m,).
 
@@ -292,15 +287,23 @@ class Rows(list[Block]):
         return gram, total, count
 
 
-def blocks_of(X: MatrixLike, target: Targets, weight: Float[np.ndarray, " n"], units: int) -> Rows:
+def blocks_of(
+    X: MatrixLike,
+    target: Targets,
+    weight: Float[np.ndarray, " n"],
+    units: int,
+    block_entries: int = 1 << 21,
+    kept_entries: int = 1 << 27,
+) -> Rows:
     """Cut the rows into blocks for which features and covariances of ``units`` hidden units fit into a core's reach.
 
-    The design of each is kept unless all together, with what a design may hold besides, would be large.
+    A block has at most ``block_entries``, few enough that a dense design multiplies them as they are. The design of
+    each is kept unless all together, with what a design may hold besides, have more than ``kept_entries``.
     """
     n, p = X.shape
     dense = not hasattr(X, "nnz")
-    rows = max(1, min(_ENTRIES // (max(p, 1) if dense else 1), _ENTRIES // units**2))
-    keep = (n * p if dense else X.nnz) <= _KEPT
+    rows = max(1, min(block_entries // (max(p, 1) if dense else 1), block_entries // units**2))
+    keep = (n * p if dense else X.nnz) <= kept_entries
     cuts = (slice(start, start + rows) for start in range(0, n, rows))
 
     def block(X: MatrixLike, cut: slice) -> Block:

@@ -21,7 +21,7 @@ import sys
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -46,7 +46,6 @@ if TYPE_CHECKING:
 __all__ = ["Run", "as_key", "run"]
 
 _log = logging.getLogger("bayesdrop")
-_SECONDS = 0.5  # that a chunk should last
 
 
 @dataclass(frozen=True)
@@ -189,6 +188,8 @@ class Runner:
         What is kept of parts, if not all.
     room : int
         Draws that a chunk holds at most.
+    chunk_seconds : float
+        What a chunk should take, in seconds.
     parts : list of (int, dict of arrays (draws, C, …))
         Kept draws, each part with the number of draws before it. Those beyond the position are not finished.
     """
@@ -210,6 +211,7 @@ class Runner:
     driver: Driver = field(init=False)
     keeping: Keeping | None = None
     room: int = 1
+    chunk_seconds: ClassVar[float] = 0.5
     seconds_before: float = 0.0
     begin: float = field(default_factory=time.perf_counter)
 
@@ -281,7 +283,7 @@ class Runner:
             if first:
                 _log.debug("compiled, and the first draw taken, in %.1f s", took)
                 bar.unpause()  # the time to go is that of draws
-            rate = 2 if first else count * _SECONDS / max(took, 1e-6)
+            rate = 2 if first else count * self.chunk_seconds / max(took, 1e-6)
             size, first = int(np.clip(rate, 1, min(self.room, 4 * size))), False
             bar.set_description("tuning" if self.done < self.tune else "drawing")
             bar.update(count)

@@ -11,7 +11,6 @@ from scipy import sparse
 import bayesdrop as bd
 from bayesdrop.losses.softmax import log_sum_exp
 from bayesdrop.posterior.draws.draws import Draws
-from bayesdrop.posterior.noise_average import class_chances as module
 from bayesdrop.posterior.noise_average.class_chances import class_chances
 from bayesdrop.posterior.noise_average.expectation import ERROR
 from bayesdrop.posterior.noise_average.score_pairs import Pairs, few_points
@@ -52,15 +51,20 @@ def test_rows_do_not_depend_on_each_other() -> None:
     np.testing.assert_allclose(together, alone, rtol=1e-9)
 
 
+def _first_pairs(draws: Draws, X: np.ndarray, monkeypatch: pytest.MonkeyPatch) -> tuple[Pairs, int]:
+    """The pairs of rows and draws whose factors are asked for first, and of how many entries."""
+    seen, factors = [], Pairs.factors
+    with monkeypatch.context() as patch:
+        patch.setattr(Pairs, "factors", lambda pairs, J: seen.append((pairs, J)) or factors(pairs, J))
+        class_chances(draws, X, masks=1)
+    return seen[0]
+
+
 def test_points_of_the_factor_have_its_covariance(monkeypatch: pytest.MonkeyPatch) -> None:
     """The logarithm of the exponentials at the points, less that of the last class, has the covariance that is left."""
     generator = np.random.default_rng(2)
-    draws, X, seen = _draws(P, generator), generator.normal(size=(3, P)), []
-    monkeypatch.setattr(
-        module, "_probabilities", lambda pairs, J: seen.append((pairs, J)) or np.zeros(pairs.mean.shape)
-    )
-    class_chances(draws, X, masks=1)
-    pairs, J = seen[0]
+    draws, X = _draws(P, generator), generator.normal(size=(3, P))
+    pairs, J = _first_pairs(draws, X, monkeypatch)
     assert isinstance(pairs, Pairs)
     assert pairs.cov is None
     _, _, points = pairs.factors(J)
@@ -83,11 +87,8 @@ def _with_and_without_a_factor() -> tuple[np.ndarray, Draws]:
 def test_a_row_without_a_factor_changes_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a row adds at points has the same bits alone and beside it, and its probabilities are the same."""
     X, draws = _with_and_without_a_factor()
-    tried, seen, cholesky = [], [], np.linalg.cholesky
-    with monkeypatch.context() as patch:
-        patch.setattr(module, "_probabilities", lambda pairs, J: seen.append(pairs) or np.zeros(pairs.mean.shape))
-        class_chances(draws, X, masks=1)
-    pairs = seen[0]
+    tried, cholesky = [], np.linalg.cholesky
+    pairs, _ = _first_pairs(draws, X, monkeypatch)
     few_points(4, 3, 8)  # whose own factor is made once
     monkeypatch.setattr(np.linalg, "cholesky", lambda matrix: tried.append(len(matrix)) or cholesky(matrix))
     together = pairs.factors(3)[2]

@@ -5,6 +5,7 @@ about 100 of them, so a correct sampler fails with probability below 1e-4.
 """
 
 import itertools
+from functools import partial
 
 import jax
 import numpy as np
@@ -14,6 +15,7 @@ from scipy import sparse
 import bayesdrop as bd
 from bayesdrop.data.dataset import as_dataset
 from bayesdrop.gibbs.moves import columns as gibbs_columns
+from bayesdrop.gibbs.moves import interweaving
 from bayesdrop.sampling.protocols import natural
 from bayesdrop.sampling.run.runner import as_key, run
 
@@ -327,9 +329,16 @@ def unequal():
     return X, y
 
 
+@pytest.fixture
+def _no_overhead(monkeypatch):
+    """Small columns are cut into blocks as long ones are."""
+    for module in (gibbs_columns, interweaving):
+        monkeypatch.setattr(module, "partition", partial(gibbs_columns.partition, overhead=0))
+
+
 @pytest.mark.slow
-def test_sparse_columns_of_unequal_length(monkeypatch):
-    monkeypatch.setattr(gibbs_columns, "_OVERHEAD", 0)
+@pytest.mark.usefixtures("_no_overhead")
+def test_sparse_columns_of_unequal_length():
     X, y = unequal()
     assert len(gibbs_columns.partition(np.count_nonzero(X, axis=0))) == 3
     compare_sparse(bd.Model(bd.Hinge()), X, y)
@@ -338,8 +347,8 @@ def test_sparse_columns_of_unequal_length(monkeypatch):
 @pytest.mark.slow
 @pytest.mark.parametrize("rates", [bd.PerFeature(), bd.PerGroup(["a", "b", "a"]), bd.Shared(), bd.Fixed(0.3)])
 @pytest.mark.parametrize("loss", [bd.Hinge(), bd.Logistic()])
-def test_sparse_columns_of_unequal_length_at_length(loss, rates, monkeypatch):
-    monkeypatch.setattr(gibbs_columns, "_OVERHEAD", 0)
+@pytest.mark.usefixtures("_no_overhead")
+def test_sparse_columns_of_unequal_length_at_length(loss, rates):
     compare_sparse(bd.Model(loss, rates=rates), *unequal(), draws=2000)
 
 

@@ -2,6 +2,7 @@
 
 import itertools
 from dataclasses import dataclass
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -14,6 +15,7 @@ import bayesdrop as bd
 from bayesdrop.data.dataset import as_dataset
 from bayesdrop.gibbs import weights as gibbs_gaussian
 from bayesdrop.gibbs.moves import columns as gibbs_columns
+from bayesdrop.gibbs.moves import interweaving
 from bayesdrop.gibbs.moves.columns import dense_columns, sparse_columns
 from bayesdrop.gibbs.moves.features import log_mask_sum
 from bayesdrop.gibbs.moves.pseudo_marginal import first_metric, mask_pass, trajectory
@@ -341,7 +343,8 @@ def skewed(n=20, p=9, seed=4):
 @pytest.fixture
 def _no_overhead(monkeypatch):
     """Small columns are cut into blocks as long ones are."""
-    monkeypatch.setattr(gibbs_columns, "_OVERHEAD", 0)
+    for module in (gibbs_columns, interweaving):
+        monkeypatch.setattr(module, "partition", partial(gibbs_columns.partition, overhead=0))
 
 
 @pytest.mark.usefixtures("_no_overhead")

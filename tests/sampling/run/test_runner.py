@@ -69,7 +69,7 @@ def test_draws_do_not_depend_on_chunks(monkeypatch, seconds):
         counts.append(int(count))
         return chunk(kernel, operands, state, count, layout)
 
-    monkeypatch.setattr(runner, "_SECONDS", seconds)
+    monkeypatch.setattr(runner.Runner, "chunk_seconds", seconds)
     monkeypatch.setattr(driving, "run_chunk", counting)
     found = walk()
     assert sum(counts) == 320
@@ -94,7 +94,7 @@ def test_stop_rule_ends_an_easy_run_at_the_same_draw_whatever_the_chunks(monkeyp
     assert rule.next_check(kept - 1) == kept
     assert rule.assess({"weight": found.draws["weight"]}).reached
     np.testing.assert_array_equal(walk(draws=kept).draws["weight"], found.draws["weight"])
-    monkeypatch.setattr(runner, "_SECONDS", 1e-9)
+    monkeypatch.setattr(runner.Runner, "chunk_seconds", 1e-9)
     assert walk(draws=5000, stop=rule).draws["lp"].shape[1] == kept
 
 
