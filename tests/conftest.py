@@ -4,7 +4,6 @@ The examples of docstrings run after it, as users run them, for NumPyro's own sa
 """
 
 import gc
-import itertools
 import os
 from pathlib import Path
 
@@ -55,14 +54,30 @@ def _strict_jax():
     jax.config.update("jax_numpy_rank_promotion", "allow")
 
 
-_MAPS, _MOST_MAPS, _TESTS = Path("/proc/self/maps"), 40_000, itertools.count(1)
+_MAPS, _MOST_MAPS, _MANY = Path("/proc/self/maps"), 40_000, 200
+
+
+@pytest.fixture(scope="session")
+def _compiled():
+    """What was compiled, or read as compiled, since the maps were counted, which takes a while itself."""
+    import jax
+
+    found = []
+
+    def heard(event, seconds, **details):
+        if event.endswith("backend_compile_duration"):
+            found.append(seconds)
+
+    jax.monitoring.register_event_duration_secs_listener(heard)
+    return found
 
 
 @pytest.fixture(autouse=True)
-def _few_compiled_programs():
+def _few_compiled_programs(_compiled):
     """Compiled programs are dropped before their memory maps reach Linux's usual limit, 65,530, and XLA crashes."""
     yield
-    if next(_TESTS) % 10 == 0 and _MAPS.exists():
+    if len(_compiled) >= _MANY and _MAPS.exists():
+        _compiled.clear()
         with _MAPS.open("rb") as maps:
             if sum(1 for _ in maps) > _MOST_MAPS:
                 import jax

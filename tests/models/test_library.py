@@ -32,7 +32,7 @@ def test_rows_without_labels_have_the_mode_of_the_fit():
 
     def slope(rows):
         arguments = (jnp.asarray(X), jnp.asarray(Y), rows, 0.3, 0.4, 2.0, 1.0, None)
-        return jax.grad(lambda values: log_density(unlabelled_rows.program, arguments, {}, values)[0])(at)
+        return jax.jit(jax.grad(lambda values: log_density(unlabelled_rows.program, arguments, {}, values)[0]))(at)
 
     largest = lambda tree: max(float(jnp.max(jnp.abs(part))) for part in jax.tree.leaves(tree))  # noqa: E731
     assert largest(slope(jnp.asarray(more))) < 1e-5
@@ -56,14 +56,18 @@ def test_missing_entries_have_the_likelihood_of_the_library(centre):
     stored = bd.groups.dataset(bd.log_likelihood(post, rows, Y), "log_likelihood")["y"].values
     draws = bd.groups.dataset(post, "posterior")
     shift = 0.0 if centre is None else jnp.asarray(np.nanmean(rows, axis=0))
+    arguments = (jnp.asarray(rows), jnp.asarray(Y), shift)
+
+    @jax.jit
+    def log_likelihood(values):
+        return compute_log_probs(missing_entries.enumerated, arguments, {}, values, sum_log_prob=False)[0]["y"]
+
     for chain in range(2):
         for draw in range(4):
             values = {name: jnp.asarray(draws[name].values[chain, draw], float) for name in ("weight", "rate")}
             intercept = draws["intercept"].values[chain, draw].astype(float) + np.sum(values["weight"] * shift)
             values["intercept"] = jnp.asarray(intercept)
-            arguments = (jnp.asarray(rows), jnp.asarray(Y), shift)
-            found = compute_log_probs(missing_entries.enumerated, arguments, {}, values, sum_log_prob=False)[0]["y"]
-            np.testing.assert_allclose(stored[chain, draw], found, rtol=1e-5, atol=1e-6)
+            np.testing.assert_allclose(stored[chain, draw], log_likelihood(values), rtol=1e-5, atol=1e-6)
 
 
 def test_masks_of_missing_entries_sum_to_the_enumerated_program():
@@ -71,26 +75,34 @@ def test_masks_of_missing_entries_sum_to_the_enumerated_program():
     rows, labels = jnp.asarray([[1.0, jnp.nan], [jnp.nan, -0.5], [0.7, 2.0]]), jnp.asarray([1, 0, 1])
     values = {"weight": jnp.asarray([0.8, -1.3]), "intercept": jnp.asarray(0.2), "rate": jnp.asarray([0.2, 0.6])}
     cells = np.argwhere(~np.isnan(rows))
+
+    @jax.jit
+    def density(kept):
+        return log_density(missing_entries.program, (rows, labels), {}, {**values, "kept": kept})[0]
+
     total = []
     for pattern in np.ndindex(*(2,) * len(cells)):
         kept = np.zeros(rows.shape)
         kept[tuple(cells.T)] = pattern
-        some = {**values, "kept": jnp.asarray(kept)}
-        total.append(log_density(missing_entries.program, (rows, labels), {}, some)[0])
-    summed = log_density(missing_entries.enumerated, (rows, labels), {}, values)[0]
+        total.append(density(kept))
+    summed = jax.jit(lambda values: log_density(missing_entries.enumerated, (rows, labels), {}, values)[0])(values)
     np.testing.assert_allclose(jax.scipy.special.logsumexp(jnp.stack(total)), summed, rtol=1e-12)
 
 
 def test_logit_normal_rates_have_the_law_of_the_library():
     prior = bd.LogitNormal([-1.0, 0.5, 2.0], [0.5, 1.0, 2.0]).law(np.zeros(P))
+    given = {"location": jnp.asarray([-1.0, 0.5, 2.0]), "spread": jnp.asarray([0.5, 1.0, 2.0])}
+    constant = np.log([0.5, 1.0, 2.0]) + 0.5 * np.log(2 * np.pi)
+
+    @jax.jit
+    def log_prior(logit):
+        values = {"weight": jnp.zeros(P), "intercept": jnp.asarray(0.0), "logit_rate": logit}
+        arguments = (jnp.asarray(X), jnp.asarray(Y))
+        found = compute_log_probs(logit_normal_rates.program, arguments, given, values, sum_log_prob=False)[0]
+        return found["logit_rate"]
+
     for logit in RNG.normal(size=(5, P)):
-        values = {"weight": jnp.zeros(P), "intercept": jnp.asarray(0.0), "logit_rate": jnp.asarray(logit)}
-        given = {"location": jnp.asarray([-1.0, 0.5, 2.0]), "spread": jnp.asarray([0.5, 1.0, 2.0])}
-        found = compute_log_probs(
-            logit_normal_rates.program, (jnp.asarray(X), jnp.asarray(Y)), given, values, sum_log_prob=False
-        )[0]
-        constant = np.log([0.5, 1.0, 2.0]) + 0.5 * np.log(2 * np.pi)
-        np.testing.assert_allclose(found["logit_rate"] + constant, prior.log_density(logit), rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(log_prior(logit) + constant, prior.log_density(logit), rtol=1e-9, atol=1e-12)
 
 
 def test_hierarchical_rates_have_the_law_of_the_library():
@@ -98,6 +110,13 @@ def test_hierarchical_rates_have_the_law_of_the_library():
     groups, mean, strength = (0, 0, 1), (1.5, 2.0), (2.0, 10.0)
     rates = bd.Hierarchical(["a", "a", "b"], bd.Beta(*mean), bd.Gamma(*strength))
     operands = hierarchy_operands(rates.bind(["one", "two", "three"]).hierarchy, "float64")
+    given = {"groups": groups, "mean": mean, "strength": strength}
+
+    @jax.jit
+    def log_probs(values):
+        arguments = (jnp.asarray(X), jnp.asarray(Y))
+        return compute_log_probs(hierarchical_rates.program, arguments, given, values, sum_log_prob=False)[0]
+
     differences = []
     for _ in range(5):
         logit, logit_mean, log_strength = RNG.normal(size=3), RNG.normal(size=2), 2 + RNG.normal(size=2)
@@ -106,14 +125,7 @@ def test_hierarchical_rates_have_the_law_of_the_library():
             "weight": np.zeros(P), "intercept": np.zeros(()), "rate": rate,
             "group_rate": group_rate, "group_strength": np.exp(log_strength),
         }  # fmt: skip
-        given = {"groups": groups, "mean": mean, "strength": strength}
-        found = compute_log_probs(
-            hierarchical_rates.program,
-            (jnp.asarray(X), jnp.asarray(Y)),
-            given,
-            jax.tree.map(jnp.asarray, values),
-            sum_log_prob=False,
-        )[0]
+        found = log_probs(values)
         theirs = sum(float(jnp.sum(found[name])) for name in ("rate", "group_rate", "group_strength"))
         # From densities of numbers to densities of their logits and logarithms.
         theirs += np.sum(np.log(rate * (1 - rate))) + np.sum(np.log(group_rate * (1 - group_rate))) + log_strength.sum()
