@@ -249,32 +249,40 @@ def _of_present(found: ColumnSummary) -> ColumnSummary:
 
 def _of_sparse(X: Any, weight: Num[np.ndarray, " n"], missing: Any) -> ColumnSummary:
     n, p = X.shape
-    of_entry, value = np.repeat(weight, np.diff(X.indptr)), X.data.astype(np.float64, copy=False)
     total, there = np.full(p, weight.sum()), np.full(p, n)
     if missing is not None:
         gone = np.repeat(weight, np.diff(missing.indptr))
         total = total - np.bincount(missing.indices, weights=gone, minlength=p)
         there = there - np.bincount(missing.indices, minlength=p)
         total = np.where(there > 0, total, 0.0)
+    columns = X.tocsc()  # sums over neighbours in memory take a third of the time of sums over places that are apart
+    count, of_entry, value = (
+        np.diff(columns.indptr),
+        weight[columns.indices],
+        columns.data.astype(np.float64, copy=False),
+    )
+    some = count > 0
+    first, size = columns.indptr[:-1][some], np.where(value != 0, np.abs(value), np.inf)
 
-    def summed(values: Float[np.ndarray, " m"]) -> Float[np.ndarray, " p"]:
-        return np.bincount(X.indices, weights=values, minlength=p)
+    def by_column(reduce: np.ufunc, values: Float[np.ndarray, " m"], start: Any = 0.0) -> Float[np.ndarray, " p"]:
+        found = np.full(p, start)
+        if len(first):
+            found[some] = reduce(found[some], reduce.reduceat(values, first))
+        return found
 
-    stored, nonzero = summed(of_entry), summed(of_entry * (value != 0))
+    zeros = np.maximum(total - by_column(np.add, of_entry), 0.0)
     safe = np.where(total > 0, total, 1.0)
-    mean = summed(of_entry * value) / safe
+    mean = by_column(np.add, of_entry * value) / safe
     # Twice, so that the mean of equal numbers is that number.
-    mean += (summed(of_entry * (value - mean[X.indices])) - np.maximum(total - stored, 0.0) * mean) / safe
-    scatter = summed(of_entry * (value - mean[X.indices]) ** 2) + np.maximum(total - stored, 0.0) * mean**2
-    columns = X.tocsc()
-    count = np.diff(columns.indptr)
-    some, first = count > 0, columns.indptr[:-1]
-    low, high, least = np.where(count < there, 0.0, np.inf), np.where(count < there, 0.0, -np.inf), np.full(p, np.inf)
-    if np.any(some):
-        entries, size = columns.data.astype(np.float64, copy=False), np.abs(columns.data).astype(np.float64)
-        first = first[some]
-        low[some] = np.minimum(low[some], np.minimum.reduceat(entries, first))
-        high[some] = np.maximum(high[some], np.maximum.reduceat(entries, first))
-        least[some] = np.minimum.reduceat(np.where(size > 0, size, np.inf), first)
-    found = ColumnSummary(n, total, nonzero, mean, scatter, low, high, least)
+    mean += (by_column(np.add, of_entry * (value - np.repeat(mean, count))) - zeros * mean) / safe
+    found = ColumnSummary(
+        rows=n,
+        total=total,
+        nonzero=by_column(np.add, of_entry * (value != 0)),
+        mean=mean,
+        scatter=by_column(np.add, of_entry * (value - np.repeat(mean, count)) ** 2) + zeros * mean**2,
+        low=by_column(np.minimum, value, np.where(count < there, 0.0, np.inf)),
+        high=by_column(np.maximum, value, np.where(count < there, 0.0, -np.inf)),
+        least=by_column(np.minimum, size, np.inf),
+    )
     return found if missing is None else _of_present(found)
