@@ -31,8 +31,8 @@ from bayesdrop.sampling.protocols import natural
 FALSE_ALARM = 1e-5
 DRAWS, CELLS, BURN, THIN = 31, 16, 60, 5
 # Posteriors of counts are a tenth as wide as the prior, whose spread gradient samplers start from here; learnt scales
-# may lie far from its median.
-BURN_FAR = 300
+# may lie far from its median, those of a half-Cauchy prior a thousand times as far.
+BURN_FAR, BURN_FARTHEST = 300, 1200
 N, P = 16, 3
 NAMES = ["a", "b", "c"]
 X = np.random.default_rng(0).normal(size=(N, P)) * (np.random.default_rng(1).random((N, P)) < 0.85) * 1.5
@@ -211,6 +211,8 @@ def p_values_of(model, method, seed, replications):
     truth, target = simulate(model, np.random.default_rng(seed), replications)
     near = model.loss.largest_count is None and model.weight_prior.learnt_scale(P) is None
     burn = BURN if near or isinstance(method, bd.Gibbs) else BURN_FAR
+    if burn == BURN_FAR and isinstance(getattr(model.weight_prior, "scale", None), bd.HalfCauchy):
+        burn = BURN_FARTHEST
     with jax.enable_x64(method.dtype == "float64"):
         data = as_dataset(X, np.arange(N) % 2 if model.loss.binary else np.arange(N), binary=model.loss.binary)
         kernel, operands = method.bind(model, data, rate_map, burn, marginalised=marginalised)

@@ -11,9 +11,10 @@ repeated. It can be run back and keeps volume, whatever the force. With ``R = 0`
 Warm-up looks for the fewest leapfrog steps that are accepted often enough. The candidates are ordered from long steps
 to short ones: one to three steps with the whole turn and with nine and eight tenths of it, more with the whole turn,
 and a hundred with less and less of it. The acceptance of a candidate is the mean over the trajectories that tried it,
-in rounds of ten, and what is chosen was measured: one step that accepts 0.4 and two that accept 0.87 are 0.8 on
-average, and neither is. Where a shorter turn is at hand the whole one has to accept more than the aim: it makes draws
-that are on opposite sides, so that means converge fast, and where it is rejected more often the tails converge slowly.
+in rounds of ten; a round ends as soon as eight trajectories, of all chains together, were hardly ever accepted. What is
+chosen was measured: one step that accepts 0.4 and two that accept 0.87 are 0.8 on average, and neither is. Where a
+shorter turn is at hand the whole one has to accept more than the aim: it makes draws that are on opposite sides, so
+that means converge fast, and where it is rejected more often the tails converge slowly.
 
 How many steps to try next comes from the law of the error: the acceptance is ``2Φ(−σ/2)`` with ``σ`` proportional to
 the square of the step size (Beskos, Pillai, Roberts, Sanz-Serna & Stuart 2013).
@@ -234,11 +235,12 @@ def searched(
         chosen = search.chosen
         accepted = search.accepted.at[chosen].add(jnp.mean(acceptance))
         tried = search.tried.at[chosen].add(1)
+        rejected = _rejected(accepted, tried, acceptance.shape[0])
         last = count == tune - 1
         return StepSearch(
             where_needed(
-                last | (tried[chosen] % _ROUND == 0),
-                lambda now: _next(now, accepted, tried, last, options.target_accept),
+                last | (tried[chosen] % _ROUND == 0) | rejected[chosen],
+                lambda now: _next(now, accepted, tried, rejected, last, options.target_accept),
                 chosen,
             ),
             accepted,
@@ -252,13 +254,14 @@ def _next(
     chosen: Int[jax.Array, ""],
     accepted: Float[jax.Array, " L"],
     tried: Int[jax.Array, " L"],
+    rejected: Bool[jax.Array, " L"],
     last: Bool[jax.Array, ""],
     aim: float,
 ) -> Int[jax.Array, ""]:
     """Candidate of the next round, or at the ``last`` draw of the warm-up that of all draws to come."""
     place = jnp.arange(len(_STEPS), dtype=chosen.dtype)
     mean = accepted / jnp.maximum(tried, 1).astype(accepted.dtype)
-    known = tried >= _ROUND
+    known = (tried >= _ROUND) | rejected
     whole = jnp.asarray((_SHARE == 1) & (_STEPS <= _FEW))
     passes = known & (mean >= jnp.where(whole, 1 - _WHOLE * (1 - aim), aim))
     best = jnp.argmax(passes).astype(chosen.dtype)
@@ -270,6 +273,13 @@ def _next(
     down = jnp.clip(jnp.minimum(_predicted(best, mean[best], aim), best - 1), least, best)
     found = jnp.where(jnp.any(passes), jnp.where(last, best, down), up)
     return jnp.minimum(found, len(_STEPS) - 1)
+
+
+def _rejected(
+    accepted: Float[jax.Array, " L"], tried: Int[jax.Array, " L"], chains: int, enough: int = 8, least: float = 0.05
+) -> Bool[jax.Array, " L"]:
+    """Candidates that so many trajectories, of all chains together, show to be too long: no round is spent on them."""
+    return (chains * tried >= enough) & (accepted < least * tried.astype(accepted.dtype))
 
 
 def _predicted(candidate: Int[jax.Array, ""], acceptance: Float[jax.Array, ""], aim: float) -> Int[jax.Array, ""]:

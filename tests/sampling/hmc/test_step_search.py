@@ -104,3 +104,20 @@ def test_every_seed_moves_on_a_table_with_small_categories(seed):
     assert 0.65 < found.acceptance_rate < 0.95
     assert min(found.ess_bulk.value, found.ess_tail.value) > 0.4 * 4000
     assert found.ok
+
+
+def test_no_round_is_spent_on_steps_that_are_never_accepted():
+    """Eight trajectories that are rejected end a round, two of four chains or eight of one; no other does."""
+
+    def after(acceptances, chains=4):
+        search = first_search(2, jnp.float32)
+        for count, acceptance in enumerate(acceptances):
+            mean = jnp.float32(acceptance) * jnp.ones(chains)
+            search = searched(search, mean, jnp.int32(count), jnp.int32(100), OPTIONS)
+        return int(draw_length(jax.random.key(0), search, OPTIONS)[0])
+
+    assert after([0.0]) == 2
+    assert after([0.0, 0.0]) > 4
+    assert after([0.0, 0.3]) == 2
+    assert after([0.0] * 7, chains=1) == 2
+    assert after([0.0] * 8, chains=1) > 4
