@@ -19,8 +19,8 @@ PACKAGE = Path(bayesdrop.__file__).parent
 ROOMS = {
     "fitting": (43, 4987, 10),
     "posterior": (35, 4548, 5),
-    "hmc": (21, 2942, 11),
-    "designs": (23, 2857, 2),
+    "hmc": (21, 2948, 11),
+    "designs": (23, 2865, 2),
     "data": (20, 2719, 9),
     "gibbs": (20, 2675, 8),
     "latent": (13, 1485, 10),
