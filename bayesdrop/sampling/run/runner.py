@@ -186,10 +186,8 @@ class Runner:
         How draws are made.
     keeping : Keeping, optional
         What is kept of parts, if not all.
-    room : int
-        Draws that a chunk holds at most.
-    chunk_seconds : float
-        What a chunk should take, in seconds.
+    room, chunk_seconds : int, float
+        Draws that a chunk holds at most, and seconds that it should take.
     parts : list of (int, dict of arrays (draws, C, …))
         Kept draws, each part with the number of draws before it. Those beyond the position are not finished.
     """
