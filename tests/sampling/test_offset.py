@@ -90,7 +90,7 @@ def density_of(problem, theta):
     density, operands = bind_density(
         "HMC", problem.centring.model, problem.data, problem.rate_map, problem.marginalised, "float64"
     )
-    found = density.evaluate(operands, theta)
+    found = jax.jit(density.evaluate)(operands, theta)
     return density, operands, found.prior - jnp.sum(found.cost, axis=1), found.gradient
 
 
@@ -120,7 +120,8 @@ def test_a_column_of_known_weight_is_an_offset_of_every_density(name):
         density, plain, _, _ = density_of(problem_of(name, bd.Fixed(0.0), None), theta)
         flat = [part._replace(precision=jnp.zeros(3)) for part in (operands, plain)]
         shifted = theta - jnp.append(jnp.asarray(a), 0.0)[None]
-        one, other = density.evaluate(flat[0], shifted), density.evaluate(flat[1], theta)
+        evaluate = jax.jit(density.evaluate)
+        one, other = evaluate(flat[0], shifted), evaluate(flat[1], theta)
         np.testing.assert_allclose(one.cost, other.cost, rtol=1e-10)
         np.testing.assert_allclose(one.gradient, other.gradient, rtol=1e-9, atol=1e-9)
     assert isinstance(density, Density)
@@ -134,9 +135,15 @@ def test_gibbs_and_hmc_have_one_density(name):
     problem = problem_of(name, bd.Fixed(0.0), offset)
     with jax.enable_x64(True):
         kernel, operands = problem.bind(bd.Gibbs(dtype="float64"), 0)
-        state = kernel.sweep(operands, kernel.init(operands, jax.random.key(0), 6))
+
+        @jax.jit
+        def swept(operands, key):
+            state = kernel.sweep(operands, kernel.init(operands, key, 6))
+            return state, kernel.record(operands, state)["lp"]
+
+        state, recorded = swept(operands, jax.random.key(0))
         theta = jnp.concatenate([state.weight, state.intercept[:, None]], axis=1)
-        difference = kernel.record(operands, state)["lp"] - density_of(problem, theta)[2]
+        difference = recorded - density_of(problem, theta)[2]
         np.testing.assert_allclose(difference, np.full(6, difference[0]), rtol=1e-10)
 
 

@@ -148,9 +148,9 @@ def test_the_density_of_gradient_samplers_is_that_of_the_model(name):
         bound = bind_start("HMC", model, found.data, rate_map, found.marginalised, "float64", "dense", rounded=False)
         generator = np.random.default_rng(0)
         point = jnp.asarray(0.3 * generator.normal(size=(5, len(bound.centre))))
-        value = bound.density.evaluate(bound.operands, point)
+        value = jax.jit(bound.density.evaluate)(bound.operands, point)
         density = np.asarray(value.prior - value.cost.sum(axis=1))
-        theta, log_scale, jacobian = bound.density.place(bound.operands, point)
+        theta, log_scale, jacobian = jax.jit(bound.density.place)(bound.operands, point)
         p, k = len(found.data.feature_names), rate_map.size
         w, b = np.asarray(theta[:, :p]), np.asarray(theta[:, p])
         u = np.asarray(theta[:, p + 1 :])
@@ -187,8 +187,9 @@ def test_rates_of_columns_without_noise_have_no_part():
             w = np.random.default_rng(0).normal(size=(3, 11))
             k = found.rate_map.size
             point = jnp.asarray(np.hstack([w, np.full((3, k), stats.norm.ppf(0.25))]))
-            values.append(np.asarray(density.evaluate(operands, point).cost))
-            assert np.all(np.isfinite(density.evaluate(operands, point).gradient))
+            evaluation = jax.jit(density.evaluate)(operands, point)
+            values.append(np.asarray(evaluation.cost))
+            assert np.all(np.isfinite(evaluation.gradient))
     np.testing.assert_allclose(values[0], values[1], rtol=1e-12)
 
 

@@ -122,9 +122,9 @@ def check_density(kernel, operands, host, streamed):
     theta = streamed.chains.centre[None] + jnp.asarray(spread * np.array([[0.1], [1.0], [3.0], [10.0]]))
     expected = jax.jit(kernel.density.evaluate)(here, theta)
     before = getattr(rows.design, "passes", None)
-    sums = one_pass(getattr(density, "of_rows", density), rows, density.loadings(inside, theta))
+    sums = one_pass(getattr(density, "of_rows", density), rows, jax.jit(density.loadings)(inside, theta))
     assert before is None or rows.design.passes == before + 1
-    found = evaluation_of(density, inside, theta, jax.tree.map(jnp.asarray, sums))
+    found = jax.jit(partial(evaluation_of, density))(inside, theta, jax.tree.map(jnp.asarray, sums))
     expected, found = (jax.tree.map(np.asarray, value) for value in (expected, found))
     np.testing.assert_allclose(found.cost[:, 0], expected.cost.sum(axis=1), rtol=1e-10)
     np.testing.assert_allclose(found.prior, expected.prior, rtol=1e-12)
