@@ -108,9 +108,9 @@ def check_positive(prior: str, **parameters: Any) -> None:
         check_number(value, f"{prior} {name}", above=0)
 
 
-def check_scale(scale: Any, name: str, what: str = "scale") -> None:
+def check_scale(scale: Any, name: str, what: str = "scale", advice: str = "") -> None:
     """Raise ValueError unless ``scale`` is a finite number above 0, or an array of them."""
-    if check_numbers(scale, f"{name} {what}", above=0).ndim > 1:
+    if check_numbers(scale, f"{name} {what}", above=0, advice=advice).ndim > 1:
         raise ValueError(f"{name} {what}: expected one number or one per feature, got {shown(scale)}.")
 
 

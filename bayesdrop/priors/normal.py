@@ -25,7 +25,8 @@ class Normal:
     Parameters
     ----------
     scale : float, array of shape (p,), HalfNormal or HalfCauchy, default=1.0
-        Standard deviation, above 0; one per feature if an array. With ``bd.HalfNormal(...)`` or ``bd.HalfCauchy(...)``
+        Standard deviation, above 0 and finite; one per feature if an array. Beside noise ``1e4`` is as good as no
+        penalty; without either, a weight may have no estimate. With ``bd.HalfNormal(...)`` or ``bd.HalfCauchy(...)``
         it is learnt by ``bd.sample``, which stores it as ``weight_scale``. A point fit has no such scale to learn: with
         ``w`` the density grows without bound as the scale goes to 0.
     relative : bool, default=False
@@ -70,7 +71,7 @@ class Normal:
         check_flag(self.relative, "Normal relative")
         check_scale(self.unit, "Normal", "unit")
         if self.gaussian:
-            check_scale(self.scale, "Normal")
+            check_scale(self.scale, "Normal", advice="beside noise, bd.Normal(1e4) is as good as no penalty")
             for name, plain in (("groups", self.groups is None), ("unit", np.ndim(self.unit) == 0 and self.unit == 1)):
                 if not plain:
                     raise ValueError(

@@ -117,6 +117,7 @@ def test_rates_that_do_not_fit(rates, message):
         (lambda: bd.Beta.from_mode(0.5), "exactly one of strength and relative_strength"),
         (lambda: bd.Beta.from_mode(0.5, -1), "strength: expected finite numbers >= 0"),
         (lambda: bd.Normal(0.0), "Normal scale"),
+        (lambda: bd.Normal(np.inf), r"Normal scale: expected finite numbers above 0, got inf; .*bd.Normal\(1e4\)"),
         (lambda: bd.Hinge(margin=-1), "margin"),
         (
             lambda: bd.Hinge("gaussian"),
