@@ -11,7 +11,7 @@ from typing import Any
 
 from ._progress import uninterrupted
 
-__all__ = ["arviz", "arviz_beside"]
+__all__ = ["arviz", "arviz_in_thread"]
 
 _importer: threading.Thread | None = None
 
@@ -28,7 +28,7 @@ def arviz() -> Any:
 
 
 @contextlib.contextmanager
-def arviz_beside() -> Iterator[Callable[[], None] | None]:
+def arviz_in_thread() -> Iterator[Callable[[], None] | None]:
     """Give a function that begins to import ArviZ in a thread, over when the context is left; None if it is imported.
 
     The import takes two seconds, which a first short run can spend on it while compiled code runs and Python has

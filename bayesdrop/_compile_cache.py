@@ -101,7 +101,7 @@ def prepare(folder: Path, most: int = 2**29) -> bool:
         for part in (*reversed(folder.parents), folder):
             if not part.exists():
                 part.mkdir(mode=0o700)
-            _check_own(part, strict=part == folder)
+            _check_private(part, strict=part == folder)
         files = sorted(os.scandir(folder), key=lambda entry: entry.stat().st_mtime_ns)
         while sum(entry.stat().st_size for entry in files) > most:
             _remove([files.pop(0)])
@@ -117,7 +117,7 @@ def _remove(files: Iterable[os.DirEntry[str]]) -> None:
         Path(entry.path).unlink(missing_ok=True)
 
 
-def _check_own(folder: Path, *, strict: bool) -> None:
+def _check_private(folder: Path, *, strict: bool) -> None:
     """Raise PermissionError if another user may exchange a folder's content; of its parents a group is trusted."""
     info = os.stat(folder, follow_symlinks=not strict)
     kept = bool(info.st_mode & stat.S_ISVTX) and not strict  # as of /tmp, where nobody may move what is another's

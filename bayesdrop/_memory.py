@@ -74,7 +74,7 @@ def _containers(root: Path) -> Iterator[int]:
 
 
 def _address_space(root: Path) -> Iterator[int]:
-    """What the limit of the address space leaves beside what the process has mapped."""
+    """What the limit of the address space leaves besides what the process has mapped."""
     try:
         import resource
     except ImportError:  # Windows

@@ -158,8 +158,8 @@ def reading(path: Any, what: str, writer: str, advice: str) -> Iterator[Path]:
     except Exception as error:  # whatever HDF5, netCDF and xarray make of a broken file
         kind = "" if type(error) is ValueError else f"{type(error).__name__}: "
         raise ValueError(
-            f"path: {str(file)!r} cannot be read as {what} ({kind}{str(error)[:300].rstrip('.')}). It was cut short "
-            f"or changed, or written by something else; {advice}, or read it with the program that wrote it."
+            f"path: {str(file)!r} cannot be read as {what} ({kind}{str(error)[:300].rstrip('.')}). It was truncated, "
+            f"changed, or written by another program; {advice}, or read it with the program that wrote it."
         ) from error
 
 
@@ -227,7 +227,7 @@ def _check_contents(root: Any, length: int) -> None:
         seen.add(address)
         for name in group:
             if not isinstance(group.get(name, getlink=True), h5py.HardLink):
-                raise ValueError(f"{name!r} is a link to elsewhere")
+                raise ValueError(f"{name!r} is a link to another place")
             entry = group[name]
             if isinstance(entry, h5py.Group):
                 groups.append(entry)
@@ -253,7 +253,7 @@ def _checked_size(name: str, entry: Any) -> int:
     if stored == 0 and "This is a netCDF dimension but not a netCDF variable" in str(entry.attrs.get("NAME")):
         return 0
     if entry.scaleoffset is not None or entry.compression not in (None, "gzip", "lzf"):
-        raise ValueError(f"{name!r} is compressed by something else than deflate")
+        raise ValueError(f"{name!r} has a compression other than deflate")
     most = stored if entry.compression is None else MOST_COMPRESSED * stored
     size, whole = int(entry.size or 0) * entry.dtype.itemsize, True
     if entry.chunks is not None and size:

@@ -34,7 +34,7 @@ __all__ = [
 
 _MODEL, _CLASSES, _TYPE = "model_description", "classes", "classes_type"
 _FORMULA, _ENCODING = "formula", "formula_encoding"
-# Kinds of types of labels that are named beside them.
+# Kinds of types of labels that are stored with them.
 _STATED = "iufMm"
 _FORMAT, _VERSION = "bayesdrop model", 1
 _PACKAGES = ("losses", "noise", "priors", "rates")
@@ -128,8 +128,8 @@ def rebuild(description: Mapping[str, Any] | str) -> Model:
             raise ValueError(f"expected a Model, got {_short(model)}")
     except json.JSONDecodeError as error:
         raise ValueError(
-            f"model description: expected JSON, got {_short(description)} ({error}); the file was cut short or "
-            "written by something else."
+            f"model description: expected JSON, got {_short(description)} ({error}); the file was truncated or written "
+            "by another program."
         ) from None
     except RecursionError:
         raise ValueError("model description: nested too deeply to be the description of a model.") from None

@@ -13,7 +13,7 @@ Missing entries, where the model takes them, are dropped entries whose masks are
 so that a missing entry is ``c`` and has no variance. What goes missing has a law of its own, whose parameters are apart
 from ``w`` and ``η``: given which entries are there, the likelihood is that of their masks alone, and a missing entry
 tells nothing of a rate. One mechanism for both would tell no more: were a share ``ρ`` of the dropped entries seen to be
-missing, ``M`` of them beside ``D`` dropped and ``K`` kept ones would have the probability
+missing, ``M`` of them next to ``D`` dropped and ``K`` kept ones would have the probability
 
     (ηρ)^M {η(1 − ρ)}^D (1 − η)^K = π^M (1 − π)^{D+K} η'^D (1 − η')^K,   π = ηρ,  η' = η(1 − ρ)/(1 − ηρ),
 
@@ -22,8 +22,8 @@ the same: on seven tables that is 0.002 better in log loss where the strength of
 the published rule (``benchmarks.missing``).
 
 That an entry is missing tells nothing of ``y`` here. Where it does, as where large values go missing, give columns that
-say so beside the others, those of ``sklearn.impute.MissingIndicator``; and where features say much of each other, fill
-them in from each other before, as ``sklearn.impute.IterativeImputer`` and ``KNNImputer`` do.
+say so in addition to the others, those of ``sklearn.impute.MissingIndicator``; and where features say much of each
+other, fill them in from each other before, as ``sklearn.impute.IterativeImputer`` and ``KNNImputer`` do.
 """
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ class Model:
     Parameters
     ----------
     loss : Loss, optional
-        ``bd.Logistic()``, ``bd.Hinge()``, ``bd.EpsilonInsensitive()``, ``bd.Quantile()`` or ``bd.Squared()``; of many
-        classes ``bd.Softmax()``; of counts ``bd.Poisson()``, ``bd.NegativeBinomial()`` or ``bd.Binomial()``; each with
-        an ``expectation``; or any other :class:`bayesdrop.losses.Loss`.
+        ``bd.Logistic()``, ``bd.Hinge()``, ``bd.EpsilonInsensitive()``, ``bd.Quantile()`` or ``bd.Squared()``;
+        ``bd.Softmax()`` for more than two classes; ``bd.Poisson()``, ``bd.NegativeBinomial()`` or ``bd.Binomial()`` for
+        counts; each with an ``expectation``; or any other :class:`bayesdrop.losses.Loss`.
     noise : Noise, optional
-        ``bd.Dropout()`` (biased) by default: a dropped entry becomes 0, or the mean of its column where 0 is no usual
-        value of it; see ``centre`` there.
+        ``bd.Dropout()`` (biased) by default: a dropped entry becomes 0, or the mean of its column where 0 is not a
+        typical value of the column; see its ``centre``.
     rates : Rates, optional
         ``bd.Fixed``, ``bd.Shared``, ``bd.PerFeature`` or ``bd.PerGroup``; by default one rate per feature under a
         flat prior. A noise without a dropout rate takes none.
@@ -61,13 +61,13 @@ class Model:
         Weight of the loss, with the meaning that it has in scikit-learn: ``U = ½‖w‖² + C Σ loss``. It is the c of
         Chen et al. (2015) for the hinge, half of it for the logistic loss, and ``1/(2c)`` of Zhuo et al. (2015).
     weight_prior : Normal, Laplace or Horseshoe, optional
-        Prior of the weights; the intercept is flat. A point fit takes ``bd.Normal`` of a known scale, ``bd.sample``
-        all.
+        Prior of the weights; that of the intercept is flat. A point fit needs ``bd.Normal`` with a known scale;
+        ``bd.sample`` accepts every prior.
     fit_intercept : bool, default=True
         Add an intercept, which is neither noised nor penalised.
     missing : None or "nan", optional
-        What NaN in the features is. None (default): an error. ``"nan"``: a missing entry, which is a dropped one; see
-        above. Takes a noise with dropout rates, and rows in memory.
+        How NaN in the features is treated. None (default): as an error. ``"nan"``: as a missing entry, that is, as a
+        dropped one; see above. This needs a noise with dropout rates, and rows in memory.
 
     See Also
     --------

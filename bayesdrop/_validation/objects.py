@@ -287,7 +287,7 @@ _LONGEST = 160
 
 
 def shown(value: Any) -> str:
-    """What a message shows of a value: its ``repr`` on one line, cut short, whatever the value does when asked.
+    """What a message shows of a value: its ``repr`` on one line, shortened, whatever the value does when asked.
 
     Examples
     --------

@@ -83,18 +83,18 @@ def open_table(data: Any, name: str = "X") -> Any:
     if isinstance(data, pd.DataFrame) or (pa is not None and isinstance(data, pa.Table)):
         columns = data.columns if isinstance(data, pd.DataFrame) else data.column_names
         _refuse_repeated(columns, name)
-    found = nw.from_native(data, pass_through=True, allow_series=True)
-    if isinstance(found, nw.LazyFrame):
+    table = nw.from_native(data, pass_through=True, allow_series=True)
+    if isinstance(table, nw.LazyFrame):
         raise TypeError(
             f"{name}: {_MATRIX} in memory, got {type(data).__name__}, whose rows are read when asked for; collect() "
             "them before."
         )
-    if isinstance(found, nw.Series):
+    if isinstance(table, nw.Series):
         raise ValueError(
             f"{name}: {_MATRIX}, got one column ({type(data).__name__}). Reshape your data: of one feature give a data "
             "frame with one column, as in data[[column]]."
         )
-    return found
+    return table
 
 
 def _is_foreign(column: Any) -> bool:

@@ -135,7 +135,7 @@ def build_app() -> Any:
     ) -> None:
         """Show it at work on simulated data and data that comes with scikit-learn (one to two minutes).
 
-        Three acts: rare words beside tuned ridge, digits with missing pixels, and the posterior of the rates of
+        Three acts: rare words against tuned ridge, digits with missing pixels, and the posterior of the rates of
         sensors whose reliability is known. Writes demo.png, a picture of all three, and of the sensors
         posterior.nc, fit.nc, rates.csv, weights.csv and plots.
         """

@@ -1,7 +1,7 @@
 """The demonstration: three acts, each on data where noise pays, with what was gained, and one picture of them.
 
 1. Rare words, simulated: every document has a subject, and every subject words of its own that tell the class; common
-   words tell nothing. Beside ridge whose ``C`` was chosen by cross-validation, and beside the true weights.
+   words tell nothing. Compared with ridge whose ``C`` was chosen by cross-validation, and with the true weights.
 2. The digits of scikit-learn, of which pixels go missing when the model is used; for every model a missing pixel is
    the mean of its column.
 3. The posterior of dropout rates: of simulated sensors of four kinds, whose signals are lost at known rates, and of one
@@ -98,8 +98,8 @@ def words(n: int = 600) -> Words:
     for name, model in (("ridge, tuned", _ridge()), ("dropout", DropoutLogisticRegression())):
         chances[name] = model.fit(X[:n], y[:n]).predict_proba(X[n:])[:, 1]
     return Words(
-        {name: float(log_loss(y[n:], found)) for name, found in chances.items()},
-        {name: 100 * float(np.mean((found > 0.5) != y[n:])) for name, found in chances.items()},
+        {name: float(log_loss(y[n:], probability)) for name, probability in chances.items()},
+        {name: 100 * float(np.mean((probability > 0.5) != y[n:])) for name, probability in chances.items()},
     )
 
 
@@ -156,7 +156,7 @@ def _rates(fit: Any, post: Any, names: list[str], truth: list[float | None]) -> 
     ]
 
 
-def draw(found: tuple[Words, Pixels, list[Rate]], path: Any) -> None:
+def draw(acts: tuple[Words, Pixels, list[Rate]], path: Any) -> None:
     """Draw the three acts side by side and write the picture."""
     import matplotlib
 
@@ -165,7 +165,7 @@ def draw(found: tuple[Words, Pixels, list[Rate]], path: Any) -> None:
 
     from ..plots.style import BLUE, GREY, LIGHT_GREY, VERMILLION, plain_frame
 
-    act, digits, rates = found
+    act, digits, rates = acts
     figure, (one, two, three) = plt.subplots(
         1, 3, figsize=(12.6, 3.9), width_ratios=(0.8, 1, 1.25), layout="constrained"
     )
@@ -209,10 +209,10 @@ def run_demo(out: Output, *, quick: bool = False) -> None:
         "half a minute" if quick else "about two minutes: a quarter of one, a quarter, and more than one for the draws"
     )
     screen.print(f"Three acts, {acts}. Every model is scored on rows that it has not seen.\n")
-    found = _first(screen, 300 if quick else 600), _second(screen, 1 if quick else 5)
+    scores = _first(screen, 300 if quick else 600), _second(screen, 1 if quick else 5)
     rates = _third(screen, out, quick)
-    draw((*found, rates), out.file("demo.png"))
-    _conclude(screen, *found, rates)
+    draw((*scores, rates), out.file("demo.png"))
+    _conclude(screen, *scores, rates)
     screen.print(f"({time.perf_counter() - begin:.0f} s)")
 
 
@@ -228,15 +228,15 @@ def _first(screen: Any, n: int) -> Words:
     )  # fmt: skip
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        found = words(n)
+        act = words(n)
     for name in ("ridge, tuned", "dropout", "the true weights"):
-        screen.print(f"  {name:18} {found.error[name]:5.1f} % errors, log loss {found.log_loss[name]:.3f}")
-    gained = found.error["ridge, tuned"] - found.error["dropout"]
+        screen.print(f"  {name:18} {act.error[name]:5.1f} % errors, log loss {act.log_loss[name]:.3f}")
+    gained = act.error["ridge, tuned"] - act.error["dropout"]
     screen.print(
         f"Gained: {_points(gained)} of error. Noise charges a word for the rows that it occurs in, and ridge charges "
-        f"all words alike. ({time.perf_counter() - began:.0f} s)\n"
+        f"all words equally. ({time.perf_counter() - began:.0f} s)\n"
     )
-    return found
+    return act
 
 
 def _points(gained: float) -> str:
@@ -250,18 +250,18 @@ def _second(screen: Any, repeats: int) -> Pixels:
     )  # fmt: skip
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        found = pixels(repeats=repeats)
-    screen.print(f"  {'pixels missing':18}" + "".join(f"{100 * part:8.0f} %" for part in found.share))
-    for name, errors in (("ridge, tuned", found.ridge), ("dropout", found.dropout)):
+        digits = pixels(repeats=repeats)
+    screen.print(f"  {'pixels missing':18}" + "".join(f"{100 * part:8.0f} %" for part in digits.share))
+    for name, errors in (("ridge, tuned", digits.ridge), ("dropout", digits.dropout)):
         screen.print(f"  {name:18}" + "".join(f"{error:8.1f} %" for error in errors))
-    half = found.share.index(0.5)
-    price = found.dropout[0] - found.ridge[0]
+    half = digits.share.index(0.5)
+    price = digits.dropout[0] - digits.ridge[0]
     screen.print(
-        f"Gained: {_points(found.ridge[half] - found.dropout[half])} of error where half of the pixels are missing, at "
-        f"{f'a price of {price:.1f} points' if price > 0 else 'no price'} where none is. "
+        f"Gained: {_points(digits.ridge[half] - digits.dropout[half])} of error where half of the pixels are missing, "
+        f"at {f'a price of {price:.1f} points' if price > 0 else 'no price'} where none is. "
         f"({time.perf_counter() - began:.0f} s)\n"
     )
-    return found
+    return digits
 
 
 def _third(screen: Any, out: Output, quick: bool) -> list[Rate]:
@@ -317,7 +317,7 @@ def _conclude(screen: Any, act: Words, digits: Pixels, rates: list[Rate]) -> Non
     widest = max(one.high - one.low for one in rates)
     screen.print(
         "[bold]In three sentences[/bold]\n"
-        f"Where many words are rare, noise in place of a tuned ridge takes the errors from {before:.1f} to "
+        f"Where many words are rare, noise instead of a tuned ridge takes the errors from {before:.1f} to "
         f"{after:.1f} %. Where half of the features go missing, training for it takes them from "
         f"{digits.ridge[half]:.1f} to {digits.dropout[half]:.1f} %. And where features differ in how reliable they "
         f"are, the posterior says how much, and how sure that is: its intervals are at most {widest:.2f} wide, those "

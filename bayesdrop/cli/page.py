@@ -72,7 +72,7 @@ def write_page(out: Output, table: Any, fit: Fit, post: Any, messages: list[str]
         sections.append(("Convergence", _picture(plots.objective_trace(fit))))
     lines = undetermined(table, weights)
     items = "".join(f"<li>{escape(plain(line))}</li>" for line in lines)
-    nothing = "Nothing of the kind that this page looks for: intervals about zero, rare levels, columns alike."
+    nothing = "Nothing of the kind that this page looks for: intervals about zero, rare levels, equal columns."
     sections.append(("What the data do not determine", f"<ul>{items}</ul>" if lines else _small(nothing)))
     sections.append(("Model", _text(repr(fit.model)) + _small(f"bayesdrop {escape(__version__)}")))
     title = escape(plain(f"{table.target}: {len(table.y)} rows, {len(fit.feature_names)} features"))

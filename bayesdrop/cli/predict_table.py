@@ -30,7 +30,7 @@ _LABEL = "label"
 def predict_table(
     model: Path, path: Path, out: Path, *, from_draws: bool = False, unseen: str = "error"
 ) -> Callable[[], None]:
-    """Predict the rows of a table and write them beside the columns that tell rows apart.
+    """Predict the rows of a table and write them next to the columns that identify rows.
 
     Parameters
     ----------
@@ -131,7 +131,7 @@ def _load(file: Path, *, from_draws: bool) -> tuple[Fit, Any, Encoding]:
         raise
     except ValueError as error:
         raise InputError(
-            f"MODEL: {file} is none that bayesdrop fit wrote: {str(error).removeprefix('path: ')}"
+            f"MODEL: {file} was not written by bayesdrop fit: {str(error).removeprefix('path: ')}"
         ) from None
     if not from_draws:
         return fit, fit, encoding
@@ -143,10 +143,10 @@ def _load(file: Path, *, from_draws: bool) -> tuple[Fit, Any, Encoding]:
         few = dataset(post, THINNED if not_kept(post) else "posterior")
         names = [str(name) for name in few["feature"].values]
     except (ValueError, KeyError) as error:
-        raise InputError(f"--posterior: {draws} holds no posterior: {error}") from None
+        raise InputError(f"--posterior: {draws} has no posterior: {error}") from None
     if names != fit.feature_names:
         raise InputError(
-            f"--posterior: {draws} is of another fit than {file.name}, for its features differ; fit again."
+            f"--posterior: {draws} belongs to another fit than {file.name}, as its features differ; fit again."
         )
     return fit, post, encoding
 
@@ -198,11 +198,11 @@ def _compared(frame: Any, encoding: Encoding, parts: list[Any]) -> str:
         mean = np.concatenate([part.mean for part in parts])[known]
         spread = float(np.std(y))
         share = f", {1 - np.mean((y - mean) ** 2) / spread**2:.3f} of the variance explained" if spread > 0 else ""
-        return f"Beside {target!r}: root mean squared error {np.sqrt(np.mean((y - mean) ** 2)):.4g}{share} ({n})."
+        return f"Compared with {target!r}: RMSE {np.sqrt(np.mean((y - mean) ** 2)):.4g}{share} ({n})."
     label = np.concatenate([part.label for part in parts])[known]
     wrong = (
         label.astype(float) != truth[known].to_numpy(float)
         if numbers
         else label.astype(str) != truth[known].to_numpy(str)
     )
-    return f"Beside {target!r}: {100 * np.mean(wrong):.2f} % of {n} predicted wrong."
+    return f"Compared with {target!r}: {100 * np.mean(wrong):.2f} % of {n} predicted wrong."

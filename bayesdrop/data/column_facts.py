@@ -45,7 +45,7 @@ class RowEncoder(Protocol):
 
 @dataclass(frozen=True)
 class ColumnFacts:
-    """What a fit found of its columns beside their names.
+    """What a fit found of its columns besides their names.
 
     Attributes
     ----------

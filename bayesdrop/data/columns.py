@@ -131,7 +131,7 @@ def read_texts(column: Any, na: Iterable[str] = ()) -> tuple[Any, list[str]]:
     column : pandas.Series (n,)
         Of whatever type.
     na : iterable of str
-        Cells that stand for missing values, beside the errors of spreadsheets.
+        Cells that stand for missing values, in addition to the errors of spreadsheets.
     """
     import pandas as pd
 
@@ -173,7 +173,7 @@ def read_numbers(column: Any, numerals: Numerals, na: Iterable[str] = ()) -> tup
     numerals : Numerals
         How they are written.
     na : iterable of str
-        Cells that stand for missing values, beside those that do so among numbers.
+        Cells that stand for missing values, in addition to those that do so among numbers.
 
     Returns
     -------
@@ -285,7 +285,7 @@ def column_of(column: Any, name: str, reading: Reading, mark: str = "", separato
         if odd:
             how = f" ({numerals})" if str(numerals) else ""
             advice = (
-                f"write them alike, or --na {texts.iloc[odd[0]]!r} takes such a cell for missing, "
+                f"write them in one way, or --na {texts.iloc[odd[0]]!r} takes such a cell for missing, "
                 f"--types {name}=categories takes every value for a level, --drop {name} leaves the column out"
             )
             raise refuse_cells(texts, name, odd, f"holds numbers{how}", advice)
@@ -342,7 +342,7 @@ def _mark(texts: Any, name: str, cells: Mapping[str, int], mark: str, separator:
     )
 
 
-def describe(found: Column, role: str = "") -> tuple[str, str]:
+def describe(column: Column, role: str = "") -> tuple[str, str]:
     """What a column was taken for, or is by its ``role``, and what a reader should know of that.
 
     Examples
@@ -351,18 +351,18 @@ def describe(found: Column, role: str = "") -> tuple[str, str]:
     >>> describe(column_of(pd.Series(["3 kg", "?", "12.5 kg"]), "weight", Reading()))
     ('number', "3 to 12.5, in kg; 1 missing ('?')")
     """
-    values, missing = found.values, int(found.values.isna().sum())
+    values, missing = column.values, int(column.values.isna().sum())
     names = {"identifier": "left out", "date": "left out"}
-    if found.kind == "number":
-        words = [f"{_short(values.min())} to {_short(values.max())}" + (f", {found.why}" if found.why else "")]
-    elif found.kind == "categories":
+    if column.kind == "number":
+        words = [f"{_short(values.min())} to {_short(values.max())}" + (f", {column.why}" if column.why else "")]
+    elif column.kind == "categories":
         levels = values.dropna().unique()
-        words = [f"{len(levels)} levels: {listed(sorted(map(str, levels)), 4)}", found.why]
+        words = [f"{len(levels)} levels: {listed(sorted(map(str, levels)), 4)}", column.why]
     else:
-        words = ["dates" if found.kind == "date" else "tells rows apart"]
-    marks = f" ({listed(found.marks, 3)})" if found.marks else ""
+        words = ["dates" if column.kind == "date" else "tells rows apart"]
+    marks = f" ({listed(column.marks, 3)})" if column.marks else ""
     words += [f"{missing} missing{marks}"] if missing else []
-    kind = f"target: {role}" if role else names.get(found.kind, found.kind)
+    kind = f"target: {role}" if role else names.get(column.kind, column.kind)
     return kind, "; ".join(word for word in words if word)
 
 

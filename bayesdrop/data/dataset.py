@@ -139,25 +139,25 @@ def check_offset(offset: Any, n: int) -> Float[np.ndarray, " n"]:
     >>> check_offset([-np.inf, 0.0], 2)
     Traceback (most recent call last):
     ValueError: offset: expected finite numbers, got 1 of 2 NaN or infinite; an exposure of 0 has the logarithm -inf,
-    and its row, whose count is 0, says nothing: leave it out.
+    and its row, whose count is 0, carries no information: leave it out.
     """
-    found = check_numbers(offset, "offset", f"{n} numbers (one per row), or one for all rows")
-    found = np.full(n, float(found)) if found.ndim == 0 else found
-    if found.shape != (n,):
-        raise ValueError(f"offset: expected {n} numbers (one per row), or one for all rows, got shape {found.shape}.")
-    wrong = int(np.sum(~np.isfinite(found)))
+    values = check_numbers(offset, "offset", f"{n} numbers (one per row), or one for all rows")
+    values = np.full(n, float(values)) if values.ndim == 0 else values
+    if values.shape != (n,):
+        raise ValueError(f"offset: expected {n} numbers (one per row), or one for all rows, got shape {values.shape}.")
+    wrong = int(np.sum(~np.isfinite(values)))
     if wrong:
         raise ValueError(
             f"offset: expected finite numbers, got {wrong} of {n} NaN or infinite; an exposure of 0 has the logarithm "
-            "-inf, and its row, whose count is 0, says nothing: leave it out."
+            "-inf, and its row, whose count is 0, carries no information: leave it out."
         )
-    size = float(np.max(np.abs(found), initial=0.0))
+    size = float(np.max(np.abs(values), initial=0.0))
     if size > _LARGEST_OFFSET:
         raise ValueError(
             f"offset: expected numbers in [{-_LARGEST_OFFSET:g}, {_LARGEST_OFFSET:g}], whose squares double precision "
             f"holds, got one of size {size:g}; give what is added to a score, such as the logarithm of an exposure."
         )
-    return found
+    return values
 
 
 def default_names(count: int) -> list[str]:

@@ -221,7 +221,7 @@ def _stored_reading(text: str) -> tuple[dict[str, Numerals], tuple[str, ...], st
     return {name: Numerals(*how) for name, how in numerals.items()}, tuple(na), header
 
 
-def count_missing(found: Mapping[str, Column]) -> str:
+def count_missing(columns: Mapping[str, Column]) -> str:
     """Columns that have missing values, with their numbers and how they are written; empty if none has.
 
     Examples
@@ -230,10 +230,10 @@ def count_missing(found: Mapping[str, Column]) -> str:
     >>> count_missing({"size": Column("number", pd.Series([1.0, None]), marks=["-"])})
     "'size' (1 of 2, '-')"
     """
-    counts = {name: int(column.values.isna().sum()) for name, column in found.items()}
+    counts = {name: int(column.values.isna().sum()) for name, column in columns.items()}
     return ", ".join(
         f"{name!r} ({counts[name]} of {len(column.values)}{', ' if column.marks else ''}{listed(column.marks, 3)})"
-        for name, column in found.items()
+        for name, column in columns.items()
         if counts[name]
     )
 

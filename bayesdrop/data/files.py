@@ -278,7 +278,7 @@ def _svmlight_labels(paths: list[Path]) -> Float[np.ndarray, " n"]:
         try:
             found.append(read_labels(path))
         except (ValueError, OSError, EOFError, zlib.error) as error:
-            cut = f"{path.name} cannot be read, it may be cut short: {error}."
+            cut = f"{path.name} cannot be read, it may be truncated: {error}."
             message = str(error) if isinstance(error, LineError) else cut
             raise InputError(f"TABLE: {message.removeprefix('source: ')}") from None
     return np.concatenate(found)
@@ -319,7 +319,8 @@ def _enough(left: int, needed: int, memory: int, n: int, advice: str) -> None:
     if left < needed:
         wanted = (memory - left + needed) / 2**20
         raise InputError(
-            f"--memory: {memory / 2**20:,.0f} MB leave no room for one block beside what a fit of {n:,} rows holds; "
+            f"--memory: {memory / 2**20:,.0f} MB leave no room for one block in addition to what a fit of {n:,} rows "
+            "holds; "
             f"give at least {wanted:,.0f} MB{advice}."
         )
 

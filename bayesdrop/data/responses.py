@@ -87,12 +87,12 @@ def check_target(y: np.ndarray, option: str, name: str = "the labels", *, severa
     if len(classes) == 2 or (several and 2 < len(classes) <= max(len(y) // 2, 2)):
         return y
     pairs = zip(classes[:6], counts[:6], strict=True)
-    found = ", ".join(f"{label} ({count} row{'s' if count > 1 else ''})" for label, count in pairs)
+    sizes = ", ".join(f"{label} ({count} row{'s' if count > 1 else ''})" for label, count in pairs)
     more = "" if len(classes) <= 6 else f" and {len(classes) - 6} more"
     if len(classes) == 1:
         advice = "give a table with rows of both classes."
     elif several:
-        advice = "most rows have a class of their own; name the column of the response."
+        advice = "nearly every row is a class; name the column of the response."
     elif numeric and len(classes) > 20:
         advice = "it looks like a measurement: cut it into two classes first."
     else:
@@ -101,7 +101,7 @@ def check_target(y: np.ndarray, option: str, name: str = "the labels", *, severa
             "which solve one class against the rest."
         )
     wanted = "classes of several rows each" if several and len(classes) > 2 else "two classes"
-    raise InputError(f"{option}: expected {wanted} in {name!r}, got {len(classes)}: {found}{more}; {advice}")
+    raise InputError(f"{option}: expected {wanted} in {name!r}, got {len(classes)}: {sizes}{more}; {advice}")
 
 
 def class_factors(

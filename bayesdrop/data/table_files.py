@@ -223,7 +223,7 @@ def _without_preamble(text: str, separator: str) -> tuple[str, str, int, int]:
 
 
 def _separator(text: str) -> str:
-    """The one of comma, semicolon, tab and bar that the first lines have alike, and the header most often."""
+    """The one of comma, semicolon, tab and bar of which the first lines have equally many, and the header the most."""
     found = {}
     for mark in ",;\t|":
         counts = [len(fields) for _, fields in islice(_records(text[: 1 << 20], mark, strict=False), 20) if fields]

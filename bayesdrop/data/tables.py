@@ -215,13 +215,13 @@ def encode(
         outcome = response_column(frame[target].infer_objects(), target, reading, mark, separator)
     advice = "remove those rows, as --drop-missing-target does, for what is missing cannot be explained"
     refuse_missing({target: outcome}, advice)
-    found = {name: column_of(frame[name], name, reading, mark, separator) for name in frame.columns if name != target}
-    found = {name: _kept(frame[name], column, name in keep, reading) for name, column in found.items()}
-    used = {name: column for name, column in found.items() if column.kind in ("number", "categories")}
-    identifiers = [name for name, column in found.items() if name not in used and _differs(column)]
+    parsed = {name: column_of(frame[name], name, reading, mark, separator) for name in frame.columns if name != target}
+    parsed = {name: _kept(frame[name], column, name in keep, reading) for name, column in parsed.items()}
+    used = {name: column for name, column in parsed.items() if column.kind in ("number", "categories")}
+    identifiers = [name for name, column in parsed.items() if name not in used and _differs(column)]
     if not used:
         raise InputError(
-            f"TABLE: {listed(found, 8)} only tell rows apart or hold dates, and no other column is left besides the "
+            f"TABLE: {listed(parsed, 8)} only tell rows apart or hold dates, and no other column is left besides the "
             "target; keep such a column as a feature by --keep."
         )
     if missing is None:
@@ -229,12 +229,12 @@ def encode(
         refuse_missing(used, advice)
     y, classes, more = response_of(outcome, target, response)
     table = _features(used, y, standardize, missing, dense_cells)
-    notes += more + _remarks(found, keep)
+    notes += more + _remarks(parsed, keep)
     if counts := count_missing(used):
         notes.append(f"missing entries, taken for dropped ones: {counts}.")
     column_types = {
         target: (outcome, "number" if classes == 0 else f"{classes} classes"),
-        **{n: (c, "") for n, c in found.items()},
+        **{n: (c, "") for n, c in parsed.items()},
     }
     return replace(
         table, target=target, identifiers=identifiers, classes=classes, notes=notes + table.notes, missing=missing,
@@ -270,19 +270,19 @@ def _differs(found: Column) -> bool:
     return bool(found.kind == "identifier" or found.values.nunique(dropna=True) == len(found.values))
 
 
-def _remarks(found: dict[str, Column], keep: Sequence[str]) -> list[str]:
+def _remarks(columns: dict[str, Column], keep: Sequence[str]) -> list[str]:
     """Notes on columns that are left out, and on levels that may stand for missing values."""
     notes = []
-    identifiers = [name for name, column in found.items() if column.kind == "identifier"]
+    identifiers = [name for name, column in columns.items() if column.kind == "identifier"]
     if identifiers:
         them, they = ("it", "it only tells") if len(identifiers) == 1 else ("one", "they only tell")
         notes.append(f"{listed(identifiers, 8)} left out, for {they} rows apart; --keep NAME makes {them} a feature.")
-    if dates := [name for name, column in found.items() if column.kind == "date"]:
+    if dates := [name for name, column in columns.items() if column.kind == "date"]:
         notes.append(
             f"{listed(dates, 8)} left out, for dates are no features; turn them into numbers, such as days since an "
             "event, or --keep NAME takes each for a level."
         )
-    for name, column in found.items():
+    for name, column in columns.items():
         if column.kind != "categories":
             continue
         levels = sorted(level for level in column.values.dropna().unique() if is_missing_mark(level))
@@ -307,7 +307,7 @@ def _factor(column: Any) -> tuple[Any, list[str]]:
 
 
 def _features(
-    found: Mapping[str, Column], y: np.ndarray, standardize: bool, missing: str | None, dense_cells: int
+    columns: Mapping[str, Column], y: np.ndarray, standardize: bool, missing: str | None, dense_cells: int
 ) -> Table:
     from scipy import sparse
 
@@ -321,7 +321,7 @@ def _features(
     constant: list[str] = []
     notes: list[str] = []
     every_level: list[str] = []
-    for name, column in found.items():
+    for name, column in columns.items():
         if column.kind == "number":
             values = numbers(column.values, name, missing)
             known = values[~np.isnan(values)]

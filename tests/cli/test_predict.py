@@ -137,7 +137,7 @@ def test_missing_values_are_refused_with_the_option_that_takes_them(command, fit
     ("arguments", "message"),
     [
         (["nowhere", "new.csv"], "MODEL: there is no nowhere; give the folder that bayesdrop fit wrote"),
-        (["new.csv", "new.csv"], "MODEL: new.csv is none that bayesdrop fit wrote"),
+        (["new.csv", "new.csv"], "MODEL: new.csv was not written by bayesdrop fit"),
         (["plain.nc", "new.csv"], "MODEL: expected a fit that the command line wrote"),
         (["model", "absent.csv"], "TABLE: absent.csv does not exist"),
         (["model", "few.csv"], "TABLE: no column 'age' in the table"),

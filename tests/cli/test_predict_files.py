@@ -44,7 +44,7 @@ def test_svmlight(command, tmp_path, first, sampled):
     assert written["row"].tolist() == list(range(1, 21))
     np.testing.assert_allclose(written["probability_1.0"], found.mean, rtol=1e-8)
     wrong = 100 * np.mean(found.label != Y[40:])
-    assert f"Beside 'label': {wrong:.2f} % of 20 rows predicted wrong." in result.stdout
+    assert f"Compared with 'label': {wrong:.2f} % of 20 rows predicted wrong." in result.stdout
 
 
 def test_rows_without_labels(command, tmp_path):
@@ -94,7 +94,7 @@ def test_a_folder_of_parquet(command, tmp_path):
     found = bd.Fit.load(tmp_path / "model/fit.nc").predict(rows)
     np.testing.assert_allclose(pd.read_csv(tmp_path / "predictions.csv")["probability_yes"], found.mean, rtol=1e-8)
     wrong = 100 * np.mean((found.label == "yes") != (Y[40:] > 0))
-    assert f"Beside 'label': {wrong:.2f} % of 20 rows predicted wrong." in result.stdout
+    assert f"Compared with 'label': {wrong:.2f} % of 20 rows predicted wrong." in result.stdout
     alone = command("predict", "model", "new/part.parquet", "--out", "alone.csv")
     assert alone.exit_code == 0, alone.stderr
     pd.testing.assert_frame_equal(pd.read_csv(tmp_path / "alone.csv"), pd.read_csv(tmp_path / "predictions.csv"))

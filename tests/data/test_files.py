@@ -110,7 +110,7 @@ def test_a_constant_column_stays_out(data, tmp_path):
         (["rows.npy", "--labels", "rows.npy"], "expected one label per row, got an array of shape"),
         (["rows.npy", "--labels", "gone.npy"], "gone.npy cannot be read as .npy"),
         (["rows.npy", "--labels", "labels.npy", "--memory", "much"], "--memory: expected a size such as 4GB"),
-        (["rows.npy", "--labels", "labels.npy", "--memory", "1MB"], "leave no room for one block beside what a fit"),
+        (["rows.npy", "--labels", "labels.npy", "--memory", "1MB"], "leave no room for one block in addition"),
         (["rows.npy", "--labels", "labels.npy", "--memory", "300MB", "--sample"], "leave no room for one block"),
         (["rows.npy", "--labels", "labels.npy", "--target", "a"], ".npy files have no named columns"),
         (["cut.npy", "--labels", "labels.npy"], "cut.npy cannot be read"),

@@ -113,7 +113,7 @@ def test_every_function_takes_the_table(data, results):
 def test_a_level_that_was_not_there(data, results):
     fit, post = results
     new = data.assign(site="nowhere")
-    with pytest.raises(ValueError, match="levels of 'site' that were not there before: 'nowhere'"):
+    with pytest.raises(ValueError, match="levels of 'site' that the formula has not seen: 'nowhere'"):
         fit.predict(new)
     rows = np.array(fit.formula.transform(data))
     rows[:, [name.startswith("site") or ":site" in name for name in fit.feature_names]] = 0

@@ -23,8 +23,8 @@ def damaged(whole):
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("rows.svm.gz", damaged(ROWS), "rows.svm.gz cannot be read, it may be cut short"),
-        ("rows.svm.gz", gzip.compress(ROWS)[:-9], "rows.svm.gz cannot be read, it may be cut short"),
+        ("rows.svm.gz", damaged(ROWS), "rows.svm.gz cannot be read, it may be truncated"),
+        ("rows.svm.gz", gzip.compress(ROWS)[:-9], "rows.svm.gz cannot be read, it may be truncated"),
         ("rows.svm.gz", ROWS, "Not a gzipped file"),
         ("rows.svm", ROWS.replace(b"0.5", b"0\x005", 1), "expected index:value, finite numbers"),
         ("rows.svm", ROWS + b"1 99999999999999999999:1\n", "it declares 99,999,999,999,999,999,999 rows or columns"),

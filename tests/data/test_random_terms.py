@@ -194,7 +194,7 @@ def test_scales_have_defaults_and_are_checked():
     model = bd.Model(rates=bd.Fixed(0.1))
     with pytest.raises(ValueError, match=r"scale of '1\|site' is learnt.*random_scale=\{'1\|site': 0.5\}"):
         bd.fit(model, "ill ~ a + (1 | site)", TABLE)
-    with pytest.raises(ValueError, match=r"'1\|plot' is no term of the formula; there are '1\|site'"):
+    with pytest.raises(ValueError, match=r"'1\|plot' is not a term of the formula; the terms are '1\|site'"):
         bd.fit(model, "ill ~ a + (1 | site)", TABLE, random_scale={"1|plot": 1.0})
     with pytest.raises(ValueError, match="has no term such as"):
         bd.fit(model, "ill ~ a", TABLE, random_scale=1.0)
@@ -205,7 +205,7 @@ def test_scales_have_defaults_and_are_checked():
     with pytest.raises(TypeError, match=r"random_scale\['1\|site'\].*'wide'"):
         bd.fit(model, "ill ~ a + (1 | site)", TABLE, random_scale="wide")
     for prior in (bd.Laplace(1.0), bd.Horseshoe()):
-        with pytest.raises(ValueError, match="beside random terms the features have a normal prior"):
+        with pytest.raises(ValueError, match="with random terms the features need a normal prior"):
             bd.fit(bd.Model(weight_prior=prior), "ill ~ a + (1 | site)", TABLE, random_scale=1.0)
     with pytest.raises(ValueError, match="priors of one kind"):
         RandomEffects(bd.Normal(bd.HalfNormal(1.0)), ["1|site"], [["a", "b"]], [bd.HalfCauchy(1.0)])

@@ -94,7 +94,7 @@ def test_any_byte_that_is_changed_is_noticed(kind, tmp_path):
             found = content(kind, load(other))
         except ValueError as error:
             refused += 1
-            found = expected if str(other) in str(error) and " or written by something else; " in str(error) else error
+            found = expected if str(other) in str(error) and " or written by another program; " in str(error) else error
         assert found == expected
     assert refused > 100
 
@@ -352,7 +352,7 @@ def test_mutated_fits_are_fits_or_refused(name):
             assert np.all(np.isfinite(fit.weight))
     assert len(read) > 10
     assert len(refused) > 50
-    assert all("this is no fit as Fit.save writes it: " in message for message in refused)
+    assert all("this is not a fit as Fit.save writes it: " in message for message in refused)
 
 
 @pytest.mark.parametrize(
@@ -380,7 +380,7 @@ def test_each_part_has_its_range(change, message):
             data[name] = data[name].copy(data=np.full(data[name].shape, value))
         else:
             data.attrs[name] = value
-    with pytest.raises(ValueError, match=f"this is no fit as Fit.save writes it: .*{message}"):
+    with pytest.raises(ValueError, match=f"this is not a fit as Fit.save writes it: .*{message}"):
         bd.Fit.from_dataset(data)
 
 

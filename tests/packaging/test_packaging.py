@@ -105,11 +105,11 @@ def test_arviz_imported_beside_other_work_leaves_the_filters_of_warnings_as_they
     code = (
         "import sys, threading, warnings, bayesdrop._arviz as module\n"
         "before = list(warnings.filters)\n"
-        "with module.arviz_beside() as begin: begin()\n"
+        "with module.arviz_in_thread() as begin: begin()\n"
         "assert 'arviz' in sys.modules and warnings.filters == before\n"
         "assert threading.active_count() == 1\n"
         "assert module.arviz() is sys.modules['arviz']\n"
-        "with module.arviz_beside() as begin: assert begin is None"
+        "with module.arviz_in_thread() as begin: assert begin is None"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
 

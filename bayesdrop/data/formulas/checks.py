@@ -38,14 +38,14 @@ def check_columns(names: list[str], spec: Any, frame: Any, full_rank: bool) -> N
         default = type(state.contrasts) is TreatmentContrasts and state.contrasts == TreatmentContrasts()
         if not (full_rank or default):
             raise ValueError(
-                f"formula: the contrasts of {factor.expr!r} have no effect where every level has a column; pass "
+                f"formula: the contrasts of {factor.expr!r} have no effect when every level has a column; pass "
                 "full_rank=True, or leave them out."
             )
     for factor, state in spec.factor_contrasts.items():
         if len(state.levels) == 1 and not full_rank:
             raise ValueError(
-                f"formula: {factor.expr!r} has one level, {levels_listed(state.levels, 1)}, in all rows, so that "
-                "nothing is known of it; leave it out, or declare all levels, as in pandas.Categorical(values, "
+                f"formula: {factor.expr!r} has one level, {levels_listed(state.levels, 1)}, in all rows, so that its "
+                "effect is unknown; leave it out, or declare all levels, as in pandas.Categorical(values, "
                 "categories=[...])."
             )
     repeated = [name for name, count in Counter(names).items() if count > 1]
@@ -72,7 +72,7 @@ def check_finite(X: Any, groups: list[str], missing: str | None, new: bool = Fal
     bad = Counter(groups[j] for j in X.indices[wrong])
     if bad:
         counts = ", ".join(f"{term!r} ({count})" for term, count in bad.items())
-        raise ValueError(f"data: values that are infinite or no numbers in the terms {counts}; replace them.")
+        raise ValueError(f"data: values that are infinite or not numeric in the terms {counts}; replace them.")
     if missing is None or new:
         return
     empty = np.bincount(X.indices[np.isnan(X.data)], minlength=X.shape[1]) == X.shape[0]
@@ -150,7 +150,7 @@ def is_label(y: Shaped[np.ndarray, " n"], label: str | float) -> Bool[np.ndarray
     ([True, False], [True, False])
     >>> is_label(np.array(["1", "2"]), 1.0)
     Traceback (most recent call last):
-    ValueError: formula: no row has the label 1; there are '1', '2'.
+    ValueError: formula: no row has the label 1; the labels are '1', '2'.
     """
     if isinstance(label, str):
         chosen = np.array([str(value) == label or (y.dtype.kind == "f" and f"{value:g}" == label) for value in y])
@@ -158,7 +158,7 @@ def is_label(y: Shaped[np.ndarray, " n"], label: str | float) -> Bool[np.ndarray
         chosen = (y == label) if y.dtype.kind in "iuf" else np.zeros(len(y), dtype=bool)
     if not chosen.any():
         shown = repr(label) if isinstance(label, str) else f"{label:g}"
-        raise ValueError(f"formula: no row has the label {shown}; there are {levels_listed(np.unique(y), 12)}.")
+        raise ValueError(f"formula: no row has the label {shown}; the labels are {levels_listed(np.unique(y), 12)}.")
     return chosen
 
 
@@ -176,9 +176,9 @@ def without_offsets(formula: Any) -> tuple[Any, str | None]:
     ('events ~ age', '(np.log(days)) + (known)')
     >>> without_offsets("events ~ age:offset(days)")
     Traceback (most recent call last):
-    ValueError: formula: offset(...) is no term that others go with, got 'age:offset(days)'; add it by itself, as in ...
+    ValueError: formula: offset(...) cannot be combined with other terms, got 'age:offset(days)'; add ...
     """
-    found = []
+    offsets = []
     while isinstance(formula, str) and (start := re.search(r"\boffset\s*\(", formula)) is not None:
         end = closing(formula, start.end())
         before, after = formula[: start.start()].rstrip(), formula[end + 1 :].lstrip()
@@ -186,17 +186,17 @@ def without_offsets(formula: Any) -> tuple[Any, str | None]:
         if end == len(formula) or misplaced:
             term = formula.rpartition("~")[2].strip()
             raise ValueError(
-                f"formula: offset(...) is no term that others go with, got {term!r}; add it by itself, as in "
+                f"formula: offset(...) cannot be combined with other terms, got {term!r}; add it by itself, as in "
                 "'events ~ age + offset(np.log(days))'."
             )
-        found.append(f"({formula[start.end() : end].strip()})")
+        offsets.append(f"({formula[start.end() : end].strip()})")
         if before.endswith("+"):
             before = before[:-1].rstrip()
         elif after.startswith("+"):
             after = after[1:].lstrip()
         # Nothing but an intercept is left of a lone offset.
         formula = f"{before} {after}".strip() if after or not before.endswith("~") else f"{before} 1"
-    return formula, " + ".join(found) or None
+    return formula, " + ".join(offsets) or None
 
 
 def offset_learnt(expression: str, frame: Any, context: dict[str, Any]) -> tuple[Float[np.ndarray, " n"], Any]:
@@ -224,13 +224,13 @@ def _values(matrix: Any, expression: str) -> Float[np.ndarray, " n"]:
     values = np.asarray(matrix, dtype=np.float64)
     if values.shape[1] != 1:
         raise ValueError(
-            f"formula: offset{expression} is no number, but gives {values.shape[1]} columns; expected a column of "
+            f"formula: offset{expression} is not a number: it gives {values.shape[1]} columns; expected a column of "
             "numbers, or a function of one."
         )
     wrong = int(np.sum(~np.isfinite(values)))
     if wrong:
         raise ValueError(
-            f"data: offset{expression} is infinite or no number in {wrong} of {len(values)} rows; a count without "
-            "exposure says nothing: leave those rows out."
+            f"data: offset{expression} is infinite or not a number in {wrong} of {len(values)} rows; a count without "
+            "exposure carries no information: leave those rows out."
         )
     return values[:, 0]

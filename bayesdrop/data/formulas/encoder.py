@@ -94,7 +94,7 @@ class FormulaEncoder(Shown):
         Raises
         ------
         ValueError
-            On missing columns, levels that were not there before (unless ``unseen="baseline"``), infinite or, as
+            On missing columns, levels that the formula has not seen (unless ``unseen="baseline"``), infinite or, as
             ``missing`` has it, missing values, or no rows.
 
         Examples
@@ -128,7 +128,7 @@ class FormulaEncoder(Shown):
         return sum(len(term.levels) for term in self.random_terms) + len(self._more)
 
     def new_levels(self, data: Any) -> list[tuple[int, str]]:
-        """Levels of random terms that rows have and that were not there before: numbers of terms, and levels."""
+        """Levels of random terms that rows have and that the formula has not seen: numbers of terms, and levels."""
         if not self.random_terms:
             return []
         frame = to_pandas(data)
@@ -158,9 +158,9 @@ class FormulaEncoder(Shown):
             if unseen.any() and self.unseen == "error":
                 shown = levels_listed(dict.fromkeys(values[unseen]), 5)
                 raise ValueError(
-                    f"data: {int(unseen.sum())} of {len(frame)} rows have levels of {column!r} that were not there "
-                    f"before: {shown}; known are {levels_listed(levels, 12)}. Leave those rows out, recode them, name "
-                    "all levels in the first data, as in pandas.Categorical(values, categories=[...]), or take "
+                    f"data: {int(unseen.sum())} of {len(frame)} rows have levels of {column!r} that the formula has "
+                    f"not seen: {shown}; known are {levels_listed(levels, 12)}. Leave those rows out, recode them, "
+                    "name all levels in the first data, as in pandas.Categorical(values, categories=[...]), or take "
                     'unseen="baseline" with the formula.'
                 )
             if unseen.any():
@@ -316,7 +316,7 @@ class FormulaEncoder(Shown):
                 _label=known["label"],
             )
         except (KeyError, TypeError, AttributeError, IndexError, RecursionError, ArithmeticError) as error:
-            raise ValueError(f"this is no formula as it was stored: {error}") from None
+            raise ValueError(f"this is not a formula as bayesdrop stores it: {error}") from None
 
 
 def _stored_slope(term: RandomTerm) -> tuple[Any, Any]:

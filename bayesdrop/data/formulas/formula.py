@@ -16,7 +16,7 @@ Two things differ from a formula for least squares, for the weights here are pen
 ``ill['yes'] ~ …`` and ``code[2] ~ …`` make a response of truth values, true for that label, the positive class. A term
 ``offset(np.log(days))`` is a known part of every row's score and no feature.
 
-A formula may hold Python expressions, which are run: take none from strangers.
+A formula may contain Python expressions, which are executed: do not use formulas from untrusted sources.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class FormulaDesign(FormulaEncoder):
     X : scipy.sparse.csr_array or array (n, p)
         Features, float64, without a column for the intercept.
     y : array (n,), (n, 2) or None
-        Response: numbers stay numbers; text, categories and truth values are labels. Of a left side
+        Response: numbers stay numbers; text, categories and truth values are labels. With a left side
         ``successes + failures`` both columns. None without a left side.
     offset : array (n,) or None
         Sum of the ``offset(...)`` of the formula, for ``bd.fit(..., offset=design.offset)``.
@@ -145,42 +145,42 @@ def from_formula(
     ----------
     formula : str
         ``"y ~ a + C(b) + a:c"``, or ``"a + C(b)"`` without a response. Columns of text and categories are factors,
-        ``C()`` makes a factor of numbers, ``.`` stands for all other columns; `` `two words` `` quotes a name. The
-        functions of formulaic are there, such as ``log``, ``center``, ``scale``, ``bs``, ``poly`` and ``np``. What is
-        no name of a column is a Python expression, which is run: take no formula from strangers.
+        ``C()`` makes a factor of numbers, ``.`` is all other columns, and `` `two words` `` quotes a name. The
+        functions of formulaic are available, such as ``log``, ``center``, ``scale``, ``bs``, ``poly`` and ``np``.
+        Anything else is a Python expression, which is executed: do not use formulas from untrusted sources.
     data : pandas or polars data frame, or dict of columns (n, ·)
         Rows; for missing values see ``missing``. Declared levels of a categorical column keep their
         columns even where no row has them, with weight 0 and the rate at its prior.
     full_rank : bool, default=False
-        False: a 0/1 column for every level of each factor, which a penalty treats equally. True: as in R, a reference
-        level or the contrasts that the formula names, so that the columns are linearly independent.
+        False: a 0/1 column for every level of each factor, so that the penalty treats all levels equally. True: a
+        reference level, or the contrasts that the formula names, as in R, so that the columns are linearly independent.
     sparse : bool, optional
         Kind of ``X``; by default sparse if fewer than three in ten entries are not 0 and ``missing`` is None.
     context : mapping from name to function or value, optional
-        What the formula may use beside columns and the functions of formulaic. Variables of the calling code are not
-        looked up, so that a misspelt column is an error.
+        Functions and values that the formula may use in addition to columns and the functions of formulaic. Variables
+        of the calling code are not looked up, so that a misspelt column is an error.
     missing : None or "nan", optional
         None: missing values in a column that is used are an error. ``"nan"``: they are NaN in all columns of their
         terms, for models with ``missing="nan"``, but in the response; of a factor in sparse rows no level is 1. Means,
         scales and knots are those of the values that are there.
     unseen : "error" or "baseline", default="error"
-        What :meth:`FormulaDesign.transform` makes of a level that is not in these rows: an error, or a row without a
-        level of that factor, which says what the other terms say.
+        How :meth:`FormulaDesign.transform` treats a level that is not in these rows: as an error, or as a row without a
+        level of that factor.
     dropna : bool, default=False
-        Leave out the rows with a missing value in a column that the formula uses; ``rows`` has the others.
+        Omit the rows with a missing value in a column that the formula uses; ``rows`` lists the others.
 
     Returns
     -------
     FormulaDesign
-        Features, response and groups, with what encodes new rows.
+        Features, response and groups, with a method that encodes new rows.
 
     Raises
     ------
     ValueError
-        On a formula that cannot be read or has no terms, unknown columns, missing or infinite values, or no rows;
-        the message says which and what to do.
+        If the formula cannot be parsed or has no terms, or the table has unknown columns, missing or infinite values,
+        or no rows; the message says which, and what to do.
     TypeError
-        If formula or data are of another type.
+        If formula or data have another type.
     ImportError
         If formulaic is not installed.
 
@@ -215,8 +215,8 @@ def from_formula(
     )
     if design.random_terms:
         raise ValueError(
-            f"formula: {described(design.random_terms)} takes a model in which its effects have no noise and a scale "
-            "of their own, which bd.sample and bd.fit make of the formula itself, as in bd.sample(model, formula, "
+            f"formula: {described(design.random_terms)} needs a model in which its effects have no noise and their own "
+            "scale, which bd.sample and bd.fit set up if they are given the formula, as in bd.sample(model, formula, "
             "data); here leave it out."
         )
     return design
@@ -266,11 +266,11 @@ def encode_formula(
     terms: list[RandomTerm] = learn_terms(random, frame, context)
     effects = [(name, term.name) for term in terms for name in term.feature_names]
     is_sparse = missing is None and mostly_zeros(X) if sparse is None else sparse
-    # The zeros of effects are few beside the work that dense features save, unless there are very many.
+    # The zeros of effects cost little compared with what dense features save, unless there are very many.
     is_sparse |= len(frame) * len(effects) > large
     offset, learnt = (None, None) if known is None else offset_learnt(known, frame, context)
     specs = [spec, learnt, *(term.spec for term in terms)]
-    found = FormulaDesign(
+    encoded = FormulaDesign(
         X=X if is_sparse else mark_missing(X.toarray(), groups, spec, levels, frame),
         y=y,
         offset=offset,
@@ -291,7 +291,7 @@ def encode_formula(
         _response=left,
         _label=label,
     )
-    return replace(found, X=found.with_effects(found.X, frame))
+    return replace(encoded, X=encoded.with_effects(encoded.X, frame))
 
 
 def _complete(

@@ -66,7 +66,7 @@ class RandomTerm:
             if missing:
                 raise ValueError(
                     f"data: {column!r} is missing in {missing} of {len(frame)} rows, and says which effect of "
-                    f"({self.name}) a row has; give them a level of their own, leave them out, or take dropna=True."
+                    f"({self.name}) a row has; make it a level, leave those rows out, or take dropna=True."
                 )
         parts = [np.array([_text(value) for value in frame[column]], dtype=object) for column in self.columns]
         joined = parts[0]
@@ -97,9 +97,9 @@ def without_random_terms(formula: Any) -> tuple[Any, list[tuple[str, list[str]]]
     Traceback (most recent call last):
     ValueError: formula: (x | site) has intercepts and slopes that are correlated; write (1 | site) + ...
     """
-    found: list[tuple[str, list[str]]] = []
+    terms: list[tuple[str, list[str]]] = []
     if not isinstance(formula, str) or "|" not in formula:
-        return formula, found
+        return formula, terms
     begin = 0
     while (start := formula.find("(", begin)) >= 0:
         begin, end = start + 1, closing(formula, start + 1)
@@ -108,19 +108,21 @@ def without_random_terms(formula: Any) -> tuple[Any, list[tuple[str, list[str]]]
         if re.search(r"[\w`)\]]$", before) or not _has_bar(inside):  # a function's, or no term by group
             continue
         if (before and before[-1] not in "+~") or (after and after[0] not in "+-") or "~" in after:
-            raise ValueError(f"formula: ({inside.strip()}) is no term that others go with; add it by itself, by +.")
-        found.append(_read(inside.strip()))
+            raise ValueError(
+                f"formula: ({inside.strip()}) cannot be combined with other terms; add it by itself, by +."
+            )
+        terms.append(_read(inside.strip()))
         if before.endswith("+"):
             before = before[:-1].rstrip()
         elif after.startswith("+"):
             after = after[1:].lstrip()
         # Nothing but an intercept is left of a lone term.
         formula, begin = f"{before} {after}".strip() if after or not before.endswith("~") else f"{before} 1", 0
-    repeated = [f"{expression}|{':'.join(columns)}" for k, (expression, columns) in enumerate(found)
-                if (expression, columns) in found[:k]]  # fmt: skip
+    repeated = [f"{expression}|{':'.join(columns)}" for k, (expression, columns) in enumerate(terms)
+                if (expression, columns) in terms[:k]]  # fmt: skip
     if repeated:
         raise ValueError(f"formula: the random term ({repeated[0]}) is there twice; leave one out.")
-    return formula, found
+    return formula, terms
 
 
 def closing(text: str, start: int) -> int:
@@ -177,11 +179,11 @@ def _read(inside: str) -> tuple[str, list[str]]:
     each = " + ".join(f"(0 + {part} | {right})" for part in terms)
     raise ValueError(
         f"formula: ({inside}) has {'slopes' if slope else 'intercepts and slopes'} that are correlated; write "
-        f"{'' if slope else f'(1 | {right}) + '}{each}, which are independent, each with a scale of its own."
+        f"{'' if slope else f'(1 | {right}) + '}{each}, which are independent, each with its own scale."
     )
 
 
-def learn_terms(found: Sequence[tuple[str, list[str]]], frame: Any, context: dict[str, Any]) -> list[RandomTerm]:
+def learn_terms(parsed: Sequence[tuple[str, list[str]]], frame: Any, context: dict[str, Any]) -> list[RandomTerm]:
     """The terms with the levels, means and scales of a data frame.
 
     Raises
@@ -198,13 +200,13 @@ def learn_terms(found: Sequence[tuple[str, list[str]]], frame: Any, context: dic
     from formulaic import Formula
 
     terms = []
-    for expression, columns in found:
+    for expression, columns in parsed:
         plain = RandomTerm(expression, columns, [])
         levels = _in_order(plain.level_of(frame))
         if len(levels) == 1:
             raise ValueError(
-                f"formula: {':'.join(columns)!r} has one level, {levels[0]!r}, in all rows, so that nothing is known "
-                f"of how levels differ; leave ({plain.name}) out."
+                f"formula: {':'.join(columns)!r} has one level, {levels[0]!r}, in all rows, so that the data say "
+                f"nothing about differences between levels; leave ({plain.name}) out."
             )
         spec = None
         if expression != "1":
@@ -252,13 +254,13 @@ def _slopes(matrix: Any, name: str) -> Float[np.ndarray, " n"]:
     values = np.asarray(matrix)
     if values.ndim != 2 or values.shape[1] != 1 or values.dtype.kind not in "biuf":
         raise ValueError(
-            f"formula: the slope of ({name}) is no number; expected a column of numbers, or a function of one. For "
+            f"formula: the slope of ({name}) is not a number; expected a column of numbers, or a function of one. For "
             "levels within levels write (1 | a) + (1 | a:b)."
         )
     wrong = int(np.sum(~np.isfinite(values.astype(np.float64))))
     if wrong:
         raise ValueError(
-            f"data: the slope of ({name}) is infinite or no number in {wrong} of {len(values)} rows; replace those "
+            f"data: the slope of ({name}) is infinite or not a number in {wrong} of {len(values)} rows; replace those "
             "values, or leave the rows out."
         )
     return values[:, 0].astype(np.float64)

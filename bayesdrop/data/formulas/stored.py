@@ -155,17 +155,17 @@ def column_facts(
 
     factors = dict(levels.values())
     used = {name for spec in specs for term in spec.formula for f in term.factors for name in columns_of(f, context)}
-    found: dict[str, Any] = {}
+    facts: dict[str, Any] = {}
     for name in [column for column in frame.columns if column in used]:
         column = frame[name]
         numeric = types.is_numeric_dtype(column.dtype) and not types.is_bool_dtype(column.dtype)
         if numeric:
             low, high, mean = (float(part) for part in (column.min(), column.max(), column.mean()))
-            found[name] = {"low": low, "high": high, "mean": mean, "whole": bool(types.is_integer_dtype(column.dtype))}
+            facts[name] = {"low": low, "high": high, "mean": mean, "whole": bool(types.is_integer_dtype(column.dtype))}
         if not numeric or name in factors:
             known = factors.get(name)
             seen = known if known is not None else sorted(column.dropna().unique().tolist(), key=str)
-            found.setdefault(name, {})["levels"] = plain_values(seen)
+            facts.setdefault(name, {})["levels"] = plain_values(seen)
             most = column.mode()
-            found[name]["mode"] = plain_values(most.iloc[:1].tolist())[0] if len(most) else None
-    return found
+            facts[name]["mode"] = plain_values(most.iloc[:1].tolist())[0] if len(most) else None
+    return facts

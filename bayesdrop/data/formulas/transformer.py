@@ -20,15 +20,15 @@ class FormulaTransformer(TransformerMixin, BaseEstimator):
     """Encode a data frame by the terms of a formula.
 
     Levels of factors, and means and scales of ``center``, ``scale``, ``bs`` and the like, are those of the rows that it
-    is fitted to, so that within cross-validation the test folds have no part in them. A level that those rows lack is
-    an error in others, unless ``unseen="baseline"``; or declare all levels by
+    is fitted to, so that in cross-validation the test folds do not influence them. A level that those rows lack is an
+    error in other rows, unless ``unseen="baseline"`` or all levels are declared by
     ``pandas.Categorical(values, categories=[...])``.
 
     Parameters
     ----------
     formula : str
-        Terms, such as ``"age + C(site)"``; a response before ``~`` is left aside, and an intercept is the model's. It
-        may hold Python expressions, which are run: take none from strangers.
+        Terms, such as ``"age + C(site)"``; a response before ``~`` is ignored, and the intercept is that of the model.
+        It may contain Python expressions, which are executed: do not use formulas from untrusted sources.
     full_rank : bool, default=False
         As in :func:`bayesdrop.from_formula`.
     sparse : bool, optional
@@ -43,7 +43,7 @@ class FormulaTransformer(TransformerMixin, BaseEstimator):
     Attributes
     ----------
     design_ : FormulaDesign
-        What the rows became.
+        The encoded rows.
     groups_ : list of p str
         The term of each column, for ``bd.PerGroup``.
     feature_names_in_ : array of str
@@ -115,7 +115,8 @@ class FormulaTransformer(TransformerMixin, BaseEstimator):
             )  # fmt: skip
         if self.design_.offset is not None:
             raise ValueError(
-                f"formula: a step of a pipeline hands on features alone, and offset(...) is none, in {self.formula!r}; "
+                "formula: a step of a pipeline passes on features only, and offset(...) is not a feature, in "
+                f"{self.formula!r}; "
                 "take it out, or fit by bd.fit(model, formula, data)."
             )
         self.groups_ = self.design_.groups
