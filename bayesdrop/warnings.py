@@ -113,13 +113,13 @@ class NarrowIntervalsWarning(UserWarning):
 
     Measured on the standardised breast-cancer data (569 × 30, logistic loss, one rate per feature under a flat prior),
     standard deviations relative to those of ``bd.sample``: weights 0.45 (median; 0.29 to 0.67), rates 0.05 (0.02 to
-    0.07). Intervals that claim 90 % hold 52 % of the posterior of a weight and 7 % of that of a rate. Means move too:
+    0.07). Nominal 90 % intervals contain 52 % of the posterior of a weight and 7 % of that of a rate. Means move too:
     the rates are ordered as in the posterior (correlation 0.92) but are pushed apart, by 0.23 on average. The width of
     a rate is that of as many known masks as the feature has entries, ``Beta(A + Σ(1 − ρ), B + Σρ)``, and no mask is
     known.
 
-    ``bd.sample`` has intervals to report. Where the order of the features is all that is wanted, silence the warning
-    by ``warnings.simplefilter("ignore", bd.NarrowIntervalsWarning)``.
+    Report intervals from ``bd.sample``. If only the order of the features matters, silence the warning by
+    ``warnings.simplefilter("ignore", bd.NarrowIntervalsWarning)``.
 
     See Also
     --------
@@ -146,7 +146,7 @@ class SelectionWarning(UserWarning):
 
 
 class UnscaledWarning(UserWarning):
-    """Some columns are so far from zero, or of so different scales, that noise or prior do not fit them.
+    """Some columns are so far from zero, or their scales differ so much, that noise or prior do not suit them.
 
     See Also
     --------

@@ -6,7 +6,7 @@ Their theorem 1 is a property of a joint law of ``y`` and ``ω`` that are indepe
 
     p(y, ω | s) = σ((2y − 1)s) PG(ω | 1, s) = ½ e^{(y − ½)s − ωs²/2} PG(ω | 1, 0):
 
-draw ``ω ~ PG(1, s)`` beside ``y``, and the weights are normal given both. A power ``C`` of the likelihood tempers it;
+draw ``ω ~ PG(1, s)`` with ``y``, and the weights are normal given both. A power ``C`` of the likelihood tempers it;
 ``numpyro.handlers.scale`` takes it, and ``ω ~ PG(C, s)``. Simulation and predictions are those of ``C = 1``.
 NUTS takes ``program``, and ``augmented`` HMCGibbs(NUTS(augmented), conditionals(X, y), ["omega", "weight"]).
 """

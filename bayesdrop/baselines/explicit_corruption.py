@@ -63,7 +63,7 @@ class ExplicitCorruption(MetaEstimatorMixin, BaseEstimator):
     random_state : int, numpy.random.Generator, RandomState or None, optional
         Seed of the corruption.
     corrupted_inputs : bool, default=False
-        True if the rows to predict are noised already: they are taken as they are.
+        Whether the rows to predict are noised already and are used unchanged.
 
     Attributes
     ----------
@@ -167,7 +167,7 @@ class ExplicitCorruption(MetaEstimatorMixin, BaseEstimator):
         weighs = has_fit_parameter(self.estimator, "sample_weight")
         if sample_weight is not None and not weighs:
             raise ValueError(
-                f"sample_weight: fit of {type(self.estimator).__name__} takes none, so that no row can be weighted."
+                f"sample_weight: fit of {type(self.estimator).__name__} takes none, so that rows cannot be weighted."
             )
         seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max, size=4)
         generator = np.random.default_rng(seed)

@@ -225,7 +225,7 @@ class FDROP(OneVsRest):
     Attributes
     ----------
     coef_ : array (1, p) or (K, p)
-        Weights; more than two classes are solved one against the rest.
+        Weights; more than two classes are fitted one against the rest.
     intercept_ : array (1,) or (K,)
         Intercepts.
     classes_ : array (K,)

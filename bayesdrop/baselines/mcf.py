@@ -190,12 +190,12 @@ class MCFQuadratic(_MCF):
     tol : float, default=1e-06
         Estimated suboptimality, relative to the energy, at which to stop.
     max_iter : int, default=1000
-        Most iterations.
+        Maximal number of iterations.
 
     Attributes
     ----------
     coef_ : array (1, p) or (K, p)
-        Weights, un-noised; more than two classes are solved one against the rest.
+        Weights, without noise; more than two classes are fitted one against the rest.
     intercept_ : array (1,) or (K,)
         Intercepts.
     classes_ : array (K,)

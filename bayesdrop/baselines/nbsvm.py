@@ -109,7 +109,7 @@ class NBSVM(OneVsRest):
     tol : float, default=1e-08
         Estimated suboptimality, relative to the objective, at which to stop.
     max_iter : int, default=200
-        Most Newton steps.
+        Maximal number of Newton steps.
 
     Attributes
     ----------
@@ -204,8 +204,8 @@ class NBSVM(OneVsRest):
         least = X.min() if X.shape[0] and X.shape[1] else 0
         if least < 0:
             raise ValueError(
-                f"X: Negative values in data, down to {least:g}; expected counts, or 0 and 1, of which NBSVM asks "
-                "whether they are above 0. For other features take bd.DropoutLogisticRegression."
+                f"X: Negative values in data, down to {least:g}; expected counts, or 0 and 1, as NBSVM uses whether an "
+                "entry is above 0. For other features take bd.DropoutLogisticRegression."
             )
         return (X > 0).astype(float)
 

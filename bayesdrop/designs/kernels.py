@@ -234,7 +234,7 @@ def available() -> bool:
 
 @cache
 def compiled(loop: Any, *fast: str) -> Any:
-    """A loop over arrays, which other threads may run beside; ``fast`` are what of arithmetic it may change.
+    """A loop over arrays, which other threads may run at the same time; ``fast`` are what of arithmetic it may change.
 
     ``"reassoc"`` lets sums be ordered as the processor likes, ``"contract"`` makes a product and a sum one operation,
     ``"nnan"`` and ``"nsz"`` take for granted that nothing is NaN and that the sign of zero does not matter.

@@ -76,18 +76,18 @@ def code_labels(y: Any) -> tuple[Shaped[np.ndarray, " K"], Int[np.ndarray, " n"]
     >>> [part.tolist() for part in code_labels(np.array(["b", "a"]))]
     [['a', 'b'], [1, 0]]
     """
-    found = None
+    coded = None
     if is_column(y) and y.dtype.kind in "biufU":
-        found = np.unique(y, return_inverse=True)
-    if found is None or not are_classes(y, len(found[0])):
+        coded = np.unique(y, return_inverse=True)
+    if coded is None or not are_classes(y, len(coded[0])):
         from sklearn.utils.multiclass import check_classification_targets
 
         try:
             check_classification_targets(y)
-            found = found or np.unique(y, return_inverse=True)
+            coded = coded or np.unique(y, return_inverse=True)
         except TypeError:
             raise TypeError(_NO_ORDER.format("y", shown(y))) from None
-    classes, code = found
+    classes, code = coded
     refuse_surrogates(classes.tolist(), "y")
     return classes, code
 

@@ -36,7 +36,7 @@ class Limits:
         compressed rows, which are faster then and take less memory than the matrix.
     compiled : int
         Entries of a sparse matrix from which on compiled loops save more than loading them costs.
-    held : int
+    block_bytes : int
         Bytes of the blocks that threads work on, two precisions of each.
     lines, even : int
         Lines of a block of a text file, and a number of rows that those of a dense file are a multiple of, for
@@ -53,7 +53,7 @@ class Limits:
     small: int = 1 << 21
     share: float = 0.3
     compiled: int = 100_000
-    held: int = 1 << 28
+    block_bytes: int = 1 << 28
     lines: int = 1 << 14
     even: int = 32
     text: int = 1 << 26
@@ -99,7 +99,7 @@ def side_by_side(calls: Sequence[Callable[[], Result]]) -> list[Result]:
     count = 1 if _in_a_thread() else min(cores(), len(calls))
     if count <= 1:
         return [call() for call in calls]
-    found: list[Any] = [None] * len(calls)
+    results: list[Any] = [None] * len(calls)
     waiting, settings = deque(enumerate(calls)), np.geterr()
 
     def work() -> None:
@@ -110,7 +110,7 @@ def side_by_side(calls: Sequence[Callable[[], Result]]) -> list[Result]:
                     place, call = waiting.popleft()
                 except IndexError:
                     return
-                found[place] = call()
+                results[place] = call()
 
     others = [_pool(count - 1).submit(work) for _ in range(count - 1)]
     try:
@@ -119,7 +119,7 @@ def side_by_side(calls: Sequence[Callable[[], Result]]) -> list[Result]:
         wait(others)
     for other in others:
         other.result()
-    return found
+    return results
 
 
 def in_pieces(function: Callable[[slice], Result], rows: int, width: int) -> list[Result]:
@@ -153,7 +153,7 @@ def one_blas_thread() -> Iterator[None]:
     """Keep BLAS to one thread meanwhile; then it has as many as before.
 
     A thread of BLAS that has done its share waits for more with its core at full load, tens of milliseconds long, and
-    takes it from what follows. Calls within each other end in turn; threads beside the main one change nothing.
+    takes it from what follows. Calls within each other end in turn; threads other than the main one change nothing.
 
     Examples
     --------

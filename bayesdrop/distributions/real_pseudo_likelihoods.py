@@ -41,9 +41,9 @@ class NormalPseudoLikelihood(Distribution):
     Parameters
     ----------
     loc : array
-        Where the log-weight is greatest.
+        Location of the maximum.
     precision : array > 0, default=1.0
-        Of the squared loss its weight ``C``.
+        Weight ``C`` of the squared loss.
     peak : array, default=0.0
         The greatest log-weight.
     validate_args : bool, optional
@@ -196,14 +196,14 @@ class ConvexPseudoLikelihood(Distribution):
 
     Draws are from the normalised form, by rejection: beyond the points where the logarithm has fallen by one from its
     peak, a concave function lies below the line through the peak and that point (after Devroye 1986, section VII.2). At
-    least 46 % of the proposals are taken.
+    least 46 % of the proposals are accepted.
 
     Parameters
     ----------
     loss : callable
         ``(y, *moments)``, elementwise, and differentiable almost everywhere.
     moments : sequence of arrays
-        Its other arguments; of these the first is where the search for the least loss begins, in units of ``y``.
+        The other arguments of the loss; the search for its minimum begins at the first of them, in units of ``y``.
     C : array > 0, default=1.0
         Weight of the loss.
     validate_args : bool, optional

@@ -58,20 +58,20 @@ def comparisons(
     result : Fit, InferenceData or DataTree, or a fitted linear estimator
         What ``bd.fit`` or ``bd.sample`` returned, or an estimator such as ``bd.DropoutLogisticRegression()``.
     X : array, data frame or scipy sparse (n, ·)
-        Rows to average over; of a model by a formula a table of the columns that it names.
+        Rows to average over; for a model with a formula, a table with its columns.
     variables : list of str, or mapping from variable to change, optional
-        What to compare, by default all variables. A change is a number that is added (1 by default), two values
-        ``(from, to)``, ``"sd"`` or ``"iqr"`` about the mean or the median, or ``"minmax"``; of a factor two levels
-        ``(from, to)`` or ``"pairwise"``, by default each level against the first one.
+        Variables to compare, by default all. The change of a number is a number to add (default 1), two values
+        ``(from, to)``, ``"sd"`` or ``"iqr"`` about the mean or the median, or ``"minmax"``; that of a factor is two
+        levels ``(from, to)`` or ``"pairwise"``, by default each level against the first.
     comparison : "difference", "ratio" or "odds_ratio", default="difference"
-        Of the averaged predictions; odds are those of probabilities.
+        How the two averaged predictions are compared; ``"odds_ratio"`` needs probabilities.
     by : str, optional
         Column of the table: compare within the rows of each of its values.
     y : sequence (n,), optional
-        For a point fit without noise: the responses, if ``X`` are the rows of the fit, for intervals. Of a formula they
-        are read from the table.
+        For intervals of a point fit without noise: the responses of the rows of the fit, with these rows as ``X``. With
+        a formula they are read from the table.
     reference : mapping from variable to level, optional
-        The level that the others of a factor are compared with.
+        Level of each factor with which its other levels are compared.
     sample_weight : array (n,), optional
         As in :func:`bayesdrop.marginal_effects`.
     corrupted_inputs : bool, default=False
@@ -86,14 +86,14 @@ def comparisons(
     Returns
     -------
     pandas.DataFrame
-        ``variable``, ``contrast`` (and ``class`` and ``by``'s column), ``effect``, and its interval as
-        :func:`bayesdrop.marginal_effects` has it.
+        ``variable``, ``contrast``, ``effect`` and its interval, as in :func:`bayesdrop.marginal_effects`, with
+        ``class`` and the column of ``by`` where they apply.
 
     Raises
     ------
     TypeError, ValueError
-        If ``result`` is something else, rows or variables do not fit it, or odds are requested where there are no
-        probabilities.
+        If ``result`` has another type, rows or variables do not match it, or odds ratios are requested where
+        predictions are not probabilities.
 
     See Also
     --------
@@ -119,7 +119,7 @@ def comparisons(
     rows = _rows(result, X, y, sample_weight, corrupted_inputs, offset, draws, probability)
     loss = rows.sources[0].model.loss
     if comparison == "odds_ratio" and not (loss.binary or loss.multiclass):
-        raise ValueError(f"comparison: the predictions of {loss!r} are no probabilities; use 'difference' or 'ratio'.")
+        raise ValueError(f"comparison: the predictions of {loss!r} are not probabilities; use 'difference' or 'ratio'.")
     groups = _groups(rows, by)
     effects = [
         Effect((name, label, *key), lambda made=made, inside=inside: made(inside), _KINDS[comparison][1])  # type: ignore[misc]
@@ -151,10 +151,10 @@ def predictions_grid(
     X : array, data frame or scipy sparse (n, p)
         As in :func:`bayesdrop.comparisons`.
     variables : str, list of str, or mapping from variable to values
-        What varies. Values are a list, or a number of points between the least and the largest value; by default 20 of
-        a number, and all levels of a factor.
+        Variables of the grid. Their values are a list, or the number of points between the smallest and the largest
+        value; by default 20 points for a number, and all levels of a factor.
     others : "observed" or "typical", default="observed"
-        Whether the other variables are those of the rows, over which predictions are averaged, or one row of their
+        Whether the other variables keep their values in the rows, over which predictions are averaged, or take their
         means and most frequent levels.
     y : sequence of n labels or numbers, optional
         As in :func:`bayesdrop.comparisons`.
@@ -172,13 +172,13 @@ def predictions_grid(
     Returns
     -------
     pandas.DataFrame
-        The variables' columns (and ``class``), ``prediction`` and its interval: that of the expected response, as
-        far as weights and rates are known.
+        A column for each variable (and ``class``), ``prediction``, and the interval of the expected response, which
+        reflects the uncertainty of weights and rates.
 
     Raises
     ------
     TypeError, ValueError
-        If ``result`` is something else, or rows, variables or values do not fit it.
+        If ``result`` has another type, or rows, variables or values do not match it.
 
     See Also
     --------
@@ -299,7 +299,7 @@ def _changes(
         [name for name in reference if _levels(rows, name) is None] if set(reference) <= set(known) else [*reference]
     )
     if strange:
-        raise ValueError(f"reference: {strange[0]!r} is no factor of a formula; leave it out.")
+        raise ValueError(f"reference: {strange[0]!r} is not a factor of a formula; leave it out.")
     for name in wanted:
         levels, change = _levels(rows, name), asked.get(name)
         pairs = (
@@ -327,7 +327,7 @@ def _level_pairs(
         unknown = [level for level in change if level not in levels]
         if unknown:
             raise ValueError(
-                f"variables: {unknown[0]!r} is no level of {name!r}; there are {', '.join(map(repr, levels))}."
+                f"variables: {unknown[0]!r} is not a level of {name!r}; the levels are {', '.join(map(repr, levels))}."
             )
         pairs = [(change[0], change[1])]
     else:
@@ -363,7 +363,7 @@ def _grid(rows: EffectRows, variables: Any) -> dict[str, list[Any]]:
     asked = [variables] if isinstance(variables, str) else variables
     wanted = chosen(asked, known, "variables")
     given: Mapping[str, Any] = variables if isinstance(variables, Mapping) else {}
-    found: dict[str, list[Any]] = {}
+    grid: dict[str, list[Any]] = {}
     for name in wanted:
         levels, values = _levels(rows, name), given.get(name)
         if levels is not None:
@@ -371,13 +371,14 @@ def _grid(rows: EffectRows, variables: Any) -> dict[str, list[Any]]:
             unknown = [level for level in chosen_levels if level not in levels]
             if unknown:
                 raise ValueError(
-                    f"variables: {unknown[0]!r} is no level of {name!r}; there are {', '.join(map(repr, levels))}."
+                    f"variables: {unknown[0]!r} is not a level of {name!r}; the levels are "
+                    f"{', '.join(map(repr, levels))}."
                 )
-            found[name] = chosen_levels
+            grid[name] = chosen_levels
         elif values is None or (isinstance(values, int) and not isinstance(values, bool)):
             points = check_count(20 if values is None else values, f"variables[{name!r}]")
             there = _values(rows, name)
-            found[name] = np.linspace(np.nanmin(there), np.nanmax(there), points).tolist()
+            grid[name] = np.linspace(np.nanmin(there), np.nanmax(there), points).tolist()
         else:
-            found[name] = [float(check_number(value, f"variables[{name!r}]")) for value in np.atleast_1d(values)]
-    return found
+            grid[name] = [float(check_number(value, f"variables[{name!r}]")) for value in np.atleast_1d(values)]
+    return grid

@@ -6,7 +6,7 @@ is that of the prior. So what is shown is, for each factor ``F`` of a term ``T``
 
     w_T[…, level] − w_T[…, reference],      and      w_{T∖F} + w_T[…, reference]
 
-of the term of lower order, from the highest order to the lowest. In place of a reference there may be the mean over
+of the term of lower order, from the highest order to the lowest. Instead of a reference there may be the mean over
 the levels. It is the change of coordinates from all levels to the contrasts of R, and linear: intervals are those of
 the differences.
 """
@@ -174,7 +174,7 @@ def _name(name: str, compared: list[str], at: list[str]) -> str:
 
 def _references(encoder: FormulaEncoder, kind: str, reference: Mapping[str, Any]) -> dict[str, str]:
     """Label of the reference level of each factor with two levels or more, by its expression."""
-    found, known = {}, {}
+    references, known = {}, {}
     for factor, state in encoder.spec.factor_contrasts.items():
         column = encoder._levels.get(factor.expr, (factor.expr, None))[0]
         levels = {str(level): f"{factor.expr}[{level}]" for level in state.levels}
@@ -182,17 +182,20 @@ def _references(encoder: FormulaEncoder, kind: str, reference: Mapping[str, Any]
         name = column if column in reference else factor.expr
         level = str(reference.get(name, next(iter(levels), "")))
         if name in reference and level not in levels:
-            raise ValueError(f"reference: {level!r} is no level of {name!r}; there are {', '.join(map(repr, levels))}.")
+            raise ValueError(
+                f"reference: {level!r} is not a level of {name!r}; the levels are {', '.join(map(repr, levels))}."
+            )
         if len(levels) > 1:
-            found[factor.expr] = levels[level]
-    strange = [name for name in reference if name not in known and name not in found]
+            references[factor.expr] = levels[level]
+    strange = [name for name in reference if name not in known and name not in references]
     if strange:
         raise ValueError(
-            f"reference: {strange[0]!r} is no factor of the formula; there are {', '.join(map(repr, known)) or 'none'}."
+            f"reference: {strange[0]!r} is not a factor of the formula; the factors are "
+            f"{', '.join(map(repr, known)) or 'none'}."
         )
     if reference and kind != "reference":
         raise ValueError("reference: contrasts to the mean have no reference; leave it out.")
-    return found
+    return references
 
 
 def _columns(encoder: FormulaEncoder) -> list[dict[str, Any]]:

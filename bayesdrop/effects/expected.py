@@ -74,7 +74,7 @@ class Effect(NamedTuple):
 
 @dataclass(frozen=True)
 class EffectRows:
-    """What is asked about, and the rows to average over.
+    """The result to describe, and the rows to average over.
 
     Attributes
     ----------
@@ -101,7 +101,7 @@ class EffectRows:
     encoder: FormulaEncoder | None
     weight: Float[np.ndarray, " n"]
     offset: Float[np.ndarray, " n"] | None
-    own_offset: bool
+    offset_given: bool
     corrupted_inputs: bool
     y: Any
     sample_weight: Any
@@ -141,7 +141,7 @@ class EffectRows:
             y = response_in(X, first.feature_names, first.facts, y)
         design = match_design(X, first.feature_names, first.model, first.facts)
         weight = check_sample_weight(sample_weight, design.shape[0])
-        found = cls(
+        rows = cls(
             sources=sources,
             fits=fits,
             X=design.matrix() if encoder is None else X,
@@ -149,13 +149,13 @@ class EffectRows:
             encoder=encoder,
             weight=weight / weight.sum(),
             offset=match_offset(first, offset, design.shape[0], X),
-            own_offset=offset is not None,
+            offset_given=offset is not None,
             corrupted_inputs=corrupted_inputs or bool(getattr(result, "corrupted_inputs", False)),
             y=y,
             sample_weight=sample_weight,
             probability=probability,
         )
-        return found if rows_of_fit or y is None else found._with_rows_of_fit()
+        return rows if rows_of_fit or y is None else rows._with_rows_of_fit()
 
     def _with_rows_of_fit(self) -> EffectRows:
         """Without the responses of a table, if its rows are not those of the fit, which has no intervals then."""
@@ -176,7 +176,7 @@ class EffectRows:
         """An average over the rows of a changed table, whose offset changes with its columns."""
         assert self.encoder is not None
         first = self.sources[0]
-        offset = self.offset if self.own_offset else offset_in(frame, first.feature_names, first.facts, None)
+        offset = self.offset if self.offset_given else offset_in(frame, first.feature_names, first.facts, None)
         if offset is not None and len(offset) != len(frame):
             offset = np.full(len(frame), float(np.mean(offset)))
         return Average(self.encoder.transform(frame), weight, offset)
@@ -223,7 +223,7 @@ class EffectRows:
         """Draws of each source; of a fit with intervals it, and it with each weight moved, and their covariance."""
         if self.fits is None or self.y is None or self.reason:
             return [(source, None) for source in self.sources]
-        found: list[tuple[Draws, Float[np.ndarray, "D D"] | None]] = []
+        pairs: list[tuple[Draws, Float[np.ndarray, "D D"] | None]] = []
         for one, draws in zip(self.fits, self.sources, strict=True):
             y, weight = one.rows(self.X, self.y, self.sample_weight)
             covariance = laplace_covariance(one.fit, self.X, y, weight)
@@ -240,8 +240,8 @@ class EffectRows:
                 C=np.repeat(draws.C, len(moves)),
                 free_rate=np.zeros((len(moves), 0)),
             )
-            found.append((varied, covariance))
-        return found
+            pairs.append((varied, covariance))
+        return pairs
 
     def _columns(
         self,

@@ -44,51 +44,50 @@ def marginal_effects(
 ) -> DataFrame:
     """Average marginal effect of each feature or variable on the prediction, with intervals.
 
-    The prediction is the probability, the expected count or the mean. Of a model by a formula, at a table of its
-    columns, the effects are those of the variables: slopes of numbers, with all terms that they are in, and differences
-    of levels of factors.
+    The prediction is the probability, the expected count or the mean. For a model with a formula, and a table of its
+    columns, the effects are those of the variables: slopes for numbers, through all terms that contain them, and
+    differences between levels for factors.
 
     Parameters
     ----------
     result : Fit, InferenceData or DataTree, or a fitted linear estimator
         What ``bd.fit`` or ``bd.sample`` returned, or an estimator such as ``bd.DropoutLogisticRegression()``.
     X : array, data frame or scipy sparse (n, p)
-        Rows to average over, often those of the fit; a data frame's columns are matched by name. Of a model by a
-        formula a table of the columns that it names; of the encoded features each has a slope of its own.
+        Rows to average over, often those of the fit; columns of a data frame are matched by name. For a model with a
+        formula, a table with its columns, or the encoded features, each of which then has a slope.
     y : sequence (n,), optional
-        For a point fit: the responses, if ``X`` are the rows of the fit. The effects of one without noise then have
-        intervals. Of a formula they are read from the table.
+        For intervals of a point fit without noise: the responses of the rows of the fit, with these rows as ``X``. With
+        a formula they are read from the table.
     features : sequence of str, optional
-        Of which features or variables; by default of all. Each costs two predictions of all rows, and with ``y``
-        as many more for each weight.
+        Features or variables whose effects to compute; by default all. Each costs two predictions of all rows, and with
+        ``y`` two more for each weight.
     reference : mapping from variable to level, optional
-        The level that the others of a factor are compared with; by default the first one.
+        Level of each factor with which its other levels are compared; by default the first.
     sample_weight : array (n,), optional
-        Row weights of the average; with ``y`` they are those of the fit.
+        Row weights of the average; with ``y``, those of the fit.
     corrupted_inputs : bool, default=False
-        Say that the rows are corrupted already, so that no noise is averaged over; an estimator may say so itself.
+        Whether the rows are corrupted already, so that predictions do not average over noise; an estimator may have
+        this set.
     offset : array (n,) or float, optional
         Known part of the score of each row, needed if the rows of the fit had one.
     draws : int, default=25
-        Draws of each chain of a posterior to take, spread evenly, at most all of them. ``mcse`` says what more of them
-        would gain.
+        Number of draws of each chain to use, evenly spaced. ``mcse`` shows whether more are needed.
     probability : float, default=0.9
-        What the intervals hold, in (0, 1).
+        Probability content of the intervals, in (0, 1).
 
     Returns
     -------
     pandas.DataFrame
-        ``effect``, and ``sd``, ``low`` and ``high``, one row per feature; of many classes one per class and feature,
-        the effects on its probability, which sum to zero over the classes. A point fit that has no intervals though
-        ``y`` is given, one with noise, say, has a column ``interval`` in their place, which says "use bd.sample".
-        ``attrs["interval"]`` says what the intervals are, or why there are none. Of a posterior there is ``mcse`` too,
-        the Monte Carlo standard error of ``effect`` from the draws that were taken; the ends of a 90 % interval have
-        about twice as much.
+        ``effect``, ``sd``, ``low`` and ``high``, one row per feature; with many classes one row per class and feature,
+        with the effects on the probability of the class, which sum to zero over the classes. If ``y`` is given and the
+        point fit has no intervals, because it has noise for example, a column ``interval`` says "use bd.sample"
+        instead. ``attrs["interval"]`` says what the intervals are, or why there are none. For a posterior ``mcse`` is
+        the Monte Carlo standard error of ``effect``; that of the ends of a 90 % interval is about twice as large.
 
     Raises
     ------
     TypeError, ValueError
-        If ``result`` is something else, or the columns or rows do not fit it.
+        If ``result`` has another type, or columns or rows do not match it.
 
     See Also
     --------
@@ -96,10 +95,10 @@ def marginal_effects(
 
     Notes
     -----
-    Intervals of a posterior are quantiles of the effects by its draws. Those of a point fit without noise are by the
-    delta method from Laplace's approximation (:func:`bayesdrop.weights_table`, which says why a fit with noise has
-    none). A feature that is 0 or 1 has a slope like any other. A row where the feature is
-    missing has no part in its effect; other features that are missing are averaged over as in predictions.
+    Intervals of a posterior are quantiles of the effects over its draws. Those of a point fit without noise come from
+    the delta method and Laplace's approximation; :func:`bayesdrop.weights_table` says why a fit with noise has none. A
+    0/1 feature has a slope like any other. Rows in which a feature is missing do not contribute to its effect; other
+    missing features are averaged over as in predictions.
 
     References
     ----------
@@ -200,7 +199,7 @@ def _of_variables(rows: EffectRows, features: Any, reference: Mapping[str, Any])
     wanted = chosen(features, list(known))
     strange = [name for name in reference if "levels" not in known.get(name, {})]
     if strange:
-        raise ValueError(f"reference: {strange[0]!r} is no factor of the formula {rows.encoder.formula!r}.")
+        raise ValueError(f"reference: {strange[0]!r} is not a factor of the formula {rows.encoder.formula!r}.")
     for name in wanted:
         if "levels" in known[name]:
             for level, other in level_changes(known[name]["levels"], reference.get(name), name):
@@ -226,7 +225,9 @@ def level_changes(levels: Sequence[Any], reference: Any, name: str) -> list[tupl
     """
     by_name = {str(level): level for level in levels}
     if reference is not None and str(reference) not in by_name:
-        raise ValueError(f"reference: {reference!r} is no level of {name!r}; there are {', '.join(map(repr, levels))}.")
+        raise ValueError(
+            f"reference: {reference!r} is not a level of {name!r}; the levels are {', '.join(map(repr, levels))}."
+        )
     if len(levels) < 2:
         raise ValueError(f"features: {name!r} has one level, {levels[0]!r}, and no effect; leave it out.")
     first = levels[0] if reference is None else by_name[str(reference)]

@@ -38,7 +38,7 @@ def weights_table(
     contrasts: str | Contrasts | None = "reference",
     reference: Mapping[str, Any] | None = None,
 ) -> DataFrame:
-    """Tabulate weights with intervals, odds or rate ratios, and rates, a row for each feature (and class).
+    """Tabulate weights with intervals, odds or rate ratios, and rates, one row for each feature (and class).
 
     Where a formula made a column for each level of a factor, the rows are differences between levels.
 
@@ -47,40 +47,39 @@ def weights_table(
     result : Fit, InferenceData or DataTree, or a fitted linear estimator
         What ``bd.fit`` or ``bd.sample`` returned, or an estimator such as ``bd.DropoutLogisticRegression()``.
     X, y : (n, p) and (n,), optional
-        The rows that a point fit without noise was fitted to, for intervals of its weights; of a fit by a formula its
-        table, and no ``y``. A posterior needs none.
+        For intervals of a point fit without noise: the rows of that fit; with a formula its table, without ``y``. A
+        posterior needs neither.
     sample_weight : array (n,), optional
         Row weights of that fit.
     probability : float, default=0.9
-        What the intervals hold, in (0, 1).
+        Probability content of the intervals, in (0, 1).
     contrasts : "reference", "mean" or None, default="reference"
-        How the levels of a formula's factors are shown: as differences to one level, to the mean over the levels, or
-        as they are, each with a weight of its own, whose spread is mostly that of the prior. Or linear combinations of
-        the weights, :class:`bayesdrop.effects.contrasts.Contrasts`.
+        How the levels of a formula's factors are shown: as differences from one level, as differences from the mean of
+        the levels, or (None) by the weight of each level, whose spread is mostly that of the prior. Or linear
+        combinations of the weights, :class:`bayesdrop.effects.contrasts.Contrasts`.
     reference : mapping from column to level, optional
-        That level; by default the first one of each factor.
+        Reference level of each factor; by default the first.
 
     Returns
     -------
     pandas.DataFrame
-        ``weight`` (of a posterior its mean), ``sd``, ``low`` and ``high``; ``scaled_weight``, what multiplies the
-        feature in the mean score: ``(1 − rate) · weight`` under biased dropout; for a logistic loss ``odds_ratio``,
-        by which one unit multiplies the odds at the mean score under the noise, ``exp(scaled_weight)`` (of a posterior
-        its median), with ``odds_ratio_low`` and ``odds_ratio_high``, and, where there is noise,
-        ``odds_ratio_if_kept``, ``exp(weight)``, that of a feature that is not dropped; for counts ``rate_ratio`` and
-        ``rate_ratio_if_kept`` of the expected count; ``rate`` (of a posterior its mean), and of a posterior
-        ``rate_low`` and ``rate_high``. ``columns.name`` says the odds of which class against which. A point fit that
-        has no intervals though ``X`` and ``y`` are given, one with noise, say, has a column ``interval`` in their
-        place, which says "use bd.sample". ``attrs`` say what the intervals are, or why there are none:
-        ``"weight_interval"``, ``"rate_interval"`` and ``"probability"``. Where draws were not kept one by one
-        (``variables`` of ``bd.sample``) means and ``sd`` of weights are those of all draws, and quantiles those of the
-        few that there are, as the attributes say. Of three classes and more solved one against the rest each has its
-        rows.
+        ``weight`` (for a posterior the mean), ``sd``, ``low`` and ``high``; ``scaled_weight``, the coefficient of the
+        feature in the mean score, ``(1 − rate) · weight`` under biased dropout; for a logistic loss ``odds_ratio``, the
+        factor by which one unit changes the odds at the mean score under the noise, ``exp(scaled_weight)`` (for a
+        posterior the median), with ``odds_ratio_low`` and ``odds_ratio_high``, and with noise ``odds_ratio_if_kept``,
+        ``exp(weight)``, for a feature that is not dropped; for counts ``rate_ratio`` and ``rate_ratio_if_kept`` of the
+        expected count; ``rate`` (for a posterior the mean, with ``rate_low`` and ``rate_high``). ``columns.name`` names
+        the two classes of the odds. If ``X`` and ``y`` are given and the point fit has no intervals, because it has
+        noise for example, a column ``interval`` says "use bd.sample" instead. ``attrs`` describe the intervals, or say
+        why there are none: ``"weight_interval"``, ``"rate_interval"`` and ``"probability"``. If not every draw was kept
+        (``variables`` of ``bd.sample``), means and ``sd`` of weights are those of all draws and quantiles those of the
+        thinned draws, as the attributes say. With more than two classes, fitted one against the rest, each class has
+        its rows.
 
     Raises
     ------
     TypeError, ValueError
-        If ``result`` is something else, the rows are not those of the fit, or ``probability`` is not in (0, 1).
+        If ``result`` has another type, the rows are not those of the fit, or ``probability`` is not in (0, 1).
 
     See Also
     --------
@@ -89,11 +88,11 @@ def weights_table(
     Notes
     -----
     Intervals of a point fit without noise are those of Laplace's approximation, ``ŵ ± z √diag(H⁻¹)`` with the Hessian
-    ``H`` of the energy; they are those of a posterior only as far as the loss is a likelihood. Those of a posterior are
-    quantiles of its draws. A fit with noise minimises an expected loss: it is shrunk, so that intervals around it would
-    hold the weights far too seldom (64 % of them where 90 % are claimed, in simulations with known rates of 0.3 and
-    0.5), and its learnt rates are those of a rule; how far either is known, the posterior says. The plug-in posterior
-    of the rule is ``fit.rate_posterior``.
+    ``H`` of the energy; they approximate posterior intervals only if the loss is a negative log-likelihood. Intervals
+    of a posterior are quantiles of its draws. A fit with noise minimises an expected loss, which shrinks the weights,
+    so that 90 % intervals around them would contain only 64 % of the true weights (in simulations with known rates of
+    0.3 and 0.5), and its learnt rates come from a rule; use the posterior for the uncertainty of both. The plug-in
+    posterior of the rule is ``fit.rate_posterior``.
 
     Examples
     --------
@@ -193,7 +192,7 @@ def _of_fit(
     """Columns of a point fit, shaped like its weights, or with a column for each contrast."""
     fit, weight = one.fit, np.asarray(one.fit.weight, dtype=np.float64)
     gain, rates = feature_gain(fit), np.broadcast_to(fit.rates, weight.shape)
-    found = {
+    columns = {
         "weight": _combined(weight, shown),
         "scaled_weight": _combined(gain * weight, shown),
         "rate": rates if shown is None else rates[..., shown.feature],
@@ -204,16 +203,16 @@ def _of_fit(
         inner = [covariance[start : start + p, start : start + p] for start in range(0, len(covariance), p + 1)]
         if shown is not None:
             inner = [_combined(_combined(part, shown).T, shown) for part in inner]
-        variance = np.stack([np.diagonal(part) for part in inner]).reshape(found["weight"].shape)
+        variance = np.stack([np.diagonal(part) for part in inner]).reshape(columns["weight"].shape)
         sd = np.sqrt(np.maximum(variance, 0))
         reach = ndtri((1 + probability) / 2) * sd
-        found |= {"sd": sd, "low": found["weight"] - reach, "high": found["weight"] + reach}
+        columns |= {"sd": sd, "low": columns["weight"] - reach, "high": columns["weight"] + reach}
         # Without noise, or there are no intervals: the weights are what they are scaled to.
-        found |= {"scaled_low": found["low"], "scaled_high": found["high"]}
-    found["scaled_median"] = found["scaled_weight"]
+        columns |= {"scaled_low": columns["low"], "scaled_high": columns["high"]}
+    columns["scaled_median"] = columns["scaled_weight"]
     if np.any(gain != 1):
-        found["kept_median"] = found["weight"]
-    return found
+        columns["kept_median"] = columns["weight"]
+    return columns
 
 
 def _combined(weight: Float[np.ndarray, "... p"], shown: Contrasts | None) -> Float[np.ndarray, "... r"]:
@@ -230,36 +229,36 @@ def _of_draws(draws: Draws, probability: float, shown: Contrasts | None) -> Colu
     shape = (*draws.weight.shape[1:-1], size)
     ends = [(1 - probability) / 2, (1 + probability) / 2]
     names = ("weight", "sd", "low", "high", "kept_median", "scaled_weight", "scaled_low", "scaled_median")
-    found = {name: np.empty(shape) for name in (*names, "scaled_high", "rate", "rate_low", "rate_high")}
+    columns = {name: np.empty(shape) for name in (*names, "scaled_high", "rate", "rate_low", "rate_high")}
     noisy = False
     for part in blocks(size, draws.weight[..., 0].size):
         if shown is None:
-            own, matrix = np.arange(part.start, part.stop), None
+            features, matrix = np.arange(part.start, part.stop), None
         else:
-            own = np.unique(np.concatenate([shown.matrix[part].indices, shown.feature[part]]))
-            matrix = shown._replace(matrix=shown.matrix[part][:, own])
-        weight, rate = draws.weight[..., own].astype(np.float64), _rates(draws, own)
+            features = np.unique(np.concatenate([shown.matrix[part].indices, shown.feature[part]]))
+            matrix = shown._replace(matrix=shown.matrix[part][:, features])
+        weight, rate = draws.weight[..., features].astype(np.float64), _rates(draws, features)
         gain = draws.model.noise.coefficients(rate).gain
         gain = gain if gain.ndim == weight.ndim else gain[:, None]
         noisy |= bool(np.any(gain != 1))
         plain, scaled = _combined(weight, matrix), _combined(gain * weight, matrix)
-        found["weight"][..., part], found["sd"][..., part] = plain.mean(axis=0), plain.std(axis=0)
-        found["scaled_weight"][..., part] = scaled.mean(axis=0)
+        columns["weight"][..., part], columns["sd"][..., part] = plain.mean(axis=0), plain.std(axis=0)
+        columns["scaled_weight"][..., part] = scaled.mean(axis=0)
         for values, kinds in (
             (plain, ("low", "kept_median", "high")),
             (scaled, ("scaled_low", "scaled_median", "scaled_high")),
         ):
             for name, quantile in zip(kinds, np.quantile(values, [ends[0], 0.5, ends[1]], axis=0), strict=True):
-                found[name][..., part] = quantile
+                columns[name][..., part] = quantile
         if shown is not None:
-            rate = rate[..., np.searchsorted(own, shown.feature[part])]
-        found["rate"][..., part] = rate.mean(axis=0)
-        found["rate_low"][..., part], found["rate_high"][..., part] = np.quantile(rate, ends, axis=0)
+            rate = rate[..., np.searchsorted(features, shown.feature[part])]
+        columns["rate"][..., part] = rate.mean(axis=0)
+        columns["rate_low"][..., part], columns["rate_high"][..., part] = np.quantile(rate, ends, axis=0)
     if draws.fixed_rate is not None:
-        del found["rate_low"], found["rate_high"]
+        del columns["rate_low"], columns["rate_high"]
     if not noisy:
-        del found["kept_median"]
-    return found
+        del columns["kept_median"]
+    return columns
 
 
 def _with_summaries(result: Any, draws: Draws, columns: Columns, shown: Contrasts | None) -> tuple[Columns, str]:

@@ -57,9 +57,9 @@ class DropoutMatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMix
     Parameters
     ----------
     n_components : int, optional
-        Most components wanted, up to min(n, p); by default as many as survive (of an iterative solver's factors, at
-        most 50). With ``adaptive=False`` it is the width ``d`` of the factors, which then changes the penalty, has to
-        be given, and may exceed min(n, p).
+        Maximal number of components, up to min(n, p); by default as many as the penalty leaves (of an iterative
+        solver's factors, at most 50). With ``adaptive=False`` it is the width ``d`` of the factors, which then changes
+        the penalty, has to be given, and may exceed min(n, p).
     retain : float, default=0.9
         Retain probability in (0, 1): ``p`` of ``θ(d)``, or ``θ`` itself if not ``adaptive``. The closer to 1, the
         weaker the penalty.
@@ -67,8 +67,8 @@ class DropoutMatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMix
         Take ``θ = θ(d)``. If False, ``θ = retain`` at any width, and the penalty of a product falls as ``1/d``
         (Cavazza et al. 2018, remark 2).
     solver : str, default="closed_form"
-        ``"closed_form"``: the global optimum from a truncated singular value decomposition; every entry must be there.
-        At a fixed ``θ`` it is that of ``γ = λ/d`` over rank ``d``; see :mod:`bayesdrop.factorization.shrinkage`.
+        ``"closed_form"``: the global optimum from a truncated singular value decomposition; no entry may be missing. At
+        a fixed ``θ`` it is that of ``γ = λ/d`` over rank ``d``; see :mod:`bayesdrop.factorization.shrinkage`.
         ``"deterministic"``: alternating least squares on the expected loss. ``"stochastic"``: gradient steps with masks
         (Cavazza et al. 2018, algorithm 1).
     missing : str, optional
@@ -76,16 +76,16 @@ class DropoutMatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMix
         store (a stored zero is observed), or zeros of a dense one; a sparse ``X`` is never made dense. By default none
         is: entries that a sparse matrix does not store are zeros.
     centre : bool, default=False
-        Take the mean of each column's observed entries off first, a sparse ``X`` without being made dense. By default
+        Subtract the mean of the observed entries of each column first; a sparse ``X`` is not made dense. By default
         ``X`` is used unchanged.
     learning_rate : float, default=1.0
         Multiplies the first step of ``"stochastic"``.
     tol : float, default=1e-08
         ``"deterministic"`` stops when a sweep lowers the loss by less than this share.
     max_iter : int, optional
-        Most sweeps of ``"deterministic"`` (1,000) or steps of ``"stochastic"`` (10,000).
+        Maximal number of sweeps of ``"deterministic"`` (1,000) or steps of ``"stochastic"`` (10,000).
     random_state : int, numpy.random.Generator, RandomState or None, optional
-        Of the start and the masks of the iterative solvers.
+        Seed of the start and of the masks of the iterative solvers.
 
     Attributes
     ----------
@@ -96,8 +96,8 @@ class DropoutMatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMix
     singular_values_ : array ``(n_components_,)``
         Singular values of the fitted product, after shrinkage.
     shrinkage_ : float
-        ``μ = γ‖UVᵀ‖*``, what the optimum takes off each singular value of ``X`` (centred, if asked for); NaN if
-        entries are missing, where there is no such number.
+        ``μ = γ‖UVᵀ‖*``, by which the optimum lowers each singular value of ``X`` (centred if ``centre``); NaN if
+        entries are missing.
     data_singular_values_ : array or None
         Singular values of ``X`` that were computed: the closed form's, kept ones first and some that were not.
     loadings_ : array (p, d)
@@ -105,7 +105,7 @@ class DropoutMatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMix
     retain_ : float
         ``θ`` of these ``d`` columns.
     mean_ : array (p,) or None
-        What was taken off.
+        Means that were subtracted.
     objective_ : float
         Expected loss of the fit, in squared units of ``X``.
     objective_trace_ : array
@@ -333,32 +333,32 @@ class DropoutMatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMix
     def _fit_iteratively(self, entries: Entries, width: int, generator: Any) -> None:
         theta = adaptive_retain(float(self.retain), width) if self.adaptive else float(self.retain)
         steps = _STEPS[self.solver] if self.max_iter is None else int(self.max_iter)
-        found: Any
+        result: Any
         self.sampled_objective_trace_ = None
         if self.solver == "deterministic":
-            found = alternate(entries, width, theta, tol=self.tol, max_iter=steps, generator=generator)
-            if not found.converged:
+            result = alternate(entries, width, theta, tol=self.tol, max_iter=steps, generator=generator)
+            if not result.converged:
                 warn(
                     f"Stopped after {steps} sweeps, before tol={self.tol:g} was met: raise max_iter or loosen tol.",
                     ConvergenceWarning,
                 )
         else:
             rate = float(self.learning_rate)
-            found = descend(entries, width, theta, learning_rate=rate, max_iter=steps, generator=generator)
-            self.sampled_objective_trace_ = found.sampled_trace
-        left, right = found.left.astype(np.float64), found.right.astype(np.float64)
+            result = descend(entries, width, theta, learning_rate=rate, max_iter=steps, generator=generator)
+            self.sampled_objective_trace_ = result.sampled_trace
+        left, right = result.left.astype(np.float64), result.right.astype(np.float64)
         left_basis, left_part = np.linalg.qr(left)
         right_basis, right_part = np.linalg.qr(right)
         _, values, turned = np.linalg.svd(left_part @ right_part.T)
         kept = int(np.sum(values > _GONE * values[0]))
         self._keep_product(values[:kept], right_basis @ turned[:kept].T, entries.dtype)
-        self._keep_factor(found.right, theta)
+        self._keep_factor(result.right, theta)
         self.data_singular_values_ = None
         whole = isinstance(entries, Complete)
         self.shrinkage_ = nuclear_weight(theta, width) * float(values.sum()) if whole else float("nan")
-        self.objective_ = float(found.trace[-1])
-        self.objective_trace_ = found.trace
-        self.n_iter_ = found.n_iter
+        self.objective_ = float(result.trace[-1])
+        self.objective_trace_ = result.trace
+        self.n_iter_ = result.n_iter
         if self.n_components is None and kept == width < min(entries.shape):
             warn(
                 f"The rank learnt is all of the {width} columns taken by default: give n_components, or lower retain.",

@@ -121,7 +121,7 @@ def normal_equations(summary: Summary, kept: Masks, variance: Number, scale: Num
 def sweep(matrix: Float[jax.Array, "m d d"], k: Int[jax.Array, ""], forward: Number) -> Float[jax.Array, "m d d"]:
     """Sweep the symmetric matrices (m, d, d) on index ``k``, or undo the sweep (Goodnight 1979).
 
-    With the set ``R`` swept, ``matrix`` holds ``−A_R⁻¹`` on ``R``, ``A_R⁻¹A_Rk`` beside it, and elsewhere the Schur
+    With the set ``R`` swept, ``matrix`` holds ``−A_R⁻¹`` on ``R``, ``A_R⁻¹A_Rk`` next to it, and elsewhere the Schur
     complement of ``A_R``.
 
     Examples

@@ -87,7 +87,7 @@ def sample_factorization(
     missing : str, optional
         ``"nan"``: NaN is an entry that was not observed.
     draws, tune, chains : int, default=(1000, 1000, 4)
-        Draws kept of each chain, draws discarded before them, and chains, which run side by side.
+        Draws kept per chain, warm-up draws discarded before them, and number of chains, which run in parallel.
     seed : int, numpy.random.Generator, RandomState or JAX key, default=0
         Same seed, same result, on one machine.
     keep_fitted : bool, default=False
@@ -113,8 +113,8 @@ def sample_factorization(
     IncompleteWarning
         If the run was interrupted from the keyboard; the draws that were finished are there.
     MixingWarning
-        If some R-hat is above 1.01, and above what chains that agree have in one of so many numbers
-        (:func:`bayesdrop.diagnose`), or some effective sample size (bulk or tail) below 400.
+        If an R-hat is above 1.01 and above the largest that is expected of so many numbers when the chains agree
+        (:func:`bayesdrop.diagnose`), or an effective sample size (bulk or tail) is below 400.
 
     See Also
     --------
@@ -175,7 +175,7 @@ def sample_factorization(
             number(np.mean(data[seen] ** 2) + variance_prior.mode if sigma is None else sigma**2),
         )
         kernel = FactorizationKernel(int(n_components), sigma is not None, bool(keep_fitted))
-        found = run(
+        result = run(
             kernel, operands, as_key(seed), tune=int(tune), draws=int(draws), chains=int(chains), progress=progress
         )
     constants: dict[str, float] = {
@@ -186,14 +186,14 @@ def sample_factorization(
         constants["sigma_known"] = float(sigma)
     else:
         constants |= {"variance_prior_shape": variance_prior.shape, "variance_prior_scale": variance_prior.scale}
-    groups = _groups(found, np.where(seen, data, np.nan), names, constants)
+    groups = _groups(result, np.where(seen, data, np.nan), names, constants)
     attrs = provenance(
         inference_method="mcmc",
         method="Gibbs, masks with a factor integrated out",
         target="factorization",
         model="matrix_factorization",
         seed=seed,
-        run=found,
+        run=result,
         tune=tune,
     )
     for group in groups.values():

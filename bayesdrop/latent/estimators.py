@@ -264,17 +264,17 @@ class LatentDropoutLogisticRegression(LatentClassifier):
     fit_intercept : bool, default=True
         Add intercepts to both layers.
     n_init : int, default=3
-        Random starts; the one that is best after 15 steps is followed to its end.
+        Number of random starts; the best after 15 steps is run to convergence.
     warm_start : bool, default=False
         Start from the last fit.
     corrupted_inputs : bool, default=False
-        New rows are corrupted already: take them as they are.
+        Whether new rows are corrupted already and are used unchanged.
     random_state : int, numpy.random.Generator, RandomState or None, optional
         Seed of the starts.
     tol : float, default=0.0001
         Stop where a step lowers the energy by less than this for each unit of the rows' weight; see ``bd.LBFGS``.
     max_iter : int, default=500
-        Most steps.
+        Maximal number of steps.
 
     Attributes
     ----------

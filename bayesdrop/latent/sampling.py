@@ -76,7 +76,7 @@ def sample_latent(
     n_hidden : int, default=5
         Hidden units, at least 1.
     draws, tune, chains : int, default=(1000, 1000, 4)
-        Draws kept of each chain, draws discarded before them, and chains.
+        Draws kept per chain, warm-up draws discarded before them, and number of chains.
     seed : int, numpy.random.Generator, RandomState or JAX key, default=0
         Same seed, same result, on one machine.
     method : NUTS, optional
@@ -93,7 +93,7 @@ def sample_latent(
     arviz.InferenceData or xarray.DataTree
         ``posterior`` has ``hidden_weight`` (chain, draw, hidden, feature), ``output_weight`` (chain, draw, hidden),
         ``hidden_intercept`` and ``intercept`` if the model has intercepts, and ``rate`` unless the rates are fixed;
-        ``observed_data`` as ``bd.sample`` has it. The attribute ``complete`` is 0 if the run was interrupted.
+        ``observed_data`` as in ``bd.sample``. The attribute ``complete`` is 0 if the run was interrupted.
 
     Raises
     ------

@@ -193,7 +193,7 @@ class Loss(Protocol):
         return 0.0 * offset + 1.0
 
     def log_base_measure(self, y: Responses) -> Scores:
-        """What ``log p(y | s)`` has beside ``−loss`` that depends on ``y`` alone; 0 by default."""
+        """What ``log p(y | s)`` has besides ``−loss`` that depends on ``y`` alone; 0 by default."""
         return 0.0 * y
 
     def expected_response(self, law: NoisedScores) -> Float[AnyArray, ...]:

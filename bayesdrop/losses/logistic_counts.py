@@ -127,13 +127,13 @@ class _LogisticCount(Loss):
 
 @dataclass(frozen=True)
 class Binomial(_LogisticCount):
-    """Loss of a binomial count, of so many successes among ``trials``: ``N log(1 + e^s) − y s``.
+    """Loss of a binomial count, ``y`` successes in ``N`` trials: ``N log(1 + e^s) − y s``.
 
     The score is the logarithm of the odds of a success. Where rows have different numbers of trials ``y`` has two
     columns, the successes and the failures, or a formula names both, ``"successes + failures ~ dose"``, and ``trials``
-    is left out. Such a row is as many rows of one trial, the share of its successes with the number of its trials as
-    weight: in a posterior each of them has masks of its own, where those of a row of ``Binomial(N)`` share theirs.
-    Likelihoods then leave out the binomial coefficients, and expected and simulated responses are those of one trial.
+    is omitted. Such a row counts as that many rows of one trial each: in a posterior each of these has its own masks,
+    whereas the trials of a row of ``Binomial(N)`` share the masks of the row. Likelihoods then omit the binomial
+    coefficients, and expected and simulated responses are those of one trial.
 
     Parameters
     ----------
@@ -217,7 +217,7 @@ class NegativeBinomial(_LogisticCount):
     """Loss of a negative binomial count, ``(y + r) log(1 + e^s) − y s``: an overdispersed Poisson count.
 
     The score is the logarithm of the odds ``μ/r`` of the mean ``μ = r e^s``, and the variance is ``μ + μ²/r``. As
-    ``r`` grows it becomes :class:`bayesdrop.Poisson` of the score ``s + log r``, which the intercept takes up.
+    ``r`` grows it becomes :class:`bayesdrop.Poisson` with the score ``s + log r``; the intercept absorbs ``log r``.
 
     Parameters
     ----------

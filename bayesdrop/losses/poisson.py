@@ -103,9 +103,9 @@ _FORMS: dict[str, _Form] = {"exact": _Gaussian(), "gaussian": _Gaussian(), "tayl
 class Poisson(Loss):
     """Poisson loss ``e^s − y s``, the negative log-likelihood of Poisson regression.
 
-    ``bd.fit`` minimises it by Newton's method; there is no EM. ``bd.sample`` takes ``bd.HMC()``, which is exact where
-    nothing is masked, and approximate with masks (:func:`bayesdrop.reweight` corrects it). ``bd.Gibbs()`` has no
-    auxiliary variables for it: :class:`bayesdrop.NegativeBinomial` with a large ``dispersion`` is near, and has them.
+    ``bd.fit`` minimises it by Newton's method; there is no EM. ``bd.sample`` uses ``bd.HMC()``, which is exact without
+    masks and approximate with them (:func:`bayesdrop.reweight` corrects the draws). ``bd.Gibbs()`` has no auxiliary
+    variables for this loss; use :class:`bayesdrop.NegativeBinomial` with a large ``dispersion``, which is close to it.
 
     Parameters
     ----------

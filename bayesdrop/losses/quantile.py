@@ -46,7 +46,7 @@ class Quantile(Loss):
     Parameters
     ----------
     tau : float, default=0.5
-        Which quantile, in (0, 1); 0.5 is the median.
+        Level of the quantile, in (0, 1); 0.5 is the median.
     expectation : str, default="augmentation"
         ``"augmentation"`` or ``"gaussian"``; see :mod:`bayesdrop.losses.base`.
 

@@ -70,8 +70,8 @@ __all__ = [
 class Softmax(Loss):
     """Softmax loss, the negative log-likelihood of multinomial logistic regression, of any number of classes.
 
-    A point fit holds numbers for all rows and classes at once, some 85 bytes for each with noise and 40 without: beyond
-    some hundreds of classes ``multiclass="one_vs_rest"`` of the estimators takes less.
+    A point fit needs about 85 bytes of memory for each row and class with noise, and 40 without; with hundreds of
+    classes ``multiclass="one_vs_rest"`` of the estimators needs less.
 
     Parameters
     ----------
@@ -79,13 +79,13 @@ class Softmax(Loss):
         ``"taylor"`` (default) or ``"gaussian"``: what the noise adds to the loss, in point fits and in
         ``target="marginalised"``. The posterior of the noising model draws the masks and needs neither.
     class_rates : bool, default=False
-        Each class has masks and rates of its own; by default all classes share them. Rates, those of groups and a
-        single one too, are then (K, …), and ``bd.Fixed`` gives all classes the same numbers.
+        Whether each class has its own masks and rates; by default all classes share them. If True, rates of every
+        structure are (K, …), and ``bd.Fixed`` gives all classes the same rates.
 
     Raises
     ------
     ValueError
-        If there is no such form.
+        If the ``expectation`` is not available.
 
     See Also
     --------

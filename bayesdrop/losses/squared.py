@@ -35,8 +35,8 @@ class Squared(Loss):
     expectation : str, default="augmentation"
         ``"augmentation"``, ``"gaussian"`` or ``"taylor"``: for this loss all are exact and equal.
     variance_prior : InverseGamma, optional
-        Prior of an unknown noise variance ``σ²``, which ``bd.sample`` draws along and stores as ``sigma``. By default
-        the variance is known, ``1/C``; with a prior ``C`` is the power of the likelihood, 1 for a plain posterior.
+        Prior of an unknown noise variance ``σ²``, which ``bd.sample`` draws too and stores as ``sigma``. By default the
+        variance is known, ``1/C``; with a prior ``C`` is the power of the likelihood, 1 for the usual posterior.
 
     See Also
     --------

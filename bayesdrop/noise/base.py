@@ -118,7 +118,7 @@ class Noise(Protocol):
 
 @runtime_checkable
 class MaskNoise(Noise, Protocol):
-    """What a noise with dropout rates offers beside: rates so near to 0 or 1 that ``1 − η`` has no digits left."""
+    """What a noise with dropout rates offers in addition: rates so near to 0 or 1 that ``1 − η`` has no digits left."""
 
     def coefficients(self, rate: RateArray, keep: RateArray | None = None) -> Coefficients:
         """Coefficients of the quadratic variance function; ``keep`` is ``1 − η`` where it is known better."""

@@ -33,17 +33,18 @@ class Dropout:
     unbiased : bool, default=False
         Divide kept entries by ``1 − η``, so that the mean of the noised feature is the feature.
     centre : None, "mean", "auto" or array (p,), default="auto"
-        What a dropped entry becomes. None: zero, as published. ``"mean"``: the mean of its column, weighted as the
-        rows are. An array: the numbers given. ``"auto"`` (default): zero, but the mean where zero is no usual value of
-        a column, which is of one sign, non-zero in more than half of the rows and has more than one value other than
-        zero; standardised columns, dummies and counts of rare words keep zero. The numbers alone decide, and not how
-        they are stored. Anything but zero takes an intercept, without which ``"auto"`` is None. Fits and posteriors say
-        what was done in ``centre``, estimators in ``centre_``. See :mod:`bayesdrop.fitting.objective.centring`.
+        Value that a dropped entry takes. None: zero, as published. ``"mean"``: the mean of its column, by the row
+        weights. An array: these numbers. ``"auto"`` (default): zero, or the mean for columns in which zero is not a
+        typical value, that is, columns of one sign which are non-zero in more than half of the rows and have more than
+        one non-zero value; standardised columns, dummies and counts of rare words keep zero. Dense and sparse storage
+        give the same result. A centre other than zero needs an intercept; without one ``"auto"`` means None. Fits and
+        posteriors store the result as ``centre``, estimators as ``centre_``. See
+        :mod:`bayesdrop.fitting.objective.centring`.
 
     Raises
     ------
     ValueError
-        If ``centre`` is something else.
+        If ``centre`` has another value.
 
     See Also
     --------

@@ -31,37 +31,37 @@ def reliability_curve(
     """Plot observed frequencies against predicted probabilities: calibration.
 
     Predictions are put into bins of equal width. Each point is the mean prediction and the observed frequency of one
-    bin, with the Wilson interval of that frequency; below are the numbers of rows. Rows should be new ones: on the
-    training rows every curve flatters.
+    bin, with the Wilson interval of that frequency; below are the numbers of rows. Use new rows: on the training rows
+    the curve is too optimistic.
 
     Parameters
     ----------
     y : array (n,)
         Labels of two classes.
     probabilities : array (n,) or (n, 2), Prediction, or dict from name to these
-        Of the positive class; two columns as ``predict_proba`` gives them, or what ``bd.predict`` returned, whose
-        mean is drawn.
+        Probabilities of the positive class; two columns as from ``predict_proba``, or what ``bd.predict`` returned,
+        whose mean is used.
     bins : int, default=10
         Number of bins on [0, 1]; empty ones have no point.
     probability : float, default=0.9
-        Of the Wilson intervals and of the band.
+        Probability content of the Wilson intervals and of the band.
     positive : label, optional
         The positive class; by default the larger label, as in the estimators.
     predictive : ArviZ object, optional
         What ``bd.posterior_predictive`` returned for these rows. A band shows the frequencies of the simulated
-        responses in the bins of the first model: where that model, if it were right, would expect the points.
+        responses in the bins of the first model, where the points are expected if that model is right.
     ax : matplotlib axes, optional
         Where to draw; the histogram takes room below.
 
     Returns
     -------
     matplotlib Axes
-        Of the curve; the histogram is ``ax.child_axes[0]``.
+        The axes of the curve; those of the histogram are ``ax.child_axes[0]``.
 
     Raises
     ------
     ValueError
-        If labels, probabilities or simulated responses do not fit; the message says which.
+        If labels, probabilities or simulated responses do not match; the message says which.
 
     See Also
     --------

@@ -32,7 +32,7 @@ __all__ = ["objective_trace", "ranks"]
 def objective_trace(fit: Fit, ax: Any = None) -> Any:
     """Draw the energy after each iteration of a fit.
 
-    It may rise where the learnt rates moved, and never does at fixed rates.
+    It never rises at fixed rates; it may rise when the rates are updated.
 
     Parameters
     ----------
@@ -84,8 +84,8 @@ def objective_trace(fit: Fit, ax: Any = None) -> Any:
 def ranks(post: Any, var: str = "rate", *, top: int = 12, bins: int = 20, figure: Any = None) -> Any:
     """Plot the ranks of the draws of each chain among all draws of a quantity.
 
-    Chains that agree have flat histograms around 1; a chain that leans to one side or leaves ranks out has not seen
-    what the others saw. The quantities with the largest R-hat are shown, worst first.
+    Chains that agree have flat histograms around 1; a sloping histogram, or one with gaps, shows a chain that explored
+    another region. The quantities with the largest R-hat are shown, worst first.
 
     Parameters
     ----------
@@ -94,7 +94,7 @@ def ranks(post: Any, var: str = "rate", *, top: int = 12, bins: int = 20, figure
     var : str, default="rate"
         ``"rate"``, ``"weight"`` or ``"intercept"``.
     top : int, default=12
-        Most quantities to show.
+        Maximal number of quantities to show.
     bins : int, default=20
         Bars of each histogram.
     figure : matplotlib figure, optional
@@ -130,7 +130,7 @@ def ranks(post: Any, var: str = "rate", *, top: int = 12, bins: int = 20, figure
     chains, length, k = draws.shape
     if chains < 2 or length < bins:
         raise ValueError(
-            f"ranks: expected at least two chains of {bins} draws, got {chains} of {length}; sample more, or ask for "
+            f"ranks: expected at least two chains of {bins} draws, got {chains} of {length}; sample more, or take "
             "fewer bins."
         )
     data = xr.Dataset({"value": (("chain", "draw", "name"), draws)})

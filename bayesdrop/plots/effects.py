@@ -21,7 +21,7 @@ def effects(table: Any, *, ax: Any = None) -> Any:
     ----------
     table : pandas.DataFrame
         What :func:`bayesdrop.predictions_grid` returned. Its first variable is the axis; each combination of the other
-        variables, and each class, has a line of its own.
+        variables, and each class, has its own line.
     ax : matplotlib axes, optional
         Where to draw.
 
@@ -33,7 +33,7 @@ def effects(table: Any, *, ax: Any = None) -> Any:
     Raises
     ------
     TypeError
-        If ``table`` is something else.
+        If ``table`` has another type.
     ValueError
         If there are more lines than can be distinguished.
 

@@ -228,7 +228,7 @@ def singular_values(model: Any, *, ax: Any = None) -> Any:
     Parameters
     ----------
     model : DropoutMatrixFactorization
-        Fitted. Those of the data are known from ``solver="closed_form"`` only.
+        Fitted. Singular values of the data are available from ``solver="closed_form"`` only.
     ax : matplotlib axes, optional
         Where to draw.
 

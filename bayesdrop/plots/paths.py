@@ -164,8 +164,8 @@ def deletion_robustness(
 ) -> Any:
     """Plot the score of fitted models as features are deleted at test time.
 
-    Every model meets the same deletions. Bars are the standard error of the mean over deletions; that the rows are a
-    sample as well is not in them.
+    Every model is scored on the same deletions. Bars are the standard error of the mean over deletions; they do not
+    include the sampling error of the rows.
 
     Parameters
     ----------
@@ -180,7 +180,7 @@ def deletion_robustness(
     seed : int, numpy.random.Generator or RandomState, default=0
         Same seed, same deletions.
     scoring : str, callable or None, default="accuracy"
-        As :func:`bayesdrop.deletion_scorer` takes it.
+        As in :func:`bayesdrop.deletion_scorer`.
     error : bool, default=False
         Draw the error, one minus the accuracy.
     ax : matplotlib axes, optional
@@ -260,13 +260,13 @@ def deletion_robustness(
 def selection(estimator: Any, *, ax: Any = None) -> Any:
     """Plot the held-out loss of the candidates of a choice by cross-validation.
 
-    Along ``C`` where several were tried, a line for each structure and strength of the rates; else along the strength.
-    Bars are standard errors of the difference to the choice, in pairs, which has none.
+    The horizontal axis is ``C`` if several were tried, with a line for each structure and strength of the rates,
+    otherwise the strength. Bars are standard errors of the paired differences from the chosen candidate.
 
     Parameters
     ----------
     estimator : fitted estimator, Fit or Selection
-        With a ``selection_`` (or ``selection``) of its own.
+        An object with the attribute ``selection_`` or ``selection``, or that attribute.
     ax : matplotlib axes, optional
         Where to draw.
 
@@ -292,31 +292,31 @@ def selection(estimator: Any, *, ax: Any = None) -> Any:
     >>> selection(bd.DropoutLogisticRegression().fit(X, y)).get_ylabel()
     'Log loss of held-out rows'
     """
-    found = estimator
+    result = estimator
     for name in ("selection_", "selection"):
-        found = getattr(found, name, found)
-    if not isinstance(found, Selection):
+        result = getattr(result, name, result)
+    if not isinstance(result, Selection):
         raise ValueError(
             "estimator: expected a fit whose rates or C were chosen by cross-validation, such as "
             "bd.DropoutLogisticRegressionCV().fit(X, y) or one with rates=bd.Tuned(); this one has no such choice."
         )
     ax = new_axes(ax, 6.4, 4.0)
-    along_C = len({one.C for one in found.candidates}) > 1
+    along_C = len({one.C for one in result.candidates}) > 1
     series: dict[str, list[Candidate]] = {}
-    for one in found.candidates:
+    for one in result.candidates:
         series.setdefault(one.name if along_C else "", []).append(one)
     best = min(series, key=lambda name: min(one.loss for one in series[name]))
     # More lines than can be distinguished: the best are named.
     order = sorted(series, key=lambda name: (name != best, min(one.loss for one in series[name])))
     for j, name in enumerate(order):
         _line(ax, series[name], along_C, j, name)
-    chosen = found.chosen
+    chosen = result.chosen
     place = chosen.C if along_C else _strength(chosen)
     ax.plot(place, chosen.loss, "o", markersize=12, markerfacecolor="none", color=VERMILLION, label="the choice")
     if along_C:
         ax.set_xscale("log")
     ax.set_xlabel("C (weight of the loss)" if along_C else "Strength of the noise (factor on the learnt rates)")
-    words = found.scoring
+    words = result.scoring
     ax.set_ylabel(f"{words[0].upper()}{words[1:]} of held-out rows")
     light_grid(ax)
     plain_frame(ax)

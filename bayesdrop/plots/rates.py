@@ -49,7 +49,8 @@ def rates_forest(
     top : int, optional
         Show this many of the largest and of the smallest rates; by default all up to 40, else 20 of each.
     probability : float, default=0.9
-        Of the intervals: equal-tailed ones, but of highest density for the plug-in posterior, as they hold its mode.
+        Probability content of the intervals, which are equal-tailed for the posterior and of highest density for the
+        plug-in posterior.
     ax : matplotlib axes, optional
         Where to draw.
 
@@ -150,9 +151,9 @@ def rates_forest(
 def rate_against_weight(fit: Fit, ax: Any = None, *, labels: int = 8) -> Any:
     """Scatter the dropout rate of each feature over its weight.
 
-    A feature with a large weight and a small rate is one that the model relies on; small weights with large rates
-    are features whose sign the rows contradict. Of many classes the norm of the weights over them is drawn, or
-    where each has its own rates a point for each class and feature.
+    A feature with a large weight and a small rate is one that the model relies on; small weights with large rates are
+    features whose sign the rows contradict. With more than two classes the norm of the weights over the classes is
+    shown, or, if classes have their own rates, a point for each class and feature.
 
     Parameters
     ----------

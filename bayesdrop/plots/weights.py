@@ -52,7 +52,7 @@ def weights_forest(table: Any, *, top: int | None = None, ax: Any = None) -> Any
     Raises
     ------
     TypeError
-        If ``table`` is something else.
+        If ``table`` has another type.
 
     See Also
     --------

@@ -314,11 +314,11 @@ def _level(a: Float[np.ndarray, " m"], b: Float[np.ndarray, " m"], probability: 
     live = np.arange(len(a))
     low, high = np.zeros_like(a), np.full_like(a, 1 - probability)
     at_low, at_high = np.full_like(a, -_STEEP), np.full_like(a, _STEEP)
-    found: np.ndarray = 0.5 * (low + high)
+    solution: np.ndarray = 0.5 * (low + high)
     for step in range(_STEPS):
         best = low - at_low * (high - low) / (at_high - at_low) if step % 3 else 0.5 * (low + high)
         here = excess(live, best)
-        found[live] = best
+        solution[live] = best
         up = here > 0
         # The end that stays counts half, so that it moves at the next step.
         at_low, at_high = np.where(up, 0.5 * at_low, here), np.where(up, here, 0.5 * at_high)
@@ -327,4 +327,4 @@ def _level(a: Float[np.ndarray, " m"], b: Float[np.ndarray, " m"], probability: 
         if not np.any(more):
             break
         live, low, high, at_low, at_high = (part[more] for part in (live, low, high, at_low, at_high))
-    return found
+    return solution

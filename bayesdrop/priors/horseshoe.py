@@ -8,8 +8,8 @@ conditionals are inverse gamma (Makalic & Schmidt 2016, eqs 3-8, at unit noise v
     λ_d² | · ~ IG(1, 1/ν_d + w_d²/2τ²)             ν_d | · ~ IG(1, 1 + 1/λ_d²)
     τ²   | · ~ IG((p+1)/2, 1/ξ + Σ w_d²/2λ_d²)     ξ   | · ~ IG(1, 1/scale² + 1/τ²)
 
-They cost almost nothing beside the weights and are gone through several times, so that the scales hardly remember
-where they were.
+They cost almost nothing compared with the weights and are gone through several times, so that the scales hardly
+remember where they were.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ class Horseshoe:
 
     ``bd.sample`` stores the global scale ``τ`` as ``global_scale``. The tails are those of a Cauchy law: weights that
     the data do not bound (few rows, a feature that never occurs) have no posterior mean. If the features separate two
-    classes, there is no proper posterior at all together with the flat intercept, and ``bd.sample`` refuses it; see
-    :mod:`bayesdrop.sampling.propriety`. On such data take ``bd.Laplace`` or ``fit_intercept=False``.
+    classes and the prior of the intercept is flat, the posterior is improper, and ``bd.sample`` raises an error; see
+    :mod:`bayesdrop.sampling.propriety`. For such data use ``bd.Laplace`` or ``fit_intercept=False``.
 
     Parameters
     ----------

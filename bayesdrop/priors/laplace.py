@@ -30,7 +30,7 @@ class LaplaceScales(NamedTuple):
 class Laplace:
     """Laplace prior with mean 0: many weights near 0, a few far from it.
 
-    The posterior of a point fit under this prior would be the lasso; ``bd.sample`` draws from it.
+    The mode of its posterior is the lasso; ``bd.sample`` draws from the posterior.
 
     Parameters
     ----------

@@ -25,27 +25,27 @@ class Normal:
     Parameters
     ----------
     scale : float, array of shape (p,), HalfNormal or HalfCauchy, default=1.0
-        Standard deviation, above 0 and finite; one per feature if an array. Beside noise ``1e4`` is as good as no
-        penalty; without either, a weight may have no estimate. With ``bd.HalfNormal(...)`` or ``bd.HalfCauchy(...)``
-        it is learnt by ``bd.sample``, which stores it as ``weight_scale``. A point fit has no such scale to learn: with
-        ``w`` the density grows without bound as the scale goes to 0.
+        Standard deviation, above 0 and finite; one per feature if an array. With noise ``1e4`` is as good as no
+        penalty; with neither, a weight may have no estimate. With ``bd.HalfNormal(...)`` or ``bd.HalfCauchy(...)``
+        ``bd.sample`` learns it and stores it as ``weight_scale``. A point fit cannot learn it, as the joint density of
+        weights and scale is unbounded as the scale goes to 0.
     relative : bool, default=False
         Give ``scale`` in units of ``1/sd`` of each column: a weight's standard deviation is ``scale / sd``, so that the
-        prior speaks of a change by one standard deviation of the feature, whatever it is measured in. With noise about
-        the mean, ``bd.Dropout(centre="mean")``, the fit is that to standardised columns. The ``sd`` is about the mean
-        of the column, weighted as the rows are, of dense and sparse columns; a column of one value counts as
-        ``sd = 1``. It is taken where data enter; posteriors hold the result as ``weight_precision``, or as
-        ``weight_unit`` where the scale is learnt.
+        prior is for a change by one standard deviation of the feature, whatever its unit. With noise about the mean,
+        ``bd.Dropout(centre="mean")``, the fit equals that to standardised columns. The ``sd`` is about the mean of the
+        column, by the row weights, also for sparse columns; constant columns have ``sd = 1``. Posteriors store the
+        result as ``weight_precision``, or as ``weight_unit`` if the scale is learnt.
     groups : sequence of length p, or mapping, optional
         Learn one scale per group: the group of each column in order, or ``{group: [columns]}`` with columns by
-        position. ``weight_scale`` then is on ``weight_group``. By default all weights share one.
+        position. ``weight_scale`` then has the dim ``weight_group``. By default all weights share one scale.
     unit : float or array of shape (p,), default=1.0
-        What a learnt scale multiplies, above 0: the standard deviation of a weight is ``scale · unit``.
+        Factor of a learnt scale, above 0: the standard deviation of a weight is ``scale · unit``.
 
     Raises
     ------
     ValueError
-        If ``scale`` is not above 0, groups or units do not fit, or precisions are requested before they are known.
+        If ``scale`` is not above 0, groups or units do not match the columns, or precisions are requested before they
+        are known.
 
     See Also
     --------
@@ -75,7 +75,7 @@ class Normal:
             for name, plain in (("groups", self.groups is None), ("unit", np.ndim(self.unit) == 0 and self.unit == 1)):
                 if not plain:
                     raise ValueError(
-                        f"Normal {name}: expected it beside a learnt scale only, as in bd.Normal(bd.HalfNormal(1.0), "
+                        f"Normal {name}: expected only with a learnt scale, as in bd.Normal(bd.HalfNormal(1.0), "
                         f"{name}=...), got the known scale {shown(self.scale)}."
                     )
         elif self.groups is not None:

@@ -64,7 +64,7 @@ class RandomEffects:
     def __post_init__(self) -> None:
         if not isinstance(self.features, Normal):
             raise ValueError(
-                f"weight_prior: beside random terms the features have a normal prior, got {self.features!r}; take "
+                f"weight_prior: with random terms the features need a normal prior, got {self.features!r}; take "
                 "bd.Normal(...), of a known or a learnt scale."
             )
         for term, scale in zip(self.terms, self.scale, strict=True):

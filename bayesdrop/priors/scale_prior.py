@@ -110,7 +110,7 @@ class HalfNormal:
     Parameters
     ----------
     scale : float or array (g,), default=1.0
-        Standard deviation of the normal variable whose size it is, above 0; one per group if an array.
+        Standard deviation of the normal variable whose absolute value it is, above 0; one per group if an array.
 
     See Also
     --------
@@ -145,8 +145,8 @@ class HalfNormal:
 class HalfCauchy:
     """Half-Cauchy prior of a scale, with heavy tails.
 
-    It has no mean, so that there is no proper posterior where features separate two classes and the intercept is flat;
-    ``bd.sample`` refuses that (:mod:`bayesdrop.sampling.propriety`), and ``bd.HalfNormal`` takes its place.
+    It has no mean, so that the posterior is improper if features separate two classes and the prior of the intercept is
+    flat; ``bd.sample`` then raises an error (:mod:`bayesdrop.sampling.propriety`); use ``bd.HalfNormal``.
 
     Parameters
     ----------

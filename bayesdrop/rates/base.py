@@ -59,7 +59,7 @@ class RateMap:
     Attributes
     ----------
     index : int array (p,)
-        Free rate of each feature; ``k``, one beyond the last, of a feature without noise beside others with it.
+        Free rate of each feature; ``k``, one beyond the last, of a feature without noise among others with it.
     initial : array (p,)
         Starting rates (for fixed rates, the rates).
     names : list of str

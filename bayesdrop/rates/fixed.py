@@ -1,4 +1,4 @@
-"""Rates that are given, not learnt, and columns without noise beside others that have it."""
+"""Rates that are given, not learnt, and columns without noise among others that have it."""
 
 from __future__ import annotations
 

@@ -54,7 +54,8 @@ class Hierarchical:
         Prior of the mean rate of each group.
     strength_prior : Gamma, optional
         Prior of the strength of each group in pseudo-observations, ``A + B``. The default, with mean 20 and 95 %
-        between 2.4 and 56, pools weakly to clearly and leaves out the U-shaped priors below ``s = 2`` almost.
+        between 2.4 and 56, pools weakly to moderately, and gives almost no weight to the U-shaped priors below
+        ``s = 2``.
 
     See Also
     --------

@@ -106,8 +106,8 @@ class PerGroup:
     Parameters
     ----------
     groups : sequence of length p, or mapping, optional
-        The group of each column in order, or ``{group: [columns]}`` with columns by name or by position. Every
-        column belongs to exactly one group. Beside a formula its terms, by default.
+        The group of each column in order, or ``{group: [columns]}`` with columns by name or by position. Every column
+        belongs to exactly one group. With a formula the default is its terms.
     prior : RatePrior, optional
         Prior of each group's rate.
     start : float, default=0.5

@@ -20,13 +20,13 @@ STRENGTHS = (1.0, 2 / 3, 1 / 3, 1 / 9, 0.0)
 class Tuned:
     """Learnt rates, scaled by one strength that is chosen on held-out rows.
 
-    The rule that learns a rate counts how often the feature contradicts its weight (Zhuo, Zhu & Zhang 2015, eq.
-    15). That is the wrong amount of noise for many a dense table, where every weak feature contradicts its weight
-    nearly half of the time. The rates are ``s`` times those of the rule, ``s = 1/(1 + λ)`` with their relative strength
-    ``λ`` of a prior about 0 (eq. 17), and ``s`` is the largest candidate whose log loss on held-out rows is within half
-    a standard error, in pairs, of the smallest.
+    The rule that learns a rate counts how often the feature contradicts the sign of its weight (Zhuo, Zhu & Zhang 2015,
+    eq. 15). In many dense tables that is too much noise, since every weak feature contradicts its weight nearly half of
+    the time. The rates are ``s`` times those of the rule, ``s = 1/(1 + λ)`` with their relative strength ``λ`` of a
+    prior about 0 (eq. 17), and ``s`` is the largest candidate whose log loss on held-out rows is within half a standard
+    error, in pairs, of the smallest.
 
-    Point fits take it: the classifiers, whose default it is, and ``bd.fit``. ``bd.sample`` does not.
+    For point fits: of the classifiers, whose default it is, and of ``bd.fit``, but not for ``bd.sample``.
 
     Parameters
     ----------
@@ -35,16 +35,16 @@ class Tuned:
     strengths : sequence of float in [0, 1], optional
         Candidates: 1 is the published rule, 0 no noise.
     cv : int, splitter, iterable of (train, test) or "loo", optional
-        Folds, as in scikit-learn, but that an int means so many folds of shuffled rows, the same at every call (seed
-        0), stratified by class: tables are often sorted. Rows that belong together take a splitter of scikit-learn, or
-        pairs, which are followed as they are; with ``fit(..., groups=)`` folds of a number hold out whole groups.
+        Folds, as in scikit-learn, except that an int is a number of folds of shuffled rows, the same at every call
+        (seed 0) and stratified by class, as tables are often sorted. For rows that belong together give
+        ``fit(..., groups=)``, so that whole groups are held out, or a splitter or pairs, which are used unchanged.
         ``"loo"``: each row is left out by itself, approximately and from one fit
         (:mod:`bayesdrop.fitting.objective.leave_one_out`), but for the rows that this moves most, which are fitted
         without. By default ``"loo"`` for tables that are not large, of four rows to a column at least, and losses with
         second derivatives, else 5: folds fit fewer rows than there are, and lean towards noise. Whole weights of rows
         count copies, of which one is left out, and equal rows are in one fold.
     one_standard_error : bool, default=False
-        Take the strongest noise whose loss is within a whole standard error of the best.
+        Take the strongest noise whose loss is within a standard error of the best, instead of half a standard error.
 
     See Also
     --------

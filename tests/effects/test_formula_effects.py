@@ -174,15 +174,18 @@ def test_features_without_a_formula(data):
     [
         (
             lambda fit, data: bd.weights_table(fit, data, reference={"site": "moon"}),
-            "'moon' is no level of 'site'; there",
+            "'moon' is not a level of 'site'; the levels",
         ),
-        (lambda fit, data: bd.weights_table(fit, data, reference={"age": 3}), "'age' is no factor of the formula"),
+        (lambda fit, data: bd.weights_table(fit, data, reference={"age": 3}), "'age' is not a factor of the formula"),
         (
             lambda fit, data: bd.weights_table(fit, data, contrasts="mean", reference={"site": "west"}),
             "have no reference",
         ),
         (lambda fit, data: bd.weights_table(fit, data, contrasts="all"), "contrasts"),
-        (lambda fit, data: bd.marginal_effects(fit, data, reference={"site": "moon"}), "'moon' is no level of 'site'"),
+        (
+            lambda fit, data: bd.marginal_effects(fit, data, reference={"site": "moon"}),
+            "'moon' is not a level of 'site'",
+        ),
         (lambda fit, data: bd.marginal_effects(fit, data, features=["sex"]), "features: expected a list"),
         (lambda fit, data: bd.comparisons(fit, data, {"age": "much"}), "expected a number that is added to 'age'"),
         (lambda fit, data: bd.comparisons(fit, data, {"site": ("north", "moon")}), "'moon' is no level"),

@@ -39,10 +39,10 @@ _AGAIN = (
 class Blocks(Blockwise, LocalRows):
     """Matrix of n rows and p columns in blocks of rows, read when needed; replaces ``X`` in :func:`fit`.
 
-    Making one reads the data once, checks them and records the size and sums of each block, so that data that change
-    or end between two passes are an error. Labels are an ordinary array, in the order of the rows. A fit takes five or
-    six passes a Newton step where p is at most 2000 and eight or so beyond, so that a fast local disk pays; a draw of
-    all chains by ``bd.HMC()`` takes one or two without masks.
+    Creating one reads the data once, checks them and records the size and sums of each block, so that data that change
+    between two passes are an error. Labels are an ordinary array, in the order of the rows. A fit needs five or six
+    passes per Newton step if p is at most 2000, and about eight otherwise, so that a fast local disk pays; a draw of
+    all chains by ``bd.HMC()`` needs one or two passes without masks.
 
     Parameters
     ----------
@@ -51,8 +51,8 @@ class Blocks(Blockwise, LocalRows):
         (``.svm``, ``.libsvm``, also with ``.gz``), whose labels are not read; or a function without arguments that
         returns a fresh iterator of dense or scipy sparse matrices (n_i, p), the same ones at every call.
     rows : int, optional
-        Most rows of a block of a file; by default a block of a dense file has a million entries. A ``.npz`` file
-        is one block, which must fit in memory three times.
+        Maximal number of rows of a block of a file; by default a block of a dense file has a million entries. A
+        ``.npz`` file is one block, and needs three times its size in memory.
     columns : sequence of p str, optional
         Names of the columns; of a Parquet file those to read, by default all.
     n_features : int, optional
@@ -62,8 +62,7 @@ class Blocks(Blockwise, LocalRows):
         Whether indices of svmlight files begin at 0 rather than 1; by default they do if some index is 0. New rows for
         a fit are read as those of the fit were.
     threads : int, optional
-        Most threads that work on blocks in the passes of a sampler, each on one of its own; by default one for each
-        core.
+        Maximal number of threads, each with one block, in the passes of a sampler; by default one for each core.
     progress : bool, default=False
         Show a bar for each pass that takes more than a second, in a terminal or notebook.
 
@@ -81,10 +80,10 @@ class Blocks(Blockwise, LocalRows):
     Raises
     ------
     TypeError
-        If the source is none of these, or an iterator that can be read only once.
+        If the source has another type, or is an iterator that can be read only once.
     ValueError
-        If a block is empty of columns, has other columns than the first, holds NaN, infinite values or other things
-        than real numbers; in any later pass if the data are no longer the same.
+        If a block has no columns, other columns than the first, NaN, infinite or non-numeric values; in a later pass,
+        if the data have changed.
 
     See Also
     --------
@@ -126,7 +125,7 @@ class Blocks(Blockwise, LocalRows):
         self._source = open_source(source, rows, columns, n_features, zero_based)
         if self._source.indices is None and not (n_features is zero_based is None):
             raise ValueError(
-                "n_features, zero_based: expected svmlight files, whose features they tell; other sources have all of "
+                "n_features, zero_based: expected svmlight files, which leave out features; other sources have all of "
                 "their columns, so leave both out."
             )
         found = self._source.indices
@@ -318,7 +317,7 @@ class Blocks(Blockwise, LocalRows):
     def _threads(self) -> int:
         """How many threads work on blocks: one for each core, as far as their blocks fit."""
         largest = 16 * max(record.stored for record in self._records)
-        return int(np.clip(LIMITS.held // max(largest, 1), 1, min(self._most_threads or cores(), cores())))
+        return int(np.clip(LIMITS.block_bytes // max(largest, 1), 1, min(self._most_threads or cores(), cores())))
 
     def _forward(self, method: str, tails: list[tuple[int, ...]], *weights: Num[AnyArray, "p ..."]) -> list[PerRow]:
         """Products of the blocks with weights, one pass; see :class:`.base.Blockwise`."""

@@ -131,10 +131,10 @@ class Files(_InPieces):
         self.indices: Indices | None = None
         text = [path for path, reader in zip(paths, self._readers, strict=True) if reader == self._svmlight]
         if text:
-            with _told(text[0]):
+            with _naming(text[0]):
                 self.indices = indices_of(text, n_features, zero_based)
         if columns is None and all(reader == self._parquet for reader in self._readers):
-            with _told(paths[0]):
+            with _naming(paths[0]):
                 with _parquet_file(paths[0]) as file:
                     self.columns = list(file.schema_arrow.names)
 
@@ -148,13 +148,13 @@ class Files(_InPieces):
         }
         reader = readers.get(Path(name).suffix)
         if reader is None or (name != path.name and reader != self._svmlight):
-            raise ValueError(f"source: {path} is none of the known kinds of file; {_ADVICE}.")
+            raise ValueError(f"source: {path} is not one of the known kinds of file; {_ADVICE}.")
         return reader
 
     def pieces(self) -> Iterator[tuple[str, Load]]:
         """The blocks, from the start."""
         for path, reader, stamp in zip(self._paths, self._readers, self._stamps, strict=True):
-            with _told(path):
+            with _naming(path):
                 _unchanged(path, stamp)
                 for number, load in enumerate(reader(path)):
                     yield f"block {number} of {path}", partial(_loaded, path, stamp, load)
@@ -209,7 +209,7 @@ def _there(block: Any) -> Load:
 
 def _loaded(path: Path, stamp: tuple[int, int], load: Load) -> Any:
     """A block of a file that has not been written to."""
-    with _told(path):
+    with _naming(path):
         try:
             return load()
         finally:  # it says more than what cannot be read
@@ -244,7 +244,7 @@ def _numbers(path: Path, dtype: Any, count: int, offset: int) -> Any:
     return found
 
 
-class _told:
+class _naming:
     """Say which file it is that cannot be read; a file that is not there has words of its own."""
 
     def __init__(self, path: Path) -> None:
@@ -257,7 +257,7 @@ class _told:
         known = ValueError | OSError | EOFError | KeyError | zipfile.BadZipFile | zlib.error
         if isinstance(error, known) and not isinstance(error, FileNotFoundError | _Changed | LineError):
             raise ValueError(
-                f"source: {self._path} cannot be read, it may be cut short or no such file: {error}. Write the file "
+                f"source: {self._path} cannot be read, it may be truncated or of another kind: {error}. Write the file "
                 "anew and fit again."
             ) from error
 

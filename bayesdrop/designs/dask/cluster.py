@@ -18,26 +18,27 @@ def cluster(
 ) -> Any:
     """Connect to a Dask cluster; fits of Dask collections run on it until it is closed.
 
-    Without one they run in threads of this process. The workers started here are processes that import the script they
-    belong to: in a script, though not in a notebook, call this below ``if __name__ == "__main__":``.
+    Without a cluster they run in threads of this process. The workers started here are processes that import the main
+    script: in a script, unlike in a notebook, call this below ``if __name__ == "__main__":``.
 
     Parameters
     ----------
     address : str, default="local"
         Address of a scheduler, as in ``"tcp://10.0.0.1:8786"``; ``"local"`` starts workers on this machine, which end
-        with the client. None, which a setting that is not there would be, is refused.
+        with the client. None is an error, as it may be a setting that was forgotten.
     workers : int, optional
-        Worker processes of one thread to start here, by default one for each processor.
+        Number of worker processes to start here, of one thread each; by default one for each processor.
     memory : str or int, optional
-        Most memory of each of them, as in ``"2GB"``; by default an equal share of what there is. A worker that holds
-        more writes blocks to disk.
+        Memory limit of each worker, as in ``"2GB"``; by default an equal share of the machine's memory. A worker above
+        its limit writes blocks to disk.
     timeout : float, default=10.0
         Seconds to wait for the scheduler.
 
     Returns
     -------
     dask.distributed.Client
-        To be closed after use, or used in a ``with`` statement. Its ``dashboard_link`` shows what goes on.
+        The client; close it after use, or use it in a ``with`` statement. Its ``dashboard_link`` shows what the workers
+        do.
 
     Raises
     ------
@@ -97,7 +98,7 @@ def cluster(
     except (OSError, TimeoutError) as error:
         raise TimeoutError(
             f"address: no Dask scheduler answered at {address!r} within {timeout:g} s. Check the address and that "
-            "`dask scheduler` runs there and may be reached from here, or leave the address out to start workers on "
+            "`dask scheduler` runs there and is reachable from here, or leave the address out to start workers on "
             "this machine."
         ) from error
 

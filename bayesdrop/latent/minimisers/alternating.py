@@ -32,7 +32,7 @@ class Alternating:
     tol : float, default=0.0001
         Stop where a turn lowers the energy by less than this for each unit ``C s_i`` of the rows' weight.
     max_iter : int, default=200
-        Most turns.
+        Maximal number of turns.
     steps : int, default=5
         L-BFGS steps of the hidden weights in a turn.
 
@@ -150,16 +150,16 @@ class Minibatch:
     batch_size : int, default=500
         Rows of a step.
     epochs : int, default=20
-        Passes over the data in all, at least 1: those that tell several starts apart (a fifth at most) and those
-        between which the rates are learnt (half of the rest at most, one a time) are among them.
+        Passes over the data in all, at least 1, including those that choose among several starts (a fifth at most) and
+        those between updates of the rates (half of the rest at most).
     step_size : float, default=0.02
         First step of each weight, above 0.
     seed : int, default=0
         Order of the rows.
     tol : float, default=0.0001
         The fit has converged if an epoch lowers the energy by less than this for each unit ``C s_i`` of the rows'
-        weight, the mean of the last ten or of the later half; a value is the mean over the steps of its epoch. What is
-        too slow for its ``step_size`` looks converged too.
+        weight, the mean of the last ten or of the later half; a value is the mean over the steps of its epoch. With too
+        small a ``step_size`` a slow fit looks converged.
 
     See Also
     --------

@@ -60,7 +60,7 @@ def descend(
     least : float
         Gain of a step that is too little.
     steps : int
-        Most steps.
+        Maximal number of steps.
     trace : Trace
         Gets the objective after every step, and the status.
 
@@ -94,20 +94,20 @@ def descend(
         _log.debug("iteration %d: objective %.10g, relative suboptimality unknown", trace.iterations, here.objective)
 
     options = {"maxiter": steps, "maxfun": np.inf, "ftol": 0.0, "gtol": 0.0}
-    found = minimize(evaluate, start, jac=True, method="L-BFGS-B", callback=after_step, options=options)
+    result = minimize(evaluate, start, jac=True, method="L-BFGS-B", callback=after_step, options=options)
     if len(values) == 1:
         here = function(start)
         add()
     # Where no step leads down, the last ones tell whether that is the optimum.
     left = gain() if len(values) > 1 else float(np.sum(here.slope**2))
-    stuck = found.nit < steps and (len(values) <= WINDOW or left >= WINDOW * least)
+    stuck = result.nit < steps and (len(values) <= WINDOW or left >= WINDOW * least)
     if (len(values) > WINDOW or stuck) and (left < WINDOW * least or not np.any(here.slope)):
         trace.status = Status.CONVERGED
     elif stuck and left <= LOOSE * abs(values[-1]):
         trace.status = Status.ROUND_OFF
     else:
         trace.status = Status.MAX_ITERATIONS
-    return np.asarray(found.x)
+    return np.asarray(result.x)
 
 
 @dataclass(frozen=True)
@@ -118,9 +118,9 @@ class LBFGS:
     ----------
     tol : float, default=0.0001
         Stop where a step lowers the energy by less than this for each unit ``C s_i`` of the rows' weight, the mean of
-        ten steps: the mean loss of a row, as scikit-learn's ``MLPClassifier`` has it.
+        ten steps: the mean loss of a row, as in scikit-learn's ``MLPClassifier``.
     max_iter : int, default=500
-        Most steps.
+        Maximal number of steps.
 
     See Also
     --------

@@ -347,7 +347,7 @@ def test_truncated_files(kind, tmp_path):
     path.write_bytes(whole[: len(whole) // 2 - 3])
     if kind != "svm":  # half a text is a text
         early = ".*the file ends early" if kind == "npy" else ""
-        with pytest.raises(ValueError, match=f"{path.name} cannot be read, it may be cut short{early}"):
+        with pytest.raises(ValueError, match=f"{path.name} cannot be read, it may be truncated{early}"):
             Blocks(source, **options)
 
 
