@@ -102,7 +102,7 @@ class DropoutEstimator(BaseEstimator):
         check_flag(self.warm_start, "warm_start")
 
     def _check_rows(self, X: Any, y: Any, sample_weight: Any, groups: Any = None) -> tuple[Any, ...]:
-        """Check the data of a fit: the design, and what :meth:`_fit_rows` asks for beside it."""
+        """Check the data of a fit: the design, and what else :meth:`_fit_rows` needs."""
         raise NotImplementedError
 
     def _fit_rows(self, model: Model, rows: tuple[Any, ...], earlier: Any) -> Any:

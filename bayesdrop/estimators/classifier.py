@@ -133,7 +133,7 @@ class DropoutClassifier(ClassScores, DropoutEstimator):
             code, weight = np.append(code, np.zeros(n, dtype=code.dtype)), np.append(weight, np.zeros(n))
         self.classes_ = classes
         if joint and self.method is not None:
-            raise ValueError(f"method: the softmax has its own Newton method, got {self.method!r}; leave method out.")
+            raise ValueError(f"method: the softmax uses its own Newton method, got {self.method!r}; leave method out.")
         if joint and earlier is not None:
             earlier = earlier[0], earlier[1][:, :1]
         target, many = (code, len(classes)) if joint else (signs(code, len(classes)), None)

@@ -95,41 +95,42 @@ class DropoutPoissonRegressor(_DropoutCountRegressor):
     Parameters
     ----------
     rates : float, array (p,) or Rates, optional
-        Dropout rates in [0, 1), 0.1 by default, or ``bd.PerFeature()`` and the like to learn them: a count supports a
-        higher score as often as it counts, and for a lower one as often as the mean count.
+        Dropout rates in [0, 1), 0.1 by default, or ``bd.PerFeature()`` and the like to learn them. In their rule a
+        count ``y`` counts ``y`` times in favour of a higher score, and as often as the mean count in favour of a lower
+        one.
     C : float, default=1.0
         Weight of the loss, with scikit-learn's meaning: ``½‖w‖² + C Σ loss``.
     noise : Noise, optional
         ``bd.Dropout()`` by default: a kept feature is unchanged, and a dropped one becomes 0, or its mean where 0 is
-        unusual (``centre="auto"``). Other noises have no ``rates``.
+        not a typical value (``centre="auto"``). Other noises have no ``rates``.
     expectation : str, default="exact"
         ``"exact"`` (default), ``"gaussian"`` (which data on a cluster or on devices need) or ``"taylor"``; see
         :class:`bayesdrop.Poisson`.
     weight_prior : Normal, optional
         ``bd.Normal(1.0)`` by default; the intercept is neither penalised nor noised.
     method : Newton or EM, optional
-        Minimiser with a tolerance of its own; by default ``bd.Newton(tol=tol, max_iter=max_iter)``.
+        Minimiser, with its tolerance; by default ``bd.Newton(tol=tol, max_iter=max_iter)``.
     fit_intercept : bool, default=True
         Add an intercept.
     warm_start : bool, default=False
         Start from the last fit's weights and rates.
     corrupted_inputs : bool, default=False
-        Say at prediction that new rows are corrupted already: the score is then ``wᵀx`` rather than its mean under
-        the noise, ``(g∘w)ᵀx``, and probabilities are not averaged over the noise. Features then go missing as zeros,
-        so that ``centre="auto"`` is None.
+        Whether the rows to predict are corrupted already, with zeros for missing features: their score is then ``wᵀx``
+        instead of its mean under the noise, ``(g∘w)ᵀx``, probabilities are not averaged over the noise, and
+        ``centre="auto"`` means None.
     missing : None or "nan", optional
-        What NaN in the features is. None (default): an error. ``"nan"``: a missing entry, which is a dropped one: it
-        becomes ``centre_``, in training as in prediction, and a column of which some are missing is centred at the mean
-        of the others unless the noise says otherwise; see :class:`bayesdrop.Model`.
+        How NaN in the features is treated. None (default): as an error. ``"nan"``: as a missing entry, that is, as a
+        dropped one: it becomes ``centre_``, in training as in prediction, by default the mean of the entries that are
+        not missing; see :class:`bayesdrop.Model`.
     tol : float, default=1e-08
         Estimated suboptimality, relative to the energy, at which to stop.
     max_iter : int, default=200
-        Most Newton steps.
+        Maximal number of Newton steps.
 
     Attributes
     ----------
     coef_ : array (p,)
-        Weights, un-noised.
+        Weights, without noise.
     intercept_ : float
         Intercept.
     rates_ : array (p,)
@@ -141,7 +142,7 @@ class DropoutPoissonRegressor(_DropoutCountRegressor):
     status_ : Status
         How the fit ended; ``status_.value`` says what to do.
     centre_ : array (p,) or None
-        What a dropped entry becomes: the ``centre`` of the noise, None if it is 0 for all columns.
+        Value that a dropped entry takes, the ``centre`` of the noise; None if it is 0 for all columns.
     n_features_in_, feature_names_in_
         As in scikit-learn.
 
@@ -193,42 +194,43 @@ class DropoutNegativeBinomialRegressor(_DropoutCountRegressor):
     Parameters
     ----------
     rates : float, array (p,) or Rates, optional
-        Dropout rates in [0, 1), 0.1 by default, or ``bd.PerFeature()`` and the like to learn them: a count supports a
-        higher score as often as it counts, and for a lower one as often as the mean count.
+        Dropout rates in [0, 1), 0.1 by default, or ``bd.PerFeature()`` and the like to learn them. In their rule a
+        count ``y`` counts ``y`` times in favour of a higher score, and as often as the mean count in favour of a lower
+        one.
     dispersion : float, default=1.0
-        The ``r > 0``; see :class:`bayesdrop.NegativeBinomial`. A large one leaves Poisson counts.
+        The ``r > 0``; see :class:`bayesdrop.NegativeBinomial`. For large ``r`` counts are nearly Poisson.
     C : float, default=1.0
         Weight of the loss, with scikit-learn's meaning: ``½‖w‖² + C Σ loss``.
     noise : Noise, optional
         ``bd.Dropout()`` by default: a kept feature is unchanged, and a dropped one becomes 0, or its mean where 0 is
-        unusual (``centre="auto"``). Other noises have no ``rates``.
+        not a typical value (``centre="auto"``). Other noises have no ``rates``.
     expectation : str, default="augmentation"
         ``"augmentation"`` (default), ``"gaussian"`` or ``"taylor"``; see :mod:`bayesdrop.losses.base`.
     weight_prior : Normal, optional
         ``bd.Normal(1.0)`` by default; the intercept is neither penalised nor noised.
     method : Newton or EM, optional
-        Minimiser with a tolerance of its own; by default ``bd.Newton(tol=tol, max_iter=max_iter)``.
+        Minimiser, with its tolerance; by default ``bd.Newton(tol=tol, max_iter=max_iter)``.
     fit_intercept : bool, default=True
         Add an intercept.
     warm_start : bool, default=False
         Start from the last fit's weights and rates.
     corrupted_inputs : bool, default=False
-        Say at prediction that new rows are corrupted already: the score is then ``wᵀx`` rather than its mean under
-        the noise, ``(g∘w)ᵀx``, and probabilities are not averaged over the noise. Features then go missing as zeros,
-        so that ``centre="auto"`` is None.
+        Whether the rows to predict are corrupted already, with zeros for missing features: their score is then ``wᵀx``
+        instead of its mean under the noise, ``(g∘w)ᵀx``, probabilities are not averaged over the noise, and
+        ``centre="auto"`` means None.
     missing : None or "nan", optional
-        What NaN in the features is. None (default): an error. ``"nan"``: a missing entry, which is a dropped one: it
-        becomes ``centre_``, in training as in prediction, and a column of which some are missing is centred at the mean
-        of the others unless the noise says otherwise; see :class:`bayesdrop.Model`.
+        How NaN in the features is treated. None (default): as an error. ``"nan"``: as a missing entry, that is, as a
+        dropped one: it becomes ``centre_``, in training as in prediction, by default the mean of the entries that are
+        not missing; see :class:`bayesdrop.Model`.
     tol : float, default=1e-08
         Estimated suboptimality, relative to the energy, at which to stop.
     max_iter : int, default=200
-        Most Newton steps.
+        Maximal number of Newton steps.
 
     Attributes
     ----------
     coef_ : array (p,)
-        Weights, un-noised.
+        Weights, without noise.
     intercept_ : float
         Intercept.
     rates_ : array (p,)
@@ -240,7 +242,7 @@ class DropoutNegativeBinomialRegressor(_DropoutCountRegressor):
     status_ : Status
         How the fit ended; ``status_.value`` says what to do.
     centre_ : array (p,) or None
-        What a dropped entry becomes: the ``centre`` of the noise, None if it is 0 for all columns.
+        Value that a dropped entry takes, the ``centre`` of the noise; None if it is 0 for all columns.
     n_features_in_, feature_names_in_
         As in scikit-learn.
 

@@ -30,38 +30,38 @@ class DropoutLogisticRegression(DropoutClassifier):
 
     Minimises ``½‖w‖² + C Σ φ(y, m, v)`` with the Polya-Gamma bound of the expected logistic loss (Chen, Zhu, Chen &
     Chen 2015, eqs 31-35), or another form of it, and learns the rates in closed form (Zhuo, Zhu & Zhang 2015). Rows
-    without labels may join in (Wager, Wang & Liang 2013). Probabilities are the expectation of the logistic function
+    without labels can be added (Wager, Wang & Liang 2013). Probabilities are the expectation of the logistic function
     under the noise. ``C`` is c/2 of Chen et al. (2015).
 
     Parameters
     ----------
     rates : float or Rates, optional
-        Dropout rate in [0, 1), or ``bd.Fixed``, ``bd.Shared``, ``bd.PerFeature`` or ``bd.PerGroup``, or
-        ``bd.Tuned()``, the default: one learnt rate per feature, all of them scaled by a strength in [0, 1] that is
-        chosen by the log loss of held-out rows, at this ``C``. ``bd.PerFeature()`` is the published rule, in one fit.
-        With more than two classes each class learns its own rates, and the negative class is
-        weighed by ``n₊/n₋`` in the rate update unless the rates object says otherwise. ``partial_fit``, which sees no
-        folds, takes ``bd.PerFeature()`` by default; what ``sample`` takes it says itself.
+        Dropout rate in [0, 1), or ``bd.Fixed``, ``bd.Shared``, ``bd.PerFeature`` or ``bd.PerGroup``, or ``bd.Tuned()``,
+        the default: one learnt rate per feature, all of them scaled by a strength in [0, 1] that is chosen by the log
+        loss of held-out rows, at this ``C``. ``bd.PerFeature()`` is the published rule, in one fit. With more than two
+        classes each class learns its own rates, and the negative class is weighted by ``n₊/n₋`` in the rate update
+        unless the rates object says otherwise. ``partial_fit``, which has no folds, uses ``bd.PerFeature()`` by
+        default; for ``sample`` see there.
     C : float, optional
         Weight of the loss, with scikit-learn's meaning: ``½‖w‖² + C Σ loss``. By default the power of ten nearest to
         one over the mean square of the non-zero entries of the median column: 1 for standardised columns and 0/1 words,
         about 100 for TF-IDF rows of norm 1; and 1 where a ``weight_prior`` is given.
     noise : Noise, optional
-        ``bd.Dropout()`` by default: a kept feature stays as it is, and a dropped one becomes 0, or its mean where 0 is
-        no usual value of it (``centre="auto"``). Other noises take no ``rates``.
+        ``bd.Dropout()`` by default: a kept feature is unchanged, and a dropped one becomes 0, or its mean where 0 is
+        not a typical value (``centre="auto"``). Other noises have no ``rates``.
     expectation : str, optional
         ``"augmentation"`` (default), ``"gaussian"`` or ``"taylor"``; see :mod:`bayesdrop.losses.base`. The softmax
         takes ``"taylor"`` (default) or ``"gaussian"``.
     multiclass : str, default="auto"
-        What to do with more than two classes: ``"softmax"`` fits all of them jointly (Wager, Wang & Liang 2013), at
-        rates that they share, learnt by :mod:`bayesdrop.fitting.problems.many_classes`; ``"one_vs_rest"`` has rates of
-        each class, and its probabilities are brought to a sum of one. ``"auto"`` (default) is the softmax where there
-        are no more features than rows, as its log loss is less on tables, and else one against the rest, which on words
-        predicts as well at a fifth of the time. ``partial_fit``, which has not seen the rows, takes the softmax.
+        How more than two classes are fitted: ``"softmax"`` fits them jointly, with shared rates (Wager, Wang & Liang
+        2013); ``"one_vs_rest"`` fits each class against the others, with rates of each class, and normalises the
+        probabilities. ``"auto"`` (default) is the softmax if there are at most as many features as rows, as its log
+        loss is smaller on tables, and otherwise one against the rest, which predicts as well from words in a fifth of
+        the time. ``partial_fit`` always uses the softmax by default.
     weight_prior : Normal, optional
         ``bd.Normal(1.0)`` by default; the intercept is neither penalised nor noised.
     method : Newton or EM, optional
-        Minimiser with a tolerance of its own; by default ``bd.Newton(tol=tol, max_iter=max_iter)``.
+        Minimiser, with its tolerance; by default ``bd.Newton(tol=tol, max_iter=max_iter)``.
     fit_intercept : bool, default=True
         Add an intercept.
     class_weight : dict or "balanced", optional
@@ -69,22 +69,22 @@ class DropoutLogisticRegression(DropoutClassifier):
     warm_start : bool, default=False
         Start from the last fit's weights and rates.
     corrupted_inputs : bool, default=False
-        Say at prediction that new rows are corrupted already: the score is then ``wᵀx`` rather than its mean under
-        the noise, ``(g∘w)ᵀx``, and probabilities are not averaged over the noise. Features then go missing as zeros,
-        so that ``centre="auto"`` is None.
+        Whether the rows to predict are corrupted already, with zeros for missing features: their score is then ``wᵀx``
+        instead of its mean under the noise, ``(g∘w)ᵀx``, probabilities are not averaged over the noise, and
+        ``centre="auto"`` means None.
     missing : None or "nan", optional
-        What NaN in the features is. None (default): an error. ``"nan"``: a missing entry, which is a dropped one: it
-        becomes ``centre_``, in training as in prediction, and a column of which some are missing is centred at the mean
-        of the others unless the noise says otherwise; see :class:`bayesdrop.Model`.
+        How NaN in the features is treated. None (default): as an error. ``"nan"``: as a missing entry, that is, as a
+        dropped one: it becomes ``centre_``, in training as in prediction, by default the mean of the entries that are
+        not missing; see :class:`bayesdrop.Model`.
     tol : float, default=1e-08
         Estimated suboptimality, relative to the energy, at which to stop.
     max_iter : int, default=200
-        Most Newton steps.
+        Maximal number of Newton steps.
 
     Attributes
     ----------
     coef_ : array (1, p) or (K, p)
-        Weights, un-noised.
+        Weights, without noise.
     intercept_ : array (1,) or (K,)
         Intercepts.
     classes_ : array (K,)
@@ -96,9 +96,9 @@ class DropoutLogisticRegression(DropoutClassifier):
     objective_trace_ : array ``(n_iter_,)`` or ``(n_iter_, K)``
         Energy after each iteration.
     selection_ : Selection or None
-        What ``bd.Tuned()`` chose and what it is worth: ``print(estimator.selection_)``, ``bd.plots.selection``.
+        The choice of ``bd.Tuned()`` and its score: ``print(estimator.selection_)``, ``bd.plots.selection``.
     multiclass_ : str
-        ``"softmax"`` or ``"one_vs_rest"``: what ``multiclass`` came to.
+        ``"softmax"`` or ``"one_vs_rest"``, as used.
     n_iter_ : int
         Iterations.
     status_ : Status
@@ -106,7 +106,7 @@ class DropoutLogisticRegression(DropoutClassifier):
     C_ : float
         The ``C`` of the fit.
     centre_ : array (p,) or None
-        What a dropped entry becomes: the ``centre`` of the noise, None if it is 0 for all columns.
+        Value that a dropped entry takes, the ``centre`` of the noise; None if it is 0 for all columns.
     n_features_in_, feature_names_in_
         As in scikit-learn.
 
@@ -240,36 +240,36 @@ class DropoutSVC(DropoutClassifier):
     Chen 2015, section 4.1) and learns the rates in closed form (Zhuo, Zhu & Zhang 2015). At rate 0 it is the ordinary
     linear SVM. ``C`` is c of Chen et al. (2015).
 
-    A hinge has no probabilities. Where the strength of the rates was chosen on folds, as by default,
-    ``predict_proba`` is what the scores of held-out rows were worth: ``1/(1 + e^{−(a s + b)})`` with ``a > 0`` for the
-    score ``s`` of each row (Platt 1999; :mod:`bayesdrop.fitting.tuning.calibration`), as scikit-learn's
-    ``CalibratedClassifierCV(ensemble=False)`` has it; of several classes ``e^{a s_k} / Σ_l e^{a s_l}``. Of two classes
-    ``decision_function`` is then ``s + b/a``, zero where both are as probable, so that ``predict`` is the more probable
-    one. With rates that are given, after ``partial_fit``, or where ``corrupted_inputs`` has been changed since the fit,
-    there are no such scores, and it is the normalised pseudo-likelihood, averaged over the noise as by
-    :func:`bayesdrop.predict`: its steepness depends on C, it is not calibrated, and two rows of nearly the same score
-    may come in the other order.
+    A hinge loss has no probabilities. If the strength of the rates is chosen on folds, as by default, ``predict_proba``
+    is calibrated on the scores of held-out rows: it is ``1/(1 + e^{−(a s + b)})`` with ``a > 0`` for the score ``s`` of
+    a row (Platt 1999; :mod:`bayesdrop.fitting.tuning.calibration`), as in scikit-learn's
+    ``CalibratedClassifierCV(ensemble=False)``, and ``e^{a s_k} / Σ_l e^{a s_l}`` for more than two classes. With two
+    classes ``decision_function`` is then ``s + b/a``, which is zero where both are equally probable, so that
+    ``predict`` is the more probable class. With given rates, after ``partial_fit``, or if ``corrupted_inputs`` was
+    changed after the fit, there are no held-out scores, and ``predict_proba`` is the normalised pseudo-likelihood,
+    averaged over the noise as in :func:`bayesdrop.predict`: its steepness depends on C, it is not calibrated, and it
+    may order two rows with nearly equal scores differently.
 
     Parameters
     ----------
     rates : float or Rates, optional
-        Dropout rate in [0, 1), or ``bd.Fixed``, ``bd.Shared``, ``bd.PerFeature`` or ``bd.PerGroup``, or
-        ``bd.Tuned()``, the default: one learnt rate per feature, all of them scaled by a strength in [0, 1] that is
-        chosen by the log loss of held-out rows, at this ``C``. ``bd.PerFeature()`` is the published rule, in one fit.
-        With more than two classes each class learns its own rates, and the negative class is
-        weighed by ``n₊/n₋`` in the rate update unless the rates object says otherwise. ``partial_fit``, which sees no
-        folds, takes ``bd.PerFeature()`` by default; what ``sample`` takes it says itself.
+        Dropout rate in [0, 1), or ``bd.Fixed``, ``bd.Shared``, ``bd.PerFeature`` or ``bd.PerGroup``, or ``bd.Tuned()``,
+        the default: one learnt rate per feature, all of them scaled by a strength in [0, 1] that is chosen by the log
+        loss of held-out rows, at this ``C``. ``bd.PerFeature()`` is the published rule, in one fit. With more than two
+        classes each class learns its own rates, and the negative class is weighted by ``n₊/n₋`` in the rate update
+        unless the rates object says otherwise. ``partial_fit``, which has no folds, uses ``bd.PerFeature()`` by
+        default; for ``sample`` see there.
     C : float, default=1.0
         Weight of the loss, with scikit-learn's meaning: ``½‖w‖² + C Σ loss``.
     noise : Noise, optional
-        ``bd.Dropout()`` by default: a kept feature stays as it is, and a dropped one becomes 0, or its mean where 0 is
-        no usual value of it (``centre="auto"``). Other noises take no ``rates``.
+        ``bd.Dropout()`` by default: a kept feature is unchanged, and a dropped one becomes 0, or its mean where 0 is
+        not a typical value (``centre="auto"``). Other noises have no ``rates``.
     expectation : str, default="augmentation"
         ``"augmentation"`` or ``"gaussian"``; see :mod:`bayesdrop.losses.base`.
     weight_prior : Normal, optional
         ``bd.Normal(1.0)`` by default; the intercept is neither penalised nor noised.
     method : Newton or EM, optional
-        Minimiser with a tolerance of its own; by default ``bd.Newton(tol=tol, max_iter=max_iter)``.
+        Minimiser, with its tolerance; by default ``bd.Newton(tol=tol, max_iter=max_iter)``.
     fit_intercept : bool, default=True
         Add an intercept.
     class_weight : dict or "balanced", optional
@@ -277,22 +277,22 @@ class DropoutSVC(DropoutClassifier):
     warm_start : bool, default=False
         Start from the last fit's weights and rates.
     corrupted_inputs : bool, default=False
-        Say at prediction that new rows are corrupted already: the score is then ``wᵀx`` rather than its mean under
-        the noise, ``(g∘w)ᵀx``, and probabilities are not averaged over the noise. Features then go missing as zeros,
-        so that ``centre="auto"`` is None.
+        Whether the rows to predict are corrupted already, with zeros for missing features: their score is then ``wᵀx``
+        instead of its mean under the noise, ``(g∘w)ᵀx``, probabilities are not averaged over the noise, and
+        ``centre="auto"`` means None.
     missing : None or "nan", optional
-        What NaN in the features is. None (default): an error. ``"nan"``: a missing entry, which is a dropped one: it
-        becomes ``centre_``, in training as in prediction, and a column of which some are missing is centred at the mean
-        of the others unless the noise says otherwise; see :class:`bayesdrop.Model`.
+        How NaN in the features is treated. None (default): as an error. ``"nan"``: as a missing entry, that is, as a
+        dropped one: it becomes ``centre_``, in training as in prediction, by default the mean of the entries that are
+        not missing; see :class:`bayesdrop.Model`.
     tol : float, default=1e-08
         Estimated suboptimality, relative to the energy, at which to stop.
     max_iter : int, default=200
-        Most Newton steps.
+        Maximal number of Newton steps.
 
     Attributes
     ----------
     coef_ : array (1, p) or (K, p)
-        Weights, un-noised.
+        Weights, without noise.
     intercept_ : array (1,) or (K,)
         Intercepts.
     classes_ : array (K,)
@@ -304,7 +304,7 @@ class DropoutSVC(DropoutClassifier):
     objective_trace_ : array ``(n_iter_,)`` or ``(n_iter_, K)``
         Energy after each iteration.
     selection_ : Selection or None
-        What ``bd.Tuned()`` chose and what it is worth: ``print(estimator.selection_)``, ``bd.plots.selection``.
+        The choice of ``bd.Tuned()`` and its score: ``print(estimator.selection_)``, ``bd.plots.selection``.
     calibration_ : Calibration or None
         ``slope`` and ``intercept`` of the probability as a function of the score; None if no rows were held out.
     n_iter_ : int
@@ -314,7 +314,7 @@ class DropoutSVC(DropoutClassifier):
     C_ : float
         The ``C`` of the fit.
     centre_ : array (p,) or None
-        What a dropped entry becomes: the ``centre`` of the noise, None if it is 0 for all columns.
+        Value that a dropped entry takes, the ``centre`` of the noise; None if it is 0 for all columns.
     n_features_in_, feature_names_in_
         As in scikit-learn.
 

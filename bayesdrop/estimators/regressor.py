@@ -145,34 +145,34 @@ class DropoutSVR(DropoutRegressor):
         Weight of the loss, with scikit-learn's meaning: ``½‖w‖² + C Σ loss``.
     noise : Noise, optional
         ``bd.Dropout()`` by default: a kept feature is unchanged, and a dropped one becomes 0, or its mean where 0 is
-        unusual (``centre="auto"``). Other noises have no ``rates``.
+        not a typical value (``centre="auto"``). Other noises have no ``rates``.
     expectation : str, default="augmentation"
         ``"augmentation"`` or ``"gaussian"``; see :mod:`bayesdrop.losses.base`.
     weight_prior : Normal, optional
         ``bd.Normal(1.0)`` by default; the intercept is neither penalised nor noised.
     method : Newton or EM, optional
-        Minimiser with a tolerance of its own; by default ``bd.Newton(tol=tol, max_iter=max_iter)``.
+        Minimiser, with its tolerance; by default ``bd.Newton(tol=tol, max_iter=max_iter)``.
     fit_intercept : bool, default=True
         Add an intercept.
     warm_start : bool, default=False
         Start from the last fit's weights and rates.
     corrupted_inputs : bool, default=False
-        Say at prediction that new rows are corrupted already: the score is then ``wᵀx`` rather than its mean under
-        the noise, ``(g∘w)ᵀx``, and probabilities are not averaged over the noise. Features then go missing as zeros,
-        so that ``centre="auto"`` is None.
+        Whether the rows to predict are corrupted already, with zeros for missing features: their score is then ``wᵀx``
+        instead of its mean under the noise, ``(g∘w)ᵀx``, probabilities are not averaged over the noise, and
+        ``centre="auto"`` means None.
     missing : None or "nan", optional
-        What NaN in the features is. None (default): an error. ``"nan"``: a missing entry, which is a dropped one: it
-        becomes ``centre_``, in training as in prediction, and a column of which some are missing is centred at the mean
-        of the others unless the noise says otherwise; see :class:`bayesdrop.Model`.
+        How NaN in the features is treated. None (default): as an error. ``"nan"``: as a missing entry, that is, as a
+        dropped one: it becomes ``centre_``, in training as in prediction, by default the mean of the entries that are
+        not missing; see :class:`bayesdrop.Model`.
     tol : float, default=1e-08
         Estimated suboptimality, relative to the energy, at which to stop.
     max_iter : int, default=200
-        Most Newton steps.
+        Maximal number of Newton steps.
 
     Attributes
     ----------
     coef_ : array (p,)
-        Weights, un-noised.
+        Weights, without noise.
     intercept_ : float
         Intercept.
     rates_ : array (p,)
@@ -184,7 +184,7 @@ class DropoutSVR(DropoutRegressor):
     status_ : Status
         How the fit ended; ``status_.value`` says what to do.
     centre_ : array (p,) or None
-        What a dropped entry becomes: the ``centre`` of the noise, None if it is 0 for all columns.
+        Value that a dropped entry takes, the ``centre`` of the noise; None if it is 0 for all columns.
     n_features_in_, feature_names_in_
         As in scikit-learn.
 
@@ -229,8 +229,8 @@ class DropoutQuantileRegressor(DropoutRegressor):
 
     Minimises ``½‖w‖² + C Σ φ(y, m, v)`` with a bound of the expected check loss (Koenker & Bassett 1978; the auxiliary
     variables are those of Kozumi & Kobayashi 2011). At rate 0 it is quantile regression with a quadratic penalty, where
-    scikit-learn's ``QuantileRegressor`` has an absolute one: without a penalty, at a large ``C`` here and ``alpha=0``
-    there, the two are one.
+    scikit-learn's ``QuantileRegressor`` has an absolute one; without a penalty, that is with a large ``C`` here and
+    ``alpha=0`` there, the two are the same.
 
     Parameters
     ----------
@@ -238,12 +238,12 @@ class DropoutQuantileRegressor(DropoutRegressor):
         Dropout rates in [0, 1), 0.1 by default. The sign rule that learns rates needs two classes; ``sample`` draws
         the rates of a regression from their posterior.
     quantile : float, default=0.5
-        Which quantile of ``y`` to predict, in (0, 1); 0.5 is the median.
+        Level of the quantile of ``y`` to predict, in (0, 1); 0.5 is the median.
     C : float, default=1.0
         Weight of the loss, with scikit-learn's meaning: ``½‖w‖² + C Σ loss``.
     noise : Noise, optional
         ``bd.Dropout()`` by default: a kept feature is unchanged, and a dropped one becomes 0, or its mean where 0 is
-        unusual (``centre="auto"``). Other noises have no ``rates``.
+        not a typical value (``centre="auto"``). Other noises have no ``rates``.
     expectation : str, default="augmentation"
         ``"augmentation"`` or ``"gaussian"``; see :mod:`bayesdrop.losses.base`.
     weight_prior, method, fit_intercept, warm_start, corrupted_inputs, missing, tol, max_iter : see DropoutSVR
@@ -252,7 +252,7 @@ class DropoutQuantileRegressor(DropoutRegressor):
     Attributes
     ----------
     coef_ : array (p,)
-        Weights, un-noised.
+        Weights, without noise.
     intercept_ : float
         Intercept.
     rates_ : array (p,)
@@ -264,7 +264,7 @@ class DropoutQuantileRegressor(DropoutRegressor):
     status_ : Status
         How the fit ended; ``status_.value`` says what to do.
     centre_ : array (p,) or None
-        What a dropped entry becomes: the ``centre`` of the noise, None if it is 0 for all columns.
+        Value that a dropped entry takes, the ``centre`` of the noise; None if it is 0 for all columns.
     n_features_in_, feature_names_in_
         As in scikit-learn.
 
@@ -321,32 +321,32 @@ class DropoutRidge(DropoutRegressor):
         Weight of the loss, with scikit-learn's meaning: ``½‖w‖² + C Σ loss``.
     noise : Noise, optional
         ``bd.Dropout()`` by default: a kept feature is unchanged, and a dropped one becomes 0, or its mean where 0 is
-        unusual (``centre="auto"``). Other noises have no ``rates``.
+        not a typical value (``centre="auto"``). Other noises have no ``rates``.
     weight_prior : Normal, optional
         ``bd.Normal(1.0)`` by default; the intercept is neither penalised nor noised.
     method : Newton or EM, optional
-        Minimiser with a tolerance of its own; by default ``bd.Newton(tol=tol, max_iter=max_iter)``.
+        Minimiser, with its tolerance; by default ``bd.Newton(tol=tol, max_iter=max_iter)``.
     fit_intercept : bool, default=True
         Add an intercept.
     warm_start : bool, default=False
         Start from the last fit's weights and rates.
     corrupted_inputs : bool, default=False
-        Say at prediction that new rows are corrupted already: the score is then ``wᵀx`` rather than its mean under
-        the noise, ``(g∘w)ᵀx``, and probabilities are not averaged over the noise. Features then go missing as zeros,
-        so that ``centre="auto"`` is None.
+        Whether the rows to predict are corrupted already, with zeros for missing features: their score is then ``wᵀx``
+        instead of its mean under the noise, ``(g∘w)ᵀx``, probabilities are not averaged over the noise, and
+        ``centre="auto"`` means None.
     missing : None or "nan", optional
-        What NaN in the features is. None (default): an error. ``"nan"``: a missing entry, which is a dropped one: it
-        becomes ``centre_``, in training as in prediction, and a column of which some are missing is centred at the mean
-        of the others unless the noise says otherwise; see :class:`bayesdrop.Model`.
+        How NaN in the features is treated. None (default): as an error. ``"nan"``: as a missing entry, that is, as a
+        dropped one: it becomes ``centre_``, in training as in prediction, by default the mean of the entries that are
+        not missing; see :class:`bayesdrop.Model`.
     tol : float, default=1e-08
         Estimated suboptimality, relative to the energy, at which to stop.
     max_iter : int, default=200
-        Most Newton steps.
+        Maximal number of Newton steps.
 
     Attributes
     ----------
     coef_ : array (p,)
-        Weights, un-noised.
+        Weights, without noise.
     intercept_ : float
         Intercept.
     rates_ : array (p,)
@@ -358,7 +358,7 @@ class DropoutRidge(DropoutRegressor):
     status_ : Status
         How the fit ended; ``status_.value`` says what to do.
     centre_ : array (p,) or None
-        What a dropped entry becomes: the ``centre`` of the noise, None if it is 0 for all columns.
+        Value that a dropped entry takes, the ``centre`` of the noise; None if it is 0 for all columns.
     n_features_in_, feature_names_in_
         As in scikit-learn.
 

@@ -94,17 +94,17 @@ def delete_features(X: Any, rate: float, seed: Any) -> Any:
     rate : float
         Probability of deletion in [0, 1].
     seed : int, numpy.random.Generator or RandomState
-        The same seed deletes the same entries, of a dense matrix and of the equal sparse one.
+        The same seed deletes the same entries of a dense matrix and of the equal sparse one.
 
     Returns
     -------
     array, data frame or scipy sparse (n, p)
-        Of the kind that came; a data frame of pandas for a dict or an xarray object.
+        The same type as ``X``; a pandas data frame for a dict or an xarray object.
 
     Raises
     ------
     ValueError
-        If the rate is no probability, the seed no integer, or X no matrix of numbers.
+        If the rate is not a probability, the seed not an integer, or ``X`` not a numeric matrix.
 
     See Also
     --------
@@ -183,9 +183,9 @@ def deletion_scorer(rate: float, *, seed: Any = 0, scoring: Any = "accuracy", re
     rate : float
         Probability in [0, 1] that a non-zero entry is set to zero.
     seed : int, numpy.random.Generator or RandomState, default=0
-        Every call deletes by the same seed, so that estimators meet the same deletions on the same rows.
+        Every call uses the same seed, so that estimators are scored on the same deletions.
     scoring : str, callable or None, default="accuracy"
-        What is scored: a name or a scorer of scikit-learn, greater is better; None is the estimator's own ``score``.
+        Name of a scikit-learn scorer, or a scorer; greater is better. None is the ``score`` of the estimator.
     repeats : int, default=1
         Number of deletions whose scores are averaged.
 

@@ -77,7 +77,7 @@ def _advice(estimator: Any) -> str:
 
 
 def facts_of(estimator: Any) -> ColumnFacts:
-    """What a fitted estimator knows of its columns beside their names."""
+    """What a fitted estimator knows of its columns besides their names."""
     return ColumnFacts(hasattr(estimator, "feature_names_in_"), getattr(estimator, "zero_based_in_", None))
 
 

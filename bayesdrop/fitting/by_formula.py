@@ -1,4 +1,4 @@
-"""A formula in the place of features: ``bd.fit("y ~ x + C(site)", data)``, and ``bd.sample`` the same."""
+"""A formula instead of features: ``bd.fit("y ~ x + C(site)", data)``, and ``bd.sample`` the same."""
 
 from __future__ import annotations
 
@@ -68,9 +68,9 @@ def read_formula(
     Raises
     ------
     TypeError
-        If the response is missing, or there is one beside a formula.
+        If the response is missing, or there is one in addition to a formula.
     ValueError
-        If the formula has no response, or names are given beside it; or as :func:`bayesdrop.from_formula` has it.
+        If the formula has no response, or names are given with it; or as in :func:`bayesdrop.from_formula`.
 
     Examples
     --------
@@ -80,14 +80,14 @@ def read_formula(
     """
     if not isinstance(model, str) and not isinstance(X, str):
         if y is None:
-            raise TypeError("y: expected a response beside X; only a formula, such as 'y ~ a + b', names its own.")
+            raise TypeError("y: expected a response with X; only a formula, such as 'y ~ a + b', names its own.")
         for name in _given(options):
             raise ValueError(f"{name}: it says how a formula is encoded, and there is none; leave it out.")
         return FormulaProblem(model, X, y, feature_names, None)
     if isinstance(model, str):
         if y is not None:
             raise TypeError(
-                "y: the formula names the response, a column of the data; to give a model write it first, as in "
+                "y: the formula names the response, a column of the data; to specify a model, put it first, as in "
                 'bd.fit(bd.Model(), "y ~ a + b", data).'
             )
         formula, data, given = model, as_frame(X, "X", "for model is a formula"), None
@@ -176,7 +176,9 @@ def of_effects(model: Any, design: FormulaDesign, scale: Any) -> Any:
         plain = {re.sub(r"\s|^\s*\(|\)\s*$", "", str(name)): value for name, value in scale.items()}
         strange = [name for name in plain if name not in [name.replace(" ", "") for name in names]]
         if strange:
-            raise ValueError(f"random_scale: {strange[0]!r} is no term of the formula; there are {listed(names)}.")
+            raise ValueError(
+                f"random_scale: {strange[0]!r} is not a term of the formula; the terms are {listed(names)}."
+            )
         given = {name: plain.get(name.replace(" ", "")) for name in names}
     scales = [usual if given[name] is None else given[name] for name in names]
     levels = [list(term.levels) for term in design.random_terms]
@@ -198,7 +200,7 @@ def one_offset(design: FormulaDesign | None, offset: Any) -> Any:
     """
     known = None if design is None else design.offset
     if known is not None and offset is not None:
-        raise ValueError("offset: the formula has an offset(...) of its own; put both into it, as in offset(a + b).")
+        raise ValueError("offset: the formula has an offset(...) already; combine both in it, as in offset(a + b).")
     return of_rows(design, offset) if known is None else known
 
 

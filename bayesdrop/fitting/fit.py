@@ -47,69 +47,71 @@ def fit(
     dropna: bool = False,
     random_scale: Any = None,
 ) -> Fit:
-    """Fit weights and dropout rates to two classes, to more by ``bd.Softmax()``, or to numbers or counts.
+    """Fit weights and dropout rates to classes, numbers or counts.
 
     Parameters
     ----------
     model : Model or str
-        What to fit; or a formula, ``bd.fit("y ~ a + C(b)", data)``, with the data frame as ``X`` and no ``y``: the
-        default model of two labels, of more, or of numbers (squared loss, rate 0.1).
+        The model; or a formula, ``bd.fit("y ~ a + C(b)", data)``, with the data frame as ``X`` and no ``y``, which
+        takes the default model for two classes, for more, or for numbers (squared loss, rate 0.1).
     X : array, data frame, scipy sparse, Blocks or sharded jax.Array (n, p)
         Features. Sparse input is never made dense; :class:`bayesdrop.Blocks` are read when needed. A JAX array on
-        several devices, or on one that is not a CPU, stays there. Where several processes hold its rows
-        (``jax.distributed``), each calls this with the ``y`` and ``sample_weight`` of its own rows.
-        Or a formula, ``bd.fit(model, "y ~ a + C(b)", data)``; see :func:`bayesdrop.from_formula`. A formula may hold
-        Python expressions, which are run: take none from strangers.
+        several devices, or on an accelerator, stays there. Where its rows are divided among processes
+        (``jax.distributed``), each process passes the ``y`` and ``sample_weight`` of its rows. Or a formula,
+        ``bd.fit(model, "y ~ a + C(b)", data)``; see :func:`bayesdrop.from_formula`. A formula may contain Python
+        expressions, which are executed: do not use formulas from untrusted sources.
     y : sequence of n labels or numbers, optional
-        Two classes, any labels (the larger one is the positive class), or more for ``bd.Softmax()``; numbers for a
-        loss of regression, or two columns, successes and failures, for ``bd.Binomial()``. With a formula for ``X`` the
+        Two classes with any labels (the larger label is the positive class), or more for ``bd.Softmax()``; numbers for
+        a regression loss, or two columns, successes and failures, for ``bd.Binomial()``. If ``X`` is a formula, the
         data frame.
     method : Newton or EM, optional
-        ``bd.Newton()`` by default, and the only one for ``bd.Softmax()``.
+        ``bd.Newton()`` by default; ``bd.Softmax()`` accepts no other.
     sample_weight : array (n,), optional
         Row weights, >= 0.
     class_weight : dict or "balanced", optional
-        Weight of each label, which multiplies those of its rows; 1 for labels that are left out. ``"balanced"`` makes
-        all classes weigh the same.
+        Weight of each class, by which the weights of its rows are multiplied; 1 for classes that the dictionary omits.
+        ``"balanced"`` gives all classes the same total weight.
     groups : array (n,), optional
-        Labels of the rows that belong together, such as patients, which are held out together where ``bd.Tuned``
-        chooses the strength of the noise.
+        Group of each row, such as the patient: ``bd.Tuned`` holds out whole groups when it chooses the strength of the
+        noise.
     offset : array (n,) or float, optional
         Known part of every row's score, ``offset + wᵀx̃ + b``, neither noised nor penalised, such as the logarithm of
-        the exposure of a count. Predictions of new rows need theirs. Of one score a row, and rows that this process
-        holds, or ``bd.Blocks``. A formula names it as ``offset(column)``.
+        the exposure of a count. Predictions for new rows need the offsets of those rows. Only for losses with one score
+        per row, and for rows in this process or ``bd.Blocks``. In a formula: ``offset(column)``.
     feature_names : sequence of p str, optional
         Names of the columns; taken from a data frame.
     full_rank : bool, default=False
-        Of a formula: reference levels and contrasts as in R, rather than a column for every level.
+        For a formula: code factors by reference levels and contrasts, as in R, rather than by a column for every level.
     unseen : "error" or "baseline", default="error"
-        Of a formula: what ``predict`` makes of a level that is not in these rows, an error or a row without a level.
+        For a formula: whether ``predict`` raises an error on a level that is not in these rows, or treats the row as
+        having no level.
     dropna : bool, default=False
-        Of a formula: leave out the rows with a missing value in one of its columns.
+        For a formula: omit the rows with a missing value in one of its columns.
     random_scale : float or mapping from term to float, optional
-        Of a formula with random terms, such as ``(1 | site)`` or ``(0 + age | site)``: the standard deviation of the
-        effects of the levels, as in ``{"1|site": 0.5}``. The effects have no noise. A scale that is learnt takes
-        :func:`bayesdrop.sample`. A level that is not in these rows has the effect 0.
+        For a formula with random terms, such as ``(1 | site)`` or ``(0 + age | site)``: the standard deviation of the
+        effects of the levels, as in ``{"1|site": 0.5}``. The effects are not noised. To learn the standard deviation
+        use :func:`bayesdrop.sample`. A level that is not in these rows has the effect 0.
 
     Returns
     -------
     Fit
-        Weights, intercept, rates, their plug-in posterior, objective trace and status. Those of many classes are
-        (K, p) and (K,), sum to zero over the classes, and share the rates; with ``bd.Softmax(class_rates=True)`` the
-        rates are (K, p) and only the intercepts sum to zero; see :mod:`.many_classes`.
+        Weights, intercept, rates, their plug-in posterior, objective trace and status. With ``bd.Softmax()`` weights
+        are (K, p), intercepts (K,), both sum to zero over the classes, and all classes share the rates; with
+        ``bd.Softmax(class_rates=True)`` the rates are (K, p) and only the intercepts sum to zero.
 
     Raises
     ------
     ValueError
-        If the data, the labels or the groups do not fit, or blocks change while they are read; the message names the
-        argument and what to do.
+        If the data, labels or groups are invalid, or blocks change while they are read; the message names the argument
+        and what to do.
     TypeError
-        If ``method`` is no minimiser.
+        If ``method`` is not a minimiser.
 
     Warns
     -----
     UnscaledWarning
-        If noise or prior do not fit some columns, which it names, and the model cannot mend it.
+        If the scale of some columns, which the warning names, suits neither the noise nor the prior, and the model
+        cannot correct it.
 
     See Also
     --------
@@ -162,16 +164,16 @@ def fit(
         ),
         centring,
     )  # fmt: skip
-    found, weights = solved.fit, solved.fit.weights
+    result, weights = solved.fit, solved.fit.weights
     return Fit(
         weight=np.ascontiguousarray(weights[:-1].T) if many else weights[:-1, 0],
         intercept=weights[-1] if many else float(weights[-1, 0]),
-        rates=shaped(found.rates).T.copy(),
-        rate_posterior=rate_posterior(solved.rate_map, found.posterior, found.occurrences),
-        objective_trace=found.trace[:, 0],
-        status=found.status,
-        n_iter=found.iterations,
-        solver=found.solver,
+        rates=shaped(result.rates).T.copy(),
+        rate_posterior=rate_posterior(solved.rate_map, result.posterior, result.occurrences),
+        objective_trace=result.trace[:, 0],
+        status=result.status,
+        n_iter=result.iterations,
+        solver=result.solver,
         feature_names=names,
         classes=classes,
         model=replace(model, rates=solved.model.rates),
@@ -180,5 +182,5 @@ def fit(
         offset=all_rows.offset,
         facts=data.facts,
         class_weight=data.weight_of_classes,
-        _auxiliary=first_problem(found.auxiliary, all_rows.weight) if isinstance(found, BlockFit) else None,
+        _auxiliary=first_problem(result.auxiliary, all_rows.weight) if isinstance(result, BlockFit) else None,
     )

@@ -67,18 +67,18 @@ def solve(
     rate_map = model.bind(task.names)
     start = None if earlier is None else (centring.to_centred(earlier[0]), earlier[1])
     if task.n_classes is None:
-        found = fit_in_parts(
+        result = fit_in_parts(
             model, task.design, rate_map, task.target, task.weight, task.method, start, task.unlabelled, task.offset
         )
-        weights = centring.to_original(found.weights)
+        weights = centring.to_original(result.weights)
     else:
-        found = fit_classes(
+        result = fit_classes(
             model, task.design, rate_map, task.target, task.weight, task.n_classes, tol=task.method.tol,
             max_iter=task.method.max_iter, start=start, unlabelled=task.unlabelled,
         ).as_problems()  # fmt: skip
-        weights = centred(centring.to_original(found.weights), model.loss.class_rates)
-    announce(found.status, found.iterations)
-    return Solved(model, rate_map, selection, replace(found, weights=weights))
+        weights = centred(centring.to_original(result.weights), model.loss.class_rates)
+    announce(result.status, result.iterations)
+    return Solved(model, rate_map, selection, replace(result, weights=weights))
 
 
 def rate_posterior(rate_map: RateMap, law: Any, occurrences: Num[np.ndarray, ...] | None) -> RatePosterior | None:

@@ -3,8 +3,8 @@
 For each candidate of the rates and each ``C`` the score of a fold is that of ``argmin ½‖w‖² + C Σ φ(y, m, v)`` on the
 other folds, and the pair with the best mean score is refitted on all the data. Rates and ``C`` are chosen together
 because both shrink: dropout at rate ``η`` adds about ``½C Σ_d w_d² η(1 − η) Σ_i φ''(m_i) x_id²`` to the loss (Wager,
-Wang & Liang 2013), beside the ``½‖w‖²``. Folds and candidates are problems of one block, started along ``C`` from each
-other; see :mod:`bayesdrop.fitting.tuning`.
+Wang & Liang 2013), in addition to the ``½‖w‖²``. Folds and candidates are problems of one block, started along ``C``
+from each other; see :mod:`bayesdrop.fitting.tuning`.
 
 What labels have no part in is that of all rows: where the noise is centred, and the scales of a relative prior.
 
@@ -80,7 +80,7 @@ class DropoutCV(BaseEstimator):
     missing: str | None
     best_estimator_: Any
     n_features_in_: int
-    _own: tuple[str, ...] = FITTED
+    _copied: tuple[str, ...] = FITTED
 
     def _plain(self) -> type:
         raise NotImplementedError
@@ -146,22 +146,23 @@ class DropoutCV(BaseEstimator):
             # The fit with the choice says it again.
             warnings.simplefilter("ignore", UnscaledWarning)
             task = self._task(plain, X, y, np.ones(n) if weight is None else weight, groups)
-        own = self.scoring is None
+        by_loss = self.scoring is None
         tuned = self.rates is None or is_tuned(self.rates) or all(is_tuned(one) for one in self.rates)
-        found = search_on(
-            task, self.cv, "cv", candidates, Cs, None if own else _by_scorer(self.scorer_, plain, X, y, weight, task),
-            climbs=own and tuned, n_jobs=self.n_jobs,
+        searched = search_on(
+            task, self.cv, "cv", candidates, Cs,
+            None if by_loss else _by_scorer(self.scorer_, plain, X, y, weight, task),
+            climbs=by_loss and tuned, n_jobs=self.n_jobs,
         )  # fmt: skip
-        if found is None:
-            few = "each of two classes" if own else "each class"
+        if searched is None:
+            few = "each of two classes" if by_loss else "each class"
             raise ValueError(
                 f"cv: expected at least two rows{'' if task.code is None else f' of {few}'}, to fit one and hold "
                 f"the other out, got 1 sample{'' if task.code is None else ' of some class'}; give more rows, or "
                 f"{self._plain().__name__} rates and C of your own."
             )
-        search, keys = found
+        search, keys = searched
         scoring = (
-            task.scoring if own else f"negative of {self.scoring if isinstance(self.scoring, str) else 'the score'}"
+            task.scoring if by_loss else f"negative of {self.scoring if isinstance(self.scoring, str) else 'the score'}"
         )
         self.selection_: Selection
         self.selection_ = conclude(search, keys, scoring, self.one_standard_error, task.solver(loose=False))
@@ -200,7 +201,7 @@ class DropoutCV(BaseEstimator):
 
     def _keep(self, best: Any) -> None:
         self.best_estimator_ = best
-        for name in self._own:
+        for name in self._copied:
             setattr(self, name, getattr(best, name))
 
     def _chosen(self) -> Any:
@@ -237,7 +238,7 @@ def _by_scorer(scorer: Any, plain: Any, X: Any, y: Any, weight: Float[np.ndarray
 
     def losses(key: Key, fold: Fold, held: Held) -> Float[np.ndarray, " 1"]:
         rows = fold.test if number is None else number[fold.test]
-        weights = {} if weight is None else {"sample_weight": fold.held_weight(own)}
+        weights = {} if weight is None else {"sample_weight": fold.test_weight(own)}
         fitted = plain._with_weights(held.weights, held.rates, key[0])
         return np.array([-float(scorer(fitted, take_rows(X, rows), y[rows], **weights))])
 

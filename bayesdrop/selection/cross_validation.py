@@ -26,7 +26,7 @@ class _DropoutClassifierCV(ClassifierMixin, DropoutCV):
     """Shared by the classifiers; a subclass names the plain one."""
 
     classes_: Shaped[np.ndarray, " K"]
-    _own: tuple[str, ...] = (*FITTED, "classes_")
+    _copied: tuple[str, ...] = (*FITTED, "classes_")
 
     def _default_candidates(self) -> list[Any]:
         return Tuned().candidates
@@ -42,7 +42,7 @@ class _DropoutClassifierCV(ClassifierMixin, DropoutCV):
         y : array (n,)
             Two or more classes, any labels.
         sample_weight : array (n,), optional
-            Row weights, >= 0, of fits and of scores alike; weight 2 is a row twice, weight 0 no row.
+            Row weights, >= 0, of fits and of scores; weight 2 is a row twice, weight 0 no row.
         groups : array (n,), optional
             Labels of the rows that belong together, such as patients: a number of folds then holds out whole groups,
             and a splitter of groups is given them.
@@ -112,36 +112,35 @@ class DropoutLogisticRegressionCV(_DropoutClassifierCV):
     Parameters
     ----------
     rates : sequence or Tuned, optional
-        Candidates: dropout rates in [0, 1), and objects such as ``bd.PerFeature()`` that learn theirs. By default
-        those of ``bd.Tuned()``: learnt rates per feature, scaled by strengths from 1, the published rule, to 0, no
-        noise. One rate for all features, ``bd.Tuned(bd.Shared())``, is tried where it is listed: on none of eight data
-        sets did that lower the log loss, and it took a third more time. A regression has 0, 0.1, 0.3, 0.5 and 0.7.
+        Candidates: dropout rates in [0, 1), and objects such as ``bd.PerFeature()`` that learn rates. By default those
+        of ``bd.Tuned()`` for classes: learnt rates per feature, scaled by strengths from 1 (the published rule) to 0
+        (no noise); and 0, 0.1, 0.3, 0.5 and 0.7 for a regression.
     Cs : sequence of float, optional
-        Candidates of ``C``, the weight of the loss with scikit-learn's meaning; by default powers of ten from 1e-4 to
-        1e4. Among equal scores the smallest ``C`` is taken, and at this ``C`` the first of the ``rates``.
+        Candidates for ``C``, the weight of the loss with scikit-learn's meaning; by default powers of ten from 1e-4 to
+        1e4. Of equal scores the smallest ``C`` is chosen, and at this ``C`` the first of the ``rates``.
     cv : int, splitter, iterable of (train, test) or "loo", optional
-        Folds, as in scikit-learn, but that an int means so many folds of shuffled rows, the same at every call (seed
-        0), stratified by class: tables are often sorted. Rows that belong together have ``groups`` in ``fit``;
-        splitters and pairs are followed as they are. Equal rows are in one fold, as a row of their weight is. ``"loo"``
-        leaves out each row by itself, approximately and from one fit
-        (:mod:`bayesdrop.fitting.objective.leave_one_out`), but for the rows that this moves most, which are fitted
-        without; whole weights count copies, of which one leaves. By default ``"loo"`` where there is no ``scoring``,
-        for tables that are not large, of four rows to a column at least, and losses with second derivatives; else 5.
+        Folds, as in scikit-learn, except that an int is a number of folds of shuffled rows, the same at every call
+        (seed 0) and stratified by class, as tables are often sorted. ``groups`` of ``fit`` keeps rows together;
+        splitters and pairs are used unchanged. Equal rows are in the same fold. ``"loo"`` leaves out each row by
+        itself, approximately and from one fit (:mod:`bayesdrop.fitting.objective.leave_one_out`), but for the rows that
+        this moves most, which are fitted without; whole weights count copies, of which one leaves. By default ``"loo"``
+        where there is no ``scoring``, for tables that are not large, of four rows to a column at least, and losses with
+        second derivatives; else 5.
     scoring : str or callable, optional
         Greater is better. By default minus the log loss of the classes under a normal score, for a hinge that of its
-        normalised pseudo-likelihood; of a regression minus the plain loss. With ``sample_weight`` it is given those of
+        normalised pseudo-likelihood, and for a regression minus the plain loss. It receives the ``sample_weight`` of
         the test rows. With default ``rates``, or all of them ``bd.Tuned`` as in
         ``[bd.Tuned(), bd.Tuned(bd.PerGroup(groups))]``, and default ``scoring`` the search climbs from the default
-        ``C`` of the plain class and dismisses what is clearly worse (:mod:`bayesdrop.fitting.tuning.search`);
+        ``C`` of the plain class and drops candidates that are clearly worse (:mod:`bayesdrop.fitting.tuning.search`);
         otherwise all candidates are tried on all folds.
     one_standard_error : bool, default=False
-        Take the smallest ``C``, and there the most noise, whose score is within a standard error of the best, in pairs;
-        otherwise within half a one, or the best of a ``scoring`` that is given.
+        Take the smallest ``C``, and there the strongest noise, whose score is within one standard error of the best, of
+        paired differences. By default within half a standard error, or the best score if ``scoring`` is given.
     n_jobs : int, optional
-        Processes among which folds are spread, as in scikit-learn; they only pay for large data.
+        Number of processes for the folds, as in scikit-learn; worthwhile for large data only.
     noise : Noise, optional
         ``bd.Dropout()`` by default: a kept feature is unchanged, and a dropped one becomes 0, or its mean where 0 is
-        no usual value of it (``centre="auto"``). Other noises take no ``rates``.
+        not a typical value (``centre="auto"``). Other noises have no ``rates``.
     expectation : str, optional
         As in :class:`DropoutLogisticRegression`.
     multiclass : str, default="auto"
@@ -168,23 +167,23 @@ class DropoutLogisticRegressionCV(_DropoutClassifierCV):
     C_ : float
         Chosen ``C``.
     best_rates_ : float or Rates
-        Chosen candidate; ``rates_`` holds what it came to.
+        Chosen candidate; ``rates_`` has the resulting rates.
     best_score_ : float
         Its mean score over the folds.
     best_index_ : int
-        Its place in ``cv_results_``.
+        Its index in ``cv_results_``.
     best_estimator_ : estimator
-        The plain estimator, fitted to all rows with the choice.
+        The plain estimator with the chosen settings, fitted to all rows.
     selection_ : Selection
-        The choice and what it is worth, in words: ``print(model.selection_)``; ``bd.plots.selection`` draws it.
+        The choice and its score; ``print(model.selection_)`` explains it, ``bd.plots.selection`` plots it.
     cv_results_ : dict of arrays
-        Of all that was tried, NaN on folds before which it was dismissed: ``param_rates``, ``param_C``, ``params``,
-        ``mean_test_score``, ``std_test_score``, ``standard_error_test_score`` (of the mean), ``rank_test_score`` and
-        ``split0_test_score``, …
+        Results of all candidates, NaN on folds for which a candidate was not fitted: ``param_rates``, ``param_C``,
+        ``params``, ``mean_test_score``, ``std_test_score``, ``standard_error_test_score`` (of the mean),
+        ``rank_test_score`` and ``split0_test_score``, …
     scorer_, n_splits_
         As in ``GridSearchCV``.
     coef_ : array (1, p) or (K, p)
-        Weights, un-noised.
+        Weights, without noise.
     intercept_ : array (1,) or (K,)
         Intercepts.
     classes_ : array (K,)
@@ -200,7 +199,7 @@ class DropoutLogisticRegressionCV(_DropoutClassifierCV):
     status_ : Status
         How the fit ended; ``status_.value`` says what to do.
     centre_ : array (p,) or None
-        What a dropped entry becomes: the ``centre`` of the noise, None if it is 0 for all columns.
+        Value that a dropped entry takes, the ``centre`` of the noise; None if it is 0 for all columns.
     n_features_in_, feature_names_in_
         As in scikit-learn.
 
@@ -253,41 +252,41 @@ class DropoutLogisticRegressionCV(_DropoutClassifierCV):
 class DropoutSVCCV(_DropoutClassifierCV):
     """:class:`DropoutSVC` with the dropout rates and ``C`` chosen by cross-validation.
 
-    Probabilities are those that held-out scores of the choice had; see ``calibration_`` of :class:`DropoutSVC`.
+    Probabilities are calibrated on the held-out scores of the chosen settings; see ``calibration_`` of
+    :class:`DropoutSVC`.
 
     Parameters
     ----------
     rates : sequence or Tuned, optional
-        Candidates: dropout rates in [0, 1), and objects such as ``bd.PerFeature()`` that learn theirs. By default
-        those of ``bd.Tuned()``: learnt rates per feature, scaled by strengths from 1, the published rule, to 0, no
-        noise. One rate for all features, ``bd.Tuned(bd.Shared())``, is tried where it is listed: on none of eight data
-        sets did that lower the log loss, and it took a third more time. A regression has 0, 0.1, 0.3, 0.5 and 0.7.
+        Candidates: dropout rates in [0, 1), and objects such as ``bd.PerFeature()`` that learn rates. By default those
+        of ``bd.Tuned()`` for classes: learnt rates per feature, scaled by strengths from 1 (the published rule) to 0
+        (no noise); and 0, 0.1, 0.3, 0.5 and 0.7 for a regression.
     Cs : sequence of float, optional
-        Candidates of ``C``, the weight of the loss with scikit-learn's meaning; by default powers of ten from 1e-4 to
-        1e4. Among equal scores the smallest ``C`` is taken, and at this ``C`` the first of the ``rates``.
+        Candidates for ``C``, the weight of the loss with scikit-learn's meaning; by default powers of ten from 1e-4 to
+        1e4. Of equal scores the smallest ``C`` is chosen, and at this ``C`` the first of the ``rates``.
     cv : int, splitter, iterable of (train, test) or "loo", optional
-        Folds, as in scikit-learn, but that an int means so many folds of shuffled rows, the same at every call (seed
-        0), stratified by class: tables are often sorted. Rows that belong together have ``groups`` in ``fit``;
-        splitters and pairs are followed as they are. Equal rows are in one fold, as a row of their weight is. ``"loo"``
-        leaves out each row by itself, approximately and from one fit
-        (:mod:`bayesdrop.fitting.objective.leave_one_out`), but for the rows that this moves most, which are fitted
-        without; whole weights count copies, of which one leaves. By default ``"loo"`` where there is no ``scoring``,
-        for tables that are not large, of four rows to a column at least, and losses with second derivatives; else 5.
+        Folds, as in scikit-learn, except that an int is a number of folds of shuffled rows, the same at every call
+        (seed 0) and stratified by class, as tables are often sorted. ``groups`` of ``fit`` keeps rows together;
+        splitters and pairs are used unchanged. Equal rows are in the same fold. ``"loo"`` leaves out each row by
+        itself, approximately and from one fit (:mod:`bayesdrop.fitting.objective.leave_one_out`), but for the rows that
+        this moves most, which are fitted without; whole weights count copies, of which one leaves. By default ``"loo"``
+        where there is no ``scoring``, for tables that are not large, of four rows to a column at least, and losses with
+        second derivatives; else 5.
     scoring : str or callable, optional
         Greater is better. By default minus the log loss of the classes under a normal score, for a hinge that of its
-        normalised pseudo-likelihood; of a regression minus the plain loss. With ``sample_weight`` it is given those of
+        normalised pseudo-likelihood, and for a regression minus the plain loss. It receives the ``sample_weight`` of
         the test rows. With default ``rates``, or all of them ``bd.Tuned`` as in
         ``[bd.Tuned(), bd.Tuned(bd.PerGroup(groups))]``, and default ``scoring`` the search climbs from the default
-        ``C`` of the plain class and dismisses what is clearly worse (:mod:`bayesdrop.fitting.tuning.search`);
+        ``C`` of the plain class and drops candidates that are clearly worse (:mod:`bayesdrop.fitting.tuning.search`);
         otherwise all candidates are tried on all folds.
     one_standard_error : bool, default=False
-        Take the smallest ``C``, and there the most noise, whose score is within a standard error of the best, in pairs;
-        otherwise within half a one, or the best of a ``scoring`` that is given.
+        Take the smallest ``C``, and there the strongest noise, whose score is within one standard error of the best, of
+        paired differences. By default within half a standard error, or the best score if ``scoring`` is given.
     n_jobs : int, optional
-        Processes among which folds are spread, as in scikit-learn; they only pay for large data.
+        Number of processes for the folds, as in scikit-learn; worthwhile for large data only.
     noise : Noise, optional
         ``bd.Dropout()`` by default: a kept feature is unchanged, and a dropped one becomes 0, or its mean where 0 is
-        no usual value of it (``centre="auto"``). Other noises take no ``rates``.
+        not a typical value (``centre="auto"``). Other noises have no ``rates``.
     expectation : str, default="augmentation"
         As in :class:`DropoutSVC`.
     weight_prior : Normal, optional
@@ -312,23 +311,23 @@ class DropoutSVCCV(_DropoutClassifierCV):
     C_ : float
         Chosen ``C``.
     best_rates_ : float or Rates
-        Chosen candidate; ``rates_`` holds what it came to.
+        Chosen candidate; ``rates_`` has the resulting rates.
     best_score_ : float
         Its mean score over the folds.
     best_index_ : int
-        Its place in ``cv_results_``.
+        Its index in ``cv_results_``.
     best_estimator_ : estimator
-        The plain estimator, fitted to all rows with the choice.
+        The plain estimator with the chosen settings, fitted to all rows.
     selection_ : Selection
-        The choice and what it is worth, in words: ``print(model.selection_)``; ``bd.plots.selection`` draws it.
+        The choice and its score; ``print(model.selection_)`` explains it, ``bd.plots.selection`` plots it.
     cv_results_ : dict of arrays
-        Of all that was tried, NaN on folds before which it was dismissed: ``param_rates``, ``param_C``, ``params``,
-        ``mean_test_score``, ``std_test_score``, ``standard_error_test_score`` (of the mean), ``rank_test_score`` and
-        ``split0_test_score``, …
+        Results of all candidates, NaN on folds for which a candidate was not fitted: ``param_rates``, ``param_C``,
+        ``params``, ``mean_test_score``, ``std_test_score``, ``standard_error_test_score`` (of the mean),
+        ``rank_test_score`` and ``split0_test_score``, …
     scorer_, n_splits_
         As in ``GridSearchCV``.
     coef_ : array (1, p) or (K, p)
-        Weights, un-noised.
+        Weights, without noise.
     intercept_ : array (1,) or (K,)
         Intercepts.
     classes_ : array (K,)
@@ -346,7 +345,7 @@ class DropoutSVCCV(_DropoutClassifierCV):
     status_ : Status
         How the fit ended; ``status_.value`` says what to do.
     centre_ : array (p,) or None
-        What a dropped entry becomes: the ``centre`` of the noise, None if it is 0 for all columns.
+        Value that a dropped entry takes, the ``centre`` of the noise; None if it is 0 for all columns.
     n_features_in_, feature_names_in_
         As in scikit-learn.
 
@@ -363,7 +362,7 @@ class DropoutSVCCV(_DropoutClassifierCV):
     True
     """
 
-    _own = (*_DropoutClassifierCV._own, "calibration_")
+    _copied = (*_DropoutClassifierCV._copied, "calibration_")
 
     def __init__(
         self,

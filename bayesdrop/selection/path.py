@@ -39,12 +39,12 @@ class RatePath(BaseEstimator):
     Parameters
     ----------
     estimator : DropoutSVC, DropoutLogisticRegression, DropoutSVR or DropoutRidge
-        Its parameters but ``rates`` and ``warm_start``; it is cloned, not changed.
+        Estimator with all settings except ``rates`` and ``warm_start``; it is cloned, not changed.
     rates : array (R,), optional
         Rates in [0, 1); ``np.linspace(0, 0.9, 10)`` by default.
     cv : int, splitter or iterable of (train, test), optional
-        Score by cross-validation on these folds, the same for each rate; an int means so many of shuffled rows, the
-        same at every call, stratified by class.
+        Folds for a score by cross-validation, the same for each rate; an int is a number of folds of shuffled rows, the
+        same at every call and stratified by class.
     scoring : str or callable, optional
         As in scikit-learn, greater is better; the estimator's own ``score`` by default.
 
@@ -53,7 +53,7 @@ class RatePath(BaseEstimator):
     rates_ : array (R,)
         The grid.
     coefs_ : array (R, p) of a regression, (R, 1, p) or (R, K, p) of a classifier
-        Weights, un-noised, of the fits to all rows.
+        Weights, without noise, of the fits to all rows.
     intercepts_ : array (R,), (R, 1) or (R, K)
         Intercepts.
     objectives_ : array (R,) or (R, K)
@@ -338,7 +338,7 @@ def score_along(
     train, given = np.flatnonzero(fold.count), np.ones(len(y)) if sample_weight is None else sample_weight
     own = (given * fold.count)[train]
     # Not every scorer takes weights.
-    others = None if sample_weight is None and fold.share is None else fold.held_weight(given)
+    others = None if sample_weight is None and fold.share is None else fold.test_weight(given)
     scores = Scores(scoring, take_rows(X, fold.test), y[fold.test], others)
     path = fits_along(clone(estimator), rates, take_rows(X, train), y[train], own)
     found = {place: scores.of(fit) for place, fit in path}

@@ -34,7 +34,7 @@ def held_by_content(folds, X, code, weight):
     found = []
     for fold in folds:
         one = {}
-        for row, held in zip(fold.test, fold.held_weight(weight), strict=True):
+        for row, held in zip(fold.test, fold.test_weight(weight), strict=True):
             key = (*X[row], code[row])
             one[key] = one.get(key, 0.0) + held
         found.append({key: round(value, 9) for key, value in one.items()})
@@ -83,7 +83,7 @@ def test_equal_rows_are_together_unless_they_fill_a_fold():
     code = np.zeros(100, dtype=int)
     folds = make_folds(5, Rows.of(as_design(X), code[:, None], None, origins_of(np.ones(100))))
     for fold in folds:
-        assert fold.held_weight(np.ones(100))[X[fold.test, 0] == 0].sum() == pytest.approx(12.0)
+        assert fold.test_weight(np.ones(100))[X[fold.test, 0] == 0].sum() == pytest.approx(12.0)
     for value in (1.0, 2.0, 3.0):
         assert sorted(np.sum(X[fold.test, 0] == value) for fold in folds) == [0, 0, 0, 0, 5]
 

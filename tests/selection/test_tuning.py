@@ -398,7 +398,7 @@ def test_classes_with_few_rows_are_held_out_as_often_as_they_can():
     assert bd.DropoutSVCCV(Cs=(1.0,)).fit(X, y).n_splits_ == 5
     with pytest.warns(bd.SelectionWarning, match="cv: 3 rows of the rarest class allow 3 folds"):
         assert bd.DropoutSVCCV(Cs=(1.0,), scoring="neg_log_loss").fit(X, y).n_splits_ == 3
-    with pytest.warns(bd.SelectionWarning, match="3 rows of the largest class allow 3 folds, which are taken in place"):
+    with pytest.warns(bd.SelectionWarning, match="3 rows of the largest class allow 3 folds, which are used instead"):
         assert len(bd.DropoutSVC().fit(X[:6], np.tile(["up", "down"], 3)).selection_.chosen.losses) == 3
     y[1:3] = "down"
     with pytest.warns(bd.SelectionWarning, match="it takes two rows, of two classes.*that of the published rule"):

@@ -6,7 +6,7 @@ Multiplicative noise about a centre, ``x̃ = c + α(x − c)``, has the score
 
 which is that of plain noise on ``x − c`` with another intercept. The intercept has a flat prior and no penalty, so that
 nothing else changes: solvers and samplers are given ``X − c`` and noise about 0, and what they find is written in the
-user's columns by ``b = b' − wᵀc``; the weights are the same. How ``X − c`` is had is the matter of the design: dense
+user's columns by ``b = b' − wᵀc``; the weights are the same. How ``X − c`` is formed is up to the design: dense
 rows are shifted, where they are, and from sparse ones ``c`` is subtracted in the products, which takes no more memory.
 Where to centre follows from the values of the columns alone, and never from how they are stored.
 
@@ -266,8 +266,8 @@ def _centre(model: Model, summary: ColumnSummary, gone: Float[np.ndarray, " p"])
 def _warn_empty(names: Sequence[str]) -> None:
     """Warn of columns without an entry."""
     warn(
-        f"X: every entry of {_named(names)} is missing: weights of 0, rates at their prior, and no say in any "
-        "prediction; leave such columns out.",
+        f"X: every entry of {_named(names)} is missing: weights of 0, rates at their prior, and no effect on "
+        "predictions; leave such columns out.",
         MissingWarning,
     )
 

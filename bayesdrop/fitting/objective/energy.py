@@ -245,7 +245,7 @@ def row_weights(
     if not model.loss.separable:
         raise ValueError(
             f"unlabelled: what noise adds to {type(model.loss).__name__} depends on the label, so that rows without "
-            "one say nothing; use the logistic loss."
+            "one carry no information; use the logistic loss."
         )
     count, share = unlabelled
     nothing = np.zeros((count, weight.shape[1]))

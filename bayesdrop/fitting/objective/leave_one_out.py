@@ -139,7 +139,7 @@ class _Rows:
         """
         mean = self.mean_slope(x)
         by_mean = linalg.cho_solve(factor, mean.T, check_finite=False).T
-        first, own = slopes.mean[part], slopes.mean_mean[part]
+        first, of_mean = slopes.mean[part], slopes.mean_mean[part]
         leverage = np.sum(mean * by_mean, axis=1)
         if self.noisy:
             spread = self.spread(x)
@@ -148,13 +148,13 @@ class _Rows:
             across, along = np.sum(mean * by_var, axis=1), np.sum(var * by_var, axis=1)
             second, mixed, of_var = slopes.var[part], slopes.mean_var[part], slopes.var_var[part]
             # (1 − ΦK)⁻¹ γ by Cramer's rule.
-            rest = (1 - own * leverage - mixed * across, -own * across - mixed * along,
+            rest = (1 - of_mean * leverage - mixed * across, -of_mean * across - mixed * along,
                     -mixed * leverage - of_var * across, 1 - mixed * across - of_var * along)  # fmt: skip
             whole = np.maximum(rest[0] * rest[3] - rest[1] * rest[2], least)
             step = by_mean * ((rest[3] * first - rest[1] * second) / whole)[:, None]
             step += by_var * ((rest[0] * second - rest[2] * first) / whole)[:, None]
         else:
-            step = by_mean * (first / np.maximum(1 - own * leverage, least))[:, None]
+            step = by_mean * (first / np.maximum(1 - of_mean * leverage, least))[:, None]
         weights = self.weights + step
         if self.corrupted:
             return np.sum(x * weights[:, :-1], axis=1) + weights[:, -1], np.zeros(len(x))

@@ -166,7 +166,7 @@ def fit_classes(
     """
     check_room(n_classes, design)
     known, noisy = (part[:, 0] for part in row_weights(model, weight, unlabelled)[:2])
-    own = model.loss.class_rates
+    class_rates = model.loss.class_rates
 
     def energy_at(rate: Float[np.ndarray, "p _"]) -> SoftmaxEnergy:
         return softmax_energy(model, design, rate, code, n_classes, model.C * known, noisy)
@@ -187,7 +187,7 @@ def fit_classes(
         weights, trace = fit_softmax(energy, weights, tol, max_iter)
         unsettled, values, steps = False, trace.values, trace.iterations
     else:
-        if own:
+        if class_rates:
             member = np.where(known > 0, code, -1)[:, None] == np.arange(n_classes)
             counts = SignCounts.of_votes(design, (member, ~member), known[:, None])
             learner = counts.learner(rate_map, many=True)
@@ -198,7 +198,7 @@ def fit_classes(
             weights, trace = fit_softmax(energy, weights, coarse, max_iter)
             values, steps = values + trace.values, steps + trace.iterations
             before, ended = ended, float(trace.values[-1][0])
-            seen = centred(weights, own)[:-1]
+            seen = centred(weights, class_rates)[:-1]
             least = least_weights(seen, np.full(n_classes, ended), energy.precision[:-1], squares)
             moved = bool(np.any(learner.observe(seen, np.ones(n_classes, dtype=bool), least)))
             new = rate_map.expand(learner.rates())
@@ -222,8 +222,8 @@ def fit_classes(
     least = least_weights(weights[:-1], np.broadcast_to(values[-1], n_classes), energy.precision[:-1], squares)
     status = Status.RATES_UNSETTLED if unsettled and trace.status is Status.CONVERGED else trace.status
     return ClassFit(
-        weights=centred(weights, own),
-        rates=np.broadcast_to(rate, (p, n_classes)).copy() if own else rate[:, 0].copy(),
+        weights=centred(weights, class_rates),
+        rates=np.broadcast_to(rate, (p, n_classes)).copy() if class_rates else rate[:, 0].copy(),
         posterior=None if learner is None else learner.posterior(),
         occurrences=None if learner is None else learner.occurrences,
         trace=np.array(values)[:, 0],
@@ -245,18 +245,20 @@ def class_chances(
 
     Rows that come corrupted have no more noise.
     """
-    noise, K, found, own = model.noise, weights.shape[1], {}, model.loss.class_rates
+    noise, K, chances, class_rates = model.noise, weights.shape[1], {}, model.loss.class_rates
     for rows, part in design.parts(rows_at_once):
         moments = ScoreMoments(part, noise, rates.reshape(len(rates), -1), model.fit_intercept)
         n = part.shape[0]
         if corrupted_inputs:
-            found[rows.start] = expected_softmax(part.matvec(weights[:-1]) + weights[-1], np.zeros((n, K, K)))
+            chances[rows.start] = expected_softmax(part.matvec(weights[:-1]) + weights[-1], np.zeros((n, K, K)))
             continue
         nothing = np.zeros(n)
-        energy = SoftmaxEnergy(moments, "taylor", K, np.zeros(n, dtype=int), nothing, nothing, np.zeros((1, 1)), own)
-        found[rows.start] = expected_softmax(moments.mean(weights), energy.covariance(weights))
+        energy = SoftmaxEnergy(
+            moments, "taylor", K, np.zeros(n, dtype=int), nothing, nothing, np.zeros((1, 1)), class_rates
+        )
+        chances[rows.start] = expected_softmax(moments.mean(weights), energy.covariance(weights))
     # Of rows that several processes hold these are this process's, whose devices may come in any order.
-    return np.concatenate([found[start] for start in sorted(found)])
+    return np.concatenate([chances[start] for start in sorted(chances)])
 
 
 def check_room(n_classes: int, design: Design) -> None:

@@ -139,7 +139,8 @@ class Fit(Shown):
     Attributes
     ----------
     weight : array (p,) or (K, p)
-        Weights of the features, un-noised; of many classes, (K, p), which sum to zero over them where they share rates.
+        Weights of the features, without noise; with ``bd.Softmax()`` (K, p), with a sum of zero over the classes if
+        these share rates.
     intercept : float or array (K,)
         Intercept.
     rates : array (p,) or (K, p)
@@ -147,7 +148,7 @@ class Fit(Shown):
     rate_posterior : RatePosterior or None
         Plug-in posterior of the free rates; None if they are fixed.
     objective_trace : array (iterations,)
-        Energy after each iteration. It may rise where the rates moved, never at fixed rates.
+        Energy after each iteration. It never rises at fixed rates; it may rise when the rates are updated.
     status : Status
         How the fit ended; ``status.value`` says what to do.
     n_iter : int
@@ -155,17 +156,18 @@ class Fit(Shown):
     feature_names, classes, model
         What was fitted.
     centre : array (p,) or None
-        Where the noise is centred, the value that a dropped entry takes; None if it is 0 for all columns.
+        Value that a dropped entry takes; None if it is 0 for all columns.
     selection : Selection or None
-        What ``rates=bd.Tuned()`` chose and what it is worth; ``model`` has the choice.
+        The choice of ``rates=bd.Tuned()`` and its score; ``model`` has the chosen rates.
     offset : array (n,) or None
-        Known part of the score of each row that was fitted; new rows need one then.
+        Known part of the score of each row of the fit; if it is not None, new rows need offsets.
     facts : ColumnFacts
         Names of columns, first index of svmlight files and formula, by which new rows are read.
     class_weight : dict or None
-        Weight of each class, as a number; None if there were none.
+        Weight of each class; None if none were given.
     solver : str
-        By which row of :data:`bayesdrop.fitting.solvers.choices.CHOICES` it went down, or the name of the method given.
+        The algorithm that was used, a row of :data:`bayesdrop.fitting.solvers.choices.CHOICES`, or the name of the
+        method given.
 
     See Also
     --------

@@ -94,7 +94,7 @@ def fit_fields(data: xr.Dataset, *, trust_formula: bool = False) -> dict[str, An
                 "components; the file was written by an earlier release, or holds a component of your own"
             )
         many = ("class",) if model.loss.multiclass else ()
-        own = many if model.loss.class_rates else ()
+        rate_dims = many if model.loss.class_rates else ()
         if classes is None and (many or model.loss.binary):
             raise ValueError("expected the labels in the attribute 'classes', got none")
         weight = stored_numbers(data, "weight", (*many, "feature"))
@@ -104,7 +104,7 @@ def fit_fields(data: xr.Dataset, *, trust_formula: bool = False) -> dict[str, An
         names = stored_names(data, "feature")
         rate_map, rates, trace = (
             model.bind(names),
-            _rate_fields(data, own),
+            _rate_fields(data, rate_dims),
             stored_numbers(data, "objective", ("iteration",)),
         )
         if rates is not None and (
@@ -119,7 +119,7 @@ def fit_fields(data: xr.Dataset, *, trust_formula: bool = False) -> dict[str, An
         return {
             "weight": weight,
             "intercept": intercept if many else float(intercept),
-            "rates": stored_numbers(data, "rate", (*own, "feature"), least=0, most=1),
+            "rates": stored_numbers(data, "rate", (*rate_dims, "feature"), least=0, most=1),
             "rate_posterior": rates,
             "objective_trace": trace,
             "status": Status[str(data.attrs["status"])],
@@ -136,7 +136,7 @@ def fit_fields(data: xr.Dataset, *, trust_formula: bool = False) -> dict[str, An
             else dict(zip(np.asarray(classes).tolist(), factor.tolist(), strict=True)),
         }
     except (ValueError, TypeError, KeyError) as error:
-        raise ValueError(f"Fit: this is no fit as Fit.save writes it: {str(error).rstrip('.')}.") from None
+        raise ValueError(f"Fit: this is not a fit as Fit.save writes it: {str(error).rstrip('.')}.") from None
 
 
 def _rate_fields(data: xr.Dataset, own: tuple[str, ...]) -> dict[str, Any] | None:

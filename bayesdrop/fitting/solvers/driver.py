@@ -119,7 +119,7 @@ def minimise(
     tol : float
         Relative suboptimality.
     max_iter : int
-        Most steps.
+        Maximal number of steps.
     trace : Trace
         Gets the objectives after every step, and the status.
     done : bool array (K,), optional
@@ -206,7 +206,7 @@ def least_weights(
     precision : array (p, 1)
         The ``P``.
     squares : function
-        Gives ``(X²)ᵀc``, (p, K) or (p, 1); asked for where a weight is zero beside its prior.
+        Gives ``(X²)ᵀc``, (p, K) or (p, 1); needed where a weight is zero compared with its prior.
     share : float
         Part of the energy below which that of a weight is nothing.
 
@@ -337,7 +337,7 @@ class FitMethod(Minimiser[EnergyType, StateType], Protocol[EnergyType, StateType
 
     @property
     def max_iter(self) -> int:
-        """Most steps."""
+        """Maximal number of steps."""
 
 
 def check_minimiser(method: Any) -> Any:

@@ -57,18 +57,18 @@ def solve_dual(
         return None
     limits = DualLimits() if limits is None else limits
     n, p = energy.moments.design.shape
-    found: Dual | None = None
+    best: Dual | None = None
     for inside in (interior, not interior):
         if not inside:
             other = solve_by_coordinates(energy, weights, tol, limits)
         else:
             within = interior or n * p**2 <= limits.multiplications
             other = solve_interior(energy, weights, tol) if within else None
-        if other is not None and (found is None or np.sum(other.gap) < np.sum(found.gap)):
-            found = other
-        if found is not None and _has_ended(energy, found, tol):
+        if other is not None and (best is None or np.sum(other.gap) < np.sum(best.gap)):
+            best = other
+        if best is not None and _has_ended(energy, best, tol):
             break
-    return found
+    return best
 
 
 def _has_ended(energy: Energy, found: Dual, tol: float) -> bool:

@@ -50,12 +50,12 @@ class EM:
     tol : float, default=1e-08
         Estimated suboptimality, relative to the energy, at which to stop, as in :class:`bayesdrop.Newton`.
     max_iter : int, default=1000
-        Most iterations; EM converges linearly and may need hundreds at small rates.
+        Maximal number of iterations; EM converges linearly and may need hundreds at small rates.
     preconditioner : Preconditioner, optional
         How the M-step is solved: ``Cholesky()``, ``Woodbury()`` or ``Jacobi()`` (conjugate gradients) of
         :mod:`bayesdrop.fitting.solvers.preconditioners`; by default chosen by shape.
     max_inner : int, default=2000
-        Most conjugate-gradient steps in one M-step.
+        Maximal number of conjugate-gradient steps in an M-step.
 
     See Also
     --------

@@ -63,13 +63,13 @@ class Newton:
         ``10⁴ tol``, relative to the root of twice the energy; at the default of 1e-8 that is the same bound. Of
         piecewise-linear losses it is a bound on the energy, and the distance is below the root of ``2 tol``.
     max_iter : int, default=200
-        Most Newton steps.
+        Maximal number of Newton steps.
     preconditioner : Preconditioner, optional
         ``Cholesky()``, ``Woodbury()`` or ``Jacobi()`` of :mod:`.preconditioners`; by default chosen by shape.
     max_inner : int, default=500
-        Most conjugate-gradient steps in one Newton step.
+        Maximal number of conjugate-gradient steps in a Newton step.
     rules : StepRules, optional
-        How steps are judged.
+        Rules by which steps are accepted.
 
     See Also
     --------

@@ -197,7 +197,7 @@ class SolverState(PerProblem):
         state = end_at_zero(energy, self, goal, bias)
         bias = np.where(state.smoothing < self.smoothing, 0.0, bias)
         state, rough = state._less_smooth(energy, goal, moved, bias, tight)
-        return state._held_to_bound(energy, goal, moved, rough)
+        return state._checked_by_bound(energy, goal, moved, rough)
 
     def _less_smooth(
         self, energy: Energy, goal: Any, moved: Any, bias: Any, tight: Any
@@ -233,7 +233,7 @@ class SolverState(PerProblem):
             return np.zeros(len(self.value), dtype=bool)
         return np.isnan(decrement)
 
-    def _held_to_bound(
+    def _checked_by_bound(
         self, energy: Energy, goal: Any, moved: Any, rough: Bool[np.ndarray, " K"]
     ) -> tuple[SolverState, Bool[np.ndarray, " K"]]:
         """What remains by a bound where it seems to be little, and which problems are to go on for that."""

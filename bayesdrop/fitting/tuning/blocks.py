@@ -171,28 +171,28 @@ class BlockSolver:
                 rate_map = replace(rate_map, prior=_tiled(rate_map.prior, len(count)))
             row_weight = np.stack([fold.count * self.weight for fold in count], axis=1)
             each = len(members[some]) * J
-            found = fit_block(
+            result = fit_block(
                 self.model, self.design, rate_map, np.tile(self.target, len(places) // J),
                 np.repeat(row_weight, each, axis=1), self.method, begin, self.unlabelled,
                 strength=np.full(len(places), C), many=J > 1, rate=rate, offset=self.offset,
             )  # fmt: skip
             size = (len(count), len(members[some]), J)
-            weights[:, few, some] = found.weights.reshape(p + 1, *size)
-            rates[:, few, some] = found.rates.reshape(p, *size)
-            mean, var, seen = found.mean, found.var, None
+            weights[:, few, some] = result.weights.reshape(p + 1, *size)
+            rates[:, few, some] = result.rates.reshape(p, *size)
+            mean, var, seen = result.mean, result.var, None
             if count[0].alone:
-                seen = found.energy.scores(mean), var
+                seen = result.energy.scores(mean), var
                 share = count[0].all_shares
-                mean, var = left_out_scores(found.energy, found.weights, mean, var, self.corrupted_inputs, share)
+                mean, var = left_out_scores(result.energy, result.weights, mean, var, self.corrupted_inputs, share)
             elif self.corrupted_inputs:
-                mean = self.design.matvec(found.weights[:-1]) + found.weights[-1]
+                mean = self.design.matvec(result.weights[:-1]) + result.weights[-1]
                 var = np.zeros_like(mean)
-            mean = found.energy.scores(mean)
+            mean = result.energy.scores(mean)
             for f, fold in enumerate(count):
                 for s in range(size[1]):
                     columns = slice((f * size[1] + s) * J, (f * size[1] + s + 1) * J)
                     held = Held(
-                        found.weights[:, columns], found.rates[:, columns], mean[fold.test, columns],
+                        result.weights[:, columns], result.rates[:, columns], mean[fold.test, columns],
                         var[fold.test, columns],
                         None if seen is None else (seen[0][fold.test, columns], seen[1][fold.test, columns]),
                     )  # fmt: skip
@@ -210,7 +210,7 @@ class BlockSolver:
 
 
 def _tiled(prior: Any, times: int) -> Any:
-    """A prior of scaled rates (k, K) for so many blocks of its problems beside each other; others serve any number."""
+    """A prior of scaled rates (k, K) for so many blocks of its problems next to each other; others serve any number."""
     strength: Any = getattr(prior, "strength", 1.0)
     return replace(prior, strength=np.tile(strength, times)) if np.ndim(strength) == 1 else prior
 

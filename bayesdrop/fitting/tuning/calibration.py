@@ -149,9 +149,9 @@ def _newton(
         return float(weight @ (np.logaddexp(0.0, f) - target * f))
 
     share = float(np.average(target, weights=weight))
-    found = np.zeros(columns.shape[1])
-    found[-1] = np.log(share) - np.log1p(-share)
-    f = offset + columns @ found
+    coefficients = np.zeros(columns.shape[1])
+    coefficients[-1] = np.log(share) - np.log1p(-share)
+    f = offset + columns @ coefficients
     for _ in range(steps):
         chance = expit(f)
         gradient = columns.T @ (weight * (chance - target))
@@ -165,9 +165,9 @@ def _newton(
             size /= 2
         if size <= 1e-10:
             break  # round-off
-        found = found - size * step
-        f = offset + columns @ found
-    return found
+        coefficients = coefficients - size * step
+        f = offset + columns @ coefficients
+    return coefficients
 
 
 @dataclass(frozen=True)
@@ -201,6 +201,6 @@ class HeldOut:
         """What the held-out scores of a candidate are worth, of all folds on which it was tried."""
         known = self.scores[key]
         rows = np.concatenate([fold.test for fold, _ in known])
-        weight = np.concatenate([fold.held_weight(self.weight) for fold, _ in known])
+        weight = np.concatenate([fold.test_weight(self.weight) for fold, _ in known])
         score = np.concatenate([mean for _, mean in known])
         return Calibration.fitted(score, self.target[rows], weight, self.corrupted_inputs)

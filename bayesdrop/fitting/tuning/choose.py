@@ -66,7 +66,7 @@ def _possible_folds(task: Task, cv: Any, name: str, by_row: bool = True) -> Any:
     if enough < 2:
         return None
     which = "rows" if task.code is None else f"rows of the {'largest' if by_row else 'rarest'} class"
-    warn(f"{name}: {enough} {which} allow {enough} folds, which are taken in place of {cv}.", SelectionWarning)
+    warn(f"{name}: {enough} {which} allow {enough} folds, which are used instead of {cv}.", SelectionWarning)
     return enough
 
 
@@ -152,7 +152,7 @@ def _published(model: Model, reason: str, advice: str) -> tuple[Model, None]:
     tuned: Any = model.rates
     warn(
         f"rates: the strength of the noise was not chosen, for {reason}; the fit is that of the published rule, "
-        f"rates=bd.{tuned.structure!r}, which gives no warning when it is asked for. To have it chosen {advice}.",
+        f"rates=bd.{tuned.structure!r}, which gives no warning when it is requested. To have it chosen {advice}.",
         SelectionWarning,
     )
     return replace(model, rates=tuned.structure), None
@@ -290,7 +290,7 @@ class Task:
 
     @property
     def default_cv(self) -> Any:
-        """``"loo"`` where that is no more work than folds are and rows are many beside the columns, else their number.
+        """``"loo"`` where that is no more work than folds are and there are many rows per column, else their number.
 
         With fewer rows a fit without one of them is quite another, of which the approximation says little.
         """

@@ -136,7 +136,7 @@ def origins_of(weight: PerRow, groups: Any = None) -> Origins:
     here = isinstance(weight, np.ndarray)
     if groups is not None:
         if not here:
-            raise ValueError(f"groups: expected rows in memory, got {shown(groups)} beside rows elsewhere.")
+            raise ValueError(f"groups: expected rows in memory, got {shown(groups)} with rows elsewhere.")
         groups = one_per_row(groups, len(weight), "groups")
         try:
             np.unique(groups)

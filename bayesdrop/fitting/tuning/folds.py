@@ -60,7 +60,7 @@ class Fold:
         found[self.test] = 1.0 if self.share is None else self.share
         return found
 
-    def held_weight(self, weight: Float[np.ndarray, " n"]) -> Float[np.ndarray, " m"]:
+    def test_weight(self, weight: Float[np.ndarray, " n"]) -> Float[np.ndarray, " m"]:
         """Weight by which the loss of each row that is held out counts."""
         return weight[self.test] * (1.0 if self.alone or self.share is None else self.share)
 

@@ -156,7 +156,7 @@ class Search:
     def __post_init__(self) -> None:
         weights = units = [np.ones(1)] * len(self.folds)
         if self.by_row:
-            weights = [fold.held_weight(self.weight) for fold in self.folds]
+            weights = [fold.test_weight(self.weight) for fold in self.folds]
             units = [self.weight[fold.test] * self.copies.share[fold.test] for fold in self.folds]
         self.table = Table(weights, units)
         self._place = {m: (f, k) for f, family in enumerate(self.families) for k, m in enumerate(family.numbers)}
@@ -232,8 +232,8 @@ class Search:
         C, _ = self.table.best(list(self.table.losses))
         if self.Cs[first] != C:
             here = int(np.searchsorted(self.Cs, C))
-            for beside in (members[members.index(best) + 1 :], members[: members.index(best)][::-1]):
-                self._ascend(here, beside, group)
+            for neighbour in (members[members.index(best) + 1 :], members[: members.index(best)][::-1]):
+                self._ascend(here, neighbour, group)
 
     def _ascend(self, place: int, members: list[int], group: range) -> None:
         """Try one strength after the other as long as none is clearly worse than the best."""
@@ -281,7 +281,7 @@ class Search:
             pass
 
     def _solve(self, number: int, numbers: list[int], C: float, group: range, folds: list[Fold]) -> None:
-        numbers = sorted(numbers)  # neighbours beside each other
+        numbers = sorted(numbers)  # neighbours next to each other
         family, chosen = self.families[number], [self._place[m][1] for m in numbers]
         earlier = self._last.get((number, group.start))
 

@@ -178,7 +178,7 @@ def conclude(
     tie: float = 0.5,
     same: float = 5e-4,
 ) -> Selection:
-    """The choice among candidates that were tried on every fold, or that nothing is left beside.
+    """The choice among candidates that were tried on every fold, or that is the only one left.
 
     Held-out scores that become probabilities are those of an ``exact`` solver if one is given. Within ``tie`` standard
     errors, in pairs, the more regular candidate is taken: it loses little where it is the worse one and much else; a

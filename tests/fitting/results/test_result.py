@@ -145,7 +145,7 @@ def test_files_that_are_no_fits(fits, tmp_path):
         data.assign_attrs(classes='["one"]'),
         data.isel(feature=slice(2)).transpose().assign(weight=("class", np.zeros(2))),
     ):
-        with pytest.raises(ValueError, match="this is no fit as Fit.save writes it"):
+        with pytest.raises(ValueError, match="this is not a fit as Fit.save writes it"):
             bd.Fit.from_dataset(damaged)
     del data.attrs["model_description"]
     with pytest.raises(ValueError, match="a component of your own"):
