@@ -1,4 +1,4 @@
-r"""Weights and intercept as one block of a NumPyro Gibbs sampler, beside hyper-parameters that NUTS draws.
+r"""Weights and intercept as one block of a NumPyro Gibbs sampler, with hyper-parameters that NUTS draws.
 
     w ~ N(0, diag(scale²)),  b flat,  y_i ~ exp{−C s_i φ(y_i, m_i, v_i)}
 
@@ -185,7 +185,7 @@ class WeightsBlock:
         if noisy and not loss.augmented:
             raise ValueError(
                 f'loss: expected expectation="augmentation", for {model.loss!r} has no auxiliary variables; '
-                "rates=bd.Fixed(0.0) leaves the noise out, and bd.HMC() samples this model as it is."
+                "rates=bd.Fixed(0.0) leaves the noise out, and bd.HMC() samples this model unchanged."
             )
         if np.any(noise.shift):
             raise ValueError(f"noise: expected one without a shift of the mean, got {model.noise!r}.")
@@ -279,7 +279,7 @@ def _read(name: str, source: str | FromSites, sites: Sites, q: int) -> Any:
     elif source in sites:
         value = sites[source]
     else:
-        raise ValueError(f"{name}: expected a site {source!r} beside this block, got {sorted(sites)}.")
+        raise ValueError(f"{name}: expected a site {source!r} besides this block, got {sorted(sites)}.")
     if jnp.shape(value) not in ((), (1,), (q,)):
         raise ValueError(f"{name}: expected one number or {q} of them, got shape {jnp.shape(value)} from {source!r}.")
     return value

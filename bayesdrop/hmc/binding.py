@@ -77,12 +77,12 @@ def bind_start(
     dtype: str,
     choice: str,
     rounded: bool = True,
-    held: bool = True,
+    keep_rows: bool = True,
 ) -> Bound:
     """Density, operands and normal approximation of a model.
 
     ``choice`` is the name of the approximation (:mod:`.approximations.choices`), ``rounded`` rounds the kinks of
-    forces, and the operands have the rows if they are ``held``.
+    forces, and the operands have the rows if ``keep_rows``.
     """
     dense = choice == "dense"
     learnt = model.weight_prior.learnt_scale(len(data.feature_names))
@@ -90,7 +90,7 @@ def bind_start(
     log_scale = np.zeros(0)
     if learnt is not None:
         # Refusals come before fits.
-        bound = bind_density(name, at_median(model, data), data, rate_map, marginalised, dtype, held)
+        bound = bind_density(name, at_median(model, data), data, rate_map, marginalised, dtype, keep_rows)
         structured = bind_scales(model, learnt, data, rate_map, *bound, choice, dtype, rounded)
         if structured is not None:
             return structured
@@ -99,7 +99,7 @@ def bind_start(
         model, log_scale = best_scales(
             model, learnt, contrasts, lambda known: start_of(known, data, rate_map, averaged, dense)
         )
-    density, operands = bind_density(name, model, data, rate_map, marginalised, dtype, held)
+    density, operands = bind_density(name, model, data, rate_map, marginalised, dtype, keep_rows)
     if choice == "eigenvectors":
         found = class_scores(model, data, rate_map)
         of_classes = class_factor(found, operands.matrix, dtype)
@@ -194,22 +194,22 @@ def bind_scales(
     contrasts = density.n_classes - 1 if isinstance(density, ClassDensity) else 1
 
     def by_classes(at: Model) -> tuple[Any, ScaleMap]:
-        found = class_scores(at, data, rate_map)
-        return found, class_scale_map(found, operands, at.weight_prior.precision(p), learnt, dtype)
+        approximation = class_scores(at, data, rate_map)
+        return approximation, class_scale_map(approximation, operands, at.weight_prior.precision(p), learnt, dtype)
 
     def by_scores(at: Model) -> tuple[Any, ScaleMap]:
-        found = approximate_scores(at, data, rate_map, density, operands, choice, dtype)
+        approximation = approximate_scores(at, data, rate_map, density, operands, choice, dtype)
         if choice == "rows":
-            return found, row_scale_map(found, data, operands, at, learnt, dtype)
-        return found, drawn_scale_map(found, at.weight_prior.precision(p), intercept, learnt, dtype)
+            return approximation, row_scale_map(approximation, data, operands, at, learnt, dtype)
+        return approximation, drawn_scale_map(approximation, at.weight_prior.precision(p), intercept, learnt, dtype)
 
     if choice not in (*_OF_SCORES, "eigenvectors"):
         return None
     fit = by_classes if choice == "eigenvectors" else by_scores
-    found, there, log_scale, likely, decided = likely_scales(model, learnt, fit, density.has_variance)
+    approximation, there, log_scale, likely, decided = likely_scales(model, learnt, fit, density.has_variance)
     piecewise_linear = density.loss.piecewise_linear and not density.has_variance
     if piecewise_linear and rounded:
-        operands = operands._replace(width=placed(_width(model, data, found), dtype))
+        operands = operands._replace(width=placed(_width(model, data, approximation), dtype))
     whole, inside, factor = with_scale_map(density, operands, there, decided, learnt, log_scale, contrasts, dtype)
     centre = np.concatenate([np.zeros(there.size), likely])
     return Bound(whole, inside, density, centre, factor, piecewise_linear, factor)
@@ -223,9 +223,9 @@ def at_median(model: Model, data: Dataset) -> Model:
 
 
 def bind_density(
-    name: str, model: Model, data: Dataset, rate_map: RateMap, marginalised: bool, dtype: str, held: bool = True
+    name: str, model: Model, data: Dataset, rate_map: RateMap, marginalised: bool, dtype: str, keep_rows: bool = True
 ) -> tuple[Density | ClassDensity, DensityOperands]:
-    """Density and operands of a model, with the rows if ``held``; ``name`` is the sampler's, for errors.
+    """Density and operands of a model, with the rows if ``keep_rows``; ``name`` is the sampler's, for errors.
 
     Raises
     ------
@@ -261,7 +261,7 @@ def bind_density(
     if marginalised and noisy and model.loss.exponential and not _is_normal(model):
         raise ValueError(
             f"expectation: bd.{name} draws from exp(−U) by the two moments of a score, which for {model.loss!r} and "
-            f'{model.noise!r} do not say enough; take expectation="gaussian", or target="noising" for dropout.'
+            f'{model.noise!r} are not sufficient; take expectation="gaussian", or target="noising" for dropout.'
         )
     density = Density(
         loss=model.loss if marginalised and noisy else model.loss.plain,
@@ -273,7 +273,7 @@ def bind_density(
         **there,
     )  # fmt: skip
     square = there["quadratic"] and data.design.shape[0] * p <= _SMALL
-    return density, operands_of(model, data, rate_map, dtype, square, held)
+    return density, operands_of(model, data, rate_map, dtype, square, keep_rows)
 
 
 def _is_normal(model: Model) -> bool:
@@ -282,17 +282,17 @@ def _is_normal(model: Model) -> bool:
 
 
 def operands_of(
-    model: Model, data: Dataset, rate_map: RateMap, dtype: str, square: bool | None = None, held: bool = True
+    model: Model, data: Dataset, rate_map: RateMap, dtype: str, square: bool | None = None, keep_rows: bool = True
 ) -> DensityOperands:
     """Data and priors in a precision; the square of a dense matrix is kept if asked for, by default if it is small.
 
-    Rows that are streamed or not to be ``held`` stay where they are: matrix, targets and weights are empty then.
+    Without ``keep_rows``, and where rows are streamed, matrix, targets and weights are empty.
     """
     prior = rate_map.prior.law(data.occurrences(rate_map.index, rate_map.size))
     real, p = partial(placed, dtype=dtype), len(data.feature_names)
     if square is None:
         square = data.design.shape[0] * p <= _SMALL
-    streamed = data.design.is_streamed or not held
+    streamed = data.design.is_streamed or not keep_rows
     return DensityOperands(
         matrix=Matrix(None, None, None, None) if streamed else samplers_matrix(data.design, dtype, square),
         target=real(np.zeros(0) if streamed else data.target),

@@ -36,40 +36,39 @@ _MANY_ROWS = 50
 class HMC(HMCOptions):
     """Split Hamiltonian Monte Carlo around a normal approximation at the point fit.
 
-    The normal approximation that trajectories turn about, and with it the kernel, is the first row of the table in
-    :mod:`bayesdrop.hmc.approximations.choices` that is feasible; the attribute ``normal_approximation`` of a
-    posterior's groups says which. Learnt scales of the weights have each of these, by a map that decouples the
-    weights from them (:mod:`bayesdrop.hmc.approximations.scale_map`), but for the scores, which do not move by
-    themselves then; up to eight are also drawn by slices, but of rows that Python goes through.
+    The normal approximation, and with it the kernel, is the first feasible row of the table in
+    :mod:`bayesdrop.hmc.approximations.choices`; the attribute ``normal_approximation`` of the posterior names it.
+    Learnt scales of the weights are handled by a map that decouples the weights from them
+    (:mod:`bayesdrop.hmc.approximations.scale_map`).
 
-    Exact where there are no masks: no noise, noise without masks, or ``target="marginalised"``. With masks it is the
-    fast approximation: they are integrated as if scores were normal. The error of the log-likelihood of all rows is
-    measured at draws and beyond (:mod:`bayesdrop.posterior.scores.approximation_error`). Up to .1 nat (standard
-    deviation) with a Pareto k up to .5 no probability is off by more than about .04. With a larger error the draws are
-    corrected by :func:`bayesdrop.reweight` where rows are few, unless ``correct`` is false: in memory, and draws times
-    entries of the features up to 10⁷. The posterior says which, in its attributes ``approximation`` with the error or
-    ``reweighted``, and :func:`bayesdrop.diagnose` in words; an error that remains is an ``ApproximationWarning``.
+    Exact without masks: with no noise, noise that has no masks, or ``target="marginalised"``. With masks it is a fast
+    approximation, which integrates them as if scores were normal. The error of the log-likelihood is measured at the
+    draws and further out (:mod:`bayesdrop.posterior.scores.approximation_error`). With a standard deviation up to 0.1
+    nat and a Pareto k up to 0.5 no probability is wrong by more than about 0.04. If the error is larger,
+    :func:`bayesdrop.reweight` corrects the draws, unless ``correct`` is False, provided that the rows are in memory and
+    draws times entries of the features are at most 10⁷; otherwise there is an ``ApproximationWarning``. The attribute
+    ``approximation`` or ``reweighted`` of the posterior says which, and :func:`bayesdrop.diagnose` reports it.
     ``bd.Gibbs()`` is exact.
 
-    Rows that are read when needed or lie on a cluster (``bd.Blocks``, Dask) are gone through once for each leapfrog
-    step of all chains, in double precision whatever ``dtype`` says (:mod:`bayesdrop.hmc.streamed`).
+    Rows outside memory (``bd.Blocks``, Dask) are read once for each leapfrog step of all chains, in double precision
+    whatever the ``dtype`` (:mod:`bayesdrop.hmc.streamed`).
 
     Parameters
     ----------
     n_leapfrog_steps : int, optional
-        Gradients a draw, at least 1; by default chosen during warm-up: the fewest that accept as many proposals as
-        ``target_accept`` says there. Use more where :func:`bayesdrop.diagnose` says that few are accepted.
+        Gradients per draw, at least 1; by default the smallest number that reaches ``target_accept`` during warm-up.
+        Use more if :func:`bayesdrop.diagnose` reports a low acceptance rate.
     target_accept : float, default=0.8
-        Acceptance probability that the steps are chosen for, in (0, 1).
+        Acceptance probability for which the number of steps is chosen, in (0, 1).
     turn : float, default=2.0
-        Angle of a trajectory about the centre, in radians, above 0; a quarter turn, π/2, forgets the position, and more
-        makes the draws of means converge faster.
+        Angle of a trajectory about the centre, in radians, above 0. After a quarter turn, π/2, a draw is nearly
+        independent of the one before; larger angles make means converge faster.
     dtype : str, default="float32"
-        ``"float32"`` (default) or ``"float64"``. Energy differences are summed row by row, so that single precision
-        holds to a million rows; strongly correlated features or a large ``C`` ask for double.
+        ``"float32"`` (default) or ``"float64"``. Energy differences are summed row by row, so that single precision is
+        enough up to a million rows; strongly correlated features or a large ``C`` need double.
     correct : bool, default=True
-        Correct the draws of a model with masks where rows are few (default); else they are left as they are, with the
-        error reported, and ``sample_stats`` has the course of the trajectories.
+        Correct the draws of a model with masks by resampling if there are few rows (default). If False they are not
+        changed, the error is reported, and ``sample_stats`` has the statistics of the trajectories.
     limits : Limits, optional
         Sizes that choose between normal approximations.
 
@@ -123,7 +122,7 @@ class HMC(HMCOptions):
             )
         passes = choice == "directions"
         bound = bind_start(
-            type(self).__name__, model, data, rate_map, marginalised, self.dtype, choice, held=not passes
+            type(self).__name__, model, data, rate_map, marginalised, self.dtype, choice, keep_rows=not passes
         )
         kernel, chains = self._kernel(bound, data, rate_map, tune, choice)
         return _by_passes(kernel, chains, model, data) if passes else (kernel, chains)

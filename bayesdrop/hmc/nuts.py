@@ -34,19 +34,19 @@ __all__ = ["NUTS", "NUTSKernel", "NUTSOperands"]
 class NUTS:
     """NumPyro's No-U-Turn sampler.
 
-    Exact without masks; with masks, they are integrated as if scores were normal, and the error is reported or
-    corrected, as by ``bd.HMC``.
+    Exact without masks; masks are integrated as if scores were normal, and the error is reported or corrected, as in
+    ``bd.HMC``.
 
     Parameters
     ----------
     target_accept : float, default=0.8
-        Acceptance probability that the step size aims at, in (0, 1).
+        Acceptance probability for which the step size is chosen, in (0, 1).
     max_tree_depth : int, default=10
-        Most doublings of a trajectory, at least 1.
+        Maximal number of doublings of a trajectory, at least 1.
     dtype : str, default="float64"
-        ``"float32"`` or ``"float64"`` (default: the energies that it compares are sums over all rows).
+        ``"float32"`` or ``"float64"`` (default, as it compares energies that are sums over all rows).
     correct : bool, default=True
-        Correct draws of integrated masks where rows are few, as by ``bd.HMC``.
+        Correct the draws of a model with masks if there are few rows, as in ``bd.HMC``.
     limits : Limits, optional
         Sizes that choose between normal approximations.
 

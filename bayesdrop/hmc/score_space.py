@@ -157,15 +157,15 @@ def score_operands(
     """Operands of the kernel; kinks are rounded over so many standard deviations of each score."""
     from scipy.linalg import cho_solve, solve_triangular
 
-    found = approximate_scores(model, data, rate_map, density, operands, "scores", dtype)
-    intercept, curvature, precision = model.fit_intercept, found.precision.curvature, found.precision.prior
+    normal = approximate_scores(model, data, rate_map, density, operands, "scores", dtype)
+    intercept, curvature, precision = model.fit_intercept, normal.precision.curvature, normal.precision.prior
     total = curvature.sum()
-    gram = row_gram(data.design, precision, found.gain, curvature, intercept)
+    gram = row_gram(data.design, precision, normal.gain, curvature, intercept)
     roots, root = row_roots(gram, curvature), np.sqrt(curvature)
-    factor = row_factor(data, operands.matrix, precision, found.gain, curvature, roots, intercept, dtype)
+    factor = row_factor(data, operands.matrix, precision, normal.gain, curvature, roots, intercept, dtype)
     # The mean of the weights, and the level of the scores, exactly for what the rows say.
-    middle = found.pull.sum() / total if intercept else 0.0
-    residual = found.pull - curvature * middle
+    middle = normal.pull.sum() / total if intercept else 0.0
+    residual = normal.pull - curvature * middle
     dual = residual - root * cho_solve((roots.lower, True), root * (gram @ residual), check_finite=False)
     weight = data.design.rmatvec(dual) / precision
     mean = data.design.matvec(weight)
@@ -176,7 +176,7 @@ def score_operands(
     covariance = gram - inside.T @ inside + (1 / total if intercept else 0.0)
     response = np.eye(len(root)) - (gram * root) @ (roots.inner * root)
     if density.loss.piecewise_linear:
-        width = rounding_width(model.C * data.weight, curvature, found.spread, rounded)
+        width = rounding_width(model.C * data.weight, curvature, normal.spread, rounded)
         operands = operands._replace(width=jnp.asarray(width, dtype=dtype))
     real = partial(jnp.asarray, dtype=dtype)
     covariance = 0.5 * (covariance + covariance.T)

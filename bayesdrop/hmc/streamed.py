@@ -190,7 +190,7 @@ def evaluation_of(density: Density, operands: DensityOperands, theta: Point, sum
 
 
 class StreamedOperands(NamedTuple):
-    """What the chains depend on beside the rows, with no matrix; and the rows."""
+    """What the chains depend on besides the rows, with no matrix; and the rows."""
 
     chains: HMCOperands
     rows: StreamedRows

@@ -110,19 +110,19 @@ def _standard_error(values: Float[np.ndarray, " n"]) -> float:
 
 
 def elpd(post: Any, X: Any, y: Any = None, *, offset: Any = None) -> Elpd:
-    """Log predictive densities of new rows, by a posterior or a point fit.
+    """Log predictive densities of new rows under a posterior or a point fit.
 
     Parameters
     ----------
     post : InferenceData or DataTree, or Fit
-        What ``bd.sample`` or ``bd.fit`` returned; a fit is a posterior of one draw.
+        What ``bd.sample`` or ``bd.fit`` returned; a fit counts as a posterior of one draw.
     X : array, data frame, scipy sparse, Blocks or Dask collection (n, p)
-        New rows with the columns of the old ones; those with names are matched by name. ``bd.Blocks`` are read a block
-        at a time, and a Dask collection is scored by its workers.
+        New rows, with the columns of the fit or the posterior; named columns are matched by name. ``bd.Blocks`` are
+        read a block at a time, and a Dask collection is scored by its workers.
     y : sequence (n,), optional
-        Their labels, numbers or counts; of a model by a formula they are read from a table ``X``.
+        Their labels, numbers or counts; with a formula they are read from the table ``X``.
     offset : array (n,) or float, optional
-        Known part of the score of each row, needed if those that were sampled or fitted had one.
+        Known part of the score of each row, needed if the rows of the fit or the posterior had one.
 
     Returns
     -------
@@ -132,12 +132,13 @@ def elpd(post: Any, X: Any, y: Any = None, *, offset: Any = None) -> Elpd:
     Raises
     ------
     TypeError, ValueError
-        If ``post`` is something else, or the rows or responses do not fit it.
+        If ``post`` has another type, or the rows or responses do not match it.
 
     Warns
     -----
     PseudoLikelihoodWarning
-        If the loss is no likelihood, or ``C`` raises it to a power; see :func:`bayesdrop.loo`.
+        If the loss is not a negative log-likelihood, or ``C`` raises the likelihood to a power; see
+        :func:`bayesdrop.loo`.
 
     See Also
     --------
@@ -213,50 +214,44 @@ def kfold(
     feature_names: Sequence[str] | None = None,
     **options: Any,
 ) -> Elpd:
-    """Expected log predictive density by K-fold cross-validation: K posteriors, each of all rows but one fold.
+    """Expected log predictive density by K-fold cross-validation: K posteriors, each from all rows but one fold.
 
     Parameters
     ----------
     model : Model or str
-        As of :func:`bayesdrop.sample`, formulas too, whose levels, means and knots are those of all rows. Held-out rows
-        count equally, whatever their weights.
+        As in :func:`bayesdrop.sample`; the levels, means and knots of a formula are those of all rows.
     X : array, data frame or scipy sparse (n, p)
-        As of :func:`bayesdrop.sample`, formulas too, whose levels, means and knots are those of all rows. Held-out rows
-        count equally, whatever their weights.
+        As in :func:`bayesdrop.sample`.
     y : sequence of n labels or numbers, optional
-        As of :func:`bayesdrop.sample`, formulas too, whose levels, means and knots are those of all rows. Held-out rows
-        count equally, whatever their weights.
+        As in :func:`bayesdrop.sample`.
     sample_weight : array (n,), optional
-        As of :func:`bayesdrop.sample`, formulas too, whose levels, means and knots are those of all rows. Held-out rows
-        count equally, whatever their weights.
+        As in :func:`bayesdrop.sample`; held-out rows count equally, whatever their weights.
     offset : array (n,) or float, optional
-        As of :func:`bayesdrop.sample`, formulas too, whose levels, means and knots are those of all rows. Held-out rows
-        count equally, whatever their weights.
+        As in :func:`bayesdrop.sample`.
     feature_names : sequence of p str, optional
-        As of :func:`bayesdrop.sample`, formulas too, whose levels, means and knots are those of all rows. Held-out rows
-        count equally, whatever their weights.
+        As in :func:`bayesdrop.sample`.
     cv : int or splitter, default=5
-        Number of folds, shuffled by ``seed`` and of classes in equal shares, or any splitter of scikit-learn whose
-        test folds hold each row once.
+        Number of folds, shuffled by ``seed`` and stratified by class, or a splitter of scikit-learn in whose test folds
+        each row is once.
     seed : int, numpy.random.Generator or RandomState, default=0
-        Of the folds and the draws.
+        Seed of the folds and of the draws.
     **options
         Those of :func:`bayesdrop.sample`, such as ``draws``, ``chains`` and ``method``.
 
     Returns
     -------
     Elpd
-        The score of each row, by the posterior that has not seen it; in the order of the rows.
+        The score of each row under the posterior without its fold, in the order of the rows.
 
     Raises
     ------
     TypeError, ValueError
-        As of :func:`bayesdrop.sample`, or if the folds do not hold each row once.
+        As in :func:`bayesdrop.sample`, or if a row is not in exactly one test fold.
 
     Warns
     -----
     PseudoLikelihoodWarning
-        As :func:`elpd`; the warnings of ``bd.sample`` come from each run.
+        As in :func:`elpd`; each run also gives the warnings of ``bd.sample``.
 
     See Also
     --------
@@ -265,7 +260,7 @@ def kfold(
     Notes
     -----
     Vehtari, Gelman & Gabry (2017), section 2.4, without their correction for the rows that are missing in each run.
-    It costs K runs, and each new number of rows a compilation; :func:`bayesdrop.loo` needs none of them.
+    It costs K runs, and a compilation for each different number of rows; :func:`bayesdrop.loo` needs no further run.
 
     Examples
     --------

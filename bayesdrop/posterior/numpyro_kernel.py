@@ -63,7 +63,8 @@ class NumpyroState(NamedTuple):
 class NumpyroKernel(MCMCKernel):
     """Run a sampler of this package as a kernel of :class:`numpyro.infer.MCMC`, with any chain method.
 
-    ``bd.sample`` is faster to start, resumes, stops early and returns names; this is for users whose tools speak MCMC.
+    ``bd.sample`` starts faster, resumes, stops early and returns named variables; this is for code that is written for
+    MCMC.
 
     The sampler runs in the precision of the JAX session, whatever ``method.dtype`` says. Adaptation pools the chains
     that the kernel sees: all of them if ``chain_method="vectorized"``, as in ``bd.sample``, each alone otherwise. So do
@@ -188,7 +189,9 @@ class NumpyroKernel(MCMCKernel):
                 "MCMC.run: expected the key alone, got data too; give X and y to bd.NumpyroKernel(model, X, y)."
             )
         if init_params is not None:
-            raise ValueError("init_params: expected None, for the sampler chooses its starting points; leave it out.")
+            raise ValueError(
+                "init_params: expected None, because the sampler chooses its starting points; leave it out."
+            )
         self._tune = int(num_warmup)
         kernel, operands = self._bind()
         first, words, chains = _first_key(rng_key)

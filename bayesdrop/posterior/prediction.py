@@ -44,29 +44,30 @@ _NOT_CALIBRATED = (
 
 @dataclass(frozen=True, repr=False)
 class Prediction(Shown):
-    """Expected responses of ``n`` rows, with their posterior unless they are those of a point fit.
+    """Predictions for ``n`` rows, with posterior intervals unless they come from a point fit.
 
     Attributes
     ----------
     mean : array (n,), of many classes (n, K)
-        Posterior mean of the probability of the positive class, or of each of many, or of the expected response.
+        Posterior mean of the probability of the positive class, of the probability of each class, or of the expected
+        response.
     sd : array (n,) or (n, K), or None
-        Its posterior standard deviation; None of a point fit, as are ``low`` and ``high``.
+        Posterior standard deviation; None for a point fit, as are ``low`` and ``high``.
     low, high : array (n,) or (n, K), or None
-        Equal-tailed posterior interval of it.
+        Ends of the equal-tailed posterior interval.
     probability : float
-        What the intervals hold.
+        Probability content of the intervals.
     label : array (n,) or None
-        Predicted class, in the user's labels: the positive one where ``mean`` is above 1/2, of many the one with the
-        largest ``mean``; None in a regression.
+        Predicted class, in the user's labels: the positive class where ``mean`` is above 1/2, or the class with the
+        largest ``mean``; None for a regression.
     classes : array (K,) or None
-        The labels, of two the negative class first.
+        The labels; of two, the negative class is the first.
     response_low, response_high : array (n,) or None
-        Equal-tailed interval of a new response itself, its noise included; None for classes.
+        Ends of the equal-tailed interval of a new response, its noise included; None for classes.
     note : str
-        What to know before using the numbers; empty if nothing.
+        A caveat about the numbers; empty if there is none.
     score_is : str
-        What ``mean`` is of a number, in words: its expectation, or one of its quantiles.
+        Which property of a numeric response ``mean`` is, in words: its expectation, or one of its quantiles.
     rows : array (n,) or None
         Labels of the rows, from the index of a pandas data frame.
 
@@ -118,8 +119,8 @@ class Prediction(Shown):
         """One row of a pandas data frame for each row, with its label if there is one.
 
         Columns are ``mean``, ``sd``, ``low``, ``high``, ``label``, ``response_low`` and ``response_high``, as far as
-        there are; of many classes the probability of each under its own label, and ``label`` (``label_`` beside a class
-        of that name).
+        there are; of many classes the probability of each under its own label, and ``label`` (``label_`` if there is a
+        class of that name).
 
         Examples
         --------
@@ -200,47 +201,49 @@ def predict(
     offset: Any = None,
     seed: Any = 0,
 ) -> Prediction:
-    """Predict new rows, with the uncertainty of the posterior, or by a point fit.
+    """Predict new rows from a posterior, with intervals, or from a point fit.
 
     Parameters
     ----------
     post : InferenceData or DataTree, or Fit
-        What ``bd.sample`` returned, or :func:`bayesdrop.groups.load` read; one draw will do. Of what ``bd.fit``
-        returned the weights and rates are taken as known.
+        What ``bd.sample`` returned or :func:`bayesdrop.groups.load` read, of one draw at least; or what ``bd.fit``
+        returned, whose weights and rates are taken as known.
     X : array, data frame, scipy sparse, Blocks or Dask collection (n, p)
-        New rows with the columns that were sampled; those with names are matched by name. Sparse input is never made
-        dense. ``bd.Blocks`` are read once, a block at a time; those of a Dask collection are predicted by its workers.
+        New rows, with the columns of the fit or the posterior; named columns are matched by name. Sparse input is never
+        made dense. ``bd.Blocks`` are read once, a block at a time; the rows of a Dask collection are predicted by its
+        workers.
     probability : float, default=0.9
-        What the intervals hold, in (0, 1).
+        Probability content of the intervals, in (0, 1).
     corrupted_inputs : bool, default=False
-        Say that the rows are corrupted already, as in the estimators: the score is then ``wᵀx + b`` and nothing is
-        averaged over the noise. By default a row suffers the noise of the model and every draw averages over it, with
-        its own rates.
+        Whether the rows are corrupted already, as in the estimators: the score is then ``wᵀx + b``, without an average
+        over the noise. By default the rows are noised as in the model, and each draw averages over that noise at its
+        rates.
     offset : array (n,) or float, optional
-        Known part of the score of each row, needed if the rows that were sampled or fitted had one; 0 for an exposure
-        of one unit. A fit by a formula reads it from a data frame.
+        Known part of the score of each row, needed if the rows of the fit or the posterior had one; 0 is an exposure of
+        one unit. With a formula it is read from the data frame.
     seed : int, numpy.random.Generator or RandomState, default=0
-        Of the responses that the interval of a new response is read from (numbers only); all else is deterministic.
+        Seed of the simulated responses from which intervals of new numeric responses are computed; everything else is
+        deterministic.
 
     Returns
     -------
     Prediction
-        Labelled by the index of a pandas data frame. With two classes the posterior of the probability of the positive
-        class, with more (``bd.Softmax()``) of that of each, (n, K); for a hinge that is its normalised
-        pseudo-likelihood, which is not calibrated, and a note says so. With numbers the posterior of the expected
-        response, or under ``bd.Quantile`` of its quantile, and an interval of a new response, which adds the noise of
-        the features and of the response. Of a fit there is no interval but that of a new response.
+        Labelled by the index of a pandas data frame. For two classes it has the posterior of the probability of the
+        positive class, for more (``bd.Softmax()``) that of each class, (n, K); for a hinge this is the normalised
+        pseudo-likelihood, which is not calibrated, as its note says. For numbers it has the posterior of the expected
+        response, or of the quantile under ``bd.Quantile``, and an interval of a new response, which includes the noise
+        of the features and of the response. A point fit has only the interval of a new response.
 
     Raises
     ------
     TypeError, ValueError
-        If ``post`` is not from ``bd.sample`` or ``bd.fit``, ``X`` does not have its columns, or holds NaN that is not
-        missing to the model, ``probability`` lies outside (0, 1), or offsets are missing or no numbers.
+        If ``post`` is not from ``bd.sample`` or ``bd.fit``; if ``X`` does not have its columns, or has NaN although the
+        model has no ``missing="nan"``; if ``probability`` is not in (0, 1); or if offsets are missing or not numeric.
 
     Warns
     -----
     AccuracyWarning
-        If some average over the noise cannot be had to 0.002.
+        If an average over the noise cannot be computed to within 0.002.
 
     See Also
     --------
@@ -248,10 +251,10 @@ def predict(
 
     Notes
     -----
-    Memory is bounded: rows and draws are taken a block at a time, in float64. Probabilities of single draws, and so
-    their mean and interval, are exact where a row has at most 6 entries that may be dropped or the noise is normal, and
-    within 0.002 elsewhere. An interval of a new response is read from 40,000 simulated ones at least: its content has a
-    standard error of ``√(q(1 − q)/40000)``, 0.0015 for ``probability=0.9``.
+    Rows and draws are processed a block at a time, in float64, so that memory is bounded. Probabilities of single
+    draws, and hence their mean and interval, are exact if a row has at most 6 entries that may be dropped or the noise
+    is normal, and otherwise within 0.002. An interval of a new response is computed from at least 40,000 simulated
+    responses: the standard error of its content is ``√(q(1 − q)/40000)``, 0.0015 for ``probability=0.9``.
 
     Examples
     --------

@@ -125,25 +125,25 @@ class Problem:
             If it is no sampler, or none that takes rows as they are.
         """
         names = self.data.feature_names
-        found = chosen
-        if found is None:
-            found = default_method(
+        sampler = chosen
+        if sampler is None:
+            sampler = default_method(
                 self.centring.original_model, self.marginalised, len(names), self._has_broken_weights
             )
-        check_sampler(found)
+        check_sampler(sampler)
         if not self.data.design.is_streamed:
-            return found
-        if not isinstance(found, StreamingSampler):
+            return sampler
+        if not isinstance(sampler, StreamingSampler):
             by_default = " by default" if chosen is None else ""
             error = "" if self.marginalised else ", which integrates masks approximately and states its error"
             if self.centring.original_model.loss.multiclass and not self.marginalised:
                 error = ' with target="marginalised" and fixed rates, which averages masks inside the loss'
             raise TypeError(
-                f"method: got {found!r}{by_default}, which keeps something for every entry or row, and X is not in "
+                f"method: got {sampler!r}{by_default}, which keeps something for every entry or row, and X is not in "
                 f"memory; take method=bd.HMC(){error}, or pass an array or a scipy sparse matrix: all rows if they fit "
                 "in memory, or a random sample of them."
             )
-        return with_dtype(found, "float64")
+        return with_dtype(sampler, "float64")
 
     @property
     def _has_broken_weights(self) -> bool:
@@ -289,7 +289,7 @@ def default_method(model: Model, marginalised: bool, n_features: int, broken_wei
     return Gibbs()
 
 
-# Recorded beside weights where the noise is centred: wᵀc, without which an intercept cannot be moved later.
+# Recorded with the weights where the noise is centred: wᵀc, without which an intercept cannot be moved later.
 _CENTRE_SCORE = "centre_score"
 Part = dict[str, Shaped[np.ndarray, "..."]]
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._arviz import arviz_beside
+from .._arviz import arviz_in_thread
 from .._progress import uninterrupted
 from .._typing import ArvizData
 from .._validation import (
@@ -83,129 +83,132 @@ def sample(
     Parameters
     ----------
     model : Model or str
-        Any model: every loss, noise, rate structure and weight prior; or a formula with the data frame as ``X``, as
-        :func:`bayesdrop.fit` takes it, which may hold Python expressions, and these are run: take none from strangers.
-        It travels with the result, so that :func:`bayesdrop.predict` and the others take tables of its columns, from
-        a file too; of those Python expressions that compute with columns and numbers alone.
+        Any model, with every loss, noise, rate structure and weight prior; or a formula with the data frame as ``X``,
+        as in :func:`bayesdrop.fit`. A formula may contain Python expressions, which are executed: do not use formulas
+        from untrusted sources. It is stored with the result, so that :func:`bayesdrop.predict` and other functions
+        accept tables with its columns, also after the result was read from a file, provided that its expressions use
+        only columns and numbers.
     X : array, data frame, scipy sparse, sharded jax.Array, Blocks or Dask collection (n, p)
-        Features. Sparse input is never made dense. A JAX array whose rows lie on several devices stays there, and
-        devices that hold the same rows share the chains, as with ``PartitionSpec("rows", None)`` on a mesh of the axes
-        ``("chains", "rows")``. ``bd.Blocks`` and Dask collections are sampled by ``bd.HMC()`` in double precision: one
-        pass over the data for each leapfrog step of all chains, one or two a draw without masks, and the draws of the
-        rows in memory but for round-off and where the point fit stopped. They take normal weights, and of
-        ``bd.Softmax()`` models without masks; where scales are learnt there is a fit for each step towards the most
-        likely ones, up to 12.
+        Features. Sparse input is never made dense. A JAX array whose rows are on several devices stays there, and
+        devices with the same rows share the chains, as with ``PartitionSpec("rows", None)`` on a mesh with the axes
+        ``("chains", "rows")``. ``bd.Blocks`` and Dask collections are sampled by ``bd.HMC()`` in double precision: each
+        leapfrog step of all chains is one pass over the data, one or two passes per draw without masks; up to rounding
+        and the end of the point fit the draws are those for rows in memory. They need a normal weight prior, and
+        ``bd.Softmax()`` a model without masks; a learnt scale costs up to 12 further fits.
     y : sequence of n labels or numbers, or data frame where X is a formula, optional
-        Two classes, any labels (the larger one is the positive class), or more for ``bd.Softmax()``; numbers for a
-        loss of regression.
+        Two classes with any labels (the larger label is the positive class), or more for ``bd.Softmax()``; numbers for
+        a regression loss.
     draws, tune, chains : int, default=(1000, None, 4)
-        Draws kept of each chain, draws discarded before them, and chains, which run side by side. By default ``tune``
-        is what the method needs on data like the bundled ones: 300 for ``bd.Gibbs()``, 500 for ``bd.HMC()`` and 1,000
-        for ``bd.NUTS()``.
+        Draws kept per chain, warm-up draws discarded before them, and number of chains, which run in parallel. By
+        default ``tune`` is 300 for ``bd.Gibbs()``, 500 for ``bd.HMC()`` and 1,000 for ``bd.NUTS()``.
     seed : int, numpy.random.Generator, RandomState or JAX key, default=0
         Same seed, same result, on one machine.
     method : Gibbs, HMC or NUTS, optional
-        By default ``bd.Gibbs()`` for masks and whole row weights, else ``bd.HMC()``, which is exact without
-        masks. With masks ``bd.HMC()`` and ``bd.NUTS()`` are approximate: the draws of few rows are corrected by
-        :func:`bayesdrop.reweight`, unless ``correct=False``, and for others a warning reports the error.
+        By default ``bd.Gibbs()`` for models with masks and integer row weights, otherwise ``bd.HMC()``, which is exact
+        without masks. With masks ``bd.HMC()`` and ``bd.NUTS()`` are approximate: for few rows
+        :func:`bayesdrop.reweight` corrects the draws, unless ``correct=False``; for many rows a warning reports the
+        error.
     target : str, optional
-        Which posterior. ``"noising"``: the noise is part of the model and every entry is dropped or kept,
+        Which posterior to sample. ``"noising"``: the noise is part of the model, and every entry is dropped or kept,
         ``p(y | w, η) = Π_i [Σ_α p(α | η) exp{−C loss(y_i, wᵀ(x_i∘α) + b)}]^{s_i}``. ``"marginalised"``: the
         pseudo-posterior ``exp(−U)``, whose mode is ``bd.fit``'s, with the noise averaged inside the loss as its
-        ``expectation`` says (rates must be fixed). By default "noising" where the noise has rates that are free or
-        above 0, else "marginalised"; without noise the two are one.
+        ``expectation`` says (rates must be fixed). By default "noising" if the noise has rates that are free or above
+        0, otherwise "marginalised"; without noise the two are the same.
     sample_weight : array (n,), optional
-        Row weights ``s_i``, >= 0: powers of the rows' likelihoods, masks summed out, so that a row of weight 2 is the
-        row twice. Rows of weight 0 are left out. ``bd.Gibbs()`` takes whole numbers, as so many copies of a row, and
-        others of rows that have no entry to drop.
+        Row weights ``s_i``, >= 0: each row's likelihood, with the masks summed out, is raised to the power of its
+        weight, so that a row of weight 2 counts as two equal rows. Rows of weight 0 are omitted. ``bd.Gibbs()`` needs
+        integer weights for rows with an entry that can be dropped.
     class_weight : dict or "balanced", optional
-        Weight of each label, which multiplies those of its rows (1 for labels that are left out); ``"balanced"`` makes
-        all classes weigh the same. The likelihood of each row is raised to the product: a power likelihood, whose
-        posterior is that of a weighted loss and no longer of the data as they were drawn.
+        Weight of each class, by which the weights of its rows are multiplied (1 for classes that the dictionary omits);
+        ``"balanced"`` gives all classes the same total weight. The likelihood of each row is raised to the product: the
+        posterior is then that of a weighted loss, not that of the sampled population.
     offset : array (n,) or float, optional
-        Known part of every row's score, ``offset + wᵀx̃ + b``, neither noised nor drawn, such as the logarithm of the
-        exposure of a count. It is kept in ``constant_data``, and predictions of new rows need theirs. Of one score a
-        row, and rows in memory. A formula names it as ``offset(column)``.
+        Known part of every row's score, ``offset + wᵀx̃ + b``, neither noised nor sampled, such as the logarithm of the
+        exposure of a count. It is stored in ``constant_data``, and predictions for new rows need the offsets of those
+        rows. Only for losses with one score per row, and for rows in memory. In a formula: ``offset(column)``.
     feature_names : sequence of p str, optional
         Names of the columns; taken from a data frame.
     full_rank, dropna : bool, default=False
-        Of a formula, as :func:`bayesdrop.fit` has them.
+        For a formula, as in :func:`bayesdrop.fit`.
     unseen : "error" or "baseline", default="error"
-        Of a formula, as :func:`bayesdrop.fit` has them.
+        For a formula, as in :func:`bayesdrop.fit`.
     random_scale : HalfNormal, HalfCauchy, float, or mapping from term to one of them, optional
-        Of a formula with ``(1 | site)``, an effect of each level of a column, or ``(0 + age | site)``, a slope: prior
-        of the standard deviation of the effects, or that itself. By default ``bd.HalfNormal(1.0)``, for numbers times
-        the standard deviation of the response. Terms may cross, ``site:year`` joins columns, effects have no noise, and
-        predictions of a level that was not sampled draw its effect from the scale.
+        For a formula with random terms, such as ``(1 | site)``, an intercept for each level of a column, or ``(0 + age
+        | site)``, a slope: the prior of the standard deviation of the effects, or its value. By default
+        ``bd.HalfNormal(1.0)``, for numeric responses times the standard deviation of the response. Terms may cross, and
+        ``site:year`` combines columns. The effects are not noised; the effect of a level that was not sampled is drawn
+        from their distribution when it is predicted.
     log_likelihood : bool, default=False
-        Add the group ``log_likelihood``: of each draw and row ``log p(y_i | w, b, η)``, the masks of the row summed
-        out, not given the masks of the chain, which have seen ``y_i``. See :func:`bayesdrop.log_likelihood`, which
-        adds it later as well.
+        Add the group ``log_likelihood``: ``log p(y_i | w, b, η)`` for each draw and row, with the masks of the row
+        summed out. :func:`bayesdrop.log_likelihood` adds it later.
     masks : int, default=64
-        For ``log_likelihood``: a row with no more masks than that has them enumerated, as in
+        For ``log_likelihood``: the largest number of masks of a row that is enumerated, as in
         :func:`bayesdrop.log_likelihood`.
     checkpoint : path, optional
-        Folder, made if absent, to which finished draws and the sampler's state go every half a minute and at the end.
-        A run that was interrupted or killed goes on where it was when it is called again with the same arguments,
-        and its draws are those of a run that was not, bit for bit on one machine. More ``draws`` in the second call
-        are added to the first ones. Data or settings other than the folder's are an error that says which.
+        Folder, created if absent, to which finished draws and the state of the sampler are written every half minute
+        and at the end. An interrupted run continues when it is called again with the same arguments; on the same
+        machine its draws are those of an uninterrupted run, bit for bit. With more ``draws`` in the second call the run
+        is extended. If data or settings differ from those of the folder, an error names the difference.
     stop : Stop, optional
-        Stop early, as soon as ``bd.Stop(ess=400, r_hat=1.01)`` finds the draws sufficient; ``draws`` is the maximum.
+        Stop as soon as the criterion, such as ``bd.Stop(ess=400, r_hat=1.01)``, is met; ``draws`` is then the maximum.
     max_seconds : float, optional
-        Wall time that this call may take, compilation included. The draws that are finished then are returned, with
-        an ``IncompleteWarning``; with ``checkpoint`` the next call goes on from there.
+        Maximal wall time of this call, compilation included. The draws that are finished by then are returned, with an
+        ``IncompleteWarning``; with ``checkpoint`` the next call continues.
     variables : sequence of str, optional
-        Variables whose draws are kept one by one, at least one, as in ``["rate", "intercept"]``; by default all. Of
-        the others, of 50,000 weights say, two groups are held whatever the number of draws: ``posterior_summary``, with
-        ``mean``, ``sd``, ``q5``, ``q25``, ``median``, ``q75``, ``q95``, ``r_hat`` and ``ess`` on ``statistic``, and
-        ``posterior_thinned``, at most 256 evenly spaced draws of all variables, from which the quantiles are: the
-        level of a 5 % quantile is off by 0.014 or so. R-hat is of values split in two and the effective sample size
-        of batch means (:mod:`bayesdrop.sampling.run.summary`). :func:`bayesdrop.predict`, :func:`bayesdrop.elpd` and
-        :func:`bayesdrop.weights_table` take these draws; what needs all of them says so. Draws do not depend on it.
+        Variables of which every draw is kept, at least one, as in ``["rate", "intercept"]``; by default all. The other
+        variables, 50,000 weights say, are summarised in two groups whose size does not depend on the number of draws:
+        ``posterior_summary``, with ``mean``, ``sd``, ``q5``, ``q25``, ``median``, ``q75``, ``q95``, ``r_hat`` and
+        ``ess`` on ``statistic``, and ``posterior_thinned``, at most 256 evenly spaced draws of all variables, from
+        which the quantiles are computed: the level of a 5 % quantile has an error of about 0.014. R-hat is split R-hat
+        of the values, without ranks, and the effective sample size is from batch means
+        (:mod:`bayesdrop.sampling.run.summary`). :func:`bayesdrop.predict`, :func:`bayesdrop.elpd` and
+        :func:`bayesdrop.weights_table` use the thinned draws; functions that need all draws raise an error. The draws
+        themselves do not depend on this argument.
     progress : bool, default=True
         Show a progress bar in a terminal or notebook; elsewhere, as in a log, one line at the end.
 
     Returns
     -------
     arviz.InferenceData or xarray.DataTree
-        Whichever the installed ArviZ works with; :func:`bayesdrop.groups.dataset` reads a group of either.
-        ``posterior`` has ``weight`` (chain, draw, feature), ``intercept`` (chain, draw) if the model has one, and
-        ``rate`` (chain, draw, feature or group) unless the rates are fixed, and ``weight_scale`` (chain, draw, and
-        weight_group if there are groups) if the prior learns one; of ``(1 | site)`` the effects ``1|site`` (chain,
-        draw, ``site|level``) and their scale ``1|site|scale`` if it is learnt; ``sample_stats`` the joint log density
-        ``lp``, up to a constant; ``observed_data`` the responses ``y``, numbers or classes as 0 and 1, whose labels are
-        the coordinate ``class``; ``constant_data`` priors or fixed rates, the group of each feature, and the ``centre``
-        of the noise where it is not 0. Masks and auxiliary variables are not kept. The attribute ``stopped`` says why
-        the run ended: "draws", "target", "budget" or "interrupted". Of ``bd.Softmax()`` ``weight`` is on
-        (chain, draw, class, feature) and ``intercept`` on (chain, draw, class), and ``y`` is the number of the class.
-        Both sum to zero over the classes: what all classes share changes no probability, and is not stored.
+        The type that the installed ArviZ uses; :func:`bayesdrop.groups.dataset` reads a group of either. ``posterior``
+        has ``weight`` (chain, draw, feature), ``intercept`` (chain, draw) if the model has one, and ``rate`` (chain,
+        draw, feature or group) unless the rates are fixed, and ``weight_scale`` (chain, draw, and weight_group if there
+        are groups) if the prior learns one; for ``(1 | site)`` the effects ``1|site`` (chain, draw, ``site|level``) and
+        their scale ``1|site|scale`` if it is learnt. ``sample_stats`` has the joint log density ``lp``, up to a
+        constant; ``observed_data`` the responses ``y``, numbers or classes as 0 and 1, whose labels are the coordinate
+        ``class``; ``constant_data`` the priors or fixed rates, the group of each feature, and the ``centre`` of the
+        noise if it is not 0. Masks and auxiliary variables are not stored. The attribute ``stopped`` says why the run
+        ended: "draws", "target", "budget" or "interrupted". With ``bd.Softmax()`` the dims of ``weight`` are (chain,
+        draw, class, feature), those of ``intercept`` (chain, draw, class), and ``y`` is the number of the class;
+        weights and intercepts sum to zero over the classes, as only their differences change a probability.
 
     Raises
     ------
     ValueError
-        If the data, the labels, the groups or a count do not fit; if ``checkpoint`` is damaged or belongs to another
-        run; if the log density is not finite; if there is no proper posterior, as :mod:`bayesdrop.sampling.propriety`
-        has it. The message names the argument and what to do.
+        If the data, labels, groups or a count are invalid; if ``checkpoint`` is damaged or belongs to another run; if
+        the log density is not finite; if the posterior is improper (:mod:`bayesdrop.sampling.propriety`). The message
+        names the argument and what to do.
     TypeError
-        If ``method`` is no sampler, does not record what the model has, or does not take rows that are not in memory.
+        If ``method`` is not a sampler, does not record the variables of the model, or cannot take rows outside memory.
     TimeoutError
-        If ``max_seconds`` is used up before a draw is kept.
+        If ``max_seconds`` has passed before a draw is kept.
     RuntimeError
-        In a process that was forked (``os.fork``) from one that had sampled.
+        In a process forked (``os.fork``) from one that has sampled.
 
     Warns
     -----
     UnscaledWarning
-        If noise or prior do not fit some columns, which it names, and the model cannot mend it.
+        If the scale of some columns, which the warning names, suits neither the noise nor the prior, and the model
+        cannot correct it.
     ApproximationWarning
-        If masks were integrated as if scores were normal and the log-likelihood is off by more than .1 nat (standard
-        deviation) or its Pareto k is above .5, and the draws were not corrected or could not be: take
-        :func:`bayesdrop.reweight` or ``bd.Gibbs()``.
+        If masks were integrated as if scores were normal, the error of the log-likelihood has a standard deviation
+        above 0.1 nat or a Pareto k above 0.5, and the draws were not corrected: use :func:`bayesdrop.reweight` or
+        ``bd.Gibbs()``.
     MixingWarning
-        If some R-hat is above 1.01, and above what chains that agree have in one of so many numbers
-        (:func:`bayesdrop.diagnose`), or some effective sample size (bulk or tail) below 400.
+        If an R-hat is above 1.01 and above the largest that is expected of so many numbers when the chains agree
+        (:func:`bayesdrop.diagnose`), or an effective sample size (bulk or tail) is below 400.
     IncompleteWarning
-        If the run was interrupted from the keyboard, or ``max_seconds`` was used up.
+        If the run was interrupted from the keyboard, or ``max_seconds`` had passed.
 
     See Also
     --------
@@ -282,7 +285,7 @@ def sample(
 
 
 def check_counts(draws: Any, tune: Any, chains: Any, *, most_draws: int = 10**8, most_chains: int = 10**5) -> None:
-    """Raise an error unless these are numbers of draws, of draws thrown away (None: the method's) and of chains."""
+    """Raise an error unless these are numbers of draws, of warm-up draws (None: the method's) and of chains."""
     check_count(draws, "draws", most=most_draws)
     if tune is not None:
         check_count(tune, "tune", most=most_draws)
@@ -336,7 +339,7 @@ def _run(
                 kernel, operands, key, tune=tune, draws=draws, chains=chains, progress=progress, checkpoint=store,
                 stop=stop, required=problem.required, sizes={dim: len(names) for dim, names in problem.coords.items()},
                 max_seconds=max_seconds,
-                meanwhile=stack.enter_context(arviz_beside()), kept=variables, finish=finish,
+                meanwhile=stack.enter_context(arviz_in_thread()), kept=variables, finish=finish,
             )  # fmt: skip
     drawn = result.draws | {name: part.mean for name, part in result.summaries.items()}
     broken = [name for name, value in drawn.items() if not np.all(np.isfinite(value))]

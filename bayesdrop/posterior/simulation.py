@@ -58,24 +58,24 @@ def posterior_predictive(
         What ``bd.sample`` returned, or :func:`bayesdrop.groups.load` read.
     X : array, data frame, scipy sparse or Blocks (n, p)
         The rows that were sampled (without those of weight 0), or new ones with ``new=True``. ``bd.Blocks`` are read
-        once, a block at a time, of which the responses depend as on the seed.
+        once, a block at a time; the responses depend on the division into blocks as they do on the seed.
     seed : int, numpy.random.Generator or RandomState, default=0
         Same seed, same result.
     draws : int, optional
-        Draws of each chain to use, spread evenly; all by default.
+        Number of draws of each chain to use, evenly spaced; all by default.
     new : bool, default=False
-        Say that ``X`` holds new rows: the group is then ``predictions`` rather than ``posterior_predictive``, as
-        ArviZ has it, and is not compared with ``observed_data``.
+        Whether ``X`` has new rows: the group is then called ``predictions`` instead of ``posterior_predictive``,
+        following ArviZ, and is not compared with ``observed_data``.
     corrupted_inputs : bool, default=False
-        Say that the rows are corrupted already, so that no noise is drawn.
+        Whether the rows are corrupted already, so that no noise is drawn.
     offset : array (n,) or float, optional
-        Known part of the score of each new row, needed if those that were sampled had one; of these it is known.
+        Known part of the score of each new row, needed if the rows that were sampled had one; for these it is stored.
 
     Returns
     -------
     InferenceData or DataTree
         ``post`` with the group added: ``y`` (chain, draw, obs_id), classes as 0 and 1 (int8), counts as int64, numbers
-        as float64. Row weights, which are powers of likelihoods, do not enter. Numbers under an ε-insensitive loss are
+        as float64. Row weights, which are powers of likelihoods, do not matter. Numbers under an ε-insensitive loss are
         drawn from its density ``exp(−C max(0, |y − s| − ε))/(2ε + 2/C)``; classes under a hinge from its
         pseudo-likelihood, normalised over the two, which is not the model that was fitted (see
         :class:`bayesdrop.losses.Hinge`).
@@ -83,8 +83,8 @@ def posterior_predictive(
     Raises
     ------
     TypeError, ValueError
-        If ``post`` is not from ``bd.sample``, ``draws`` is not from 1 to what there is, or ``X`` has other columns or,
-        unless ``new``, another number of rows.
+        If ``post`` is not from ``bd.sample``, ``draws`` is out of range, or ``X`` has other columns or, unless ``new``,
+        another number of rows.
 
     See Also
     --------
@@ -102,10 +102,10 @@ def posterior_predictive(
     >>> bd.groups.dataset(more, "predictions")["y"].shape
     (1, 2, 3)
     """
-    found = read_draws(post, draws, few=True)
+    posterior = read_draws(post, draws, few=True)
     seed = check_seed(seed)
-    found = for_rows(found, X, seed) if check_flag(new, "new") else found
-    rows = match_rows(X, found)
+    posterior = for_rows(posterior, X, seed) if check_flag(new, "new") else posterior
+    rows = match_rows(X, posterior)
     n = rows.design.shape[0]
     if not new:
         check_rows(post, n)
@@ -114,8 +114,8 @@ def posterior_predictive(
         offset = stored_offset(post)
     check_flag(corrupted_inputs, "corrupted_inputs")
     generator = np.random.default_rng(seed)
-    known = match_offset(found, offset, n, X if new else None)
-    simulated = _of_rows(found, rows, generator, corrupted_inputs, known)
+    known = match_offset(posterior, offset, n, X if new else None)
+    simulated = _of_rows(posterior, rows, generator, corrupted_inputs, known)
     return extend(post, {"predictions" if new else "posterior_predictive": simulated})
 
 
@@ -186,8 +186,8 @@ def prior_draws(
     model : Model
         The model.
     X : array, data frame or scipy sparse (n, p)
-        Rows to simulate responses for. They also count how often a feature occurs, for priors of a relative strength.
-        Or a formula, ``"~ a + C(b)"``; a response in it is left aside.
+        Rows to simulate responses for; priors of relative strength also take the number of occurrences of each feature
+        from them. Or a formula, ``"~ a + C(b)"``, whose response is ignored.
     data : data frame or dict of columns, optional
         The columns of a formula.
     draws : int, default=500
@@ -195,29 +195,30 @@ def prior_draws(
     seed : int, numpy.random.Generator or RandomState, default=0
         Same seed, same result.
     intercept_scale : float, optional
-        Standard deviation of a normal stand-in for the flat prior of the intercept, which cannot be drawn from;
-        needed unless ``model.fit_intercept`` is false. A few units of the score, 2 or 3, say little. Where the noise is
-        centred at ``c`` it is the prior of the score of ``c``, and ``intercept`` is that less ``wᵀc``.
+        Standard deviation of a normal prior that replaces the flat prior of the intercept, which cannot be drawn from;
+        needed unless ``model.fit_intercept`` is false. A value of 2 or 3 units of the score is weakly informative.
+        Where the noise is centred at ``c`` it is the prior of the score of ``c``, and ``intercept`` is that less
+        ``wᵀc``.
     feature_names : sequence of p str, optional
         Names of the columns; taken from a data frame.
     classes : sequence of K labels, optional
-        Those of ``bd.Softmax()``, two or more and different, in the order of ``y``'s numbers; needed there alone.
+        Class labels for ``bd.Softmax()``, at least two and all different, in the order of the numbers in ``y``; needed
+        only there.
     offset : array (n,) or float, optional
-        Known part of every row's score, as :func:`bayesdrop.sample` has it; kept in ``constant_data``.
+        Known part of every row's score, as in :func:`bayesdrop.sample`; stored in ``constant_data``.
 
     Returns
     -------
     InferenceData or DataTree
         Groups ``prior`` (``weight``, ``rate``, ``group_rate``, ``group_strength``, ``intercept``, ``sigma``,
-        ``global_scale``, ``weight_scale`` as far as there are any) and ``prior_predictive`` (``y``), one chain. Of many
-        classes weights and intercepts are as a posterior has them, less what all classes share where no prior but
-        theirs speaks of it.
+        ``global_scale``, ``weight_scale`` as far as there are any) and ``prior_predictive`` (``y``), one chain. With
+        ``bd.Softmax()`` weights and intercepts sum to zero over the classes, as in a posterior.
 
     Raises
     ------
     ValueError
-        If the intercept is flat and no stand-in is given, or classes are missing, or a count, a name, a row or an
-        offset does not fit, or classes with a score each are to have an offset.
+        If the intercept has a flat prior and ``intercept_scale`` is not given, classes are missing, a count, name, row
+        or offset is invalid, or an offset is given for ``bd.Softmax()``.
 
     See Also
     --------
@@ -282,11 +283,11 @@ def prior_draws(
     if variance is not None:
         C = generator.gamma(variance.shape, size=draws) / variance.scale
     steps = {"chain": np.arange(1), "draw": np.arange(draws)}
-    found = Draws(
+    sampled = Draws(
         inner, names, weight, intercept, free, rate_map.index, None if rate_map.is_free else rate_map.initial,
         C, 1.0, False, labels, steps,
     )  # fmt: skip
-    known = match_offset(found, offset, n)
+    known = match_offset(sampled, offset, n)
     drawn = {"weight": weight, "rate": free, **scales, **groups}
     if model.fit_intercept:
         block = np.vstack([weight.reshape(-1, p).T, intercept.reshape(1, -1)])
@@ -296,9 +297,11 @@ def prior_draws(
     if variance is not None:
         drawn["sigma"] = 1 / np.sqrt(C)
     many = () if labels is None else ("class",)
-    own = many if model.loss.class_rates else ()
+    rate_dims = many if model.loss.class_rates else ()
     dims: dict[str, tuple[str, ...]] = {name: many for name in drawn}
-    dims |= {"weight": (*many, "feature"), "rate": (*own, rate_map.dim)} | {name: (*own, "group") for name in groups}
+    dims |= {"weight": (*many, "feature"), "rate": (*rate_dims, rate_map.dim)} | {
+        name: (*rate_dims, "group") for name in groups
+    }
     if not rate_map.is_free:
         del dims["rate"]
     coords = model_coords(rate_map, names)
@@ -311,7 +314,7 @@ def prior_draws(
         inference_method="prior", method="independent draws", target="noising", model=repr(model), seed=seed
     )
     attrs |= attributes(centring.original_model, labels, facts or ColumnFacts(columns is not None))
-    responses = _responses(found, matrix, generator, False, known)
+    responses = _responses(sampled, matrix, generator, False, known)
     made = {"prior": prior, "prior_predictive": responses}
     if known is not None:
         made["constant_data"] = xr.Dataset({"offset": ("obs_id", known)}, {"obs_id": np.arange(n)})

@@ -71,19 +71,20 @@ def variational(
     X : array, data frame or scipy sparse (n, p)
         Features. Sparse input is never made dense.
     y : sequence of n labels or numbers
-        Two classes, any labels (the larger one is the positive class); numbers for a loss of regression.
+        Two classes with any labels (the larger label is the positive class); numbers for a regression loss.
     covariance : str, optional
-        ``"full"``: weights and intercept jointly normal, a (p + 1) × (p + 1) matrix. ``"diagonal"``: all
-        independent, in memory and time in proportion to the non-zero entries. By default full up to 1,000 features.
+        ``"full"``: weights and intercept are jointly normal, with a (p + 1) × (p + 1) matrix. ``"diagonal"``: all are
+        independent, and time and memory are proportional to the number of non-zero entries. By default full up to 1,000
+        features.
     n_init : int, default=4
-        Ascents from different rates and perturbed weights and masks; the one with the best bound counts.
+        Number of starts, with different rates and perturbed weights and masks; the one with the best bound is returned.
     seed : int, numpy.random.Generator or RandomState, default=0
         Same seed, same result, on one machine.
     tol : float, default=1e-07
         Stop when a cycle of three rounds raises the bound by less than this share of it. All starts run to 100 times
-        as much, and the best goes on.
+        this tolerance, and the best is continued.
     max_iter : int, default=2000
-        Most rounds of updates of one start.
+        Maximal number of rounds of updates per start.
     sample_weight : array (n,), optional
         Row weights, >= 0, as :func:`bayesdrop.sample` has them: powers of the rows' likelihoods, masks summed out.
     offset : array (n,) or float, optional
@@ -99,17 +100,16 @@ def variational(
     Raises
     ------
     TypeError
-        If ``model`` is no ``bd.Model``.
+        If ``model`` is not a ``bd.Model``.
     ValueError
         If the data, the labels, the groups or a number do not fit, or the model has no closed form: a noise without
-        masks, unbiased dropout, an ``expectation`` that is no augmentation, an unknown noise variance, a weight prior
+        masks, unbiased dropout, an ``expectation`` other than augmentation, an unknown noise variance, a weight prior
         that is not normal. The message names the argument and what to do.
 
     Warns
     -----
     NarrowIntervalsWarning
-        Once a call: standard deviations are about half of the posterior's for weights and a twentieth for rates; see
-        :class:`bayesdrop.NarrowIntervalsWarning` for the measurement.
+        Always, as standard deviations are too small; :class:`bayesdrop.NarrowIntervalsWarning` says by how much.
     sklearn.exceptions.ConvergenceWarning
         If ``max_iter`` was reached before the tolerance.
 
@@ -235,7 +235,7 @@ def _start(
     others: Sequence[float] = (0.1, 0.9, 0.02),
     jitter: float = 0.5,
 ) -> MeanField:
-    """Start ``number``: the first at the rates' own start with masks alike, the others at ``others``, jittered."""
+    """Start ``number``: the first at the rates' own start with equal masks, the others at ``others``, jittered."""
     generator = np.random.default_rng([seed, number])
     entries, p = problem.entries, problem.entries.shape[1]
     rate = np.asarray(rate_map.initial, dtype=np.float64)
@@ -321,7 +321,8 @@ def in_range() -> Iterator[None]:
             yield
     except (FloatingPointError, np.linalg.LinAlgError) as error:
         raise ValueError(
-            f"X: the evidence lower bound leaves double precision ({error}). Bring the features to a common scale, as "
+            f"X: the evidence lower bound overflows double precision ({error}). Bring the features to a common scale, "
+            "as "
             "sklearn.preprocessing.StandardScaler does, or lower C."
         ) from error
 

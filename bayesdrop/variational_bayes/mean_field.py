@@ -179,9 +179,9 @@ class MeanField:
         z, second = self.expected(), self.variance + self.mean**2
         spread = entries.value * z * (1 - self.keep)
         if self.problem.diagonal:
-            own = entries.row_sums(spread, second[:-1]) + entries.row_sums(z * z, self.variance[:-1])
+            var = entries.row_sums(spread, second[:-1]) + entries.row_sums(z * z, self.variance[:-1])
         else:
-            own = entries.row_sums(spread, second[:-1]) + 2 * entries.row_sums(z, self.covariance[:-1, -1])
+            var = entries.row_sums(spread, second[:-1]) + 2 * entries.row_sums(z, self.covariance[:-1, -1])
             matrix = Expected(entries, z)
             for start in range(0, entries.shape[1], _BLOCK):
                 block = matrix.product(self.covariance[:-1, :-1][:, start : start + _BLOCK])
@@ -189,9 +189,9 @@ class MeanField:
                 part = slice(entries.ends[start], entries.ends[stop])
                 row = entries.row[part]
                 crossed = z[part] * block[row, entries.column[part] - start]
-                own += np.bincount(row, weights=crossed, minlength=entries.shape[0])
+                var += np.bincount(row, weights=crossed, minlength=entries.shape[0])
         # A variance of nearly 0 may come out below it.
-        return self.score_mean(), np.maximum(own + self.variance[-1], 0.0)
+        return self.score_mean(), np.maximum(var + self.variance[-1], 0.0)
 
     def log_odds(self) -> tuple[Float[np.ndarray, " p"], Float[np.ndarray, " p"]]:
         """``E log(1 − η)`` and ``E log η`` of each feature, (p,) each."""
@@ -257,18 +257,18 @@ class MeanField:
         z = self.expected()
         omega = problem.weight * self.omega
         kappa = problem.weight * self.kappa - omega * problem.offset
-        own = problem.precision + entries.column_sums(entries.value * z * (1 - self.keep), omega)
+        separate = problem.precision + entries.column_sums(entries.value * z * (1 - self.keep), omega)
         right = np.append(entries.column_sums(z, kappa), np.sum(kappa))
         size = len(right) if problem.fit_intercept else len(right) - 1
         if problem.diagonal:
-            diagonal = np.append(own + entries.column_sums(z * z, omega), np.sum(omega))
+            diagonal = np.append(separate + entries.column_sums(z * z, omega), np.sum(omega))
             variance = np.zeros_like(diagonal)
             variance[:size] = 1 / diagonal[:size]
-            self.mean, self.covariance = self._solve_means(z, omega, own, right, size, variance), variance
+            self.mean, self.covariance = self._solve_means(z, omega, separate, right, size, variance), variance
             return
         precision = np.zeros((len(right), len(right)))
         precision[:-1, :-1] = Expected(entries, z).gram(omega)
-        precision[np.arange(len(own)), np.arange(len(own))] += own
+        precision[np.arange(len(separate)), np.arange(len(separate))] += separate
         precision[:-1, -1] = precision[-1, :-1] = entries.column_sums(z, omega)
         precision[-1, -1] = np.sum(omega)
         # Unit diagonal: features on unlike scales keep their digits.
@@ -284,7 +284,7 @@ class MeanField:
         self,
         z: Float[np.ndarray, " N"],
         omega: Float[np.ndarray, " n"],
-        own: Float[np.ndarray, " p"],
+        separate: Float[np.ndarray, " p"],
         right: Float[np.ndarray, " D"],
         size: int,
         variance: Float[np.ndarray, " D"],
@@ -297,7 +297,7 @@ class MeanField:
         def product(u: Float[np.ndarray, " free"]) -> Float[np.ndarray, " free"]:
             u = np.append(u, np.zeros(len(right) - size))
             r = omega * (csr @ u[:-1] + u[-1])
-            return np.append(back @ r + own * u[:-1], np.sum(r))[:size]
+            return np.append(back @ r + separate * u[:-1], np.sum(r))[:size]
 
         operator = iterative.LinearOperator((size, size), matvec=product, dtype=np.float64)
         shrink = iterative.LinearOperator((size, size), matvec=lambda u: variance[:size] * u, dtype=np.float64)

@@ -68,7 +68,7 @@ class Variational(Shown):
     rate_map : RateMap
         Features mapped to free rates.
     original_model : Model
-        The model of the columns that were given: with the centre of its noise and the scales of its prior as numbers.
+        The model in the original columns, with the centre of its noise and the scales of its prior as numbers.
     inner_intercept_sd : float
         Standard deviation of the intercept for ``X − c``, where ``c`` is the centre.
     offset : array (n,) or None

@@ -10,10 +10,11 @@ import pytest
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = sorted([*DOCS.glob("*.md"), *(DOCS / "api").glob("*.rst")])
 # What to write instead: leapfrog steps; equal, duplicate; reported; converged, centred; piecewise linear; contradicts,
-# supports; the API; instead of; unchanged; compared with.
+# supports; the API; instead of; unchanged; compared with, next to, besides; its own; untrusted; in parallel.
 PRIVATE = re.compile(
     r"\bkicks?\b|\balike\b|\btold\b|\bsettled?\b|\bkink(?:s|ed)?\b|\bspeaks? (?:against|for)\b|\bspoken\b|\bmanners\b"
-    r"|\bin (?:the )?place of\b|\bnext to nothing\b|\bthrown away\b|\bis had\b|\bdoes not arrive\b"
+    r"|\bin (?:the )?place of\b|\bnext to nothing\b|\bthrown away\b|\b(?:is|be) had\b|\bdoes not arrive\b|\bbeside\b"
+    r"|\bof (?:its|their) own\b|\bas (?:it is|they are)\b|\bstrangers?\b|\bun-noised\b|\bleft aside\b|\bis asked\b"
 )
 
 

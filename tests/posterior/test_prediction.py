@@ -274,7 +274,7 @@ def test_posteriors_of_others_are_refused(build):
     with pytest.raises(ValueError, match="not finite"):
         bd.predict(bd.groups.extend(post, {"posterior": posterior * np.nan}), X)
     damaged = bd.groups.assemble({"posterior": posterior}, {"model_description": '{"format": "bayes'})
-    with pytest.raises(ValueError, match="cut short"):
+    with pytest.raises(ValueError, match="truncated"):
         bd.predict(damaged, X)
 
 

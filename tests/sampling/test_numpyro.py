@@ -486,7 +486,7 @@ def test_the_block_says_what_it_needs():
         block(PLAIN, X, Y, scale=2.0)
     key, sites = jax.random.key(0), {"weight": jnp.zeros(2), "intercept": jnp.zeros(())}
     call = block(PLAIN, X, Y, scale="scale")
-    with pytest.raises(ValueError, match=r"scale: expected a site 'scale' beside this block, got \['tau'\]"):
+    with pytest.raises(ValueError, match=r"scale: expected a site 'scale' besides this block, got \['tau'\]"):
         call(key, sites, {"tau": jnp.ones(())})
     with pytest.raises(ValueError, match=r"scale: expected one number or 2 of them, got shape \(3,\)"):
         call(key, sites, {"scale": jnp.ones(3)})

@@ -55,7 +55,7 @@ class ClassStep(NamedTuple):
     ----------
     values, rows : array (m,)
         Its column, see :class:`bayesdrop.gibbs.moves.columns.Block`; ``rows`` may be None.
-    own : bool array (K, m)
+    membership : bool array (K, m)
         Class of each entry's row.
     row_weight : array (m,)
         Loss weight of each entry's row.
@@ -77,7 +77,7 @@ class ClassStep(NamedTuple):
 
     values: Float[jax.Array, " m"]
     rows: Int[jax.Array, " m"] | None
-    own: Bool[jax.Array, "K m"]
+    membership: Bool[jax.Array, "K m"]
     row_weight: Float[jax.Array, " m"]
     kept: Bool[jax.Array, "C m"]
     uniform: Float[jax.Array, "C m"]
@@ -98,13 +98,13 @@ class _Point(NamedTuple):
 
 
 def log_softmax_of(
-    own: Bool[jax.Array, "K m"], score: Float[jax.Array, "K C m"]
+    membership: Bool[jax.Array, "K m"], score: Float[jax.Array, "K C m"]
 ) -> tuple[Float[jax.Array, "C m"], Float[jax.Array, "K C m"]]:
     """``log π_y`` of each row (C, m), and all probabilities (K, C, m), of scores (K, C, m)."""
     top = jax.lax.stop_gradient(jnp.max(score, axis=0))
     rise = jnp.exp(score - top[None])
     total = jnp.sum(rise, axis=0)
-    mine = jnp.sum(jnp.where(own[:, None, :], score, 0), axis=0)
+    mine = jnp.sum(jnp.where(membership[:, None, :], score, 0), axis=0)
     return mine - top - jnp.log(total), rise / total[None]
 
 
@@ -142,16 +142,16 @@ def update_class_feature(
     values = step.values[None, None]
     contribution = jnp.where(step.kept[None], values * step.weight[:, :, None], 0)
     base = gather(score.reshape(K * chains, n), step.rows).reshape(K, chains, m) - contribution
-    dropped, _ = log_softmax_of(step.own, base)
+    dropped, _ = log_softmax_of(step.membership, base)
     factor = log_multiplier(step.logit)
     own_precision = step.precision * jnp.exp(-2 * factor)[None]
     eye = jnp.eye(K, dtype=base.dtype)
 
     def at(weight: Float[jax.Array, "K C"]) -> _Point:
-        kept, chance = log_softmax_of(step.own, base + weight[:, :, None] * values)
+        kept, chance = log_softmax_of(step.membership, base + weight[:, :, None] * values)
         gain = step.row_weight[None] * (kept - dropped)
         share = jax.nn.sigmoid(gain - step.logit[:, None]) * (step.row_weight * step.values)[None]
-        slope = jnp.sum(share[None] * (step.own[:, None, :].astype(chance.dtype) - chance), axis=2)
+        slope = jnp.sum(share[None] * (step.membership[:, None, :].astype(chance.dtype) - chance), axis=2)
         heavy = share[None] * values * chance
         curve = -jnp.einsum("kcm,lcm->ckl", heavy, chance) + eye[None] * jnp.sum(heavy, axis=2).T[:, :, None]
         total = jnp.sum(log_mask_sum(gain, step.logit[:, None]), axis=1)
@@ -212,7 +212,7 @@ def _log_density(point: _Point, start: Float[jax.Array, "K C"], end: Float[jax.A
 
 def draw_intercepts(
     key: PRNGKeyArray,
-    own: Bool[jax.Array, "K n"],
+    membership: Bool[jax.Array, "K n"],
     row_weight: Float[jax.Array, " n"],
     intercept: Float[jax.Array, "K C"],
     score: Float[jax.Array, "K C n"],
@@ -238,6 +238,6 @@ def draw_intercepts(
         intercept = intercept + part[:, None] * shift[None]
         return (intercept, score + part[:, None, None] * shift[None, :, None]), None
 
-    found, _ = jax.lax.scan(one, (intercept, score), (jnp.arange(K), own, jax.random.split(key, K)))
+    found, _ = jax.lax.scan(one, (intercept, score), (jnp.arange(K), membership, jax.random.split(key, K)))
     intercept, score = found
     return intercept, score

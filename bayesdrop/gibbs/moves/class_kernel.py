@@ -85,14 +85,14 @@ class ClassGibbsKernel(NoisingModel):
         """True if the weights sum to zero over the classes."""
         return self.scale_mixture is None
 
-    def own(self, operands: Operands) -> Bool[jax.Array, "K n"]:
+    def membership(self, operands: Operands) -> Bool[jax.Array, "K n"]:
         """Class of each row."""
         number = jnp.arange(self.n_classes, dtype=operands.target.dtype)
         return operands.target[None] == number[:, None]
 
     def class_cost(self, operands: Operands, score: Float[jax.Array, "K C n"]) -> Float[jax.Array, " C"]:
         """Weighted loss of each chain, (C,)."""
-        return -jnp.sum(operands.row_weight[None] * log_softmax_of(self.own(operands), score)[0], axis=1)
+        return -jnp.sum(operands.row_weight[None] * log_softmax_of(self.membership(operands), score)[0], axis=1)
 
     def init(self, operands: Operands, key: PRNGKeyArray, chains: int) -> ClassState:
         """Scattered starting points: any rates, masks to match, and weights at half their prior scale."""
@@ -138,8 +138,8 @@ class ClassGibbsKernel(NoisingModel):
             state = state._replace(group_logit=mean, group_log_strength=strength)
         state = self.draw_contrasts(operands, state, key_gauss)
         if self.fit_intercept:
-            key_level, own = jax.random.fold_in(key_gauss, 1), self.own(operands)
-            level, score = draw_intercepts(key_level, own, operands.row_weight, state.intercept, state.score)
+            key_level, membership = jax.random.fold_in(key_gauss, 1), self.membership(operands)
+            level, score = draw_intercepts(key_level, membership, operands.row_weight, state.intercept, state.score)
             state = state._replace(intercept=level, score=score)
         if operands.learnt is not None:
             state = move_shared_scales(
@@ -202,7 +202,7 @@ class ClassGibbsKernel(NoisingModel):
         share = (K - 1) / K if self.centred else 1.0
         factor = self.log_multiplier(self.feature_logit(operands, state.logit))
         precision = share * state.precision * jnp.exp(-2 * factor)[None]
-        own = self.own(operands)
+        membership = self.membership(operands)
         weight: Any = np.ones((), operands.target.dtype)
         if not self.unit_weight:
             weight = jnp.broadcast_to(operands.row_weight[None], (chains, n)).reshape(-1)
@@ -218,7 +218,7 @@ class ClassGibbsKernel(NoisingModel):
             # The score of the class itself is s_k; of its contrast with the mean of the others, if all are centred,
             # s_k K/(K − 1).
             offset = psi - score[k] / share
-            sign = jnp.broadcast_to(jnp.where(own[k], 1, -1).astype(score.dtype)[None], (chains, n)).reshape(-1)
+            sign = jnp.broadcast_to(jnp.where(membership[k], 1, -1).astype(score.dtype)[None], (chains, n)).reshape(-1)
             pseudo = self.loss.sample_pseudo(key_aux, sign, psi.reshape(-1), jnp.zeros_like(sign), weight)
             omega, kappa = (part.reshape(chains, n) for part in pseudo)
             new, new_level = self.gaussian_draw(
@@ -246,13 +246,13 @@ class ClassGibbsKernel(NoisingModel):
         prior = self.rate_prior(operands, state) if free else None
         prior = jax.tree.map(lambda part: part.T[operands.index], prior)
         weight, feature_logit = jnp.moveaxis(state.effective, 2, 0), self.feature_logit(operands, state.logit).T
-        keys, own = jax.random.split(key_steps, weight.shape[0]), self.own(operands)
+        keys, membership = jax.random.split(key_steps, weight.shape[0]), self.membership(operands)
 
         def body(score: Float[jax.Array, "K C n"], inputs: tuple[Any, ...]) -> Any:
             values, rows, kept, uniform, weight, logit, precision, prior, key = inputs
-            classes, row_weight = own, operands.row_weight
+            classes, row_weight = membership, operands.row_weight
             if rows is not None:
-                classes = own.at[:, rows].get(mode="fill", fill_value=False)
+                classes = membership.at[:, rows].get(mode="fill", fill_value=False)
                 row_weight = operands.row_weight.at[rows].get(mode="fill", fill_value=1)
             step = ClassStep(values, rows, classes, row_weight, kept, uniform, weight, logit, precision, prior, key)
             return update_class_feature(self.log_multiplier, free, self.centred, score, step)

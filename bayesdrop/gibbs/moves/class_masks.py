@@ -128,16 +128,16 @@ class ClassMaskKernel:
         ``lp`` (C,) is the log density of all variables but the auxiliary ones, masks included, up to a constant.
         """
 
-        def one(k: Any, own: State) -> tuple[dict[str, jax.Array], Float[jax.Array, " C"]]:
+        def one(k: Any, binary_state: State) -> tuple[dict[str, jax.Array], Float[jax.Array, " C"]]:
             binary = self._target(operands, k)
-            draw = self.binary.record(binary, own)
+            draw = self.binary.record(binary, binary_state)
             lp = draw.pop("lp")
             # That density counts the class's own score as if it were the likelihood, which is another one here.
-            return draw, lp + own.noise_precision * self.binary.total_cost(binary, own.score)
+            return draw, lp + binary_state.noise_precision * self.binary.total_cost(binary, binary_state.score)
 
         drawn, parts = jax.vmap(one)(jnp.arange(self.n_classes), state.classes)
         score = state.classes.score
         mine = operands.target[None] == jnp.arange(self.n_classes, dtype=operands.target.dtype)[:, None]
-        own = jnp.sum(jnp.where(mine[:, None], score, 0), axis=0) - jax.nn.logsumexp(score, axis=0)
-        lp = jnp.sum(parts, axis=0) + jnp.sum(operands.row_weight[None] * own, axis=1)
+        log_chance = jnp.sum(jnp.where(mine[:, None], score, 0), axis=0) - jax.nn.logsumexp(score, axis=0)
+        lp = jnp.sum(parts, axis=0) + jnp.sum(operands.row_weight[None] * log_chance, axis=1)
         return {name: jnp.moveaxis(value, 0, 1) for name, value in drawn.items()} | {"lp": lp}

@@ -16,7 +16,7 @@ unknown. One sweep is
 
 **Why these moves.** Drawing every variable from its full conditional is correct and hardly moves: a rate follows the
 masks and the masks follow the rate. Summing the column out frees the rate; drawing the *weight* in the same place
-frees it too, for given the masks a weight must keep explaining the very rows where its feature happened to be kept.
+frees it too, for given the masks a weight must keep explaining the same rows where its feature happened to be kept.
 The Gaussian draw remains, because features that are nearly copies of each other trade weight in directions that no
 single coordinate follows. Groups cannot sum out all their columns at once and interweave instead (Yu & Meng 2011).
 """
@@ -126,7 +126,7 @@ class GibbsKernel(NoisingModel):
     ) -> State:
         """One sweep over all variables of all chains; unless ``thorough``, features only have their masks redrawn.
 
-        Scores have ``offset`` (C, n) beside weights and intercept, if it is given or among the operands.
+        Scores have ``offset`` (C, n) in addition to weights and intercept, if it is given or among the operands.
         """
         offset = offset if operands.offset is None else operands.offset[None]
         key, key_prior, key_gauss, key_features, key_groups = jax.random.split(state.key, 5)

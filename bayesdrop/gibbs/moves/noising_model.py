@@ -44,7 +44,7 @@ class NoisingModel:
     grouped : bool
         Free rates are shared by features.
     some_kept : bool
-        Some features are never dropped, beside others that are.
+        Some features are never dropped, among others that are.
     hierarchical : bool
         The priors of the rates are drawn.
     unit_weight : bool

@@ -137,18 +137,18 @@ def class_scores(model: Model, data: Dataset, rate_map: RateMap) -> ClassScores:
     design, K, basis = data.design, len(labels), contrasts(len(labels))
     J, (n, p) = K - 1, design.shape
     coefficients = model.noise.coefficients(rate_map.initial)
-    found = class_fit(model, data, rate_map)
-    weight = found.energy.loss_weight[:, None]
-    (curvature,) = design.persist(*design.rowwise(_shares, weight, found.chance, widths=[1]))
+    result = class_fit(model, data, rate_map)
+    weight = result.energy.loss_weight[:, None]
+    (curvature,) = design.persist(*design.rowwise(_shares, weight, result.chance, widths=[1]))
     # One class after the other: all pairs at once would be more numbers of a row than the fit holds.
-    square = [design.total(*design.rowwise(partial(_products, k), weight, found.chance, widths=[K])) for k in range(K)]
+    square = [design.total(*design.rowwise(partial(_products, k), weight, result.chance, widths=[K])) for k in range(K)]
     shared = basis.T @ (np.diag(np.sum(square, axis=0)) - np.stack(square)) @ basis
     rotated, rotation = np.linalg.eigh(0.5 * (shared + shared.T) / float(design.total(curvature)[0]))
-    extra = np.zeros(p) if found.curve is None else found.curve.diagonal().sum(axis=1) / J
+    extra = np.zeros(p) if result.curve is None else result.curve.diagonal().sum(axis=1) / J
     gain, prior = np.broadcast_to(coefficients.gain, p).astype(float), model.weight_prior.precision(p)
     outer = None if design.is_streamed or n >= p else design.outer_gram(gain**2 / (prior + extra))
     space = ClassSpace(design, gain, prior, extra, outer, curvature[:, 0], model.fit_intercept)
-    centre = (found.weights @ basis).T
+    centre = (result.weights @ basis).T
     parts = [centre[:, :-1].ravel(), centre[:, -1] if model.fit_intercept else np.zeros(0)]
     rotated = np.maximum(rotated, 1e-6 * rotated[-1])
     return ClassScores(np.concatenate(parts), curvature[:, 0], rotation, rotated, extra, space)
@@ -265,22 +265,22 @@ class ClassFactor(NamedTuple):
         return self.stretch[None] * self._whole(weight, self.level[None] * level)
 
 
-def class_factor(found: ClassScores, matrix: Matrix, dtype: str) -> ClassFactor:
+def class_factor(scores: ClassScores, matrix: Matrix, dtype: str) -> ClassFactor:
     """Factor of an approximation; call it under its precision."""
-    real, space = partial(placed, dtype=dtype), found.space
+    real, space = partial(placed, dtype=dtype), scores.space
     scale = space.precision**-0.5
-    spread = np.sqrt(1 + found.rotated[:, None] * space.value)
+    spread = np.sqrt(1 + scores.rotated[:, None] * space.value)
     if space.by_rows:
         # Where γ is nothing, both quotients are half of λ.
         value = np.maximum(space.value, 1e-300)
-        small = found.rotated[:, None] * space.value < 1e-8
-        half = np.broadcast_to(found.rotated[:, None] / 2, spread.shape)
+        small = scores.rotated[:, None] * space.value < 1e-8
+        half = np.broadcast_to(scores.rotated[:, None] / 2, spread.shape)
         there, back = np.where(small, half, (1 - 1 / spread) / value), np.where(small, half, (spread - 1) / value)
     else:
         there, back = 1 / spread, spread
-    level = (found.rotated * found.curvature.sum()) ** -0.5
+    level = (scores.rotated * scores.curvature.sum()) ** -0.5
     return ClassFactor(
         matrix, real(scale), real(space.gain * scale), real(space.mean_row * scale),
-        real(np.sqrt(found.curvature)) if space.by_rows else None, real(space.basis), real(space.basis.T), real(there),
-        real(back), real(found.rotation), real(level), real(np.ones(len(found.centre))),
+        real(np.sqrt(scores.curvature)) if space.by_rows else None, real(space.basis), real(space.basis.T), real(there),
+        real(back), real(scores.rotation), real(level), real(np.ones(len(scores.centre))),
     )  # fmt: skip

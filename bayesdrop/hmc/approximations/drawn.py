@@ -2,11 +2,11 @@ r"""Normal approximation of a posterior of one score and many features, around t
 
 Rows say of the weights what their curvatures ``D`` say, so that the precision is ``H = P + A₀ᵀDA₀`` in the notation of
 :mod:`bayesdrop.hmc.kernels.factors`, ``P`` being that of the prior and of what noise adds, and the probits of free
-rates are coordinates beside the weights. It begins at the point fit, at known rates or the medians of their priors.
-Then, twice or three times over, a factor of ``H⁻¹`` is made, and the centre moves by Newton's steps of that factor:
-without noise to the least mean energy over draws from the approximation, whose spread of the scores also averages the
-curvatures, so that it ends near the best normal approximation (Opper & Archambeau 2009, section 3); with noise towards
-the mode, by few steps.
+rates are coordinates in addition to the weights. It begins at the point fit, at known rates or the medians of their
+priors. Then, twice or three times over, a factor of ``H⁻¹`` is made, and the centre moves by Newton's steps of that
+factor: without noise to the least mean energy over draws from the approximation, whose spread of the scores also
+averages the curvatures, so that it ends near the best normal approximation (Opper & Archambeau 2009, section 3); with
+noise towards the mode, by few steps.
 
 Shapes: ``n`` rows, ``p`` features, ``q`` weights and free rates, ``D`` coordinates.
 """
@@ -50,7 +50,7 @@ class DrawnApproximation(NamedTuple):
     spread : array (n,)
         Standard deviations of the scores.
     pull : array (n,)
-        What each row says beside its curvature ``d``: in place of its cost ``½ d m² − a m`` of a score ``m``.
+        What each row says besides its curvature ``d``: instead of its cost ``½ d m² − a m`` of a score ``m``.
     gain : array (p,)
         What the scores of the weights are multiplied by.
     rates : RateLoading, optional
@@ -151,7 +151,7 @@ def _moved(
             if value < before:
                 at, gradient = trial, slope
                 break
-        # A tenth of a nat is nothing beside what a trajectory gets wrong.
+        # A tenth of a nat is negligible compared with the error of a trajectory.
         if not value < before - 0.1:
             break
     return np.asarray(at[0], float)

@@ -250,18 +250,23 @@ def precision_of(
 
 
 def leading_directions(
-    found: Precision, scale: Float[np.ndarray, " q"], most: int, more: int = 10, passes: int = 3, beyond: float = 2.0
+    precision: Precision,
+    scale: Float[np.ndarray, " q"],
+    most: int,
+    more: int = 10,
+    passes: int = 3,
+    beyond: float = 2.0,
 ) -> tuple[Float[np.ndarray, " k"], Float[np.ndarray, "q k"]]:
     """Ritz values (k,) of ``S^{−½}HS^{−½}`` from the largest, at most so many, and their directions (q, k).
 
     ``scale`` is ``S^{−½}``; ``more`` vectors than that are kept for so many passes. Values not ``beyond`` a bound are
-    left out: beside the others they are no longer apart.
+    left out: they can no longer be distinguished from the others.
     """
     q = len(scale)
     start = np.random.default_rng(0).normal(size=(q, min(most + more, q)))
     basis, image = np.linalg.qr(start)[0], np.zeros((0, 0))
     for number in range(passes):
-        image = scale[:, None] * found.times(scale[:, None] * basis)
+        image = scale[:, None] * precision.times(scale[:, None] * basis)
         if number + 1 < passes:
             basis = np.linalg.qr(image)[0]
     inside = basis.T @ image
@@ -272,7 +277,7 @@ def leading_directions(
 
 
 def direction_factor(
-    found: Precision,
+    precision: Precision,
     intercept: bool,
     dtype: str,
     largest: float = 4.0,
@@ -285,13 +290,15 @@ def direction_factor(
     There are as many directions as the matrix has entries in two columns, at most 256: products with them then take
     about as long as those with the matrix. The diagonal has at most ``largest`` times the prior's precision.
     """
-    n, p = found.design.shape
-    entries = float(np.sum(found.design.occurrences(np.ones(n)))) / p
-    scale = 1 / np.sqrt(np.minimum(found.diagonal(), largest * found.prior))
-    value, vector = leading_directions(found, scale, int(np.clip(2 * entries, 1, most)), passes=passes, beyond=beyond)
+    n, p = precision.design.shape
+    entries = float(np.sum(precision.design.occurrences(np.ones(n)))) / p
+    scale = 1 / np.sqrt(np.minimum(precision.diagonal(), largest * precision.prior))
+    value, vector = leading_directions(
+        precision, scale, int(np.clip(2 * entries, 1, most)), passes=passes, beyond=beyond
+    )
     real = partial(jnp.asarray, dtype=dtype)
-    level = np.full(int(intercept), found.curvature.sum() ** -0.5)
+    level = np.full(int(intercept), precision.curvature.sum() ** -0.5)
     return DirectionFactor(
-        real(scale[:p]), real(scale[p:]), real(vector.T), real(value**-0.5), real(found.mean), real(level),
+        real(scale[:p]), real(scale[p:]), real(vector.T), real(value**-0.5), real(precision.mean), real(level),
         real(np.ones(len(scale) + len(level))),
     )  # fmt: skip

@@ -11,7 +11,7 @@ scales ``e^{τ+δ}`` what the prior gives is multiplied by ``e^{−2δ_j}``, and
     E_d = {1 + Σ_j (e^{−2δ_j} − 1) m_jd}^{−½},   ε_k⁻¹ = 1 + Σ_j (e^{−2δ_j} − 1) m_jk,
     λ_k(δ) = (λ_k − Σ_j m_jk) e^{−a·δ} + Σ_j m_jk e^{−2δ_j},
 
-``ε_k`` being what ``E²`` is along ``V_k``. With ``h_k = {ε_kλ_k(δ)}^{−½}`` the weights are, beside the mean,
+``ε_k`` being what ``E²`` is along ``V_k``. With ``h_k = {ε_kλ_k(δ)}^{−½}`` the weights are, apart from the mean,
 
     S^{−½} {1 + V diag(h − 1) Vᵀ} E ζ,      log |d·/dζ| = Σ_d log E_d + Σ_k log h_k + constant,
 
@@ -93,7 +93,7 @@ class ScaleMap(NamedTuple):
     ----------
     directions : Directions
         ``V`` and ``S``.
-    own : array (q,)
+    prior_share : array (q,)
         ``m_d``; 0 for a rate.
     index : int array (q,)
         Group of each weight, any of a rate.
@@ -112,7 +112,7 @@ class ScaleMap(NamedTuple):
     """
 
     directions: Any
-    own: Float[jax.Array, " q"]
+    prior_share: Float[jax.Array, " q"]
     index: Int[jax.Array, " q"]  # type: ignore[assignment]  # tuples have a method of this name
     share: Float[jax.Array, "g J k"]
     likelihood: Float[jax.Array, "J k"]
@@ -145,7 +145,7 @@ class ScaleMap(NamedTuple):
             x = self.directions.back(h * (x + h * pull))
             jacobian = jnp.sum(log_h, axis=(1, 2))
         else:
-            log_e = -0.5 * jnp.log((1 - self.own)[None] + self.own[None] * ratio[:, self.index])
+            log_e = -0.5 * jnp.log((1 - self.prior_share)[None] + self.prior_share[None] * ratio[:, self.index])
             log_h = 0.5 * (jnp.log(1 - jnp.sum(self.share, axis=0)[None] + by_scale) - jnp.log(value))
             e = jnp.exp(log_e)[:, None]
             wide = e * x
@@ -163,17 +163,17 @@ class ScaleMap(NamedTuple):
         centre = self.directions.back((self.pull / value)[None])[0]
         groups = jnp.zeros_like(delta)
         if self.directions.complete:
-            held = jnp.einsum("gjk,jk->g", self.share, 1 / value)
-            own = jnp.ones_like(self.own)
+            spread = jnp.einsum("gjk,jk->g", self.share, 1 / value)
+            prior_share = jnp.ones_like(self.prior_share)
         else:
-            square = 1 / (1 - self.own + self.own * ratio[self.index])
+            square = 1 / (1 - self.prior_share + self.prior_share * ratio[self.index])
             centre = centre + square[None] * self.rest
             along = 1 - jnp.sum(self.share, axis=0) + by_scale
-            held = jnp.einsum("gjk,jk->g", self.share, 1 / value - 1 / along)
-            held = held + self.rest.shape[0] * groups.at[self.index].add(self.own * square)
-            own = self.own
-        fitted = groups.at[self.index].add(own * jnp.sum(centre * centre, axis=0))
-        return ratio * fitted, ratio * held
+            spread = jnp.einsum("gjk,jk->g", self.share, 1 / value - 1 / along)
+            spread = spread + self.rest.shape[0] * groups.at[self.index].add(self.prior_share * square)
+            prior_share = self.prior_share
+        fitted = groups.at[self.index].add(prior_share * jnp.sum(centre * centre, axis=0))
+        return ratio * fitted, ratio * spread
 
 
 @jax.custom_vjp

@@ -51,18 +51,18 @@ def likely_scales(
 
     log_scale = np.log(learnt.law.median())
     for number in range(fits):
-        found, there = fit(replace(model, weight_prior=Normal(learnt.scale(np.exp(log_scale)))))
+        approximation, there = fit(replace(model, weight_prior=Normal(learnt.scale(np.exp(log_scale)))))
         delta, decided = _likely(there, learnt, log_scale)
         if number + 1 == fits or np.max(np.abs(delta)) < close:
             break
         log_scale = log_scale + delta
     moved = replace(model, weight_prior=Normal(learnt.scale(np.exp(log_scale + _APART))))
     weight = decided / max(float(decided.sum()), 1e-6)
-    part = partial(placed, dtype=there.own.dtype)
+    part = partial(placed, dtype=there.prior_share.dtype)
     size = len(there.rest) * len(learnt.index)
-    fall, pull_fall = (part(value * weight) for value in _falls(found, fit(moved)[0], size, noisy))
+    fall, pull_fall = (part(value * weight) for value in _falls(approximation, fit(moved)[0], size, noisy))
     there = there._replace(fall=fall, pull_fall=pull_fall)
-    return found, there, log_scale, delta, decided
+    return approximation, there, log_scale, delta, decided
 
 
 def _falls(
@@ -106,8 +106,8 @@ def _likely(
     law, J = learnt.law.log_density, there.rest.shape[0]
     size = J * learnt.sums(np.ones(len(learnt.index)))
     for _ in range(steps):
-        fitted, held = (np.asarray(part, float) for part in there.prior_terms(placed(delta, there.own.dtype)))
-        decided = np.maximum(size - held, 0)
+        fitted, spread = (np.asarray(part, float) for part in there.prior_terms(placed(delta, there.prior_share.dtype)))
+        decided = np.maximum(size - spread, 0)
         at = log_scale + delta
         slope = (law(at + h) - law(at - h)) / (2 * h)
         # Where the prior's slope is below 0, it counts as more that is decided; above, as more that is fitted.
@@ -120,49 +120,56 @@ def _likely(
 
 
 def class_scale_map(
-    found: ClassScores, operands: DensityOperands, prior: Float[np.ndarray, " p"], learnt: LearntScale, dtype: str
+    scores: ClassScores, operands: DensityOperands, prior: Float[np.ndarray, " p"], learnt: LearntScale, dtype: str
 ) -> ScaleMap:
     """The map of many classes, at a prior precision (p,)."""
-    space, factor = found.space, class_factor(found, operands.matrix, dtype)
+    space, factor = scores.space, class_factor(scores, operands.matrix, dtype)
     value, unit = _units(space.value)
-    own = prior / space.precision
+    prior_share = prior / space.precision
     if space.by_rows:
         scale = space.precision[:, None] ** -0.5
         columns = lambda rows: scale * space.back(space.root[:, None] * rows)  # noqa: E731
-        share = _shares(columns, space.basis, unit, learnt, own)
+        share = _shares(columns, space.basis, unit, learnt, prior_share)
     else:
-        share, unit = _by_group(learnt, own) @ space.basis**2, np.ones_like(unit)
-    J = len(found.rotated)
+        share, unit = _by_group(learnt, prior_share) @ space.basis**2, np.ones_like(unit)
+    J = len(scores.rotated)
     directions = ClassDirections(factor, placed(unit, dtype))
     shares = np.repeat(share[:, None], J, axis=1)
-    return _scale_map(directions, own, shares, 1 + found.rotated[:, None] * value[None], found.centre, learnt, dtype)
+    return _scale_map(
+        directions, prior_share, shares, 1 + scores.rotated[:, None] * value[None], scores.centre, learnt, dtype
+    )
 
 
 def row_scale_map(
-    found: DrawnApproximation, data: Dataset, operands: DensityOperands, model: Model, learnt: LearntScale, dtype: str
+    normal: DrawnApproximation,
+    data: Dataset,
+    operands: DensityOperands,
+    model: Model,
+    learnt: LearntScale,
+    dtype: str,
 ) -> ScaleMap:
     """The map of a single score and few rows, for a model of known scales."""
-    design, curvature, precision = data.design, found.precision.curvature, found.precision.prior[: len(found.gain)]
-    gram = row_gram(design, precision, found.gain, curvature, model.fit_intercept, found.rates)
+    design, curvature, precision = data.design, normal.precision.curvature, normal.precision.prior[: len(normal.gain)]
+    gram = row_gram(design, precision, normal.gain, curvature, model.fit_intercept, normal.rates)
     lower, empty = row_cholesky(gram, curvature), np.zeros((0, 0))
     value, basis = np.linalg.eigh(lower @ lower.T - np.eye(len(lower)))
     value, unit = _units(np.maximum(value, 0))
     factor = row_factor(
-        data, operands.matrix, precision, found.gain, curvature, RowRoots(empty, basis, empty), model.fit_intercept,
-        dtype, found.rates,
+        data, operands.matrix, precision, normal.gain, curvature, RowRoots(empty, basis, empty), model.fit_intercept,
+        dtype, normal.rates,
     )  # fmt: skip
-    own, root = model.weight_prior.precision(len(precision)) / precision, np.sqrt(curvature)[:, None]
-    loading = (found.gain * precision**-0.5)[:, None]
+    prior_share, root = model.weight_prior.precision(len(precision)) / precision, np.sqrt(curvature)[:, None]
+    loading = (normal.gain * precision**-0.5)[:, None]
     mean = design.rmatvec(curvature)[:, None] / curvature.sum() if model.fit_intercept else 0.0
 
     def columns(rows: Float[np.ndarray, "n b"]) -> Float[np.ndarray, "p b"]:
         back: Float[np.ndarray, "p b"] = loading * (design.rmatvec(root * rows) - mean * (root * rows).sum(axis=0))
         return back
 
-    share = _shares(columns, basis, unit, learnt, own)
+    share = _shares(columns, basis, unit, learnt, prior_share)
     directions = RowDirections(factor, placed(unit, dtype))
-    own = np.append(own, np.zeros(0 if found.rates is None else len(found.rates.precision)))
-    return _scale_map(directions, own, share[:, None], 1 + value[None], found.centre, learnt, dtype)
+    prior_share = np.append(prior_share, np.zeros(0 if normal.rates is None else len(normal.rates.precision)))
+    return _scale_map(directions, prior_share, share[:, None], 1 + value[None], normal.centre, learnt, dtype)
 
 
 def drawn_scale_map(
@@ -171,28 +178,30 @@ def drawn_scale_map(
     """The map of many rows and features, at a prior precision (p,)."""
     factor, p = direction_factor(found.precision, intercept, dtype), len(prior)
     vector, length = np.asarray(factor.directions, float), np.asarray(factor.length, float)
-    own = np.append(prior * np.asarray(factor.scale, float) ** 2, np.zeros(vector.shape[1] - p))
-    share = _by_group(learnt, own[:p]) @ vector[:, :p].T ** 2
+    prior_share = np.append(prior * np.asarray(factor.scale, float) ** 2, np.zeros(vector.shape[1] - p))
+    share = _by_group(learnt, prior_share[:p]) @ vector[:, :p].T ** 2
     return _scale_map(
-        DrawnDirections(factor), own, share[:, None], length[None] ** -2, found.centre, learnt, dtype
+        DrawnDirections(factor), prior_share, share[:, None], length[None] ** -2, found.centre, learnt, dtype
     )  # fmt: skip
 
 
 def _units(
     value: Float[np.ndarray, " m"], nothing: float = 1e-10
 ) -> tuple[Float[np.ndarray, " m"], Float[np.ndarray, " m"]]:
-    """Eigenvalues ``γ`` and ``γ^{−½}``, both 0 where the first is nothing beside the largest."""
+    """Eigenvalues ``γ`` and ``γ^{−½}``, both 0 where the first is negligible compared with the largest."""
     # Eigenvalues, as a share of the largest, below which the rows say nothing.
     kept = value > nothing * max(float(value.max()), 1.0)
     return np.where(kept, value, 0.0), np.where(kept, np.maximum(value, 1e-300) ** -0.5, 0.0)
 
 
-def _by_group(learnt: LearntScale, own: Float[np.ndarray, " p"]) -> Any:
+def _by_group(learnt: LearntScale, prior_share: Float[np.ndarray, " p"]) -> Any:
     """``m_jd``, sparse (g, p)."""
     from scipy.sparse import csr_array
 
     # The last line is that of weights whose scale is known.
-    return csr_array((own, (learnt.index, np.arange(len(own)))), shape=(learnt.groups + 1, len(own)))[: learnt.groups]
+    return csr_array(
+        (prior_share, (learnt.index, np.arange(len(prior_share)))), shape=(learnt.groups + 1, len(prior_share))
+    )[: learnt.groups]
 
 
 def _shares(
@@ -200,23 +209,23 @@ def _shares(
     basis: Float[np.ndarray, "n m"],
     unit: Float[np.ndarray, " m"],
     learnt: LearntScale,
-    own: Float[np.ndarray, " p"],
+    prior_share: Float[np.ndarray, " p"],
     values: int = 1 << 23,
 ) -> Float[np.ndarray, "g m"]:
     """``m_jk`` of ``V = BᵀQγ^{−½}``, ``columns`` being ``Bᵀ``."""
     # Numbers that are held at a time.
-    groups, found = _by_group(learnt, own), np.zeros((learnt.groups, len(unit)))
-    step = max(1, values // len(own))
+    groups, found = _by_group(learnt, prior_share), np.zeros((learnt.groups, len(unit)))
+    step = max(1, values // len(prior_share))
     for part in (slice(start, start + step) for start in range(0, len(unit), step)):
         found[:, part] = groups @ columns(basis[:, part] * unit[part]) ** 2
     # Rounding may have the prior's part larger than the whole; where the rows say nothing it is the whole.
-    held: Float[np.ndarray, "g m"] = np.where(unit > 0, found / np.maximum(found.sum(axis=0), 1.0), 1 / len(found))
-    return held
+    shares: Float[np.ndarray, "g m"] = np.where(unit > 0, found / np.maximum(found.sum(axis=0), 1.0), 1 / len(found))
+    return shares
 
 
 def _scale_map(
     directions: Any,
-    own: Float[np.ndarray, " q"],
+    prior_share: Float[np.ndarray, " q"],
     share: Float[np.ndarray, "g J m"],
     value: Float[np.ndarray, "J m"],
     centre: Float[np.ndarray, " D"],
@@ -224,14 +233,14 @@ def _scale_map(
     dtype: str,
 ) -> ScaleMap:
     real = partial(placed, dtype=dtype)
-    index = np.concatenate([learnt.index, np.zeros(len(own) - len(learnt.index), int)])
-    priors, values = real(np.minimum(own, 1.0) * (index < learnt.groups)), real(value)
+    index = np.concatenate([learnt.index, np.zeros(len(prior_share) - len(learnt.index), int)])
+    priors, values = real(np.minimum(prior_share, 1.0) * (index < learnt.groups)), real(value)
     parts, level = directions.whiten(real(centre)[None])
     along = directions.along(parts)
     rest = jnp.zeros_like(parts[0]) if directions.complete else (parts - directions.back(along))[0]
-    held = np.asarray(share.sum(axis=0))
+    total_share = np.asarray(share.sum(axis=0))
     none = jnp.zeros(learnt.groups, priors.dtype)
     return ScaleMap(
-        directions, priors, placed(index, np.int32), real(share), values - real(held), values * along[0], rest,
+        directions, priors, placed(index, np.int32), real(share), values - real(total_share), values * along[0], rest,
         level[0], none, none,
     )  # fmt: skip

@@ -224,7 +224,7 @@ class Density:
         return ndtri(rate)
 
     def loadings(self, operands: DensityOperands, theta: Point) -> Loadings:
-        """All that the moments of the scores depend on beside the features."""
+        """All that the moments of the scores depend on besides the features."""
         weight, level = self.weights(theta, operands.precision.shape[0])
         gain, shift, quadratic, linear, constant = self._coefficients(operands, theta)
         square = weight * weight

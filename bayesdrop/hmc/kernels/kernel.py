@@ -222,7 +222,7 @@ class HMCKernel:
         return z, r, end
 
     def force(self, operands: HMCOperands, state: HMCState, z: Point, evaluation: Evaluation) -> Point:
-        """By what remains beside the normal part, (C, D)."""
+        """By what remains besides the normal part, (C, D)."""
         return z - whiten_gradient(self.factor(operands, state), evaluation.gradient)
 
     def place(self, operands: HMCOperands, state: HMCState, z: Point) -> Point:

@@ -52,7 +52,7 @@ __all__ = [
 ]
 
 STATISTICS = ("lp", "acceptance_rate", "energy", "step_size", "n_steps", "diverging")
-"""What is recorded of a draw beside the variables: the log density, and how the trajectory went."""
+"""What is recorded of a draw besides the variables: the log density, and how the trajectory went."""
 
 Point = Float[jax.Array, "C D"]
 

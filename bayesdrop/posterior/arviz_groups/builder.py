@@ -1,7 +1,7 @@
 """Build ArviZ groups from draws: the same groups, names and attributes for every posterior.
 
 Who has draws says which of them are variables, on which dims, and which are statistics of the sampler. What a model
-holds beside its draws, priors and fixed rates, is in :mod:`.constants`.
+holds besides its draws, priors and fixed rates, is in :mod:`.constants`.
 
 Variables whose draws were not kept have summaries, and a few draws: ``posterior_summary`` has each of them on
 ``statistic``: mean, sd, quantiles, R-hat and effective sample size, as :mod:`bayesdrop.sampling.run.summary` states

@@ -1,10 +1,10 @@
-"""What a posterior stores beside its draws: names along the dims, priors, fixed rates, row weights, offsets and the
+"""What a posterior stores besides its draws: names along the dims, priors, fixed rates, row weights, offsets and the
 response.
 
 The prior law of the rates is stored under names that the prior gives, and reads again. Responses are numbers, or
-classes as 0 and 1 with their names beside them. Inside the package a class is a sign, −1 or +1. Functions for binary
-data, ArviZ's among them (accuracies, separation plots, calibration curves), take the mean of ``y`` for a probability
-and need 0 and 1.
+classes as 0 and 1 with their names as a coordinate. Inside the package a class is a sign, −1 or +1. Functions for
+binary data, ArviZ's among them (accuracies, separation plots, calibration curves), take the mean of ``y`` for a
+probability and need 0 and 1.
 """
 
 from __future__ import annotations
@@ -208,13 +208,13 @@ def parted(group: xr.Dataset, prior: Any) -> xr.Dataset:
 
     before = group.sizes.get("weight_group", 0) - len(prior.learnt_terms)
     named = not prior.features.gaussian and prior.features.groups is not None
-    found: dict[str, xr.DataArray] = {}
+    variables: dict[str, xr.DataArray] = {}
     for key, part in group.data_vars.items():
         name = str(key)
         if "weight_group" in part.dims:
             if name == "weight_scale":
                 for k, term in enumerate(prior.learnt_terms, before):
-                    found[f"{term}|scale"] = part.isel(weight_group=k, drop=True)
+                    variables[f"{term}|scale"] = part.isel(weight_group=k, drop=True)
             part = part.isel(weight_group=slice(before) if named else 0, drop=True) if before else part[[]]
             if not before:
                 continue
@@ -222,12 +222,12 @@ def parted(group: xr.Dataset, prior: Any) -> xr.Dataset:
             start = p = part.sizes["feature"] - prior.size
             for term, dim, levels in zip(prior.terms, prior.dims(), prior.levels, strict=True):
                 if name == "weight":
-                    own = part.isel(feature=slice(start, start + len(levels))).drop_vars("feature")
-                    found[term] = own.rename(feature=dim).assign_coords({dim: list(levels)})
+                    effects = part.isel(feature=slice(start, start + len(levels))).drop_vars("feature")
+                    variables[term] = effects.rename(feature=dim).assign_coords({dim: list(levels)})
                 start += len(levels)
             part = part.isel(feature=slice(p))
-        found[name] = part.rename({LEADING: "feature"}) if LEADING in part.dims else part
-    return xr.Dataset(found, attrs=group.attrs)
+        variables[name] = part.rename({LEADING: "feature"}) if LEADING in part.dims else part
+    return xr.Dataset(variables, attrs=group.attrs)
 
 
 def joined(group: xr.Dataset, prior: Any) -> xr.Dataset:
@@ -236,7 +236,7 @@ def joined(group: xr.Dataset, prior: Any) -> xr.Dataset:
         return group
     import xarray as xr
 
-    found = {
+    variables = {
         str(name): part.drop_vars("feature").rename(feature=LEADING) if "feature" in part.dims else part
         for name, part in group.data_vars.items()
         if name not in prior.terms
@@ -245,14 +245,14 @@ def joined(group: xr.Dataset, prior: Any) -> xr.Dataset:
     for term, dim, levels in zip(prior.terms, prior.dims(), prior.levels, strict=True):
         parts.append(group[term].transpose(..., dim).drop_vars(dim).rename({dim: "feature"}))
         names += [f"{term}[{level}]" for level in levels]
-    found["weight"] = xr.concat(parts, "feature").transpose(*parts[0].dims)
-    scales = [found.pop(f"{term}|scale") for term in prior.learnt_terms]
-    if "weight_scale" in found or scales:
-        first = [found["weight_scale"]] if "weight_scale" in found else []
+    variables["weight"] = xr.concat(parts, "feature").transpose(*parts[0].dims)
+    scales = [variables.pop(f"{term}|scale") for term in prior.learnt_terms]
+    if "weight_scale" in variables or scales:
+        first = [variables["weight_scale"]] if "weight_scale" in variables else []
         both = [
             part if "weight_group" in part.dims else part.expand_dims("weight_group", -1) for part in first + scales
         ]
-        found["weight_scale"] = xr.concat(
+        variables["weight_scale"] = xr.concat(
             [part.drop_vars("weight_group", errors="ignore") for part in both], "weight_group"
         )
-    return xr.Dataset(found, attrs=group.attrs).assign_coords(feature=names)
+    return xr.Dataset(variables, attrs=group.attrs).assign_coords(feature=names)

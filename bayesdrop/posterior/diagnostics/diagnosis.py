@@ -44,23 +44,26 @@ class Diagnosis(Shown):
     chains, draws : int
         Chains, and draws of each.
     r_hat, ess_bulk, ess_tail : Extreme or None
-        Largest R-hat and smallest effective sample sizes with the variable they belong to; None where there are too
-        few chains or draws to tell, or nothing varies. Variables whose draws were not kept count by R-hat of values and
-        batch means (:mod:`bayesdrop.sampling.run.summary`), and have no tail.
+        Largest R-hat and smallest effective sample sizes, each with its variable; None with too few chains or draws, or
+        if nothing varies. Variables of which not every draw was kept are judged by split R-hat of the values and by
+        batch means (:mod:`bayesdrop.sampling.run.summary`), and have no tail effective sample size.
     divergences, acceptance_rate, e_bfmi : int, float, float or None
         Divergent trajectories, mean acceptance rate and smallest energy fraction, where the sampler records them.
     n_rates : int
         Number of free rates.
     undetermined : list of str
-        Those of them whose 90 % interval is at least nine tenths as wide as the prior's.
+        Names of the rates that the data do not determine: their 90 % interval is at least nine tenths as wide as that
+        of the prior.
     complete : bool
-        False if the run ended before it had the draws that were asked for.
+        False if the run ended before it had the requested number of draws.
     problems : list of Problem
-        What is wrong with the chains, and what to do. Undetermined rates are no problem of the chains.
+        Problems of the chains, with remedies. Undetermined rates do not count as a problem of the chains.
     approximation : str
-        What the sampler approximates and how well, or what :func:`bayesdrop.reweight` made of it; empty if it is exact.
+        What the sampler approximates and how accurately, or the result of :func:`bayesdrop.reweight`; empty if the
+        sampler is exact.
     r_hat_limit, r_hat_words : float, str
-        Limit of the largest R-hat: 1.01, or more for hundreds of numbers (:func:`bayesdrop.largest_r_hat`); and why.
+        Limit for the largest R-hat, 1.01 or more if there are hundreds of numbers (:func:`bayesdrop.largest_r_hat`),
+        and the reason in words.
 
     See Also
     --------
@@ -163,12 +166,12 @@ def diagnose(post: Any) -> Diagnosis:
     Returns
     -------
     Diagnosis
-        Its ``print`` says everything in words; ``problems`` lists what is wrong with what to do.
+        ``print`` shows it in words; ``problems`` lists each problem with its remedy.
 
     Raises
     ------
     TypeError, ValueError
-        If ``post`` is no posterior.
+        If ``post`` is not a posterior.
 
     See Also
     --------
@@ -259,23 +262,23 @@ def _mixing_extremes(
         problems.append(Problem(text, "Run at least 2, better 4."))
     if broken:
         return None, None, None, LIMITS.r_hat, ""
-    found = mixing(posterior)
+    statistics = mixing(posterior)
     if summary is not None:
         # Of what was not kept there are no ranks: R-hat of values, and one effective sample size.
         for kind, name in (("r_hat", "r_hat"), ("ess_bulk", "ess")):
-            found[kind] = found[kind].assign(summary.sel(statistic=name, drop=True).data_vars)
-    r_hat = extreme_of(found["r_hat"], np.nanargmax) if chains > 1 else None
-    bulk, tail = (extreme_of(found[kind], np.nanargmin) for kind in ("ess_bulk", "ess_tail"))
+            statistics[kind] = statistics[kind].assign(summary.sel(statistic=name, drop=True).data_vars)
+    r_hat = extreme_of(statistics["r_hat"], np.nanargmax) if chains > 1 else None
+    bulk, tail = (extreme_of(statistics[kind], np.nanargmin) for kind in ("ess_bulk", "ess_tail"))
     limit, words = LIMITS.r_hat, ""
     if r_hat is not None and r_hat.value > LIMITS.r_hat:
-        limits = r_hat_limits(posterior, found, LIMITS.r_hat, LIMITS.ess)
-        limit, words = _own_limit(r_hat, limits, found, chains, draws)
+        limits = r_hat_limits(posterior, statistics, LIMITS.r_hat, LIMITS.ess)
+        limit, words = _limit_with_reason(r_hat, limits, statistics, chains, draws)
         # How many times what chains that agree may have.
-        excess = ((found["r_hat"] ** 2 - 1) / (limits**2 - 1)).where(found["r_hat"] > limits)
+        excess = ((statistics["r_hat"] ** 2 - 1) / (limits**2 - 1)).where(statistics["r_hat"] > limits)
         worst = extreme_of(excess, np.nanargmax)
-        far = None if worst is None else extreme_of(found["r_hat"].where(excess == worst.value), np.nanargmax)
+        far = None if worst is None else extreme_of(statistics["r_hat"].where(excess == worst.value), np.nanargmax)
         if far is not None:
-            above, why = _own_limit(far, limits, found, chains, draws)
+            above, why = _limit_with_reason(far, limits, statistics, chains, draws)
             text = f"{'the largest' if far == r_hat else 'an'} R-hat is {far.value:.3f} ({far.name}), above "
             text += (f"{above:.3f}, {why}" if why else str(LIMITS.r_hat)) + ": the chains disagree"
             problems.append(Problem(text, more))
@@ -286,7 +289,7 @@ def _mixing_extremes(
     return r_hat, bulk, tail, limit, words
 
 
-def _own_limit(
+def _limit_with_reason(
     r_hat: Extreme, limits: xr.Dataset, found: Mapping[str, xr.Dataset], chains: int, draws: int
 ) -> tuple[float, str]:
     """What an R-hat may be, and words about it where that is more than usual."""
@@ -386,7 +389,7 @@ def warn_of_run(
         reason = "interrupted" if attrs["stopped"] == "interrupted" else f"max_seconds: {max_seconds:g} s were used up"
         further = "; call again with the same arguments to go on" if resumable else ""
         warn(
-            f"{reason}: {found} of {draws} draws of each chain are there{further}. The attribute `complete` is 0.",
+            f"{reason}: {found} of {draws} draws of each chain were made{further}. The attribute `complete` is 0.",
             IncompleteWarning,
         )
     wrong = approximation_problem(attrs, chains * found)

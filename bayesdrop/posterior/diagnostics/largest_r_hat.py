@@ -55,14 +55,14 @@ def largest_r_hat(ess: object, *, chains: int, draws: int, probability: float = 
     chains, draws : int
         Chains, at least 2, and draws of each, at least 4.
     probability : float, default=0.99
-        Between 0 and 1. A half gives the median of the largest, which is what to expect.
+        Between 0 and 1; 0.5 gives the median of the largest R-hat.
 
     Returns
     -------
     float
-        It grows with every number and with the probability, and falls as effective sample sizes grow. Effective sample
-        sizes are taken as known; how to judge R-hat by those of the same draws, see
-        :mod:`bayesdrop.posterior.diagnostics.largest_r_hat`.
+        The quantile. It grows with the number of quantities and with the probability, and falls as effective sample
+        sizes grow, which are taken as known; :mod:`bayesdrop.posterior.diagnostics.largest_r_hat` says how R-hat is
+        judged by effective sample sizes from the same draws.
 
     Raises
     ------
@@ -172,10 +172,10 @@ def limit_of_summary(
     return _limit(each, freedom, pieces, length, _tail(count, probability))
 
 
-def r_hat_limits(posterior: xr.Dataset, found: Mapping[str, xr.Dataset], r_hat: float, ess: float) -> xr.Dataset:
+def r_hat_limits(posterior: xr.Dataset, statistics: Mapping[str, xr.Dataset], r_hat: float, ess: float) -> xr.Dataset:
     """R-hat that each number of a posterior may have: ``r_hat``, or more where chains that agree have more.
 
-    The second is for posteriors of 500 numbers and more, and asks for an effective sample size that can be told from
+    The second is for posteriors of 500 numbers and more, and needs an effective sample size that can be told from
     the draws: ``ess``, and 50 of each half of a chain (Vehtari et al. 2021), of bulk and tail. Numbers that have fewer
     keep to ``r_hat``.
 
@@ -183,16 +183,16 @@ def r_hat_limits(posterior: xr.Dataset, found: Mapping[str, xr.Dataset], r_hat: 
     ----------
     posterior : xarray.Dataset
         Variables whose draws were kept, on ``chain`` and ``draw``.
-    found : mapping
+    statistics : mapping
         Datasets ``r_hat``, ``ess_bulk`` and ``ess_tail``, in the first two also of variables that were not kept.
     """
     from ...sampling.run.summary import batches_of
 
     chains, draws = posterior.sizes["chain"], posterior.sizes["draw"]
-    count = sum(int(part.notnull().sum()) for part in found["r_hat"].values())
+    count = sum(int(part.notnull().sum()) for part in statistics["r_hat"].values())
     limits = {}
-    for name, part in found["r_hat"].items():
-        kinds = [found[kind][name].values for kind in ("ess_bulk", "ess_tail") if name in found[kind]]
+    for name, part in statistics["r_hat"].items():
+        kinds = [statistics[kind][name].values for kind in ("ess_bulk", "ess_tail") if name in statistics[kind]]
         size = np.minimum.reduce(kinds)
         asked = np.asarray((part.values > r_hat) & (size >= max(ess, 100 * chains)) & (count >= LIMITS.many))
         limit = np.full(part.shape, float(r_hat))
@@ -203,7 +203,7 @@ def r_hat_limits(posterior: xr.Dataset, found: Mapping[str, xr.Dataset], r_hat: 
             known = part.values[asked], size[asked]
             limit[asked] = np.fmax(r_hat, limit_of_summary(*known, chains, draws, batches_of(draws), count))
         limits[name] = part.copy(data=limit)
-    return found["r_hat"].assign(limits)
+    return statistics["r_hat"].assign(limits)
 
 
 def _tail(count: int, probability: float) -> float:

@@ -61,24 +61,24 @@ def chain_problems(posterior: xr.Dataset) -> list[Problem]:
         first = next(d for d in moving if all(np.array_equal(part[c], part[d]) for part in values))
         if first != c:
             copies.setdefault(first, []).append(c)
-    found = []
+    problems = []
     if still:
         which = f"chain {', '.join(names[c] for c in still)} never moves" if moving else "no chain ever moves"
-        found.append(
+        problems.append(
             Problem(
                 f"{which}: all draws of a chain are the same",
                 "These are no draws of a posterior. Check what was stored; if a sampler made them, sample again with "
                 "another seed, more tune, or another method.",
             )
         )
-    found += [
+    problems += [
         Problem(
-            f"chain {', '.join(names[c] for c in same)} holds the very draws of chain {names[first]}",
+            f"chain {', '.join(names[c] for c in same)} has the same draws as chain {names[first]}",
             "Run each chain with a seed of its own: copies agree with each other whatever they are, and count twice.",
         )
         for first, same in copies.items()
     ]
-    return found
+    return problems
 
 
 def approximation_words(attrs: Mapping[str, Any], size: int) -> str:
@@ -111,7 +111,7 @@ def approximation_words(attrs: Mapping[str, Any], size: int) -> str:
     if "approximation_total" in attrs:
         total, bound = float(attrs["approximation_total"]), float(attrs["approximation_bound"])
         text += f", that of all rows by {total:.2g} nats (standard deviation over draws"
-        # Where few rows could be looked at, what cannot be told is said.
+        # Where few rows could be examined, the text says what is unknown.
         text += f", at most {bound:.2g})" if bound > 1.2 * total and bound > LIMITS.nats else ")"
         text += f"; wanted: at most {LIMITS.nats:g}"
     if "approximation_pareto_k" in attrs:

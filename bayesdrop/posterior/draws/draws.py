@@ -77,7 +77,7 @@ class Draws:
     steps : dict of arrays
         Coordinates ``chain`` and ``draw``.
     has_offset : bool
-        True if rows have a known part of their score beside the draws, which whoever gives rows gives too.
+        True if rows have a known part of their score in addition to the draws, which must be given with new rows.
     facts : ColumnFacts
         What new rows are read by.
     weight_scale : array (S, g) or None

@@ -1,4 +1,4 @@
-"""The prior beside the draws: its log density at each, for ArviZ's power-scaling sensitivities, and its intervals.
+"""The prior of the draws: its log density at each, for ArviZ's power-scaling sensitivities, and its intervals.
 
     weight         Σ_d log p(w_d), or given a learnt scale Σ_d log N(w_d; 0, (σ_g u_d)²), of each class
     weight_scale   Σ_g log p(σ_g)
@@ -41,7 +41,7 @@ def log_prior(post: Any) -> ArvizData:
     -------
     InferenceData or DataTree
         ``post`` with the group ``log_prior``, on (chain, draw): ``weight``, and ``rate``, ``weight_scale`` and
-        ``sigma`` where they are drawn. ``arviz.psens(post, component="prior")`` takes it, and with the group
+        ``sigma`` where they are drawn. ``arviz.psens(post, component="prior")`` uses it, and with the group
         ``log_likelihood`` (:func:`bayesdrop.log_likelihood`) also ``component="likelihood"``.
 
     Raises

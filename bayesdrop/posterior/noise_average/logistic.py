@@ -6,7 +6,7 @@ With ``s = b + Σ_d α_d t_d``, each ``α_d`` one with probability ``1 − η_d`
 
 for ``e^{−s/2} σ(s) = 1/(2 cosh(s/2))`` is its own Fourier transform but for scales; where ``E s > 0`` it is ``1 − E
 σ(−s)``. The factor ``e^{s/2}`` makes errors small where the probability is. The sum over ``u = 0, h, 2h, …`` with ``h =
-2π/P`` has the images ``e^{−P/2} E σ(s + P)`` and ``e^{−P/2} E e^s σ(P − s)`` beside, which are nearly ``e^{−P/2} σ(E s
+2π/P`` has the images ``e^{−P/2} E σ(s + P)`` and ``e^{−P/2} E e^s σ(P − s)`` too, which are nearly ``e^{−P/2} σ(E s
 + P)`` and ``e^{−P/2} E e^s`` and are taken off. Far below 0 the probability is ``E e^s``, less ``E e^{2s}`` at most.
 
 ``K`` is a sum over the entries. A large one has ``log(η + (1 − η) e^{zt})``, exactly; of the small ones, which are
@@ -184,12 +184,12 @@ def _average(
     rest_mean, rest_var, several = mean, var, np.flatnonzero(~(left_out <= allowed))
     if len(several):
         large, rows, columns = entries.largest(fifth, spread, several, allowed[several])
-        own, n = t[large], len(mean)
+        removed, n = t[large], len(mean)
         left_out = left_out - np.bincount(rows, fifth[large] * spread[columns], n)
         for part in (t, square, fourth):
             part[large] = 0.0
-        rest_mean = mean - np.bincount(rows, own * keep[columns], n)
-        rest_var = var - np.bincount(rows, own * own * spread[columns], n)
+        rest_mean = mean - np.bincount(rows, removed * keep[columns], n)
+        rest_var = var - np.bincount(rows, removed * removed * spread[columns], n)
     cumulants = (
         side * rest_mean,
         rest_var,
@@ -204,7 +204,7 @@ def _average(
     if len(several):
         first = np.flatnonzero(np.concatenate([[True], rows[1:] != rows[:-1]]))
         mine = rows[first]
-        factor, power = _products(side[rows] * own, rate[columns], first)
+        factor, power = _products(side[rows] * removed, rate[columns], first)
         real[mine] = real[mine] * factor.real - height[mine] * np.sin(phase[mine]) * factor.imag
         height[mine] *= np.abs(factor)
         whole[mine] *= power

@@ -52,7 +52,7 @@ class Series:
     steepest, least_spread : float
         Steepest logarithm of a function that a law is tilted for, and the least spread that is not taken as 0.
     cache : int
-        Complex numbers that a cache holds beside two more arrays of them.
+        Complex numbers that a cache holds with two more arrays of them.
     entries, halved : int
         Entries up to which masks are enumerated after all where the series does not converge, and by halves.
     """

@@ -174,10 +174,10 @@ def approximation_error(draws: Draws, data: Dataset, law: RateLaw | None = None,
     )
 
 
-def error_over(found: Widened, likelihood: Float[np.ndarray, "4 N"], rows: int) -> ApproximationError:
+def error_over(widened: Widened, likelihood: Float[np.ndarray, "4 N"], rows: int) -> ApproximationError:
     """The error from widened draws and their log-likelihoods of all rows, as :func:`likelihoods_of` has them."""
     exact, normal, _, squares = likelihood
-    size, (share, k) = found.sets[0].size, found.weights(likelihood)
+    size, (share, k) = widened.sets[0].size, widened.weights(likelihood)
     with np.errstate(invalid="ignore"):  # far out both may be 0
         error = exact - normal
     there = share > 0
@@ -240,18 +240,18 @@ def _normal_costs(
 
 
 def likelihoods_of(
-    found: Widened, X: Any, target: PerRow, weight: PerRow, offset: PerRow | None = None
+    widened: Widened, X: Any, target: PerRow, weight: PerRow, offset: PerRow | None = None
 ) -> Float[np.ndarray, "4 N"]:
     """Log-likelihoods of some rows, up to a constant, and the sum of the squares of their errors.
 
     Over masks, under normal scores, and under normal scores of the draws of ``inside``. The arguments are those of
     :func:`errors_of`; what they make of blocks of rows may be added up.
     """
-    values = np.zeros((4, len(found.order)))
-    for rows in blocks(X.shape[0], len(found.order)):
+    values = np.zeros((4, len(widened.order)))
+    for rows in blocks(X.shape[0], len(widened.order)):
         part = X[rows], target[rows], weight[rows], None if offset is None else offset[rows]
         start = 0
-        for number, (draws, inside) in enumerate(zip(found.sets, found.inside, strict=True)):
+        for number, (draws, inside) in enumerate(zip(widened.sets, widened.inside, strict=True)):
             here = slice(start, start + draws.size)
             normal = -_normal_costs(draws, *part).sum(axis=1)
             with warnings.catch_warnings():

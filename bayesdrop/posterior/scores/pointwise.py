@@ -61,19 +61,18 @@ def log_likelihood(post: Any, X: Any = None, y: Any = None, *, masks: int = MASK
     post : InferenceData or DataTree
         What ``bd.sample`` returned, or :func:`bayesdrop.groups.load` read.
     X : array, data frame or scipy sparse (n, p), optional
-        The rows and the labels or numbers that were sampled, without rows of weight 0. Of ``bd.Blocks`` and Dask
-        collections the group has at most 2²⁸ numbers, 2 GB, in memory. Without both, ``path`` is read again.
+        The rows that were sampled, without those of weight 0. For ``bd.Blocks`` and Dask collections the group may have
+        2²⁸ numbers, 2 GB, in memory. Without ``X`` and ``y`` the group is read from ``path``.
     y : sequence of n labels or numbers, optional
-        The rows and the labels or numbers that were sampled, without rows of weight 0. Of ``bd.Blocks`` and Dask
-        collections the group has at most 2²⁸ numbers, 2 GB, in memory. Without both, ``path`` is read again.
+        The responses of these rows.
     masks : int, default=64
-        A row with no more masks than that, ``2^k`` with ``k`` noised entries (6 of them by default), has all of them
-        summed, which is exact. So are models without masks. For other rows the sum is approximated, to a relative
-        error of 0.002 at most and usually far less; see :mod:`bayesdrop.posterior.noise_average.expectation`.
+        For a row with at most this number of masks, ``2^k`` with ``k`` noised entries (6 by default), all masks are
+        summed, which is exact, as are models without masks. For other rows the sum is approximated, with a relative
+        error of at most 0.002 and usually far less; see :mod:`bayesdrop.posterior.noise_average.expectation`.
     path : path, optional
-        File (netCDF) that the values go to, some rows at a time, rather than into memory; an older one is replaced when
-        all is written. The group then reads from it what is asked for, and :func:`bayesdrop.loo` a block of rows after
-        the other. Not for Dask collections, whose rows stay on their workers.
+        File (netCDF) to which the values are written, a block of rows at a time, instead of being held in memory; an
+        older file is replaced when all is written. The group is then read from the file when needed, by
+        :func:`bayesdrop.loo` a block of rows at a time. Not for Dask collections, whose rows stay on their workers.
 
     Returns
     -------
@@ -86,10 +85,10 @@ def log_likelihood(post: Any, X: Any = None, y: Any = None, *, masks: int = MASK
     Raises
     ------
     TypeError, ValueError
-        If ``post`` is not from ``bd.sample``, ``X`` or ``y`` is not what was sampled, ``masks`` is below 1, or the file
-        is damaged or of another posterior.
+        If ``post`` is not from ``bd.sample``, ``X`` or ``y`` differ from the data of ``post``, ``masks`` is below 1, or
+        the file is damaged or belongs to another posterior.
     FileNotFoundError
-        If a file is to be read and there is none.
+        If ``path`` should be read and does not exist.
 
     See Also
     --------
@@ -268,15 +267,15 @@ def loo(post: Any) -> Any:
     Parameters
     ----------
     post : InferenceData or DataTree
-        A posterior with the group ``log_likelihood``, of :func:`log_likelihood` or of
-        ``bd.sample(..., log_likelihood=True)``. Of more than 2²³ numbers, in memory or in a file, some rows are taken
-        after the other.
+        A posterior with the group ``log_likelihood``, from :func:`log_likelihood` or
+        ``bd.sample(..., log_likelihood=True)``. A group of more than 2²³ numbers, in memory or in a file, is processed
+        a block of rows at a time.
 
     Returns
     -------
     arviz.ELPDData
-        Expected log predictive density, its standard error and the diagnostic ``pareto_k`` of each row. Models of the
-        same data are compared by ``arviz.compare({"one": post, "other": other})``.
+        Expected log predictive density, its standard error and the diagnostic ``pareto_k`` of each row.
+        ``arviz.compare({"one": post, "other": other})`` compares models of the same data.
 
     Raises
     ------
@@ -286,11 +285,12 @@ def loo(post: Any) -> Any:
     Warns
     -----
     InfluenceWarning
-        If some rows have a Pareto k above what the number of draws allows (0.7 with 2,000 or more); it says what to do.
+        If some rows have a Pareto k above what the number of draws allows (0.7 with 2,000 or more); the message says
+        what to do.
     PseudoLikelihoodWarning
-        If the scores are those of a pseudo-likelihood: a hinge, classes with ``C`` or row weights other than 1, or a
-        noise averaged inside the loss. They rank rate structures and priors under that loss and ``C``, and nothing
-        else: comparing a hinge with a logistic loss, or two values of ``C``, by them is meaningless.
+        If the scores are those of a pseudo-likelihood: of a hinge, of classes with ``C`` or row weights other than 1,
+        or with the noise averaged inside the loss. They can rank rate structures and priors under one loss and one
+        ``C``; it is meaningless to compare a hinge with a logistic loss, or two values of ``C``, by them.
 
     See Also
     --------

@@ -4,7 +4,7 @@
 
 for draws of the approximation and two more sets that go beyond them, whose common density is ``q``
 (:mod:`.widened`): so that what the approximation missed has a weight as well. The weights are Pareto-smoothed
-(:mod:`bayesdrop.posterior.diagnostics.mixing`). The sum over masks is had without drawing any
+(:mod:`bayesdrop.posterior.diagnostics.mixing`). The sum over masks is computed without drawing any
 (:mod:`bayesdrop.posterior.noise_average.expectation`), so that the weights have no noise of their own.
 
 After a run of such a sampler the draws are judged, and where rows are few corrected in the same way. Resampled draws
@@ -50,48 +50,48 @@ __all__ = ["count_beyond", "judged", "resampled", "reweight"]
 def reweight(post: Any, X: Any, y: Any = None, *, draws: int | None = None, seed: Any = 0) -> ArvizData:
     """Correct draws of ``bd.HMC()`` or ``bd.NUTS()`` on a model with masks by importance resampling.
 
-    These samplers integrate the masks as if scores were normal. Their draws are joined by a copy that is stretched
-    about their mean and by draws of the prior, which go where the approximation did not; each is given the weight of
-    the exact density over that which they come from, and draws are then repeated in proportion to their weights.
-    :func:`bayesdrop.sample` does so by itself where rows are few.
+    These samplers integrate the masks as if scores were normal. To their draws are added a copy that is stretched about
+    their mean, and draws of the prior, which cover what the approximation may miss. The weight of each draw is the
+    exact density divided by the density of this mixture, and draws are resampled in proportion to their weights.
+    :func:`bayesdrop.sample` does this automatically if there are few rows.
 
     Parameters
     ----------
     post : InferenceData or DataTree
         What ``bd.sample`` returned, or :func:`bayesdrop.groups.load` read.
     X : array, data frame or scipy sparse (n, p)
-        The rows and the labels or numbers that were sampled, without rows of weight 0; of a model by a formula its
-        table alone. ``bd.Blocks`` and Dask collections are gone through once, a block at a time.
+        The rows that were sampled, without those of weight 0; with a formula, its table. ``bd.Blocks`` and Dask
+        collections are read once, a block at a time.
     y : sequence of n labels or numbers, optional
-        The rows and the labels or numbers that were sampled, without rows of weight 0; of a model by a formula its
-        table alone. ``bd.Blocks`` and Dask collections are gone through once, a block at a time.
+        The responses of these rows; None with a formula.
     draws : int, optional
-        Draws of each chain to use, spread evenly; all by default. A quarter of them takes a quarter of the time.
+        Number of draws of each chain to use, evenly spaced; all by default. The time is proportional to it.
     seed : int, numpy.random.Generator or RandomState, default=0
-        Of the draws of the prior and the resampling. Same seed, same result.
+        Seed of the draws of the prior and of the resampling. Same seed, same result.
 
     Returns
     -------
     InferenceData or DataTree
-        The groups of ``post`` with as many draws as it had, resampled, all of equal weight again, so that everything
-        that takes a posterior takes this one. Draws keep their order and repeated ones stand side by side, so that
-        R-hat and effective sample sizes count a repeated draw once. ``sample_stats`` has the exact log density ``lp``
-        and where each draw stood, ``source_chain`` and ``source_draw``, -1 for draws that are not the sampler's. The
-        group ``log_likelihood`` is computed anew; others that were made of the draws, such as predictions, are left
-        out. Attributes: ``reweighted`` (1), ``reweight_pareto_k``, ``reweight_effective_draws`` (``1/Σ weight²``) of
-        ``reweight_draws`` weighted ones, and ``reweight_beyond``, the weight of those that are not the sampler's.
+        The groups of ``post`` with as many draws as before, resampled and of equal weight, so that every function for
+        posteriors accepts them. Draws keep their order, and copies of a draw are adjacent, so that R-hat and effective
+        sample sizes count a repeated draw once. ``sample_stats`` has the exact log density ``lp`` and the origin of
+        each draw, ``source_chain`` and ``source_draw``, -1 for draws that are not from the sampler. The group
+        ``log_likelihood`` is computed again; other groups that depend on the draws, such as predictions, are omitted.
+        Attributes: ``reweighted`` (1), ``reweight_pareto_k``, ``reweight_effective_draws`` (``1/Σ weight²``) of
+        ``reweight_draws`` weighted ones, and ``reweight_beyond``, the total weight of those that are not from the
+        sampler.
 
     Raises
     ------
     TypeError, ValueError
-        If ``post`` is not from ``bd.sample``, or is exact already; if ``X`` or ``y`` is not what was sampled, or
-        ``draws`` is out of range; if the Pareto k is above 1, for the weights then have no mean.
+        If ``post`` is not from ``bd.sample``, or is exact already; if ``X`` or ``y`` differ from the data of ``post``,
+        or ``draws`` is out of range; if the Pareto k is above 1, as the weights then have no mean.
 
     Warns
     -----
     ApproximationWarning
-        If the Pareto k is above what the number of draws allows (0.7 with 2,000 or more), so that a few draws decide.
-        :func:`bayesdrop.diagnose` says so too.
+        If the Pareto k is above what the number of draws allows (0.7 with 2,000 or more), so that a few draws dominate.
+        :func:`bayesdrop.diagnose` reports it too.
 
     See Also
     --------
@@ -133,26 +133,27 @@ def reweight(post: Any, X: Any, y: Any = None, *, draws: int | None = None, seed
     weight = constant["row_weight"].values if "row_weight" in constant else np.ones(len(target))
     offset = stored_offset(post)
     vectors = (target, weight) if offset is None else (target, weight, offset)
-    found = widen(
+    widened = widen(
         sampled,
         _rate_law(sampled, groups),
         count_beyond(sampled.size, rows.design if rows.matrix is None else rows.matrix),
         [seed],
     )
     with np.errstate(over="ignore", invalid="ignore"):
-        likelihood = np.sum(rows.each(partial(likelihoods_of, found), *vectors), axis=0)
+        likelihood = np.sum(rows.each(partial(likelihoods_of, widened), *vectors), axis=0)
     if not np.all(np.isfinite(likelihood[:2, : sampled.size])):
         raise ValueError(
-            "X: the log-likelihood of these rows leaves double precision at some draws; give the rows that were "
+            "X: the log-likelihood of these rows overflows double precision at some draws; give the rows that were "
             "sampled, with features on the scale that they had there."
         )
-    k = found.weights(likelihood)[1]
+    k = widened.weights(likelihood)[1]
     if k > LIMITS.mean_k:
         raise ValueError(
-            f"post: the importance weights of these draws have a Pareto k of {k:.2f}, so that no number of draws "
-            f"brings their average to rest: the approximation is too far from the posterior; {draw_the_masks(attrs)}"
+            f"post: the importance weights of these draws have a Pareto k of {k:.2f}, so that their average does not "
+            "converge with any number of draws: the approximation is too far from the posterior; "
+            f"{draw_the_masks(attrs)}"
         )
-    result, attrs = resampled(groups, attrs, found, likelihood, [seed])
+    result, attrs = resampled(groups, attrs, widened, likelihood, [seed])
     if "log_likelihood" in groups:
         after = draws_of(result["posterior"], sampled.model, marginalised=False, has_offset=offset is not None)
         group = rows_group(after, rows, *vectors)
@@ -243,7 +244,7 @@ def count_beyond(size: int, X: Any) -> int:
 def resampled(
     groups: Mapping[str, xr.Dataset],
     attrs: Attributes,
-    found: Widened,
+    widened: Widened,
     likelihood: Float[np.ndarray, "4 N"],
     seed: list[int],
 ) -> tuple[Groups, Attributes]:
@@ -251,9 +252,9 @@ def resampled(
 
     Groups that were made of the draws are left out, but for the posterior and its statistics.
     """
-    (share, k), own, order = found.weights(likelihood), found.sets[0], found.order
+    (share, k), sampled, order = widened.weights(likelihood), widened.sets[0], widened.order
     # Systematic resampling: one uniform number, and each draw as often as its share says, rounded up or down.
-    places = (np.arange(own.size) + np.random.default_rng([*seed, 1]).random()) / own.size
+    places = (np.arange(sampled.size) + np.random.default_rng([*seed, 1]).random()) / sampled.size
     chosen = order[np.minimum(np.searchsorted(np.cumsum(share[order]), places), len(order) - 1)]
     attrs = {name: value for name, value in attrs.items() if not name.startswith("approximation")}
     attrs |= {
@@ -261,11 +262,11 @@ def resampled(
         "reweight_pareto_k": k,
         "reweight_effective_draws": float(1 / np.sum(share**2)),
         "reweight_draws": len(share),
-        "reweight_beyond": float(share[own.size :].sum()),
+        "reweight_beyond": float(share[sampled.size :].sum()),
     }
-    made = {"posterior": _variables(groups["posterior"], found, chosen)}
+    made = {"posterior": _variables(groups["posterior"], widened, chosen)}
     if "sample_stats" in groups:
-        made["sample_stats"] = _statistics(groups["sample_stats"], found, chosen, likelihood)
+        made["sample_stats"] = _statistics(groups["sample_stats"], widened, chosen, likelihood)
     of_draws = [name for name in groups if "draw" in groups[name].dims and not name.startswith("prior")]
     left = {name: group.copy() for name, group in groups.items() if name not in (*of_draws, SUMMARY, THINNED)}
     result = {name: (made | left)[name] for name in groups if name in made | left}
@@ -275,44 +276,44 @@ def resampled(
     return result, attrs
 
 
-def _variables(group: xr.Dataset, found: Widened, chosen: Int[np.ndarray, " S"]) -> xr.Dataset:
+def _variables(group: xr.Dataset, widened: Widened, chosen: Int[np.ndarray, " S"]) -> xr.Dataset:
     """Chosen draws of the variables of the model."""
-    own, centre = found.sets[0], centre_of(found.sets[0].model.noise)
+    sampled, centre = widened.sets[0], centre_of(widened.sets[0].model.noise)
     beyond: dict[str, Shaped[np.ndarray, "_ ..."]] = {
-        name: np.concatenate([getattr(draws, attribute) for draws in found.sets[1:]]).astype(group["weight"].dtype)
+        name: np.concatenate([getattr(draws, attribute) for draws in widened.sets[1:]]).astype(group["weight"].dtype)
         for name, attribute in (("weight", "weight"), ("intercept", "intercept"), ("rate", "free_rate"))
     }
-    if own.weight_scale is not None:
-        beyond["weight_scale"] = np.concatenate([draws.weight_scale for draws in found.sets[1:]])
+    if sampled.weight_scale is not None:
+        beyond["weight_scale"] = np.concatenate([draws.weight_scale for draws in widened.sets[1:]])
     if centre is not None:
         # From weights as they are stored: of columns far from 0 their rounding would move the scores.
         beyond["intercept"] = beyond["intercept"].astype(np.float64) - beyond["weight"].astype(np.float64) @ centre
     thinned = group[[name for name, part in group.items() if name in beyond and "draw" in part.dims]]
-    thinned = thinned.sel(draw=own.steps["draw"])
+    thinned = thinned.sel(draw=sampled.steps["draw"])
     for name in list(thinned):
         part = thinned[name].transpose("chain", "draw", ...)
-        values = part.values.reshape(own.size, *part.shape[2:])
+        values = part.values.reshape(sampled.size, *part.shape[2:])
         more = beyond[str(name)].reshape(-1, *part.shape[2:]).astype(values.dtype)
         thinned[name] = part.copy(data=np.concatenate([values, more])[chosen].reshape(part.shape))
     return thinned
 
 
 def _statistics(
-    stats: xr.Dataset, found: Widened, chosen: Int[np.ndarray, " S"], likelihood: Float[np.ndarray, "4 N"]
+    stats: xr.Dataset, widened: Widened, chosen: Int[np.ndarray, " S"], likelihood: Float[np.ndarray, "4 N"]
 ) -> xr.Dataset:
     """Log density of the model with masks, divergences, and where a draw stood; no course of trajectories."""
-    own = found.sets[0]
-    mine, number = chosen < own.size, np.minimum(chosen, own.size - 1)
-    chain, draw = np.divmod(number, own.shape[1])
-    thinned = stats[[name for name in ("lp", "diverging") if name in stats]].sel(draw=own.steps["draw"])
+    sampled = widened.sets[0]
+    mine, number = chosen < sampled.size, np.minimum(chosen, sampled.size - 1)
+    chain, draw = np.divmod(number, sampled.shape[1])
+    thinned = stats[[name for name in ("lp", "diverging") if name in stats]].sel(draw=sampled.steps["draw"])
     if "lp" in thinned:
-        values = (found.log_prior + likelihood[0])[chosen]
-        thinned["lp"] = thinned["lp"].copy(data=values.reshape(own.shape).astype(thinned["lp"].dtype))
+        values = (widened.log_prior + likelihood[0])[chosen]
+        thinned["lp"] = thinned["lp"].copy(data=values.reshape(sampled.shape).astype(thinned["lp"].dtype))
     if "diverging" in thinned:
         values = np.where(mine, thinned["diverging"].values.ravel()[number], 0)
-        thinned["diverging"] = thinned["diverging"].copy(data=values.reshape(own.shape))
+        thinned["diverging"] = thinned["diverging"].copy(data=values.reshape(sampled.shape))
     sources = {
-        "source_chain": np.where(mine, own.steps["chain"][chain], -1),
-        "source_draw": np.where(mine, own.steps["draw"][draw], -1),
+        "source_chain": np.where(mine, sampled.steps["chain"][chain], -1),
+        "source_draw": np.where(mine, sampled.steps["draw"][draw], -1),
     }
-    return thinned.assign({name: (("chain", "draw"), part.reshape(own.shape)) for name, part in sources.items()})
+    return thinned.assign({name: (("chain", "draw"), part.reshape(sampled.shape)) for name, part in sources.items()})

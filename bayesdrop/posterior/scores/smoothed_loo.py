@@ -36,8 +36,8 @@ def smoothed_loo(post: Any) -> Any:
     ValueError
         If the file of the group cannot be read.
     """
-    held = dataset(post, GROUP)
-    values = held[next(iter(held.data_vars))]
+    likelihoods = dataset(post, GROUP)
+    values = likelihoods[next(iter(likelihoods.data_vars))]
     others = [dim for dim in values.dims if dim not in ("chain", "draw")]
     count = values.sizes["chain"] * values.sizes["draw"]
     if len(others) != 1 or values.size <= STEP:
@@ -47,7 +47,7 @@ def smoothed_loo(post: Any) -> Any:
     efficiency = _relative_efficiency(posterior)
     for start in range(0, values.sizes[dim], step):
         try:
-            block = held[[values.name]].isel({dim: slice(start, start + step)}).load()
+            block = likelihoods[[values.name]].isel({dim: slice(start, start + step)}).load()
         except (OSError, RuntimeError) as error:  # HDF5's words on a file that is damaged or gone
             raise ValueError(
                 f"post: the log likelihoods of rows {start} on cannot be read ({str(error)[:200]}); write the file "

@@ -99,13 +99,13 @@ def widen(draws: Draws, law: RateLaw | None, count: int, seed: Any) -> Widened:
     there, (chains, length) = _Coordinates(draws, law), draws.shape
     copied = _spread(draws, count)
     each = len(copied) // chains
-    own, generator = there.points(draws), np.random.default_rng(seed)
-    centre, stretch = own.mean(axis=0), _stretch(own)
-    intercept = _Intercept(own, there.p) if there.intercept else None
-    sets = [own, centre + stretch * (own[copied] - centre), there.from_prior(len(copied), intercept, generator)]
+    points, generator = there.points(draws), np.random.default_rng(seed)
+    centre, stretch = points.mean(axis=0), _stretch(points)
+    intercept = _Intercept(points, there.p) if there.intercept else None
+    sets = [points, centre + stretch * (points[copied] - centre), there.from_prior(len(copied), intercept, generator)]
     every = np.concatenate(sets)
     inside = centre + (every - centre) / stretch
-    chain, place = np.divmod(np.arange(len(own)), length)
+    chain, place = np.divmod(np.arange(len(points)), length)
     among = np.arange(chains).repeat(each), np.tile((np.arange(each) + 0.5) * length / each, chains)
     places = np.concatenate([place, copied % length + 0.3, among[1] + 0.6])
     log_prior = there.log_prior(every)
@@ -114,7 +114,7 @@ def widen(draws: Draws, law: RateLaw | None, count: int, seed: Any) -> Widened:
         inside=[there.draws(part) for part in np.split(inside, np.cumsum([len(part) for part in sets])[:-1])],
         order=np.lexsort((places, np.concatenate([chain, copied // length, among[0]]))),
         log_prior=log_prior,
-        log_inside=there.log_prior(inside) - own.shape[1] * np.log(stretch),
+        log_inside=there.log_prior(inside) - points.shape[1] * np.log(stretch),
         log_start=log_prior if intercept is None else log_prior + intercept.log_density(every),
     )
 

@@ -294,7 +294,7 @@ def _find(folder: Path, fingerprint: Mapping[str, Any]) -> dict[str, Any] | None
     if different:
         raise ValueError(
             f"checkpoint: {folder} belongs to another run: {'; '.join(different)}. Call with the data and settings of "
-            "that run to go on with it, or give another path for this one."
+            "that run to continue it, or give another path for this one."
         )
     return manifest
 
@@ -329,5 +329,5 @@ def _well_formed(manifest: dict[str, Any]) -> bool:
 def _refuse(folder: Path, name: str, what: str) -> NoReturn:
     raise ValueError(
         f"checkpoint: {folder / name} {what}. Nothing was changed; give another path, or delete the folder {folder} "
-        "to start afresh."
+        "to start again."
     ) from None

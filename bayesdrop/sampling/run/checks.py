@@ -72,19 +72,19 @@ def check_process() -> None:
     if _first != os.getpid():
         raise RuntimeError(
             f"this process was forked (os.fork) from process {_first}, which had sampled: the threads of JAX are not "
-            'here, and sampling would wait for them for ever. Start workers by multiprocessing.get_context("spawn"), '
+            'here, and sampling would never end. Start workers by multiprocessing.get_context("spawn"), '
             "joblib or dask.distributed, or fork before the first sample is drawn."
         )
 
 
-def check_draws(kept: Mapping[str, Any], held: int, draws: int | None, chains: int) -> None:
+def check_draws(kept: Mapping[str, Any], summary_bytes: int, draws: int | None, chains: int) -> None:
     """Raise ValueError if draws would take more memory than there is.
 
     Parameters
     ----------
     kept : mapping of str to jax.ShapeDtypeStruct
         What is kept of a draw of all chains.
-    held : int
+    summary_bytes : int
         Bytes of the summaries of what is not kept.
     draws : int or None
         Draws of each chain; None if fewer may do.
@@ -105,6 +105,6 @@ def check_draws(kept: Mapping[str, Any], held: int, draws: int | None, chains: i
         what = "one draw" if count == 1 else f"{count:,} draws"
         check_memory(
             f"draws: {what} of {chains} chains take",
-            copies * count * one + held,
+            copies * count * one + summary_bytes,
             'keep fewer variables one by one, as in variables=["intercept"], or use fewer draws, chains or features.',
         )

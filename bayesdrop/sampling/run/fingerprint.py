@@ -2,7 +2,7 @@
 
 Two runs with equal tables give equal draws, so a checkpoint is continued only where its table is the caller's. Data
 appear as checksums; settings appear by name and value (``model.C``, ``method.dtype``), so that a difference can be
-told to the user in his own words.
+reported to users in their own terms.
 """
 
 from __future__ import annotations

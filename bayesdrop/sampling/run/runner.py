@@ -150,7 +150,7 @@ def run(
     max_seconds : float, optional
         Wall time of this call. At least one chunk is drawn, so that repeated calls on a checkpoint get somewhere.
     meanwhile : callable, optional
-        Called once, when the program is traced and Python has nothing to do: to begin what a thread can do beside the
+        Called once, when the program is traced and Python has nothing to do: to begin what a thread can do during the
         compilation and the draws.
     kept : collection of str, optional
         Variables whose draws are kept, by their names in the posterior, by default all; of the others there are
@@ -343,7 +343,7 @@ class Runner:
                 if saved.done > self.total:
                     raise ValueError(
                         f"draws: the checkpoint has summaries of {saved.done - self.tune} draws, which cannot be made "
-                        f"those of {self.total - self.tune}; ask for that many or more, or give another path."
+                        f"those of {self.total - self.tune}; request that many or more, or give another path."
                     )
                 summary.restore(saved.summary, max(saved.done - self.tune, 0))
             self.position = (saved.state, saved.done)
@@ -360,7 +360,7 @@ class Runner:
         try:
             self.checkpoint.save(self.position[0], draws, self.done, self._seconds(), summary)
         except OSError as error:  # the draws are in memory still, and the folder is as it was
-            warn(f"{error} The checkpoint stays at draw {self.checkpoint.done}; the run goes on.", IncompleteWarning)
+            warn(f"{error} The checkpoint stays at draw {self.checkpoint.done}; the run continues.", IncompleteWarning)
 
     def _seconds(self) -> float:
         return self.seconds_before + time.perf_counter() - self.begin

@@ -46,18 +46,17 @@ class Assessment:
 
 @dataclass(frozen=True)
 class Stop:
-    """Stop a run once the draws of every variable suffice; ``draws`` of ``bd.sample`` is then the maximum.
+    """Stop a run when every variable has enough draws; ``draws`` of ``bd.sample`` is then the maximum.
 
     The rule is checked at numbers of draws that grow by a quarter (``min_draws`` first), so that all checks together
     cost about five times the last one: a few milliseconds for each recorded number at 4 chains of 1000 draws, which
     matters with thousands of features. When a run stops does not depend on its speed: same seed, same draws.
 
-    Stopping on an estimate biases, slightly. The check that is passed first is one at which the estimated effective
-    sample size is rather too high, by 2 to 4 per cent for one quantity and ``ess=400`` in simulated autoregressive
-    chains; with many quantities the smallest of many estimates decides, which is rather too low. The draws' own
-    averages hardly suffer: the rule looks at how fast the chains move, not at where they are, and its effect vanishes
-    as ``ess`` grows (Glynn & Whitt 1992, on fixed-width stopping). A large ``min_draws`` guards against stopping on a
-    first impression.
+    Stopping on an estimate gives a slight bias: at the first check that is passed the effective sample size is
+    overestimated, by 2 to 4 per cent for one quantity and ``ess=400`` in simulated autoregressive chains; with many
+    quantities the smallest of the estimates decides, which is too low. Posterior means are hardly affected, as the rule
+    depends on how fast the chains mix and not on where they are, and the effect vanishes as ``ess`` grows (Glynn &
+    Whitt 1992, on fixed-width stopping). A large ``min_draws`` prevents stopping on too few draws.
 
     Parameters
     ----------

@@ -176,24 +176,24 @@ def _batch_size(count: int) -> int:
     return 1 << (count // _BATCHES).bit_length()
 
 
-def _add(held: dict[str, Any], x: Shaped[np.ndarray, "C ..."], before: int) -> None:
+def _add(running: dict[str, Any], x: Shaped[np.ndarray, "C ..."], before: int) -> None:
     """Add a draw after ``before`` ones, in place."""
     wide = x.astype(np.float64)
-    away = wide - held["mean"]
-    held["mean"] += away / (before + 1)
-    away *= wide - held["mean"]
-    held["square"] += away
+    away = wide - running["mean"]
+    running["mean"] += away / (before + 1)
+    away *= wide - running["mean"]
+    running["square"] += away
     # Batches.
-    held["sum"] += wide
+    running["sum"] += wide
     size, after = _batch_size(before), before + 1
     if after % size == 0:
-        batches, number = held["batches"], after // size
-        batches[number - 1] = held["sum"] / size
-        held["sum"][:] = 0
+        batches, number = running["batches"], after // size
+        batches[number - 1] = running["sum"] / size
+        running["sum"][:] = 0
         if number == _BATCHES:
             batches[: number // 2] = (batches[0::2] + batches[1::2]) / 2
     # Draws.
-    draws = held["draws"]
+    draws = running["draws"]
     stride = _doubled(before, len(draws))
     if before == stride * len(draws):
         draws[: len(draws) // 2] = draws[0::2]
@@ -234,7 +234,7 @@ class Finish(Protocol):
     """Makes what users read of what samplers record; arrays may have any axes before those of a variable."""
 
     def more(self, part: Part) -> Part:
-        """What is kept beside, for what is made of some variables may need others that are not kept."""
+        """What is kept in addition, since what is made of some variables may need others that are not kept."""
 
     def values(self, part: Part) -> Part:
         """Variables by their names and on the scales of a posterior."""

@@ -118,14 +118,14 @@ def test_copies_of_a_chain_are_found(build):
     found = bd.diagnose(_change(_good(build), weight=copied, rate=copied, intercept=copied))
     assert found.r_hat.value < 1.01  # which is why it needs words of its own
     assert not found.ok
-    assert "chain 1, 2, 3 holds the very draws of chain 0" in found.problems[0].text
+    assert "chain 1, 2, 3 has the same draws as chain 0" in found.problems[0].text
     assert "seed" in found.problems[0].advice
 
     def twins(values):
         values[3] = values[1]
 
     found = bd.diagnose(_change(_good(build), weight=twins, rate=twins, intercept=twins))
-    assert "chain 3 holds the very draws of chain 1" in found.problems[0].text
+    assert "chain 3 has the same draws as chain 1" in found.problems[0].text
     # A variable that agrees in all chains, a fixed scale say, makes no copies.
     assert bd.diagnose(_change(_good(build), weight=copied)).ok
 

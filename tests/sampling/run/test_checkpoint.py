@@ -113,7 +113,7 @@ def test_a_full_disk_costs_the_checkpoint_and_no_draw(tmp_path, often, monkeypat
         flush(descriptor)
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.warns(IncompleteWarning, match=r"No space left on device.*stays at draw \d+; the run goes on"):
+    with pytest.warns(IncompleteWarning, match=r"No space left on device.*stays at draw \d+; the run continues"):
         found = walk(tmp_path / "run")
     assert found.stopped == "draws"
     monkeypatch.undo()

@@ -153,7 +153,7 @@ def text(path):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (soft_link, "'posterior' is a link to elsewhere"),
+        (soft_link, "'posterior' is a link to another place"),
         (ring, "hold one another"),
         (no_groups, "has no dimension"),
         (pickled, ""),
