@@ -241,7 +241,7 @@ def test_the_prior_and_groups_take_a_formula(data):
 
 def test_a_pipeline_has_the_same_policy(data):
     rows = data[data["site"] != "west"]
-    with pytest.raises(ValueError, match="not there before: 'west'"):
+    with pytest.raises(ValueError, match="has not seen: 'west'"):
         bd.FormulaTransformer("age + site").fit(rows).transform(data)
     found = bd.FormulaTransformer("age + site", unseen="baseline").fit(rows).transform(data)
     assert not found[(data["site"] == "west").to_numpy(), 1:].any()

@@ -116,7 +116,7 @@ def test_a_stranger_s_slope_runs_no_code():
         ("ill ~ a + (1 | site) + (1 | site)", "there twice"),
         ("ill ~ (1 | site)", "no terms"),
         ("ill ~ a + (1 | plot)", "'plot'"),
-        ("ill ~ a + (0 + kind | site)", r"slope of \(kind\|site\) is no number"),
+        ("ill ~ a + (0 + kind | site)", r"slope of \(kind\|site\) is not a number"),
         ("ill ~ a + (0 + np.log(a) | site)", "not a number in some rows"),
     ],
 )

@@ -188,9 +188,9 @@ def test_features_without_a_formula(data):
         ),
         (lambda fit, data: bd.marginal_effects(fit, data, features=["sex"]), "features: expected a list"),
         (lambda fit, data: bd.comparisons(fit, data, {"age": "much"}), "expected a number that is added to 'age'"),
-        (lambda fit, data: bd.comparisons(fit, data, {"site": ("north", "moon")}), "'moon' is no level"),
+        (lambda fit, data: bd.comparisons(fit, data, {"site": ("north", "moon")}), "'moon' is not a level"),
         (lambda fit, data: bd.comparisons(fit, data, by="moon"), "by: expected a column of the table"),
-        (lambda fit, data: bd.predictions_grid(fit, data, {"site": ["moon"]}), "'moon' is no level"),
+        (lambda fit, data: bd.predictions_grid(fit, data, {"site": ["moon"]}), "'moon' is not a level"),
         (lambda fit, data: bd.predictions_grid(fit, data, "age", others="none"), "others"),
     ],
 )

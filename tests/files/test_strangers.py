@@ -250,7 +250,7 @@ def test_parts_of_another_kind_are_refused(kind, where, name, damage, tmp_path):
     save(path)
     with h5py.File(path, "r+") as file:
         damage(file, where, name, tmp_path)
-    with pytest.raises(ValueError, match=r"cannot be read as a|no fit as Fit\.save writes it") as caught:
+    with pytest.raises(ValueError, match=r"cannot be read as a|not a fit as Fit\.save writes it") as caught:
         load(path)
     assert "secret" not in str(caught.value).replace(str(tmp_path), "")
 

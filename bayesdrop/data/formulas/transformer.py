@@ -116,8 +116,7 @@ class FormulaTransformer(TransformerMixin, BaseEstimator):
         if self.design_.offset is not None:
             raise ValueError(
                 "formula: a step of a pipeline passes on features only, and offset(...) is not a feature, in "
-                f"{self.formula!r}; "
-                "take it out, or fit by bd.fit(model, formula, data)."
+                f"{self.formula!r}; take it out, or fit by bd.fit(model, formula, data)."
             )
         self.groups_ = self.design_.groups
         names = [str(name) for name in as_frame(X, "X").columns]

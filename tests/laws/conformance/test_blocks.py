@@ -235,7 +235,7 @@ def test_refused_sources(tmp_path):
         Blocks(iter([ones]))
     with pytest.raises(TypeError, match="expected blocks of rows, got ndarray"):
         Blocks(ones)
-    with pytest.raises(ValueError, match="none of the known kinds"):
+    with pytest.raises(ValueError, match="not one of the known kinds"):
         Blocks("table.csv")
     with pytest.raises(FileNotFoundError, match="absent.npy"):
         Blocks(tmp_path / "absent.npy")
