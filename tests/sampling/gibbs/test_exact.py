@@ -379,7 +379,7 @@ def test_a_feature_that_never_occurs_keeps_its_prior():
     X, y = problem()
     X[:, 1] = 0.0
     model = bd.Model(bd.Hinge(), rates=bd.PerFeature(bd.Beta(2, 5)))
-    _, _, result = chain_means(model, X, y, BOTH, draws=150, tune=60)
+    _, _, result = chain_means(model, X, y, BOTH, chains=32, tune=150, draws=300)  # the program of the means above
     drawn = natural(result.draws)["rate"][:, :, 1].mean(axis=1)
     assert abs(drawn.mean() - 2 / 7) < LIMIT * drawn.std() / np.sqrt(len(drawn))
 
