@@ -65,7 +65,7 @@ def test_one_of_each_way_to_fit(estimator, check):
 @parametrize_with_checks(
     [
         bd.DropoutLogisticRegression(0.2, missing="nan"),
-        bd.DropoutSVCCV(**SEARCH),
+        bd.DropoutSVCCV((0.3,), Cs=(0.5, 1.0), cv=2),
         bd.LatentDropoutLogisticRegression(0.05, n_hidden=3, n_init=1, random_state=0),
     ],
     expected_failed_checks=lambda estimator: UNALIKE if getattr(estimator, "missing", None) else {},
@@ -95,7 +95,7 @@ def test_other_settings(estimator, check):
     [
         *_estimators(),
         bd.DropoutRidge(0.2, missing="nan"),
-        bd.DropoutLogisticRegressionCV(**SEARCH),
+        *(bd.DropoutLogisticRegressionCV(**SEARCH), bd.DropoutSVCCV(**SEARCH)),
         bd.LatentDropoutSVC(0.05, n_hidden=3, n_init=1, random_state=0),
     ],
     expected_failed_checks=lambda estimator: UNALIKE if getattr(estimator, "missing", None) else {},

@@ -1,9 +1,9 @@
 """Laws of the factors that whiten large posteriors: by rows, by directions, by eigenvectors of classes, and by scores.
 
 Each is a root of the covariance that it approximates, has the normal posterior exactly, and leads to the draws that a
-dense factor leads to, in memory or in passes over the rows. False-alarm rate: each statistic of draws is allowed 5
-standard errors of 64 independent chains (below 1e-5 each by Student's t); the default suite compares 48 of them, and
-the slow tests 550 more. All else is exact.
+dense factor leads to, in memory or in passes over the rows. False-alarm rate: each statistic of draws, which slow tests
+compare, is allowed 5 standard errors of 64 independent chains (below 1e-5 each by Student's t), 600 in all. All else is
+exact.
 """
 
 import warnings
@@ -288,7 +288,7 @@ def moments_of(name, method):
     return (kernel, operands), values.mean(axis=0), values.var(axis=0, ddof=1) / 64
 
 
-@pytest.mark.default_cases("rows, each")
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_draws_are_those_of_the_whole_factor(name):
     (kernel, operands), mean, square = moments_of(name, bd.HMC(limits=CASES[name][2]))
