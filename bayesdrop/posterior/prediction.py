@@ -215,15 +215,13 @@ def predict(
     probability : float, default=0.9
         Probability content of the intervals, in (0, 1).
     corrupted_inputs : bool, default=False
-        Whether the rows are corrupted already, as in the estimators: the score is then ``wᵀx + b``, without an average
-        over the noise. By default the rows are noised as in the model, and each draw averages over that noise at its
-        rates.
+        Whether the rows are corrupted already, as in the estimators: the score is then ``wᵀx + b``. By default
+        predictions average over the noise of the model, at the rates of each draw.
     offset : array (n,) or float, optional
         Known part of the score of each row, needed if the rows of the fit or the posterior had one; 0 is an exposure of
         one unit. With a formula it is read from the data frame.
     seed : int, numpy.random.Generator or RandomState, default=0
-        Seed of the simulated responses from which intervals of new numeric responses are computed; everything else is
-        deterministic.
+        Seed of the simulated responses behind intervals of new numeric responses; all else is deterministic.
 
     Returns
     -------

@@ -162,8 +162,7 @@ def sample(
         which the quantiles are computed: the level of a 5 % quantile has an error of about 0.014. R-hat is split R-hat
         of the values, without ranks, and the effective sample size is from batch means
         (:mod:`bayesdrop.sampling.run.summary`). :func:`bayesdrop.predict`, :func:`bayesdrop.elpd` and
-        :func:`bayesdrop.weights_table` use the thinned draws; functions that need all draws raise an error. The draws
-        themselves do not depend on this argument.
+        :func:`bayesdrop.weights_table` use the thinned draws; functions that need all draws raise an error.
     progress : bool, default=True
         Show a progress bar in a terminal or notebook; elsewhere, as in a log, one line at the end.
 
@@ -178,9 +177,9 @@ def sample(
         constant; ``observed_data`` the responses ``y``, numbers or classes as 0 and 1, whose labels are the coordinate
         ``class``; ``constant_data`` the priors or fixed rates, the group of each feature, and the ``centre`` of the
         noise if it is not 0. Masks and auxiliary variables are not stored. The attribute ``stopped`` says why the run
-        ended: "draws", "target", "budget" or "interrupted". With ``bd.Softmax()`` the dims of ``weight`` are (chain,
-        draw, class, feature), those of ``intercept`` (chain, draw, class), and ``y`` is the number of the class;
-        weights and intercepts sum to zero over the classes, as only their differences change a probability.
+        ended: "draws", "target", "budget" or "interrupted". With ``bd.Softmax()`` ``weight`` and ``intercept`` have the
+        dim ``class`` after ``draw`` and sum to zero over it, as only differences between classes change a probability,
+        and ``y`` is the number of the class.
 
     Raises
     ------
@@ -202,8 +201,7 @@ def sample(
         cannot correct it.
     ApproximationWarning
         If masks were integrated as if scores were normal, the error of the log-likelihood has a standard deviation
-        above 0.1 nat or a Pareto k above 0.5, and the draws were not corrected: use :func:`bayesdrop.reweight` or
-        ``bd.Gibbs()``.
+        above 0.1 nat or a Pareto k above 0.5, and the draws were not corrected: use ``bd.reweight`` or ``bd.Gibbs()``.
     MixingWarning
         If an R-hat is above 1.01 and above the largest that is expected of so many numbers when the chains agree
         (:func:`bayesdrop.diagnose`), or an effective sample size (bulk or tail) is below 400.

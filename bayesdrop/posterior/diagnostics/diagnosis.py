@@ -45,25 +45,22 @@ class Diagnosis(Shown):
         Chains, and draws of each.
     r_hat, ess_bulk, ess_tail : Extreme or None
         Largest R-hat and smallest effective sample sizes, each with its variable; None with too few chains or draws, or
-        if nothing varies. Variables of which not every draw was kept are judged by split R-hat of the values and by
-        batch means (:mod:`bayesdrop.sampling.run.summary`), and have no tail effective sample size.
+        if nothing varies. Variables of which not every draw was kept are judged by split R-hat and batch means
+        (:mod:`bayesdrop.sampling.run.summary`), and have no tail effective sample size.
     divergences, acceptance_rate, e_bfmi : int, float, float or None
         Divergent trajectories, mean acceptance rate and smallest energy fraction, where the sampler records them.
     n_rates : int
         Number of free rates.
     undetermined : list of str
-        Names of the rates that the data do not determine: their 90 % interval is at least nine tenths as wide as that
-        of the prior.
+        Rates that the data do not determine: their 90 % interval is at least nine tenths as wide as the prior's.
     complete : bool
         False if the run ended before it had the requested number of draws.
     problems : list of Problem
-        Problems of the chains, with remedies. Undetermined rates do not count as a problem of the chains.
+        Problems of the chains, with remedies. Undetermined rates are not among them.
     approximation : str
-        What the sampler approximates and how accurately, or the result of :func:`bayesdrop.reweight`; empty if the
-        sampler is exact.
+        What the sampler approximates and how accurately, or the result of ``bd.reweight``; empty if exact.
     r_hat_limit, r_hat_words : float, str
-        Limit for the largest R-hat, 1.01 or more if there are hundreds of numbers (:func:`bayesdrop.largest_r_hat`),
-        and the reason in words.
+        Limit for the largest R-hat, 1.01 or more for hundreds of numbers (``bd.largest_r_hat``), and the reason.
 
     See Also
     --------
