@@ -181,58 +181,40 @@ def compare(model, method, sample_weight=None, X=None, y=None, **options):
 WEIGHTS = np.array([2.0, 1.0, 3.0] * 4)
 GIBBS, BOTH = bd.Gibbs(joint_moves=0), bd.Gibbs()
 POOLED = bd.Hierarchical(["a", "b", "a"], bd.Beta(2, 3), bd.Gamma(2.0, 4.0))
-FAST = [
-    pytest.param(bd.Model(bd.Hinge()), BOTH, None, id="hinge, per feature"),
-    pytest.param(bd.Model(bd.Logistic(), rates=bd.PerGroup(["a", "b", "a"])), BOTH, None, id="logistic, groups"),
-    pytest.param(
+FAST = {
+    "hinge, per feature": (bd.Model(bd.Hinge()), BOTH, None),
+    "logistic, groups": (bd.Model(bd.Logistic(), rates=bd.PerGroup(["a", "b", "a"])), BOTH, None),
+    "logistic, groups, logit-normal": (
         bd.Model(bd.Logistic(), rates=bd.PerGroup(["a", "b", "a"], bd.LogitNormal([-1.0, 0.5], [0.7, 2.0]))),
         BOTH,
         None,
-        id="logistic, groups, logit-normal",
     ),
-    pytest.param(
-        bd.Model(bd.Logistic(), rates=bd.Fixed([0.3, 0.0, 0.6])),
-        BOTH,
-        None,
-        id="logistic, fixed",
-        marks=pytest.mark.slow,
-    ),
+    "logistic, fixed": (bd.Model(bd.Logistic(), rates=bd.Fixed([0.3, 0.0, 0.6])), BOTH, None),
     # Without an intercept: weights with tails like Cauchy's and a flat one have no proper posterior on separable data.
-    pytest.param(
-        bd.Model(weight_prior=bd.Horseshoe(0.5), rates=POOLED, fit_intercept=False),
-        BOTH,
-        None,
-        id="horseshoe, hierarchy",
-        marks=pytest.mark.slow,
-    ),
-]
-SLOW = [
-    pytest.param(bd.Model(weight_prior=bd.Laplace([0.5, 1.0, 2.0])), BOTH, None, id="laplace"),
-    pytest.param(bd.Model(bd.Hinge(), weight_prior=bd.Laplace(0.7)), GIBBS, None, id="hinge, laplace, no joint moves"),
-    pytest.param(
+    "horseshoe, hierarchy": (bd.Model(weight_prior=bd.Horseshoe(0.5), rates=POOLED, fit_intercept=False), BOTH, None),
+}
+SLOW = {
+    "laplace": (bd.Model(weight_prior=bd.Laplace([0.5, 1.0, 2.0])), BOTH, None),
+    "hinge, laplace, no joint moves": (bd.Model(bd.Hinge(), weight_prior=bd.Laplace(0.7)), GIBBS, None),
+    "unbiased, laplace, shared": (
         bd.Model(noise=bd.Dropout(unbiased=True), weight_prior=bd.Laplace(0.7), rates=bd.Shared(bd.Beta(2, 3))),
         BOTH,
         None,
-        id="unbiased, laplace, shared",
     ),
-    pytest.param(bd.Model(weight_prior=bd.Horseshoe(0.5), fit_intercept=False), BOTH, None, id="horseshoe"),
-    pytest.param(
+    "horseshoe": (bd.Model(weight_prior=bd.Horseshoe(0.5), fit_intercept=False), BOTH, None),
+    "hinge, horseshoe, double, no joint moves": (
         bd.Model(bd.Hinge(), weight_prior=bd.Horseshoe(0.5), fit_intercept=False),
         bd.Gibbs(joint_moves=0, dtype="float64"),
         None,
-        id="hinge, horseshoe, double, no joint moves",
     ),
-    pytest.param(
+    "hinge, unbiased, per feature, logit-normal": (
         bd.Model(bd.Hinge(), bd.Dropout(unbiased=True), bd.PerFeature(bd.LogitNormal(-0.5, 1.0))),
         BOTH,
         None,
-        id="hinge, unbiased, per feature, logit-normal",
     ),
-    pytest.param(
-        bd.Model(rates=bd.Shared(bd.LogitNormal(-0.5, 1.0))), GIBBS, None, id="shared, logit-normal, no joint moves"
-    ),
-    pytest.param(bd.Model(weight_prior=bd.Normal(bd.HalfNormal(1.0))), BOTH, None, id="learnt scale"),
-    pytest.param(
+    "shared, logit-normal, no joint moves": (bd.Model(rates=bd.Shared(bd.LogitNormal(-0.5, 1.0))), GIBBS, None),
+    "learnt scale": (bd.Model(weight_prior=bd.Normal(bd.HalfNormal(1.0))), BOTH, None),
+    "hinge, groups, learnt scales, no joint moves": (
         bd.Model(
             bd.Hinge(),
             rates=bd.PerGroup(["a", "b", "a"]),
@@ -240,66 +222,53 @@ SLOW = [
         ),
         GIBBS,
         None,
-        id="hinge, groups, learnt scales, no joint moves",
     ),
-    pytest.param(bd.Model(rates=POOLED), BOTH, None, id="hierarchy"),
-    pytest.param(
+    "hierarchy": (bd.Model(rates=POOLED), BOTH, None),
+    "hinge, unbiased, hierarchy, no joint moves": (
         bd.Model(bd.Hinge(), noise=bd.Dropout(unbiased=True), rates=POOLED),
         GIBBS,
         None,
-        id="hinge, unbiased, hierarchy, no joint moves",
     ),
-    pytest.param(bd.Model(bd.Logistic(), fit_intercept=False), BOTH, None, id="logistic, no intercept"),
-    pytest.param(bd.Model(bd.Hinge()), GIBBS, None, id="hinge, no joint moves"),
-    pytest.param(bd.Model(bd.Logistic()), GIBBS, None, id="logistic, no joint moves"),
-    pytest.param(
-        bd.Model(bd.Hinge(), rates=bd.PerGroup(["a", "b", "a"])), GIBBS, None, id="hinge, groups, no joint moves"
-    ),
-    pytest.param(bd.Model(bd.Hinge(), rates=bd.Shared(bd.Beta(2, 3))), BOTH, None, id="hinge, shared"),
-    pytest.param(bd.Model(bd.Hinge(), rates=bd.Fixed(0.4)), GIBBS, None, id="hinge, fixed"),
-    pytest.param(bd.Model(bd.Hinge(), C=0.5), BOTH, WEIGHTS, id="hinge, row weights"),
-    pytest.param(bd.Model(bd.Logistic(), C=0.5), BOTH, WEIGHTS, id="logistic, row weights"),
-    pytest.param(
-        bd.Model(noise=bd.Dropout(unbiased=True), rates=bd.PerFeature(bd.Beta(2, 3))), BOTH, None, id="unbiased"
-    ),
-    pytest.param(
-        bd.Model(noise=bd.Dropout(unbiased=True), rates=bd.Shared(bd.Beta(2, 3))), GIBBS, None, id="unbiased, shared"
-    ),
-    pytest.param(
-        bd.Model(rates=bd.PerFeature(bd.Beta.from_mode(0.2, relative_strength=0.5))), BOTH, None, id="relative prior"
-    ),
-    pytest.param(bd.Model(bd.Hinge()), bd.Gibbs(dtype="float64"), None, id="hinge, double"),
-    pytest.param(bd.Model(bd.Hinge(), weight_prior=bd.Normal([2.0, 0.5, 1.0])), BOTH, None, id="hinge, prior scales"),
-]
+    "logistic, no intercept": (bd.Model(bd.Logistic(), fit_intercept=False), BOTH, None),
+    "hinge, no joint moves": (bd.Model(bd.Hinge()), GIBBS, None),
+    "logistic, no joint moves": (bd.Model(bd.Logistic()), GIBBS, None),
+    "hinge, groups, no joint moves": (bd.Model(bd.Hinge(), rates=bd.PerGroup(["a", "b", "a"])), GIBBS, None),
+    "hinge, shared": (bd.Model(bd.Hinge(), rates=bd.Shared(bd.Beta(2, 3))), BOTH, None),
+    "hinge, fixed": (bd.Model(bd.Hinge(), rates=bd.Fixed(0.4)), GIBBS, None),
+    "hinge, row weights": (bd.Model(bd.Hinge(), C=0.5), BOTH, WEIGHTS),
+    "logistic, row weights": (bd.Model(bd.Logistic(), C=0.5), BOTH, WEIGHTS),
+    "unbiased": (bd.Model(noise=bd.Dropout(unbiased=True), rates=bd.PerFeature(bd.Beta(2, 3))), BOTH, None),
+    "unbiased, shared": (bd.Model(noise=bd.Dropout(unbiased=True), rates=bd.Shared(bd.Beta(2, 3))), GIBBS, None),
+    "relative prior": (bd.Model(rates=bd.PerFeature(bd.Beta.from_mode(0.2, relative_strength=0.5))), BOTH, None),
+    "hinge, double": (bd.Model(bd.Hinge()), bd.Gibbs(dtype="float64"), None),
+    "hinge, prior scales": (bd.Model(bd.Hinge(), weight_prior=bd.Normal([2.0, 0.5, 1.0])), BOTH, None),
+}
 
 
 @pytest.mark.default_cases("hinge, per feature")
-@pytest.mark.parametrize(("model", "method", "weights"), FAST)
-def test_posterior_means_are_exact(model, method, weights):
+@pytest.mark.parametrize("name", FAST)
+def test_posterior_means_are_exact(name):
     # The error of the exact means is larger than that of so many draws.
-    compare(model, method, weights, chains=32, tune=150, draws=300)
+    compare(*FAST[name], chains=32, tune=150, draws=300)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("model", "method", "weights"), SLOW)
-def test_posterior_means_are_exact_at_length(model, method, weights):
-    compare(model, method, weights, tune=400, draws=2000)
+@pytest.mark.parametrize("name", SLOW)
+def test_posterior_means_are_exact_at_length(name):
+    compare(*SLOW[name], tune=400, draws=2000)
 
 
 NOISY = bd.Squared(variance_prior=bd.InverseGamma(3.0, 2.0))
-REGRESSIONS = [
-    pytest.param(bd.Model(NOISY, fit_intercept=False), BOTH, None, id="per feature"),
-    pytest.param(bd.Model(NOISY, C=0.4, rates=bd.Fixed(0.3)), GIBBS, WEIGHTS, id="row weights, no joint moves"),
-    pytest.param(
+REGRESSIONS = {
+    "per feature": (bd.Model(NOISY, fit_intercept=False), BOTH, None),
+    "row weights, no joint moves": (bd.Model(NOISY, C=0.4, rates=bd.Fixed(0.3)), GIBBS, WEIGHTS),
+    "row weights, groups": (
         bd.Model(NOISY, C=0.6, rates=bd.PerGroup(["a", "b", "a"]), fit_intercept=False),
         BOTH,
         WEIGHTS,
-        id="row weights, groups",
     ),
-    pytest.param(
-        bd.Model(NOISY, C=0.5, weight_prior=bd.Laplace(1.0), rates=POOLED), BOTH, None, id="laplace, hierarchy"
-    ),
-]
+    "laplace, hierarchy": (bd.Model(NOISY, C=0.5, weight_prior=bd.Laplace(1.0), rates=POOLED), BOTH, None),
+}
 
 
 def regression():
@@ -314,10 +283,10 @@ def test_unknown_variance_is_exact():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("model", "method", "weights"), REGRESSIONS)
-def test_unknown_variance_is_exact_at_length(model, method, weights):
+@pytest.mark.parametrize("name", REGRESSIONS)
+def test_unknown_variance_is_exact_at_length(name):
     X, y = regression()
-    compare(model, method, weights, X=X, y=y, tune=400, draws=2000)
+    compare(*REGRESSIONS[name], X=X, y=y, tune=400, draws=2000)
 
 
 def unequal():
