@@ -16,7 +16,7 @@ import numpyro.distributions as dist
 from numpyro.infer import NUTS, DiscreteHMCGibbs
 
 from bayesdrop.models.observed import check_numbers
-from bayesdrop.models.steps import nuts, six_steps
+from bayesdrop.models.steps import six_steps
 
 __all__ = ["demonstrate", "enumerated", "program"]
 
@@ -66,7 +66,7 @@ def enumerated(shape, y=None, d=2, A=1.0, B=1.0, scale=1.0, variance_shape=1.0, 
 def demonstrate(**options):
     """Run the six steps on a matrix of 12 rows and 6 columns."""
     options = {"kernel": lambda p, y: DiscreteHMCGibbs(NUTS(p)), "smooth": enumerated, **options}
-    return six_steps(program, (12, 6), d=2, variance_shape=3.0, kernel=nuts, **options)
+    return six_steps(program, (12, 6), d=2, variance_shape=3.0, **options)
 
 
 if __name__ == "__main__":

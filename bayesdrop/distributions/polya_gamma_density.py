@@ -20,7 +20,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import gammaln
-from scipy.special import bernoulli
+from scipy.special import zeta
 
 from .._typing import Float
 
@@ -32,10 +32,8 @@ Elementwise = Float[jax.Array, "*shape"]
 _LARGE = 8.0
 
 
-# Series of tanh(x)/x in x², by the Bernoulli numbers.
-_TANH = tuple(
-    2 ** (2 * k) * (2 ** (2 * k) - 1) * float(bernoulli(2 * k)[-1]) / math.factorial(2 * k) for k in range(1, 9)
-)
+# Series of tanh(x)/x in x², by Riemann's zeta function: SciPy's Bernoulli numbers lose three digits.
+_TANH = tuple(-2 * (4**k - 1) * float(zeta(2 * k)) / (-math.pi * math.pi) ** k for k in range(1, 9))
 
 
 @jax.jit

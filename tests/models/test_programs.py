@@ -4,6 +4,7 @@ Every file of ``models/`` has ``demonstrate``, which takes its program through t
 """
 
 import importlib
+import inspect
 import os
 import pkgutil
 import subprocess
@@ -195,6 +196,20 @@ def test_masks_are_kept_with_one_minus_the_rate(groups):
         assert binomtest(int(kept[..., d].sum()), kept[..., d].size, chance[d]).pvalue > 3e-6
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_every_file_asks_for_six_steps_that_its_program_takes(name, monkeypatch):
+    """All but the running itself, which the slow tests do."""
+    module, called = importlib.import_module(f"bayesdrop.models.{name}"), []
+    steps = inspect.signature(module.six_steps)
+    monkeypatch.setattr(module, "six_steps", lambda *given, **named: called.append(steps.bind(*given, **named)))
+    module.demonstrate(draws=5, show=False)
+    (asked,) = called
+    assert asked.arguments["draws"] == 5
+    program, *arguments = asked.args
+    named = {key: value for key, value in asked.kwargs.items() if key not in steps.parameters}
+    inspect.signature(program).bind(*arguments, **named)
+
+
 @pytest.mark.default_cases("logistic")
 @pytest.mark.parametrize("name", NAMES)
 def test_every_file_runs_all_six_steps(name):
@@ -224,10 +239,10 @@ def test_the_posterior_is_not_the_prior(name):
     demonstrate = importlib.import_module(f"bayesdrop.models.{name}").demonstrate
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # few draws
-        found = demonstrate(draws=400, tune=300, steps=10, chains=1, show=False)
+        found = demonstrate(draws=1000, tune=300, steps=10, chains=1, show=False)
     drawn, chances = found.mcmc.get_samples(), []
     for key in set(drawn) & set(found.prior) - {"y", "kept"}:
-        pair = [np.asarray(part, float).reshape(400, -1) for part in (found.prior[key], drawn[key])]
+        pair = [np.asarray(part, float).reshape(1000, -1) for part in (found.prior[key], drawn[key])]
         chances += [ks_2samp(pair[0][:, j], pair[1][::5, j]).pvalue for j in range(pair[0].shape[1])]
     assert min(chances) < 1e-6 / len(chances)
 

@@ -118,6 +118,7 @@ def test_data_frames_keep_their_names(two_classes):
     np.testing.assert_array_equal(fitted.predict(parts).compute(), fitted.predict(frame))
 
 
+@pytest.mark.filterwarnings("ignore:Sending large graph:UserWarning")  # the rows go once, from an array of this process
 @pytest.mark.parametrize("workers", ["threads", pytest.param("processes", marks=pytest.mark.slow)])
 def test_only_sums_travel(two_classes, workers, request, monkeypatch):
     """Whatever comes back to the one who fits has p numbers a class, or p² of few columns, however many the rows."""
