@@ -14,6 +14,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -31,6 +32,8 @@ from .scale_map import ClassDirections, DrawnDirections, RowDirections, ScaleMap
 
 __all__ = ["class_scale_map", "drawn_scale_map", "likely_scales", "row_scale_map"]
 
+# Compiled as a whole: each of its products with sparse rows would be compiled anew at every step.
+_prior_terms = jax.jit(ScaleMap.prior_terms)
 # How far apart two approximations are that say how the curvature falls, in the logarithm of all scales.
 _APART = 0.5
 
@@ -106,7 +109,8 @@ def _likely(
     law, J = learnt.law.log_density, there.rest.shape[0]
     size = J * learnt.sums(np.ones(len(learnt.index)))
     for _ in range(steps):
-        fitted, spread = (np.asarray(part, float) for part in there.prior_terms(placed(delta, there.prior_share.dtype)))
+        terms = _prior_terms(there, placed(delta, there.prior_share.dtype))
+        fitted, spread = (np.asarray(part, float) for part in terms)
         decided = np.maximum(size - spread, 0)
         at = log_scale + delta
         slope = (law(at + h) - law(at - h)) / (2 * h)
