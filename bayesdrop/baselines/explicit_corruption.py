@@ -21,7 +21,7 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 from .._typing import AnyArray, Float, Int, Shaped
 from .._validation import check_count, check_flag, check_random_state, shown, takes_random_state
 from ..designs import as_design
-from ..designs.rows import check_sample_weight
+from ..designs.rows import check_sample_weight, unique_labels
 from ..estimators.validation import check_here, check_new_matrix, default_names, intact
 from ..fitting.tuning.copies import Copies
 from ..noise import Noise
@@ -152,6 +152,8 @@ class ExplicitCorruption(MetaEstimatorMixin, BaseEstimator):
             raise TypeError(f"estimator: expected a classifier or regressor, got {shown(self.estimator)}.")
         noise = check_noise(self.noise)
         X, y = check_here(self, X, y, multi_output=True)
+        if y.dtype == object:
+            unique_labels(y, "y")  # or NumPy would say, in the fit, that it cannot sort them
         self.rates_ = fixed_rates(self.rates, noise, default_names(self))
         if sparse.issparse(X) and not keeps_zeros(noise):
             raise ValueError(

@@ -44,8 +44,9 @@ def solved(known: Factor, right: Float[np.ndarray, "q ..."]) -> Float[np.ndarray
 
 
 _ADVICE = (
-    "X, y, sample_weight, unlabelled, C: the numbers leave double precision (their {what}); bring features and targets "
-    "to a size around 1, as sklearn.preprocessing.StandardScaler does, and lower C or the weights if they are huge."
+    "X, y, sample_weight, unlabelled, C, epsilon: the numbers leave double precision (their {what}); bring features "
+    "and targets to a size around 1, as sklearn.preprocessing.StandardScaler does, and lower C or weights if they are "
+    "huge."
 )
 
 
@@ -58,9 +59,9 @@ def double_range() -> Iterator[None]:
     >>> with double_range():
     ...     _ = np.linalg.cholesky(-np.eye(2))
     Traceback (most recent call last):
-    ValueError: X, y, sample_weight, unlabelled, C: the numbers leave double precision (their linear algebra: Matrix is
-    not positive definite); bring features and targets to a size around 1, as sklearn.preprocessing.StandardScaler does,
-    and lower C or the weights if they are huge.
+    ValueError: X, y, sample_weight, unlabelled, C, epsilon: the numbers leave double precision (their linear algebra:
+    Matrix is not positive definite); bring features and targets to a size around 1, as
+    sklearn.preprocessing.StandardScaler does, and lower C or weights if they are huge.
     """
     try:
         with np.errstate(over="ignore", invalid="ignore", divide="ignore", under="ignore"):

@@ -154,11 +154,12 @@ class DropoutCV(BaseEstimator):
             climbs=by_loss and tuned, n_jobs=self.n_jobs,
         )  # fmt: skip
         if searched is None:
-            few = "each of two classes" if by_loss else "each class"
+            few = "" if task.code is None else f" of {'each of two classes' if by_loss else 'each class'}"
             raise ValueError(
-                f"cv: expected at least two rows{'' if task.code is None else f' of {few}'}, to fit one and hold "
-                f"the other out, got 1 sample{'' if task.code is None else ' of some class'}; give more rows, or "
-                f"{self._plain().__name__} rates and C of your own."
+                f"{'cv' if groups is None else 'groups, cv'}: expected at least two rows{few}"
+                f"{'' if groups is None else ' in different groups'}, to fit one and hold the other out, got 1 sample"
+                f"{'' if task.code is None else ' of some class'}{'' if groups is None else ' or group'}; give more "
+                f"rows, or {self._plain().__name__} rates and C of your own."
             )
         search, keys = searched
         scoring = (
