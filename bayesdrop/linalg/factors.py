@@ -44,7 +44,7 @@ def solved(known: Factor, right: Float[np.ndarray, "q ..."]) -> Float[np.ndarray
 
 
 _ADVICE = (
-    "X, y, sample_weight, unlabelled, C, epsilon: the numbers leave double precision (their {what}); bring features "
+    "X, y, sample_weight, unlabelled, epsilon, C: the numbers leave double precision (their {what}); bring features "
     "and targets to a size around 1, as sklearn.preprocessing.StandardScaler does, and lower C or weights if they are "
     "huge."
 )
@@ -59,7 +59,7 @@ def double_range() -> Iterator[None]:
     >>> with double_range():
     ...     _ = np.linalg.cholesky(-np.eye(2))
     Traceback (most recent call last):
-    ValueError: X, y, sample_weight, unlabelled, C, epsilon: the numbers leave double precision (their linear algebra:
+    ValueError: X, y, sample_weight, unlabelled, epsilon, C: the numbers leave double precision (their linear algebra:
     Matrix is not positive definite); bring features and targets to a size around 1, as
     sklearn.preprocessing.StandardScaler does, and lower C or weights if they are huge.
     """
