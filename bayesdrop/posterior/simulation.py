@@ -18,6 +18,7 @@ from .._validation import check_flag, check_names, check_number, check_seed, sho
 from ..data.column_facts import ColumnFacts
 from ..data.dataset import Dataset, default_names
 from ..data.formulas.formula import from_formula
+from ..data.frames import as_frame
 from ..description import attributes
 from ..designs import column_names, in_memory
 from ..fitting.by_formula import of_terms, one_offset
@@ -239,7 +240,8 @@ def prior_draws(
         if feature_names is not None:
             raise ValueError("feature_names: a formula names its columns; leave them out.")
         terms = X.partition("~")[2] if "~" in X else X
-        encoded = from_formula(f"~ {terms.strip()}", data, missing=model.missing)
+        table = as_frame(data, "data", "for X is a formula")
+        encoded = from_formula(f"~ {terms.strip()}", table, missing=model.missing)
         model = of_terms(model, encoded)
         X, feature_names, offset = encoded.X, encoded.feature_names, one_offset(encoded, offset)
         facts = ColumnFacts(formula=encoded.encoder)
