@@ -395,7 +395,7 @@ SLOW = [
     (bd.Model(Quantile(0.8), rates=NO_NOISE, C=3.0), SINGLE, True, WEIGHTS),
     (bd.Model(Quantile(0.8), rates=DROPOUT, C=3.0), SINGLE, True, WEIGHTS),
     (bd.Model(Quantile(0.8, expectation="gaussian"), rates=DROPOUT, C=3.0), DOUBLE, True, None),
-    (bd.Model(Quantile(0.8), rates=bd.PerFeature(), C=3.0), SINGLE, False, None),
+    (bd.Model(Quantile(0.8), rates=bd.PerFeature(), C=1.0), SINGLE, False, None),
     (bd.Model(Squared(), rates=DROPOUT, C=2.0), SINGLE, True, WEIGHTS),
     *((bd.Model(loss, rates=DROPOUT, C=1.5), SINGLE, True, WEIGHTS) for loss in (
         Hinge(), Hinge(expectation="gaussian"),
