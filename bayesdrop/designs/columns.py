@@ -265,10 +265,10 @@ def _of_sparse(X: Any, weight: Num[np.ndarray, " n"], missing: Any) -> ColumnSum
     first, size = columns.indptr[:-1][some], np.where(value != 0, np.abs(value), np.inf)
 
     def by_column(reduce: np.ufunc, values: Float[np.ndarray, " m"], start: Any = 0.0) -> Float[np.ndarray, " p"]:
-        found = np.full(p, start)
+        result = np.full(p, start)
         if len(first):
-            found[some] = reduce(found[some], reduce.reduceat(values, first))
-        return found
+            result[some] = reduce(result[some], reduce.reduceat(values, first))
+        return result
 
     zeros = np.maximum(total - by_column(np.add, of_entry), 0.0)
     safe = np.where(total > 0, total, 1.0)

@@ -71,7 +71,7 @@ class Normal:
         check_flag(self.relative, "Normal relative")
         check_scale(self.unit, "Normal", "unit")
         if self.gaussian:
-            check_scale(self.scale, "Normal", advice="beside noise, bd.Normal(1e4) is as good as no penalty")
+            check_scale(self.scale, "Normal", advice="with noise, bd.Normal(1e4) is as good as no penalty")
             for name, plain in (("groups", self.groups is None), ("unit", np.ndim(self.unit) == 0 and self.unit == 1)):
                 if not plain:
                     raise ValueError(

@@ -248,7 +248,7 @@ def partition(length: Int[np.ndarray, " p"], most: int = 5, worth: float = 0.1, 
     length : int array (p,)
         Entries of each column; columns without entries are left out.
     overhead : int
-        What a column costs beside its entries, in entries: one step of a loop.
+        What a column costs besides its entries, in entries: one step of a loop.
 
     Returns
     -------
