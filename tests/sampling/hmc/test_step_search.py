@@ -99,10 +99,18 @@ def small_categories(seed, n=310):
 @pytest.mark.default_cases("8")
 @pytest.mark.parametrize("seed", range(30))
 def test_every_seed_moves_on_a_table_with_small_categories(seed):
-    post = bd.sample(bd.Model(rates=bd.Fixed(0.0)), *small_categories(seed), method=bd.HMC(), seed=seed, progress=False)
+    """Every weight and its tails have 0.4 independent draws a draw; those of one leapfrog step have 0.003 or fewer.
+
+    The smallest estimate of 240 runs of 16,000 draws, eight of each table, was 0.48. Their logarithms have mean -0.461,
+    standard deviation 0.064 and skewness -1.0: by the gamma law of these moments a table is below 0.4 with probability
+    2e-5, one of the thirty with 5e-4. Of 4,000 draws one estimate in fifty is, where 100,000 of that table have 0.62.
+    """
+    post = bd.sample(
+        bd.Model(rates=bd.Fixed(0.0)), *small_categories(seed), method=bd.HMC(), draws=4000, seed=seed, progress=False
+    )
     found = bd.diagnose(post)
     assert 0.65 < found.acceptance_rate < 0.95
-    assert min(found.ess_bulk.value, found.ess_tail.value) > 0.4 * 4000
+    assert min(found.ess_bulk.value, found.ess_tail.value) > 0.4 * 16_000
     assert found.ok
 
 
