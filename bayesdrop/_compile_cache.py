@@ -1,10 +1,10 @@
-"""Cache of compiled programs, in a folder that only the user may write to.
+"""Compiled programs, in a folder that only the user may write to.
 
-A sampler takes seconds to compile, and the same one again in every process. While chains run, JAX's own cache is set to
-``bayesdrop/compiled`` where the platform has its caches, unless the user has set one or switched JAX's off; before and
-after, JAX is as it was. ``BAYESDROP_CACHE=0`` switches it off and ``BAYESDROP_CACHE=PATH`` moves it. What lies there is
-run, so a folder that others may write to is refused. Of a run that does not end well nothing is kept, and the oldest
-programs are removed once all take half a gigabyte.
+A sampler takes seconds to compile, and the same one again in every process. What XLA makes of a :class:`Program` is
+written to ``bayesdrop/compiled`` where the platform has its caches, and read from there by later processes, unless the
+user has set a cache of JAX's, which then does both, or switched JAX's off. No setting of JAX is touched.
+``BAYESDROP_CACHE=0`` switches the folder off and ``BAYESDROP_CACHE=PATH`` moves it. What lies there is run, so a folder
+that others may write to is refused. The oldest programs are removed once all take half a gigabyte.
 """
 
 from __future__ import annotations
@@ -17,62 +17,175 @@ import platform
 import stat
 import sys
 import time
-from collections.abc import Iterable, Iterator
-from functools import cache
+import zlib
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache, lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
+import jax
+import numpy as np
+from jax.experimental import serialize_executable
+from jax.sharding import NamedSharding
+from jaxlib.version import __version__ as jaxlib_version
+
+from ._atomic_files import replacing
 from ._progress import uninterrupted
 
-__all__ = ["VARIABLE", "cache_folder", "compile_cache", "prepare"]
+__all__ = ["VARIABLE", "Program", "cache_folder", "prepare", "program"]
 
 VARIABLE = "BAYESDROP_CACHE"
 
 _log = logging.getLogger("bayesdrop")
 
+T = TypeVar("T")
 
-@contextlib.contextmanager
-def compile_cache(seconds: float = 0.2) -> Iterator[None]:
-    """Keep what is compiled within the context, unless that is switched off or the user keeps it elsewhere.
+
+class Program(Generic[T]):
+    """A function of arrays that XLA compiles, once for all processes of a user.
+
+    It is compiled for each choice of the constants and of the arrays' shapes, dtypes and devices, as by ``jax.jit``.
 
     Parameters
     ----------
+    function : callable
+        Of positional arguments.
+    constants : int
+        How many of the first arguments are no arrays: hashable, and part of what is compiled.
+    seconds : float
+        How long XLA has to take for a program to be kept for other processes.
+
+    Attributes
+    ----------
+    traced : callable
+        ``jax.jit`` of the function: to be called within other compiled functions, or for its shapes.
+
+    See Also
+    --------
+    program : The same, as a decorator.
+    """
+
+    def __init__(self, function: Callable[..., T], constants: int, seconds: float) -> None:
+        self.traced = jax.jit(function, static_argnums=tuple(range(constants)))
+        self.constants, self.seconds = constants, seconds
+
+    def __call__(self, *arguments: Any) -> T:
+        """Call the function, compiled; within ``jax.disable_jit()`` as Python runs it."""
+        if _without_jit():
+            return self.traced(*arguments)
+        form = self._form(arguments)
+        if form.compiled is None:
+            self.lower(*arguments)
+            form.compiled, form.lowered = _load_or_compile(form.lowered, _devices(arguments), self.seconds), None
+        result: T = form.compiled(*arguments[self.constants :])
+        return result
+
+    def lower(self, *arguments: Any) -> None:
+        """Trace the function for such arguments, so that the first call need not."""
+        form = self._form(arguments)
+        if form.lowered is None and form.compiled is None and not _without_jit():
+            form.lowered = self.traced.lower(*arguments)
+
+    def _form(self, arguments: Sequence[Any]) -> _Form:
+        leaves, tree = jax.tree.flatten(arguments[self.constants :])
+        return _form_of(self, tuple(arguments[: self.constants]), tree, tuple(_kind(leaf) for leaf in leaves))
+
+
+def program(constants: int = 0, seconds: float = 0.2) -> Callable[[Callable[..., T]], Program[T]]:
+    """Decorator that makes a function a :class:`Program`.
+
+    Parameters
+    ----------
+    constants : int, default 0
+        How many of its first arguments are no arrays.
     seconds : float, default 0.2
-        How long a program has to take to be kept.
+        How long XLA has to take for a program to be kept for other processes.
 
     Examples
     --------
-    >>> import jax
-    >>> before = jax.config.jax_compilation_cache_dir
-    >>> with compile_cache():
-    ...     pass
-    >>> jax.config.jax_compilation_cache_dir == before
-    True
+    >>> import jax.numpy as jnp
+    >>> @program(constants=1)
+    ... def power(exponent, x):
+    ...     return x**exponent
+    >>> float(power(2, jnp.asarray(3.0)))
+    9.0
     """
-    import jax
+    return lambda function: Program(function, constants, seconds)
 
+
+class _Form:
+    """A program for one kind of arguments: what JAX made of it, and what XLA made of that."""
+
+    lowered: Any = None
+    compiled: Any = None
+
+
+def _without_jit() -> bool:
+    config: Any = jax.config  # JAX makes its settings as it is imported
+    return bool(config.jax_disable_jit)
+
+
+@lru_cache(maxsize=128)
+def _form_of(of: Program[Any], *kind: Any) -> _Form:
+    return _Form()
+
+
+def _kind(leaf: Any) -> tuple[Any, ...]:
+    """What of an array is compiled."""
+    return (
+        np.shape(leaf),
+        getattr(leaf, "dtype", type(leaf)),
+        getattr(leaf, "weak_type", False),
+        getattr(leaf, "sharding", None),
+    )
+
+
+def _devices(arguments: Sequence[Any]) -> list[Any]:
+    """The devices that share the arrays, in the order in which their mesh has them."""
+    shardings = [leaf.sharding for leaf in jax.tree.leaves(arguments) if isinstance(leaf, jax.Array)]
+    meshes = [list(sharding.mesh.devices.flat) for sharding in shardings if isinstance(sharding, NamedSharding)]
+    return max(meshes or [list(sharding.device_set) for sharding in shardings] or [jax.devices()[:1]], key=len)
+
+
+def _load_or_compile(lowered: Any, devices: list[Any], seconds: float) -> Any:
+    """A program of other processes, or a new one that is written where they find it."""
     config: Any = jax.config
     elsewhere = config.jax_compilation_cache_dir or not config.jax_enable_compilation_cache
     folder = None if elsewhere else cache_folder()
     if folder is None or not prepare(folder):
-        yield
-        return
-    options: dict[str, Any] = {"jax_compilation_cache_dir": str(folder), "jax_compilation_cache_max_size": -1}
-    options["jax_persistent_cache_min_compile_time_secs"] = seconds
-    before = {name: getattr(config, name) for name in options}
-    begun, whole = time.time_ns() - 10**8, False  # file systems have coarse clocks
+        return lowered.compile()
+    file = folder / _digest(lowered, devices)
     try:
-        with uninterrupted():
-            _set(options)
-        yield
-        whole = True
-    finally:
-        with uninterrupted():
-            # What the user has set since stays.
-            _set({name: before[name] for name, value in options.items() if getattr(config, name) == value})
-            if not whole:  # what was being written may be half of a program
-                with contextlib.suppress(OSError):
-                    _remove(entry for entry in os.scandir(folder) if entry.stat().st_mtime_ns >= begun)
+        if file.exists():
+            content = zlib.decompress(file.read_bytes())
+            trees = jax.tree.structure(lowered.args_info), lowered.out_tree
+            return serialize_executable.deserialize_and_load(content, *trees, execution_devices=devices)
+    except Exception as error:  # of a file that is damaged any may come
+        _log.debug("a compiled program is made anew: %s: %s", file, error)
+    begun = time.perf_counter()
+    compiled = lowered.compile()
+    if time.perf_counter() - begun >= seconds:
+        _keep(compiled, file)
+    return compiled
+
+
+def _keep(compiled: Any, file: Path) -> None:
+    try:
+        content = zlib.compress(serialize_executable.serialize(compiled)[0], 1)
+        with uninterrupted(), replacing(file) as temporary:
+            temporary.write_bytes(content)
+    except Exception as error:  # where XLA cannot write a program down, or the disk is full
+        _log.debug("a compiled program is not kept: %s", error)
+
+
+def _digest(lowered: Any, devices: list[Any]) -> str:
+    """Name that differs where a compiled program does: by what is compiled, by what, how, and for which devices."""
+    client, config = devices[0].client, jax.config
+    options = ("disable_most_optimizations", "exec_time_optimization_effort", "optimization_level")
+    parts = [lowered.as_text(), jax.__version__, jaxlib_version, client.platform, client.platform_version]
+    parts += [str(getattr(config, f"jax_{name}", None)) for name in options]
+    parts += [os.environ.get("XLA_FLAGS", ""), *(f"{device.id} {device.device_kind}" for device in devices)]
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:32]
 
 
 def cache_folder() -> Path | None:
@@ -83,15 +196,6 @@ def cache_folder() -> Path | None:
     base = Path(os.path.expanduser(wanted or os.path.join(os.environ.get(variable) or usual, "bayesdrop")))
     # Without a home the path would begin with ~ and be made where the user happens to be.
     return None if wanted == "0" or str(base)[0] == "~" else base.absolute() / "compiled" / _processor()
-
-
-def _set(settings: dict[str, Any]) -> None:
-    import jax
-    from jax.experimental.compilation_cache import compilation_cache as jax_cache
-
-    for name, value in settings.items():
-        jax.config.update(name, value)
-    jax_cache.reset_cache()  # it reads the settings once
 
 
 @cache

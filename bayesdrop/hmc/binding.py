@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
+from .._compile_cache import program
 from .._typing import Float
 from ..data.dataset import Dataset
 from ..losses.protocols import Curved, Scored, Sloped, require
@@ -156,7 +157,7 @@ def approximate_scores(
     )
 
 
-@partial(jax.jit, static_argnames=("density",))
+@program(constants=1)
 def _evaluate(density: Any, operands: DensityOperands, theta: Point) -> Evaluation:
     found: Evaluation = density.evaluate(operands, theta)
     return found

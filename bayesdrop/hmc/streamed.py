@@ -34,6 +34,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PRNGKeyArray
 
+from .._compile_cache import program
 from .._typing import Float, PerRow
 from ..designs import Design
 from ..losses.softmax import FORMS, log_sum_exp
@@ -236,7 +237,7 @@ class StreamedKernel:
 
     def init(self, operands: StreamedOperands, key: PRNGKeyArray, chains: int) -> HMCState:
         """Start at independent draws from the normal approximation."""
-        key, z, theta, loadings = _begin(self.inner, operands.chains, key, chains)
+        key, z, theta, loadings = _begin(self.inner, chains, operands.chains, key)
         return _first(self.inner, operands.chains, key, z, theta, self._pass(operands, loadings))
 
     def step(self, operands: StreamedOperands, state: HMCState) -> tuple[HMCState, dict[str, jax.Array]]:
@@ -257,9 +258,9 @@ class StreamedKernel:
         return jax.tree.map(lambda part: jnp.asarray(part, dtype=loadings.mean.dtype), sums)
 
 
-@partial(jax.jit, static_argnames=("kernel", "chains"))
+@program(constants=2)
 def _begin(
-    kernel: HMCKernel, operands: HMCOperands, key: PRNGKeyArray, chains: int
+    kernel: HMCKernel, chains: int, operands: HMCOperands, key: PRNGKeyArray
 ) -> tuple[PRNGKeyArray, Point, Point, Loadings]:
     """Where the chains begin, as whitened coordinates, as ``θ`` and as loadings."""
     key, z = kernel.start(operands, key, chains)
@@ -267,13 +268,13 @@ def _begin(
     return key, z, theta, kernel.density.loadings(operands.density, theta)  # type: ignore[attr-defined]
 
 
-@partial(jax.jit, static_argnames=("kernel",))
+@program(constants=1)
 def _first(kernel: HMCKernel, operands: HMCOperands, key: PRNGKeyArray, z: Point, theta: Point, sums: Sums) -> HMCState:
     """State before the first draw."""
     return kernel.state_at(operands, key, z, _evaluation(kernel, operands, theta, sums))
 
 
-@partial(jax.jit, static_argnames=("kernel",))
+@program(constants=1)
 def _depart(kernel: HMCKernel, operands: HMCOperands, state: HMCState) -> tuple[Departure, Point]:
     """What is drawn before a trajectory, and the momentum after the first half of a leapfrog step."""
     departure = kernel.depart(operands, state)
@@ -281,7 +282,7 @@ def _depart(kernel: HMCKernel, operands: HMCOperands, state: HMCState) -> tuple[
     return departure, departure.momentum + departure.angle / 2 * push
 
 
-@partial(jax.jit, static_argnames=("kernel",))
+@program(constants=1)
 def _turn(
     kernel: HMCKernel, operands: HMCOperands, state: HMCState, z: Point, r: Point, angle: Float[jax.Array, ""]
 ) -> tuple[Point, Point, Point, Loadings]:
@@ -291,7 +292,7 @@ def _turn(
     return z, r, theta, kernel.density.loadings(operands.density, theta)  # type: ignore[attr-defined]
 
 
-@partial(jax.jit, static_argnames=("kernel",))
+@program(constants=1)
 def _push(
     kernel: HMCKernel,
     operands: HMCOperands,
@@ -307,7 +308,7 @@ def _push(
     return r + length * kernel.force(operands, state, z, evaluation), evaluation
 
 
-@partial(jax.jit, static_argnames=("kernel",))
+@program(constants=1)
 def _arrive(
     kernel: HMCKernel,
     operands: HMCOperands,

@@ -19,7 +19,7 @@ PACKAGE = Path(bayesdrop.__file__).parent
 ROOMS = {
     "fitting": (43, 4991, 10),
     "posterior": (35, 4555, 5),
-    "hmc": (21, 2967, 11),
+    "hmc": (21, 2969, 11),
     "designs": (23, 2865, 2),
     "data": (20, 2722, 9),
     "gibbs": (20, 2675, 8),
@@ -28,7 +28,7 @@ ROOMS = {
     "cli": (9, 1339, 7),
     "losses": (13, 1255, 9),
     "estimators": (12, 1195, 1),
-    ".": (14, 1083, 4),
+    ".": (14, 1136, 4),
     "effects": (8, 1047, 5),
     "priors": (13, 1035, 7),
     "factorization": (8, 1011, 10),

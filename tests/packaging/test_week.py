@@ -144,7 +144,7 @@ log.setLevel(logging.INFO)
 bd.fit(bd.Model(), X, y)
 bd.sample(plain, X, y, **few)
 assert any("fit after" in line for line in lines) and any("2 chains, draw 120 of 120" in line for line in lines)
-assert list(Path(os.environ["BAYESDROP_CACHE"]).rglob("*-cache"))
+assert list(Path(os.environ["BAYESDROP_CACHE"]).rglob("compiled/*/*"))
 """,
     ),
     "a classifier that chooses": (

@@ -17,11 +17,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from scipy.special import ndtr, ndtri
 
+from ..._compile_cache import program
 from ..._typing import Float
 from ...data.dataset import Dataset
 from ...fitting.objective.energy import Energy
@@ -118,12 +118,12 @@ def _rates_at(rate_map: RateMap, u: Float[np.ndarray, " k"]) -> Float[np.ndarray
     return rate_map.expand(ndtr(u)) if rate_map.is_free else rate_map.initial
 
 
-@jax.jit
+@program()
 def _times(factor: FactorMap, z: Point) -> Point:
     return factor.times(z)
 
 
-@jax.jit
+@program()
 def _newton(factor: FactorMap, gradient: Point) -> Point:
     return -factor.times(factor.transposed_times(gradient))
 

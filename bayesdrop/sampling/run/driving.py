@@ -23,6 +23,7 @@ import numpy as np
 from jax.sharding import NamedSharding, PartitionSpec
 from jaxtyping import PRNGKeyArray
 
+from ..._compile_cache import program
 from ..._typing import Int, Shaped
 from ..protocols import HostKernel, Kernel
 
@@ -79,7 +80,7 @@ def driver_of(kernel: Kernel, operands: Any, key: PRNGKeyArray, chains: int) -> 
     return _Compiled(kernel, operands, layout_of(kernel, operands, key, chains))
 
 
-@partial(jax.jit, static_argnames=("kernel", "chains"))
+@program(constants=2)
 def _init(kernel: Kernel, chains: int, operands: Any, key: PRNGKeyArray) -> Any:
     return kernel.init(operands, key, chains)
 
@@ -96,9 +97,9 @@ def step_shapes(kernel: Kernel, operands: Any, state: Any) -> dict[str, jax.Shap
     return shapes
 
 
-@partial(jax.jit, static_argnames=("kernel", "layout"))
+@program(constants=2)
 def run_chunk(
-    kernel: Kernel, operands: Any, state: Any, count: Int[jax.Array, ""], layout: Layout | None = None
+    kernel: Kernel, layout: Layout | None, operands: Any, state: Any, count: Int[jax.Array, ""]
 ) -> tuple[Any, dict[str, jax.Array]]:
     """Take ``count`` draws; of the places of the returned buffers the first ``count`` are filled."""
     shapes = step_shapes(kernel, operands, state)
@@ -124,7 +125,7 @@ class _Compiled:
     layout: Layout | None
 
     def shapes(self, key: PRNGKeyArray, chains: int) -> tuple[Any, dict[str, jax.ShapeDtypeStruct]]:
-        state = jax.eval_shape(partial(_init, self.kernel, chains), self.operands, key)
+        state = jax.eval_shape(partial(_init.traced, self.kernel, chains), self.operands, key)
         return state, step_shapes(self.kernel, self.operands, state)
 
     def init(self, key: PRNGKeyArray, chains: int) -> Any:
@@ -134,11 +135,10 @@ class _Compiled:
         return state if self.layout is None else self.layout.place(state)
 
     def prepare(self, state: Any) -> None:
-        # Tracing and lowering are kept by JAX, so that the first chunk does not take them again.
-        run_chunk.lower(self.kernel, self.operands, state, np.int32(1), self.layout)
+        run_chunk.lower(self.kernel, self.layout, self.operands, state, np.int32(1))
 
     def chunk(self, state: Any, count: int) -> tuple[Any, Part]:
-        state, buffers = run_chunk(self.kernel, self.operands, state, np.int32(count), self.layout)
+        state, buffers = run_chunk(self.kernel, self.layout, self.operands, state, np.int32(count))
         # A part of a buffer would hold the whole of it, as large for one draw as for a hundred.
         return state, {name: np.array(np.asarray(value)[:count]) for name, value in buffers.items()}
 

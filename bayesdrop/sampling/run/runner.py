@@ -28,7 +28,6 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PRNGKeyArray
 
-from ..._compile_cache import compile_cache
 from ..._progress import heard, is_watched, say, uninterrupted
 from ..._typing import Int, Shaped
 from ..._validation import shown
@@ -170,7 +169,7 @@ def run(
         kernel, operands, tune, tune + draws, checkpoint, stop, tuple(required), dict(sizes or {}), max_seconds,
         meanwhile, kept, finish,
     )  # fmt: skip
-    with compile_cache(), heard():
+    with heard():
         return runner.run(key, chains, progress)
 
 
