@@ -26,6 +26,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 from .._typing import AnyArray, Float, Num, Shaped
@@ -34,6 +35,7 @@ from .._validation import shown
 __all__ = [
     "Derivatives",
     "Loss",
+    "LossOfForms",
     "NoisedScores",
     "Pseudo",
     "Responses",
@@ -41,7 +43,6 @@ __all__ = [
     "Scores",
     "choose_form",
     "misplaced_expectation",
-    "pseudo_from",
 ]
 
 Scores: TypeAlias = Float[AnyArray, "*rows"]
@@ -201,6 +202,40 @@ class Loss(Protocol):
         return law.mean()
 
 
+class LossOfForms(Loss):
+    """A loss whose ``expectation`` names one of several forms: ``"augmentation"``, the augmentation bound, or others.
+
+    The E-step of the bound follows from its derivatives, ``ω = 2C ∂φ/∂v`` and ``κ = ωm − C ∂φ/∂m``.
+    """
+
+    expectation: str
+
+    @property
+    def convex(self) -> bool:
+        """See :class:`Loss`."""
+        return self.expectation != "taylor"
+
+    @property
+    def augmented(self) -> bool:
+        """See :class:`Loss`."""
+        return self.expectation == "augmentation"
+
+    @property
+    def plain(self) -> Any:
+        """See :class:`Loss`."""
+        return self if self.augmented else replace(self, expectation="augmentation")  # type: ignore[type-var]  # its subclasses are dataclasses
+
+    @abstractmethod
+    def derivatives(self, y: Responses, mean: Scores, var: Scores) -> Derivatives:
+        """Derivatives in ``(m, v)``; see :class:`bayesdrop.losses.protocols.Curved`."""
+
+    def pseudo(self, y: Responses, mean: Scores, var: Scores, weight: Any) -> Pseudo:
+        """E-step; see :class:`bayesdrop.losses.protocols.Augmented`."""
+        slopes = self.derivatives(y, mean, var)
+        omega = 2 * weight * slopes.var
+        return Pseudo(omega, omega * mean - weight * slopes.mean)
+
+
 def misplaced_expectation(value: Any, forms: Mapping[str, Any]) -> str:
     """Advice where the name of a form came as the first setting, which is another; empty otherwise.
 
@@ -217,9 +252,3 @@ def choose_form(forms: Mapping[str, Form], expectation: str, loss: str, advice: 
     if not isinstance(expectation, str) or expectation not in forms:
         raise ValueError(f"expectation: expected one of {sorted(forms)} for {loss}, got {shown(expectation)}.{advice}")
     return forms[expectation]
-
-
-def pseudo_from(slopes: Derivatives, mean: Scores, weight: Any) -> Pseudo:
-    """``(ω, κ)`` by the generic identity."""
-    omega = 2 * weight * slopes.var
-    return Pseudo(omega, omega * mean - weight * slopes.mean)

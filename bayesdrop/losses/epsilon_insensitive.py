@@ -11,7 +11,7 @@ with ``a = C / (2√((Δ − ε)² + v))`` and ``b = C / (2√((Δ + ε)² + v))
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -19,24 +19,14 @@ import numpy as np
 from .._typing import AnyArray, Float
 from .._validation import check_number
 from . import normal_score, positive_part
-from .base import (
-    Derivatives,
-    Loss,
-    Pseudo,
-    Responses,
-    ScoreCost,
-    Scores,
-    choose_form,
-    misplaced_expectation,
-    pseudo_from,
-)
+from .base import Derivatives, Pseudo, Responses, ScoreCost, Scores, choose_form, misplaced_expectation
 from .protocols import Interval
 
 __all__ = ["EpsilonInsensitive"]
 
 
 @dataclass(frozen=True)
-class EpsilonInsensitive(Loss):
+class EpsilonInsensitive(positive_part.PiecewiseLoss):
     """Loss of support vector regression, ε-insensitive.
 
     Parameters
@@ -63,7 +53,6 @@ class EpsilonInsensitive(Loss):
 
     epsilon: float = 0.1
     expectation: str = "augmentation"
-    piecewise_linear: ClassVar[bool] = True
     binary: ClassVar[bool] = False
     normalised: ClassVar[bool] = True
 
@@ -75,16 +64,6 @@ class EpsilonInsensitive(Loss):
             "EpsilonInsensitive",
             ' The loss is piecewise linear: its Taylor penalty is zero; expectation="gaussian" is exact.',
         )
-
-    @property
-    def augmented(self) -> bool:
-        """See :class:`bayesdrop.losses.base.Loss`."""
-        return self.expectation == "augmentation"
-
-    @property
-    def plain(self) -> EpsilonInsensitive:
-        """See :class:`bayesdrop.losses.base.Loss`."""
-        return self if self.augmented else replace(self, expectation="augmentation")
 
     def value(self, y: Responses, mean: Scores, var: Scores) -> Scores:
         """Marginalised loss; see :class:`bayesdrop.losses.base.Loss`."""
@@ -112,11 +91,6 @@ class EpsilonInsensitive(Loss):
         zero = xp.zeros_like(residual)
         return xp.maximum(excess, zero), xp.where(excess > 0, -xp.sign(residual), zero)
 
-    @property
-    def form(self) -> positive_part.Form:
-        """See :class:`bayesdrop.losses.protocols.PiecewiseLinear`."""
-        return positive_part.FORMS[self.expectation]
-
     def interval(self, y: Responses, weight: Any) -> Interval:
         """``|β| <= c``, at a cost of ``ε|β|``; see :class:`bayesdrop.losses.protocols.PiecewiseLinear`."""
         return Interval(y, -weight, weight, np.full(np.shape(y), float(self.epsilon)))
@@ -125,10 +99,6 @@ class EpsilonInsensitive(Loss):
         """Cost of a normal score; see :class:`bayesdrop.losses.protocols.Scored`."""
         part = normal_score.of_two_positive_parts(y - mean, self.epsilon, var, weight)
         return part._replace(mean=-part.mean)
-
-    def pseudo(self, y: Responses, mean: Scores, var: Scores, weight: Any) -> Pseudo:
-        """E-step: ``ω = a + b`` in closed form."""
-        return pseudo_from(self.derivatives(y, mean, var), mean, weight)
 
     def sample_pseudo(self, key: Any, y: Responses, mean: Scores, var: Scores, weight: Any) -> Pseudo:
         """Draw both auxiliary variables; ``κ = a(y − ε) + b(y + ε)``, since the linear parts cancel."""

@@ -10,7 +10,7 @@ is ``φ = ½(ζ + √(ζ² + v))``, with ``ω = C / (2√(ζ² + v))`` and ``κ 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,17 +18,7 @@ import numpy as np
 from .._typing import AnyArray, Float
 from .._validation import check_number
 from . import normal_score, positive_part
-from .base import (
-    Derivatives,
-    Loss,
-    Pseudo,
-    Responses,
-    ScoreCost,
-    Scores,
-    choose_form,
-    misplaced_expectation,
-    pseudo_from,
-)
+from .base import Derivatives, Pseudo, Responses, ScoreCost, Scores, choose_form, misplaced_expectation
 from .protocols import Interval
 
 __all__ = ["Hinge"]
@@ -40,7 +30,7 @@ _NO_CURVATURE = (
 
 
 @dataclass(frozen=True)
-class Hinge(Loss):
+class Hinge(positive_part.PiecewiseLoss):
     """Hinge loss of a support vector machine.
 
     Parameters
@@ -68,23 +58,12 @@ class Hinge(Loss):
 
     margin: float = 1.0
     expectation: str = "augmentation"
-    piecewise_linear: ClassVar[bool] = True
     binary: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         advice = misplaced_expectation(self.margin, positive_part.FORMS) or "the usual SVM has 1.0"
         check_number(self.margin, "margin", above=0, advice=advice)
         choose_form(positive_part.FORMS, self.expectation, "Hinge", _NO_CURVATURE)
-
-    @property
-    def augmented(self) -> bool:
-        """See :class:`bayesdrop.losses.base.Loss`."""
-        return self.expectation == "augmentation"
-
-    @property
-    def plain(self) -> Hinge:
-        """See :class:`bayesdrop.losses.base.Loss`."""
-        return self if self.augmented else replace(self, expectation="augmentation")
 
     def value(self, y: Responses, mean: Scores, var: Scores) -> Scores:
         """Marginalised loss; see :class:`bayesdrop.losses.base.Loss`."""
@@ -101,11 +80,6 @@ class Hinge(Loss):
         slack = self.margin - y * score
         return xp.maximum(slack, xp.zeros_like(slack)), xp.where(slack > 0, -y, xp.zeros_like(slack))
 
-    @property
-    def form(self) -> positive_part.Form:
-        """See :class:`bayesdrop.losses.protocols.PiecewiseLinear`."""
-        return positive_part.FORMS[self.expectation]
-
     def interval(self, y: Responses, weight: Any) -> Interval:
         """``β = yα`` with ``0 <= α <= c``; see :class:`bayesdrop.losses.protocols.PiecewiseLinear`."""
         end = y * weight
@@ -115,10 +89,6 @@ class Hinge(Loss):
         """Cost of a normal score; see :class:`bayesdrop.losses.protocols.Scored`."""
         part = normal_score.of_positive_part(self.margin - y * mean, var, weight)
         return part._replace(mean=-y * part.mean)
-
-    def pseudo(self, y: Responses, mean: Scores, var: Scores, weight: Any) -> Pseudo:
-        """E-step: ``ω = C E[1/λ] c²`` in closed form."""
-        return pseudo_from(self.derivatives(y, mean, var), mean, weight)
 
     def sample_pseudo(self, key: Any, y: Responses, mean: Scores, var: Scores, weight: Any) -> Pseudo:
         """Draw ``λ ~ GIG(½, 1, c²(ζ² + v))`` and return ``(c²/λ, y(ωℓ + c))`` with ``c = C/2``."""

@@ -16,7 +16,7 @@ it to 1e-11 at every ``(m, v)``, where Gauss-Hermite nodes lose all accuracy for
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
@@ -24,7 +24,7 @@ import numpy as np
 
 from .._typing import AnyArray, Float
 from . import normal_score, positive_part
-from .base import Derivatives, Loss, Pseudo, Responses, ScoreCost, Scores, choose_form, pseudo_from
+from .base import Derivatives, LossOfForms, Pseudo, Responses, ScoreCost, Scores, choose_form
 
 __all__ = ["FORMS", "Form", "Logistic"]
 
@@ -150,7 +150,7 @@ FORMS: dict[str, Form] = {"augmentation": _Augmentation(), "gaussian": _Gaussian
 
 
 @dataclass(frozen=True)
-class Logistic(Loss):
+class Logistic(LossOfForms):
     """Logistic loss, the negative log-likelihood of logistic regression.
 
     Parameters
@@ -184,21 +184,6 @@ class Logistic(Loss):
     def __post_init__(self) -> None:
         choose_form(FORMS, self.expectation, "Logistic")
 
-    @property
-    def convex(self) -> bool:
-        """See :class:`bayesdrop.losses.base.Loss`."""
-        return self.expectation != "taylor"
-
-    @property
-    def augmented(self) -> bool:
-        """See :class:`bayesdrop.losses.base.Loss`."""
-        return self.expectation == "augmentation"
-
-    @property
-    def plain(self) -> Logistic:
-        """See :class:`bayesdrop.losses.base.Loss`."""
-        return self if self.augmented else replace(self, expectation="augmentation")
-
     def value(self, y: Responses, mean: Scores, var: Scores) -> Scores:
         """Marginalised loss; see :class:`bayesdrop.losses.base.Loss`."""
         return FORMS[self.expectation].value(y * mean, var)
@@ -225,10 +210,6 @@ class Logistic(Loss):
     def score_cost(self, y: Responses, mean: Scores, var: Scores, weight: Any) -> ScoreCost:
         """Cost of a normal score; see :class:`bayesdrop.losses.protocols.Scored`."""
         return normal_score.by_quadrature(self, y, mean, var, weight)
-
-    def pseudo(self, y: Responses, mean: Scores, var: Scores, weight: Any) -> Pseudo:
-        """E-step: ``ω = E[λ]`` for ``λ ~ PG(C, √(m² + v))``."""
-        return pseudo_from(self.derivatives(y, mean, var), mean, weight)
 
     def sample_pseudo(self, key: Any, y: Responses, mean: Scores, var: Scores, weight: Any) -> Pseudo:
         """Draw ``ω ~ PG(C, √(m² + v))``; a plain weight of 1 takes the exact sampler of PG(1, s)."""

@@ -19,7 +19,7 @@ Jensen's bound among them: ``φ = b log 2cosh(r/2) − κ m`` with ``r = √(m²
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -29,7 +29,7 @@ from .._validation import check_count, check_number
 from . import normal_score
 from .base import (
     Derivatives,
-    Loss,
+    LossOfForms,
     NoisedScores,
     Pseudo,
     Responses,
@@ -37,7 +37,6 @@ from .base import (
     Scores,
     choose_form,
     misplaced_expectation,
-    pseudo_from,
 )
 from .logistic import FORMS
 from .poisson import LARGEST_DRAW, draw_counts
@@ -45,31 +44,15 @@ from .poisson import LARGEST_DRAW, draw_counts
 __all__ = ["Binomial", "NegativeBinomial"]
 
 
-class _LogisticCount(Loss):
+class _LogisticCount(LossOfForms):
     """What both share; a subclass says how many trials there are."""
 
-    expectation: str
     binary: ClassVar[bool] = False
     normalised: ClassVar[bool] = True
 
     def _trials(self, y: Responses) -> Scores:
         """``b`` of each response, in the precision of ``y``."""
         raise NotImplementedError
-
-    @property
-    def convex(self) -> bool:
-        """See :class:`bayesdrop.losses.base.Loss`."""
-        return self.expectation != "taylor"
-
-    @property
-    def augmented(self) -> bool:
-        """See :class:`bayesdrop.losses.base.Loss`."""
-        return self.expectation == "augmentation"
-
-    @property
-    def plain(self) -> Any:
-        """See :class:`bayesdrop.losses.base.Loss`."""
-        return self if self.augmented else replace(self, expectation="augmentation")  # type: ignore[type-var]  # its subclasses are dataclasses
 
     def votes(self, y: Responses) -> tuple[Scores, Scores]:
         """The successes for a higher score, the failures for a lower one: a row is as many rows of two classes."""
@@ -101,10 +84,6 @@ class _LogisticCount(Loss):
     def score_cost(self, y: Responses, mean: Scores, var: Scores, weight: Any) -> ScoreCost:
         """Cost of a normal score; see :class:`bayesdrop.losses.protocols.Scored`."""
         return normal_score.by_quadrature(self, y, mean, var, weight)
-
-    def pseudo(self, y: Responses, mean: Scores, var: Scores, weight: Any) -> Pseudo:
-        """E-step: ``ω = E[λ]`` for ``λ ~ PG(Cb, √(m² + v))``."""
-        return pseudo_from(self.derivatives(y, mean, var), mean, weight)
 
     def sample_pseudo(self, key: Any, y: Responses, mean: Scores, var: Scores, weight: Any) -> Pseudo:
         """Draw ``ω ~ PG(Cb, √(m² + v))``; ``κ = C(y − b/2)``.

@@ -12,14 +12,14 @@ with ``τ(α) = √(α(1 − α))`` of the one and ``φ(Φ⁻¹(α))`` of the ot
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
 from .._typing import Float
-from .base import Derivatives, Scores
+from .base import Derivatives, LossOfForms, Scores
 
-__all__ = ["FORMS", "Form", "draw_precision"]
+__all__ = ["FORMS", "Form", "PiecewiseLoss", "draw_precision"]
 
 
 @runtime_checkable
@@ -102,6 +102,17 @@ class _Gaussian(NamedTuple):
 
 
 FORMS: dict[str, Form] = {"augmentation": _Augmentation(), "gaussian": _Gaussian()}
+
+
+class PiecewiseLoss(LossOfForms):
+    """A loss that is a sum of positive parts; see :class:`bayesdrop.losses.protocols.PiecewiseLinear`."""
+
+    piecewise_linear: ClassVar[bool] = True
+
+    @property
+    def form(self) -> Form:
+        """Expectation of the positive parts."""
+        return FORMS[self.expectation]
 
 
 def _distribution_function(z: Any) -> Scores:

@@ -15,7 +15,7 @@ Twice the loss of ``τ = ½`` is the ε-insensitive loss of ``ε = 0``.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -23,24 +23,14 @@ import numpy as np
 from .._typing import AnyArray, Float
 from .._validation import check_number
 from . import normal_score, positive_part
-from .base import (
-    Derivatives,
-    Loss,
-    Pseudo,
-    Responses,
-    ScoreCost,
-    Scores,
-    choose_form,
-    misplaced_expectation,
-    pseudo_from,
-)
+from .base import Derivatives, Pseudo, Responses, ScoreCost, Scores, choose_form, misplaced_expectation
 from .protocols import Interval
 
 __all__ = ["Quantile"]
 
 
 @dataclass(frozen=True)
-class Quantile(Loss):
+class Quantile(positive_part.PiecewiseLoss):
     """Check loss of quantile regression: the score is the ``tau`` quantile of ``y``.
 
     Parameters
@@ -68,7 +58,6 @@ class Quantile(Loss):
 
     tau: float = 0.5
     expectation: str = "augmentation"
-    piecewise_linear: ClassVar[bool] = True
     binary: ClassVar[bool] = False
     normalised: ClassVar[bool] = True
 
@@ -81,16 +70,6 @@ class Quantile(Loss):
             "Quantile",
             ' The loss is piecewise linear: its Taylor penalty is zero; expectation="gaussian" is exact.',
         )
-
-    @property
-    def augmented(self) -> bool:
-        """See :class:`bayesdrop.losses.base.Loss`."""
-        return self.expectation == "augmentation"
-
-    @property
-    def plain(self) -> Quantile:
-        """See :class:`bayesdrop.losses.base.Loss`."""
-        return self if self.augmented else replace(self, expectation="augmentation")
 
     @property
     def score_is(self) -> str:
@@ -123,11 +102,6 @@ class Quantile(Loss):
         value = self.tau * xp.maximum(residual, zero) + (1 - self.tau) * xp.maximum(-residual, zero)
         return value, xp.where(residual > 0, zero - self.tau, xp.where(residual < 0, zero + (1 - self.tau), zero))
 
-    @property
-    def form(self) -> positive_part.Form:
-        """See :class:`bayesdrop.losses.protocols.PiecewiseLinear`."""
-        return positive_part.FORMS[self.expectation]
-
     def interval(self, y: Responses, weight: Any) -> Interval:
         """``−(1 − τ)c <= β <= τc``; see :class:`bayesdrop.losses.protocols.PiecewiseLinear`."""
         return Interval(y, -(1 - self.tau) * weight, self.tau * weight, np.zeros(np.shape(y)))
@@ -136,10 +110,6 @@ class Quantile(Loss):
         """Cost of a normal score; see :class:`bayesdrop.losses.protocols.Scored`."""
         part = normal_score.of_check_loss(y - mean, self.tau, var, weight)
         return part._replace(mean=-part.mean)
-
-    def pseudo(self, y: Responses, mean: Scores, var: Scores, weight: Any) -> Pseudo:
-        """E-step: ``ω = C / (2√(Δ² + v))``."""
-        return pseudo_from(self.derivatives(y, mean, var), mean, weight)
 
     def sample_pseudo(self, key: Any, y: Responses, mean: Scores, var: Scores, weight: Any) -> Pseudo:
         """Draw ``λ ~ GIG(½, 1, ¼C²(Δ² + v))`` and return ``(¼C²/λ, ωy + C(τ − ½))``."""
