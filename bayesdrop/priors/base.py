@@ -9,7 +9,8 @@ Shapes: ``C`` chains, ``p`` features. Importing a prior does not import JAX; dra
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -19,7 +20,7 @@ from .._validation import check_number, check_numbers, shown
 if TYPE_CHECKING:
     from .learnt_scale import LearntScale
 
-__all__ = ["WeightPrior", "check_positive", "check_scale", "no_precision", "spread_scale"]
+__all__ = ["NormalLaw", "ScaleMixture", "WeightPrior", "check_positive", "check_scale", "spread_scale"]
 
 
 @runtime_checkable
@@ -124,9 +125,61 @@ def spread_scale(scale: Any, size: int, name: str, each: str = "feature") -> np.
     return np.broadcast_to(value, (size,))
 
 
-def no_precision(prior: Any) -> ValueError:
-    """Error of a prior whose precisions are not known, where a point fit asks for them."""
-    return ValueError(
-        f"weight_prior: {prior!r} mixes normal laws of unknown scales, which bd.sample draws; a point fit, "
-        "bd.variational and bd.HMC() take bd.Normal(...)."
-    )
+class ScaleMixture:
+    """What mixtures of normal laws share whose scales are single weights' own; see :class:`WeightPrior`."""
+
+    gaussian: ClassVar[bool] = False
+    relative: ClassVar[bool] = False
+
+    def absolute(self, spread: np.ndarray) -> Any:
+        """The prior as it is: its scales are absolute."""
+        return self
+
+    def learnt_scale(self, n_features: int) -> None:
+        """None: the scales of single weights are drawn; see :class:`WeightPrior`."""
+
+    def precision(self, n_features: int) -> np.ndarray:
+        """Raise ValueError: the precisions are not known."""
+        raise ValueError(
+            f"weight_prior: {self!r} mixes normal laws of unknown scales, which bd.sample draws; a point fit, "
+            "bd.variational and bd.HMC() take bd.Normal(...)."
+        )
+
+
+class NormalLaw(ABC):
+    """What normal priors share, whose scales are known or learnt for many weights at once; see :class:`WeightPrior`."""
+
+    @abstractmethod
+    def learnt_scale(self, n_features: int) -> LearntScale | None:
+        """See :class:`WeightPrior`."""
+
+    @abstractmethod
+    def precision(self, n_features: int) -> np.ndarray:
+        """See :class:`WeightPrior`."""
+
+    def first_precision(self, n_features: int) -> np.ndarray:
+        """The precision, or that at the medians of the scales; see :class:`WeightPrior`."""
+        learnt = self.learnt_scale(n_features)
+        return self.precision(n_features) if learnt is None else learnt.scale(learnt.law.median()) ** -2
+
+    def init(self, key: Any, chains: int, p: int, dtype: Any) -> tuple[()]:
+        """No latent scales of single weights; see :class:`WeightPrior`."""
+        return ()
+
+    @staticmethod
+    def sample_precision(key: Any, weight: Float[AnyArray, "C p"], aux: Any) -> tuple[Float[AnyArray, "C p"], Any]:
+        """Raise TypeError: there is no precision to draw for each weight."""
+        raise TypeError(
+            "Normal: the precisions are known, or follow from learnt scales, so there is nothing to draw for each "
+            "weight; use Normal.precision or Normal.learnt_scale."
+        )
+
+    @staticmethod
+    def record(aux: Any) -> dict[str, Float[AnyArray, " C"]]:
+        """Nothing; see :class:`WeightPrior`."""
+        return {}
+
+    @staticmethod
+    def log_scale_density(precision: Float[AnyArray, "C p"], aux: Any) -> Float[AnyArray, " C"]:
+        """Zero: there are none; see :class:`WeightPrior`."""
+        return 0 * precision.sum(axis=1)

@@ -21,7 +21,7 @@ import numpy as np
 
 from .._typing import AnyArray, Float
 from .._validation import shown
-from .base import check_scale, no_precision
+from .base import ScaleMixture, check_scale
 
 __all__ = ["Horseshoe"]
 
@@ -50,7 +50,7 @@ class HorseshoeScales(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Horseshoe:
+class Horseshoe(ScaleMixture):
     """Horseshoe prior: most weights shrink to almost zero, and a few hardly at all.
 
     ``bd.sample`` stores the global scale ``τ`` as ``global_scale``. The tails are those of a Cauchy law: weights that
@@ -82,9 +82,7 @@ class Horseshoe:
     """
 
     scale: float = 1.0
-    gaussian: ClassVar[bool] = False
     has_mean: ClassVar[bool] = False
-    relative: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         check_scale(self.scale, "Horseshoe")
@@ -93,19 +91,8 @@ class Horseshoe:
                 f"Horseshoe scale: expected one number, for all features share it, got {shown(self.scale)}."
             )
 
-    def absolute(self, spread: np.ndarray) -> Horseshoe:
-        """The prior as it is: its scales are absolute."""
-        return self
-
     def check(self, n_features: int) -> None:
         """Any number of features will do."""
-
-    def learnt_scale(self, n_features: int) -> None:
-        """None: the scales of single weights are drawn; see :class:`bayesdrop.priors.WeightPrior`."""
-
-    def precision(self, n_features: int) -> np.ndarray:
-        """Raise ValueError: the precisions are not known."""
-        raise no_precision(self)
 
     def first_precision(self, n_features: int) -> np.ndarray:
         """Precision where all scales are at their median, (p,)."""

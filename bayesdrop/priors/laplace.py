@@ -15,7 +15,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from .._typing import AnyArray, Float
-from .base import check_scale, no_precision, spread_scale
+from .base import ScaleMixture, check_scale, spread_scale
 
 __all__ = ["Laplace"]
 
@@ -27,7 +27,7 @@ class LaplaceScales(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Laplace:
+class Laplace(ScaleMixture):
     """Laplace prior with mean 0: many weights near 0, a few far from it.
 
     The mode of its posterior is the lasso; ``bd.sample`` draws from the posterior.
@@ -54,27 +54,14 @@ class Laplace:
     """
 
     scale: Any = 1.0
-    gaussian: ClassVar[bool] = False
     has_mean: ClassVar[bool] = True
-    relative: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         check_scale(self.scale, "Laplace")
 
-    def absolute(self, spread: np.ndarray) -> Laplace:
-        """The prior as it is: its scales are absolute."""
-        return self
-
     def check(self, n_features: int) -> None:
         """See :class:`bayesdrop.priors.WeightPrior`."""
         spread_scale(self.scale, n_features, "Laplace")
-
-    def learnt_scale(self, n_features: int) -> None:
-        """None: the scales of single weights are drawn; see :class:`bayesdrop.priors.WeightPrior`."""
-
-    def precision(self, n_features: int) -> np.ndarray:
-        """Raise ValueError: the precisions are not known."""
-        raise no_precision(self)
 
     def first_precision(self, n_features: int) -> np.ndarray:
         """One over the variance ``2b²``, (p,)."""

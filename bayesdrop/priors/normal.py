@@ -11,7 +11,7 @@ import numpy as np
 
 from .._typing import AnyArray, Float
 from .._validation import check_flag, check_groups, group_index, shown
-from .base import check_scale, spread_scale
+from .base import NormalLaw, check_scale, spread_scale
 from .learnt_scale import LearntScale
 from .scale_prior import ScalePrior
 
@@ -19,7 +19,7 @@ __all__ = ["Normal"]
 
 
 @dataclass(frozen=True)
-class Normal:
+class Normal(NormalLaw):
     """Normal prior with mean 0.
 
     Parameters
@@ -136,11 +136,6 @@ class Normal:
         self._refuse_relative()
         return 1 / spread_scale(self.scale, n_features, "Normal") ** 2
 
-    def first_precision(self, n_features: int) -> np.ndarray:
-        """The precision, or that at the median of the scale; see :class:`bayesdrop.priors.WeightPrior`."""
-        learnt = self.learnt_scale(n_features)
-        return self.precision(n_features) if learnt is None else learnt.scale(learnt.law.median()) ** -2
-
     def constants(self, n_features: int) -> dict[str, Any]:
         """See :class:`bayesdrop.priors.WeightPrior`."""
         learnt = self.learnt_scale(n_features)
@@ -153,28 +148,6 @@ class Normal:
         if learnt.names:
             stored["feature_weight_group"] = ("feature", np.array(learnt.names)[learnt.index])
         return stored | {"weight_unit": ("feature", learnt.unit)}
-
-    def init(self, key: Any, chains: int, p: int, dtype: Any) -> tuple[()]:
-        """No latent scales of single weights; see :class:`bayesdrop.priors.WeightPrior`."""
-        return ()
-
-    @staticmethod
-    def sample_precision(key: Any, weight: Float[AnyArray, "C p"], aux: Any) -> tuple[Float[AnyArray, "C p"], Any]:
-        """Raise TypeError: there is no precision to draw for each weight."""
-        raise TypeError(
-            "Normal: the precisions are known, or follow from learnt scales, so there is nothing to draw for each "
-            "weight; use Normal.precision or Normal.learnt_scale."
-        )
-
-    @staticmethod
-    def record(aux: Any) -> dict[str, Float[AnyArray, " C"]]:
-        """Nothing; see :class:`bayesdrop.priors.WeightPrior`."""
-        return {}
-
-    @staticmethod
-    def log_scale_density(precision: Float[AnyArray, "C p"], aux: Any) -> Float[AnyArray, " C"]:
-        """Zero: there are none; see :class:`bayesdrop.priors.WeightPrior`."""
-        return 0 * precision.sum(axis=1)
 
     def sample_weight(
         self, generator: np.random.Generator, draws: int, n_features: int

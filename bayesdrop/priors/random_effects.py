@@ -17,7 +17,7 @@ import numpy as np
 
 from .._typing import AnyArray, Float
 from .._validation import check_instance
-from .base import check_scale
+from .base import NormalLaw, check_scale
 from .learnt_scale import LearntScale
 from .normal import Normal
 from .scale_prior import ScalePrior
@@ -26,7 +26,7 @@ __all__ = ["RandomEffects"]
 
 
 @dataclass(frozen=True)
-class RandomEffects:
+class RandomEffects(NormalLaw):
     """Normal prior of features, and of the effects of random terms behind them.
 
     ``bd.fit`` and ``bd.sample`` make it of a formula.
@@ -155,11 +155,6 @@ class RandomEffects:
         own = [np.full(len(levels), float(s) ** -2.0) for levels, s in zip(self.levels, self.scale, strict=True)]
         return np.concatenate([known, *own])
 
-    def first_precision(self, n_features: int) -> np.ndarray:
-        """The precision, or that at the medians of the scales; see :class:`bayesdrop.priors.WeightPrior`."""
-        learnt = self.learnt_scale(n_features)
-        return self.precision(n_features) if learnt is None else learnt.scale(learnt.law.median()) ** -2
-
     def constants(self, n_features: int) -> dict[str, Any]:
         """See :class:`bayesdrop.priors.WeightPrior`: those of the features, and what the scale of each term is."""
         # As long as the dims are elsewhere; a posterior keeps the parts of the features.
@@ -175,25 +170,6 @@ class RandomEffects:
             else:
                 found[f"{term}|scale"] = ((), float(scale))
         return found
-
-    def init(self, key: Any, chains: int, p: int, dtype: Any) -> tuple[()]:
-        """No latent scales of single weights; see :class:`bayesdrop.priors.WeightPrior`."""
-        return ()
-
-    @staticmethod
-    def sample_precision(key: Any, weight: Float[AnyArray, "C p"], aux: Any) -> tuple[Float[AnyArray, "C p"], Any]:
-        """Raise TypeError, as of :class:`Normal`."""
-        return Normal.sample_precision(key, weight, aux)
-
-    @staticmethod
-    def record(aux: Any) -> dict[str, Float[AnyArray, " C"]]:
-        """Nothing; see :class:`bayesdrop.priors.WeightPrior`."""
-        return {}
-
-    @staticmethod
-    def log_scale_density(precision: Float[AnyArray, "C p"], aux: Any) -> Float[AnyArray, " C"]:
-        """Zero; see :class:`bayesdrop.priors.WeightPrior`."""
-        return Normal.log_scale_density(precision, aux)
 
     def sample_weight(
         self, generator: np.random.Generator, draws: int, n_features: int
