@@ -15,7 +15,7 @@ from ..data.dataset import Dataset
 from ..losses.protocols import Curved, Scored, Sloped, require
 from ..model import Model
 from ..priors import Normal
-from ..priors.learnt_scale import LearntScale
+from ..priors.base import LearntScale
 from ..rates import RateMap
 from ..sampling.matrix import Matrix, placed, samplers_matrix
 from .approximations.class_density import ClassDensity, class_approximation

@@ -11,8 +11,7 @@ import numpy as np
 
 from .._typing import AnyArray, Float
 from .._validation import check_flag, check_groups, group_index, shown
-from .base import NormalLaw, check_scale, spread_scale
-from .learnt_scale import LearntScale
+from .base import LearntScale, NormalLaw, check_scale, spread_scale
 from .scale_prior import ScalePrior
 
 __all__ = ["Normal"]

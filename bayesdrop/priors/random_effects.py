@@ -17,8 +17,7 @@ import numpy as np
 
 from .._typing import AnyArray, Float
 from .._validation import check_instance
-from .base import NormalLaw, check_scale
-from .learnt_scale import LearntScale
+from .base import LearntScale, NormalLaw, check_scale
 from .normal import Normal
 from .scale_prior import ScalePrior
 

@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import PRNGKeyArray
 
 from .._typing import Float, Int
-from ..priors.learnt_scale import LearntScale
+from ..priors.base import LearntScale
 from .matrix import placed
 
 __all__ = [

@@ -35,7 +35,7 @@ import numpy as np
 from ..._typing import Float
 from ...model import Model
 from ...priors import Normal
-from ...priors.learnt_scale import LearntScale
+from ...priors.base import LearntScale
 from ...sampling.matrix import placed
 from ...sampling.weight_scales import ScaleOperands, log_scale_prior, scale_operands, weight_precision
 from ..kernels.density import DensityOperands, Evaluation, Loadings, Point

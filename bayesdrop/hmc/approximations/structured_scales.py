@@ -22,7 +22,7 @@ from ..._typing import Float
 from ...data.dataset import Dataset
 from ...model import Model
 from ...priors import Normal
-from ...priors.learnt_scale import LearntScale
+from ...priors.base import LearntScale
 from ...sampling.matrix import placed
 from ..kernels.density import DensityOperands
 from .class_factor import ClassScores, class_factor
