@@ -22,7 +22,6 @@ from typing import Any
 import numpy as np
 from sklearn.base import ClassifierMixin
 
-from .._memory import check_memory
 from .._typing import AnyArray, Float, Int, PerRow, Shaped
 from ..designs import Design
 from ..designs.dask.design import by_blocks
@@ -36,7 +35,6 @@ __all__ = [
     "ClassScores",
     "adapted",
     "agreeing",
-    "check_class_memory",
     "check_rows",
     "chosen_by",
     "merge_rows",
@@ -86,27 +84,6 @@ def merge_rows(design: Any, code: PerRow, weight: PerRow) -> tuple[Any, PerRow, 
         return design, code, weight
     rows, total = copies.merged()
     return design[rows], code[rows], total
-
-
-def check_class_memory(n_classes: int, shape: tuple[int, int], *, rows_here: bool) -> None:
-    """Raise ValueError if a fit of so many classes has no room.
-
-    It holds two numbers at least for each row and class, where the rows are here, and four for each feature and class:
-    weights, gradient, curvature and a step.
-
-    Examples
-    --------
-    >>> check_class_memory(10**6, (10**7, 20), rows_here=True)
-    Traceback (most recent call last):
-    ...
-    ValueError: y: a fit of 1,000,000 classes takes at least 160,001 GB, and this process may have ...
-    """
-    n, p = shape
-    check_memory(
-        f"y: a fit of {n_classes:,} classes takes at least",
-        8 * n_classes * (2 * n * rows_here + 4 * (p + 1)),
-        "join rare classes, take fewer rows, or a regressor if y is a number.",
-    )
 
 
 def signs(code: PerRow, n_classes: int) -> PerRow:

@@ -7,12 +7,13 @@ by the softmax.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from sklearn.utils import column_or_1d
 from sklearn.utils.validation import check_is_fitted
 
+from .._memory import check_memory
 from .._typing import AnyArray, ArvizData, Float, PerRow, Shaped
 from .._validation import refuse_masked
 from ..data.column_facts import in_order
@@ -25,13 +26,10 @@ from ..fitting.tuning.selection import Selection
 from ..model import Model
 from ..rates import PerFeature, Tuned
 from .base import DropoutEstimator
-from .classes import ClassScores, adapted, agreeing, check_class_memory, check_rows, chosen_by, shares, signs
+from .classes import ClassScores, adapted, agreeing, check_rows, chosen_by, shares, signs
 from .probabilities import joint_probability, positive_probability
 from .softmax import joint_model
 from .validation import check_here, check_unlabelled, default_names, facts_of, intact
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = ["DropoutClassifier"]
 
@@ -105,7 +103,13 @@ class DropoutClassifier(ClassScores, DropoutEstimator):
 
     def _check_rows(self, X: Any, y: Any, sample_weight: Any, groups: Any = None) -> tuple[Any, ...]:
         design, classes, code, origins = check_rows(self, X, y, sample_weight, groups)
-        check_class_memory(len(classes), design.shape, rows_here=design.is_local)
+        (n, p), K = design.shape, len(classes)
+        check_memory(
+            f"y: a fit of {K:,} classes takes at least",
+            # Two numbers of each row and class; weights, gradient, curvature and a step.
+            8 * K * (2 * n * design.is_local + 4 * (p + 1)),
+            "join rare classes, take fewer rows, or a regressor if y is a number.",
+        )
         factor = class_factors(self.class_weight, classes, code, origins.weight, design)
         return design, classes, code, weigh_classes(factor, code, origins.weight), origins
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from sklearn.base import RegressorMixin
@@ -20,9 +20,6 @@ from ..model import Model
 from ..rates import Fixed
 from .base import DropoutEstimator
 from .validation import check_here, check_training, intact, set_parameters
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = ["DropoutQuantileRegressor", "DropoutRegressor", "DropoutRidge", "DropoutSVR"]
 

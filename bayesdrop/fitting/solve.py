@@ -75,7 +75,7 @@ def solve(
         result = fit_classes(
             model, task.design, rate_map, task.target, task.weight, task.n_classes, tol=task.method.tol,
             max_iter=task.method.max_iter, start=start, unlabelled=task.unlabelled,
-        ).as_problems()  # fmt: skip
+        )  # fmt: skip
         weights = centred(centring.to_original(result.weights), model.loss.class_rates)
     announce(result.status, result.iterations)
     return Solved(model, rate_map, selection, replace(result, weights=weights))

@@ -27,13 +27,12 @@ import numpy as np
 
 from ..._memory import check_memory
 from ..._progress import waiting
-from ..._typing import Float, Num, PerRow
+from ..._typing import Float, PerRow
 from ...designs import Design
 from ...linalg.factors import refuse_overflow
 from ...losses.softmax import expected_softmax
 from ...model import Model
 from ...moments import ScoreMoments
-from ...priors.rate_prior import UpdatedRateLaw
 from ...rates import RateMap
 from ..objective.energy import row_weights
 from ..objective.softmax_energy import SoftmaxEnergy, centred
@@ -42,10 +41,7 @@ from ..solvers.learning import RateLearner, SignCounts
 from ..solvers.softmax import fit_softmax
 from .block import ProblemFit
 
-__all__ = [
-    *("ClassFit", "ClassRates", "class_chances", "fit_classes"),
-    "softmax_energy",
-]
+__all__ = ["ClassRates", "class_chances", "fit_classes", "softmax_energy"]
 
 
 @dataclass
@@ -56,12 +52,6 @@ class ClassRates(RateLearner):
     one above zero agrees with a weight of its row's class that is. What classes count is added up: they share rates.
     """
 
-    @classmethod
-    def take(cls, design: Design, code: PerRow, weight: PerRow, n_classes: int, rate_map: RateMap) -> ClassRates:
-        """Count in one pass over the data; class (n,) and weight (n,) of each row."""
-        above, below = design.sign_sums(weight[:, None] * (code[:, None] == np.arange(n_classes)))
-        return cls(rate_map, above, below)
-
     def _total(self) -> Float[np.ndarray, "p 1"]:
         """Weighted number of the entries of each feature, of all classes."""
         return super()._total().sum(axis=1, keepdims=True)
@@ -69,28 +59,6 @@ class ClassRates(RateLearner):
     def _opposed(self) -> Float[np.ndarray, "p 1"]:
         """Weighted number of those whose value contradicts the sign of their weight, of all classes."""
         return super()._opposed().sum(axis=1, keepdims=True)
-
-
-@dataclass(frozen=True)
-class ClassFit:
-    """Fit of all classes: weights (p + 1, K), rates (p,) or each class's (p, K), and what the free rates follow from;
-    None where no rate is free. With shared rates the rows of the weights sum to zero, else the intercepts alone.
-    """
-
-    weights: Float[np.ndarray, "q K"]
-    rates: Float[np.ndarray, "p ..."]
-    posterior: UpdatedRateLaw | None
-    occurrences: Num[np.ndarray, "k _"] | None
-    trace: Float[np.ndarray, " iterations"]
-    status: Status
-    iterations: int
-
-    def as_problems(self) -> ProblemFit:
-        """The same with a column for what all classes share."""
-        return ProblemFit(
-            self.weights, self.rates.reshape(len(self.rates), -1), self.posterior, None, self.occurrences,
-            self.trace[:, None], self.status, self.iterations, "softmax",
-        )  # fmt: skip
 
 
 def softmax_energy(
@@ -131,12 +99,12 @@ def fit_classes(
     *,
     tol: float,
     max_iter: int,
-    start: tuple[Float[np.ndarray, "q K"], Float[np.ndarray, "p ..."]] | None = None,
+    start: tuple[Float[np.ndarray, "q K"], Float[np.ndarray, "p _"]] | None = None,
     unlabelled: tuple[int, float] | None = None,
     modest: float = 1e-3,
     most_updates: int = 100,
     little_share: float = 0.25,
-) -> ClassFit:
+) -> ProblemFit:
     """Fit all classes jointly, and with free rates alternate with their update until the signs of the weights stand.
 
     Parameters
@@ -153,7 +121,7 @@ def fit_classes(
         ``K``.
     tol, max_iter
         Relative tolerance of the energy, and most steps of a fit at fixed rates.
-    start : (array (p + 1, K), array (p,) or (p, K)), optional
+    start : (array (p + 1, K), array (p, 1) or (p, K)), optional
         Weights and rates of an earlier fit.
     unlabelled : (int, float), optional
         The last so many rows have no label and count by so much each.
@@ -164,18 +132,23 @@ def fit_classes(
     little_share : float
         Share of the tolerance that an update of the rates may change the energy by without a need for better weights.
     """
-    check_room(n_classes, design)
+    n, p = design.shape
+    check_memory(
+        f"y: a joint fit of {n_classes:,} classes takes at least",
+        # Numbers of each row and class, twice as many with noise; weights, gradient, curvature and a step.
+        8 * n_classes * (5 * n * design.is_local + 4 * (p + 1)),
+        'join rare classes, use fewer rows, or multiclass="one_vs_rest" of the estimators.',
+    )
     known, noisy = (part[:, 0] for part in row_weights(model, weight, unlabelled)[:2])
     class_rates = model.loss.class_rates
 
     def energy_at(rate: Float[np.ndarray, "p _"]) -> SoftmaxEnergy:
         return softmax_energy(model, design, rate, code, n_classes, model.C * known, noisy)
 
-    p, learner = design.shape[1], None
-    rate = rate_map.initial[:, None]
+    learner, rate = None, rate_map.initial[:, None]
     weights = np.zeros((p + 1, n_classes)) if start is None else start[0].copy()
     if start is not None and rate_map.is_free:
-        rate = rate_map.mean(start[1] if start[1].ndim > 1 else start[1][:, None])
+        rate = rate_map.mean(start[1])
 
     energy = energy_at(rate)
 
@@ -187,12 +160,12 @@ def fit_classes(
         weights, trace = fit_softmax(energy, weights, tol, max_iter)
         unsettled, values, steps = False, trace.values, trace.iterations
     else:
+        member = code[:, None] == np.arange(n_classes)
         if class_rates:
-            member = np.where(known > 0, code, -1)[:, None] == np.arange(n_classes)
             counts = SignCounts.of_votes(design, (member, ~member), known[:, None])
             learner = counts.learner(rate_map, many=True)
         else:
-            learner = ClassRates.take(design, code, known, n_classes, rate_map)
+            learner = ClassRates(rate_map, *design.sign_sums(known[:, None] * member))
         unsettled, values, steps, coarse, ended = True, [], 0, max(tol, modest), np.inf
         for _ in range(most_updates):
             weights, trace = fit_softmax(energy, weights, coarse, max_iter)
@@ -221,15 +194,17 @@ def fit_classes(
     refuse_overflow(weights=weights, energy=values[-1])
     least = least_weights(weights[:-1], np.broadcast_to(values[-1], n_classes), energy.precision[:-1], squares)
     status = Status.RATES_UNSETTLED if unsettled and trace.status is Status.CONVERGED else trace.status
-    return ClassFit(
+    return ProblemFit(
         weights=centred(weights, class_rates),
-        rates=np.broadcast_to(rate, (p, n_classes)).copy() if class_rates else rate[:, 0].copy(),
+        rates=np.broadcast_to(rate, (p, n_classes if class_rates else 1)).copy(),
         posterior=None if learner is None else learner.posterior(),
+        counts=None,
         occurrences=None if learner is None else learner.occurrences,
-        trace=np.array(values)[:, 0],
+        trace=np.array(values),
         # One energy of all classes, whose weights lie in one block.
         status=status_at(weights[:-1].reshape(-1, 1), least.reshape(-1, 1), status),
         iterations=steps,
+        solver="softmax",
     )
 
 
@@ -259,26 +234,3 @@ def class_chances(
         chances[rows.start] = expected_softmax(moments.mean(weights), energy.covariance(weights))
     # Of rows that several processes hold these are this process's, whose devices may come in any order.
     return np.concatenate([chances[start] for start in sorted(chances)])
-
-
-def check_room(n_classes: int, design: Design) -> None:
-    """Raise ValueError if a joint fit of so many classes to rows in memory has no room.
-
-    It holds five numbers at least for each row and class, twice as many with noise, and four for each feature and
-    class: weights, gradient, curvature and a step.
-
-    Examples
-    --------
-    >>> from scipy.sparse import csr_array
-    >>> from bayesdrop.designs import as_design
-    >>> check_room(10**7, as_design(csr_array((10**7, 20))))
-    Traceback (most recent call last):
-    ...
-    ValueError: y: a joint fit of 10,000,000 classes takes at least 4,000,007 GB, and this process may have ...
-    """
-    n, p = design.shape
-    check_memory(
-        f"y: a joint fit of {n_classes:,} classes takes at least",
-        8 * n_classes * (5 * n * design.is_local + 4 * (p + 1)),
-        'join rare classes, use fewer rows, or multiclass="one_vs_rest" of the estimators.',
-    )

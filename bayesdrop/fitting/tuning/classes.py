@@ -14,7 +14,8 @@ from ...losses.softmax import expected_softmax
 from ...model import Model
 from ..objective.energy import row_weights
 from ..objective.softmax_leave_one_out import left_out_classes
-from ..problems.many_classes import ClassFit, class_chances, fit_classes, softmax_energy
+from ..problems.block import ProblemFit
+from ..problems.many_classes import class_chances, fit_classes, softmax_energy
 from .blocks import Block, Family, Held
 from .folds import Fold
 
@@ -78,15 +79,14 @@ class JointSolver:
                     model, self.design, model.bind(self.names), self.code, fold.count * self.weight, K, tol=self.tol,
                     max_iter=self.max_iter, start=start, unlabelled=self.unlabelled,
                 )  # fmt: skip
-                own = found.rates.reshape(p, sets)
-                weights[:, f, s], rates[:, f, s] = start = found.weights, own
+                weights[:, f, s], rates[:, f, s] = start = found.weights, found.rates
                 seen = class_chances(model, self.design, found.weights, found.rates, self.corrupted_inputs)
                 held = (self._left_out(model, fold, found) if fold.alone else seen)[fold.test]
                 inside = (seen[fold.test], 0 * held) if fold.alone else None
-                take(f, s, Held(found.weights, own, held, 0 * held, inside))
+                take(f, s, Held(found.weights, found.rates, held, 0 * held, inside))
         return Block(tuple(members), weights, rates)
 
-    def _left_out(self, model: Model, fold: Fold, found: ClassFit) -> Float[np.ndarray, "n K"]:
+    def _left_out(self, model: Model, fold: Fold, found: ProblemFit) -> Float[np.ndarray, "n K"]:
         """Class probabilities of the rows, each by a fit without it."""
         known, noisy = (part[:, 0] for part in row_weights(model, self.weight[:, None], self.unlabelled)[:2])
         energy = softmax_energy(model, self.design, found.rates, self.code, self.n_classes, model.C * known, noisy)

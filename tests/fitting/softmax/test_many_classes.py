@@ -130,7 +130,7 @@ def test_rates_of_rare_words_settle(classes, tol):
     arguments = as_design(sparse.csr_array(X)), model.bind([str(d) for d in range(500)]), code, np.ones(300), classes
     found = fit_classes(model, *arguments, tol=tol, max_iter=500)
     assert found.status is Status.CONVERGED
-    fixed = bd.Model(bd.Softmax(), rates=bd.Fixed(found.rates), C=3.0)
+    fixed = bd.Model(bd.Softmax(), rates=bd.Fixed(found.rates[:, 0]), C=3.0)
     again = fit_classes(
         fixed, arguments[0], fixed.bind(arguments[1].names), *arguments[2:], tol=1e-10, max_iter=2000,
         start=(found.weights, found.rates),
