@@ -26,6 +26,7 @@ from scipy.optimize import minimize
 from .._typing import Float, Int
 from .._validation import check_count
 from ..designs import Design
+from ..estimators.validation import set_parameters
 from .one_vs_rest import OneVsRest
 
 __all__ = ["FDROP", "WorstDeletion", "top_sum"]
@@ -253,6 +254,8 @@ class FDROP(OneVsRest):
     True
     """
 
+    n_deleted: int
+
     def __init__(
         self,
         n_deleted: int = 1,
@@ -262,11 +265,7 @@ class FDROP(OneVsRest):
         tol: float = 1e-5,
         max_iter: int = 20_000,
     ) -> None:
-        self.n_deleted = n_deleted
-        self.C = C
-        self.fit_intercept = fit_intercept
-        self.tol = tol
-        self.max_iter = max_iter
+        set_parameters(self, locals())
 
     def _solve(
         self, design: Design, sign: Float[np.ndarray, "n K"], weight: Float[np.ndarray, " n"]

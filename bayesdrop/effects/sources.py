@@ -13,7 +13,7 @@ from .._validation import plain_column
 from ..data.dataset import as_dataset
 from ..designs import as_design
 from ..estimators.base import DropoutEstimator
-from ..estimators.softmax import joint_model
+from ..estimators.classes import joint_model
 from ..estimators.validation import default_names, facts_of, missing_of
 from ..fitting.results.result import Fit
 

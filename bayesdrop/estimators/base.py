@@ -5,6 +5,7 @@ from __future__ import annotations
 import numbers
 from copy import deepcopy
 from dataclasses import replace
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from .._validation import check_count, check_flag, check_number
 from ..designs import Design
 from ..fitting.objective.centring import CentredProblem, centre_problem, moved
 from ..fitting.objective.exponential_moments import moments_for
+from ..fitting.problems.many_classes import softmax_energy
 from ..fitting.problems.online import Online
 from ..fitting.solve import rate_posterior, shaped, solve
 from ..fitting.solvers.driver import check_minimiser
@@ -24,18 +26,27 @@ from ..fitting.solvers.newton import Newton
 from ..fitting.tuning.choose import Task, first_rates
 from ..fitting.tuning.copies import Origins
 from ..linalg.factors import double_range, refuse_overflow
-from ..losses import Loss
+from ..losses import EpsilonInsensitive, Hinge, Logistic, Loss, Squared
 from ..model import Model
+from ..moments import ScoreMoments
 from ..noise import Dropout
 from ..noise.base import AUTO, MEAN, centre_of
 from ..priors import Normal
 from ..rates import Fixed, RateMap
 from ..rates.base import check_rate
 from ..rates.tuned import is_tuned
-from .softmax import joint_energy, joint_rates
+from .classes import joint_model, joint_rates
 from .validation import check_features, default_names, missing_of, takes_missing
 
 __all__ = ["DropoutEstimator"]
+
+# scikit-learn's model for each loss whose predictions are made of mean scores alone.
+_COUNTERPARTS: dict[type, tuple[str, str]] = {
+    Logistic: ("sklearn.linear_model", "LogisticRegression"),
+    Hinge: ("sklearn.svm", "LinearSVC"),
+    Squared: ("sklearn.linear_model", "Ridge"),
+    EpsilonInsensitive: ("sklearn.svm", "LinearSVR"),
+}
 
 
 class DropoutEstimator(BaseEstimator):
@@ -219,7 +230,9 @@ class DropoutEstimator(BaseEstimator):
                 online.update(model, design, rate_map, target, weight, n_total)
             else:
                 row_weight = model.C * weight
-                energy = joint_energy(self, model, design, target, row_weight, row_weight)
+                energy = softmax_energy(
+                    joint_model(self, model), design, rate_map.initial, target, n_joint, row_weight, row_weight
+                )
                 online.update_joint(energy, float(weight.sum()), n_total)
         refuse_overflow(weights=online.weights, curvature=online.curvature)
         self._online, self.centre_ = online, centre
@@ -254,7 +267,8 @@ class DropoutEstimator(BaseEstimator):
     def to_sklearn(self) -> Any:
         """The fit as scikit-learn's own linear model, with the mean scores under the noise.
 
-        For what takes scikit-learn's models alone, such as converters to ONNX and PMML. A classifier is a
+        For what takes scikit-learn's models alone, such as converters to ONNX and PMML. The mean score is linear in the
+        features, ``Σ_d w_d (g_d x_d + h_d) + b`` with ``E[x̃|x] = g x + h``. A classifier is a
         ``LogisticRegression`` or ``LinearSVC``, a regressor a ``Ridge`` or ``LinearSVR``. Probabilities of
         ``LogisticRegression`` are those of the mean score, not averaged over the noise, and of one class against the
         rest those of a softmax; of classes that were fitted jointly the mean scores may prefer another label than the
@@ -272,9 +286,30 @@ class DropoutEstimator(BaseEstimator):
         >>> fitted.to_sklearn().predict([[5.0]]).tolist()
         ['yes']
         """
-        from .interchange import as_sklearn
-
-        return as_sklearn(self)
+        found = None if hasattr(self, "hidden_coef_") else _COUNTERPARTS.get(type(self._loss()))
+        if found is None:
+            raise TypeError(
+                f"{type(self).__name__} has no counterpart in scikit-learn with the same predictions; keep it by "
+                "pickle, joblib or skops."
+            )
+        check_is_fitted(self)
+        plain: Any = getattr(import_module(found[0]), found[1])()
+        weights = self._weights()
+        coef, intercept = weights[:-1], weights[-1]
+        if not self.corrupted_inputs:
+            own = self._model().noise.coefficients(np.atleast_2d(self.rates_).T)
+            coef, intercept = coef * own.gain, intercept + np.sum(coef * own.shift, axis=0)
+            if self.centre_ is not None:
+                intercept = intercept + self.centre_ @ (weights[:-1] - coef)
+        coef, intercept = np.ascontiguousarray(coef.T), intercept - self._threshold()
+        classes = getattr(self, "classes_", None)
+        plain.coef_ = coef if classes is not None else coef[0]
+        plain.intercept_ = intercept if classes is not None else float(intercept[0])
+        for name in ("classes_", "n_features_in_", "feature_names_in_"):
+            if hasattr(self, name):
+                setattr(plain, name, getattr(self, name))
+        plain.n_iter_ = np.ravel(self.n_iter_)
+        return plain
 
     def _weights(self) -> Float[np.ndarray, "q K"]:
         """Fitted weights as a block (p + 1, K)."""
@@ -287,38 +322,23 @@ class DropoutEstimator(BaseEstimator):
         """Threshold of the scores between two classes."""
         return 0.0
 
-    def _moments(self, X: Any, exponential: bool = False) -> tuple[PerRow, PerRow]:
-        """Mean and variance of the score of new rows, (n, 1) or (n, K), or ``2 log E e^{s − m}`` in its place."""
+    def _score_moments(self, X: Any, exponential: bool = False) -> tuple[ScoreMoments, Float[np.ndarray, "q K"]]:
+        """Moments of the scores of new rows, whose ``v`` may be ``2 log E e^{s − m}``, and weights to ask them for."""
         check_is_fitted(self)
-        design = check_features(self, X)
+        design, noise = check_features(self, X), self._noise()
+        if self.corrupted_inputs:
+            return ScoreMoments(design, Dropout(), np.zeros((design.shape[1], 1))), self._weights()
         with double_range():
-            if self.corrupted_inputs:
-                weights = self._weights()
-                mean = design.matvec(weights[:-1]) + weights[-1]
-                var = np.zeros_like(mean)
-            else:
-                design, weights = self._about_centre(design)
-                rate = np.atleast_2d(self.rates_).T
-                exponential &= isinstance(design.zeros(1), np.ndarray)  # rows on devices have products alone
-                moments = moments_for(exponential, design, self._noise(), rate, self.fit_intercept)
-                mean, var = moments.scores(weights)
-        refuse_overflow(scores=mean, variances=var)
-        return mean, var
+            design, weights = self._about_centre(design)
+            exponential &= isinstance(design.zeros(1), np.ndarray)  # rows on devices have products alone
+            rate = np.atleast_2d(self.rates_).T
+            return moments_for(exponential, design, noise, rate, self.fit_intercept), weights
 
     def _mean_scores(self, X: Any) -> PerRow:
-        """The mean of :meth:`_moments` alone, (n, 1) or (n, K): one product with the rows."""
-        check_is_fitted(self)
-        design = check_features(self, X)
+        """Mean of the score of new rows, (n, 1) or (n, K)."""
+        moments, weights = self._score_moments(X)
         with double_range():
-            noise = self._noise()
-            if self.corrupted_inputs:
-                weights = self._weights()
-                mean = design.matvec(weights[:-1]) + weights[-1]
-            else:
-                design, weights = self._about_centre(design)
-                own = noise.coefficients(np.atleast_2d(self.rates_).T)
-                shift = (weights[:-1] * own.shift).sum(axis=0)
-                mean = design.matvec(weights[:-1] * own.gain) + (weights[-1] + shift)
+            mean = moments.mean(weights)
         refuse_overflow(scores=mean)
         return mean
 

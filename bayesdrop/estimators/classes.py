@@ -26,10 +26,11 @@ from .._typing import AnyArray, Float, Int, PerRow, Shaped
 from ..designs import Design
 from ..designs.dask.design import by_blocks
 from ..fitting.tuning.copies import Copies, Origins, origins_of
+from ..losses import Softmax
 from ..model import Model
 from ..priors import HalfNormal, Normal
-from ..rates import Hierarchical
-from .validation import check_training
+from ..rates import Fixed, Hierarchical, RateMap
+from .validation import check_training, default_names
 
 __all__ = [
     "ClassScores",
@@ -37,6 +38,8 @@ __all__ = [
     "agreeing",
     "check_rows",
     "chosen_by",
+    "joint_model",
+    "joint_rates",
     "merge_rows",
     "shares",
     "signs",
@@ -193,3 +196,25 @@ def adapted(model: Model, rates: Any, weight_prior: Any, shape: tuple[int, ...],
         return model
     prior = Normal(HalfNormal(unit)) if weight_prior is None else weight_prior
     return replace(model, rates=Hierarchical(["all"] * shape[1]), weight_prior=prior)
+
+
+def joint_model(estimator: Any, model: Model) -> Model:
+    """The estimator's model with the softmax for its loss, and the rate 0.5 where it names none."""
+    loss = Softmax() if estimator.expectation is None else Softmax(estimator.expectation)
+    default = estimator.rates is None and model.noise.has_rate
+    return replace(model, loss=loss, rates=Fixed(0.5) if default else model.rates)
+
+
+def joint_rates(estimator: Any, model: Model) -> RateMap:
+    """Rates of the features on a block of rows, shared by the classes.
+
+    A block does not say which rates all rows will have: where rates are learnt, or none are named, they are those of an
+    earlier fit, or the ones that learning starts from.
+    """
+    model, names = joint_model(estimator, model), default_names(estimator)
+    rate_map = model.bind(names)
+    if model.noise.has_rate and (estimator.rates is None or rate_map.is_free):
+        # One against the rest has rates of each class.
+        rate = np.atleast_2d(getattr(estimator, "rates_", rate_map.initial)).mean(axis=0)
+        rate_map = replace(model, rates=Fixed(rate)).bind(names)
+    return rate_map

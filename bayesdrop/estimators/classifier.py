@@ -6,6 +6,7 @@ by the softmax.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -14,7 +15,7 @@ from sklearn.utils import column_or_1d
 from sklearn.utils.validation import check_is_fitted
 
 from .._memory import check_memory
-from .._typing import AnyArray, ArvizData, Float, PerRow, Shaped
+from .._typing import AnyArray, ArvizData, Float, Int, PerRow, Shaped
 from .._validation import refuse_masked
 from ..data.column_facts import in_order
 from ..data.responses import class_factors, weigh_classes
@@ -23,13 +24,16 @@ from ..designs.dask.design import by_blocks
 from ..designs.rows import check_sample_weight, unique_labels
 from ..fitting.objective.centring import CentredProblem
 from ..fitting.tuning.selection import Selection
+from ..linalg.factors import double_range, refuse_overflow
+from ..losses.softmax import log_sum_exp
 from ..model import Model
+from ..posterior.draws.draws import Draws
+from ..posterior.noise_average.class_chances import class_chances
+from ..posterior.noise_average.probability import class_probability, costly_probability, few_probabilities, is_quick
 from ..rates import PerFeature, Tuned
 from .base import DropoutEstimator
-from .classes import ClassScores, adapted, agreeing, check_rows, chosen_by, shares, signs
-from .probabilities import joint_probability, positive_probability
-from .softmax import joint_model
-from .validation import check_here, check_unlabelled, default_names, facts_of, intact
+from .classes import ClassScores, adapted, agreeing, check_rows, chosen_by, joint_model, shares, signs
+from .validation import check_features, check_here, check_unlabelled, default_names, facts_of, intact
 
 __all__ = ["DropoutClassifier"]
 
@@ -239,8 +243,8 @@ class DropoutClassifier(ClassScores, DropoutEstimator):
         """
         check_is_fitted(self)
         if self._is_joint(self.classes_):
-            return joint_probability(self, joint_model(self, self._model()), X)
-        return agreeing(shares(positive_probability(self, X)), chosen_by(self._mean_scores(X)))
+            return _joint_probability(self, joint_model(self, self._model()), X)
+        return agreeing(shares(_positive_probability(self, X)), chosen_by(self._mean_scores(X)))
 
     def sample(self, X: Any, y: Any, *, sample_weight: Any = None, **options: Any) -> ArvizData:
         """Draw from the posterior of the feature-noising model with this estimator's settings.
@@ -266,3 +270,66 @@ class DropoutClassifier(ClassScores, DropoutEstimator):
             f"y: expected two classes, got more, and {type(self).__name__} has no likelihood of more; take "
             "DropoutLogisticRegression, or bd.sample with loss=bd.Softmax()."
         )
+
+
+def _positive_probability(estimator: Any, X: Any) -> Float[AnyArray, "m K"]:
+    """Probability of the positive class of each problem, by the fit of a classifier: (n, 1) or (n, K).
+
+    Raises
+    ------
+    ValueError
+        If a score leaves double precision.
+    """
+    design, weights = estimator._about_centre(check_features(estimator, X))
+    coef, rates = np.ascontiguousarray(weights[:-1].T), np.atleast_2d(estimator.rates_)
+    intercept, loss, noise = weights[-1], estimator._loss(), estimator._noise()
+
+    def draws_of(part: slice) -> Draws:
+        return Draws(
+            model=estimator._model(), feature_names=[], weight=coef[part], intercept=intercept[part],
+            free_rate=rates[part], index=np.arange(coef.shape[1]), fixed_rate=rates[0] if len(rates) == 1 else None,
+            C=np.full(len(coef[part]), estimator._loss_weight()), power=1.0, marginalised=False, classes=None, steps={},
+        )  # fmt: skip
+
+    if estimator.corrupted_inputs or not is_quick(loss, noise, len(coef)):
+        draws = draws_of(slice(None))
+        return _by_rows(design, lambda part: class_probability(draws, part, estimator.corrupted_inputs))
+    kept = coef * (noise.coefficients(rates).gain / (1 - rates))
+
+    def chances(part: Any) -> Float[np.ndarray, "n K"]:
+        def hard(rows: Int[np.ndarray, " r"], j: int) -> Float[np.ndarray, " r"]:
+            return costly_probability(draws_of(slice(j, j + 1)), part[rows], loss)[:, 0]
+
+        return few_probabilities(part, kept, np.broadcast_to(rates, coef.shape), intercept, hard)
+
+    return _by_rows(design, chances)
+
+
+def _joint_probability(estimator: Any, model: Model, X: Any) -> Float[AnyArray, "m K"]:
+    """Probability of each class by a softmax fit: (n, K), the average that :func:`bayesdrop.predict` takes.
+
+    Raises
+    ------
+    ValueError
+        If a score leaves double precision.
+    """
+    design, weights = estimator._about_centre(check_features(estimator, X))
+    if estimator.corrupted_inputs:
+        scores = {rows.start: part.matvec(weights[:-1]) + weights[-1] for rows, part in design.parts()}
+        return log_sum_exp(np.concatenate([scores[start] for start in sorted(scores)]))[1]
+    draws = Draws(
+        model=model, feature_names=[], weight=np.ascontiguousarray(weights[:-1].T)[None],
+        intercept=weights[-1][None], free_rate=np.zeros((1, 0)), index=np.arange(len(weights) - 1),
+        fixed_rate=estimator.rates_, C=np.ones(1), power=1.0, marginalised=False, classes=None, steps={},
+    )  # fmt: skip
+    return _by_rows(design, lambda part: class_chances(draws, part)[:, 0])
+
+
+def _by_rows(design: Design, chances: Callable[[Any], Float[AnyArray, "_ K"]]) -> Float[AnyArray, "m K"]:
+    """Chances of all rows of a design, a part at a time."""
+    with double_range():
+        found = {rows.start: chances(part.matrix()) for rows, part in design.parts()}
+    # Of rows that several processes hold these are this process's, whose devices may come in any order.
+    result = np.concatenate([found[start] for start in sorted(found)])
+    refuse_overflow(probabilities=result)
+    return result

@@ -54,10 +54,11 @@ class _DropoutCountRegressor(DropoutRegressor):
         Exact, through the moment-generating function of the noise, but for rows on devices, whose scores are taken for
         normal. With ``corrupted_inputs=True`` the score is ``wᵀx + b``.
         """
-        mean, var = self._moments(X, exponential=True)
+        moments, weights = self._score_moments(X, exponential=True)
         with double_range():
+            mean, var = moments.scores(weights)
             found = self._loss().expected_response(_Moments(mean, var))[:, 0]
-        refuse_overflow(expected_counts=found)
+        refuse_overflow(scores=mean, variances=var, expected_counts=found)
         return found
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:

@@ -39,6 +39,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._typing import ArvizData, Float
 from .._validation import check_count, check_flag, check_numbers, shown
+from ..designs import column_names, in_memory
+from ..designs.rows import check_sample_weight
 from ..estimators.validation import takes_missing
 from ..fitting.tuning.blocks import Held
 from ..fitting.tuning.choose import Task, search_on
@@ -130,6 +132,13 @@ class DropoutCV(BaseEstimator):
             raise ValueError(f"Cs: expected {expected}, got {shown(self.Cs)}; for a single one give (1.0,).")
         return Cs
 
+    def _search(self, X: Any, checked: Any, y: Any, sample_weight: Any, groups: Any) -> Any:
+        """Choose, and fit with the choice to all rows, of which ``checked`` are the features."""
+        X = checked if column_names(X) is None else in_memory(X)
+        weight = None if sample_weight is None else check_sample_weight(sample_weight, checked.shape[0])
+        self._keep(self._choose(X, y, weight, groups, checked.shape[0]).fit(X, y, sample_weight=weight))
+        return self
+
     def _choose(self, X: Any, y: Any, weight: Float[np.ndarray, " n"] | None, groups: Any, n: int) -> Any:
         """Search, keep what was found, and return the plain estimator with the choice, not fitted."""
         given, Cs = self._candidates(), self._strengths()
@@ -208,6 +217,11 @@ class DropoutCV(BaseEstimator):
     def _chosen(self) -> Any:
         check_is_fitted(self, "best_estimator_")
         return self.best_estimator_.set_params(corrupted_inputs=self.corrupted_inputs)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Score by ``scoring``, by default the accuracy of a classifier and R² of a regression."""
+        weights = {} if sample_weight is None else {"sample_weight": sample_weight}
+        return float(self.scorer_(self._chosen(), X, y, **weights))
 
     def to_sklearn(self) -> Any:
         """The chosen fit as scikit-learn's own linear model; see :meth:`bayesdrop.DropoutSVC.to_sklearn`."""

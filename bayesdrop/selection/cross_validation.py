@@ -9,11 +9,8 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 
 from .._typing import AnyArray, Float, Shaped
-from ..designs import column_names, in_memory
-from ..designs.rows import check_sample_weight
-from ..estimators.classes import signs
+from ..estimators.classes import joint_model, signs
 from ..estimators.linear_classifiers import DropoutLogisticRegression, DropoutSVC
-from ..estimators.softmax import joint_model
 from ..estimators.validation import check_here, intact, set_parameters
 from ..fitting.tuning.choose import Task
 from ..rates import Tuned
@@ -27,6 +24,7 @@ class _DropoutClassifierCV(ClassifierMixin, DropoutCV):
 
     classes_: Shaped[np.ndarray, " K"]
     _copied: tuple[str, ...] = (*FITTED, "classes_")
+    score = DropoutCV.score
 
     def _default_candidates(self) -> list[Any]:
         return Tuned().candidates
@@ -69,10 +67,7 @@ class _DropoutClassifierCV(ClassifierMixin, DropoutCV):
             raise ValueError(
                 f"y: expected at least two classes, got one class ({self.classes_[0]}); a classifier needs two."
             )
-        X = checked if column_names(X) is None else in_memory(X)
-        weight = None if sample_weight is None else check_sample_weight(sample_weight, checked.shape[0])
-        self._keep(self._choose(X, y, weight, groups, checked.shape[0]).fit(X, y, sample_weight=weight))
-        return self
+        return self._search(X, checked, y, sample_weight, groups)
 
     def _task(self, plain: Any, X: Any, y: Any, weight: Float[np.ndarray, " n"], groups: Any) -> Task:
         design, classes, code, weight, origins = plain._check_rows(X, y, weight, groups)
@@ -98,12 +93,6 @@ class _DropoutClassifierCV(ClassifierMixin, DropoutCV):
     def predict_log_proba(self, X: Any) -> Float[AnyArray, "m K"]:
         """Logarithm of :meth:`predict_proba`."""
         return self._chosen().predict_log_proba(X)
-
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Score by ``scoring``, the accuracy by default."""
-        model = self._chosen()
-        weights = {} if sample_weight is None else {"sample_weight": sample_weight}
-        return float(self.scorer_(model, X, y, **weights))
 
 
 class DropoutLogisticRegressionCV(_DropoutClassifierCV):

@@ -8,8 +8,6 @@ import numpy as np
 from sklearn.base import RegressorMixin
 
 from .._typing import AnyArray, Float
-from ..designs import column_names, in_memory
-from ..designs.rows import check_sample_weight
 from ..estimators.regressor import DropoutRidge, DropoutSVR
 from ..estimators.validation import check_here, intact, set_parameters
 from ..fitting.tuning.choose import Task
@@ -20,6 +18,8 @@ __all__ = ["DropoutRidgeCV", "DropoutSVRCV"]
 
 class _DropoutRegressorCV(RegressorMixin, DropoutCV):
     """Shared by the regressions; a subclass names the plain one."""
+
+    score = DropoutCV.score
 
     def _default_candidates(self) -> list[Any]:
         return [0.0, 0.1, 0.3, 0.5, 0.7]
@@ -50,10 +50,7 @@ class _DropoutRegressorCV(RegressorMixin, DropoutCV):
             If a candidate, the folds or the data do not fit; the message names the argument and what to do.
         """
         checked, y = check_here(self, X, y, y_numeric=True)
-        X = checked if column_names(X) is None else in_memory(X)
-        weight = None if sample_weight is None else check_sample_weight(sample_weight, checked.shape[0])
-        self._keep(self._choose(X, y, weight, groups, checked.shape[0]).fit(X, y, sample_weight=weight))
-        return self
+        return self._search(X, checked, y, sample_weight, groups)
 
     def _task(self, plain: Any, X: Any, y: Any, weight: Float[np.ndarray, " n"], groups: Any) -> Task:
         design, y, origins = plain._check_rows(X, y, weight, groups)
@@ -63,12 +60,6 @@ class _DropoutRegressorCV(RegressorMixin, DropoutCV):
     def predict(self, X: Any) -> Float[AnyArray, " m"]:
         """Mean of the score under the noise, (n,)."""
         return self._chosen().predict(X)
-
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Score by ``scoring``, the coefficient of determination by default."""
-        model = self._chosen()
-        weights = {} if sample_weight is None else {"sample_weight": sample_weight}
-        return float(self.scorer_(model, X, y, **weights))
 
 
 class DropoutRidgeCV(_DropoutRegressorCV):

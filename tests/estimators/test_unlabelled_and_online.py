@@ -126,10 +126,12 @@ def test_many_passes_approach_the_batch_optimum(case):
     def energy(fitted):
         if case == "softmax":
             from bayesdrop.designs import as_design
-            from bayesdrop.estimators.softmax import joint_energy
+            from bayesdrop.estimators.classes import joint_model
+            from bayesdrop.fitting.problems.many_classes import softmax_energy
 
             code, ones = np.searchsorted(np.unique(y), y), np.ones(len(y))
-            whole = joint_energy(fitted, fitted._model(), as_design(X), code, ones, ones)
+            model, rate = joint_model(fitted, fitted._model()), np.full(5, 0.3)
+            whole = softmax_energy(model, as_design(X), rate, code, 3, ones, ones)
             return whole.value(np.vstack([fitted.coef_.T, fitted.intercept_]))
         w, b = np.ravel(fitted.coef_), np.ravel(fitted.intercept_)[0]
         target = np.asarray(y, float) if case in NUMBERS else np.where(y == 1, 1.0, -1.0)

@@ -28,8 +28,8 @@ def test_the_optimum_is_that_of_the_energy_with_every_mask(far, enumerated):
     np.testing.assert_allclose(model.intercept_, found[3] - found[:3] @ centre, atol=2e-5)
     score, chance = enumerated(X, model.coef_, model.intercept_, centre, rate)
     np.testing.assert_allclose(model.predict(X), score @ chance, rtol=1e-12)
-    moments = model._moments(X)
-    np.testing.assert_allclose(moments[1][:, 0], (score**2) @ chance - (score @ chance) ** 2, rtol=1e-9)
+    moments, weights = model._score_moments(X)
+    np.testing.assert_allclose(moments.scores(weights)[1][:, 0], (score**2) @ chance - (score @ chance) ** 2, rtol=1e-9)
 
 
 @pytest.mark.parametrize("kind", CLASSIFIERS)
