@@ -267,16 +267,9 @@ class ScoreMoments:
         """True if an entry of zero has no variance."""
         return not self._has.constant
 
-    def gram(self, omega: PerRow) -> Float[np.ndarray, "q q"]:
-        """``MᵀΩM``, dense (p + 1, p + 1), for ``ω >= 0`` of shape (n, 1), in two passes."""
-        return self._bordered(omega, self.design.gram(omega[:, 0])[None])[0]
-
     def grams(self, omega: PerRow) -> Float[np.ndarray, "G q q"]:
-        """``MᵀΩ_gM`` of every column of ``ω >= 0`` (n, G), dense (G, p + 1, p + 1), in two passes."""
-        return self._bordered(omega, self.design.grams(omega))
-
-    def _bordered(self, omega: PerRow, plain: Float[np.ndarray, "G p p"]) -> Float[np.ndarray, "G q q"]:
-        """``MᵀΩ_gM`` at the rates of the first column, from ``XᵀΩ_gX``, for ``ω`` (n, G)."""
+        """``MᵀΩ_gM`` of every column of ``ω >= 0`` (n, G) at the rates of the first, dense (G, p + 1, p + 1)."""
+        plain = self.design.grams(omega)
         each = (np.broadcast_to(part, (plain.shape[1], self.rate.shape[1])) for part in self.coefficients)
         gain, shift, _, _, _ = (part[:, 0] for part in each)
         result = np.zeros((len(plain), len(gain) + 1, len(gain) + 1))

@@ -17,7 +17,7 @@ from scipy.linalg import LinAlgError, lapack
 
 from .._typing import Float
 
-__all__ = ["Factor", "double_range", "factor", "refuse_overflow", "solved"]
+__all__ = ["Factor", "double_range", "factor", "factored", "refuse_overflow", "solved"]
 
 Factor: TypeAlias = Float[np.ndarray, "q q"]
 """Below its diagonal a Cholesky factor, above it anything."""
@@ -41,6 +41,15 @@ def factor(matrix: Float[np.ndarray, "q q"]) -> Factor:
 def solved(known: Factor, right: Float[np.ndarray, "q ..."]) -> Float[np.ndarray, "q ..."]:
     """``A⁻¹ r`` of a matrix by its factor, for a vector or a block."""
     return np.asarray(lapack.dpotrs(known, right, lower=1)[0])
+
+
+def factored(matrix: Float[np.ndarray, "q q"], diagonal: Float[np.ndarray, " q"] | float = 0.0) -> Factor:
+    """Cholesky factor of a symmetric matrix, which is overwritten, with something added to its diagonal."""
+    whole = matrix.diagonal() + diagonal
+    refuse_overflow(curvature=whole)
+    # A relative ridge at round-off keeps a nearly singular matrix factorisable.
+    np.fill_diagonal(matrix, whole * (1 + 4 * np.finfo(float).eps * len(whole)) + 1e-300)
+    return factor(matrix)
 
 
 _ADVICE = (

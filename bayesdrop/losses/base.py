@@ -27,7 +27,10 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import replace
+from importlib import import_module
 from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias, TypeVar, runtime_checkable
+
+import numpy as np
 
 from .._typing import AnyArray, Float, Num, Shaped
 from .._validation import shown
@@ -43,6 +46,7 @@ __all__ = [
     "Scores",
     "choose_form",
     "misplaced_expectation",
+    "special",
 ]
 
 Scores: TypeAlias = Float[AnyArray, "*rows"]
@@ -234,6 +238,12 @@ class LossOfForms(Loss):
         slopes = self.derivatives(y, mean, var)
         omega = 2 * weight * slopes.var
         return Pseudo(omega, omega * mean - weight * slopes.mean)
+
+
+def special(name: str, z: Any) -> Scores:
+    """A function of ``scipy.special``, or of ``jax.scipy.special`` for an array of JAX's."""
+    here = isinstance(z, np.ndarray | np.generic)
+    return getattr(import_module("scipy.special" if here else "jax.scipy.special"), name)(z)
 
 
 def misplaced_expectation(value: Any, forms: Mapping[str, Any]) -> str:

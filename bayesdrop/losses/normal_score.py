@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from .base import Responses, ScoreCost, Scores
+from .base import Responses, ScoreCost, Scores, special
 from .protocols import Scored, Sloped
 
 __all__ = ["by_quadrature", "gauss_hermite", "of_check_loss", "of_positive_part", "of_two_positive_parts", "row_cost"]
@@ -75,7 +75,7 @@ def of_positive_part(mean: Scores, var: Scores, weight: Any) -> ScoreCost:
     xp = mean.__array_namespace__()
     spread = _spread(var)
     log_above = _log_above(mean, spread, weight)
-    log_total = xp.logaddexp(_log_ndtr(-mean / spread), log_above)
+    log_total = xp.logaddexp(special("log_ndtr", -mean / spread), log_above)
     above = weight * xp.exp(log_above - log_total)
     kink = _density(mean, spread, log_total)
     return ScoreCost(-log_total, above, 0.5 * weight * (kink - above))
@@ -88,7 +88,7 @@ def of_two_positive_parts(mean: Scores, half_width: float, var: Scores, weight: 
     near, far = size - half_width, -size - half_width
     log_near, log_far = _log_above(near, spread, weight), _log_above(far, spread, weight)
     # Φ(−near/σ) − Φ(far/σ) is the chance to stay within the tube, the second term the smaller.
-    log_short, log_beyond = _log_ndtr(-near / spread), _log_ndtr(far / spread)
+    log_short, log_beyond = special("log_ndtr", -near / spread), special("log_ndtr", far / spread)
     within = -xp.expm1(log_beyond - log_short)
     log_within = log_short + xp.log(xp.maximum(within, xp.asarray(float(xp.finfo(mean.dtype).tiny), dtype=mean.dtype)))
     log_total = xp.logaddexp(xp.logaddexp(log_near, log_far), log_within)
@@ -118,7 +118,7 @@ def _log_above(mean: Scores, spread: Scores, weight: Any) -> Scores:
     """``log E[exp(−Cζ); ζ > 0]``: the density of ``ζ`` at 0 times a Mills ratio, where two squares would cancel."""
     xp = mean.__array_namespace__()
     z, tilt = mean / spread, weight * spread
-    within = tilt * (0.5 * tilt - z) + _log_ndtr(z - tilt)
+    within = tilt * (0.5 * tilt - z) + special("log_ndtr", z - tilt)
     return xp.where(tilt - z > _FAR, _log_mills(tilt - z) - 0.5 * z * z, within)
 
 
@@ -137,15 +137,3 @@ def _density(mean: Scores, spread: Scores, log_total: Scores) -> Scores:
     xp = mean.__array_namespace__()
     z = mean / spread
     return xp.exp(-0.5 * z * z - xp.log(spread) - _LOG_ROOT_TWO_PI - log_total)
-
-
-def _log_ndtr(z: Any) -> Scores:
-    """Logarithm of the normal distribution function in the array's own library."""
-    if not isinstance(z, np.ndarray | np.generic):
-        from jax.scipy.special import log_ndtr as jax_log_ndtr
-
-        return jax_log_ndtr(z)
-    from scipy.special import log_ndtr
-
-    plain: Any = z
-    return log_ndtr(plain)

@@ -17,7 +17,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 
 from .._typing import Float
-from .base import Derivatives, LossOfForms, Scores
+from .base import Derivatives, LossOfForms, Scores, special
 
 __all__ = ["FORMS", "Form", "PiecewiseLoss", "draw_precision"]
 
@@ -77,7 +77,7 @@ class _Gaussian(NamedTuple):
         inverse = 1 / xp.maximum(xp.sqrt(var), xp.asarray(tiny, dtype=mean.dtype))
         z = mean * inverse
         density = xp.exp(-0.5 * xp.minimum(z * z, xp.asarray(1500.0, dtype=mean.dtype))) / math.sqrt(2 * math.pi)
-        return inverse, z, density, _distribution_function(z)
+        return inverse, z, density, special("ndtr", z)
 
     def value(self, mean: Scores, var: Scores) -> Scores:
         inverse, _, density, below = self._standard(mean, var)
@@ -113,18 +113,6 @@ class PiecewiseLoss(LossOfForms):
     def form(self) -> Form:
         """Expectation of the positive parts."""
         return FORMS[self.expectation]
-
-
-def _distribution_function(z: Any) -> Scores:
-    """Normal distribution function in the array's own library."""
-    if not isinstance(z, np.ndarray | np.generic):
-        from jax.scipy.special import ndtr as jax_ndtr
-
-        return jax_ndtr(z)
-    from scipy.special import ndtr
-
-    plain: Any = z
-    return ndtr(plain)
 
 
 def draw_precision(key: Any, slack: Scores, var: Scores, half: Any) -> Scores:

@@ -66,7 +66,7 @@ def test_warnings_point_at_the_line_that_fits(fit):
 @pytest.mark.parametrize("corrupted", [False, True])
 def test_softmax_probabilities_check_their_rows_once(monkeypatch, corrupted):
     """And they are the averages over all masks, summed."""
-    from bayesdrop.estimators import probabilities
+    from bayesdrop.estimators import classifier
     from bayesdrop.estimators import validation as names
 
     model = bd.DropoutLogisticRegression(
@@ -74,7 +74,7 @@ def test_softmax_probabilities_check_their_rows_once(monkeypatch, corrupted):
     ).fit(X, MANY)
     calls = []
     real = names.check_features
-    for module in (probabilities, bd.estimators.base):
+    for module in (classifier, bd.estimators.base):
         monkeypatch.setattr(module, "check_features", lambda *args: calls.append(0) or real(*args))
     found = model.predict_proba(X[:7])
     assert len(calls) == 1

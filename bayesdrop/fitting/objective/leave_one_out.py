@@ -19,14 +19,12 @@ between strengths are then right to half a standard error or so, in favour of no
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
-from scipy import linalg
 
 from ..._memory import BLOCK
 from ..._typing import Float, PerRow
-from ...linalg.factors import double_range, refuse_overflow
+from ...linalg.factors import Factor, double_range, factored, solved
 from ...losses import Derivatives
 from ...moments import ScoreMoments
 from .energy import Energy, WeightBlock
@@ -112,7 +110,7 @@ class _Rows:
     def var_slope(self, spread: Float[np.ndarray, "m p"]) -> Float[np.ndarray, "m q"]:
         return np.column_stack([2 * spread * self.weights[:-1], np.zeros(len(spread))])
 
-    def factor(self, slopes: Derivatives, diagonal: Float[np.ndarray, " q"]) -> Any:
+    def factor(self, slopes: Derivatives, diagonal: Float[np.ndarray, " q"]) -> Factor:
         """Cholesky factor of the Hessian."""
         hessian = np.diag(diagonal)
         for part, x in self.pieces():
@@ -122,15 +120,12 @@ class _Rows:
                 var = self.var_slope(self.spread(x))
                 cross = (mean.T * slopes.mean_var[part]) @ var
                 hessian += cross + cross.T + (var.T * slopes.var_var[part]) @ var
-        refuse_overflow(curvature=hessian)
         if not self.intercept:
             hessian[-1, -1] = 1.0
-        # A relative ridge at round-off keeps a nearly singular matrix factorisable.
-        hessian[np.diag_indices(len(hessian))] *= 1 + 4 * np.finfo(float).eps * len(hessian)
-        return linalg.cho_factor(hessian, lower=True, overwrite_a=True, check_finite=False)
+        return factored(hessian)
 
     def left_out(
-        self, part: slice, x: Float[np.ndarray, "m p"], slopes: Derivatives, factor: Any, least: float = 1e-9
+        self, part: slice, x: Float[np.ndarray, "m p"], slopes: Derivatives, factor: Factor, least: float = 1e-9
     ) -> tuple[Float[np.ndarray, " m"], Float[np.ndarray, " m"]]:
         """Moments of the scores of some rows, each by the weights without it.
 
@@ -138,13 +133,13 @@ class _Rows:
         has no score.
         """
         mean = self.mean_slope(x)
-        by_mean = linalg.cho_solve(factor, mean.T, check_finite=False).T
+        by_mean = solved(factor, mean.T).T
         first, of_mean = slopes.mean[part], slopes.mean_mean[part]
         leverage = np.sum(mean * by_mean, axis=1)
         if self.noisy:
             spread = self.spread(x)
             var = self.var_slope(spread)
-            by_var = linalg.cho_solve(factor, var.T, check_finite=False).T
+            by_var = solved(factor, var.T).T
             across, along = np.sum(mean * by_var, axis=1), np.sum(var * by_var, axis=1)
             second, mixed, of_var = slopes.var[part], slopes.mean_var[part], slopes.var_var[part]
             # (1 − ΦK)⁻¹ γ by Cramer's rule.

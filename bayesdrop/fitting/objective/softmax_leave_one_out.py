@@ -30,15 +30,15 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy import linalg
+from scipy.linalg import lapack
 
 from ..._memory import BLOCK
 from ..._typing import Float, PerRow
-from ...linalg.factors import double_range, refuse_overflow
+from ...linalg.factors import double_range, factored
 from ...losses.softmax import FORMS, ClassMoments, class_moments, log_sum_exp, mean_curvature
 from .softmax_energy import SoftmaxEnergy
 
-__all__ = ["RowTerms", "SoftmaxHessian", "left_out_classes", "noised_rows", "MOST_COORDINATES"]
+__all__ = ["RowTerms", "inverse_hessian", "left_out_classes", "noised_rows", "MOST_COORDINATES"]
 
 
 @double_range()
@@ -69,7 +69,7 @@ def left_out_classes(
     ValueError
         If the Hessian is beyond double precision.
     """
-    inverse = SoftmaxHessian.at(energy, weights).inverse()
+    inverse = inverse_hessian(energy, weights)
     n, K = len(energy.code), energy.n_classes
     mean, cov, leaving = np.zeros((n, K)), np.zeros((n, K, K)), np.broadcast_to(share, n)
     theta = (weights[:, :-1] - weights[:, -1:]).T
@@ -202,51 +202,22 @@ def noised_rows(
         yield rows, RowTerms(raw, x, var, slope[:, :-1], bend[:, :-1, :-1], for_cov, found, d)
 
 
-@dataclass(frozen=True)
-class SoftmaxHessian:
-    """Cholesky factor of the Hessian in ``θ``.
+@double_range()
+def inverse_hessian(energy: SoftmaxEnergy, weights: Float[np.ndarray, "q K"]) -> Float[np.ndarray, "J q J q"]:
+    """Inverse of the Hessian in ``θ`` at the weights; where that is not positive, of the second-order model, which is.
 
-    Attributes
-    ----------
-    factor : tuple
-        Of :func:`scipy.linalg.cho_factor`, of ``J (p + 1)`` coordinates, class by class.
-    n_classes : int
-        ``K``.
+    Raises
+    ------
+    ValueError
+        If it is beyond double precision.
     """
-
-    factor: Any
-    n_classes: int
-
-    @classmethod
-    @double_range()
-    def at(cls, energy: SoftmaxEnergy, weights: Float[np.ndarray, "q K"]) -> SoftmaxHessian:
-        """The Hessian at the weights; where that is not positive, the second-order model, which is.
-
-        Raises
-        ------
-        ValueError
-            If it is beyond double precision.
-        """
-        if energy.noisy:
-            try:
-                return cls._factored(_assembled(energy, weights, True), energy.n_classes)
-            except np.linalg.LinAlgError:
-                pass
-        return cls._factored(_assembled(energy, weights, False), energy.n_classes)
-
-    @classmethod
-    def _factored(cls, matrix: Float[np.ndarray, "D D"], n_classes: int) -> SoftmaxHessian:
-        refuse_overflow(curvature=matrix)
-        # A relative ridge at round-off keeps a nearly singular matrix factorisable.
-        matrix[np.diag_indices(len(matrix))] *= 1 + 4 * np.finfo(float).eps * len(matrix)
-        return cls(linalg.cho_factor(matrix, lower=True, overwrite_a=True, check_finite=False), n_classes)
-
-    def inverse(self) -> Float[np.ndarray, "J q J q"]:
-        """The inverse Hessian."""
-        found, _ = linalg.lapack.dpotri(self.factor[0], lower=True)
-        lower = np.tril(found, -1)
-        J = self.n_classes - 1
-        return (lower + lower.T + np.diag(found.diagonal())).reshape(J, -1, J, len(found) // J)
+    try:
+        known = factored(_assembled(energy, weights, True))
+    except np.linalg.LinAlgError:
+        known = factored(_assembled(energy, weights, False))
+    found, _ = lapack.dpotri(known, lower=True)
+    lower, J = np.tril(found, -1), energy.n_classes - 1
+    return (lower + lower.T + np.diag(found.diagonal())).reshape(J, -1, J, len(found) // J)
 
 
 def _assembled(energy: SoftmaxEnergy, weights: Float[np.ndarray, "q K"], whole: bool) -> Float[np.ndarray, "D D"]:

@@ -85,14 +85,11 @@ def on_their_kinks(
     A score on a kink is known to the root of the gap, and its slope depends on where in the kink it lies, which has a
     ``half_width``; a share of a slope within ``far`` of one of the ends counts as the end.
     """
-    weight = np.broadcast_to(energy.weight, mean.shape)
-    centre, low, high, width = cast(PiecewiseLinear, energy.loss).interval(energy.target, weight)
-    centre = centre if energy.offset is None else centre - energy.offset
-    # With a width there are two kinks, and β is between zero and one of the ends.
-    above = (width > 0) & ((pull > 0) | ((pull == 0) & (mean < centre)))
-    below = (width > 0) & ~above
-    low, high = np.where(above, 0.0, low), np.where(below, 0.0, high)
-    kink = centre - np.where(above, width, 0.0) + np.where(below, width, 0.0)
+    kink, low, high = energy.kinks[0]
+    if len(energy.kinks) > 1:
+        # Of two kinks β is between zero and one of the ends.
+        first = (pull > 0) | ((pull == 0) & (2 * mean < kink + energy.kinks[1][0]))
+        kink, low, high = (np.where(first, *both) for both in zip(*energy.kinks, strict=True))
     share = np.clip((pull - low) / np.maximum(high - low, LEAST), far, 1 - far)
     place = half_width * (2 * share - 1) / (2 * np.sqrt(share * (1 - share)))
     distance = kink - mean

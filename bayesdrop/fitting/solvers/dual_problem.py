@@ -29,7 +29,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -111,15 +111,10 @@ class DualProblem(NamedTuple):
         gain, precision = (
             np.broadcast_to(part, shape)[:, k] for part in (moments.coefficients.gain, energy.precision[:-1])
         )
-        weight = np.broadcast_to(energy.weight, energy.target.shape)[:, k]
-        centre, low, high, width = cast(PiecewiseLinear, energy.loss).interval(energy.target[:, k], weight)
-        if energy.offset is not None:
-            centre = centre - energy.offset[:, 0]
-        kinks = [(centre, low, high)]
-        if np.any(width):
-            zero = np.zeros_like(width)
-            kinks = [(centre - width, zero, high), (centre + width, low, zero)]
-        centre, low, high = (np.stack(part, axis=1).astype(np.float64) for part in zip(*kinks, strict=True))
+        centre, low, high = (
+            np.stack([rows[:, k] for rows in part], axis=1, dtype=np.float64)
+            for part in zip(*energy.kinks, strict=True)
+        )
         return cls(moments.design, gain, precision / gain**2, centre, low, high, moments.fit_intercept)
 
     def of_rows(self, rows: Bool[np.ndarray, " n"]) -> DualProblem:

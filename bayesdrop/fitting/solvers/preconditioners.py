@@ -18,7 +18,7 @@ from ..._typing import Float, PerRow
 from ..._validation import check_count, check_instance, check_number
 from ...designs import Design
 from ...linalg.conjugate_gradients import Apply
-from ...linalg.factors import Factor, factor, refuse_overflow, solved
+from ...linalg.factors import Factor, factor, factored, refuse_overflow, solved
 from ...moments import ScoreMoments
 from ..objective.energy import ProblemVector, WeightBlock
 
@@ -31,7 +31,6 @@ __all__ = [
     "column_factor",
     "row_inverse",
     "choose_preconditioner",
-    "factored",
     "rows_taken",
 ]
 
@@ -128,15 +127,6 @@ def rows_taken(n: int, p: int, enough: float = 6e7, share: float = 14.0, per_col
     return size if n > max(2 * size, enough / (p + 1) ** 2) else n
 
 
-def factored(matrix: Float[np.ndarray, "q q"], diagonal: Float[np.ndarray, " q"]) -> Factor:
-    """Cholesky factor of a symmetric matrix, which is overwritten, with something added to its diagonal."""
-    whole = matrix.diagonal() + diagonal
-    refuse_overflow(curvature=whole)
-    # A relative ridge at round-off keeps a nearly singular matrix factorisable.
-    np.fill_diagonal(matrix, whole * (1 + 4 * np.finfo(float).eps * len(whole)) + 1e-300)
-    return factor(matrix)
-
-
 def column_factor(design: Design, omega: PerRow, diagonal: Vector, fitted: bool, gain: Vector | float = 1.0) -> Factor:
     """Factor of ``D + M̃ᵀΩM̃``, ``M̃ = [Xg, 1]``, for one ``ω`` (n,), ``D`` (p + 1,), and an intercept or none."""
     matrix = np.zeros((len(diagonal), len(diagonal)))
@@ -220,7 +210,7 @@ class Cholesky:
             return lambda r: scale * solved(shared, r)
         factors = []
         for k in range(K):
-            matrix = (moments if K == 1 else moments.select([k])).gram(omega[:, [k]])
+            matrix = (moments if K == 1 else moments.select([k])).grams(omega[:, [k]])[0]
             if not fitted:
                 matrix[-1, -1] = 1.0
             factors.append(factored(matrix, diagonal[:, k]))

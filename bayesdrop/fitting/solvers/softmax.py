@@ -193,23 +193,14 @@ def _scaled(precondition: Apply, pairs: tuple[Pair, ...], gradient: Float[np.nda
 
 
 @double_range()
+@one_blas_thread()
 def fit_softmax(
-    energy: SoftmaxEnergy,
-    weights: Float[np.ndarray, "q K"],
-    tol: float,
-    max_iter: int,
-) -> tuple[Float[np.ndarray, "q K"], Trace]:
-    """Minimise the energy from the weights; without noise first, since the noised one is not convex."""
-    with one_blas_thread():
-        return _fit_softmax(energy, weights, tol, max_iter)
-
-
-def _fit_softmax(
     energy: SoftmaxEnergy, weights: Float[np.ndarray, "q K"], tol: float, max_iter: int
 ) -> tuple[Float[np.ndarray, "q K"], Trace]:
+    """Minimise the energy from the weights; without noise first, since the noised one is not convex."""
     method, trace = SoftmaxNewton(), Trace()
     if energy.noisy and not np.any(weights):
-        weights, _ = _fit_softmax(energy.without_noise(), weights, max(tol, method.modest), max_iter)
+        weights, _ = fit_softmax(energy.without_noise(), weights, max(tol, method.modest), max_iter)
     state, _ = minimise(method, energy, method.init(energy, weights), tol, max_iter, trace)
     return state.weights, trace
 
@@ -241,7 +232,7 @@ def remember(
 def two_loops(
     slope: Float[np.ndarray, ...],
     pairs: Sequence[Pair],
-    inverse: Callable[[Float[np.ndarray, ...]], Float[np.ndarray, ...]] | None = None,
+    inverse: Callable[[Float[np.ndarray, ...]], Float[np.ndarray, ...]],
 ) -> Float[np.ndarray, ...]:
     """Minus an inverse Hessian times the slope (theirs, algorithm 7.4).
 
@@ -251,14 +242,15 @@ def two_loops(
         Of any shape.
     pairs : sequence of Pair
         The oldest first.
-    inverse : callable, optional
-        A first inverse Hessian, which the pairs correct; by default a multiple of the identity, from the last pair.
+    inverse : callable
+        A first inverse Hessian, which the pairs correct.
 
     Examples
     --------
     One pair gives the exact curvature along its step:
 
-    >>> two_loops(np.array([2.0, 0.0]), [Pair(np.array([1.0, 0.0]), np.array([4.0, 0.0]), 0.25)]).tolist()
+    >>> pair = Pair(np.array([1.0, 0.0]), np.array([4.0, 0.0]), 0.25)
+    >>> two_loops(np.array([2.0, 0.0]), [pair], lambda slope: slope).tolist()
     [-0.5, 0.0]
     """
     direction, shares = np.array(-slope, dtype=float, order="C"), []
@@ -266,12 +258,8 @@ def two_loops(
         share = pair.inverse * float(np.vdot(pair.step, direction))
         _add(direction, -share, pair.change)
         shares.append(share)
-    if inverse is not None:
-        # It may be given back what it was given, or a part of something else.
-        direction = np.array(inverse(direction), dtype=float, order="C")
-    elif pairs:
-        last = pairs[-1]
-        direction /= last.inverse * float(np.vdot(last.change, last.change))
+    # It may be given back what it was given, or a part of something else.
+    direction = np.array(inverse(direction), dtype=float, order="C")
     for pair, share in zip(pairs, reversed(shares), strict=True):
         _add(direction, share - pair.inverse * float(np.vdot(pair.change, direction)), pair.step)
     return direction

@@ -121,7 +121,7 @@ def _hessian(
     """
     curvature, size = _curvature(energy, weights, smoothing), weights.shape[0]
     if energy.moments.design.is_streamed:
-        gram = energy.moments.gram(np.maximum(curvature.mean_mean, 0.0))
+        gram = energy.moments.grams(np.maximum(curvature.mean_mean, 0.0))[0]
         return (gram + np.diag(curvature.diagonal[:, 0]))[keep, keep]
     columns = []
     for start in range(0, size, _BLOCK):
