@@ -13,16 +13,15 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone, is_classifier
-from sklearn.metrics import check_scoring, r2_score
+from sklearn.base import BaseEstimator, clone, is_classifier
+from sklearn.metrics import check_scoring
 from sklearn.utils.validation import check_is_fitted
 
 from .._typing import Float, Shaped
 from .._validation import check_folds, shown
 from ..designs import as_design, column_names, in_memory, with_missing
 from ..designs.rows import check_sample_weight
-from ..estimators.base import DropoutEstimator
-from ..estimators.validation import check_features, check_here, default_names, intact, missing_of
+from ..estimators.validation import check_here, default_names, intact, missing_of
 from ..fitting.tuning.copies import origins_of
 from ..fitting.tuning.folds import Fold, Rows, make_folds, standard_error
 from ..rates.base import check_rate
@@ -30,7 +29,7 @@ from ..rates.base import check_rate
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["RatePath", "Scores", "score_along", "scorer_of", "take_rows"]
+__all__ = ["RatePath", "score_along", "scorer_of", "take_rows"]
 
 
 class RatePath(BaseEstimator):
@@ -167,12 +166,12 @@ class RatePath(BaseEstimator):
         X = checked if column_names(X) is None else in_memory(X)
         weight = None if sample_weight is None else check_sample_weight(sample_weight, checked.shape[0])
         scorer_of(model, self.scoring)
-        scored = Scores(self.scoring, *((X, y, weight) if X_test is None else (X_test, y_test, None)))
-        found: dict[int, tuple[Any, ...]] = {}
-        for place, one in fits_along(model, grid, X, y, weight):
-            score = scored.of(one) if self.cv is None else None
-            found[place] = one.coef_, one.intercept_, one.objective_trace_[-1], score
-        coefs, intercepts, objectives, scores = zip(*(found[place] for place in range(len(grid))), strict=True)
+        rows = (X, y, weight) if X_test is None else (X_test, y_test, None)
+        found = []
+        for one in fits_along(model, grid, X, y, weight):
+            score = score_of(one, self.scoring, *rows) if self.cv is None else None
+            found.append((one.coef_, one.intercept_, one.objective_trace_[-1], score))
+        coefs, intercepts, objectives, scores = zip(*found, strict=True)
         self.rates_ = grid
         self.coefs_ = np.stack(coefs)
         self.intercepts_ = np.array(intercepts)
@@ -250,63 +249,28 @@ def scorer_of(estimator: Any, scoring: Any) -> Any:
     return check_scoring(estimator, scoring=scoring)
 
 
-class Scores:
-    """Scores of fits of one estimator on the same rows, which are checked at the first alone.
-
-    Parameters
-    ----------
-    scoring : str, callable or None
-        As in scikit-learn; None for the estimator's own ``score``.
-    X, y : (n, p), (n,)
-        Rows.
-    sample_weight : array (n,), optional
-        Their weights.
-
-    Examples
-    --------
-    >>> from bayesdrop import DropoutRidge
-    >>> X, y = [[1.0], [2.0], [4.0]], [1.0, 2.0, 3.0]
-    >>> model, scores = DropoutRidge(0.0).fit(X, y), Scores(None, X, y, None)
-    >>> bool(scores.of(model) == scores.of(model) == model.score(X, y))
-    True
-    """
-
-    def __init__(self, scoring: Any, X: Any, y: Any, sample_weight: Float[np.ndarray, " n"] | None) -> None:
-        self._scoring, self._X, self._y, self._weight = scoring, X, y, sample_weight
-        self._design: Any = None
-
-    def of(self, estimator: Any) -> float:
-        """Score of a fitted estimator."""
-        if self._design is None:
-            weights = {} if self._weight is None else {"sample_weight": self._weight}
-            found = float(scorer_of(estimator, self._scoring)(estimator, self._X, self._y, **weights))
-            plain = type(estimator).score in (ClassifierMixin.score, RegressorMixin.score)
-            if self._scoring is None and plain and isinstance(estimator, DropoutEstimator):
-                self._design, self._y = check_features(estimator, self._X), np.ravel(np.asarray(self._y))
-            return found
-        predicted = estimator.predict(self._design)
-        if is_classifier(estimator):
-            # The accuracy of scikit-learn without its checks, which take as long as the fit of a neighbour.
-            return float(np.average(predicted == self._y, weights=self._weight))
-        return float(r2_score(self._y, predicted, sample_weight=self._weight))
+def score_of(estimator: Any, scoring: Any, X: Any, y: Any, sample_weight: Float[np.ndarray, " n"] | None) -> float:
+    """Score of a fitted estimator; not every scorer takes weights."""
+    weights = {} if sample_weight is None else {"sample_weight": sample_weight}
+    return float(scorer_of(estimator, scoring)(estimator, X, y, **weights))
 
 
 def fits_along(
     estimator: Any, rates: Float[np.ndarray, " r"], X: Any, y: Any, sample_weight: Float[np.ndarray, " n"] | None
-) -> Iterator[tuple[int, Any]]:
-    """Place in ``rates`` and the estimator fitted there, each time from the weights of the fit before.
+) -> Iterator[Any]:
+    """The estimator fitted at each of the ``rates``, each time from the weights of the fit before.
 
     Examples
     --------
     >>> import bayesdrop as bd
     >>> path = fits_along(bd.DropoutRidge(), np.array([0.1, 0.2]), [[1.0], [2.0], [4.0]], [1.0, 2.0, 3.0], None)
-    >>> [(place, round(float(fit.coef_[0]), 2)) for place, fit in path]
-    [(0, 0.52), (1, 0.51)]
+    >>> [round(float(fit.coef_[0]), 2) for fit in path]
+    [0.52, 0.51]
     """
     estimator.warm_start = True
-    for place in range(len(rates)):
-        estimator.rates = float(rates[place])
-        yield place, estimator.fit(X, y, sample_weight=sample_weight)
+    for rate in rates.tolist():
+        estimator.rates = rate
+        yield estimator.fit(X, y, sample_weight=sample_weight)
 
 
 def score_along(
@@ -337,9 +301,7 @@ def score_along(
     """
     train, given = np.flatnonzero(fold.count), np.ones(len(y)) if sample_weight is None else sample_weight
     own = (given * fold.count)[train]
-    # Not every scorer takes weights.
     others = None if sample_weight is None and fold.share is None else fold.test_weight(given)
-    scores = Scores(scoring, take_rows(X, fold.test), y[fold.test], others)
+    rows = take_rows(X, fold.test), y[fold.test], others
     path = fits_along(clone(estimator), rates, take_rows(X, train), y[train], own)
-    found = {place: scores.of(fit) for place, fit in path}
-    return [found[place] for place in range(len(rates))]
+    return [score_of(fit, scoring, *rows) for fit in path]

@@ -46,11 +46,11 @@ def rows(kind, name):
 def test_every_rate_ends_at_the_optimum(name, kind):
     X, y = rows(kind, name)
     estimator = ESTIMATORS[name]
-    for place, fit in fits_along(clone(estimator), RATES, X, y, None):
-        cold = clone(estimator).set_params(rates=float(RATES[place])).fit(X, y)
+    for rate, fit in zip(RATES.tolist(), fits_along(clone(estimator), RATES, X, y, None), strict=True):
+        cold = clone(estimator).set_params(rates=rate).fit(X, y)
         best = cold.set_params(tol=1e-10) if estimator.method is None else cold.set_params(method=bd.EM(tol=1e-10))
         least = best.fit(X, y).objective_trace_[-1]
-        assert abs(fit.objective_trace_[-1] - least) <= TOL * least, RATES[place]
+        assert abs(fit.objective_trace_[-1] - least) <= TOL * least, rate
         np.testing.assert_array_equal(fit.rates_, cold.rates_)
         if fit.centre_ is not None or cold.centre_ is not None:
             np.testing.assert_array_equal(fit.centre_, cold.centre_)
