@@ -240,17 +240,23 @@ def heard(event, _, fun_name="", **__):
         compiled.append("run_chunk" in fun_name)
 jax.monitoring.register_event_duration_secs_listener(heard)
 import numpy as np, bayesdrop as bd
+from jax.sharding import NamedSharding, PartitionSpec
 X = np.random.default_rng(0).normal(size=(20, 2))
-post = bd.sample(bd.Model(rates=bd.Fixed(0.0)), X, X[:, 0] > 0, draws=20, tune=20, chains=2, progress=False)
+y = X[:, 0] > 0
+if len(jax.devices()) > 1:
+    mesh = jax.sharding.Mesh(np.array(jax.devices()[1:]), "rows")
+    X, y = (jax.device_put(np.float32(part), NamedSharding(mesh, PartitionSpec("rows"))) for part in (X, y))
+post = bd.sample(bd.Model(rates=bd.Fixed(0.0)), X, y, draws=20, tune=20, chains=2, progress=False)
 print(sum(compiled), float(bd.groups.dataset(post, "posterior")["weight"].sum()))
 """
 
 
 @pytest.mark.slow
-def test_processes_share_what_they_compile(tmp_path):
+@pytest.mark.parametrize("devices", [1, 3])
+def test_processes_share_what_they_compile(tmp_path, devices):
     """Two at a time in an empty folder, and one after them, which compiles no sampler; all draw the same."""
     environment = {key: value for key, value in os.environ.items() if not key.startswith("JAX_")}
-    environment |= {"BAYESDROP_CACHE": str(tmp_path)}
+    environment |= {"BAYESDROP_CACHE": str(tmp_path), "XLA_FLAGS": f"--xla_force_host_platform_device_count={devices}"}
     start = [sys.executable, "-W", "ignore", "-c", PROGRAM]
     both = [subprocess.Popen(start, env=environment, stdout=subprocess.PIPE, text=True) for _ in range(2)]
     first, second = (process.communicate()[0].split() for process in both)
