@@ -14,11 +14,10 @@ from ..model import Model
 from ..rates import RateMap
 from ..sampling.matrix import placed
 from .approximations.choices import Limits, case_of, choose
-from .approximations.class_factor import ClassFactor
 from .approximations.learnt_scales import ScaleDensity
 from .approximations.normal import score_spread
 from .binding import ROUNDED, Bound, bind_density, bind_start
-from .kernels.factors import DirectionFactor, FactorMap, StretchFactor
+from .kernels.factors import FactorMap, StretchFactor
 from .kernels.kernel import HMCKernel, HMCOperands
 from .kernels.trajectory import HMCOptions
 from .score_space import ScoreHMCKernel, score_operands
@@ -180,11 +179,10 @@ class HMC(HMCOptions):
         # The approximation was made at guessed rates, if they are free. Without them a pilot takes out what skewness
         # does to the posterior of few rows a coordinate; of many it knows less than the curvature, the approximation
         # of a piecewise-linear loss is centred on the mean already, and that of a normal posterior is the posterior.
-        whole = not isinstance(factor, DirectionFactor) and (isinstance(factor, FactorMap) or factor.ndim == 2)
-        exact = density.is_normal and whole
+        exact = density.is_normal and choice not in ("directions", "diagonal")
         known = bound.piecewise_linear or exact or data.design.shape[0] > _MANY_ROWS * len(centre)
         # One curvature for all classes is that of none of them: there a pilot knows more.
-        known &= not isinstance(factor, ClassFactor)
+        known &= choice != "eigenvectors"
         learnt = isinstance(bound.density, ScaleDensity)
         trust = 0.1 if rate_map.is_free else 1.0 if learnt else float("inf") if known else 10.0
         real = partial(placed, dtype=self.dtype)

@@ -38,7 +38,7 @@ from .approximations.drawn import rounding_width
 from .approximations.precision import row_factor, row_gram, row_roots
 from .binding import approximate_scores
 from .kernels.density import Density, DensityOperands, Evaluation, Point
-from .kernels.factors import RowFactor, row_product
+from .kernels.factors import StructuredFactor, row_product
 from .kernels.kernel import HMCKernel, HMCOperands, HMCState
 from .kernels.trajectory import split_trajectory, turned
 
@@ -52,15 +52,15 @@ class ScoreFactor(NamedTuple):
 
     Attributes
     ----------
-    row : RowFactor
-        ``T``.
+    row : StructuredFactor
+        ``T``, by rows.
     response, turned, covariance : array (n, n)
         ``R`` with ``A₀T = RA₀P^{−½}``, its transpose, and ``FFᵀ``.
     mean, dual : array (n,)
         ``m`` and ``a``.
     """
 
-    row: RowFactor
+    row: StructuredFactor
     response: Float[jax.Array, "n n"]
     turned: Float[jax.Array, "n n"]
     covariance: Float[jax.Array, "n n"]
@@ -90,14 +90,14 @@ class ScoreFactor(NamedTuple):
 
     def scores(self, z: Point) -> PerScore:
         """``Fz`` (C, n)."""
-        row, p = self.row, self.row.scale.shape[0]
-        score = row_product(self.response, row.rows(z[:, :p]))
-        return score + jnp.sum(row.level[None] * z[:, p:], axis=1, keepdims=True)
+        frame, p = self.row.frame, self.row.frame.scale.shape[0]
+        score = row_product(self.response, self.row.root.rows.scores(z[:, :p]))
+        return score + jnp.sum(frame.level[None] * z[:, p:], axis=1, keepdims=True)
 
     def coordinates(self, force: PerScore) -> Point:
         """``Fᵀh`` (C, D)."""
-        total = self.row.level[None] * jnp.sum(force, axis=1, keepdims=True)
-        return jnp.concatenate([self.row.columns(row_product(self.turned, force)), total], axis=1)
+        total = self.row.frame.level[None] * jnp.sum(force, axis=1, keepdims=True)
+        return jnp.concatenate([self.row.root.rows.columns(row_product(self.turned, force)), total], axis=1)
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ class ScoreHMCKernel(HMCKernel):
         factor: Any = operands.factor
         density: Any = self.density
         cost, slope, _ = density.cost(operands.density, factor.mean[None] + score, jnp.zeros_like(score))
-        square, dual = jnp.square(factor.row.root)[None], factor.dual[None]
+        square, dual = jnp.square(factor.row.root.rows.root)[None], factor.dual[None]
         return cost + dual * score - 0.5 * square * score * score, square * score - dual - slope
 
     def evaluation(self, operands: HMCOperands, z: Point, score: PerScore) -> Evaluation:

@@ -44,16 +44,24 @@ from ..._typing import Float, PerRow
 from ...data.dataset import Dataset
 from ...model import Model
 from ...rates import RateMap
-from ...sampling.matrix import Matrix, backward_product, placed, product
-from ..kernels.factors import row_product
+from ...sampling.matrix import Matrix, placed
+from ..kernels.factors import StructuredFactor, WeightedRows, row_product
 from .class_density import class_fit, contrasts
 from .precision import centred_gram
 
-__all__ = ["ClassFactor", "ClassScores", "ClassSpace", "class_factor", "class_scores"]
+__all__ = [
+    "ClassFrame",
+    "ClassRowRoot",
+    "ClassScores",
+    "ClassSpace",
+    "EigenvectorRoot",
+    "class_factor",
+    "class_scores",
+]
 
 Point = Float[jax.Array, "C D"]
-Weights = Float[jax.Array, "C J p"]
-Levels = Float[jax.Array, "C J"]
+Parts = Float[jax.Array, "C J p"]
+Levels = Float[jax.Array, "C levels"]
 
 
 class ClassSpace:
@@ -164,123 +172,146 @@ def _products(k: int, weight: Float[np.ndarray, "n 1"], chance: Float[np.ndarray
     return (weight * chance[:, k : k + 1] * chance,)
 
 
-class ClassFactor(NamedTuple):
-    """The factor ``T``.
+class ClassFrame(NamedTuple):
+    """The diagonal of the factor; parts are the weights of rotated contrasts, (C, J, p).
 
     Attributes
     ----------
-    matrix : Matrix
-        ``X`` (n, p).
-    scale, loading, offset : array (p,)
-        ``P^{−½}``, ``g∘P^{−½}`` and ``x̄∘P^{−½}``, zero without intercepts.
-    root : array (n,), optional
-        ``D^½``, if ``basis`` is ``Q``.
-    basis, turned : array (m, m)
-        ``Q`` or ``R``, and its transpose.
-    there, back : array (J, m)
-        ``f_j`` and what takes its place in ``T⁻¹``; with ``R`` the widths ``(1 + λ_jγ)^{−½}`` and their inverses.
+    scale, offset : array (p,)
+        ``P^{−½}`` and ``x̄∘P^{−½}``, zero without intercepts.
     rotation : array (J, J)
         ``V``.
-    level : array (J,)
-        Standard deviations of ``b'``.
-    stretch : array (D,)
-        Factors of the whitened coordinates, 1 unless something better was learnt.
+    level : array (J,) or (0,)
+        Standard deviations of ``b'``, if there are intercepts.
     """
 
-    matrix: Matrix
     scale: Float[jax.Array, " p"]
-    loading: Float[jax.Array, " p"]
     offset: Float[jax.Array, " p"]
-    root: Float[jax.Array, " n"] | None
-    basis: Float[jax.Array, "m m"]
-    turned: Float[jax.Array, "m m"]
-    there: Float[jax.Array, "J m"]
-    back: Float[jax.Array, "J m"]
     rotation: Float[jax.Array, "J J"]
-    level: Float[jax.Array, " J"]
-    stretch: Float[jax.Array, " D"]
+    level: Float[jax.Array, " levels"]
 
-    def stretched(self, stretch: Float[jax.Array, " D"]) -> ClassFactor:
-        """The same with other factors (D,) of the whitened coordinates."""
-        return self._replace(stretch=stretch)
-
-    def _parts(self, theta: Point) -> tuple[Weights, Levels]:
-        """Contrasts of the weights, and intercepts, zero where there are none."""
+    def split(self, theta: Point) -> tuple[Parts, Levels]:
+        """Contrasts of the weights, not rotated, and intercepts."""
         J, p = self.rotation.shape[0], self.scale.shape[0]
-        weight, level = theta[:, : J * p].reshape(-1, J, p), theta[:, J * p :]
-        return weight, level if level.shape[1] else jnp.zeros(weight.shape[:2], theta.dtype)
+        return theta[:, : J * p].reshape(-1, J, p), theta[:, J * p :]
 
-    def _whole(self, weight: Weights, level: Levels) -> Point:
-        """Coordinates from those parts."""
-        flat = weight.reshape(weight.shape[0], -1)
-        return jnp.concatenate([flat, level], axis=1) if self.stretch.shape[0] > flat.shape[1] else flat
+    def merge(self, parts: Parts, level: Levels) -> Point:
+        """Coordinates from those parts: what undoes ``split``."""
+        return jnp.concatenate([parts.reshape(parts.shape[0], -1), level], axis=1)
 
-    def _through(self, weight: Weights, widths: Float[jax.Array, "J m"]) -> Weights:
+    def join(self, parts: Parts, level: Levels) -> Point:
+        """``θ`` (C, D) of whitened weights and levels."""
+        weight = jnp.einsum("lj,cjp->clp", self.rotation, self.scale[None, None] * parts)
+        return self.merge(weight, _turned(level - self._mean(parts), self.rotation.T))
+
+    def whiten(self, theta: Point) -> tuple[Parts, Levels]:
+        """Whitened weights and levels of ``θ``: what undoes ``join``."""
+        weight, level = self.split(theta)
+        parts = jnp.einsum("lj,clp->cjp", self.rotation, weight) / self.scale[None, None]
+        return parts, _turned(level, self.rotation) + self._mean(parts)
+
+    def pull(self, gradient: Point) -> tuple[Parts, Levels]:
+        """A gradient in whitened weights and levels: the transpose of ``join``."""
+        weight, level = self.split(gradient)
+        parts, level = jnp.einsum("lj,clp->cjp", self.rotation, weight), _turned(level, self.rotation)
+        parts = self.scale[None, None] * parts
+        return parts - self.offset[None, None] * level[:, :, None] if level.shape[1] else parts, level
+
+    def _mean(self, parts: Parts) -> Levels:
+        return jnp.sum(self.offset[None, None] * parts, axis=2)[:, : self.level.shape[0]]
+
+
+def _turned(level: Levels, matrix: Float[jax.Array, "J J"]) -> Levels:
+    return level @ matrix if level.shape[1] else level
+
+
+class ClassRowRoot(NamedTuple):
+    """``1 − BᵀQ f_j QᵀB``, of fewer rows than features.
+
+    Attributes
+    ----------
+    rows : WeightedRows
+        ``B``, with ``S = P``.
+    basis, turned : array (n, n)
+        ``Q`` and its transpose.
+    there, back : array (J, n)
+        ``f_j`` and what takes its place in the inverse.
+    """
+
+    rows: WeightedRows
+    basis: Float[jax.Array, "n n"]
+    turned: Float[jax.Array, "n n"]
+    there: Float[jax.Array, "J n"]
+    back: Float[jax.Array, "J n"]
+
+    def _through(self, parts: Parts, widths: Float[jax.Array, "J n"]) -> Parts:
         """``BᵀQ diag(widths_j) QᵀB`` times the weights of each contrast."""
-        chains, J, p = weight.shape
-        root: jax.Array = self.root  # type: ignore[assignment]  # there with Q
-        flat = weight.reshape(chains * J, p)
-        mean = jnp.sum(self.offset[None] * flat, axis=1, keepdims=True)
-        rows = product(self.matrix, self.loading[None] * flat) - mean
-        inside = row_product(self.turned, root[None] * rows).reshape(chains, J, -1) * widths[None]
-        rows = root[None] * row_product(self.basis, inside.reshape(chains * J, -1))
-        back = self.loading[None] * backward_product(self.matrix, rows)
-        return (back - self.offset[None] * jnp.sum(rows, axis=1, keepdims=True)).reshape(weight.shape)
+        (chains, J, p), rows, root = parts.shape, self.rows, self.rows.root[None]
+        scores = root * rows.scores(parts.reshape(chains * J, p))
+        inside = row_product(self.turned, scores).reshape(chains, J, -1) * widths[None]
+        turned = root * row_product(self.basis, inside.reshape(chains * J, -1))
+        return rows.columns(turned).reshape(parts.shape)
 
-    def _turn(self, matrix: Float[jax.Array, "m m"], weight: Weights) -> Weights:
-        return row_product(matrix, weight.reshape(-1, weight.shape[2])).reshape(weight.shape)
+    def times(self, parts: Parts) -> Parts:
+        """Times the root."""
+        return parts - self._through(parts, self.there)
 
-    def times(self, z: Point) -> Point:
-        """``Tz`` (C, D)."""
-        weight, level = self._parts(self.stretch[None] * z)
-        if self.root is None:
-            weight = self._turn(self.basis, self.there[None] * weight)
-        else:
-            weight = weight - self._through(weight, self.there)
-        level = self.level[None] * level - jnp.sum(self.offset[None, None] * weight, axis=2)
-        weight = jnp.einsum("lj,cjp->clp", self.rotation, self.scale[None, None] * weight)
-        return self._whole(weight, level @ self.rotation.T)
+    def solve(self, parts: Parts) -> Parts:
+        """Times its inverse."""
+        return parts + self._through(parts, self.back)
 
-    def solve(self, theta: Point) -> Point:
-        """``T⁻¹θ`` (C, D)."""
-        weight, level = self._parts(theta)
-        weight = jnp.einsum("lj,clp->cjp", self.rotation, weight) / self.scale[None, None]
-        level = (level @ self.rotation + jnp.sum(self.offset[None, None] * weight, axis=2)) / self.level[None]
-        if self.root is None:
-            weight = self.back[None] * self._turn(self.turned, weight)
-        else:
-            weight = weight + self._through(weight, self.back)
-        return self._whole(weight, level) / self.stretch[None]
-
-    def transposed_times(self, gradient: Point) -> Point:
-        """``Tᵀ`` times a gradient (C, D)."""
-        weight, level = self._parts(gradient)
-        level = level @ self.rotation
-        turned = jnp.einsum("lj,clp->cjp", self.rotation, weight)
-        weight = self.scale[None, None] * turned - self.offset[None, None] * level[:, :, None]
-        if self.root is None:
-            weight = self.there[None] * self._turn(self.turned, weight)
-        else:
-            weight = weight - self._through(weight, self.there)
-        return self.stretch[None] * self._whole(weight, self.level[None] * level)
+    def transposed_times(self, parts: Parts) -> Parts:
+        """Times its transpose, which is itself."""
+        return self.times(parts)
 
 
-def class_factor(scores: ClassScores, matrix: Matrix, dtype: str) -> ClassFactor:
+class EigenvectorRoot(NamedTuple):
+    """``R(1 + λ_jγ)^{−½}``, of no more features than rows.
+
+    Attributes
+    ----------
+    basis, turned : array (p, p)
+        ``R`` and its transpose.
+    width : array (J, p)
+        ``(1 + λ_jγ)^{−½}``.
+    """
+
+    basis: Float[jax.Array, "p p"]
+    turned: Float[jax.Array, "p p"]
+    width: Float[jax.Array, "J p"]
+
+    def times(self, parts: Parts) -> Parts:
+        """Times the root."""
+        return _turn(self.basis, self.width[None] * parts)
+
+    def solve(self, parts: Parts) -> Parts:
+        """Times its inverse."""
+        return _turn(self.turned, parts) / self.width[None]
+
+    def transposed_times(self, parts: Parts) -> Parts:
+        """Times its transpose."""
+        return self.width[None] * _turn(self.turned, parts)
+
+
+def _turn(matrix: Float[jax.Array, "p p"], parts: Parts) -> Parts:
+    return row_product(matrix, parts.reshape(-1, parts.shape[2])).reshape(parts.shape)
+
+
+def class_factor(scores: ClassScores, matrix: Matrix, dtype: str) -> StructuredFactor:
     """Factor of an approximation; call it under its precision."""
     real, space = partial(placed, dtype=dtype), scores.space
-    scale = space.precision**-0.5
+    scale, offset = space.precision**-0.5, real(space.mean_row * space.precision**-0.5)
     spread = np.sqrt(1 + scores.rotated[:, None] * space.value)
+    basis, turned = real(space.basis), real(space.basis.T)
+    root: ClassRowRoot | EigenvectorRoot = EigenvectorRoot(basis, turned, real(1 / spread))
     if space.by_rows:
         # Where γ is nothing, both quotients are half of λ.
         value = np.maximum(space.value, 1e-300)
         small = scores.rotated[:, None] * space.value < 1e-8
         half = np.broadcast_to(scores.rotated[:, None] / 2, spread.shape)
         there, back = np.where(small, half, (1 - 1 / spread) / value), np.where(small, half, (spread - 1) / value)
-    else:
-        there, back = 1 / spread, spread
-    level = (scores.rotated * scores.curvature.sum()) ** -0.5
-    return ClassFactor(
-        matrix, real(scale), real(space.gain * scale), real(space.mean_row * scale),
-        real(np.sqrt(scores.curvature)) if space.by_rows else None, real(space.basis), real(space.basis.T), real(there),
-        real(back), real(scores.rotation), real(level), real(np.ones(len(scores.centre))),
-    )  # fmt: skip
+        rows = WeightedRows(matrix, real(space.gain * scale), None, None, offset, real(np.sqrt(scores.curvature)))
+        root = ClassRowRoot(rows, basis, turned, real(there), real(back))
+    level = (scores.rotated * scores.curvature.sum()) ** -0.5 if space.intercept else np.zeros(0)
+    frame = ClassFrame(real(scale), offset, real(scores.rotation), real(level))
+    return StructuredFactor(frame, root, real(np.ones(len(scores.centre))))

@@ -30,7 +30,7 @@ from ..._typing import Float, Int
 from ...data.dataset import Dataset
 from ...designs import Design
 from ...sampling.matrix import Matrix, placed
-from ..kernels.factors import DirectionFactor, RowFactor
+from ..kernels.factors import DirectionRoot, Frame, RowRoot, StructuredFactor, WeightedRows
 
 __all__ = [
     "Precision",
@@ -43,6 +43,7 @@ __all__ = [
     "precision_of",
     "row_cholesky",
     "row_factor",
+    "row_frame",
     "row_gram",
     "row_roots",
 ]
@@ -143,6 +144,29 @@ def row_gram(
     return centred_gram(gram if rates is None else gram + rates.gram(design), curvature, intercept)
 
 
+def row_frame(
+    data: Dataset,
+    matrix: Matrix,
+    precision: Float[np.ndarray, " p"],
+    gain: Float[np.ndarray, " p"],
+    curvature: Float[np.ndarray, " n"],
+    intercept: bool,
+    dtype: str,
+    rates: RateLoading | None = None,
+) -> tuple[Frame, WeightedRows]:
+    """Frame and rows for prior precisions (p,), gains (p,) and curvatures of the rows (n,), of a factor by rows."""
+    real, scale, total = partial(placed, dtype=dtype), precision**-0.5, curvature.sum()
+    mean = data.design.rmatvec(curvature) / total if intercept else np.zeros(len(scale))
+    offset, rate_loading, index, own = gain * mean * scale, None, None, np.zeros(0)
+    if rates is not None:
+        own = rates.precision**-0.5
+        rate_loading, index = real(rates.slope * own[rates.index]), placed(rates.index, np.int32)
+        offset = np.append(offset, np.bincount(rates.index, rates.slope * mean, len(own)) * own)
+    frame = Frame(real(scale), real(own), real(offset), real(np.full(int(intercept), total**-0.5)))
+    rows = WeightedRows(matrix, real(gain * scale), rate_loading, index, frame.offset, real(np.sqrt(curvature)))
+    return frame, rows
+
+
 def row_factor(
     data: Dataset,
     matrix: Matrix,
@@ -153,25 +177,12 @@ def row_factor(
     intercept: bool,
     dtype: str,
     rates: RateLoading | None = None,
-) -> RowFactor:
+) -> StructuredFactor:
     """Factor for prior precisions (p,), gains (p,) and curvatures of the rows (n,); call it under its precision."""
     real = partial(placed, dtype=dtype)
-    scale, total = precision**-0.5, curvature.sum()
-    mean = data.design.rmatvec(curvature) / total if intercept else np.zeros(len(scale))
-    offset, rate_loading, index = gain * mean * scale, None, None
-    if rates is not None:
-        own = rates.precision**-0.5
-        rate_loading, index = real(rates.slope * own[rates.index]), placed(rates.index, np.int32)
-        offset = np.append(offset, np.bincount(rates.index, rates.slope * mean, len(own)) * own)
-        loading, scale = gain * scale, np.append(scale, own)
-    else:
-        loading = gain * scale
-    level = np.full(int(intercept), total**-0.5)
-    root, ones = np.sqrt(curvature), np.ones(len(scale) + len(level))
-    return RowFactor(
-        matrix, real(scale), real(loading), rate_loading, index, real(offset), real(root), real(roots.inner),
-        real(roots.inner.T), real(roots.outer), real(level), real(ones),
-    )  # fmt: skip
+    frame, rows = row_frame(data, matrix, precision, gain, curvature, intercept, dtype, rates)
+    root = RowRoot(rows, real(roots.inner), real(roots.inner.T), real(roots.outer))
+    return StructuredFactor(frame, root, real(np.ones(len(frame.offset) + len(frame.level))))
 
 
 def loading_of(gain: Float[np.ndarray, " p"], rates: RateLoading | None = None) -> Any:
@@ -284,7 +295,7 @@ def direction_factor(
     most: int = 256,
     passes: int = 3,
     beyond: float = 2.0,
-) -> DirectionFactor:
+) -> StructuredFactor:
     """Factor of ``H``; call it under its precision.
 
     There are as many directions as the matrix has entries in two columns, at most 256: products with them then take
@@ -298,7 +309,6 @@ def direction_factor(
     )
     real = partial(jnp.asarray, dtype=dtype)
     level = np.full(int(intercept), precision.curvature.sum() ** -0.5)
-    return DirectionFactor(
-        real(scale[:p]), real(scale[p:]), real(vector.T), real(value**-0.5), real(precision.mean), real(level),
-        real(np.ones(len(scale) + len(level))),
-    )  # fmt: skip
+    frame = Frame(real(scale[:p]), real(scale[p:]), real(precision.mean * scale), real(level))
+    root = DirectionRoot(real(vector.T), real(value**-0.5))
+    return StructuredFactor(frame, root, real(np.ones(len(scale) + len(level))))

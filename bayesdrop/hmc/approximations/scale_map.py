@@ -36,17 +36,15 @@ or ``m`` directions, ``g`` scales, ``D`` coordinates.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
 from ..._typing import Float, Int
-from ...sampling.matrix import backward_product, product
-from ..kernels.factors import DirectionFactor, RowFactor, joined, parted, row_product
-from .class_factor import ClassFactor
+from ..kernels.factors import WeightedRows, row_product
 
-__all__ = ["ClassDirections", "Directions", "DrawnDirections", "RowDirections", "ScaleMap", "FARTHEST"]
+__all__ = ["Eigenvectors", "LeadingDirections", "RowDirections", "ScaleMap", "FARTHEST"]
 
 Parts = Float[jax.Array, "C J q"]
 Along = Float[jax.Array, "C J k"]
@@ -56,43 +54,15 @@ FARTHEST = 60.0
 """Largest exponent of a ratio of precisions, before single precision ends."""
 
 
-@runtime_checkable
-class Directions(Protocol):
-    """Protocol of ``V`` and ``S^{−½}``; arrays are whitened by ``S`` and, of many classes, by rotated contrasts."""
-
-    @property
-    def complete(self) -> bool:
-        """True if ``V`` is square."""
-        ...
-
-    def split(self, theta: Point) -> tuple[Parts, Float[jax.Array, "C level"]]:
-        """The coordinates that ``V`` is about, (C, J, q), and those of the levels of the scores, in their units."""
-        ...
-
-    def join(self, parts: Parts, level: Float[jax.Array, "C level"]) -> Point:
-        """``θ`` (C, D) of whitened weights and levels."""
-        ...
-
-    def whiten(self, theta: Point) -> tuple[Parts, Float[jax.Array, "C level"]]:
-        """Whitened weights and levels of ``θ``: what undoes ``join``."""
-        ...
-
-    def along(self, parts: Parts) -> Along:
-        """``Vᵀx``."""
-        ...
-
-    def back(self, along: Along) -> Parts:
-        """``Va``."""
-        ...
-
-
 class ScaleMap(NamedTuple):
     """Where weights are at given ``ζ`` and ``δ``.
 
     Attributes
     ----------
-    directions : Directions
-        ``V`` and ``S``.
+    frame : Frame or ClassFrame
+        ``S^{−½}``, and what intercepts have of the weights.
+    directions : RowDirections, Eigenvectors or LeadingDirections
+        ``V``, in the coordinates that the frame whitens.
     prior_share : array (q,)
         ``m_d``; 0 for a rate.
     index : int array (q,)
@@ -111,6 +81,7 @@ class ScaleMap(NamedTuple):
         ``a`` and ``b``.
     """
 
+    frame: Any
     directions: Any
     prior_share: Float[jax.Array, " q"]
     index: Int[jax.Array, " q"]  # type: ignore[assignment]  # tuples have a method of this name
@@ -129,7 +100,8 @@ class ScaleMap(NamedTuple):
 
     def place(self, zeta: Point, delta: Float[jax.Array, "C g"]) -> tuple[Point, Float[jax.Array, " C"]]:
         """``θ`` (C, D) and the log Jacobian (C,)."""
-        x, level = self.directions.split(zeta)
+        x, level = self.frame.split(zeta)
+        level = self.frame.level[None] * level
         widths = 0.5 * (delta @ self.fall), delta @ (self.fall - self.pull_fall)
         log_wider, log_farther = (jnp.clip(part, -FARTHEST, FARTHEST) for part in widths)
         ratio = jnp.exp(jnp.clip(-2 * delta, None, FARTHEST))
@@ -153,7 +125,7 @@ class ScaleMap(NamedTuple):
             x = wide + e * e * self.rest[None] + self.directions.back(inside)
             jacobian = self.rest.shape[0] * jnp.sum(log_e, axis=1) + jnp.sum(log_h, axis=(1, 2))
         level = jnp.exp(log_wider)[:, None] * level + jnp.exp(log_farther)[:, None] * self.level[None]
-        return self.directions.join(x, level), jacobian + level.shape[1] * log_wider
+        return self.frame.join(x, level), jacobian + level.shape[1] * log_wider
 
     def prior_terms(self, delta: Float[jax.Array, " g"]) -> tuple[Float[jax.Array, " g"], Float[jax.Array, " g"]]:
         """``‖P_j^½c_j‖²`` and ``tr(P_jΣ)`` at scales ``e^{τ+δ}`` if the rows' curvature stays, (g,) each."""
@@ -195,187 +167,74 @@ def _turn_backwards(transposed: jax.Array, slope: jax.Array) -> tuple[None, None
 _turn.defvjp(_turn_forwards, _turn_backwards)
 
 
-class ClassDirections(NamedTuple):
-    """Those of many classes.
-
-    Attributes
-    ----------
-    factor : ClassFactor
-        ``S^{−½}``, the rows and the eigenvectors.
-    unit : array (m,)
-        ``γ^{−½}``, 0 where the rows say nothing.
-    """
-
-    factor: ClassFactor
-    unit: Float[jax.Array, " m"]
-
-    @property
-    def complete(self) -> bool:
-        """True of fewer features than rows."""
-        return self.factor.root is None
-
-    def split(self, theta: Point) -> tuple[Parts, Float[jax.Array, "C level"]]:
-        """See :class:`Directions`."""
-        J, p = self.factor.rotation.shape[0], self.factor.scale.shape[0]
-        level = theta[:, J * p :]
-        return theta[:, : J * p].reshape(-1, J, p), level * self.factor.level[None] if level.shape[1] else level
-
-    def join(self, parts: Parts, level: Float[jax.Array, "C level"]) -> Point:
-        """See :class:`Directions`."""
-        factor = self.factor
-        if level.shape[1]:
-            level = (level - jnp.sum(factor.offset[None, None] * parts, axis=2)) @ factor.rotation.T
-        weight = jnp.einsum("lj,cjp->clp", factor.rotation, factor.scale[None, None] * parts)
-        return jnp.concatenate([weight.reshape(weight.shape[0], -1), level], axis=1)
-
-    def whiten(self, theta: Point) -> tuple[Parts, Float[jax.Array, "C level"]]:
-        """See :class:`Directions`."""
-        factor = self.factor
-        J, p = factor.rotation.shape[0], factor.scale.shape[0]
-        weight, level = theta[:, : J * p].reshape(-1, J, p), theta[:, J * p :]
-        parts = jnp.einsum("lj,clp->cjp", factor.rotation, weight) / factor.scale[None, None]
-        if level.shape[1]:
-            level = level @ factor.rotation + jnp.sum(factor.offset[None, None] * parts, axis=2)
-        return parts, level
-
-    def along(self, parts: Parts) -> Along:
-        """See :class:`Directions`."""
-        factor, (chains, J, p) = self.factor, parts.shape
-        flat = parts.reshape(chains * J, p)
-        if factor.root is None:
-            return _turn(factor.turned, factor.basis, flat).reshape(parts.shape)
-        mean = jnp.sum(factor.offset[None] * flat, axis=1, keepdims=True)
-        rows = factor.root[None] * (product(factor.matrix, factor.loading[None] * flat) - mean)
-        return self.unit[None, None] * _turn(factor.turned, factor.basis, rows).reshape(chains, J, -1)
-
-    def back(self, along: Along) -> Parts:
-        """See :class:`Directions`."""
-        factor, (chains, J, m) = self.factor, along.shape
-        inside = _turn(factor.basis, factor.turned, (self.unit[None, None] * along).reshape(chains * J, m))
-        if factor.root is None:
-            return inside.reshape(chains, J, -1)
-        rows = factor.root[None] * inside
-        back = factor.loading[None] * backward_product(factor.matrix, rows)
-        return (back - factor.offset[None] * jnp.sum(rows, axis=1, keepdims=True)).reshape(chains, J, -1)
-
-
 class RowDirections(NamedTuple):
-    """Those of a single score and few rows.
+    """``V = BᵀQγ^{−½}``, those of fewer rows than features.
 
     Attributes
     ----------
-    factor : RowFactor
-        ``S^{−½}`` and the rows; of its matrices ``inner`` is ``Q`` and ``turned`` its transpose.
+    rows : WeightedRows
+        ``B``.
+    basis, turned : array (n, n)
+        ``Q`` and its transpose.
     unit : array (n,)
         ``γ^{−½}``, 0 where the rows say nothing.
     """
 
-    factor: RowFactor
+    rows: WeightedRows
+    basis: Float[jax.Array, "n n"]
+    turned: Float[jax.Array, "n n"]
     unit: Float[jax.Array, " n"]
 
     @property
     def complete(self) -> bool:
-        """False: directions beyond those of the rows are left."""
+        """False: ``V`` is not square, and directions beyond those of the rows are left."""
         return False
 
-    def split(self, theta: Point) -> tuple[Parts, Float[jax.Array, "C level"]]:
-        """See :class:`Directions`."""
-        parts, level = _split(theta, self.factor.loading, self.factor.level)
-        return parts, self.factor.level[None] * level
-
-    def join(self, parts: Parts, level: Float[jax.Array, "C level"]) -> Point:
-        """See :class:`Directions`."""
-        return _join(parts, level, self.factor.loading, self.factor.scale, self.factor.offset)
-
-    def whiten(self, theta: Point) -> tuple[Parts, Float[jax.Array, "C level"]]:
-        """See :class:`Directions`."""
-        found = _split(theta, self.factor.loading, self.factor.level)
-        return _whitened(*found, self.factor.scale, self.factor.offset)
-
     def along(self, parts: Parts) -> Along:
-        """See :class:`Directions`."""
-        rows = self.factor.root[None] * self.factor.rows(parts[:, 0])
-        return (self.unit[None] * _turn(self.factor.turned, self.factor.inner, rows))[:, None]
+        """``Vᵀx``."""
+        rows = self.rows.root[None] * self.rows.scores(parts.reshape(-1, parts.shape[2]))
+        return (self.unit[None] * _turn(self.turned, self.basis, rows)).reshape(*parts.shape[:2], -1)
 
     def back(self, along: Along) -> Parts:
-        """See :class:`Directions`."""
-        rows = _turn(self.factor.inner, self.factor.turned, self.unit[None] * along[:, 0])
-        return self.factor.columns(self.factor.root[None] * rows)[:, None]
+        """``Va``."""
+        rows = _turn(self.basis, self.turned, (self.unit[None, None] * along).reshape(-1, along.shape[2]))
+        return self.rows.columns(self.rows.root[None] * rows).reshape(*along.shape[:2], -1)
 
 
-class DrawnDirections(NamedTuple):
-    """The leading ones of many rows and features.
+class Eigenvectors(NamedTuple):
+    """``V``, square, of no more features than rows: a matrix (p, p) and its transpose."""
 
-    Attributes
-    ----------
-    factor : DirectionFactor
-        ``S^{−½}`` and ``V``.
-    """
+    basis: Float[jax.Array, "p p"]
+    turned: Float[jax.Array, "p p"]
 
-    factor: DirectionFactor
+    @property
+    def complete(self) -> bool:
+        """True: ``V`` is square."""
+        return True
+
+    def along(self, parts: Parts) -> Along:
+        """``Vᵀx``."""
+        return _turn(self.turned, self.basis, parts.reshape(-1, parts.shape[2])).reshape(parts.shape)
+
+    def back(self, along: Along) -> Parts:
+        """``Va``."""
+        return _turn(self.basis, self.turned, along.reshape(-1, along.shape[2])).reshape(along.shape)
+
+
+class LeadingDirections(NamedTuple):
+    """``V``, the leading ones of many rows and features, as rows of a matrix (k, q)."""
+
+    vectors: Float[jax.Array, "k q"]
 
     @property
     def complete(self) -> bool:
         """False: they are the leading ones."""
         return False
 
-    @property
-    def scale(self) -> Float[jax.Array, " q"]:
-        """``S^{−½}``."""
-        return jnp.concatenate([self.factor.scale, self.factor.rate_scale])
-
-    @property
-    def offset(self) -> Float[jax.Array, " q"]:
-        """``x̄∘S^{−½}``: the factor has ``x̄`` for coordinates in their own units."""
-        return self.factor.offset * self.scale
-
-    def split(self, theta: Point) -> tuple[Parts, Float[jax.Array, "C level"]]:
-        """See :class:`Directions`."""
-        parts, level = _split(theta, self.factor.scale, self.factor.level)
-        return parts, self.factor.level[None] * level
-
-    def join(self, parts: Parts, level: Float[jax.Array, "C level"]) -> Point:
-        """See :class:`Directions`."""
-        return _join(parts, level, self.factor.scale, self.scale, self.offset)
-
-    def whiten(self, theta: Point) -> tuple[Parts, Float[jax.Array, "C level"]]:
-        """See :class:`Directions`."""
-        return _whitened(*_split(theta, self.factor.scale, self.factor.level), self.scale, self.offset)
-
     def along(self, parts: Parts) -> Along:
-        """See :class:`Directions`."""
-        return (self.factor.directions @ parts[:, 0].T).T[:, None]
+        """``Vᵀx``."""
+        return (self.vectors @ parts[:, 0].T).T[:, None]
 
     def back(self, along: Along) -> Parts:
-        """See :class:`Directions`."""
-        return (along[:, 0] @ self.factor.directions)[:, None]
-
-
-def _split(
-    theta: Point, weights: Float[jax.Array, " p"], levels: Float[jax.Array, " level"]
-) -> tuple[Parts, Float[jax.Array, "C level"]]:
-    """Weights and rates, and the intercept if there is one."""
-    parts, level = parted(theta, weights.shape[0], levels.shape[0])
-    return parts[:, None], level
-
-
-def _join(
-    parts: Parts,
-    level: Float[jax.Array, "C level"],
-    weights: Float[jax.Array, " p"],
-    scale: Float[jax.Array, " q"],
-    offset: Float[jax.Array, " q"],
-) -> Point:
-    """Coordinates in their order; the intercept is the level less the mean score."""
-    p, inside = weights.shape[0], scale[None] * parts[:, 0]
-    mean = jnp.sum(offset[None] * parts[:, 0], axis=1, keepdims=True)
-    return joined(inside, level - mean[:, : level.shape[1]], p)
-
-
-def _whitened(
-    parts: Parts, intercept: Float[jax.Array, "C level"], scale: Float[jax.Array, " q"], offset: Float[jax.Array, " q"]
-) -> tuple[Parts, Float[jax.Array, "C level"]]:
-    """Whitened weights and rates, and levels."""
-    parts = parts / scale[None, None]
-    mean = jnp.sum(offset[None] * parts[:, 0], axis=1, keepdims=True)
-    return parts, intercept + mean[:, : intercept.shape[1]]
+        """``Va``."""
+        return (along[:, 0] @ self.vectors)[:, None]

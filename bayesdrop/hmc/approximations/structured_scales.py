@@ -27,8 +27,8 @@ from ...sampling.matrix import placed
 from ..kernels.density import DensityOperands
 from .class_factor import ClassScores, class_factor
 from .drawn import DrawnApproximation
-from .precision import RowRoots, direction_factor, row_cholesky, row_factor, row_gram
-from .scale_map import ClassDirections, DrawnDirections, RowDirections, ScaleMap
+from .precision import direction_factor, row_cholesky, row_frame, row_gram
+from .scale_map import Eigenvectors, LeadingDirections, RowDirections, ScaleMap
 
 __all__ = ["class_scale_map", "drawn_scale_map", "likely_scales", "row_scale_map"]
 
@@ -128,20 +128,20 @@ def class_scale_map(
 ) -> ScaleMap:
     """The map of many classes, at a prior precision (p,)."""
     space, factor = scores.space, class_factor(scores, operands.matrix, dtype)
-    value, unit = _units(space.value)
+    (value, unit), root = _units(space.value), factor.root
+    directions: RowDirections | Eigenvectors
     prior_share = prior / space.precision
     if space.by_rows:
         scale = space.precision[:, None] ** -0.5
         columns = lambda rows: scale * space.back(space.root[:, None] * rows)  # noqa: E731
         share = _shares(columns, space.basis, unit, learnt, prior_share)
+        directions = RowDirections(root.rows, root.basis, root.turned, placed(unit, dtype))
     else:
-        share, unit = _by_group(learnt, prior_share) @ space.basis**2, np.ones_like(unit)
-    J = len(scores.rotated)
-    directions = ClassDirections(factor, placed(unit, dtype))
-    shares = np.repeat(share[:, None], J, axis=1)
-    return _scale_map(
-        directions, prior_share, shares, 1 + scores.rotated[:, None] * value[None], scores.centre, learnt, dtype
-    )
+        share = _by_group(learnt, prior_share) @ space.basis**2
+        directions = Eigenvectors(root.basis, root.turned)
+    shares = np.repeat(share[:, None], len(scores.rotated), axis=1)
+    value = 1 + scores.rotated[:, None] * value[None]
+    return _scale_map(factor.frame, directions, prior_share, shares, value, scores.centre, learnt, dtype)
 
 
 def row_scale_map(
@@ -155,13 +155,12 @@ def row_scale_map(
     """The map of a single score and few rows, for a model of known scales."""
     design, curvature, precision = data.design, normal.precision.curvature, normal.precision.prior[: len(normal.gain)]
     gram = row_gram(design, precision, normal.gain, curvature, model.fit_intercept, normal.rates)
-    lower, empty = row_cholesky(gram, curvature), np.zeros((0, 0))
+    lower = row_cholesky(gram, curvature)
     value, basis = np.linalg.eigh(lower @ lower.T - np.eye(len(lower)))
     value, unit = _units(np.maximum(value, 0))
-    factor = row_factor(
-        data, operands.matrix, precision, normal.gain, curvature, RowRoots(empty, basis, empty), model.fit_intercept,
-        dtype, normal.rates,
-    )  # fmt: skip
+    frame, rows = row_frame(
+        data, operands.matrix, precision, normal.gain, curvature, model.fit_intercept, dtype, normal.rates
+    )
     prior_share, root = model.weight_prior.precision(len(precision)) / precision, np.sqrt(curvature)[:, None]
     loading = (normal.gain * precision**-0.5)[:, None]
     mean = design.rmatvec(curvature)[:, None] / curvature.sum() if model.fit_intercept else 0.0
@@ -171,9 +170,9 @@ def row_scale_map(
         return back
 
     share = _shares(columns, basis, unit, learnt, prior_share)
-    directions = RowDirections(factor, placed(unit, dtype))
-    prior_share = np.append(prior_share, np.zeros(0 if normal.rates is None else len(normal.rates.precision)))
-    return _scale_map(directions, prior_share, share[:, None], 1 + value[None], normal.centre, learnt, dtype)
+    directions = RowDirections(rows, *(placed(part, dtype) for part in (basis, basis.T, unit)))
+    prior_share = np.append(prior_share, np.zeros(len(frame.rate_scale)))
+    return _scale_map(frame, directions, prior_share, share[:, None], 1 + value[None], normal.centre, learnt, dtype)
 
 
 def drawn_scale_map(
@@ -181,12 +180,12 @@ def drawn_scale_map(
 ) -> ScaleMap:
     """The map of many rows and features, at a prior precision (p,)."""
     factor, p = direction_factor(found.precision, intercept, dtype), len(prior)
-    vector, length = np.asarray(factor.directions, float), np.asarray(factor.length, float)
-    prior_share = np.append(prior * np.asarray(factor.scale, float) ** 2, np.zeros(vector.shape[1] - p))
+    frame, root = factor.frame, factor.root
+    vector, length = np.asarray(root.directions, float), np.asarray(root.length, float)
+    prior_share = np.append(prior * np.asarray(frame.scale, float) ** 2, np.zeros(len(frame.rate_scale)))
     share = _by_group(learnt, prior_share[:p]) @ vector[:, :p].T ** 2
-    return _scale_map(
-        DrawnDirections(factor), prior_share, share[:, None], length[None] ** -2, found.centre, learnt, dtype
-    )  # fmt: skip
+    directions = LeadingDirections(root.directions)
+    return _scale_map(frame, directions, prior_share, share[:, None], length[None] ** -2, found.centre, learnt, dtype)
 
 
 def _units(
@@ -228,6 +227,7 @@ def _shares(
 
 
 def _scale_map(
+    frame: Any,
     directions: Any,
     prior_share: Float[np.ndarray, " q"],
     share: Float[np.ndarray, "g J m"],
@@ -239,12 +239,12 @@ def _scale_map(
     real = partial(placed, dtype=dtype)
     index = np.concatenate([learnt.index, np.zeros(len(prior_share) - len(learnt.index), int)])
     priors, values = real(np.minimum(prior_share, 1.0) * (index < learnt.groups)), real(value)
-    parts, level = directions.whiten(real(centre)[None])
+    parts, level = frame.whiten(real(centre)[None])
     along = directions.along(parts)
     rest = jnp.zeros_like(parts[0]) if directions.complete else (parts - directions.back(along))[0]
     total_share = np.asarray(share.sum(axis=0))
     none = jnp.zeros(learnt.groups, priors.dtype)
     return ScaleMap(
-        directions, priors, placed(index, np.int32), real(share), values - real(total_share), values * along[0], rest,
-        level[0], none, none,
+        frame, directions, priors, placed(index, np.int32), real(share), values - real(total_share), values * along[0],
+        rest, level[0], none, none,
     )  # fmt: skip

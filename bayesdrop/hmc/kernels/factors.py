@@ -2,10 +2,11 @@ r"""Factors ``T`` of a covariance, and whitened coordinates ``θ = c + T z``, in
 
 A factor is a matrix (D, D), standard deviations (D,), or a :class:`FactorMap`, which multiplies by products: diagonal
 plus what the rows say, plus some directions, or eigenvectors that classes share (:mod:`.approximations.class_factor`).
+Each is a :class:`StructuredFactor`: a root of what the diagonal leaves, within a frame, the diagonal itself.
 Weights and free rates are ``q`` coordinates; the intercept, if there is one, is ``b' − x̄ᵀw`` with ``x̄`` the mean of
 the rows under their curvatures ``D``, and ``b'`` has the variance ``1/ΣD`` and is independent of the weights.
 
-**By rows** (:class:`RowFactor`). The covariance of the weights is that of a normal prior and of rows with normal noise,
+**By rows** (:class:`RowRoot`). The covariance of the weights is that of a normal prior and of rows with normal noise,
 
     Σ = (P + A₀ᵀDA₀)⁻¹ = TTᵀ,      T = P^{−½}(1 − BᵀNB),     T⁻¹ = (1 + Bᵀ(1 + Lᵀ)⁻¹B)P^½,
 
@@ -18,7 +19,7 @@ an (n, n) matrix: nothing of size (p, p) is formed.
 ``b' − x̄ᵀw``, and ``b'`` has the variance ``1/ΣD`` and is independent of the weights. Free rates are columns of ``A₀``
 too: what they do to the scores is ``X`` times what they do to the coefficients.
 
-**By directions** (:class:`DirectionFactor`). With a diagonal ``S`` and ``k`` orthonormal columns ``U`` of Ritz values
+**By directions** (:class:`DirectionRoot`). With a diagonal ``S`` and ``k`` orthonormal columns ``U`` of Ritz values
 ``λ`` of ``S^{−½}HS^{−½}`` (:mod:`.approximations.drawn_precision`), ``H`` being the same precision,
 
     T = S^{−½}{1 + U diag(λ^{−½} − 1) Uᵀ},    T⁻¹ = {1 + U diag(λ^{½} − 1) Uᵀ} S^½.
@@ -32,7 +33,7 @@ coordinates: weights, intercept if there is one, rates.
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
@@ -41,11 +42,13 @@ from ..._typing import AnyArray, Float, Int
 from ...sampling.matrix import Matrix, backward_product, product
 
 __all__ = [
-    "DirectionFactor", "Factor", "FactorMap", "RowFactor", "StretchFactor", "joined", "parted", "row_product",
-    "unwhiten", "whiten", "whiten_gradient",
+    "DirectionRoot", "Factor", "FactorMap", "Frame", "RowRoot", "StretchFactor", "StructuredFactor", "WeightedRows",
+    "parted", "row_product", "unwhiten", "whiten", "whiten_gradient",
 ]  # fmt: skip
 
 Point = Float[jax.Array, "C D"]
+Parts = Float[jax.Array, "C J q"]
+Levels = Float[jax.Array, "C levels"]
 
 
 @runtime_checkable
@@ -127,11 +130,6 @@ def parted(theta: Point, p: int, one: int) -> tuple[Float[jax.Array, "C q"], Flo
     return jnp.concatenate([theta[:, :p], theta[:, p + one :]], axis=1), theta[:, p : p + one]
 
 
-def joined(parts: Float[jax.Array, "C q"], level: Float[jax.Array, "C one"], p: int) -> Point:
-    """Coordinates in their order from those parts."""
-    return jnp.concatenate([parts[:, :p], level, parts[:, p:]], axis=1)
-
-
 class StretchFactor(NamedTuple):
     """A diagonal factor that a kernel stretches by what its pilots say, as it does those that are known by products.
 
@@ -172,50 +170,123 @@ def row_product(
     return (matrix @ rows.T).T
 
 
-class RowFactor(NamedTuple):
-    """The factor ``T`` of weights, intercept and free rates.
+class StructuredFactor(NamedTuple):
+    """A factor ``T`` of weights, the levels of their scores, and free rates.
+
+    Attributes
+    ----------
+    frame : Frame or ClassFrame
+        ``S^{−½}`` and what intercepts have of the weights.
+    root : RowRoot, DirectionRoot, ClassRowRoot or EigenvectorRoot
+        Root of the covariance of what ``S`` whitens, by its products with (C, J, q).
+    stretch : array (D,)
+        Factors of the whitened coordinates, 1 unless something better was learnt.
+    """
+
+    frame: Any
+    root: Any
+    stretch: Float[jax.Array, " D"]
+
+    def stretched(self, stretch: Float[jax.Array, " D"]) -> StructuredFactor:
+        """The same with other factors (D,) of the whitened coordinates."""
+        return self._replace(stretch=stretch)
+
+    def times(self, z: Point) -> Point:
+        """``Tz`` (C, D)."""
+        parts, level = self.frame.split(self.stretch[None] * z)
+        found: Point = self.frame.join(self.root.times(parts), self.frame.level[None] * level)
+        return found
+
+    def solve(self, theta: Point) -> Point:
+        """``T⁻¹θ`` (C, D)."""
+        parts, level = self.frame.whiten(theta)
+        found: Point = self.frame.merge(self.root.solve(parts), level / self.frame.level[None])
+        return found / self.stretch[None]
+
+    def transposed_times(self, gradient: Point) -> Point:
+        """``Tᵀ`` times a gradient (C, D)."""
+        parts, level = self.frame.pull(gradient)
+        found: Point = self.frame.merge(self.root.transposed_times(parts), self.frame.level[None] * level)
+        return self.stretch[None] * found
+
+
+class Frame(NamedTuple):
+    """The diagonal of a factor of one score a row; parts are weights and rates, (C, 1, q).
+
+    Attributes
+    ----------
+    scale, rate_scale : array (p,), (q - p,)
+        ``S^{−½}`` of the weights and of the rates.
+    offset : array (q,)
+        ``x̄∘S^{−½}``, zero without an intercept.
+    level : array (1,) or (0,)
+        Standard deviation of ``b'``, if there is an intercept.
+    """
+
+    scale: Float[jax.Array, " p"]
+    rate_scale: Float[jax.Array, " free"]
+    offset: Float[jax.Array, " q"]
+    level: Float[jax.Array, " one"]
+
+    def split(self, theta: Point) -> tuple[Parts, Levels]:
+        """Parts of coordinates, and the intercept if there is one, as they are."""
+        parts, level = parted(theta, self.scale.shape[0], self.level.shape[0])
+        return parts[:, None], level
+
+    def merge(self, parts: Parts, level: Levels) -> Point:
+        """Coordinates in their order: what undoes ``split``."""
+        p = self.scale.shape[0]
+        return jnp.concatenate([parts[:, 0, :p], level, parts[:, 0, p:]], axis=1)
+
+    def join(self, parts: Parts, level: Levels) -> Point:
+        """``θ`` (C, D) of whitened parts and of levels, whose intercept is the level less the mean score."""
+        return self.merge(self._widths() * parts, level - self._mean(parts))
+
+    def whiten(self, theta: Point) -> tuple[Parts, Levels]:
+        """Whitened parts and levels of ``θ``: what undoes ``join``."""
+        parts, level = self.split(theta)
+        parts = parts / self._widths()
+        return parts, level + self._mean(parts)
+
+    def pull(self, gradient: Point) -> tuple[Parts, Levels]:
+        """A gradient in whitened parts and levels: the transpose of ``join``."""
+        parts, level = self.split(gradient)
+        mean = self.offset[None, None] * jnp.sum(level, axis=1)[:, None, None]
+        return self._widths() * parts - mean, level
+
+    def _widths(self) -> Float[jax.Array, "1 1 q"]:
+        return jnp.concatenate([self.scale, self.rate_scale])[None, None]
+
+    def _mean(self, parts: Parts) -> Levels:
+        return jnp.sum(self.offset[None, None] * parts, axis=2)[:, : self.level.shape[0]]
+
+
+class WeightedRows(NamedTuple):
+    """The rows ``B = D^½A₀S^{−½}`` of a matrix, by products with vectors (C, q), one for each chain and contrast.
 
     Attributes
     ----------
     matrix : Matrix
         ``X`` (n, p).
-    scale : array (p + k,)
-        ``P^{−½}`` of weights and rates.
     loading : array (p,)
-        ``g∘P^{−½}`` of the weights.
+        ``g∘S^{−½}`` of the weights.
     rate_loading, index : array (p,), optional
-        What a rate does to the coefficient of each feature, times its ``P^{−½}``, and the rate of each feature.
-    offset : array (p + k,)
-        ``x̄∘P^{−½}``, zero without an intercept.
+        What a rate does to the coefficient of each feature, times its ``S^{−½}``, and the rate of each feature.
+    offset : array (q,)
+        ``x̄∘S^{−½}``, zero without an intercept.
     root : array (n,)
         ``D^½``.
-    inner, turned, outer : array (n, n)
-        ``N``, ``Nᵀ`` and ``(1 + Lᵀ)⁻¹``. Products with a transpose take several times as long on a CPU.
-    level : array (1,) or (0,)
-        Standard deviation of ``b'``, if there is an intercept.
-    stretch : array (D,)
-        Factors of the whitened coordinates, 1 unless something better was learnt.
     """
 
     matrix: Matrix
-    scale: Float[jax.Array, " q"]
     loading: Float[jax.Array, " p"]
     rate_loading: Float[jax.Array, " p"] | None
     index: Int[jax.Array, " p"] | None  # type: ignore[assignment]  # tuples have a method of this name
     offset: Float[jax.Array, " q"]
     root: Float[jax.Array, " n"]
-    inner: Float[jax.Array, "n n"]
-    turned: Float[jax.Array, "n n"]
-    outer: Float[jax.Array, "n n"]
-    level: Float[jax.Array, " one"]
-    stretch: Float[jax.Array, " D"]
 
-    def stretched(self, stretch: Float[jax.Array, " D"]) -> RowFactor:
-        """The same with other factors (D,) of the whitened coordinates."""
-        return self._replace(stretch=stretch)
-
-    def rows(self, z: Float[jax.Array, "C q"]) -> Float[jax.Array, "C n"]:
-        """``A₀P^{−½}z``: (C, p + k) to (C, n)."""
+    def scores(self, z: Float[jax.Array, "C q"]) -> Float[jax.Array, "C n"]:
+        """``A₀S^{−½}z``: (C, q) to (C, n)."""
         p = self.loading.shape[0]
         load = self.loading[None] * z[:, :p]
         if self.rate_loading is not None:
@@ -223,106 +294,77 @@ class RowFactor(NamedTuple):
         return product(self.matrix, load) - jnp.sum(self.offset[None] * z, axis=1, keepdims=True)
 
     def columns(self, r: Float[jax.Array, "C n"]) -> Float[jax.Array, "C q"]:
-        """``P^{−½}A₀ᵀr``: (C, n) to (C, p + k)."""
+        """``S^{−½}A₀ᵀr``: (C, n) to (C, q)."""
         back = backward_product(self.matrix, r)
         whole = self.loading[None] * back
         if self.rate_loading is not None:
-            k = self.scale.shape[0] - self.loading.shape[0]
+            k = self.offset.shape[0] - self.loading.shape[0]
             rates = jnp.zeros((r.shape[0], k), r.dtype).at[:, self.index].add(self.rate_loading[None] * back)
             whole = jnp.concatenate([whole, rates], axis=1)
         return whole - self.offset[None] * jnp.sum(r, axis=1, keepdims=True)
 
-    def _through(self, z: Float[jax.Array, "C q"], middle: Float[jax.Array, "n n"]) -> Float[jax.Array, "C q"]:
-        """``BᵀMBz`` for a matrix ``M``."""
-        return self.columns(self.root[None] * row_product(middle, self.root[None] * self.rows(z)))
 
-    def _joined(self, parts: Float[jax.Array, "C q"], level: Float[jax.Array, "C one"]) -> Point:
-        return joined(parts, level, self.loading.shape[0])
-
-    def times(self, z: Point) -> Point:
-        """``Tz`` (C, D)."""
-        parts, level = parted(self.stretch[None] * z, self.loading.shape[0], self.level.shape[0])
-        parts = parts - self._through(parts, self.inner)
-        shift = jnp.sum(self.offset[None] * parts, axis=1, keepdims=True)
-        return self._joined(self.scale[None] * parts, self.level[None] * level - shift[:, : level.shape[1]])
-
-    def solve(self, theta: Point) -> Point:
-        """``T⁻¹θ`` (C, D)."""
-        parts, level = parted(theta, self.loading.shape[0], self.level.shape[0])
-        parts = parts / self.scale[None]
-        shift = jnp.sum(self.offset[None] * parts, axis=1, keepdims=True)
-        level = (level + shift[:, : level.shape[1]]) / self.level[None]
-        return self._joined(parts + self._through(parts, self.outer), level) / self.stretch[None]
-
-    def transposed_times(self, gradient: Point) -> Point:
-        """``Tᵀ`` times a gradient (C, D)."""
-        parts, level = parted(gradient, self.loading.shape[0], self.level.shape[0])
-        parts = self.scale[None] * parts - self.offset[None] * jnp.sum(level, axis=1, keepdims=True)
-        slope = parts - self._through(parts, self.turned)
-        return self.stretch[None] * self._joined(slope, self.level[None] * level)
-
-
-class DirectionFactor(NamedTuple):
-    """The factor ``T`` of weights, intercept and free rates.
+class RowRoot(NamedTuple):
+    """``1 − BᵀNB`` of one score a row.
 
     Attributes
     ----------
-    scale : array (p,)
-        ``S^{−½}`` of the weights.
-    rate_scale : array (q - p,)
-        That of the rates.
+    rows : WeightedRows
+        ``B``, with ``S = P``.
+    inner, turned, outer : array (n, n)
+        ``N``, ``Nᵀ`` and ``(1 + Lᵀ)⁻¹``. Products with a transpose take several times as long on a CPU.
+    """
+
+    rows: WeightedRows
+    inner: Float[jax.Array, "n n"]
+    turned: Float[jax.Array, "n n"]
+    outer: Float[jax.Array, "n n"]
+
+    def _through(self, parts: Parts, middle: Float[jax.Array, "n n"]) -> Parts:
+        """``BᵀMBz`` for a matrix ``M``."""
+        rows, root = self.rows, self.rows.root[None]
+        return rows.columns(root * row_product(middle, root * rows.scores(parts[:, 0])))[:, None]
+
+    def times(self, parts: Parts) -> Parts:
+        """Times the root."""
+        return parts - self._through(parts, self.inner)
+
+    def solve(self, parts: Parts) -> Parts:
+        """Times its inverse."""
+        return parts + self._through(parts, self.outer)
+
+    def transposed_times(self, parts: Parts) -> Parts:
+        """Times its transpose."""
+        return parts - self._through(parts, self.turned)
+
+
+class DirectionRoot(NamedTuple):
+    """``1 + U diag(λ^{−½} − 1) Uᵀ``.
+
+    Attributes
+    ----------
     directions : array (k, q)
         ``Uᵀ``.
     length : array (k,)
         ``λ^{−½}``.
-    offset : array (q,)
-        ``x̄``, zero without an intercept.
-    level : array (1,) or (0,)
-        Standard deviation of ``b'``, if there is an intercept.
-    stretch : array (D,)
-        Factors of the whitened coordinates, 1 unless something better was learnt.
     """
 
-    scale: Float[jax.Array, " p"]
-    rate_scale: Float[jax.Array, " free"]
     directions: Float[jax.Array, "k q"]
     length: Float[jax.Array, " k"]
-    offset: Float[jax.Array, " q"]
-    level: Float[jax.Array, " one"]
-    stretch: Float[jax.Array, " D"]
 
-    def _along(self, z: Float[jax.Array, "C q"], factor: Float[jax.Array, " k"]) -> Float[jax.Array, "C q"]:
+    def _along(self, parts: Parts, factor: Float[jax.Array, " k"]) -> Parts:
         """``{1 + U diag(f − 1) Uᵀ}z``."""
-        return z + ((self.directions @ z.T).T * (factor - 1)[None]) @ self.directions
+        z = parts[:, 0]
+        return (z + ((self.directions @ z.T).T * (factor - 1)[None]) @ self.directions)[:, None]
 
-    def _scales(self) -> Float[jax.Array, "1 q"]:
-        """``S^{−½}``."""
-        return jnp.concatenate([self.scale, self.rate_scale])[None]
+    def times(self, parts: Parts) -> Parts:
+        """Times the root."""
+        return self._along(parts, self.length)
 
-    def stretched(self, stretch: Float[jax.Array, " D"]) -> DirectionFactor:
-        """The same with other factors (D,) of the whitened coordinates."""
-        return self._replace(stretch=stretch)
+    def solve(self, parts: Parts) -> Parts:
+        """Times its inverse."""
+        return self._along(parts, 1 / self.length)
 
-    def _joined(self, parts: Float[jax.Array, "C q"], level: Float[jax.Array, "C one"]) -> Point:
-        return joined(parts, level, self.scale.shape[0])
-
-    def times(self, z: Point) -> Point:
-        """``Tz`` (C, D)."""
-        inside, level = parted(self.stretch[None] * z, self.scale.shape[0], self.level.shape[0])
-        parts = self._scales() * self._along(inside, self.length)
-        shift = jnp.sum(self.offset[None] * parts, axis=1, keepdims=True)
-        return self._joined(parts, self.level[None] * level - shift[:, : level.shape[1]])
-
-    def solve(self, theta: Point) -> Point:
-        """``T⁻¹θ`` (C, D)."""
-        parts, level = parted(theta, self.scale.shape[0], self.level.shape[0])
-        shift = jnp.sum(self.offset[None] * parts, axis=1, keepdims=True)
-        level = (level + shift[:, : level.shape[1]]) / self.level[None]
-        return self._joined(self._along(parts / self._scales(), 1 / self.length), level) / self.stretch[None]
-
-    def transposed_times(self, gradient: Point) -> Point:
-        """``Tᵀ`` times a gradient (C, D)."""
-        parts, level = parted(gradient, self.scale.shape[0], self.level.shape[0])
-        inside = parts - self.offset[None] * jnp.sum(level, axis=1, keepdims=True)
-        inside = self._along(self._scales() * inside, self.length)
-        return self.stretch[None] * self._joined(inside, self.level[None] * level)
+    def transposed_times(self, parts: Parts) -> Parts:
+        """Times its transpose, which is itself."""
+        return self.times(parts)

@@ -20,10 +20,10 @@ from bayesdrop.data.dataset import as_dataset
 from bayesdrop.hmc import score_space
 from bayesdrop.hmc.approximations import precision as precise
 from bayesdrop.hmc.approximations.choices import Limits
-from bayesdrop.hmc.approximations.class_factor import ClassFactor, class_factor, class_scores
+from bayesdrop.hmc.approximations.class_factor import ClassRowRoot, EigenvectorRoot, class_factor, class_scores
 from bayesdrop.hmc.approximations.precision import RateLoading, centred_gram, row_factor, row_roots
 from bayesdrop.hmc.binding import approximate_scores, bind_density
-from bayesdrop.hmc.kernels.factors import DirectionFactor, RowFactor, unwhiten
+from bayesdrop.hmc.kernels.factors import DirectionRoot, RowRoot, unwhiten
 from bayesdrop.hmc.kernels.kernel import HMCKernel
 from bayesdrop.hmc.streamed import StreamedKernel, evaluation_of, one_pass
 from bayesdrop.losses import EpsilonInsensitive, Hinge, Squared
@@ -100,7 +100,7 @@ def by_directions(intercept, rates, monkeypatch):
     monkeypatch.setattr(type(design), "occurrences", lambda *_: np.full(p, float(len(prior))))
     found = precise.precision_of(design, prior, curvature, intercept, precise.loading_of(gain, loading))
     factor = precise.direction_factor(found, intercept, "float64", most=len(prior), beyond=0.0, passes=300)
-    assert factor.directions.shape == (len(prior), len(prior))
+    assert factor.root.directions.shape == (len(prior), len(prior))
     exact = np.diag(found.times(np.eye(len(prior))))
     known = slice(p) if rates == "two" else slice(None)  # features that share a rate count as if in different rows
     np.testing.assert_allclose(found.diagonal()[known], exact[known], rtol=1e-11)
@@ -119,7 +119,8 @@ def by_eigenvectors(size, intercept, noise, monkeypatch):
     _, operands = bind_density("HMC", model, data, rate_map, True, "float64")
     found = class_scores(model, data, rate_map)
     factor = class_factor(found, operands.matrix, "float64")
-    assert found.space.by_rows == (size == WIDE) == (factor.root is not None)
+    assert found.space.by_rows == (size == WIDE)
+    assert isinstance(factor.root, ClassRowRoot if size == WIDE else EigenvectorRoot)
     gain = model.noise.coefficients(rate_map.initial).gain
     assert np.any(gain != 1) == noise == np.any(found.extra > 0.01)
     A = columns(data.design.matrix().toarray(), gain, intercept)
@@ -165,7 +166,7 @@ def test_directions_that_are_left_out_stay_as_they_were():
     with jax.enable_x64(True):
         factor = precise.direction_factor(precision, True, "float64", most=2, beyond=0.0, passes=200)
         T = np.asarray(factor.times(jnp.eye(TALL[1] + 1))).T
-    scale = np.asarray(factor.scale)
+    scale = np.asarray(factor.frame.scale)
     np.testing.assert_allclose(1 / np.square(scale), np.minimum(diagonal, 4 * prior), rtol=1e-5)
     expected = np.linalg.eigvalsh(scale[:, None] * precision.times(np.eye(TALL[1])) * scale)
     A = columns(design.matrix().toarray(), gain, True)
@@ -195,7 +196,7 @@ def test_a_normal_posterior_is_exact(name):
     assert np.min(draws["acceptance_rate"]) > 1 - 1e-9
     factor = operands.factor
     np.testing.assert_allclose(operands.centre, mean, atol=1e-9)
-    np.testing.assert_allclose(np.square(factor.row.root), weight, rtol=1e-12)
+    np.testing.assert_allclose(np.square(factor.row.root.rows.root), weight, rtol=1e-12)
     np.testing.assert_allclose(factor.mean, A @ mean, atol=1e-9)
     np.testing.assert_allclose(factor.covariance, A @ covariance @ A.T, atol=1e-9)
     np.testing.assert_allclose(data.design.rmatvec(np.asarray(factor.dual)), mean[:-1], atol=1e-9)
@@ -272,7 +273,7 @@ CASES = {
     "gaussian": (bd.Model(Hinge(expectation="gaussian"), noise=bd.GaussianNoise(0.5)), TALL, BY_DIRECTIONS),
     "poisson": (bd.Model(noise=bd.PoissonNoise(), fit_intercept=False), TALL, BY_DIRECTIONS),
 }
-KINDS = {"scores": score_space.ScoreFactor, "rows": RowFactor, "classes": ClassFactor}
+KINDS = {"scores": RowRoot, "rows": RowRoot, "classes": ClassRowRoot, "classes, many rows": EigenvectorRoot}
 
 
 def moments_of(name, method):
@@ -292,20 +293,22 @@ def moments_of(name, method):
 @pytest.mark.parametrize("name", CASES)
 def test_draws_are_those_of_the_whole_factor(name):
     (kernel, operands), mean, square = moments_of(name, bd.HMC(limits=CASES[name][2]))
-    kind = KINDS.get(name.partition(",")[0], DirectionFactor)
-    assert isinstance(kernel, StreamedKernel) == (kind is DirectionFactor)
-    assert isinstance((operands.chains if kind is DirectionFactor else operands).factor, kind)
+    kind = KINDS.get(name, KINDS.get(name.partition(",")[0], DirectionRoot))
+    assert isinstance(kernel, StreamedKernel) == (kind is DirectionRoot)
+    factor = (operands.chains if kind is DirectionRoot else operands).factor
+    assert isinstance(factor, score_space.ScoreFactor) == name.startswith("scores")
+    assert isinstance(getattr(factor, "row", factor).root, kind)
     (dense, _), expected, other = moments_of(name, bd.HMC())
     assert type(dense) is HMCKernel
     assert np.max(np.abs(mean - expected) / np.sqrt(square + other)) < 5
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "kind"), [("plain", DirectionFactor), ("scores", RowFactor)])
+@pytest.mark.parametrize(("name", "kind"), [("plain", DirectionRoot), ("scores", RowRoot)])
 def test_nuts_takes_the_factor_to_the_same_posterior(name, kind):
     with jax.numpy_rank_promotion("allow"), jax.numpy_dtype_promotion("standard"):  # NumPyro's own code needs both
         (_, operands), mean, square = moments_of(name, bd.NUTS(limits=CASES[name][2], dtype="float32"))
-        assert isinstance(operands.factor, kind)
+        assert isinstance(operands.factor.root, kind)
     _, expected, other = moments_of(name, bd.HMC())
     assert np.max(np.abs(mean - expected) / np.sqrt(square + other)) < 5
 

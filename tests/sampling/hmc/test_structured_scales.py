@@ -19,7 +19,7 @@ from bayesdrop.data.dataset import as_dataset
 from bayesdrop.hmc.approximations import choices
 from bayesdrop.hmc.approximations.choices import Limits
 from bayesdrop.hmc.approximations.learnt_scales import ScaleDensity
-from bayesdrop.hmc.approximations.scale_map import ClassDirections, DrawnDirections, RowDirections
+from bayesdrop.hmc.approximations.scale_map import Eigenvectors, LeadingDirections, RowDirections
 from bayesdrop.hmc.binding import bind_start
 from bayesdrop.hmc.kernels import kernel as hmc_kernel
 from bayesdrop.hmc.kernels.factors import StretchFactor
@@ -49,7 +49,7 @@ def case_of(name, groups=1):
     classes = 3 if kind.startswith("classes") else 2
     loss = bd.Softmax() if classes > 2 else bd.Logistic()
     model = bd.Model(loss, rates=rates, weight_prior=learnt(p, groups))
-    found = ClassDirections if classes > 2 else RowDirections if kind == "few rows" else DrawnDirections
+    found = RowDirections if kind.endswith("few rows") else Eigenvectors if classes > 2 else LeadingDirections
     return model, data_of(n, p, classes), classes > 2 or not more, found
 
 
@@ -87,10 +87,10 @@ def test_the_jacobian_is_that_of_the_map(name, groups):
         @jax.jit
         def everything(found, zeta, delta):
             slope = jax.vmap(jax.jacobian(lambda z, d: found.place(z[None], d[None])[0][0]))(zeta, delta)
-            parts, level = found.directions.whiten(zeta)
+            parts, level = found.frame.whiten(zeta)
             along = found.directions.along(parts)
             again = found.directions.along(found.directions.back(along))
-            return slope, found.place(zeta, delta)[1], found.directions.join(parts, level), along, again
+            return slope, found.place(zeta, delta)[1], found.frame.join(parts, level), along, again
 
         slope, jacobian, joined, along, again = map(np.asarray, everything(found, zeta, delta))
     expected = np.linalg.slogdet(slope)[1]
