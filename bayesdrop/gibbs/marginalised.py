@@ -28,16 +28,9 @@ from ..model import Model
 from ..noise import Coefficients
 from ..rates import RateMap
 from ..sampling.matrix import placed
-from ..sampling.weight_scales import (
-    ScaleOperands,
-    by_weight,
-    first_scales,
-    recorded_scales,
-    scale_operands,
-    weight_precision,
-)
+from ..sampling.weight_scales import ScaleOperands, by_weight, scale_operands, weight_precision
 from .moves.columns import Columns
-from .moves.scales import draw_along_rays, draw_given_weights
+from .moves.scales import WeightPrior, draw_along_rays, draw_given_weights
 from .weights import DRAWS, AugmentedWeights, NoisedFeatures, augmented_weights
 
 __all__ = ["MarginalKernel", "MarginalOperands", "MarginalState", "bind_marginal"]
@@ -98,75 +91,32 @@ class MarginalState(NamedTuple):
 
 
 @dataclass(frozen=True)
-class MarginalKernel:
+class MarginalKernel(WeightPrior):
     """The transition: everything that is fixed when it is compiled, and nothing that is data.
 
     Attributes
     ----------
     weights : AugmentedWeights
         Draw of weights and intercept.
-    unit_weight : bool
-        Every ``C s_i`` is 1.
-    unknown_variance : bool
-        Draw the noise variance.
-    scale_mixture : type of a WeightPrior, or None
-        Prior of the weights whose scales are drawn.
-    scale_names : tuple of str
-        What of its scales is recorded.
-    scale_dims : tuple of str, or None
-        Dims of scales that normal weights share and that are drawn; None if there are none.
-    sweeps : int
-        Sweeps per recorded draw.
-    choice : str
-        Name of the draw of the weights.
     """
 
     weights: AugmentedWeights
-    unit_weight: bool
-    unknown_variance: bool
-    scale_mixture: type[Any] | None
-    scale_names: tuple[str, ...]
-    scale_dims: tuple[str, ...] | None
-    sweeps: int
-    choice: str
 
     @property
     def variables(self) -> dict[str, tuple[str, ...]]:
         """Dims of what is recorded."""
-        names: dict[str, tuple[str, ...]] = {"weight": ("feature",)}
-        if self.weights.fit_intercept:
-            names["intercept"] = ()
-        names |= dict.fromkeys(self.scale_names, ())
-        if self.scale_dims is not None:
-            names["weight_scale"] = self.scale_dims
-        return names | ({"sigma": ()} if self.unknown_variance else {})
-
-    @property
-    def statistics(self) -> tuple[str, ...]:
-        """The log density."""
-        return ("lp",)
-
-    @property
-    def choices(self) -> dict[str, str]:
-        """What a posterior says of the choices made."""
-        return {"weights_drawn_by": self.choice}
+        return self.declared()
 
     def init(self, operands: MarginalOperands, key: PRNGKeyArray, chains: int) -> MarginalState:
         """Start at weights of half their prior scale."""
         key, key_weight, key_scale = jax.random.split(key, 3)
         p, dtype = operands.precision.shape[0], operands.target.dtype
         weight = 0.5 * jax.random.normal(key_weight, (chains, p), dtype) / jnp.sqrt(operands.precision)[None]
-        precision = jnp.broadcast_to(operands.precision[None], (chains, p))
-        scales = jax.tree.map(lambda x: jnp.broadcast_to(x, (chains, *x.shape[1:])), operands.scales)
-        if self.scale_mixture is not None:
-            precision, scales = self.scale_mixture.sample_precision(key_scale, weight, scales)
-        log_scale = first_scales(key_scale, operands.learnt, chains, dtype)
-        if operands.learnt is not None:
-            precision = weight_precision(operands.learnt, log_scale)
         intercept = jnp.zeros(chains, dtype)
         mean, var = self.weights.moments(operands.features, weight, intercept)
         noise = jnp.broadcast_to(operands.variance_shape / operands.variance_scale, (chains,))
-        return MarginalState(weight, intercept, mean, var, precision, scales, log_scale, noise, key)
+        priors = self.first_precision(operands, key_scale, weight)
+        return MarginalState(weight, intercept, mean, var, noise_precision=noise, key=key, **priors)
 
     def step(self, operands: MarginalOperands, state: MarginalState) -> tuple[MarginalState, dict[str, jax.Array]]:
         """One recorded draw: ``sweeps`` sweeps."""
@@ -185,14 +135,12 @@ class MarginalKernel:
         mean, var = self.weights.moments(operands.features, weight, intercept)
         state = state._replace(weight=weight, intercept=intercept, mean=mean, var=var, key=key)
         if self.scale_mixture is not None:
-            new_precision, scales = self.scale_mixture.sample_precision(key_scale, state.weight, state.scales)
+            new_precision, scales = self.mixture_precision(key_scale, state.weight, state.scales)
             state = state._replace(precision=new_precision, scales=scales)
         state = self._draw_scales(operands, state, key_scale)
         if self.unknown_variance:
-            shape = operands.variance_shape + 0.5 * jnp.sum(operands.row_weight)
-            scale = operands.variance_scale + jnp.sum(self.costs(operands, state), axis=1)
-            gamma = jax.random.gamma(key_variance, shape, scale.shape, mean.dtype)
-            state = state._replace(noise_precision=gamma / scale)
+            cost = jnp.sum(self.costs(operands, state), axis=1)
+            state = state._replace(noise_precision=self.draw_variance(operands, key_variance, cost))
         return state
 
     def _draw_scales(self, operands: MarginalOperands, state: MarginalState, key: PRNGKeyArray) -> MarginalState:
@@ -243,21 +191,9 @@ class MarginalKernel:
         lp = -0.5 * jnp.sum(state.precision * state.weight * state.weight, axis=1) - state.noise_precision * jnp.sum(
             self.costs(operands, state), axis=1
         )
-        draw = {"weight": state.weight}
-        if self.weights.fit_intercept:
-            draw["intercept"] = state.intercept
-        if self.scale_mixture is not None:
-            draw |= self.scale_mixture.record(state.scales)
-            lp = lp + 0.5 * jnp.sum(jnp.log(state.precision), axis=1)
-            lp = lp + self.scale_mixture.log_scale_density(state.precision, state.scales)
-        if operands.learnt is not None:
-            draw["log_weight_scale"], density = recorded_scales(operands.learnt, state.log_scale, self.scale_dims)
-            lp = lp + density
-        if self.unknown_variance:
-            draw["sigma"] = 1 / jnp.sqrt(state.noise_precision)
-            count = operands.variance_shape + 1 + 0.5 * jnp.sum(operands.row_weight)
-            lp = lp + count * jnp.log(state.noise_precision) - operands.variance_scale * state.noise_precision
-        return {**draw, "lp": lp}
+        priors, density = self.recorded_priors(operands, state)
+        intercept = {"intercept": state.intercept} if self.fit_intercept else {}
+        return {"weight": state.weight, **intercept, **priors, "lp": lp + density}
 
 
 def bind_marginal(
@@ -292,6 +228,7 @@ def bind_marginal(
     real = partial(placed, dtype=dtype)
     scales, learnt = prior.init(jax.random.key(0), 1, p, np.dtype(dtype)), prior.learnt_scale(p)
     kernel = MarginalKernel(
+        fit_intercept=model.fit_intercept,
         weights=augmented_weights(loss, parts, model.fit_intercept, DRAWS[choice]),
         unit_weight=variance is None and bool(np.all(row_weight == 1)),
         unknown_variance=variance is not None,

@@ -7,10 +7,11 @@ A vector added to the weights of all classes changes no probability: its posteri
 is left out, and the state holds the *centred* weights and intercepts, which sum to zero over the classes and are what
 the data speak of; they are also what is recorded. Where the prior is a scale mixture every weight has a precision of
 its own and the common vector is no longer free: all weights are held and recorded as they are, the intercepts still
-centred (they are flat). One sweep is
+centred (they are flat), and that vector follows its prior given the contrasts,
+``c_d ~ N(−Σ_k P_kd w_kd / Σ_k P_kd, 1/Σ_k P_kd)``. One sweep is
 
 0. the priors of the rates, where they are drawn, given the rates; the scales of the weights, where they are drawn,
-   given the weights (:mod:`.class_scales`);
+   given the weights (:mod:`.scales`): centred weights have ``K − 1`` dimensions a feature;
 1. for each class ``k``: given the other contrasts, ``ψ_i = s_ik − log Σ_{l≠k} exp(s_il)`` is the score of a logistic
    regression of class ``k`` against the rest (Holmes & Held 2006), so that ``ω_i ~ PG(C s_i, ψ_i)`` and the contrast
    ``t = w_k − mean_{l≠k} w_l``, with its intercept, is one Gaussian draw under ``t ~ N(0, K/((K − 1)P))`` with
@@ -39,23 +40,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PRNGKeyArray
 
-from ..._typing import Bool, Float, Int
-from ...sampling.weight_scales import first_scales, weight_precision
+from ..._typing import Bool, Float
+from ...sampling.weight_scales import ScaleOperands, by_weight, weight_precision
 from .class_features import ClassStep, draw_intercepts, log_softmax_of, update_class_feature
-from .class_scales import (
-    ClassState,
-    class_precisions,
-    draw_common,
-    draw_shared_scales,
-    move_shared_scales,
-    recorded_class_scales,
-    recorded_shared_scales,
-)
-from .features import uniform_masks
 from .interweaving import interweave
 from .noising_model import NoisingModel
-from .scales import draw_groups
-from .state import Operands
+from .scales import draw_along_rays, draw_given_weights, draw_groups
+from .state import ClassState, Operands
 
 __all__ = ["ClassGibbsKernel"]
 
@@ -101,23 +92,13 @@ class ClassGibbsKernel(NoisingModel):
         rates = self.first_masks(operands, key_rate, key_mask, key_mean, chains)
         weight = 0.5 * jax.random.normal(key_weight, (K, chains, p), dtype) / jnp.sqrt(operands.precision)[None, None]
         weight = _centred(weight) if self.centred else weight
-        precision = jnp.broadcast_to(operands.precision[None, None], weight.shape)
-        log_scale = first_scales(key_scale, operands.learnt, chains, dtype)
-        if operands.learnt is not None:
-            precision = jnp.broadcast_to(weight_precision(operands.learnt, log_scale)[None], weight.shape)
-        scales = jax.tree.map(lambda x: jnp.broadcast_to(x, (K * chains, *x.shape[1:])), operands.scales)
-        if self.scale_mixture is not None:
-            precision, scales = class_precisions(self.scale_mixture, key_scale, weight, scales)
         effective = weight * jnp.exp(self.log_multiplier(self.feature_logit(operands, rates["logit"])))[None]
-        intercept = jnp.zeros((K, chains), dtype)
         return ClassState(
             effective=effective,
-            intercept=intercept,
+            intercept=jnp.zeros((K, chains), dtype),
             **rates,
+            **self.first_precision(operands, key_scale, weight),
             score=self._products(operands, rates["kept"], effective),  # intercepts are 0
-            precision=precision,
-            scales=scales,
-            log_scale=log_scale,
             key=key,
         )
 
@@ -142,14 +123,7 @@ class ClassGibbsKernel(NoisingModel):
             level, score = draw_intercepts(key_level, membership, operands.row_weight, state.intercept, state.score)
             state = state._replace(intercept=level, score=score)
         if operands.learnt is not None:
-            state = move_shared_scales(
-                jax.random.fold_in(key_scale, 1),
-                operands.learnt,
-                lambda effective: self._products(operands, state.kept, effective),
-                lambda score: self.class_cost(operands, score),
-                state,
-                shared=not self.scale_dims,
-            )
+            state = self.move_scales(operands, state, jax.random.fold_in(key_scale, 1))
         state = self.draw_features(operands, state, key_features)
         if not self.grouped:
             return state
@@ -186,14 +160,53 @@ class ClassGibbsKernel(NoisingModel):
         multiplier = jnp.exp(self.log_multiplier(self.feature_logit(operands, state.logit)))
         weight = state.effective / multiplier[None]
         if operands.learnt is not None:
-            precision, log_scale = draw_shared_scales(key, operands.learnt, weight, state.log_scale)
+            length = jnp.sqrt(jnp.sum(weight * weight, axis=0))
+            log_scale = draw_given_weights(key, self._of_contrasts(operands.learnt), length, state.log_scale)
+            precision = jnp.broadcast_to(weight_precision(operands.learnt, log_scale)[None], weight.shape)
             return state._replace(precision=precision, log_scale=log_scale)
         key_scale, key_shift = jax.random.split(key)
-        precision, scales = class_precisions(self.scale_mixture, key_scale, weight, state.scales)
-        shift = multiplier * draw_common(key_shift, precision, weight)
+        precision, scales = self.mixture_precision(key_scale, weight, state.scales)
+        # What all classes have in common, given their contrasts.
+        total = jnp.sum(precision, axis=0)
+        common = jax.random.normal(key_shift, total.shape, total.dtype) / jnp.sqrt(total)
+        shift = multiplier * (common - jnp.sum(precision * weight, axis=0) / total)
         along = operands.columns.product(state.kept, shift, state.score.shape[2])
         return state._replace(
             effective=state.effective + shift[None], score=state.score + along[None], precision=precision, scales=scales
+        )
+
+    def _of_contrasts(self, learnt: ScaleOperands) -> ScaleOperands:
+        """The same, with so many weights in each group as there are free ones among the classes."""
+        return learnt._replace(size=(self.n_classes - 1) * learnt.size)
+
+    def move_scales(self, operands: Operands, state: ClassState, key: PRNGKeyArray) -> ClassState:
+        """Draw the scales that classes share along the rays, weights and scores with them."""
+        (K, chains, n), learnt = state.score.shape, operands.learnt
+        assert learnt is not None
+
+        def flat(score: Float[jax.Array, "K C n"]) -> Float[jax.Array, "C Kn"]:
+            return jnp.moveaxis(score, 0, 1).reshape(chains, K * n)
+
+        def by_class(score: Float[jax.Array, "C Kn"]) -> Float[jax.Array, "K C n"]:
+            return jnp.moveaxis(score.reshape(chains, K, n), 1, 0)
+
+        def share(mask: Float[jax.Array, " p"]) -> tuple[Float[jax.Array, "C Kn"], ...]:
+            if not self.scale_dims:  # all that is no intercept
+                return (flat(state.score - state.intercept[:, :, None]),)
+            return (flat(self._products(operands, state.kept, state.effective * mask[None, None])),)
+
+        def log_likelihood(scores: tuple[Float[jax.Array, "C Kn"], ...]) -> Float[jax.Array, " C"]:
+            return -self.class_cost(operands, by_class(scores[0]))
+
+        (score,), log_scale = draw_along_rays(
+            key, learnt, share, log_likelihood, (flat(state.score),), state.log_scale
+        )  # fmt: skip
+        factor = jnp.exp(by_weight(learnt, log_scale - state.log_scale))
+        return state._replace(
+            score=by_class(score),
+            effective=state.effective * factor[None],
+            log_scale=log_scale,
+            precision=jnp.broadcast_to(weight_precision(learnt, log_scale)[None], state.precision.shape),
         )
 
     def draw_contrasts(self, operands: Operands, state: ClassState, key: PRNGKeyArray) -> ClassState:
@@ -241,12 +254,7 @@ class ClassGibbsKernel(NoisingModel):
 
     def draw_features(self, operands: Operands, state: ClassState, key: PRNGKeyArray) -> ClassState:
         """Every feature in turn, with its mask column summed out."""
-        columns, free = operands.columns, self.per_feature
-        key_uniform, key_steps, key_empty = jax.random.split(key, 3)
-        prior = self.rate_prior(operands, state) if free else None
-        prior = jax.tree.map(lambda part: part.T[operands.index], prior)
-        weight, feature_logit = jnp.moveaxis(state.effective, 2, 0), self.feature_logit(operands, state.logit).T
-        keys, membership = jax.random.split(key_steps, weight.shape[0]), self.membership(operands)
+        free, membership = self.per_feature, self.membership(operands)
 
         def body(score: Float[jax.Array, "K C n"], inputs: tuple[Any, ...]) -> Any:
             values, rows, kept, uniform, weight, logit, precision, prior, key = inputs
@@ -257,39 +265,9 @@ class ClassGibbsKernel(NoisingModel):
             step = ClassStep(values, rows, classes, row_weight, kept, uniform, weight, logit, precision, prior, key)
             return update_class_feature(self.log_multiplier, free, self.centred, score, step)
 
-        score, drawn = state.score, []
-        for block, kept, uniform in zip(
-            columns.blocks, state.kept, uniform_masks(key_uniform, state.kept), strict=True
-        ):
-            parts = (weight, feature_logit, jnp.moveaxis(state.precision, 2, 0), prior, keys)
-            chosen = jax.tree.map(lambda part, block=block: part[block.features], parts)
-            score, new = jax.lax.scan(body, score, (block.values, block.rows, kept, uniform, *chosen))
-            drawn.append(new)
-        for block, (new_weight, new_logit, _) in zip(columns.blocks, drawn, strict=True):
-            weight = weight.at[block.features].set(new_weight)
-            feature_logit = feature_logit.at[block.features].set(new_logit)
-        if free and columns.empty.shape[0]:
-            weight, feature_logit = self._draw_unseen(columns.empty, key_empty, weight, feature_logit, prior)
-        new_state = state._replace(
-            score=score, effective=jnp.moveaxis(weight, 0, 2), kept=tuple(masks for _, _, masks in drawn)
-        )
-        if not free:
-            return new_state
-        return new_state._replace(logit=jnp.zeros_like(state.logit).at[:, operands.index].set(feature_logit.T))
-
-    def _draw_unseen(
-        self,
-        empty: Int[jax.Array, " e"],
-        key: PRNGKeyArray,
-        weight: Float[jax.Array, "p K C"],
-        logit: Float[jax.Array, "p C"],
-        prior: Any,
-    ) -> tuple[Float[jax.Array, "p K C"], Float[jax.Array, "p C"]]:
-        """Rates of features that never occur, from their priors, at fixed ``w``."""
-        old = logit[empty]
-        new = jax.tree.map(lambda part: part[empty], prior).draw_logit(key)
-        factor = jnp.exp(self.log_multiplier(new) - self.log_multiplier(old))
-        return weight.at[empty].set(weight[empty] * factor[:, None, :]), logit.at[empty].set(new)
+        weight, precision = jnp.moveaxis(state.effective, 2, 0), jnp.moveaxis(state.precision, 2, 0)
+        state, weight = self.draw_columns(operands, state, key, body, weight, precision)
+        return state._replace(effective=jnp.moveaxis(weight, 0, 2))
 
     def record_classes(self, operands: Operands, state: ClassState) -> dict[str, jax.Array]:
         """What is kept of a draw: centred weights (C, K, p) and what else is drawn, chains first.
@@ -299,16 +277,10 @@ class ClassGibbsKernel(NoisingModel):
         weight = state.effective * jnp.exp(-self.log_multiplier(self.feature_logit(operands, state.logit)))[None]
         rates, lp = self.recorded_rates(operands, state)
         lp = lp - 0.5 * jnp.sum(state.precision * weight * weight, axis=(0, 2)) - self.class_cost(operands, state.score)
-        draw = {"weight": jnp.moveaxis(weight, 0, 1), **rates}
-        if self.fit_intercept:
-            draw["intercept"] = state.intercept.T
-        if self.scale_mixture is not None:
-            kept, density = recorded_class_scales(self.scale_mixture, state.precision, state.scales)
-            draw, lp = draw | kept, lp + density
-        if operands.learnt is not None:
-            kept, density = recorded_shared_scales(operands.learnt, state.log_scale, self.scale_dims, self.n_classes)
-            draw, lp = draw | kept, lp + density
-        return {**draw, "lp": lp}
+        learnt = None if operands.learnt is None else self._of_contrasts(operands.learnt)
+        priors, density = self.recorded_priors(operands._replace(learnt=learnt), state)
+        intercept = {"intercept": state.intercept.T} if self.fit_intercept else {}
+        return {"weight": jnp.moveaxis(weight, 0, 1), **rates, **intercept, **priors, "lp": lp + density}
 
 
 def _centred(values: Float[jax.Array, "K ..."]) -> Float[jax.Array, "K ..."]:

@@ -32,10 +32,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PRNGKeyArray
 
-from ..._typing import Bool, Float, Int
+from ..._typing import Bool, Float
 from ...distributions.draws import where_needed
-from ...sampling.weight_scales import first_scales, recorded_scales, weight_precision
-from .features import FeatureStep, uniform_masks, update_feature
+from ...sampling.weight_scales import weight_precision
+from .features import FeatureStep, update_feature
 from .interweaving import interweave
 from .joint_move import joint_moves
 from .noising_model import NoisingModel
@@ -77,23 +77,14 @@ class GibbsKernel(NoisingModel):
         key, key_rate, key_weight, key_mask, key_scale, key_mean = jax.random.split(key, 6)
         rates = self.first_masks(operands, key_rate, key_mask, key_mean, chains)
         weight = 0.5 * jax.random.normal(key_weight, (chains, p), dtype) / jnp.sqrt(operands.precision)[None]
-        precision = jnp.broadcast_to(operands.precision[None], (chains, p))
-        scales = jax.tree.map(lambda x: jnp.broadcast_to(x, (chains, *x.shape[1:])), operands.scales)
-        log_scale = first_scales(key_scale, operands.learnt, chains, dtype)
-        if self.scale_mixture is not None:
-            precision, scales = self.scale_mixture.sample_precision(key_scale, weight, scales)
-        if operands.learnt is not None:
-            precision = weight_precision(operands.learnt, log_scale)
         effective = weight * jnp.exp(self.log_multiplier(self.feature_logit(operands, rates["logit"])))
         size = p + self.fit_intercept + rates["logit"].shape[1] + 2 * rates["group_logit"].shape[1]
         return State(
             **rates,
+            **self.first_precision(operands, key_scale, weight),
             effective=effective,
             intercept=jnp.zeros(chains, dtype),
             score=operands.with_offset(columns.product(rates["kept"], effective, n)),
-            precision=precision,
-            scales=scales,
-            log_scale=log_scale,
             noise_precision=jnp.broadcast_to(operands.variance_shape / operands.variance_scale, (chains,)),
             weight_width=4 / jnp.sqrt(operands.precision),
             metric=first_metric(jnp.ones(size, dtype)),
@@ -170,7 +161,7 @@ class GibbsKernel(NoisingModel):
         key_scale, key_noise, key_groups = jax.random.split(key, 3)
         if self.scale_mixture is not None:
             weight = self.weights(operands, state.effective, state.logit)
-            precision, scales = self.scale_mixture.sample_precision(key_scale, weight, state.scales)
+            precision, scales = self.mixture_precision(key_scale, weight, state.scales)
             state = state._replace(precision=precision, scales=scales)
         if operands.learnt is not None:
             weight = self.weights(operands, state.effective, state.logit)
@@ -178,10 +169,8 @@ class GibbsKernel(NoisingModel):
             precision = weight_precision(operands.learnt, log_scale)
             state = state._replace(precision=precision, log_scale=log_scale)
         if self.unknown_variance:
-            shape = operands.variance_shape + 0.5 * jnp.sum(operands.row_weight)
-            scale = operands.variance_scale + self.total_cost(operands, state.score)
-            gamma = jax.random.gamma(key_noise, shape, scale.shape, scale.dtype)
-            state = state._replace(noise_precision=gamma / scale)
+            cost = self.total_cost(operands, state.score)
+            state = state._replace(noise_precision=self.draw_variance(operands, key_noise, cost))
         if operands.hierarchy is not None:
             mean, strength = draw_groups(
                 key_groups, operands.hierarchy, state.logit, state.group_logit, state.group_log_strength
@@ -222,17 +211,7 @@ class GibbsKernel(NoisingModel):
         self, operands: Operands, state: State, key: PRNGKeyArray, thorough: Bool[jax.Array, ""]
     ) -> State:
         """Every feature in turn, with its mask column summed out."""
-        columns = operands.columns
-        chains, p = state.effective.shape
-        key_uniform, key_steps, key_empty = jax.random.split(key, 3)
         free, cost = self.per_feature, self.cost_given(state.noise_precision)
-        prior = self.rate_prior(operands, state) if free else None
-        prior = jax.tree.map(lambda part: part.T[operands.index], prior)
-        by_feature = [
-            part.T
-            for part in (state.effective, self.feature_logit(operands, state.logit), state.precision)
-        ]  # fmt: skip
-        keys = jax.random.split(key_steps, p)
 
         def body(score: Float[jax.Array, "C n"], inputs: tuple[Any, ...]) -> Any:
             values, rows, kept, uniform, weight, logit, precision, width, prior, key = inputs
@@ -252,42 +231,10 @@ class GibbsKernel(NoisingModel):
                 key,
             )
 
-        score, drawn = state.score, []
-        uniforms = uniform_masks(key_uniform, state.kept)
-        for block, kept, uniform in zip(columns.blocks, state.kept, uniforms, strict=True):
-            parts = (*by_feature, state.weight_width, prior, keys)
-            chosen = jax.tree.map(lambda part, block=block: part[block.features], parts)
-            inputs = (block.values, block.rows, kept, uniform, *chosen)
-            score, new = jax.lax.scan(body, score, inputs)
-            drawn.append(new)
-        weight, free_logit = by_feature[:2]
-        for block, (new_weight, new_logit, _) in zip(columns.blocks, drawn, strict=True):
-            weight = weight.at[block.features].set(new_weight)
-            free_logit = free_logit.at[block.features].set(new_logit)
-        if free and columns.empty.shape[0]:
-            weight, free_logit = self._draw_empty(columns.empty, key_empty, weight, free_logit, prior)
+        before = state.effective.T
         adapt = thorough & (state.count < operands.tune)
-        weight_width = _adapted(adapt, state.weight_width, weight - by_feature[0])
-        new = state._replace(
-            score=score, effective=weight.T, kept=tuple(masks for _, _, masks in drawn), weight_width=weight_width
-        )
-        if not free:
-            return new
-        return new._replace(logit=jnp.zeros_like(state.logit).at[:, operands.index].set(free_logit.T))
-
-    def _draw_empty(
-        self,
-        empty: Int[jax.Array, " e"],
-        key: PRNGKeyArray,
-        weight: Float[jax.Array, "p C"],
-        logit: Float[jax.Array, "p C"],
-        prior: Any,
-    ) -> tuple[Float[jax.Array, "p C"], Float[jax.Array, "p C"]]:
-        """Rates of features that never occur, from their priors, at fixed ``w``; all arrays (p, C)."""
-        old = logit[empty]
-        new = jax.tree.map(lambda part: part[empty], prior).draw_logit(key)
-        effective = weight[empty] * jnp.exp(self.log_multiplier(new) - self.log_multiplier(old))
-        return weight.at[empty].set(effective), logit.at[empty].set(new)
+        state, weight = self.draw_columns(operands, state, key, body, before, state.precision.T, state.weight_width)
+        return state._replace(effective=weight.T, weight_width=_adapted(adapt, state.weight_width, weight - before))
 
     def record(self, operands: Operands, state: State) -> dict[str, jax.Array]:
         """What is kept of a draw: weight (C, p) and what else the model draws, each with a leading axis of chains.
@@ -299,21 +246,9 @@ class GibbsKernel(NoisingModel):
         rates, lp = self.recorded_rates(operands, state)
         lp = lp - 0.5 * jnp.sum(state.precision * weight * weight, axis=-1)
         lp = lp - state.noise_precision * self.total_cost(operands, state.score)
-        draw = {"weight": weight, **rates}
-        if self.fit_intercept:
-            draw["intercept"] = state.intercept
-        if self.scale_mixture is not None:
-            draw |= self.scale_mixture.record(state.scales)
-            lp = lp + 0.5 * jnp.sum(jnp.log(state.precision), axis=-1)
-            lp = lp + self.scale_mixture.log_scale_density(state.precision, state.scales)
-        if operands.learnt is not None:
-            draw["log_weight_scale"], density = recorded_scales(operands.learnt, state.log_scale, self.scale_dims)
-            lp = lp + density
-        if self.unknown_variance:
-            draw["sigma"] = 1 / jnp.sqrt(state.noise_precision)
-            count = operands.variance_shape + 1 + 0.5 * jnp.sum(operands.row_weight)
-            lp = lp + count * jnp.log(state.noise_precision) - operands.variance_scale * state.noise_precision
-        return {**draw, "lp": lp}
+        priors, density = self.recorded_priors(operands, state)
+        intercept = {"intercept": state.intercept} if self.fit_intercept else {}
+        return {"weight": weight, **rates, **intercept, **priors, "lp": lp + density}
 
 
 def _adapted(

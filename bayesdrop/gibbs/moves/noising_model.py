@@ -1,6 +1,6 @@
 """The feature-noising model as its moves see it: what rows say of their scores, and what rates do to weights.
 
-Nothing here draws. Every move of :mod:`.kernel` and :mod:`.joint_move` asks for these, at a state of all chains.
+Every move of :mod:`.kernel`, :mod:`.class_kernel` and :mod:`.joint_move` asks for these, at a state of all chains.
 
 Shapes: ``C`` chains, ``n`` rows, ``p`` features, ``k`` free rates.
 """
@@ -20,8 +20,9 @@ from ..._typing import Float
 from ...losses.protocols import Augmented, likelihood_of
 from ...noise import MaskNoise
 from ...priors.rate_prior import log_rates
+from .features import uniform_masks
 from .pseudo_marginal import Cost, RowLikelihood
-from .scales import group_law, log_beta_density, log_hyperprior
+from .scales import WeightPrior, group_law, log_beta_density, log_hyperprior
 from .state import Operands
 
 __all__ = ["NoisingModel"]
@@ -30,15 +31,13 @@ Elementwise = Float[jax.Array, "*shape"]
 
 
 @dataclass(frozen=True)
-class NoisingModel:
+class NoisingModel(WeightPrior):
     """Everything of the model that is fixed when a sampler is compiled, and nothing that is data.
 
     Attributes
     ----------
     loss, noise : Augmented, MaskNoise
         Components of the model.
-    fit_intercept : bool
-        There is an intercept.
     per_feature : bool
         Every feature has a free rate of its own.
     grouped : bool
@@ -47,64 +46,27 @@ class NoisingModel:
         Some features are never dropped, among others that are.
     hierarchical : bool
         The priors of the rates are drawn.
-    unit_weight : bool
-        Every ``C s_i`` is 1, and the noise variance known.
-    unknown_variance : bool
-        The noise variance is drawn.
     tempered : bool
         Warm-up begins with a flatter likelihood: ``noise_precision`` of a state is its power.
-    scale_mixture : type of a WeightPrior, or None
-        Prior that draws the precisions of the weights; None if they are known.
-    scale_names : tuple of str
-        What of its scales is recorded.
-    scale_dims : tuple of str, or None
-        Dims of scales that normal weights share and that are drawn; None if there are none.
     gaussian_draw : callable
         One of :mod:`bayesdrop.gibbs.weights`.
-    choice : str
-        Its name.
-    sweeps : int
-        Sweeps per recorded draw.
     rate_dim : str
         Dim of the free rates in a posterior.
     """
 
     loss: Augmented
     noise: MaskNoise
-    fit_intercept: bool
     per_feature: bool
     grouped: bool
     some_kept: bool
     hierarchical: bool
-    unit_weight: bool
-    unknown_variance: bool
     tempered: bool
-    scale_mixture: type[Any] | None
-    scale_names: tuple[str, ...]
-    scale_dims: tuple[str, ...] | None
     gaussian_draw: Callable[..., tuple[Float[jax.Array, "C p"], Float[jax.Array, " C"]]]
-    choice: str
-    sweeps: int
     rate_dim: str
 
-    @property
-    def statistics(self) -> tuple[str, ...]:
-        """The log density."""
-        return ("lp",)
-
-    @property
-    def choices(self) -> dict[str, str]:
-        """What a posterior says of the choices made."""
-        return {"weights_drawn_by": self.choice}
-
     def declared(self, *own: str) -> dict[str, tuple[str, ...]]:
-        """Dims of what is recorded, of weights and their intercepts and scales after those that are their ``own``."""
-        names: dict[str, tuple[str, ...]] = {"weight": (*own, "feature")}
-        names |= {"intercept": own} if self.fit_intercept else {}
-        names |= dict.fromkeys(self.scale_names, own)
-        names |= {} if self.scale_dims is None else {"weight_scale": self.scale_dims}
-        names |= {"sigma": ()} if self.unknown_variance else {}
-        names |= {"rate": (self.rate_dim,)} if self.free else {}
+        """The same, and rates and their groups."""
+        names = super().declared(*own) | ({"rate": (self.rate_dim,)} if self.free else {})
         return names | ({"group_rate": ("group",), "group_strength": ("group",)} if self.hierarchical else {})
 
     @property
@@ -212,3 +174,42 @@ class NoisingModel:
         elif self.free:
             lp = lp + jnp.sum(self.rate_prior(operands, state).log_density(state.logit), axis=-1)
         return draw, lp
+
+    def draw_columns(
+        self,
+        operands: Operands,
+        state: Any,
+        key: PRNGKeyArray,
+        body: Callable[[Any, Any], Any],
+        weight: Float[jax.Array, "p *classes C"],
+        *parts: Any,
+    ) -> tuple[Any, Float[jax.Array, "p *classes C"]]:
+        """Every feature in turn: the state after its masks and rate are drawn, and effective weights.
+
+        ``body`` is the step of a scan over the columns of a block: from the scores and (values, rows, masks, uniform
+        numbers for new ones, weight, logit, ``parts`` by feature, prior of the rate, key) to the scores and (weight,
+        logit, masks).
+        """
+        columns, score, masks = operands.columns, state.score, []
+        key_uniform, key_steps, key_empty = jax.random.split(key, 3)
+        prior = self.rate_prior(operands, state) if self.per_feature else None
+        prior = jax.tree.map(lambda part: part.T[operands.index], prior)
+        logit, keys = self.feature_logit(operands, state.logit).T, jax.random.split(key_steps, weight.shape[0])
+        uniforms = uniform_masks(key_uniform, state.kept)
+        for block, kept, uniform in zip(columns.blocks, state.kept, uniforms, strict=True):
+            by_feature = (weight, logit, *parts, prior, keys)
+            chosen = jax.tree.map(lambda part, block=block: part[block.features], by_feature)
+            score, new = jax.lax.scan(body, score, (block.values, block.rows, kept, uniform, *chosen))
+            weight, logit = (old.at[block.features].set(part) for old, part in zip((weight, logit), new, strict=False))
+            masks.append(new[2])
+        if self.per_feature and columns.empty.shape[0]:
+            # Rates of features that never occur, from their priors, at fixed ``w``.
+            empty, old = columns.empty, logit[columns.empty]
+            drawn = jax.tree.map(lambda part: part[empty], prior).draw_logit(key_empty)
+            factor = jnp.exp(self.log_multiplier(drawn) - self.log_multiplier(old))
+            factor = factor.reshape(len(factor), *(1,) * (weight.ndim - 2), -1)
+            weight, logit = weight.at[empty].set(weight[empty] * factor), logit.at[empty].set(drawn)
+        state = state._replace(score=score, kept=tuple(masks))
+        if self.per_feature:
+            state = state._replace(logit=jnp.zeros_like(state.logit).at[:, operands.index].set(logit.T))
+        return state, weight

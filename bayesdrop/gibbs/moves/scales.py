@@ -34,6 +34,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -48,11 +49,19 @@ from ...priors.rate_prior import log_rates
 from ...rates import Hierarchy
 from ...sampling.matrix import placed
 from ...sampling.slice_sampling import slice_sample
-from ...sampling.weight_scales import ScaleOperands, by_weight, log_scale_prior, weight_precision
+from ...sampling.weight_scales import (
+    ScaleOperands,
+    by_weight,
+    first_scales,
+    log_scale_prior,
+    recorded_scales,
+    weight_precision,
+)
 from .interweaving import by_group
 from .state import HierarchyOperands, Operands, State
 
 __all__ = [
+    "WeightPrior",
     "draw_along_rays",
     "draw_given_weights",
     "draw_groups",
@@ -65,10 +74,110 @@ __all__ = [
 ]
 
 Scales = Float[jax.Array, "C g"]
+Weights = Float[jax.Array, "*classes C p"]
 Scores = tuple[Float[jax.Array, "C n"], ...]
 
 # Widths of the first intervals of the slices, in units of log σ; given m weights √(1 + m) times smaller.
 _WIDTH = 6.0
+
+
+@dataclass(frozen=True)
+class WeightPrior:
+    """What the Gibbs samplers hold of the priors of weights and noise, and the draws that they share.
+
+    Operands and states have the names of :class:`.state.Operands` and :class:`.state.State`. Weights are (C, p), or of
+    many classes (K, C, p), whose scales hold the chains of one class after another.
+
+    Attributes
+    ----------
+    fit_intercept : bool
+        There is an intercept.
+    unit_weight : bool
+        Every ``C s_i`` is 1, and the noise variance known.
+    unknown_variance : bool
+        The noise variance is drawn.
+    scale_mixture : type of a WeightPrior, or None
+        Prior that draws the precisions of the weights; None if they are known.
+    scale_names : tuple of str
+        What of its scales is recorded.
+    scale_dims : tuple of str, or None
+        Dims of scales that normal weights share and that are drawn; None if there are none.
+    choice : str
+        Name of the draw of the weights.
+    sweeps : int
+        Sweeps per recorded draw.
+    """
+
+    fit_intercept: bool
+    unit_weight: bool
+    unknown_variance: bool
+    scale_mixture: type[Any] | None
+    scale_names: tuple[str, ...]
+    scale_dims: tuple[str, ...] | None
+    choice: str
+    sweeps: int
+
+    @property
+    def statistics(self) -> tuple[str, ...]:
+        """The log density."""
+        return ("lp",)
+
+    @property
+    def choices(self) -> dict[str, str]:
+        """What a posterior says of the choices made."""
+        return {"weights_drawn_by": self.choice}
+
+    def declared(self, *own: str) -> dict[str, tuple[str, ...]]:
+        """Dims of what is recorded, of weights and their intercepts and scales after those that are their ``own``."""
+        names: dict[str, tuple[str, ...]] = {"weight": (*own, "feature")}
+        names |= {"intercept": own} if self.fit_intercept else {}
+        names |= dict.fromkeys(self.scale_names, own)
+        names |= {} if self.scale_dims is None else {"weight_scale": self.scale_dims}
+        return names | ({"sigma": ()} if self.unknown_variance else {})
+
+    def mixture_precision(self, key: PRNGKeyArray, weight: Weights, scales: Any) -> tuple[Weights, Any]:
+        """Precisions of the weights under a mixture, and the scales behind them, given the weights."""
+        mixture: Any = self.scale_mixture
+        precision, scales = mixture.sample_precision(key, weight.reshape(-1, weight.shape[-1]), scales)
+        return precision.reshape(weight.shape), scales
+
+    def first_precision(self, operands: Any, key: PRNGKeyArray, weight: Weights) -> dict[str, Any]:
+        """Precisions and scales to start from, by the names of a state."""
+        count, chains = math.prod(weight.shape[:-1]), weight.shape[-2]
+        scales = jax.tree.map(lambda x: jnp.broadcast_to(x, (count, *x.shape[1:])), operands.scales)
+        precision, log_scale = operands.precision, first_scales(key, operands.learnt, chains, weight.dtype)
+        if self.scale_mixture is not None:
+            precision, scales = self.mixture_precision(key, weight, scales)
+        if operands.learnt is not None:
+            precision = weight_precision(operands.learnt, log_scale)
+        return {"precision": jnp.broadcast_to(precision, weight.shape), "scales": scales, "log_scale": log_scale}
+
+    def draw_variance(self, operands: Any, key: PRNGKeyArray, cost: Float[jax.Array, " C"]) -> Float[jax.Array, " C"]:
+        """Precision of the noise of each chain, given its loss for ``σ² = 1``."""
+        shape = operands.variance_shape + 0.5 * jnp.sum(operands.row_weight)
+        return jax.random.gamma(key, shape, cost.shape, cost.dtype) / (operands.variance_scale + cost)
+
+    def recorded_priors(self, operands: Any, state: Any) -> tuple[dict[str, jax.Array], Float[jax.Array, " C"]]:
+        """What is kept of scales and variance, and what they add to the log density of weights that are normal."""
+        draw: dict[str, jax.Array] = {}
+        chains, lp = state.log_scale.shape[0], jnp.zeros(state.log_scale.shape[0], state.precision.dtype)
+        if self.scale_mixture is not None:
+            precision, mixture = state.precision, self.scale_mixture
+            draw |= {
+                name: jnp.moveaxis(value.reshape(precision.shape[:-1]), -1, 0)
+                for name, value in mixture.record(state.scales).items()
+            }
+            density = mixture.log_scale_density(precision.reshape(-1, precision.shape[-1]), state.scales)
+            lp = lp + 0.5 * jnp.sum(jnp.log(precision).reshape(-1, chains, precision.shape[-1]), axis=(0, 2))
+            lp = lp + jnp.sum(density.reshape(-1, chains), axis=0)
+        if operands.learnt is not None:
+            draw["log_weight_scale"], density = recorded_scales(operands.learnt, state.log_scale, self.scale_dims)
+            lp = lp + density
+        if self.unknown_variance:
+            draw["sigma"] = 1 / jnp.sqrt(state.noise_precision)
+            count = operands.variance_shape + 1 + 0.5 * jnp.sum(operands.row_weight)
+            lp = lp + count * jnp.log(state.noise_precision) - operands.variance_scale * state.noise_precision
+        return draw, lp
 
 
 def draw_given_weights(

@@ -17,7 +17,7 @@ from .columns import Columns
 from .interweaving import GroupBlock
 from .pseudo_marginal import Metric
 
-__all__ = ["HierarchyOperands", "Operands", "State"]
+__all__ = ["ClassState", "HierarchyOperands", "Operands", "State"]
 
 
 class HierarchyOperands(NamedTuple):
@@ -142,4 +142,43 @@ class State(NamedTuple):
     weight_width: Float[jax.Array, " p"]
     metric: Metric
     count: Int[jax.Array, ""]  # type: ignore[assignment]  # tuples have a method of this name
+    key: PRNGKeyArray
+
+
+class ClassState(NamedTuple):
+    """State of ``C`` chains of a model of ``K`` classes, which share the masks.
+
+    Attributes
+    ----------
+    effective, intercept : array (K, C, p), (K, C)
+        Weights times what a kept entry is multiplied by, and intercepts; intercepts sum to zero over the classes, and
+        so do weights of a normal prior.
+    logit : array (C, k)
+        Logits of the free rates.
+    kept : tuple of bool arrays (q, C, m)
+        Masks, one array per block of columns.
+    score : array (K, C, n)
+        Scores of the masked rows.
+    precision : array (K, C, p)
+        Prior precision of the weights.
+    scales : pytree of arrays (K C, …)
+        Latent scales behind it, the chains of one class after another.
+    log_scale : array (C, scales)
+        Logarithms of scales that the weights of all classes share, where they are drawn.
+    group_logit, group_log_strength : array (C, g)
+        Beta priors of the rates, where they are drawn.
+    key : key
+        Random key.
+    """
+
+    effective: Float[jax.Array, "K C p"]
+    intercept: Float[jax.Array, "K C"]
+    logit: Float[jax.Array, "C k"]
+    kept: tuple[Bool[jax.Array, "_ C _"], ...]
+    score: Float[jax.Array, "K C n"]
+    precision: Float[jax.Array, "K C p"]
+    scales: Any
+    log_scale: Float[jax.Array, "C scales"]
+    group_logit: Float[jax.Array, "C g"]
+    group_log_strength: Float[jax.Array, "C g"]
     key: PRNGKeyArray
