@@ -25,8 +25,7 @@ from ..noise.base import centre_of
 from ..posterior.diagnostics.mixing import mixing
 from ..posterior.draws.draws import Draws, blocks
 from ..posterior.draws.new_rows import draws_of_fit, for_rows, match_columns, match_design, match_offset
-from ..posterior.noise_average.class_chances import class_chances
-from ..posterior.noise_average.probability import class_probability, expected_response
+from ..posterior.noise_average.probability import expected_response
 from .laplace import laplace_covariance, why_no_covariance
 from .sources import PointFit, point_fits
 from .table import LAPLACE, POSTERIOR, USE_SAMPLE, no_interval, read_posterior
@@ -276,18 +275,12 @@ class EffectRows:
 
     def _average(self, draws: Draws, rows: Average) -> Float[np.ndarray, "S ..."]:
         """Weighted sum of the expected responses of some rows, (S,) or (S, K)."""
-        loss = draws.model.loss
         classes = draws.weight.shape[1:-1]
         total = np.zeros((draws.size, *classes))
         for part in blocks(rows.matrix.shape[0], draws.size * max(int(np.prod(classes)), 1)):
             X = match_columns(rows.matrix[part], draws)
             known = None if rows.offset is None else rows.offset[part]
-            if loss.multiclass:
-                values = class_chances(draws, X, self.corrupted_inputs)
-            elif loss.binary:
-                values = class_probability(draws, X, self.corrupted_inputs, offset=known)
-            else:
-                values = expected_response(draws, X, self.corrupted_inputs, offset=known)
+            values = expected_response(draws, X, self.corrupted_inputs, known)
             total += np.tensordot(rows.weight[part], values, axes=1)
         return total
 

@@ -28,8 +28,7 @@ from ..fitting.results.result import Fit
 from ..losses.protocols import Simulated, require
 from .draws.draws import Draws, blocks
 from .draws.new_rows import for_rows, match_offset, match_rows, read_result
-from .noise_average.class_chances import class_chances
-from .noise_average.probability import class_probability, expected_response
+from .noise_average.probability import expected_response
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -101,8 +100,6 @@ class Prediction(Shown):
         """Everything as an :class:`xarray.Dataset` on the dim ``obs_id``, and ``class`` if there are many."""
         import xarray as xr
 
-        names = ("mean", "sd", "low", "high", "label", "response_low", "response_high")
-        found = {name: getattr(self, name) for name in names}
         attrs: dict[str, Any] = {"probability": self.probability}
         coords: dict[str, Any] = {"obs_id": np.arange(len(self.mean)) if self.rows is None else self.rows}
         if self.mean.ndim > 1 and self.classes is not None:
@@ -112,7 +109,7 @@ class Prediction(Shown):
         if self.note:
             attrs["note"] = self.note
         dims = ("obs_id", "class")
-        data = {name: (dims[: values.ndim], values) for name, values in found.items() if values is not None}
+        data = {name: (dims[: values.ndim], values) for name, values in self._parts().items()}
         return xr.Dataset(data, coords=coords, attrs=attrs)
 
     def to_frame(self) -> DataFrame:
@@ -137,10 +134,14 @@ class Prediction(Shown):
                 name += "_"
             data[name] = self.label
         else:
-            names = ("mean", "sd", "low", "high", "label", "response_low", "response_high")
-            data = {name: values for name in names if (values := getattr(self, name)) is not None}
+            data = self._parts()
         index = None if self.rows is None else pd.Index(self.rows, tupleize_cols=False)
         return pd.DataFrame(data, index=index)
+
+    def _parts(self) -> dict[str, Any]:
+        """What there is of each row, by name."""
+        names = ("mean", "sd", "low", "high", "label", "response_low", "response_high")
+        return {name: values for name in names if (values := getattr(self, name)) is not None}
 
     @property
     def _title(self) -> str:
@@ -278,15 +279,7 @@ def predict(
     check_flag(corrupted_inputs, "corrupted_inputs")
     draws = read_result(post)
     draws = draws if isinstance(post, Fit) else for_rows(draws, X, seed)
-    tails = [(1 - probability) / 2, (1 + probability) / 2]
-    made = partial(
-        _predict_classes if draws.model.loss.multiclass else _predict_one,
-        draws,
-        probability=probability,
-        tails=tails,
-        corrupted_inputs=corrupted_inputs,
-        seed=seed,
-    )
+    made = partial(_predict, draws, probability=probability, corrupted_inputs=corrupted_inputs, seed=seed)
     labels = _row_labels(X)
     matched = match_rows(X, draws)
     known = match_offset(draws, offset, matched.design.shape[0], X)
@@ -299,10 +292,8 @@ def _joined(parts: list[Prediction]) -> Prediction:
     """Predictions of blocks of rows as one."""
     if len(parts) == 1:  # as they are: labels joined would lose their order of bytes
         return parts[0]
-    names = ("mean", "sd", "low", "high", "label", "response_low", "response_high")
     whole: dict[str, Any] = {
-        name: None if getattr(parts[0], name) is None else np.concatenate([getattr(part, name) for part in parts])
-        for name in names
+        name: np.concatenate([getattr(part, name) for part in parts]) for name in parts[0]._parts()
     }
     return replace(parts[0], **whole)
 
@@ -313,67 +304,43 @@ def _row_labels(X: Any) -> Shaped[np.ndarray, " n"] | None:
     return np.asarray(X.index) if pd is not None and isinstance(X, pd.DataFrame) and X.index.nlevels == 1 else None
 
 
-def _predict_one(
+def _predict(
     draws: Draws,
     matrix: Any,
     offset: Float[np.ndarray, " n"] | None = None,
     *,
     probability: float,
-    tails: list[float],
     corrupted_inputs: bool,
     seed: int,
     responses: int = 40_000,
 ) -> Prediction:
-    """Probabilities of the positive class of two, or expected numbers.
+    """Probabilities of classes, or expected numbers.
 
     A predictive interval is read from so many responses at least: a tail of 5 % is then one of 5 % ± 0.11 %.
     """
-    loss = draws.model.loss
-    n, total = matrix.shape[0], draws.size
-    mean, sd = np.empty(n), np.empty(n)
-    interval, response = np.empty((2, n)), np.empty((2, n))
-    repeats = 1 if loss.binary else -(-responses // total)
+    loss, tails = draws.model.loss, [(1 - probability) / 2, (1 + probability) / 2]
+    are_classes, n = loss.binary or loss.multiclass, matrix.shape[0]
+    shape = (n, *draws.intercept.shape[1:])
+    mean, sd, interval, response = np.empty(shape), np.empty(shape), np.empty((2, *shape)), np.empty((2, n))
+    repeats = 1 if are_classes else -(-responses // draws.size)
     generator = np.random.default_rng(seed)
-    for rows in blocks(n, total * repeats):
+    for rows in blocks(n, draws.intercept.size * repeats):
         known = None if offset is None else offset[rows]
-        if loss.binary:
-            expected = class_probability(draws, matrix[rows], corrupted_inputs, offset=known)
-        else:
-            expected = expected_response(draws, matrix[rows], corrupted_inputs, known)
+        expected = expected_response(draws, matrix[rows], corrupted_inputs, known)
+        if not are_classes:
             drawn = _responses(draws, matrix[rows], repeats, generator, corrupted_inputs, known)
             response[:, rows] = np.quantile(drawn, tails, axis=1)
         mean[rows], sd[rows] = expected.mean(axis=1), expected.std(axis=1)
         interval[:, rows] = np.quantile(expected, tails, axis=1)
     low, high = interval
-    if not loss.binary:
+    if not are_classes:
         ends = {"response_low": response[0], "response_high": response[1]}
         return Prediction(mean, sd, low, high, probability, **ends, score_is=loss.score_is)
-    classes = np.array([-1, 1]) if draws.classes is None else draws.classes
-    label = classes[(mean > 0.5).astype(int)]
-    note = "" if loss.normalised else _NOT_CALIBRATED
+    coded = np.arange(mean.shape[1]) if loss.multiclass else np.array([-1, 1])
+    classes = coded if draws.classes is None else draws.classes
+    label = classes[np.argmax(mean, axis=1) if loss.multiclass else (mean > 0.5).astype(int)]
+    note = "" if loss.normalised or loss.multiclass else _NOT_CALIBRATED
     return Prediction(mean, sd, low, high, probability, label, classes, note=note)
-
-
-def _predict_classes(
-    draws: Draws,
-    X: Any,
-    offset: None = None,
-    *,
-    probability: float,
-    tails: list[float],
-    corrupted_inputs: bool,
-    seed: int,
-) -> Prediction:
-    """Probabilities of many classes, which have no offset."""
-    n, K = X.shape[0], draws.weight.shape[1]
-    mean, sd, interval = np.empty((n, K)), np.empty((n, K)), np.empty((2, n, K))
-    for rows in blocks(n, draws.size * K):
-        expected = class_chances(draws, X[rows], corrupted_inputs)
-        mean[rows], sd[rows] = expected.mean(axis=1), expected.std(axis=1)
-        interval[:, rows] = np.quantile(expected, tails, axis=1)
-    classes = np.arange(K) if draws.classes is None else draws.classes
-    low, high = interval
-    return Prediction(mean, sd, low, high, probability, classes[np.argmax(mean, axis=1)], classes)
 
 
 def _responses(

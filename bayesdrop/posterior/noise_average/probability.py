@@ -30,6 +30,7 @@ from ...designs import as_design
 from ...losses import Logistic
 from ...losses.protocols import Classifying, require
 from ..draws.draws import Draws, blocks
+from .class_chances import class_chances
 from .enumeration import Probability
 from .expectation import MASKS, expectation
 from .logistic import TOLERANCE, average_logistic
@@ -225,7 +226,14 @@ class DrawnScores:
 
 def expected_response(
     draws: Draws, X: Any, corrupted_inputs: bool = False, offset: Float[np.ndarray, " n"] | None = None
-) -> Float[np.ndarray, "n S"]:
-    """Expected response of each row and draw, (n, S); the arguments are those of :class:`DrawnScores`."""
+) -> Float[np.ndarray, "n S ..."]:
+    """Expected response of each row and draw, (n, S): a number, the probability of the positive class, or of each.
+
+    The arguments are those of :class:`DrawnScores`; of many classes the result is (n, S, K).
+    """
+    if draws.model.loss.multiclass:
+        return class_chances(draws, X, corrupted_inputs)
+    if draws.model.loss.binary:
+        return class_probability(draws, X, corrupted_inputs, offset=offset)
     with np.errstate(over="ignore"):  # a mean beyond double precision is infinite
         return np.asarray(draws.model.loss.expected_response(DrawnScores(draws, X, corrupted_inputs, offset)))
