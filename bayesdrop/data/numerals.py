@@ -225,8 +225,3 @@ def writing(cells: Mapping[str, int]) -> Writing:
     marks = tuple(mark for mark in ".," if all(_BODY[mark].fullmatch(body) for body in marked))
     code = next((body for body in bodies if _CODE.fullmatch(body)), "") if not unit else ""
     return Writing(units[unit] / total, units.total() / total, unit, marks, not marked or len(marks) < 2, code)
-
-
-def shown(cells: Sequence[str], limit: int = 3) -> str:
-    """Cells as a message shows them."""
-    return ", ".join(repr(cell) for cell in cells[:limit]) + (" …" if len(cells) > limit else "")

@@ -36,7 +36,7 @@ from .diagnostics.diagnosis import warn_of_run
 from .draws.draws import draws_of
 from .draws.new_rows import NewRows
 from .noise_average.expectation import MASKS
-from .problem import Finishing, Problem, sampler_settings
+from .problem import Problem, sampler_settings
 from .scores.pointwise import check_size, rows_group
 from .scores.reweighting import judged
 
@@ -317,6 +317,7 @@ def _run(
         from ..sampling.run.checks import check_process
         from ..sampling.run.fingerprint import fingerprint
         from ..sampling.run.runner import as_key, run
+        from ..sampling.run.summary import Finishing
 
     check_process()
     # Some accelerators round the factors of products in single precision to ten bits by default.
@@ -325,7 +326,8 @@ def _run(
         unknown = [name for name in variables or () if name not in kernel.variables]
         if unknown:
             raise ValueError(f"variables: expected some of {sorted(kernel.variables)}, got {unknown} as well.")
-        key, finish = as_key(seed), _finishing(problem.centring.original_model)
+        key, stated = as_key(seed), problem.centring.original_model
+        finish = Finishing(centre_of(stated.noise) if stated.fit_intercept else None, stated.loss.multiclass)
         with contextlib.ExitStack() as stack:
             store = None
             if checkpoint is not None:
@@ -348,11 +350,6 @@ def _run(
         )
     more = finish.more(result.draws) if variables is None else {}
     return replace(result, draws=finish.values(result.draws | more)), getattr(kernel, "choices", {})
-
-
-def _finishing(model: Model) -> Finishing:
-    """What makes draws of a model those of its posterior."""
-    return Finishing(centre_of(model.noise) if model.fit_intercept else None, model.loss.multiclass)
 
 
 def _checked_variables(variables: Any, log_likelihood: bool, effects: bool) -> list[str] | None:

@@ -23,7 +23,6 @@ __all__ = [
     "Matrix",
     "PaddedLines",
     "backward_product",
-    "dense_transpose",
     "placed",
     "product",
     "samplers_matrix",
@@ -94,11 +93,6 @@ def samplers_matrix(X: MatrixLike, dtype: str | np.dtype[Any], square: bool) -> 
         return Matrix(None, None, _lines(lines.copy(), dtype), _lines(lines.tocsc(copy=True), dtype))
     dense = design.transposed(dtype)
     return Matrix(dense, dense * dense if square else None, None, None)
-
-
-def dense_transpose(X: MatrixLike, dtype: str | np.dtype[Any]) -> Float[jax.Array, "p n"]:
-    """Transpose of a dense matrix or design (n, p) as a JAX array (p, n), on the devices of ``X`` if it is on some."""
-    return as_design(X).transposed(dtype)
 
 
 def _lines(matrix: Any, dtype: str | np.dtype[Any]) -> PaddedLines:

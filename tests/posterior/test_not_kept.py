@@ -13,8 +13,8 @@ import bayesdrop as bd
 from bayesdrop import _memory
 from bayesdrop._progress import uninterrupted
 from bayesdrop.plots.style import draws_of_variable
-from bayesdrop.posterior.problem import Finishing
 from bayesdrop.sampling.run import checkpoint
+from bayesdrop.sampling.run.summary import Finishing
 
 N, P = 40, 3
 MODEL = bd.Model(rates=bd.PerFeature(bd.Beta(2, 3)))

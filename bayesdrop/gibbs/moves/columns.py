@@ -22,7 +22,8 @@ import numpy as np
 from jax.sharding import SingleDeviceSharding
 
 from ..._typing import Bool, Float, Int, MatrixLike
-from ...sampling.matrix import Matrix, dense_transpose, placed, product, samplers_matrix, squared_product
+from ...designs import as_design
+from ...sampling.matrix import Matrix, placed, product, samplers_matrix, squared_product
 
 __all__ = ["Block", "Columns", "dense_columns", "partition", "sparse_columns"]
 
@@ -180,7 +181,7 @@ class Columns(NamedTuple):
 
 def dense_columns(X: MatrixLike, dtype: str | np.dtype[Any]) -> Columns:
     """Columns of a dense (n, p) matrix or design."""
-    values = dense_transpose(X, dtype)
+    values = as_design(X).transposed(dtype)
     features, nothing = (placed(np.arange(count), np.int32) for count in (len(values), 0))
     here = isinstance(values.sharding, SingleDeviceSharding)
     occurs = placed(np.asarray(values) != 0) if here else values != 0

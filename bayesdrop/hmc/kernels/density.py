@@ -34,7 +34,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
-from jax.scipy.special import log_ndtr, ndtr, ndtri
+from jax.scipy.special import log_ndtr, ndtr
 
 from ..._typing import AnyArray, Float, Int
 from ...losses.normal_score import row_cost
@@ -217,11 +217,6 @@ class Density:
         u = theta[:, theta.shape[1] - self.free :].at[:, operands.index].get(mode="fill", fill_value=-40)
         drawn: Coefficients = self.noise.coefficients(ndtr(u), ndtr(-u))
         return drawn
-
-    @staticmethod
-    def probit(rate: Float[jax.Array, "*rates"]) -> Float[jax.Array, "*rates"]:
-        """Coordinate of a rate."""
-        return ndtri(rate)
 
     def loadings(self, operands: DensityOperands, theta: Point) -> Loadings:
         """All that the moments of the scores depend on besides the features."""

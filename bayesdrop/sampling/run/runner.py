@@ -36,7 +36,7 @@ from ..matrix import placed
 from ..protocols import Kernel, natural_name
 from .checks import check_declarations, check_draws
 from .driving import Driver, driver_of, room
-from .summary import Finish, Keeping, Summarised, joined
+from .summary import Finishing, Keeping, Summarised, joined
 
 if TYPE_CHECKING:
     from .checkpoint import Checkpoint
@@ -116,14 +116,7 @@ def run(
     draws: int,
     chains: int,
     progress: bool,
-    checkpoint: Checkpoint | None = None,
-    stop: Stop | None = None,
-    required: Sequence[str] = (),
-    sizes: Mapping[str, int] | None = None,
-    max_seconds: float | None = None,
-    meanwhile: Callable[[], None] | None = None,
-    kept: Collection[str] | None = None,
-    finish: Finish | None = None,
+    **options: Any,
 ) -> Run:
     """Run ``chains`` chains: ``tune`` draws that are discarded, then ``draws`` that are kept.
 
@@ -138,22 +131,9 @@ def run(
         Counts, of each chain.
     progress : bool
         Show a progress bar in a terminal or notebook; elsewhere one line at the end.
-    checkpoint : Checkpoint, optional
-        Folder to go on from and to write to.
-    stop : Stop, optional
-        Rule that ends the run before ``draws``.
-    required : sequence of str
-        Variables and statistics that the kernel must declare.
-    sizes : mapping of str to int, optional
-        Lengths of the dims that the caller knows.
-    max_seconds : float, optional
-        Wall time of this call. At least one chunk is drawn, so that repeated calls on a checkpoint get somewhere.
-    meanwhile : callable, optional
-        Called once, when the program is traced and Python has nothing to do: to begin what a thread can do during the
-        compilation and the draws.
-    kept : collection of str, optional
-        Variables whose draws are kept, by their names in the posterior, by default all; of the others there are
-        summaries, which see what ``finish`` makes of the draws.
+    **options
+        Those of :class:`Runner`: ``checkpoint``, ``stop``, ``required``, ``sizes``, ``max_seconds``, ``meanwhile``,
+        ``kept`` and ``finish``.
 
     Raises
     ------
@@ -165,12 +145,8 @@ def run(
     TimeoutError
         If the time is used up before a draw is kept.
     """
-    runner = Runner(
-        kernel, operands, tune, tune + draws, checkpoint, stop, tuple(required), dict(sizes or {}), max_seconds,
-        meanwhile, kept, finish,
-    )  # fmt: skip
     with heard():
-        return runner.run(key, chains, progress)
+        return Runner(kernel, operands, tune, tune + draws, **options).run(key, chains, progress)
 
 
 @dataclass
@@ -179,6 +155,26 @@ class Runner:
 
     Attributes
     ----------
+    total : int
+        Draws of each chain, those that are discarded included.
+    checkpoint : Checkpoint, optional
+        Folder to go on from and to write to.
+    stop : Stop, optional
+        Rule that ends the run before ``total``.
+    required : sequence of str
+        Variables and statistics that the kernel must declare.
+    sizes : mapping of str to int
+        Lengths of the dims that the caller knows.
+    max_seconds : float, optional
+        Wall time of this call. At least one chunk is drawn, so that repeated calls on a checkpoint get somewhere.
+    meanwhile : callable, optional
+        Called once, when the program is traced and Python has nothing to do: to begin what a thread can do during the
+        compilation and the draws.
+    kept : collection of str, optional
+        Variables whose draws are kept, by their names in the posterior, by default all; of the others there are
+        summaries, which see what ``finish`` makes of the draws.
+    finish : Finishing, optional
+        What makes users' variables of what the kernel records.
     position : (state, int)
         Last state and the draws behind it, in one place, so that no interruption comes between them.
     driver : Driver
@@ -195,14 +191,14 @@ class Runner:
     operands: Any
     tune: int
     total: int
-    checkpoint: Checkpoint | None
-    stop: Stop | None
-    required: tuple[str, ...]
-    sizes: dict[str, int]
-    max_seconds: float | None
-    meanwhile: Callable[[], None] | None
-    kept: Collection[str] | None
-    finish: Finish | None
+    checkpoint: Checkpoint | None = None
+    stop: Stop | None = None
+    required: Sequence[str] = ()
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    max_seconds: float | None = None
+    meanwhile: Callable[[], None] | None = None
+    kept: Collection[str] | None = None
+    finish: Finishing | None = None
     position: tuple[Any, int] = (None, 0)
     parts: list[tuple[int, dict[str, Shaped[np.ndarray, "_ C ..."]]]] = field(default_factory=list)
     driver: Driver = field(init=False)

@@ -24,15 +24,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
 from ..._typing import Float, Int, Shaped
-from ..protocols import natural_name
+from ..protocols import natural, natural_name
 
-__all__ = ["Finish", "Keeping", "Summarised", "Summary", "batches_of", "joined"]
+__all__ = ["Finishing", "Keeping", "Summarised", "Summary", "batches_of", "joined"]
 
 # Batches of a chain, an even number, and draws of all chains that are kept.
 _BATCHES, _DRAWS = 32, 256
@@ -226,18 +227,55 @@ def _split_r_hat(
         return np.asarray(np.sqrt((length - 1) / length + spread / length / within))
 
 
-Part = dict[str, Shaped[np.ndarray, "draws C ..."]]
+Part = dict[str, Shaped[np.ndarray, "..."]]
 
 
-@runtime_checkable
-class Finish(Protocol):
-    """Makes what users read of what samplers record; arrays may have any axes before those of a variable."""
+# Recorded with the weights where the noise is centred: wᵀc, without which an intercept cannot be moved later.
+_CENTRE_SCORE = "centre_score"
+
+
+@dataclass(frozen=True)
+class Finishing:
+    """Makes what users read of what samplers record; arrays may have any axes before those of a variable.
+
+    Attributes
+    ----------
+    centre : array (p,) or None
+        Where the noise is centred, if there is an intercept to be moved.
+    multiclass : bool
+        Intercepts are those of many classes, and sum to zero.
+
+    Examples
+    --------
+    >>> finish = Finishing(np.array([2.0]), False)
+    >>> part = {"weight": np.ones((1, 3, 1)), "intercept": np.full((1, 3), 5.0)}
+    >>> finish.values(part | finish.more(part))["intercept"].tolist()
+    [[3.0, 3.0, 3.0]]
+    """
+
+    centre: Float[np.ndarray, " p"] | None
+    multiclass: bool
 
     def more(self, part: Part) -> Part:
-        """What is kept in addition, since what is made of some variables may need others that are not kept."""
+        """``wᵀc`` of every draw, in double precision; arrays have two axes, of draws and chains, before their own."""
+        if self.centre is None:
+            return {}
+        weight = part["weight"]
+        found = np.empty(weight.shape[:-1])
+        for place in np.ndindex(weight.shape[:2]):  # one at a time, for all of them would be as large as the draws
+            found[place] = np.sum(weight[place].astype(np.float64) * self.centre, axis=-1)
+        return {_CENTRE_SCORE: found}
 
     def values(self, part: Part) -> Part:
-        """Variables by their names and on the scales of a posterior."""
+        """Variables as they are stored."""
+        found = natural({name: value for name, value in part.items() if name != _CENTRE_SCORE})
+        if self.centre is not None and "intercept" in found:  # whose draws may not be kept
+            # In double precision, for wᵀc is taken off here and added again wherever scores are computed.
+            intercept = found["intercept"].astype(np.float64) - part[_CENTRE_SCORE]
+            if self.multiclass:
+                intercept = intercept - intercept.mean(axis=-1, keepdims=True)
+            found["intercept"] = intercept
+        return found
 
 
 class Keeping:
@@ -251,7 +289,7 @@ class Keeping:
         All variables that the kernel declares.
     recorded : mapping of str to jax.ShapeDtypeStruct
         What a step records, chains first.
-    finish : Finish
+    finish : Finishing
         How summaries see what is recorded.
 
     Attributes
@@ -263,7 +301,7 @@ class Keeping:
     """
 
     def __init__(
-        self, kept: Collection[str], variables: Collection[str], recorded: Mapping[str, Any], finish: Finish
+        self, kept: Collection[str], variables: Collection[str], recorded: Mapping[str, Any], finish: Finishing
     ) -> None:
         self._finish = finish
         self._left_out = {name for name in recorded if natural_name(name) in set(variables) - set(kept)}

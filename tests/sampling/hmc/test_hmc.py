@@ -516,7 +516,7 @@ def worst(name):
             keys = jax.random.split(key, 5)
             weight = jax.random.normal(keys[0], (3,))
             rate = jax.random.beta(keys[1], 2.0, 3.0, (kernel.density.free,))
-            theta = jnp.concatenate([weight, kernel.density.probit(rate)])
+            theta = jnp.concatenate([weight, jax.scipy.special.ndtri(rate)])
             state = kernel.init(operands, keys[2], 1)
             state = state._replace(position=jnp.linalg.solve(state.factor, theta - state.centre)[None])
             sign = labels(keys[3], theta[None])
