@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-__all__ = ["CHOICES", "Case", "Choice", "Limits", "choose"]
+from ..fitting.solvers.choices import Choice
+
+__all__ = ["CHOICES", "Case", "Limits", "choose"]
 
 
 @dataclass(frozen=True)
@@ -28,16 +29,6 @@ class Case(NamedTuple):
     n: int
     p: int
     dense: bool
-
-
-@dataclass(frozen=True)
-class Choice:
-    """A row of the table: a name, when it is taken, what it is, and why."""
-
-    name: str
-    when: Callable[[Case, Limits], bool]
-    what: str
-    because: str
 
 
 CHOICES = (

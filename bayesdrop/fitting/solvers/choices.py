@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -75,10 +75,10 @@ class Case(NamedTuple):
 
 @dataclass(frozen=True)
 class Choice:
-    """A row of the table: a name, when it is taken, what it is, and why."""
+    """A row of a table, here and of the samplers: a name, when it is taken, what it is, and why."""
 
     name: str
-    when: Callable[[Case, Limits], bool]
+    when: Callable[[Any, Any], bool]
     what: str
     because: str
 

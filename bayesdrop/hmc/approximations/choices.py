@@ -5,18 +5,18 @@ Shapes: ``n`` rows, ``p`` features, ``K`` classes.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
 from ...data.dataset import Dataset
+from ...fitting.solvers.choices import Choice
 from ...losses.protocols import Curved
 from ...model import Model
 from ...rates import RateMap
 
-__all__ = ["CHOICES", "Case", "Choice", "Limits", "case_of", "choose", "without_noise"]
+__all__ = ["CHOICES", "Case", "Limits", "case_of", "choose", "without_noise"]
 
 
 @dataclass(frozen=True)
@@ -75,16 +75,6 @@ class Case(NamedTuple):
     def coordinates(self) -> int:
         """Weights and intercepts, as if there were one of each score."""
         return max(self.n_classes - 1, 1) * (self.p + 1)
-
-
-@dataclass(frozen=True)
-class Choice:
-    """A row of the table: a name, when it is taken, what it is, and why."""
-
-    name: str
-    when: Callable[[Case, Limits], bool]
-    what: str
-    because: str
 
 
 def _single(case: Case, limits: Limits) -> bool:

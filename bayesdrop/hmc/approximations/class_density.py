@@ -41,8 +41,7 @@ from ...fitting.problems.many_classes import fit_classes, softmax_energy
 from ...losses.softmax import JITTER, normal_points
 from ...model import Model
 from ...rates import RateMap
-from ...sampling.matrix import product, squared_product
-from ..kernels.density import DensityOperands, Evaluation, Loadings, Point
+from ..kernels.density import DensityOperands, Evaluation, Loadings, Point, score_moments
 from .normal import root_inverse
 
 __all__ = ["ClassDensity", "ClassFitted", "class_approximation", "class_fit", "contrasts", "hessian_in_a_pass"]
@@ -128,27 +127,8 @@ class ClassDensity:
 
     def moments(self, operands: DensityOperands, theta: Point) -> tuple[jax.Array, ...]:
         """Means of the contrasts of the scores (C, J, n), and with noise their covariances (C, pairs, n)."""
-        weight, intercept = self._split(theta, operands.precision.shape[0])
-        gain, shift, quadratic, linear, constant = (
-            part[None] for part in self.noise.coefficients(operands.fixed_rate)
-        )  # fmt: skip
-        chains, J, p = weight.shape
-        flat = weight.reshape(chains * J, p)
-        mean = product(operands.matrix, gain * flat).reshape(chains, J, -1) + intercept[:, :, None]
-        if self.shift:
-            mean = mean + jnp.sum(shift * flat, axis=1).reshape(chains, J, 1)
-        if not self.has_variance:
-            return (mean,)
-        first, second = np.triu_indices(J)
-        square = (weight[:, first] * weight[:, second]).reshape(-1, p)
-        var = jnp.zeros((square.shape[0], mean.shape[2]), theta.dtype)
-        if self.quadratic:
-            var = var + squared_product(operands.matrix, quadratic * square)
-        if self.linear:
-            var = var + product(operands.matrix, linear * square)
-        if self.constant:
-            var = var + jnp.sum(constant * square, axis=1, keepdims=True)
-        return mean, var.reshape(chains, len(first), -1)
+        parts = score_moments(self, operands.matrix, self.loadings(operands, theta))
+        return tuple(part.reshape(theta.shape[0], -1, part.shape[1]) for part in parts)
 
     def loadings(self, operands: DensityOperands, theta: Point) -> Loadings:
         """What the moments of the scores depend on, without the rows: of every contrast of every chain, in that order,

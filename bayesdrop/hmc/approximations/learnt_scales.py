@@ -24,7 +24,7 @@ Shapes: ``C`` chains, ``D`` coordinates ``θ``, ``J`` contrasts of classes (1 fo
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -42,7 +42,15 @@ from ..kernels.density import DensityOperands, Evaluation, Loadings, Point
 from ..kernels.factors import StretchFactor
 from .scale_map import FARTHEST, ScaleMap
 
-__all__ = ["FactorScaleMap", "ScaleDensity", "ScaleDensityOperands", "best_scales", "with_scale_map", "with_scales"]
+__all__ = [
+    "FactorScaleMap",
+    "ScaleDensity",
+    "ScaleDensityOperands",
+    "best_scales",
+    "scale_step",
+    "with_scale_map",
+    "with_scales",
+]
 
 Factor = Float[np.ndarray, "D D"] | Float[np.ndarray, " D"]
 
@@ -191,27 +199,31 @@ def best_scales(
     log_scale, p = np.log(learnt.law.median()), len(learnt.index)
     for _ in range(fits):
         known = Normal(learnt.scale(np.exp(log_scale)))
-        centre, factor = start(_with_prior(model, known))
+        centre, factor = start(replace(model, weight_prior=known))
         variance = factor**2 if factor.ndim == 1 else np.sum(factor**2, axis=1)
         precision = np.tile(known.precision(p), contrasts)
         size = contrasts * p
         fitted = learnt.sums(precision * centre[:size] ** 2, contrasts)
         decided = learnt.sums(1 - np.minimum(precision * variance[:size], 1), contrasts)
-        h = 1e-4
-        slope = (learnt.law.log_density(log_scale + h) - learnt.law.log_density(log_scale - h)) / (2 * h)
-        # Where the prior's slope is below 0, it counts as more that is decided; above, as more that is fitted.
-        up, down = fitted + np.maximum(slope, 0), decided + np.maximum(-slope, 0)
-        step = np.clip(0.5 * np.log((up + 1e-6) / (down + 1e-6)), -longest, longest)
+        step = np.clip(scale_step(learnt, log_scale, fitted, decided), -longest, longest)
         log_scale = log_scale + step
         if np.max(np.abs(step)) < close:
             break
-    return _with_prior(model, Normal(learnt.scale(np.exp(log_scale)))), log_scale
+    return replace(model, weight_prior=Normal(learnt.scale(np.exp(log_scale)))), log_scale
 
 
-def _with_prior(model: Model, prior: Normal) -> Model:
-    from dataclasses import replace
-
-    return replace(model, weight_prior=prior)
+def scale_step(
+    learnt: LearntScale,
+    log_scale: Float[np.ndarray, " g"],
+    fitted: Float[np.ndarray, " g"],
+    decided: Float[np.ndarray, " g"],
+    h: float = 1e-4,
+) -> Float[np.ndarray, " g"]:
+    """Step of ``log σ`` by MacKay's rule, by what is fitted and how many directions the data decide."""
+    slope = (learnt.law.log_density(log_scale + h) - learnt.law.log_density(log_scale - h)) / (2 * h)
+    # Where the prior's slope is below 0, it counts as more that is decided; above, as more that is fitted.
+    up, down = fitted + np.maximum(slope, 0), decided + np.maximum(-slope, 0)
+    return np.asarray(0.5 * np.log((up + 1e-6) / (down + 1e-6)))
 
 
 def with_scales(

@@ -27,6 +27,7 @@ from ...sampling.matrix import placed
 from ..kernels.density import DensityOperands
 from .class_factor import ClassScores, class_factor
 from .drawn import DrawnApproximation
+from .learnt_scales import scale_step
 from .precision import direction_factor, row_cholesky, row_frame, row_gram
 from .scale_map import Eigenvectors, LeadingDirections, RowDirections, ScaleMap
 
@@ -105,18 +106,13 @@ def _likely(
     """``δ`` where the slope vanishes, and how many directions the data decide there, (g,) each."""
     # Steps at one approximation.
     # Approximations at most, and the change of a log scale that asks for no further one.
-    delta, decided, h = np.zeros_like(log_scale), np.zeros_like(log_scale), 1e-4
-    law, J = learnt.law.log_density, there.rest.shape[0]
-    size = J * learnt.sums(np.ones(len(learnt.index)))
+    delta, decided = np.zeros_like(log_scale), np.zeros_like(log_scale)
+    size = there.rest.shape[0] * learnt.sums(np.ones(len(learnt.index)))
     for _ in range(steps):
         terms = _prior_terms(there, placed(delta, there.prior_share.dtype))
         fitted, spread = (np.asarray(part, float) for part in terms)
         decided = np.maximum(size - spread, 0)
-        at = log_scale + delta
-        slope = (law(at + h) - law(at - h)) / (2 * h)
-        # Where the prior's slope is below 0, it counts as more that is decided; above, as more that is fitted.
-        up, down = fitted + np.maximum(slope, 0), decided + np.maximum(-slope, 0)
-        step = 0.5 * np.log((up + 1e-6) / (down + 1e-6))
+        step = scale_step(learnt, log_scale + delta, fitted, decided)
         delta = np.clip(delta + step, -longest, longest)
         if np.max(np.abs(step)) < still:
             break

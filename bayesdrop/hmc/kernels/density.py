@@ -41,7 +41,7 @@ from ...losses.normal_score import row_cost
 from ...noise import Coefficients
 from ...sampling.matrix import Matrix, product, squared_product
 
-__all__ = ["Density", "DensityOperands", "Evaluation", "Loadings", "LogDensity", "Point"]
+__all__ = ["Density", "DensityOperands", "Evaluation", "Loadings", "LogDensity", "Point", "score_moments"]
 
 PerScore = Float[AnyArray, "C n"]
 Point = Float[jax.Array, "C D"]
@@ -134,6 +134,20 @@ class LogDensity(Protocol):
 
     def evaluate(self, operands: Any, theta: Point) -> Evaluation:
         """Minus the log density and its gradient at θ (C, D)."""
+
+
+def score_moments(density: Any, matrix: Matrix, load: Loadings) -> tuple[Float[jax.Array, "C n"], ...]:
+    """Mean of scores by their loadings, and if noise gives them one their variance, one for each line of a loading."""
+    mean = product(matrix, load.mean) + load.level[:, None]
+    if not density.has_variance:
+        return (mean,)
+    nothing = jnp.zeros((len(load.constant), mean.shape[1]), mean.dtype)
+    var = squared_product(matrix, load.quadratic) if density.quadratic else nothing
+    if density.linear:
+        var = var + product(matrix, load.linear)
+    if density.constant:
+        var = var + load.constant[:, None]
+    return mean, var
 
 
 @dataclass(frozen=True)
@@ -229,16 +243,7 @@ class Density:
 
     def moments(self, operands: DensityOperands, theta: Point) -> tuple[PerScore, ...]:
         """Mean of the scores (C, n) without an offset, and their variance if the noise gives them one."""
-        load = self.loadings(operands, theta)
-        mean = product(operands.matrix, load.mean) + load.level[:, None]
-        if not self.has_variance:
-            return (mean,)
-        var = squared_product(operands.matrix, load.quadratic) if self.quadratic else jnp.zeros_like(mean)
-        if self.linear:
-            var = var + product(operands.matrix, load.linear)
-        if self.constant:
-            var = var + load.constant[:, None]
-        return mean, var
+        return score_moments(self, operands.matrix, self.loadings(operands, theta))
 
     def log_prior(self, operands: DensityOperands, theta: Point) -> Float[jax.Array, " C"]:
         """Log prior density of θ up to a constant, (C,)."""
