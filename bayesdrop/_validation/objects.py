@@ -12,7 +12,7 @@ from __future__ import annotations
 import numbers
 import os
 from collections.abc import Callable, Iterable, Mapping
-from functools import lru_cache, wraps
+from functools import wraps
 from importlib import import_module
 from inspect import getattr_static
 from pathlib import Path
@@ -111,7 +111,7 @@ def check_instance(
     if isinstance(value, type):
         # A class has the attributes that a protocol asks for, and is still no object of it.
         advice = advice or f"call it, as in {value.__name__}(…)"
-    elif offers(value, kinds):
+    elif isinstance(value, kinds):
         return value
     elif lacking := _lacking(value, kinds):
         advice = "; ".join(part for part in (f"it has no {', '.join(lacking)}", advice) if part)
@@ -133,35 +133,6 @@ def _members(kinds: Any) -> list[str]:
         if not name.startswith("_")
     }
     return list(members)
-
-
-def offers(value: Any, kinds: Any) -> bool:
-    """``isinstance(value, kinds)`` of a protocol, quickly where its class has every member.
-
-    Examples
-    --------
-    >>> from bayesdrop.losses import Hinge
-    >>> from bayesdrop.losses.protocols import Curved
-    >>> offers(Hinge(), Curved), offers(3, Curved)
-    (True, False)
-    """
-    return _class_offers(value.__class__, kinds) or isinstance(value, kinds)
-
-
-@lru_cache(maxsize=256)
-def _class_offers(kind: Any, kinds: Any) -> bool:
-    """Whether a class has every member of a protocol by itself, so that its objects need not be looked at.
-
-    A fit asks some twenty times, and to look at an object takes 0.2 ms.
-    """
-    members, nothing = _members(kinds), object()
-
-    def has(name: str) -> bool:
-        found = getattr(kind, name, nothing)
-        # A value may be None, a method may not.
-        return found is not nothing and not (found is None and callable(getattr(kinds, name, None)))
-
-    return bool(members) and all(has(name) for name in members)
 
 
 def _lacking(value: Any, kinds: Any) -> list[str]:

@@ -21,7 +21,6 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol, TypeVar, cast, runtime_checkable
 
 from .._typing import AnyArray, Float
-from .._validation import offers
 from .base import Derivatives, Loss, Pseudo, Responses, ScoreCost, Scores
 from .positive_part import Form
 
@@ -177,7 +176,7 @@ def require(loss: Loss, ability: type[Ability], user: str, advice: str) -> Abili
     ValueError: loss: predict_proba needs a loss that is Classifying (bayesdrop.losses.protocols), and Squared has no
     probability, expected_probability; use predict.
     """
-    if offers(loss, ability):
+    if isinstance(loss, ability):
         return cast(Ability, loss)
     asked = [name for kind in ability.__mro__ for name in vars(kind) if not name.startswith("_")]
     missing = ", ".join(dict.fromkeys(name for name in asked if not hasattr(loss, name)))

@@ -26,7 +26,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..._typing import Bool, Float, Int, Num, PerRow
-from ..._validation import offers
 from ...losses.protocols import Augmented
 from ..objective.energy import Energy
 from .dual import on_their_kinks
@@ -131,7 +130,7 @@ def auxiliary_at(energy: Energy, state: SolverState, tip: float = 1e-9) -> Auxil
     """Those of a block of problems at a state of its minimiser; None without augmentation, or with rows elsewhere."""
     loss: Any = energy.loss
     here = isinstance(state.mean, np.ndarray)
-    if not (here and offers(loss, Augmented) and loss.augmented) or energy.plain_weight is not None:
+    if not (here and isinstance(loss, Augmented) and loss.augmented) or energy.plain_weight is not None:
         return None
 
     def block(rows: PerRow) -> PerRow:

@@ -20,7 +20,6 @@ from typing import cast
 import numpy as np
 
 from ..._typing import PerRow
-from ..._validation import offers
 from ...losses.protocols import PiecewiseLinear
 from ..objective.energy import Energy, WeightBlock
 from .coordinates import solve_by_coordinates
@@ -102,7 +101,7 @@ def has_dual(energy: Energy) -> bool:
     moments, loss = energy.moments, cast(PiecewiseLinear, energy.loss)
     gain, shift = moments.coefficients[:2]
     # Smooth losses first: to look for the methods of a protocol where they are not takes as long as a step.
-    if not (loss.piecewise_linear and offers(loss, PiecewiseLinear)) or energy.plain_weight is not None:
+    if not (loss.piecewise_linear and isinstance(loss, PiecewiseLinear)) or energy.plain_weight is not None:
         return False
     if moments.has_variance or np.any(shift) or not np.all(gain > 0):
         return False

@@ -34,7 +34,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..._typing import Bool, Float, PerRow
-from ..._validation import offers
 from ...designs import Design
 from ...losses.protocols import PiecewiseLinear
 from ..objective.energy import Energy, ProblemVector, WeightBlock
@@ -172,7 +171,7 @@ def lower_bound(
     """
     loss: Any = energy.loss
     here = energy.has_all_rows and energy.plain_weight is None
-    if not (here and offers(loss, PiecewiseLinear) and np.all(energy.precision[:-1] > 0)):
+    if not (here and isinstance(loss, PiecewiseLinear) and np.all(energy.precision[:-1] > 0)):
         return None
     moments, root = energy.moments, np.sqrt(var + smoothing**2)
     kinks = energy.kinks

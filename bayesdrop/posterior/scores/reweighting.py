@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..._typing import ArvizData, Float, Int, Shaped
-from ..._validation import check_seed, offers, takes_seed
+from ..._validation import check_seed, takes_seed
 from ...data.column_facts import response_in
 from ...data.dataset import Dataset
 from ...losses.protocols import Augmented, Simulated
@@ -202,7 +202,7 @@ def judged(
     size, chains = posterior.sizes["chain"] * posterior.sizes["draw"], posterior.sizes["chain"]
     mend = "bd.Gibbs() draws them" if isinstance(model.loss, Augmented) else "bd.reweight corrects it"
     attrs = attrs | {"approximation": f"masks are integrated as if scores were normal; {mend}"}
-    if not offers(model.loss, Simulated):
+    if not isinstance(model.loss, Simulated):
         return groups, attrs  # without the constant of its density there is no exact posterior to compare with
     affordable = (
         THINNED not in groups and not data.design.is_streamed and entries_of(data.X) * size <= EFFORT.correction

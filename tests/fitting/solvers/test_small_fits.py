@@ -1,28 +1,14 @@
 """What small fits leave out changes nothing: each shortcut is held to the long way."""
 
 from dataclasses import replace
-from typing import Protocol
 
 import numpy as np
 import pytest
 
 import bayesdrop as bd
-from bayesdrop._validation import offers
 from bayesdrop.fitting.solvers import state
 from bayesdrop.fitting.solvers.state import SolverState
 from bayesdrop.linalg.factors import factor, solved
-from bayesdrop.losses import protocols
-
-LOSSES = (
-    bd.Logistic(),
-    bd.Hinge(),
-    bd.EpsilonInsensitive(0.2),
-    bd.Quantile(0.3),
-    bd.Squared(),
-    bd.Poisson(),
-    bd.Softmax(),
-)
-KINDS = [kind for kind in vars(protocols).values() if isinstance(kind, type) and Protocol in kind.__bases__]
 
 
 def rows(seed=0, n=120, p=6):
@@ -49,12 +35,6 @@ def test_a_changed_state_is_a_replaced_one():
     assert state.value == 1.0
     for name, part in vars(expected).items():
         np.testing.assert_array_equal(getattr(other, name), part)
-
-
-@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
-def test_offers_is_isinstance(kind):
-    for loss in LOSSES:
-        assert offers(loss, kind) == isinstance(loss, kind), loss
 
 
 def test_zero_weights_that_cannot_end_a_problem_need_no_bound(monkeypatch):
