@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 
 from .._typing import DataFrame, Float
-from .._validation import check_choice, check_count, check_flag, check_instance, check_number, shown
+from .._validation import check_choice, check_count, check_number, shown
+from .contrasts import check_levels
 from .expected import Average, Effect, EffectRows
 from .marginal import chosen, level_changes
 
@@ -115,15 +116,14 @@ def comparisons(
     [['age', '+10'], ['site', 's - n']]
     """
     check_choice(comparison, "comparison", tuple(_KINDS))
-    check_instance(reference, "reference", Mapping, "a mapping from variable to level", none=True)
-    rows = _rows(result, X, y, sample_weight, corrupted_inputs, offset, draws, probability)
+    rows = EffectRows.of(result, X, y, sample_weight, corrupted_inputs, offset, draws, probability, reference)
     loss = rows.sources[0].model.loss
     if comparison == "odds_ratio" and not (loss.binary or loss.multiclass):
         raise ValueError(f"comparison: the predictions of {loss!r} are not probabilities; use 'difference' or 'ratio'.")
     groups = _groups(rows, by)
     effects = [
         Effect((name, label, *key), lambda made=made, inside=inside: made(inside), _KINDS[comparison][1])  # type: ignore[misc]
-        for name, label, made in _changes(rows, variables, reference or {}, _KINDS[comparison][0])
+        for name, label, made in _changes(rows, variables, _KINDS[comparison][0])
         for key, inside in groups
     ]
     return _frame(rows, effects, ["variable", "contrast", *([by] if by else [])])
@@ -199,7 +199,7 @@ def predictions_grid(
     [[30.0, 'n'], [50.0, 'n']]
     """
     check_choice(others, "others", ("observed", "typical"))
-    rows = _rows(result, X, y, sample_weight, corrupted_inputs, offset, draws, probability)
+    rows = EffectRows.of(result, X, y, sample_weight, corrupted_inputs, offset, draws, probability)
     grid = _grid(rows, variables)
 
     def average(values: tuple[Any, ...]) -> list[Average]:
@@ -210,18 +210,6 @@ def predictions_grid(
         for values in itertools.product(*grid.values())
     ]
     return _frame(rows, effects, list(grid), are_predictions=True).rename(columns={"effect": "prediction"})
-
-
-def _rows(
-    result: Any, X: Any, y: Any, weight: Any, corrupted: Any, offset: Any, draws: Any, probability: Any
-) -> EffectRows:
-    probability = check_number(probability, "probability", above=0, below=1, advice="0.9, say")
-    check_flag(corrupted, "corrupted_inputs")
-    check_count(draws, "draws")
-    return EffectRows.of(
-        result, X, y, sample_weight=weight, corrupted_inputs=corrupted, offset=offset, draws=draws,
-        probability=probability,
-    )  # fmt: skip
 
 
 def _frame(rows: EffectRows, effects: list[Effect], names: list[str], *, are_predictions: bool = False) -> Any:
@@ -263,10 +251,6 @@ def _values(rows: EffectRows, name: str) -> Float[np.ndarray, " n"]:
     return np.asarray(column, dtype=np.float64).ravel()
 
 
-def _levels(rows: EffectRows, name: str) -> list[Any] | None:
-    return None if rows.encoder is None else rows.encoder.columns[name].get("levels")
-
-
 def _changed(
     rows: EffectRows, values: Mapping[str, Any], weight: Float[np.ndarray, " n"], typical: bool = False
 ) -> Average:
@@ -289,23 +273,16 @@ def _changed(
 
 
 def _changes(
-    rows: EffectRows, variables: Any, reference: Mapping[str, Any], sign: str
+    rows: EffectRows, variables: Any, sign: str
 ) -> Iterator[tuple[str, str, Callable[[Float[np.ndarray, " n"]], list[Average]]]]:
     """Variable, what is compared, and what makes the two averages, of row weights."""
-    known = _variables(rows)
-    wanted = chosen(variables, known, "variables")
     asked: Mapping[str, Any] = variables if isinstance(variables, Mapping) else {}
-    strange = (
-        [name for name in reference if _levels(rows, name) is None] if set(reference) <= set(known) else [*reference]
-    )
-    if strange:
-        raise ValueError(f"reference: {strange[0]!r} is not a factor of a formula; leave it out.")
-    for name in wanted:
-        levels, change = _levels(rows, name), asked.get(name)
+    for name in chosen(variables, _variables(rows), "variables"):
+        levels, change = rows.factors.get(name), asked.get(name)
         pairs = (
             _number_pairs(name, _values(rows, name), change, sign)
             if levels is None
-            else _level_pairs(name, levels, change, reference.get(name), sign)
+            else _level_pairs(name, levels, change, rows.reference.get(name), sign)
         )
         for label, low, high in pairs:
             yield (
@@ -324,11 +301,7 @@ def _level_pairs(
     elif isinstance(change, str) and change == "pairwise":
         pairs = list(itertools.combinations(levels, 2))
     elif isinstance(change, Sequence) and not isinstance(change, str) and len(change) == 2:
-        unknown = [level for level in change if level not in levels]
-        if unknown:
-            raise ValueError(
-                f"variables: {unknown[0]!r} is not a level of {name!r}; the levels are {', '.join(map(repr, levels))}."
-            )
+        check_levels(change, levels, name, "variables")
         pairs = [(change[0], change[1])]
     else:
         raise ValueError(f"variables: expected two levels of {name!r}, (from, to), or 'pairwise', got {shown(change)}.")
@@ -359,22 +332,14 @@ def _number_pairs(name: str, values: Float[np.ndarray, " n"], change: Any, sign:
 
 def _grid(rows: EffectRows, variables: Any) -> dict[str, list[Any]]:
     """Values of each variable of a grid."""
-    known = _variables(rows)
     asked = [variables] if isinstance(variables, str) else variables
-    wanted = chosen(asked, known, "variables")
     given: Mapping[str, Any] = variables if isinstance(variables, Mapping) else {}
     grid: dict[str, list[Any]] = {}
-    for name in wanted:
-        levels, values = _levels(rows, name), given.get(name)
+    for name in chosen(asked, _variables(rows), "variables"):
+        levels, values = rows.factors.get(name), given.get(name)
         if levels is not None:
-            chosen_levels = list(levels) if values is None else list(np.atleast_1d(np.asarray(values, dtype=object)))
-            unknown = [level for level in chosen_levels if level not in levels]
-            if unknown:
-                raise ValueError(
-                    f"variables: {unknown[0]!r} is not a level of {name!r}; the levels are "
-                    f"{', '.join(map(repr, levels))}."
-                )
-            grid[name] = chosen_levels
+            grid[name] = list(levels) if values is None else list(np.atleast_1d(np.asarray(values, dtype=object)))
+            check_levels(grid[name], levels, name, "variables")
         elif values is None or (isinstance(values, int) and not isinstance(values, bool)):
             points = check_count(20 if values is None else values, f"variables[{name!r}]")
             there = _values(rows, name)

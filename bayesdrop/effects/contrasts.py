@@ -13,7 +13,7 @@ the differences.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,7 +22,7 @@ from .._typing import Int
 from .._validation import check_choice
 from ..data.formulas.encoder import FormulaEncoder, StoredFormula
 
-__all__ = ["Contrasts", "contrasts_of", "level_contrasts"]
+__all__ = ["Contrasts", "check_levels", "contrasts_of", "level_contrasts"]
 
 
 class Contrasts(NamedTuple):
@@ -166,6 +166,21 @@ def level_contrasts(names: Sequence[str], groups: Sequence[str], factors: Collec
     return Contrasts(shown, csr_array(csr_array(rows)[kept]), np.array(kept, dtype=np.int64))
 
 
+def check_levels(wanted: Iterable[Any], levels: Collection[Any], name: str, argument: str) -> None:
+    """Raise ValueError, in the words of an argument, if one is not a level of the factor.
+
+    Examples
+    --------
+    >>> check_levels(["x"], ["n", "s"], "site", "variables")
+    Traceback (most recent call last):
+    ValueError: variables: 'x' is not a level of 'site'; the levels are 'n', 's'.
+    """
+    for level in wanted:
+        if level not in levels:
+            known = ", ".join(map(repr, levels))
+            raise ValueError(f"{argument}: {level!r} is not a level of {name!r}; the levels are {known}.")
+
+
 def _name(name: str, compared: list[str], at: list[str]) -> str:
     if compared:
         return f"{name} vs {', '.join(dict.fromkeys(compared))}"
@@ -181,10 +196,8 @@ def _references(encoder: FormulaEncoder, kind: str, reference: Mapping[str, Any]
         known[column] = levels
         name = column if column in reference else factor.expr
         level = str(reference.get(name, next(iter(levels), "")))
-        if name in reference and level not in levels:
-            raise ValueError(
-                f"reference: {level!r} is not a level of {name!r}; the levels are {', '.join(map(repr, levels))}."
-            )
+        if name in reference:
+            check_levels([level], levels, name, "reference")
         if len(levels) > 1:
             references[factor.expr] = levels[level]
     strange = [name for name in reference if name not in known and name not in references]

@@ -9,7 +9,7 @@ approximation; the averages are then had at weights moved by a thousandth of a s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -17,6 +17,7 @@ import numpy as np
 from scipy.special import expit, logit, ndtri
 
 from .._typing import Float
+from .._validation import check_count, check_flag, check_instance, check_number
 from ..data.column_facts import offset_in, response_in
 from ..data.formulas.encoder import FormulaEncoder, StoredFormula
 from ..data.frames import to_pandas
@@ -105,27 +106,32 @@ class EffectRows:
     y: Any
     sample_weight: Any
     probability: float
+    reference: Mapping[str, Any]
 
     @classmethod
     def of(
         cls,
         result: Any,
         X: Any,
-        y: Any = None,
-        *,
-        sample_weight: Any = None,
-        corrupted_inputs: bool = False,
-        offset: Any = None,
-        draws: int = 25,
-        probability: float = 0.9,
+        y: Any,
+        sample_weight: Any,
+        corrupted_inputs: bool,
+        offset: Any,
+        draws: int,
+        probability: float,
+        reference: Mapping[str, Any] | None = None,
     ) -> EffectRows:
         """Read a fit, a posterior or an estimator, and rows for it; the arguments are those of ``marginal_effects``.
 
         Raises
         ------
         TypeError, ValueError
-            If ``result`` is something else, or the rows do not fit it.
+            If ``result`` is something else, the rows do not fit it, or an argument is not what it may be.
         """
+        probability = check_number(probability, "probability", above=0, below=1, advice="0.9, say")
+        check_flag(corrupted_inputs, "corrupted_inputs")
+        check_count(draws, "draws")
+        check_instance(reference, "reference", Mapping, "a mapping from variable to level", none=True)
         fits = point_fits(result)
         if fits is None and y is not None:
             raise ValueError("y: a posterior has the intervals in its draws; leave y out.")
@@ -153,7 +159,14 @@ class EffectRows:
             y=y,
             sample_weight=sample_weight,
             probability=probability,
+            reference=reference or {},
         )
+        strange = [name for name in rows.reference if name not in rows.factors]
+        if strange:
+            raise ValueError(
+                f"reference: {strange[0]!r} is not a factor of a formula; the factors are "
+                f"{', '.join(map(repr, rows.factors)) or 'none'}."
+            )
         return rows if rows_of_fit or y is None else rows._with_rows_of_fit()
 
     def _with_rows_of_fit(self) -> EffectRows:
@@ -170,6 +183,12 @@ class EffectRows:
         if not self.fits or self.y is None:
             return ""
         return next(filter(None, (why_no_covariance(one.fit) for one in self.fits)), "")
+
+    @property
+    def factors(self) -> dict[str, list[Any]]:
+        """Levels of each factor of the formula, by its column."""
+        known = {} if self.encoder is None else self.encoder.columns
+        return {name: facts["levels"] for name, facts in known.items() if "levels" in facts}
 
     def changed(self, frame: Any, weight: Float[np.ndarray, " m"]) -> Average:
         """An average over the rows of a changed table, whose offset changes with its columns."""

@@ -19,9 +19,10 @@ from typing import Any
 import numpy as np
 
 from .._typing import DataFrame, Float
-from .._validation import check_count, check_flag, check_instance, check_number, shown
+from .._validation import shown
 from ..fitting.results.saved import rows_of
 from ..posterior.draws.draws import Draws
+from .contrasts import check_levels
 from .expected import Average, Effect, EffectRows
 
 __all__ = ["level_changes", "marginal_effects"]
@@ -116,21 +117,14 @@ def marginal_effects(
     """
     import pandas as pd
 
-    probability = check_number(probability, "probability", above=0, below=1, advice="0.9, say")
-    check_flag(corrupted_inputs, "corrupted_inputs")
-    check_count(draws, "draws")
-    check_instance(reference, "reference", Mapping, "a mapping from variable to level", none=True)
-    rows = EffectRows.of(
-        result, X, y, sample_weight=sample_weight, corrupted_inputs=corrupted_inputs, offset=offset, draws=draws,
-        probability=probability,
-    )  # fmt: skip
-    effects = _of_features(rows, features) if rows.encoder is None else _of_variables(rows, features, reference or {})
+    rows = EffectRows.of(result, X, y, sample_weight, corrupted_inputs, offset, draws, probability, reference)
+    effects = _of_features(rows, features) if rows.encoder is None else _of_variables(rows, features)
     labels, columns, interval = rows.table(effects)
     names = [str(label[-1]) for label in labels]
     classes = list(dict.fromkeys(label[0] for label in labels)) if len(labels[0]) > 1 else None
     names = names if classes is None else names[: len(names) // len(classes)]
     frame = pd.DataFrame(columns, index=rows_of(names, classes))
-    frame.attrs.update(interval=interval, probability=probability)
+    frame.attrs.update(interval=interval, probability=rows.probability)
     return frame
 
 
@@ -192,17 +186,12 @@ def _shift(X: Any, d: int, length: float) -> Any:
     return (csr_array(X.astype(np.float64)) + more).tocsr()
 
 
-def _of_variables(rows: EffectRows, features: Any, reference: Mapping[str, Any]) -> Iterator[Effect]:
+def _of_variables(rows: EffectRows, features: Any) -> Iterator[Effect]:
     """Average slopes in the numbers among the columns of a formula, and differences of the levels of its factors."""
     assert rows.encoder is not None
-    known = rows.encoder.columns
-    wanted = chosen(features, list(known))
-    strange = [name for name in reference if "levels" not in known.get(name, {})]
-    if strange:
-        raise ValueError(f"reference: {strange[0]!r} is not a factor of the formula {rows.encoder.formula!r}.")
-    for name in wanted:
-        if "levels" in known[name]:
-            for level, other in level_changes(known[name]["levels"], reference.get(name), name):
+    for name in chosen(features, list(rows.encoder.columns)):
+        if name in rows.factors:
+            for level, other in level_changes(rows.factors[name], rows.reference.get(name), name):
                 yield Effect(
                     (f"{name}[{level}] vs {name}[{other}]",),
                     lambda n=name, ends=(level, other): [  # type: ignore[misc]
@@ -224,10 +213,8 @@ def level_changes(levels: Sequence[Any], reference: Any, name: str) -> list[tupl
     [('n', 's'), ('w', 's')]
     """
     by_name = {str(level): level for level in levels}
-    if reference is not None and str(reference) not in by_name:
-        raise ValueError(
-            f"reference: {reference!r} is not a level of {name!r}; the levels are {', '.join(map(repr, levels))}."
-        )
+    if reference is not None:
+        check_levels([str(reference)], by_name, name, "reference")
     if len(levels) < 2:
         raise ValueError(f"features: {name!r} has one level, {levels[0]!r}, and no effect; leave it out.")
     first = levels[0] if reference is None else by_name[str(reference)]
