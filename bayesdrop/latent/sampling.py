@@ -224,7 +224,7 @@ def _groups(model: Model, data: Dataset, result: Run) -> dict[str, xr.Dataset]:
         variables=result.variables,
         statistics=result.statistics,
         coords=model_coords(rate_map, data.feature_names) | {"hidden": [f"hidden{k}" for k in range(units)]},
-        observed=observed_group(data.target, data.classes, binary=model.loss.binary),
+        observed=observed_group(data.target, data.classes, model.loss),
         constants=model_constants(
             model, rate_map, data.weight, lambda: data.occurrences(rate_map.index, rate_map.size)
         ),

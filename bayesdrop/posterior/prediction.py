@@ -26,6 +26,7 @@ from .._typing import DataFrame, Float, Shaped
 from .._validation import check_flag, check_number, check_seed, takes_seed
 from ..fitting.results.result import Fit
 from ..losses.protocols import Simulated, require
+from .arviz_groups.constants import class_names
 from .draws.draws import Draws, blocks
 from .draws.new_rows import for_rows, match_offset, match_rows, read_result
 from .noise_average.probability import expected_response
@@ -103,7 +104,7 @@ class Prediction(Shown):
         attrs: dict[str, Any] = {"probability": self.probability}
         coords: dict[str, Any] = {"obs_id": np.arange(len(self.mean)) if self.rows is None else self.rows}
         if self.mean.ndim > 1 and self.classes is not None:
-            coords["class"] = np.array([str(label) for label in self.classes])
+            coords |= class_names(self.classes)
         elif self.classes is not None:
             attrs["positive_class"] = str(self.classes[1])
         if self.note:

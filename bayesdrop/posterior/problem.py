@@ -22,6 +22,7 @@ from ..priors.rate_prior import RateLaw
 from ..rates import RateMap
 from ..sampling.propriety import check_proper
 from ..sampling.protocols import Kernel, Sampler, StreamingSampler
+from .arviz_groups.constants import class_names, model_coords
 
 __all__ = [
     "Problem",
@@ -188,18 +189,14 @@ class Problem:
         return ("lp", "weight", *(name for name, there in optional if there))
 
     @property
-    def coords(self) -> dict[str, list[str]]:
+    def coords(self) -> dict[str, Any]:
         """Names along the dims that a sampler of this problem may declare."""
-        named = {"feature": self.data.feature_names}
+        named = model_coords(self.rate_map, self.data.feature_names)
         if self.centring.original_model.loss.multiclass:
-            named["class"] = [str(label) for label in np.asarray(self.data.classes)]
-        if self.rate_map.is_free:
-            named[self.rate_map.dim] = self.rate_map.names
+            named |= class_names(np.asarray(self.data.classes))
         learnt = self.centring.model.weight_prior.learnt_scale(len(self.data.feature_names))
         if learnt is not None and learnt.names:
             named["weight_group"] = learnt.names
-        if self.rate_map.hierarchy is not None:
-            named["group"] = self.rate_map.hierarchy.names
         return named
 
 

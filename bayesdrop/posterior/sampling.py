@@ -375,19 +375,12 @@ def _checked_variables(variables: Any, log_likelihood: bool, effects: bool) -> l
 def _groups(problem: Problem, result: Run) -> dict[str, xr.Dataset]:
     """Draws and data as groups, and summaries of what was not kept draw by draw."""
     model, data, rate_map = problem.centring.original_model, problem.data, problem.rate_map
-    loss = model.loss
     groups = build_groups(
         result.draws,
         variables={name: dims for name, dims in result.variables.items() if name in result.draws},
         statistics=result.statistics,
         coords=problem.coords,
-        observed=observed_group(
-            np.asarray(data.target),
-            data.classes,
-            binary=loss.binary,
-            counts=loss.largest_count is not None,
-            multiclass=loss.multiclass,
-        ),
+        observed=observed_group(np.asarray(data.target), data.classes, model.loss),
         constants=model_constants(
             model, rate_map, np.asarray(data.weight), lambda: data.occurrences(rate_map.index, rate_map.size),
             data.offset,

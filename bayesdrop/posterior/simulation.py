@@ -306,8 +306,7 @@ def prior_draws(
     }
     if not rate_map.is_free:
         del dims["rate"]
-    coords = model_coords(rate_map, names)
-    coords |= {} if labels is None else {"class": np.array([str(label) for label in labels])}
+    coords = model_coords(rate_map, names) | class_names(labels)
     if learnt is not None:
         dims["weight_scale"] = learnt.dims
         coords["weight_group"] = np.array(learnt.names)

@@ -169,7 +169,7 @@ class Variational(Shown):
         variables: dict[str, tuple[str, ...]] = {"weight": ("feature",)}
         if self.model.fit_intercept:
             values["intercept"], variables["intercept"] = weights[..., -1], ()
-        rate, loss = self.rate_posterior, self.model.loss
+        rate = self.rate_posterior
         if rate is not None:
             values["rate"] = rate.law.sample(generator, draws)[None]
             variables["rate"] = (rate.dim,)
@@ -177,7 +177,7 @@ class Variational(Shown):
             values,
             variables=variables,
             coords=model_coords(self.rate_map, self.feature_names),
-            observed=observed_group(self.y, self.classes, binary=loss.binary, counts=loss.largest_count is not None),
+            observed=observed_group(self.y, self.classes, self.model.loss),
             constants=model_constants(
                 self.original_model,
                 self.rate_map,

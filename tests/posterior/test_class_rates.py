@@ -29,7 +29,7 @@ def posterior(model, draws=S, size=1.0):
     if model.bind(["x0", "x1", "x2"]).is_free:
         found["rate"] = (("chain", "draw", "class", "feature"), rng.beta(2, 3, size=(2, draws, K, P)))
     coords = {"chain": [0, 1], "draw": np.arange(draws), "class": CLASSES, "feature": ["x0", "x1", "x2"]}
-    observed = observed_group(code, CLASSES, binary=False, multiclass=True)
+    observed = observed_group(code, CLASSES, bd.Softmax())
     attrs = attributes(model, CLASSES) | {"target": "noising"}
     groups = {"posterior": xr.Dataset(found, coords).assign_attrs(attrs), "observed_data": observed.assign_attrs(attrs)}
     return bd.groups.assemble(groups, attrs), X, code

@@ -35,7 +35,7 @@ def posterior(model, rows=N, draws=S, size=1.0, seed=0):
     coords = {"chain": np.arange(2), "draw": np.arange(draws), "class": CLASSES, "feature": names}
     groups = {
         "posterior": xr.Dataset(found, coords),
-        "observed_data": observed_group(code, CLASSES, binary=False, multiclass=True),
+        "observed_data": observed_group(code, CLASSES, bd.Softmax()),
     }
     attrs = attributes(model, CLASSES) | {"target": "noising"}
     for group in groups.values():

@@ -9,12 +9,13 @@ probability and need 0 and 1.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..._typing import AnyArray, Float, Num, Shaped
+from ...losses.base import Loss
 from ...model import Model
 from ...noise.base import centre_of
 from ...priors import RandomEffects
@@ -123,7 +124,7 @@ def rate_prior_constants(law: RateLaw, dim: str) -> dict[str, Any]:
     return {f"{_PREFIX}{name}": (dim, value) for name, value in law.constants().items()}
 
 
-def read_rate_prior(constant: xr.Dataset) -> RateLaw | None:
+def read_rate_prior(constant: Mapping[Any, Any]) -> RateLaw | None:
     """The law that :func:`rate_prior_constants` stored; None if there is none, or of a prior of the user's own."""
     parts = {str(name)[len(_PREFIX) :]: constant[name].values for name in constant if str(name).startswith(_PREFIX)}
     return stored_law(parts)
@@ -140,9 +141,7 @@ def class_names(classes: Any) -> dict[str, Shaped[np.ndarray, " classes"]]:
     return {} if classes is None else {"class": np.array([str(label) for label in classes])}
 
 
-def observed_group(
-    y: Num[AnyArray, " n"], classes: Any, *, binary: bool, counts: bool = False, multiclass: bool = False
-) -> xr.Dataset:
+def observed_group(y: Num[AnyArray, " n"], classes: Any, loss: Loss) -> xr.Dataset:
     """Group ``observed_data``: ``y`` (obs_id), signs as 0 and 1 (int8), counts and classes int64, numbers as they are.
 
     Parameters
@@ -151,24 +150,21 @@ def observed_group(
         Labels as −1 and +1, numbers of classes, or numbers.
     classes : sequence of K labels, optional
         Labels of −1 and of +1, or by number.
-    binary : bool
-        True if ``y`` holds signs.
-    counts : bool
-        True if it holds counts.
-    multiclass : bool
-        True if ``y`` holds numbers of classes.
+    loss : Loss
+        It says which of them ``y`` holds.
 
     Examples
     --------
-    >>> group = observed_group(np.array([1.0, -1.0]), ["no", "yes"], binary=True)
+    >>> import bayesdrop as bd
+    >>> group = observed_group(np.array([1.0, -1.0]), ["no", "yes"], bd.Logistic())
     >>> group["class"].values[group["y"].values].tolist()
     ['yes', 'no']
     """
     import xarray as xr
 
     y = np.asarray(y)
-    y = (y > 0).astype(np.int8) if binary else y.astype(np.int64) if counts or multiclass else y
-    coords = {"obs_id": np.arange(len(y)), **(class_names(classes) if binary or multiclass else {})}
+    y = (y > 0).astype(np.int8) if loss.binary else y.astype(np.int64) if loss.largest_count or loss.multiclass else y
+    coords = {"obs_id": np.arange(len(y)), **(class_names(classes) if loss.binary or loss.multiclass else {})}
     return xr.Dataset({"y": ("obs_id", y)}, coords=coords)
 
 
@@ -182,7 +178,8 @@ def read_response(observed: xr.Dataset, *, binary: bool) -> Float[np.ndarray, " 
 
     Examples
     --------
-    >>> read_response(observed_group(np.array([1.0, -1.0]), None, binary=True), binary=True).tolist()
+    >>> import bayesdrop as bd
+    >>> read_response(observed_group(np.array([1.0, -1.0]), None, bd.Logistic()), binary=True).tolist()
     [1.0, -1.0]
     """
     y = np.asarray(observed["y"].values, dtype=np.float64)

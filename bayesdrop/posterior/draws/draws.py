@@ -39,6 +39,7 @@ __all__ = [
     "draws_of",
     "read_draws",
     "read_group",
+    "stored_constants",
     "stored_offset",
 ]
 
@@ -283,9 +284,14 @@ def _stored_facts(attrs: Mapping[str, Any]) -> ColumnFacts:
         raise ValueError(f"post: {error}; the file was changed since bd.sample wrote it.") from None
 
 
+def stored_constants(post: Any) -> Any:
+    """The group ``constant_data``; empty if there is none."""
+    return dataset(post, "constant_data") if "constant_data" in group_names(post) else {}
+
+
 def stored_offset(post: Any) -> Float[np.ndarray, " n"] | None:
     """Known parts of the scores of the rows that were sampled, (n,); None if there are none."""
-    constant: Any = dataset(post, "constant_data") if "constant_data" in group_names(post) else {}
+    constant = stored_constants(post)
     return constant["offset"].values if "offset" in constant else None
 
 

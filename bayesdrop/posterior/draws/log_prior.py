@@ -20,8 +20,8 @@ from ...description import stored_model
 from ...priors.rate_prior import RateLaw
 from ...rates import PerFeature
 from ..arviz_groups.constants import read_rate_prior
-from ..arviz_groups.groups import dataset, extend, group_names
-from .draws import Draws, read_draws, read_group
+from ..arviz_groups.groups import extend
+from .draws import Draws, read_draws, stored_constants
 
 if TYPE_CHECKING:
     from ...fitting.results.result import Fit
@@ -73,8 +73,7 @@ def log_prior(post: Any) -> ArvizData:
     import xarray as xr
 
     draws = read_draws(post)
-    stored = read_group(post, "constant_data") if "constant_data" in group_names(post) else None
-    law = None if stored is None else read_rate_prior(stored)
+    law = read_rate_prior(stored_constants(post))
     if law is None and draws.model.bind(draws.feature_names).is_free:
         raise ValueError(
             f"post: the rates have the prior of {draws.model.rates!r}, whose density is not stored in closed form; "
@@ -153,9 +152,8 @@ def drawn_prior_interval(
     An ArviZ object of ``bd.sample`` holds the numbers. A bare posterior has the description of its model, if that:
     None for a strength relative to counts, which needs the data. A hierarchy has no numbers in either: None.
     """
-    if hasattr(post, "posterior") and "constant_data" in group_names(post):
-        constant = dataset(post, "constant_data")
-        law = read_rate_prior(constant)
+    if hasattr(post, "posterior"):
+        law = read_rate_prior(stored_constants(post))
         if law is not None:
             low, high = _equal_tailed(probability, law)
             repeats = k // max(len(low), 1)  # classes with rates of their own have one prior

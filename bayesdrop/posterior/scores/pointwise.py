@@ -27,7 +27,8 @@ from ...moments import ScoreMoments
 from ...warnings import InfluenceWarning, PseudoLikelihoodWarning, warn
 from ..arviz_groups.constants import read_response
 from ..arviz_groups.groups import extend, group_names
-from ..draws.draws import Draws, blocks, read_draws, read_group, stored_offset
+from ..diagnostics.mixing import largest_k
+from ..draws.draws import Draws, blocks, read_draws, read_group, stored_constants, stored_offset
 from ..draws.new_rows import NewRows, check_rows, match_rows
 from ..noise_average.class_chances import class_log_likelihood
 from ..noise_average.enumeration import LogLikelihood
@@ -126,7 +127,7 @@ def log_likelihood(post: Any, X: Any = None, y: Any = None, *, masks: int = MASK
     rows = match_rows(X, draws)
     check_rows(post, rows.design.shape[0])
     target = observed_response(post, draws, y)
-    constant = read_group(post, "constant_data") if "constant_data" in group_names(post) else {}
+    constant = stored_constants(post)
     weight = constant["row_weight"].values if "row_weight" in constant else np.ones(len(target))
     offset = stored_offset(post)
     if path is not None:
@@ -330,20 +331,18 @@ def loo(post: Any) -> Any:
         warnings.simplefilter("ignore")  # ArviZ's own words on Pareto k; ours follow
         result = smoothed_loo(post)
     k = np.asarray(result.pareto_k).ravel()
-    limit = float(min(1 - 1 / np.log10(max(draws.size, 2)), 0.7))
+    limit = largest_k(draws.size)
     poor = np.flatnonzero(~(k <= limit))
     if len(poor):
         first = ", ".join(str(row) for row in poor[:5]) + (" …" if len(poor) > 5 else "")
         warnings.warn(
             f"{len(poor)} of {len(k)} rows have a Pareto k above {limit:.2f} (rows {first}; largest "
             f"{np.nanmax(k):.2f}): their scores, and the sum, are unreliable. Use more draws; look at these "
-            "rows; or sample again without each of them, which is "
-            "exact.",
+            "rows; or sample again without each of them, which is exact.",
             InfluenceWarning,
             stacklevel=2,
         )
-    constant = read_group(post, "constant_data") if "constant_data" in group_names(post) else {}
-    warn_of_pseudo_likelihood(draws, "row_weight" in constant)
+    warn_of_pseudo_likelihood(draws, "row_weight" in stored_constants(post))
     return result
 
 

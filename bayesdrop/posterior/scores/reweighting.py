@@ -170,7 +170,7 @@ def _rate_law(draws: Draws, groups: Mapping[str, xr.Dataset]) -> RateLaw | None:
     rate_map = draws.model.bind(draws.feature_names)
     if not rate_map.is_free:
         return None
-    stored = read_rate_prior(groups["constant_data"]) if "constant_data" in groups else None
+    stored = read_rate_prior(groups.get("constant_data", {}))
     return rate_map.prior.law(np.zeros(rate_map.size)) if stored is None else stored
 
 
