@@ -21,9 +21,7 @@ from .numeric import (
     plain_matrix,
 )
 from .objects import (
-    check_axes,
     check_choice,
-    check_figure,
     check_flag,
     check_instance,
     check_names,
@@ -42,10 +40,8 @@ __all__ = [
     "MOST",
     "are_classes",
     "as_numbers",
-    "check_axes",
     "check_choice",
     "check_count",
-    "check_figure",
     "check_flag",
     "check_folds",
     "check_groups",

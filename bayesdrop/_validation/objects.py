@@ -21,9 +21,7 @@ from typing import Any, ParamSpec, Protocol, TypeVar
 import numpy as np
 
 __all__ = [
-    "check_axes",
     "check_choice",
-    "check_figure",
     "check_flag",
     "check_instance",
     "check_names",
@@ -234,24 +232,6 @@ def refuse_scalar(value: Any, name: str) -> None:
     """
     if isinstance(value, numbers.Number | str | bytes):
         raise ValueError(refusal(name, "one value for each row", value, ""))
-
-
-def check_axes(ax: Any, name: str = "ax") -> Any:
-    """Matplotlib axes, or None; raise TypeError on anything else."""
-    if ax is None:
-        return None
-    from matplotlib.axes import Axes
-
-    return check_instance(ax, name, Axes, "axes of matplotlib, such as plt.subplots()[1], or None")
-
-
-def check_figure(figure: Any, name: str = "figure") -> Any:
-    """Matplotlib figure or subfigure, or None; raise TypeError on anything else."""
-    if figure is None:
-        return None
-    from matplotlib.figure import FigureBase
-
-    return check_instance(figure, name, FigureBase, "a figure of matplotlib, such as plt.figure(), or None")
 
 
 _LONGEST = 160

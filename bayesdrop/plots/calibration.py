@@ -13,7 +13,7 @@ import numpy as np
 
 from .._typing import Float, Int
 from .._validation import check_count, check_number, check_numbers, refuse_masked, shown
-from .style import GREY, LIGHT_GREY, MOST_SERIES, light_grid, literal, new_axes, plain_frame, series_style
+from .style import GREY, LIGHT_GREY, MOST_SERIES, light_grid, literal, new_axes, series_style
 
 __all__ = ["reliability_curve"]
 
@@ -117,7 +117,6 @@ def reliability_curve(
     below.set_ylim(bottom=0)
     for panel in (ax, below):
         light_grid(panel)
-        plain_frame(panel)
     ax.set_title(f"bars: {100 * probability:g} % Wilson intervals", fontsize=8, loc="right", color="#555555")
     ax.legend(loc="upper left", frameon=False, fontsize=8)
     if hasattr(ax.figure, "draw_without_rendering"):

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from .._validation import shown
-from .style import MOST_SERIES, legend_above, light_grid, new_axes, plain_frame, series_style, shortened
+from .style import MOST_SERIES, legend_above, light_grid, new_axes, series_style, shortened
 
 __all__ = ["effects"]
 
@@ -98,7 +98,6 @@ def effects(table: Any, *, ax: Any = None) -> Any:
     ax.set_xlabel(shortened(axis))
     ax.set_ylabel("Prediction" + (f" ({100 * probability:.3g} % interval)" if known else ""))
     light_grid(ax)
-    plain_frame(ax)
     if others:
         legend_above(ax, 3)
     return ax

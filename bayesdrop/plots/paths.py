@@ -35,7 +35,6 @@ from .style import (
     literal,
     new_axes,
     new_figure,
-    plain_frame,
     score_name,
     series_style,
     shortened,
@@ -119,7 +118,6 @@ def rate_path(path: RatePath, *, top: int = 6, label: Any = None, figure: Any = 
             label=f"best rate, {path.best_rate_:.3g}",
         )  # fmt: skip
         light_grid(ax)
-        plain_frame(ax)
     plain = "Accuracy" if hasattr(path, "classes_") else "R²"
     above.set_ylabel(plain if path.scoring is None else score_name(path.scoring))
     legend_above(above, 2)
@@ -253,7 +251,6 @@ def deletion_robustness(
     ax.set_ylabel("Error" if error else score_name(scoring))
     ax.set_title(f"bars: ± standard error over {repeats} deletions", fontsize=8, loc="right", color="#555555")
     ax.legend(frameon=False, fontsize=8)
-    plain_frame(ax)
     return ax
 
 
@@ -319,7 +316,6 @@ def selection(estimator: Any, *, ax: Any = None) -> Any:
     words = result.scoring
     ax.set_ylabel(f"{words[0].upper()}{words[1:]} of held-out rows")
     light_grid(ax)
-    plain_frame(ax)
     legend_above(ax, 1, 7 if along_C else 8)
     return ax
 

@@ -210,6 +210,5 @@ def rate_against_weight(fit: Fit, ax: Any = None, *, labels: int = 8) -> Any:
     ax.set_xlabel(WEIGHT_LABEL)
     ax.set_ylabel(RATE_LABEL)
     legend_above(ax, 2, fontsize=9)
-    plain_frame(ax)
     label_points(ax, weight, rate, names, np.argsort(-np.abs(weight), kind="stable")[:labels])
     return ax

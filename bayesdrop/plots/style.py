@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from .._typing import Float
-from .._validation import check_axes, check_figure, check_instance, extra, shown
+from .._validation import check_instance, extra, shown
 
 __all__ = [
     "check_fit",
@@ -56,16 +56,20 @@ def _pyplot() -> Any:
 
 def new_axes(ax: Any, width: float, height: float) -> Any:
     """The given axes, or new ones of a size in inches; raise TypeError on what is neither axes nor None."""
-    if check_axes(ax) is not None:
-        return ax
-    return _pyplot().subplots(figsize=(width, height), layout="constrained")[1]
+    if ax is None:
+        return _pyplot().subplots(figsize=(width, height), layout="constrained")[1]
+    from matplotlib.axes import Axes
+
+    return check_instance(ax, "ax", Axes, "axes of matplotlib, such as plt.subplots()[1], or None")
 
 
 def new_figure(figure: Any, width: float, height: float) -> Any:
     """The given figure, or a new one of a size in inches; raise TypeError on what is neither a figure nor None."""
-    if check_figure(figure) is not None:
-        return figure
-    return _pyplot().figure(figsize=(width, height), layout="constrained")
+    if figure is None:
+        return _pyplot().figure(figsize=(width, height), layout="constrained")
+    from matplotlib.figure import FigureBase
+
+    return check_instance(figure, "figure", FigureBase, "a figure of matplotlib, such as plt.figure(), or None")
 
 
 def series_style(j: int) -> dict[str, Any]:
@@ -143,9 +147,10 @@ def legend_above(ax: Any, columns: int, fontsize: int = 8) -> None:
 
 
 def light_grid(ax: Any) -> None:
-    """Faint lines behind everything, in both directions."""
+    """Faint lines behind everything, in both directions, and none above and to the right."""
     ax.grid(color="#E5E5E5", linewidth=0.5)
     ax.set_axisbelow(True)
+    plain_frame(ax)
 
 
 def plain_frame(ax: Any) -> None:

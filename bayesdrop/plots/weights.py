@@ -173,5 +173,4 @@ def row_weights(fit: Fit, *, ax: Any = None) -> Any:
     ax.set_ylabel("Weight ω of the row in the M-step")
     legend_above(ax, 2)
     light_grid(ax)
-    plain_frame(ax)
     return ax
