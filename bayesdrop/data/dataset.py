@@ -14,7 +14,7 @@ from ..designs import Design, as_design, as_local_design, checking, column_names
 from .column_facts import ColumnFacts, RowEncoder
 from .responses import class_factors, weigh_classes
 
-__all__ = ["Dataset", "as_dataset", "check_offset", "default_names"]
+__all__ = ["Dataset", "as_dataset", "check_classes", "check_offset", "default_names"]
 
 _LARGEST_OFFSET = 1e100
 
@@ -210,57 +210,56 @@ def as_dataset(
     given = column_names(X) if feature_names is None else feature_names
     names = default_names(p) if given is None else check_names(given, p)
     facts = ColumnFacts(given is not None, design.zero_based)
-    if multiclass:
-        return replace(_many(design, y, sample_weight, names, class_weight), facts=facts)
-    if not binary:
+    if not (binary or multiclass):
         if class_weight is not None:
             raise ValueError(
                 "class_weight: y holds numbers, which have no classes; leave it out, and weigh rows by sample_weight."
             )
         target = design.targets(y)
         return Dataset(design, target, design.row_weights(sample_weight), names, None, facts=facts)
-    classes, code = design.codes(y)
-    weight = design.row_weights(sample_weight)
-    if len(classes) != 2:
-        advice = (
-            "a classifier needs two"
-            if len(classes) < 2
-            else "take loss=bd.Softmax(), which fits and samples all of them jointly, DropoutSVC or "
-            "DropoutLogisticRegression, which solve one against the rest, or y == one_class"
-        )
-        raise ValueError(f"y: expected two classes, got {len(classes)} ({classes[:5].tolist()} …); {advice}.")
-    for label, total in zip(classes, design.class_totals(code, weight, 2), strict=True):
-        if total == 0:
-            raise ValueError(f"sample_weight: every row of class {label} has weight zero; two classes are needed.")
-    data = Dataset(design, np.where(code == 1, 1.0, -1.0), weight, names, classes, facts=facts)
-    return _weighed(data, class_weight, code)
-
-
-def _many(design: Design, y: Any, sample_weight: Any, names: list[str], class_weight: Any) -> Dataset:
-    """Labels of several classes by their numbers."""
-    classes, code = design.codes(y)
-    weight = design.row_weights(sample_weight)
-    K = len(classes)
-    if K < 2:
-        raise ValueError(f"y: expected at least two classes, got one ({classes.tolist()}); a classifier needs two.")
-    if K > 2 and K >= design.shape[0]:
+    classes, code, weight = check_classes(design, y, sample_weight)
+    K, n = len(classes), design.shape[0]
+    if K > 2 and not multiclass:
         raise ValueError(
-            f"y: expected classes of several rows each, got {K} in {design.shape[0]} rows; if y holds numbers, use a "
-            "loss of regression such as bd.Squared()."
+            f"y: expected two classes, got {K} ({classes[:5].tolist()} …); take loss=bd.Softmax(), which fits and "
+            "samples all of them jointly, DropoutSVC or DropoutLogisticRegression, which solve one against the rest, "
+            "or y == one_class."
         )
-    totals = design.class_totals(code, weight, K)
+    if K > 2 and K >= n:
+        raise ValueError(
+            f"y: expected classes of several rows each, got {K} in {n} rows; if y holds numbers, use a loss of "
+            "regression such as bd.Squared()."
+        )
+    target = code if multiclass else np.where(code == 1, 1.0, -1.0)
+    data = Dataset(design, target, weight, names, classes, facts=facts)
+    factor = class_factors(class_weight, classes, code, weight, design)
+    if factor is None:
+        return data
+    return replace(data, weight=weigh_classes(factor, code, weight), class_weight=factor, sample_weight=weight)
+
+
+def check_classes(design: Design, y: Any, sample_weight: Any) -> tuple[Shaped[np.ndarray, " K"], PerRow, PerRow]:
+    """Classes of labels, the number of each row's class, and row weights.
+
+    Raises
+    ------
+    ValueError
+        If there are fewer than two classes, or none of the rows of one has weight.
+
+    Examples
+    --------
+    >>> classes, code, weight = check_classes(as_design(np.ones((2, 1))), ["yes", "no"], None)
+    >>> classes.tolist(), code.tolist(), weight.tolist()
+    (['no', 'yes'], [1, 0], [1.0, 1.0])
+    """
+    classes, code = design.codes(y)
+    weight = design.row_weights(sample_weight)
+    if len(classes) < 2:
+        raise ValueError(f"y: expected at least two classes, got {classes.tolist()}; none is learnt from one class.")
+    totals = design.class_totals(code, weight, len(classes))
     if np.any(totals == 0):
         raise ValueError(
             f"sample_weight: every row of class {classes[np.argmin(totals)]} has weight zero; leave the class out or "
             "give a row some weight."
         )
-    return _weighed(Dataset(design, code, weight, names, classes), class_weight, code)
-
-
-def _weighed(data: Dataset, class_weight: Any, code: PerRow) -> Dataset:
-    """The same with the weights of its classes."""
-    factor = class_factors(class_weight, data.classes, code, data.weight, data.design)
-    if factor is None:
-        return data
-    weight = weigh_classes(factor, code, data.weight)
-    return replace(data, weight=weight, class_weight=factor, sample_weight=data.weight)
+    return classes, code, weight

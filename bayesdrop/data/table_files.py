@@ -15,13 +15,12 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from .._memory import check_memory
-from .frames import listed
+from .frames import listed, no_column
 from .numerals import Numerals, is_missing_mark, writing
 
 __all__ = ["InputError", "TableFile", "known_column", "read_file"]
@@ -111,9 +110,7 @@ def read_file(path: Path, header: str = "auto", names: Iterable[str] = ()) -> Ta
 def known_column(name: str, columns: Sequence[str], option: str) -> None:
     """Raise InputError unless there is a column of that name."""
     if name not in columns:
-        close = get_close_matches(name, columns, n=1)
-        hint = f"did you mean {close[0]!r}? " if close else ""
-        raise InputError(f"{option}: no column {name!r} in the table; {hint}The columns are {listed(columns, 20)}.")
+        raise InputError(f"{option}: {no_column(name, columns)}")
 
 
 def _read_text(path: Path, separator: str, header: str, wanted: set[str]) -> TableFile:

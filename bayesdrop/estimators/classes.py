@@ -23,6 +23,7 @@ import numpy as np
 from sklearn.base import ClassifierMixin
 
 from .._typing import AnyArray, Float, Int, PerRow, Shaped
+from ..data.dataset import check_classes
 from ..designs import Design
 from ..designs.dask.design import by_blocks
 from ..fitting.tuning.copies import Copies, Origins, origins_of
@@ -57,16 +58,7 @@ def check_rows(
         If there are fewer than two classes, or none of the rows of one has weight.
     """
     design = check_training(estimator, X)
-    classes, code = design.codes(y)
-    weight = design.row_weights(sample_weight)
-    if len(classes) < 2:
-        raise ValueError(f"y: expected at least two classes, got one class ({classes[0]}); a classifier needs two.")
-    totals = design.class_totals(code, weight, len(classes))
-    if np.any(totals == 0):
-        raise ValueError(
-            f"sample_weight: every row of class {classes[np.argmin(totals)]} has weight zero; leave the class out "
-            "or give a row some weight."
-        )
+    classes, code, weight = check_classes(design, y, sample_weight)
     origins = origins_of(weight, groups)
     design, weight, code = design.drop_zero_weight(weight, code)
     return design, classes, code, replace(origins, weight=weight)

@@ -140,7 +140,7 @@ def test_missing_values_are_refused_with_the_option_that_takes_them(command, fit
         (["new.csv", "new.csv"], "MODEL: new.csv was not written by bayesdrop fit"),
         (["plain.nc", "new.csv"], "MODEL: expected a fit that the command line wrote"),
         (["model", "absent.csv"], "TABLE: absent.csv does not exist"),
-        (["model", "few.csv"], "TABLE: no column 'age' in the table"),
+        (["model", "few.csv"], "TABLE: no column 'age'"),
         (["model", "new.csv", "--posterior"], "--posterior: there is no model/posterior.nc"),
         (["model", "new.csv", "--out", "p.txt"], "--out: expected a .csv file, got 'p.txt'"),
         (["model", "new.csv", "--out", "no/p.csv"], "--out: the folder no does not exist"),

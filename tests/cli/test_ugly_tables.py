@@ -142,7 +142,7 @@ def test_truth_values_of_other_programs(command, clean, tmp_path):
     [
         (["--types", "Alter"], "--types: expected COLUMN=KIND, where KIND is number, categories, identifier"),
         (["--types", "Alter=date"], "--types: expected COLUMN=KIND"),
-        (["--types", "alter=number"], "--types: no column 'alter' in the table; did you mean 'Alter'?"),
+        (["--types", "alter=number"], "--types: no column 'alter'; did you mean 'Alter'?"),
         (["--types", "Region=number"], "column 'Region' holds numbers, but not in"),
         (["--decimal", ";"], "--decimal: expected . or , got ';'"),
         (["--decimal", ","], "column 'Umsatz' holds numbers (decimal commas), but not in"),

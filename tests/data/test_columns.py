@@ -170,7 +170,7 @@ def test_what_is_said_of_a_column_decides(clean, typed):
     assert left.identifiers == ["age"]
     with pytest.raises(InputError, match="column 'color' holds numbers, but not in 60 of 60 cells"):
         encode(frame.assign(color="red"), "sold", reading=Reading({"color": "number"}))
-    with pytest.raises(InputError, match="--types: no column 'agee' in the table; did you mean 'age'"):
+    with pytest.raises(InputError, match="--types: no column 'agee'; did you mean 'age'"):
         encode(frame, "sold", reading=Reading({"agee": "number"}))
 
 

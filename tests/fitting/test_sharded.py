@@ -119,7 +119,7 @@ def test_two_processes_are_one(worker, folder):
 REFUSED = {
     "labels": "ValueError: process 1: y: expected 120 entries, one for each row of X that this process holds, got 119.",
     "no weight": "ValueError: sample_weight: all weights are zero",
-    "one class": "ValueError: y: expected two classes, got 1",
+    "one class": "ValueError: y: expected at least two classes, got",
     "estimator": "ValueError: process 1: y: expected 120 entries",
     "sample": "ValueError: X: 2 processes hold its rows, and bd.sample takes those of one",
     "path": "TypeError: X: 2 processes hold its rows, and this needs them all in one.",

@@ -52,10 +52,11 @@ class Sizes:
 SIZES = Sizes()
 
 
+@dataclass(frozen=True)
 class Pairs:
     """Some rows with some draws: moments of the scores and the entries that may be dropped, the largest first.
 
-    Parameters
+    Attributes
     ----------
     mean, cov : array (N, K), (N, K, K)
         Moments of the scores; there is no ``cov`` of more classes than entries.
@@ -69,23 +70,17 @@ class Pairs:
         Standard deviations of what all entries add, in the order of ``entries``, instead of ``cov``.
     """
 
-    def __init__(
-        self,
-        mean: Float[np.ndarray, "N K"],
-        cov: Float[np.ndarray, "N K K"] | None,
-        entries: Float[np.ndarray, "N J K"],
-        keep: Float[np.ndarray, "N J"],
-        count: Int[np.ndarray, " N"],
-        spread: Float[np.ndarray, "N q K"] | None = None,
-    ) -> None:
-        self.mean, self.cov, self.entries, self.keep, self.count = mean, cov, entries, keep, count
-        self.spread = spread
+    mean: Float[np.ndarray, "N K"]
+    cov: Float[np.ndarray, "N K K"] | None
+    entries: Float[np.ndarray, "N J K"]
+    keep: Float[np.ndarray, "N J"]
+    count: Int[np.ndarray, " N"]
+    spread: Float[np.ndarray, "N q K"] | None = None
 
     def take(self, chosen: Int[np.ndarray, " some"]) -> Pairs:
         """Some of the pairs."""
-        entries, keep = self.entries[chosen], self.keep[chosen]
-        cov, spread = (None if part is None else part[chosen] for part in (self.cov, self.spread))
-        return Pairs(self.mean[chosen], cov, entries, keep, self.count[chosen], spread)
+        parts: dict[str, Any] = {name: None if part is None else part[chosen] for name, part in vars(self).items()}
+        return Pairs(**parts)
 
     def factors(
         self, J: int
