@@ -144,60 +144,31 @@ def _dense(matrix: Matrix, square: bool) -> Float[jax.Array, "p n"]:
     return dense * dense if square else dense
 
 
-@partial(jax.custom_vjp, nondiff_argnums=(2,))
-def _linear(matrix: Matrix, weight: Float[jax.Array, "C p"], square: bool) -> Float[jax.Array, "C n"]:
-    return _forward(matrix, weight, square)
+# The derivative of a product is the other product: that of a loop would be scattered additions.
+@partial(jax.custom_vjp, nondiff_argnums=(2, 3))
+def _product(matrix: Matrix, vectors: Float[jax.Array, "C _"], square: bool, turned: bool) -> Float[jax.Array, "C _"]:
+    return (_backward if turned else _forward)(matrix, vectors, square)
 
 
-def _linear_forward(
-    matrix: Matrix, weight: Float[jax.Array, "C p"], square: bool
-) -> tuple[Float[jax.Array, "C n"], Matrix]:
-    return _forward(matrix, weight, square), matrix
-
-
-def _linear_backward(
-    square: bool, matrix: Matrix, slope: Float[jax.Array, "C n"]
-) -> tuple[None, Float[jax.Array, "C p"]]:
-    return None, _turned(matrix, slope, square)
-
-
-_linear.defvjp(_linear_forward, _linear_backward)
-
-
-# Backward products say what their derivatives are too: those of a loop would be scattered additions.
-@partial(jax.custom_vjp, nondiff_argnums=(2,))
-def _turned(matrix: Matrix, rowwise: Float[jax.Array, "C n"], square: bool) -> Float[jax.Array, "C p"]:
-    return _backward(matrix, rowwise, square)
-
-
-def _turned_forward(
-    matrix: Matrix, rowwise: Float[jax.Array, "C n"], square: bool
-) -> tuple[Float[jax.Array, "C p"], Matrix]:
-    return _backward(matrix, rowwise, square), matrix
-
-
-def _turned_backward(
-    square: bool, matrix: Matrix, slope: Float[jax.Array, "C p"]
-) -> tuple[None, Float[jax.Array, "C n"]]:
-    return None, _linear(matrix, slope, square)
-
-
-_turned.defvjp(_turned_forward, _turned_backward)
+_product.defvjp(
+    lambda matrix, vectors, square, turned: (_product(matrix, vectors, square, turned), matrix),
+    lambda square, turned, matrix, slope: (None, _product(matrix, slope, square, not turned)),
+)
 
 
 def product(matrix: Matrix, weight: Float[jax.Array, "C p"]) -> Float[jax.Array, "C n"]:
     """``X w`` for every chain: (C, p) to (C, n); derivatives are taken in the weights only."""
-    return _linear(matrix, weight, False)
+    return _product(matrix, weight, False, False)
 
 
 def backward_product(matrix: Matrix, rowwise: Float[jax.Array, "C n"]) -> Float[jax.Array, "C p"]:
     """``Xᵀ r`` for every chain: (C, n) to (C, p)."""
-    return _turned(matrix, rowwise, False)
+    return _product(matrix, rowwise, False, True)
 
 
 def squared_product(matrix: Matrix, weight: Float[jax.Array, "C p"]) -> Float[jax.Array, "C n"]:
     """``X² w``, the square elementwise: (C, p) to (C, n); derivatives are taken in the weights only."""
-    return _linear(matrix, weight, True)
+    return _product(matrix, weight, True, False)
 
 
 def placed(part: Any, dtype: Any = None) -> jax.Array:

@@ -156,15 +156,10 @@ def _turn(
     return row_product(matrix, rows)
 
 
-def _turn_forwards(matrix: jax.Array, transposed: jax.Array, rows: jax.Array) -> tuple[jax.Array, jax.Array]:
-    return row_product(matrix, rows), transposed
-
-
-def _turn_backwards(transposed: jax.Array, slope: jax.Array) -> tuple[None, None, jax.Array]:
-    return None, None, row_product(transposed, slope)
-
-
-_turn.defvjp(_turn_forwards, _turn_backwards)
+_turn.defvjp(
+    lambda matrix, transposed, rows: (row_product(matrix, rows), transposed),
+    lambda transposed, slope: (None, None, row_product(transposed, slope)),
+)
 
 
 class RowDirections(NamedTuple):
