@@ -54,7 +54,7 @@ def _strict_jax():
     jax.config.update("jax_numpy_rank_promotion", "allow")
 
 
-_MAPS, _MOST_MAPS, _MANY = Path("/proc/self/maps"), 40_000, 200
+_MAPS, _MOST_MAPS, _MANY = Path("/proc/self/maps"), 40_000, 20
 
 
 @pytest.fixture(scope="session")
@@ -74,7 +74,10 @@ def _compiled():
 
 @pytest.fixture(autouse=True)
 def _few_compiled_programs(_compiled):
-    """Compiled programs are dropped before their memory maps reach Linux's usual limit, 65,530, and XLA crashes."""
+    """Compiled programs are dropped before their memory maps reach Linux's usual limit, 65,530, and XLA crashes.
+
+    A sampler has up to a thousand maps, most programs few.
+    """
     yield
     if len(_compiled) >= _MANY and _MAPS.exists():
         _compiled.clear()
