@@ -14,52 +14,17 @@ because ``λ diag G_i`` is its penalty and ``1 + λ = 1/θ``.
 
 from __future__ import annotations
 
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, TypeAlias
 
 import numpy as np
 from scipy import sparse
 
 from .._typing import Float
 
-__all__ = ["Complete", "Entries", "Observed", "is_sparse", "ridge"]
+__all__ = ["Complete", "Entries", "Observed", "ridge"]
 
 # Numbers that a batch of normal equations or of gathered rows may hold at a time.
 _BLOCK = 1 << 22
-
-
-@runtime_checkable
-class Entries(Protocol):
-    """What a solver asks of the data; factors are (n, d) and (p, d) in the data's own dtype."""
-
-    shape: tuple[int, int]
-    dtype: Any
-    square_norm: float
-    count: int
-
-    def objective(self, left: Float[np.ndarray, "n d"], right: Float[np.ndarray, "p d"], theta: float) -> float:
-        """Expected loss; see the module."""
-
-    def sampled(
-        self, left: Float[np.ndarray, "n d"], right: Float[np.ndarray, "p d"], theta: float
-    ) -> tuple[float, Float[np.ndarray, "n d"], Float[np.ndarray, "p d"]]:
-        """Loss of one mask and its gradients, from the retained columns alone, (n, k) and (p, k)."""
-
-    def solve_left(self, right: Float[np.ndarray, "p d"], theta: float) -> Float[np.ndarray, "n d"]:
-        """Minimiser (n, d) of the expected loss given ``right``."""
-
-    def solve_right(self, left: Float[np.ndarray, "n d"], theta: float) -> Float[np.ndarray, "p d"]:
-        """Minimiser (p, d) of the expected loss given ``left``."""
-
-
-def is_sparse(X: Any) -> bool:
-    """True of a scipy sparse matrix or array.
-
-    Examples
-    --------
-    >>> is_sparse(np.eye(2))
-    False
-    """
-    return bool(sparse.issparse(X))
 
 
 def ridge(gram: Float[np.ndarray, "... d d"], theta: float) -> Float[np.ndarray, "... d d"]:
@@ -121,7 +86,7 @@ class Complete:
         return np.asarray(product if self.mean is None else product - np.outer(self.mean, left.sum(axis=0)))
 
     def objective(self, left: Float[np.ndarray, "n d"], right: Float[np.ndarray, "p d"], theta: float) -> float:
-        """See :class:`Entries`."""
+        """Expected loss; see the module."""
         grams = (left.T @ left).astype(np.float64), (right.T @ right).astype(np.float64)
         return self._loss(left, self.times(right), *(ridge(grams[0], theta), grams[1]))
 
@@ -137,7 +102,10 @@ class Complete:
     def sampled(
         self, left: Float[np.ndarray, "n d"], right: Float[np.ndarray, "p d"], theta: float
     ) -> tuple[float, Float[np.ndarray, "n d"], Float[np.ndarray, "p d"]]:
-        """See :class:`Entries`; the residual is ``X − θ⁻¹U diag(r)Vᵀ`` (Cavazza et al. 2018, equation 7, corrected)."""
+        """Loss of one mask and its gradients, from the retained columns alone, (n, k) and (p, k).
+
+        The residual is ``X − θ⁻¹U diag(r)Vᵀ`` (Cavazza et al. 2018, equation 7, corrected).
+        """
         product = self.times(right)
         left_gram, right_gram = left.T @ left, right.T @ right
         value = self._loss(left / theta, product, left_gram / theta, right_gram / theta)
@@ -146,11 +114,11 @@ class Complete:
         return value, left_slope, right_slope
 
     def solve_left(self, right: Float[np.ndarray, "p d"], theta: float) -> Float[np.ndarray, "n d"]:
-        """See :class:`Entries`."""
+        """Minimiser (n, d) of the expected loss given ``right``."""
         return self._solve(self.times(right), right, theta)
 
     def solve_right(self, left: Float[np.ndarray, "n d"], theta: float) -> Float[np.ndarray, "p d"]:
-        """See :class:`Entries`."""
+        """Minimiser (p, d) of the expected loss given ``left``."""
         return self._solve(self.transposed_times(left), left, theta)
 
     def _solve(
@@ -184,7 +152,7 @@ class Observed:
         self.dtype = values.dtype
         self.values: Any = values
         self.pattern: Any = pattern
-        if is_sparse(values):
+        if sparse.issparse(values):
             self.values = sparse.csr_array(values)
             ones = np.ones(self.values.nnz, values.dtype)
             self.pattern = sparse.csr_array((ones, self.values.indices, self.values.indptr), shape=values.shape)
@@ -198,7 +166,7 @@ class Observed:
 
     def _residual(self, left: Float[np.ndarray, "n d"], right: Float[np.ndarray, "p d"]) -> Any:
         """``X − UVᵀ`` at the observed entries, stored as ``values`` is."""
-        if not is_sparse(self.values):
+        if not sparse.issparse(self.values):
             return self.values - self.pattern * (left @ right.T)
         data = self.values.data.copy()
         step = max(1, _BLOCK // max(left.shape[1], 1))
@@ -208,28 +176,32 @@ class Observed:
         return sparse.csr_array((data, self.values.indices, self.values.indptr), shape=self.shape)
 
     def objective(self, left: Float[np.ndarray, "n d"], right: Float[np.ndarray, "p d"], theta: float) -> float:
-        """See :class:`Entries`."""
+        """See :class:`Complete`."""
         penalty = _dot(left**2, self.pattern @ right**2)
         return _square_norm(self._residual(left, right)) + (1 - theta) / theta * penalty
 
     def sampled(
         self, left: Float[np.ndarray, "n d"], right: Float[np.ndarray, "p d"], theta: float
     ) -> tuple[float, Float[np.ndarray, "n d"], Float[np.ndarray, "p d"]]:
-        """See :class:`Entries`."""
+        """See :class:`Complete`."""
         residual = self._residual(left / theta, right)
         return _square_norm(residual), (residual @ right) * (-2 / theta), (residual.T @ left) * (-2 / theta)
 
     def solve_left(self, right: Float[np.ndarray, "p d"], theta: float) -> Float[np.ndarray, "n d"]:
-        """See :class:`Entries`; a row without an observed entry is zero."""
+        """See :class:`Complete`; a row without an observed entry is zero."""
         return _solve_rows(self.values, self.pattern, right, theta)
 
     def solve_right(self, left: Float[np.ndarray, "n d"], theta: float) -> Float[np.ndarray, "p d"]:
-        """See :class:`Entries`."""
+        """See :class:`Complete`."""
         return _solve_rows(self._values_transposed, self._pattern_transposed, left, theta)
 
 
+Entries: TypeAlias = Complete | Observed
+"""The observed entries; factors are (n, d) and (p, d) in their dtype."""
+
+
 def _square_norm(residual: Any) -> float:
-    data = residual.data if is_sparse(residual) else residual.ravel(order="K")
+    data = residual.data if sparse.issparse(residual) else residual.ravel(order="K")
     return _dot(data, data)
 
 

@@ -18,7 +18,7 @@ from ..estimators.validation import FLOATS, intact, match_rows
 from ..linalg.factors import double_range, refuse_overflow
 from ..warnings import warn
 from .alternating import alternate, descend
-from .entries import Complete, Entries, Observed, is_sparse, ridge
+from .entries import Complete, Entries, Observed, ridge
 from .leading import leading
 from .shrinkage import (
     adaptive_retain,
@@ -256,17 +256,17 @@ class DropoutMatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMix
         return np.asarray(rows if self.mean_ is None else rows + self.mean_.astype(scores.dtype))
 
     def _validated(self, X: Any, *, reset: bool) -> Any:
-        if is_sparse(X) and self.missing == "nan":
+        if sparse.issparse(X) and self.missing == "nan":
             raise ValueError(
                 'X: missing="nan" marks the entries of a dense array, got a sparse matrix; with missing="zeros" the '
                 "entries that it does not store are the missing ones."
             )
         X = in_memory(X) if reset else match_rows(self, in_memory(X))
         X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, ensure_all_finite="allow-nan", reset=reset)
-        if is_sparse(X) and not X.has_canonical_format:
+        if sparse.issparse(X) and not X.has_canonical_format:
             X = X.copy()  # the caller's matrix is unchanged
             X.sum_duplicates()
-        values = X.data if is_sparse(X) else X
+        values = X.data if sparse.issparse(X) else X
         with np.errstate(over="ignore", invalid="ignore"):
             size = np.nansum(np.square(values, dtype=np.float64))
         refuse_overflow(sum_of_squares=size)
@@ -279,9 +279,9 @@ class DropoutMatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMix
 
     def _entries(self, X: Any, *, fitting: bool) -> Any:
         """The observed entries, centred; when fitting, the mean is learnt first."""
-        if self.missing is None or (is_sparse(X) and X.nnz == X.shape[0] * X.shape[1]):
+        if self.missing is None or (sparse.issparse(X) and X.nnz == X.shape[0] * X.shape[1]):
             return self._complete(X, fitting)
-        if is_sparse(X):
+        if sparse.issparse(X):
             counts = (np.diff(X.indptr), np.bincount(X.indices, minlength=X.shape[1]))
             pattern = None
         else:
@@ -306,7 +306,7 @@ class DropoutMatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMix
     def _complete(self, X: Any, fitting: bool) -> Complete:
         if fitting and self.centre:
             self.mean_ = np.asarray(X.mean(axis=0)).ravel().astype(X.dtype)
-        if self.mean_ is None or is_sparse(X):
+        if self.mean_ is None or sparse.issparse(X):
             return Complete(X, self.mean_)
         return Complete(X - self.mean_)
 

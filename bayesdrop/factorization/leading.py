@@ -18,10 +18,11 @@ from typing import Any
 
 import numpy as np
 from scipy import linalg
+from scipy.sparse import issparse
 from scipy.sparse.linalg import LinearOperator, svds
 
 from .._typing import Float
-from .entries import Complete, is_sparse
+from .entries import Complete
 from .shrinkage import count_kept
 
 __all__ = ["leading"]
@@ -120,7 +121,7 @@ def _from_gram(
     error = np.inf if smallest == 0 else np.finfo(np.float64).eps * (values[0] / smallest) ** 2
     if values[0] == 0:
         return values, vectors if narrow else np.eye(entries.shape[1], k)
-    if error > _DISTRUST and not is_sparse(entries.X) and entries.mean is None:
+    if error > _DISTRUST and not issparse(entries.X) and entries.mean is None:
         _, values, rows = np.linalg.svd(entries.X.astype(np.float64), full_matrices=False)
         return values[:cap], rows[:cap].T
     if narrow and error > _REFINE:
@@ -141,7 +142,7 @@ def _transposed(entries: Complete) -> Any:
 def _gram(entries: Complete) -> Float[np.ndarray, "p p"]:
     """``XᵀX`` (p, p) in double precision, without the mean."""
     X = entries.X
-    if is_sparse(X):
+    if issparse(X):
         wide = X.astype(np.float64)
         return np.asarray((wide.T @ wide).toarray())
     if X.dtype == np.float64:

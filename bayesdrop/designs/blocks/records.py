@@ -11,7 +11,7 @@ from ..._typing import Float, Num
 from ..admission import admit
 from ..kernels import ROUNDING
 
-__all__ = ["Record", "as_matrix", "check_finite", "entries_of", "is_same", "is_sparse", "known_binary", "record_of"]
+__all__ = ["Record", "as_matrix", "check_finite", "entries_of", "is_same", "known_binary", "record_of"]
 
 
 class Record(NamedTuple):
@@ -29,7 +29,7 @@ class Record(NamedTuple):
 
 def _ordered(block: Any, sample: int = 64) -> Float[np.ndarray, ...]:
     """Some entries, multiplied by what depends on where they stand."""
-    if is_sparse(block):
+    if issparse(block):
         step = max(1, block.nnz // sample**2)
         some = block.data[::step].astype(np.float64)
         return some * (1.0 + block.indices[::step] + np.arange(len(some)))
@@ -55,7 +55,7 @@ def is_same(record: Record, block: Any, p: int) -> bool:
     values = entries_of(block)
     if block.shape != (record.rows, p) or values.size != record.stored:
         return False
-    if is_sparse(block) and values.size:
+    if issparse(block) and values.size:
         # Compiled products trust these, and a column that is not there would be memory that is not the matrix's.
         inside = block.indices.min() >= 0 and block.indices.max() < p
         if not inside or block.indptr[-1] != values.size or np.any(np.diff(block.indptr) < 0):
@@ -66,19 +66,14 @@ def is_same(record: Record, block: Any, p: int) -> bool:
         return bool(np.all(np.abs(found - record.sums) <= ROUNDING * record.scale))
 
 
-def is_sparse(block: Any) -> bool:
-    """True for a scipy sparse matrix or array."""
-    return bool(issparse(block))
-
-
 def entries_of(matrix: Any) -> Num[np.ndarray, ...]:
     """Stored entries, as one array."""
-    return matrix.data if is_sparse(matrix) else matrix
+    return matrix.data if issparse(matrix) else matrix
 
 
 def known_binary(matrix: Any) -> bool | None:
     """Whether the entries of a sparse matrix are all 1; None if it is dense or still needs to be put in order."""
-    if not is_sparse(matrix) or not matrix.has_canonical_format or not np.all(matrix.data):
+    if not issparse(matrix) or not matrix.has_canonical_format or not np.all(matrix.data):
         return None
     return bool(np.all(matrix.data == 1))
 
@@ -92,7 +87,7 @@ def as_matrix(block: Any, where: str) -> Any:
     (1, 2)
     """
     block = admit(block, where)
-    matrix = csr_array(block) if is_sparse(block) else np.asarray(block)
+    matrix = csr_array(block) if issparse(block) else np.asarray(block)
     if matrix.ndim != 2 or matrix.dtype.kind not in "biuf":
         raise ValueError(
             f"{where} must be a matrix of real numbers, (rows, columns); got shape {matrix.shape} of {matrix.dtype}."
@@ -113,7 +108,7 @@ def check_finite(matrix: Any, where: str, start: int | None = None) -> None:
 
 
 def _first_bad_entry(matrix: Any) -> tuple[int, int]:
-    if is_sparse(matrix):
+    if issparse(matrix):
         place = int(np.flatnonzero(~np.isfinite(matrix.data))[0])
         return int(np.searchsorted(matrix.indptr, place, side="right")) - 1, int(matrix.indices[place])
     row = int(np.flatnonzero(~np.isfinite(matrix).all(axis=1))[0])

@@ -27,7 +27,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import ClassVar, Protocol, TypeAlias, runtime_checkable
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 
@@ -291,17 +291,6 @@ def centred(weights: Float[np.ndarray, "q K"], class_masks: bool = False) -> Flo
     return weights - mean
 
 
-@runtime_checkable
-class NoiseCurvature(Protocol):
-    """Protocol of the curvature."""
-
-    def times(self, direction: Float[np.ndarray, "p K"]) -> Float[np.ndarray, "p K"]:
-        """``H u`` for a direction (p, K)."""
-
-    def diagonal(self) -> Float[np.ndarray, "p K"]:
-        """Diagonal of every ``H_j``."""
-
-
 @dataclass(frozen=True)
 class ByFeature:
     """The matrix of each feature, (p, K, K).
@@ -315,11 +304,11 @@ class ByFeature:
     matrices: Float[np.ndarray, "p K K"]
 
     def times(self, direction: Float[np.ndarray, "p K"]) -> Float[np.ndarray, "p K"]:
-        """See :class:`NoiseCurvature`."""
+        """``H u`` for a direction (p, K)."""
         return np.matmul(self.matrices, direction[:, :, None])[:, :, 0]
 
     def diagonal(self) -> Float[np.ndarray, "p K"]:
-        """See :class:`NoiseCurvature`."""
+        """Diagonal of every ``H_j``."""
         return np.einsum("pkk->pk", self.matrices)
 
 
@@ -342,13 +331,16 @@ class ByEntries:
     level: Float[np.ndarray, "p K"]
 
     def times(self, direction: Float[np.ndarray, "p K"]) -> Float[np.ndarray, "p K"]:
-        """See :class:`NoiseCurvature`."""
+        """See :class:`ByFeature`."""
         return self.level * direction - self.moments.sampled_products(self.left, direction)[1]
 
     def diagonal(self) -> Float[np.ndarray, "p K"]:
-        """See :class:`NoiseCurvature`."""
+        """See :class:`ByFeature`."""
         return self.level - self.moments.spread(self.left * self.left)
 
+
+NoiseCurvature: TypeAlias = ByFeature | ByEntries
+"""What the noise adds to the model's curvature, the same wherever it is known from."""
 
 Derivatives: TypeAlias = tuple[Float[np.ndarray, "q K"], PerRow, NoiseCurvature | None]
 """Gradient (p + 1, K), softmax (n, K) and what the noise adds to the model's curvature."""

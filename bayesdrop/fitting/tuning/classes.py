@@ -67,7 +67,7 @@ class JointSolver:
         earlier: Block | None,
         take: Callable[[int, int, Held], object],
     ) -> Block:
-        """See :class:`.search.Solver`."""
+        """See :meth:`.blocks.BlockSolver.solve`."""
         (_, p), K = self.design.shape, self.n_classes
         sets = K if self.model.loss.class_rates else 1
         weights, rates = np.empty((p + 1, len(folds), len(members), K)), np.empty((p, len(folds), len(members), sets))

@@ -25,18 +25,22 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Protocol, TypeAlias, runtime_checkable
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
 from ..._progress import quietly, step, waiting
 from ..._typing import Float
-from .blocks import Block, Family, Held
+from .blocks import Block, BlockSolver, Family, Held
+from .classes import JointSolver
 from .copies import Copies
 from .folds import Fold
 from .scores import Key, Table
 
 __all__ = ["Losses", "Search", "SearchRules", "Solver"]
+
+Solver: TypeAlias = BlockSolver | JointSolver
+"""What fits candidates on folds; ``at_a_time`` single rows are best held out at a time, each in a fold of its own."""
 
 Losses: TypeAlias = Callable[[Key, Fold, Held], Float[np.ndarray, " m"]]
 """Losses of the held-out rows of a candidate on a fold."""
@@ -79,25 +83,6 @@ class SearchRules:
     worth_errors: float = 0.2
     times: int = 6
     left: float = 0.6
-
-
-@runtime_checkable
-class Solver(Protocol):
-    """What fits candidates on folds: :class:`.blocks.BlockSolver`, or :class:`.classes.JointSolver`."""
-
-    at_a_time: ClassVar[int]
-    """Single rows that are best held out at a time, each in a fold of its own."""
-
-    def solve(
-        self,
-        family: Family,
-        members: Sequence[int],
-        C: float,
-        folds: Sequence[Fold],
-        earlier: Block | None,
-        take: Callable[[int, int, Held], object],
-    ) -> Block:
-        """Fit some members of a family on some folds; ``take`` is given the place of each fold and member."""
 
 
 @dataclass

@@ -4,7 +4,7 @@ With ``Q = diag(σ'(ū)) W`` of a row, (K, M), and its variances ``V_d = Var(x̃
 
     Cov(s) = Qᵀ (Σ_d V_d α_d α_dᵀ) Q = Σ_d V_d (Qᵀα_d)(Qᵀα_d)ᵀ.
 
-:class:`.pairs.UnitPairs` takes the inner sum, for all rows one product with ``K(K + 1)/2`` pairs of units, dense or
+:class:`.criteria.UnitPairs` takes the inner sum, for all rows one product with ``K(K + 1)/2`` pairs of units, dense or
 sparse; :class:`EntryScores` the right-hand side, entry by entry of the non-zeros with ``M`` numbers each, compiled.
 Both are exact. With few scores, many units or many zeros the latter has less to do.
 
@@ -16,7 +16,7 @@ variance ``v = x (a_d x + b_d)`` the covariances are ``Σ_d v g gᵀ``. Sums may
 
 from __future__ import annotations
 
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 
@@ -25,26 +25,7 @@ from ...designs.kernels import available, compiled
 from ...moments import ScoreMoments
 from .criteria import UnitPairs
 
-__all__ = ["EntryScores", "Route", "ScoreCovariances", "backward_rows", "forward_rows"]
-
-
-@runtime_checkable
-class Route(Protocol):
-    """Protocol of an order of the sums, at given weights ``α`` (p, K) and ``W`` (K, M)."""
-
-    for_hidden: Float[np.ndarray, "p K"]
-    """Slope in ``α`` of the rows so far."""
-
-    for_output: Float[np.ndarray, "K M"]
-    """Slope in ``W`` of the rows so far."""
-
-    def forward(self, moments: ScoreMoments, slope: Float[np.ndarray, "m K"]) -> tuple[Float[np.ndarray, "m J"], Any]:
-        """Covariances (m, J) of the pairs of scores of some rows, whose ``σ'`` (m, K) are given, and what to keep."""
-
-    def backward(
-        self, moments: ScoreMoments, slope: Float[np.ndarray, "m K"], for_cov: Float[np.ndarray, "m J"], kept: Any
-    ) -> Float[np.ndarray, "m K"]:
-        """Slope in ``σ'`` (m, K) given that in the covariances (m, J); those in ``α`` and ``W`` are added up."""
+__all__ = ["EntryScores", "ScoreCovariances", "backward_rows", "forward_rows"]
 
 
 class ScoreCovariances:
@@ -67,9 +48,9 @@ class ScoreCovariances:
         problems: tuple[Int[np.ndarray, " J"], Int[np.ndarray, " J"]],
     ) -> None:
         self._arguments = hidden, weight, problems
-        self._routes: dict[Any, Route] = {}
+        self._routes: dict[Any, EntryScores | UnitPairs] = {}
 
-    def route(self, moments: ScoreMoments, nonzeros: int) -> Route:
+    def route(self, moments: ScoreMoments, nonzeros: int) -> EntryScores | UnitPairs:
         """The cheaper one for some rows with so many non-zeros."""
         kind: Any = EntryScores if self._by_entries(moments, nonzeros) else UnitPairs
         if kind not in self._routes:
@@ -94,7 +75,9 @@ class ScoreCovariances:
 
 
 class EntryScores:
-    """What each non-zero entry does to the scores; see :class:`Route`.
+    """What each non-zero entry does to the scores, at given weights ``α`` (p, K) and ``W`` (K, M).
+
+    ``for_hidden`` (p, K) and ``for_output`` (K, M) are the slopes in the weights of the rows so far.
 
     Noise of entries that are zero is the same for all rows: ``Qᵀ S₀ Q``, ``S₀ = Σ_d c_d α_d α_dᵀ``, without a sum over
     entries.
@@ -113,7 +96,7 @@ class EntryScores:
 
     @property
     def for_output(self) -> Float[np.ndarray, "K M"]:
-        """See :class:`Route`."""
+        """Slope in ``W`` of the rows so far."""
         return self._for_weight.T
 
     def _entries(self, moments: ScoreMoments) -> tuple[Any, ...]:
@@ -125,10 +108,11 @@ class EntryScores:
         indices = csr.indices.view(np.uint32 if csr.indices.dtype.itemsize == 4 else np.uint64)
         return csr.indptr.astype(np.int64), indices, csr.data, square, linear, self._hidden, self._weight
 
-    def forward(
-        self, moments: ScoreMoments, slope: Float[np.ndarray, "m K"]
-    ) -> tuple[Float[np.ndarray, "m J"], tuple[Any, ...]]:
-        """See :class:`Route`; kept are the entries, their variances and what they do to the scores."""
+    def forward(self, moments: ScoreMoments, slope: Float[np.ndarray, "m K"]) -> tuple[Float[np.ndarray, "m J"], Any]:
+        """Covariances (m, J) of the pairs of scores of some rows, whose ``σ'`` (m, K) are given, and what to keep.
+
+        That is the entries, their variances and what they do to the scores.
+        """
         cov = np.zeros((len(slope), len(self._first)))
         if not moments.leaves_zeros:
             both = slope[:, None, :] * self._weight
@@ -146,9 +130,9 @@ class EntryScores:
         moments: ScoreMoments,
         slope: Float[np.ndarray, "m K"],
         for_cov: Float[np.ndarray, "m J"],
-        kept: tuple[Any, ...],
+        kept: Any,
     ) -> Float[np.ndarray, "m K"]:
-        """See :class:`Route`."""
+        """Slope in ``σ'`` (m, K) given that in the covariances (m, J); those in ``α`` and ``W`` are added up."""
         for_slope, for_cov = np.zeros(slope.shape), np.ascontiguousarray(for_cov)
         compiled(backward_rows, "reassoc", "contract")(
             *kept, self._hidden, self._weight, slope, self._first, self._second, for_cov,

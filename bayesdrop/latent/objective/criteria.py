@@ -6,7 +6,7 @@ Covariances of the pre-activations of a hidden layer, pair by pair of units.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -18,31 +18,6 @@ __all__ = ["Criterion", "OneVersusRest", "Softmax", "Targets", "UnitPairs", "unp
 
 # Class numbers (m,) or signs (m, M).
 Targets = Num[np.ndarray, "m *problems"]
-
-
-@runtime_checkable
-class Criterion(Protocol):
-    """Protocol of a marginalised loss of the scores of a row."""
-
-    def pairs(self, problems: int) -> tuple[Int[np.ndarray, " J"], Int[np.ndarray, " J"]]:
-        """Problems whose covariances the loss looks at: two arrays (J,) of numbers below ``M``."""
-
-    def __call__(
-        self,
-        target: Targets,
-        mean: Float[np.ndarray, "m M"],
-        cov: Float[np.ndarray, "m J"] | None,
-    ) -> tuple[Float[np.ndarray, " m"], Float[np.ndarray, "m M"], Float[np.ndarray, "m J"] | None]:
-        """Loss (m,), its slope in the mean (m, M), and in the covariances (m, J) of the pairs; None if those are."""
-
-    def excess(
-        self,
-        target: Targets,
-        mean: Float[np.ndarray, "m M"],
-        cov: Float[np.ndarray, "m J"] | None,
-        value: Float[np.ndarray, " m"],
-    ) -> Float[np.ndarray, " m"] | float:
-        """What smoothing adds to the loss, (m,), whose ``value`` (m,) is known; 0 where nothing is smoothed."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +36,7 @@ class OneVersusRest:
     smoothing: float = 0.0
 
     def pairs(self, problems: int) -> tuple[Int[np.ndarray, " J"], Int[np.ndarray, " J"]]:
-        """Each problem with itself."""
+        """Problems whose covariances the loss looks at, two arrays (J,): each with itself."""
         return np.arange(problems), np.arange(problems)
 
     def __call__(
@@ -70,7 +45,10 @@ class OneVersusRest:
         mean: Float[np.ndarray, "m M"],
         cov: Float[np.ndarray, "m J"] | None,
     ) -> tuple[Float[np.ndarray, " m"], Float[np.ndarray, "m M"], Float[np.ndarray, "m J"] | None]:
-        """See :class:`Criterion`; ``target`` (m, M) of −1 and +1."""
+        """Loss (m,), its slope in the mean (m, M), and in the covariances (m, J) of the pairs; None if those are.
+
+        ``target`` (m, M) is of −1 and +1.
+        """
         if cov is None and self.smoothing == 0:
             value, slope = self.loss.plain_value_and_slope(target, mean)
             return value.sum(axis=1), slope, None
@@ -85,7 +63,7 @@ class OneVersusRest:
         cov: Float[np.ndarray, "m J"] | None,
         value: Float[np.ndarray, " m"],
     ) -> Float[np.ndarray, " m"] | float:
-        """See :class:`Criterion`."""
+        """What smoothing adds to the loss, (m,), whose ``value`` (m,) is known; 0 where nothing is smoothed."""
         if self.smoothing == 0:
             return 0.0
         return value - self.loss.value(target, mean, np.zeros_like(mean) if cov is None else cov).sum(axis=1)
@@ -114,7 +92,7 @@ class Softmax:
         mean: Float[np.ndarray, "m M"],
         cov: Float[np.ndarray, "m J"] | None,
     ) -> tuple[Float[np.ndarray, " m"], Float[np.ndarray, "m M"], Float[np.ndarray, "m J"] | None]:
-        """See :class:`Criterion`; ``target`` (m,) of class numbers."""
+        """See :class:`OneVersusRest`; ``target`` (m,) of class numbers."""
         rows = np.arange(len(mean))
         level, slope = log_sum_exp(mean)
         value = level - mean[rows, target]
@@ -132,7 +110,7 @@ class Softmax:
         cov: Float[np.ndarray, "m J"] | None,
         value: Float[np.ndarray, " m"],
     ) -> float:
-        """See :class:`Criterion`: it is smooth as it is."""
+        """See :class:`OneVersusRest`: it is smooth as it is."""
         return 0.0
 
     @staticmethod
@@ -143,6 +121,10 @@ class Softmax:
         if cov is None:
             return log_sum_exp(mean)[1]
         return expected_softmax(mean, unpack(cov, *np.triu_indices(mean.shape[1])))
+
+
+Criterion: TypeAlias = OneVersusRest | Softmax
+"""A marginalised loss of the scores of a row."""
 
 
 def unpack(
@@ -161,7 +143,7 @@ class UnitPairs:
 
     ``S_kl`` is linear in ``α_k∘α_l``, (p, L), and a covariance of scores in ``B_kl = σ'_k σ'_l S_kl``: ``C_j = Σ_L B_L
     F_Lj``, ``F_Lj = W_km W_ln + W_lm W_kn``, the second term only for k ≠ l. ``S`` of all rows is one product of ``X²``
-    with the pairs, and its adjoint is another. See :class:`bayesdrop.latent.objective.covariances.Route`.
+    with the pairs, and its adjoint is another. See :class:`bayesdrop.latent.objective.covariances.EntryScores`.
     """
 
     def __init__(
@@ -182,10 +164,8 @@ class UnitPairs:
         self._matrix = one[:, self._m] * other[:, self._n] + self._crossed * other[:, self._m] * one[:, self._n]
         self._for_products, self._for_matrix = np.zeros_like(self._products), np.zeros_like(self._matrix)
 
-    def forward(
-        self, moments: ScoreMoments, slope: Float[np.ndarray, "m K"]
-    ) -> tuple[Float[np.ndarray, "m J"], Float[np.ndarray, "m L"]]:
-        """See :class:`bayesdrop.latent.objective.covariances.Route`; kept are the covariances of the units."""
+    def forward(self, moments: ScoreMoments, slope: Float[np.ndarray, "m K"]) -> tuple[Float[np.ndarray, "m J"], Any]:
+        """See :class:`bayesdrop.latent.objective.covariances.EntryScores`; kept are the covariances of the units."""
         cov = moments.covariance(self._products)
         bent = slope[:, self._first] * slope[:, self._second]
         return np.multiply(bent, cov, out=bent) @ self._matrix, cov
@@ -195,9 +175,9 @@ class UnitPairs:
         moments: ScoreMoments,
         slope: Float[np.ndarray, "m K"],
         for_cov: Float[np.ndarray, "m J"],
-        kept: Float[np.ndarray, "m L"],
+        kept: Any,
     ) -> Float[np.ndarray, "m K"]:
-        """See :class:`bayesdrop.latent.objective.covariances.Route`."""
+        """See :class:`bayesdrop.latent.objective.covariances.EntryScores`."""
         one, other = slope[:, self._first], slope[:, self._second]
         pair = one * other
         self._for_matrix += (pair * kept).T @ for_cov
