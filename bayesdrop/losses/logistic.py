@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -26,7 +26,7 @@ from .._typing import AnyArray, Float
 from . import normal_score, positive_part
 from .base import Derivatives, LossOfForms, Pseudo, Responses, ScoreCost, Scores, choose_form
 
-__all__ = ["FORMS", "Form", "Logistic"]
+__all__ = ["FORMS", "Logistic"]
 
 # Taylor coefficients of tanh(r/2)/(2r) in powers of r², from those of tanh.
 _SERIES = tuple(
@@ -66,18 +66,9 @@ def _series_of(root: Scores) -> tuple[Scores, Scores]:
     return series, slope
 
 
-@runtime_checkable
-class Form(Protocol):
-    """``φ`` as a function of the agreement ``t = y m`` and the variance."""
-
-    def value(self, agreement: Scores, var: Scores) -> Scores:
-        """``φ``."""
-
-    def derivatives(self, agreement: Scores, var: Scores) -> Derivatives:
-        """First and second derivatives in both."""
-
-
 class _Augmentation(NamedTuple):
+    """``φ`` as a function of the agreement ``t = y m`` and the variance, and its derivatives, first and second."""
+
     def value(self, agreement: Scores, var: Scores) -> Scores:
         xp = agreement.__array_namespace__()
         root = xp.sqrt(agreement * agreement + var)
@@ -146,6 +137,7 @@ class _Taylor(NamedTuple):
         )
 
 
+Form: TypeAlias = _Augmentation | _Gaussian | _Taylor
 FORMS: dict[str, Form] = {"augmentation": _Augmentation(), "gaussian": _Gaussian(), "taylor": _Taylor()}
 
 

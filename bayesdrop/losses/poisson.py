@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -68,13 +68,6 @@ def _half_deviance(y: Responses, exponent: Scores, exponential: Scores) -> Score
     return xp.where(some, xp.where(near, close, exponential - y * (1 + excess)), exponential)
 
 
-@runtime_checkable
-class _Form(Protocol):
-    def value(self, y: Responses, mean: Scores, var: Scores) -> Scores: ...
-
-    def derivatives(self, y: Responses, mean: Scores, var: Scores) -> Derivatives: ...
-
-
 class _Gaussian(NamedTuple):
     def value(self, y: Responses, mean: Scores, var: Scores) -> Scores:
         exponent = mean + 0.5 * var
@@ -96,7 +89,7 @@ class _Taylor(NamedTuple):
         return Derivatives(slope - y + curved, 0.5 * bend, bend + curved, 0.5 * third, 0 * var)
 
 
-_FORMS: dict[str, _Form] = {"exact": _Gaussian(), "gaussian": _Gaussian(), "taylor": _Taylor()}
+_FORMS: dict[str, _Gaussian | _Taylor] = {"exact": _Gaussian(), "gaussian": _Gaussian(), "taylor": _Taylor()}
 
 
 @dataclass(frozen=True)

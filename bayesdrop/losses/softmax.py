@@ -42,10 +42,10 @@ and exact for quadratic functions: within 2 % of R at variances of 2 (measured).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
@@ -57,6 +57,7 @@ __all__ = [
     "ClassMoments",
     "Softmax",
     "class_moments",
+    "curvature",
     "expected_softmax",
     "log_sum_exp",
     "mean_curvature",
@@ -229,15 +230,10 @@ JITTER = 1e-9
 """Relative to the mean variance of a row: covariances of rank below K still have a Cholesky factor."""
 
 
-@runtime_checkable
-class Form(Protocol):
-    """Protocol of a form of ``R``: its value (n,), slope in ``m`` (n, K), slope in ``V`` and its positive part."""
-
-    def __call__(
-        self, mean: Float[np.ndarray, "n K"], cov: Float[np.ndarray, "n K K"]
-    ) -> tuple[
-        Float[np.ndarray, " n"], Float[np.ndarray, "n K"], Float[np.ndarray, "n K K"], Float[np.ndarray, "n K K"]
-    ]: ...
+Terms: TypeAlias = tuple[
+    Float[np.ndarray, " n"], Float[np.ndarray, "n K"], Float[np.ndarray, "n K K"], Float[np.ndarray, "n K K"]
+]
+"""Value (n,) of ``R``, its slope in ``m`` (n, K), its slope in ``V`` (n, K, K) and the positive part of that."""
 
 
 def log_sum_exp(score: Float[np.ndarray, ...], axis: int = -1) -> tuple[Float[np.ndarray, ...], Float[np.ndarray, ...]]:
@@ -249,7 +245,7 @@ def log_sum_exp(score: Float[np.ndarray, ...], axis: int = -1) -> tuple[Float[np
     return np.squeeze(np.log(total) + top, axis), rise
 
 
-def _curvature(probability: Float[np.ndarray, "n K"]) -> Float[np.ndarray, "n K K"]:
+def curvature(probability: Float[np.ndarray, "n K"]) -> Float[np.ndarray, "n K K"]:
     """``diag(π) − ππᵀ``, (n, K, K)."""
     result = -probability[:, :, None] * probability[:, None, :]
     k = np.arange(probability.shape[1])
@@ -257,12 +253,10 @@ def _curvature(probability: Float[np.ndarray, "n K"]) -> Float[np.ndarray, "n K 
     return result
 
 
-def taylor(
-    mean: Float[np.ndarray, "n K"], cov: Float[np.ndarray, "n K K"]
-) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, "n K"], Float[np.ndarray, "n K K"], Float[np.ndarray, "n K K"]]:
-    """Quadratic penalty ``½ tr(A'' V)``; see :class:`Form`."""
+def taylor(mean: Float[np.ndarray, "n K"], cov: Float[np.ndarray, "n K K"]) -> Terms:
+    """Quadratic penalty ``½ tr(A'' V)``; see :data:`Terms`."""
     _, probability = log_sum_exp(mean)
-    half = 0.5 * _curvature(probability)
+    half = 0.5 * curvature(probability)
     along = np.einsum("nkk->nk", cov) - 2 * np.einsum("nkl,nl->nk", cov, probability)
     slope = 0.5 * probability * (along - np.sum(probability * along, axis=1, keepdims=True))
     return np.einsum("nkl,nkl->n", half, cov), slope, half, half
@@ -309,10 +303,8 @@ def at_points(
         yield rows, *log_sum_exp(score, axis=1)
 
 
-def gaussian(
-    mean: Float[np.ndarray, "n K"], cov: Float[np.ndarray, "n K K"]
-) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, "n K"], Float[np.ndarray, "n K K"], Float[np.ndarray, "n K K"]]:
-    """``E log Σ exp(s) − log Σ exp(m)`` for ``s ~ N(m, V)``; see :class:`Form`."""
+def gaussian(mean: Float[np.ndarray, "n K"], cov: Float[np.ndarray, "n K K"]) -> Terms:
+    """``E log Σ exp(s) − log Σ exp(m)`` for ``s ~ N(m, V)``; see :data:`Terms`."""
     n, K = mean.shape
     contrast, root = contrast_factor(cov)
     level, plain = log_sum_exp(mean)
@@ -340,7 +332,7 @@ def gaussian(
     return value - level, slope - plain, to_cov, 0.5 * curve
 
 
-FORMS: dict[str, Form] = {"gaussian": gaussian, "taylor": taylor}
+FORMS: dict[str, Callable[..., Terms]] = {"gaussian": gaussian, "taylor": taylor}
 
 
 def expected_softmax(mean: Float[np.ndarray, "n K"], cov: Float[np.ndarray, "n K K"]) -> Float[np.ndarray, "n K"]:

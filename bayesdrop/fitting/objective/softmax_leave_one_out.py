@@ -35,7 +35,7 @@ from scipy.linalg import lapack
 from ..._memory import BLOCK
 from ..._typing import Float, PerRow
 from ...linalg.factors import double_range, factored
-from ...losses.softmax import FORMS, ClassMoments, class_moments, log_sum_exp, mean_curvature
+from ...losses.softmax import FORMS, ClassMoments, class_moments, curvature, log_sum_exp, mean_curvature
 from .softmax_energy import SoftmaxEnergy
 
 __all__ = ["RowTerms", "inverse_hessian", "left_out_classes", "noised_rows", "MOST_COORDINATES"]
@@ -182,10 +182,8 @@ def noised_rows(
         x = np.column_stack([raw * gain + shift, np.full(len(raw), float(energy.moments.fit_intercept))])
         mean, c, d = x[:, :-1] @ weights[:-1] + weights[-1], energy.loss_weight[rows], energy.noise_weight[rows]
         probability = log_sum_exp(mean)[1]
-        curvature = -probability[:, :, None] * probability[:, None, :]
-        curvature[:, np.arange(K), np.arange(K)] += probability
         slope = c[:, None] * (probability - (np.arange(K) == energy.code[rows][:, None]))
-        bend = c[:, None, None] * curvature
+        bend = c[:, None, None] * curvature(probability)
         if not energy.noisy:
             yield rows, RowTerms(raw, x, None, slope[:, :-1], bend[:, :-1, :-1], None, None, d)
             continue
