@@ -142,18 +142,16 @@ def as_sampling_design(X: Any, check: Check | None = None) -> Design:
     ValueError
         If several processes hold the rows.
     """
-    streamed = as_streamed_design(X)
-    if streamed is not None:
-        return streamed
-    if not (isinstance(X, ShardedDesign) or is_sharded(X)):
-        return as_local_design(X, check)
-    design = X if isinstance(X, ShardedDesign) else ShardedDesign(X)
-    if design.processes > 1:
+    X = ShardedDesign(X) if is_sharded(X) else X
+    if not isinstance(X, ShardedDesign):
+        streamed = as_streamed_design(X)
+        return as_local_design(X, check) if streamed is None else streamed
+    if X.processes > 1:
         raise ValueError(
-            f"X: {design.processes} processes hold its rows, and bd.sample takes those of one, on as many devices as "
+            f"X: {X.processes} processes hold its rows, and bd.sample takes those of one, on as many devices as "
             "it has; run the sampler in one process, on fewer rows if need be. bd.fit takes rows of several."
         )
-    return design
+    return X
 
 
 def in_memory(X: Any, name: str = "X") -> Any:

@@ -236,18 +236,6 @@ class Design(ABC):
         """``Xᵀ`` of dense rows as a JAX array (p, n) on their devices; raise TypeError where that would fill memory."""
         return self.matrix()
 
-    def check_stackable(self) -> None:
-        """Raise TypeError unless these rows can be put with others into one design."""
-        if not self.is_local:
-            raise TypeError(
-                "unlabelled: rows without labels join rows in memory only; for both of them pass an array or a scipy "
-                "sparse matrix."
-            )
-
-    def stacked(self, below: Any) -> Any:
-        """These rows and other ones below them, sparse if either is; both are ``check_stackable``."""
-        return self.check_stackable()
-
     def drop_zero_weight(self, weight: PerRow, *rows: PerRow) -> tuple[Any, ...]:
         """The design, the weights (n,) and other vectors over the rows, without the rows of weight zero.
 

@@ -233,12 +233,6 @@ class DenseDesign(RowsInMemory):
             return self._products.compressed
         return self._compressed if full and self._is_small and available() else None
 
-    def stacked(self, below: Any) -> Any:
-        """These rows and other ones below them."""
-        if below.is_sparse:
-            return below.with_rows_above(self)
-        return DenseDesign(np.concatenate([self._x, below.matrix()]))
-
     def transposed(self, dtype: Any) -> Any:
         """``Xᵀ`` as a JAX array."""
         import jax

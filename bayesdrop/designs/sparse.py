@@ -22,7 +22,7 @@ from .products import CompiledProducts, ScipyProducts, ShiftedProducts, shift_co
 from .rows import RowsInMemory
 from .threads import LIMITS
 
-__all__ = ["ShiftedSparseDesign", "SparseDesign", "of_matrix"]
+__all__ = ["ShiftedSparseDesign", "SparseDesign", "of_matrix", "stacked"]
 
 
 class SparseDesign(RowsInMemory):
@@ -35,9 +35,6 @@ class SparseDesign(RowsInMemory):
     ----------
     X : scipy sparse (n, p)
         Finite numbers.
-    binary : bool, optional
-        Whether all entries are 1, for a matrix that is known to be in canonical format without explicit zeros: to look
-        costs as much as a product.
 
     Examples
     --------
@@ -50,9 +47,8 @@ class SparseDesign(RowsInMemory):
     is_sparse = True
     gram_columns = 1000
 
-    def __init__(self, X: Any, binary: bool | None = None) -> None:
+    def __init__(self, X: Any) -> None:
         self._given = sparse.csr_array(X)
-        self._known_binary = binary
         self.shape: tuple[int, int] = self._given.shape
         n, p = self.shape
         # A dense Gram matrix only where it takes no more room than the entries themselves.
@@ -62,7 +58,7 @@ class SparseDesign(RowsInMemory):
     @cached_property
     def _x(self) -> Any:
         """Canonical rows without explicit zeros, in the precision of the products."""
-        csr, known = self._given, self._known_binary is not None
+        csr = self._given
         if csr.indices.dtype == np.int64 and max(csr.nnz, *csr.shape) < np.iinfo(np.int32).max:
             # Half the index traffic, and the same numbers.
             csr = sparse.csr_array(
@@ -70,7 +66,7 @@ class SparseDesign(RowsInMemory):
             )
         if csr.dtype != np.float64 and not (self._compiled and csr.dtype == np.float32):
             csr = csr.astype(np.float64)
-        if not known and (not csr.has_canonical_format or not np.all(csr.data)):
+        if not csr.has_canonical_format or not np.all(csr.data):
             csr = csr.copy()  # the caller's matrix is unchanged
             csr.sum_duplicates()
             csr.eliminate_zeros()
@@ -83,7 +79,7 @@ class SparseDesign(RowsInMemory):
     @cached_property
     def is_binary(self) -> bool:
         """Every entry is 1."""
-        return bool(np.all(self._x.data == 1)) if self._known_binary is None else self._known_binary
+        return bool(np.all(self._x.data == 1))
 
     @cached_property
     def _products(self) -> Any:
@@ -92,7 +88,7 @@ class SparseDesign(RowsInMemory):
 
     def __getitem__(self, rows: Any) -> SparseDesign:
         """Rows that a mask, numbers or a slice selects."""
-        return SparseDesign(self._given[rows], self._known_binary)
+        return SparseDesign(self._given[rows])
 
     def __sizeof__(self) -> int:
         """Bytes of the matrix, by which a scheduler knows what it would cost to move it."""
@@ -161,14 +157,6 @@ class SparseDesign(RowsInMemory):
     def compressed(self, full: bool = False) -> Any:
         """Compressed rows in the precision of the products."""
         return self._x
-
-    def stacked(self, below: Any) -> SparseDesign:
-        """These rows and other ones below them: never dense, for sparse rows are the many."""
-        return SparseDesign(sparse.vstack([self._given, sparse.csr_array(below.matrix())], format="csr"))
-
-    def with_rows_above(self, above: Any) -> SparseDesign:
-        """These rows below other ones."""
-        return SparseDesign(sparse.vstack([sparse.csr_array(above.matrix()), self._given], format="csr"))
 
     def transposed(self, dtype: Any) -> Any:
         """Refused: never made dense."""
@@ -261,19 +249,19 @@ class ShiftedSparseDesign(SparseDesign):
         """Summary of the columns; see :func:`.columns.summarise`."""
         return merge_summaries([summarise(part.matrix(), weight[rows]) for rows, part in self.parts()])
 
-    def stacked(self, below: Any) -> SparseDesign:
-        """These rows and other ones below them, filled."""
-        return SparseDesign(self.matrix()).stacked(below)
-
-    def with_rows_above(self, above: Any) -> SparseDesign:
-        """These rows below other ones, filled."""
-        return SparseDesign(self.matrix()).with_rows_above(above)
-
     def shifted(self, centre: Float[np.ndarray, " p"]) -> SparseDesign:
         """``X − 1(c + d)ᵀ`` for another centre ``d``."""
         return SparseDesign(self._x).shifted(self._centre + centre)
 
 
-def of_matrix(matrix: Any, binary: bool | None = None) -> Design:
-    """Wrap an array or compressed rows as a design; ``binary`` as in :class:`.sparse.SparseDesign`."""
-    return DenseDesign(matrix) if isinstance(matrix, np.ndarray) else SparseDesign(matrix, binary)
+def of_matrix(matrix: Any) -> Design:
+    """Wrap an array or compressed rows as a design."""
+    return DenseDesign(matrix) if isinstance(matrix, np.ndarray) else SparseDesign(matrix)
+
+
+def stacked(above: Design, below: Design) -> Design:
+    """Rows in memory and other ones below them; sparse, never dense, if either is, for sparse rows are the many."""
+    parts = above.matrix(), below.matrix()
+    if above.is_sparse or below.is_sparse:
+        return SparseDesign(sparse.vstack([sparse.csr_array(part) for part in parts], format="csr"))
+    return DenseDesign(np.concatenate(parts))

@@ -22,6 +22,7 @@ from ..data.responses import class_factors, weigh_classes
 from ..designs import Design, as_design, with_missing
 from ..designs.dask.design import by_blocks
 from ..designs.rows import check_sample_weight, unique_labels
+from ..designs.sparse import stacked
 from ..fitting.objective.centring import CentredProblem
 from ..fitting.tuning.selection import Selection
 from ..linalg.factors import double_range, refuse_overflow
@@ -136,7 +137,7 @@ class DropoutClassifier(ClassScores, DropoutEstimator):
             unlabelled = in_order(unlabelled, default_names(self), facts_of(self), "unlabelled")
             more = check_unlabelled(unlabelled, unlabelled_weight, design, model.missing)
             n = more.shape[0]
-            design = design.stacked(more if centring.centre is None else more.shifted(centring.centre))
+            design = stacked(design, more if centring.centre is None else more.shifted(centring.centre))
             extra = (n, float(unlabelled_weight))
             code, weight = np.append(code, np.zeros(n, dtype=code.dtype)), np.append(weight, np.zeros(n))
         self.classes_ = classes

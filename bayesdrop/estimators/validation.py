@@ -215,10 +215,13 @@ def check_unlabelled(rows: Any, weight: Any, labelled: Design, missing: str | No
     (1, 2)
     """
     check_number(weight, "unlabelled_weight", least=0, advice="it is that of each unlabelled row")
-    labelled.check_stackable()
     check = partial(check_array, accept_sparse="csr", dtype=FLOATS, input_name="unlabelled")
     design, columns = as_design(rows, checking(check, missing), "unlabelled"), labelled.shape[1]
-    design.check_stackable()
+    if not (labelled.is_local and design.is_local):
+        raise TypeError(
+            "unlabelled: rows without labels join rows in memory only; for both of them pass an array or a scipy sparse "
+            "matrix."
+        )
     if design.shape[1] != columns:
         raise ValueError(
             f"unlabelled: expected {columns} columns as in X, got {design.shape[1]}; transform both with the same "

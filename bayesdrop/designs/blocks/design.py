@@ -274,7 +274,7 @@ class Blocks(Blockwise, LocalRows):
             block = csr_array(parts, shape=(block.shape[0], self.shape[1]))
         if self._masks is not None:
             block = block[self._masks[number]]
-        design = of_matrix(block, self._records[number].binary)
+        design = of_matrix(block)
         return slice(start, start + block.shape[0]), design if self._centre is None else design.shifted(self._centre)
 
     def _checked(self) -> Generator[tuple[slice, Design]]:

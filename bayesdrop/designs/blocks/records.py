@@ -11,20 +11,16 @@ from ..._typing import Float, Num
 from ..admission import admit
 from ..kernels import ROUNDING
 
-__all__ = ["Record", "as_matrix", "check_finite", "entries_of", "is_same", "known_binary", "record_of"]
+__all__ = ["Record", "as_matrix", "check_finite", "entries_of", "is_same", "record_of"]
 
 
 class Record(NamedTuple):
-    """What a block must still be when it is read again: its size, its sum, and a sum that depends on the order.
-
-    ``binary`` is what need not be found out again about a sparse block; see :func:`.blocks.checks.known_binary`.
-    """
+    """What a block must still be when it is read again: its size, its sum, and a sum that depends on the order."""
 
     rows: int
     stored: int
     sums: Float[np.ndarray, " 2"]
     scale: Float[np.ndarray, " 2"]
-    binary: bool | None
 
 
 def _ordered(block: Any, sample: int = 64) -> Float[np.ndarray, ...]:
@@ -47,7 +43,7 @@ def record_of(block: Any, where: str, start: int) -> Record:
         ordered = _ordered(block)
         sums = np.array([values.sum(dtype=np.float64), ordered.sum()])
         scale = np.array([np.abs(values).sum(dtype=np.float64), np.abs(ordered).sum()])
-    return Record(block.shape[0], values.size, sums, scale, known_binary(block))
+    return Record(block.shape[0], values.size, sums, scale)
 
 
 def is_same(record: Record, block: Any, p: int) -> bool:
@@ -69,13 +65,6 @@ def is_same(record: Record, block: Any, p: int) -> bool:
 def entries_of(matrix: Any) -> Num[np.ndarray, ...]:
     """Stored entries, as one array."""
     return matrix.data if issparse(matrix) else matrix
-
-
-def known_binary(matrix: Any) -> bool | None:
-    """Whether the entries of a sparse matrix are all 1; None if it is dense or still needs to be put in order."""
-    if not issparse(matrix) or not matrix.has_canonical_format or not np.all(matrix.data):
-        return None
-    return bool(np.all(matrix.data == 1))
 
 
 def as_matrix(block: Any, where: str) -> Any:

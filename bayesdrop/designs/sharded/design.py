@@ -102,11 +102,6 @@ class ShardedDesign(ProcessRows):
         self.prefers_gram = p <= self.gram_columns and p <= max(n, 50)
         self.prefers_outer_gram = not self.prefers_gram and n <= self.gram_columns and self.processes == 1
 
-    @classmethod
-    def of(cls, X: Any) -> ShardedDesign:
-        """Wrap an array, and leave a design unchanged."""
-        return X if isinstance(X, cls) else cls(X)
-
     def __repr__(self) -> str:
         n, p = self.shape
         return f"ShardedDesign({n} rows, {p} columns, {self._mesh.size} devices)"
