@@ -10,7 +10,7 @@ import numpy as np
 
 from .._memory import BLOCK
 from .._typing import AnyArray, Float, Int, Num, PerRow
-from .base import Between, RowFunction
+from .base import RowFunction
 from .kernels import available
 from .products import CompiledProducts, compress, shift
 from .rows import RowsInMemory
@@ -113,24 +113,6 @@ class DenseDesign(RowsInMemory):
 
         first, second = self._in_blocks([(self.shape[1], part.shape[1]) for part in (r, r_sq)], add)
         return first, second
-
-    def normal_product(
-        self, w: Num[AnyArray, "p K"], w_sq: Num[AnyArray, "p L"], between: Between
-    ) -> tuple[PerRow, ...]:
-        """Block after block, which is in a core's cache when the second product reads it; see :class:`.base.Design`."""
-        n = self.shape[0]
-        if n <= self._rows_of_block or self._x.dtype != np.float64 or self._products is not None or w_sq.shape[1]:
-            return super().normal_product(w, w_sq, between)
-        first, none = np.empty((n, w.shape[1])), np.zeros((n, 0))
-
-        def add(rows: slice, block: Float[np.ndarray, "rows p"], back: Any, total: Any) -> None:
-            np.matmul(block, w, out=first[rows])
-            r, _ = between(rows, first[rows], none[rows])
-            back += block.T @ r
-            total += r.sum(axis=0)
-
-        back, total = self._in_blocks([w.shape, w.shape[1:]], add)
-        return first, none, back, np.zeros((self.shape[1], 0)), total, np.zeros(0)
 
     def product_sums(
         self, w: Num[AnyArray, "p K"], w_sq: Num[AnyArray, "p L"], function: RowFunction, *rows: PerRow

@@ -219,8 +219,8 @@ def check_unlabelled(rows: Any, weight: Any, labelled: Design, missing: str | No
     design, columns = as_design(rows, checking(check, missing), "unlabelled"), labelled.shape[1]
     if not (labelled.is_local and design.is_local):
         raise TypeError(
-            "unlabelled: rows without labels join rows in memory only; for both of them pass an array or a scipy sparse "
-            "matrix."
+            "unlabelled: rows without labels join rows in memory only; for both of them pass an array or a scipy "
+            "sparse matrix."
         )
     if design.shape[1] != columns:
         raise ValueError(
