@@ -156,18 +156,16 @@ class DenseDesign(RowsInMemory):
     def gram(self, omega: Num[AnyArray, " n"]) -> Float[np.ndarray, "p p"]:
         """``Xᵀ diag(ω) X`` by blocks of rows, ``ω >= 0``."""
         p = self.shape[1]
-        same = bool(len(omega) and omega[0] == omega[-1] and np.all(omega == omega[0]))
         # To gather rows costs a copy, which the products saved pay for where half of them are left out.
-        rows = np.flatnonzero(omega) if not same and 2 * np.count_nonzero(omega) < len(omega) else None
+        rows = np.flatnonzero(omega) if 2 * np.count_nonzero(omega) < len(omega) else None
         root = np.sqrt(omega if rows is None else omega[rows])
 
         def add(part: slice, total: Any) -> None:
             block = _wide(self._x[part if rows is None else rows[part]])
-            scaled = block if same else block * root[part, None]
+            scaled = block * root[part, None]
             total += scaled.T @ scaled
 
-        total = summed(len(root), 4 * self._rows_of_block, [(p, p)], add)[0]
-        return omega[0] * total if same else total
+        return summed(len(root), 4 * self._rows_of_block, [(p, p)], add)[0]
 
     def outer_gram(self, scale: Num[AnyArray, " p"]) -> Float[np.ndarray, "n n"]:
         """``X diag(s) Xᵀ`` by blocks of columns, ``s >= 0``."""
