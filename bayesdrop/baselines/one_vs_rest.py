@@ -18,7 +18,7 @@ from .._validation import check_count, check_flag, check_instance, check_number
 from ..designs import Design, as_design
 from ..estimators.classes import check_rows, chosen_by, merge_rows, signs
 from ..estimators.validation import check_new_matrix, intact
-from ..linalg.factors import double_range, refuse_overflow
+from ..linalg.systems import double_range, refuse_overflow
 from ..noise import Dropout, Noise
 from ..noise.base import require_zero_centre
 from ..rates import Fixed, Rates

@@ -60,14 +60,13 @@ def as_design(X: Any, check: Check | None = None, name: str = "X") -> Design:
     >>> as_design(np.ones((2, 3))).shape
     (2, 3)
     """
-    # What is common first: to look for the methods of a protocol takes longer than a product of a small matrix.
-    plain = isinstance(X, np.ndarray) or issparse(X)
-    if not plain and (isinstance(X, DenseDesign | SparseDesign) or isinstance(X, Design)):
-        return X
-    if is_dask(X):
-        return DaskDesign(X)
-    if is_sharded(X):
-        return ShardedDesign(X)
+    if not (isinstance(X, np.ndarray) or issparse(X)):
+        if isinstance(X, Design):
+            return X
+        if is_dask(X):
+            return DaskDesign(X)
+        if is_sharded(X):
+            return ShardedDesign(X)
     if check is not None:
         X = check(admit(X, name))
         if isinstance(X, DenseDesign | SparseDesign):  # with missing entries

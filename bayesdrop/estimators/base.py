@@ -15,17 +15,17 @@ from sklearn.utils.validation import check_is_fitted
 from .._typing import Float, Num, PerRow
 from .._validation import check_count, check_flag, check_number
 from ..designs import Design
+from ..fitting.fit import rate_posterior, shaped, solve
 from ..fitting.objective.centring import CentredProblem, centre_problem, moved
-from ..fitting.objective.exponential_moments import moments_for
+from ..fitting.objective.exponential_moments import exponential_moments
 from ..fitting.problems.many_classes import softmax_energy
 from ..fitting.problems.online import Online
-from ..fitting.solve import rate_posterior, shaped, solve
 from ..fitting.solvers.driver import check_minimiser
 from ..fitting.solvers.learning import SignCounts
 from ..fitting.solvers.newton import Newton
 from ..fitting.tuning.choose import Task, first_rates
 from ..fitting.tuning.copies import Origins
-from ..linalg.factors import double_range, refuse_overflow
+from ..linalg.systems import double_range, refuse_overflow
 from ..losses import EpsilonInsensitive, Hinge, Logistic, Loss, Squared
 from ..model import Model
 from ..moments import ScoreMoments
@@ -34,7 +34,7 @@ from ..noise.base import AUTO, MEAN, centre_of
 from ..priors import Normal
 from ..rates import Fixed, RateMap
 from ..rates.base import check_rate
-from ..rates.tuned import is_tuned
+from ..rates.learnt import is_tuned
 from .classes import joint_model, joint_rates
 from .validation import check_features, default_names, missing_of, takes_missing
 
@@ -332,7 +332,8 @@ class DropoutEstimator(BaseEstimator):
             design, weights = self._about_centre(design)
             exponential &= isinstance(design.zeros(1), np.ndarray)  # rows on devices have products alone
             rate = np.atleast_2d(self.rates_).T
-            return moments_for(exponential, design, noise, rate, self.fit_intercept), weights
+            make = exponential_moments if exponential else ScoreMoments
+            return make(design, noise, rate, self.fit_intercept), weights
 
     def _mean_scores(self, X: Any) -> PerRow:
         """Mean of the score of new rows, (n, 1) or (n, K)."""

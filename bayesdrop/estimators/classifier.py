@@ -25,7 +25,7 @@ from ..designs.rows import check_sample_weight, unique_labels
 from ..designs.sparse import stacked
 from ..fitting.objective.centring import CentredProblem
 from ..fitting.tuning.selection import Selection
-from ..linalg.factors import double_range, refuse_overflow
+from ..linalg.systems import double_range, refuse_overflow
 from ..losses.softmax import log_sum_exp
 from ..model import Model
 from ..posterior.draws.draws import Draws

@@ -11,7 +11,7 @@ from scipy.special import xlogy
 from .._typing import AnyArray, Float, PerRow
 from ..designs.dask.design import by_blocks
 from ..designs.rows import check_sample_weight
-from ..linalg.factors import double_range, refuse_overflow
+from ..linalg.systems import double_range, refuse_overflow
 from ..losses import Loss, NegativeBinomial, Poisson
 from .regressor import DropoutRegressor
 from .validation import check_here, set_parameters

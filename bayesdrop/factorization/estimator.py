@@ -15,7 +15,7 @@ from .._typing import Float
 from .._validation import check_random_state, takes_random_state
 from ..designs import in_memory
 from ..estimators.validation import FLOATS, intact, match_rows
-from ..linalg.factors import double_range, refuse_overflow
+from ..linalg.systems import double_range, refuse_overflow
 from ..warnings import warn
 from .alternating import alternate, descend
 from .entries import Complete, Entries, Observed, ridge

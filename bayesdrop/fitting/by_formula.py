@@ -16,7 +16,7 @@ from ..losses import Binomial, Logistic, Poisson, Softmax, Squared
 from ..model import Model
 from ..priors import HalfNormal, RandomEffects
 from ..rates import Fixed, LeadingRates, PerFeature
-from ..rates.tuned import is_tuned
+from ..rates.learnt import is_tuned
 from ..warnings import DefaultModelWarning, warn
 
 __all__ = ["FormulaOptions", "FormulaProblem", "of_effects", "of_rows", "of_terms", "one_offset", "read_formula"]

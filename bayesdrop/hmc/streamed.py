@@ -13,11 +13,9 @@ the draws of the kernel in memory, but for rounding.
 
 Of many classes the loadings are those of all ``J`` contrasts of the scores, or with noise of their pairs ``j <= l``, of
 the first chain, then of the next, so that one product with the rows serves all. With the basis ``B`` (K, J) the scores
-are ``s = Bm``, their covariance is ``BVBᵀ``, and
+are ``s = Bm``, their covariance is ``BVBᵀ``, and (what noise adds to the last is of :mod:`bayesdrop.losses.softmax`)
 
-    ∂cost/∂m = Bᵀ ∂cost/∂s,    ∂cost/∂v_jl = (2 − δ_jl) (Bᵀ ∂cost/∂cov B)_jl,    ∂cost/∂s = c (softmax(s) − 1_y)
-
-without noise; what noise adds is of :mod:`bayesdrop.losses.softmax`.
+    ∂cost/∂m = Bᵀ ∂cost/∂s,    ∂cost/∂v_jl = (2 − δ_jl) (Bᵀ ∂cost/∂cov B)_jl,    ∂cost/∂s = c (softmax(s) − 1_y).
 
 Shapes: ``C`` chains, ``n`` rows, ``p`` features, ``D`` coordinates, ``K`` classes, ``J = K − 1`` contrasts.
 """

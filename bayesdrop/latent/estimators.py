@@ -19,7 +19,7 @@ from ..estimators.base import DropoutEstimator
 from ..estimators.classes import ClassScores, agreeing, check_rows, chosen_by, merge_rows, shares, signs
 from ..estimators.validation import check_new_matrix, default_names, intact, set_parameters
 from ..fitting.solvers.driver import Trace, announce
-from ..linalg.factors import double_range, refuse_overflow
+from ..linalg.systems import double_range, refuse_overflow
 from ..losses import Hinge, Logistic, Loss
 from ..losses.base import choose_form
 from ..losses.protocols import Classifying, require

@@ -24,7 +24,7 @@ from scipy.special import expit
 from .._typing import Float
 from ..designs import as_design
 from ..fitting.solvers.driver import Status, Trace
-from ..linalg.factors import refuse_overflow
+from ..linalg.systems import refuse_overflow
 from ..priors.rate_prior import UpdatedRateLaw
 from ..rates import RateMap
 from .minimisers.lbfgs import LatentMethod, Plan

@@ -3,8 +3,7 @@
 from .base import Hierarchy, RateMap, Rates
 from .fixed import Fixed, LeadingRates
 from .hierarchical import Hierarchical
-from .learnt import PerFeature, PerGroup, Shared
-from .tuned import Tuned
+from .learnt import PerFeature, PerGroup, Shared, Tuned
 
 __all__ = [
     "Fixed",

@@ -1,4 +1,5 @@
-"""Rates that are learnt, each with a prior such as a Beta: one for all features, one each, or one per group.
+"""Rates that are learnt, each with a prior such as a Beta: one for all features, one each, or one per group; and by a
+strength that cross-validation chooses.
 
 The update is that of Zhuo, Zhu & Zhang (2015, eqs 15, 17 and 22), but for a weight of zero, which counts half each way
 where (15) as printed gives the rate 0; see :mod:`bayesdrop.fitting.solvers.learning`.
@@ -8,15 +9,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
-from .._validation import check_flag, check_groups, check_instance, check_number, group_index
+from .._validation import (
+    check_flag,
+    check_folds,
+    check_groups,
+    check_instance,
+    check_number,
+    check_numbers,
+    group_index,
+    shown,
+)
 from ..priors import Beta, RatePrior
 from .base import RateMap
 
-__all__ = ["PerFeature", "PerGroup", "Shared"]
+__all__ = ["STRENGTHS", "PerFeature", "PerGroup", "Shared", "Tuned", "is_tuned"]
+
+STRENGTHS = (1.0, 2 / 3, 1 / 3, 1 / 9, 0.0)
 
 
 @dataclass(frozen=True)
@@ -152,3 +164,91 @@ def _check_settings(rates: Any) -> None:
     check_instance(rates.prior, "prior", RatePrior, "an object such as bd.Beta(1, 1)")
     check_number(rates.start, "start", least=0, below=1, advice="a rate is the probability that a feature is dropped")
     check_flag(rates.class_ratio, "class_ratio", none=True)
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """Learnt rates, scaled by one strength that is chosen on held-out rows.
+
+    The rule that learns a rate counts how often the feature contradicts the sign of its weight (Zhuo, Zhu & Zhang 2015,
+    eq. 15). In many dense tables that is too much noise, since every weak feature contradicts its weight nearly half of
+    the time. The rates are ``s`` times those of the rule, ``s = 1/(1 + λ)`` with their relative strength ``λ`` of a
+    prior about 0 (eq. 17), and ``s`` is the largest candidate whose log loss on held-out rows is within half a standard
+    error, in pairs, of the smallest.
+
+    For point fits: of the classifiers, whose default it is, and of ``bd.fit``, but not for ``bd.sample``.
+
+    Parameters
+    ----------
+    structure : PerFeature, Shared or PerGroup, optional
+        Which rates are learnt, under a ``bd.Beta`` prior.
+    strengths : sequence of float in [0, 1], optional
+        Candidates: 1 is the published rule, 0 no noise.
+    cv : int, splitter, iterable of (train, test) or "loo", optional
+        Folds, as in scikit-learn, except that an int is a number of folds of shuffled rows, the same at every call
+        (seed 0) and stratified by class, as tables are often sorted. For rows that belong together give
+        ``fit(..., groups=)``, so that whole groups are held out, or a splitter or pairs, which are used unchanged.
+        ``"loo"``: each row is left out by itself, approximately and from one fit
+        (:mod:`bayesdrop.fitting.objective.leave_one_out`), but for the rows that this moves most, which are fitted
+        without. By default ``"loo"`` for tables that are not large, of four rows to a column at least, and losses with
+        second derivatives, else 5: folds fit fewer rows than there are, and lean towards noise. Whole weights of rows
+        count copies, of which one is left out, and equal rows are in one fold.
+    one_standard_error : bool, default=False
+        Take the strongest noise whose loss is within a standard error of the best, instead of half a standard error.
+
+    See Also
+    --------
+    Fixed, PerFeature, DropoutLogisticRegressionCV
+
+    References
+    ----------
+    - Zhuo, Zhu & Zhang (2015), Adaptive dropout rates for learning with corrupted features, IJCAI, eq. 17.
+    - Rad & Maleki (2020), A scalable estimate of the out-of-sample prediction error via approximate leave-one-out,
+      JRSS B 82.
+
+    Examples
+    --------
+    >>> import bayesdrop as bd
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> fit = bd.fit(bd.Model(rates=Tuned()), X / X.std(axis=0), y)
+    >>> fit.selection.chosen.strength in STRENGTHS
+    True
+    """
+
+    structure: Any = field(default_factory=PerFeature)
+    strengths: Sequence[float] = STRENGTHS
+    cv: Any = None
+    one_standard_error: bool = False
+
+    def __post_init__(self) -> None:
+        expected = "a sequence of numbers in [0, 1]"
+        given = check_numbers(self.strengths, "strengths", expected, least=0, most=1, advice="1 is the published rule")
+        if given.ndim != 1 or len(given) == 0:
+            raise ValueError(f"strengths: expected {expected}, got {shown(self.strengths)}; give (1.0, 0.0), say.")
+        if self.cv is not None:
+            check_folds(self.cv, "loo")
+        check_flag(self.one_standard_error, "one_standard_error")
+        if not hasattr(getattr(self.structure, "prior", None), "scaled"):
+            raise ValueError(
+                "structure: expected learnt rates under a bd.Beta prior, as bd.PerFeature() or bd.PerGroup(groups), "
+                f"got {shown(self.structure)}; the strength is one of such a prior."
+            )
+
+    @property
+    def candidates(self) -> list[tuple[Any, float]]:
+        """Pairs of the structure and each strength, in decreasing order."""
+        return [(self.structure, float(s)) for s in np.unique(np.asarray(self.strengths, dtype=float))[::-1]]
+
+    def bind(self, feature_names: Sequence[str]) -> NoReturn:
+        """Refuse: there are no rates before the choice is made."""
+        raise ValueError(
+            "rates: bd.Tuned chooses the strength of the noise by cross-validation of point fits; bd.fit and the "
+            "estimators' fit take it. Here give the structure, as bd.PerFeature(), whose posterior weighs all "
+            "strengths, or the choice of an earlier fit, selection_.chosen.rates."
+        )
+
+
+def is_tuned(rates: Any) -> bool:
+    """True if the strength of the rates is yet to be chosen."""
+    return isinstance(rates, Tuned)

@@ -50,7 +50,7 @@ from ..fitting.tuning.search import Losses, Search
 from ..fitting.tuning.selection import Selection, conclude
 from ..rates import Fixed, Rates
 from ..rates.base import check_rate
-from ..rates.tuned import is_tuned
+from ..rates.learnt import is_tuned
 from ..warnings import UnscaledWarning
 from .path import scorer_of, take_rows
 

@@ -11,7 +11,7 @@ from scipy import sparse
 import bayesdrop as bd
 from bayesdrop.designs import as_design
 from bayesdrop.estimators.classes import signs
-from bayesdrop.fitting import solve
+from bayesdrop.fitting import fit as fitting
 from bayesdrop.fitting.problems.block import fit_block, fit_in_parts
 
 K = 7
@@ -61,7 +61,7 @@ def test_parts_of_estimators(monkeypatch: pytest.MonkeyPatch) -> None:
     X, code = _rows()
     first = bd.DropoutLogisticRegression(0.3, multiclass="one_vs_rest").fit(X, code)
     path = bd.RatePath(bd.DropoutSVC(), rates=[0.2, 0.3]).fit(X, code)
-    monkeypatch.setattr(solve, "fit_in_parts", partial(fit_in_parts, together=3))
+    monkeypatch.setattr(fitting, "fit_in_parts", partial(fit_in_parts, together=3))
     again = bd.DropoutLogisticRegression(0.3, multiclass="one_vs_rest", warm_start=True).fit(X, code)
     assert np.allclose(again.coef_, first.coef_, atol=1e-4)
     assert again.rates_.shape == first.rates_.shape

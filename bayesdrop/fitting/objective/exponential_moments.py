@@ -27,7 +27,7 @@ from ...designs import Design
 from ...moments import ScoreMoments
 from ...noise import Noise
 
-__all__ = ["ExponentialMoments", "moments_for"]
+__all__ = ["ExponentialMoments", "exponential_moments"]
 
 
 class _Tilt(NamedTuple):
@@ -207,14 +207,10 @@ class ExponentialMoments(ScoreMoments):
         return np.maximum(above - below, 0.0) / (2 * step)
 
 
-def moments_for(
-    exponential: bool,
-    design: Design,
-    noise: Noise,
-    rate: Float[AnyArray, "p _"],
-    fit_intercept: bool = True,
+def exponential_moments(
+    design: Design, noise: Noise, rate: Float[AnyArray, "p _"], fit_intercept: bool = True
 ) -> ScoreMoments:
-    """Moments of the scores, exact for ``E e^s`` if ``exponential``; the others are those of :class:`.ScoreMoments`.
+    """Moments of the scores, exact for ``E e^s``.
 
     Those of a noise without variance, and of a normal one, are the plain ones.
 
@@ -222,14 +218,13 @@ def moments_for(
     --------
     >>> from bayesdrop.designs import as_design
     >>> from bayesdrop.noise import Dropout
-    >>> moments = moments_for(True, as_design(np.ones((1, 1))), Dropout(), np.full((1, 1), 0.5), False)
+    >>> moments = exponential_moments(as_design(np.ones((1, 1))), Dropout(), np.full((1, 1), 0.5), False)
     >>> mean, var = moments.scores(np.array([[2.0], [0.0]]))
     >>> bool(np.isclose(np.exp(mean + var / 2), (1 + np.exp(2.0)) / 2))
     True
     """
     plain = ScoreMoments(design, noise, rate, fit_intercept)
-    if not exponential or not plain.has_variance:
-        return plain
-    if not any(np.any(part) for part in noise.expansion(np.asarray(rate, dtype=np.float64))[:3]):
+    beyond = noise.expansion(np.asarray(rate, dtype=np.float64))[:3]
+    if not (plain.has_variance and any(np.any(part) for part in beyond)):
         return plain
     return ExponentialMoments(design, noise, rate, fit_intercept)

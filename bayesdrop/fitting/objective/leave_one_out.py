@@ -24,7 +24,7 @@ import numpy as np
 
 from ..._memory import BLOCK
 from ..._typing import Float, PerRow
-from ...linalg.factors import Factor, double_range, factored, solved
+from ...linalg.systems import Factor, double_range, factored, solved
 from ...losses import Derivatives
 from ...moments import ScoreMoments
 from .energy import Energy, WeightBlock

@@ -34,7 +34,7 @@ from scipy.linalg import lapack
 
 from ..._memory import BLOCK
 from ..._typing import Float, PerRow
-from ...linalg.factors import double_range, factored
+from ...linalg.systems import double_range, factored
 from ...losses.softmax import FORMS, ClassMoments, class_moments, curvature, log_sum_exp, mean_curvature
 from .softmax_energy import SoftmaxEnergy
 

@@ -23,13 +23,14 @@ from ..._progress import waiting
 from ..._typing import Float, Num, PerRow
 from ...designs import Design
 from ...designs.threads import one_blas_thread
-from ...linalg.factors import double_range, refuse_overflow
+from ...linalg.systems import double_range, refuse_overflow
 from ...model import Model
+from ...moments import ScoreMoments
 from ...noise import Noise
 from ...priors.rate_prior import UpdatedRateLaw
 from ...rates import RateMap
 from ..objective.energy import Energy, FeatureBlock, ProblemVector, WeightBlock, row_weights
-from ..objective.exponential_moments import moments_for
+from ..objective.exponential_moments import exponential_moments
 from ..solvers.auxiliary import Auxiliary, auxiliary_at
 from ..solvers.choices import case_of, choose
 from ..solvers.driver import FitMethod, Status, Trace, check_minimiser, least_weights, minimise, status_at
@@ -204,7 +205,8 @@ def _fit(
             rate = rate_map.mean(start[1])
 
     def energy_at(rate: Float[np.ndarray, "p ..."]) -> Energy:
-        moments = moments_for(model.loss.exponential, design, model.noise, rate, model.fit_intercept)
+        make = exponential_moments if model.loss.exponential else ScoreMoments
+        moments = make(design, model.noise, rate, model.fit_intercept)
         # Without variance all forms of a loss are one, and the plain form is the easiest to minimise.
         loss = model.loss if moments.has_variance else model.loss.plain
         return Energy(moments, loss, target, noisy, precision, plain, known)

@@ -29,7 +29,7 @@ from ..._memory import check_memory
 from ..._progress import waiting
 from ..._typing import Float, PerRow
 from ...designs import Design
-from ...linalg.factors import refuse_overflow
+from ...linalg.systems import refuse_overflow
 from ...losses.softmax import expected_softmax
 from ...model import Model
 from ...moments import ScoreMoments

@@ -18,9 +18,10 @@ from ..._typing import PerRow
 from ...designs import Design
 from ...losses.protocols import Curved, require
 from ...model import Model
+from ...moments import ScoreMoments
 from ...rates import RateMap
 from ..objective.energy import Energy, FeatureBlock, WeightBlock
-from ..objective.exponential_moments import moments_for
+from ..objective.exponential_moments import exponential_moments
 from ..objective.softmax_energy import SoftmaxEnergy
 from ..solvers.learning import RateLearner, SignCounts
 
@@ -101,7 +102,8 @@ class Online:
         pass_rows, total = total, self.rows if total is None else total
         precision = np.append(model.weight_prior.precision(design.shape[1]), 0.0)[:, None]
         rate = self.rate(rate_map, model.loss.binary)
-        moments = moments_for(model.loss.exponential, design, model.noise, rate, model.fit_intercept)
+        make = exponential_moments if model.loss.exponential else ScoreMoments
+        moments = make(design, model.noise, rate, model.fit_intercept)
         energy = Energy(moments, model.loss, target, model.C * weight[:, None], precision * (here / total))
         mean, var = moments.scores(self.weights)
         smoothing = np.full(target.shape[1], smoothed if model.loss.piecewise_linear else 0.0)

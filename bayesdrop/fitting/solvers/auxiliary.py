@@ -28,7 +28,7 @@ import numpy as np
 from ..._typing import Bool, Float, Int, Num, PerRow
 from ...losses.protocols import Augmented
 from ..objective.energy import Energy
-from .dual import on_their_kinks
+from .dual_problem import LEAST
 from .state import SolverState
 
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ def auxiliary_at(energy: Energy, state: SolverState, tip: float = 1e-9) -> Auxil
     mean, var = state.mean, block(state.var + state.smoothing**2)
     pull = getattr(state.memory, "pull", None)
     if pull is not None:
-        mean, least = on_their_kinks(energy, mean, pull)
+        mean, least = _on_their_kinks(energy, mean, pull)
         var = var + least
     elif loss.piecewise_linear:
         # A row at the tip of a cone has neither a distance nor a variance: it is given so large a standard deviation,
@@ -157,3 +157,23 @@ def first_problem(found: Auxiliary | None, weight: PerRow) -> Auxiliary | None:
     row = kept if len(kept) == len(found.mean) else found.row
     target, mean, var, weights = (part[:, 0] for part in (found.target, found.mean, found.var, found.weight))
     return Auxiliary(found.loss, target, mean, var, weights, row)
+
+
+def _on_their_kinks(
+    energy: Energy, mean: PerRow, pull: PerRow, half_width: float = 1e-9, far: float = 1e-6
+) -> tuple[PerRow, float]:
+    """Scores (n, K) whose slopes are ``−β`` at the variance that is returned with them.
+
+    A score on a kink is known to the root of the gap, and its slope depends on where in the kink it lies, which has a
+    ``half_width``; a share of a slope within ``far`` of one of the ends counts as the end.
+    """
+    kink, low, high = energy.kinks[0]
+    if len(energy.kinks) > 1:
+        # Of two kinks β is between zero and one of the ends.
+        first = (pull > 0) | ((pull == 0) & (2 * mean < kink + energy.kinks[1][0]))
+        kink, low, high = (np.where(first, *both) for both in zip(*energy.kinks, strict=True))
+    share = np.clip((pull - low) / np.maximum(high - low, LEAST), far, 1 - far)
+    place = half_width * (2 * share - 1) / (2 * np.sqrt(share * (1 - share)))
+    distance = kink - mean
+    end = np.where(share == far, np.minimum(distance, place), np.maximum(distance, place))
+    return kink - np.where((share > far) & (share < 1 - far), place, end), half_width**2

@@ -7,15 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from ..objective.energy import Energy
-from .dual import has_dual
-from .interior_points import has_steps
+from ...losses.protocols import PiecewiseLinear
+from ..objective.energy import Energy, WeightBlock
+from .coordinates import solve_by_coordinates
+from .dual_problem import Dual, DualLimits
+from .interior_points import has_steps, solve_interior
 
-__all__ = ["CHOICES", "STEPS", "Case", "Choice", "Limits", "case_of", "choose"]
+__all__ = ["CHOICES", "STEPS", "Case", "Choice", "Limits", "case_of", "choose", "has_dual", "solve_dual"]
 
 
 @dataclass(frozen=True)
@@ -156,3 +158,62 @@ def choose(case: Case, limits: Limits | None = None, rows: Sequence[Choice] = CH
     """
     limits = Limits() if limits is None else limits
     return next(row for row in rows if row.when(case, limits))
+
+
+def has_dual(energy: Energy) -> bool:
+    """Whether the energy is the maximum that is stated above, in weights that are a multiple of those."""
+    moments, loss = energy.moments, cast(PiecewiseLinear, energy.loss)
+    gain, shift = moments.coefficients[:2]
+    # Smooth losses first: to look for the methods of a protocol where they are not takes as long as a step.
+    if not (loss.piecewise_linear and isinstance(loss, PiecewiseLinear)) or energy.plain_weight is not None:
+        return False
+    if moments.has_variance or np.any(shift) or not np.all(gain > 0):
+        return False
+    return bool(np.all(energy.precision[:-1] > 0))
+
+
+def solve_dual(
+    energy: Energy, weights: WeightBlock, tol: float, interior: bool = False, limits: DualLimits | None = None
+) -> Dual | None:
+    """Minimise the energy of piecewise-linear losses without noise by their dual.
+
+    Parameters
+    ----------
+    energy : Energy
+        Of K problems.
+    weights : array (p + 1, K)
+        Where to start, of which the intercepts alone are taken.
+    tol : float
+        Relative suboptimality to reach. What does not come so near soon is left where it is, and its gap tells.
+    interior : bool
+        Whether interior points come first, and coordinates if those have not ended; else the other way round.
+    limits : DualLimits, optional
+        Sizes.
+
+    Returns
+    -------
+    Dual or None
+        None where it does not apply: other losses, noise, columns without a prior, rows elsewhere, no compiler.
+    """
+    if not has_dual(energy):
+        return None
+    limits = DualLimits() if limits is None else limits
+    n, p = energy.moments.design.shape
+    best: Dual | None = None
+    for inside in (interior, not interior):
+        if not inside:
+            other = solve_by_coordinates(energy, weights, tol, limits)
+        else:
+            within = interior or n * p**2 <= limits.multiplications
+            other = solve_interior(energy, weights, tol) if within else None
+        if other is not None and (best is None or np.sum(other.gap) < np.sum(best.gap)):
+            best = other
+        if best is not None and _has_ended(energy, best, tol):
+            break
+    return best
+
+
+def _has_ended(energy: Energy, found: Dual, tol: float) -> bool:
+    mean, var = energy.moments.scores(found.weights)
+    value = energy.value(found.weights, mean, var, np.zeros(len(found.gap)))
+    return bool(np.all(found.gap <= tol * np.abs(value)))

@@ -3,7 +3,7 @@ r"""Coordinate descent on the dual of a piecewise-linear loss without noise, for
 A row has one coordinate for each of its kinks, ``β`` between the ends ``l`` and ``u``. With the score ``s`` and
 ``q = Σ_d x_d²/P_d``, by which it moves with ``β``, the best ``β`` is ``β + (t − s)/q``, cut off at the ends (Hsieh,
 Chang, Lin, Keerthi & Sundararajan 2008). The intercept ``b`` is the multiplier of ``Σβ = 0``: by the method of
-multipliers ``(Σβ)²/2ρ`` is added, and ``b`` follows ``Σβ``. :mod:`.dual` has the bound that ends it.
+multipliers ``(Σβ)²/2ρ`` is added, and ``b`` follows ``Σβ``. :mod:`.dual_problem` has the bound that ends it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _ONE = np.uint64(1)
 
 
 def solve_by_coordinates(energy: Energy, weights: WeightBlock, tol: float, limits: DualLimits) -> Dual | None:
-    """Minimise energies without noise; see :func:`.dual.solve_dual`.
+    """Minimise energies without noise; see :func:`.choices.solve_dual`.
 
     Returns
     -------

@@ -1,16 +1,25 @@
 """A piecewise-linear loss without noise as a sum of maxima over intervals, and a bound on the energy.
 
-:mod:`.dual` has the mathematics.
+A plain hinge, ε-insensitive or quantile loss is a sum of maxima over intervals,
 
-A bound on how far a point is above the optimum of a piecewise-linear loss, from the slopes at that point.
+    c φ(y, s) = Σ max { β(t − s) : l <= β <= u },
 
-Every form of a piecewise-linear loss is a maximum over intervals, with noise of variance ``v``
+so that the energy is the maximum over ``β`` of what is quadratic in ``w``, at ``w = P⁻¹Mᵀβ``; an offset of the scores
+is taken off ``t``. Any ``β`` with ``Σβ = 0`` (if there is an intercept) bounds the energy from below,
+
+    U >= Σtβ − ½ρᵀP⁻¹ρ,     ρ = Mᵀβ,
+
+and the difference to the energy at some ``w`` bounds its suboptimality. With noise Newton's method goes down the
+energy itself, its kinks smoothed.
+
+The bound with noise comes from the slopes at a point. Every form of a piecewise-linear loss is a maximum over
+intervals, with noise of variance ``v``
 
     c φ(y, s, v) = Σ max { β(t − s) + √v τ(β) : l <= β <= u },
 
 with ``τ`` concave and zero at both ends: ``√((β − l)(u − β))`` of the augmentation bound, ``(u − l)`` times the normal
 density at the quantile ``(β − l)/(u − l)`` of the Gaussian form. The ``β`` of the maximum are minus the slopes in the
-scores. Where the loss is smoothed by ``ε`` they are those at ``r = √(v + ε²)``, and as in :mod:`.dual` any ``β`` within
+scores. Where the loss is smoothed by ``ε`` they are those at ``r = √(v + ε²)``, and any ``β`` within
 the intervals with ``Σβ = 0`` (if there is an intercept), at any weights ``w``, bound the energy from below by
 
     U >= Σtβ − ½ρᵀP⁻¹ρ,        ρ = Mᵀβ − q(τ(β)/r)∘w.

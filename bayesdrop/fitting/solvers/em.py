@@ -12,12 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from ...linalg.conjugate_gradients import conjugate_gradient
+from ...linalg.systems import conjugate_gradient
 from ...losses.protocols import Augmented, require
 from ..objective.energy import Curvature, Energy, ProblemVector
-from .choices import case_of, choose
+from .choices import case_of, choose, solve_dual
 from .driver import StepInfo
-from .dual import solve_dual
 from .preconditioners import Preconditioner, check_settings, choose_preconditioner
 from .state import PerProblem, SolverState
 

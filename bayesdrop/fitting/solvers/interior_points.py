@@ -1,6 +1,6 @@
 r"""Interior-point method for piecewise-linear losses without noise where a Gram matrix, of either side, is cheap.
 
-The dual of :mod:`.dual` is a quadratic programme in a box then. At its optimum, with multipliers ``x, z >= 0``,
+The dual of :mod:`.dual_problem` is a quadratic programme in a box then. At its optimum, with multipliers ``x, z >= 0``,
 
     Pw = Mᵀβ,    Σβ = 0,    t − s + x − z = 0,    (β − l)x = 0,    (u − β)z = 0,        s = Mw + b.
 
@@ -26,7 +26,7 @@ import numpy as np
 
 from ..._typing import Float
 from ...designs import Design
-from ...linalg.factors import solved
+from ...linalg.systems import solved
 from ..objective.energy import Energy, WeightBlock
 from .dual_problem import LEAST, NO_RESIDUAL, Dual, DualProblem, joined
 from .preconditioners import column_factor, row_inverse
@@ -111,7 +111,7 @@ class _Point(NamedTuple):
 
 
 def solve_interior(energy: Energy, weights: WeightBlock, tol: float) -> Dual | None:
-    """Minimise the energy of piecewise-linear losses without noise; see :func:`.dual.solve_dual`.
+    """Minimise the energy of piecewise-linear losses without noise; see :func:`.choices.solve_dual`.
 
     Returns
     -------

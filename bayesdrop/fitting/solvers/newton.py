@@ -24,12 +24,11 @@ import numpy as np
 
 from ..._typing import Bool, PerRow
 from ..._validation import check_instance
-from ...linalg.conjugate_gradients import conjugate_gradient
+from ...linalg.systems import conjugate_gradient
 from ...losses.protocols import Curved, require
 from ..objective.energy import Energy, ProblemVector, WeightBlock
-from .choices import STEPS, case_of, choose
+from .choices import STEPS, case_of, choose, solve_dual
 from .driver import StepInfo
-from .dual import solve_dual
 from .learning import Learning
 from .newton_memory import FirstOrder, NewtonMemory, StepRules, learn_from, square
 from .preconditioners import (

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..._typing import PerRow
-from ...linalg.conjugate_gradients import Apply
+from ...linalg.systems import Apply
 from ...losses import Derivatives
 from ..objective.energy import Energy, FeatureBlock, ProblemVector, WeightBlock
 from .state import PerProblem, SolverState

@@ -1,6 +1,6 @@
 """Linear systems ``(D + MᵀΩM) x = r`` with a symmetric positive definite matrix.
 
-Three preconditioners of conjugate gradients (:mod:`bayesdrop.linalg.conjugate_gradients`), chosen by shape: a Cholesky
+Three preconditioners of conjugate gradients (:mod:`bayesdrop.linalg.systems`), chosen by shape: a Cholesky
 factor of the matrix (few columns), the Woodbury identity on an n × n matrix (few rows) and the diagonal (sparse or
 large). With one of the first two the loop is iterative refinement and ends after a step or two.
 """
@@ -17,8 +17,7 @@ import numpy as np
 from ..._typing import Float, PerRow
 from ..._validation import check_count, check_instance, check_number
 from ...designs import Design
-from ...linalg.conjugate_gradients import Apply
-from ...linalg.factors import Factor, factor, factored, refuse_overflow, solved
+from ...linalg.systems import Apply, Factor, factor, factored, refuse_overflow, solved
 from ...moments import ScoreMoments
 from ..objective.energy import ProblemVector, WeightBlock
 

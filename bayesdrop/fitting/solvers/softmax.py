@@ -15,8 +15,7 @@ from scipy.linalg.blas import daxpy
 
 from ..._typing import Float
 from ...designs.threads import one_blas_thread
-from ...linalg.conjugate_gradients import Apply, conjugate_gradient
-from ...linalg.factors import double_range
+from ...linalg.systems import Apply, conjugate_gradient, double_range
 from ..objective.softmax_energy import NoiseCurvature, SoftmaxEnergy, centred
 from .driver import OneProblem, StepInfo, Trace, minimise
 from .preconditioners import choose_preconditioner

@@ -19,7 +19,7 @@ from ..._validation import check_folds
 from ...designs import Design
 from ...losses.protocols import Curved
 from ...model import Model
-from ...rates.tuned import is_tuned
+from ...rates.learnt import is_tuned
 from ...warnings import SelectionWarning, warn
 from ..objective.softmax_leave_one_out import MOST_COORDINATES
 from ..solvers.newton import Newton

@@ -9,7 +9,7 @@ import bayesdrop as bd
 from bayesdrop.designs import as_design
 from bayesdrop.designs.kernels import compiled
 from bayesdrop.fitting.objective.energy import Energy
-from bayesdrop.fitting.solvers import coordinates, dual, newton
+from bayesdrop.fitting.solvers import choices, coordinates, newton
 from bayesdrop.fitting.solvers.dual_problem import DualLimits
 from bayesdrop.moments import ScoreMoments
 
@@ -64,7 +64,7 @@ def test_the_gap_bounds_what_is_missing(loss, fit_intercept, way):
         mean, var = energy.moments.scores(weights)
         return energy.value(weights, mean, var, np.zeros(1))[0]
 
-    found = [dual.solve_dual(energy, start, tol, *WAYS[way]) for tol in tols]
+    found = [choices.solve_dual(energy, start, tol, *WAYS[way]) for tol in tols]
     best = value(found[0][0])
     for tol, (weights, gap, _) in zip(tols, found, strict=True):
         assert gap[0] <= tol * value(weights)
@@ -83,14 +83,14 @@ def test_the_gap_bounds_what_is_missing(loss, fit_intercept, way):
 def test_what_one_way_leaves_the_other_ends(way, expected, monkeypatch):
     seen = []
     for name in ("solve_interior", "solve_by_coordinates"):
-        real = getattr(dual, name)
-        monkeypatch.setattr(dual, name, lambda *given, real=real, name=name: seen.append(name) or real(*given))
-    dual.solve_dual(problem(LOSSES[0]), np.zeros((31, 1)), 1e-9, *WAYS[way])
+        real = getattr(choices, name)
+        monkeypatch.setattr(choices, name, lambda *given, real=real, name=name: seen.append(name) or real(*given))
+    choices.solve_dual(problem(LOSSES[0]), np.zeros((31, 1)), 1e-9, *WAYS[way])
     assert seen == expected
 
 
 def test_noise_has_no_dual():
-    assert dual.solve_dual(problem(LOSSES[0], noisy=True), np.zeros((31, 1)), 1e-6) is None
+    assert choices.solve_dual(problem(LOSSES[0], noisy=True), np.zeros((31, 1)), 1e-6) is None
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
@@ -103,7 +103,7 @@ def test_dual_and_newton_have_one_optimum(loss, monkeypatch):
     here = bd.fit(model, sparse.csr_array(X), y, sample_weight=weight, method=method)
     dense = bd.fit(model, X, y, sample_weight=weight, method=method)
     assert here.n_iter == dense.n_iter == 1
-    solve, short = dual.solve_dual, DualLimits(passes=(5, 5), multiplications=0.0)
+    solve, short = choices.solve_dual, DualLimits(passes=(5, 5), multiplications=0.0)
     monkeypatch.setattr(newton, "solve_dual", lambda *given: solve(*given[:3], False, short))
     left = bd.fit(model, sparse.csr_array(X), y, sample_weight=weight, method=method)
     monkeypatch.setattr(newton, "solve_dual", lambda *given: None)

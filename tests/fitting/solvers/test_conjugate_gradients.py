@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from bayesdrop.linalg.conjugate_gradients import conjugate_gradient
+from bayesdrop.linalg.systems import conjugate_gradient
 
 
 def test_columns_are_solved_as_if_alone():

@@ -8,7 +8,7 @@ import pytest
 import bayesdrop as bd
 from bayesdrop.fitting.solvers import state
 from bayesdrop.fitting.solvers.state import SolverState
-from bayesdrop.linalg.factors import factor, solved
+from bayesdrop.linalg.systems import factor, solved
 
 
 def rows(seed=0, n=120, p=6):
