@@ -32,7 +32,7 @@ from jaxlib.version import __version__ as jaxlib_version
 from ._atomic_files import replacing
 from ._progress import uninterrupted
 
-__all__ = ["VARIABLE", "Program", "cache_folder", "prepare", "program"]
+__all__ = ["VARIABLE", "Program", "cache_folder", "drop_programs", "map_share", "prepare", "program"]
 
 VARIABLE = "BAYESDROP_CACHE"
 
@@ -54,6 +54,9 @@ class Program(Generic[T]):
         How many of the first arguments are no arrays: hashable, and part of what is compiled.
     seconds : float
         How long XLA has to take for a program to be kept for other processes.
+    most_maps : float
+        Share of the memory maps that a process may have, beyond which what is compiled is dropped before more is. A
+        sampler takes up to a thousand of usually 65,530, and XLA aborts the process where there are none left.
 
     Attributes
     ----------
@@ -65,9 +68,9 @@ class Program(Generic[T]):
     program : The same, as a decorator.
     """
 
-    def __init__(self, function: Callable[..., T], constants: int, seconds: float) -> None:
+    def __init__(self, function: Callable[..., T], constants: int, seconds: float, most_maps: float = 0.7) -> None:
         self.traced = jax.jit(function, static_argnums=tuple(range(constants)))
-        self.constants, self.seconds = constants, seconds
+        self.constants, self.seconds, self.most_maps = constants, seconds, most_maps
 
     def __call__(self, *arguments: Any) -> T:
         """Call the function, compiled; within ``jax.disable_jit()`` as Python runs it."""
@@ -75,6 +78,9 @@ class Program(Generic[T]):
             return self.traced(*arguments)
         form = self._form(arguments)
         if form.compiled is None:
+            if map_share() > self.most_maps:
+                drop_programs()
+                form = self._form(arguments)
             self.lower(*arguments)
             form.compiled, form.lowered = _load_or_compile(form.lowered, _devices(arguments), self.seconds), None
         result: T = form.compiled(*arguments[self.constants :])
@@ -128,6 +134,27 @@ def _without_jit() -> bool:
 @lru_cache(maxsize=128)
 def _form_of(of: Program[Any], *kind: Any) -> _Form:
     return _Form()
+
+
+def map_share() -> float:
+    """Share of the memory maps a process may have that this one has; 0 where the system is not Linux.
+
+    Examples
+    --------
+    >>> 0 <= map_share() < 1
+    True
+    """
+    maps, most = Path("/proc/self/maps"), Path("/proc/sys/vm/max_map_count")
+    if not (maps.exists() and most.exists()):
+        return 0.0
+    with maps.open("rb") as lines:
+        return sum(1 for _ in lines) / int(most.read_text())
+
+
+def drop_programs() -> None:
+    """Forget what is compiled, here and in JAX: it is compiled again, or read from its file, where it is called."""
+    _form_of.cache_clear()
+    jax.clear_caches()
 
 
 def _kind(leaf: Any) -> tuple[Any, ...]:

@@ -83,9 +83,9 @@ def _few_compiled_programs(_compiled):
         _compiled.clear()
         with _MAPS.open("rb") as maps:
             if sum(1 for _ in maps) > _MOST_MAPS:
-                import jax
+                from bayesdrop._compile_cache import drop_programs
 
-                jax.clear_caches()
+                drop_programs()
 
 
 @pytest.fixture(scope="session")

@@ -15,7 +15,6 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import jax
@@ -31,7 +30,7 @@ from ..protocols import HostKernel, Kernel
 if TYPE_CHECKING:
     from ..protocols import Kernel
 
-__all__ = ["Driver", "Layout", "driver_of", "layout_of", "map_share", "room", "step_shapes", "take_step", "CHUNK"]
+__all__ = ["Driver", "Layout", "driver_of", "layout_of", "room", "step_shapes", "take_step", "CHUNK"]
 
 CHUNK = 100
 """Draws a chunk holds at most."""
@@ -74,31 +73,10 @@ def room(recorded: Mapping[str, jax.ShapeDtypeStruct]) -> int:
     return min(max(_BYTES // max(size, 1), 1), CHUNK)
 
 
-def map_share() -> float:
-    """Share of the memory maps a process may have that this one has; 0 where the system is not Linux.
-
-    Examples
-    --------
-    >>> 0 <= map_share() < 1
-    True
-    """
-    maps, most = Path("/proc/self/maps"), Path("/proc/sys/vm/max_map_count")
-    if not (maps.exists() and most.exists()):
-        return 0.0
-    with maps.open("rb") as lines:
-        return sum(1 for _ in lines) / int(most.read_text())
-
-
-def driver_of(kernel: Kernel, operands: Any, key: PRNGKeyArray, chains: int, *, most_maps: float = 0.7) -> Driver:
-    """Driver of a kernel; raise ValueError if devices that share the rows cannot share the chains equally.
-
-    What JAX has compiled is dropped where the process has more than ``most_maps`` of the memory maps it may have. A
-    sampler takes up to a thousand of usually 65,530, and XLA aborts the process where the next one finds none.
-    """
+def driver_of(kernel: Kernel, operands: Any, key: PRNGKeyArray, chains: int) -> Driver:
+    """Driver of a kernel; raise ValueError if devices that share the rows cannot share the chains equally."""
     if isinstance(kernel, HostKernel):
         return _ByHost(kernel, operands)
-    if map_share() > most_maps:
-        jax.clear_caches()
     return _Compiled(kernel, operands, layout_of(kernel, operands, key, chains))
 
 

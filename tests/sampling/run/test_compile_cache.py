@@ -1,8 +1,10 @@
 """Compiled programs are kept between processes; what the user has set stays, and nothing that fails is in the way."""
 
+import mmap
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -10,7 +12,7 @@ import numpy as np
 import pytest
 
 from bayesdrop import _compile_cache
-from bayesdrop._compile_cache import Program, cache_folder, program
+from bayesdrop._compile_cache import Program, cache_folder, map_share, program
 
 SETTINGS = ("jax_compilation_cache_dir", "jax_enable_compilation_cache")
 
@@ -264,3 +266,31 @@ def test_processes_share_what_they_compile(tmp_path, devices):
     assert first[1] == second[1] == later[1]
     assert int(first[0]) >= 1
     assert int(later[0]) == 0
+
+
+@pytest.mark.parametrize(("most_maps", "again"), [(0.95, 0), (-1.0, 1)])
+def test_programs_are_dropped_where_the_process_has_few_memory_maps_left(most_maps, again):
+    """What is dropped is compiled again; what was compiled last is there."""
+    traced = []
+
+    def double(x):
+        traced.append(x.shape)
+        return 2 * x
+
+    doubled = Program(double, 0, 0.2, most_maps)
+    for n in (1, 2, 2, 1, 1):
+        np.testing.assert_array_equal(doubled(np.ones(n)), 2 * np.ones(n))
+    assert traced == [(1,), (2,), (1,)][: 2 + again]
+
+
+def test_the_share_of_memory_maps_counts_those_of_this_process():
+    most = Path("/proc/sys/vm/max_map_count")
+    if not most.exists():
+        assert map_share() == 0
+        return
+    before = map_share()
+    more = [mmap.mmap(-1, 1) for _ in range(500)]
+    share = map_share()
+    for part in more:
+        part.close()
+    assert 450 < (share - before) * int(most.read_text()) < 550

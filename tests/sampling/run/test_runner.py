@@ -2,13 +2,10 @@
 
 import gc
 import io
-import mmap
 import re
 import signal
 import time
 from dataclasses import dataclass
-from functools import partial
-from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 import jax
@@ -61,31 +58,6 @@ def test_what_is_done_meanwhile_begins_once_before_any_draw_and_changes_none(mon
     assert order.index("meanwhile") == 0
     assert order.count("meanwhile") == 1
     np.testing.assert_array_equal(found.draws["weight"], expected.draws["weight"])
-
-
-def test_samplers_are_dropped_before_the_process_has_no_more_memory_maps(monkeypatch):
-    """What is dropped is compiled again, and draws the same."""
-    jax.clear_caches()
-    expected, size = walk(), driving.run_chunk._cache_size
-    one = size()
-    walk(chains=3)
-    assert size() > one > 0
-    monkeypatch.setattr(runner, "driver_of", partial(driving.driver_of, most_maps=-1.0))
-    np.testing.assert_array_equal(walk().draws["weight"], expected.draws["weight"])
-    assert size() == one
-
-
-def test_the_share_of_memory_maps_counts_those_of_this_process():
-    most = Path("/proc/sys/vm/max_map_count")
-    if not most.exists():
-        assert driving.map_share() == 0
-        return
-    before = driving.map_share()
-    more = [mmap.mmap(-1, 1) for _ in range(500)]
-    share = driving.map_share()
-    for part in more:
-        part.close()
-    assert 450 < (share - before) * int(most.read_text()) < 550
 
 
 @pytest.mark.parametrize("seconds", [1e-9, 100.0])
