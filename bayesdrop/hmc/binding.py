@@ -26,7 +26,7 @@ from .approximations.normal import Factor, normal_approximation, score_spread
 from .approximations.precision import direction_factor, row_factor, row_gram, row_roots
 from .approximations.scale_map import ScaleMap
 from .approximations.structured_scales import class_scale_map, drawn_scale_map, likely_scales, row_scale_map
-from .kernels.density import Density, DensityOperands, Evaluation, Point
+from .kernels.density import Density, DensityOperands, Evaluation, Loadings, Point
 from .kernels.factors import FactorMap
 from .streamed import StreamedRows, evaluation_of, one_pass
 
@@ -149,12 +149,21 @@ def approximate_scores(
             return found
         rows = StreamedRows(data.design, data.target, model.C * data.weight, model.C, None, data.offset)
         given = operands._replace(offset=None)
-        sums = one_pass(density, rows, density.loadings(given, theta))
-        return evaluation_of(density, given, theta, jax.tree.map(partial(placed, dtype=dtype), sums))
+        sums = one_pass(density, rows, _loadings(density, given, theta))
+        return _evaluation(density, given, theta, jax.tree.map(partial(placed, dtype=dtype), sums))
 
     return drawn_approximation(
         model, data, rate_map, evaluate, lambda found: _factor_of(found, model, data, operands, choice, dtype)
     )
+
+
+_evaluation = program(constants=1)(evaluation_of)
+
+
+@program(constants=1)
+def _loadings(density: Any, operands: DensityOperands, theta: Point) -> Loadings:
+    loadings: Loadings = density.loadings(operands, theta)
+    return loadings
 
 
 @program(constants=1)

@@ -47,6 +47,8 @@ class PaddedLines(NamedTuple):
     values: tuple[Float[jax.Array, "_ _"], ...]
     order: Int[jax.Array, " lines"]
 
+    # Compiled as a whole, also where Python calls it: a loop over places would be compiled anew at every call.
+    @partial(jax.jit, static_argnames=("square", "at_once"), inline=True)
     def dot(self, vectors: Float[jax.Array, "C length"], square: bool, at_once: int = 8) -> Float[jax.Array, "C lines"]:
         """Product of every line, or its square, with vectors: (C, length) to (C, lines), so many places ``at_once``."""
         table = vectors.T

@@ -31,7 +31,7 @@ from ...model import Model
 from ...moments import ScoreMoments
 from ...rates import Fixed, RateMap
 from ..kernels.density import Evaluation, Point
-from ..kernels.factors import FactorMap, parted
+from ..kernels.factors import FactorMap
 from .choices import without_noise
 from .precision import Precision, RateLoading, loading_of, precision_of
 
@@ -106,7 +106,8 @@ def drawn_approximation(
             break
         factor = factor_of(found)
         away = _times(factor, jnp.asarray(np.concatenate([half, -half]), factor.stretch.dtype))
-        parts, level = (np.asarray(part, float) for part in parted(away, p, keep - p))
+        theta = np.asarray(away, float)
+        parts, level = np.delete(theta, slice(p, keep), axis=1), theta[:, p:keep]
         scores = data.design.matvec(found.precision.loading @ parts.T) + level.sum(axis=1)
         spread = np.sqrt(np.mean(scores**2, axis=1, keepdims=True))
         spread = np.maximum(spread, 1e-3 * (float(spread.max()) or 1.0))
@@ -128,6 +129,11 @@ def _newton(factor: FactorMap, gradient: Point) -> Point:
     return -factor.times(factor.transposed_times(gradient))
 
 
+@program()
+def _mean(found: Evaluation) -> tuple[Any, Point]:
+    return jnp.mean(jnp.sum(found.cost, axis=1) - found.prior), jnp.mean(found.gradient, axis=0)[None]
+
+
 def _moved(
     centre: Float[np.ndarray, " D"],
     evaluate: Callable[[Point], Evaluation],
@@ -138,8 +144,8 @@ def _moved(
     """The centre after Newton's steps to the least mean energy at it plus ``away`` (C, D)."""
 
     def mean(at: Point) -> tuple[float, Point]:
-        found = evaluate(at + away)
-        return float(jnp.mean(jnp.sum(found.cost, axis=1) - found.prior)), jnp.mean(found.gradient, axis=0)[None]
+        value, gradient = _mean(evaluate(at + away))
+        return float(value), gradient
 
     at = jnp.asarray(centre, away.dtype)[None]
     value, gradient = mean(at)

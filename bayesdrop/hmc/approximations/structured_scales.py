@@ -24,7 +24,7 @@ from ...model import Model
 from ...priors import Normal
 from ...priors.base import LearntScale
 from ...sampling.matrix import placed
-from ..kernels.density import DensityOperands
+from ..kernels.density import DensityOperands, Point
 from .class_factor import ClassScores, class_factor
 from .drawn import DrawnApproximation
 from .learnt_scales import scale_step
@@ -222,6 +222,17 @@ def _shares(
     return shares
 
 
+@jax.jit
+def _whitened(
+    frame: Any, directions: Any, theta: Point
+) -> tuple[Float[jax.Array, "J m"], Float[jax.Array, "J q"], Float[jax.Array, " level"]]:
+    """A point (1, D) along the directions, what is left of it across, and its levels."""
+    parts, level = frame.whiten(theta)
+    along = directions.along(parts)
+    rest = jnp.zeros_like(parts[0]) if directions.complete else (parts - directions.back(along))[0]
+    return along[0], rest, level[0]
+
+
 def _scale_map(
     frame: Any,
     directions: Any,
@@ -235,12 +246,10 @@ def _scale_map(
     real = partial(placed, dtype=dtype)
     index = np.concatenate([learnt.index, np.zeros(len(prior_share) - len(learnt.index), int)])
     priors, values = real(np.minimum(prior_share, 1.0) * (index < learnt.groups)), real(value)
-    parts, level = frame.whiten(real(centre)[None])
-    along = directions.along(parts)
-    rest = jnp.zeros_like(parts[0]) if directions.complete else (parts - directions.back(along))[0]
+    along, rest, level = _whitened(frame, directions, real(centre)[None])
     total_share = np.asarray(share.sum(axis=0))
     none = jnp.zeros(learnt.groups, priors.dtype)
     return ScaleMap(
-        frame, directions, priors, placed(index, np.int32), real(share), values - real(total_share), values * along[0],
-        rest, level[0], none, none,
+        frame, directions, priors, placed(index, np.int32), real(share), values - real(total_share), values * along,
+        rest, level, none, none,
     )  # fmt: skip

@@ -142,24 +142,24 @@ def test_centre_and_covariance_at_any_scale(name):
     The leading directions of many rows are as exact where the scale is that of the approximation.
     """
     model, data, marginalised, _ = case_of(name)
-    found = model.weight_prior.learnt_scale(data.design.shape[1])
+    prior = model.weight_prior.learnt_scale(data.design.shape[1])
     with jax.enable_x64(True):
         bound = start_of(model, data, marginalised)
         inside = bound.operands.map
         inside = inside._replace(fall=0 * inside.fall, pull_fall=0 * inside.pull_fall)
-        known = replace(model, weight_prior=bd.Normal(found.scale(np.exp(bound.operands.log_scale))))
+        known = replace(model, weight_prior=bd.Normal(prior.scale(np.exp(bound.operands.log_scale))))
         start = start_of(known, data, marginalised)
         D, J = inside.size, bound.density.contrasts
-        factor = np.asarray(start.factor.times(jnp.eye(D))).T
+        times, place = jax.jit(lambda factor, z: factor.times(z)), jax.jit(lambda inside, *at: inside.place(*at)[0])
+        factor = np.asarray(times(start.factor, np.eye(D))).T
         precision = np.linalg.inv(factor @ factor.T)
         of_prior = np.zeros(D)
-        of_prior[: J * len(found.index)] = np.tile(known.weight_prior.precision(len(found.index)), J)
+        of_prior[: J * len(prior.index)] = np.tile(known.weight_prior.precision(len(prior.index)), J)
         for delta in (0.0,) if name == "many rows" else (-1.0, 0.0, 0.8):
-            at = jnp.full((D + 1, 1), delta)
-            place = np.asarray(jax.jit(inside.place)(jnp.asarray(np.eye(D + 1, D, -1)), at)[0])
+            found = np.asarray(place(inside, np.eye(D + 1, D, -1), np.full((D + 1, 1), delta)))
             moved = precision + np.diag(np.expm1(-2 * delta) * of_prior)
-            np.testing.assert_allclose(place[0], np.linalg.solve(moved, precision @ start.centre), rtol=0, atol=1e-6)
-            spread = (place[1:] - place[0]).T
+            np.testing.assert_allclose(found[0], np.linalg.solve(moved, precision @ start.centre), rtol=0, atol=1e-6)
+            spread = (found[1:] - found[0]).T
             np.testing.assert_allclose(spread @ spread.T @ moved, np.eye(D), rtol=0, atol=1e-6)
 
 
@@ -171,7 +171,8 @@ def test_slices_are_of_the_density(monkeypatch, name):
 
     def moved(key, log_density, start, width):
         away = start + jnp.asarray([0.4, -0.7])
-        trials.append((start, away, log_density(away) - log_density(start)))
+        before, after = jax.lax.map(log_density, jnp.stack([start, away]))  # compiled once
+        trials.append((start, away, after - before))
         return away
 
     monkeypatch.setattr(hmc_kernel, "slice_sample", moved)
@@ -179,28 +180,30 @@ def test_slices_are_of_the_density(monkeypatch, name):
         method = bd.HMC(dtype="float64", limits=SMALL)
         kernel, operands = method.bind(model, data, model.bind(data.feature_names), 5, marginalised)
 
-        def value(point):
+        @jax.jit
+        def value(operands, point):
             found = kernel.density.evaluate(operands.density, point)
-            return found.prior - jnp.sum(found.cost, axis=1)
+            return found.prior - jnp.sum(found.cost, axis=1), found
 
         @jax.jit
-        def everything(key):
+        def moves(operands, state):
             trials.clear()
-            state = kernel.init(operands, key, 2)
-            # As pilots leave it.
-            state = state._replace(centre=state.centre + 0.1, factor=1.3 * state.factor)
             new = kernel.slice_last(operands, state)
-            point, after = (kernel.place(operands, part, part.position) for part in (state, new))
-            expected, moving = [], point
-            for j, (_, away, _) in enumerate(trials):
-                before, moving = moving, moving.at[:, j - 2].set(away)
-                expected.append((before[:, j - 2], away, value(moving) - value(before)))
-            evaluation = kernel.density.evaluate(operands.density, moving)
-            return (after, new.evaluation, trials), (moving, evaluation, expected)
+            return new.evaluation, trials, [kernel.place(operands, part, part.position) for part in (state, new)]
 
-        found, expected = everything(as_key(0))
-    assert len(trials) == 2
-    jax.tree.map(partial(np.testing.assert_allclose, rtol=1e-9, atol=1e-9), found, expected)
+        state = jax.jit(kernel.init, static_argnums=2)(operands, as_key(0), 2)
+        # As pilots leave it.
+        state = state._replace(centre=state.centre + 0.1, factor=1.3 * state.factor)
+        evaluation, trials, (point, after) = map(partial(jax.tree.map, np.asarray), moves(operands, state))
+        assert len(trials) == 2
+        expected, moving, here = [], point, value(operands, point)[0]
+        for j, (_, away, _) in enumerate(trials):
+            start, moving = moving[:, j - 2], moving.copy()
+            moving[:, j - 2] = away
+            before, (here, evaluated) = here, value(operands, moving)
+            expected.append((start, away, here - before))
+    compared = (after, evaluation, trials), (moving, evaluated, expected)
+    jax.tree.map(partial(np.testing.assert_allclose, rtol=1e-9, atol=1e-9), *compared)
 
 
 @pytest.mark.parametrize("name", ["classes of few rows", "many rows, rate"])
