@@ -1,6 +1,6 @@
 """The number of leapfrog steps: chosen from known laws of the acceptance, and on tables with small categories."""
 
-from functools import cache, partial
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -13,41 +13,45 @@ from bayesdrop.hmc.kernels.trajectory import HMCOptions, draw_length, first_sear
 
 OPTIONS = HMCOptions()
 TURN = OPTIONS.turn
+search_step, steps_of = jax.jit(searched, static_argnums=4), jax.jit(draw_length, static_argnums=2)
 
 
-@cache
-def quadratic(scale):
+def quadratic(angle, scale):
     """The law of the error of an energy, whose acceptance is 0.8 at a step of the given size."""
-    return lambda angle: 2 * ndtr(-0.2533 * (angle / scale) ** 2)
+    return 2 * ndtr(-0.2533 * (angle / scale) ** 2)
 
 
-def jump(angle):
+def jump(angle, scale):
     """0.4 by one step, 0.87 by two, as on a table with small categories."""
     return jnp.where(angle > 1.25, 0.4, 0.87)
 
 
 @partial(jax.jit, static_argnames=("law", "tune", "chains"))
-def chosen(law, key, tune=500, chains=4):
+def chosen(law, key, scale=1.0, tune=500, chains=4):
     """Steps and turn after a warm-up in which acceptances are uniform about their law."""
 
     def step(search, count):
         key_angle, key_noise = jax.random.split(jax.random.fold_in(key, count))
         _, angle = draw_length(key_angle, search, OPTIONS)
         wide = 0.6 * jax.random.uniform(key_noise, (chains,)) - 0.3
-        return searched(search, jnp.clip(law(angle) + wide, 0, 1), count, jnp.int32(tune), OPTIONS), angle
+        return searched(search, jnp.clip(law(angle, scale) + wide, 0, 1), count, jnp.int32(tune), OPTIONS), angle
 
     search, _ = jax.lax.scan(step, first_search(2, jnp.float32), jnp.arange(tune + 20))
     angles = jax.vmap(lambda k: draw_length(k, search, OPTIONS)[1])(jax.random.split(key, 400))
     steps, _ = draw_length(key, search, OPTIONS)
-    return steps, steps.astype(angles.dtype) * jnp.mean(angles), jnp.mean(law(angles))
+    return steps, steps.astype(angles.dtype) * jnp.mean(angles), jnp.mean(law(angles, scale))
+
+
+@partial(jax.jit, static_argnames=("law", "chains"))
+def for_each(law, keys, scale, chains=4):
+    """Compiled once for all scales."""
+    return jax.vmap(lambda key: chosen(law, key, scale, chains=chains))(keys)
 
 
 @pytest.mark.parametrize("chains", [1, 4])
 def test_a_jump_of_the_acceptance_is_not_averaged_over(chains):
     """One step that accepts 0.4 and two that accept 0.87 are 0.8 on average: no warm-up of fifty takes one."""
-    steps, _, acceptance = jax.vmap(lambda key: chosen(jump, key, chains=chains))(
-        jax.random.split(jax.random.key(0), 50)
-    )
+    steps, _, acceptance = for_each(jump, jax.random.split(jax.random.key(0), 50), np.float32(1), chains)
     assert np.all((np.asarray(steps) == 2) | ((np.asarray(steps) == 3) & (chains == 1)))
     assert np.all(np.asarray(acceptance) > 0.8)
 
@@ -57,27 +61,27 @@ def test_a_jump_of_the_acceptance_is_not_averaged_over(chains):
 )
 def test_the_fewest_steps_that_are_accepted_often_enough(scale, least, most):
     keys = jax.random.split(jax.random.key(1), 20)
-    steps, turn, acceptance = jax.vmap(lambda key: chosen(quadratic(scale), key))(keys)
+    steps, turn, acceptance = for_each(quadratic, keys, np.float32(scale))
     assert np.all((np.asarray(steps) >= least) & (np.asarray(steps) <= most))
     assert np.all(np.asarray(turn) > 0.75 * TURN)
     assert np.all((np.asarray(acceptance) > 0.75) & ((np.asarray(acceptance) < 0.95) | (np.asarray(steps) == 1)))
 
 
 def test_where_a_hundred_steps_are_too_few_the_turn_is_shorter():
-    steps, turn, acceptance = chosen(quadratic(0.008), jax.random.key(2))
-    assert (int(steps), float(acceptance) > 0.7) == (100, True)
-    assert float(turn) < 0.7 * TURN
+    steps, turn, acceptance = for_each(quadratic, jax.random.split(jax.random.key(2), 20), np.float32(0.008))
+    assert np.all(np.asarray(steps) == 100)
+    assert np.all((np.asarray(acceptance) > 0.7) & (np.asarray(turn) < 0.7 * TURN))
 
 
 @pytest.mark.parametrize("double", [False, True])
 def test_what_is_chosen_is_kept_after_warm_up_and_where_it_starts_again(double):
     with jax.enable_x64(double):
         real = jnp.float64 if double else jnp.float32
-        search, step = first_search(3, real), jax.jit(searched, static_argnums=4)
+        search = first_search(3, real)
         for count in range(12):
-            search = step(search, jnp.ones(4, real), jnp.int32(count), jnp.int32(100), OPTIONS)
+            search = search_step(search, jnp.ones(4, real), jnp.int32(count), jnp.int32(100), OPTIONS)
         assert int(search.chosen) == 0
-        after = step(search, jnp.zeros(4, real), jnp.int32(100), jnp.int32(100), OPTIONS)
+        after = search_step(search, jnp.zeros(4, real), jnp.int32(100), jnp.int32(100), OPTIONS)
         again = started_again(search)
     for name in search._fields:
         np.testing.assert_array_equal(getattr(after, name), getattr(search, name))
@@ -120,9 +124,9 @@ def test_no_round_is_spent_on_steps_that_are_never_accepted():
     def after(acceptances, chains=4):
         search = first_search(2, jnp.float32)
         for count, acceptance in enumerate(acceptances):
-            mean = jnp.float32(acceptance) * jnp.ones(chains)
-            search = searched(search, mean, jnp.int32(count), jnp.int32(100), OPTIONS)
-        return int(draw_length(jax.random.key(0), search, OPTIONS)[0])
+            mean = np.full(chains, acceptance, np.float32)
+            search = search_step(search, mean, np.int32(count), np.int32(100), OPTIONS)
+        return int(steps_of(jax.random.key(0), search, OPTIONS)[0])
 
     assert after([0.0]) == 2
     assert after([0.0, 0.0]) > 4
