@@ -17,9 +17,9 @@ EVERYWHERE = {
 }  # fmt: skip
 OF_A_RUN = {"sampling_time", "tuning_steps", "complete", "stopped"}
 DESCRIBED = {"model_description", "classes"}
-X = np.random.default_rng(0).normal(size=(20, 2))
+X = np.random.default_rng(0).normal(size=(40, 3))
 Y = np.where(X[:, 0] > 0, "up", "down")
-SHORT = {"draws": 4, "tune": 3, "chains": 2, "seed": 7, "progress": False}
+SHORT = {"draws": 4, "tune": 3, "chains": 3, "seed": 7, "progress": False}  # the program of test_not_kept.py
 
 POSTERIORS = {
     "sample": (lambda: bd.sample(bd.Model(), X, Y, **SHORT), OF_A_RUN | DESCRIBED),

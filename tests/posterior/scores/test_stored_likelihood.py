@@ -20,7 +20,8 @@ def _case():
     y = X[:, 0] + rng.logistic(size=N) > 0
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a few draws
-        post = bd.sample(bd.Model(rates=bd.Fixed(0.3)), X, y, draws=40, tune=20, chains=3, progress=False)
+        # The program of ../test_arviz_binary.py.
+        post = bd.sample(bd.Model(rates=bd.Fixed(0.3)), X, y, draws=60, tune=20, chains=2, progress=False)
     return post, X, y
 
 
@@ -117,7 +118,7 @@ def half(path):
         group = file["log_likelihood"]
         held = {name: value for name, value in group["y"].attrs.items() if name not in ("DIMENSION_LIST",)}
         del group["y"]
-        group.create_dataset("y", (3, 40, N), "f8", chunks=(3, 40, 10))[:, :, :10] = 1.0
+        group.create_dataset("y", (2, 60, N), "f8", chunks=(2, 60, 10))[:, :, :10] = 1.0
         group["y"].attrs.update({name: value for name, value in held.items() if not name.startswith("_")})
 
 
@@ -148,7 +149,7 @@ def test_the_file_of_another_posterior_is_refused(case, tmp_path):
     with pytest.raises(ValueError, match="expected the log likelihoods of this posterior, .* of other draws"):
         bd.log_likelihood(moved, path=path)
     fewer = bd.groups.extend(post, {"posterior": posterior.isel(draw=slice(30))})
-    with pytest.raises(ValueError, match=r"'draw': 30.* got .*'draw': 40"):
+    with pytest.raises(ValueError, match=r"'draw': 30.* got .*'draw': 60"):
         bd.log_likelihood(fewer, path=path)
 
 

@@ -8,15 +8,16 @@ import pytest
 
 PROGRAM = """
 import os
+import arviz  # with what it imports: a child would do so again
 import numpy as np
 import bayesdrop as bd
 
 X = np.random.default_rng(0).normal(size=(20, 2))
-model = bd.Model(rates=bd.Fixed(0.0))
+model, squared = bd.Model(rates=bd.Fixed(0.0)), bd.Model(bd.Squared(), rates=bd.Fixed(0.0))  # the quickest to compile
 
 
 def draw():
-    return bd.sample(model, X, X[:, 0] > 0, draws=10, tune=10, chains=2, progress=False)
+    return bd.sample(squared, X, X[:, 0], draws=10, tune=10, chains=2, progress=False)
 
 
 def in_a_child(work):
