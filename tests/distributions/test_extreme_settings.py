@@ -124,8 +124,9 @@ def test_inverse_gaussian(precision):
         )
         chances, densities = (np.asarray(found(jnp.asarray(x, dtype))) for found in (law.cdf, law.log_prob))
         assert np.all((chances >= 0) & (chances <= 1))
+        variances = np.asarray(law.variance)
         for i, (mean, shape) in enumerate(INVERSE):
-            compare(precision, law.variance[i], exact(lambda m, s: m**3 / s, mean, shape))
+            compare(precision, variances[i], exact(lambda m, s: m**3 / s, mean, shape))
             for at, chance, density in zip(x[:, i].astype(float).tolist(), chances[:, i], densities[:, i], strict=True):
                 z = np.sqrt(shape / at) * (at - mean) / mean
                 moved = (1 + abs(z)) * (np.sqrt(shape / at) * (at / mean + 1))  # by a relative unit, in logarithms
@@ -175,12 +176,13 @@ def test_moments_of_polya_gamma(precision):
         draws = np.asarray(law.sample(jax.random.key(0), (20,)))
         assert np.all(np.isfinite(draws))
         assert np.all(draws > 0)
-        for i, (shape, tilt) in enumerate(POLYA):
-            mean, variance = exact(polya_gamma_moments, shape, tilt)
-            compare(precision, law.mean[i], mean)
-            compare(precision, law.variance[i], variance, 20 * abs(float(variance)))
+        means, variances = np.asarray(law.mean), np.asarray(law.variance)
+        for *found, setting in zip(means, variances, POLYA, strict=True):
+            mean, variance = exact(polya_gamma_moments, *setting)
+            compare(precision, found[0], mean)
+            compare(precision, found[1], variance, 20 * abs(float(variance)))
         for share in (1e-6, 0.3, 5.0, 1e4):
-            t = jnp.asarray(np.float32(share / np.asarray(law.mean)), dtype)
+            t = jnp.asarray(np.float32(share / means), dtype)
             values = law.log_laplace(t)
             for value, at, (shape, tilt) in zip(np.asarray(values), np.asarray(t, float), POLYA, strict=True):
                 truth = exact(

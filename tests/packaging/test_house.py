@@ -19,11 +19,11 @@ PACKAGE = Path(bayesdrop.__file__).parent
 ROOMS = {
     "fitting": (41, 4883, 10),
     "posterior": (35, 4488, 5),
-    "hmc": (21, 2881, 11),
+    "hmc": (21, 2896, 11),
     "designs": (23, 2821, 2),
     "data": (20, 2707, 9),
     "gibbs": (19, 2532, 8),
-    "sampling": (15, 1387, 12),
+    "sampling": (15, 1388, 12),
     "latent": (13, 1377, 10),
     "cli": (9, 1339, 7),
     "losses": (13, 1163, 9),
