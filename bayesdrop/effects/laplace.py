@@ -135,7 +135,9 @@ def laplace_covariance(fit: Fit, X: Any, y: Any, sample_weight: Any = None) -> F
     inverse = np.linalg.pinv(unit[:, None] * hessian[within] * unit, hermitian=True, rcond=1e-12)
     covariance[within] = unit[:, None] * inverse * unit
     if K > 1:
-        covariance = _on_plane(covariance, K)
+        # On the plane where what is added to all classes is zero.
+        plane = np.eye(size) - np.kron(np.ones((K, K)) / K, np.eye(p + 1))
+        covariance = plane @ covariance @ plane
     value, slope = gradient(weights)
     flat = slope.T.ravel() * keep
     if not 0.5 * float(flat @ covariance @ flat) <= max(_FAR, _SHARE * abs(value)):
@@ -179,9 +181,3 @@ def _gradient(model: Model, design: Any, data: Dataset, rates: Float[np.ndarray,
         return float(value), energy.gradient(weights, energy.derivatives(mean, var, still))[0]
 
     return of_one
-
-
-def _on_plane(covariance: Float[np.ndarray, "D D"], K: int) -> Float[np.ndarray, "D D"]:
-    """Covariance on the plane where what is added to all classes is zero."""
-    plane = np.eye(len(covariance)) - np.kron(np.ones((K, K)) / K, np.eye(len(covariance) // K))
-    return np.asarray(plane @ covariance @ plane)

@@ -39,10 +39,6 @@ class PointFit:
     rows: Callable[[Any, Any, Any], tuple[Any, Any]]
 
 
-def _as_given(X: Any, y: Any, weight: Any) -> tuple[Any, Any]:
-    return y, weight
-
-
 def point_fits(result: Any) -> list[PointFit] | None:
     """The point fits of what ``bd.fit`` returned or of a fitted linear estimator; None of anything else.
 
@@ -60,7 +56,7 @@ def point_fits(result: Any) -> list[PointFit] | None:
     ['a', 'b', 'c']
     """
     if isinstance(result, Fit):
-        return [PointFit(result, None, _as_given)]
+        return [PointFit(result, None, lambda X, y, weight: (y, weight))]
     estimator = getattr(result, "best_estimator_", result)
     if not isinstance(estimator, DropoutEstimator) or isinstance(estimator, type):
         return None

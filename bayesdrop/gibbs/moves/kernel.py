@@ -234,7 +234,10 @@ class GibbsKernel(NoisingModel):
         before = state.effective.T
         adapt = thorough & (state.count < operands.tune)
         state, weight = self.draw_columns(operands, state, key, body, before, state.precision.T, state.weight_width)
-        return state._replace(effective=weight.T, weight_width=_adapted(adapt, state.weight_width, weight - before))
+        # Widths follow four times the mean jump of the chains, about 4.5 standard deviations.
+        width, target = state.weight_width, 4 * jnp.mean(jnp.abs(weight - before), axis=1)
+        width = jnp.where(adapt, 0.95 * width + 0.05 * target, width)
+        return state._replace(effective=weight.T, weight_width=width)
 
     def record(self, operands: Operands, state: State) -> dict[str, jax.Array]:
         """What is kept of a draw: weight (C, p) and what else the model draws, each with a leading axis of chains.
@@ -249,11 +252,3 @@ class GibbsKernel(NoisingModel):
         priors, density = self.recorded_priors(operands, state)
         intercept = {"intercept": state.intercept} if self.fit_intercept else {}
         return {"weight": weight, **rates, **intercept, **priors, "lp": lp + density}
-
-
-def _adapted(
-    adapt: Bool[jax.Array, ""], width: Float[jax.Array, " p"], jump: Float[jax.Array, "p C"]
-) -> Float[jax.Array, " p"]:
-    """Follow four times the mean jump (about 4.5 standard deviations) of the chains; widths (p,), jumps (p, C)."""
-    target = 4 * jnp.mean(jnp.abs(jump), axis=1)
-    return jnp.where(adapt, 0.95 * width + 0.05 * target, width)

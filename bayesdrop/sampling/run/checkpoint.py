@@ -178,7 +178,8 @@ class Checkpoint:
         begin = self._last = time.perf_counter()
         manifest = {**self._manifest, "done": int(done), "seconds": float(seconds)}
         # New names, for until the manifest is replaced it must find the files that it names.
-        number = self._next_number()
+        known = [int(path.name[6:-4]) for path in self.path.iterdir() if _NUMBERED.fullmatch(path.name)]
+        number = max(known, default=-1) + 1
         if draws is not None:
             name = f"draws-{number:06d}.npz"
             checksum = write_arrays(self.path / name, draws)
@@ -191,10 +192,6 @@ class Checkpoint:
         self._remove_leftovers()
         self._last = time.perf_counter()
         self._cost = self._last - begin
-
-    def _next_number(self) -> int:
-        found = [int(path.name[6:-4]) for path in self.path.iterdir() if _NUMBERED.fullmatch(path.name)]
-        return max(found, default=-1) + 1
 
     def _write_manifest(self, manifest: dict[str, Any]) -> None:
         with replacing(self.path / _MANIFEST) as temporary:
