@@ -205,15 +205,15 @@ class Draws:
             yield row, column, value.astype(np.float64, copy=False)
 
 
-def blocks(total: int, size: int) -> Iterator[slice]:
-    """Cut ``range(total)`` into slices so that each, times ``size``, stays below :data:`BLOCK` (one at least).
+def blocks(total: int, size: int, most: int = BLOCK) -> Iterator[slice]:
+    """Cut ``range(total)`` into slices so that each, times ``size``, stays below ``most`` (one at least).
 
     Examples
     --------
     >>> list(blocks(3, BLOCK // 2))
     [slice(0, 2, None), slice(2, 3, None)]
     """
-    step = max(1, BLOCK // max(size, 1))
+    step = max(1, most // max(size, 1))
     for start in range(0, total, step):
         yield slice(start, min(start + step, total))
 

@@ -173,12 +173,8 @@ def _pairs_of(draws: Draws, X: Any, corrupted_inputs: bool, masks: int) -> Itera
             rows.sum_duplicates()
         yield from _masked_pairs(draws, rows, most * K, enumerated)
         return
-    step = max(1, most // draws.size)
-    for start in range(0, X.shape[0], step):
-        some = slice(start, min(start + step, X.shape[0]))
-        width = max(1, most // max(step * max(X.shape[1] // (K * K), 1), 1))
-        for first in range(0, draws.size, width):
-            part = slice(first, min(first + width, draws.size))
+    for some in blocks(X.shape[0], draws.size, most):
+        for part in blocks(draws.size, (some.stop - some.start) * max(X.shape[1] // (K * K), 1), most):
             yield some, part, _unmasked(draws, X[some], part, corrupted_inputs)
 
 
@@ -200,8 +196,7 @@ def _masked_pairs(draws: Draws, X: Any, most: int, enumerated: int) -> Iterator[
         place = np.where(inside, place, 0)
         values = np.where(inside, X.data[place] if X.nnz else 0.0, 0.0).astype(np.float64)
         columns = np.where(inside, X.indices[place] if X.nnz else 0, 0)
-        for first in range(0, draws.size, width):
-            part = slice(first, min(first + width, draws.size))
+        for part in blocks(draws.size, q, most):
             yield rows, part, _masked_entries(draws, values, columns, part, enumerated)
 
 

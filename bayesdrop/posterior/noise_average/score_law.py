@@ -200,8 +200,7 @@ class TwoPoint(Law):
         """``E exp{i m step (s − origin)}`` for ``m`` below ``count``, (N, M), and a bound of its error, or None."""
         value = np.ones((len(step), count), dtype=complex)
         # Entries first and scores last, a cache's worth of them: three times as fast as all at once.
-        size = max(1, SERIES.cache // self.step.shape[1])
-        for some in (slice(start, start + size) for start in range(0, len(step), size)):
+        for some in blocks(len(step), self.step.shape[1], SERIES.cache):
             angle = self.step[some].T * step[some]
             turn = np.cos(angle) + 1j * np.sin(angle)
             keep = np.ascontiguousarray(self.kept[some].T)

@@ -147,10 +147,8 @@ def _parts(
     offset: PerRow | None,
 ) -> Iterator[tuple[slice, Float[np.ndarray, "C S some"]]]:
     """Log-likelihoods of some rows after the other, given pieces of the matrix and where they stand."""
-    step = max(STEP // draws.size, 1)
     for place, matrix in pieces:
-        for start in range(0, matrix.shape[0], step):
-            some = slice(start, min(start + step, matrix.shape[0]))
+        for some in blocks(matrix.shape[0], draws.size, STEP):
             here = slice(place.start + some.start, place.start + some.stop)
             known = None if offset is None else offset[here]
             found = log_likelihood_group(draws, matrix[some], target[here], weight[here], known, masks)
