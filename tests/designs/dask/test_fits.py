@@ -206,7 +206,7 @@ def test_bad_clusters(keywords, words):
 @pytest.mark.parametrize(
     ("y", "keywords", "words"),
     [
-        (np.ones(600), {}, "two classes, got 1"),
+        (np.ones(600), {}, r"two classes, got \[1.0\]"),
         (np.arange(600) % 3, {}, "two classes, got 3"),
         (np.linspace(0, 1, 600), {}, "Unknown label type|two classes"),
         (np.ones(599), {}, "y: expected 600 entries"),
