@@ -153,10 +153,11 @@ def statistics(model, kernel, operands, state, label):
     size = jnp.log(recorded.get("global_scale", jnp.ones(1)))[0] + jnp.sum(
         recorded.get("log_weight_scale", jnp.zeros(1))
     )
+    log_odds = jnp.clip(jnp.log(rate[0] / (1 - rate[0])), -27, 27)  # the prior's draws end there, others round to 1
     noise, log_precision = jnp.log(state.noise_precision[0]), jnp.log(state.precision[0])
     return jnp.stack([
         weight[0], weight[0] ** 2, weight[-1], weight[-1] ** 2, weight[0] * weight[1],
-        rate[0], rate[0] ** 2, rate[-1], jnp.log(rate[0] / (1 - rate[0])),
+        rate[0], rate[0] ** 2, rate[-1], log_odds,
         share[0], share[0] * rate[0], jnp.abs(weight[0]) * share[0],
         jnp.mean(label * score), jnp.mean(score**2),
         mean[0], mean[0] ** 2, strength[0], mean[1] * rate[-1], strength[0] * (rate[0] - rate[1]) ** 2,
