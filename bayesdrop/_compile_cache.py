@@ -131,7 +131,7 @@ def _without_jit() -> bool:
     return bool(config.jax_disable_jit)
 
 
-@lru_cache(maxsize=128)
+@lru_cache(maxsize=256)
 def _form_of(of: Program[Any], *kind: Any) -> _Form:
     return _Form()
 
