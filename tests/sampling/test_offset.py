@@ -61,7 +61,8 @@ def data(seed=3):
 def sampled(model, method, X, y, **options):
     with warnings.catch_warnings(), jax.numpy_dtype_promotion("standard"):  # NumPyro's own code needs it
         warnings.simplefilter("ignore")
-        return bd.sample(model, X, y, method=method, draws=6, tune=6, chains=CHAINS, seed=1, progress=False, **options)
+        options = {"draws": 6, "tune": 6, "chains": CHAINS, "seed": 1, "progress": False} | options
+        return bd.sample(model, X, y, method=method, **options)
 
 
 @pytest.mark.default_cases("marginalised, with a scale")
@@ -70,8 +71,11 @@ def test_of_numbers_it_is_taken_off_the_response(name):
     """The same key, and a loss of ``y − s``: the chains are the same but for round-off, for which they are short."""
     model, method = SAMPLED[name]
     X, y, offset = data()
+    # A precision of up to 1e8 holds a row at an end of its tube, and the next sweep divides by what is left of its
+    # slack: round-off grows a thousandfold a sweep.
+    short = {"draws": 1, "tune": 1} if name == "two auxiliary variables" else {}
     known, less = (
-        bd.groups.dataset(sampled(model, method, X, *given[:1], offset=given[1]), "posterior")
+        bd.groups.dataset(sampled(model, method, X, *given[:1], offset=given[1], **short), "posterior")
         for given in ((y, offset), (y - offset, None))
     )
     for variable in less.data_vars:
@@ -144,7 +148,8 @@ def test_gibbs_and_hmc_have_one_density(name):
         state, recorded = swept(operands, jax.random.key(0))
         theta = jnp.concatenate([state.weight, state.intercept[:, None]], axis=1)
         difference = recorded - density_of(problem, theta)[2]
-        np.testing.assert_allclose(difference, np.full(6, difference[0]), rtol=1e-10)
+        # The constant may be 0, so that it is the log densities whose digits count.
+        np.testing.assert_allclose(difference, np.full(6, difference[0]), atol=1e-12 * np.abs(recorded).max())
 
 
 @pytest.mark.default_cases("groups")
