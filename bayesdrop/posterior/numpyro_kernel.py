@@ -259,5 +259,8 @@ def _with_key(state: Any, key: PRNGKeyArray, changed: Bool[jax.Array, ""]) -> An
     for i, leaf in enumerate(leaves):
         if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
             new = jax.random.fold_in(key, i)
-            leaves[i] = jnp.where(changed, jax.random.split(new, leaf.shape) if leaf.ndim else new, leaf)
+            new = jax.random.split(new, leaf.shape) if leaf.ndim else new
+            # By their words: JAX's check of keys takes a key that is chosen for one that is used.
+            words = jnp.where(changed, jax.random.key_data(new), jax.random.key_data(leaf))
+            leaves[i] = jax.random.wrap_key_data(words, impl=jax.random.key_impl(leaf))
     return jax.tree.unflatten(structure, leaves)
