@@ -77,20 +77,28 @@ class Program(Generic[T]):
         if _without_jit():
             return self.traced(*arguments)
         form = self._form(arguments)
-        if form.compiled is None:
+        compiled = form.compiled
+        if compiled is None:
             if map_share() > self.most_maps:
                 drop_programs()
                 form = self._form(arguments)
-            self.lower(*arguments)
-            form.compiled, form.lowered = _load_or_compile(form.lowered, _devices(arguments), self.seconds), None
-        result: T = form.compiled(*arguments[self.constants :])
+            lowered = self._lowered(form, arguments)
+            compiled = form.compiled = _load_or_compile(lowered, _devices(arguments), self.seconds)
+            form.lowered = None
+        result: T = compiled(*arguments[self.constants :])
         return result
 
     def lower(self, *arguments: Any) -> None:
         """Trace the function for such arguments, so that the first call need not."""
         form = self._form(arguments)
-        if form.lowered is None and form.compiled is None and not _without_jit():
-            form.lowered = self.traced.lower(*arguments)
+        if form.compiled is None and not _without_jit():
+            self._lowered(form, arguments)
+
+    def _lowered(self, form: _Form, arguments: Sequence[Any]) -> Any:
+        lowered = form.lowered  # read once: another thread may have compiled it meanwhile
+        if lowered is None:
+            lowered = form.lowered = self.traced.lower(*arguments)
+        return lowered
 
     def _form(self, arguments: Sequence[Any]) -> _Form:
         leaves, tree = jax.tree.flatten(arguments[self.constants :])

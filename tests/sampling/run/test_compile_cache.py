@@ -4,6 +4,7 @@ import mmap
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import jax
@@ -98,6 +99,13 @@ def test_what_is_traced_first_is_traced_once(cache):
     doubled.lower("a", jnp.ones(3))
     assert [float(doubled("a", jnp.float32(number) * jnp.ones(3))[0]) for number in (1, 2)] == [2.0, 4.0]
     assert traces == ["a"]
+
+
+def test_threads_may_call_one_program_at_a_time(cache):
+    one, x = new(), jnp.arange(3.0)
+    with ThreadPoolExecutor(8) as threads:
+        found = list(threads.map(lambda _: one(2.0, 1.0, x)["line"][2].item(), range(16)))
+    assert found == [5.0] * 16
 
 
 def test_nothing_is_compiled_where_the_user_forbids_it(cache):
