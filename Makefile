@@ -118,13 +118,12 @@ bench-sampling: $(STAMP)
 	$(BIN)/python -m benchmarks.record many_classes posterior
 	$(BIN)/python -m benchmarks.report
 
-# From disk under a cap, on Dask workers, over processes of JAX, and on a GPU where there is one.
+# From disk under a cap, on Dask workers, and on a GPU where there is one.
 bench-scale: $(STAMP)
 	$(BIN)/python -m benchmarks.record out_of_core
 	$(BIN)/python -m benchmarks.record out_of_core sampling
 	$(BIN)/python -m benchmarks.record dask_scale
 	$(BIN)/python -m benchmarks.record dask_scale --sampling
-	$(BIN)/python -m benchmarks.record sharding
 	$(BIN)/python -m benchmarks.record gpu
 	$(BIN)/python -m benchmarks.report
 

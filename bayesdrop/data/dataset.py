@@ -58,7 +58,7 @@ class Dataset:
 
     @property
     def X(self) -> Any:
-        """Features in memory, array (n, p) or compressed rows; those on devices are copied at each call."""
+        """Features in memory, array (n, p) or compressed rows."""
         return self.design.matrix()
 
     @property
@@ -92,8 +92,8 @@ class Dataset:
         here = isinstance(self.design.zeros(1), np.ndarray) and len(self.weight) == self.design.shape[0]
         if not here:
             raise ValueError(
-                "offset: expected rows that this process holds, or bd.Blocks, got rows on a cluster or with several "
-                "processes; pass an array or a scipy sparse matrix."
+                "offset: expected rows that this process holds, or bd.Blocks, got rows on a cluster; pass an array "
+                "or a scipy sparse matrix."
             )
         return replace(self, offset=check_offset(offset, self.design.shape[0]))
 

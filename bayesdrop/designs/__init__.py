@@ -14,7 +14,6 @@ from .base import Design
 from .blocks.design import Blocks
 from .dask import NOT_IN_MEMORY, DaskDesign, is_dask, is_frame
 from .dense import DenseDesign
-from .sharded import ShardedDesign, is_sharded
 from .sparse import SparseDesign
 
 __all__ = [
@@ -23,7 +22,6 @@ __all__ = [
     "DaskDesign",
     "DenseDesign",
     "Design",
-    "ShardedDesign",
     "SparseDesign",
     "admit",
     "as_design",
@@ -46,7 +44,7 @@ def as_design(X: Any, check: Check | None = None, name: str = "X") -> Design:
 
     Parameters
     ----------
-    X : array, data frame, scipy sparse, Blocks, Dask collection, sharded jax.Array or Design (n, p)
+    X : array, data frame, scipy sparse, Blocks, Dask collection or Design (n, p)
         Features; a design is returned unchanged.
     check : function, optional
         Makes an array or a sparse matrix in compressed rows of features in memory, or raises; others are checked where
@@ -65,8 +63,6 @@ def as_design(X: Any, check: Check | None = None, name: str = "X") -> Design:
             return X
         if is_dask(X):
             return DaskDesign(X)
-        if is_sharded(X):
-            return ShardedDesign(X)
     if check is not None:
         X = check(admit(X, name))
         if isinstance(X, DenseDesign | SparseDesign):  # with missing entries
@@ -109,12 +105,12 @@ def read_as(X: Any, n_features: int, zero_based: bool | None) -> Any:
 
 
 def as_local_design(X: Any, check: Check | None = None) -> Design:
-    """Wrap features in memory, as :func:`as_design` does; those on devices come here, all others are refused.
+    """Wrap features in memory, as :func:`as_design` does.
 
     Raises
     ------
     TypeError
-        If they lie on a cluster or are read when needed, or other processes hold some of the rows.
+        If they lie on a cluster or are read when needed.
     """
     return X if isinstance(X, DenseDesign | SparseDesign) else as_design(in_memory(X), check)
 
@@ -134,32 +130,18 @@ def as_streamed_design(X: Any) -> Design | None:
 
 
 def as_sampling_design(X: Any, check: Check | None = None) -> Design:
-    """Wrap features as samplers take them: in memory, on the devices of one process, or streamed, which not all take.
-
-    Raises
-    ------
-    ValueError
-        If several processes hold the rows.
-    """
-    X = ShardedDesign(X) if is_sharded(X) else X
-    if not isinstance(X, ShardedDesign):
-        streamed = as_streamed_design(X)
-        return as_local_design(X, check) if streamed is None else streamed
-    if X.processes > 1:
-        raise ValueError(
-            f"X: {X.processes} processes hold its rows, and bd.sample takes those of one, on as many devices as "
-            "it has; run the sampler in one process, on fewer rows if need be. bd.fit takes rows of several."
-        )
-    return X
+    """Wrap features for a sampler: in memory, or streamed, which not every sampler accepts."""
+    streamed = as_streamed_design(X)
+    return as_local_design(X, check) if streamed is None else streamed
 
 
 def in_memory(X: Any, name: str = "X") -> Any:
-    """Return features for what works on arrays alone: those on devices come here, all others are admitted as they are.
+    """Return features as a matrix in memory, for code that works on arrays alone.
 
     Raises
     ------
     TypeError
-        If they lie on a cluster, or other processes hold some of the rows; or as :func:`admit` has it.
+        If they lie on a cluster, or as :func:`admit` raises.
 
     Examples
     --------
@@ -168,6 +150,4 @@ def in_memory(X: Any, name: str = "X") -> Any:
     """
     if is_dask(X):
         raise TypeError(f"{name}: {NOT_IN_MEMORY}")
-    if is_sharded(X):
-        X = ShardedDesign(X)
     return X.matrix() if isinstance(X, Design) else admit(X, name)

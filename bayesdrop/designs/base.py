@@ -233,7 +233,7 @@ class Design(ABC):
         return None
 
     def transposed(self, dtype: Any) -> Any:
-        """``Xᵀ`` of dense rows as a JAX array (p, n) on their devices; raise TypeError where that would fill memory."""
+        """``Xᵀ`` of dense rows as a JAX array (p, n); raise TypeError where that would fill memory."""
         return self.matrix()
 
     def drop_zero_weight(self, weight: PerRow, *rows: PerRow) -> tuple[Any, ...]:

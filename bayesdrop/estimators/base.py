@@ -330,7 +330,7 @@ class DropoutEstimator(BaseEstimator):
             return ScoreMoments(design, Dropout(), np.zeros((design.shape[1], 1))), self._weights()
         with double_range():
             design, weights = self._about_centre(design)
-            exponential &= isinstance(design.zeros(1), np.ndarray)  # rows on devices have products alone
+            exponential &= isinstance(design.zeros(1), np.ndarray)  # rows on a cluster have products alone
             rate = np.atleast_2d(self.rates_).T
             make = exponential_moments if exponential else ScoreMoments
             return make(design, noise, rate, self.fit_intercept), weights

@@ -329,8 +329,6 @@ def _joint_probability(estimator: Any, model: Model, X: Any) -> Float[AnyArray, 
 def _by_rows(design: Design, chances: Callable[[Any], Float[AnyArray, "_ K"]]) -> Float[AnyArray, "m K"]:
     """Chances of all rows of a design, a part at a time."""
     with double_range():
-        found = {rows.start: chances(part.matrix()) for rows, part in design.parts()}
-    # Of rows that several processes hold these are this process's, whose devices may come in any order.
-    result = np.concatenate([found[start] for start in sorted(found)])
+        result = np.concatenate([chances(part.matrix()) for _, part in design.parts()])
     refuse_overflow(probabilities=result)
     return result

@@ -51,8 +51,8 @@ class _DropoutCountRegressor(DropoutRegressor):
     def predict(self, X: Any) -> Float[AnyArray, " m"]:
         """Expected count under the noise, (n,): ``E e^s`` for a Poisson count, ``r E e^s`` for a negative binomial one.
 
-        Exact, through the moment-generating function of the noise, but for rows on devices, whose scores are taken for
-        normal. With ``corrupted_inputs=True`` the score is ``wᵀx + b``.
+        Exact, through the moment-generating function of the noise, except for rows on a cluster, whose scores are taken
+        for normal. With ``corrupted_inputs=True`` the score is ``wᵀx + b``.
         """
         moments, weights = self._score_moments(X, exponential=True)
         with double_range():
@@ -105,7 +105,7 @@ class DropoutPoissonRegressor(_DropoutCountRegressor):
         ``bd.Dropout()`` by default: a kept feature is unchanged, and a dropped one becomes 0, or its mean where 0 is
         not a typical value (``centre="auto"``). Other noises have no ``rates``.
     expectation : str, default="exact"
-        ``"exact"`` (default), ``"gaussian"`` (which data on a cluster or on devices need) or ``"taylor"``; see
+        ``"exact"`` (default), ``"gaussian"`` (which data on a cluster need) or ``"taylor"``; see
         :class:`bayesdrop.Poisson`.
     weight_prior : Normal, optional
         ``bd.Normal(1.0)`` by default; the intercept is neither penalised nor noised.

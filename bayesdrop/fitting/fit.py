@@ -60,10 +60,8 @@ def fit(
     model : Model or str
         The model; or a formula, ``bd.fit("y ~ a + C(b)", data)``, with the data frame as ``X`` and no ``y``, which
         takes the default model for two classes, for more, or for numbers (squared loss, rate 0.1).
-    X : array, data frame, scipy sparse, Blocks or sharded jax.Array (n, p)
-        Features. Sparse input is never made dense; :class:`bayesdrop.Blocks` are read when needed. A JAX array on
-        several devices, or on an accelerator, stays there. Where its rows are divided among processes
-        (``jax.distributed``), each process passes the ``y`` and ``sample_weight`` of its rows. Or a formula,
+    X : array, data frame, scipy sparse, Blocks or Dask collection (n, p)
+        Features. Sparse input is never made dense; :class:`bayesdrop.Blocks` are read when needed. Or a formula,
         ``bd.fit(model, "y ~ a + C(b)", data)``; see :func:`bayesdrop.from_formula`. A formula may contain Python
         expressions, which are executed: do not use formulas from untrusted sources.
     y : sequence of n labels or numbers, optional

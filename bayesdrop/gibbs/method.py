@@ -293,11 +293,6 @@ def with_copies(data: Dataset, rate_map: RateMap) -> Dataset:
         "take method=bd.HMC() and correct it by bd.reweight, which take any weights, or give smaller ones.",
     )
     design: Any = data.design
-    if not hasattr(design, "__getitem__"):
-        raise ValueError(
-            "sample_weight: bd.Gibbs() draws the masks of a row of weight 2 twice, and rows on devices cannot be "
-            "repeated there; repeat them in X and y, or take method=bd.HMC() and correct it by bd.reweight."
-        )
     rows = np.repeat(np.arange(len(weight)), times.astype(np.int64))
     return replace(
         data,

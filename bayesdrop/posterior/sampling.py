@@ -88,13 +88,11 @@ def sample(
         from untrusted sources. It is stored with the result, so that :func:`bayesdrop.predict` and other functions
         accept tables with its columns, also after the result was read from a file, provided that its expressions use
         only columns and numbers.
-    X : array, data frame, scipy sparse, sharded jax.Array, Blocks or Dask collection (n, p)
-        Features. Sparse input is never made dense. A JAX array whose rows are on several devices stays there, and
-        devices with the same rows share the chains, as with ``PartitionSpec("rows", None)`` on a mesh with the axes
-        ``("chains", "rows")``. ``bd.Blocks`` and Dask collections are sampled by ``bd.HMC()`` in double precision: each
-        leapfrog step of all chains is one pass over the data, one or two passes per draw without masks; up to rounding
-        and the end of the point fit the draws are those for rows in memory. They need a normal weight prior, and
-        ``bd.Softmax()`` a model without masks; a learnt scale costs up to 12 further fits.
+    X : array, data frame, scipy sparse, Blocks or Dask collection (n, p)
+        Features. Sparse input is never made dense. ``bd.Blocks`` and Dask collections are sampled by ``bd.HMC()`` in
+        double precision: each leapfrog step of all chains is one pass over the data, one or two passes per draw without
+        masks; up to rounding and the end of the point fit the draws are those for rows in memory. They need a normal
+        weight prior, and ``bd.Softmax()`` a model without masks; a learnt scale costs up to 12 further fits.
     y : sequence of n labels or numbers, or data frame where X is a formula, optional
         Two classes with any labels (the larger label is the positive class), or more for ``bd.Softmax()``; numbers for
         a regression loss.

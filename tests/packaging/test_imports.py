@@ -128,7 +128,7 @@ def test_an_arrow_that_runs_back_is_found(tmp_path):
 def asks_where_rows_lie(folder):
     """Places outside ``designs/`` that ask what holds the rows, instead of asking the design for what they want."""
     question = re.compile(
-        r"\b(is_sharded|is_dask|is_elsewhere|keeps_rows|on_this_machine)\b|hasattr\([^)]*\"(tocsr|tocsc|indptr)\""
+        r"\b(is_dask|is_elsewhere|keeps_rows|on_this_machine)\b|hasattr\([^)]*\"(tocsr|tocsc|indptr)\""
         r"|isinstance\([^)]*(\w+Design|Blocks)\b"
     )
     return sorted(

@@ -220,17 +220,17 @@ def class_chances(
 
     Rows that come corrupted have no more noise.
     """
-    noise, K, chances, class_rates = model.noise, weights.shape[1], {}, model.loss.class_rates
-    for rows, part in design.parts(rows_at_once):
+    noise, K, class_rates = model.noise, weights.shape[1], model.loss.class_rates
+    chances = []
+    for _, part in design.parts(rows_at_once):
         moments = ScoreMoments(part, noise, rates.reshape(len(rates), -1), model.fit_intercept)
         n = part.shape[0]
         if corrupted_inputs:
-            chances[rows.start] = expected_softmax(part.matvec(weights[:-1]) + weights[-1], np.zeros((n, K, K)))
+            chances.append(expected_softmax(part.matvec(weights[:-1]) + weights[-1], np.zeros((n, K, K))))
             continue
         nothing = np.zeros(n)
         energy = SoftmaxEnergy(
             moments, "taylor", K, np.zeros(n, dtype=int), nothing, nothing, np.zeros((1, 1)), class_rates
         )
-        chances[rows.start] = expected_softmax(moments.mean(weights), energy.covariance(weights))
-    # Of rows that several processes hold these are this process's, whose devices may come in any order.
-    return np.concatenate([chances[start] for start in sorted(chances)])
+        chances.append(expected_softmax(moments.mean(weights), energy.covariance(weights)))
+    return np.concatenate(chances)

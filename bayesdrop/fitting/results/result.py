@@ -213,16 +213,15 @@ class Fit(Shown):
         Raises
         ------
         ValueError
-            If the loss was fitted in a form without auxiliary variables, or the rows lie on a cluster or on several
-            devices.
+            If the loss was fitted in a form without auxiliary variables, or the rows lie on a cluster.
         """
         if self._auxiliary is not None:
             return self._auxiliary
         loss = self.model.loss
         if loss.augmented:
             raise ValueError(
-                "auxiliary: it is kept where the rows lie in this process, and these lie on a cluster or on devices, "
-                "or the fit was read from a file; fit a part of the rows that fits into memory."
+                "auxiliary: it is kept where the rows lie in this process, and these lie on a cluster, or "
+                "the fit was read from a file; fit a part of the rows that fits into memory."
             )
         raise ValueError(
             f"auxiliary: {loss!r} was fitted without auxiliary variables, as its derivatives are all that the fit "

@@ -19,7 +19,6 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.sharding import SingleDeviceSharding
 
 from ..._typing import Bool, Float, Int, MatrixLike
 from ...designs import as_design
@@ -183,9 +182,7 @@ def dense_columns(X: MatrixLike, dtype: str | np.dtype[Any]) -> Columns:
     """Columns of a dense (n, p) matrix or design."""
     values = as_design(X).transposed(dtype)
     features, nothing = (placed(np.arange(count), np.int32) for count in (len(values), 0))
-    here = isinstance(values.sharding, SingleDeviceSharding)
-    occurs = placed(np.asarray(values) != 0) if here else values != 0
-    block = Block(features, values, occurs, None)
+    block = Block(features, values, placed(np.asarray(values) != 0), None)
     return Columns((block,), nothing, features, (), nothing, None)
 
 

@@ -3,10 +3,6 @@
 A compiled function belongs to this module and is keyed by the kernel and the shapes, so that a second run with the same
 ones compiles nothing. The number of draws of a chunk is an operand too: warm-up, draws and the last, shorter chunk
 share one executable.
-
-The samplers are the same programs on one device and on many: XLA cuts the work up as the arrays lie. The data say where
-the rows are; what is left to say is that the chains are divided between devices with the same rows, and that what a
-chain keeps for each row lies with the row. It changes where numbers are, and the order of some sums, but no draw.
 """
 
 from __future__ import annotations
@@ -20,7 +16,6 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.sharding import NamedSharding, PartitionSpec
 from jaxtyping import PRNGKeyArray
 
 from ..._compile_cache import program
@@ -30,7 +25,7 @@ from ..protocols import HostKernel, Kernel
 if TYPE_CHECKING:
     from ..protocols import Kernel
 
-__all__ = ["Driver", "Layout", "driver_of", "layout_of", "room", "step_shapes", "take_step", "CHUNK"]
+__all__ = ["Driver", "driver_of", "room", "step_shapes", "take_step", "CHUNK"]
 
 CHUNK = 100
 """Draws a chunk holds at most."""
@@ -51,9 +46,6 @@ class Driver(Protocol):
     def init(self, key: PRNGKeyArray, chains: int) -> Any:
         """State before the first draw."""
 
-    def place(self, state: Any) -> Any:
-        """A state from anywhere, where its arrays belong."""
-
     def prepare(self, state: Any) -> None:
         """Do before the first chunk what keeps Python busy."""
 
@@ -73,11 +65,11 @@ def room(recorded: Mapping[str, jax.ShapeDtypeStruct]) -> int:
     return min(max(_BYTES // max(size, 1), 1), CHUNK)
 
 
-def driver_of(kernel: Kernel, operands: Any, key: PRNGKeyArray, chains: int) -> Driver:
-    """Driver of a kernel; raise ValueError if devices that share the rows cannot share the chains equally."""
+def driver_of(kernel: Kernel, operands: Any) -> Driver:
+    """Driver of a kernel: Python for a host kernel, one compiled program for any other."""
     if isinstance(kernel, HostKernel):
         return _ByHost(kernel, operands)
-    return _Compiled(kernel, operands, layout_of(kernel, operands, key, chains))
+    return _Compiled(kernel, operands)
 
 
 @program(constants=2)
@@ -97,10 +89,8 @@ def step_shapes(kernel: Kernel, operands: Any, state: Any) -> dict[str, jax.Shap
     return shapes
 
 
-@program(constants=2)
-def run_chunk(
-    kernel: Kernel, layout: Layout | None, operands: Any, state: Any, count: Int[jax.Array, ""]
-) -> tuple[Any, dict[str, jax.Array]]:
+@program(constants=1)
+def run_chunk(kernel: Kernel, operands: Any, state: Any, count: Int[jax.Array, ""]) -> tuple[Any, dict[str, jax.Array]]:
     """Take ``count`` draws; of the places of the returned buffers the first ``count`` are filled."""
     shapes = step_shapes(kernel, operands, state)
     buffers = {name: jnp.zeros((room(shapes), *shape.shape), shape.dtype) for name, shape in shapes.items()}
@@ -108,8 +98,6 @@ def run_chunk(
     def body(i: Int[jax.Array, ""], carry: Any) -> Any:
         state, buffers = carry
         state, record = take_step(kernel, operands, state)
-        if layout is not None:
-            state = layout.constrain(state)
         return state, {name: buffers[name].at[i].set(value) for name, value in record.items()}
 
     state, buffers = jax.lax.fori_loop(0, count, body, (state, buffers))
@@ -118,11 +106,10 @@ def run_chunk(
 
 @dataclass(frozen=True)
 class _Compiled:
-    """A kernel of arrays; the layout says how the state lies on the devices, if the data lie on several."""
+    """A kernel of arrays, compiled once."""
 
     kernel: Kernel
     operands: Any
-    layout: Layout | None
 
     def shapes(self, key: PRNGKeyArray, chains: int) -> tuple[Any, dict[str, jax.ShapeDtypeStruct]]:
         state = jax.eval_shape(partial(_init.traced, self.kernel, chains), self.operands, key)
@@ -131,21 +118,13 @@ class _Compiled:
     def init(self, key: PRNGKeyArray, chains: int) -> Any:
         return _init(self.kernel, chains, self.operands, key)
 
-    def place(self, state: Any) -> Any:
-        return state if self.layout is None else self.layout.place(state)
-
     def prepare(self, state: Any) -> None:
-        run_chunk.lower(self.kernel, self.layout, self.operands, state, np.int32(1))
+        run_chunk.lower(self.kernel, self.operands, state, np.int32(1))
 
     def chunk(self, state: Any, count: int) -> tuple[Any, Part]:
-        state, buffers = run_chunk(self.kernel, self.layout, self.operands, state, np.int32(count))
+        state, buffers = run_chunk(self.kernel, self.operands, state, np.int32(count))
         # A part of a buffer would hold the whole of it, as large for one draw as for a hundred.
         return state, {name: np.array(np.asarray(value)[:count]) for name, value in buffers.items()}
-
-
-def _stacked(records: list[dict[str, Any]]) -> Part:
-    """What was recorded draw by draw, time first."""
-    return {name: np.stack([np.asarray(record[name]) for record in records]) for name in records[0]}
 
 
 @dataclass(frozen=True)
@@ -161,9 +140,6 @@ class _ByHost:
     def init(self, key: PRNGKeyArray, chains: int) -> Any:
         return self.kernel.init(self.operands, key, chains)
 
-    def place(self, state: Any) -> Any:
-        return state
-
     def prepare(self, state: Any) -> None:
         """Nothing: what is compiled is small."""
 
@@ -175,60 +151,6 @@ class _ByHost:
         return state, _stacked(records)
 
 
-@dataclass(frozen=True)
-class Layout:
-    """Where each leaf of the state lies.
-
-    Attributes
-    ----------
-    shardings : tuple of Sharding
-        Of the leaves, in their order.
-    """
-
-    shardings: tuple[NamedSharding, ...]
-
-    def place(self, state: Any) -> Any:
-        """Bring a state to its devices."""
-        leaves, tree = jax.tree.flatten(state)
-        return jax.tree.unflatten(tree, jax.device_put(leaves, list(self.shardings)))
-
-    def constrain(self, state: Any) -> Any:
-        """Keep a state there, in a compiled function."""
-        leaves, tree = jax.tree.flatten(state)
-        return jax.tree.unflatten(tree, jax.lax.with_sharding_constraint(leaves, list(self.shardings)))
-
-
-def layout_of(kernel: Kernel, operands: Any, key: PRNGKeyArray, chains: int) -> Layout | None:
-    """Layout of the state of ``chains`` chains; None if the data are on one device.
-
-    Raises
-    ------
-    ValueError
-        If the devices cannot share the chains equally.
-    """
-    for data in jax.tree.leaves(operands):
-        sharding = getattr(data, "sharding", None)
-        if isinstance(sharding, NamedSharding) and sharding.mesh.size > 1 and "rows" in sharding.spec:
-            break
-    else:
-        return None
-    mesh, n = sharding.mesh, data.shape[sharding.spec.index("rows")]
-    copies = mesh.shape["chains"]
-    if chains % copies:
-        raise ValueError(
-            f"chains: {copies} devices hold the same rows of X and share the chains, so that expected a multiple of "
-            f"{copies}, got {chains}; change chains, or spread the rows over more devices."
-        )
-
-    def shapes(chains: int) -> list[Any]:
-        return jax.tree.leaves(jax.eval_shape(lambda operands, key: kernel.init(operands, key, chains), operands, key))
-
-    def sharding_of(leaf: Any, more: Any) -> NamedSharding:
-        # An axis of the chains is one that grows with their number.
-        axes = ["chains" if a != b else None for a, b in zip(leaf.shape, more.shape, strict=True)]
-        by_row = [axis for axis, size in enumerate(leaf.shape) if size == n and axes[axis] is None]
-        if by_row:
-            axes[by_row[-1]] = "rows"
-        return NamedSharding(mesh, PartitionSpec(*axes))
-
-    return Layout(tuple(map(sharding_of, shapes(chains), shapes(chains + 1))))
+def _stacked(records: list[dict[str, Any]]) -> Part:
+    """What was recorded draw by draw, time first."""
+    return {name: np.stack([np.asarray(record[name]) for record in records]) for name in records[0]}

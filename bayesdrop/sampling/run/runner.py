@@ -217,7 +217,7 @@ class Runner:
         """See the function of this name."""
         from tqdm import tqdm
 
-        self.driver = driver_of(self.kernel, self.operands, key, chains)
+        self.driver = driver_of(self.kernel, self.operands)
         state, recorded = self.driver.shapes(key, chains)
         self.room = room(recorded)
         check_declarations(self.kernel, recorded, chains, self.required, self.sizes)
@@ -263,7 +263,6 @@ class Runner:
         bar.set_description("compiling (once)")
         if self.position[0] is None:
             self.position = (self.driver.init(key, chains), 0)
-        self.position = (self.driver.place(self.position[0]), self.done)
         if self.meanwhile is not None:
             self.driver.prepare(self.position[0])
             self.meanwhile()

@@ -6,7 +6,7 @@ from scipy import sparse
 from sklearn.preprocessing import StandardScaler
 
 import bayesdrop as bd
-from bayesdrop.designs import DaskDesign, ShardedDesign, as_design, with_missing
+from bayesdrop.designs import DaskDesign, as_design, with_missing
 from bayesdrop.designs import columns as columns_module
 from bayesdrop.designs.columns import ColumnSummary, summarise
 
@@ -61,7 +61,6 @@ STORAGES = {
     "blocks": lambda X, s: (bd.Blocks([X[:1000], X[1000:1001], X[1001:]]), s),
     "sparse blocks": lambda X, s: (bd.Blocks([sparse.csr_array(X[:1000]), sparse.csr_array(X[1000:])]), s),
     "dask": dask,
-    "devices": lambda X, s: (ShardedDesign(pytest.importorskip("jax").numpy.asarray(X)), s),
     "missing": lambda X, s: (as_design(with_missing(np.where(HOLES, np.nan, X))), s),
     "sparse missing": lambda X, s: (as_design(with_missing(sparse.csr_array(np.where(HOLES, np.nan, X)))), s),
 }
@@ -72,12 +71,7 @@ HOLES[:, 2] = True
 @pytest.mark.parametrize("storage", STORAGES)
 def test_every_storage_has_the_summary_of_its_entries(monkeypatch, storage):
     monkeypatch.setattr(columns_module, "BLOCK", 5000)
-    if storage == "devices":
-        jax = pytest.importorskip("jax")
-        with jax.enable_x64(True):
-            design, weight = STORAGES[storage](X, COPIES.astype(float))
-    else:
-        design, weight = STORAGES[storage](X, COPIES.astype(float))
+    design, weight = STORAGES[storage](X, COPIES.astype(float))
     entries = np.where(HOLES, np.nan, X) if "missing" in storage else X
     same(design.column_summary(weight), plainly(entries, COPIES.astype(float)))
 

@@ -8,7 +8,6 @@ import pytest
 from scipy import sparse
 
 import bayesdrop as bd
-from bayesdrop.designs import ShardedDesign
 
 NAMES = ["height", "year", "debt", "visits", "word", "rare", "dummy", "balance", "constant"]
 TIGHT = bd.Newton(tol=1e-13)
@@ -43,7 +42,7 @@ def dask(X):
 def on_devices(X):
     jax = pytest.importorskip("jax")
     with jax.enable_x64(True):
-        return ShardedDesign(jax.numpy.asarray(X))
+        return jax.numpy.asarray(X)
 
 
 STORAGES = {
