@@ -55,6 +55,7 @@ from .posterior.scores.pointwise import log_likelihood, loo
 from .posterior.scores.reweighting import reweight
 from .posterior.simulation import posterior_predictive, prior_draws
 from .priors import Beta, Gamma, HalfCauchy, HalfNormal, Horseshoe, InverseGamma, Laplace, LogitNormal, Normal
+from .program_cache import cache_programs
 from .rates import Fixed, Hierarchical, PerFeature, PerGroup, Shared, Tuned
 from .sampling.run.stopping import Stop
 from .selection.cross_validation import DropoutLogisticRegressionCV, DropoutSVCCV
@@ -156,6 +157,7 @@ __all__ = [
     "WeightsBlock",
     "__version__",
     "baselines",
+    "cache_programs",
     "cluster",
     "comparisons",
     "delete_features",

@@ -10,8 +10,6 @@ from pathlib import Path
 import pytest
 
 os.environ.setdefault("MPLBACKEND", "Agg")
-# What a test compiles is kept where the caller says (the Makefile does), and not in the user's own folder.
-os.environ.setdefault("BAYESDROP_CACHE", "0")
 
 # What imports and collected tests hold is never garbage, and to walk over it again and again takes a tenth of the time.
 gc.disable()
@@ -83,9 +81,9 @@ def _few_compiled_programs(_compiled):
         _compiled.clear()
         with _MAPS.open("rb") as maps:
             if sum(1 for _ in maps) > _MOST_MAPS:
-                from bayesdrop._compile_cache import drop_programs
+                import jax
 
-                drop_programs()
+                jax.clear_caches()
 
 
 @pytest.fixture(scope="session")

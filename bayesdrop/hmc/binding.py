@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from .._compile_cache import program
 from .._typing import Float
 from ..data.dataset import Dataset
 from ..losses.protocols import Curved, Scored, Sloped, require
@@ -157,16 +156,16 @@ def approximate_scores(
     )
 
 
-_evaluation = program(constants=1)(evaluation_of)
+_evaluation = jax.jit(evaluation_of, static_argnums=0)
 
 
-@program(constants=1)
+@partial(jax.jit, static_argnums=0)
 def _loadings(density: Any, operands: DensityOperands, theta: Point) -> Loadings:
     loadings: Loadings = density.loadings(operands, theta)
     return loadings
 
 
-@program(constants=1)
+@partial(jax.jit, static_argnums=0)
 def _evaluate(density: Any, operands: DensityOperands, theta: Point) -> Evaluation:
     found: Evaluation = density.evaluate(operands, theta)
     return found

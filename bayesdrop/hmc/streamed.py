@@ -32,7 +32,6 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PRNGKeyArray
 
-from .._compile_cache import program
 from .._typing import Float, PerRow
 from ..designs import Design
 from ..losses.softmax import FORMS, log_sum_exp
@@ -256,7 +255,7 @@ class StreamedKernel:
         return jax.tree.map(lambda part: jnp.asarray(part, dtype=loadings.mean.dtype), sums)
 
 
-@program(constants=2)
+@partial(jax.jit, static_argnums=(0, 1))
 def _begin(
     kernel: HMCKernel, chains: int, operands: HMCOperands, key: PRNGKeyArray
 ) -> tuple[PRNGKeyArray, Point, Point, Loadings]:
@@ -266,13 +265,13 @@ def _begin(
     return key, z, theta, kernel.density.loadings(operands.density, theta)  # type: ignore[attr-defined]
 
 
-@program(constants=1)
+@partial(jax.jit, static_argnums=0)
 def _first(kernel: HMCKernel, operands: HMCOperands, key: PRNGKeyArray, z: Point, theta: Point, sums: Sums) -> HMCState:
     """State before the first draw."""
     return kernel.state_at(operands, key, z, _evaluation(kernel, operands, theta, sums))
 
 
-@program(constants=1)
+@partial(jax.jit, static_argnums=0)
 def _depart(kernel: HMCKernel, operands: HMCOperands, state: HMCState) -> tuple[Departure, Point]:
     """What is drawn before a trajectory, and the momentum after the first half of a leapfrog step."""
     departure = kernel.depart(operands, state)
@@ -280,7 +279,7 @@ def _depart(kernel: HMCKernel, operands: HMCOperands, state: HMCState) -> tuple[
     return departure, departure.momentum + departure.angle / 2 * push
 
 
-@program(constants=1)
+@partial(jax.jit, static_argnums=0)
 def _turn(
     kernel: HMCKernel, operands: HMCOperands, state: HMCState, z: Point, r: Point, angle: Float[jax.Array, ""]
 ) -> tuple[Point, Point, Point, Loadings]:
@@ -290,7 +289,7 @@ def _turn(
     return z, r, theta, kernel.density.loadings(operands.density, theta)  # type: ignore[attr-defined]
 
 
-@program(constants=1)
+@partial(jax.jit, static_argnums=0)
 def _push(
     kernel: HMCKernel,
     operands: HMCOperands,
@@ -306,7 +305,7 @@ def _push(
     return r + length * kernel.force(operands, state, z, evaluation), evaluation
 
 
-@program(constants=1)
+@partial(jax.jit, static_argnums=0)
 def _arrive(
     kernel: HMCKernel,
     operands: HMCOperands,

@@ -17,11 +17,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from ..._compile_cache import program
 from ..._typing import Float
 from ...data.dataset import Dataset
 from ...fitting.objective.energy import Energy
@@ -119,17 +119,17 @@ def _rates_at(rate_map: RateMap, u: Float[np.ndarray, " k"]) -> Float[np.ndarray
     return rate_map.expand(ndtr(u)) if rate_map.is_free else rate_map.initial
 
 
-@program()
+@jax.jit
 def _times(factor: FactorMap, z: Point) -> Point:
     return factor.times(z)
 
 
-@program()
+@jax.jit
 def _newton(factor: FactorMap, gradient: Point) -> Point:
     return -factor.times(factor.transposed_times(gradient))
 
 
-@program()
+@jax.jit
 def _mean(found: Evaluation) -> tuple[Any, Point]:
     return jnp.mean(jnp.sum(found.cost, axis=1) - found.prior), jnp.mean(found.gradient, axis=0)[None]
 

@@ -18,7 +18,6 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PRNGKeyArray
 
-from ..._compile_cache import program
 from ..._typing import Int, Shaped
 from ..protocols import HostKernel, Kernel
 
@@ -72,7 +71,7 @@ def driver_of(kernel: Kernel, operands: Any) -> Driver:
     return _Compiled(kernel, operands)
 
 
-@program(constants=2)
+@partial(jax.jit, static_argnums=(0, 1))
 def _init(kernel: Kernel, chains: int, operands: Any, key: PRNGKeyArray) -> Any:
     return kernel.init(operands, key, chains)
 
@@ -89,7 +88,7 @@ def step_shapes(kernel: Kernel, operands: Any, state: Any) -> dict[str, jax.Shap
     return shapes
 
 
-@program(constants=1)
+@partial(jax.jit, static_argnums=0)
 def run_chunk(kernel: Kernel, operands: Any, state: Any, count: Int[jax.Array, ""]) -> tuple[Any, dict[str, jax.Array]]:
     """Take ``count`` draws; of the places of the returned buffers the first ``count`` are filled."""
     shapes = step_shapes(kernel, operands, state)
@@ -112,7 +111,7 @@ class _Compiled:
     operands: Any
 
     def shapes(self, key: PRNGKeyArray, chains: int) -> tuple[Any, dict[str, jax.ShapeDtypeStruct]]:
-        state = jax.eval_shape(partial(_init.traced, self.kernel, chains), self.operands, key)
+        state = jax.eval_shape(partial(_init, self.kernel, chains), self.operands, key)
         return state, step_shapes(self.kernel, self.operands, state)
 
     def init(self, key: PRNGKeyArray, chains: int) -> Any:

@@ -28,6 +28,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PRNGKeyArray
 
+from ..._memory_maps import drop_programs_if_maps_run_short
 from ..._progress import heard, is_watched, say, uninterrupted
 from ..._typing import Int, Shaped
 from ..._validation import shown
@@ -120,8 +121,7 @@ def run(
 ) -> Run:
     """Run ``chains`` chains: ``tune`` draws that are discarded, then ``draws`` that are kept.
 
-    An interruption from the keyboard keeps what is finished; if no draw is, it is raised again. What is compiled is
-    kept for other processes, see :mod:`bayesdrop._compile_cache`.
+    An interruption from the keyboard keeps what is finished; if no draw is, it is raised again.
 
     Parameters
     ----------
@@ -145,6 +145,7 @@ def run(
     TimeoutError
         If the time is used up before a draw is kept.
     """
+    drop_programs_if_maps_run_short()
     with heard():
         return Runner(kernel, operands, tune, tune + draws, **options).run(key, chains, progress)
 
