@@ -5,18 +5,22 @@ entry; unsigned, which spares Numba the check for negative ones) and ``data``, i
 in double precision. Gather is ``X B``, scatter ``Xᵀ B``, of ``X²``, which is not stored, where it is ``squared``. One
 and two columns, the usual cases, have loops whose sums stay in registers; of the two each meets ``X`` or ``X²``.
 
-Loops are compiled when they are first used, and kept on disk.
+Loops are compiled when they are first used, and kept on disk where that is possible.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from importlib.util import find_spec
 from inspect import unwrap
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from .._private_folder import check_private
 from .._typing import Float, Int
 
 __all__ = [
@@ -233,14 +237,37 @@ def available() -> bool:
 
 
 @cache
-def compiled(loop: Any, *fast: str) -> Any:
+def compiled(loop: Any, *fast: str) -> Callable[..., Any]:
     """A loop over arrays, which other threads may run at the same time; ``fast`` are what of arithmetic it may change.
 
     ``"reassoc"`` lets sums be ordered as the processor likes, ``"contract"`` makes a product and a sum one operation,
     ``"nnan"`` and ``"nsz"`` take for granted that nothing is NaN and that the sign of zero does not matter.
+
+    Numba's files are used if its folder can be written, by no other user; otherwise, and if a file is damaged or the
+    disk is full, each process compiles for itself.
     """
     import numba
 
-    options: dict[str, Any] = {"cache": True, "nogil": True, "boundscheck": False, "fastmath": set(fast)}
+    options: dict[str, Any] = {"nogil": True, "boundscheck": False, "fastmath": set(fast)}
     # A test run may wrap functions in checks of their types, which Numba cannot compile.
-    return numba.njit(**options)(unwrap(loop))
+    function = unwrap(loop)
+    plain = chosen = numba.njit(**options)(function)
+    if numba.config.DISABLE_JIT:
+        return plain  # type: ignore[no-any-return]  # Numba has no types
+    # RuntimeError: Numba found no folder that it may write to.
+    with suppress(OSError, RuntimeError):
+        stored = numba.njit(cache=True, **options)(function)
+        check_private(Path(stored.stats.cache_path), trusts_group=True)
+        chosen = stored
+
+    def run(*arguments: Any) -> Any:
+        nonlocal chosen
+        try:
+            return chosen(*arguments)
+        except Exception:  # reading a damaged file may raise any; the loops, which add to results, raise none
+            if chosen is plain:
+                raise
+            chosen = plain
+            return plain(*arguments)
+
+    return run

@@ -1,0 +1,112 @@
+"""Loops compiled by Numba work where its files cannot be written or read, and files of others are not read."""
+
+import os
+import pickle
+import subprocess
+import sys
+
+import pytest
+
+pytest.importorskip("numba")
+
+CHILD = """
+import sys
+{first}
+import numpy as np
+from bayesdrop.designs.kernels import compiled, gather_one
+rows = np.array([0, 2, 3]), np.array([0, 2, 1], np.uint32), np.array([1.0, 2.0, 3.0])
+weights, products = np.array([[1.0], [10.0], [100.0]]), np.empty((2, 1))
+for _ in range(2):
+    compiled(gather_one)(*rows, weights, False, products)
+assert products.ravel().tolist() == [201, 30]
+"""
+
+
+def run(folder, first="", **environment):
+    """Run a loop in a new process, with Numba's files in a folder; nothing may be printed."""
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(folder), **environment}
+    command = [sys.executable, "-W", "error", "-c", CHILD.format(first=first)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=240, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory):
+    """Folder with the files of one process."""
+    folder = tmp_path_factory.mktemp("numba")
+    run(folder)
+    assert files(folder, "nbi")
+    assert files(folder, "nbc")
+    return folder
+
+
+@pytest.fixture
+def copy(stored, tmp_path):
+    subprocess.run(["cp", "-a", f"{stored}/.", str(tmp_path)], check=True)
+    return tmp_path
+
+
+def files(folder, suffix):
+    return sorted(folder.rglob(f"*.{suffix}"))
+
+
+def test_a_process_without_a_folder_compiles_for_itself(tmp_path):
+    (tmp_path / "file").write_text("")
+    run(tmp_path / "file", NUMBA_CACHE_LOCATOR_CLASSES="UserProvidedCacheLocator")
+
+
+def test_a_full_disk_is_not_in_the_way(tmp_path):
+    full = "import resource, signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN)"
+    run(tmp_path, f"{full}; resource.setrlimit(resource.RLIMIT_FSIZE, (64, 64))", PYTHONDONTWRITEBYTECODE="1")
+    assert not files(tmp_path, "nbc")
+
+
+@pytest.mark.parametrize(("suffix", "left"), [("nbi", 0), ("nbc", 40)])
+def test_damaged_files_are_not_in_the_way(copy, suffix, left):
+    for file in files(copy, suffix):
+        os.truncate(file, left)
+    run(copy)
+
+
+class Trap:
+    """What unpickles as a new folder, to be found."""
+
+    def __init__(self, folder):
+        self.folder = str(folder)
+
+    def __reduce__(self):
+        return os.mkdir, (self.folder,)
+
+
+def links(file, elsewhere):
+    os.replace(file, elsewhere)
+    file.symlink_to(elsewhere)
+
+
+def pipe(file, _):
+    file.unlink()
+    os.mkfifo(file)
+
+
+def open_folder(file, _):
+    file.parent.chmod(0o777)
+
+
+def foreign(file, _):
+    os.chown(file, 12345, -1)
+
+
+CASES = [None, links, pipe, open_folder, *([foreign] if hasattr(os, "getuid") and os.getuid() == 0 else [])]
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="the folders of users are apart")
+@pytest.mark.parametrize("become", CASES, ids=lambda become: become.__name__ if become else "ones_own")
+def test_files_that_another_user_may_have_laid_are_not_read(copy, become):
+    """The file runs something if it is read: that of the user does, which shows that the trap works."""
+    trap = copy / "sprung"
+    for number, file in enumerate(files(copy, "nbi")):
+        file.write_bytes(pickle.dumps(Trap(trap)))
+        if become is not None:
+            become(file, copy / f"elsewhere{number}")
+    run(copy)
+    assert trap.exists() == (become is None)
