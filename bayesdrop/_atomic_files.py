@@ -2,7 +2,8 @@
 
 A program can be killed at any moment, also while it writes. What is written here goes to a temporary file in the same
 folder first, is flushed to the disk, and then takes the place of the old file in one step (``os.replace``), so that
-whoever reads the path finds the old content or the new one and never a part of either.
+whoever reads the path finds the old content or the new one and never a part of either. The new file has the mode and
+the owner of the old one, and while it is written nobody may read it who may not read the old one.
 """
 
 from __future__ import annotations
@@ -13,22 +14,29 @@ import secrets
 import stat
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from io import BufferedReader
 from pathlib import Path
 from typing import Any
 
 from ._validation import check_path
 
-__all__ = ["open_regular", "replacing"]
+__all__ = ["open_regular", "replace_file", "replacing"]
 
 # No room on the disk, none left for this user, or none for so large a file.
 _FULL = {errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC), errno.EFBIG}
 
 
 @contextmanager
-def replacing(path: Any) -> Iterator[Path]:
-    """Give a temporary path to write to; at the end its file takes the place of ``path``, after an error it vanishes.
+def replacing(path: Any, like: Path | None = None) -> Iterator[Path]:
+    """Give an empty file to write to; at the end it takes the place of ``path``, after an error it vanishes.
+
+    Parameters
+    ----------
+    path : path
+        Name of the file.
+    like : pathlib.Path, optional
+        File whose mode and owner a new file takes, if it exists; by default the process's.
 
     Raises
     ------
@@ -39,7 +47,7 @@ def replacing(path: Any) -> Iterator[Path]:
     FileExistsError
         If ``path`` is a device, a pipe or a socket.
     OSError
-        If the disk is full.
+        If the disk is full, or the file cannot be written for another reason, such as a name that is too long.
 
     Examples
     --------
@@ -50,32 +58,82 @@ def replacing(path: Any) -> Iterator[Path]:
     >>> path.read_text(), len(list(path.parent.iterdir()))
     ('1 2 3', 1)
     """
-    # A link stays a link: what it points to is replaced.
-    target = Path(os.path.realpath(check_path(path)))
-    if not target.parent.is_dir():
-        raise FileNotFoundError(f"path: the folder {str(target.parent)!r} does not exist; make it first.")
-    if target.is_dir():
-        raise IsADirectoryError(f"path: expected the name of a file, got the folder {str(target)!r}; add a file name.")
-    if target.exists() and not target.is_file():
-        raise FileExistsError(f"path: {str(target)!r} is a device, a pipe or a socket; give the name of a file.")
+    target = _target(path)
+    old = _stat(target) or _stat(like)
     # The name cannot be foreseen, so nobody can lay a link there that would lead elsewhere.
-    temporary = target.with_name(f".{target.name}.{secrets.token_hex(6)}.tmp")
+    temporary = target.with_name(f".bayesdrop-{secrets.token_hex(6)}.tmp")
     try:
+        mode = 0o666 if old is None else 0o600 | (old.st_mode & 0o777)
+        os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, mode))
         yield temporary
         with open(temporary, "r+b") as file:
             os.fsync(file.fileno())
-        os.replace(temporary, target)
+        replace_file(temporary, target, like)
     except OSError as error:
-        if error.errno is None or error.errno not in _FULL:
-            raise
-        raise OSError(
-            error.errno,
-            f"path: {str(target)!r} cannot be written: {os.strerror(error.errno)}. Nothing was changed, and what was "
-            "to be written is still in memory: free some room, or give a path on another disk.",
-        ) from error
+        if error.errno in _FULL:
+            raise OSError(
+                error.errno,
+                f"path: {str(target)!r} cannot be written: {os.strerror(error.errno)}. Nothing was changed, and what "
+                "was to be written is still in memory: free some room, or give a path on another disk.",
+            ) from error
+        if error.filename == str(temporary):
+            raise _unwritable(target, error) from error
+        raise
     finally:
         temporary.unlink(missing_ok=True)
     _flush_folder(target.parent)
+
+
+def replace_file(temporary: Path, target: Path, like: Path | None = None) -> None:
+    """Move a file to ``target``, with the mode and, if this user may, the owner of the old file, or of ``like``."""
+    old = _stat(target) or _stat(like)
+    if old is not None:
+        mode = old.st_mode & 0o777
+        if not (_chown(temporary, old.st_uid, old.st_gid) or _chown(temporary, -1, old.st_gid)):
+            mode &= ~stat.S_IRWXG  # the rights were another group's
+        with suppress(OSError):  # the file system has no modes
+            os.chmod(temporary, mode)
+    os.replace(temporary, target)
+
+
+def _chown(path: Path, user: int, group: int) -> bool:
+    try:
+        os.chown(path, user, group)
+    except AttributeError:  # Windows has no owners
+        return True
+    except OSError:
+        return False
+    return True
+
+
+def _target(path: Any) -> Path:
+    """File that a path leads to, or is to: of a link the file that it points to."""
+    path = check_path(path)
+    target = Path(os.path.realpath(path))
+    try:
+        old = _stat(path)  # by the path itself: /dev/stdout leads to a pipe, which has no other
+        if not target.parent.is_dir():
+            raise FileNotFoundError(f"path: the folder {str(target.parent)!r} does not exist; make it first.")
+    except OSError as error:
+        raise (error if error.errno is None else _unwritable(path, error)) from None
+    if old is not None and stat.S_ISDIR(old.st_mode):
+        raise IsADirectoryError(f"path: expected the name of a file, got the folder {str(target)!r}; add a file name.")
+    if old is not None and not stat.S_ISREG(old.st_mode):
+        raise FileExistsError(f"path: {str(target)!r} is a device, a pipe or a socket; give the name of a file.")
+    return target
+
+
+def _stat(path: Path | None) -> os.stat_result | None:
+    """Facts of the file that a path leads to, None if there is none."""
+    try:
+        return None if path is None else path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+
+
+def _unwritable(path: Path, error: OSError) -> OSError:
+    reason = error.strerror or str(error)
+    return OSError(error.errno, f"path: {str(path)!r} cannot be written: {reason}; give another name or folder.")
 
 
 def open_regular(path: Path, *, follow_links: bool = True) -> BufferedReader:

@@ -89,7 +89,7 @@ def new_netcdf(path: Any) -> Iterator[Any]:
     with uninterrupted():
         import h5netcdf
 
-    with replacing(path) as temporary, open(temporary, "x+b") as file:
+    with replacing(path) as temporary, open(temporary, "r+b") as file:
         sink = _Sink(file)
         with uninterrupted():
             made = h5netcdf.File(sink, "w")

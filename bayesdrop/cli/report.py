@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .._atomic_files import replace_file
 from .._netcdf import write_netcdf
 from .._progress import uninterrupted
 from .._typing import Float
@@ -63,17 +64,21 @@ class Output:
     def __init__(self, folder: Path) -> None:
         self.folder = Path(folder)
         self._names: list[str] = []
+        self._created: list[Path] = []
+        self._stage: Path | None = None
 
     def __enter__(self) -> Output:
-        missing = [path for path in (self.folder, *self.folder.parents) if not path.exists()]
-        self._created = missing
         try:
-            if self.folder.exists() and not self.folder.is_dir():
-                raise NotADirectoryError(20, "it is a file")
-            self.folder.mkdir(parents=True, exist_ok=True)
-            self._stage = Path(tempfile.mkdtemp(prefix=".bayesdrop-", dir=self.folder))
-        except OSError as error:
-            self._remove_created()
+            with uninterrupted():
+                self._created = [path for path in (self.folder, *self.folder.parents) if not path.exists()]
+                if self.folder.exists() and not self.folder.is_dir():
+                    raise NotADirectoryError(20, "it is a file")
+                self.folder.mkdir(parents=True, exist_ok=True)
+                self._stage = Path(tempfile.mkdtemp(prefix=".bayesdrop-", dir=self.folder))
+        except BaseException as error:
+            self._clear(failed=True)
+            if not isinstance(error, OSError):
+                raise
             raise InputError(
                 f"--out: cannot write to {self.folder}: {(error.strerror or str(error)).lower()}; name a folder that "
                 "you may write to."
@@ -82,6 +87,7 @@ class Output:
 
     def file(self, name: str) -> Path:
         """Path to write ``name`` to for now."""
+        assert self._stage is not None
         self._names.append(name)
         return self._stage / name
 
@@ -89,22 +95,24 @@ class Output:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         try:
-            if kind is None:
+            if kind is None and self._stage is not None:
                 for name in self._names:
                     with open(self._stage / name, "r+b") as file:
                         os.fsync(file.fileno())
                 with uninterrupted():
                     for name in self._names:
-                        os.replace(self._stage / name, self.folder / name)
+                        replace_file(self._stage / name, self.folder / name)
         finally:
-            shutil.rmtree(self._stage, ignore_errors=True)
-            if kind is not None:
-                self._remove_created()
+            self._clear(kind is not None)
 
-    def _remove_created(self) -> None:
-        for path in self._created:
-            if path.is_dir() and not any(path.iterdir()):
-                path.rmdir()
+    def _clear(self, failed: bool) -> None:
+        """Remove the hidden folder, and after an error the folders that are new."""
+        with uninterrupted():
+            if self._stage is not None:
+                shutil.rmtree(self._stage, ignore_errors=True)
+            for path in self._created if failed else ():
+                if path.is_dir() and not any(path.iterdir()):
+                    path.rmdir()
 
     def summary(self) -> list[str]:
         """Lines that say what lies where, and what is left from an earlier run."""

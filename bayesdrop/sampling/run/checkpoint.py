@@ -47,8 +47,8 @@ _FORMAT, _VERSION = "bayesdrop checkpoint", 1
 _MANIFEST, _LOCK = "manifest.json", "lock"
 _PART, _STATE = re.compile(r"draws-\d{6,12}\.npz"), re.compile(r"state-\d{6,12}\.npz")
 _NUMBERED = re.compile(r"(draws|state)-\d{6,12}\.npz")
-_TEMPORARY = re.compile(r"\.((draws|state)-\d{6,12}\.npz|manifest\.json)\.[0-9a-f]{12}\.tmp")
-_FIRST = re.compile(r"lock|\.manifest\.json\.[0-9a-f]{12}\.tmp")
+_TEMPORARY = re.compile(r"\.bayesdrop-[0-9a-f]{12}\.tmp")
+_FIRST = re.compile(rf"lock|{_TEMPORARY.pattern}")
 _LARGEST_MANIFEST, _MOST_SECONDS = 2**26, 1e12
 # Before the names of what belongs to summaries in the file of the state.
 _SUMMARY = "summary."
@@ -180,14 +180,15 @@ class Checkpoint:
         # New names, for until the manifest is replaced it must find the files that it names.
         known = [int(path.name[6:-4]) for path in self.path.iterdir() if _NUMBERED.fullmatch(path.name)]
         number = max(known, default=-1) + 1
+        like = self.path / _MANIFEST
         if draws is not None:
             name = f"draws-{number:06d}.npz"
-            checksum = write_arrays(self.path / name, draws)
+            checksum = write_arrays(self.path / name, draws, like)
             entry = {"file": name, "draws": len(next(iter(draws.values()))), "sha256": checksum}
             manifest["parts"] = [*manifest["parts"], entry]
         name = f"state-{number:06d}.npz"
         more = {f"{_SUMMARY}{key}": value for key, value in (summary or {}).items()}
-        manifest["state"] = {"file": name, "sha256": write_arrays(self.path / name, pack(state) | more)}
+        manifest["state"] = {"file": name, "sha256": write_arrays(self.path / name, pack(state) | more, like)}
         self._write_manifest(manifest)
         self._remove_leftovers()
         self._last = time.perf_counter()

@@ -78,8 +78,10 @@ def _is_key(leaf: Any) -> bool:
     return bool(jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key))
 
 
-def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> str:
+def write_arrays(path: Path, arrays: Mapping[str, np.ndarray], like: Path | None = None) -> str:
     """Write arrays, whole or not at all, and return the SHA-256 checksum of the file.
+
+    A new file takes the mode and the owner of the file ``like``, if there is one.
 
     Raises
     ------
@@ -92,8 +94,8 @@ def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> str:
         raise TypeError(
             f"checkpoint: expected arrays of numbers or truth values in the sampler's state, got {strange}."
         )
-    with replacing(path) as temporary:
-        with open(temporary, "xb") as file:
+    with replacing(path, like) as temporary:
+        with open(temporary, "wb") as file:
             np.savez(file, **plain)  # type: ignore[arg-type]
         with open(temporary, "rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
