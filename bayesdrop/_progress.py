@@ -5,8 +5,8 @@ lasts, in a terminal or a notebook; the fits within a search are part of its lin
 one line at their end where nobody looks: a log would keep all that a bar draws. ``TQDM_DISABLE=1`` of the environment,
 which is tqdm's own, says so of a notebook that is executed to be stored.
 
-Interruptions from the keyboard, which Python may raise between any two lines, held back where they would do harm, and
-raised again where they would be lost.
+Interruptions from the keyboard, and on the command line signals that end the process, which Python may raise between
+any two lines, are held back where they would do harm, and raised again where they would be lost.
 
 An import that is interrupted leaves a library that is half there, until the process ends.
 """
@@ -25,7 +25,19 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, ClassVar
 
-__all__ = ["Line", "heard", "is_terminal", "is_watched", "quietly", "say", "step", "uninterrupted", "waiting"]
+__all__ = [
+    "Ended",
+    "Line",
+    "ended_by_signals",
+    "heard",
+    "is_terminal",
+    "is_watched",
+    "quietly",
+    "say",
+    "step",
+    "uninterrupted",
+    "waiting",
+]
 
 
 def is_terminal(stream: Any) -> bool:
@@ -115,7 +127,7 @@ def step() -> None:
 
 @contextmanager
 def heard() -> Iterator[None]:
-    """Raise an interruption from the keyboard again that fell where Python prints and forgets what is raised.
+    """Raise what a signal raised again if it fell where Python prints and forgets what is raised.
 
     That is in finalisers and in callbacks of the garbage collector. JAX has such a callback, which runs all the time
     while a program is traced; the run would go on as if nobody had pressed a key.
@@ -127,13 +139,15 @@ def heard() -> Iterator[None]:
     """
     before = sys.unraisablehook
 
-    def again() -> None:
+    def again(number: int) -> None:
         time.sleep(0.01)  # it would fall into the same callback
-        _thread.interrupt_main()
+        _thread.interrupt_main(number)
 
     def hook(lost: Any) -> None:
         if issubclass(lost.exc_type, KeyboardInterrupt):
-            _thread.start_new_thread(again, ())
+            _thread.start_new_thread(again, (signal.SIGINT,))
+        elif issubclass(lost.exc_type, Ended):
+            _thread.start_new_thread(again, (lost.exc_value.number,))
         else:
             before(lost)
 
@@ -144,24 +158,66 @@ def heard() -> Iterator[None]:
         sys.unraisablehook = before
 
 
+class Ended(SystemExit):
+    """The end of the process that a signal asked for; its exit code is the shell's, 128 and the signal's number."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(128 + number)
+        self.number = number
+
+
+@contextmanager
+def ended_by_signals() -> Iterator[None]:
+    """Raise :class:`Ended` where SIGTERM or SIGHUP would end the process at once, so that it cleans up.
+
+    Used by the command line. A signal that the process ignores, as under ``nohup``, or handles is left as it is.
+
+    Examples
+    --------
+    >>> with ended_by_signals():
+    ...     pass
+    """
+
+    def end(number: int, frame: Any) -> None:
+        raise Ended(number)
+
+    numbers = [number for number in _ENDS if signal.getsignal(number) is signal.SIG_DFL]
+    try:
+        for number in numbers:
+            signal.signal(number, end)
+        yield
+    finally:
+        for number in numbers:
+            signal.signal(number, signal.SIG_DFL)
+
+
+# Windows has no SIGHUP.
+_ENDS = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+
+
 @contextmanager
 def uninterrupted() -> Iterator[None]:
-    """Hold an interruption from the keyboard back until the block is done, for what must happen whole or not at all.
+    """Hold signals back until the block is done, for what must happen whole or not at all.
+
+    Those are an interruption from the keyboard, and those of :func:`ended_by_signals`.
 
     Examples
     --------
     >>> with uninterrupted():
     ...     pass
     """
-    before = signal.getsignal(signal.SIGINT)
-    if threading.current_thread() is not threading.main_thread() or not callable(before):
-        yield  # no interruption comes here
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, *_ENDS)}
+    held: dict[int, Any] = {number: handler for number, handler in handlers.items() if callable(handler)}
+    if threading.current_thread() is not threading.main_thread() or not held:
+        yield  # no signal comes here
         return
     came: list[Any] = []
-    signal.signal(signal.SIGINT, lambda *what: came.append(what))
     try:
+        for number in held:
+            signal.signal(number, lambda *what: came.append(what))
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        for number, handler in held.items():
+            signal.signal(number, handler)
     if came:
-        before(*came[0])
+        held[came[0][0]](*came[0])

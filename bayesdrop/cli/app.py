@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any
 
-from .._progress import heard
+from .._progress import Ended, ended_by_signals, heard
 from .screen import complain, console, plain
 
 __all__ = ["build_app", "main"]
@@ -91,6 +91,8 @@ def _guard(command: str, work: Any, done: str) -> Any:
             return work()
     except KeyboardInterrupt:  # first, for it may come while the name of the next is imported
         _fail(command, KeyboardInterrupt(f"interrupted; {done}."), 130)
+    except Ended as error:
+        _fail(command, KeyboardInterrupt(f"ended by signal {error.number}; {done}."), 128 + error.number)
     except InputError as error:
         _fail(command, error, 2)
     except (OSError, ValueError) as error:  # the library's errors say what to do
@@ -386,10 +388,12 @@ def main() -> None:
         print(f'bayesdrop: the command line needs {", ".join(missing)}: pip install "bayesdrop[cli]"', file=sys.stderr)
         sys.exit(1)
     try:
-        build_app()()
+        with ended_by_signals():
+            build_app()()
     except (KeyboardInterrupt, SystemExit) as end:
+        code = end.code if isinstance(end, SystemExit) else 130
         if isinstance(end, KeyboardInterrupt):  # typer is not there yet
             complain("bayesdrop: interrupted; nothing was written.")
-        elif end.code != 130:
+        elif not isinstance(code, int) or code <= 128:
             raise
-        os._exit(130)  # at once: interrupted while it compiles, JAX may crash when Python takes its modules down
+        os._exit(code)  # at once: interrupted while it compiles, JAX may crash when Python takes its modules down
