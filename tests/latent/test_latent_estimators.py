@@ -52,7 +52,7 @@ def test_sparse_is_dense(kind, options):
     np.testing.assert_allclose(dense.objective_trace_, thin.objective_trace_, rtol=1e-8)
     np.testing.assert_allclose(dense.coef_, thin.coef_, rtol=1e-6)
     np.testing.assert_allclose(dense.decision_function(sparse.csr_array(X)), dense.decision_function(X), rtol=1e-10)
-    np.testing.assert_array_equal(dense.rates_, thin.rates_)
+    np.testing.assert_allclose(dense.rates_, thin.rates_, rtol=1e-12)
 
 
 def test_softmax_and_one_against_the_rest():
@@ -147,4 +147,8 @@ def test_dask_arrays_are_taken_by_every_prediction(labels):
     for name in ("predict", "decision_function", "predict_proba", "predict_log_proba"):
         lazy = getattr(model, name)(rows)
         assert isinstance(lazy, da.Array)
-        np.testing.assert_array_equal(lazy.compute(scheduler="synchronous"), getattr(model, name)(X[:20]))
+        found, expected = lazy.compute(scheduler="synchronous"), getattr(model, name)(X[:20])
+        if name == "predict":
+            np.testing.assert_array_equal(found, expected)
+        else:  # products of fewer rows may be summed in another order
+            np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-12)

@@ -86,7 +86,7 @@ def test_draws_predictions_and_scores(two_classes):
     frame = pd.DataFrame(X, columns=[f"c{d}" for d in range(12)])
     lazy = dd.from_pandas(frame, npartitions=4)
     post = sample(lazy, dd.from_pandas(pd.Series(y), npartitions=4), log_likelihood=True)
-    np.testing.assert_array_equal(weights(sample(lazy, y)), weights(post))
+    np.testing.assert_allclose(weights(sample(lazy, y)), weights(post), rtol=0, atol=1e-8)
     assert bd.groups.dataset(post, "posterior")["feature"].values.tolist() == list(frame.columns)
     assert not any(dask.is_dask_collection(value.data) for value in bd.groups.dataset(post, "observed_data").values())
     here = bd.predict(post, frame)

@@ -35,7 +35,7 @@ def group(post, name):
 
 def test_draws_are_those_of_shifted_columns(pair):
     about, zero = (group(post, "posterior") for post in pair)
-    np.testing.assert_array_equal(about["weight"], zero["weight"])
+    np.testing.assert_allclose(about["weight"], zero["weight"], rtol=1e-3, atol=1e-4)
     moved = zero["intercept"].values.astype(float) - zero["weight"].values.astype(float) @ np.array(CENTRE)
     np.testing.assert_allclose(about["intercept"], moved, rtol=1e-13)
     np.testing.assert_array_equal(group(pair[0], "constant_data")["centre"], CENTRE)
@@ -94,7 +94,9 @@ def test_relative_prior_is_stored_with_absolute_scales(far):
     )
     absolute = sample(bd.Model(noise=bd.Dropout(centre=CENTRE), rates=RATES, weight_prior=bd.Normal(0.7 / sd)), X, y)
     np.testing.assert_allclose(group(relative, "constant_data")["weight_precision"], (sd / 0.7) ** 2, rtol=1e-12)
-    np.testing.assert_array_equal(group(relative, "posterior")["weight"], group(absolute, "posterior")["weight"])
+    np.testing.assert_allclose(
+        group(relative, "posterior")["weight"], group(absolute, "posterior")["weight"], rtol=1e-3, atol=1e-4
+    )
     # Sparse columns have the same scales, about their means too.
     thin = np.where(np.abs(X - X.mean(axis=0)) < 1, 0.0, X)
     for storage in (np.asarray, sparse.csr_array):
@@ -113,7 +115,9 @@ def test_the_error_of_integrated_masks_and_its_weights_are_those_of_shifted_colu
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a few draws
         about, zero = (bd.reweight(post, rows, y) for post, rows in zip(found, (X, X - CENTRE), strict=True))
-    np.testing.assert_array_equal(group(about, "posterior")["weight"], group(zero, "posterior")["weight"])
+    np.testing.assert_allclose(
+        group(about, "posterior")["weight"], group(zero, "posterior")["weight"], rtol=1e-3, atol=1e-4
+    )
     np.testing.assert_allclose(group(about, "sample_stats")["lp"], group(zero, "sample_stats")["lp"], rtol=1e-6)
     np.testing.assert_allclose(bd.predict(about, X).mean, bd.predict(zero, X - CENTRE).mean, atol=1e-10)
 
@@ -136,7 +140,7 @@ def test_under_numpyro_the_intercept_is_the_users(far):
         start = kernel.init(jax.random.split(jax.random.key(0), 2), 5, None, (), {})
         found.append(kernel.sample(start, (), {}).z)
     about, zero = ({name: np.asarray(value, dtype=float) for name, value in z.items()} for z in found)
-    np.testing.assert_array_equal(about["weight"], zero["weight"])
+    np.testing.assert_allclose(about["weight"], zero["weight"], rtol=1e-3, atol=1e-4)
     # In single precision wᵀc of size 50 is known to some 1e-5.
     np.testing.assert_allclose(about["intercept"], zero["intercept"] - zero["weight"] @ np.array(CENTRE), atol=1e-4)
 

@@ -78,7 +78,7 @@ def test_the_estimator_is_the_same_fit(rates):
         fit = bd.fit(model, storage(X), y, method=bd.Newton(tol=1e-13))
         np.testing.assert_allclose(ours.coef_, fit.weight, atol=1e-6)
         np.testing.assert_allclose(ours.intercept_, fit.intercept, atol=1e-6)
-        np.testing.assert_array_equal(ours.rates_, fit.rates)
+        np.testing.assert_allclose(ours.rates_, fit.rates, rtol=1e-12)
     assert (ours.rate_posterior_ is None) == (rates == 0.3)
 
 
