@@ -70,7 +70,7 @@ def replacing(path: Any, like: Path | None = None) -> Iterator[Path]:
             os.fsync(file.fileno())
         replace_file(temporary, target, like)
     except OSError as error:
-        if error.errno in _FULL:
+        if error.errno is not None and error.errno in _FULL:
             raise OSError(
                 error.errno,
                 f"path: {str(target)!r} cannot be written: {os.strerror(error.errno)}. Nothing was changed, and what "

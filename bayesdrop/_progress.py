@@ -139,7 +139,7 @@ def heard() -> Iterator[None]:
     """
     before = sys.unraisablehook
 
-    def again(number: int) -> None:
+    def again(number: signal.Signals) -> None:
         time.sleep(0.01)  # it would fall into the same callback
         _thread.interrupt_main(number)
 
@@ -163,7 +163,7 @@ class Ended(SystemExit):
 
     def __init__(self, number: int) -> None:
         super().__init__(128 + number)
-        self.number = number
+        self.number = signal.Signals(number)
 
 
 @contextmanager

@@ -391,7 +391,7 @@ def main() -> None:
         with ended_by_signals():
             build_app()()
     except (KeyboardInterrupt, SystemExit) as end:
-        code = end.code if isinstance(end, SystemExit) else 130
+        code: Any = end.code if isinstance(end, SystemExit) else 130
         if isinstance(end, KeyboardInterrupt):  # typer is not there yet
             complain("bayesdrop: interrupted; nothing was written.")
         elif not isinstance(code, int) or code <= 128:

@@ -252,8 +252,8 @@ def compiled(loop: Any, *fast: str) -> Callable[..., Any]:
     # A test run may wrap functions in checks of their types, which Numba cannot compile.
     function = unwrap(loop)
     plain = chosen = numba.njit(**options)(function)
-    if numba.config.DISABLE_JIT:
-        return plain  # type: ignore[no-any-return]  # Numba has no types
+    if not hasattr(plain, "stats"):  # NUMBA_DISABLE_JIT
+        return plain
     # RuntimeError: Numba found no folder that it may write to.
     with suppress(OSError, RuntimeError):
         stored = numba.njit(cache=True, **options)(function)
