@@ -1,4 +1,4 @@
-"""Write files atomically, and read regular files only.
+"""Write files atomically, read regular files only, and check who may write to a folder.
 
 A program can be killed at any moment, also while it writes. What is written here goes to a temporary file in the same
 folder first, is flushed to the disk, and then takes the place of the old file in one step (``os.replace``), so that
@@ -21,7 +21,7 @@ from typing import Any
 
 from ._validation import check_path
 
-__all__ = ["open_regular", "replace_file", "replacing"]
+__all__ = ["check_private", "open_regular", "replace_file", "replacing"]
 
 # No room on the disk, none left for this user, or none for so large a file.
 _FULL = {errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC), errno.EFBIG}
@@ -177,6 +177,38 @@ def _check_regular(mode: int) -> None:
     if not stat.S_ISREG(mode):
         folder, link = stat.S_ISDIR(mode), stat.S_ISLNK(mode)
         raise ValueError(f"it is {'a folder' if folder else 'a link' if link else 'a device, a pipe or a socket'}")
+
+
+def check_private(folder: Path, *, trusts_group: bool = False) -> None:
+    """Raise PermissionError if another user may write to a folder, exchange it, or wrote what is in it.
+
+    Links above the folder are followed; in the folder they are refused, as are pipes and devices, which block a reader.
+    The group may write to the folders above, and with ``trusts_group`` to the folder itself.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> check_private(Path(tempfile.mkdtemp()))
+    """
+    if not hasattr(os, "getuid"):  # Windows keeps the folders of users apart
+        return
+    trusted = os.getuid(), 0
+    place = Path(os.path.realpath(folder))
+    for part in (place, *place.parents):
+        info = part.stat()
+        is_sticky = part != place and info.st_mode & stat.S_ISVTX  # as /tmp, where nobody may move another's files
+        refused = stat.S_IWOTH if trusts_group or part != place else stat.S_IWOTH | stat.S_IWGRP
+        if info.st_uid not in trusted:
+            raise PermissionError(f"{str(part)!r} belongs to another user")
+        if info.st_mode & refused and not is_sticky:
+            raise PermissionError(f"others may write to {str(part)!r} (`chmod go-w` ends that)")
+    for entry in place.rglob("*"):
+        try:
+            info = entry.lstat()
+        except FileNotFoundError:  # another process has just renamed it
+            continue
+        if info.st_uid not in trusted or not (stat.S_ISREG(info.st_mode) or stat.S_ISDIR(info.st_mode)):
+            raise PermissionError(f"{str(entry)!r} belongs to another user or is not a file; delete it")
 
 
 def _flush_folder(folder: Path) -> None:

@@ -6,8 +6,9 @@ import os
 import sys
 from os import PathLike
 from pathlib import Path
+from typing import Any
 
-from ._private_folder import check_private
+from ._atomic_files import check_private
 from ._validation import check_path
 
 __all__ = ["cache_programs"]
@@ -25,7 +26,8 @@ def cache_programs(folder: str | PathLike[str] | None = None) -> Path:
     Parameters
     ----------
     folder : path, optional
-        Folder for the programs, made if it does not exist; by default ``bayesdrop`` in the user's cache folder
+        Folder for the programs, made if it does not exist; by default that of JAX's setting if there is one, such as
+        ``JAX_COMPILATION_CACHE_DIR``, else ``bayesdrop`` in the user's cache folder
         (``$XDG_CACHE_HOME`` if that is an absolute path, else ``~/.cache``; ``~/Library/Caches`` on macOS,
         ``%LOCALAPPDATA%`` on Windows). JAX removes nothing from it; you may delete it at any time.
 
@@ -38,6 +40,8 @@ def cache_programs(folder: str | PathLike[str] | None = None) -> Path:
     ------
     OSError
         If the folder cannot be made or written, or is a link, or another user may write to it or to a folder above it.
+    ValueError
+        If JAX keeps the programs of this process in another folder already.
 
     See Also
     --------
@@ -49,6 +53,7 @@ def cache_programs(folder: str | PathLike[str] | None = None) -> Path:
     >>> import jax
     >>> import bayesdrop as bd
     >>> before = jax.config.jax_compilation_cache_dir
+    >>> jax.config.update("jax_compilation_cache_dir", None)  # as in a process without a cache
     >>> folder = bd.cache_programs(tempfile.mkdtemp())
     >>> jax.config.jax_compilation_cache_dir == str(folder)
     True
@@ -58,8 +63,11 @@ def cache_programs(folder: str | PathLike[str] | None = None) -> Path:
     >>> jax.config.update("jax_compilation_cache_dir", before)
     """
     import jax
-    from jax.experimental.compilation_cache import compilation_cache
 
+    config: Any = jax.config  # JAX makes its settings as it is imported
+    before = config.jax_compilation_cache_dir
+    if folder is None and before:
+        return Path(before)
     try:
         wanted = _user_folder() / "bayesdrop" if folder is None else check_path(folder, "folder")
         if wanted.is_symlink():
@@ -73,8 +81,9 @@ def cache_programs(folder: str | PathLike[str] | None = None) -> Path:
         raise OSError(
             f"folder: compiled programs cannot be kept: {error}; give a folder that you, and nobody else, may write to."
         ) from error
-    jax.config.update("jax_compilation_cache_dir", str(place))
-    compilation_cache.reset_cache()  # or JAX would not read the setting again after it has compiled something
+    if before and os.path.realpath(before) != str(place):
+        raise ValueError(f"folder: JAX has one cache for a process, and it is {before!r} already; give no folder.")
+    config.update("jax_compilation_cache_dir", str(place))
     return place
 
 

@@ -20,7 +20,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from .._private_folder import check_private
+from .._atomic_files import check_private
 from .._typing import Float, Int
 
 __all__ = [

@@ -17,7 +17,7 @@ PACKAGE = Path(bayesdrop.__file__).parent
 FLOORS = (
     ("_progress",),
     ("_typing", "_validation", "_arviz", "_display", "warnings"),
-    ("_atomic_files", "_memory", "_private_folder", "_stored", "distributions"),
+    ("_atomic_files", "_memory", "_stored", "distributions"),
     ("_memory_maps", "_netcdf", "program_cache"),
     ("priors",),
     ("noise", "losses", "rates"),

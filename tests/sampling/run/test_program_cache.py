@@ -18,6 +18,8 @@ SETTING = "jax_compilation_cache_dir"
 @pytest.fixture(autouse=True)
 def _setting():
     before = jax.config.values[SETTING]
+    jax.config.update(SETTING, None)
+    compilation_cache.reset_cache()
     yield
     jax.config.update(SETTING, before)
     compilation_cache.reset_cache()
@@ -28,7 +30,7 @@ def kept(folder):
 
 
 def test_jax_keeps_what_it_compiles_from_then_on(tmp_path):
-    """Also where it has looked at its settings before."""
+    """Also where it has compiled something before."""
     before = {**jax.config.values}
     jax.block_until_ready(jax.jit(lambda x: x + 1)(1.0))
     assert bd.cache_programs(tmp_path / "a" / "b") == tmp_path / "a" / "b"
@@ -53,8 +55,16 @@ def test_the_default_folder_is_the_users(tmp_path, monkeypatch):
     ):
         monkeypatch.setattr(sys, "platform", system)
         monkeypatch.setenv(variable, value)
+        jax.config.update(SETTING, None)
         assert bd.cache_programs() == tmp_path / place
         assert jax.config.values[SETTING] == str(tmp_path / place)
+
+
+def test_one_process_has_one_cache(tmp_path):
+    first = bd.cache_programs(tmp_path / "first")
+    assert bd.cache_programs() == bd.cache_programs(first) == first
+    with pytest.raises(ValueError, match=r"folder: JAX has one cache for a process, and it is '.*first' already"):
+        bd.cache_programs(tmp_path / "second")
 
 
 def test_there_is_none_without_a_home(monkeypatch):
