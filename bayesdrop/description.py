@@ -8,7 +8,6 @@ nothing but text, numbers and lists. Names are looked up among the components th
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -17,8 +16,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .warnings import FormulaWarning, warn
+
 if TYPE_CHECKING:
     from .data.column_facts import ColumnFacts
+    from .data.formulas.encoder import StoredFormula
     from .model import Model
 
 __all__ = [
@@ -30,6 +32,7 @@ __all__ = [
     "stored_classes",
     "stored_facts",
     "stored_model",
+    "warn_of_formula",
 ]
 
 _MODEL, _CLASSES, _TYPE = "model_description", "classes", "classes_type"
@@ -39,7 +42,6 @@ _STATED = "iufMm"
 _FORMAT, _VERSION = "bayesdrop model", 1
 _PACKAGES = ("losses", "noise", "priors", "rates")
 _MAPPING, _TUPLE = "mapping", "tuple"
-_written: set[str] = set()
 
 
 def components() -> dict[str, type]:
@@ -152,9 +154,8 @@ def attributes(model: Model, classes: Any = None, facts: ColumnFacts | None = No
     stored: dict[str, str | int] = {} if facts is None else dict(facts.attributes())
     if facts is not None and facts.formula is not None:
         stored[_FORMULA] = facts.formula.formula
-        with suppress(ValueError):  # functions of the user's own, of which a later call reports
+        with suppress(ValueError):  # too large for a file, of which a later call reports
             stored[_ENCODING] = facts.formula.to_json()
-            _written.add(hashlib.sha256(str(stored[_ENCODING]).encode()).hexdigest())
     try:
         stored[_MODEL] = json.dumps(describe(model), allow_nan=False)
     except TypeError:
@@ -194,7 +195,7 @@ def stored_classes(attrs: Mapping[str, Any]) -> np.ndarray | None:
     return read_classes(attrs[_CLASSES], attrs.get(_TYPE)) if _CLASSES in attrs else None
 
 
-def stored_facts(attrs: Mapping[str, Any], *, trust_formula: bool = False, trust_own: bool = False) -> ColumnFacts:
+def stored_facts(attrs: Mapping[str, Any]) -> ColumnFacts:
     """Facts of the columns that :func:`attributes` stored, with the formula, which is read when it is needed.
 
     Raises
@@ -208,16 +209,28 @@ def stored_facts(attrs: Mapping[str, Any], *, trust_formula: bool = False, trust
     ColumnFacts(has_names=False, zero_based=None)
     """
     from .data.column_facts import ColumnFacts
+
+    return dataclasses.replace(ColumnFacts.stored(attrs), formula=_stored_formula(attrs))
+
+
+def _stored_formula(attrs: Mapping[str, Any]) -> StoredFormula | None:
+    if _FORMULA not in attrs:
+        return None
     from .data.formulas.encoder import StoredFormula
 
-    facts = ColumnFacts.stored(attrs)
-    if _FORMULA not in attrs:
-        return facts
-    text = str(attrs.get(_ENCODING, ""))
-    # What this process wrote has run here already.
-    own = trust_own and hashlib.sha256(text.encode()).hexdigest() in _written
-    formula = StoredFormula(str(attrs[_FORMULA]), text, trust_formula or own)
-    return dataclasses.replace(facts, formula=formula)
+    return StoredFormula(str(attrs[_FORMULA]), str(attrs.get(_ENCODING, "")))
+
+
+def warn_of_formula(attrs: Mapping[str, Any]) -> None:
+    """Warn if the readers of a file with these attributes cannot encode tables by its formula."""
+    formula = _stored_formula(attrs)
+    if formula is not None and formula.reason:
+        warn(
+            f"the formula {formula.formula!r} encodes tables in this session alone: {formula.reason}. Readers of the "
+            "file encode rows themselves, with columns of the names of the features, as by design.transform(rows) with "
+            "design = bd.from_formula(formula, data).",
+            FormulaWarning,
+        )
 
 
 def read_classes(text: str, dtype: Any = None) -> np.ndarray:

@@ -10,6 +10,7 @@ __all__ = [
     "AccuracyWarning",
     "ApproximationWarning",
     "DefaultModelWarning",
+    "FormulaWarning",
     "IncompleteWarning",
     "InfluenceWarning",
     "MissingWarning",
@@ -69,6 +70,15 @@ class DefaultModelWarning(UserWarning):
     See Also
     --------
     fit, Model
+    """
+
+
+class FormulaWarning(UserWarning):
+    """A file cannot encode tables by its formula, which has Python code; its readers encode rows themselves.
+
+    See Also
+    --------
+    from_formula, fit
     """
 
 

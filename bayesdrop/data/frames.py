@@ -102,6 +102,9 @@ def to_pandas(data: Any) -> Any:
         raise ValueError("data: expected at least one row, got none.")
     plain: dict[str, Any] = {}
     for name, column in frame.items():
+        # Small whole numbers would overflow in the arithmetic of a formula, and single precision would be learnt.
+        if isinstance(column.dtype, np.dtype) and column.dtype.kind in "iuf" and column.dtype != np.uint64:
+            plain[str(name)] = column.astype(np.float64 if column.dtype.kind == "f" else np.int64)
         # formulaic knows NumPy's types: other text would be a number to it, and a number of Arrow an object.
         if isinstance(column.dtype, np.dtype | pd.CategoricalDtype):
             continue

@@ -91,7 +91,7 @@ def _of_factors(encoder: Any, kind: str | None, reference: Mapping[str, Any] | N
     """The same without random terms, whose columns are not there."""
     from scipy.sparse import csr_array, eye_array
 
-    if not isinstance(encoder, FormulaEncoder) or kind is None or encoder.spec.ensure_full_rank:
+    if not isinstance(encoder, FormulaEncoder) or kind is None or encoder.full_rank:
         if reference:
             raise ValueError(
                 "reference: levels are compared where a formula made a column for each of them, and contrasts is not "
@@ -190,16 +190,15 @@ def _name(name: str, compared: list[str], at: list[str]) -> str:
 def _references(encoder: FormulaEncoder, kind: str, reference: Mapping[str, Any]) -> dict[str, str]:
     """Label of the reference level of each factor with two levels or more, by its expression."""
     references, known = {}, {}
-    for factor, state in encoder.spec.factor_contrasts.items():
-        column = encoder._levels.get(factor.expr, (factor.expr, None))[0]
-        levels = {str(level): f"{factor.expr}[{level}]" for level in state.levels}
+    for label, (column, of_factor) in encoder.levels.items():
+        levels = {str(level): f"{label}[{level}]" for level in of_factor}
         known[column] = levels
-        name = column if column in reference else factor.expr
+        name = column if column in reference else label
         level = str(reference.get(name, next(iter(levels), "")))
         if name in reference:
             check_levels([level], levels, name, "reference")
         if len(levels) > 1:
-            references[factor.expr] = levels[level]
+            references[label] = levels[level]
     strange = [name for name in reference if name not in known and name not in references]
     if strange:
         raise ValueError(
@@ -214,28 +213,19 @@ def _references(encoder: FormulaEncoder, kind: str, reference: Mapping[str, Any]
 def _columns(encoder: FormulaEncoder) -> list[dict[str, Any]]:
     """Factors of each column with the level, or the number of the column, that it stands for.
 
-    In a term the first factor runs fastest. Where a term has more than one factor of unknown width, two splines say,
-    its columns stand for themselves.
+    In a term the first factor runs fastest.
     """
-    levels = {factor.expr: state.levels for factor, state in encoder.spec.factor_contrasts.items()}
-    terms = [(term, len(places)) for term, places in encoder.spec.term_indices.items() if term.degree]
-    width = {term.factors[0].expr: size for term, size in terms if len(term.factors) == 1}
+    levels = {label: of_factor for label, (_, of_factor) in encoder.levels.items()}
     columns: list[dict[str, Any]] = []
-    for term, size in terms:
-        names = [factor.expr for factor in term.factors if factor.eval_method.value != "literal"]
-        sizes = [len(levels[name]) if name in levels else width.get(name, 0) for name in names]
-        unknown = [i for i, wide in enumerate(sizes) if not wide]
-        if len(unknown) == 1:
-            sizes[unknown[0]] = size // max(int(np.prod([wide for wide in sizes if wide])), 1)
-        if len(unknown) > 1 or int(np.prod(sizes)) != size:
-            columns += [{f"{term} {k}": k} for k in range(size)]
-            continue
-        for k in range(size):
-            place = np.unravel_index(k, tuple(sizes), order="F")
+    for term in encoder.terms:
+        # Without full rank a term is one product of its factors.
+        factors = term.products[0].factors
+        for k in range(len(term.columns)):
+            place = np.unravel_index(k, [factor.width for factor in factors], order="F")
             columns.append(
                 {
-                    name: f"{name}[{levels[name][i]}]" if name in levels else int(i)
-                    for name, i in zip(names, place, strict=True)
+                    factor.label: f"{factor.label}[{levels[factor.label][i]}]" if factor.label in levels else int(i)
+                    for factor, i in zip(factors, place, strict=True)
                 }
             )
     return columns

@@ -12,7 +12,6 @@ import pytest
 import bayesdrop as bd
 from bayesdrop import from_formula
 from bayesdrop.data.formulas.encoder import FormulaEncoder
-from bayesdrop.data.formulas.stored import is_plain
 
 pytest.importorskip("formulaic")
 
@@ -162,66 +161,62 @@ def test_a_factor_with_one_level_is_refused(data):
     assert design.feature_names == ["age", "site[north]", "site[south]"]
 
 
-def test_functions_of_the_users_own_are_not_kept(data, tmp_path):
-    twice = {"twice": lambda values: 2 * values}
-    with pytest.raises(ValueError, match="functions or values of your own"):
-        from_formula("~ twice(age)", data, context=twice).to_json()
-    fit = bd.fit("ill ~ age.abs()", data)
-    fit.save(tmp_path / "fit.nc")
-    loaded = bd.Fit.load(tmp_path / "fit.nc")
-    with pytest.raises(ValueError, match=r"runs Python code beyond arithmetic, 'age.abs\(\)'"):
-        loaded.predict(data)
-    trusted = bd.Fit.load(tmp_path / "fit.nc", trust_formula=True)
-    np.testing.assert_allclose(trusted.predict(data).mean, fit.predict(data).mean, atol=1e-12)
-    np.testing.assert_allclose(loaded.predict(data[["age"]].abs().to_numpy()).mean, fit.predict(data).mean, atol=1e-12)
-
-
-def test_a_posterior_runs_what_its_own_process_wrote_and_no_other(data, tmp_path):
-    """A file of another process whose formula is more than arithmetic is refused."""
+def test_python_code_runs_in_the_session_that_made_it_and_in_no_other(data, tmp_path):
+    """Fits and posteriors predict here; a file says that its readers encode rows, when it is saved and when it is asked."""
+    own = {"twice": lambda values: 2 * values}
+    assert from_formula("~ twice(age)", data, context=own).transform(data)[0, 0] == 2 * data["age"][0]
+    model = bd.Model(rates=bd.Fixed(0.0))
+    fit = bd.fit(model, "ill ~ age.abs() + site", data)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a few draws
-        model = bd.Model(rates=bd.Fixed(0.0))
-        post = bd.sample(model, "ill ~ age.abs()", data, draws=10, tune=10, chains=2, progress=False)
-    expected = bd.predict(post, pd.DataFrame({"age.abs()": data["age"].abs()})).mean
-    np.testing.assert_allclose(bd.predict(post, data).mean, expected, atol=1e-12)
-    bd.groups.save(post, tmp_path / "post.nc")
-    code = "import sys, bayesdrop as bd; bd.predict(bd.groups.load(sys.argv[1]), {'age': [1.0, 2.0]})"
-    run = subprocess.run([sys.executable, "-c", code, str(tmp_path / "post.nc")], capture_output=True, text=True)
-    assert "runs Python code beyond arithmetic" in run.stderr
+        post = bd.sample(model, "ill ~ age.abs() + site", data, draws=10, tune=10, chains=2, progress=False)
+    encoded = fit.formula.transform(data)
+    np.testing.assert_array_equal(encoded[:, 0], data["age"].abs())
+    features = pd.DataFrame(encoded, columns=fit.feature_names)
+    for result in (fit, post):
+        np.testing.assert_array_equal(bd.predict(result, data).mean, bd.predict(result, features).mean)
+    for save, name in ((fit.save, "fit.nc"), (lambda path: bd.groups.save(post, path), "post.nc")):
+        with pytest.warns(bd.FormulaWarning, match=r"'age.abs\(\)' is Python code.*design.transform\(rows\)"):
+            save(tmp_path / name)
+    features.to_csv(tmp_path / "features.csv", index=False)
+    code = (
+        "import sys, pandas as pd, bayesdrop as bd\n"
+        "folder = sys.argv[1]\n"
+        "features = pd.read_csv(folder + '/features.csv')\n"
+        "for result in (bd.Fit.load(folder + '/fit.nc'), bd.groups.load(folder + '/post.nc')):\n"
+        "    bd.predict(result, features)\n"
+        "    try:\n"
+        "        bd.predict(result, {'age': [1.0], 'site': ['west']})\n"
+        "    except ValueError as error:\n"
+        "        print(error)"
+    )
+    run = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=True)
+    assert run.stdout.count("'age.abs()' is Python code, which no file holds and none runs. Encode the rows yours") == 2
+
+
+def test_formulas_of_one_text_keep_their_own_functions(data):
+    """Two posteriors by functions of one name differ, though their formulas are the same text."""
+    found = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a few draws
+        for factor in (2, 3):
+            model, own = bd.Model(rates=bd.Fixed(0.0)), {"own": lambda values, factor=factor: factor * values}
+            design = from_formula("ill ~ own(age)", data, context=own)
+            facts = bd.fit(model, design.X, design.y, feature_names=design.feature_names).to_dataset()
+            facts.attrs |= {"formula": design.formula, "formula_encoding": design.to_json()}
+            found.append(bd.Fit.from_dataset(facts))
+    for factor, fit in zip((2, 3), found, strict=True):
+        assert fit.formula.transform(data)[0, 0] == factor * data["age"][0]
 
 
 @pytest.mark.parametrize(
-    "expression",
-    [
-        "__import__('os')", "().__class__", "np.load('x')", "np.lib", "open('x')", "9**9**9", "'a'*10**9", "a.abs()",
-        "(lambda: 1)()", "[x for x in a]", "f'{a}'", "contr.__class__", "_a", "np.fromfile('x')", "a if b else c",
-    ],
+    "change",
+    [{"terms": 3}, {"terms": [["Term"]]}, {"columns": {}}, {"offset": ["q"]}, {"random": 7}, {"label": [1]}, {"unseen": 1},
+     {"version": 1}, {"is_sparse": "no"}, {"columns": 3}, {"columns": {"age": {"low": "x"}}}],
 )  # fmt: skip
-def test_what_a_file_may_not_run(expression):
-    assert not is_plain(expression)
-
-
-@pytest.mark.parametrize(
-    "expression",
-    [
-        "np.log1p(a)",
-        "bs(a, df=4)",
-        "C(g, contr.treatment('n'))",
-        "a**2 + 1",
-        "`two words` > 3",
-        "np.where(a > 1, a, 0)",
-    ],
-)
-def test_what_a_file_may_run(expression):
-    assert is_plain(expression)
-
-
-@pytest.mark.parametrize(
-    "change", [{"terms": 3}, {"terms": [[["a", "b"]]]}, {"columns": {}}, {"feature_names": ["q"]}, {"state": 7}]
-)
 def test_damaged_text_is_refused(data, change):
     known = json.loads(from_formula("~ scale(age) + site", data).to_json())
-    with pytest.raises(ValueError, match="formula|terms|column|Factor"):
+    with pytest.raises(ValueError, match=".+"):
         FormulaEncoder.from_json(json.dumps(known | change))
 
 

@@ -93,9 +93,8 @@ def test_known_levels_are_encoded_by_text_alone_and_new_ones_have_columns_behind
 
 def test_a_stranger_s_slope_runs_no_code():
     text = encode_formula("ill ~ a + (0 + np.abs(b) | site)", TABLE).to_json()
-    harmful = text.replace("np.abs(b)", "__import__('os').getcwd()")
-    with pytest.raises(ValueError, match="runs Python code beyond arithmetic"):
-        FormulaEncoder.from_json(harmful)
+    with pytest.raises(ValueError, match="'system' is not in the list of functions"):
+        FormulaEncoder.from_json(text.replace("absolute", "system"))
 
 
 @pytest.mark.parametrize(

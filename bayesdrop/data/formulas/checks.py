@@ -7,23 +7,20 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from ..._typing import Bool, Float, Shaped
 from ..frames import listed, refuse_kinds
-from .encoding import columns_of, encode, levels_listed
+from .encoding import levels_listed
 from .random_terms import closing
 
 __all__ = [
     "check_columns",
     "check_finite",
+    "check_offset_values",
     "is_label",
-    "mark_missing",
-    "offset_by",
-    "offset_learnt",
     "with_label",
     "without_offsets",
 ]
@@ -56,9 +53,9 @@ def check_columns(names: list[str], spec: Any, frame: Any, full_rank: bool) -> N
 
 
 def check_finite(X: Any, groups: list[str], missing: str | None, new: bool = False) -> None:
-    """Raise ValueError on infinite entries of compressed rows, and on NaN unless it is missing.
+    """Raise ValueError on infinite entries of features, and on NaN unless it is missing.
 
-    Unless the rows are ``new``, also on columns of NaN alone.
+    Unless the rows are ``new``, also on columns of NaN alone, of compressed rows.
 
     Examples
     --------
@@ -68,9 +65,13 @@ def check_finite(X: Any, groups: list[str], missing: str | None, new: bool = Fal
     Traceback (most recent call last):
     ValueError: data: every entry of the terms 'age' is missing; leave it out, or take the column itself where a ...
     """
-    wrong = ~np.isfinite(X.data) if missing is None else np.isinf(X.data)
-    bad = Counter(groups[j] for j in X.indices[wrong])
-    if bad:
+
+    def counted(wrong: Bool[np.ndarray, ...]) -> Counter[str]:
+        columns = X.indices[wrong] if hasattr(X, "nnz") else np.nonzero(wrong)[1]
+        return Counter(groups[j] for j in columns)
+
+    entries = X.data if hasattr(X, "nnz") else X
+    if bad := counted(~np.isfinite(entries) if missing is None else np.isinf(entries)):
         counts = ", ".join(f"{term!r} ({count})" for term, count in bad.items())
         raise ValueError(f"data: values that are infinite or not numeric in the terms {counts}; replace them.")
     if missing is None or new:
@@ -81,48 +82,6 @@ def check_finite(X: Any, groups: list[str], missing: str | None, new: bool = Fal
             f"data: every entry of the terms {listed(dict.fromkeys(groups[j] for j in np.flatnonzero(empty)))} is "
             "missing; leave it out, or take the column itself where a function of the whole column makes all of it NaN."
         )
-
-
-def mark_missing(
-    X: np.ndarray,
-    groups: list[str],
-    spec: Any,
-    levels: Mapping[str, tuple[str, list[Any]]],
-    frame: Any,
-    unseen: Mapping[str, np.ndarray] | None = None,
-) -> np.ndarray:
-    """Rows of a formula (n, p) with NaN in all columns of a term where one of its columns has no value.
-
-    A number that is missing is NaN already, but in a spline, and a level that is missing is none of the others.
-
-    Parameters
-    ----------
-    X : array (n, p)
-        Features, changed in place.
-    groups : list of p str
-        The term of each column.
-    spec : formulaic.ModelSpec
-        The formula.
-    levels : mapping
-        Column and levels of each factor by its expression.
-    frame : pandas.DataFrame (n, ·)
-        The columns.
-    unseen : mapping, optional
-        By column, the rows whose level is none that is known, which are not missing.
-
-    Returns
-    -------
-    array (n, p)
-        ``X``.
-    """
-    for term in spec.term_indices:
-        used = {levels[factor.expr][0] for factor in term.factors if factor.expr in levels}
-        used |= {name for f in term.factors if f.expr in spec.transform_state for name in columns_of(f, {})}
-        columns = [j for j, group in enumerate(groups) if group == str(term)]
-        for column in used & set(frame.columns):
-            gone = frame[column].isna().to_numpy() & ~(unseen or {}).get(column, np.zeros(len(frame), dtype=bool))
-            X[np.ix_(gone, columns)] = np.nan
-    return X
 
 
 def with_label(formula: Any) -> tuple[Any, str | float | None]:
@@ -199,26 +158,12 @@ def without_offsets(formula: Any) -> tuple[Any, str | None]:
     return formula, " + ".join(offsets) or None
 
 
-def offset_learnt(expression: str, frame: Any, context: dict[str, Any]) -> tuple[Float[np.ndarray, " n"], Any]:
-    """Offset of rows (n,), and what formulaic has learnt of them, such as the mean of ``center(...)``."""
-    from formulaic import Formula
-
-    matrix = encode(Formula(f"0 + {{{expression}}}"), frame, context, output="pandas")
-    return _values(matrix, expression), matrix.model_spec
-
-
-def offset_by(learnt: Any, frame: Any, context: dict[str, Any]) -> Float[np.ndarray, " m"]:
-    """Offset of other rows that have its columns, (m,)."""
-    expression = next(factor.expr for term in learnt.formula for factor in term.factors)
-    return _values(encode(learnt, frame, context, output="pandas"), str(expression))
-
-
-def _values(matrix: Any, expression: str) -> Float[np.ndarray, " n"]:
+def check_offset_values(matrix: Any, expression: str) -> Float[np.ndarray, " n"]:
     """The one column of an encoded offset; raise ValueError unless it is one of finite numbers.
 
     Examples
     --------
-    >>> _values(np.array([[1.0], [2.0]]), "(days)").tolist()
+    >>> check_offset_values(np.array([[1.0], [2.0]]), "(days)").tolist()
     [1.0, 2.0]
     """
     values = np.asarray(matrix, dtype=np.float64)

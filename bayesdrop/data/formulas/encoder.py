@@ -1,13 +1,13 @@
-"""What encodes new rows by a formula: the terms, and the levels, means and knots of the rows it was learnt from.
+"""Encode new rows by a formula: its terms, with the levels, means and knots of the rows it was learnt from.
 
-It travels as text (JSON), with fits and posteriors, and holds no rows. formulaic's own specification is rebuilt from it
-by encoding made-up rows that have the same columns and levels; the statistics of stateful transforms are then put back.
+It travels as text (JSON), with fits and posteriors, holds no rows and no Python code, and is computed by
+:mod:`.interpreter` in any process. Python code that a formula has besides runs only in the session that made it.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any
@@ -16,15 +16,20 @@ import numpy as np
 
 from ..._display import Shown
 from ..._typing import Float, Shaped
-from ..._validation import extra
-from ..frames import to_pandas
-from .checks import check_finite, is_label, mark_missing, offset_by
-from .encoding import columns_of, encode, levels_listed, with_columns, without_intercept
+from ..frames import listed, no_column, to_pandas
+from .checks import check_finite, check_offset_values, is_label
+from .earlier import read_earlier
+from .interpreter import Rows, encode_terms, numbers_of
+from .language import Column, Factor, Levels, Outside, Term, check_terms, columns_needed, finite, plain, read_node, walk
 from .random_terms import RandomTerm, random_columns
-from .response import response_values
-from .stored import is_plain, made_up, packed, plain_values, terms_listed, unpacked
+from .response import read_response, response_values
+from .session import Session, recalled, remember
+from .stored import read_factor, read_facts, read_json, read_random_term
 
 __all__ = ["FormulaEncoder", "StoredFormula"]
+
+# Of the text that a formula is stored as.
+_VERSION = 2
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -41,8 +46,10 @@ class FormulaEncoder(Shown):
         The term of each column, for ``bd.PerGroup`` and ``bd.Hierarchical``.
     has_intercept : bool
         False if the formula says ``0 +`` or ``- 1``; for ``bd.Model(fit_intercept=design.has_intercept)``.
-    spec : formulaic.ModelSpec
-        Levels, contrasts and statistics of stateful transforms.
+    full_rank : bool
+        Whether factors have reference levels or contrasts rather than a column for every level.
+    terms : tuple of Term
+        Levels, contrasts, knots and means of each term, in the language of :mod:`.language`.
     columns : dict
         For each column that the formula uses its ``levels``, or ``low``, ``high``, ``mean`` and ``whole`` of numbers.
     missing : None or "nan"
@@ -59,18 +66,20 @@ class FormulaEncoder(Shown):
     feature_names: list[str]
     groups: list[str]
     has_intercept: bool
-    spec: Any = field(repr=False)
+    full_rank: bool = field(repr=False, default=False)
+    terms: tuple[Term, ...] = field(repr=False)
     columns: dict[str, dict[str, Any]] = field(repr=False)
     missing: str | None = None
     unseen: str = "error"
     is_sparse: bool = False
     random_terms: Sequence[RandomTerm] = ()
     _more: Sequence[tuple[int, str]] = field(default=(), repr=False)
-    _levels: dict[str, tuple[str, list[Any]]] = field(repr=False)
-    _context: dict[str, Any] = field(repr=False, default_factory=dict)
-    _offset_spec: Any = field(default=None, repr=False)
-    _response: Any = field(default=None, repr=False)
+    _offset: Factor | None = field(default=None, repr=False)
+    _response: tuple[Factor, ...] | None = field(default=None, repr=False)
     _label: str | float | None = field(default=None, repr=False)
+    # Python code runs in this process alone, and marks what this process writes.
+    _session: Session | None = field(default=None, repr=False)
+    _token: str = field(default="", repr=False)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: {self}>"
@@ -104,23 +113,49 @@ class FormulaEncoder(Shown):
         >>> design.transform({"age": [31.0], "site": ["south"]}).tolist()
         [[1.0, 0.0, 1.0]]
         """
-        table = with_columns(data, self.spec, self._context)
-        frame, strangers = self._known_levels(table)
-        allowed = "nan" if strangers else self.missing
-        X = without_intercept(encode(self.spec, frame, self._context, allowed), self.spec)
+        rows = self.rows_of(data, columns_needed(self.terms))
+        X = encode_terms(self.terms, rows, sparse=self.is_sparse)
         check_finite(X, self.groups, self.missing, new=True)
-        if not self.is_sparse:
-            X = mark_missing(X.toarray(), self.groups, self.spec, self._levels, frame, strangers)
-        return self.with_effects(X, table)
+        return self.with_effects(X, rows)
 
-    def with_effects(self, X: Any, frame: Any) -> Any:
-        """Features (m, ·) of the rows of a data frame, with the columns of the random terms behind them."""
+    def rows_of(self, data: Any, needed: Collection[str]) -> Rows:
+        """Rows of a table for the interpreter; raise ValueError if it lacks a column."""
+        frame = to_pandas(data)
+        absent = sorted(set(needed) - set(frame.columns))
+        if absent:
+            raise ValueError(f"data: {no_column(absent[0], frame.columns)} The formula needs {listed(absent)}.")
+        return Rows(frame, self.missing, self.unseen, None if self._session is None else self._session.run)
+
+    def with_effects(self, X: Any, rows: Rows) -> Any:
+        """Features (m, ·) of rows, with the columns of the random terms behind them."""
         if not self.random_terms:
             return X
         from scipy.sparse import csr_array, hstack
 
-        more = random_columns(self.random_terms, frame, self._context, self._more)
+        more = random_columns(self.random_terms, rows, self._more)
         return csr_array(hstack([X, more])) if self.is_sparse else np.hstack([X, more.toarray()])
+
+    @property
+    def levels(self) -> dict[str, tuple[str, tuple[Any, ...]]]:
+        """Column, or the text of the factor if it is a function, and levels of each factor, by its text."""
+        found: dict[str, tuple[str, tuple[Any, ...]]] = {}
+        for factor in (node for node in walk(self.terms) if isinstance(node, Factor)):
+            if isinstance(factor.encoding, Levels):
+                argument = factor.encoding.argument
+                column = argument.name if isinstance(argument, Column) else factor.label
+                found[factor.label] = column, factor.encoding.levels
+        return found
+
+    @property
+    def outside(self) -> str:
+        """Python code that the formula has, of which no file knows; empty if there is none."""
+        parts = (self.terms, self._offset, tuple(term.slope for term in self.random_terms if term.slope is not None))
+        return next((node.text for part in parts for node in walk(part) if isinstance(node, Outside)), "")
+
+    @property
+    def encoder(self) -> FormulaEncoder:
+        """What encodes other rows, without those it was learnt from."""
+        return FormulaEncoder(**{part.name: getattr(self, part.name) for part in fields(FormulaEncoder)})
 
     @property
     def n_effects(self) -> int:
@@ -139,42 +174,12 @@ class FormulaEncoder(Shown):
         """The same with columns for more levels of random terms, behind all others."""
         names = [f"{self.random_terms[number].name}[{level}]" for number, level in more]
         groups = [self.random_terms[number].name for number, _ in more]
-        found = FormulaEncoder(**{part.name: getattr(self, part.name) for part in fields(FormulaEncoder)})
         return replace(
-            found,
+            self.encoder,
             feature_names=[*self.feature_names, *names],
             groups=[*self.groups, *groups],
             _more=[*self._more, *more],
         )
-
-    def _known_levels(self, frame: Any) -> tuple[Any, dict[str, np.ndarray]]:
-        """The frame with the levels that were learnt, and by column the rows whose level is none of them."""
-        import pandas as pd
-
-        strangers: dict[str, np.ndarray] = {}
-        for expression, (column, levels) in self._levels.items():
-            values = frame[column]
-            unseen = values.notna() & ~values.isin(levels)
-            if unseen.any() and self.unseen == "error":
-                shown = levels_listed(dict.fromkeys(values[unseen]), 5)
-                raise ValueError(
-                    f"data: {int(unseen.sum())} of {len(frame)} rows have levels of {column!r} that the formula has "
-                    f"not seen: {shown}; known are {levels_listed(levels, 12)}. Leave those rows out, recode them, "
-                    "name all levels in the first data, as in pandas.Categorical(values, categories=[...]), or take "
-                    'unseen="baseline" with the formula.'
-                )
-            if unseen.any():
-                strangers[column] = unseen.to_numpy()
-            if isinstance(values.dtype, pd.CategoricalDtype):  # whatever other levels are declared here
-                values = values.astype(object).infer_objects()
-            if expression == column or unseen.any():  # formulaic would take a column of numbers for a number
-                values = pd.Categorical(values.where(~unseen), categories=levels)
-            frame = frame.assign(**{column: values})
-        if strangers and self.missing is None:
-            gone = [c for c, _ in self._levels.values() if frame[c].isna().sum() > strangers.get(c, np.zeros(1)).sum()]
-            if gone:
-                raise ValueError(f"data: missing values in {gone[0]!r}; fill them in, or leave those rows out.")
-        return frame, strangers
 
     def offset_of(self, data: Any) -> Float[np.ndarray, " m"] | None:
         """Return the offset of other rows, (m,), from ``data`` as :meth:`transform` takes; None if there is none.
@@ -186,9 +191,11 @@ class FormulaEncoder(Shown):
         >>> design.offset_of({"days": [1.0]}).tolist()
         [0.0]
         """
-        if self._offset_spec is None:
+        if self._offset is None:
             return None
-        return offset_by(self._offset_spec, with_columns(data, self._offset_spec, self._context), self._context)
+        rows = self.rows_of(data, columns_needed(self._offset))
+        rows.missing = None
+        return check_offset_values(numbers_of(self._offset, rows)[:, None], self._offset.label)
 
     def response_of(self, data: Any) -> Shaped[np.ndarray, "m ..."] | None:
         """Return the responses of other rows; None if the formula has none, or ``data`` lacks a column of it.
@@ -203,14 +210,18 @@ class FormulaEncoder(Shown):
         if self._response is None:
             return None
         frame = to_pandas(data)
-        needed = {name for term in self._response for f in term.factors for name in columns_of(f, self._context)}
-        if needed - set(frame.columns):
+        if columns_needed(self._response) - set(frame.columns):
             return None
-        y = response_values(self._response, self.spec.formula, frame, self._context)
+        if not any(isinstance(factor.encoding, Outside) for factor in self._response):
+            y = read_response(self._response, Rows(frame))
+        elif self._session is None:
+            return None
+        else:
+            y = response_values(self._session.response, (), frame, dict(self._session.context))
         return y if self._label is None else is_label(y, self._label)
 
     def to_json(self) -> str:
-        """All of this as text, for :meth:`from_json`; raise ValueError where the formula takes more than text can say.
+        """All of this as text, for :meth:`from_json`, but Python code; raise ValueError if it is too large for a file.
 
         Examples
         --------
@@ -220,108 +231,84 @@ class FormulaEncoder(Shown):
         >>> again.transform({"age": [31.0], "site": ["south"]}).tolist()
         [[1.0, 0.0, 1.0]]
         """
-        if self._context:
-            raise ValueError(f"the formula {self.formula!r} takes functions or values of your own, by context")
         text = json.dumps(
             {
+                "version": _VERSION,
                 "formula": self.formula,
-                "terms": terms_listed(self.spec.formula),
-                "response": None if self._response is None else terms_listed(self._response),
+                "terms": plain(self.terms),
+                "offset": plain(self._offset),
+                "response": plain(self._response),
                 "label": self._label,
-                "full_rank": bool(self.spec.ensure_full_rank),
-                "columns": self.columns,
-                "state": packed(self.spec.transform_state),
-                "offset": None if self._offset_spec is None else terms_listed(self._offset_spec.formula),
-                "offset_state": None if self._offset_spec is None else packed(self._offset_spec.transform_state),
-                "feature_names": self.feature_names,
-                "groups": self.groups,
                 "has_intercept": self.has_intercept,
+                "full_rank": self.full_rank,
                 "missing": self.missing,
                 "unseen": self.unseen,
                 "is_sparse": self.is_sparse,
+                "columns": self.columns,
                 "random": [
-                    [term.expression, list(term.columns), list(term.levels), *_stored_slope(term)]
+                    [term.expression, list(term.columns), list(term.levels), plain(term.slope)]
                     for term in self.random_terms
                 ],
-                "levels": {
-                    expression: [column, plain_values(levels)] for expression, (column, levels) in self._levels.items()
-                },
+                "token": self._token,
             }
         )
-        FormulaEncoder.from_json(text, trust=True)
+        FormulaEncoder._of_text(text)
+        if self.outside:
+            remember(text, self.encoder)
         return text
 
     @classmethod
-    def from_json(cls, text: str, *, trust: bool = False) -> FormulaEncoder:
-        """The encoder that :meth:`to_json` wrote.
-
-        Parameters
-        ----------
-        text : str
-            What was written.
-        trust : bool
-            Run whatever Python expressions it holds. By default those alone that compute with columns, numbers and the
-            functions of formulaic and NumPy are run (:func:`is_plain`), so that a stranger's file runs no code.
+    def from_json(cls, text: str) -> FormulaEncoder:
+        """The encoder that :meth:`to_json` wrote; nothing in the text is run, or larger than :class:`.language.Limits`.
 
         Raises
         ------
         ValueError
-            If it is no such text, or its expressions are more than that.
+            If it is no such text.
         """
-        from formulaic import Formula
-        from formulaic.parser.types import Factor, Term
+        return recalled(text) or FormulaEncoder._of_text(text)
 
+    @staticmethod
+    def _of_text(text: str) -> FormulaEncoder:
         try:
-            known = json.loads(text)
-            slopes = [terms for *_, terms, _ in known["random"] if terms]
-            terms = [*known["terms"], *(known["offset"] or []), *(known["response"] or []), *sum(slopes, [])]
-            odd = [expr for term in terms for expr, kind in term if kind == "python" and not is_plain(expr)]
-            if odd and not trust:
-                raise ValueError(f"it runs Python code beyond arithmetic, {odd[0]!r}")
-            frame = made_up(known["columns"], known["levels"])
-
-            def formula_of(listed: Sequence[Any]) -> Any:
-                return Formula([Term([Factor(e, eval_method=kind) for e, kind in term]) for term in listed])
-
-            def spec_of(listed: Sequence[Any], state: Any, full_rank: bool) -> Any:
-                formula = formula_of(listed)
-                # What is made up may be missing for no reason of the formula's, as beyond the knots of a spline.
-                matrix = encode(formula, frame, {}, "nan", ensure_full_rank=full_rank, transform_state=state)
-                return matrix.model_spec
-
-            spec = spec_of(known["terms"], unpacked(known["state"]), bool(known["full_rank"]))
-            offset = known["offset"] and spec_of(known["offset"], unpacked(known["offset_state"]), False)
-            random = [
-                RandomTerm(expression, columns, levels, terms and spec_of(terms, unpacked(state), False))
-                for expression, columns, levels, terms, state in known["random"]
-            ]
-            names = [spec.column_names[j] for term, places in spec.term_indices.items() if term.degree for j in places]
-            names += [name for term in random for name in term.feature_names]
-            if names != known["feature_names"]:
-                raise ValueError(f"its terms give the features {names[:5]}, expected {known['feature_names'][:5]}")
+            known = read_json(text)
+            if known.get("version") != _VERSION:
+                known = read_earlier(known)
+            terms = tuple(read_node(term) for term in known["terms"])
+            check_terms(terms)
+            offset, response, label = known["offset"], known["response"], known["label"]
+            random = [read_random_term(part) for part in known["random"]]
+            if not (label is None or isinstance(label, str)):
+                label = finite(label)
+            flags = [known[name] for name in ("has_intercept", "full_rank", "is_sparse")]
+            if not all(isinstance(flag, bool) for flag in flags):
+                raise ValueError("expected true or false")
+            if known["missing"] not in (None, "nan") or known["unseen"] not in ("error", "baseline"):
+                raise ValueError("expected what becomes of missing and unseen values")
+            facts = read_facts(known["columns"])
+            absent = sorted({node.name for node in walk(terms) if isinstance(node, Column)} - set(facts))
+            if absent:
+                raise ValueError(f"expected facts of the columns {listed(absent)}")
             return FormulaEncoder(
                 formula=str(known["formula"]),
-                feature_names=names,
-                groups=[str(term) for term in known["groups"]],
-                has_intercept=bool(known["has_intercept"]),
-                spec=spec,
-                columns=known["columns"],
+                feature_names=[name for term in terms for name in term.columns]
+                + [name for term in random for name in term.feature_names],
+                groups=[term.name for term in terms for _ in term.columns]
+                + [term.name for term in random for _ in term.levels],
+                has_intercept=flags[0],
+                full_rank=flags[1],
+                terms=terms,
+                columns=facts,
                 missing=known["missing"],
                 unseen=known["unseen"],
-                is_sparse=bool(known["is_sparse"]),
+                is_sparse=flags[2],
                 random_terms=random,
-                _levels={expression: (column, levels) for expression, (column, levels) in known["levels"].items()},
-                _offset_spec=offset or None,
-                _response=known["response"] and formula_of(known["response"]),
-                _label=known["label"],
+                _offset=None if offset is None else read_factor(offset),
+                _response=None if response is None else tuple(read_factor(part) for part in response),
+                _label=label,
             )
-        except (KeyError, TypeError, AttributeError, IndexError, RecursionError, ArithmeticError) as error:
+        except (LookupError, TypeError, AttributeError, RecursionError, ArithmeticError) as error:
             raise ValueError(f"this is not a formula as bayesdrop stores it: {error}") from None
-
-
-def _stored_slope(term: RandomTerm) -> tuple[Any, Any]:
-    """Factors and statistics of the variable of a random slope, None of an intercept."""
-    return (None, None) if term.spec is None else (terms_listed(term.spec.formula), packed(term.spec.transform_state))
 
 
 @dataclass(frozen=True)
@@ -334,33 +321,32 @@ class StoredFormula:
         The formula.
     text : str
         What :meth:`FormulaEncoder.to_json` wrote, or "" where it could not.
-    trust : bool
-        Whether its Python expressions are run whatever they are.
     """
 
     formula: str
     text: str = field(repr=False)
-    trust: bool = False
+
+    @property
+    def reason(self) -> str:
+        """Why another session cannot encode a table by it; empty if it can."""
+        try:
+            outside = FormulaEncoder._of_text(self.text).outside if self.text else ""
+        except ValueError as error:
+            return str(error)
+        if outside:
+            return f"{outside!r} is Python code, which no file holds and none runs"
+        return "" if self.text else "it is larger than a file may hold"
 
     @cached_property
     def encoder(self) -> FormulaEncoder:
-        """What it holds; raise ValueError if that cannot be read, or is not to be run."""
-        extra("formulaic", f"rows of the formula {self.formula!r} need", "formula")
-        advice = (
-            "Encode the rows by design.transform(rows), with design = bd.from_formula(formula, data) of the rows that "
-            "were fitted"
-        )
-        if not self.text:
+        """The formula; raise ValueError if it cannot be read, or has Python code of another session."""
+        if recalled(self.text) is None and self.reason:
             raise ValueError(
-                f"X: {self.formula!r} takes functions of your own, which are not kept with results. {advice}."
+                f"X: the formula {self.formula!r} cannot encode a table here: {self.reason}. Encode the rows yourself, "
+                "with columns of the names of the features, as by design.transform(rows) with design = "
+                "bd.from_formula(formula, data) of the rows that were fitted."
             )
-        try:
-            return FormulaEncoder.from_json(self.text, trust=self.trust)
-        except ValueError as error:
-            raise ValueError(
-                f"X: the formula {self.formula!r} that was stored is not read: {error}. {advice}, or load a fit by "
-                "Fit.load(path, trust_formula=True) if you trust whoever wrote it."
-            ) from None
+        return FormulaEncoder.from_json(self.text)
 
     def transform(self, data: Any) -> Any:
         """As :meth:`FormulaEncoder.transform`."""

@@ -5,34 +5,28 @@ from __future__ import annotations
 import ast
 import builtins
 import re
+import threading
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
-from ..frames import listed, no_column, refuse_kinds, refuse_missing, to_pandas
+from ..frames import listed, no_column, refuse_kinds, refuse_missing
 
 __all__ = [
+    "FORMULAIC",
     "columns_of",
     "encode",
     "levels_listed",
-    "levels_of",
-    "with_columns",
+    "parsed",
     "with_quotes",
     "without_intercept",
     "words",
 ]
 
-
-def with_columns(data: Any, spec: Any, context: Mapping[str, Any]) -> Any:
-    """Rows as a data frame; raise ValueError if it lacks a column that a formula needs."""
-    frame = to_pandas(data)
-    needed = {name for term in spec.formula for factor in term.factors for name in columns_of(factor, context)}
-    absent = sorted(needed - set(frame.columns))
-    if absent:
-        raise ValueError(f"data: {no_column(absent[0], frame.columns)} The formula needs {listed(absent)}.")
-    return frame
+# Python's parser is not safe in several threads at a time: on 3.11, "AST constructor recursion depth mismatch".
+FORMULAIC = threading.RLock()
 
 
 def columns_of(factor: Any, context: Mapping[str, Any]) -> set[str]:
@@ -48,25 +42,36 @@ def columns_of(factor: Any, context: Mapping[str, Any]) -> set[str]:
 
     if factor.eval_method.value == "lookup":
         return {str(factor.expr)} - set(context)
-    quoted = dict[str, str]()
-
-    def stand_in(name: re.Match[str]) -> str:
-        return quoted.setdefault(name[1], f"_quoted_{len(quoted)}")
-
     try:
-        tree = ast.parse(re.sub("`([^`]+)`", stand_in, str(factor.expr)).strip(), mode="eval")
-    except SyntaxError:
+        tree, quoted = parsed(str(factor.expr))
+    except (SyntaxError, RecursionError, MemoryError):
         return set()
     names = [node for node in ast.walk(tree) if isinstance(node, ast.Name)]
     bound = {node.id for node in names if isinstance(node.ctx, ast.Store)}
     bound |= {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
-    back = {stand: name for name, stand in quoted.items()}
-    found = {back.get(node.id, node.id) for node in names if node.id not in bound}
-    return {
-        name
-        for name in found
-        if name in quoted or not (name in TRANSFORMS or name in context or hasattr(builtins, name))
+    found = {node.id for node in names if node.id not in bound}
+    return {quoted[name] for name in found & set(quoted)} | {
+        name for name in found - set(quoted) if not (name in TRANSFORMS or name in context or hasattr(builtins, name))
     }
+
+
+def parsed(expression: str, columns: Collection[str] = ()) -> tuple[ast.expr, dict[str, str]]:
+    """The syntax of an expression, and names in backticks by those that stand for them, as formulaic has both.
+
+    Examples
+    --------
+    >>> tree, names = parsed("log(`two words`) == '`a`'")
+    >>> ast.unparse(tree), names
+    ("log(two_words) == '`a`'", {'two_words': 'two words'})
+    """
+    from formulaic.transforms import TRANSFORMS
+    from formulaic.utils.code import sanitize_variable_names
+
+    names: dict[str, str] = {}
+    with FORMULAIC:
+        if "`" in expression:
+            expression = sanitize_variable_names(expression, dict.fromkeys((*columns, *TRANSFORMS)), names)
+        return ast.parse(expression.strip(), mode="eval").body, names
 
 
 def with_quotes(formula: Any, columns: Iterable[str]) -> Any:
@@ -103,7 +108,7 @@ def encode(
     """Model matrix of a formula or of what a formula has learnt, in this module's words if it fails."""
     from formulaic.errors import DataMismatchWarning, FactorEvaluationError, FormulaicError
 
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
+    with FORMULAIC, warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("error", DataMismatchWarning)
         if missing is not None:
             warnings.filterwarnings("ignore", r".*: \{(np\.float64\()?(nan|None|<NA>)\)?\}\.", DataMismatchWarning)
@@ -178,14 +183,3 @@ def without_intercept(matrix: Any, spec: Any) -> Any:
 
     kept = [j for term, indices in spec.term_indices.items() if term.degree for j in indices]
     return sparse.csr_array(matrix.__wrapped__[:, kept], dtype=np.float64)
-
-
-def levels_of(spec: Any, frame: Any) -> dict[str, tuple[str, list[Any]]]:
-    """Column and levels of each factor that is a column as it stands, by its expression."""
-    found: dict[str, tuple[str, list[Any]]] = {}
-    for factor, state in spec.factor_contrasts.items():
-        inner = re.fullmatch(r"C\(\s*(?:`([^`]+)`|([^`,()]+?))\s*(,.*)?\)", factor.expr)
-        column = factor.expr if factor.expr in frame else (inner[1] or inner[2]) if inner else None
-        if column is not None and column in frame:
-            found[factor.expr] = (column, list(state.levels))
-    return found

@@ -25,7 +25,8 @@ import keyword
 import re
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -33,9 +34,12 @@ import numpy as np
 from ..._typing import Float, Int, Shaped
 from ..._validation import check_choice, check_flag, check_instance, extra
 from ..frames import listed, mostly_zeros, to_pandas
-from .checks import check_columns, check_finite, is_label, mark_missing, offset_learnt, with_label, without_offsets
+from .checks import check_columns, check_finite, check_offset_values, is_label, with_label, without_offsets
 from .encoder import FormulaEncoder
-from .encoding import columns_of, encode, levels_of, with_quotes, without_intercept, words
+from .encoding import FORMULAIC, columns_of, encode, with_quotes, without_intercept, words
+from .interpreter import encode_terms, numbers_of
+from .language import columns_needed
+from .learning import Learner
 from .random_terms import RandomTerm, columns_in, described, learn_terms, without_random_terms
 from .response import response_values
 from .stored import column_facts
@@ -83,11 +87,6 @@ class FormulaDesign(FormulaEncoder):
         terms = ", ".join(f"{term} ({count})" for term, count in Counter(self.groups).items())
         kind = f"sparse, {100 * self.X.nnz / (n * p):.2g} % non-zero" if hasattr(self.X, "nnz") else "dense"
         return f"{self.formula}: {n} rows, {p} features, {kind}; terms: {terms}"
-
-    @property
-    def encoder(self) -> FormulaEncoder:
-        """What encodes other rows, without these."""
-        return FormulaEncoder(**{part.name: getattr(self, part.name) for part in fields(FormulaEncoder)})
 
     def frame(self, X: Any = None) -> Any:
         """Return features as a pandas data frame, which hands its names to the estimators.
@@ -253,45 +252,47 @@ def encode_formula(
     y = None if left is None else response_values(left, right, frame, context)
     if y is not None and label is not None:
         y = is_label(y, label)
-    matrix = encode(
-        right, frame, context, missing, ensure_full_rank=full_rank, transform_state=_statistics(right, frame, context)
-    )  # fmt: skip
+    statistics = _statistics(right, frame, context)
+    matrix = encode(right, frame, context, missing, ensure_full_rank=full_rank, transform_state=statistics)
     spec = matrix.model_spec
     X = without_intercept(matrix, spec)
     columns = [(str(term), j) for term, indices in spec.term_indices.items() if term.degree for j in indices]
     groups, names = [term for term, _ in columns], [spec.column_names[j] for _, j in columns]
     check_columns(names, spec, frame, full_rank)
     check_finite(X, groups, missing)
-    levels = levels_of(spec, frame)
-    terms: list[RandomTerm] = learn_terms(random, frame, context)
-    effects = [(name, term.name) for term in terms for name in term.feature_names]
+    learner = Learner(frame, context, missing, unseen)
+    translated = learner.terms(spec, X)
+    random_terms: list[RandomTerm] = learn_terms(random, frame, learner.column)
+    effects = [(name, term.name) for term in random_terms for name in term.feature_names]
     is_sparse = missing is None and mostly_zeros(X) if sparse is None else sparse
     # The zeros of effects cost little compared with what dense features save, unless there are very many.
     is_sparse |= len(frame) * len(effects) > large
-    offset, learnt = (None, None) if known is None else offset_learnt(known, frame, context)
-    specs = [spec, learnt, *(term.spec for term in terms)]
+    offset = None if known is None else learner.column(known, partial(check_offset_values, expression=known))
     encoded = FormulaDesign(
-        X=X if is_sparse else mark_missing(X.toarray(), groups, spec, levels, frame),
+        X=encode_terms(translated, learner.rows, sparse=is_sparse),
         y=y,
-        offset=offset,
+        offset=None if offset is None else np.array(numbers_of(offset, learner.rows), dtype=np.float64),
         rows=rows,
         formula=formula,
         feature_names=names + [name for name, _ in effects],
         groups=groups + [term for _, term in effects],
         has_intercept=any(term.degree == 0 for term in right),
-        spec=spec,
-        columns=column_facts(frame, [one for one in specs if one is not None], context, levels),
+        full_rank=full_rank,
+        terms=translated,
+        columns={},
         missing=missing,
         unseen=unseen,
         is_sparse=is_sparse,
-        random_terms=terms,
-        _levels=levels,
-        _context=context,
-        _offset_spec=learnt,
-        _response=left,
+        random_terms=random_terms,
+        _offset=offset,
+        _response=learner.response(left),
         _label=label,
+        _session=learner.session,
+        _token=learner.token,
     )
-    return replace(encoded, X=encoded.with_effects(encoded.X, frame))
+    used = columns_needed((*translated, *filter(None, (offset, *(term.slope for term in random_terms)))))
+    facts = column_facts(frame, used, dict(encoded.levels.values()))
+    return replace(encoded, X=encoded.with_effects(encoded.X, learner.rows), columns=facts)
 
 
 def _complete(
@@ -335,7 +336,8 @@ def _parse(formula: Any, frame: Any, offset: str | None, groups: set[str]) -> tu
     taken |= words(offset or "") | groups
     others = [name for name in frame.columns if name not in taken]
     try:
-        parsed = Formula(formula, _context={"__formulaic_variables_available__": others})
+        with FORMULAIC:
+            parsed = Formula(formula, _context={"__formulaic_variables_available__": others})
     except (FormulaicError, SyntaxError) as error:
         # formulaic sets the place off by terminal colours.
         reason = re.sub("\x1b\\[[0-9;]*m|[\u29da\u29db]", "", " ".join(str(error).split()))

@@ -8,17 +8,27 @@ error: it has no column, or one of its own behind all others (:meth:`.encoder.Fo
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from ..._typing import Float, Shaped
 from ..frames import listed, no_column, refuse_missing
-from .encoding import encode, words
+from .encoding import words
+from .interpreter import Rows, numbers_of
 
-__all__ = ["RandomTerm", "closing", "columns_in", "learn_terms", "random_columns", "without_random_terms"]
+__all__ = [
+    "RandomTerm",
+    "check_slopes",
+    "closing",
+    "columns_in",
+    "learn_terms",
+    "random_columns",
+    "without_random_terms",
+]
 
 
 @dataclass(frozen=True)
@@ -33,8 +43,8 @@ class RandomTerm:
         Columns whose values, joined by a colon, are the levels.
     levels : list of str
         Levels that are known, in order.
-    spec : formulaic.ModelSpec or None
-        What formulaic has learnt of the variable; None of an intercept.
+    slope : Factor or None
+        The variable, in the language of :mod:`.language`; None of an intercept.
 
     Examples
     --------
@@ -45,7 +55,7 @@ class RandomTerm:
     expression: str
     columns: Sequence[str]
     levels: Sequence[str]
-    spec: Any = field(default=None, repr=False)
+    slope: Any = field(default=None, repr=False)
 
     @property
     def name(self) -> str:
@@ -74,11 +84,11 @@ class RandomTerm:
             joined = joined + ":" + part
         return joined
 
-    def values_of(self, frame: Any, context: dict[str, Any]) -> Float[np.ndarray, " n"]:
+    def values_of(self, rows: Rows) -> Float[np.ndarray, " n"]:
         """What multiplies the effect of a row's level, (n,)."""
-        if self.spec is None:
-            return np.ones(len(frame))
-        return _slopes(encode(self.spec, frame, context, output="pandas"), self.name)
+        if self.slope is None:
+            return np.ones(len(rows))
+        return check_slopes(np.array(numbers_of(self.slope, rows))[:, None], self.name)
 
 
 def without_random_terms(formula: Any) -> tuple[Any, list[tuple[str, list[str]]]]:
@@ -183,8 +193,10 @@ def _read(inside: str) -> tuple[str, list[str]]:
     )
 
 
-def learn_terms(parsed: Sequence[tuple[str, list[str]]], frame: Any, context: dict[str, Any]) -> list[RandomTerm]:
-    """The terms with the levels, means and scales of a data frame.
+def learn_terms(
+    parsed: Sequence[tuple[str, list[str]]], frame: Any, learn: Callable[[str, Callable[[Any], Any]], Any]
+) -> list[RandomTerm]:
+    """The terms with the levels, means and scales of a data frame; ``learn`` translates the expression of a slope.
 
     Raises
     ------
@@ -194,11 +206,9 @@ def learn_terms(parsed: Sequence[tuple[str, list[str]]], frame: Any, context: di
     Examples
     --------
     >>> import pandas as pd
-    >>> learn_terms([("1", ["site"])], pd.DataFrame({"site": [3, 1, 3]}), {})[0].levels
+    >>> learn_terms([("1", ["site"])], pd.DataFrame({"site": [3, 1, 3]}), None)[0].levels
     ['1', '3']
     """
-    from formulaic import Formula
-
     terms = []
     for expression, columns in parsed:
         plain = RandomTerm(expression, columns, [])
@@ -208,23 +218,19 @@ def learn_terms(parsed: Sequence[tuple[str, list[str]]], frame: Any, context: di
                 f"formula: {':'.join(columns)!r} has one level, {levels[0]!r}, in all rows, so that the data say "
                 f"nothing about differences between levels; leave ({plain.name}) out."
             )
-        spec = None
+        slope = None
         if expression != "1":
             refuse_missing(
                 [name for name in frame.columns if name in columns_in([(expression, [])])],
                 frame,
                 f", or take dropna=True: the slopes of ({plain.name}) take every value",
             )
-            matrix = encode(Formula(f"0 + {{{expression}}}"), frame, context, output="pandas")
-            spec = matrix.model_spec
-            _slopes(matrix, plain.name)
-        terms.append(RandomTerm(expression, columns, levels, spec))
+            slope = learn(expression, partial(check_slopes, name=plain.name))
+        terms.append(RandomTerm(expression, columns, levels, slope))
     return terms
 
 
-def random_columns(
-    terms: Sequence[RandomTerm], frame: Any, context: dict[str, Any], more: Sequence[tuple[int, str]] = ()
-) -> Any:
+def random_columns(terms: Sequence[RandomTerm], rows_of: Rows, more: Sequence[tuple[int, str]] = ()) -> Any:
     """Columns of the levels of all terms, then of ``more``, pairs of a term's number and a level: csr (n, q)."""
     from scipy.sparse import csr_array
 
@@ -233,14 +239,14 @@ def random_columns(
     for number, term in enumerate(terms):
         place = {level: start + k for k, level in enumerate(term.levels)}
         place |= {level: width + k for k, (own, level) in enumerate(more) if own == number}
-        column = np.array([place.get(level, -1) for level in term.level_of(frame)], dtype=np.int64)
+        column = np.array([place.get(level, -1) for level in term.level_of(rows_of.frame)], dtype=np.int64)
         known = np.flatnonzero(column >= 0)
         rows.append(known)
         places.append(column[known])
-        values.append(term.values_of(frame, context)[known])
+        values.append(term.values_of(rows_of)[known])
         start += len(term.levels)
     entries = np.concatenate(values), (np.concatenate(rows), np.concatenate(places))
-    return csr_array(entries, shape=(len(frame), width + len(more)))
+    return csr_array(entries, shape=(len(rows_of), width + len(more)))
 
 
 def columns_in(found: Sequence[tuple[str, list[str]]]) -> set[str]:
@@ -250,7 +256,8 @@ def columns_in(found: Sequence[tuple[str, list[str]]]) -> set[str]:
     }
 
 
-def _slopes(matrix: Any, name: str) -> Float[np.ndarray, " n"]:
+def check_slopes(matrix: Any, name: str) -> Float[np.ndarray, " n"]:
+    """The one column of an encoded slope; raise ValueError unless it is one of finite numbers."""
     values = np.asarray(matrix)
     if values.ndim != 2 or values.shape[1] != 1 or values.dtype.kind not in "biuf":
         raise ValueError(

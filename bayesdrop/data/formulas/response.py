@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -9,8 +10,10 @@ import numpy as np
 from ..._typing import Shaped
 from ..frames import no_column, refuse_missing
 from .encoding import encode
+from .interpreter import Rows, numbers_of
+from .language import Column, Factor
 
-__all__ = ["response_values"]
+__all__ = ["read_response", "response_values"]
 
 
 def response_values(left: Any, right: Any, frame: Any, context: dict[str, Any]) -> Shaped[np.ndarray, "n ..."]:
@@ -21,8 +24,6 @@ def response_values(left: Any, right: Any, frame: Any, context: dict[str, Any]) 
     ValueError
         If it is no column, is among the terms, or has missing or infinite values.
     """
-    from pandas.api import types
-
     if len(left) == 2:
         pair = [response_values(type(left)([term]), right, frame, context) for term in left]
         if any(column.dtype.kind not in "iuf" for column in pair):
@@ -38,22 +39,42 @@ def response_values(left: Any, right: Any, frame: Any, context: dict[str, Any]) 
     if any(factors[0] in term.factors for term in right):
         raise ValueError(f"formula: the response {name!r} is among the terms; leave it out of the right side.")
     if factors[0].eval_method.value == "lookup":
-        if name not in frame:
-            raise ValueError(f"formula: {no_column(name, frame.columns)}")
-        column = frame[name]
-        if column.isna().any():
-            refuse_missing([name], frame)
-    else:
-        encode(
-            left, frame, context, ensure_full_rank=False
-        )  # which refuses one number for all rows, as pandas does not
-        matrix = encode(left, frame, context, output="pandas", ensure_full_rank=False)
-        if matrix.shape[1] != 1:
-            raise ValueError(
-                f"formula: the response {name!r} gives {matrix.shape[1]} columns, expected one; write the column of "
-                "labels itself, or one class as {column == 'label'}."
-            )
-        column = matrix.iloc[:, 0]
+        return _values(_column(name, frame), name)
+    encode(left, frame, context, ensure_full_rank=False)  # which refuses one number for all rows, as pandas does not
+    matrix = encode(left, frame, context, output="pandas", ensure_full_rank=False)
+    if matrix.shape[1] != 1:
+        raise ValueError(
+            f"formula: the response {name!r} gives {matrix.shape[1]} columns, expected one; write the column of "
+            "labels itself, or one class as {column == 'label'}."
+        )
+    return _values(matrix.iloc[:, 0], name)
+
+
+def read_response(factors: Sequence[Factor], rows: Rows) -> Shaped[np.ndarray, "n ..."]:
+    """Values of a translated response on other rows; see :func:`response_values`."""
+    from pandas import Series
+
+    found = [
+        _values(_column(factor.label, rows.frame), factor.label)
+        if isinstance(factor.encoding, Column)
+        else _values(Series(numbers_of(factor, rows)), factor.label)
+        for factor in factors
+    ]
+    return found[0] if len(found) == 1 else np.column_stack(found)
+
+
+def _column(name: str, frame: Any) -> Any:
+    if name not in frame:
+        raise ValueError(f"formula: {no_column(name, frame.columns)}")
+    if frame[name].isna().any():
+        refuse_missing([name], frame)
+    return frame[name]
+
+
+def _values(column: Any, name: str) -> Shaped[np.ndarray, " n"]:
+    """Numbers or labels of a pandas Series."""
+    from pandas.api import types
+
     if isinstance(column.dtype, np.dtype) and column.dtype.kind in "biuf":
         y = column.to_numpy()
         if not np.all(np.isfinite(y)):

@@ -12,8 +12,8 @@ from ..._netcdf import write_netcdf
 from ..._typing import DataFrame, Float, Num
 from ..._validation import check_number
 from ...data.column_facts import ColumnFacts
+from ...description import warn_of_formula
 from ...priors.rate_prior import map_arrays
-from ...warnings import warn
 from .saved import fit_dataset, fit_fields, load_dataset
 
 if TYPE_CHECKING:
@@ -297,7 +297,7 @@ class Fit(Shown):
         return fit_dataset(self)
 
     @classmethod
-    def from_dataset(cls, data: xr.Dataset, *, trust_formula: bool = False) -> Fit:
+    def from_dataset(cls, data: xr.Dataset) -> Fit:
         """The fit that :meth:`to_dataset` made; without the rows' ``auxiliary`` and the ``selection``.
 
         Raises
@@ -305,7 +305,7 @@ class Fit(Shown):
         ValueError
             If it is no such dataset, or the model had components of your own.
         """
-        fields = fit_fields(data, trust_formula=trust_formula)
+        fields = fit_fields(data)
         rates = fields.pop("rate_posterior")
         return cls(**fields, rate_posterior=None if rates is None else RatePosterior(**rates))
 
@@ -321,31 +321,21 @@ class Fit(Shown):
 
         Warns
         -----
-        UserWarning
-            If the fit was made by a formula with functions of your own, which no file keeps.
+        FormulaWarning
+            If the fit was made by a formula with Python code that no file holds.
         """
-        if self.formula is not None:
-            try:
-                self.formula.to_json()
-            except ValueError as error:
-                warn(
-                    f"{error}, which no file keeps: the fit that is loaded takes the encoded features alone; keep "
-                    "bd.from_formula(formula, data) to encode new rows.",
-                    UserWarning,
-                )
-        write_netcdf({"/": self.to_dataset()}, path)
+        data = self.to_dataset()
+        warn_of_formula(data.attrs)
+        write_netcdf({"/": data}, path)
 
     @classmethod
-    def load(cls, path: Any, *, trust_formula: bool = False) -> Fit:
-        """Read what :meth:`save` wrote; nothing in the file is run.
+    def load(cls, path: Any) -> Fit:
+        """Read what :meth:`save` wrote; nothing in the file is run, now or by ``predict``.
 
         Parameters
         ----------
         path : path
             The file.
-        trust_formula : bool
-            Let ``predict`` run whatever Python expressions the formula of the fit holds. By default it runs those that
-            compute with columns, numbers and the functions of formulaic and NumPy, and refuses others.
 
         Raises
         ------
@@ -363,7 +353,7 @@ class Fit(Shown):
         >>> bd.Fit.load(path)
         <Fit: Logistic loss, 1 feature, C = 0.5, CONVERGED>
         """
-        return cls.from_dataset(load_dataset(path), trust_formula=trust_formula)
+        return cls.from_dataset(load_dataset(path))
 
     def __dir__(self) -> list[str]:
         """Return the names that a user needs, for completion."""

@@ -76,7 +76,7 @@ def load_dataset(path: Any) -> xr.Dataset:
         return groups["/"]
 
 
-def fit_fields(data: xr.Dataset, *, trust_formula: bool = False) -> dict[str, Any]:
+def fit_fields(data: xr.Dataset) -> dict[str, Any]:
     """Arguments of ``Fit``, and of its ``RatePosterior`` under ``rate_posterior``; inverse of :func:`fit_dataset`.
 
     What was chosen by a search is the model's; the search itself, and the rows, are not kept.
@@ -130,7 +130,7 @@ def fit_fields(data: xr.Dataset, *, trust_formula: bool = False) -> dict[str, An
             "model": model,
             "centre": stored_numbers(data, "centre", ("feature",)) if "centre" in data else None,
             "offset": stored_numbers(data, "offset", ("obs_id",)) if "offset" in data else None,
-            "facts": stored_facts(data.attrs, trust_formula=trust_formula),
+            "facts": stored_facts(data.attrs),
             "class_weight": None
             if factor is None
             else dict(zip(np.asarray(classes).tolist(), factor.tolist(), strict=True)),

@@ -16,6 +16,7 @@ from ..._arviz import arviz
 from ..._netcdf import read_netcdf, reading, write_netcdf
 from ..._stored import check_plain, stored_numbers
 from ..._validation import shown
+from ...description import warn_of_formula
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -113,6 +114,11 @@ def save(tree: Any, path: Any) -> None:
     FileNotFoundError
         If the folder of ``path`` does not exist.
 
+    Warns
+    -----
+    FormulaWarning
+        If the posterior was sampled by a formula with Python code that no file holds.
+
     Examples
     --------
     >>> import tempfile
@@ -125,6 +131,7 @@ def save(tree: Any, path: Any) -> None:
     import xarray as xr
 
     groups = {name: dataset(tree, name) for name in group_names(tree)}
+    warn_of_formula(tree.attrs)
     write_netcdf({"/": xr.Dataset(attrs=tree.attrs), **groups}, path)
 
 

@@ -279,7 +279,7 @@ def read_draws(post: Any, thin: int | None = None, few: bool = False) -> Draws:
 
 def _stored_facts(attrs: Mapping[str, Any]) -> ColumnFacts:
     try:
-        return stored_facts(attrs, trust_own=True)
+        return stored_facts(attrs)
     except ValueError as error:
         raise ValueError(f"post: {error}; the file was changed since bd.sample wrote it.") from None
 

@@ -1,0 +1,404 @@
+"""Compute the features of rows by the language of :mod:`.language`: NumPy's arithmetic on arrays, and nothing else.
+
+Every intermediate array is of doubles or of truth values, and has a value for each row. A column is an array.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from hashlib import md5
+from typing import Any
+
+import numpy as np
+
+from ..._typing import Float, Int, Num, Shaped
+from ..frames import listed, no_column, refuse_missing
+from .encoding import levels_listed
+from .language import (
+    FUNCTIONS,
+    BSpline,
+    Column,
+    CubicSpline,
+    Factor,
+    Hashed,
+    Levels,
+    Match,
+    Number,
+    Outside,
+    Polynomial,
+    Product,
+    Term,
+    columns_needed,
+)  # fmt: skip
+
+__all__ = ["Rows", "encode_terms", "evaluate", "numbers_of"]
+
+# Functions that formulaic computes on truth values as such; others take them for 0 and 1.
+_OF_BOOLEANS = {name for name, f in FUNCTIONS.items() if {"?->?", "??->?"} & set(getattr(f, "types", ("??->?",)))}
+_ADVICE = ', take dropna=True, or missing="nan" (of bd.Model, for bd.fit)'
+
+
+class Rows:
+    """Columns of a data frame as arrays, and what to do about missing values and levels not seen in the fit.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame (n, ·)
+        The rows.
+    missing : None or "nan"
+        Whether missing values raise an error or become NaN.
+    unseen : "error" or "baseline"
+        Whether an unseen level raises an error or has no level's column.
+    run : callable, optional
+        Values (n, k) of an :class:`.language.Outside` on the frame, in the session that made it.
+    """
+
+    def __init__(
+        self,
+        frame: Any,
+        missing: str | None = None,
+        unseen: str = "error",
+        run: Callable[[Outside, Any], Any] | None = None,
+    ) -> None:
+        self.frame, self.missing, self.unseen = frame, missing, unseen
+        self._run = run
+        self._numbers: dict[str, Num[np.ndarray, " n"]] = {}
+        self._codes: dict[Any, tuple[Int[np.ndarray, " n"], Shaped[np.ndarray, " n"]]] = {}
+
+    def __len__(self) -> int:
+        return len(self.frame)
+
+    def numbers(self, name: str) -> Num[np.ndarray, " n"]:
+        """A column of numbers as doubles, one of truth values as such; raise ValueError on another."""
+        if name not in self._numbers:
+            values = np.asarray(self._column(name))
+            if values.dtype.kind == "O":
+                gone = self.is_missing(name)
+                if not all(isinstance(value, bool | int | float | np.number | np.bool_) for value in values[~gone]):
+                    raise ValueError(_unfit(f"column {name!r} has text where the formula takes numbers."))
+                values = np.array([np.nan if lost else float(v) for v, lost in zip(values, gone, strict=True)])
+            if values.dtype.kind not in "biuf":
+                raise ValueError(_unfit(f"column {name!r} has values of type {values.dtype}, expected numbers."))
+            self._numbers[name] = values if values.dtype.kind == "b" else values.astype(np.float64)
+        return self._numbers[name]
+
+    def values(self, name: str) -> Shaped[np.ndarray, " n"]:
+        """Values of a column as Python objects, None where they are missing."""
+        values = self._column(name).astype(object).to_numpy(copy=True)
+        values[self.is_missing(name)] = None
+        return np.asarray(values)
+
+    def raw(self, name: str) -> Shaped[np.ndarray, " n"]:
+        """Values of a column as pandas holds them."""
+        return np.array(self._column(name))
+
+    def is_missing(self, name: str) -> Shaped[np.ndarray, " n"]:
+        """Whether the values of a column are missing."""
+        return np.asarray(self._column(name).isna(), dtype=bool)
+
+    def run(self, node: Outside) -> Any:
+        """Values (n, k) of Python code as compressed rows; raise ValueError in another session."""
+        if self._run is None:
+            raise ValueError(
+                f"it has {node.text!r}, which is Python code and runs only in the session that made the formula"
+            )
+        return self._run(node, self.frame)
+
+    def codes(self, node: Levels | Hashed) -> tuple[Int[np.ndarray, " n"], Shaped[np.ndarray, " n"]]:
+        """Number of the level of each row, −1 if it has none, and whether it is missing.
+
+        Raises
+        ------
+        ValueError
+            If a level is unseen, or missing, and that is an error.
+        """
+        key = (node.column, node.count) if isinstance(node, Hashed) else (node.argument, node.levels)
+        if key not in self._codes:
+            self._codes[key] = self._hashed(node) if isinstance(node, Hashed) else self._known(node)
+        return self._codes[key]
+
+    def _hashed(self, node: Hashed) -> tuple[Int[np.ndarray, " n"], Shaped[np.ndarray, " n"]]:
+        texts = self.raw(node.column).astype(np.str_).tolist()
+        place = {
+            text: int(md5(text.encode(), usedforsecurity=False).hexdigest(), 16) % node.count
+            for text in dict.fromkeys(texts)
+        }
+        return np.array([place[text] for text in texts], dtype=np.int64), np.zeros(len(self), dtype=bool)
+
+    def _known(self, node: Levels) -> tuple[Int[np.ndarray, " n"], Shaped[np.ndarray, " n"]]:
+        argument = node.argument
+        if isinstance(argument, Outside):
+            found = self.run(argument).tocsr()
+            filled = np.diff(found.indptr) > 0
+            code = np.full(len(self), -1)
+            code[filled] = found.indices[found.indptr[:-1][filled]]
+            return code, ~filled
+        if isinstance(argument, Column):
+            values, gone = self.values(argument.name), self.is_missing(argument.name)
+        else:
+            values = evaluate(argument, self)
+            gone = np.isnan(values)
+        place = {level: number for number, level in enumerate(node.levels)}
+        try:
+            code = np.fromiter((place.get(value, -1) for value in values.tolist()), np.int64, len(values))
+        except TypeError:
+            raise ValueError(_unfit(f"the levels of {_shown(argument)} are neither numbers nor text.")) from None
+        code[gone] = -1
+        strange = (code < 0) & ~gone
+        if strange.any() and self.unseen == "error":
+            raise ValueError(
+                f"data: {int(strange.sum())} of {len(self)} rows have levels of {_shown(argument)} that the formula "
+                f"has not seen: {levels_listed(dict.fromkeys(values[strange].tolist()), 5)}; known are "
+                f"{levels_listed(node.levels, 12)}. Leave those rows out, recode them, name all levels in the first "
+                'data, as in pandas.Categorical(values, categories=[...]), or take unseen="baseline" with the formula.'
+            )
+        if gone.any() and self.missing is None:
+            refuse_missing(sorted(columns_needed(argument)), self.frame, _ADVICE)
+            raise ValueError(f"data: {_shown(argument)} is not a number in some rows; leave those rows out.")
+        return code, gone
+
+    def _column(self, name: str) -> Any:
+        if name not in self.frame:
+            raise ValueError(f"data: {no_column(name, self.frame.columns)} The formula needs {name!r}.")
+        return self.frame[name]
+
+
+def encode_terms(terms: Sequence[Term], rows: Rows, *, sparse: bool) -> Any:
+    """Features (n, p) of rows, compressed rows or an array.
+
+    Raises
+    ------
+    ValueError
+        If a column is absent or not what the terms take, or values are missing or levels unseen where that is an error.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from .language import Coding
+    >>> site = Factor("site", Levels(Column("site"), ("n", "s"), Coding((0, 1), ())), True)
+    >>> term = Term("site:age", ("site[n]:age", "site[s]:age"), (Product((site, Factor("age", Column("age"), False))),))
+    >>> encode_terms([term], Rows(pd.DataFrame({"age": [3, 5], "site": ["s", "n"]})), sparse=False).tolist()
+    [[0.0, 3.0], [5.0, 0.0]]
+    """
+    n, p = len(rows), sum(len(term.columns) for term in terms)
+    X = None if sparse else np.zeros((n, p))
+    parts: list[tuple[Any, Any]] = []
+    start = 0
+    with np.errstate(all="ignore"):
+        for term in terms:
+            first = start
+            for product in term.products:
+                place, value = _product(product, rows)
+                place = np.where(place < 0, -1, place + start)
+                start += product.width
+                if X is None:
+                    parts.append((place, value))
+                else:
+                    row, entry = np.nonzero(place >= 0)
+                    X[row, place[row, entry]] = value[row, entry]
+            if X is not None and rows.missing is not None:
+                X[_marked(term, rows), first:start] = np.nan
+    return _compressed(parts, n, p) if X is None else X
+
+
+def _compressed(parts: list[tuple[Any, Any]], n: int, p: int) -> Any:
+    from scipy.sparse import csr_array
+
+    place = np.concatenate([np.empty((n, 0), dtype=np.int64), *(part for part, _ in parts)], axis=1)
+    value = np.concatenate([np.empty((n, 0)), *(part for _, part in parts)], axis=1)
+    filled = (place >= 0) & (value != 0)
+    starts = np.concatenate([[0], np.cumsum(filled.sum(axis=1))])
+    X = csr_array((value[filled], place[filled], starts), shape=(n, p))
+    X.sort_indices()
+    return X
+
+
+def _product(product: Product, rows: Rows) -> tuple[Int[np.ndarray, "n k"], Float[np.ndarray, "n k"]]:
+    """Columns of the entries of each row, −1 for none, and the entries."""
+    place, value = np.zeros((len(rows), 1), dtype=np.int64), np.ones((len(rows), 1))
+    width = 1
+    for factor in product.factors:
+        column, entry = _factor(factor, rows)
+        column = column[:, :, None]
+        place = np.where((column < 0) | (place[:, None, :] < 0), -1, column * width + place[:, None, :])
+        value = entry[:, :, None] * value[:, None, :]
+        place, value = place.reshape(len(rows), -1), value.reshape(len(rows), -1)
+        width *= factor.width
+    return place, value
+
+
+def _factor(factor: Factor, rows: Rows) -> tuple[Int[np.ndarray, "n k"], Float[np.ndarray, "n k"]]:
+    node, n = factor.encoding, len(rows)
+    if isinstance(node, Levels | Hashed):
+        code, _ = rows.codes(node)
+        if not node.coding.matrix:
+            column = np.full((node.count if isinstance(node, Hashed) else len(node.levels)) + 1, -1)
+            column[list(node.coding.kept)] = np.arange(node.width)
+            return column[code][:, None], np.ones((n, 1))
+        columns = np.where(code[:, None] < 0, -1, np.arange(node.width))
+        return columns, np.array(node.coding.matrix)[code]
+    if isinstance(node, Outside):
+        values = _dense(rows.run(node), node)
+    elif isinstance(node, Polynomial | BSpline | CubicSpline):
+        x = _floats(evaluate(node.argument, rows))
+        values = _SPLINES[type(node)](node, _inside(x, node, factor.label))
+        values[np.isnan(x)] = np.nan
+    else:
+        values = _floats(evaluate(node, rows))[:, None]
+    _check_present(factor, values, rows)
+    return np.broadcast_to(np.arange(values.shape[1]), values.shape), values
+
+
+def _check_present(factor: Factor, values: Num[np.ndarray, ...], rows: Rows) -> None:
+    """Raise ValueError if values are missing where that is an error."""
+    if rows.missing is None and np.isnan(values).any():
+        refuse_missing(
+            [name for name in rows.frame.columns if name in columns_needed(factor.encoding)], rows.frame, _ADVICE
+        )
+        raise ValueError(
+            f"data: {factor.label!r} is not a number in some rows, though its columns are complete; leave those rows "
+            "out, or use another function."
+        )
+
+
+def numbers_of(factor: Factor, rows: Rows) -> Num[np.ndarray, " n"]:
+    """Values of a factor of one column, such as an offset."""
+    values = evaluate(factor.encoding, rows)
+    _check_present(factor, values, rows)
+    return values
+
+
+def _dense(values: Any, node: Outside) -> Float[np.ndarray, "n k"]:
+    found = np.asarray(values.toarray(), dtype=np.float64)
+    if found.shape[1] < node.width:
+        raise ValueError(f"data: {node.text!r} gives {found.shape[1]} columns, expected {node.width}.")
+    return found[:, found.shape[1] - node.width :]
+
+
+def _marked(term: Term, rows: Rows) -> Shaped[np.ndarray, " n"]:
+    """Rows in which a factor has no value that makes all columns of its term missing."""
+    gone = np.zeros(len(rows), dtype=bool)
+    for factor in (factor for product in term.products for factor in product.factors if factor.is_marked):
+        if isinstance(factor.encoding, Levels) and not isinstance(factor.encoding.argument, Outside):
+            gone |= rows.codes(factor.encoding)[1]
+        elif not isinstance(factor.encoding, Levels):
+            for name in columns_needed(factor.encoding) & set(rows.frame.columns):
+                gone |= rows.is_missing(name)
+    return gone
+
+
+def evaluate(node: Any, rows: Rows) -> Num[np.ndarray, " n"]:
+    """Values of an expression, doubles or truth values, one for each row.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> rows = Rows(pd.DataFrame({"dose": [1, 4]}))
+    >>> evaluate(Apply("sqrt", (Column("dose"),)), rows).tolist(), evaluate(Number(2.0), rows).tolist()
+    ([1.0, 2.0], [2.0, 2.0])
+    """
+    if isinstance(node, Outside):
+        return _dense(rows.run(node), node)[:, 0]
+    with np.errstate(all="ignore"):
+        return np.broadcast_to(_evaluate(node, rows), (len(rows),))
+
+
+def _evaluate(node: Any, rows: Rows) -> Any:
+    if isinstance(node, Number):
+        return np.asarray(node.value)
+    if isinstance(node, Column):
+        return rows.numbers(node.name)
+    if isinstance(node, Match):
+        is_text = np.array([value == node.text for value in rows.values(node.column).tolist()], dtype=bool)
+        return is_text if node.is_equal else ~is_text
+    values = [_evaluate(argument, rows) for argument in node.arguments]
+    if not (node.function in _OF_BOOLEANS and all(value.dtype.kind == "b" for value in values)):
+        values = [_floats(value) for value in values]
+    try:
+        found = np.asarray(FUNCTIONS[node.function](*values))
+    except TypeError:
+        raise ValueError(_unfit(f"{node.function!r} takes no values of this kind.")) from None
+    return found if found.dtype.kind == "b" else _floats(found)
+
+
+def _floats(values: Any) -> Float[np.ndarray, ...]:
+    return np.asarray(values, dtype=np.float64)
+
+
+def _inside(x: Float[np.ndarray, " n"], node: Any, label: str) -> Float[np.ndarray, " n"]:
+    """Values of a spline's argument, with those beyond the knots treated as the formula says."""
+    if isinstance(node, Polynomial) or node.beyond == "extend":
+        return x
+    low, high = node.knots[0], node.knots[-1]
+    outside = (x < low) | (x > high)
+    if node.beyond == "raise" and outside.any():
+        raise ValueError(
+            f"data: {int(outside.sum())} of {len(x)} rows are beyond the knots of {label!r}, from {low:g} to {high:g}; "
+            "leave those rows out, or write extrapolation='clip', 'na', 'zero' or 'extend' in the formula."
+        )
+    return np.clip(x, low, high) if node.beyond == "clip" else np.where(outside, np.nan, x)
+
+
+def _polynomial(node: Polynomial, x: Float[np.ndarray, " n"]) -> Float[np.ndarray, "n k"]:
+    columns = [np.ones(len(x)), np.zeros(len(x))]  # P_{i−1} and P_{i−2}
+    found = np.empty((len(x), node.width))
+    for number, (centre, ratio) in enumerate(zip(node.centres, node.ratios, strict=True)):
+        columns = [(x - centre) * columns[0] - ratio * columns[1], columns[0]]
+        found[:, number] = columns[0] / node.scales[number]
+    return found
+
+
+def _b_spline(node: BSpline, x: Float[np.ndarray, " n"]) -> Float[np.ndarray, "n k"]:
+    """The recursion of Cox and de Boor (de Boor 1972), for all columns at once."""
+    knots, degree = np.array(node.knots), node.degree
+    last, is_open = len(knots) - degree - 2, node.beyond == "extend"
+    low, high = knots[:-1].copy(), knots[1:].copy()
+    value, at = x[:, None], x[:, None] <= high[last]
+    if is_open:
+        low[degree], high[last] = -np.inf, np.inf
+    found = ((value >= low) & (value < high)).astype(np.float64)
+    if not is_open:
+        found[:, last] = (value[:, 0] >= low[last]) & at[:, 0]
+    for d in range(1, degree + 1):
+        width = knots[d:] - knots[:-d]
+        share = np.where(width > 0, (value - knots[:-d]) / np.where(width > 0, width, 1.0), 0.0)
+        found = share[:, :-1] * found[:, :-1] + (1 - share[:, 1:]) * found[:, 1:]
+    if node.beyond in ("na", "zero"):
+        found[np.isnan(x)] = np.nan if node.beyond == "na" else 0.0
+    return found if node.has_first else found[:, 1:]
+
+
+def _cubic_spline(node: CubicSpline, x: Float[np.ndarray, " n"]) -> Float[np.ndarray, "n k"]:
+    """Splines by values and second derivatives at the knots (Wood 2006, Generalized Additive Models, section 4.1.2)."""
+    knots = np.array(node.knots)
+    low, high = knots[0], knots[-1]
+    if node.is_cyclic:
+        x = np.where(x > high, low + (x - high) % (high - low), x)
+        x = np.where(x < low, high - (low - x) % (high - low), x)
+    left = np.clip(np.searchsorted(knots, x) - 1, 0, len(knots) - 2)
+    step = knots[left + 1] - knots[left]
+    before, after = x - knots[left], knots[left + 1] - x
+    bend = np.where(x > high, 0.0, after**3 / (6 * step)) - step * after / 6
+    bend_next = np.where(x < low, 0.0, before**3 / (6 * step)) - step * before / 6
+    values, curvatures = np.array(node.values), np.array(node.curvatures)
+    found = (after / step)[:, None] * values[left] + (before / step)[:, None] * values[left + 1]
+    found += bend[:, None] * curvatures[left] + bend_next[:, None] * curvatures[left + 1]
+    if node.beyond == "zero":
+        found[np.isnan(x)] = 0.0
+    return found
+
+
+_SPLINES: dict[type, Callable[..., Float[np.ndarray, "n k"]]] = {
+    Polynomial: _polynomial, BSpline: _b_spline, CubicSpline: _cubic_spline,
+}  # fmt: skip
+
+
+def _unfit(reason: str) -> str:
+    return f"data: the formula cannot be worked out on these columns. {reason}"
+
+
+def _shown(argument: Any) -> str:
+    """The argument of levels, for a message."""
+    if isinstance(argument, Column):
+        return repr(argument.name)
+    return f"a function of {listed(sorted(columns_needed(argument)))}"

@@ -1,0 +1,565 @@
+"""The language of stored formulas: products of columns, splines, levels and expressions of a closed list of functions.
+
+:mod:`.translation` writes what a formula has learnt in it, :mod:`.interpreter` computes it on rows. A file holds it as
+JSON, ``["Apply", "log", [["Column", "dose"]]]``, and holds numbers, names and texts only: nothing in it is Python.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Any
+
+import numpy as np
+
+__all__ = [
+    "EXPRESSIONS", "FUNCTIONS", "LIMITS", "Apply", "BSpline", "Coding", "Column", "CubicSpline", "Expression", "Factor", "Hashed", "Levels",
+    "Limits", "Match", "Number", "Outside", "Polynomial", "Product", "Term", "check_terms", "columns_needed", "finite",
+    "plain", "read_node", "walk",
+]  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Largest sizes of a stored formula, checked before anything of that size is made.
+
+    Attributes
+    ----------
+    text : int
+        Characters of the JSON text.
+    values : int
+        Numbers, texts and lists in the JSON text.
+    name : int
+        Characters of a name, a level or an expression.
+    depth : int
+        Functions within functions.
+    degree : int
+        Degree of a polynomial or of a B-spline.
+    knots : int
+        Knots of a spline.
+    factors : int
+        Factors of a term.
+    levels : int
+        Levels of a factor.
+    columns : int
+        Features of all terms.
+    work : int
+        Numbers computed for each row.
+    """
+
+    text: int = 2**24
+    values: int = 10**6
+    name: int = 4000
+    depth: int = 50
+    degree: int = 50
+    knots: int = 300
+    factors: int = 20
+    levels: int = 200_000
+    columns: int = 200_000
+    work: int = 100_000
+
+
+LIMITS = Limits()
+
+
+def _where(condition: Any, then: Any, otherwise: Any) -> Any:
+    return np.where(condition != 0, then, otherwise)
+
+
+# Functions of one value per row. None has an effect besides its result, which is as long as its arguments.
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    function.__name__: function
+    for function in (
+        np.add, np.subtract, np.multiply, np.divide, np.floor_divide, np.remainder, np.fmod, np.power, np.float_power,
+        np.negative, np.positive, np.absolute, np.fabs, np.sign, np.rint, np.floor, np.ceil, np.trunc,
+        np.sqrt, np.cbrt, np.square, np.reciprocal, np.hypot, np.heaviside, np.copysign,
+        np.exp, np.exp2, np.expm1, np.log, np.log2, np.log10, np.log1p, np.logaddexp, np.logaddexp2,
+        np.sin, np.cos, np.tan, np.arcsin, np.arccos, np.arctan, np.arctan2, np.degrees, np.radians, np.deg2rad,
+        np.rad2deg, np.sinh, np.cosh, np.tanh, np.arcsinh, np.arccosh, np.arctanh,
+        np.maximum, np.minimum, np.fmax, np.fmin, np.isnan, np.isfinite, np.isinf, np.signbit,
+        np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater_equal,
+        np.logical_and, np.logical_or, np.logical_xor, np.logical_not,
+        np.bitwise_and, np.bitwise_or, np.bitwise_xor, np.invert,
+    )
+}  # fmt: skip
+FUNCTIONS["where"] = _where
+_ARITY = {name: getattr(function, "nin", 3) for name, function in FUNCTIONS.items()}
+_BEYOND = ("raise", "clip", "na", "zero", "extend")
+
+
+def finite(value: Any) -> float:
+    """A finite number; raise ValueError on anything else."""
+    try:
+        if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
+            return float(value)
+    except OverflowError:
+        pass
+    raise ValueError(f"expected a finite number, got {_short(value)}")
+
+
+def _within(size: int, limit: str) -> None:
+    largest = getattr(LIMITS, limit)
+    if not 0 <= size <= largest:
+        raise ValueError(f"expected at most {largest:,} for {limit!r}, got {size:,}")
+
+
+def _check_numbers(*rows: Any) -> None:
+    for row in rows:
+        for value in row:
+            finite(value)
+
+
+@dataclass(frozen=True)
+class Number:
+    """A finite number or a truth value, the same in every row."""
+
+    value: float | bool
+    work = 0
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.value, bool):
+            finite(self.value)
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of the table: its numbers, or its values as the argument of :class:`Levels`."""
+
+    name: str
+    work = 1
+
+
+@dataclass(frozen=True)
+class Match:
+    """Whether the values of a column are, or are not, a text."""
+
+    column: str
+    text: str
+    is_equal: bool
+    work = 1
+
+
+@dataclass(frozen=True)
+class Apply:
+    """One of :data:`FUNCTIONS` of one value per row."""
+
+    function: str
+    arguments: tuple[Expression, ...]
+
+    def __post_init__(self) -> None:
+        if self.function not in _ARITY:
+            raise ValueError(f"{_short(self.function)} is not in the list of functions")
+        if len(self.arguments) != _ARITY[self.function] or not all(isinstance(a, EXPRESSIONS) for a in self.arguments):
+            raise ValueError(f"{self.function!r} takes {_ARITY[self.function]} expressions")
+
+    @property
+    def work(self) -> int:
+        """Numbers computed for each row."""
+        return 1 + sum(argument.work for argument in self.arguments)
+
+
+@dataclass(frozen=True)
+class Outside:
+    """Python code that the language does not have: it runs in the session that made the formula, and nowhere else."""
+
+    text: str
+    width: int
+    columns: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        _within(self.width, "columns")
+
+    @property
+    def entries(self) -> int:
+        """Numbers in each row."""
+        return self.width
+
+    work = entries
+
+
+Expression = Number | Column | Match | Apply
+EXPRESSIONS = (Number, Column, Match, Apply)
+
+
+@dataclass(frozen=True)
+class _OfArgument:
+    argument: Expression
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.argument, EXPRESSIONS):
+            raise ValueError(f"expected an expression, got {type(self.argument).__name__}")
+
+    @property
+    def entries(self) -> int:
+        """Numbers in each row."""
+        return int(self.width)  # type: ignore[attr-defined]
+
+
+@dataclass(frozen=True)
+class Polynomial(_OfArgument):
+    """Columns ``P_i / scale_i``, with ``P_i = (x − centre_i) P_{i−1} − ratio_i P_{i−2}`` and ``P_0 = 1``."""
+
+    centres: tuple[float, ...]
+    ratios: tuple[float, ...]
+    scales: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _within(len(self.centres), "degree")
+        _check_numbers(self.centres, self.ratios, self.scales)
+        if not len(self.centres) == len(self.ratios) == len(self.scales) or 0 in self.scales:
+            raise ValueError("expected a centre, a ratio and a scale, which is not 0, for each degree")
+
+    @property
+    def width(self) -> int:
+        """Number of columns."""
+        return len(self.centres)
+
+    @property
+    def work(self) -> int:
+        """Numbers computed for each row."""
+        return self.width + self.argument.work
+
+
+@dataclass(frozen=True)
+class BSpline(_OfArgument):
+    """B-splines of sorted knots, the outer ones repeated; ``beyond`` says what becomes of values outside of them."""
+
+    knots: tuple[float, ...]
+    degree: int
+    has_first: bool
+    beyond: str
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _within(self.degree, "degree")
+        _check_knots(self.knots, 2 * self.degree + 2, self.beyond)
+
+    @property
+    def width(self) -> int:
+        """Number of columns."""
+        return len(self.knots) - self.degree - 1 - (not self.has_first)
+
+    @property
+    def work(self) -> int:
+        """Numbers computed for each row."""
+        return len(self.knots) * (self.degree + 1) + self.argument.work
+
+
+@dataclass(frozen=True)
+class CubicSpline(_OfArgument):
+    """Natural or cyclic cubic splines by their values and second derivatives at different sorted knots."""
+
+    knots: tuple[float, ...]
+    values: tuple[tuple[float, ...], ...]
+    curvatures: tuple[tuple[float, ...], ...]
+    is_cyclic: bool
+    beyond: str
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _check_knots(self.knots, 2, self.beyond)
+        _check_numbers(*self.values, *self.curvatures)
+        widths = {len(row) for row in (*self.values, *self.curvatures)}
+        if not len(self.knots) == len(self.values) == len(self.curvatures) == len(set(self.knots)) or len(widths) != 1:
+            raise ValueError("expected values and curvatures of each column at each of different knots")
+
+    @property
+    def width(self) -> int:
+        """Number of columns."""
+        return len(self.values[0])
+
+    @property
+    def work(self) -> int:
+        """Numbers computed for each row."""
+        return 4 * self.width + self.argument.work
+
+
+def _check_knots(knots: tuple[float, ...], least: int, beyond: str) -> None:
+    _within(len(knots), "knots")
+    _check_numbers(knots)
+    if len(knots) < least or any(left > right for left, right in zip(knots, knots[1:], strict=False)):
+        raise ValueError(f"expected {least} sorted knots or more, got {_short(knots)}")
+    if beyond not in _BEYOND:
+        raise ValueError(f"expected one of {_BEYOND} beyond the knots, got {_short(beyond)}")
+
+
+@dataclass(frozen=True)
+class Coding:
+    """Columns made of the number of a level: indicators of the levels ``kept``, or a row of ``matrix`` for each level.
+
+    ``matrix`` is empty where the columns are indicators.
+    """
+
+    kept: tuple[int, ...]
+    matrix: tuple[tuple[float, ...], ...]
+
+    @property
+    def width(self) -> int:
+        """Number of columns."""
+        return len(self.matrix[0]) if self.matrix else len(self.kept)
+
+    def check(self, levels: int) -> None:
+        """Raise ValueError unless it is of so many levels."""
+        _within(levels, "levels")
+        _check_numbers(*self.matrix)
+        if self.matrix and (len(self.matrix) != levels or self.kept or len({len(row) for row in self.matrix}) != 1):
+            raise ValueError("expected a row of contrasts for each level")
+        if len(set(self.kept)) < len(self.kept) or not all(0 <= place < levels for place in self.kept):
+            raise ValueError("expected numbers of different levels")
+
+
+@dataclass(frozen=True)
+class Levels:
+    """Contrasts of the levels of a column or of an expression."""
+
+    argument: Expression | Outside
+    levels: tuple[str | float | bool, ...]
+    coding: Coding
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.argument, (*EXPRESSIONS, Outside)) or not isinstance(self.coding, Coding):
+            raise ValueError("expected an expression and a coding of levels")
+        self.coding.check(len(self.levels))
+        if len(set(self.levels)) < len(self.levels):
+            raise ValueError("expected different levels")
+
+    @property
+    def width(self) -> int:
+        """Number of columns."""
+        return self.coding.width
+
+    @property
+    def entries(self) -> int:
+        """Numbers in each row."""
+        return self.coding.width if self.coding.matrix else 1
+
+    @property
+    def work(self) -> int:
+        """Numbers computed for each row."""
+        return self.entries + self.argument.work
+
+
+@dataclass(frozen=True)
+class Hashed:
+    """Contrasts of ``count`` levels to which the MD5 sum of a value's text assigns it."""
+
+    column: str
+    count: int
+    coding: Coding
+
+    def __post_init__(self) -> None:
+        if self.count < 1 or not isinstance(self.coding, Coding):
+            raise ValueError("expected a level and a coding of levels")
+        self.coding.check(self.count)
+
+    width, entries = Levels.width, Levels.entries
+
+    @property
+    def work(self) -> int:
+        """Numbers computed for each row."""
+        return self.entries + 1
+
+
+@dataclass(frozen=True)
+class Factor:
+    """One factor of a term: its text in the formula, and how it is computed.
+
+    Where ``is_marked``, a missing value makes all columns of the term missing.
+    """
+
+    label: str
+    encoding: Any
+    is_marked: bool
+
+    def __post_init__(self) -> None:
+        known = (*EXPRESSIONS, Outside, Polynomial, BSpline, CubicSpline, Levels, Hashed)
+        if not isinstance(self.encoding, known):
+            raise ValueError(f"expected the encoding of a factor, got {type(self.encoding).__name__}")
+
+    @property
+    def width(self) -> int:
+        """Number of columns."""
+        return int(getattr(self.encoding, "width", 1))
+
+    @property
+    def entries(self) -> int:
+        """Numbers in each row."""
+        return int(getattr(self.encoding, "entries", 1))
+
+
+@dataclass(frozen=True)
+class Product:
+    """Products of one column of each factor, the first factor running fastest; ones without any factor."""
+
+    factors: tuple[Factor, ...]
+
+    def __post_init__(self) -> None:
+        _within(len(self.factors), "factors")
+        if not all(isinstance(factor, Factor) for factor in self.factors):
+            raise ValueError("expected factors")
+
+    @property
+    def width(self) -> int:
+        """Number of columns."""
+        return math.prod(factor.width for factor in self.factors)
+
+    @property
+    def work(self) -> int:
+        """Numbers computed for each row."""
+        own = sum(int(factor.encoding.work) for factor in self.factors)
+        return own + math.prod(factor.entries for factor in self.factors)
+
+
+@dataclass(frozen=True)
+class Term:
+    """The columns of one term, which are those of one product or, under full rank, of several."""
+
+    name: str
+    columns: tuple[str, ...]
+    products: tuple[Product, ...]
+
+    def __post_init__(self) -> None:
+        if not all(isinstance(product, Product) for product in self.products):
+            raise ValueError("expected products")
+        width = sum(product.width for product in self.products)
+        if width != len(self.columns):
+            raise ValueError(f"the term {self.name!r} has {width:,} columns and {len(self.columns):,} names")
+
+
+def check_terms(terms: tuple[Term, ...]) -> None:
+    """Raise ValueError unless these are terms, whose columns have different names, within the limits."""
+    if not all(isinstance(term, Term) for term in terms):
+        raise ValueError("expected terms")
+    names = [name for term in terms for name in term.columns]
+    _within(len(names), "columns")
+    _within(sum(1 + sum(product.work for product in term.products) for term in terms), "work")
+    if len(set(names)) < len(names):
+        raise ValueError("expected different names of columns")
+
+
+def walk(node: Any) -> Iterator[Any]:
+    """A node and all nodes within it."""
+    if is_dataclass(node):
+        yield node
+        for part in fields(node):
+            yield from walk(getattr(node, part.name))
+    elif isinstance(node, tuple) and node and (is_dataclass(node[0]) or isinstance(node[0], tuple)):
+        for part in node:
+            yield from walk(part)
+
+
+def columns_needed(node: Any) -> set[str]:
+    """Names of the columns of a table that a node, or a tuple of nodes, needs."""
+    found: set[str] = set()
+    for part in walk(node):
+        if isinstance(part, Column):
+            found.add(part.name)
+        elif isinstance(part, Match | Hashed):
+            found.add(part.column)
+        elif isinstance(part, Outside):
+            found.update(part.columns)
+    return found
+
+
+def plain(node: Any) -> Any:
+    """A node as JSON has it, ``[name of its class, parts …]``.
+
+    Examples
+    --------
+    >>> plain(Apply("log", (Column("dose"),)))
+    ['Apply', 'log', [['Column', 'dose']]]
+    """
+    if isinstance(node, tuple):
+        return [plain(part) for part in node]
+    if is_dataclass(node):
+        return [type(node).__name__, *(plain(getattr(node, part.name)) for part in fields(node))]
+    return node
+
+
+def read_node(value: Any, depth: int = 0) -> Any:
+    """The node that :func:`plain` wrote; raise ValueError if it is not one, or beyond the limits.
+
+    Examples
+    --------
+    >>> read_node(["Apply", "log", [["Column", "dose"]]])
+    Apply(function='log', arguments=(Column(name='dose'),))
+    >>> read_node(["Apply", "system", [["Column", "dose"]]])
+    Traceback (most recent call last):
+    ValueError: 'system' is not in the list of functions
+    """
+    _within(depth, "depth")
+    found = _NODES.get(value[0]) if isinstance(value, list) and value and isinstance(value[0], str) else None
+    if found is None or len(value) != len(found[1]) + 1:
+        raise ValueError(f"expected a node of a formula, got {_short(value)}")
+    kind, readers = found
+    return kind(*(reader(part, depth + 1) for reader, part in zip(readers, value[1:], strict=True)))
+
+
+def _text(value: Any, depth: int = 0) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f"expected a text, got {_short(value)}")
+    _within(len(value), "name")
+    return value
+
+
+def _flag(value: Any, depth: int = 0) -> bool:
+    if not isinstance(value, bool):
+        raise ValueError(f"expected true or false, got {_short(value)}")
+    return value
+
+
+def _count(value: Any, depth: int = 0) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 2**31:
+        raise ValueError(f"expected a whole number, got {_short(value)}")
+    return value
+
+
+def _real(value: Any, depth: int = 0) -> float:
+    return finite(value)
+
+
+def _scalar(value: Any, depth: int = 0) -> Any:
+    return value if isinstance(value, bool) else finite(value)
+
+
+def _level(value: Any, depth: int = 0) -> Any:
+    if isinstance(value, str):
+        return _text(value)
+    if isinstance(value, int) and abs(value) < 2**64:
+        return value
+    return _scalar(value)
+
+
+def _each(reader: Callable[..., Any]) -> Callable[..., Any]:
+    def read(value: Any, depth: int = 0) -> tuple[Any, ...]:
+        if not isinstance(value, list):
+            raise ValueError(f"expected a list, got {_short(value)}")
+        return tuple(reader(part, depth) for part in value)
+
+    return read
+
+
+_NODES: dict[str, tuple[type, tuple[Callable[..., Any], ...]]] = {
+    "Number": (Number, (_scalar,)),
+    "Column": (Column, (_text,)),
+    "Match": (Match, (_text, _text, _flag)),
+    "Apply": (Apply, (_text, _each(read_node))),
+    "Outside": (Outside, (_text, _count, _each(_text))),
+    "Polynomial": (Polynomial, (read_node, _each(_real), _each(_real), _each(_real))),
+    "BSpline": (BSpline, (read_node, _each(_real), _count, _flag, _text)),
+    "CubicSpline": (CubicSpline, (read_node, _each(_real), _each(_each(_real)), _each(_each(_real)), _flag, _text)),
+    "Coding": (Coding, (_each(_count), _each(_each(_real)))),
+    "Levels": (Levels, (read_node, _each(_level), read_node)),
+    "Hashed": (Hashed, (_text, _count, read_node)),
+    "Factor": (Factor, (_text, read_node, _flag)),
+    "Product": (Product, (_each(read_node),)),
+    "Term": (Term, (_text, _each(_text), _each(read_node))),
+}
+
+
+def _short(value: Any) -> str:
+    """A value for a message: its text, cut, or the name of its type."""
+    text = repr(value) if isinstance(value, str | bool | float | tuple) else type(value).__name__
+    return text if len(text) <= 80 else f"{text[:77]}…"

@@ -1,0 +1,138 @@
+"""Translate what formulaic learns of a table, and hold the translation to formulaic's numbers on its rows."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ..._typing import Bool
+from .encoding import encode
+from .interpreter import Rows, encode_terms, numbers_of
+from .language import Factor, Outside, Term, columns_needed
+from .session import Session
+from .translation import Translator
+
+__all__ = ["Learner"]
+
+# Relative difference to formulaic above which a translation is not used.
+_TOLERANCE = 1e-9
+
+
+class Learner:
+    """Translate the parts of one formula.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame (n, ·)
+        The rows that are learnt from.
+    context : mapping
+        Functions and values of the user's own.
+    missing, unseen : str or None
+        As of :func:`bayesdrop.from_formula`.
+    """
+
+    def __init__(self, frame: Any, context: Mapping[str, Any], missing: str | None, unseen: str) -> None:
+        self._session = Session(context)
+        self.rows = Rows(frame, missing, unseen, self._session.run)
+
+    @property
+    def session(self) -> Session | None:
+        """What runs Python code of the formula; None if it has none."""
+        return self._session if self._session.specs or self._session.response is not None else None
+
+    @property
+    def token(self) -> str:
+        """A random text that tells formulas with Python code apart; empty without such code."""
+        return secrets.token_hex(16) if self._session.specs else ""
+
+    def terms(self, spec: Any, X: Any) -> tuple[Term, ...]:
+        """The terms of what formulaic has learnt, whose features on these rows are ``X``, compressed."""
+        for columns in self._choices():
+            try:
+                found = self._translator(columns, spec).terms_of(spec)
+                if self._is_equal(X, encode_terms(found, self.rows, sparse=True), columns_needed(found)):
+                    return found
+            except ValueError:
+                if not columns:
+                    raise
+            self._session.specs.clear()
+        raise ValueError("formula: terms that depend on more than the columns of a row; leave such terms out.")
+
+    def column(self, expression: str, check: Callable[[Any], Any]) -> Factor:
+        """An offset or the variable of a slope, which ``check`` refuses if it is not one column of numbers."""
+        from formulaic import Formula
+
+        matrix = encode(Formula(f"0 + {{{expression}}}"), self.rows.frame, dict(self._session.context), output="pandas")
+        values = check(matrix)
+        factor = next(factor for term in matrix.model_spec.formula for factor in term.factors)
+        for columns in self._choices():
+            node = self._translator(columns, matrix.model_spec).expression(factor)
+            found = Factor(expression, node, False)
+            if not columns or _is_close(values, numbers_of(found, self.rows)):
+                break
+        return found
+
+    def response(self, left: Any) -> tuple[Factor, ...] | None:
+        """The left side of a formula; None without one."""
+        if left is None:
+            return None
+        found = []
+        for factor in (factor for term in left for factor in term.factors):
+            state, values = {}, None
+            if factor.eval_method.value != "lookup":
+                alone = type(left)([term for term in left if factor in term.factors])
+                matrix = encode(alone, self.rows.frame, dict(self._session.context), output="pandas",
+                                ensure_full_rank=False)  # fmt: skip
+                state, values = matrix.model_spec.transform_state, matrix.to_numpy()[:, 0]
+            columns = frozenset(self.rows.frame.columns)
+            node: Any = Translator(columns, state, self._session.context, lambda _: 1).expression(factor)
+            made = Factor(str(factor.expr), node, False)
+            if values is not None and not _is_close(values, self._or_none(made)):
+                made = replace(made, encoding=Outside(made.label, 1, tuple(sorted(columns_needed(node)))))
+            found.append(made)
+        if any(isinstance(factor.encoding, Outside) for factor in found):
+            self._session = replace(self._session, response=left)
+        return tuple(found)
+
+    def _or_none(self, factor: Factor) -> Any:
+        try:
+            return numbers_of(factor, self.rows)
+        except ValueError:
+            return None
+
+    def _choices(self) -> tuple[frozenset[str], frozenset[str]]:
+        """All columns, and none, with which everything is Python code."""
+        return frozenset(self.rows.frame.columns), frozenset()
+
+    def _translator(self, columns: frozenset[str], spec: Any) -> Translator:
+        state = spec.transform_state
+        learn = partial(self._session.learn, frame=self.rows.frame, state=state)
+        return Translator(columns, state, self._session.context, learn)
+
+    def _is_equal(self, X: Any, other: Any, needed: set[str]) -> bool:
+        """Whether two compressed matrices are equal in the rows without a missing value."""
+        frame = self.rows.frame
+        used = [name for name in frame.columns if name in needed]
+        whole: Bool[np.ndarray, " n"] = frame[used].notna().all(axis=1).to_numpy()
+        if X.shape != other.shape:
+            return False
+        one, two = X[whole], other[whole]
+        scale = np.zeros(X.shape[1])
+        np.fmax.at(scale, one.indices, np.abs(one.data))
+        for matrix in (one, two):
+            matrix.data[np.isnan(matrix.data)] = np.finfo(np.float64).max
+        gap = (one - two).tocsr()
+        return bool(np.all(np.abs(gap.data) <= _TOLERANCE * scale[gap.indices]))
+
+
+def _is_close(values: Any, other: Any) -> bool:
+    if other is None:
+        return False
+    one, two = (np.asarray(part, dtype=np.float64) for part in (values, other))
+    largest = float(np.max(np.abs(one), initial=0.0))
+    return bool(np.allclose(one, two, rtol=0, atol=_TOLERANCE * largest, equal_nan=True))

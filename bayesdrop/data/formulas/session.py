@@ -1,0 +1,66 @@
+"""Python code of a formula that the language of :mod:`.language` lacks, run by formulaic where the user wrote it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from .encoding import encode
+from .language import Outside
+
+__all__ = ["Session", "recalled", "remember"]
+
+# Encoders with Python code of this process, by the checksum of the text that results keep of them; the latest ones.
+_ENCODERS: dict[str, Any] = {}
+_LARGEST = 256
+
+
+@dataclass(frozen=True)
+class Session:
+    """What formulaic has learnt of factors that no file can hold; it is never read from one.
+
+    Attributes
+    ----------
+    context : mapping
+        Functions and values of the user's own.
+    specs : dict
+        The formulaic ``ModelSpec`` of each factor, by its text.
+    response : Any
+        The left side of the formula, as formulaic parsed it, if the language lacks it.
+    """
+
+    context: Mapping[str, Any] = field(default_factory=dict)
+    specs: dict[str, Any] = field(default_factory=dict)
+    response: Any = None
+
+    def learn(self, factor: Any, frame: Any, state: Mapping[str, Any]) -> int:
+        """Learn a factor on the rows of a frame, with the statistics in ``state``; return its number of columns."""
+        from formulaic import Formula
+        from formulaic.parser.types import Term
+
+        alone = Formula([Term([factor])])
+        matrix = encode(alone, frame, dict(self.context), "nan", ensure_full_rank=False, transform_state=dict(state))
+        self.specs[str(factor.expr)] = matrix.model_spec
+        return int(matrix.shape[1])
+
+    def run(self, node: Outside, frame: Any) -> Any:
+        """Columns (n, k) of a factor on other rows, compressed."""
+        return encode(self.specs[node.text], frame, dict(self.context), "nan").__wrapped__.tocsr()
+
+
+def remember(text: str, encoder: Any) -> None:
+    """Keep an encoder for the results of this process, which hold its text."""
+    while len(_ENCODERS) >= _LARGEST:
+        del _ENCODERS[next(iter(_ENCODERS))]
+    _ENCODERS[_checksum(text)] = encoder
+
+
+def recalled(text: str) -> Any:
+    """The encoder of this process that wrote a text; None of another process or of a text without Python code."""
+    return _ENCODERS.get(_checksum(text))
+
+
+def _checksum(text: str) -> str:
+    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()

@@ -1,0 +1,403 @@
+"""Translate what formulaic has learnt of a formula into the language of :mod:`.language`.
+
+Expressions are parsed and never evaluated: what the language lacks becomes :class:`.language.Outside`, which formulaic
+computes in the session that made the formula.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from .encoding import columns_of, parsed
+from .language import (
+    FUNCTIONS,
+    LIMITS,
+    Apply,
+    BSpline,
+    Coding,
+    Column,
+    CubicSpline,
+    Expression,
+    Factor,
+    Hashed,
+    Levels,
+    Match,
+    Number,
+    Outside,
+    Polynomial,
+    Product,
+    Term,
+)  # fmt: skip
+
+__all__ = ["Translator", "plain_levels"]
+
+_OPERATORS: dict[type, str] = {
+    ast.Add: "add", ast.Sub: "subtract", ast.Mult: "multiply", ast.Div: "divide", ast.FloorDiv: "floor_divide",
+    ast.Mod: "remainder", ast.Pow: "power", ast.BitAnd: "bitwise_and", ast.BitOr: "bitwise_or",
+    ast.BitXor: "bitwise_xor", ast.UAdd: "positive", ast.USub: "negative", ast.Invert: "invert", ast.Eq: "equal",
+    ast.NotEq: "not_equal", ast.Lt: "less", ast.LtE: "less_equal", ast.Gt: "greater", ast.GtE: "greater_equal",
+}  # fmt: skip
+# Other names that NumPy has for functions of the language.
+_SYNONYMS = {
+    "abs": "absolute", "mod": "remainder", "true_divide": "divide", "pow": "power", "bitwise_not": "invert",
+    "bitwise_invert": "invert", "acos": "arccos", "asin": "arcsin", "atan": "arctan", "atan2": "arctan2",
+    "acosh": "arccosh", "asinh": "arcsinh", "atanh": "arctanh",
+}  # fmt: skip
+_NUMBERS = {"pi": float(np.pi), "e": float(np.e), "euler_gamma": float(np.euler_gamma)}
+# Functions that formulaic lets a formula call without ``np.``.
+_PLAIN = {"log", "log2", "log10", "exp", "exp2"}
+
+
+class _UnknownError(ValueError):
+    """The language lacks it."""
+
+
+_FAILURES = (
+    ValueError, TypeError, ArithmeticError, LookupError, AttributeError, SyntaxError, RecursionError, MemoryError,
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Translator:
+    """Translator of the expressions and factors of one formula.
+
+    Attributes
+    ----------
+    columns : set of str
+        Columns of the table.
+    state : mapping
+        What stateful transforms have learnt, by their text.
+    own : mapping
+        Names of the user's own, by ``context``, which stand for nothing that is known here.
+    learn : callable, optional
+        Keep a factor that the language lacks for the session, and return its number of columns.
+    """
+
+    columns: frozenset[str]
+    state: Mapping[str, Any] = field(default_factory=dict)
+    own: Mapping[str, Any] = field(default_factory=dict)
+    learn: Callable[[Any], int] | None = None
+
+    def terms_of(self, spec: Any) -> tuple[Term, ...]:
+        """Terms of a formulaic ``ModelSpec`` that has encoded rows, but the intercept."""
+        found = []
+        for structure in spec.structure:
+            if structure.term.degree:
+                # formulaic keeps the order of the terms and of the factors of each.
+                products = [
+                    [(scoped.factor.factor, bool(scoped.reduced)) for scoped in product.factors]
+                    for product in structure.scoped_terms
+                ]
+                found.append(self.term(structure.term, list(structure.columns), products, spec))
+        return tuple(found)
+
+    def term(self, term: Any, names: Sequence[str], products: Sequence[Any], spec: Any) -> Term:
+        """One term of a specification."""
+        made = []
+        for product in products:
+            factors = [self.factor(one, reduced, _coding_of(spec, one, reduced)) for one, reduced in product]
+            made.append(Product(tuple(factors)))
+        return Term(str(term), tuple(map(str, names)), tuple(made))
+
+    def factor(self, factor: Any, reduced: bool, known: tuple[tuple[Any, ...], Coding] | None) -> Factor:
+        """One factor, with its levels and their coding if it is categorical."""
+        text = str(factor.expr)
+        try:
+            encoding = self._encoding(text, factor.eval_method.value == "lookup", reduced, known)
+        except _FAILURES:
+            if known is not None and not known[1].matrix:
+                encoding = Levels(self._outside(factor, 0), *known)
+            else:
+                # Contrasts that are a matrix, formulaic applies.
+                encoding = self._outside(factor, reduced and known is None)
+        marked = known is not None or text in self.state or isinstance(encoding, Polynomial | BSpline | CubicSpline)
+        return Factor(text, encoding, marked)
+
+    def expression(self, factor: Any) -> Expression | Outside:
+        """A function of one value per row, such as an offset."""
+        try:
+            if factor.eval_method.value == "lookup" and factor.expr in self.columns:
+                return Column(str(factor.expr))
+            return _Reader(self, *self._read(str(factor.expr))).expression()
+        except _FAILURES:
+            return self._outside(factor, 0)
+
+    def _outside(self, factor: Any, dropped: int) -> Outside:
+        """A factor that the language lacks, without its first columns that full rank takes away."""
+        if self.learn is None:
+            raise ValueError(
+                f"it has {str(factor.expr)!r}, which is Python code and runs only in the session that made it"
+            )
+        columns = tuple(sorted(columns_of(factor, self.own)))
+        return Outside(str(factor.expr), self.learn(factor) - dropped, columns)
+
+    def _read(self, text: str) -> tuple[ast.expr, dict[str, str]]:
+        if len(text) > LIMITS.name:
+            raise _UnknownError("it is too long")
+        return parsed(text, self.columns)
+
+    def _encoding(self, text: str, is_name: bool, reduced: bool, known: Any) -> Any:
+        if is_name:
+            if text not in self.columns:
+                raise _UnknownError(text)
+            return Column(text) if known is None else Levels(Column(text), *known)
+        reader = _Reader(self, *self._read(text))
+        return reader.numbers(reduced) if known is None else reader.levels(*known)
+
+
+@dataclass(frozen=True)
+class _Reader:
+    """One expression as a tree of Python's syntax, and the columns that it calls by other names."""
+
+    translator: Translator
+    tree: ast.expr
+    names: Mapping[str, str]
+
+    def expression(self, tree: ast.expr | None = None, depth: int = 0) -> Expression:
+        """The tree as an expression of the language."""
+        tree = self.tree if tree is None else tree
+        if depth > LIMITS.depth // 2:
+            raise _UnknownError("it is nested too deeply")
+        match tree:
+            case ast.Constant(value=bool() | int() | float() as value):
+                return Number(value if isinstance(value, bool) else float(value))
+            case ast.Name():
+                return Column(self._column(tree.id))
+            case ast.Attribute(value=ast.Name(id="np"), attr=name) if self._is_free("np") and name in _NUMBERS:
+                return Number(_NUMBERS[name])
+            case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATORS:
+                return self._apply(_OPERATORS[type(op)], [left, right], depth)
+            case ast.UnaryOp(op=op, operand=operand) if type(op) in _OPERATORS:
+                return self._apply(_OPERATORS[type(op)], [operand], depth)
+            case ast.Compare(left=left, ops=[op], comparators=[right]) if type(op) in _OPERATORS:
+                return self._compare(_OPERATORS[type(op)], left, right, depth)
+            case ast.Call():
+                return self._call(tree, depth)
+        raise _UnknownError(type(tree).__name__)
+
+    def numbers(self, reduced: bool) -> Any:
+        """The tree as columns of numbers."""
+        tree = self._inner(self.tree)
+        name = self._called(tree)
+        if name not in ("bs", "cr", "cs", "cc", "poly", "hashed"):
+            return self.expression(tree)
+        assert isinstance(tree, ast.Call)
+        if name == "hashed":
+            given = self._arguments(tree, ["data", "levels"])
+            count = int(_constant(given.get("levels"), 0))
+            if not (isinstance(given["data"], ast.Name) and 0 < count <= LIMITS.levels):
+                raise _UnknownError("a function of other values")
+            return Hashed(self._column(given["data"].id), count, Coding(tuple(range(int(reduced), count)), ()))
+        names = {"poly": ["x", "degree", "raw"], "bs": ["x", "df", "knots", "degree", "include_intercept",
+                 "lower_bound", "upper_bound", "extrapolation"]}  # fmt: skip
+        spline = ["x", "df", "knots", "lower_bound", "upper_bound", "constraints", "cyclic", "extrapolation"]
+        given = self._arguments(tree, names.get(name, spline))
+        x, state = self.expression(given.pop("x")), self._learnt(tree)
+        if name == "poly":
+            return _polynomial(
+                x, int(_constant(given.get("degree"), 1)), bool(_constant(given.get("raw"), False)), state
+            )
+        if name == "bs":
+            has_first = bool(_constant(given.get("include_intercept"), False)) and not reduced
+            beyond = str(_constant(given.get("extrapolation"), "raise"))
+            return BSpline(x, _floats(state["knots"]), int(_constant(given.get("degree"), 3)), has_first, beyond)
+        return _cubic_spline(x, state, str(_constant(given.get("extrapolation"), "extend")))
+
+    def levels(self, levels: tuple[Any, ...], coding: Coding) -> Any:
+        """The tree as contrasts of levels."""
+        tree = self._inner(self.tree)
+        name = self._called(tree)
+        if name != "C":
+            return Levels(Column(self._column(tree.id if isinstance(tree, ast.Name) else "")), levels, coding)
+        assert isinstance(tree, ast.Call)
+        argument = self._inner(self._arguments(tree, ["data", "contrasts"], any_keywords=True)["data"])
+        return Levels(self.expression(argument), levels, coding)
+
+    def _apply(self, function: str, arguments: Sequence[ast.expr], depth: int) -> Apply:
+        return Apply(function, tuple(self.expression(argument, depth + 1) for argument in arguments))
+
+    def _compare(self, function: str, left: ast.expr, right: ast.expr, depth: int) -> Expression:
+        texts = [side for side in (left, right) if isinstance(side, ast.Constant) and isinstance(side.value, str)]
+        if not texts:
+            return self._apply(function, [left, right], depth)
+        column = right if texts[0] is left else left
+        if not isinstance(column, ast.Name) or function not in ("equal", "not_equal"):
+            raise _UnknownError("a comparison of texts")
+        return Match(self._column(column.id), str(texts[0].value), function == "equal")
+
+    def _call(self, tree: ast.Call, depth: int) -> Expression:
+        name, arguments = self._called(tree), tree.args
+        if name in ("center", "scale", "standardize"):
+            return self._scaled(tree, depth)
+        if name == "np.clip":
+            return self._clipped(tree, depth)
+        if tree.keywords or any(isinstance(argument, ast.Starred) for argument in arguments):
+            raise _UnknownError("an option of a function")
+        match name, arguments:
+            case "I", [argument]:
+                return self.expression(argument, depth + 1)
+            case "Q", [ast.Constant(value=str() as column)] if column in self.translator.columns:
+                return Column(column)
+            case "exp10", [argument]:  # formulaic's has its arguments in this order
+                return Apply("power", (self.expression(argument, depth + 1), Number(10.0)))
+        function = name if name in _PLAIN else name.removeprefix("np.") if name.startswith("np.") else ""
+        function = _SYNONYMS.get(function, function)
+        if function not in FUNCTIONS:
+            raise _UnknownError(name)
+        return self._apply(function, arguments, depth)
+
+    def _scaled(self, tree: ast.Call, depth: int) -> Expression:
+        if not tree.args:
+            raise _UnknownError("a call without an argument")
+        state, found = self._learnt(tree), self.expression(tree.args[0], depth + 2)
+        for function, key in (("subtract", "center"), ("divide", "scale")):
+            if state.get(key) is not None:
+                found = Apply(function, (found, Number(_float(state[key]))))
+        return found
+
+    def _clipped(self, tree: ast.Call, depth: int) -> Expression:
+        given = self._arguments(tree, ["a", "a_min", "a_max"], {"min": "a_min", "max": "a_max"})
+        found = self.expression(given["a"], depth + 2)
+        for function, key in (("maximum", "a_min"), ("minimum", "a_max")):
+            bound = given.get(key)
+            if bound is not None and not (isinstance(bound, ast.Constant) and bound.value is None):
+                found = Apply(function, (found, self.expression(bound, depth + 2)))
+        return found
+
+    def _inner(self, tree: ast.expr) -> ast.expr:
+        """The argument of ``I()``, which changes nothing."""
+        for _ in range(LIMITS.depth):
+            if self._called(tree) == "I" and isinstance(tree, ast.Call) and len(tree.args) == 1 and not tree.keywords:
+                tree = tree.args[0]
+        return tree
+
+    def _called(self, tree: ast.expr) -> str:
+        """The name of a function that is called, ``np.`` before those of NumPy; empty of anything else."""
+        match tree:
+            case ast.Call(func=ast.Name(id=name)) if self._is_free(name):
+                return name
+            case ast.Call(func=ast.Attribute(value=ast.Name(id="np"), attr=name)) if self._is_free("np"):
+                return f"np.{name}"
+        return ""
+
+    def _is_free(self, name: str) -> bool:
+        """Whether a name is that of formulaic's, and not of a column or of the user's own."""
+        return name not in self.translator.columns and name not in self.translator.own
+
+    def _column(self, name: str) -> str:
+        found = self.names.get(name, name)
+        if found not in self.translator.columns:
+            raise _UnknownError(found)
+        return found
+
+    def _arguments(
+        self,
+        tree: ast.Call,
+        names: Sequence[str],
+        synonyms: Mapping[str, str] | None = None,
+        any_keywords: bool = False,
+    ) -> dict[str, ast.expr]:
+        """Arguments of a call by their names."""
+        given = dict(zip(names, tree.args, strict=False))
+        for keyword in tree.keywords:
+            given[(synonyms or {}).get(str(keyword.arg), str(keyword.arg))] = keyword.value
+        strange = (set(given) - set(names)) if not any_keywords else set()
+        if len(tree.args) > len(names) or strange or names[0] not in given:
+            raise _UnknownError("arguments of another form")
+        return given
+
+    def _learnt(self, tree: ast.expr) -> Mapping[str, Any]:
+        found = self.translator.state.get(ast.unparse(tree).replace("\n", " "))
+        if not isinstance(found, Mapping):
+            raise _UnknownError("a function that has learnt nothing")
+        return found
+
+
+def plain_levels(levels: Sequence[Any]) -> tuple[Any, ...]:
+    """Levels as numbers, truth values and texts of Python's own."""
+    return tuple(level.item() if isinstance(level, np.generic) else level for level in levels)
+
+
+def _coding_of(spec: Any, factor: Any, reduced: bool) -> tuple[tuple[Any, ...], Coding] | None:
+    """Levels and their coding of a factor that formulaic has encoded; None of numbers."""
+    kind, state = spec.encoder_state.get(factor.expr, (None, {}))
+    if getattr(kind, "value", None) != "categorical" or "categories" not in state:
+        return None
+    levels = plain_levels(state["categories"])
+    if not levels or (len(levels) == 1 and reduced):
+        return levels, Coding((), ())
+    matrix = state["contrasts"].contrasts.get_coding_matrix(
+        list(state["categories"]), reduced_rank=reduced, sparse=True
+    )
+    matrix = matrix.tocsc()
+    if np.all(matrix.data == 1) and np.all(np.diff(matrix.indptr) == 1) and len(set(matrix.indices)) == matrix.shape[1]:
+        return levels, Coding(tuple(matrix.indices.tolist()), ())
+    if matrix.shape[0] * matrix.shape[1] > LIMITS.values:
+        raise ValueError(
+            f"formula: the contrasts of {factor.expr!r} are {matrix.shape[0]} × {matrix.shape[1]} numbers."
+        )
+    return levels, Coding((), tuple(map(tuple, matrix.toarray().tolist())))
+
+
+def _constant(tree: ast.expr | None, default: Any) -> Any:
+    match tree:
+        case None:
+            return default
+        case ast.Constant(value=value):
+            return default if value is None else value
+    raise _UnknownError("an option that is no number or text")
+
+
+def _float(value: Any) -> float:
+    array = np.asarray(value, dtype=np.float64)
+    if array.size != 1:
+        raise _UnknownError("a statistic of several columns")
+    return float(array.reshape(-1)[0])
+
+
+def _floats(values: Any) -> tuple[float, ...]:
+    array = np.asarray(values, dtype=np.float64)
+    if array.ndim != 1:
+        raise _UnknownError("statistics of several columns")
+    return tuple(array.tolist())
+
+
+def _polynomial(x: Expression, degree: int, raw: bool, state: Mapping[str, Any]) -> Polynomial:
+    if not 0 <= degree <= LIMITS.degree:
+        raise _UnknownError("a polynomial of that degree")
+    if raw:
+        return Polynomial(x, (0.0,) * degree, (0.0,) * degree, (1.0,) * degree)
+    norms = [_float(state["norms2"][k]) for k in range(degree + 1)]
+    ratios = [0.0, *(norms[k] / norms[k - 1] for k in range(1, degree))]
+    centres = tuple(_float(state["alpha"][k]) for k in range(degree))
+    return Polynomial(x, centres, tuple(ratios[:degree]), tuple(float(np.sqrt(norm)) for norm in norms[1:]))
+
+
+def _cubic_spline(x: Expression, state: Mapping[str, Any], beyond: str) -> CubicSpline:
+    from scipy.interpolate import CubicSpline as Interpolant
+
+    knots, is_cyclic = np.array(_floats(state["knots"])), bool(state["cyclic"])
+    if not 2 <= len(knots) <= LIMITS.knots or np.any(np.diff(knots) <= 0):
+        raise _UnknownError("a spline of those knots")
+    values = np.eye(len(knots))
+    if is_cyclic:
+        values = values[:, :-1]
+        values[-1, 0] = 1.0
+    if len(knots) == 2:
+        curvatures = np.zeros_like(values)
+    else:
+        curvatures = Interpolant(knots, values, bc_type="periodic" if is_cyclic else "natural")(knots, 2)
+    if state.get("constraints") is not None:
+        constraints = np.atleast_2d(np.asarray(state["constraints"], dtype=np.float64))
+        if constraints.shape[1] != values.shape[1]:
+            raise _UnknownError("constraints of other columns")
+        free = np.linalg.qr(constraints.T, mode="complete")[0][:, len(constraints) :]
+        values, curvatures = values @ free, curvatures @ free
+    return CubicSpline(
+        x, tuple(knots.tolist()), *(tuple(map(tuple, m.tolist())) for m in (values, curvatures)), is_cyclic, beyond
+    )
