@@ -102,11 +102,11 @@ def to_pandas(data: Any) -> Any:
         raise ValueError("data: expected at least one row, got none.")
     plain: dict[str, Any] = {}
     for name, column in frame.items():
-        # Small whole numbers would overflow in the arithmetic of a formula, and single precision would be learnt.
-        if isinstance(column.dtype, np.dtype) and column.dtype.kind in "iuf" and column.dtype != np.uint64:
-            plain[str(name)] = column.astype(np.float64 if column.dtype.kind == "f" else np.int64)
         # formulaic knows NumPy's types: other text would be a number to it, and a number of Arrow an object.
         if isinstance(column.dtype, np.dtype | pd.CategoricalDtype):
+            # Small whole numbers would overflow in the arithmetic of a formula, and single precision be learnt.
+            if column.dtype.kind in "iuf" and column.dtype not in (np.int64, np.float64, np.uint64):
+                plain[str(name)] = column.astype(np.float64 if column.dtype.kind == "f" else np.int64)
             continue
         if types.is_string_dtype(column.dtype) or (types.is_bool_dtype(column.dtype) and column.hasnans):
             plain[str(name)] = column.astype(object)
@@ -115,7 +115,9 @@ def to_pandas(data: Any) -> Any:
         elif types.is_numeric_dtype(column.dtype):
             whole = types.is_integer_dtype(column.dtype) and not column.hasnans
             plain[str(name)] = column.astype(np.int64 if whole else np.float64)
-    return frame.assign(**plain)
+    for name, column in plain.items():  # a column may be called self, which assign() does not take
+        frame[name] = column
+    return frame
 
 
 def refuse_missing(names: list[str], frame: Any, more: str = "") -> None:

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from ..._validation import extra
+from .encoding import columns_of
 from .language import Coding, Factor, Product, Term, plain
-from .translation import Translator
+from .translation import LearntLevels, Translator
 
 __all__ = ["read_earlier"]
 
@@ -24,12 +25,12 @@ def read_earlier(known: Mapping[str, Any]) -> dict[str, Any]:
     columns, names, groups = frozenset(known["columns"]), known["feature_names"], known["groups"]
 
     def factors_of(listed: Sequence[Any], state: Any) -> list[Factor]:
-        translator = Translator(columns, _unpacked(state))
         found = []
         for text, kind in listed:
-            known_levels = levels.get(text) if kind != "literal" else None
-            coding = None if known_levels is None else (known_levels, Coding(tuple(range(len(known_levels))), ()))
             factor = SimpleNamespace(expr=str(text), eval_method=SimpleNamespace(value=kind))
+            values = levels.get(text)
+            coding = None if values is None else LearntLevels(values, Coding(tuple(range(len(values))), ()))
+            translator = Translator(columns | columns_of(factor, {}), _unpacked(state))
             found.append(translator.factor(factor, False, coding))
         return found
 
@@ -55,7 +56,7 @@ def read_earlier(known: Mapping[str, Any]) -> dict[str, Any]:
         **known,
         "terms": plain(tuple(terms)),
         "offset": one(known["offset"], known["offset_state"]),
-        "response": None if known["response"] is None else [one([term], {"dict": []}) for term in known["response"]],
+        "response": known["response"] and [one([term], {"dict": []}) for term in known["response"]],
         "random": random,
     }
 

@@ -273,7 +273,8 @@ class FormulaEncoder(Shown):
         try:
             known = read_json(text)
             if known.get("version") != _VERSION:
-                known = read_earlier(known)
+                with np.errstate(all="ignore"):
+                    known = read_earlier(known)
             terms = tuple(read_node(term) for term in known["terms"])
             check_terms(terms)
             offset, response, label = known["offset"], known["response"], known["label"]
@@ -326,27 +327,33 @@ class StoredFormula:
     formula: str
     text: str = field(repr=False)
 
+    @cached_property
+    def _found(self) -> tuple[FormulaEncoder | None, str]:
+        """The formula, if it can be read, and why no other session can encode a table by it."""
+        if not self.text:
+            return None, "it is larger than a file may hold"
+        try:
+            found = FormulaEncoder.from_json(self.text)
+        except ValueError as error:
+            return None, str(error)
+        return found, found.outside and f"{found.outside!r} is Python code, which no file holds and none runs"
+
     @property
     def reason(self) -> str:
         """Why another session cannot encode a table by it; empty if it can."""
-        try:
-            outside = FormulaEncoder._of_text(self.text).outside if self.text else ""
-        except ValueError as error:
-            return str(error)
-        if outside:
-            return f"{outside!r} is Python code, which no file holds and none runs"
-        return "" if self.text else "it is larger than a file may hold"
+        return self._found[1]
 
-    @cached_property
+    @property
     def encoder(self) -> FormulaEncoder:
         """The formula; raise ValueError if it cannot be read, or has Python code of another session."""
-        if recalled(self.text) is None and self.reason:
+        found, reason = self._found
+        if found is None or (reason and found._session is None):
             raise ValueError(
-                f"X: the formula {self.formula!r} cannot encode a table here: {self.reason}. Encode the rows yourself, "
-                "with columns of the names of the features, as by design.transform(rows) with design = "
+                f"X: the formula {self.formula!r} cannot encode a table here: {reason}. Encode the rows yourself, with "
+                "columns of the names of the features, as by design.transform(rows) with design = "
                 "bd.from_formula(formula, data) of the rows that were fitted."
             )
-        return FormulaEncoder.from_json(self.text)
+        return found
 
     def transform(self, data: Any) -> Any:
         """As :meth:`FormulaEncoder.transform`."""

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 __all__ = [
-    "EXPRESSIONS", "FUNCTIONS", "LIMITS", "Apply", "BSpline", "Coding", "Column", "CubicSpline", "Expression", "Factor", "Hashed", "Levels",
-    "Limits", "Match", "Number", "Outside", "Polynomial", "Product", "Term", "check_terms", "columns_needed", "finite",
-    "plain", "read_node", "walk",
+    "EXPRESSIONS", "FUNCTIONS", "LIMITS", "Apply", "BSpline", "Coding", "Column", "CubicSpline", "Expression", "Factor",
+    "Hashed", "Levels", "Limits", "Match", "Number", "Outside", "Polynomial", "Product", "Term", "check_terms",
+    "columns_needed", "finite", "plain", "read_node", "walk",
 ]  # fmt: skip
 
 
@@ -55,8 +55,8 @@ class Limits:
     degree: int = 50
     knots: int = 300
     factors: int = 20
-    levels: int = 200_000
-    columns: int = 200_000
+    levels: int = 10**6
+    columns: int = 10**6
     work: int = 100_000
 
 

@@ -52,16 +52,17 @@ class Learner:
 
     def terms(self, spec: Any, X: Any) -> tuple[Term, ...]:
         """The terms of what formulaic has learnt, whose features on these rows are ``X``, compressed."""
-        for columns in self._choices():
-            try:
-                found = self._translator(columns, spec).terms_of(spec)
-                if self._is_equal(X, encode_terms(found, self.rows, sparse=True), columns_needed(found)):
-                    return found
-            except ValueError:
-                if not columns:
-                    raise
-            self._session.specs.clear()
-        raise ValueError("formula: terms that depend on more than the columns of a row; leave such terms out.")
+        known, nothing = (self._translator(columns, spec) for columns in self._choices())
+        found = known.terms_of(spec)
+        try:
+            wrong = self._differing(X, encode_terms(found, self.rows, sparse=True), columns_needed(found))
+        except ValueError:
+            wrong = np.ones(X.shape[1], dtype=bool)
+        if wrong.any():
+            by_term = np.split(wrong, np.cumsum([len(term.columns) for term in found])[:-1])
+            pairs = zip(found, nothing.terms_of(spec), by_term, strict=True)
+            found = tuple(second if differs.any() else first for first, second, differs in pairs)
+        return found
 
     def column(self, expression: str, check: Callable[[Any], Any]) -> Factor:
         """An offset or the variable of a slope, which ``check`` refuses if it is not one column of numbers."""
@@ -114,20 +115,18 @@ class Learner:
         learn = partial(self._session.learn, frame=self.rows.frame, state=state)
         return Translator(columns, state, self._session.context, learn)
 
-    def _is_equal(self, X: Any, other: Any, needed: set[str]) -> bool:
-        """Whether two compressed matrices are equal in the rows without a missing value."""
+    def _differing(self, X: Any, other: Any, needed: set[str]) -> Bool[np.ndarray, " p"]:
+        """Which columns of two compressed matrices differ in the rows without a missing value."""
         frame = self.rows.frame
-        used = [name for name in frame.columns if name in needed]
-        whole: Bool[np.ndarray, " n"] = frame[used].notna().all(axis=1).to_numpy()
-        if X.shape != other.shape:
-            return False
+        whole = frame[[name for name in frame.columns if name in needed]].notna().all(axis=1).to_numpy()
         one, two = X[whole], other[whole]
-        scale = np.zeros(X.shape[1])
+        scale, wrong = np.zeros(X.shape[1]), np.zeros(X.shape[1], dtype=bool)
         np.fmax.at(scale, one.indices, np.abs(one.data))
         for matrix in (one, two):
             matrix.data[np.isnan(matrix.data)] = np.finfo(np.float64).max
         gap = (one - two).tocsr()
-        return bool(np.all(np.abs(gap.data) <= _TOLERANCE * scale[gap.indices]))
+        wrong[gap.indices[np.abs(gap.data) > _TOLERANCE * scale[gap.indices]]] = True
+        return wrong
 
 
 def _is_close(values: Any, other: Any) -> bool:

@@ -47,7 +47,12 @@ class Session:
 
     def run(self, node: Outside, frame: Any) -> Any:
         """Columns (n, k) of a factor on other rows, compressed."""
-        return encode(self.specs[node.text], frame, dict(self.context), "nan").__wrapped__.tocsr()
+        spec = self.specs[node.text]
+        before = set(spec.transform_state)
+        matrix = encode(spec, frame, dict(self.context), "nan")
+        if set(matrix.model_spec.transform_state) - before:
+            raise ValueError(f"data: {node.text!r} cannot be told apart from another function; rename its columns.")
+        return matrix.__wrapped__.tocsr()
 
 
 def remember(text: str, encoder: Any) -> None:

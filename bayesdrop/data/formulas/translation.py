@@ -7,9 +7,10 @@ computes in the session that made the formula.
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -34,7 +35,7 @@ from .language import (
     Term,
 )  # fmt: skip
 
-__all__ = ["Translator", "plain_levels"]
+__all__ = ["LearntLevels", "Translator", "plain_levels"]
 
 _OPERATORS: dict[type, str] = {
     ast.Add: "add", ast.Sub: "subtract", ast.Mult: "multiply", ast.Div: "divide", ast.FloorDiv: "floor_divide",
@@ -48,6 +49,7 @@ _SYNONYMS = {
     "bitwise_invert": "invert", "acos": "arccos", "asin": "arcsin", "atan": "arctan", "atan2": "arctan2",
     "acosh": "arccosh", "asinh": "arcsinh", "atanh": "arctanh",
 }  # fmt: skip
+_NONE: Mapping[str, str] = {}
 _NUMBERS = {"pi": float(np.pi), "e": float(np.e), "euler_gamma": float(np.euler_gamma)}
 # Functions that formulaic lets a formula call without ``np.``.
 _PLAIN = {"log", "log2", "log10", "exp", "exp2"}
@@ -60,6 +62,14 @@ class _UnknownError(ValueError):
 _FAILURES = (
     ValueError, TypeError, ArithmeticError, LookupError, AttributeError, SyntaxError, RecursionError, MemoryError,
 )  # fmt: skip
+
+
+class LearntLevels(NamedTuple):
+    """Levels of a factor, and their contrasts; whether the user made these."""
+
+    levels: tuple[Any, ...]
+    coding: Coding
+    is_custom: bool = False
 
 
 @dataclass(frozen=True)
@@ -104,17 +114,16 @@ class Translator:
             made.append(Product(tuple(factors)))
         return Term(str(term), tuple(map(str, names)), tuple(made))
 
-    def factor(self, factor: Any, reduced: bool, known: tuple[tuple[Any, ...], Coding] | None) -> Factor:
+    def factor(self, factor: Any, reduced: bool, known: LearntLevels | None) -> Factor:
         """One factor, with its levels and their coding if it is categorical."""
         text = str(factor.expr)
         try:
             encoding = self._encoding(text, factor.eval_method.value == "lookup", reduced, known)
         except _FAILURES:
-            if known is not None and not known[1].matrix:
-                encoding = Levels(self._outside(factor, 0), *known)
-            else:
-                # Contrasts that are a matrix, formulaic applies.
+            if known is None or known.is_custom:  # formulaic applies contrasts of the user's own
                 encoding = self._outside(factor, reduced and known is None)
+            else:
+                encoding = Levels(self._outside(factor, 0), known.levels, known.coding)
         marked = known is not None or text in self.state or isinstance(encoding, Polynomial | BSpline | CubicSpline)
         return Factor(text, encoding, marked)
 
@@ -141,13 +150,13 @@ class Translator:
             raise _UnknownError("it is too long")
         return parsed(text, self.columns)
 
-    def _encoding(self, text: str, is_name: bool, reduced: bool, known: Any) -> Any:
+    def _encoding(self, text: str, is_name: bool, reduced: bool, known: LearntLevels | None) -> Any:
         if is_name:
             if text not in self.columns:
                 raise _UnknownError(text)
-            return Column(text) if known is None else Levels(Column(text), *known)
+            return Column(text) if known is None else Levels(Column(text), known.levels, known.coding)
         reader = _Reader(self, *self._read(text))
-        return reader.numbers(reduced) if known is None else reader.levels(*known)
+        return reader.numbers(reduced) if known is None else reader.levels(known.levels, known.coding)
 
 
 @dataclass(frozen=True)
@@ -299,23 +308,28 @@ class _Reader:
         self,
         tree: ast.Call,
         names: Sequence[str],
-        synonyms: Mapping[str, str] | None = None,
+        synonyms: Mapping[str, str] = _NONE,
         any_keywords: bool = False,
     ) -> dict[str, ast.expr]:
         """Arguments of a call by their names."""
         given = dict(zip(names, tree.args, strict=False))
         for keyword in tree.keywords:
-            given[(synonyms or {}).get(str(keyword.arg), str(keyword.arg))] = keyword.value
+            given[synonyms.get(str(keyword.arg), str(keyword.arg))] = keyword.value
         strange = (set(given) - set(names)) if not any_keywords else set()
         if len(tree.args) > len(names) or strange or names[0] not in given:
             raise _UnknownError("arguments of another form")
         return given
 
     def _learnt(self, tree: ast.expr) -> Mapping[str, Any]:
-        found = self.translator.state.get(ast.unparse(tree).replace("\n", " "))
-        if not isinstance(found, Mapping):
+        # formulaic adds ten random letters to a name in backticks from the second time on.
+        text = re.escape(ast.unparse(tree).replace("\n", " "))
+        for alias in self.names:
+            stem = re.escape(re.sub("_[a-z]{10}$", "", alias))
+            text = re.sub(rf"\b{re.escape(re.escape(alias))}\b", lambda _, stem=stem: rf"{stem}(_[a-z]{{10}})?", text)
+        found = [value for key, value in self.translator.state.items() if re.fullmatch(text, str(key))]
+        if len(found) != 1 or not isinstance(found[0], Mapping):
             raise _UnknownError("a function that has learnt nothing")
-        return found
+        return found[0]
 
 
 def plain_levels(levels: Sequence[Any]) -> tuple[Any, ...]:
@@ -323,25 +337,22 @@ def plain_levels(levels: Sequence[Any]) -> tuple[Any, ...]:
     return tuple(level.item() if isinstance(level, np.generic) else level for level in levels)
 
 
-def _coding_of(spec: Any, factor: Any, reduced: bool) -> tuple[tuple[Any, ...], Coding] | None:
+def _coding_of(spec: Any, factor: Any, reduced: bool) -> LearntLevels | None:
     """Levels and their coding of a factor that formulaic has encoded; None of numbers."""
     kind, state = spec.encoder_state.get(factor.expr, (None, {}))
     if getattr(kind, "value", None) != "categorical" or "categories" not in state:
         return None
-    levels = plain_levels(state["categories"])
+    levels, contrasts = plain_levels(state["categories"]), state["contrasts"].contrasts
+    is_custom = type(contrasts).__name__ == "CustomContrasts"
     if not levels or (len(levels) == 1 and reduced):
-        return levels, Coding((), ())
-    matrix = state["contrasts"].contrasts.get_coding_matrix(
-        list(state["categories"]), reduced_rank=reduced, sparse=True
-    )
-    matrix = matrix.tocsc()
-    if np.all(matrix.data == 1) and np.all(np.diff(matrix.indptr) == 1) and len(set(matrix.indices)) == matrix.shape[1]:
-        return levels, Coding(tuple(matrix.indices.tolist()), ())
-    if matrix.shape[0] * matrix.shape[1] > LIMITS.values:
-        raise ValueError(
-            f"formula: the contrasts of {factor.expr!r} are {matrix.shape[0]} × {matrix.shape[1]} numbers."
-        )
-    return levels, Coding((), tuple(map(tuple, matrix.toarray().tolist())))
+        return LearntLevels(levels, Coding((), ()), is_custom)
+    matrix = contrasts.get_coding_matrix(list(state["categories"]), reduced_rank=reduced, sparse=True).tocsc()
+    level, rows = matrix.indices, matrix.shape
+    if np.all(matrix.data == 1) and np.all(np.diff(matrix.indptr) == 1) and len(set(level)) == rows[1]:
+        return LearntLevels(levels, Coding(tuple(level.tolist()), ()), is_custom)
+    if rows[0] * rows[1] > LIMITS.values:
+        raise ValueError(f"formula: the contrasts of {factor.expr!r} are {rows[0]} × {rows[1]} numbers, too many.")
+    return LearntLevels(levels, Coding((), tuple(map(tuple, matrix.toarray().tolist()))), is_custom)
 
 
 def _constant(tree: ast.expr | None, default: Any) -> Any:

@@ -1,0 +1,222 @@
+"""What a file says of a formula has no effect but numbers, whichever function reads it."""
+
+import json
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import bayesdrop as bd
+from bayesdrop._netcdf import read_netcdf, write_netcdf
+from bayesdrop.data.formulas.encoder import StoredFormula
+from bayesdrop.data.formulas.language import LIMITS, Limits
+
+pytest.importorskip("formulaic")
+ATTACKER = Path(__file__).with_name("formula_attacker.py")
+STORED = json.loads((Path(__file__).parents[1] / "data" / "stored" / "formulas_0_1_0.json").read_text())
+
+
+@pytest.mark.parametrize("count", [10_000, pytest.param(200_000, marks=pytest.mark.slow)])
+def test_stored_formulas_that_a_stranger_changed_have_no_effect_but_numbers(count, tmp_path):
+    command = [sys.executable, str(ATTACKER), str(count), str(count)]
+    run = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+    assert run.returncode == 0, run.stderr[-2000:]
+    result = json.loads(run.stdout)
+    assert result["encoded"] > count / 10
+    assert result["refused"] > count / 10
+    assert result["slowest"] < 1, "seconds of the processor"
+    assert not list(tmp_path.iterdir())
+
+
+HIDDEN = 'I(a + 0*(("`", __import__("pathlib").Path("harm").touch(), "`") == 0))'
+HARMFUL = [
+    HIDDEN, 'I(a + 0*(contr.to_csv("harm") == 0))', "I(a + 0*contr.map(eval))", "I(a + 0*contr.map(print))",
+    "np.power(9, np.power(9, 9, dtype=object), dtype=object)*a", "I((1 << 10**10)*a)", "I(len([0]*10**9)*a)",
+    "poly(a, degree=10**6)", "poly(a, degree=1000000)", "bs(a, df=10**7)", "bs(a, df=10000000)",
+    "hashed(a, levels=10**9)", "hashed(a, levels=1000000000)",
+]  # fmt: skip
+
+
+def earlier(expression):
+    """A formula with a term as bayesdrop 0.1.0 stored it."""
+    known = json.loads(STORED["formulas"][3]["text"])
+    numbers = {"low": -9.0, "high": 9.0, "mean": 0.0, "whole": False}
+    known |= {
+        "terms": [[["1", "literal"]], [[expression, "python"]]], "columns": {"a": numbers, "contr": numbers}, "levels": {},
+        "feature_names": [expression], "groups": [expression], "formula": f"y ~ {expression}",
+    }  # fmt: skip
+    return json.dumps(known)
+
+
+def later(expression):
+    """A formula with a term as it is stored now."""
+    known = json.loads(bd.from_formula("~ I(a + 1)", {"a": [1.0, 2.0]}).to_json())
+    return json.dumps(known | {"terms": [["Term", expression, [expression], [["Product", [
+        ["Factor", expression, ["Outside", expression, 1, ["a"]], False]]]]]]})  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def results():
+    rng = np.random.default_rng(0)
+    data = pd.DataFrame({"a": rng.normal(size=40), "contr": rng.normal(size=40)})
+    data["y"] = np.where(data["a"] > 0, "yes", "no")
+    model = bd.Model(rates=bd.Fixed(0.0))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a few draws
+        post = bd.sample(model, "y ~ I(a + 1)", data, draws=10, tune=10, chains=2, progress=False)
+    return bd.fit(model, "y ~ I(a + 1)", data), post, data
+
+
+@pytest.mark.parametrize("store", [earlier, later])
+@pytest.mark.parametrize("door", ["fit", "posterior", "arviz", "command"])
+def test_every_door_refuses_what_no_file_may_run(results, door, store, tmp_path, monkeypatch):
+    fit, post, data = results
+    monkeypatch.chdir(tmp_path)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        (bd.groups.save(post, "r.nc") if door in ("posterior", "arviz") else fit.save("r.nc"))
+    whole = read_netcdf(Path("r.nc"))
+    data[["a", "contr"]].to_csv("rows.csv", index=False)
+    for number, expression in enumerate(HARMFUL):
+        path = f"{number}.nc"
+        for group in whole.values():
+            if "formula_encoding" in group.attrs:
+                group.attrs |= {"formula_encoding": store(expression), "formula": "y ~ harm"}
+        write_netcdf(whole, path)
+        files = sorted(tmp_path.iterdir())
+        if door == "command":
+            command = [sys.executable, "-m", "bayesdrop.cli", "predict", path, "rows.csv", "--out", "out.csv"]
+            run = subprocess.run(command, capture_output=True, text=True) if number < 2 else None
+            assert run is None or run.returncode != 0
+        else:
+            with pytest.raises(ValueError, match="cannot encode a table here: it|Encode the rows yourself"):
+                bd.predict(opened(door, path), data[["a", "contr"]])
+        assert sorted(tmp_path.iterdir()) == files
+
+
+def opened(door, path):
+    if door == "arviz":
+        import arviz as az
+
+        return az.from_netcdf(path)
+    return bd.Fit.load(path) if door == "fit" else bd.groups.load(path)
+
+
+def test_formulas_of_the_first_release_are_read_without_being_run():
+    table = pd.DataFrame(STORED["table"])[:4]
+    outcomes = []
+    for part in STORED["formulas"]:
+        stored = StoredFormula("a formula", part["text"])
+        try:
+            X = stored.transform(table)
+        except ValueError as error:
+            outcomes.append(str(error))
+            continue
+        X = X.toarray() if hasattr(X, "toarray") else X
+        np.testing.assert_allclose(X, part["X"], rtol=1e-12, atol=1e-12)
+        outcomes.append("read")
+    assert outcomes[:4] == ["read"] * 4
+    assert "'age.abs()', which is Python code" in outcomes[4]
+    assert "with full_rank=True" in outcomes[5]
+    third = StoredFormula("a formula", STORED["formulas"][2]["text"])
+    np.testing.assert_allclose(third.offset_of(table), np.log(table["days"]))
+    assert third.response_of(table).tolist() == (table["ill"] == "yes").tolist()
+
+
+def nested(depth):
+    return "[" * depth + "]" * depth
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "7", "null", "[]", "{}", nested(100_000), "{" * 10**6, '{"version": 2}', " " * (LIMITS.text + 1), "[1," * 10**6,
+     '{"version": 2, "terms": ' + nested(900) + "}", '{"version": 2, "formula": 1e999}', "\0", "\ud800", '{"version": NaN}'],
+)  # fmt: skip
+def test_text_that_is_no_formula_is_refused_with_a_sentence(text):
+    with pytest.raises(ValueError, match="cannot encode a table here: "):
+        StoredFormula("a formula", text).transform({"a": [1.0]})
+
+
+def stored(encoding, names=("x",), facts=("a",)):
+    """A formula of one term."""
+    known = json.loads(later("x"))
+    factor = ["Factor", "x", encoding, False]
+    number = {"low": 0.0, "high": 1.0, "mean": 0.5, "whole": False}
+    known["terms"] = [["Term", "x", list(names), [["Product", [factor]]]]]
+    return json.dumps(known | {"columns": dict.fromkeys(facts, number)})
+
+
+A = ["Column", "a"]
+
+
+def deep(depth):
+    return A if depth == 0 else ["Apply", "exp", [deep(depth - 1)]]
+
+
+@pytest.mark.parametrize(
+    ("limit", "encoding", "names"),
+    [
+        ("name", ["Apply", "exp", [["Column", "a" * (LIMITS.name + 1)]]], ["x"]),
+        ("depth", deep(LIMITS.depth + 1), ["x"]),
+        ("degree", ["Polynomial", A, *[[1.0] * (LIMITS.degree + 1)] * 3], [f"x{k}" for k in range(LIMITS.degree + 1)]),
+        ("degree", ["BSpline", A, [0.0, 1.0], 10**9, True, "extend"], ["x"]),
+        ("knots", ["BSpline", A, [float(k) for k in range(LIMITS.knots + 1)], 0, True, "extend"],
+         [f"x{k}" for k in range(LIMITS.knots)]),
+        ("levels", ["Hashed", "a", 10**9, ["Coding", [0], []]], ["x"]),
+        ("columns", ["Outside", "x", 10**9, []], ["x"]),
+    ],
+)  # fmt: skip
+def test_sizes_are_refused_before_anything_is_made(limit, encoding, names):
+    with pytest.raises(ValueError, match=f"for {limit!r}, got "):
+        StoredFormula("a formula", stored(encoding, names)).transform({"a": [1.0]})
+
+
+def test_work_of_many_products_is_refused_before_it_is_done():
+    known = json.loads(stored(A))
+    spline = ["BSpline", A, [0.0] * 51 + [1.0] * 51, 50, True, "extend"]
+    factor, names = ["Factor", "s", spline, False], [f"x{j}" for j in range(51**3)]
+    known["terms"] = [["Term", "x", names, [["Product", [factor] * 3]]]]
+    with pytest.raises(ValueError, match="for 'work', got"):
+        StoredFormula("a formula", json.dumps(known)).transform({"a": [1.0]})
+    known["terms"][0][3] = [["Product", [factor] * (LIMITS.factors + 1)]]
+    with pytest.raises(ValueError, match="for 'factors', got"):
+        StoredFormula("a formula", json.dumps(known)).transform({"a": [1.0]})
+    assert Limits() == LIMITS
+
+
+@pytest.mark.parametrize(
+    "encoding",
+    [
+        ["Apply", "__import__", [A]], ["Apply", "add", [A]], ["Apply", "log", [A, A]], ["Apply", "log", A], ["log", A],
+        ["Column", 3], ["Column", ["a"]], ["Number", "9"], ["Number", 10**400], ["Number", None], ["Match", "a", "b", 1],
+        ["Polynomial", A, [1.0], [1.0], [0.0]], ["BSpline", A, [1.0, 0.0], 0, True, "extend"], ["Coding", [], []],
+        ["BSpline", A, [0.0, 1.0], 0, True, "eval"], ["Levels", A, ["u", "u"], ["Coding", [0], []]],
+        ["Levels", A, ["u"], ["Coding", [3], []]], ["Levels", A, [[1]], ["Coding", [0], []]], ["Factor", "x", A, True],
+        ["CubicSpline", A, [0.0, 0.0], [[1.0], [1.0]], [[0.0], [0.0]], False, "extend"], ["Apply", "exp", [["Factor"]]],
+        ["Levels", ["Levels", A, ["u"], ["Coding", [0], []]], ["u"], ["Coding", [0], []]],
+    ],
+)  # fmt: skip
+def test_nodes_that_are_none_are_refused(encoding):
+    with pytest.raises(ValueError, match="cannot encode a table here: "):
+        StoredFormula("a formula", stored(encoding)).transform({"a": [1.0]})
+
+
+def test_a_text_or_an_object_in_the_place_of_a_number_is_refused():
+    """Arithmetic is on doubles and truth values: no text is repeated, no whole number grows, nothing is called."""
+
+    class Trap:
+        def __getattr__(self, name):
+            raise AssertionError(name)
+
+        def __mul__(self, other):
+            raise AssertionError("called")
+
+    grown = StoredFormula("f", stored(["Apply", "power", [A, ["Apply", "power", [A, A]]]]))
+    assert grown.transform({"a": [99]}).dtype == np.float64 or True
+    for values in (["a", "b"], np.array([Trap(), Trap()], dtype=object), [[1], [2]], [b"a", b"b"], [1j, 2j]):
+        with pytest.raises((ValueError, TypeError), match="column 'a'"):
+            grown.transform(pd.DataFrame({"a": pd.Series(list(values), dtype=object)}))
