@@ -162,7 +162,7 @@ def test_a_factor_with_one_level_is_refused(data):
 
 
 def test_python_code_runs_in_the_session_that_made_it_and_in_no_other(data, tmp_path):
-    """Fits and posteriors predict here; a file says that its readers encode rows, when it is saved and when it is asked."""
+    """Fits and posteriors predict here; a file says when saved, and when asked, that its readers encode rows."""
     own = {"twice": lambda values: 2 * values}
     assert from_formula("~ twice(age)", data, context=own).transform(data)[0, 0] == 2 * data["age"][0]
     model = bd.Model(rates=bd.Fixed(0.0))
@@ -211,8 +211,8 @@ def test_formulas_of_one_text_keep_their_own_functions(data):
 
 @pytest.mark.parametrize(
     "change",
-    [{"terms": 3}, {"terms": [["Term"]]}, {"columns": {}}, {"offset": ["q"]}, {"random": 7}, {"label": [1]}, {"unseen": 1},
-     {"version": 1}, {"is_sparse": "no"}, {"columns": 3}, {"columns": {"age": {"low": "x"}}}],
+    [{"terms": 3}, {"terms": [["Term"]]}, {"columns": {}}, {"offset": ["q"]}, {"random": 7}, {"label": [1]},
+     {"unseen": 1}, {"version": 1}, {"is_sparse": "no"}, {"columns": 3}, {"columns": {"age": {"low": "x"}}}],
 )  # fmt: skip
 def test_damaged_text_is_refused(data, change):
     known = json.loads(from_formula("~ scale(age) + site", data).to_json())

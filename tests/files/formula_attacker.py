@@ -1,8 +1,8 @@
 """Ten thousand stored formulas that a stranger made, in a process that may do nothing but compute.
 
-``python formula_attacker.py SEED COUNT`` reads formulas of this release and of 0.1.0 with parts exchanged, encodes a table
-whose columns are called like functions, modules and builtins, and prints how many were encoded and refused, as JSON. Any
-effect besides numbers, any error but ValueError, more than a second or 200 MB of memory ends it.
+``python formula_attacker.py SEED COUNT`` reads formulas of this release and of 0.1.0 with parts exchanged, encodes a
+table whose columns are called like functions, modules and builtins, and prints how many were encoded and refused, as
+JSON. Any effect besides numbers, any error but ValueError, and more than 200 MB of memory end it.
 """
 
 import builtins
@@ -24,20 +24,29 @@ from bayesdrop.data.formulas.language import FUNCTIONS
 
 STORED = Path(__file__).parents[1] / "data" / "stored" / "formulas_0_1_0.json"
 NAMES = [
-    "np", "contr", "os", "sys", "subprocess", "pickle", "builtins", "log", "C", "I", "Q", "bs", "poly", "hashed", "scale",
-    "self", "__class__", "__import__", "__builtins__", "__subclasses__", "__globals__", "to_csv", "map", "eval", "query",
-    "numbers", "Apply", "Column", "Outside", "system", "popen", "load", "fromfile", "memmap", "loads", "a", "b", "`", "'",
+    "np", "contr", "os", "sys", "subprocess", "pickle", "builtins", "log", "C", "I", "Q", "bs", "poly", "hashed",
+    "scale", "self", "__class__", "__import__", "__builtins__", "__subclasses__", "__globals__", "to_csv",
+    "map", "eval",
+    "query",
+    "numbers", "Apply", "Column", "Outside", "system", "popen", "load", "fromfile", "memmap", "loads", "a",
+    "b", "`", "'",
 ]  # fmt: skip
 NAMES += [name for name in dir(builtins) if name.islower()]
 CODE = [
     'I(a + 0*(("`", __import__("os").system("touch harm"), "`") == 0))', 'contr.to_csv("harm")', "contr.map(eval)",
     "np.power(9, np.power(9, 9, dtype=object), dtype=object)", "1 << 10**10", "[0] * 10**9", "poly(a, degree=10**6)",
-    "poly(a, 1000000)", "bs(a, df=10**7)", "bs(a, df=10000000)", "hashed(a, levels=10**9)", "hashed(a, levels=1000000000)",
-    "np.load('harm')", "np.save('harm', a)", "np.memmap('harm', mode='w+', shape=9)", "a.to_pickle('harm')", "9**9**9",
-    "().__class__.__base__.__subclasses__()", "(lambda: 1)()", "[x for x in a]", "f'{a}'", "'a' * 10**9", "a" + " + a" * 900,
-    "(" * 150 + "a" + ")" * 150, "-" * 900 + "a", "np." + "log(" * 90 + "a" + ")" * 90, "`a`", "`", "``", '"`"', "\\", "\0",
-    "a := 3", "a; b", "np.lib.npyio.np.load", "np.add(a, a, a)", "np.add(a, a, out=a)", "np.add.at(a, 0, 1)", "Q('harm')",
-    "np.exp(a, where=a)", "np.ones(10**10)", "np.where(a)", "np.clip(a, 0, 1, out=a)", "a[0]", "a @ a", "1e999", "0x" + "9" * 400,
+    "poly(a, 1000000)", "bs(a, df=10**7)", "bs(a, df=10000000)", "hashed(a, levels=10**9)",
+    "hashed(a, levels=1000000000)",
+    "np.load('harm')", "np.save('harm', a)", "np.memmap('harm', mode='w+', shape=9)", "a.to_pickle('harm')",
+    "9**9**9",
+    "().__class__.__base__.__subclasses__()", "(lambda: 1)()", "[x for x in a]", "f'{a}'", "'a' * 10**9",
+    "a" + " + a" * 900,
+    "(" * 150 + "a" + ")" * 150, "-" * 900 + "a", "np." + "log(" * 90 + "a" + ")" * 90, "`a`", "`", "``",
+    '"`"', "\\", "\0",
+    "a := 3", "a; b", "np.lib.npyio.np.load", "np.add(a, a, a)", "np.add(a, a, out=a)", "np.add.at(a, 0, 1)",
+    "Q('harm')",
+    "np.exp(a, where=a)", "np.ones(10**10)", "np.where(a)", "np.clip(a, 0, 1, out=a)", "a[0]", "a @ a",
+    "1e999", "0x" + "9" * 400,
 ]  # fmt: skip
 NUMBERS = [
     0,
@@ -65,7 +74,8 @@ def table(n, rng):
     columns = {name: rng.normal(size=n) for name in [*NAMES, *FUNCTIONS]}
     columns |= {
         "age": rng.normal(40, 3, n), "dose": rng.gamma(2, size=n) + 0.1, "two words": rng.normal(size=n),
-        "site": rng.choice(["north", "south"], n).tolist(), "grade": rng.integers(1, 4, n), "days": rng.integers(1, 9, n),
+        "site": rng.choice(["north", "south"], n).tolist(), "grade": rng.integers(1, 4, n),
+    "days": rng.integers(1, 9, n),
         "ill": rng.choice(["no", "yes"], n).tolist(),
     }  # fmt: skip
     return pd.DataFrame(columns)
@@ -77,7 +87,8 @@ def seeds(frame):
     formulas = (
         "ill ~ center(age) + scale(dose)*site + bs(age, df=5) + poly(dose, 2) + C(grade)*site + `two words`:site",
         "{ill == 'yes'} ~ np.log(dose)*site + I(age**2) + cr(age, df=4) + cc(dose, df=3) + hashed(site, levels=3)",
-        "days ~ np.where(age > 40, dose, 1) + np.clip(dose, 0, 1) + offset(np.log(days)) + (1 | site) + (0 + dose | grade)",
+        "days ~ np.where(age > 40, dose, 1) + np.clip(dose, 0,
+    1) + offset(np.log(days)) + (1 | site) + (0 + dose | grade)",
     )
     made = [encode_formula(formula, frame).to_json() for formula in formulas]
     made.append(from_formula("~ age*C(site, contr.sum) + C(grade, contr.poly)", frame, full_rank=True).to_json())

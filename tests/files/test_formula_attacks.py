@@ -20,7 +20,7 @@ ATTACKER = Path(__file__).with_name("formula_attacker.py")
 STORED = json.loads((Path(__file__).parents[1] / "data" / "stored" / "formulas_0_1_0.json").read_text())
 
 
-@pytest.mark.parametrize("count", [10_000, pytest.param(200_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [10_000, pytest.param(50_000, marks=pytest.mark.slow)])
 def test_stored_formulas_that_a_stranger_changed_have_no_effect_but_numbers(count, tmp_path):
     command = [sys.executable, str(ATTACKER), str(count), str(count)]
     run = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
@@ -72,7 +72,7 @@ def results():
 
 
 @pytest.mark.parametrize("store", [earlier, later])
-@pytest.mark.parametrize("door", ["fit", "posterior", "arviz", "command"])
+@pytest.mark.parametrize("door", ["fit", "posterior", "arviz"])
 def test_every_door_refuses_what_no_file_may_run(results, door, store, tmp_path, monkeypatch):
     fit, post, data = results
     monkeypatch.chdir(tmp_path)
@@ -80,7 +80,6 @@ def test_every_door_refuses_what_no_file_may_run(results, door, store, tmp_path,
         warnings.simplefilter("ignore")
         (bd.groups.save(post, "r.nc") if door in ("posterior", "arviz") else fit.save("r.nc"))
     whole = read_netcdf(Path("r.nc"))
-    data[["a", "contr"]].to_csv("rows.csv", index=False)
     for number, expression in enumerate(HARMFUL):
         path = f"{number}.nc"
         for group in whole.values():
@@ -88,14 +87,26 @@ def test_every_door_refuses_what_no_file_may_run(results, door, store, tmp_path,
                 group.attrs |= {"formula_encoding": store(expression), "formula": "y ~ harm"}
         write_netcdf(whole, path)
         files = sorted(tmp_path.iterdir())
-        if door == "command":
-            command = [sys.executable, "-m", "bayesdrop.cli", "predict", path, "rows.csv", "--out", "out.csv"]
-            run = subprocess.run(command, capture_output=True, text=True) if number < 2 else None
-            assert run is None or run.returncode != 0
-        else:
-            with pytest.raises(ValueError, match="cannot encode a table here: it|Encode the rows yourself"):
-                bd.predict(opened(door, path), data[["a", "contr"]])
+        with pytest.raises(ValueError, match="cannot encode a table here: "):
+            bd.predict(opened(door, path), data[["a", "contr"]])
         assert sorted(tmp_path.iterdir()) == files
+
+
+@pytest.mark.parametrize("store", [earlier, later])
+def test_the_command_line_runs_nothing(results, command, store, tmp_path):
+    """Its tables are encoded by names and levels, whatever formula a file claims."""
+    data = results[2]
+    data.to_csv(tmp_path / "rows.csv", index=False)
+    assert command("fit", "rows.csv", "--target", "y", "--out", "model").exit_code == 0
+    assert command("predict", "model", "rows.csv", "--out", "expected.csv").exit_code == 0
+    whole = read_netcdf(tmp_path / "model" / "fit.nc")
+    for expression in HARMFUL[:4]:
+        whole["/"].attrs |= {"formula_encoding": store(expression), "formula": "y ~ harm"}
+        write_netcdf(whole, tmp_path / "model" / "fit.nc")
+        result = command("predict", "model", "rows.csv", "--out", "found.csv")
+        assert result.exit_code == 0, result.stderr
+        assert (tmp_path / "found.csv").read_text() == (tmp_path / "expected.csv").read_text()
+        assert not list(tmp_path.rglob("harm"))
 
 
 def opened(door, path):
@@ -215,8 +226,9 @@ def test_a_text_or_an_object_in_the_place_of_a_number_is_refused():
         def __mul__(self, other):
             raise AssertionError("called")
 
-    grown = StoredFormula("f", stored(["Apply", "power", [A, ["Apply", "power", [A, A]]]]))
-    assert grown.transform({"a": [99]}).dtype == np.float64 or True
-    for values in (["a", "b"], np.array([Trap(), Trap()], dtype=object), [[1], [2]], [b"a", b"b"], [1j, 2j]):
-        with pytest.raises((ValueError, TypeError), match="column 'a'"):
-            grown.transform(pd.DataFrame({"a": pd.Series(list(values), dtype=object)}))
+    power = ["Apply", "power", [A, ["Apply", "power", [A, A]]]]
+    grown = StoredFormula("f", stored(["Apply", "minimum", [power, ["Number", 7.0]]]))
+    assert grown.transform({"a": [10**9]}).tolist() == [[7.0]]
+    for values in (["a", "b"], [Trap(), Trap()], [[1], [2]], [b"a", b"b"], [1j, 2j]):
+        with pytest.raises(ValueError, match="column 'a'"):
+            grown.transform(pd.DataFrame({"a": pd.Series(values, dtype=object)}))
