@@ -27,7 +27,7 @@ def test_stored_formulas_that_a_stranger_changed_have_no_effect_but_numbers(coun
     assert run.returncode == 0, run.stderr[-2000:]
     result = json.loads(run.stdout)
     assert result["encoded"] > count / 10
-    assert result["refused"] > count / 10
+    assert result["encoded"] + result["refused"] == count
     assert result["slowest"] < 1, "seconds of the processor"
     assert not list(tmp_path.iterdir())
 
@@ -46,8 +46,8 @@ def earlier(expression):
     known = json.loads(STORED["formulas"][3]["text"])
     numbers = {"low": -9.0, "high": 9.0, "mean": 0.0, "whole": False}
     known |= {
-        "terms": [[["1", "literal"]], [[expression, "python"]]], "columns": {"a": numbers, "contr": numbers}, "levels": {},
-        "feature_names": [expression], "groups": [expression], "formula": f"y ~ {expression}",
+        "terms": [[["1", "literal"]], [[expression, "python"]]], "columns": {"a": numbers, "contr": numbers},
+        "levels": {}, "feature_names": [expression], "groups": [expression], "formula": f"y ~ {expression}",
     }  # fmt: skip
     return json.dumps(known)
 
@@ -144,8 +144,9 @@ def nested(depth):
 
 @pytest.mark.parametrize(
     "text",
-    ["", "7", "null", "[]", "{}", nested(100_000), "{" * 10**6, '{"version": 2}', " " * (LIMITS.text + 1), "[1," * 10**6,
-     '{"version": 2, "terms": ' + nested(900) + "}", '{"version": 2, "formula": 1e999}', "\0", "\ud800", '{"version": NaN}'],
+    ["", "7", "null", "[]", "{}", nested(100_000), "{" * 10**6, '{"version": 2}', " " * (LIMITS.text + 1),
+     "[1," * 10**6, '{"version": 2, "terms": ' + nested(900) + "}", '{"version": 2, "formula": 1e999}', "\0", "\ud800",
+     '{"version": NaN}'],
 )  # fmt: skip
 def test_text_that_is_no_formula_is_refused_with_a_sentence(text):
     with pytest.raises(ValueError, match="cannot encode a table here: "):
@@ -203,8 +204,9 @@ def test_work_of_many_products_is_refused_before_it_is_done():
     "encoding",
     [
         ["Apply", "__import__", [A]], ["Apply", "add", [A]], ["Apply", "log", [A, A]], ["Apply", "log", A], ["log", A],
-        ["Column", 3], ["Column", ["a"]], ["Number", "9"], ["Number", 10**400], ["Number", None], ["Match", "a", "b", 1],
-        ["Polynomial", A, [1.0], [1.0], [0.0]], ["BSpline", A, [1.0, 0.0], 0, True, "extend"], ["Coding", [], []],
+        ["Column", 3], ["Column", ["a"]], ["Number", "9"], ["Number", 10**400], ["Number", None],
+        ["Match", "a", "b", 1], ["Polynomial", A, [1.0], [1.0], [0.0]], ["BSpline", A, [1.0, 0.0], 0, True, "extend"],
+        ["Coding", [], []],
         ["BSpline", A, [0.0, 1.0], 0, True, "eval"], ["Levels", A, ["u", "u"], ["Coding", [0], []]],
         ["Levels", A, ["u"], ["Coding", [3], []]], ["Levels", A, [[1]], ["Coding", [0], []]], ["Factor", "x", A, True],
         ["CubicSpline", A, [0.0, 0.0], [[1.0], [1.0]], [[0.0], [0.0]], False, "extend"], ["Apply", "exp", [["Factor"]]],

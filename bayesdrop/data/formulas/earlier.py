@@ -10,7 +10,7 @@ import numpy as np
 
 from ..._validation import extra
 from .encoding import columns_of
-from .language import Coding, Factor, Product, Term, plain
+from .language import Coding, Factor, Product, Term, plain, within
 from .translation import LearntLevels, Translator
 
 __all__ = ["read_earlier"]
@@ -21,6 +21,14 @@ def read_earlier(known: Mapping[str, Any]) -> dict[str, Any]:
     extra("formulaic", "a formula that bayesdrop 0.1.0 stored needs", "formula")
     if known["full_rank"]:
         raise ValueError("it was stored by bayesdrop 0.1.0 with full_rank=True, which kept no contrasts")
+    slopes = [listed for *_, listed, _ in known["random"] if listed]
+    every = [
+        *known["terms"],
+        *(known["offset"] or []),
+        *(known["response"] or []),
+        *(term for s in slopes for term in s),
+    ]
+    within(sum(len(text) for term in every for text, kind in term if kind == "python"), "code")
     levels = {text: tuple(values) for text, (_, values) in known["levels"].items()}
     columns, names, groups = frozenset(known["columns"]), known["feature_names"], known["groups"]
 

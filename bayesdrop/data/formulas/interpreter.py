@@ -221,7 +221,9 @@ def _product(product: Product, rows: Rows) -> tuple[Int[np.ndarray, "n k"], Floa
         column, entry = _factor(factor, rows)
         column = column[:, :, None]
         place = np.where((column < 0) | (place[:, None, :] < 0), -1, column * width + place[:, None, :])
-        value = entry[:, :, None] * value[:, None, :]
+        entry, value = entry[:, :, None], value[:, None, :]
+        # What is multiplied by 0 is 0, even if it is missing.
+        value = np.where((entry == 0) | (value == 0), 0.0, entry * value)
         place, value = place.reshape(len(rows), -1), value.reshape(len(rows), -1)
         width *= factor.width
     return place, value

@@ -16,7 +16,7 @@ import numpy as np
 __all__ = [
     "EXPRESSIONS", "FUNCTIONS", "LIMITS", "Apply", "BSpline", "Coding", "Column", "CubicSpline", "Expression", "Factor",
     "Hashed", "Levels", "Limits", "Match", "Number", "Outside", "Polynomial", "Product", "Term", "check_terms",
-    "columns_needed", "finite", "plain", "read_node", "walk",
+    "columns_needed", "finite", "plain", "read_node", "walk", "within",
 ]  # fmt: skip
 
 
@@ -46,6 +46,8 @@ class Limits:
         Features of all terms.
     work : int
         Numbers computed for each row.
+    code : int
+        Characters of all expressions of a formula that bayesdrop 0.1.0 stored.
     """
 
     text: int = 2**24
@@ -58,6 +60,7 @@ class Limits:
     levels: int = 10**6
     columns: int = 10**6
     work: int = 100_000
+    code: int = 20_000
 
 
 LIMITS = Limits()
@@ -98,7 +101,8 @@ def finite(value: Any) -> float:
     raise ValueError(f"expected a finite number, got {_short(value)}")
 
 
-def _within(size: int, limit: str) -> None:
+def within(size: int, limit: str) -> None:
+    """Raise ValueError if a size is beyond one of :class:`Limits`."""
     largest = getattr(LIMITS, limit)
     if not 0 <= size <= largest:
         raise ValueError(f"expected at most {largest:,} for {limit!r}, got {size:,}")
@@ -168,7 +172,7 @@ class Outside:
     columns: tuple[str, ...]
 
     def __post_init__(self) -> None:
-        _within(self.width, "columns")
+        within(self.width, "columns")
 
     @property
     def entries(self) -> int:
@@ -206,7 +210,7 @@ class Polynomial(_OfArgument):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _within(len(self.centres), "degree")
+        within(len(self.centres), "degree")
         _check_numbers(self.centres, self.ratios, self.scales)
         if not len(self.centres) == len(self.ratios) == len(self.scales) or 0 in self.scales:
             raise ValueError("expected a centre, a ratio and a scale, which is not 0, for each degree")
@@ -233,7 +237,7 @@ class BSpline(_OfArgument):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _within(self.degree, "degree")
+        within(self.degree, "degree")
         _check_knots(self.knots, 2 * self.degree + 2, self.beyond)
 
     @property
@@ -277,7 +281,7 @@ class CubicSpline(_OfArgument):
 
 
 def _check_knots(knots: tuple[float, ...], least: int, beyond: str) -> None:
-    _within(len(knots), "knots")
+    within(len(knots), "knots")
     _check_numbers(knots)
     if len(knots) < least or any(left > right for left, right in zip(knots, knots[1:], strict=False)):
         raise ValueError(f"expected {least} sorted knots or more, got {_short(knots)}")
@@ -300,9 +304,14 @@ class Coding:
         """Number of columns."""
         return len(self.matrix[0]) if self.matrix else len(self.kept)
 
+    @property
+    def entries(self) -> int:
+        """Numbers in each row."""
+        return self.width if self.matrix else 1
+
     def check(self, levels: int) -> None:
         """Raise ValueError unless it is of so many levels."""
-        _within(levels, "levels")
+        within(levels, "levels")
         _check_numbers(*self.matrix)
         if self.matrix and (len(self.matrix) != levels or self.kept or len({len(row) for row in self.matrix}) != 1):
             raise ValueError("expected a row of contrasts for each level")
@@ -333,7 +342,7 @@ class Levels:
     @property
     def entries(self) -> int:
         """Numbers in each row."""
-        return self.coding.width if self.coding.matrix else 1
+        return self.coding.entries
 
     @property
     def work(self) -> int:
@@ -354,7 +363,15 @@ class Hashed:
             raise ValueError("expected a level and a coding of levels")
         self.coding.check(self.count)
 
-    width, entries = Levels.width, Levels.entries
+    @property
+    def width(self) -> int:
+        """Number of columns."""
+        return self.coding.width
+
+    @property
+    def entries(self) -> int:
+        """Numbers in each row."""
+        return self.coding.entries
 
     @property
     def work(self) -> int:
@@ -396,7 +413,7 @@ class Product:
     factors: tuple[Factor, ...]
 
     def __post_init__(self) -> None:
-        _within(len(self.factors), "factors")
+        within(len(self.factors), "factors")
         if not all(isinstance(factor, Factor) for factor in self.factors):
             raise ValueError("expected factors")
 
@@ -433,8 +450,8 @@ def check_terms(terms: tuple[Term, ...]) -> None:
     if not all(isinstance(term, Term) for term in terms):
         raise ValueError("expected terms")
     names = [name for term in terms for name in term.columns]
-    _within(len(names), "columns")
-    _within(sum(1 + sum(product.work for product in term.products) for term in terms), "work")
+    within(len(names), "columns")
+    within(sum(1 + sum(product.work for product in term.products) for term in terms), "work")
     if len(set(names)) < len(names):
         raise ValueError("expected different names of columns")
 
@@ -489,7 +506,7 @@ def read_node(value: Any, depth: int = 0) -> Any:
     Traceback (most recent call last):
     ValueError: 'system' is not in the list of functions
     """
-    _within(depth, "depth")
+    within(depth, "depth")
     found = _NODES.get(value[0]) if isinstance(value, list) and value and isinstance(value[0], str) else None
     if found is None or len(value) != len(found[1]) + 1:
         raise ValueError(f"expected a node of a formula, got {_short(value)}")
@@ -500,7 +517,7 @@ def read_node(value: Any, depth: int = 0) -> Any:
 def _text(value: Any, depth: int = 0) -> str:
     if not isinstance(value, str):
         raise ValueError(f"expected a text, got {_short(value)}")
-    _within(len(value), "name")
+    within(len(value), "name")
     return value
 
 

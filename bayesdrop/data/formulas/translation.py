@@ -7,6 +7,7 @@ computes in the session that made the formula.
 from __future__ import annotations
 
 import ast
+import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -50,7 +51,7 @@ _SYNONYMS = {
     "acosh": "arccosh", "asinh": "arcsinh", "atanh": "arctanh",
 }  # fmt: skip
 _NONE: Mapping[str, str] = {}
-_NUMBERS = {"pi": float(np.pi), "e": float(np.e), "euler_gamma": float(np.euler_gamma)}
+_NUMBERS = {"pi": math.pi, "e": math.e, "euler_gamma": float(np.euler_gamma)}
 # Functions that formulaic lets a formula call without ``np.``.
 _PLAIN = {"log", "log2", "log10", "exp", "exp2"}
 
@@ -325,7 +326,7 @@ class _Reader:
         text = re.escape(ast.unparse(tree).replace("\n", " "))
         for alias in self.names:
             stem = re.escape(re.sub("_[a-z]{10}$", "", alias))
-            text = re.sub(rf"\b{re.escape(re.escape(alias))}\b", lambda _, stem=stem: rf"{stem}(_[a-z]{{10}})?", text)
+            text = f"{stem}(_[a-z]{{10}})?".join(re.split(rf"\b{re.escape(re.escape(alias))}\b", text))
         found = [value for key, value in self.translator.state.items() if re.fullmatch(text, str(key))]
         if len(found) != 1 or not isinstance(found[0], Mapping):
             raise _UnknownError("a function that has learnt nothing")
