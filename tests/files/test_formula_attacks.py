@@ -56,7 +56,7 @@ def later(expression):
     """A formula with a term as it is stored now."""
     known = json.loads(bd.from_formula("~ I(a + 1)", {"a": [1.0, 2.0]}).to_json())
     return json.dumps(known | {"terms": [["Term", expression, [expression], [["Product", [
-        ["Factor", expression, ["Outside", expression, 1, ["a"]], False]]]]]]})  # fmt: skip
+        ["Factor", expression, ["Outside", expression, 1, ["a"]]]]]]]]})  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -156,7 +156,7 @@ def test_text_that_is_no_formula_is_refused_with_a_sentence(text):
 def stored(encoding, names=("x",), facts=("a",)):
     """A formula of one term."""
     known = json.loads(later("x"))
-    factor = ["Factor", "x", encoding, False]
+    factor = ["Factor", "x", encoding]
     number = {"low": 0.0, "high": 1.0, "mean": 0.5, "whole": False}
     known["terms"] = [["Term", "x", list(names), [["Product", [factor]]]]]
     return json.dumps(known | {"columns": dict.fromkeys(facts, number)})
@@ -190,7 +190,7 @@ def test_sizes_are_refused_before_anything_is_made(limit, encoding, names):
 def test_work_of_many_products_is_refused_before_it_is_done():
     known = json.loads(stored(A))
     spline = ["BSpline", A, [0.0] * 51 + [1.0] * 51, 50, True, "extend"]
-    factor, names = ["Factor", "s", spline, False], [f"x{j}" for j in range(51**3)]
+    factor, names = ["Factor", "s", spline], [f"x{j}" for j in range(51**3)]
     known["terms"] = [["Term", "x", names, [["Product", [factor] * 3]]]]
     with pytest.raises(ValueError, match="for 'work', got"):
         StoredFormula("a formula", json.dumps(known)).transform({"a": [1.0]})
@@ -208,7 +208,7 @@ def test_work_of_many_products_is_refused_before_it_is_done():
         ["Match", "a", "b", 1], ["Polynomial", A, [1.0], [1.0], [0.0]], ["BSpline", A, [1.0, 0.0], 0, True, "extend"],
         ["Coding", [], []],
         ["BSpline", A, [0.0, 1.0], 0, True, "eval"], ["Levels", A, ["u", "u"], ["Coding", [0], []]],
-        ["Levels", A, ["u"], ["Coding", [3], []]], ["Levels", A, [[1]], ["Coding", [0], []]], ["Factor", "x", A, True],
+        ["Levels", A, ["u"], ["Coding", [3], []]], ["Levels", A, [[1]], ["Coding", [0], []]], ["Factor", "x", A],
         ["CubicSpline", A, [0.0, 0.0], [[1.0], [1.0]], [[0.0], [0.0]], False, "extend"], ["Apply", "exp", [["Factor"]]],
         ["Levels", ["Levels", A, ["u"], ["Coding", [0], []]], ["u"], ["Coding", [0], []]],
     ],

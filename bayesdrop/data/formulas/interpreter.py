@@ -175,14 +175,15 @@ def encode_terms(terms: Sequence[Term], rows: Rows, *, sparse: bool) -> Any:
     --------
     >>> import pandas as pd
     >>> from .language import Coding
-    >>> site = Factor("site", Levels(Column("site"), ("n", "s"), Coding((0, 1), ())), True)
-    >>> term = Term("site:age", ("site[n]:age", "site[s]:age"), (Product((site, Factor("age", Column("age"), False))),))
+    >>> site = Factor("site", Levels(Column("site"), ("n", "s"), Coding((0, 1), ())))
+    >>> term = Term("site:age", ("site[n]:age", "site[s]:age"), (Product((site, Factor("age", Column("age")))),))
     >>> encode_terms([term], Rows(pd.DataFrame({"age": [3, 5], "site": ["s", "n"]})), sparse=False).tolist()
     [[0.0, 3.0], [5.0, 0.0]]
     """
     n, p = len(rows), sum(len(term.columns) for term in terms)
     X = None if sparse else np.zeros((n, p))
     parts: list[tuple[Any, Any]] = []
+    gaps: list[tuple[Any, slice]] = []
     start = 0
     with np.errstate(all="ignore"):
         for term in terms:
@@ -190,25 +191,34 @@ def encode_terms(terms: Sequence[Term], rows: Rows, *, sparse: bool) -> Any:
             for product in term.products:
                 place, value = _product(product, rows)
                 place = np.where(place < 0, -1, place + start)
+                # A number that is missing makes all columns missing, those of other levels too.
+                gaps.append((np.isnan(value).any(axis=1), slice(start, start + product.width)))
                 start += product.width
                 if X is None:
                     parts.append((place, value))
                 else:
                     row, entry = np.nonzero(place >= 0)
                     X[row, place[row, entry]] = value[row, entry]
-            if X is not None and rows.missing is not None:
-                X[_marked(term, rows), first:start] = np.nan
-    return _compressed(parts, n, p) if X is None else X
+            gaps.append((_without_level(term, rows) & (X is not None), slice(first, start)))
+    if X is None:
+        return _compressed(parts, gaps, n, p)
+    for gone, columns in gaps:
+        X[gone, columns] = np.nan
+    return X
 
 
-def _compressed(parts: list[tuple[Any, Any]], n: int, p: int) -> Any:
-    from scipy.sparse import csr_array
+def _compressed(parts: list[tuple[Any, Any]], gaps: list[tuple[Any, slice]], n: int, p: int) -> Any:
+    from scipy.sparse import coo_array, csr_array
 
     place = np.concatenate([np.empty((n, 0), dtype=np.int64), *(part for part, _ in parts)], axis=1)
     value = np.concatenate([np.empty((n, 0)), *(part for _, part in parts)], axis=1)
-    filled = (place >= 0) & (value != 0)
+    filled = (place >= 0) & (value != 0) & ~np.isnan(value)
     starts = np.concatenate([[0], np.cumsum(filled.sum(axis=1))])
     X = csr_array((value[filled], place[filled], starts), shape=(n, p))
+    cells = [np.meshgrid(np.flatnonzero(gone), np.arange(p)[columns]) for gone, columns in gaps if gone.any()]
+    if cells:
+        row, column = (np.concatenate([cell[k].ravel() for cell in cells]) for k in (0, 1))
+        X = csr_array(X + coo_array((np.full(len(row), np.nan), (row, column)), shape=(n, p)))
     X.sort_indices()
     return X
 
@@ -221,9 +231,7 @@ def _product(product: Product, rows: Rows) -> tuple[Int[np.ndarray, "n k"], Floa
         column, entry = _factor(factor, rows)
         column = column[:, :, None]
         place = np.where((column < 0) | (place[:, None, :] < 0), -1, column * width + place[:, None, :])
-        entry, value = entry[:, :, None], value[:, None, :]
-        # What is multiplied by 0 is 0, even if it is missing.
-        value = np.where((entry == 0) | (value == 0), 0.0, entry * value)
+        value = entry[:, :, None] * value[:, None, :]
         place, value = place.reshape(len(rows), -1), value.reshape(len(rows), -1)
         width *= factor.width
     return place, value
@@ -277,15 +285,12 @@ def _dense(values: Any, node: Outside) -> Float[np.ndarray, "n k"]:
     return found[:, found.shape[1] - node.width :]
 
 
-def _marked(term: Term, rows: Rows) -> Shaped[np.ndarray, " n"]:
-    """Rows in which a factor has no value that makes all columns of its term missing."""
+def _without_level(term: Term, rows: Rows) -> Shaped[np.ndarray, " n"]:
+    """Rows in which the level of a factor is missing, which makes all columns of an array missing."""
     gone = np.zeros(len(rows), dtype=bool)
-    for factor in (factor for product in term.products for factor in product.factors if factor.is_marked):
-        if isinstance(factor.encoding, Levels) and not isinstance(factor.encoding.argument, Outside):
+    for factor in (factor for product in term.products for factor in product.factors):
+        if rows.missing is not None and isinstance(factor.encoding, Levels):
             gone |= rows.codes(factor.encoding)[1]
-        elif not isinstance(factor.encoding, Levels):
-            for name in columns_needed(factor.encoding) & set(rows.frame.columns):
-                gone |= rows.is_missing(name)
     return gone
 
 

@@ -381,14 +381,10 @@ class Hashed:
 
 @dataclass(frozen=True)
 class Factor:
-    """One factor of a term: its text in the formula, and how it is computed.
-
-    Where ``is_marked``, a missing value makes all columns of the term missing.
-    """
+    """One factor of a term: its text in the formula, and how it is computed."""
 
     label: str
     encoding: Any
-    is_marked: bool
 
     def __post_init__(self) -> None:
         known = (*EXPRESSIONS, Outside, Polynomial, BSpline, CubicSpline, Levels, Hashed)
@@ -570,7 +566,7 @@ _NODES: dict[str, tuple[type, tuple[Callable[..., Any], ...]]] = {
     "Coding": (Coding, (_each(_count), _each(_each(_real)))),
     "Levels": (Levels, (read_node, _each(_level), read_node)),
     "Hashed": (Hashed, (_text, _count, read_node)),
-    "Factor": (Factor, (_text, read_node, _flag)),
+    "Factor": (Factor, (_text, read_node)),
     "Product": (Product, (_each(read_node),)),
     "Term": (Term, (_text, _each(_text), _each(read_node))),
 }

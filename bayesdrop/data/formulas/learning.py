@@ -73,7 +73,7 @@ class Learner:
         factor = next(factor for term in matrix.model_spec.formula for factor in term.factors)
         for columns in self._choices():
             node = self._translator(columns, matrix.model_spec).expression(factor)
-            found = Factor(expression, node, False)
+            found = Factor(expression, node)
             if not columns or _is_close(values, numbers_of(found, self.rows)):
                 break
         return found
@@ -92,7 +92,7 @@ class Learner:
                 state, values = matrix.model_spec.transform_state, matrix.to_numpy()[:, 0]
             columns = frozenset(self.rows.frame.columns)
             node: Any = Translator(columns, state, self._session.context, lambda _: 1).expression(factor)
-            made = Factor(str(factor.expr), node, False)
+            made = Factor(str(factor.expr), node)
             if values is not None and not _is_close(values, self._or_none(made)):
                 made = replace(made, encoding=Outside(made.label, 1, tuple(sorted(columns_needed(node)))))
             found.append(made)

@@ -125,8 +125,7 @@ class Translator:
                 encoding = self._outside(factor, reduced and known is None)
             else:
                 encoding = Levels(self._outside(factor, 0), known.levels, known.coding)
-        marked = known is not None or text in self.state or isinstance(encoding, Polynomial | BSpline | CubicSpline)
-        return Factor(text, encoding, marked)
+        return Factor(text, encoding)
 
     def expression(self, factor: Any) -> Expression | Outside:
         """A function of one value per row, such as an offset."""
