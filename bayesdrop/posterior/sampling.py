@@ -86,8 +86,8 @@ def sample(
         Any model, with every loss, noise, rate structure and weight prior; or a formula with the data frame as ``X``,
         as in :func:`bayesdrop.fit`. A formula may contain Python expressions, which are executed: do not use formulas
         from untrusted sources. It is stored with the result, so that :func:`bayesdrop.predict` and other functions
-        accept tables with its columns, also after the result was read from a file, provided that its expressions use
-        only columns and numbers.
+        accept tables with its columns; of a result read from a file, provided that the formula has no Python code but
+        arithmetic and functions that a file may name.
     X : array, data frame, scipy sparse, Blocks or Dask collection (n, p)
         Features. Sparse input is never made dense. ``bd.Blocks`` and Dask collections are sampled by ``bd.HMC()`` in
         double precision: each leapfrog step of all chains is one pass over the data, one or two passes per draw without

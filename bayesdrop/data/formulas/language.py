@@ -59,7 +59,7 @@ class Limits:
     factors: int = 20
     levels: int = 10**6
     columns: int = 10**6
-    work: int = 100_000
+    work: int = 50_000
     code: int = 20_000
 
 
