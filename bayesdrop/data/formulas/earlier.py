@@ -10,7 +10,9 @@ import numpy as np
 
 from ..._validation import extra
 from .encoding import columns_of
-from .language import Coding, Factor, Product, Term, plain, within
+from .language import Coding, Factor, Product, Term
+from .limits import within
+from .reading import plain
 from .translation import LearntLevels, Translator
 
 __all__ = ["read_earlier"]

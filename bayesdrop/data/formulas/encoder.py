@@ -20,8 +20,10 @@ from ..frames import listed, no_column, to_pandas
 from .checks import check_finite, check_offset_values, is_label
 from .earlier import read_earlier
 from .interpreter import Rows, encode_terms, numbers_of
-from .language import Column, Factor, Levels, Outside, Term, check_terms, columns_needed, finite, plain, read_node, walk
+from .language import Column, Factor, Levels, Outside, Term, check_terms, columns_needed, walk
+from .limits import finite
 from .random_terms import RandomTerm, random_columns
+from .reading import plain, read_node
 from .response import read_response, response_values
 from .session import Session, recalled, remember
 from .stored import read_factor, read_facts, read_json, read_random_term
@@ -259,7 +261,7 @@ class FormulaEncoder(Shown):
 
     @classmethod
     def from_json(cls, text: str) -> FormulaEncoder:
-        """The encoder that :meth:`to_json` wrote; nothing in the text is run, or larger than :class:`.language.Limits`.
+        """The encoder that :meth:`to_json` wrote; nothing in the text is run, or larger than :class:`.limits.Limits`.
 
         Raises
         ------

@@ -15,7 +15,6 @@ from ..._typing import Float, Int, Num, Shaped
 from ..frames import listed, no_column, refuse_missing
 from .encoding import levels_listed
 from .language import (
-    FUNCTIONS,
     BSpline,
     Column,
     CubicSpline,
@@ -30,6 +29,8 @@ from .language import (
     Term,
     columns_needed,
 )  # fmt: skip
+from .limits import FUNCTIONS
+from .splines import columns_of_spline
 
 __all__ = ["Rows", "encode_terms", "evaluate", "numbers_of"]
 
@@ -251,8 +252,7 @@ def _factor(factor: Factor, rows: Rows) -> tuple[Int[np.ndarray, "n k"], Float[n
         values = _dense(rows.run(node), node)
     elif isinstance(node, Polynomial | BSpline | CubicSpline):
         x = _floats(evaluate(node.argument, rows))
-        values = _SPLINES[type(node)](node, _inside(x, node, factor.label))
-        values[np.isnan(x)] = np.nan
+        values = columns_of_spline(node, x, factor.label)
     else:
         values = _floats(evaluate(node, rows))[:, None]
     _check_present(factor, values, rows)
@@ -300,6 +300,7 @@ def evaluate(node: Any, rows: Rows) -> Num[np.ndarray, " n"]:
     Examples
     --------
     >>> import pandas as pd
+    >>> from .language import Apply
     >>> rows = Rows(pd.DataFrame({"dose": [1, 4]}))
     >>> evaluate(Apply("sqrt", (Column("dose"),)), rows).tolist(), evaluate(Number(2.0), rows).tolist()
     ([1.0, 2.0], [2.0, 2.0])
@@ -330,74 +331,6 @@ def _evaluate(node: Any, rows: Rows) -> Any:
 
 def _floats(values: Any) -> Float[np.ndarray, ...]:
     return np.asarray(values, dtype=np.float64)
-
-
-def _inside(x: Float[np.ndarray, " n"], node: Any, label: str) -> Float[np.ndarray, " n"]:
-    """Values of a spline's argument, with those beyond the knots treated as the formula says."""
-    if isinstance(node, Polynomial) or node.beyond == "extend":
-        return x
-    low, high = node.knots[0], node.knots[-1]
-    outside = (x < low) | (x > high)
-    if node.beyond == "raise" and outside.any():
-        raise ValueError(
-            f"data: {int(outside.sum())} of {len(x)} rows are beyond the knots of {label!r}, from {low:g} to {high:g}; "
-            "leave those rows out, or write extrapolation='clip', 'na', 'zero' or 'extend' in the formula."
-        )
-    return np.clip(x, low, high) if node.beyond == "clip" else np.where(outside, np.nan, x)
-
-
-def _polynomial(node: Polynomial, x: Float[np.ndarray, " n"]) -> Float[np.ndarray, "n k"]:
-    columns = [np.ones(len(x)), np.zeros(len(x))]  # P_{i−1} and P_{i−2}
-    found = np.empty((len(x), node.width))
-    for number, (centre, ratio) in enumerate(zip(node.centres, node.ratios, strict=True)):
-        columns = [(x - centre) * columns[0] - ratio * columns[1], columns[0]]
-        found[:, number] = columns[0] / node.scales[number]
-    return found
-
-
-def _b_spline(node: BSpline, x: Float[np.ndarray, " n"]) -> Float[np.ndarray, "n k"]:
-    """The recursion of Cox and de Boor (de Boor 1972), for all columns at once."""
-    knots, degree = np.array(node.knots), node.degree
-    last, is_open = len(knots) - degree - 2, node.beyond == "extend"
-    low, high = knots[:-1].copy(), knots[1:].copy()
-    value, at = x[:, None], x[:, None] <= high[last]
-    if is_open:
-        low[degree], high[last] = -np.inf, np.inf
-    found = ((value >= low) & (value < high)).astype(np.float64)
-    if not is_open:
-        found[:, last] = (value[:, 0] >= low[last]) & at[:, 0]
-    for d in range(1, degree + 1):
-        width = knots[d:] - knots[:-d]
-        share = np.where(width > 0, (value - knots[:-d]) / np.where(width > 0, width, 1.0), 0.0)
-        found = share[:, :-1] * found[:, :-1] + (1 - share[:, 1:]) * found[:, 1:]
-    if node.beyond in ("na", "zero"):
-        found[np.isnan(x)] = np.nan if node.beyond == "na" else 0.0
-    return found if node.has_first else found[:, 1:]
-
-
-def _cubic_spline(node: CubicSpline, x: Float[np.ndarray, " n"]) -> Float[np.ndarray, "n k"]:
-    """Splines by values and second derivatives at the knots (Wood 2006, Generalized Additive Models, section 4.1.2)."""
-    knots = np.array(node.knots)
-    low, high = knots[0], knots[-1]
-    if node.is_cyclic:
-        x = np.where(x > high, low + (x - high) % (high - low), x)
-        x = np.where(x < low, high - (low - x) % (high - low), x)
-    left = np.clip(np.searchsorted(knots, x) - 1, 0, len(knots) - 2)
-    step = knots[left + 1] - knots[left]
-    before, after = x - knots[left], knots[left + 1] - x
-    bend = np.where(x > high, 0.0, after**3 / (6 * step)) - step * after / 6
-    bend_next = np.where(x < low, 0.0, before**3 / (6 * step)) - step * before / 6
-    values, curvatures = np.array(node.values), np.array(node.curvatures)
-    found = (after / step)[:, None] * values[left] + (before / step)[:, None] * values[left + 1]
-    found += bend[:, None] * curvatures[left] + bend_next[:, None] * curvatures[left + 1]
-    if node.beyond == "zero":
-        found[np.isnan(x)] = 0.0
-    return found
-
-
-_SPLINES: dict[type, Callable[..., Float[np.ndarray, "n k"]]] = {
-    Polynomial: _polynomial, BSpline: _b_spline, CubicSpline: _cubic_spline,
-}  # fmt: skip
 
 
 def _unfit(reason: str) -> str:

@@ -1,111 +1,25 @@
 """The language of stored formulas: products of columns, splines, levels and expressions of a closed list of functions.
 
-:mod:`.translation` writes what a formula has learnt in it, :mod:`.interpreter` computes it on rows. A file holds it as
-JSON, ``["Apply", "log", [["Column", "dose"]]]``, and holds numbers, names and texts only: nothing in it is Python.
+:mod:`.translation` writes what a formula has learnt in it, :mod:`.interpreter` computes it on rows, and :mod:`.reading`
+reads it from JSON. Nothing in it is Python.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
-import numpy as np
+from .limits import FUNCTIONS, finite, short, within
 
 __all__ = [
-    "EXPRESSIONS", "FUNCTIONS", "LIMITS", "Apply", "BSpline", "Coding", "Column", "CubicSpline", "Expression", "Factor",
-    "Hashed", "Levels", "Limits", "Match", "Number", "Outside", "Polynomial", "Product", "Term", "check_terms",
-    "columns_needed", "finite", "plain", "read_node", "walk", "within",
+    "EXPRESSIONS", "Apply", "BSpline", "Coding", "Column", "CubicSpline", "Expression", "Factor", "Hashed", "Levels",
+    "Match", "Number", "Outside", "Polynomial", "Product", "Term", "check_terms", "columns_needed", "walk",
 ]  # fmt: skip
 
-
-@dataclass(frozen=True)
-class Limits:
-    """Largest sizes of a stored formula, checked before anything of that size is made.
-
-    Attributes
-    ----------
-    text : int
-        Characters of the JSON text.
-    values : int
-        Numbers, texts and lists in the JSON text.
-    name : int
-        Characters of a name, a level or an expression.
-    depth : int
-        Functions within functions.
-    degree : int
-        Degree of a polynomial or of a B-spline.
-    knots : int
-        Knots of a spline.
-    factors : int
-        Factors of a term.
-    levels : int
-        Levels of a factor.
-    columns : int
-        Features of all terms.
-    work : int
-        Numbers computed for each row.
-    code : int
-        Characters of all expressions of a formula that bayesdrop 0.1.0 stored.
-    """
-
-    text: int = 2**24
-    values: int = 10**6
-    name: int = 4000
-    depth: int = 50
-    degree: int = 50
-    knots: int = 300
-    factors: int = 20
-    levels: int = 10**6
-    columns: int = 10**6
-    work: int = 50_000
-    code: int = 20_000
-
-
-LIMITS = Limits()
-
-
-def _where(condition: Any, then: Any, otherwise: Any) -> Any:
-    return np.where(condition != 0, then, otherwise)
-
-
-# Functions of one value per row. None has an effect besides its result, which is as long as its arguments.
-FUNCTIONS: dict[str, Callable[..., Any]] = {
-    function.__name__: function
-    for function in (
-        np.add, np.subtract, np.multiply, np.divide, np.floor_divide, np.remainder, np.fmod, np.power, np.float_power,
-        np.negative, np.positive, np.absolute, np.fabs, np.sign, np.rint, np.floor, np.ceil, np.trunc,
-        np.sqrt, np.cbrt, np.square, np.reciprocal, np.hypot, np.heaviside, np.copysign,
-        np.exp, np.exp2, np.expm1, np.log, np.log2, np.log10, np.log1p, np.logaddexp, np.logaddexp2,
-        np.sin, np.cos, np.tan, np.arcsin, np.arccos, np.arctan, np.arctan2, np.degrees, np.radians, np.deg2rad,
-        np.rad2deg, np.sinh, np.cosh, np.tanh, np.arcsinh, np.arccosh, np.arctanh,
-        np.maximum, np.minimum, np.fmax, np.fmin, np.isnan, np.isfinite, np.isinf, np.signbit,
-        np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater_equal,
-        np.logical_and, np.logical_or, np.logical_xor, np.logical_not,
-        np.bitwise_and, np.bitwise_or, np.bitwise_xor, np.invert,
-    )
-}  # fmt: skip
-FUNCTIONS["where"] = _where
 _ARITY = {name: getattr(function, "nin", 3) for name, function in FUNCTIONS.items()}
 _BEYOND = ("raise", "clip", "na", "zero", "extend")
-
-
-def finite(value: Any) -> float:
-    """A finite number; raise ValueError on anything else."""
-    try:
-        if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
-            return float(value)
-    except OverflowError:
-        pass
-    raise ValueError(f"expected a finite number, got {_short(value)}")
-
-
-def within(size: int, limit: str) -> None:
-    """Raise ValueError if a size is beyond one of :class:`Limits`."""
-    largest = getattr(LIMITS, limit)
-    if not 0 <= size <= largest:
-        raise ValueError(f"expected at most {largest:,} for {limit!r}, got {size:,}")
 
 
 def _check_numbers(*rows: Any) -> None:
@@ -146,14 +60,14 @@ class Match:
 
 @dataclass(frozen=True)
 class Apply:
-    """One of :data:`FUNCTIONS` of one value per row."""
+    """One of :data:`.limits.FUNCTIONS` of one value per row."""
 
     function: str
     arguments: tuple[Expression, ...]
 
     def __post_init__(self) -> None:
         if self.function not in _ARITY:
-            raise ValueError(f"{_short(self.function)} is not in the list of functions")
+            raise ValueError(f"{short(self.function)} is not in the list of functions")
         if len(self.arguments) != _ARITY[self.function] or not all(isinstance(a, EXPRESSIONS) for a in self.arguments):
             raise ValueError(f"{self.function!r} takes {_ARITY[self.function]} expressions")
 
@@ -284,9 +198,9 @@ def _check_knots(knots: tuple[float, ...], least: int, beyond: str) -> None:
     within(len(knots), "knots")
     _check_numbers(knots)
     if len(knots) < least or any(left > right for left, right in zip(knots, knots[1:], strict=False)):
-        raise ValueError(f"expected {least} sorted knots or more, got {_short(knots)}")
+        raise ValueError(f"expected {least} sorted knots or more, got {short(knots)}")
     if beyond not in _BEYOND:
-        raise ValueError(f"expected one of {_BEYOND} beyond the knots, got {_short(beyond)}")
+        raise ValueError(f"expected one of {_BEYOND} beyond the knots, got {short(beyond)}")
 
 
 @dataclass(frozen=True)
@@ -474,105 +388,3 @@ def columns_needed(node: Any) -> set[str]:
         elif isinstance(part, Outside):
             found.update(part.columns)
     return found
-
-
-def plain(node: Any) -> Any:
-    """A node as JSON has it, ``[name of its class, parts …]``.
-
-    Examples
-    --------
-    >>> plain(Apply("log", (Column("dose"),)))
-    ['Apply', 'log', [['Column', 'dose']]]
-    """
-    if isinstance(node, tuple):
-        return [plain(part) for part in node]
-    if is_dataclass(node):
-        return [type(node).__name__, *(plain(getattr(node, part.name)) for part in fields(node))]
-    return node
-
-
-def read_node(value: Any, depth: int = 0) -> Any:
-    """The node that :func:`plain` wrote; raise ValueError if it is not one, or beyond the limits.
-
-    Examples
-    --------
-    >>> read_node(["Apply", "log", [["Column", "dose"]]])
-    Apply(function='log', arguments=(Column(name='dose'),))
-    >>> read_node(["Apply", "system", [["Column", "dose"]]])
-    Traceback (most recent call last):
-    ValueError: 'system' is not in the list of functions
-    """
-    within(depth, "depth")
-    found = _NODES.get(value[0]) if isinstance(value, list) and value and isinstance(value[0], str) else None
-    if found is None or len(value) != len(found[1]) + 1:
-        raise ValueError(f"expected a node of a formula, got {_short(value)}")
-    kind, readers = found
-    return kind(*(reader(part, depth + 1) for reader, part in zip(readers, value[1:], strict=True)))
-
-
-def _text(value: Any, depth: int = 0) -> str:
-    if not isinstance(value, str):
-        raise ValueError(f"expected a text, got {_short(value)}")
-    within(len(value), "name")
-    return value
-
-
-def _flag(value: Any, depth: int = 0) -> bool:
-    if not isinstance(value, bool):
-        raise ValueError(f"expected true or false, got {_short(value)}")
-    return value
-
-
-def _count(value: Any, depth: int = 0) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 2**31:
-        raise ValueError(f"expected a whole number, got {_short(value)}")
-    return value
-
-
-def _real(value: Any, depth: int = 0) -> float:
-    return finite(value)
-
-
-def _scalar(value: Any, depth: int = 0) -> Any:
-    return value if isinstance(value, bool) else finite(value)
-
-
-def _level(value: Any, depth: int = 0) -> Any:
-    if isinstance(value, str):
-        return _text(value)
-    if isinstance(value, int) and abs(value) < 2**64:
-        return value
-    return _scalar(value)
-
-
-def _each(reader: Callable[..., Any]) -> Callable[..., Any]:
-    def read(value: Any, depth: int = 0) -> tuple[Any, ...]:
-        if not isinstance(value, list):
-            raise ValueError(f"expected a list, got {_short(value)}")
-        return tuple(reader(part, depth) for part in value)
-
-    return read
-
-
-_NODES: dict[str, tuple[type, tuple[Callable[..., Any], ...]]] = {
-    "Number": (Number, (_scalar,)),
-    "Column": (Column, (_text,)),
-    "Match": (Match, (_text, _text, _flag)),
-    "Apply": (Apply, (_text, _each(read_node))),
-    "Outside": (Outside, (_text, _count, _each(_text))),
-    "Polynomial": (Polynomial, (read_node, _each(_real), _each(_real), _each(_real))),
-    "BSpline": (BSpline, (read_node, _each(_real), _count, _flag, _text)),
-    "CubicSpline": (CubicSpline, (read_node, _each(_real), _each(_each(_real)), _each(_each(_real)), _flag, _text)),
-    "Coding": (Coding, (_each(_count), _each(_each(_real)))),
-    "Levels": (Levels, (read_node, _each(_level), read_node)),
-    "Hashed": (Hashed, (_text, _count, read_node)),
-    "Factor": (Factor, (_text, read_node)),
-    "Product": (Product, (_each(read_node),)),
-    "Term": (Term, (_text, _each(_text), _each(read_node))),
-}
-
-
-def _short(value: Any) -> str:
-    """A value for a message: its text, cut, or the name of its type."""
-    text = repr(value) if isinstance(value, str | bool | float | tuple) else type(value).__name__
-    return text if len(text) <= 80 else f"{text[:77]}…"

@@ -17,13 +17,10 @@ import numpy as np
 
 from .encoding import columns_of, parsed
 from .language import (
-    FUNCTIONS,
-    LIMITS,
     Apply,
     BSpline,
     Coding,
     Column,
-    CubicSpline,
     Expression,
     Factor,
     Hashed,
@@ -31,10 +28,11 @@ from .language import (
     Match,
     Number,
     Outside,
-    Polynomial,
     Product,
     Term,
 )  # fmt: skip
+from .limits import FUNCTIONS, LIMITS
+from .splines import cubic_spline, number_of, numbers_in, polynomial
 
 __all__ = ["LearntLevels", "Translator", "plain_levels"]
 
@@ -208,14 +206,14 @@ class _Reader:
         given = self._arguments(tree, names.get(name, spline))
         x, state = self.expression(given.pop("x")), self._learnt(tree)
         if name == "poly":
-            return _polynomial(
+            return polynomial(
                 x, int(_constant(given.get("degree"), 1)), bool(_constant(given.get("raw"), False)), state
             )
         if name == "bs":
             has_first = bool(_constant(given.get("include_intercept"), False)) and not reduced
             beyond = str(_constant(given.get("extrapolation"), "raise"))
-            return BSpline(x, _floats(state["knots"]), int(_constant(given.get("degree"), 3)), has_first, beyond)
-        return _cubic_spline(x, state, str(_constant(given.get("extrapolation"), "extend")))
+            return BSpline(x, numbers_in(state["knots"]), int(_constant(given.get("degree"), 3)), has_first, beyond)
+        return cubic_spline(x, state, str(_constant(given.get("extrapolation"), "extend")))
 
     def levels(self, levels: tuple[Any, ...], coding: Coding) -> Any:
         """The tree as contrasts of levels."""
@@ -266,7 +264,7 @@ class _Reader:
         state, found = self._learnt(tree), self.expression(tree.args[0], depth + 2)
         for function, key in (("subtract", "center"), ("divide", "scale")):
             if state.get(key) is not None:
-                found = Apply(function, (found, Number(_float(state[key]))))
+                found = Apply(function, (found, Number(number_of(state[key]))))
         return found
 
     def _clipped(self, tree: ast.Call, depth: int) -> Expression:
@@ -362,53 +360,3 @@ def _constant(tree: ast.expr | None, default: Any) -> Any:
         case ast.Constant(value=value):
             return default if value is None else value
     raise _UnknownError("an option that is no number or text")
-
-
-def _float(value: Any) -> float:
-    array = np.asarray(value, dtype=np.float64)
-    if array.size != 1:
-        raise _UnknownError("a statistic of several columns")
-    return float(array.reshape(-1)[0])
-
-
-def _floats(values: Any) -> tuple[float, ...]:
-    array = np.asarray(values, dtype=np.float64)
-    if array.ndim != 1:
-        raise _UnknownError("statistics of several columns")
-    return tuple(array.tolist())
-
-
-def _polynomial(x: Expression, degree: int, raw: bool, state: Mapping[str, Any]) -> Polynomial:
-    if not 0 <= degree <= LIMITS.degree:
-        raise _UnknownError("a polynomial of that degree")
-    if raw:
-        return Polynomial(x, (0.0,) * degree, (0.0,) * degree, (1.0,) * degree)
-    norms = [_float(state["norms2"][k]) for k in range(degree + 1)]
-    ratios = [0.0, *(norms[k] / norms[k - 1] for k in range(1, degree))]
-    centres = tuple(_float(state["alpha"][k]) for k in range(degree))
-    return Polynomial(x, centres, tuple(ratios[:degree]), tuple(float(np.sqrt(norm)) for norm in norms[1:]))
-
-
-def _cubic_spline(x: Expression, state: Mapping[str, Any], beyond: str) -> CubicSpline:
-    from scipy.interpolate import CubicSpline as Interpolant
-
-    knots, is_cyclic = np.array(_floats(state["knots"])), bool(state["cyclic"])
-    if not 2 <= len(knots) <= LIMITS.knots or np.any(np.diff(knots) <= 0):
-        raise _UnknownError("a spline of those knots")
-    values = np.eye(len(knots))
-    if is_cyclic:
-        values = values[:, :-1]
-        values[-1, 0] = 1.0
-    if len(knots) == 2:
-        curvatures = np.zeros_like(values)
-    else:
-        curvatures = Interpolant(knots, values, bc_type="periodic" if is_cyclic else "natural")(knots, 2)
-    if state.get("constraints") is not None:
-        constraints = np.atleast_2d(np.asarray(state["constraints"], dtype=np.float64))
-        if constraints.shape[1] != values.shape[1]:
-            raise _UnknownError("constraints of other columns")
-        free = np.linalg.qr(constraints.T, mode="complete")[0][:, len(constraints) :]
-        values, curvatures = values @ free, curvatures @ free
-    return CubicSpline(
-        x, tuple(knots.tolist()), *(tuple(map(tuple, m.tolist())) for m in (values, curvatures)), is_cyclic, beyond
-    )
