@@ -10,8 +10,8 @@ import pytest
 
 import bayesdrop as bd
 from bayesdrop.data.formulas.encoder import FormulaEncoder
-from bayesdrop.data.formulas.encoding import encode, without_intercept
 from bayesdrop.data.formulas.formula import _parse, _statistics
+from bayesdrop.data.formulas.language.encoding import encode, without_intercept
 
 pytest.importorskip("formulaic")
 

@@ -20,7 +20,7 @@ import pandas as pd
 from bayesdrop import from_formula
 from bayesdrop.data.formulas.encoder import StoredFormula
 from bayesdrop.data.formulas.formula import encode_formula
-from bayesdrop.data.formulas.limits import FUNCTIONS
+from bayesdrop.data.formulas.language.limits import FUNCTIONS
 
 STORED = Path(__file__).parents[1] / "data" / "stored" / "formulas_0_1_0.json"
 NAMES = [

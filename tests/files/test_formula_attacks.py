@@ -13,7 +13,7 @@ import pytest
 import bayesdrop as bd
 from bayesdrop._netcdf import read_netcdf, write_netcdf
 from bayesdrop.data.formulas.encoder import StoredFormula
-from bayesdrop.data.formulas.limits import LIMITS, Limits
+from bayesdrop.data.formulas.language.limits import LIMITS, Limits
 
 pytest.importorskip("formulaic")
 ATTACKER = Path(__file__).with_name("formula_attacker.py")

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..._typing import Bool, Float, Shaped
 from ..frames import listed, refuse_kinds
-from .encoding import levels_listed
+from .language.encoding import levels_listed
 from .random_terms import closing
 
 __all__ = [

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from ..._validation import extra
-from .encoding import columns_of
-from .language import Coding, Factor, Product, Term
-from .limits import within
-from .reading import plain
-from .translation import LearntLevels, Translator
+from .language.encoding import columns_of
+from .language.limits import within
+from .language.nodes import Coding, Factor, Product, Term
+from .language.reading import plain
+from .language.translation import LearntLevels, Translator
 
 __all__ = ["read_earlier"]
 

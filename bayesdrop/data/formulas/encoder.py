@@ -1,7 +1,7 @@
 """Encode new rows by a formula: its terms, with the levels, means and knots of the rows it was learnt from.
 
 It travels as text (JSON), with fits and posteriors, holds no rows and no Python code, and is computed by
-:mod:`.interpreter` in any process. Python code that a formula has besides runs only in the session that made it.
+:mod:`.language.interpreter` in any process. Python code that a formula has besides runs in the session that made it.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from ..._typing import Float, Shaped
 from ..frames import listed, no_column, to_pandas
 from .checks import check_finite, check_offset_values, is_label
 from .earlier import read_earlier
-from .interpreter import Rows, encode_terms, numbers_of
-from .language import Column, Factor, Levels, Outside, Term, check_terms, columns_needed, walk
-from .limits import finite
+from .language.interpreter import Rows, encode_terms, numbers_of
+from .language.limits import finite
+from .language.nodes import Column, Factor, Levels, Outside, Term, check_terms, columns_needed, walk
+from .language.reading import plain, read_node
 from .random_terms import RandomTerm, random_columns
-from .reading import plain, read_node
 from .response import read_response, response_values
 from .session import Session, recalled, remember
 from .stored import read_factor, read_facts, read_json, read_random_term
@@ -51,7 +51,7 @@ class FormulaEncoder(Shown):
     full_rank : bool
         Whether factors have reference levels or contrasts rather than a column for every level.
     terms : tuple of Term
-        Levels, contrasts, knots and means of each term, in the language of :mod:`.language`.
+        Levels, contrasts, knots and means of each term, in the language of :mod:`.language.nodes`.
     columns : dict
         For each column that the formula uses its ``levels``, or ``low``, ``high``, ``mean`` and ``whole`` of numbers.
     missing : None or "nan"
@@ -261,7 +261,9 @@ class FormulaEncoder(Shown):
 
     @classmethod
     def from_json(cls, text: str) -> FormulaEncoder:
-        """The encoder that :meth:`to_json` wrote; nothing in the text is run, or larger than :class:`.limits.Limits`.
+        """The encoder that :meth:`to_json` wrote; nothing in the text is run.
+
+        Sizes are those of :class:`.language.limits.Limits` at most.
 
         Raises
         ------

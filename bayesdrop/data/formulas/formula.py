@@ -36,9 +36,9 @@ from ..._validation import check_choice, check_flag, check_instance, extra
 from ..frames import listed, mostly_zeros, to_pandas
 from .checks import check_columns, check_finite, check_offset_values, is_label, with_label, without_offsets
 from .encoder import FormulaEncoder
-from .encoding import FORMULAIC, columns_of, encode, with_quotes, without_intercept, words
-from .interpreter import encode_terms, numbers_of
-from .language import columns_needed
+from .language.encoding import FORMULAIC, columns_of, encode, with_quotes, without_intercept, words
+from .language.interpreter import encode_terms, numbers_of
+from .language.nodes import columns_needed
 from .learning import Learner
 from .random_terms import RandomTerm, columns_in, described, learn_terms, without_random_terms
 from .response import response_values

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 
 from ..._typing import Bool
-from .encoding import encode
-from .interpreter import Rows, encode_terms, numbers_of
-from .language import Factor, Outside, Term, columns_needed
+from .language.encoding import encode
+from .language.interpreter import Rows, encode_terms, numbers_of
+from .language.nodes import Factor, Outside, Term, columns_needed
+from .language.translation import Translator
 from .session import Session
-from .translation import Translator
 
 __all__ = ["Learner"]
 

@@ -17,8 +17,8 @@ import numpy as np
 
 from ..._typing import Float, Shaped
 from ..frames import listed, no_column, refuse_missing
-from .encoding import words
-from .interpreter import Rows, numbers_of
+from .language.encoding import words
+from .language.interpreter import Rows, numbers_of
 
 __all__ = [
     "RandomTerm",
@@ -44,7 +44,7 @@ class RandomTerm:
     levels : list of str
         Levels that are known, in order.
     slope : Factor or None
-        The variable, in the language of :mod:`.language`; None of an intercept.
+        The variable, in the language of :mod:`.language.nodes`; None of an intercept.
 
     Examples
     --------

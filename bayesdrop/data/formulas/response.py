@@ -9,9 +9,9 @@ import numpy as np
 
 from ..._typing import Shaped
 from ..frames import no_column, refuse_missing
-from .encoding import encode
-from .interpreter import Rows, numbers_of
-from .language import Column, Factor
+from .language.encoding import encode
+from .language.interpreter import Rows, numbers_of
+from .language.nodes import Column, Factor
 
 __all__ = ["read_response", "response_values"]
 

@@ -1,4 +1,4 @@
-"""Python code of a formula that the language of :mod:`.language` lacks, run by formulaic where the user wrote it."""
+"""Python code of a formula that :mod:`.language.nodes` lacks, run by formulaic in the session that wrote it."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from .encoding import encode
-from .language import Outside
+from .language.encoding import encode
+from .language.nodes import Outside
 
 __all__ = ["Session", "recalled", "remember"]
 

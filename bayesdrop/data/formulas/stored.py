@@ -6,11 +6,11 @@ import json
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from .language import EXPRESSIONS, Factor, Outside
-from .limits import LIMITS
+from .language.limits import LIMITS
+from .language.nodes import EXPRESSIONS, Factor, Outside
+from .language.reading import read_node
+from .language.translation import plain_levels
 from .random_terms import RandomTerm
-from .reading import read_node
-from .translation import plain_levels
 
 __all__ = ["column_facts", "read_facts", "read_factor", "read_json", "read_random_term"]
 

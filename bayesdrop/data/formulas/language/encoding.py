@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..frames import listed, no_column, refuse_kinds, refuse_missing
+from ...frames import listed, no_column, refuse_kinds, refuse_missing
 
 __all__ = [
     "FORMULAIC",

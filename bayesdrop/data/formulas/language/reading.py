@@ -1,4 +1,4 @@
-"""Read the language of :mod:`.language` from JSON, ``["Apply", "log", [["Column", "dose"]]]``, and write it."""
+"""Read the language of :mod:`.nodes` from JSON, ``["Apply", "log", [["Column", "dose"]]]``, and write it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from collections.abc import Callable
 from dataclasses import fields, is_dataclass
 from typing import Any
 
-from .language import (
+from .limits import finite, short, within
+from .nodes import (
     Apply,
     BSpline,
     Coding,
@@ -22,7 +23,6 @@ from .language import (
     Product,
     Term,
 )  # fmt: skip
-from .limits import finite, short, within
 
 __all__ = ["plain", "read_node"]
 

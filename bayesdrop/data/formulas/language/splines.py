@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from ..._typing import Float
-from .language import BSpline, CubicSpline, Expression, Polynomial
+from ...._typing import Float
 from .limits import LIMITS
+from .nodes import BSpline, CubicSpline, Expression, Polynomial
 
 __all__ = ["columns_of_spline", "cubic_spline", "number_of", "numbers_in", "polynomial"]
 

@@ -1,4 +1,4 @@
-"""Compute the features of rows by the language of :mod:`.language`: NumPy's arithmetic on arrays, and nothing else.
+"""Compute the features of rows by the language of :mod:`.nodes`: NumPy's arithmetic on arrays, and nothing else.
 
 Every intermediate array is of doubles or of truth values, and has a value for each row. A column is an array.
 """
@@ -11,10 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from ..._typing import Float, Int, Num, Shaped
-from ..frames import listed, no_column, refuse_missing
+from ...._typing import Float, Int, Num, Shaped
+from ...frames import listed, no_column, refuse_missing
 from .encoding import levels_listed
-from .language import (
+from .limits import FUNCTIONS
+from .nodes import (
     BSpline,
     Column,
     CubicSpline,
@@ -29,7 +30,6 @@ from .language import (
     Term,
     columns_needed,
 )  # fmt: skip
-from .limits import FUNCTIONS
 from .splines import columns_of_spline
 
 __all__ = ["Rows", "encode_terms", "evaluate", "numbers_of"]
@@ -51,7 +51,7 @@ class Rows:
     unseen : "error" or "baseline"
         Whether an unseen level raises an error or has no level's column.
     run : callable, optional
-        Values (n, k) of an :class:`.language.Outside` on the frame, in the session that made it.
+        Values (n, k) of an :class:`.nodes.Outside` on the frame, in the session that made it.
     """
 
     def __init__(
@@ -175,7 +175,7 @@ def encode_terms(terms: Sequence[Term], rows: Rows, *, sparse: bool) -> Any:
     Examples
     --------
     >>> import pandas as pd
-    >>> from .language import Coding
+    >>> from .nodes import Coding
     >>> site = Factor("site", Levels(Column("site"), ("n", "s"), Coding((0, 1), ())))
     >>> term = Term("site:age", ("site[n]:age", "site[s]:age"), (Product((site, Factor("age", Column("age")))),))
     >>> encode_terms([term], Rows(pd.DataFrame({"age": [3, 5], "site": ["s", "n"]})), sparse=False).tolist()
@@ -300,7 +300,7 @@ def evaluate(node: Any, rows: Rows) -> Num[np.ndarray, " n"]:
     Examples
     --------
     >>> import pandas as pd
-    >>> from .language import Apply
+    >>> from .nodes import Apply
     >>> rows = Rows(pd.DataFrame({"dose": [1, 4]}))
     >>> evaluate(Apply("sqrt", (Column("dose"),)), rows).tolist(), evaluate(Number(2.0), rows).tolist()
     ([1.0, 2.0], [2.0, 2.0])

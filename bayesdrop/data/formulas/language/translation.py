@@ -1,6 +1,6 @@
-"""Translate what formulaic has learnt of a formula into the language of :mod:`.language`.
+"""Translate what formulaic has learnt of a formula into the language of :mod:`.nodes`.
 
-Expressions are parsed and never evaluated: what the language lacks becomes :class:`.language.Outside`, which formulaic
+Expressions are parsed and never evaluated: what the language lacks becomes :class:`.nodes.Outside`, which formulaic
 computes in the session that made the formula.
 """
 
@@ -16,7 +16,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .encoding import columns_of, parsed
-from .language import (
+from .limits import FUNCTIONS, LIMITS
+from .nodes import (
     Apply,
     BSpline,
     Coding,
@@ -31,7 +32,6 @@ from .language import (
     Product,
     Term,
 )  # fmt: skip
-from .limits import FUNCTIONS, LIMITS
 from .splines import cubic_spline, number_of, numbers_in, polynomial
 
 __all__ = ["LearntLevels", "Translator", "plain_levels"]
