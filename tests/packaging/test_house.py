@@ -18,10 +18,10 @@ PACKAGE = Path(bayesdrop.__file__).parent
 # Files, lines of code and constants of each room; "." has the modules of the package itself.
 ROOMS = {
     "fitting": (41, 4883, 10),
-    "posterior": (35, 4482, 5),
+    "posterior": (35, 4484, 5),
     "hmc": (21, 2896, 11),
     "designs": (23, 2821, 2),
-    "data": (20, 2707, 9),
+    "data": (30, 3851, 12),  # a formula is data for an interpreter, so that a file runs nothing
     "gibbs": (19, 2529, 8),
     "sampling": (15, 1386, 12),
     "latent": (13, 1377, 10),

@@ -187,6 +187,20 @@ def from_formula(
     --------
     fit, FormulaTransformer, PerGroup
 
+    Notes
+    -----
+    Results and their files keep a formula as data, of which nothing is run: columns by name, levels with their
+    contrasts, knots and coefficients, and trees of arithmetic, comparisons and NumPy's functions of one value per row.
+    They keep ``center``, ``scale``, ``standardize``, ``poly``, ``bs``, ``cr``, ``cs``, ``cc``, ``C``, ``hashed``,
+    ``I``, ``Q``, ``np.where`` and ``np.clip``, and need no formulaic to encode rows. Other Python code, such as
+    ``age.abs()``, and what ``context`` gives encodes rows in this session alone; saving a result warns
+    (:class:`bayesdrop.FormulaWarning`), and readers of the file encode rows themselves.
+
+    A stored formula has at most 16 million characters and a million values of JSON, a million levels and features,
+    20 factors in a term, 300 knots, degree 50, functions nested 50 deep, and 50,000 numbers computed for each row.
+    Formulas that bayesdrop 0.1.0 stored are read by the same rules, except with ``full_rank=True``, which kept no
+    contrasts.
+
     References
     ----------
     Wilkinson & Rogers (1973), Symbolic description of factorial models for analysis of variance, JRSS C 22.
