@@ -20,7 +20,7 @@ from ..frames import listed, no_column, to_pandas
 from .checks import check_finite, check_offset_values, is_label
 from .earlier import read_earlier
 from .language.interpreter import Rows, encode_terms, numbers_of
-from .language.limits import finite
+from .language.limits import finite, within
 from .language.nodes import Column, Factor, Levels, Outside, Term, check_terms, columns_needed, walk
 from .language.reading import plain, read_node
 from .random_terms import RandomTerm, random_columns
@@ -282,6 +282,7 @@ class FormulaEncoder(Shown):
             terms = tuple(read_node(term) for term in known["terms"])
             check_terms(terms)
             offset, response, label = known["offset"], known["response"], known["label"]
+            within(max(len(known["random"]), len(response or ())), "factors")
             random = [read_random_term(part) for part in known["random"]]
             if not (label is None or isinstance(label, str)):
                 label = finite(label)

@@ -64,7 +64,9 @@ def read_random_term(value: Any) -> RandomTerm:
     """A random term, ``[expression, columns, levels, variable of the slope]``."""
     expression, columns, levels, slope = value
     texts = [expression, *columns, *levels]
-    if not columns or not all(isinstance(text, str) and len(text) <= LIMITS.name for text in texts):
+    if not 0 < len(columns) <= LIMITS.factors or not all(
+        isinstance(text, str) and len(text) <= LIMITS.name for text in texts
+    ):
         raise ValueError("expected texts in a random term")
     if len(levels) > LIMITS.levels or len(set(levels)) < len(levels):
         raise ValueError("expected different levels of a random term")
