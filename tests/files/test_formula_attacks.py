@@ -200,8 +200,8 @@ def test_work_of_many_products_is_refused_before_it_is_done():
     for change in ({"response": [["Factor", "x", A]] * 21}, {"random": [["1", ["a"], ["u", "v"], None]] * 21}):
         with pytest.raises(ValueError, match="for 'factors', got"):
             StoredFormula("a formula", json.dumps(json.loads(stored(A)) | change)).transform({"a": [1.0]})
+    many = {"random": [["1", ["a"] * 21, ["u", "v"], None]]}
     with pytest.raises(ValueError, match="expected texts in a random term"):
-        many = {"random": [["1", ["a"] * 21, ["u", "v"], None]]}
         StoredFormula("a formula", json.dumps(json.loads(stored(A)) | many)).transform({"a": [1.0]})
     assert Limits() == LIMITS
 
