@@ -178,10 +178,13 @@ def read_netcdf(path: Path) -> dict[str, xr.Dataset]:
             with h5netcdf.File(root, "r", decode_vlen_strings=True) as whole:
                 if any(whole[name].groups for name in whole.groups):
                     raise ValueError("its groups have groups")
-                return {
+                groups = {
                     name: xr.open_dataset(H5NetCDFStore(whole, group=name, mode="r")).load()
                     for name in ("/", *whole.groups)
                 }
+                for group in groups.values():
+                    group.set_close(None)  # the default closes the file, and a reference to a file cannot be pickled
+                return groups
 
 
 def check_file(path: Path) -> None:
