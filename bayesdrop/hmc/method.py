@@ -67,7 +67,7 @@ class HMC(HMCOptions):
         enough up to a million rows; strongly correlated features or a large ``C`` need double.
     correct : bool, default=True
         Correct the draws of a model with masks by resampling if there are few rows (default). If False they are not
-        changed, the error is reported, and ``sample_stats`` has the statistics of the trajectories.
+        changed, and the error is reported.
     limits : Limits, optional
         Sizes that choose between normal approximations.
 

@@ -321,7 +321,7 @@ def _from_stats(
             problems.append(Problem(f"only {100 * acceptance:.0f} % of the moves were accepted", shorter))
     if "energy" in stats and draws >= LIMITS.draws:
         values = stats["energy"].transpose("chain", "draw").values.astype(float)
-        spread = values.var(axis=1)
+        spread = values.var(axis=1, ddof=1)
         steps = np.mean(np.diff(values, axis=1) ** 2, axis=1)
         if np.any(spread > 0):
             energy = float(np.min(steps[spread > 0] / spread[spread > 0]))

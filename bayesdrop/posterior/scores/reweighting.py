@@ -75,8 +75,9 @@ def reweight(post: Any, X: Any, y: Any = None, *, draws: int | None = None, seed
         The groups of ``post`` with as many draws as before, resampled and of equal weight, so that every function for
         posteriors accepts them. Draws keep their order, and copies of a draw are adjacent, so that R-hat and effective
         sample sizes count a repeated draw once. ``sample_stats`` has the exact log density ``lp`` and the origin of
-        each draw, ``source_chain`` and ``source_draw``, -1 for draws that are not from the sampler. The group
-        ``log_likelihood`` is computed again; other groups that depend on the draws, such as predictions, are omitted.
+        each draw, ``source_chain`` and ``source_draw``, -1 for draws that are not from the sampler; ``energy``,
+        ``acceptance_rate``, ``step_size`` and ``n_steps`` are those of the sampler's trajectories in their order, and
+        are omitted if ``draws`` thins them. The group ``log_likelihood`` is computed again; other groups that depend on the draws, such as predictions, are omitted.
         Attributes: ``reweighted`` (1), ``reweight_pareto_k``, ``reweight_effective_draws`` (``1/Σ weight²``) of
         ``reweight_draws`` weighted ones, and ``reweight_beyond``, the total weight of those that are not from the
         sampler.
@@ -301,11 +302,18 @@ def _variables(group: xr.Dataset, widened: Widened, chosen: Int[np.ndarray, " S"
 def _statistics(
     stats: xr.Dataset, widened: Widened, chosen: Int[np.ndarray, " S"], likelihood: Float[np.ndarray, "4 N"]
 ) -> xr.Dataset:
-    """Log density of the model with masks, divergences, and where a draw stood; no course of trajectories."""
+    """Log density of the model with masks, divergences and origin of each draw, and the trajectories as they were run.
+
+    Energies, acceptance rates and steps describe the run and are not resampled, because E-BFMI compares each
+    trajectory with the one before. They are left out where the run was thinned.
+    """
     sampled = widened.sets[0]
     mine, number = chosen < sampled.size, np.minimum(chosen, sampled.size - 1)
     chain, draw = np.divmod(number, sampled.shape[1])
-    thinned = stats[[name for name in ("lp", "diverging") if name in stats]].sel(draw=sampled.steps["draw"])
+    trajectories = ("acceptance_rate", "energy", "step_size", "n_steps")
+    whole = len(sampled.steps["draw"]) == stats.sizes["draw"]
+    names = ("lp", *(trajectories if whole else ()), "diverging")
+    thinned = stats[[name for name in names if name in stats]].sel(draw=sampled.steps["draw"])
     if "lp" in thinned:
         values = (widened.log_prior + likelihood[0])[chosen]
         thinned["lp"] = thinned["lp"].copy(data=values.reshape(sampled.shape).astype(thinned["lp"].dtype))

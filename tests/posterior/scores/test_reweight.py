@@ -6,6 +6,7 @@ The reference is importance sampling from a Student law fitted in four rounds, o
 import itertools
 import warnings
 
+import jax
 import numpy as np
 import pytest
 import xarray as xr
@@ -164,6 +165,24 @@ def test_few_rows_are_corrected_without_being_asked(mended):
     assert set(dataset(mild, "sample_stats")) > {"lp", "acceptance_rate"}
 
 
+@pytest.mark.parametrize("method", [bd.HMC, bd.NUTS])
+def test_corrected_draws_keep_the_energies_of_their_trajectories(method):
+    """E-BFMI is a number of the run: it is the same whether or not the draws were resampled afterwards."""
+    with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):  # NumPyro's kernels need them
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ApproximationWarning)
+            plain, corrected = (run(2.0, method=method(correct=correct), draws=1000) for correct in (False, True))
+    assert corrected.attrs["reweighted"] == 1
+    before, after = (dataset(tree, "sample_stats") for tree in (plain, corrected))
+    for name in ("acceptance_rate", "energy", "step_size", "n_steps"):
+        np.testing.assert_array_equal(before[name], after[name])
+    np.testing.assert_array_equal(arviz().bfmi(plain), arviz().bfmi(corrected))
+    assert bd.diagnose(plain).e_bfmi == bd.diagnose(corrected).e_bfmi == pytest.approx(arviz().bfmi(plain).min())
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # ArviZ calls what matplotlib calls deprecated
+        arviz().plot_energy(corrected, show=False)
+
+
 def test_weights_that_a_few_draws_decide():
     """A law too wide for more rows: first a warning, and a problem of the result; then a refusal."""
     X, y = rows(20)
@@ -185,7 +204,8 @@ def test_every_group_is_resampled_alike(post, mended):
         there = tuple(part[own] for part in place)
         np.testing.assert_array_equal(after[name].values[own], before[name].values[there])
     assert np.all(np.diff((place[0] * 3000 + place[1])[own]) >= 0)  # in order, copies side by side
-    assert set(stats) == {"lp", "diverging", "source_chain", "source_draw"}
+    run_of = {"acceptance_rate", "energy", "step_size", "n_steps"}
+    assert set(stats) == {"lp", "diverging", "source_chain", "source_draw"} | run_of
     w, b, rate = (after[name].values.reshape(6000, -1).astype(float) for name in ("weight", "intercept", "rate"))
     exact = log_likelihood(w, b[:, 0], rate[:, 0], X, y, 2.0)
     from scipy.stats import norm
@@ -201,6 +221,7 @@ def test_every_group_is_resampled_alike(post, mended):
     np.testing.assert_allclose(one[own], other[tuple(part[own] for part in place)], atol=1e-12)
     np.testing.assert_array_equal(*(dataset(tree, "observed_data")["y"].values for tree in (both, held)))
     few = bd.reweight(post, X, y, draws=500)
+    assert not run_of & set(dataset(few, "sample_stats"))  # of every sixth trajectory there are no steps
     assert dataset(few, "posterior").sizes["draw"] == dataset(few, "sample_stats").sizes["draw"] == 500
 
 
