@@ -6,7 +6,9 @@ the caller adds.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -15,7 +17,9 @@ from ._typing import Float
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["check_plain", "stored_count", "stored_names", "stored_numbers"]
+    Labelled = TypeVar("Labelled", xr.Dataset, xr.DataArray)
+
+__all__ = ["by_label", "check_plain", "stored_count", "stored_names", "stored_numbers"]
 
 
 def stored_numbers(
@@ -119,3 +123,44 @@ def check_plain(data: xr.Dataset) -> None:
         text = kind == "O" and all(isinstance(value, str) for value in variable.values.ravel().tolist())
         if kind not in "biufmMUS" and not text:
             raise ValueError(f"expected numbers or text in {name!r}, got {variable.dtype}")
+
+
+def by_label(data: Labelled, dim: str, labels: Sequence[str], listed: int = 5) -> Labelled:
+    """Select the entries of a dim that have some labels, in their order; data without labels on the dim stay.
+
+    Parameters
+    ----------
+    data : xarray.Dataset or xarray.DataArray
+        Stored draws or constants.
+    dim : str
+        Dim such as ``"feature"``.
+    labels : sequence of str
+        Labels wanted, in order.
+    listed : int
+        Labels that a message lists.
+
+    Raises
+    ------
+    ValueError
+        If a label is missing or repeated.
+
+    Examples
+    --------
+    >>> import xarray as xr
+    >>> by_label(xr.DataArray([1, 2], {"feature": ["size", "age"]}, "feature"), "feature", ["age", "size"]).values
+    array([2, 1])
+    """
+    if dim not in data.coords:
+        return data
+    present, wanted = [str(label) for label in data[dim].values], [str(label) for label in labels]
+    if present == wanted:
+        return data
+    count = Counter(present)
+    missing, repeated = ([label for label in wanted if wrong(count[label])] for wrong in ((0).__eq__, (1).__lt__))
+    if missing or repeated:
+        raise ValueError(
+            f"expected {len(wanted)} labels on {dim!r}, each once and in any order, got {len(present)}; "
+            f"missing: {missing[:listed]}, repeated: {repeated[:listed]}"
+        )
+    place = {label: j for j, label in enumerate(present)}
+    return data.isel({dim: np.array([place[label] for label in wanted])})

@@ -31,12 +31,13 @@ __all__ = [
     "rebuild",
     "stored_classes",
     "stored_facts",
+    "stored_feature_names",
     "stored_model",
     "warn_of_formula",
 ]
 
 _MODEL, _CLASSES, _TYPE = "model_description", "classes", "classes_type"
-_FORMULA, _ENCODING = "formula", "formula_encoding"
+_FORMULA, _ENCODING, _FEATURES = "formula", "formula_encoding", "feature_names"
 # Kinds of types of labels that are stored with them.
 _STATED = "iufMm"
 _FORMAT, _VERSION = "bayesdrop model", 1
@@ -140,8 +141,10 @@ def rebuild(description: Mapping[str, Any] | str) -> Model:
     return model
 
 
-def attributes(model: Model, classes: Any = None, facts: ColumnFacts | None = None) -> dict[str, str | int]:
-    """Attributes that let a posterior be used later: the description, the labels of classes, and facts of the columns.
+def attributes(
+    model: Model, classes: Any = None, facts: ColumnFacts | None = None, feature_names: Iterable[str] | None = None
+) -> dict[str, str | int]:
+    """Attributes that let a posterior be used later: the description, labels of classes, facts and order of columns.
 
     A component of the user's own cannot be described. Its draws are stored all the same, without the description.
 
@@ -152,6 +155,8 @@ def attributes(model: Model, classes: Any = None, facts: ColumnFacts | None = No
     '["no", "yes"]'
     """
     stored: dict[str, str | int] = {} if facts is None else dict(facts.attributes())
+    if feature_names is not None:
+        stored[_FEATURES] = json.dumps(list(feature_names))
     if facts is not None and facts.formula is not None:
         stored[_FORMULA] = facts.formula.formula
         with suppress(ValueError):  # too large for a file, of which a later call reports
@@ -193,6 +198,31 @@ def stored_model(attrs: Mapping[str, Any]) -> Model | None:
 def stored_classes(attrs: Mapping[str, Any]) -> np.ndarray | None:
     """Labels (K,) that :func:`attributes` stored; None where there are none."""
     return read_classes(attrs[_CLASSES], attrs.get(_TYPE)) if _CLASSES in attrs else None
+
+
+def stored_feature_names(attrs: Mapping[str, Any]) -> list[str] | None:
+    """Names of the features in the order of the model that :func:`attributes` stored; None where there are none.
+
+    Raises
+    ------
+    ValueError
+        If they are not a JSON list of different texts.
+
+    Examples
+    --------
+    >>> import bayesdrop as bd
+    >>> stored_feature_names(attributes(bd.Model(), feature_names=["size", "age"]))
+    ['size', 'age']
+    """
+    if _FEATURES not in attrs:
+        return None
+    try:
+        names = json.loads(attrs[_FEATURES])
+    except (ValueError, RecursionError, TypeError):
+        names = None
+    if not isinstance(names, list) or {type(name) for name in names} != {str} or len(set(names)) < len(names):
+        raise ValueError(f"{_FEATURES}: expected a JSON list of different names, got {_short(attrs[_FEATURES])}.")
+    return names
 
 
 def stored_facts(attrs: Mapping[str, Any]) -> ColumnFacts:

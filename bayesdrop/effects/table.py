@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
+from .._stored import by_label
 from .._typing import DataFrame, Float, Int
 from .._validation import check_choice, check_instance, check_number
 from ..data.column_facts import response_in
@@ -266,13 +267,15 @@ def _with_summaries(result: Any, draws: Draws, columns: Columns, shown: Contrast
     names = not_kept(result)
     if not {"weight", "rate"} & set(names):
         return columns, ""
-    summary = dataset(result, SUMMARY)
+    rate_map = draws.model.bind(draws.feature_names)
+    summary = by_label(dataset(result, SUMMARY), "feature", draws.feature_names)
     if "weight" in names and shown is None:
         known = summary["weight"].transpose("statistic", ..., "feature")
         columns |= {"weight": known.sel(statistic="mean").values, "sd": known.sel(statistic="sd").values}
     if "rate" in names:
         index = draws.index if shown is None else draws.index[shown.feature]
-        columns |= {"rate": summary["rate"].sel(statistic="mean").values[..., index]}
+        rate = by_label(summary["rate"], rate_map.dim, rate_map.names)
+        columns |= {"rate": rate.sel(statistic="mean").values[..., index]}
     return columns, f" of {draws.size} draws"
 
 

@@ -155,7 +155,7 @@ def sample_latent(
         inference_method="mcmc", method=repr(method), target="hidden layer", model=repr(model), seed=seed, run=result,
         tune=int(tune),
     )  # fmt: skip
-    attrs |= attributes(model, data.classes, data.facts)
+    attrs |= attributes(model, data.classes, data.facts, data.feature_names)
     attrs |= {
         "n_hidden": int(n_hidden),
         "units": "aligned: permuted and turned to the labelling of the most probable draw",

@@ -90,8 +90,10 @@ def rates_forest(
     quantiles = None
     if post is not None:
         draws, drawn, dim = draws_of_variable(post, "rate")
-        if plug_in is not None and drawn != names:
-            raise ValueError("rates_forest: post and fit have different rates; give a fit of the sampled model.")
+        if plug_in is not None:
+            if sorted(drawn) != sorted(names):
+                raise ValueError("rates_forest: post and fit have different rates; give a fit of the sampled model.")
+            draws, drawn = draws[..., [drawn.index(name) for name in names]], names
         tail = (1 - probability) / 2
         quantiles = np.quantile(draws, [tail, 0.25, 0.5, 0.75, 1 - tail], axis=(0, 1))
         names, centre = drawn, quantiles[2]
@@ -124,7 +126,7 @@ def rates_forest(
         )  # fmt: skip
         prior: Any = prior_interval(fit, probability)
     else:
-        prior = drawn_prior_interval(post, len(names), probability)
+        prior = drawn_prior_interval(post, probability)
     if prior is not None:
         low, high = prior
         ax.barh(

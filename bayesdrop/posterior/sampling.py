@@ -257,7 +257,7 @@ def sample(
         inference_method="mcmc", method=repr(method), target=_TARGETS[marginalised], model=repr(model), seed=seed,
         run=result, tune=tune,
     )  # fmt: skip
-    attrs |= attributes(centring.original_model, data.classes, data.facts)
+    attrs |= attributes(centring.original_model, data.classes, data.facts, data.feature_names)
     attrs |= {"settings": json.dumps(sampler_settings(method)), "scale_ratio": centring.scale_ratio}
     attrs |= choices
     if centring.centre is not None:

@@ -314,7 +314,7 @@ def prior_draws(
     attrs = provenance(
         inference_method="prior", method="independent draws", target="noising", model=repr(model), seed=seed
     )
-    attrs |= attributes(centring.original_model, labels, facts or ColumnFacts(columns is not None))
+    attrs |= attributes(centring.original_model, labels, facts or ColumnFacts(columns is not None), names)
     responses = _responses(sampled, matrix, generator, False, known)
     made = {"prior": prior, "prior_predictive": responses}
     if known is not None:

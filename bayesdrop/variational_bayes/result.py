@@ -194,7 +194,7 @@ class Variational(Shown):
             model=repr(self.model),
             seed=seed,
         )
-        attrs |= attributes(self.original_model, self.classes, self.facts)
+        attrs |= attributes(self.original_model, self.classes, self.facts, self.feature_names)
         attrs |= {"covariance": form, "elbo": self.elbo, "status": self.status.name}
         if self.centre is not None:
             attrs["centred"] = centred_columns(self.centre)

@@ -119,9 +119,9 @@ def test_the_prior_is_drawn_stored_shown_and_read(problem, tmp_path):
     bd.groups.save(post, tmp_path / "post.nc")
     post = bd.groups.load(tmp_path / "post.nc")
     expected = special.expit(np.array(PRIOR.mean) + np.array(PRIOR.scale) * special.ndtri([[0.1], [0.9]]))
-    np.testing.assert_allclose(drawn_prior_interval(post, 4, 0.8), expected, rtol=1e-12)
+    np.testing.assert_allclose(drawn_prior_interval(post, 0.8), expected, rtol=1e-12)
     # A bare group has the description of its model.
-    np.testing.assert_allclose(drawn_prior_interval(dataset(post, "posterior"), 4, 0.8), expected, rtol=1e-12)
+    np.testing.assert_allclose(drawn_prior_interval(dataset(post, "posterior"), 0.8), expected, rtol=1e-12)
     fit = bd.fit(model, X, y)
     np.testing.assert_allclose(prior_interval(fit, 0.8), expected, rtol=1e-12)
     ax = plots.rates_forest(post, fit, probability=0.8, ax=Figure().add_subplot())

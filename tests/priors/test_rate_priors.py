@@ -91,7 +91,7 @@ def test_draws_quantiles_and_stored_numbers_are_those_of_the_law(name):
             end = law.quantile(chance)[j]
             if 1e-12 < end < 1 - 1e-12:
                 assert np.interp(special.logit(end), grid, below / below[-1]) == pytest.approx(chance, abs=1e-6)
-    again = read_rate_prior(xr.Dataset(rate_prior_constants(law, "feature")))
+    again = read_rate_prior(xr.Dataset(rate_prior_constants(law, "feature")), [])
     assert type(again) is type(law)
     for one, other in zip(again, law, strict=True):
         np.testing.assert_array_equal(one, other)

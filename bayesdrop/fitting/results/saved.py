@@ -11,10 +11,10 @@ import numpy as np
 
 from ..._netcdf import read_netcdf, reading
 from ..._progress import uninterrupted
-from ..._stored import stored_count, stored_names, stored_numbers
+from ..._stored import by_label, stored_count, stored_names, stored_numbers
 from ..._typing import Float
 from ..._validation import check_number
-from ...description import attributes, stored_classes, stored_facts, stored_model
+from ...description import attributes, stored_classes, stored_facts, stored_feature_names, stored_model
 from ...priors.stored import stored_update
 from ..solvers.driver import Status
 
@@ -60,7 +60,7 @@ def fit_dataset(fit: Any) -> xr.Dataset:
         "n_iter": fit.n_iter,
         "solver": fit.solver,
         "model": repr(fit.model),
-        **attributes(fit.model, fit.classes, fit.facts),
+        **attributes(fit.model, fit.classes, fit.facts, fit.feature_names),
     }
     if fit.selection is not None:
         attrs["selection"] = str(fit.selection)
@@ -97,16 +97,16 @@ def fit_fields(data: xr.Dataset) -> dict[str, Any]:
         rate_dims = many if model.loss.class_rates else ()
         if classes is None and (many or model.loss.binary):
             raise ValueError("expected the labels in the attribute 'classes', got none")
+        names = stored_feature_names(data.attrs) or stored_names(data, "feature")
+        rate_map = model.bind(names)
+        data = by_label(by_label(data, "feature", names), rate_map.dim, rate_map.names or names)
+        if many:
+            data = by_label(data, "class", [str(label) for label in classes])
         weight = stored_numbers(data, "weight", (*many, "feature"))
         if classes is not None and len(classes) != (len(weight) if many else 2):
             raise ValueError(f"expected a label for each class, got {classes.tolist()}")
         intercept = stored_numbers(data, "intercept", many)
-        names = stored_names(data, "feature")
-        rate_map, rates, trace = (
-            model.bind(names),
-            _rate_fields(data, rate_dims),
-            stored_numbers(data, "objective", ("iteration",)),
-        )
+        rates, trace = _rate_fields(data, rate_dims), stored_numbers(data, "objective", ("iteration",))
         if rates is not None and (
             not rate_map.is_free or (rates["dim"], rates["names"]) != (rate_map.dim, rate_map.names)
         ):

@@ -9,11 +9,12 @@ probability and need 0 and 1.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..._stored import by_label
 from ..._typing import AnyArray, Float, Num, Shaped
 from ...losses.base import Loss
 from ...model import Model
@@ -29,9 +30,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "class_names",
+    "in_model_order",
     "model_constants",
     "model_coords",
-    "joined",
     "observed_group",
     "parted",
     "rate_prior_constants",
@@ -124,9 +125,13 @@ def rate_prior_constants(law: RateLaw, dim: str) -> dict[str, Any]:
     return {f"{_PREFIX}{name}": (dim, value) for name, value in law.constants().items()}
 
 
-def read_rate_prior(constant: Mapping[Any, Any]) -> RateLaw | None:
-    """The law that :func:`rate_prior_constants` stored; None if there is none, or of a prior of the user's own."""
-    parts = {str(name)[len(_PREFIX) :]: constant[name].values for name in constant if str(name).startswith(_PREFIX)}
+def read_rate_prior(constant: Any, rates: Sequence[str]) -> RateLaw | None:
+    """Law of some free rates, by their names, that :func:`rate_prior_constants` stored.
+
+    None if there is none, or for a prior of the user's own.
+    """
+    found = {name: constant[name] for name in constant if str(name).startswith(_PREFIX)}
+    parts = {str(name)[len(_PREFIX) :]: by_label(part, str(part.dims[0]), rates).values for name, part in found.items()}
     return stored_law(parts)
 
 
@@ -227,14 +232,50 @@ def parted(group: xr.Dataset, prior: Any) -> xr.Dataset:
     return xr.Dataset(variables, attrs=group.attrs)
 
 
-def joined(group: xr.Dataset, prior: Any) -> xr.Dataset:
+def in_model_order(group: xr.Dataset, model: Model, feature_names: Sequence[str] | None, classes: Any) -> xr.Dataset:
+    """A posterior as its model has it: weights of features and effects as one, all dims in order, by their labels.
+
+    Parameters
+    ----------
+    group : xarray.Dataset
+        Posterior whose features, groups, classes and levels may have been sorted.
+    model : Model
+        Model that was sampled.
+    feature_names : sequence of p str, optional
+        Columns in the order of the model; by default the order of the posterior.
+    classes : sequence of K labels, optional
+        Labels by number, for a model with a score per class.
+
+    Raises
+    ------
+    ValueError
+        If a label is missing or repeated.
+    """
+    try:
+        whole = _joined(group, model.weight_prior)
+        names = [str(name) for name in whole["feature"].values] if feature_names is None else list(feature_names)
+        rate_map, learnt = model.bind(names), model.weight_prior.learnt_scale(len(names))
+        labels: list[tuple[str, Any]] = [("feature", names)]
+        labels += [(rate_map.dim, rate_map.names)] if rate_map.is_free else []
+        labels += [("class", class_names(classes)["class"])] if model.loss.multiclass and classes is not None else []
+        labels += [("weight_group", learnt.names)] if learnt is not None and learnt.names else []
+        for dim, wanted in labels:
+            whole = by_label(whole, dim, wanted)
+    except ValueError as error:
+        raise ValueError(f"post: {error}; pass all draws that bd.sample returned.") from None
+    return whole
+
+
+def _joined(group: xr.Dataset, prior: Any) -> xr.Dataset:
     """Inverse of :func:`parted` for a posterior, whose weights are those of features and effects again."""
     if not isinstance(prior, RandomEffects) or prior.terms[0] not in group:
         return group
     import xarray as xr
 
+    for dim, levels in zip(prior.dims(), prior.levels, strict=True):
+        group = by_label(group, dim, levels)
     variables = {
-        str(name): part.drop_vars("feature").rename(feature=LEADING) if "feature" in part.dims else part
+        str(name): part.rename(feature=LEADING) if "feature" in part.dims else part
         for name, part in group.data_vars.items()
         if name not in prior.terms
     }

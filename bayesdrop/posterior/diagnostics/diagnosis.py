@@ -333,17 +333,18 @@ def _from_stats(
 
 def _undetermined(posterior: xr.Dataset, constant: xr.Dataset | None) -> tuple[int, list[str]]:
     """Number of free rates, and the names of those whose posterior is hardly narrower than the prior."""
-    law = None if constant is None or "rate" not in posterior else read_rate_prior(constant)
-    if law is None:
+    if constant is None or "rate" not in posterior:
         return 0, []
     own = ("class",) if "class" in posterior["rate"].dims else ()
     rate = posterior["rate"].transpose("chain", "draw", *own, ...)
-    dim = rate.dims[-1]
+    names = [str(name) for name in rate[rate.dims[-1]].values]
+    law = read_rate_prior(constant, names)
+    if law is None:
+        return 0, []
     tails = np.array([(1 - LIMITS.probability) / 2, (1 + LIMITS.probability) / 2])
     low, high = np.quantile(rate.values.astype(float), tails, axis=(0, 1))
     prior = law.quantile(tails[1]) - law.quantile(tails[0])
     wide = high - low >= LIMITS.narrower * prior
-    names = [str(name) for name in rate[dim].values]
     if wide.ndim > 1:
         names = [f"{name} ({label})" for label in rate["class"].values for name in names]
     return wide.size, [name for name, there in zip(names, wide.ravel(), strict=True) if there]

@@ -21,13 +21,13 @@ from ..._memory import BLOCK
 from ..._typing import AnyArray, Bool, Float, Int, Num, Shaped
 from ..._validation import check_count
 from ...data.column_facts import ColumnFacts
-from ...description import stored_classes, stored_facts, stored_model
+from ...description import stored_classes, stored_facts, stored_feature_names, stored_model
 from ...designs import as_design
 from ...model import Model
 from ...moments import ScoreMoments
 from ...noise.base import centre_of
 from ..arviz_groups.builder import THINNED, needs_all_draws, not_kept
-from ..arviz_groups.constants import joined
+from ..arviz_groups.constants import in_model_order
 from ..arviz_groups.groups import dataset, group_names
 
 if TYPE_CHECKING:
@@ -274,6 +274,7 @@ def read_draws(post: Any, thin: int | None = None, few: bool = False) -> Draws:
         classes=stored_classes(attrs),
         has_offset=stored_offset(post) is not None,
         facts=_stored_facts(attrs),
+        feature_names=stored_feature_names(attrs),
     )
 
 
@@ -304,9 +305,10 @@ def draws_of(
     classes: Shaped[np.ndarray, " 2"] | None = None,
     has_offset: bool = False,
     facts: ColumnFacts | None = None,
+    feature_names: list[str] | None = None,
 ) -> Draws:
     """Draws of a posterior group whose model is at hand; see :func:`read_draws`."""
-    posterior = joined(posterior, model.weight_prior)
+    posterior = in_model_order(posterior, model, feature_names, classes)
     many = ("class",) if model.loss.multiclass else ()
     needed: dict[str, tuple[str, ...]] = {"weight": ("chain", "draw", *many, "feature")}
     if model.fit_intercept:

@@ -20,7 +20,7 @@ from ...description import stored_model
 from ...priors.rate_prior import RateLaw
 from ...rates import PerFeature
 from ..arviz_groups.constants import read_rate_prior
-from ..arviz_groups.groups import extend
+from ..arviz_groups.groups import dataset, extend
 from .draws import Draws, read_draws, stored_constants
 
 if TYPE_CHECKING:
@@ -73,8 +73,9 @@ def log_prior(post: Any) -> ArvizData:
     import xarray as xr
 
     draws = read_draws(post)
-    law = read_rate_prior(stored_constants(post))
-    if law is None and draws.model.bind(draws.feature_names).is_free:
+    rate_map = draws.model.bind(draws.feature_names)
+    law = read_rate_prior(stored_constants(post), rate_map.names)
+    if law is None and rate_map.is_free:
         raise ValueError(
             f"post: the rates have the prior of {draws.model.rates!r}, whose density is not stored in closed form; "
             "take bd.PerFeature, bd.PerGroup or bd.Shared with bd.Beta or bd.LogitNormal, and sample again."
@@ -145,24 +146,26 @@ def prior_interval(fit: Fit, probability: float) -> tuple[Float[np.ndarray, " k"
 
 
 def drawn_prior_interval(
-    post: Any, k: int, probability: float
+    post: Any, probability: float
 ) -> tuple[Float[np.ndarray, " k"], Float[np.ndarray, " k"]] | None:
-    """Equal-tailed prior interval of each of ``k`` sampled rates, (k,) and (k,), if the draws say which prior it was.
+    """Equal-tailed prior interval of each sampled rate, (k,) and (k,), if the draws say which prior it was.
 
     An ArviZ object of ``bd.sample`` holds the numbers. A bare posterior has the description of its model, if that:
     None for a strength relative to counts, which needs the data. A hierarchy has no numbers in either: None.
     """
-    if hasattr(post, "posterior"):
-        law = read_rate_prior(stored_constants(post))
-        if law is not None:
-            low, high = _equal_tailed(probability, law)
-            repeats = k // max(len(low), 1)  # classes with rates of their own have one prior
-            return np.tile(low, repeats), np.tile(high, repeats)
-    model = stored_model(getattr(post, "attrs", {}))
-    prior: Any = None if model is None else getattr(model.rates or PerFeature(), "prior", None)
-    if prior is None or prior.relative:
-        return None
-    return _equal_tailed(probability, prior.law(np.zeros(k)))
+    tree = hasattr(post, "posterior")
+    rate = (dataset(post, "posterior") if tree else post)["rate"]
+    (dim,) = set(rate.dims) - {"chain", "draw", "class"}
+    law = read_rate_prior(stored_constants(post), [str(name) for name in rate[dim].values]) if tree else None
+    if law is None:
+        model = stored_model(getattr(post, "attrs", {}))
+        prior: Any = None if model is None else getattr(model.rates or PerFeature(), "prior", None)
+        if prior is None or prior.relative:
+            return None
+        law = prior.law(np.zeros(rate.sizes[dim]))
+    low, high = _equal_tailed(probability, law)
+    repeats = rate.sizes.get("class", 1)  # classes with rates of their own have one prior
+    return np.tile(low, repeats), np.tile(high, repeats)
 
 
 def _equal_tailed(probability: float, law: RateLaw) -> tuple[Float[np.ndarray, " k"], Float[np.ndarray, " k"]]:

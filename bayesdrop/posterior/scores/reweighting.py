@@ -30,7 +30,7 @@ from ...noise.base import centre_of
 from ...priors.rate_prior import RateLaw
 from ...warnings import ApproximationWarning, warn
 from ..arviz_groups.builder import SUMMARY, THINNED, Attributes
-from ..arviz_groups.constants import joined, parted, read_rate_prior
+from ..arviz_groups.constants import in_model_order, parted, read_rate_prior
 from ..arviz_groups.groups import assemble, dataset, group_names
 from ..diagnostics.mixing import LIMITS
 from ..diagnostics.problems import approximation_problem, draw_the_masks
@@ -77,10 +77,10 @@ def reweight(post: Any, X: Any, y: Any = None, *, draws: int | None = None, seed
         sample sizes count a repeated draw once. ``sample_stats`` has the exact log density ``lp`` and the origin of
         each draw, ``source_chain`` and ``source_draw``, -1 for draws that are not from the sampler; ``energy``,
         ``acceptance_rate``, ``step_size`` and ``n_steps`` are those of the sampler's trajectories in their order, and
-        are omitted if ``draws`` thins them. The group ``log_likelihood`` is computed again; other groups that depend on the draws, such as predictions, are omitted.
-        Attributes: ``reweighted`` (1), ``reweight_pareto_k``, ``reweight_effective_draws`` (``1/Σ weight²``) of
-        ``reweight_draws`` weighted ones, and ``reweight_beyond``, the total weight of those that are not from the
-        sampler.
+        are omitted if ``draws`` thins them. The group ``log_likelihood`` is computed again; other groups that depend
+        on the draws, such as predictions, are omitted. Attributes: ``reweighted`` (1), ``reweight_pareto_k``,
+        ``reweight_effective_draws`` (``1/Σ weight²``) of ``reweight_draws`` weighted ones, and ``reweight_beyond``,
+        the total weight of those that are not from the sampler.
 
     Raises
     ------
@@ -120,7 +120,7 @@ def reweight(post: Any, X: Any, y: Any = None, *, draws: int | None = None, seed
     sampled = read_draws(post, draws)
     groups = {name: dataset(post, name) for name in group_names(post)}
     attrs = {**getattr(post, "attrs", {}), **groups["posterior"].attrs}
-    groups["posterior"] = joined(groups["posterior"], sampled.model.weight_prior)
+    groups["posterior"] = in_model_order(groups["posterior"], sampled.model, sampled.feature_names, sampled.classes)
     if "approximation" not in attrs:
         raise ValueError(
             "post: expected draws whose masks were integrated, of bd.HMC() or bd.NUTS() on a model with masks; these "
@@ -171,7 +171,7 @@ def _rate_law(draws: Draws, groups: Mapping[str, xr.Dataset]) -> RateLaw | None:
     rate_map = draws.model.bind(draws.feature_names)
     if not rate_map.is_free:
         return None
-    stored = read_rate_prior(groups.get("constant_data", {}))
+    stored = read_rate_prior(groups.get("constant_data", {}), rate_map.names)
     return rate_map.prior.law(np.zeros(rate_map.size)) if stored is None else stored
 
 
