@@ -90,7 +90,12 @@ class RandomEffects(NormalLaw):
     @property
     def has_mean(self) -> bool:
         """True if all scales have a mean; see :class:`bayesdrop.priors.WeightPrior`."""
-        return self.features.has_mean and all(prior.has_mean for prior in self._learnt.values())
+        return self.features.has_mean and not self.terms_without_mean
+
+    @property
+    def terms_without_mean(self) -> list[str]:
+        """Terms whose learnt scale has no mean."""
+        return [term for term, prior in self._learnt.items() if not prior.has_mean]
 
     @property
     def relative(self) -> bool:

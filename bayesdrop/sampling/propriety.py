@@ -6,9 +6,9 @@ Weights and rates have proper priors, so all depends on the integral over the in
 falls nor grows with ``b``, and outside it decays exponentially. With ``g(w) = min₊ wᵀx_i − max₋ wᵀx_i`` the integral is
 therefore at most a constant plus ``max(g(w), 0)``, and from some ``g`` on at least half of that. Since ``g`` is at most
 ``|wᵀ(x_i − x_j)|`` of any pair of rows, weights with a mean ``E|w| < ∞`` always have a posterior. Under a prior
-``w = τu`` with a shared scale ``E τ = ∞``, as the horseshoe's, there is one if and only if no hyperplane separates the
-classes strictly: if none does, ``g ≤ 0`` everywhere; if one does, ``g > 0`` on an open cone, and
-``E max(g(w), 0) = E τ · E max(g(u), 0) = ∞``.
+``w = τu`` with a shared scale ``E τ = ∞``, as the horseshoe's, there is one if and only if no hyperplane of the columns
+with such weights separates the classes strictly: if none does, ``g`` is at most what the other weights add, which has a
+mean; if one does, ``g > 0`` on an open cone, and ``E max(g(w), 0) = E τ · E max(g(u), 0) = ∞``.
 
 *Many classes.* If a hyperplane separates one class from the others, the same holds of its own intercept while those of
 the others stand still. (It holds of sets of classes too, which are not looked at.)
@@ -32,6 +32,7 @@ import numpy as np
 from .._typing import Float
 from ..data.dataset import Dataset
 from ..model import Model
+from ..priors import RandomEffects
 from ..rates import RateMap
 
 __all__ = ["check_proper", "separates"]
@@ -43,8 +44,8 @@ def check_proper(model: Model, data: Dataset, rate_map: RateMap, marginalised: b
     Raises
     ------
     ValueError
-        If a hyperplane separates the two classes and the weight prior has no mean, or if an unknown variance has next
-        to no data and a prior without weight. The message says what to do.
+        If a hyperplane separates the two classes and the prior of its weights has no mean, or if an unknown variance
+        has next to no data and a prior without weight. The message says what to do.
     """
     if not model.fit_intercept:
         return
@@ -60,19 +61,43 @@ def check_proper(model: Model, data: Dataset, rate_map: RateMap, marginalised: b
     # Priors without a mean are refused by those who sample rows that are streamed, and rows are not gone through.
     if data.design.is_streamed or model.weight_prior.has_mean or not (model.loss.binary or model.loss.multiclass):
         return
-    probe = model.noise.coefficients(np.full(len(data.feature_names), 0.5) if rate_map.is_free else rate_map.initial)
-    if marginalised and any(np.any(part) for part in (probe.quadratic, probe.linear, probe.constant)):
+    prior, p = model.weight_prior, len(data.feature_names)
+    terms, heavy = [], np.full(p, True)
+    if isinstance(prior, RandomEffects):
+        terms = prior.terms_without_mean
+        levels = [[term in terms] * len(own) for term, own in zip(prior.terms, prior.levels, strict=True)]
+        heavy = np.concatenate([np.full(p - prior.size, not prior.features.has_mean), *levels]).astype(bool)
+        prior = prior.features
+    noise = model.noise.coefficients(np.full(p, 0.5) if rate_map.is_free else rate_map.initial)
+    moved = sum(np.abs(part) for part in (noise.quadratic, noise.linear, noise.constant)) * np.ones(p)
+    if marginalised and np.any(moved[..., heavy]):
         return
     signs = [data.target]
     if model.loss.multiclass:
         signs = [np.where(data.target == k, 1.0, -1.0) for k in np.unique(data.target)]
-    if any(separates(data.X, sign) for sign in signs):
-        what = "one class from the others" if model.loss.multiclass else "the two classes"
-        raise ValueError(
-            f"weight_prior: the features separate {what}, and with a flat intercept the heavy tails of "
-            f"{model.weight_prior!r} then leave no proper posterior; use bd.Laplace(...), or bd.Normal(...) with a "
-            "number or bd.HalfNormal(...) for its scale, or bd.Model(..., fit_intercept=False)."
-        )
+    X = data.X if np.all(heavy) else data.X[:, np.flatnonzero(heavy)]
+    if any(separates(X, sign) for sign in signs):
+        raise ValueError(_refusal(model, prior, terms))
+
+
+def _refusal(model: Model, prior: Any, terms: list[str]) -> str:
+    """Message about heavy tails of the features' ``prior``, of the scales of random ``terms``, or of both."""
+    what = "one class from the others" if model.loss.multiclass else "the two classes"
+    arguments, causes, laws, remedies = [], [], [], []
+    if terms:
+        effects: Any = model.weight_prior
+        scales = dict(zip(effects.terms, effects.scale, strict=True))
+        arguments, causes = ["random_scale"], [f"the effects of {terms}"]
+        laws, remedies = [repr(scales[term]) for term in terms], ["random_scale=bd.HalfNormal(1.0) or a number"]
+    if not prior.has_mean:
+        arguments, causes, laws = [*arguments, "weight_prior"], ["the features", *causes], [*laws, repr(prior)]
+        normal = "bd.Normal(...) with a number or bd.HalfNormal(...) for its scale"
+        remedies = [*remedies, f"weight_prior={normal}"] if terms else [f"bd.Laplace(...), or {normal}"]
+    leave = '"y ~ 0 + ..."' if isinstance(model.weight_prior, RandomEffects) else "bd.Model(..., fit_intercept=False)"
+    return (
+        f"{', '.join(arguments)}: {' and '.join(causes)} separate {what}, and with a flat intercept the heavy tails of "
+        f"{' and '.join(dict.fromkeys(laws))} then leave no proper posterior; use {' with '.join(remedies)}, or {leave}."
+    )
 
 
 def separates(X: Any, target: Float[np.ndarray, " n"], rows: int = 4, largest: int = 2_000_000) -> bool:

@@ -1,6 +1,10 @@
 """A posterior that does not exist is refused: against evidence integrated up to ever larger scales."""
 
+import warnings
+from functools import partial
+
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import sparse
 from scipy.special import exp1
@@ -156,3 +160,47 @@ def test_an_unknown_variance_needs_data_or_a_prior(power, shape, improper):
     assert (totals[2] > 2 * totals[0]) == improper
     if improper:
         assert "give a shape above 0.35" in message
+
+
+def random_terms(levels, y, scale, features=None):
+    """The question of the sampler for ``y ~ x + (1 | g)``, and its words."""
+    table = pd.DataFrame({"x": [0.3, -1.0, 0.2, 1.0, -0.1, 0.4], "g": levels, "y": y})
+    model = bd.Model(rates=bd.Fixed(0.0), weight_prior=bd.Normal(1.0) if features is None else features)
+    problem = partial(bd.sample, model, "y ~ x + (1 | g)", table, random_scale=scale, draws=2, tune=2, chains=2)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # two draws
+            problem(progress=False)
+    except ValueError as error:
+        return str(error)
+    return ""
+
+
+def test_a_random_scale_without_a_mean_is_refused_in_its_own_words():
+    """The effects separate the classes: two levels, one of each class."""
+    apart, mixed = list("aabbaa"), list("aabbab")
+    y = ["no", "no", "yes", "yes", "no", "no"]
+    words = random_terms(apart, y, bd.HalfCauchy(1.0))
+    assert words.startswith("random_scale: the effects of ['1|g'] separate the two classes")
+    assert "HalfCauchy" in words
+    assert "random_scale=bd.HalfNormal(1.0)" in words
+    assert "weight_prior" not in words
+    assert "Laplace" not in words
+    assert random_terms(apart, y, bd.HalfNormal(1.0)) == ""
+    # A level with both classes leaves no effects that separate them, although the feature would help.
+    assert random_terms(mixed, ["no", "no", "yes", "yes", "no", "no"], bd.HalfCauchy(1.0)) == ""
+    both = random_terms(apart, y, bd.HalfCauchy(1.0), bd.Normal(bd.HalfCauchy(1.0)))
+    assert both.startswith("random_scale, weight_prior: the features and the effects of ['1|g'] separate")
+    assert "random_scale=bd.HalfNormal(1.0)" in both
+    assert "bd.Laplace" not in both  # random terms take a normal prior of the features
+
+
+def test_features_with_a_proper_scale_do_not_make_a_random_scale_improper():
+    """The feature separates the classes, its normal weight has a mean, and no effects separate them."""
+    table = pd.DataFrame({"x": [1.0, 2.0, 3.0, -1.0, -2.0, -3.0], "g": list("ababab"), "y": list("nnnyyy")})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # two draws
+        bd.sample(
+            bd.Model(rates=bd.Fixed(0.0)), "y ~ x + (1 | g)", table, random_scale=bd.HalfCauchy(1.0), draws=2, tune=2,
+            chains=2, progress=False,
+        )  # fmt: skip
