@@ -196,10 +196,15 @@ _ENDS = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(sign
 
 
 @contextmanager
-def uninterrupted() -> Iterator[None]:
+def uninterrupted(late: list[Any] | None = None) -> Iterator[None]:
     """Hold signals back until the block is done, for what must happen whole or not at all.
 
     Those are an interruption from the keyboard, and those of :func:`ended_by_signals`.
+
+    Parameters
+    ----------
+    late : list, optional
+        List that takes interruptions from the keyboard instead of their being raised after the block.
 
     Examples
     --------
@@ -219,5 +224,8 @@ def uninterrupted() -> Iterator[None]:
     finally:
         for number, handler in held.items():
             signal.signal(number, handler)
+        if late is not None:
+            late += [what for what in came if what[0] == signal.SIGINT]
+            came = [what for what in came if what[0] != signal.SIGINT]
     if came:
         held[came[0][0]](*came[0])

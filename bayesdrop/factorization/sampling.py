@@ -25,6 +25,7 @@ from ..posterior.arviz_groups.groups import assemble
 from ..posterior.diagnostics.diagnosis import warn_of_run
 from ..posterior.sampling import check_counts
 from ..priors import Beta, InverseGamma
+from ..sampling.run.late import LateInterruption
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -175,9 +176,11 @@ def sample_factorization(
             number(np.mean(data[seen] ** 2) + variance_prior.mode if sigma is None else sigma**2),
         )
         kernel = FactorizationKernel(int(n_components), sigma is not None, bool(keep_fitted))
+        late = LateInterruption()
         result = run(
-            kernel, operands, as_key(seed), tune=int(tune), draws=int(draws), chains=int(chains), progress=progress
-        )
+            kernel, operands, as_key(seed), tune=int(tune), draws=int(draws), chains=int(chains), progress=progress,
+            late=late,
+        )  # fmt: skip
     constants: dict[str, float] = {
         "retain_prior_a": float(retain_prior.a), "retain_prior_b": float(retain_prior.b), "scale": float(scale),
         "n_components": int(n_components),
@@ -186,7 +189,8 @@ def sample_factorization(
         constants["sigma_known"] = float(sigma)
     else:
         constants |= {"variance_prior_shape": variance_prior.shape, "variance_prior_scale": variance_prior.scale}
-    groups = _groups(result, np.where(seen, data, np.nan), names, constants)
+    with late.whole():
+        groups = _groups(result, np.where(seen, data, np.nan), names, constants)
     attrs = provenance(
         inference_method="mcmc",
         method="Gibbs, masks with a factor integrated out",
@@ -198,8 +202,11 @@ def sample_factorization(
     )
     for group in groups.values():
         group.attrs.update(attrs)
-    warn_of_run(groups, attrs, draws)
-    return assemble(groups, attrs)
+    late.optional("the diagnosis (bd.diagnose)", lambda: warn_of_run(groups, attrs, draws))
+    with late.whole():
+        found = assemble(groups, attrs)
+    late.warn()
+    return found
 
 
 def _checked(X: Any, missing: str | None) -> tuple[Float[np.ndarray, "n p"], Bool[np.ndarray, "n p"], list[str]]:

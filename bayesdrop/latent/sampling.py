@@ -30,6 +30,7 @@ from ..posterior.arviz_groups.constants import model_constants, model_coords, ob
 from ..posterior.arviz_groups.groups import assemble
 from ..posterior.diagnostics.diagnosis import warn_of_run
 from ..posterior.sampling import check_counts
+from ..sampling.run.late import LateInterruption
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -149,8 +150,10 @@ def sample_latent(
     method = NUTS() if method is None else method
     if not isinstance(method, NUTS):
         raise TypeError(f"method: expected bd.NUTS(), got {shown(method)}.")
-    result = _run(model, data, int(n_hidden), int(draws), int(tune), int(chains), seed, method, progress)
-    groups = _groups(model, data, result)
+    late = LateInterruption()
+    result = _run(model, data, int(n_hidden), int(draws), int(tune), int(chains), seed, method, progress, late)
+    with late.whole():
+        groups = _groups(model, data, result)
     attrs = provenance(
         inference_method="mcmc", method=repr(method), target="hidden layer", model=repr(model), seed=seed, run=result,
         tune=int(tune),
@@ -163,13 +166,17 @@ def sample_latent(
     }
     for group in groups.values():
         group.attrs.update(attrs)
-    warn_of_run(groups, attrs, draws)
-    return assemble(groups, attrs)
+    late.optional("the diagnosis (bd.diagnose)", lambda: warn_of_run(groups, attrs, draws))
+    with late.whole():
+        found = assemble(groups, attrs)
+    late.warn()
+    return found
 
 
 def _run(
-    model: Model, data: Dataset, units: int, draws: int, tune: int, chains: int, seed: Any, method: Any, progress: bool
-) -> Any:
+    model: Model, data: Dataset, units: int, draws: int, tune: int, chains: int, seed: Any, method: Any,
+    progress: bool, late: LateInterruption,
+) -> Any:  # fmt: skip
     """Draws of the whitened sampler, by name."""
     import jax
     import jax.numpy as jnp
@@ -195,7 +202,7 @@ def _run(
         operands = operands_of(model, data, rate_map, method.dtype)
         kernel = NUTSKernel(density, tune, method)
         whitened = NUTSOperands(operands, real(np.zeros(density.size)), real(np.ones(density.size)))
-        return run(kernel, whitened, as_key(seed), tune=tune, draws=draws, chains=chains, progress=progress)
+        return run(kernel, whitened, as_key(seed), tune=tune, draws=draws, chains=chains, progress=progress, late=late)
 
 
 def _groups(model: Model, data: Dataset, result: Run) -> dict[str, xr.Dataset]:

@@ -16,8 +16,6 @@ from .._typing import ArvizData
 from .._validation import (
     check_count,
     check_flag,
-    check_instance,
-    check_names,
     drawn_seed,
     takes_seed,
 )
@@ -28,6 +26,7 @@ from ..fitting.results.result import centred_columns
 from ..model import Model, check_model
 from ..noise.base import centre_of
 from ..priors import RandomEffects
+from ..sampling.run.late import LateInterruption
 from ..sampling.run.stopping import Stop, check_ending
 from .arviz_groups.builder import build_groups, provenance, summary_groups
 from .arviz_groups.constants import model_constants, observed_group, parted
@@ -36,9 +35,9 @@ from .diagnostics.diagnosis import warn_of_run
 from .draws.draws import draws_of
 from .draws.new_rows import NewRows
 from .noise_average.expectation import MASKS
-from .problem import Problem, sampler_settings
+from .problem import Problem, check_variables, sampler_settings
 from .scores.pointwise import check_size, rows_group
-from .scores.reweighting import judged
+from .scores.reweighting import judged, stated_approximation
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -204,7 +203,8 @@ def sample(
         If an R-hat is above 1.01 and above the largest that is expected of so many numbers when the chains agree
         (:func:`bayesdrop.diagnose`), or an effective sample size (bulk or tail) is below 400.
     IncompleteWarning
-        If the run was interrupted from the keyboard, or ``max_seconds`` had passed.
+        If the run was interrupted from the keyboard, or ``max_seconds`` had passed. An interruption after the last
+        draw keeps all draws; the warning names what was not computed, such as log likelihoods.
 
     See Also
     --------
@@ -236,7 +236,7 @@ def sample(
     seed = drawn_seed(seed)
     check_count(masks, "masks")
     check_ending(stop, max_seconds, chains)
-    variables = _checked_variables(variables, log_likelihood, isinstance(model.weight_prior, RandomEffects))
+    variables = check_variables(variables, log_likelihood, isinstance(model.weight_prior, RandomEffects))
     problem = Problem.of(
         model, X, y, target=target, sample_weight=sample_weight, class_weight=class_weight,
         offset=one_offset(design, offset), feature_names=feature_names, wrap=as_sampling_design,
@@ -248,11 +248,13 @@ def sample(
         check_size(int(draws) * int(chains), data.design.shape[0])
     tune = int(method.warm_up if tune is None else tune)
 
+    late = LateInterruption()
     result, choices = _run(
         problem, method, seed, model=model, draws=int(draws), tune=tune, chains=int(chains), checkpoint=checkpoint,
-        stop=stop, max_seconds=max_seconds, variables=variables, progress=progress,
+        stop=stop, max_seconds=max_seconds, variables=variables, progress=progress, late=late,
     )  # fmt: skip
-    groups = _groups(problem, result)
+    with late.whole():
+        groups = _groups(problem, result)
     attrs = provenance(
         inference_method="mcmc", method=repr(method), target=_TARGETS[marginalised], model=repr(model), seed=seed,
         run=result, tune=tune,
@@ -265,19 +267,41 @@ def sample(
     if centring.unscaled:
         attrs["unscaled"] = json.dumps(centring.unscaled)
     if method.integrates_masks and not marginalised:
-        correct = getattr(method, "correct", False)
-        groups, attrs = judged(groups, attrs, centring.original_model, data, problem.rate_law, correct, seed)
+        attrs |= stated_approximation(centring.original_model)
+        correct, law = getattr(method, "correct", False), problem.rate_law
+        groups, attrs = late.optional(
+            "the error of the approximation (bd.reweight corrects it)",
+            lambda: judged(groups, attrs, centring.original_model, data, law, correct, seed),
+            (groups, attrs),
+        )  # fmt: skip
     if log_likelihood:
-        found = draws_of(groups["posterior"], centring.original_model, marginalised=marginalised)
-        matrix = None if data.design.is_streamed else data.X
-        rows = NewRows(data.design, data.feature_names, None, centring.original_model, matrix)
-        groups["log_likelihood"] = rows_group(found, rows, data.target, data.weight, data.offset, masks)
-    for name in ("posterior", "constant_data"):
-        groups[name] = parted(groups[name], centring.original_model.weight_prior)
-    for group in groups.values():
-        group.attrs.update(attrs)
-    warn_of_run(groups, attrs, draws, max_seconds=max_seconds, resumable=checkpoint is not None)
-    return assemble(groups, attrs)
+        likelihoods = late.optional(
+            "log likelihoods (bd.log_likelihood adds them)",
+            lambda: _log_likelihood(problem, groups["posterior"], masks),
+        )
+        groups |= {} if likelihoods is None else {"log_likelihood": likelihoods}
+    with late.whole():
+        for name in ("posterior", "constant_data"):
+            groups[name] = parted(groups[name], centring.original_model.weight_prior)
+        for group in groups.values():
+            group.attrs.update(attrs)
+    late.optional(
+        "the diagnosis (bd.diagnose)",
+        lambda: warn_of_run(groups, attrs, draws, max_seconds=max_seconds, resumable=checkpoint is not None),
+    )
+    with late.whole():
+        found = assemble(groups, attrs)
+    late.warn()
+    return found
+
+
+def _log_likelihood(problem: Problem, posterior: xr.Dataset, masks: int) -> xr.Dataset:
+    """Log likelihoods of the sampled rows, as a group."""
+    model, data = problem.centring.original_model, problem.data
+    found = draws_of(posterior, model, marginalised=problem.marginalised)
+    matrix = None if data.design.is_streamed else data.X
+    rows = NewRows(data.design, data.feature_names, None, model, matrix)
+    return rows_group(found, rows, data.target, data.weight, data.offset, masks)
 
 
 def check_counts(draws: Any, tune: Any, chains: Any, *, most_draws: int = 10**8, most_chains: int = 10**5) -> None:
@@ -302,6 +326,7 @@ def _run(
     max_seconds: float | int | None,
     variables: list[str] | None,
     progress: bool,
+    late: LateInterruption,
 ) -> tuple[Run, dict[str, str]]:
     """Draws by the names and on the scales of the posterior, and the normal approximation that the kernel has.
 
@@ -337,37 +362,18 @@ def _run(
                 kernel, operands, key, tune=tune, draws=draws, chains=chains, progress=progress, checkpoint=store,
                 stop=stop, required=problem.required, sizes={dim: len(names) for dim, names in problem.coords.items()},
                 max_seconds=max_seconds,
-                meanwhile=stack.enter_context(arviz_in_thread()), kept=variables, finish=finish,
+                meanwhile=stack.enter_context(arviz_in_thread()), kept=variables, finish=finish, late=late,
             )  # fmt: skip
-    drawn = result.draws | {name: part.mean for name, part in result.summaries.items()}
-    broken = [name for name, value in drawn.items() if not np.all(np.isfinite(value))]
-    if broken:
-        raise ValueError(
-            f"X: the draws of {broken} are not finite ({method.dtype}); bring the features to a common scale, lower C "
-            f'or use method=bd.{type(method).__name__}(dtype="float64").'
-        )
-    more = finish.more(result.draws) if variables is None else {}
-    return replace(result, draws=finish.values(result.draws | more)), getattr(kernel, "choices", {})
-
-
-def _checked_variables(variables: Any, log_likelihood: bool, effects: bool) -> list[str] | None:
-    """Names of the variables whose draws are kept, in order; None for all."""
-    if variables is None:
-        return None
-    listed = None if isinstance(variables, str | bytes) else variables
-    check_instance(listed, "variables", Sequence, 'a list of names such as ["rate"]', text=True)
-    names = sorted(check_names(list(variables), len(variables), "variables"))
-    if not names:
-        raise ValueError(
-            'variables: expected at least one name, got none; keep a small one, such as "intercept" or "rate".'
-        )
-    if log_likelihood:
-        raise ValueError(
-            "log_likelihood: it needs every draw, and `variables` keeps those of some variables; leave one of them out."
-        )
-    if effects:
-        raise ValueError("variables: predictions of new levels of random terms take all draws; leave it out.")
-    return names
+    with late.whole():
+        drawn = result.draws | {name: part.mean for name, part in result.summaries.items()}
+        broken = [name for name, value in drawn.items() if not np.all(np.isfinite(value))]
+        if broken:
+            raise ValueError(
+                f"X: the draws of {broken} are not finite ({method.dtype}); bring the features to a common scale, "
+                f'lower C or use method=bd.{type(method).__name__}(dtype="float64").'
+            )
+        more = finish.more(result.draws) if variables is None else {}
+        return replace(result, draws=finish.values(result.draws | more)), getattr(kernel, "choices", {})
 
 
 def _groups(problem: Problem, result: Run) -> dict[str, xr.Dataset]:

@@ -93,10 +93,12 @@ def _refusal(model: Model, prior: Any, terms: list[str]) -> str:
         arguments, causes, laws = [*arguments, "weight_prior"], ["the features", *causes], [*laws, repr(prior)]
         normal = "bd.Normal(...) with a number or bd.HalfNormal(...) for its scale"
         remedies = [*remedies, f"weight_prior={normal}"] if terms else [f"bd.Laplace(...), or {normal}"]
-    leave = '"y ~ 0 + ..."' if isinstance(model.weight_prior, RandomEffects) else "bd.Model(..., fit_intercept=False)"
+    has_effects = isinstance(model.weight_prior, RandomEffects)
+    leave = '"y ~ 0 + ..."' if has_effects else "bd.Model(..., fit_intercept=False)"
     return (
         f"{', '.join(arguments)}: {' and '.join(causes)} separate {what}, and with a flat intercept the heavy tails of "
-        f"{' and '.join(dict.fromkeys(laws))} then leave no proper posterior; use {' with '.join(remedies)}, or {leave}."
+        f"{' and '.join(dict.fromkeys(laws))} then leave no proper posterior; use "
+        f"{' with '.join(remedies)}, or {leave}."
     )
 
 

@@ -17,7 +17,7 @@ from ..arviz_groups.builder import SUMMARY, THINNED
 from ..arviz_groups.constants import read_rate_prior
 from ..arviz_groups.groups import dataset, group_names
 from ..draws.draws import read_group
-from .largest_r_hat import draws_to_agree, r_hat_limits
+from .largest_r_hat import r_hat_limits
 from .mixing import LIMITS, Extreme, extreme_of, mixing
 from .problems import (
     Problem,
@@ -268,14 +268,14 @@ def _mixing_extremes(
     bulk, tail = (extreme_of(statistics[kind], np.nanargmin) for kind in ("ess_bulk", "ess_tail"))
     limit, words = LIMITS.r_hat, ""
     if r_hat is not None and r_hat.value > LIMITS.r_hat:
-        limits = r_hat_limits(posterior, statistics, LIMITS.r_hat, LIMITS.ess)
-        limit, words = _limit_with_reason(r_hat, limits, statistics, chains, draws)
+        limits = r_hat_limits(posterior, statistics)
+        limit, words = _limit_with_reason(r_hat, limits, statistics)
         # How many times what chains that agree may have.
         excess = ((statistics["r_hat"] ** 2 - 1) / (limits**2 - 1)).where(statistics["r_hat"] > limits)
         worst = extreme_of(excess, np.nanargmax)
         far = None if worst is None else extreme_of(statistics["r_hat"].where(excess == worst.value), np.nanargmax)
         if far is not None:
-            above, why = _limit_with_reason(far, limits, statistics, chains, draws)
+            above, why = _limit_with_reason(far, limits, statistics)
             text = f"{'the largest' if far == r_hat else 'an'} R-hat is {far.value:.3f} ({far.name}), above "
             text += (f"{above:.3f}, {why}" if why else str(LIMITS.r_hat)) + ": the chains disagree"
             problems.append(Problem(text, more))
@@ -286,18 +286,13 @@ def _mixing_extremes(
     return r_hat, bulk, tail, limit, words
 
 
-def _limit_with_reason(
-    r_hat: Extreme, limits: xr.Dataset, found: Mapping[str, xr.Dataset], chains: int, draws: int
-) -> tuple[float, str]:
-    """What an R-hat may be, and words about it where that is more than usual."""
+def _limit_with_reason(r_hat: Extreme, limits: xr.Dataset, found: Mapping[str, xr.Dataset]) -> tuple[float, str]:
+    """Largest R-hat allowed, and words about it where that is more than usual."""
     limit = extreme_of(limits.where(found["r_hat"] == r_hat.value), np.nanargmin)
     if limit is None or limit.value <= LIMITS.r_hat:
         return LIMITS.r_hat, ""
-    sizes = np.concatenate([np.ravel(part.values) for part in found["ess_bulk"].values()])
-    sizes = sizes[~np.isnan(sizes)]
-    words = f"as chains that agree may have in one of {len(sizes):,} numbers of such effective sizes"
-    wanted = draws_to_agree(sizes, chains, draws, LIMITS.r_hat)
-    return limit.value, words + (f"; {LIMITS.r_hat} takes about {wanted:,} draws of each" if wanted > draws else "")
+    count = sum(int(part.notnull().sum()) for part in found["r_hat"].values())
+    return limit.value, f"as chains that agree may have in one of {count:,} numbers"
 
 
 def _from_stats(

@@ -35,6 +35,8 @@ class Limits:
     draws, many : int
         Fewer draws of a chain cannot be split in two; of so many numbers the largest R-hat is one of extremes. Of fewer
         1.01 stays, as readers know it: what it asks for beyond agreement are more draws, and they are available.
+    false_alarm : float
+        Probability that some R-hat of chains that agree is above its limit, at most.
     probability, narrower : float
         A posterior interval of this probability says nothing of a rate if it is at least so wide, relative to the
         prior's.
@@ -53,6 +55,7 @@ class Limits:
     energy: float = 0.3
     draws: int = 4
     many: int = 500
+    false_alarm: float = 0.01
     probability: float = 0.9
     narrower: float = 0.9
     nats: float = 0.1

@@ -43,7 +43,7 @@ from .widened import Widened, widen
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["count_beyond", "judged", "resampled", "reweight"]
+__all__ = ["count_beyond", "judged", "resampled", "reweight", "stated_approximation"]
 
 
 @takes_seed
@@ -178,6 +178,12 @@ def _rate_law(draws: Draws, groups: Mapping[str, xr.Dataset]) -> RateLaw | None:
 Groups = dict[str, "xr.Dataset"]
 
 
+def stated_approximation(model: Model) -> Attributes:
+    """Attribute of draws whose masks were integrated."""
+    mend = "bd.Gibbs() draws them" if isinstance(model.loss, Augmented) else "bd.reweight corrects it"
+    return {"approximation": f"masks are integrated as if scores were normal; {mend}"}
+
+
 def judged(
     groups: Groups, attrs: Attributes, model: Model, data: Dataset, law: RateLaw | None, correct: bool, seed: Any
 ) -> tuple[Groups, Attributes]:
@@ -186,7 +192,7 @@ def judged(
     Parameters
     ----------
     groups, attrs
-        Of a run that integrated masks under normal scores.
+        Of a run that integrated masks under normal scores, with :func:`stated_approximation`.
     model, data, law
         What was sampled, and the prior of the free rates if there are any.
     correct : bool
@@ -201,8 +207,6 @@ def judged(
     seed = [int(part) for part in np.asarray(jax.random.key_data(as_key(seed)))]
     posterior = groups["posterior"]
     size, chains = posterior.sizes["chain"] * posterior.sizes["draw"], posterior.sizes["chain"]
-    mend = "bd.Gibbs() draws them" if isinstance(model.loss, Augmented) else "bd.reweight corrects it"
-    attrs = attrs | {"approximation": f"masks are integrated as if scores were normal; {mend}"}
     if not isinstance(model.loss, Simulated):
         return groups, attrs  # without the constant of its density there is no exact posterior to compare with
     affordable = (

@@ -37,6 +37,7 @@ from ..matrix import placed
 from ..protocols import Kernel, natural_name
 from .checks import check_declarations, check_draws
 from .driving import Driver, driver_of, room
+from .late import LateInterruption
 from .summary import Finishing, Keeping, Summarised, joined
 
 if TYPE_CHECKING:
@@ -133,7 +134,7 @@ def run(
         Show a progress bar in a terminal or notebook; elsewhere one line at the end.
     **options
         Those of :class:`Runner`: ``checkpoint``, ``stop``, ``required``, ``sizes``, ``max_seconds``, ``meanwhile``,
-        ``kept`` and ``finish``.
+        ``kept``, ``finish`` and ``late``.
 
     Raises
     ------
@@ -169,13 +170,13 @@ class Runner:
     max_seconds : float, optional
         Wall time of this call. At least one chunk is drawn, so that repeated calls on a checkpoint get somewhere.
     meanwhile : callable, optional
-        Called once, when the program is traced and Python has nothing to do: to begin what a thread can do during the
-        compilation and the draws.
+        Called once when the program is traced, to begin what a thread can do during compilation and draws.
     kept : collection of str, optional
-        Variables whose draws are kept, by their names in the posterior, by default all; of the others there are
-        summaries, which see what ``finish`` makes of the draws.
+        Variables of the posterior whose draws are kept, by default all; others have summaries of finished draws.
     finish : Finishing, optional
         What makes users' variables of what the kernel records.
+    late : LateInterruption
+        Interruptions after the last draw.
     position : (state, int)
         Last state and the draws behind it, in one place, so that no interruption comes between them.
     driver : Driver
@@ -185,7 +186,7 @@ class Runner:
     room, chunk_seconds : int, float
         Draws that a chunk holds at most, and seconds that it should take.
     parts : list of (int, dict of arrays (draws, C, …))
-        Kept draws, each part with the number of draws before it. Those beyond the position are not finished.
+        Kept draws, each part with the number of draws before it; those beyond the position are not finished.
     """
 
     kernel: Kernel
@@ -200,6 +201,7 @@ class Runner:
     meanwhile: Callable[[], None] | None = None
     kept: Collection[str] | None = None
     finish: Finishing | None = None
+    late: LateInterruption = field(default_factory=LateInterruption)
     position: tuple[Any, int] = (None, 0)
     parts: list[tuple[int, dict[str, Shaped[np.ndarray, "_ C ..."]]]] = field(default_factory=list)
     driver: Driver = field(init=False)
@@ -240,12 +242,17 @@ class Runner:
                 self._save()
                 if not self.parts:
                     raise
+        with self.late.whole():
+            return self._finished(chains, stopped, progress and not shown)
+
+    def _finished(self, chains: int, stopped: str, says: bool) -> Run:
+        """Save and return the draws."""
         self._save()
         line = f"{chains} chains, draw {self.done} of {self.total} in {self._seconds():.1f} s: {stopped}"
         _log.info(line)
         if not self.parts:
             raise TimeoutError(self._no_draw())
-        if progress and not shown:
+        if says:
             say(line)
         kept = self.total - self.tune  # a checkpoint may hold more
         draws = {name: np.swapaxes(value[:kept], 0, 1) for name, value in joined(self.parts).items()}

@@ -1,7 +1,7 @@
 """How large R-hat is where chains agree, and that failures are found among thousands of numbers.
 
-The law is held to ArviZ's own R-hat of simulated chains, autocorrelation times to ArviZ's effective sample sizes, and
-batch means to SciPy's analysis of variance. Seeds are fixed; another one fails with the probability that is said.
+The limit is held to ArviZ's own R-hat of simulated chains and to SciPy's analysis of variance. Seeds are fixed; another
+one fails with the probability that is said.
 """
 
 import re
@@ -14,9 +14,7 @@ from scipy import signal, stats
 import bayesdrop as bd
 from bayesdrop._arviz import arviz
 from bayesdrop.posterior.diagnostics import largest_r_hat as law
-from bayesdrop.sampling.run.summary import Summary, batches_of
-
-FALSE_ALARM = 2e-5
+from bayesdrop.sampling.run.summary import Summary
 
 
 def chains(seed, draws, count, correlation=0.0):
@@ -39,31 +37,23 @@ def diagnosis(draws):
 # The law.
 
 
-@pytest.mark.parametrize(("draws", "correlation"), [(100, 0.0), (240, 0.5)])
-def test_r_hat_of_chains_that_agree(draws, correlation):
-    """Quantiles to the width of Dvoretzky, Kiefer & Wolfowitz (1956; Massart 1990), and the largest."""
-    found = r_hats(chains(0, draws, 1000, correlation))
-    ess = 4 * draws * (1 - correlation) / (1 + correlation)
-    width = np.sqrt(np.log(2 / FALSE_ALARM) / (2 * len(found)))
-    for probability in (0.1, 0.3, 0.5, 0.7, 0.9):
-        below = np.mean(found <= bd.largest_r_hat(ess, chains=4, draws=draws, probability=probability))
-        assert below > probability - width
-        # Squares of an autoregression forget sooner, so that R-hat of distances is less than the law says.
-        assert below < probability + width or correlation > 0
-    every = np.full(len(found), ess)
-    low, high = (
-        bd.largest_r_hat(every, chains=4, draws=draws, probability=q) for q in (FALSE_ALARM / 2, 1 - FALSE_ALARM / 2)
-    )
-    assert low < found.max() < high
-
-
-def test_independent_draws_by_another_formula():
-    """Of normal draws ``n_e = n``: R-hat from the quantile of SciPy's analysis of variance."""
-    for count in (1, 5001):
-        ratio = stats.f.isf(-np.expm1(np.log(0.99) / (2 * count)), 7, 8 * 124)
-        expected = np.sqrt(124 / 125 + ratio / 125)
+def test_the_limit_is_that_of_an_analysis_of_variance():
+    """Of normal draws R-hat is a ratio of variances, whose quantile SciPy has; χ² knows the denominator."""
+    for count in (1, 500, 5000, 50_000):
+        ratio = stats.f.isf(0.01 / (2 * count), 7, 8 * 124)
+        exact = np.sqrt(124 / 125 + ratio / 125)
         found = bd.largest_r_hat(np.full(count, 1000.0), chains=4, draws=250)
-        assert found == pytest.approx(expected, abs=1e-10)
+        assert found**2 - 1 == pytest.approx(exact**2 - 1, rel=0.05)
+
+
+@pytest.mark.parametrize(("draws", "correlation"), [(200, 0.0), (300, -0.5), (600, 0.7), (1000, 0.8)])
+def test_chains_that_agree_keep_to_their_limits(draws, correlation):
+    """Two thousand quantities, each with the effective sample size of its own draws; one seed in a hundred fails."""
+    values = chains(4, draws, 2000, correlation)
+    found = r_hats(values)
+    limits = law._limit(law._ess_of_chains(values), 2000, 4, draws, 0.01)
+    assert np.all(found < limits)
+    assert np.max((found**2 - 1) / (limits**2 - 1)) > 0.5  # and are not far from them
 
 
 def test_it_grows_and_falls():
@@ -73,12 +63,8 @@ def test_it_grows_and_falls():
     some = np.array([400.0, 450.0, 500.0])
     assert limit(some) > limit(some[1:]) > limit(some[2:])
     assert limit(some) > limit(some, 0.5) > limit(some, 0.01)
-    for number in range(3):
-        better = some.copy()
-        better[number] *= 1.1
-        assert limit(better) < limit(some)
-    # The least effective number decides, nearly.
-    assert limit(some[:1]) < limit(some) < limit(np.full(3, 400.0))
+    # The least effective number decides.
+    assert limit(some[:1]) < limit(some) == limit(np.full(3, 400.0))
     assert bd.largest_r_hat(400.0, chains=4, draws=1000) == limit([400.0])
 
 
@@ -87,7 +73,6 @@ def test_any_effective_sample_size_has_a_limit():
     found = [bd.largest_r_hat([size], chains=4, draws=100) for size in (1e4, 1e12, 1e25, 1.7e308)]
     assert np.all(np.diff(found) <= 0)
     assert found[-1] == pytest.approx(np.sqrt(1 - 1 / 50), rel=1e-12)
-    assert np.isfinite(bd.largest_r_hat([400.0, 1.7e308], chains=4, draws=100))
 
 
 @pytest.mark.parametrize(
@@ -105,82 +90,6 @@ def test_bad_arguments(changed, words):
     arguments = {"ess": [500.0], "chains": 4, "draws": 100} | changed
     with pytest.raises(ValueError, match=words):
         bd.largest_r_hat(arguments.pop("ess"), **arguments)
-
-
-def test_draws_that_it_takes():
-    ess = np.random.default_rng(0).uniform(300, 900, 5000)
-    wanted = law.draws_to_agree(ess, 4, 500, 1.01)
-    for draws, enough in ((wanted, True), (0.85 * wanted, False)):
-        grown = bd.largest_r_hat(ess * draws / 500, chains=4, draws=int(draws), probability=0.5)
-        assert (grown <= 1.01) == enough
-    assert law.draws_to_agree(np.array([3.0]), 4, 500, 1.01) > 1000
-
-
-# What the draws say.
-
-
-def test_autocorrelation_times_are_arviz_own_of_pieces_that_agree_as_expected():
-    """With piece means put so that they vary by ``τW/n``, ArviZ's effective sample size is ``Mn/τ``."""
-    scores = np.moveaxis(np.concatenate([chains(1, 250, 3, 0.6), chains(2, 250, 3, 0.6)]), 2, 0)
-    times, _ = law._autocorrelation_time(scores)
-    away = scores - scores.mean(axis=2, keepdims=True)
-    places = np.arange(8) - 3.5
-    places /= places.std(ddof=1)
-    spread = np.sqrt(times * away.var(axis=2, ddof=1).mean(axis=1) / 250)
-    placed = away + (spread[:, None] * places)[:, :, None]
-    for number in range(3):
-        assert 8 * 250 / times[number] == pytest.approx(float(arviz().ess(placed[number], method="identity")), rel=1e-3)
-
-
-@pytest.mark.parametrize("correlation", [0.0, 0.7])
-def test_noise_of_autocorrelation_times(correlation):
-    """Their standard deviation over a thousand numbers is at most what the law of truncated sums says, a sixth less."""
-    parts = np.concatenate([chains(14, 200, 1000, correlation), chains(15, 200, 1000, correlation)])
-    times, lags = law._autocorrelation_time(np.moveaxis(parts, 2, 0))
-    assert np.mean(times) == pytest.approx((1 + correlation) / (1 - correlation), rel=0.05)
-    said = np.sqrt(np.mean(2 * (2 * lags + 1)) / (8 * 200))
-    # The standard deviation of a thousand is known to 2 %.
-    assert 0.7 < np.std(times) / np.mean(times) / said < 1.0
-
-
-def test_scores_are_arviz_own():
-    """Of draws with many ties too."""
-    draws = np.round(chains(3, 100, 2), 1)
-    draws[:, :, 1] = np.round(draws[:, :, 1])
-    scores = law._normal_scores(np.moveaxis(draws, 2, 0))
-    split = r_hats(np.moveaxis(scores, 0, 2), "split")
-    np.testing.assert_allclose(split, r_hats(draws, "z_scale"), rtol=1e-12)
-
-
-@pytest.mark.parametrize(("draws", "correlation"), [(200, 0.0), (300, -0.5), (600, 0.7)])
-def test_chains_that_agree_keep_to_their_limits(draws, correlation):
-    values = chains(4, draws, 300, correlation)
-    found = r_hats(values)
-    limits = law.limit_of_draws(values, 300, 1 - FALSE_ALARM)
-    assert np.all(found < limits)
-    # Near the law's own limit: it is no wider than the noise of autocorrelation times makes it.
-    strict = law.limit_of_draws(values, 300, 0.5)
-    assert np.mean(strict - 1) < 1.3 * np.mean(limits - 1)
-    assert np.any(found > 1 + 0.6 * (strict - 1))
-
-
-def test_limits_of_batch_means_are_those_of_an_analysis_of_variance():
-    """Forty draws fill twenty batches of two."""
-    values = chains(5, 40, 3, 0.3)
-    values[1, :, 2] += 0.8
-    summary = Summary({"x": ((4, 3), np.float64)})
-    for draw in np.moveaxis(values, 1, 0):
-        summary.add({"x": draw})
-    found = summary.result()["x"]
-    assert batches_of(40) == 20
-    limits = law.limit_of_summary(found.r_hat, found.ess, 4, 40, 20, 50)
-    means = values.reshape(4, 2, 10, 2, 3).mean(axis=3).reshape(8, 10, 3)
-    tail = -np.expm1(np.log(0.99) / 100)
-    for number in range(3):
-        ratio = stats.f_oneway(*means[:, :, number]).statistic
-        each = ratio / (found.r_hat[number] ** 2 - 1 + 1 / 20)
-        expected = np.sqrt(1 + stats.f.isf(tail, 7, 72) / each - 1 / 20)
-        assert limits[number] == pytest.approx(expected, rel=1e-10)
 
 
 # The diagnosis.
@@ -205,10 +114,8 @@ def test_thousands_that_agree_are_not_told_off():
     assert found.r_hat.value > 1.01
     assert found.ok
     assert found.r_hat_limit > found.r_hat.value
-    said = re.search(r"wanted: at most (1\.0\d\d), as chains that agree may have in one of 1,000 numbers.*", str(found))
+    said = re.search(r"wanted: at most (1\.0\d\d), as chains that agree may have in one of 1,000 numbers", str(found))
     assert float(said[1]) == pytest.approx(found.r_hat_limit, abs=5e-4)
-    wanted = int(re.search(r"1.01 takes about ([\d,]+) draws of each", said[0])[1].replace(",", ""))
-    assert bd.largest_r_hat(np.full(1000, 4.0 * wanted), chains=4, draws=wanted, probability=0.5) < 1.01
     assert "No problem was found" in str(found)
 
 
@@ -222,13 +129,14 @@ def test_a_chain_of_another_place_is_found():
 
 
 def test_one_number_of_thousands_is_found():
-    """Off by 0.6 of its standard deviations in one chain; of 5,001 numbers 0.5 is found with a power of 0.99."""
+    """Off by 0.6 of its standard deviations in one chain; the limit itself is exceeded."""
     values = chains(8, 400, 800)
     values[1, :, 77] += 0.6
     found = diagnosis(values)
     assert "(weight of 77), above" in found.problems[0].text
-    # By the law too, not only because its effective sample size is small then.
-    assert r_hats(values[:, :, [77]])[0] > law.limit_of_draws(values[:, :, [77]], 5001)[0]
+    # By the limit too, not only because its effective sample size is small then.
+    one = values[:, :, [77]]
+    assert r_hats(one)[0] > law._limit(law._ess_of_chains(one), 800, 4, 400, 0.01)[0]
 
 
 def test_a_slow_number_is_found():
