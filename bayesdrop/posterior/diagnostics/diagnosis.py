@@ -25,6 +25,7 @@ from .problems import (
     approximation_words,
     chain_problems,
     columns_advice,
+    has_own_model,
     more_draws,
     shorter_steps,
 )
@@ -222,7 +223,7 @@ def diagnose_groups(groups: Mapping[str, xr.Dataset], attrs: Mapping[str, Any]) 
             )
         )
     if draws >= LIMITS.draws and not broken and not attrs.get("reweighted"):
-        problems.extend(chain_problems(posterior))
+        problems.extend(chain_problems(posterior, has_own_model(attrs)))
     r_hat, bulk, tail, limit, words = _mixing_extremes(
         posterior, groups.get(SUMMARY), chains, draws, bool(broken), problems, more
     )

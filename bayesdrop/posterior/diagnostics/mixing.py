@@ -35,6 +35,8 @@ class Limits:
     draws, many : int
         Fewer draws of a chain cannot be split in two; of so many numbers the largest R-hat is one of extremes. Of fewer
         1.01 stays, as readers know it: what it asks for beyond agreement are more draws, and they are available.
+    copies : int
+        Draws that have to come again before they are called copies.
     false_alarm : float
         Probability that some R-hat of chains that agree is above its limit, at most.
     probability, narrower : float
@@ -55,6 +57,7 @@ class Limits:
     energy: float = 0.3
     draws: int = 4
     many: int = 500
+    copies: int = 20
     false_alarm: float = 0.01
     probability: float = 0.9
     narrower: float = 0.9

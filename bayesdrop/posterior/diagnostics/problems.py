@@ -9,7 +9,7 @@ sampler.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -17,6 +17,7 @@ import numpy as np
 from ...description import stored_model
 from ...losses.protocols import Augmented
 from .mixing import LIMITS, largest_k
+from .repeats import common_multiple, constant_entries, draw_hashes, shifted_copies
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -26,6 +27,7 @@ __all__ = [
     "approximation_problem",
     "draw_the_masks",
     "has_gibbs",
+    "has_own_model",
     "approximation_words",
     "chain_problems",
     "columns_advice",
@@ -41,44 +43,69 @@ class Problem(NamedTuple):
     advice: str
 
 
-def chain_problems(posterior: xr.Dataset) -> list[Problem]:
-    """Chains that hold the draws of another, or never move.
+_STILL = (
+    "These are no draws of a posterior. Check what was stored; if a sampler made them, sample again with another seed, "
+    "more tune, or another method."
+)
+_COPIES = (
+    "Run each chain with a seed of its own, and store each draw once: copies agree with each other whatever they are, "
+    "and count twice."
+)
+
+
+def chain_problems(posterior: xr.Dataset, all_drawn: bool = True, listed: int = 5) -> list[Problem]:
+    """Chains and coordinates that never move, and draws that are stored more than once.
 
     Parameters
     ----------
     posterior : xarray.Dataset
         Variables on ``chain`` and ``draw``, all finite.
+    all_drawn : bool
+        False if some variables may have been held fixed.
+    listed : int
+        Coordinates that a message lists.
     """
     values = [part.transpose("chain", "draw", ...).values for part in posterior.values()]
-    count = posterior.sizes["chain"]
-    names = (
-        [str(name) for name in posterior["chain"].values] if "chain" in posterior.coords else [*map(str, range(count))]
-    )
-    still = [c for c in range(count) if all(np.all(part[c] == part[c, :1]) for part in values)]
+    hashes, count = draw_hashes(values), posterior.sizes["chain"]
+    labels = posterior["chain"].values if "chain" in posterior.coords else range(count)
+    names = [str(label) for label in labels]
+    still = [c for c in range(count) if np.all(hashes[c] == hashes[c, 0])]
     moving = [c for c in range(count) if c not in still]
     copies: dict[int, list[int]] = {}
     for c in moving:
-        first = next(d for d in moving if all(np.array_equal(part[c], part[d]) for part in values))
-        if first != c:
-            copies.setdefault(first, []).append(c)
-    problems = []
+        copies.setdefault(next(d for d in moving if np.array_equal(hashes[c], hashes[d])), []).append(c)
+
+    def chains(numbers: Iterable[int]) -> str:
+        return f"chain {', '.join(names[c] for c in numbers)}"
+
+    faults = []
     if still:
-        which = f"chain {', '.join(names[c] for c in still)} never moves" if moving else "no chain ever moves"
-        problems.append(
-            Problem(
-                f"{which}: all draws of a chain are the same",
-                "These are no draws of a posterior. Check what was stored; if a sampler made them, sample again with "
-                "another seed, more tune, or another method.",
-            )
-        )
-    problems += [
-        Problem(
-            f"chain {', '.join(names[c] for c in same)} has the same draws as chain {names[first]}",
-            "Run each chain with a seed of its own: copies agree with each other whatever they are, and count twice.",
-        )
+        which = f"{chains(still)} never moves" if moving else "no chain ever moves"
+        faults.append((f"{which}: all draws of a chain are the same", _STILL))
+    if moving:
+        subset = posterior.isel(chain=moving)
+        for (variable, where), entries in constant_entries(subset, all_drawn).items():
+            more = f" and {len(entries) - listed} more" if len(entries) > listed else ""
+            what = f"{variable} of {', '.join(entries[:listed])}{more}" if any(entries) else variable
+            part = f" in {chains(moving[c] for c in where)}" if len(where) < len(moving) else ""
+            faults.append((f"{what} never moves{part}: all its draws are the same", _STILL))
+    faults += [
+        (f"{chains(same[1:])} has the same draws as chain {names[first]}", _COPIES)
         for first, same in copies.items()
+        if len(same) > 1
     ]
-    return problems
+    if any(part.dtype.kind == "f" for part in values):  # whole numbers coincide
+        different = list(copies)
+        times = {c: common_multiple(hashes[c]) for c in different}
+        for number in sorted({number for number in times.values() if number > 1}):
+            which = chains(c for c in different if times[c] == number)
+            faults.append((f"every draw of {which} is stored {number} times", _COPIES))
+        for one, other, shift in shifted_copies(hashes[different]):
+            source, copy = names[different[one]], names[different[other]]
+            whose = "its own draws" if one == other else f"draws of chain {source}"
+            when = f"{abs(shift)} draws {'later' if shift > 0 else 'earlier'}"
+            faults.append((f"chain {copy} repeats {whose} {when}", _COPIES))
+    return [Problem(*fault) for fault in faults]
 
 
 def approximation_words(attrs: Mapping[str, Any], size: int) -> str:
@@ -117,6 +144,11 @@ def approximation_words(attrs: Mapping[str, Any], size: int) -> str:
     if "approximation_pareto_k" in attrs:
         text += f". Pareto k {float(attrs['approximation_pareto_k']):.2f}; wanted: at most {LIMITS.error_k:g}"
     return text
+
+
+def has_own_model(attrs: Mapping[str, Any]) -> bool:
+    """Whether a posterior is of this package, which draws every entry of every variable."""
+    return attrs.get("inference_library") == "bayesdrop" or stored_model(attrs) is not None
 
 
 def has_gibbs(attrs: Mapping[str, Any]) -> bool:

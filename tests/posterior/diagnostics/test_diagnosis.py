@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import xarray as xr
 
 import bayesdrop as bd
 from bayesdrop.posterior.diagnostics.mixing import mixing
@@ -83,12 +84,11 @@ def test_few_and_slow_draws(build):
     assert len(found.problems) == 2
 
 
-def test_constant_variables_are_left_out(build):
+def test_constant_variables_have_no_extremes(build):
     def still(values):
         values[:] = 0.25
 
     found = bd.diagnose(_change(_good(build), weight=still))
-    assert found.ok
     assert found.r_hat.name.startswith(("rate", "intercept"))
     found = bd.diagnose(_change(_good(build), weight=still, rate=still, intercept=still))
     assert (found.r_hat, found.ess_bulk, found.ess_tail) == (None, None, None)
@@ -128,6 +128,78 @@ def test_copies_of_a_chain_are_found(build):
     assert "chain 3 has the same draws as chain 1" in found.problems[0].text
     # A variable that agrees in all chains, a fixed scale say, makes no copies.
     assert bd.diagnose(_change(_good(build), weight=copied)).ok
+
+
+def _each(post, change):
+    """All variables changed in the same way."""
+    posterior = bd.groups.dataset(post, "posterior")
+    return bd.groups.extend(post, {"posterior": posterior.map(lambda part: part.copy(data=change(part.values)))})
+
+
+def test_draws_that_are_stored_more_than_once_are_found(build):
+    """Every draw twice in a row, a chain twice in a row, and the draws of a chain in another, some draws later."""
+    twice = bd.diagnose(_each(_good(build), lambda values: np.repeat(values[:, ::2], 2, axis=1)))
+    assert [problem.text for problem in twice.problems] == ["every draw of chain 0, 1, 2, 3 is stored 2 times"]
+    again = bd.diagnose(_each(_good(build), lambda values: np.tile(values[:, :500], (1, 2, *[1] * (values.ndim - 2)))))
+    assert [problem.text for problem in again.problems] == [
+        f"chain {c} repeats its own draws 500 draws later" for c in range(4)
+    ]
+
+    def shifted(shift, chain=2):
+        def change(values):
+            values = values.copy()
+            if shift > 0:
+                values[chain, shift:] = values[0, :-shift]
+            else:
+                values[chain, :shift] = values[0, -shift:]
+            return values
+
+        return change
+
+    for shift, words in ((100, "100 draws later"), (-100, "100 draws earlier"), (-970, "970 draws earlier")):
+        found = bd.diagnose(_each(_good(build), shifted(shift)))
+        assert f"chain 2 repeats draws of chain 0 {words}" in [problem.text for problem in found.problems]
+        assert "No problem" not in str(found)
+
+
+def test_rejected_moves_are_no_copies(build):
+    """A sampler that rejects stores a draw again; of 4,000 draws of one number in single precision some coincide."""
+    rng = np.random.default_rng(1)
+    for rejected in (0.0, 0.3, 0.95):
+        stays = rng.random((4, 1000)) < rejected
+        place = np.maximum.accumulate(np.where(stays, 0, np.arange(1000)), axis=1)
+        found = bd.diagnose(_each(_good(build), lambda values, place=place: values[np.arange(4)[:, None], place]))
+        assert not [problem.text for problem in found.problems if "stored" in problem.text or "repeats" in problem.text]
+    coarse = xr.Dataset({"x": (("chain", "draw"), rng.random((4, 1000), dtype=np.float32).astype(np.float16))})
+    assert bd.diagnose(bd.groups.assemble({"posterior": coarse})).ok
+    coin = xr.Dataset({"x": (("chain", "draw"), rng.integers(0, 2, (4, 1000)))})
+    assert bd.diagnose(bd.groups.assemble({"posterior": coin})).ok
+
+
+def test_a_coordinate_that_never_moves_is_named(build):
+    def still(values):
+        values[:, :, 1] = 0.25
+
+    found = bd.diagnose(_change(_good(build), weight=still))
+    assert [problem.text for problem in found.problems] == ["weight of size never moves: all its draws are the same"]
+
+    def in_one_chain(values):
+        values[2, :, 1] = values[0, 0, 1]
+
+    found = bd.diagnose(_change(_good(build), rate=in_one_chain))
+    assert "rate of size never moves in chain 2: all its draws are the same" in str(found)
+    found = bd.diagnose(_change(_good(build), intercept=lambda values: values.fill(0.0)))
+    assert "intercept never moves" in str(found)
+    many = bd.diagnose(_change(_good(build), weight=lambda values: values.fill(0.0)))
+    assert "weight of age, size, iron never moves" in str(many)
+
+
+def test_constants_of_another_library_are_no_fault():
+    """The diagonal of a correlation matrix is 1, and a parameter that was held fixed never moves."""
+    draws = np.random.default_rng(0).uniform(-0.5, 0.5, size=(4, 1000, 2, 2))
+    draws[:, :, [0, 1], [0, 1]] = 1.0
+    variables = {"corr": (("chain", "draw", "a", "b"), draws), "fixed": (("chain", "draw"), np.full((4, 1000), 2.5))}
+    assert bd.diagnose(bd.groups.assemble({"posterior": xr.Dataset(variables)})).ok
 
 
 def test_an_approximation_owns_up(build):
