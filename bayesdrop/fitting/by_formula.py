@@ -13,13 +13,23 @@ from .._validation import check_choice, check_flag
 from ..data.formulas.formula import FormulaDesign, encode_formula
 from ..data.frames import as_frame, listed
 from ..losses import Binomial, Logistic, Poisson, Softmax, Squared
+from ..losses.base import Loss
 from ..model import Model
 from ..priors import HalfNormal, RandomEffects
 from ..rates import Fixed, LeadingRates, PerFeature
 from ..rates.learnt import is_tuned
 from ..warnings import DefaultModelWarning, warn
 
-__all__ = ["FormulaOptions", "FormulaProblem", "of_effects", "of_rows", "of_terms", "one_offset", "read_formula"]
+__all__ = [
+    "FormulaOptions",
+    "FormulaProblem",
+    "of_effects",
+    "of_rows",
+    "of_terms",
+    "one_offset",
+    "read_formula",
+    "takes_response_scale",
+]
 
 # Of a loss for numbers no rule learns rates: the rate that DropoutRidge has by default.
 _RATE = 0.1
@@ -168,9 +178,6 @@ def of_effects(model: Any, design: FormulaDesign, scale: Any) -> Any:
             "rates: bd.Tuned takes no random terms, whose scale a point fit does not learn; give bd.PerFeature() or "
             "bd.Fixed(...)."
         )
-    response = np.asarray(design.y)
-    numbers = not (model.loss.binary or model.loss.multiclass) and model.loss.largest_count is None
-    usual = HalfNormal(float(np.std(response.astype(np.float64))) or 1.0) if numbers else HalfNormal(1.0)
     given = dict.fromkeys(names, scale)
     if isinstance(scale, Mapping):
         plain = {re.sub(r"\s|^\s*\(|\)\s*$", "", str(name)): value for name, value in scale.items()}
@@ -180,7 +187,7 @@ def of_effects(model: Any, design: FormulaDesign, scale: Any) -> Any:
                 f"random_scale: {strange[0]!r} is not a term of the formula; the terms are {listed(names)}."
             )
         given = {name: plain.get(name.replace(" ", "")) for name in names}
-    scales = [usual if given[name] is None else given[name] for name in names]
+    scales = [_default_scale(model, design) if given[name] is None else given[name] for name in names]
     levels = [list(term.levels) for term in design.random_terms]
     rates: Any = PerFeature() if model.rates is None else model.rates
     return replace(
@@ -188,6 +195,23 @@ def of_effects(model: Any, design: FormulaDesign, scale: Any) -> Any:
         rates=LeadingRates(rates, design.n_effects),
         weight_prior=RandomEffects(model.weight_prior, names, levels, scales),
     )
+
+
+def takes_response_scale(loss: Loss) -> bool:
+    """Whether scores, and hence the effects of random terms, are in units of the response by default."""
+    return not (loss.binary or loss.multiclass) and loss.largest_count is None
+
+
+def _default_scale(model: Model, design: FormulaDesign) -> HalfNormal:
+    """Prior of the standard deviation of effects, in units of the score."""
+    if not takes_response_scale(model.loss):
+        return HalfNormal(1.0)
+    if design.y is None:
+        raise ValueError(
+            "random_scale: by default it is in units of the response, which the formula does not name; give "
+            "random_scale=bd.HalfNormal(1.0), say, or name the response, as in 'y ~ x + (1 | site)'."
+        )
+    return HalfNormal(float(np.std(np.asarray(design.y, dtype=np.float64))) or 1.0)
 
 
 def one_offset(design: FormulaDesign | None, offset: Any) -> Any:

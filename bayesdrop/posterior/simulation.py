@@ -17,17 +17,17 @@ from .._typing import ArvizData, Float, PerRow, Shaped
 from .._validation import check_flag, check_names, check_number, check_seed, shown, takes_seed
 from ..data.column_facts import ColumnFacts
 from ..data.dataset import Dataset, default_names
-from ..data.formulas.formula import from_formula
+from ..data.formulas.formula import encode_formula
 from ..data.frames import as_frame
 from ..description import attributes
 from ..designs import column_names, in_memory
-from ..fitting.by_formula import of_terms, one_offset
+from ..fitting.by_formula import of_effects, of_terms, one_offset, takes_response_scale
 from ..fitting.objective.centring import centre_problem
 from ..losses.protocols import Simulated, require
 from ..model import Model, check_model
 from ..rates import RateMap
 from .arviz_groups.builder import draws_dataset, provenance
-from .arviz_groups.constants import class_names, model_coords
+from .arviz_groups.constants import class_names, model_coords, parted
 from .arviz_groups.groups import assemble, extend
 from .draws.draws import Draws, blocks, read_draws, stored_offset
 from .draws.new_rows import NewRows, check_rows, for_rows, match_design, match_offset, match_rows
@@ -179,6 +179,7 @@ def prior_draws(
     feature_names: Any = None,
     classes: Any = None,
     offset: Any = None,
+    random_scale: Any = None,
 ) -> ArvizData:
     """Draw weights, rates and responses from the prior, to see what a model expects before any data.
 
@@ -188,7 +189,8 @@ def prior_draws(
         The model.
     X : array, data frame or scipy sparse (n, p)
         Rows to simulate responses for; priors of relative strength also take the number of occurrences of each feature
-        from them. Or a formula, ``"~ a + C(b)"``, whose response is ignored.
+        from them. Or a formula, ``"~ a + C(b) + (1 | site)"``, whose response is ignored, unless it is numeric and its
+        standard deviation is the default scale of random terms.
     data : data frame or dict of columns, optional
         The columns of a formula.
     draws : int, default=500
@@ -207,13 +209,16 @@ def prior_draws(
         only there.
     offset : array (n,) or float, optional
         Known part of every row's score, as in :func:`bayesdrop.sample`; stored in ``constant_data``.
+    random_scale : HalfNormal, HalfCauchy, float, or mapping from term to one of them, optional
+        Prior of the standard deviation of the effects of random terms, or its value, as in :func:`bayesdrop.sample`.
 
     Returns
     -------
     InferenceData or DataTree
         Groups ``prior`` (``weight``, ``rate``, ``group_rate``, ``group_strength``, ``intercept``, ``sigma``,
-        ``global_scale``, ``weight_scale`` as far as there are any) and ``prior_predictive`` (``y``), one chain. With
-        ``bd.Softmax()`` weights and intercepts sum to zero over the classes, as in a posterior.
+        ``global_scale``, ``weight_scale`` as far as there are any, and for random terms the effects ``1|site`` and
+        their scale ``1|site|scale``) and ``prior_predictive`` (``y``), one chain. With ``bd.Softmax()`` weights and
+        intercepts sum to zero over the classes, as in a posterior.
 
     Raises
     ------
@@ -241,12 +246,16 @@ def prior_draws(
             raise ValueError("feature_names: a formula names its columns; leave them out.")
         terms = X.partition("~")[2] if "~" in X else X
         table = as_frame(data, "data", "for X is a formula")
-        encoded = from_formula(f"~ {terms.strip()}", table, missing=model.missing)
-        model = of_terms(model, encoded)
+        encoded = encode_formula(f"~ {terms.strip()}", table, missing=model.missing)
+        if encoded.random_terms and takes_response_scale(model.loss) and X.partition("~")[0].strip():
+            encoded = encode_formula(X, table, missing=model.missing)
+        model = of_effects(of_terms(model, encoded), encoded, random_scale)
         X, feature_names, offset = encoded.X, encoded.feature_names, one_offset(encoded, offset)
         facts = ColumnFacts(formula=encoded.encoder)
     elif data is not None:
         raise ValueError("data: it is the table of a formula, and X is none; leave it out.")
+    elif random_scale is not None:
+        raise ValueError("random_scale: it is of the random terms of a formula, and X is none; leave it out.")
     labels = _labels(model, classes)
     check_counts(draws, None, 1)
     seed = check_seed(seed)
@@ -311,6 +320,7 @@ def prior_draws(
         dims["weight_scale"] = learnt.dims
         coords["weight_group"] = np.array(learnt.names)
     prior = draws_dataset({name: value[None] for name, value in drawn.items()}, dims, coords)
+    prior = parted(prior, inner.weight_prior)
     attrs = provenance(
         inference_method="prior", method="independent draws", target="noising", model=repr(model), seed=seed
     )
@@ -330,7 +340,7 @@ def _prior_weights(
     """Weights, and scales by name: each class has those of its weights, and all share a scale that is learnt."""
     learnt = prior.learnt_scale(p)
     if learnt is not None and len(size) > 1:
-        scale = prior.scale.sample(generator, size[0], learnt.groups)
+        scale = prior.sample_weight(generator, size[0], p)[1]["weight_scale"].reshape(size[0], -1)
         weight = generator.normal(size=(*size, p)) * learnt.scale(scale)[:, None]
         return weight, {"weight_scale": scale if learnt.names else scale[:, 0]}
     weight, scales = prior.sample_weight(generator, int(np.prod(size)), p)

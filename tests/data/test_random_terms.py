@@ -142,7 +142,6 @@ def test_only_what_makes_a_model_of_the_formula_takes_random_terms():
     for take in (
         lambda: bd.from_formula(FORMULA, TABLE),
         lambda: bd.FormulaTransformer("a + (1 | site)").fit(TABLE),
-        lambda: bd.prior_draws(bd.Model(fit_intercept=False), "a + (1 | site)", data=TABLE),
     ):
         with pytest.raises(ValueError, match=r"bd.sample\(model, formula, data\)"):
             take()

@@ -242,3 +242,66 @@ def test_reweighting_keeps_effects_by_level():
     pairs = {tuple(row) for row in before["1|site"].values.reshape(100, -1).tolist()}
     kept = [tuple(row) in pairs for row in found["1|site"].values.reshape(100, -1).tolist()]
     assert np.mean(kept) > 0.3
+
+
+# Draws from the prior: each law is refused with probability 1e-5 if it is right.
+
+
+def prior(formula, model, draws=4000, **options):
+    return bd.groups.dataset(bd.prior_draws(model, formula, table(sites=6), draws=draws, **options), "prior")
+
+
+def test_effects_are_drawn_from_their_scale_and_the_scale_from_its_prior():
+    """Effects over their scale are standard normal, and independent of it; slopes and a scale that is known too."""
+    scales = {"1|site": bd.HalfCauchy(2.0), "b|site": 0.5}
+    drawn = prior("ill ~ a + (1 | site) + (0 + b | site)", bd.Model(), intercept_scale=2.0, random_scale=scales)
+    assert set(drawn) == {"weight", "intercept", "rate", "1|site", "1|site|scale", "b|site"}
+    assert drawn["feature"].values.tolist() == ["a"]
+    assert drawn["rate"].dims == ("chain", "draw", "feature")
+    assert drawn["site|level"].values.tolist() == [f"s{k:02d}" for k in range(6)]
+    scale, effects = drawn["1|site|scale"].values[0], drawn["1|site"].values[0]
+    assert stats.kstest(scale, stats.halfcauchy(scale=2.0).cdf).pvalue > 1e-5
+    standard = effects / scale[:, None]
+    assert stats.kstest(standard.ravel(), "norm").pvalue > 1e-5
+    assert abs(stats.spearmanr(np.abs(standard[:, 0]), scale).statistic) < 5 / np.sqrt(4000)
+    assert abs(np.corrcoef(standard.T)[0, 1:]).max() < 5 / np.sqrt(4000)
+    assert stats.kstest(drawn["b|site"].values.ravel() / 0.5, "norm").pvalue > 1e-5
+    assert stats.kstest(drawn["weight"].values.ravel(), "norm").pvalue > 1e-5
+
+
+def test_responses_of_the_prior_follow_the_effects_of_their_rows():
+    """Of numbers with a known variance each draw's score is known: what is left is standard normal."""
+    rows = table(sites=6)
+    model = bd.Model(bd.Squared(), rates=bd.Fixed(0.0), fit_intercept=False)
+    tree = bd.prior_draws(model, "~ 0 + a + (1 | site)", rows, draws=200, random_scale=bd.HalfNormal(3.0))
+    drawn, y = bd.groups.dataset(tree, "prior"), bd.groups.dataset(tree, "prior_predictive")["y"].values[0]
+    score = drawn["weight"].values[0, :, 0][:, None] * rows["a"].values
+    score += drawn["1|site"].sel({"site|level": rows["site"].values}).values[0]
+    assert stats.kstest((y - score).ravel(), "norm").pvalue > 1e-5
+
+
+def test_the_default_scale_of_the_prior_is_that_of_the_posterior():
+    rows = table(sites=6).assign(size=lambda frame: 30 * frame["b"])
+    model = bd.Model(bd.Squared(), rates=bd.Fixed(0.0))
+    options = {"draws": 4000, "intercept_scale": 1.0}
+    drawn = bd.groups.dataset(bd.prior_draws(model, "size ~ a + (1 | site)", rows, **options), "prior")
+    law = stats.halfnorm(scale=rows["size"].std(ddof=0))
+    assert stats.kstest(drawn["1|site|scale"].values.ravel(), law.cdf).pvalue > 1e-5
+    with pytest.raises(ValueError, match="random_scale: by default it is in units of the response"):
+        bd.prior_draws(model, "~ a + (1 | site)", rows, **options)
+    without = rows.drop(columns="ill")  # classes have a scale without their labels
+    tree = bd.prior_draws(bd.Model(), "ill ~ a + (1 | site)", without, **options)
+    assert "1|site" in bd.groups.dataset(tree, "prior")
+    with pytest.raises(ValueError, match="random_scale: .*leave it out"):
+        bd.prior_draws(bd.Model(), rows[["a"]].to_numpy(), random_scale=1.0, **options)
+
+
+def test_effects_of_classes_sum_to_zero_in_the_prior():
+    model = bd.Model(bd.Softmax(), rates=bd.Fixed(0.0))
+    drawn = prior("~ a + (1 | site)", model, intercept_scale=1.0, classes=["x", "y", "z"])
+    effects, scale = drawn["1|site"].values[0], drawn["1|site|scale"].values[0]
+    assert effects.shape == (4000, 3, 6)
+    np.testing.assert_allclose(effects.sum(axis=1), 0.0, atol=1e-9)
+    # A difference of two classes has twice the variance.
+    apart = (effects[:, 0] - effects[:, 1]) / (np.sqrt(2) * scale[:, None])
+    assert stats.kstest(apart.ravel(), "norm").pvalue > 1e-5
