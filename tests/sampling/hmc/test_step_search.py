@@ -1,5 +1,6 @@
 """The number of leapfrog steps: chosen from known laws of the acceptance, and on tables with small categories."""
 
+import warnings
 from functools import partial
 
 import jax
@@ -24,6 +25,11 @@ def quadratic(angle, scale):
 def jump(angle, scale):
     """0.4 by one step, 0.87 by two, as on a table with small categories."""
     return jnp.where(angle > 1.25, 0.4, 0.87)
+
+
+def nearly(angle, scale):
+    """0.9 by one step, 0.97 by two."""
+    return jnp.where(angle > 1.25, 0.9, 0.97)
 
 
 @partial(jax.jit, static_argnames=("law", "tune", "chains"))
@@ -57,14 +63,14 @@ def test_a_jump_of_the_acceptance_is_not_averaged_over(chains):
 
 
 @pytest.mark.parametrize(
-    ("scale", "least", "most"), [(8.0, 1, 1), (1.9, 1, 1), (1.0, 2, 2), (0.3, 6, 8), (0.05, 37, 48)]
+    ("scale", "least", "most"), [(8.0, 1, 1), (1.9, 2, 2), (1.0, 2, 2), (0.3, 6, 8), (0.05, 37, 48)]
 )
 def test_the_fewest_steps_that_are_accepted_often_enough(scale, least, most):
     keys = jax.random.split(jax.random.key(1), 20)
     steps, turn, acceptance = for_each(quadratic, keys, np.float32(scale))
     assert np.all((np.asarray(steps) >= least) & (np.asarray(steps) <= most))
     assert np.all(np.asarray(turn) > 0.75 * TURN)
-    assert np.all((np.asarray(acceptance) > 0.75) & ((np.asarray(acceptance) < 0.95) | (np.asarray(steps) == 1)))
+    assert np.all((np.asarray(acceptance) > 0.75) & ((np.asarray(acceptance) < 0.97) | (np.asarray(steps) == 1)))
 
 
 def test_where_a_hundred_steps_are_too_few_the_turn_is_shorter():
@@ -133,3 +139,32 @@ def test_no_round_is_spent_on_steps_that_are_never_accepted():
     assert after([0.0, 0.3]) == 2
     assert after([0.0] * 7, chains=1) == 2
     assert after([0.0] * 8, chains=1) > 4
+
+
+def test_one_step_has_to_be_accepted_nearly_always():
+    """A law of 0.9 for one step of any turn, 0.97 for two: a chain that is rejected once is often rejected again."""
+    steps, _, acceptance = for_each(nearly, jax.random.split(jax.random.key(3), 20), np.float32(1))
+    assert np.all(np.asarray(steps) == 2)
+    assert np.all(np.asarray(acceptance) > 0.95)
+
+
+@pytest.mark.default_cases("masks-4", "plain-3")
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("rates", [None, bd.Fixed(0.0)], ids=["masks", "plain"])
+def test_every_seed_moves_on_a_table_of_one_column(rates, seed):
+    """Of 25 rows chains of one leapfrog step stand still for up to 90 draws, at places where its error is large.
+
+    The smallest of 48 runs, four of each table, are 4,512 and 1,831 effective draws of 8,000, where single steps that
+    accept 0.8 had 1,419 and 567.
+    """
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(25, 1))
+    y = (X[:, 0] + rng.logistic(size=25) > 0).astype(int)
+    for number in range(3):
+        method = bd.HMC(correct=False)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", bd.warnings.ApproximationWarning)
+            post = bd.sample(bd.Model(rates=rates), X, y, method=method, draws=2000, seed=number, progress=False)
+        found = bd.diagnose(post)
+        assert found.ess_bulk.value > 0.4 * 8000, (seed, number)
+        assert found.ess_tail.value > 0.15 * 8000, (seed, number)
