@@ -1,10 +1,10 @@
-"""Display of results in a notebook: the output of ``print`` in a monospaced font."""
+"""Display of results: ``print`` in a monospaced font of a notebook, and numbers beside their bounds."""
 
 from __future__ import annotations
 
 from html import escape
 
-__all__ = ["Shown"]
+__all__ = ["Shown", "beside"]
 
 
 class Shown:
@@ -21,3 +21,31 @@ class Shown:
 
     def _repr_html_(self) -> str:
         return f"<pre>{escape(str(self))}</pre>"
+
+
+def beside(value: float, bound: float, digits: str = ".3f", most: int = 17) -> tuple[str, str]:
+    """Both numbers as text, with as many digits as it takes to compare as the numbers do.
+
+    Parameters
+    ----------
+    value, bound : float
+        A measured number and what it is held to.
+    digits : str
+        Format that the value has at least, such as ``".3f"`` or ``",.0f"``.
+    most : int
+        Digits at most.
+
+    Examples
+    --------
+    >>> beside(1.0234, 1.01), beside(1.01004, 1.01), beside(399.7, 400, ",.0f")
+    (('1.023', '1.01'), ('1.01004', '1.01'), ('399.7', '400'))
+    """
+    head, _, tail = digits.partition(".")
+    for precision in range(int(tail[:-1]), most):
+        texts = [f"{number:{head}.{precision}{tail[-1]}}" for number in (value, bound)]
+        plain = f"{bound:g}"
+        texts[1] = plain if float(plain) == bound else texts[1]
+        shown = [float(text.replace(",", "")) for text in texts]
+        if (shown[0] > shown[1], shown[0] < shown[1]) == (value > bound, value < bound):
+            break
+    return texts[0], texts[1]

@@ -3,6 +3,7 @@
 Fixed seeds; the draws of a good posterior are independent, so that its R-hat is below 1.01 but for a chance of 1e-4.
 """
 
+import re
 import warnings
 from dataclasses import replace
 
@@ -11,7 +12,9 @@ import pytest
 import xarray as xr
 
 import bayesdrop as bd
-from bayesdrop.posterior.diagnostics.mixing import mixing
+from bayesdrop._display import beside
+from bayesdrop.posterior.diagnostics.diagnosis import Diagnosis
+from bayesdrop.posterior.diagnostics.mixing import Extreme, mixing
 from bayesdrop.posterior.diagnostics.problems import Problem
 
 
@@ -362,3 +365,45 @@ def test_no_warnings_and_no_posterior(build):
             bd.diagnose(wrong)
     with pytest.raises(ValueError, match="expected a group 'posterior'"):
         bd.diagnose(bd.groups.assemble({"prior": bd.groups.dataset(_good(build), "posterior")}))
+
+
+NEAR = (0.9999999, 0.9999, 0.99, 1.0, 1.01, 1.0001, 1.0000001)
+
+
+@pytest.mark.parametrize("near", NEAR)
+@pytest.mark.parametrize("bound", [1.01, 400, 0.3, 0.1, 0.5, 0.7])
+def test_numbers_compare_as_printed(bound, near):
+    value = bound * near
+    for digits in (".3f", ",.0f", ".2f", ".2g"):
+        shown, limit = (float(text.replace(",", "")) for text in beside(value, bound, digits))
+        assert (shown > limit, shown < limit) == (value > bound, value < bound)
+        assert limit == bound
+
+
+def test_sentences_of_a_diagnosis_are_true_as_printed(build):
+    """A number hardly beyond its bound; before, 1.010 was above 1.01."""
+    text = str(Diagnosis(4, 1000, Extreme(1.01002, "x"), Extreme(399.8, "x"), Extreme(400.2, "x"), e_bfmi=0.2999))
+    assert "R-hat 1.01002 (x); wanted: at most 1.01" in text
+    assert "bulk effective sample size 399.8 (x); wanted: at least 400" in text
+    assert "tail effective sample size 400.2 (x); wanted: at least 400" in text
+    assert "E-BFMI 0.2999; wanted: at least 0.3" in text
+    post = _good(build)
+    post.attrs |= {"approximation": "a", "approximation_error": 0.1, "approximation_resolved": 1}
+    post.attrs |= {"approximation_total": 0.10004, "approximation_bound": 0.10004, "approximation_pareto_k": 0.5003}
+    found = bd.diagnose(post)
+    assert "off by 0.10004 nats (standard deviation over draws), above 0.1" in found.problems[0].text
+    assert "a Pareto k of 0.5003, above 0.5" in found.problems[0].text
+    assert "by 0.10004 nats (standard deviation over draws); wanted: at most 0.1. Pareto k 0.5003; wanted" in str(found)
+    post.attrs |= {"reweight_pareto_k": 0.7002, "reweight_effective_draws": 900.0}
+    assert "a Pareto k of 0.7002, above 0.7: a few draws decide" in bd.diagnose(post).problems[0].text
+    values = np.random.default_rng(0).normal(size=(4, 1000))
+    values -= values.mean()
+    low, high, energy = 0.0, 100.0, values  # a share of a random walk sets its E-BFMI
+    for _ in range(60):
+        share = (low + high) / 2
+        walk = values + share * np.cumsum(values, axis=1)
+        fraction = np.min(np.mean(np.diff(walk) ** 2, axis=1) / walk.var(axis=1, ddof=1))
+        low, high, energy = (share, high, energy) if fraction > 0.29999 else (low, share, walk)
+    found = bd.diagnose(_good(build, stats={"energy": energy}))
+    said = re.search(r"the smallest E-BFMI is ([\d.]+), below 0.3:", str(found))
+    assert 0.299 < float(said[1]) < 0.3

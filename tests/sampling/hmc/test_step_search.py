@@ -34,13 +34,15 @@ def nearly(angle, scale):
 
 @partial(jax.jit, static_argnames=("law", "tune", "chains"))
 def chosen(law, key, scale=1.0, tune=500, chains=4):
-    """Steps and turn after a warm-up in which acceptances are uniform about their law."""
+    """Steps and turn after a warm-up in which acceptances are uniform about their law, which is their mean."""
 
     def step(search, count):
         key_angle, key_noise = jax.random.split(jax.random.fold_in(key, count))
         _, angle = draw_length(key_angle, search, OPTIONS)
-        wide = 0.6 * jax.random.uniform(key_noise, (chains,)) - 0.3
-        return searched(search, jnp.clip(law(angle, scale) + wide, 0, 1), count, jnp.int32(tune), OPTIONS), angle
+        mean = law(angle, scale)
+        width = jnp.minimum(0.3, jnp.minimum(mean, 1 - mean))
+        accepted = mean + width * (2 * jax.random.uniform(key_noise, (chains,)) - 1)
+        return searched(search, accepted, count, jnp.int32(tune), OPTIONS), angle
 
     search, _ = jax.lax.scan(step, first_search(2, jnp.float32), jnp.arange(tune + 20))
     angles = jax.vmap(lambda k: draw_length(k, search, OPTIONS)[1])(jax.random.split(key, 400))
