@@ -119,7 +119,7 @@ class MixingWarning(UserWarning):
 
 
 class NarrowIntervalsWarning(UserWarning):
-    """Intervals of a mean field are too narrow, since it assumes weights, masks and rates to be independent.
+    """Mean-field intervals are too narrow and weights shrunk, since weights, masks and rates count as independent.
 
     Measured on the standardised breast-cancer data (569 × 30, logistic loss, one rate per feature under a flat prior),
     standard deviations relative to those of ``bd.sample``: weights 0.45 (median; 0.29 to 0.67), rates 0.05 (0.02 to
@@ -128,7 +128,12 @@ class NarrowIntervalsWarning(UserWarning):
     a rate is that of as many known masks as the feature has entries, ``Beta(A + Σ(1 − ρ), B + Σρ)``, and no mask is
     known.
 
-    Report intervals from ``bd.sample``. If only the order of the features matters, silence the warning by
+    Weights of features that may be dropped are shrunk towards 0. On simulated logistic data (100 and 1,000 rows, 1 to
+    30 columns, rates of 0.3 or learnt) their means were 0.36 to 0.93 times those of ``bd.sample``; in posterior standard
+    deviations of a weight they were off by up to 1.2 with 100 rows and up to 6.4 with 1,000. Without dropout they were
+    off by up to 0.5.
+
+    Report intervals and effects from ``bd.sample``. If only the order of the features matters, silence the warning by
     ``warnings.simplefilter("ignore", bd.NarrowIntervalsWarning)``.
 
     See Also

@@ -38,7 +38,7 @@ from ..rates import LeadingRates, RateMap
 from ..warnings import NarrowIntervalsWarning, warn
 from .mask_entries import Entries
 from .mean_field import MeanField, Problem
-from .result import AscentStatus, Variational
+from .result import AscentStatus, Variational, caveat
 
 __all__ = ["Ascent", "in_range", "variational"]
 
@@ -109,7 +109,8 @@ def variational(
     Warns
     -----
     NarrowIntervalsWarning
-        Always, as standard deviations are too small; :class:`bayesdrop.NarrowIntervalsWarning` says by how much.
+        Always, as standard deviations are too small, and means of weights too if features may be dropped;
+        :class:`bayesdrop.NarrowIntervalsWarning` says by how much.
     sklearn.exceptions.ConvergenceWarning
         If ``max_iter`` was reached before the tolerance.
 
@@ -161,12 +162,7 @@ def variational(
     best = ascents[int(np.argmax(elbos))]
     status = best.run(tol, max_iter)
     elbos[np.argmax(elbos)] = best.elbo
-    warn(
-        "intervals of weights and rates from a mean field are too narrow: on the breast-cancer data the standard "
-        "deviations of weights are about half, and those of rates a twentieth, of the posterior's. Take bd.sample for "
-        'intervals; silence this by warnings.simplefilter("ignore", bayesdrop.NarrowIntervalsWarning).',
-        NarrowIntervalsWarning,
-    )
+    warn(caveat(bool(np.any(rate_map.noised))), NarrowIntervalsWarning)
     if status is AscentStatus.MAX_ITERATIONS:
         from sklearn.exceptions import ConvergenceWarning
 

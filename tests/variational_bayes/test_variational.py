@@ -556,3 +556,25 @@ def test_a_constant_offset_is_the_intercept(covariance):
     one, other = (run(model, X, y, offset=offset, covariance=covariance, n_init=1, tol=1e-12) for offset in (None, 0.4))
     np.testing.assert_allclose(other.elbo, one.elbo, rtol=1e-8)
     np.testing.assert_allclose(other.intercept_mean + 0.4, one.intercept_mean, atol=1e-4)
+
+
+@pytest.mark.parametrize("rate", [0.0, 0.3])
+def test_the_warning_says_that_weights_shrink_where_they_do(rate):
+    """Weights of 1,000 rows against draws of the posterior: shrunk by a quarter at least with masks, not without."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1000, 5))
+    y = (X @ (2 * rng.normal(size=5)) + rng.logistic(size=1000) > 0).astype(int)
+    model = bd.Model(rates=bd.Fixed(rate))
+    with pytest.warns(NarrowIntervalsWarning) as said:
+        found = bd.variational(model, X, y, n_init=1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", bd.MixingWarning)  # 800 draws
+        post = bd.sample(model, X, y, method=bd.Gibbs(), draws=200, progress=False)
+    weight = bd.groups.dataset(post, "posterior")["weight"]
+    mean = weight.mean(("chain", "draw")).values
+    slope = found.weight_mean @ mean / (mean @ mean)
+    assert (slope < 0.75) == (rate > 0)
+    assert slope > 0.95 or rate > 0
+    assert ("shrunk towards 0" in str(said[0].message)) == (rate > 0)
+    off = np.abs(found.weight_mean - mean) / weight.std(("chain", "draw")).values
+    assert (off.max() > 1) == (rate > 0)

@@ -202,8 +202,9 @@ def approximation_problem(attrs: Mapping[str, Any], size: int) -> Problem | None
         return None
     if attrs.get("inference_method") == "variational":
         return Problem(
-            "these are draws of a mean field: its intervals are too narrow",
-            "Draw from the posterior by bd.sample before trusting intervals.",
+            "these are draws of a mean field: its intervals are too narrow, and weights of features that may be "
+            "dropped are shrunk towards 0",
+            "Draw from the posterior by bd.sample before trusting intervals and effects.",
         )
     if "approximation_total" not in attrs:
         return None

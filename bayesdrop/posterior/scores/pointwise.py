@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..._display import beside
 from ..._typing import ArvizData, Float, PerRow, Shaped
 from ..._validation import check_count, one_per_row
 from ...data.column_facts import response_in
@@ -333,9 +334,10 @@ def loo(post: Any) -> Any:
     poor = np.flatnonzero(~(k <= limit))
     if len(poor):
         first = ", ".join(str(row) for row in poor[:5]) + (" …" if len(poor) > 5 else "")
+        largest, bound = beside(float(np.nanmax(k)), limit, ".2f")
         warnings.warn(
-            f"{len(poor)} of {len(k)} rows have a Pareto k above {limit:.2f} (rows {first}; largest "
-            f"{np.nanmax(k):.2f}): their scores, and the sum, are unreliable. Use more draws; look at these "
+            f"{len(poor)} of {len(k)} rows have a Pareto k above {bound} (rows {first}; largest "
+            f"{largest}): their scores, and the sum, are unreliable. Use more draws; look at these "
             "rows; or sample again without each of them, which is exact.",
             InfluenceWarning,
             stacklevel=2,

@@ -246,7 +246,6 @@ class Runner:
             return self._finished(chains, stopped, progress and not shown)
 
     def _finished(self, chains: int, stopped: str, says: bool) -> Run:
-        """Save and return the draws."""
         self._save()
         line = f"{chains} chains, draw {self.done} of {self.total} in {self._seconds():.1f} s: {stopped}"
         _log.info(line)
