@@ -129,9 +129,9 @@ class NarrowIntervalsWarning(UserWarning):
     known.
 
     Weights of features that may be dropped are shrunk towards 0. On simulated logistic data (100 and 1,000 rows, 1 to
-    30 columns, rates of 0.3 or learnt) their means were 0.36 to 0.93 times those of ``bd.sample``; in posterior standard
-    deviations of a weight they were off by up to 1.2 with 100 rows and up to 6.4 with 1,000. Without dropout they were
-    off by up to 0.5.
+    30 columns, rates of 0.3 or learnt) their means were 0.36 to 0.93 times those of ``bd.sample``; in posterior
+    standard deviations of a weight they were off by up to 1.2 with 100 rows and up to 6.4 with 1,000. Without dropout
+    they were off by up to 0.5.
 
     Report intervals and effects from ``bd.sample``. If only the order of the features matters, silence the warning by
     ``warnings.simplefilter("ignore", bd.NarrowIntervalsWarning)``.

@@ -30,8 +30,8 @@ __all__ = ["AscentStatus", "Variational", "caveat"]
 def caveat(has_masks: bool) -> str:
     """How a mean field differs from the posterior, for a warning."""
     shrunk = (
-        " Weights of features that may be dropped are shrunk towards 0, to 0.4 to 0.9 of their posterior means: by more "
-        "posterior standard deviations the more rows there are and the higher the rates, up to six."
+        " Weights of features that may be dropped are shrunk towards 0, to 0.4 to 0.9 of their posterior means: by "
+        "more posterior standard deviations the more rows there are and the higher the rates, up to six."
     )
     return (
         "intervals of weights and rates from a mean field are too narrow: on the breast-cancer data the standard "
