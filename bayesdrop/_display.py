@@ -1,10 +1,10 @@
-"""Display of results: ``print`` in a monospaced font of a notebook, and numbers beside their bounds."""
+"""Display of results: ``print`` in a monospaced font of a notebook, and numbers next to their bounds."""
 
 from __future__ import annotations
 
 from html import escape
 
-__all__ = ["Shown", "beside"]
+__all__ = ["Shown", "compared_texts"]
 
 
 class Shown:
@@ -23,7 +23,7 @@ class Shown:
         return f"<pre>{escape(str(self))}</pre>"
 
 
-def beside(value: float, bound: float, digits: str = ".3f", most: int = 17) -> tuple[str, str]:
+def compared_texts(value: float, bound: float, digits: str = ".3f", most: int = 17) -> tuple[str, str]:
     """Both numbers as text, with as many digits as it takes to compare as the numbers do.
 
     Parameters
@@ -37,7 +37,7 @@ def beside(value: float, bound: float, digits: str = ".3f", most: int = 17) -> t
 
     Examples
     --------
-    >>> beside(1.0234, 1.01), beside(1.01004, 1.01), beside(399.7, 400, ",.0f")
+    >>> compared_texts(1.0234, 1.01), compared_texts(1.01004, 1.01), compared_texts(399.7, 400, ",.0f")
     (('1.023', '1.01'), ('1.01004', '1.01'), ('399.7', '400'))
     """
     head, _, tail = digits.partition(".")

@@ -202,7 +202,7 @@ def sample_factorization(
     )
     for group in groups.values():
         group.attrs.update(attrs)
-    late.optional("the diagnosis (bd.diagnose)", lambda: warn_of_run(groups, attrs, draws))
+    late.optional("the diagnosis (bd.diagnose)", lambda: warn_of_run(groups, attrs, draws), None)
     with late.whole():
         found = assemble(groups, attrs)
     late.warn()

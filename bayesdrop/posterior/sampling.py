@@ -275,11 +275,11 @@ def sample(
             (groups, attrs),
         )  # fmt: skip
     if log_likelihood:
-        likelihoods = late.optional(
+        groups = late.optional(
             "log likelihoods (bd.log_likelihood adds them)",
-            lambda: _log_likelihood(problem, groups["posterior"], masks),
-        )
-        groups |= {} if likelihoods is None else {"log_likelihood": likelihoods}
+            lambda: groups | {"log_likelihood": _log_likelihood(problem, groups["posterior"], masks)},
+            groups,
+        )  # fmt: skip
     with late.whole():
         for name in ("posterior", "constant_data"):
             groups[name] = parted(groups[name], centring.original_model.weight_prior)
@@ -288,7 +288,8 @@ def sample(
     late.optional(
         "the diagnosis (bd.diagnose)",
         lambda: warn_of_run(groups, attrs, draws, max_seconds=max_seconds, resumable=checkpoint is not None),
-    )
+        None,
+    )  # fmt: skip
     with late.whole():
         found = assemble(groups, attrs)
     late.warn()

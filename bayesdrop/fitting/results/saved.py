@@ -101,7 +101,7 @@ def fit_fields(data: xr.Dataset) -> dict[str, Any]:
         rate_map = model.bind(names)
         data = by_label(by_label(data, "feature", names), rate_map.dim, rate_map.names or names)
         if many:
-            data = by_label(data, "class", [str(label) for label in classes])
+            data = by_label(data, "class", [str(label) for label in np.asarray(classes)])
         weight = stored_numbers(data, "weight", (*many, "feature"))
         if classes is not None and len(classes) != (len(weight) if many else 2):
             raise ValueError(f"expected a label for each class, got {classes.tolist()}")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..._display import Shown, beside
+from ..._display import Shown, compared_texts
 from ...warnings import ApproximationWarning, IncompleteWarning, MixingWarning, warn
 from ..arviz_groups.builder import SUMMARY, THINNED
 from ..arviz_groups.constants import read_rate_prior
@@ -114,19 +114,19 @@ class Diagnosis(Shown):
         lines = [f"{self.chains} chain{'s' * (self.chains != 1)} of {self.draws:,} draw{'s' * (self.draws != 1)}"]
         lines[0] += "" if self.complete else ", ended early"
         if self.r_hat is not None:
-            value, limit = beside(self.r_hat.value, self.r_hat_limit)
+            value, limit = compared_texts(self.r_hat.value, self.r_hat_limit)
             limit += f", {self.r_hat_words}" if self.r_hat_words else ""
             lines.append(f"largest R-hat {value} ({self.r_hat.name}); wanted: at most {limit}")
         for kind, size in (("bulk", self.ess_bulk), ("tail", self.ess_tail)):
             if size is not None:
-                value, limit = beside(size.value, LIMITS.ess, ",.0f")
+                value, limit = compared_texts(size.value, LIMITS.ess, ",.0f")
                 lines.append(f"smallest {kind} effective sample size {value} ({size.name}); wanted: at least {limit}")
         if self.divergences is not None:
             lines.append(f"divergent trajectories: {self.divergences}")
         if self.acceptance_rate is not None:
             lines.append(f"acceptance rate {self.acceptance_rate:.2f}")
         if self.e_bfmi is not None:
-            value, limit = beside(self.e_bfmi, LIMITS.energy, ".2f")
+            value, limit = compared_texts(self.e_bfmi, LIMITS.energy, ".2f")
             lines.append(f"smallest E-BFMI {value}; wanted: at least {limit}")
         if self.n_rates:
             lines.append(self._determined())
@@ -277,12 +277,12 @@ def _mixing_extremes(
         far = None if worst is None else extreme_of(statistics["r_hat"].where(excess == worst.value), np.nanargmax)
         if far is not None:
             above, why = _limit_with_reason(far, limits, statistics)
-            value, bound = beside(far.value, above)
+            value, bound = compared_texts(far.value, above)
             text = f"{'the largest' if far == r_hat else 'an'} R-hat is {value} ({far.name}), above {bound}"
             problems.append(Problem(f"{text}{f', {why}' if why else ''}: the chains disagree", more))
     least = min((size for size in (bulk, tail) if size is not None), default=None)
     if least is not None and least.value < LIMITS.ess:
-        value, bound = beside(least.value, LIMITS.ess, ".0f")
+        value, bound = compared_texts(least.value, LIMITS.ess, ".0f")
         problems.append(Problem(f"the smallest effective sample size is {value} ({least.name}), below {bound}", more))
     return r_hat, bulk, tail, limit, words
 
@@ -322,7 +322,7 @@ def _from_stats(
         if np.any(spread > 0):
             energy = float(np.min(steps[spread > 0] / spread[spread > 0]))
             if energy < LIMITS.energy:
-                value, bound = beside(energy, LIMITS.energy, ".2f")
+                value, bound = compared_texts(energy, LIMITS.energy, ".2f")
                 text = f"the smallest E-BFMI is {value}, below {bound}: energies are explored slowly"
                 problems.append(Problem(text, "Raise tune and draws, or bring the features to a common scale."))
     return divergences, acceptance, energy

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ..._display import beside
+from ..._display import compared_texts
 from ...description import stored_model
 from ...losses.protocols import Augmented
 from .mixing import LIMITS, largest_k
@@ -122,7 +122,7 @@ def approximation_words(attrs: Mapping[str, Any], size: int) -> str:
     if "reweight_pareto_k" in attrs:
         of = int(attrs.get("reweight_draws", size))
         beyond = float(attrs.get("reweight_beyond", 0))
-        k, limit = beside(float(attrs["reweight_pareto_k"]), largest_k(size), ".2f")
+        k, limit = compared_texts(float(attrs["reweight_pareto_k"]), largest_k(size), ".2f")
         return (
             "masks were integrated as if scores were normal, and the draws reweighted to the sum over all masks: "
             f"Pareto k {k}, wanted: at most {limit}; "
@@ -139,14 +139,14 @@ def approximation_words(attrs: Mapping[str, Any], size: int) -> str:
         text += "; by how much that is off is not known"
     if "approximation_total" in attrs:
         total, bound = float(attrs["approximation_total"]), float(attrs["approximation_bound"])
-        shown, limit = beside(total, LIMITS.nats, ".2g")
+        shown, limit = compared_texts(total, LIMITS.nats, ".2g")
         text += f", that of all rows by {shown} nats (standard deviation over draws"
         # Where few rows could be examined, the text says what is unknown.
         wide = bound > 1.2 * total and bound > LIMITS.nats
-        text += f", at most {beside(bound, LIMITS.nats, '.2g')[0]})" if wide else ")"
+        text += f", at most {compared_texts(bound, LIMITS.nats, '.2g')[0]})" if wide else ")"
         text += f"; wanted: at most {limit}"
     if "approximation_pareto_k" in attrs:
-        k, limit = beside(float(attrs["approximation_pareto_k"]), LIMITS.error_k, ".2f")
+        k, limit = compared_texts(float(attrs["approximation_pareto_k"]), LIMITS.error_k, ".2f")
         text += f". Pareto k {k}; wanted: at most {limit}"
     return text
 
@@ -194,7 +194,7 @@ def approximation_problem(attrs: Mapping[str, Any], size: int) -> Problem | None
     if "reweight_pareto_k" in attrs:
         k = float(attrs["reweight_pareto_k"])
         if k > largest_k(size):
-            shown, limit = beside(k, largest_k(size), ".2f")
+            shown, limit = compared_texts(k, largest_k(size), ".2f")
             return Problem(
                 f"the importance weights have a Pareto k of {shown}, above {limit}: a few draws decide",
                 f"The approximation is too far away to be reweighted; {exact}",
@@ -212,7 +212,7 @@ def approximation_problem(attrs: Mapping[str, Any], size: int) -> Problem | None
     k = float(attrs.get("approximation_pareto_k", np.nan))
     if bound <= LIMITS.nats and not k > LIMITS.error_k:
         return None
-    (shown, nats), (most, _) = (beside(value, LIMITS.nats, ".2g") for value in (total, bound))
+    (shown, nats), (most, _) = (compared_texts(value, LIMITS.nats, ".2g") for value in (total, bound))
     text = f"the log-likelihood with masks integrated is off by {shown} nats (standard deviation over draws"
     if not attrs["approximation_resolved"] and total > LIMITS.nats:
         text += f"; from some rows, which say no more than that it is below {most}"
@@ -221,7 +221,7 @@ def approximation_problem(attrs: Mapping[str, Any], size: int) -> Problem | None
     text += ")"
     wrong = [f"above {nats}"] if bound > LIMITS.nats else []
     if k > LIMITS.error_k:
-        shown, limit = beside(k, LIMITS.error_k, ".2f")
+        shown, limit = compared_texts(k, LIMITS.error_k, ".2f")
         wrong.append(f"{'and ' * bool(wrong)}with a Pareto k of {shown}, above {limit}")
     advice = (
         f"{exact[0].upper()}{exact[1:]}" if k > LIMITS.mean_k else f"Correct it by bd.reweight(post, X, y), or {exact}"

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..._display import beside
+from ..._display import compared_texts
 from ..._typing import ArvizData, Float, PerRow, Shaped
 from ..._validation import check_count, one_per_row
 from ...data.column_facts import response_in
@@ -334,7 +334,7 @@ def loo(post: Any) -> Any:
     poor = np.flatnonzero(~(k <= limit))
     if len(poor):
         first = ", ".join(str(row) for row in poor[:5]) + (" …" if len(poor) > 5 else "")
-        largest, bound = beside(float(np.nanmax(k)), limit, ".2f")
+        largest, bound = compared_texts(float(np.nanmax(k)), limit, ".2f")
         warnings.warn(
             f"{len(poor)} of {len(k)} rows have a Pareto k above {bound} (rows {first}; largest "
             f"{largest}): their scores, and the sum, are unreliable. Use more draws; look at these "

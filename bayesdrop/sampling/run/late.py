@@ -29,7 +29,7 @@ class LateInterruption:
     >>> late = LateInterruption()
     >>> with late.whole():
     ...     groups = {"posterior": 1}
-    >>> late.optional("the diagnosis", lambda: 2)
+    >>> late.optional("the diagnosis", lambda: 2, 0)
     2
     """
 
@@ -41,7 +41,7 @@ class LateInterruption:
         """Context whose block runs to its end, whenever an interruption comes."""
         return uninterrupted(self.came)
 
-    def optional(self, part: str, make: Callable[[], T], otherwise: T | None = None) -> T | None:
+    def optional(self, part: str, make: Callable[[], T], otherwise: T) -> T:
         """Return ``make()``, or ``otherwise`` if an interruption came before or comes meanwhile."""
         if not self.came:
             try:

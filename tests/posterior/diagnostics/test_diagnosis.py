@@ -12,7 +12,7 @@ import pytest
 import xarray as xr
 
 import bayesdrop as bd
-from bayesdrop._display import beside
+from bayesdrop._display import compared_texts
 from bayesdrop.posterior.diagnostics.diagnosis import Diagnosis
 from bayesdrop.posterior.diagnostics.mixing import Extreme, mixing
 from bayesdrop.posterior.diagnostics.problems import Problem
@@ -375,7 +375,7 @@ NEAR = (0.9999999, 0.9999, 0.99, 1.0, 1.01, 1.0001, 1.0000001)
 def test_numbers_compare_as_printed(bound, near):
     value = bound * near
     for digits in (".3f", ",.0f", ".2f", ".2g"):
-        shown, limit = (float(text.replace(",", "")) for text in beside(value, bound, digits))
+        shown, limit = (float(text.replace(",", "")) for text in compared_texts(value, bound, digits))
         assert (shown > limit, shown < limit) == (value > bound, value < bound)
         assert limit == bound
 
