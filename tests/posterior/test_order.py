@@ -129,7 +129,7 @@ def test_the_order_travels_in_a_file(tmp_path):
 def test_a_fit_is_read_by_name():
     model = bd.Model(rates=bd.Fixed([0.1, 0.5, 0.3]))
     fit = bd.fit(model, "y ~ b + c + a", TABLE)
-    again = bd.Fit.from_dataset(fit.to_dataset().sortby("feature"), trust_formula=True)
+    again = bd.Fit.from_dataset(fit.to_dataset().sortby("feature"))
     np.testing.assert_array_equal(bd.predict(again, TABLE).mean, bd.predict(fit, TABLE).mean)
 
 
