@@ -11,12 +11,15 @@ import numpy as np
 from .._typing import Float, Int, PerRow, Shaped
 from .._validation import check_matrix, check_names, check_numbers
 from ..designs import Design, as_design, as_local_design, checking, column_names
+from ..designs.rows import check_sample_weight
+from ..losses import Loss
 from .column_facts import ColumnFacts, RowEncoder
-from .responses import class_factors, weigh_classes
+from .responses import check_responses, class_factors, read_pairs, single_trials, weigh_classes
 
-__all__ = ["Dataset", "as_dataset", "check_classes", "check_offset", "default_names"]
+__all__ = ["Dataset", "as_dataset", "check_classes", "check_offset", "default_names", "read_rows"]
 
 _LARGEST_OFFSET = 1e100
+_ROW_FIELDS = ("target", "weight", "offset", "sample_weight", "counts")
 
 
 @dataclass(frozen=True)
@@ -29,9 +32,9 @@ class Dataset:
         Features, finite, those that are missing taken for 0. The other fields lie where its rows are: in memory, on the
         cluster, or with the rows of this process.
     target : array (n,)
-        Labels as −1 and +1, those of many classes as 0 to K − 1, or numbers.
+        Labels as −1 and +1, those of many classes as 0 to K − 1, or numbers; of pairs of counts the share of successes.
     weight : array (n,)
-        Row weights, >= 0.
+        Row weights, >= 0; of pairs of counts times the trials.
     feature_names : list of str
         Names of the columns, ``x0, x1, …`` where the input has none.
     classes : array (K,) or None
@@ -43,7 +46,9 @@ class Dataset:
     class_weight : array (K,) or None
         Weights of the classes, by which ``weight`` is multiplied; None if there are none.
     sample_weight : array (n,) or None
-        ``weight`` without them; None if there are none.
+        ``weight`` without those of classes or the trials; None if there are neither.
+    counts : array (n, 2) or None
+        Successes and failures of each row, where ``y`` had both.
     """
 
     design: Design
@@ -55,6 +60,7 @@ class Dataset:
     facts: ColumnFacts = field(default_factory=ColumnFacts)
     class_weight: Float[np.ndarray, " K"] | None = None
     sample_weight: PerRow | None = None
+    counts: Float[np.ndarray, "n 2"] | None = None
 
     @property
     def X(self) -> Any:
@@ -70,9 +76,35 @@ class Dataset:
 
     def with_weight(self) -> Dataset:
         """Leave out the rows of weight zero, which are no data, unless their design has to keep them."""
-        names = [name for name in ("target", "offset", "sample_weight") if getattr(self, name) is not None]
+        names = [name for name in _ROW_FIELDS if name != "weight" and getattr(self, name) is not None]
         design, weight, *rest = self.design.drop_zero_weight(self.weight, *(getattr(self, name) for name in names))
         return replace(self, design=design, weight=weight, **dict(zip(names, rest, strict=True)))
+
+    def with_pairs(self) -> Dataset:
+        """Rows as a posterior stores them: pairs of counts (n, 2) as the target, weights without the trials."""
+        if self.counts is None or self.sample_weight is None:
+            return self
+        return replace(self, target=self.counts, weight=self.sample_weight)
+
+    def with_single_trials(self) -> Dataset:
+        """Each trial of a pair of counts as a row of its own, whose masks are its own: two weighted rows per row.
+
+        Raises
+        ------
+        ValueError
+            If the rows are not in memory.
+        """
+        if self.counts is None or self.sample_weight is None:
+            return self
+        if self.design.is_streamed:
+            raise ValueError(
+                "y: successes and failures of rows that are not in memory are not sampled with masks, which each trial "
+                'has to itself; take target="marginalised" and fixed rates, or an array or a scipy sparse matrix.'
+            )
+        design, target, weight, offset = single_trials(self.design, self.counts, self.sample_weight, self.offset)
+        return replace(
+            self, design=design, target=target, weight=weight, offset=offset, sample_weight=None, counts=None
+        )
 
     def with_offset(self, offset: Any, multiclass: bool = False) -> Dataset:
         """Give every row's score a known part, numbers (n,) or one number for all rows; None for none.
@@ -97,6 +129,13 @@ class Dataset:
             )
         return replace(self, offset=check_offset(offset, self.design.shape[0]))
 
+    def checked(self, loss: Loss, *, fit_intercept: bool) -> Dataset:
+        """The rows of some weight; raise ValueError unless their responses are as the loss takes them."""
+        data = self.with_weight()
+        whole = data.counts is None
+        check_responses(loss, data.design, data.target, fit_intercept=fit_intercept, whole=whole)
+        return data
+
     def of_formula(self, formula: RowEncoder) -> Dataset:
         """Say that a formula has made the features, so that results take tables of the columns that it names."""
         return replace(self, facts=replace(self.facts, formula=formula))
@@ -107,7 +146,7 @@ class Dataset:
 
         keep = np.zeros(self.design.shape[0], dtype=bool)
         keep[rows] = True
-        names = [n for n in ("target", "weight", "offset", "sample_weight") if getattr(self, n) is not None]
+        names = [name for name in _ROW_FIELDS if getattr(self, name) is not None]
         parts = self.design.each_block(_kept, keep, *(getattr(self, name) for name in names))
         matrices = [matrix for matrix, *_ in parts if matrix.shape[0]]
         whole = vstack(matrices, format="csr") if any(map(issparse, matrices)) else np.concatenate(matrices)
@@ -236,6 +275,46 @@ def as_dataset(
     if factor is None:
         return data
     return replace(data, weight=weigh_classes(factor, code, weight), class_weight=factor, sample_weight=weight)
+
+
+def read_rows(
+    loss: Loss,
+    X: Any,
+    y: Any,
+    sample_weight: Any = None,
+    feature_names: Sequence[str] | None = None,
+    *,
+    wrap: Callable[..., Design] = as_local_design,
+    missing: str | None = None,
+    class_weight: Any = None,
+    offset: Any = None,
+) -> Dataset:
+    """Check rows for a model with a loss, whatever the form of the responses: the door of fits and of samplers.
+
+    The other arguments are those of :func:`as_dataset`, and ``offset`` is the known part of the scores.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As :func:`as_dataset`.
+
+    Examples
+    --------
+    >>> from bayesdrop.losses import Binomial
+    >>> data = read_rows(Binomial(), [[0.0], [1.0]], [[1, 3], [0, 2]])
+    >>> data.target.tolist(), data.weight.tolist()
+    ([0.25, 0.0], [4.0, 2.0])
+    """
+    counts = read_pairs(loss, y)
+    if counts is not None:
+        trials = counts.sum(axis=1)
+        sample_weight = check_sample_weight(sample_weight, len(counts), all_zero=True)
+        y, total = counts[:, 0] / np.maximum(trials, 1), sample_weight * trials
+    data = as_dataset(
+        X, y, sample_weight if counts is None else total, feature_names, loss.binary, wrap, loss.multiclass, missing,
+        class_weight,
+    ).with_offset(offset, loss.multiclass)  # fmt: skip
+    return data if counts is None else replace(data, counts=counts, sample_weight=sample_weight)
 
 
 def check_classes(design: Design, y: Any, sample_weight: Any) -> tuple[Shaped[np.ndarray, " K"], PerRow, PerRow]:

@@ -14,9 +14,8 @@ from typing import Any
 import numpy as np
 
 from .._typing import AnyArray, Float, PerRow, Shaped
-from .._validation import check_instance, check_numbers, shown
+from .._validation import check_instance, check_numbers, one_per_row, shown
 from ..designs import Design
-from ..designs.rows import check_sample_weight
 from ..losses import Loss
 from .columns import Column, Reading, column_of, known_labels
 from .encoding import numbers
@@ -26,9 +25,11 @@ __all__ = [
     "check_responses",
     "check_target",
     "class_factors",
-    "paired_counts",
+    "code_response",
+    "read_pairs",
     "response_column",
     "response_of",
+    "single_trials",
     "weigh_classes",
 ]
 
@@ -175,44 +176,99 @@ def weigh_classes(factor: Float[np.ndarray, " K"] | None, code: PerRow, weight: 
     return weight if factor is None else weight * sum(factor[k] * (code == k) for k in range(len(factor)))
 
 
-def paired_counts(loss: Loss, y: Any, sample_weight: Any) -> tuple[Any, Any, bool]:
-    """Successes and failures of each row, (n, 2), as the share of successes and so many times the weight.
-
-    Parameters
-    ----------
-    loss : Loss
-        What ``y`` is the response of; pairs are responses of ``bd.Binomial()``.
-    y : response
-        Anything else than two columns is unchanged.
-    sample_weight : array (n,), optional
-        Row weights.
-
-    Returns
-    -------
-    y, sample_weight, paired : array, array or None, bool
+def read_pairs(loss: Loss, y: Any) -> Float[np.ndarray, "n 2"] | None:
+    """Successes and failures of each row, (n, 2); None if ``y`` is not two columns for ``bd.Binomial()``.
 
     Raises
     ------
     ValueError
-        If they are no counts.
+        If two columns are not counts.
 
     Examples
     --------
-    >>> from bayesdrop.losses import Binomial
-    >>> y, weight, _ = paired_counts(Binomial(), [[1, 3], [0, 2]], None)
-    >>> y.tolist(), weight.tolist()
-    ([0.25, 0.0], [4.0, 2.0])
+    >>> from bayesdrop.losses import Binomial, Logistic
+    >>> read_pairs(Binomial(), [[1, 3], [0, 2]]).tolist(), read_pairs(Logistic(), [0, 1])
+    ([[1.0, 3.0], [0.0, 2.0]], None)
     """
     if not loss.pairs or len(np.shape(y)) != 2 or np.shape(y)[1] != 2:
-        return y, sample_weight, False
+        return None
     expected = "numbers of successes and of failures, two whole numbers of at least 0 in each row"
     counts = check_numbers(y, "y", expected)
     wrong = ~np.isfinite(counts) | (counts < 0) | (counts % 1 != 0)
     if np.any(wrong):
         raise ValueError(f"y: expected {expected}, got {counts[wrong][0]:g} ({int(wrong.sum())} of {counts.size}).")
-    trials = counts.sum(axis=1)
-    weight = check_sample_weight(sample_weight, len(counts), all_zero=True) * trials
-    return counts[:, 0] / np.maximum(trials, 1), weight, True
+    return counts
+
+
+def single_trials(matrix: Any, counts: PerRow, weight: PerRow, offset: PerRow | None) -> tuple[Any, ...]:
+    """Rows of one trial each, as two weighted rows: all successes (1) first, then all failures (0).
+
+    The trials of a row have masks of their own, so that a likelihood over masks is a product over the trials.
+
+    Parameters
+    ----------
+    matrix : design, array or scipy sparse (n, p)
+        Features.
+    counts : array (n, 2)
+        Successes and failures.
+    weight : array (n,)
+        Row weights.
+    offset : array (n,), optional
+        Known part of the scores.
+
+    Returns
+    -------
+    matrix, target, weight, offset
+        Of 2n rows.
+
+    Examples
+    --------
+    >>> _, target, weight, _ = single_trials(np.eye(2), np.array([[1.0, 3.0], [0.0, 2.0]]), np.array([1.0, 10.0]), None)
+    >>> target.tolist(), weight.tolist()
+    ([1.0, 1.0, 0.0, 0.0], [1.0, 0.0, 3.0, 20.0])
+    """
+    n = len(counts)
+    rows = np.tile(np.arange(n), 2)
+    target, weight = np.repeat([1.0, 0.0], n), (weight[:, None] * counts).T.ravel()
+    return matrix[rows], target, weight, None if offset is None else offset[rows]
+
+
+def code_response(loss: Loss, classes: Shaped[np.ndarray, " K"] | None, design: Design, y: Any) -> PerRow:
+    """Responses of rows for a loss whose classes are known: signs, numbers of classes, numbers, or pairs (n, 2).
+
+    Every function of a result reads its responses here, in each form that ``bd.fit`` and ``bd.sample`` accept.
+
+    Raises
+    ------
+    ValueError
+        If they are not one for each row, or labels are not among the classes.
+
+    Examples
+    --------
+    >>> from bayesdrop.designs import as_design
+    >>> from bayesdrop.losses import Logistic
+    >>> code_response(Logistic(), np.array(["no", "yes"]), as_design(np.ones((2, 1))), ["yes", "no"]).tolist()
+    [1.0, -1.0]
+    """
+    counts, n = read_pairs(loss, y), design.shape[0]
+    if counts is not None:
+        if len(counts) != n:
+            raise ValueError(
+                f"y: expected {n} rows of successes and failures, one for each row of X, got {len(counts)}."
+            )
+        return counts
+    if not (loss.binary or loss.multiclass):
+        target = design.targets(y)
+        check_responses(loss, design, target, fit_intercept=False)
+        return target
+    came = one_per_row(y, n)
+    if classes is None:
+        return came.astype(np.float64)
+    same = came[:, None] == classes
+    if not np.all(np.any(same, axis=1)):
+        raise ValueError(f"y: expected the labels {classes.tolist()}, got others too.")
+    code = np.argmax(same, axis=1).astype(np.float64)
+    return 2 * code - 1 if loss.binary else code
 
 
 def check_responses(loss: Loss, design: Design, target: PerRow, *, fit_intercept: bool, whole: bool = True) -> None:

@@ -21,9 +21,7 @@ import numpy as np
 
 from .._typing import Float
 from ..data.column_facts import in_order
-from ..data.dataset import Dataset, as_dataset
-from ..data.responses import paired_counts
-from ..designs import as_local_design
+from ..data.dataset import Dataset, read_rows
 from ..fitting.objective.centring import centre_problem
 from ..fitting.objective.energy import Energy
 from ..fitting.problems.many_classes import softmax_energy
@@ -96,11 +94,9 @@ def laplace_covariance(fit: Fit, X: Any, y: Any, sample_weight: Any = None) -> F
     if reason := why_no_covariance(fit):
         raise ValueError(f"fit: expected one whose curvature gives intervals, but {reason}; use bd.sample.")
     X = in_order(X, fit.feature_names, fit.facts)
-    y, sample_weight, _ = paired_counts(loss, y, sample_weight)
-    data = as_dataset(
-        X, y, sample_weight, fit.feature_names, loss.binary, as_local_design, loss.multiclass, fit.model.missing,
-        fit.class_weight,
-    )  # fmt: skip
+    data = read_rows(
+        loss, X, y, sample_weight, fit.feature_names, missing=fit.model.missing, class_weight=fit.class_weight
+    )
     if fit.offset is not None and len(fit.offset) != data.design.shape[0]:
         raise _other_rows()
     data = data.with_offset(fit.offset).with_weight()

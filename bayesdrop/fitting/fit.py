@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 
 from .._typing import Float, Num
-from ..data.dataset import as_dataset
-from ..data.responses import check_responses, paired_counts
+from ..data.dataset import read_rows
 from ..designs import as_design
 from ..model import Model, check_model
 from ..priors.rate_prior import map_arrays
@@ -143,16 +142,15 @@ def fit(
     model = check_model(given)
     method = Newton() if method is None else check_minimiser(method)
     many = model.loss.multiclass
-    y, sample_weight, paired = paired_counts(model.loss, y, sample_weight)
-    all_rows = as_dataset(
-        X, y, sample_weight, feature_names, model.loss.binary, as_design, many, model.missing, class_weight
-    ).with_offset(one_offset(design, offset), many)
+    all_rows = read_rows(
+        model.loss, X, y, sample_weight, feature_names, wrap=as_design, missing=model.missing,
+        class_weight=class_weight, offset=one_offset(design, offset),
+    )  # fmt: skip
     if design is not None:
         all_rows = all_rows.of_formula(design.encoder)
-    data = all_rows.with_weight()
-    own_weight = data.weight if data.sample_weight is None else data.sample_weight
+    data = all_rows.checked(model.loss, fit_intercept=model.fit_intercept)
+    own_weight = data.weight if data.class_weight is None else data.sample_weight
     origins = replace(origins_of(all_rows.weight, groups), weight=own_weight)
-    check_responses(model.loss, data.design, data.target, fit_intercept=model.fit_intercept, whole=not paired)
     names, classes = data.feature_names, data.classes
     if many and not isinstance(method, Newton):
         raise ValueError(

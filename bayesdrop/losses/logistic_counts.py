@@ -41,7 +41,20 @@ from .base import (
 from .logistic import FORMS
 from .poisson import LARGEST_DRAW, draw_counts
 
-__all__ = ["Binomial", "NegativeBinomial"]
+__all__ = ["Binomial", "NegativeBinomial", "log_binomial"]
+
+
+def log_binomial(trials: Any, successes: Any) -> Float[AnyArray, ...]:
+    """Logarithm of the binomial coefficient, the number of orders of so many successes among the trials.
+
+    Examples
+    --------
+    >>> round(float(np.exp(log_binomial(4.0, 2.0))))
+    6
+    """
+    from scipy.special import gammaln
+
+    return gammaln(trials + 1.0) - gammaln(successes + 1.0) - gammaln(trials - successes + 1.0)
 
 
 class _LogisticCount(LossOfForms):
@@ -111,8 +124,9 @@ class Binomial(_LogisticCount):
     The score is the logarithm of the odds of a success. Where rows have different numbers of trials ``y`` has two
     columns, the successes and the failures, or a formula names both, ``"successes + failures ~ dose"``, and ``trials``
     is omitted. Such a row counts as that many rows of one trial each: in a posterior each of these has its own masks,
-    whereas the trials of a row of ``Binomial(N)`` share the masks of the row. Likelihoods then omit the binomial
-    coefficients, and expected and simulated responses are those of one trial.
+    whereas the trials of a row of ``Binomial(N)`` share the masks of the row. Draws store the successes and, in
+    ``constant_data``, the ``trials``; responses of these rows are simulated as numbers of successes, and those of new
+    rows, as expected responses, are of one trial.
 
     Parameters
     ----------
@@ -174,12 +188,8 @@ class Binomial(_LogisticCount):
         return np.log(share / (1 - share))
 
     def log_base_measure(self, y: Responses) -> Scores:
-        """Logarithm of the binomial coefficient ``N over y``; of one trial, or a share of several, 0."""
-        if self.trials == 1:
-            return 0.0 * y
-        from scipy.special import gammaln
-
-        return gammaln(self.trials + 1.0) - gammaln(y + 1.0) - gammaln(self.trials - y + 1.0)
+        """Logarithm of the binomial coefficient ``N over y``; 0 for one trial, or a share of several."""
+        return 0.0 * y if self.trials == 1 else log_binomial(float(self.trials), y)
 
     def expected_response(self, law: NoisedScores) -> Float[AnyArray, ...]:
         """``N E σ(s)``."""

@@ -19,24 +19,24 @@ import numpy as np
 from scipy.special import logsumexp
 
 from .._display import Shown
-from .._typing import Float, PerRow
+from .._typing import Float, Int, PerRow
 from .._validation import check_count, check_instance, check_seed, one_per_row, shown, takes_seed
 from ..data.column_facts import response_in
-from ..data.dataset import as_dataset, check_offset
-from ..data.responses import check_responses
+from ..data.dataset import read_rows
+from ..data.responses import code_response
 from ..designs import as_local_design, as_sampling_design
 from ..designs.rows import check_sample_weight
 from ..fitting.by_formula import FormulaOptions, one_offset, read_formula
 from ..fitting.results.result import Fit
-from ..fitting.tuning.folds import shuffled_folds
+from ..fitting.tuning.folds import split
 from ..model import Model, check_model
+from .arviz_groups.groups import group_names
 from .draws.draws import Draws, read_draws
-from .draws.new_rows import for_rows, match_offset, match_rows, read_result
+from .draws.new_rows import NewRows, for_rows, match_offset, match_rows, read_result
 from .sampling import sample
 from .scores.pointwise import (
-    coded_response,
     log_likelihood_group,
-    observed_response,
+    stored_response,
     warn_of_pseudo_likelihood,
 )
 
@@ -162,35 +162,28 @@ def elpd(post: Any, X: Any, y: Any = None, *, offset: Any = None) -> Elpd:
     if y is None:
         raise TypeError("y: expected the responses of these rows, got none.")
     draws = draws if isinstance(post, Fit) else for_rows(draws, X)
-    pointwise = _pointwise(draws, X, y, offset)
+    rows = match_rows(X, draws)
+    target = code_response(draws.model.loss, draws.classes, rows.design, y)
+    pointwise = _pointwise(draws, rows, target, match_offset(draws, offset, rows.design.shape[0], X))
     warn_of_pseudo_likelihood(draws, weighted=False)
-    if _are_sampled(post, draws, y):
+    if not isinstance(post, Fit) and _are_sampled(post, draws, target):
         return Elpd(pointwise, "the rows that were sampled, which it flatters: bd.loo scores rows as if they were new")
     return Elpd(pointwise)
 
 
-def _are_sampled(post: Any, draws: Draws, y: Any) -> bool:
-    """Whether the responses, a score of them at least, are those that a posterior was sampled with."""
-    if isinstance(post, Fit) or not hasattr(y, "__len__") or len(y) < 20:
+def _are_sampled(post: Any, draws: Draws, target: PerRow) -> bool:
+    """Whether the responses of at least twenty rows are those that a posterior was sampled with."""
+    if len(target) < 20 or "observed_data" not in group_names(post):
         return False
-    try:
-        target = observed_response(post, draws, y)
-    except (ValueError, TypeError):
-        return False
-    return bool(np.ptp(target) > 0)
+    observed = stored_response(post, draws)
+    return observed.shape == target.shape and bool(np.allclose(observed, target, rtol=1e-6) and np.ptp(observed) > 0)
 
 
-def _pointwise(draws: Draws, X: Any, y: Any, offset: Any) -> Float[np.ndarray, " n"]:
+def _pointwise(
+    draws: Draws, rows: NewRows, target: PerRow, offset: Float[np.ndarray, " n"] | None
+) -> Float[np.ndarray, " n"]:
     """Log predictive density of each row."""
-    rows, loss = match_rows(X, draws), draws.model.loss
-    design = rows.design
-    if loss.binary or loss.multiclass:
-        target = coded_response(draws, one_per_row(y, design.shape[0])).astype(np.float64)
-    else:
-        target = design.targets(y)
-        check_responses(loss, design, target, fit_intercept=False)
-    known = match_offset(draws, offset, design.shape[0], X)
-    more = () if known is None else (design.targets(known),)
+    more = () if offset is None else (rows.design.targets(offset),)
     return np.concatenate(rows.each(partial(_log_means, draws), target, *more))
 
 
@@ -201,6 +194,49 @@ def _log_means(draws: Draws, matrix: Any, target: PerRow, offset: PerRow | None 
     return np.asarray(logsumexp(logs, axis=0) - np.log(len(logs)))
 
 
+@dataclass(frozen=True)
+class HeldOut:
+    """Scores of rows under posteriors that are sampled without them.
+
+    Attributes
+    ----------
+    model : Model
+        What is sampled.
+    rows : Design (n, p)
+        Features.
+    labels : array (n,) or (n, 2)
+        Responses as ``bd.sample`` accepts them.
+    weight, offset : array (n,) or None
+        Row weights and known parts of the scores.
+    feature_names : list of p str
+        Names of the columns.
+    options : dict
+        Options of ``bd.sample``.
+    """
+
+    model: Model
+    rows: Any
+    labels: PerRow
+    weight: PerRow | None
+    offset: PerRow | None
+    feature_names: list[str]
+    options: dict[str, Any]
+
+    def scores(
+        self, train: Int[np.ndarray, " m"], test: Int[np.ndarray, " k"]
+    ) -> tuple[Float[np.ndarray, " k"], Draws]:
+        """Log predictive density of the rows ``test``, each of weight 1, and the draws from the rows ``train``."""
+        weight, offset = (None if part is None else part[train] for part in (self.weight, self.offset))
+        post = sample(
+            self.model, self.rows[train], self.labels[train], sample_weight=weight, offset=offset,
+            feature_names=self.feature_names, **self.options,
+        )  # fmt: skip
+        draws = read_draws(post, few=True)
+        new = match_rows(self.rows[test], draws)
+        target = code_response(draws.model.loss, draws.classes, new.design, self.labels[test])
+        return _pointwise(draws, new, target, None if self.offset is None else self.offset[test]), draws
+
+
 @takes_seed
 def kfold(
     model: Model | str,
@@ -208,6 +244,7 @@ def kfold(
     y: Any = None,
     *,
     cv: Any = 5,
+    groups: Any = None,
     seed: Any = 0,
     sample_weight: Any = None,
     offset: Any = None,
@@ -230,9 +267,11 @@ def kfold(
         As in :func:`bayesdrop.sample`.
     feature_names : sequence of p str, optional
         As in :func:`bayesdrop.sample`.
-    cv : int or splitter, default=5
-        Number of folds, shuffled by ``seed`` and stratified by class, or a splitter of scikit-learn in whose test folds
-        each row is once.
+    cv : int, splitter or iterable of pairs, default=5
+        Number of folds, shuffled by ``seed`` and stratified by class; a splitter of scikit-learn, such as
+        ``GroupKFold(5)``; or pairs of training and test rows. Each row must be in exactly one test fold.
+    groups : sequence of n labels, optional
+        Group of each row, such as the patient: whole groups are held out, by a number of folds as by splitters.
     seed : int, numpy.random.Generator or RandomState, default=0
         Seed of the folds and of the draws.
     **options
@@ -276,8 +315,8 @@ def kfold(
     model, offset = check_model(given), one_offset(design, offset)
     seed = check_seed(seed)
     loss = model.loss
-    data = as_dataset(
-        X, y, sample_weight, feature_names, loss.binary, as_sampling_design, loss.multiclass, model.missing
+    data = read_rows(
+        loss, X, y, sample_weight, feature_names, wrap=as_sampling_design, missing=model.missing, offset=offset
     )
     if data.design.is_streamed:
         raise TypeError(
@@ -287,37 +326,42 @@ def kfold(
         )
     # Rows as a design, which knows of the missing ones.
     rows: Any = as_local_design(data.design)
-    labels, weight = one_per_row(y, rows.shape[0]), check_sample_weight(sample_weight, rows.shape[0])
-    known = None if offset is None else check_offset(offset, rows.shape[0])
-    folds = _folds(cv, rows.matrix(), labels, seed, classes=loss.binary or loss.multiclass)
-    pointwise = np.full(len(labels), np.nan)
+    n = rows.shape[0]
+    labels = one_per_row(y, n) if data.counts is None else data.counts
+    weight = None if sample_weight is None else check_sample_weight(sample_weight, n)
+    groups = None if groups is None else one_per_row(groups, n, "groups")
+    folds = _folds(cv, data.target, groups, seed, classes=loss.binary or loss.multiclass)
+    held_out = HeldOut(model, rows, labels, weight, data.offset, data.feature_names, {**options, "seed": seed})
+    pointwise = np.full(n, np.nan)
     draws: Any = None
     for train, test in folds:
-        own_weight = None if sample_weight is None else weight[train]
-        post = sample(
-            model, rows[train], labels[train], sample_weight=own_weight, feature_names=data.feature_names, seed=seed,
-            offset=None if known is None else known[train], **options,
-        )  # fmt: skip
-        draws = read_draws(post, few=True)
-        pointwise[test] = _pointwise(draws, rows[test], labels[test], None if known is None else known[test])
+        pointwise[test], draws = held_out.scores(train, test)
     weighted = sample_weight is not None or options.get("class_weight") is not None
     warn_of_pseudo_likelihood(draws, weighted)
     return Elpd(pointwise, f"{len(folds)} folds")
 
 
-def _folds(cv: Any, X: Any, y: Any, seed: int, *, classes: bool) -> list[Any]:
-    """Pairs of rows to train and to test on, which hold each row once."""
-    n = X.shape[0]
+def _folds(cv: Any, target: PerRow, groups: Any, seed: int, *, classes: bool) -> list[Any]:
+    """Pairs of rows to train and to test on, which hold out each row once."""
+    n = len(target)
     if isinstance(cv, numbers.Integral) and not isinstance(cv, bool | np.bool_):
+        name = "as many as the rarest class has rows"
+        most = int(np.unique(target, return_counts=True)[1].min()) if classes else n
+        if groups is not None:
+            most, name = len(np.unique(groups)), "as many as there are groups"
         count = check_count(cv, "cv", 2, n)
-        cv = shuffled_folds(count, classes=classes, seed=seed % 2**32)
-        least = int(np.unique(y, return_counts=True)[1].min()) if classes else n
-        if least < count:
-            raise ValueError(f"cv: expected at most {least} folds, as many as the rarest class has rows, got {count}.")
-    if isinstance(cv, type) or not all(callable(getattr(cv, name, None)) for name in ("split", "get_n_splits")):
-        raise TypeError(f"cv: expected a number of folds or a splitter such as KFold(5), got {shown(cv)}.")
-    folds = [(np.asarray(train), np.asarray(test)) for train, test in cv.split(np.zeros((n, 1)), y)]
-    held = np.sort(np.concatenate([test for _, test in folds]))
+        if most < count:
+            raise ValueError(f"cv: expected at most {most} folds, {name}, got {count}.")
+    folds = split(cv, np.zeros((n, 1)), target, classifier=classes, groups=groups, seed=seed % 2**32)
+    if any(np.max(part, initial=0) >= n or len(part) > n for pair in folds for part in pair):
+        raise ValueError(f"cv: expected numbers of the {n} rows, from 0 on, got {shown(cv)}.")
+    pairs = [(np.arange(n)[train], np.arange(n)[test]) for train, test in folds]
+    if any(len(np.intersect1d(train, test)) for train, test in pairs):
+        raise ValueError(f"cv: expected training rows apart from the test rows, got {shown(cv)}.")
+    held = np.sort(np.concatenate([test for _, test in pairs]))
     if not np.array_equal(held, np.arange(n)):
-        raise ValueError(f"cv: expected test folds that hold each of the {n} rows once, got those of {shown(cv)}.")
-    return folds
+        raise ValueError(
+            f"cv: expected test folds that hold each of the {n} rows once, got those of {shown(cv)}; a row that is "
+            "held out twice, or never, has no score."
+        )
+    return pairs

@@ -12,8 +12,7 @@ import numpy as np
 
 from .._validation import check_choice, check_count, check_instance, check_names, shown
 from ..data.column_facts import RowEncoder
-from ..data.dataset import Dataset, as_dataset
-from ..data.responses import check_responses, paired_counts
+from ..data.dataset import Dataset, read_rows
 from ..designs import Design, as_local_design
 from ..fitting.objective.centring import CentredProblem, centre_problem
 from ..losses.protocols import Augmented
@@ -44,7 +43,9 @@ class Problem:
     centring : CentredProblem
         The model as stated, and for the columns that the sampler sees.
     data : Dataset
-        These columns, rows of some weight.
+        These columns, rows of some weight; with masks each trial of a pair of counts is a row of its own.
+    rows : Dataset
+        The rows of some weight as the user gave them.
     rate_map : RateMap
         Features mapped to free rates.
     marginalised : bool
@@ -53,6 +54,7 @@ class Problem:
 
     centring: CentredProblem
     data: Dataset
+    rows: Dataset
     rate_map: RateMap
     marginalised: bool
 
@@ -86,11 +88,10 @@ class Problem:
         >>> found.data.target.tolist(), found.marginalised
         ([-1.0, 1.0], False)
         """
-        many = model.loss.multiclass
-        y, sample_weight, paired = paired_counts(model.loss, y, sample_weight)
-        given = as_dataset(
-            X, y, sample_weight, feature_names, model.loss.binary, wrap, many, model.missing, class_weight
-        ).with_offset(offset, many)
+        given = read_rows(
+            model.loss, X, y, sample_weight, feature_names, wrap=wrap, missing=model.missing,
+            class_weight=class_weight, offset=offset,
+        )  # fmt: skip
         if formula is not None:
             given = given.of_formula(formula)
         if given.offset is not None and given.design.is_streamed:
@@ -98,21 +99,21 @@ class Problem:
                 "offset: rows that are not in memory are sampled without one; pass an array or a scipy sparse matrix: "
                 "all rows if they fit in memory, or a random sample of them."
             )
-        data = given.with_weight()
-        check_responses(model.loss, data.design, data.target, fit_intercept=model.fit_intercept, whole=not paired)
+        rate_map = model.bind(given.feature_names)
+        marginalised = is_marginalised(model, rate_map, target)
+        data = given if marginalised else given.with_single_trials()
+        data = data.checked(model.loss, fit_intercept=model.fit_intercept)
         if np.any(data.weight == 0):
             raise ValueError(
                 "sample_weight: rows of weight zero are left out of a posterior, which features on devices or on a "
                 "cluster do not allow; leave them out of X and y, on devices with a number of rows that they can share "
                 "equally."
             )
-        rate_map = model.bind(data.feature_names)
         centring = centre_problem(model, data.design, data.weight, rate_map, data.feature_names)
         centring.advise_C()
         data = replace(data, design=centring.design)
-        marginalised = is_marginalised(model, rate_map, target)
         check_proper(model, data, rate_map, marginalised)
-        return cls(centring, data, rate_map, marginalised)
+        return cls(centring, data, given.with_pairs().with_weight(), rate_map, marginalised)
 
     def method(self, chosen: Any) -> Any:
         """The chosen sampler, checked, or if that is None the one that is exact.

@@ -94,7 +94,7 @@ def sample(
         weight prior, and ``bd.Softmax()`` a model without masks; a learnt scale costs up to 12 further fits.
     y : sequence of n labels or numbers, or data frame where X is a formula, optional
         Two classes with any labels (the larger label is the positive class), or more for ``bd.Softmax()``; numbers for
-        a regression loss.
+        a regression loss, or two columns, successes and failures, for ``bd.Binomial()``.
     draws, tune, chains : int, default=(1000, None, 4)
         Draws kept per chain, warm-up draws discarded before them, and number of chains, which run in parallel. By
         default ``tune`` is 300 for ``bd.Gibbs()``, 500 for ``bd.HMC()`` and 1,000 for ``bd.NUTS()``.
@@ -171,8 +171,8 @@ def sample(
         draw, feature or group) unless the rates are fixed, and ``weight_scale`` (chain, draw, and weight_group if there
         are groups) if the prior learns one; for ``(1 | site)`` the effects ``1|site`` (chain, draw, ``site|level``) and
         their scale ``1|site|scale`` if it is learnt. ``sample_stats`` has the joint log density ``lp``, up to a
-        constant; ``observed_data`` the responses ``y``, numbers or classes as 0 and 1, whose labels are the coordinate
-        ``class``; ``constant_data`` the priors or fixed rates, the group of each feature, and the ``centre`` of the
+        constant; ``observed_data`` the responses ``y``, numbers, classes as 0 and 1, whose labels are the coordinate
+        ``class``, or of two columns the successes; ``constant_data`` the ``trials`` of these, the priors or fixed rates, the group of each feature, and the ``centre`` of the
         noise if it is not 0. Masks and auxiliary variables are not stored. The attribute ``stopped`` says why the run
         ended: "draws", "target", "budget" or "interrupted". With ``bd.Softmax()`` ``weight`` and ``intercept`` have the
         dim ``class`` after ``draw`` and sum to zero over it, as only differences between classes change a probability,
@@ -298,11 +298,12 @@ def sample(
 
 def _log_likelihood(problem: Problem, posterior: xr.Dataset, masks: int) -> xr.Dataset:
     """Log likelihoods of the sampled rows, as a group."""
-    model, data = problem.centring.original_model, problem.data
+    model, stored, centre = problem.centring.original_model, problem.rows, problem.centring.centre
     found = draws_of(posterior, model, marginalised=problem.marginalised)
-    matrix = None if data.design.is_streamed else data.X
-    rows = NewRows(data.design, data.feature_names, None, model, matrix)
-    return rows_group(found, rows, data.target, data.weight, data.offset, masks)
+    centred = stored.design if centre is None else stored.design.shifted(centre)
+    matrix = None if centred.is_streamed else centred.matrix()
+    rows = NewRows(centred, problem.data.feature_names, None, model, matrix)
+    return rows_group(found, rows, stored.target, stored.weight, stored.offset, masks)
 
 
 def check_counts(draws: Any, tune: Any, chains: Any, *, most_draws: int = 10**8, most_chains: int = 10**5) -> None:
@@ -379,16 +380,16 @@ def _run(
 
 def _groups(problem: Problem, result: Run) -> dict[str, xr.Dataset]:
     """Draws and data as groups, and summaries of what was not kept draw by draw."""
-    model, data, rate_map = problem.centring.original_model, problem.data, problem.rate_map
+    model, data, rows, rate_map = problem.centring.original_model, problem.data, problem.rows, problem.rate_map
     groups = build_groups(
         result.draws,
         variables={name: dims for name, dims in result.variables.items() if name in result.draws},
         statistics=result.statistics,
         coords=problem.coords,
-        observed=observed_group(np.asarray(data.target), data.classes, model.loss),
+        observed=observed_group(np.asarray(rows.target), data.classes, model.loss),
         constants=model_constants(
-            model, rate_map, np.asarray(data.weight), lambda: data.occurrences(rate_map.index, rate_map.size),
-            data.offset,
+            model, rate_map, np.asarray(rows.weight), lambda: data.occurrences(rate_map.index, rate_map.size),
+            rows.offset, np.asarray(rows.target),
         ),
     )  # fmt: skip
     return groups | summary_groups(result, groups["posterior"], problem.coords)

@@ -29,8 +29,9 @@ from ..rates import RateMap
 from .arviz_groups.builder import draws_dataset, provenance
 from .arviz_groups.constants import class_names, model_coords, parted
 from .arviz_groups.groups import assemble, extend
-from .draws.draws import Draws, blocks, read_draws, stored_offset
+from .draws.draws import Draws, blocks, read_draws, stored_constants, stored_offset
 from .draws.new_rows import NewRows, check_rows, for_rows, match_design, match_offset, match_rows
+from .noise_average.probability import expected_response
 from .sampling import check_counts
 from .scores.pointwise import MOST
 
@@ -76,7 +77,8 @@ def posterior_predictive(
     -------
     InferenceData or DataTree
         ``post`` with the group added: ``y`` (chain, draw, obs_id), classes as 0 and 1 (int8), counts as int64, numbers
-        as float64. Row weights, which are powers of likelihoods, do not matter. Numbers under an ε-insensitive loss are
+        as float64. Rows that were sampled with successes and failures have successes in as many trials; new rows of
+        that model have one trial. Row weights, which are powers of likelihoods, do not matter. Numbers under an ε-insensitive loss are
         drawn from its density ``exp(−C max(0, |y − s| − ε))/(2ε + 2/C)``; classes under a hinge from its
         pseudo-likelihood, normalised over the two, which is not the model that was fitted (see
         :class:`bayesdrop.losses.Hinge`).
@@ -116,7 +118,8 @@ def posterior_predictive(
     check_flag(corrupted_inputs, "corrupted_inputs")
     generator = np.random.default_rng(seed)
     known = match_offset(posterior, offset, n, X if new else None)
-    simulated = _of_rows(posterior, rows, generator, corrupted_inputs, known)
+    trials = None if new or "trials" not in stored_constants(post) else stored_constants(post)["trials"].values
+    simulated = _of_rows(posterior, rows, generator, corrupted_inputs, known, trials)
     return extend(post, {"predictions" if new else "posterior_predictive": simulated})
 
 
@@ -126,6 +129,7 @@ def _of_rows(
     generator: np.random.Generator,
     corrupted_inputs: bool,
     offset: PerRow | None,
+    trials: PerRow | None,
 ) -> xr.Dataset:
     """Responses of rows, wherever they lie; raise ValueError if those of streamed rows would fill memory."""
     import xarray as xr
@@ -136,10 +140,10 @@ def _of_rows(
             f"draws: expected at most {MOST:,} responses, one for each draw and row, of rows that are not in "
             f"memory, got {draws.size:,} draws of {n:,} rows; give `draws`, fewer of each chain, or fewer rows."
         )
-    parts = [
-        _responses(draws, matrix, generator, corrupted_inputs, None if offset is None else offset[place])
-        for place, matrix in rows.parts()
-    ]
+    parts = []
+    for place, matrix in rows.parts():
+        known, count = (None if part is None else part[place] for part in (offset, trials))
+        parts.append(_responses(draws, matrix, generator, corrupted_inputs, known, count))
     return xr.concat(parts, "obs_id").assign_coords(obs_id=np.arange(n))
 
 
@@ -149,8 +153,9 @@ def _responses(
     generator: np.random.Generator,
     corrupted_inputs: bool,
     offset: Float[np.ndarray, " n"] | None = None,
+    trials: PerRow | None = None,
 ) -> xr.Dataset:
-    """One response of each row and draw, as a group of ArviZ."""
+    """One response of each row and draw, as a group of ArviZ: of so many ``trials`` the number of successes."""
     import xarray as xr
 
     n = X.shape[0]
@@ -158,7 +163,11 @@ def _responses(
     named = loss.binary or loss.multiclass
     whole = loss.multiclass or loss.largest_count is not None
     values = np.empty((draws.size, n), dtype=np.int8 if loss.binary else np.int64 if whole else np.float64)
-    for part in blocks(draws.size, n * (draws.weight.shape[1] if loss.multiclass else 1)):
+    if trials is not None:
+        # Each trial has masks of its own, so that the number of successes is binomial.
+        chance = np.clip(expected_response(draws, X, corrupted_inputs, offset), 0.0, 1.0)
+        values[:] = generator.binomial(trials[:, None], chance).T
+    for part in blocks(0 if trials is not None else draws.size, n * (draws.weight.shape[1] if loss.multiclass else 1)):
         score = draws.noised_scores(X, part, generator, corrupted_inputs)
         score = score if offset is None else score + offset[:, None]
         drawn = loss.sample_response(generator, score, draws.C[part]).T

@@ -28,8 +28,7 @@ from scipy import special
 
 from .._typing import Float
 from .._validation import check_choice, check_count, check_number, check_seed, takes_seed
-from ..data.dataset import Dataset, as_dataset
-from ..data.responses import check_responses, paired_counts
+from ..data.dataset import Dataset, read_rows
 from ..fitting.objective.centring import CentredProblem, centre_problem, moved
 from ..fitting.results.result import RatePosterior
 from ..losses.protocols import Augmented, one_score, require
@@ -146,10 +145,8 @@ def variational(
     n_init, seed = check_count(n_init, "n_init", most=10**6), check_seed(seed)
     max_iter = check_count(max_iter, "max_iter")
     _check(model, covariance, tol)
-    y, sample_weight, paired = paired_counts(model.loss, y, sample_weight)
-    given = as_dataset(X, y, sample_weight, feature_names, model.loss.binary, missing=model.missing)
-    data = given.with_offset(offset).with_weight()
-    check_responses(model.loss, data.design, data.target, fit_intercept=model.fit_intercept, whole=not paired)
+    rows = read_rows(model.loss, X, y, sample_weight, feature_names, missing=model.missing, offset=offset)
+    data = rows.with_single_trials().checked(model.loss, fit_intercept=model.fit_intercept)
     rate_map = model.bind(data.feature_names)
     centring = centre_problem(model, data.design, data.weight, rate_map, data.feature_names)
     data = replace(data, design=centring.design)
@@ -167,7 +164,7 @@ def variational(
         from sklearn.exceptions import ConvergenceWarning
 
         warn(status.value, ConvergenceWarning)
-    return _result(model, centring, data, rate_map, best, elbos, status)
+    return _result(model, centring, data, rows.with_pairs().with_weight(), rate_map, best, elbos, status)
 
 
 def _check(model: Model, covariance: str | None, tol: float) -> None:
@@ -266,6 +263,7 @@ def _result(
     model: Model,
     centring: CentredProblem,
     data: Dataset,
+    rows: Dataset,
     rate_map: RateMap,
     best: Ascent,
     elbos: Float[np.ndarray, " starts"],
@@ -299,9 +297,9 @@ def _result(
         feature_names=data.feature_names,
         classes=data.classes,
         model=model,
-        y=data.target,
-        row_weight=data.weight,
-        offset=data.offset,
+        y=rows.target,
+        row_weight=rows.weight,
+        offset=rows.offset,
         facts=data.facts,
         rate_map=rate_map,
         original_model=centring.original_model,

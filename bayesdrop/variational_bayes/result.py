@@ -78,8 +78,10 @@ class Variational(Shown):
         Rounds of updates of the best start.
     feature_names, classes, model
         What was fitted.
-    y, row_weight : array (n,)
-        Labels as −1 and +1 or numbers, and weights, of the rows of weight above 0.
+    y : array (n,) or (n, 2)
+        Labels as −1 and +1, numbers, or successes and failures, of the rows of weight above 0.
+    row_weight : array (n,)
+        Weights of these rows.
     rate_map : RateMap
         Features mapped to free rates.
     original_model : Model
@@ -199,7 +201,8 @@ class Variational(Shown):
                 self.row_weight,
                 lambda: None if rate is None else rate.occurrences,
                 self.offset,
-            ),  # fmt: skip
+                self.y,
+            ),
         )
         form = "diagonal" if self.covariance is None else "full"
         attrs = provenance(

@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 from sklearn.linear_model import LogisticRegression
 
 import bayesdrop as bd
@@ -38,17 +39,68 @@ def test_of_equal_numbers_of_trials_it_is_the_loss_of_so_many(rates):
     np.testing.assert_allclose(one.rates, other.rates, atol=1e-12)
 
 
-@pytest.mark.filterwarnings("ignore::bayesdrop.MixingWarning")
-def test_posteriors_take_them():
-    """Draw by draw, for without masks the two are one density; with masks each trial has its own."""
+def _variable(post, name, group="posterior"):
+    return bd.groups.dataset(post, group)[name].values
+
+
+SHORT = {"draws": 40, "tune": 20, "chains": 2, "progress": False}
+pytestmark = pytest.mark.filterwarnings("ignore::bayesdrop.MixingWarning")
+
+
+def test_without_masks_a_posterior_is_that_of_so_many_trials():
+    """Draw by draw, for the two are one density, the binomial coefficients included."""
     counts = RNG.binomial(12, 0.4, 40)
     pairs = np.column_stack([counts, 12 - counts])
-    options = {"method": bd.Gibbs(), "draws": 40, "tune": 20, "chains": 2, "progress": False}
+    options = {"method": bd.Gibbs(dtype="float64"), "log_likelihood": True, **SHORT}
     one, other = (
-        bd.groups.dataset(bd.sample(bd.Model(loss, rates=bd.Fixed(0.0)), X, y, **options), "posterior")["weight"]
+        bd.sample(bd.Model(loss, rates=bd.Fixed(0.0)), X, y, **options)
         for loss, y in ((bd.Binomial(12), counts), (bd.Binomial(), pairs))
     )
-    np.testing.assert_allclose(one, other, atol=1e-3)
+    np.testing.assert_allclose(_variable(one, "weight"), _variable(other, "weight"), atol=1e-3)
+    np.testing.assert_array_equal(_variable(other, "y", "observed_data"), counts)
+    np.testing.assert_allclose(
+        _variable(one, "y", "log_likelihood"), _variable(other, "y", "log_likelihood"), atol=1e-2
+    )
+
+
+@pytest.mark.parametrize("method", [bd.Gibbs(), bd.HMC(correct=False)])
+@pytest.mark.filterwarnings("ignore::bayesdrop.ApproximationWarning")
+def test_with_masks_each_trial_has_its_own(method):
+    """The same draws as from weighted rows of one trial, and the same likelihoods as from all trials."""
+    model, n = bd.Model(bd.Binomial(), rates=bd.PerFeature()), len(X)
+    post = bd.sample(model, X, COUNTS, method=method, **SHORT)
+    rows = bd.sample(
+        model, np.vstack([X, X]), np.repeat([1, 0], n), sample_weight=COUNTS.T.ravel(), method=method, **SHORT
+    )
+    np.testing.assert_array_equal(_variable(post, "weight"), _variable(rows, "weight"))
+    found = _variable(bd.log_likelihood(post, X, COUNTS), "y", "log_likelihood")
+    up, down = (
+        np.stack([bd.elpd(_one_draw(post, c, s), X, np.full(n, y)).pointwise for c, s in ((0, 3), (1, 7))])
+        for y in (1, 0)
+    )
+    orders = stats.binom.logpmf(COUNTS[:, 0], TRIALS, 0.5) + TRIALS * np.log(2)
+    expected = COUNTS[:, 0] * up + COUNTS[:, 1] * down + orders
+    np.testing.assert_allclose(found[[0, 1], [3, 7]], expected, rtol=1e-6, atol=1e-9)
+
+
+def _one_draw(post, chain, draw):
+    group = bd.groups.dataset(post, "posterior").isel(chain=[chain], draw=[draw])
+    return bd.groups.assemble({"posterior": group}, group.attrs)
+
+
+def test_a_predictive_check_compares_numbers_of_successes():
+    """Means of simulated successes within 4.5 standard errors: a false alarm in 3,600 runs of 40 rows."""
+    model, draws = bd.Model(bd.Binomial(), rates=bd.Fixed(0.3)), 2000
+    post = bd.sample(model, X, COUNTS, method=bd.Gibbs(), **{**SHORT, "draws": draws})
+    np.testing.assert_array_equal(_variable(post, "y", "observed_data"), SUCCESSES)
+    np.testing.assert_array_equal(_variable(post, "trials", "constant_data"), TRIALS)
+    y = _variable(bd.posterior_predictive(post, X), "y", "posterior_predictive").reshape(-1, len(X))
+    assert np.all((y >= 0) & (y <= TRIALS))
+    mean = TRIALS * bd.predict(post, X).mean
+    # Given the draws, counts of different draws are independent.
+    chance = bd.predict(post, X).mean
+    error = np.sqrt(np.maximum(TRIALS * chance * (1 - chance), 1e-9) / len(y))
+    assert np.all(np.abs(y.mean(axis=0) - mean) <= 4.5 * error + TRIALS * 0.002)
 
 
 def test_a_formula_names_both():

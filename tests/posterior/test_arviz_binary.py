@@ -141,7 +141,9 @@ def test_other_codes_are_refused(problem, stored):
 
 def test_codes_are_read_as_they_were_written():
     signs = np.array([1.0, -1.0, -1.0])
-    np.testing.assert_array_equal(read_response(observed_group(signs, ["a", "b"], bd.Logistic()), binary=True), signs)
+    np.testing.assert_array_equal(
+        read_response(observed_group(signs, ["a", "b"], bd.Logistic()), {}, binary=True), signs
+    )
     numbers = np.array([0.5, -1.0, 2.0])
     np.testing.assert_array_equal(read_response(observed_group(numbers, None, bd.Squared()), binary=False), numbers)
 

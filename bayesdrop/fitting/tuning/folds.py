@@ -100,6 +100,7 @@ def split(
     *,
     classifier: bool,
     groups: Shaped[np.ndarray, " n"] | None = None,
+    seed: int = SEED,
 ) -> list[tuple[Shaped[np.ndarray, " train"], Shaped[np.ndarray, " test"]]]:
     """Training and test rows of each fold, as scikit-learn splits; raise ValueError if ``cv`` is no such thing.
 
@@ -113,12 +114,17 @@ def split(
     """
     from sklearn.model_selection import GroupKFold, StratifiedGroupKFold, check_cv
 
+    refusal = ValueError(
+        f'cv: expected a number of folds, "loo", a splitter, or pairs of training and test rows, got {shown(cv)}.'
+    )
+    if isinstance(cv, type | str):
+        raise refusal
     if isinstance(cv, int | np.integer) and not isinstance(cv, bool):
         if groups is None:
-            cv = shuffled_folds(int(cv), classes=classifier)
+            cv = shuffled_folds(int(cv), classes=classifier, seed=seed)
         else:
             kind = StratifiedGroupKFold if classifier else GroupKFold
-            cv = kind(int(cv), shuffle=True, random_state=SEED)
+            cv = kind(int(cv), shuffle=True, random_state=seed)
     with warnings.catch_warnings():
         # Some folds then have no row of it, as is meant.
         warnings.filterwarnings("ignore", "The least populated class", UserWarning)
@@ -126,9 +132,7 @@ def split(
     pairs = [fold for fold in folds if isinstance(fold, tuple | list) and len(fold) == 2]
     whole = all(np.ndim(rows) == 1 and np.asarray(rows).dtype.kind in "iub" for fold in pairs for rows in fold)
     if not folds or len(pairs) < len(folds) or not whole:
-        raise ValueError(
-            f'cv: expected a number of folds, "loo", a splitter, or pairs of training and test rows, got {shown(cv)}.'
-        )
+        raise refusal
     return [(np.asarray(train), np.asarray(test)) for train, test in pairs]
 
 

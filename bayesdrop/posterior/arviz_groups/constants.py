@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..._stored import by_label
-from ..._typing import AnyArray, Float, Num, Shaped
+from ..._typing import AnyArray, Float, Num, PerRow, Shaped
 from ...losses.base import Loss
 from ...model import Model
 from ...noise.base import centre_of
@@ -59,7 +59,7 @@ def model_coords(rate_map: RateMap, feature_names: Sequence[str]) -> dict[str, A
 
 
 def model_constants(
-    model: Model, rate_map: RateMap, row_weight: Any, occurrences: Callable[[], Any], offset: Any = None
+    model: Model, rate_map: RateMap, row_weight: Any, occurrences: Callable[[], Any], offset: Any = None, y: Any = None
 ) -> dict[str, tuple[Any, Any]]:
     """Dims and values of the group ``constant_data``, by name.
 
@@ -76,6 +76,8 @@ def model_constants(
         called only where the rates have a prior of their own.
     offset : array (n,), optional
         Known part of every row's score.
+    y : array (n,) or (n, 2), optional
+        Responses; of pairs of counts the trials are stored.
 
     Examples
     --------
@@ -106,6 +108,8 @@ def model_constants(
         constants["row_weight"] = ("obs_id", row_weight)
     if offset is not None:
         constants["offset"] = ("obs_id", offset)
+    if np.ndim(y) == 2:
+        constants["trials"] = ("obs_id", np.sum(y, axis=1).astype(np.int64))
     return constants
 
 
@@ -151,8 +155,8 @@ def observed_group(y: Num[AnyArray, " n"], classes: Any, loss: Loss) -> xr.Datas
 
     Parameters
     ----------
-    y : array (n,)
-        Labels as −1 and +1, numbers of classes, or numbers.
+    y : array (n,) or (n, 2)
+        Labels as −1 and +1, numbers of classes, or numbers; successes and failures, of which successes are stored.
     classes : sequence of K labels, optional
         Labels of −1 and of +1, or by number.
     loss : Loss
@@ -167,14 +171,21 @@ def observed_group(y: Num[AnyArray, " n"], classes: Any, loss: Loss) -> xr.Datas
     """
     import xarray as xr
 
-    y = np.asarray(y)
+    y = np.asarray(y) if np.ndim(y) == 1 else np.asarray(y)[:, 0]
     y = (y > 0).astype(np.int8) if loss.binary else y.astype(np.int64) if loss.largest_count or loss.multiclass else y
     coords = {"obs_id": np.arange(len(y)), **(class_names(classes) if loss.binary or loss.multiclass else {})}
     return xr.Dataset({"y": ("obs_id", y)}, coords=coords)
 
 
-def read_response(observed: xr.Dataset, *, binary: bool) -> Float[np.ndarray, " n"]:
-    """Inverse of :func:`observed_group`: signs or numbers, float64 (n,).
+def read_response(observed: xr.Dataset, constant: Any, *, binary: bool) -> PerRow:
+    """Inverse of :func:`observed_group`: signs or numbers, float64 (n,), or successes and failures (n, 2).
+
+    Parameters
+    ----------
+    observed, constant : xarray.Dataset
+        The groups ``observed_data`` and ``constant_data``.
+    binary : bool
+        Whether the responses are two classes.
 
     Raises
     ------
@@ -184,10 +195,12 @@ def read_response(observed: xr.Dataset, *, binary: bool) -> Float[np.ndarray, " 
     Examples
     --------
     >>> import bayesdrop as bd
-    >>> read_response(observed_group(np.array([1.0, -1.0]), None, bd.Logistic()), binary=True).tolist()
+    >>> read_response(observed_group(np.array([1.0, -1.0]), None, bd.Logistic()), {}, binary=True).tolist()
     [1.0, -1.0]
     """
     y = np.asarray(observed["y"].values, dtype=np.float64)
+    if "trials" in constant:
+        return np.stack([y, constant["trials"].values - y], axis=1)
     if not binary:
         return y
     if not np.all((y == 0) | (y == 1)):

@@ -26,6 +26,7 @@ import numpy as np
 
 from ..._typing import Float, Int, PerRow
 from ...data.dataset import Dataset
+from ...data.responses import single_trials
 from ...designs import as_design
 from ...losses.normal_score import row_cost
 from ...losses.protocols import Scored, Simulated, require
@@ -245,9 +246,11 @@ def likelihoods_of(
     """Log-likelihoods of some rows, up to a constant, and the sum of the squares of their errors.
 
     Over masks, under normal scores, and under normal scores of the draws of ``inside``. The arguments are those of
-    :func:`errors_of`; what they make of blocks of rows may be added up.
+    :func:`errors_of`, with responses (n,) or (n, 2); what they make of blocks of rows may be added up.
     """
     values = np.zeros((4, len(widened.order)))
+    if target.ndim == 2:
+        X, target, weight, offset = single_trials(X, target, weight, offset)
     for rows in blocks(X.shape[0], len(widened.order)):
         part = X[rows], target[rows], weight[rows], None if offset is None else offset[rows]
         start = 0

@@ -19,10 +19,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..._display import compared_texts
-from ..._typing import ArvizData, Float, PerRow, Shaped
-from ..._validation import check_count, one_per_row
+from ..._typing import ArvizData, Float, PerRow
+from ..._validation import check_count
 from ...data.column_facts import response_in
-from ...designs import as_design
+from ...data.responses import code_response, single_trials
+from ...designs import Design, as_design
+from ...losses.logistic_counts import log_binomial
 from ...losses.protocols import Simulated, Sloped, require
 from ...moments import ScoreMoments
 from ...warnings import InfluenceWarning, PseudoLikelihoodWarning, warn
@@ -42,11 +44,11 @@ if TYPE_CHECKING:
 __all__ = [
     "MOST",
     "check_size",
-    "coded_response",
     "log_likelihood",
     "log_likelihood_group",
     "loo",
     "observed_response",
+    "stored_response",
     "rows_group",
     "warn_of_pseudo_likelihood",
 ]
@@ -65,7 +67,7 @@ def log_likelihood(post: Any, X: Any = None, y: Any = None, *, masks: int = MASK
     X : array, data frame or scipy sparse (n, p), optional
         The rows that were sampled, without those of weight 0. For ``bd.Blocks`` and Dask collections the group may have
         2²⁸ numbers, 2 GB, in memory. Without ``X`` and ``y`` the group is read from ``path``.
-    y : sequence of n labels or numbers, optional
+    y : sequence of n labels or numbers, or two columns of counts, optional
         The responses of these rows.
     masks : int, default=64
         For a row with at most this number of masks, ``2^k`` with ``k`` noised entries (6 by default), all masks are
@@ -127,7 +129,7 @@ def log_likelihood(post: Any, X: Any = None, y: Any = None, *, masks: int = MASK
             )
     rows = match_rows(X, draws)
     check_rows(post, rows.design.shape[0])
-    target = observed_response(post, draws, y)
+    target = observed_response(post, draws, rows.design, y)
     constant = stored_constants(post)
     weight = constant["row_weight"].values if "row_weight" in constant else np.ones(len(target))
     offset = stored_offset(post)
@@ -156,11 +158,17 @@ def _parts(
             yield here, found["y"].values
 
 
-def observed_response(post: Any, draws: Draws, y: Any) -> Float[np.ndarray, " n"]:
-    """Signs or numbers of the rows, which must be those that were sampled."""
-    target = read_response(read_group(post, "observed_data"), binary=draws.model.loss.binary)
-    came = coded_response(draws, one_per_row(y, len(target)))
-    differ = int(np.sum(~np.isclose(came.astype(np.float64), target, rtol=1e-6)))
+def stored_response(post: Any, draws: Draws) -> PerRow:
+    """Responses of the rows that were sampled, (n,) or (n, 2), as :func:`.code_response` has them."""
+    binary = draws.model.loss.binary
+    return read_response(read_group(post, "observed_data"), stored_constants(post), binary=binary)
+
+
+def observed_response(post: Any, draws: Draws, design: Design, y: Any) -> PerRow:
+    """Responses of the rows (n,) or (n, 2), which must be those that were sampled."""
+    target = stored_response(post, draws)
+    came = code_response(draws.model.loss, draws.classes, design, y)
+    differ = len(target) if came.shape != target.shape else int(np.sum(~np.isclose(came, target, rtol=1e-6)))
     if differ:
         raise ValueError(
             f"y: expected what was sampled, got {differ} other values of {len(target)}; give the rows in the same "
@@ -169,26 +177,16 @@ def observed_response(post: Any, draws: Draws, y: Any) -> Float[np.ndarray, " n"
     return target
 
 
-def coded_response(draws: Draws, came: Shaped[np.ndarray, " n"]) -> Shaped[np.ndarray, " n"]:
-    """Labels (n,) as signs or numbers of classes; numbers as they are; raise ValueError on other labels."""
-    binary, many = draws.model.loss.binary, draws.model.loss.multiclass
-    if binary and draws.classes is not None:
-        came = np.where(came == draws.classes[1], 1.0, np.where(came == draws.classes[0], -1.0, np.nan))
-    if many and draws.classes is not None:
-        same = came[:, None] == draws.classes
-        came = np.where(np.any(same, axis=1), np.argmax(same, axis=1).astype(float), np.nan)
-    if (binary or many) and draws.classes is not None and np.any(np.isnan(came)):
-        raise ValueError(f"y: expected the labels {draws.classes.tolist()}, got others too.")
-    return came
-
-
 def log_likelihood_group(
     draws: Draws, X: Any, target: PerRow, weight: PerRow, offset: PerRow | None = None, masks: int = MASKS
 ) -> xr.Dataset:
-    """Group ``log_likelihood`` of checked rows: ``X`` (n, p), signs or numbers, row weights and offsets (n,)."""
-    import xarray as xr
-
+    """Group ``log_likelihood`` of checked rows: ``X`` (n, p), responses (n,) or (n, 2), weights and offsets (n,)."""
     n = X.shape[0]
+    if target.ndim == 2:
+        split = log_likelihood_group(draws, *single_trials(X, target, weight, offset), masks=masks)["y"].values
+        values = split.reshape(draws.size, 2, n).sum(axis=1)
+        values += draws.C[:, None] * weight * log_binomial(target.sum(axis=1), target[:, 0])
+        return _row_values(draws, values)
     if draws.model.loss.multiclass:
         values = _of_classes(draws, X, target, masks)
     elif draws.marginalised or not draws.model.noise.has_rate:
@@ -198,10 +196,16 @@ def log_likelihood_group(
         loss = require(draws.model.loss, Sloped, "a log-likelihood over masks", "write the slope of the loss")
         require(loss, Simulated, "a log-likelihood", "write the constant of its density")
         values = expectation(draws, X, LogLikelihood(draws, target), masks=masks, offset=offset).T
-    values *= weight
-    shape = (*draws.shape, n)
+    return _row_values(draws, values * weight)
+
+
+def _row_values(draws: Draws, values: Float[np.ndarray, "S n"]) -> xr.Dataset:
+    """A number for each draw and row, as a group of ArviZ."""
+    import xarray as xr
+
+    n = values.shape[1]
     coords = {**draws.steps, "obs_id": np.arange(n)}
-    return xr.Dataset({"y": (("chain", "draw", "obs_id"), values.reshape(shape))}, coords=coords)
+    return xr.Dataset({"y": (("chain", "draw", "obs_id"), values.reshape(*draws.shape, n))}, coords=coords)
 
 
 def check_size(draws: int, n: int) -> None:

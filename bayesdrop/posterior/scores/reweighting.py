@@ -129,7 +129,7 @@ def reweight(post: Any, X: Any, y: Any = None, *, draws: int | None = None, seed
     y = response_in(X, sampled.feature_names, sampled.facts, y)
     rows = match_rows(X, sampled)
     check_rows(post, rows.design.shape[0])
-    target = observed_response(post, sampled, y)
+    target = observed_response(post, sampled, rows.design, y)
     constant: Any = groups.get("constant_data", {})
     weight = constant["row_weight"].values if "row_weight" in constant else np.ones(len(target))
     offset = stored_offset(post)

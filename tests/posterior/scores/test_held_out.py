@@ -3,11 +3,12 @@
 import itertools
 
 import numpy as np
+import pandas as pd
 import pytest
 import xarray as xr
 from scipy.special import expit, logsumexp
 from scipy.stats import norm
-from sklearn.model_selection import KFold, ShuffleSplit
+from sklearn.model_selection import GroupKFold, KFold, LeaveOneGroupOut, PredefinedSplit, ShuffleSplit
 
 import bayesdrop as bd
 from bayesdrop.description import attributes
@@ -97,6 +98,46 @@ def test_each_row_is_scored_by_rows_of_other_folds(monkeypatch):
         assert (names, options) == (["x0", "x1", "x2"], {"draws": 7})
 
 
+SITE = np.repeat(list("abcde"), 4)
+
+
+@pytest.mark.parametrize(
+    ("cv", "groups", "count"),
+    [
+        (5, SITE, 5),
+        (2, SITE, 2),
+        (GroupKFold(5), SITE, 5),
+        (LeaveOneGroupOut(), pd.Series(SITE, index=range(20, 40)), 5),
+        ([(np.flatnonzero(SITE != s), np.flatnonzero(SITE == s)) for s in "abcde"], None, 5),
+        ([(SITE != s, SITE == s) for s in "abcde"], None, 5),
+        (PredefinedSplit(np.repeat(np.arange(5), 4)), None, 5),
+        (iter([(np.flatnonzero(SITE != s).tolist(), np.flatnonzero(SITE == s).tolist()) for s in "abcde"]), None, 5),
+    ],
+)
+def test_folds_in_each_form_that_searches_accept(monkeypatch, cv, groups, count):
+    seen = []
+
+    def sample(model, features, y, **options):
+        seen.append(features.matrix()[:, 0])
+        return by_hand()
+
+    monkeypatch.setattr("bayesdrop.posterior.held_out.sample", sample)
+    found = bd.kfold(bd.Model(), X, Y, cv=cv, groups=groups)
+    assert (len(seen), found.how) == (count, f"{count} folds")
+    for first in seen:
+        assert not set(SITE[np.isin(X[:, 0], first)]) & set(SITE[~np.isin(X[:, 0], first)])
+
+
+def test_rows_that_train_are_not_held_out():
+    halves = [(np.arange(20), np.arange(10)), (np.arange(10), np.arange(10, 20))]
+    with pytest.raises(ValueError, match="cv: expected training rows apart from the test rows"):
+        bd.kfold(bd.Model(), X, Y, cv=halves)
+    with pytest.raises(ValueError, match="cv: expected numbers of the 20 rows"):
+        bd.kfold(bd.Model(), X, Y, cv=[([0, 1], [2, 99])])
+    with pytest.raises(ValueError, match="groups: expected 20 values"):
+        bd.kfold(bd.Model(), X, Y, groups=SITE[:3])
+
+
 def test_differences_are_in_pairs():
     one, other = bd.Elpd(np.array([-1.0, -2.0, -4.0])), bd.Elpd(np.array([-2.0, -2.0, -3.0]))
     assert one.minus(other) == pytest.approx((0.0, np.sqrt(3 * np.var([1.0, 0.0, -1.0]))))
@@ -115,6 +156,12 @@ def test_what_is_refused_and_what_is_warned_of():
     counts = bd.fit(bd.Model(bd.Poisson(), rates=bd.Fixed(0.0)), X, np.arange(20) % 3)
     with pytest.raises(ValueError, match="y: expected counts"):
         bd.elpd(counts, X, NUMBERS)
-    for cv, error in ((ShuffleSplit(2), ValueError), (KFold, TypeError), (1, ValueError), (15, ValueError)):
+    for cv, error in (
+        (ShuffleSplit(2), ValueError),
+        (KFold, ValueError),
+        ("loo", ValueError),
+        (1, ValueError),
+        (15, ValueError),
+    ):
         with pytest.raises(error, match="cv: expected"):
             bd.kfold(bd.Model(), X, Y, cv=cv)
