@@ -48,10 +48,11 @@ from .posterior.diagnostics.largest_r_hat import largest_r_hat
 from .posterior.draws.draws_table import draws_table
 from .posterior.draws.log_prior import log_prior
 from .posterior.held_out import Elpd, elpd, kfold
+from .posterior.leave_one_out import loo
 from .posterior.numpyro_kernel import NumpyroKernel
 from .posterior.prediction import Prediction, predict
 from .posterior.sampling import sample
-from .posterior.scores.pointwise import log_likelihood, loo
+from .posterior.scores.pointwise import log_likelihood
 from .posterior.scores.reweighting import reweight
 from .posterior.simulation import posterior_predictive, prior_draws
 from .priors import Beta, Gamma, HalfCauchy, HalfNormal, Horseshoe, InverseGamma, Laplace, LogitNormal, Normal

@@ -164,7 +164,8 @@ def elpd(post: Any, X: Any, y: Any = None, *, offset: Any = None) -> Elpd:
     draws = draws if isinstance(post, Fit) else for_rows(draws, X)
     rows = match_rows(X, draws)
     target = code_response(draws.model.loss, draws.classes, rows.design, y)
-    pointwise = _pointwise(draws, rows, target, match_offset(draws, offset, rows.design.shape[0], X))
+    known = match_offset(draws, offset, rows.design.shape[0], X)
+    pointwise = _pointwise(draws, rows, target, known, np.ones(rows.design.shape[0]))
     warn_of_pseudo_likelihood(draws, weighted=False)
     if not isinstance(post, Fit) and _are_sampled(post, draws, target):
         return Elpd(pointwise, "the rows that were sampled, which it flatters: bd.loo scores rows as if they were new")
@@ -180,16 +181,18 @@ def _are_sampled(post: Any, draws: Draws, target: PerRow) -> bool:
 
 
 def _pointwise(
-    draws: Draws, rows: NewRows, target: PerRow, offset: Float[np.ndarray, " n"] | None
+    draws: Draws, rows: NewRows, target: PerRow, offset: Float[np.ndarray, " n"] | None, weight: PerRow
 ) -> Float[np.ndarray, " n"]:
     """Log predictive density of each row."""
-    more = () if offset is None else (rows.design.targets(offset),)
+    more = [rows.design.targets(part) for part in (weight, offset) if part is not None]
     return np.concatenate(rows.each(partial(_log_means, draws), target, *more))
 
 
-def _log_means(draws: Draws, matrix: Any, target: PerRow, offset: PerRow | None = None) -> Float[np.ndarray, " n"]:
+def _log_means(
+    draws: Draws, matrix: Any, target: PerRow, weight: PerRow, offset: PerRow | None = None
+) -> Float[np.ndarray, " n"]:
     """Log predictive density of some rows in memory."""
-    group = log_likelihood_group(draws, matrix, target, np.ones(len(target)), offset=offset)
+    group = log_likelihood_group(draws, matrix, target, weight, offset=offset)
     logs = group["y"].values.reshape(-1, len(target))
     return np.asarray(logsumexp(logs, axis=0) - np.log(len(logs)))
 
@@ -223,9 +226,12 @@ class HeldOut:
     options: dict[str, Any]
 
     def scores(
-        self, train: Int[np.ndarray, " m"], test: Int[np.ndarray, " k"]
+        self, train: Int[np.ndarray, " m"], test: Int[np.ndarray, " k"], weighted: bool = False
     ) -> tuple[Float[np.ndarray, " k"], Draws]:
-        """Log predictive density of the rows ``test``, each of weight 1, and the draws from the rows ``train``."""
+        """Log predictive density of the rows ``test`` and the draws from the rows ``train``.
+
+        Each row of ``test`` has weight 1 unless the scores are ``weighted``.
+        """
         weight, offset = (None if part is None else part[train] for part in (self.weight, self.offset))
         post = sample(
             self.model, self.rows[train], self.labels[train], sample_weight=weight, offset=offset,
@@ -234,7 +240,8 @@ class HeldOut:
         draws = read_draws(post, few=True)
         new = match_rows(self.rows[test], draws)
         target = code_response(draws.model.loss, draws.classes, new.design, self.labels[test])
-        return _pointwise(draws, new, target, None if self.offset is None else self.offset[test]), draws
+        power = self.weight[test] if weighted and self.weight is not None else np.ones(len(test))
+        return _pointwise(draws, new, target, None if self.offset is None else self.offset[test], power), draws
 
 
 @takes_seed

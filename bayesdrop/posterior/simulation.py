@@ -78,9 +78,9 @@ def posterior_predictive(
     InferenceData or DataTree
         ``post`` with the group added: ``y`` (chain, draw, obs_id), classes as 0 and 1 (int8), counts as int64, numbers
         as float64. Rows that were sampled with successes and failures have successes in as many trials; new rows of
-        that model have one trial. Row weights, which are powers of likelihoods, do not matter. Numbers under an ε-insensitive loss are
-        drawn from its density ``exp(−C max(0, |y − s| − ε))/(2ε + 2/C)``; classes under a hinge from its
-        pseudo-likelihood, normalised over the two, which is not the model that was fitted (see
+        that model have one trial. Row weights, which are powers of likelihoods, do not matter. Numbers under an
+        ε-insensitive loss are drawn from its density ``exp(−C max(0, |y − s| − ε))/(2ε + 2/C)``; classes under a hinge
+        from its pseudo-likelihood, normalised over the two, which is not the model that was fitted (see
         :class:`bayesdrop.losses.Hinge`).
 
     Raises

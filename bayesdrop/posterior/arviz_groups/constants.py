@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..._stored import by_label
-from ..._typing import AnyArray, Float, Num, PerRow, Shaped
+from ..._typing import AnyArray, Num, PerRow, Shaped
 from ...losses.base import Loss
 from ...model import Model
 from ...noise.base import centre_of

@@ -11,14 +11,12 @@ scores are those of Vehtari, Gelman & Gabry (2017).
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..._display import compared_texts
 from ..._typing import ArvizData, Float, PerRow
 from ..._validation import check_count
 from ...data.column_facts import response_in
@@ -27,16 +25,15 @@ from ...designs import Design, as_design
 from ...losses.logistic_counts import log_binomial
 from ...losses.protocols import Simulated, Sloped, require
 from ...moments import ScoreMoments
-from ...warnings import InfluenceWarning, PseudoLikelihoodWarning, warn
+from ...warnings import PseudoLikelihoodWarning, warn
 from ..arviz_groups.constants import read_response
-from ..arviz_groups.groups import extend, group_names
-from ..diagnostics.mixing import largest_k
+from ..arviz_groups.groups import extend
 from ..draws.draws import Draws, blocks, read_draws, read_group, stored_constants, stored_offset
 from ..draws.new_rows import NewRows, check_rows, match_rows
 from ..noise_average.class_chances import class_log_likelihood
 from ..noise_average.enumeration import LogLikelihood
 from ..noise_average.expectation import MASKS, expectation
-from .smoothed_loo import GROUP, STEP, open_group, smoothed_loo, write_group
+from .smoothed_loo import GROUP, STEP, open_group, write_group
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -46,7 +43,6 @@ __all__ = [
     "check_size",
     "log_likelihood",
     "log_likelihood_group",
-    "loo",
     "observed_response",
     "stored_response",
     "rows_group",
@@ -263,91 +259,6 @@ def _marginal(draws: Draws, X: Any, target: PerRow, values: Float[np.ndarray, "S
             logs = loss.log_base_measure(y) - loss.value(y, mean, var)
             terms = loss.log_constant(draws.C[part]) + draws.C[part] * logs
             values[part, rows] = draws.power * terms.T
-
-
-def loo(post: Any) -> Any:
-    """Leave-one-out cross-validation from one posterior, by Pareto-smoothed importance sampling.
-
-    Parameters
-    ----------
-    post : InferenceData or DataTree
-        A posterior with the group ``log_likelihood``, from :func:`log_likelihood` or
-        ``bd.sample(..., log_likelihood=True)``. A group of more than 2²³ numbers, in memory or in a file, is processed
-        a block of rows at a time.
-
-    Returns
-    -------
-    arviz.ELPDData
-        Expected log predictive density, its standard error and the diagnostic ``pareto_k`` of each row.
-        ``arviz.compare({"one": post, "other": other})`` compares models of the same data.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If ``post`` is not from ``bd.sample`` or has no group ``log_likelihood``.
-
-    Warns
-    -----
-    InfluenceWarning
-        If some rows have a Pareto k above what the number of draws allows (0.7 with 2,000 or more); the message says
-        what to do.
-    PseudoLikelihoodWarning
-        If the scores are those of a pseudo-likelihood: of a hinge, of classes with ``C`` or row weights other than 1,
-        or with the noise averaged inside the loss. They can rank rate structures and priors under one loss and one
-        ``C``; it is meaningless to compare a hinge with a logistic loss, or two values of ``C``, by them.
-
-    See Also
-    --------
-    log_likelihood, elpd, kfold
-
-    Notes
-    -----
-    Vehtari, Gelman & Gabry (2017). With row weights a score is that of the weighted likelihood: a row of weight 2 is
-    left out as a whole.
-
-    References
-    ----------
-    Vehtari, Gelman & Gabry (2017), Practical Bayesian model evaluation using leave-one-out cross-validation and WAIC,
-    Statistics and Computing 27.
-
-    Examples
-    --------
-    >>> import xarray as xr
-    >>> import bayesdrop as bd
-    >>> from bayesdrop.description import attributes
-    >>> generator = np.random.default_rng(0)
-    >>> weight = xr.Dataset({"weight": (("chain", "draw", "feature"), generator.normal(size=(2, 500, 1)))})
-    >>> weight = weight.assign_coords(feature=["x0"], chain=[0, 1], draw=np.arange(500))
-    >>> observed = xr.Dataset({"y": ("obs_id", [0, 1])})
-    >>> model = bd.Model(rates=bd.Fixed(0.5), fit_intercept=False)
-    >>> post = bd.groups.assemble({"posterior": weight, "observed_data": observed}, attributes(model, ["no", "yes"]))
-    >>> int(loo(log_likelihood(post, [[0.3], [0.5]], ["no", "yes"])).n_data_points)
-    2
-    """
-    draws = read_draws(post)
-    if "log_likelihood" not in group_names(post):
-        raise ValueError(
-            "post: expected a group 'log_likelihood'; add it by bd.log_likelihood(post, X, y), or sample with "
-            "log_likelihood=True."
-        )
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # ArviZ's own words on Pareto k; ours follow
-        result = smoothed_loo(post)
-    k = np.asarray(result.pareto_k).ravel()
-    limit = largest_k(draws.size)
-    poor = np.flatnonzero(~(k <= limit))
-    if len(poor):
-        first = ", ".join(str(row) for row in poor[:5]) + (" …" if len(poor) > 5 else "")
-        largest, bound = compared_texts(float(np.nanmax(k)), limit, ".2f")
-        warnings.warn(
-            f"{len(poor)} of {len(k)} rows have a Pareto k above {bound} (rows {first}; largest "
-            f"{largest}): their scores, and the sum, are unreliable. Use more draws; look at these "
-            "rows; or sample again without each of them, which is exact.",
-            InfluenceWarning,
-            stacklevel=2,
-        )
-    warn_of_pseudo_likelihood(draws, "row_weight" in stored_constants(post))
-    return result
 
 
 def warn_of_pseudo_likelihood(draws: Draws, weighted: bool) -> None:

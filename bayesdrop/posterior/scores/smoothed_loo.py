@@ -18,14 +18,14 @@ from ..._arviz import arviz
 from ..._memory import BLOCK
 from ..._netcdf import check_file, new_netcdf, reading
 from ..._progress import uninterrupted
-from ..._typing import Float
+from ..._typing import Float, Int
 from ..arviz_groups.groups import assemble, dataset, extend
 from ..draws.draws import Draws
 
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["open_group", "smoothed_loo", "write_group", "GROUP", "STEP"]
+__all__ = ["open_group", "smoothed_loo", "with_refits", "write_group", "GROUP", "STEP"]
 
 
 def smoothed_loo(post: Any) -> Any:
@@ -72,35 +72,62 @@ def _joined(parts: list[Any], dim: str) -> Any:
     """Results of blocks of rows as that of all."""
     import xarray as xr
 
-    first = parts[0]
-    series = hasattr(first, "loo_i")  # ArviZ before 1.0 has a series, later ones a dataclass
-    names = {"elpd": "elpd_loo", "p": "p_loo", "elpd_i": "loo_i"} if series else {}
-
-    def of(name: str, part: Any) -> Any:
-        return getattr(part, names.get(name, name))
-
     def concat(name: str) -> Any:
-        return xr.concat([of(name, part) for part in parts], dim)
+        return xr.concat([_part(part, name) for part in parts], dim)
+
+    warning = any(bool(part.warning) for part in parts)
+    p = float(sum(_part(part, "p") for part in parts))
+    return _with_rows(parts[0], concat("elpd_i"), concat("pareto_k"), p, warning)
+
+
+def with_refits(result: Any, rows: Int[np.ndarray, " m"], scores: Float[np.ndarray, " m"]) -> Any:
+    """Replace the scores of some rows, all of a large Pareto k, by those of posteriors without them.
+
+    Parameters
+    ----------
+    result : arviz.ELPDData
+        Pointwise result of :func:`smoothed_loo`.
+    rows : int array (m,)
+        Rows without which the model was sampled again.
+    scores : array (m,)
+        Their log predictive densities.
+    """
+    elpd_i, k = _part(result, "elpd_i").copy(deep=True), _part(result, "pareto_k").copy(deep=True)
+    p = float(_part(result, "p") + np.sum(elpd_i.values[rows] - scores))
+    elpd_i.values[rows], k.values[rows] = scores, 0.0
+    return _with_rows(result, elpd_i, k.assign_attrs(refitted=rows.tolist()), p, warning=False)
+
+
+# ArviZ before 1.0 has a series with these names, later ones a dataclass.
+_NAMES = {"elpd": "elpd_loo", "p": "p_loo", "elpd_i": "loo_i"}
+
+
+def _part(result: Any, name: str) -> Any:
+    return getattr(result, _NAMES.get(name, name) if hasattr(result, "loo_i") else name)
+
+
+def _with_rows(first: Any, scores: Any, k: Any, p: float, warning: bool) -> Any:
+    """A result with the scores of all rows and what follows from them; ``first`` has those of some rows."""
 
     def error(values: Float[np.ndarray, " rows"], ddof: int) -> float:
         return float(np.sqrt(values.size * np.var(values, ddof=ddof)))
 
-    scores, some = concat("elpd_i"), of("elpd_i", first).values
+    some = _part(first, "elpd_i").values
     # Which of the two variances ArviZ takes has changed.
     ddof = int(some.size > 1 and not np.isclose(error(some, 0), float(first.se), rtol=1e-9))
     whole = {
         "elpd": float(np.sum(scores.values)),
         "se": error(scores.values, ddof),
-        "p": float(sum(of("p", part) for part in parts)),
+        "p": p,
         "n_data_points": int(scores.size),
-        "warning": any(bool(part.warning) for part in parts),
+        "warning": warning,
         "elpd_i": scores,
-        "pareto_k": concat("pareto_k"),
+        "pareto_k": k,
     }
-    if not series:
+    if not hasattr(first, "loo_i"):
         return dataclasses.replace(first, **whole)
-    known = {names.get(name, name): value for name, value in whole.items()}
-    return type(first)(data=[known.get(name, first[name]) for name in first.index], index=list(first.index))
+    values = {_NAMES.get(name, name): value for name, value in whole.items()}
+    return type(first)(data=[values.get(name, first[name]) for name in first.index], index=list(first.index))
 
 
 def _smoothable(post: Any, same: float = 1e-8) -> Any:

@@ -156,12 +156,6 @@ def test_what_is_refused_and_what_is_warned_of():
     counts = bd.fit(bd.Model(bd.Poisson(), rates=bd.Fixed(0.0)), X, np.arange(20) % 3)
     with pytest.raises(ValueError, match="y: expected counts"):
         bd.elpd(counts, X, NUMBERS)
-    for cv, error in (
-        (ShuffleSplit(2), ValueError),
-        (KFold, ValueError),
-        ("loo", ValueError),
-        (1, ValueError),
-        (15, ValueError),
-    ):
-        with pytest.raises(error, match="cv: expected"):
+    for cv in (ShuffleSplit(2), KFold, "loo", 1, 15):
+        with pytest.raises(ValueError, match="cv: expected"):
             bd.kfold(bd.Model(), X, Y, cv=cv)
