@@ -21,9 +21,9 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 from .._typing import AnyArray, Float, Int, Shaped
 from .._validation import check_count, check_flag, check_random_state, shown, takes_random_state
 from ..designs import as_design
+from ..designs.duplicates import merge_duplicates
 from ..designs.rows import check_sample_weight, unique_labels
 from ..estimators.validation import check_here, check_new_matrix, default_names, intact
-from ..fitting.tuning.copies import Copies
 from ..noise import Noise
 from .one_vs_rest import check_noise, fixed_rates, keeps_zeros
 
@@ -248,9 +248,10 @@ def _repeated(
     """Numbers of the rows to be corrupted and their weights: a row of weight 2 is corrupted as often as a row twice."""
     kept = np.flatnonzero(weight > 0)
     labels = [np.unique(column, return_inverse=True)[1] for column in np.reshape(y, (len(y), -1))[kept].T]
-    copies = Copies.of(as_design(X[kept]), np.column_stack(labels), weight[kept])
-    if copies.plain:
-        return kept, weight[kept]
-    rows, total = copies.merged()
-    times = np.clip(np.round(total), 1, _MOST_TIMES).astype(int) if copies.counts else np.ones(len(rows), dtype=int)
+    used = weight[kept]
+    rows, total = merge_duplicates(as_design(X[kept]), np.column_stack(labels), used)
+    if len(rows) == len(used) and np.all(used == 1):
+        return kept, used
+    are_counts = bool(np.all(used == np.round(used)))
+    times = np.clip(np.round(total), 1, _MOST_TIMES).astype(int) if are_counts else np.ones(len(rows), dtype=int)
     return np.repeat(kept[rows], times), np.repeat(total / times, times)

@@ -24,7 +24,7 @@ from ..fitting.solvers.driver import check_minimiser
 from ..fitting.solvers.learning import SignCounts
 from ..fitting.solvers.newton import Newton
 from ..fitting.tuning.choose import Task, first_rates
-from ..fitting.tuning.copies import Origins
+from ..fitting.tuning.folds import Rows
 from ..linalg.systems import double_range, refuse_overflow
 from ..losses import EpsilonInsensitive, Hinge, Logistic, Loss, Squared
 from ..model import Model
@@ -146,7 +146,7 @@ class DropoutEstimator(BaseEstimator):
         return self
 
     def _task_of(
-        self, centring: CentredProblem, target: PerRow, weight: PerRow, origins: Origins, n_classes: int | None = None
+        self, centring: CentredProblem, target: PerRow, weight: PerRow, origins: Rows, n_classes: int | None = None
     ) -> Task:
         """What is fitted, as a search fits it on folds."""
         plain = Newton(tol=self.tol, max_iter=self.max_iter)

@@ -26,7 +26,8 @@ from .._typing import AnyArray, Float, Int, PerRow, Shaped
 from ..data.dataset import check_classes
 from ..designs import Design
 from ..designs.dask.design import by_blocks
-from ..fitting.tuning.copies import Copies, Origins, origins_of
+from ..designs.duplicates import merge_duplicates
+from ..fitting.tuning.folds import Rows
 from ..losses import Softmax
 from ..model import Model
 from ..priors import HalfNormal, Normal
@@ -49,7 +50,7 @@ __all__ = [
 
 def check_rows(
     estimator: Any, X: Any, y: Any, sample_weight: Any, groups: Any = None
-) -> tuple[Design, Shaped[np.ndarray, " K"], PerRow, Origins]:
+) -> tuple[Design, Shaped[np.ndarray, " K"], PerRow, Rows]:
     """Check the data of a fit: rows of some weight, the classes, the class number of each row and its origin.
 
     Raises
@@ -59,13 +60,13 @@ def check_rows(
     """
     design = check_training(estimator, X)
     classes, code, weight = check_classes(design, y, sample_weight)
-    origins = origins_of(weight, groups)
+    origins = Rows.of(weight, groups)
     design, weight, code = design.drop_zero_weight(weight, code)
     return design, classes, code, replace(origins, weight=weight)
 
 
 def merge_rows(design: Any, code: PerRow, weight: PerRow) -> tuple[Any, PerRow, PerRow]:
-    """Rows in memory with equal ones, of a class, as one; see :meth:`.tuning.copies.Copies.merged`.
+    """Merge equal rows of a class; see :func:`bayesdrop.designs.duplicates.merge_duplicates`.
 
     Examples
     --------
@@ -74,10 +75,9 @@ def merge_rows(design: Any, code: PerRow, weight: PerRow) -> tuple[Any, PerRow, 
     >>> code.tolist(), weight.tolist()
     ([0, 1], [1.0, 2.0])
     """
-    copies = Copies.of(design, code[:, None], weight)
-    if copies.plain:
+    rows, total = merge_duplicates(design, code[:, None], weight)
+    if len(rows) == len(weight) and np.all(weight == 1):
         return design, code, weight
-    rows, total = copies.merged()
     return design[rows], code[rows], total
 
 

@@ -79,7 +79,8 @@ class DropoutClassifier(ClassScores, DropoutEstimator):
         y : array (n,)
             Two or more classes, any labels.
         sample_weight : array (n,), optional
-            Row weights, >= 0; weight 2 is a row twice, weight 0 no row.
+            Row weights, >= 0; weight 0 is no row, and weight 2 a row twice, except that folds, which may choose the
+            noise, hold out a row as a whole.
         groups : array (n,), optional
             Labels of the rows that belong together, such as patients, which are held out together where the strength of
             the noise is chosen; see :class:`bayesdrop.Tuned`.

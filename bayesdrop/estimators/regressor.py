@@ -14,7 +14,7 @@ from ..data.responses import check_responses
 from ..designs import as_design, with_missing
 from ..designs.dask.design import by_blocks
 from ..designs.rows import check_sample_weight
-from ..fitting.tuning.copies import origins_of
+from ..fitting.tuning.folds import Rows
 from ..losses import EpsilonInsensitive, Loss, Quantile, Squared
 from ..model import Model
 from ..rates import Fixed
@@ -61,7 +61,7 @@ class DropoutRegressor(RegressorMixin, DropoutEstimator):
     def _check_rows(self, X: Any, y: Any, sample_weight: Any, groups: Any = None) -> tuple[Any, ...]:
         design = check_training(self, X)
         y, weight = design.targets(y), design.row_weights(sample_weight)
-        origins = origins_of(weight, groups)
+        origins = Rows.of(weight, groups)
         design, weight, y = design.drop_zero_weight(weight, y)
         check_responses(self._loss(), design, y, fit_intercept=self.fit_intercept, whole=False)
         return design, y, replace(origins, weight=weight)

@@ -30,7 +30,7 @@ from .solvers.driver import FitMethod, announce, check_minimiser
 from .solvers.newton import Newton
 from .solvers.state import SolverState
 from .tuning.choose import Task, choose_strength, first_rates
-from .tuning.copies import origins_of
+from .tuning.folds import Rows
 from .tuning.selection import Selection
 
 __all__ = ["Solved", "fit", "rate_posterior", "shaped", "solve"]
@@ -150,7 +150,7 @@ def fit(
         all_rows = all_rows.of_formula(design.encoder)
     data = all_rows.checked(model.loss, fit_intercept=model.fit_intercept)
     own_weight = data.weight if data.class_weight is None else data.sample_weight
-    origins = replace(origins_of(all_rows.weight, groups), weight=own_weight)
+    origins = replace(Rows.of(all_rows.weight, groups), weight=own_weight)
     names, classes = data.feature_names, data.classes
     if many and not isinstance(method, Newton):
         raise ValueError(

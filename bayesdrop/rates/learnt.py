@@ -192,7 +192,7 @@ class Tuned:
         (:mod:`bayesdrop.fitting.objective.leave_one_out`), but for the rows that this moves most, which are fitted
         without. By default ``"loo"`` for tables that are not large, of four rows to a column at least, and losses with
         second derivatives, else 5: folds fit fewer rows than there are, and lean towards noise. Whole weights of rows
-        count copies, of which one is left out, and equal rows are in one fold.
+        count copies, of which ``"loo"`` leaves out one.
     one_standard_error : bool, default=False
         Take the strongest noise whose loss is within a standard error of the best, instead of half a standard error.
 

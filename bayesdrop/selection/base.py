@@ -253,7 +253,7 @@ def _by_scorer(scorer: Any, plain: Any, X: Any, y: Any, weight: Float[np.ndarray
 
     def losses(key: Key, fold: Fold, held: Held) -> Float[np.ndarray, " 1"]:
         rows = fold.test if number is None else number[fold.test]
-        weights = {} if weight is None else {"sample_weight": fold.test_weight(own)}
+        weights = {} if weight is None else {"sample_weight": own[fold.test]}
         fitted = plain._with_weights(held.weights, held.rates, key[0])
         return np.array([-float(scorer(fitted, take_rows(X, rows), y[rows], **weights))])
 

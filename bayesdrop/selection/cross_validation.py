@@ -110,9 +110,9 @@ class DropoutLogisticRegressionCV(_DropoutClassifierCV):
     cv : int, splitter, iterable of (train, test) or "loo", optional
         Folds, as in scikit-learn, except that an int is a number of folds of shuffled rows, the same at every call
         (seed 0) and stratified by class, as tables are often sorted. ``groups`` of ``fit`` keeps rows together;
-        splitters and pairs are used unchanged. Equal rows are in the same fold. ``"loo"`` leaves out each row by
+        splitters and pairs are used unchanged. ``"loo"`` leaves out each row by
         itself, approximately and from one fit (:mod:`bayesdrop.fitting.objective.leave_one_out`), but for the rows that
-        this moves most, which are fitted without; whole weights count copies, of which one leaves. By default ``"loo"``
+        this moves most, which are fitted without; whole weights count copies: one is left out. By default ``"loo"``
         where there is no ``scoring``, for tables that are not large, of four rows to a column at least, and losses with
         second derivatives; else 5.
     scoring : str or callable, optional
@@ -256,9 +256,9 @@ class DropoutSVCCV(_DropoutClassifierCV):
     cv : int, splitter, iterable of (train, test) or "loo", optional
         Folds, as in scikit-learn, except that an int is a number of folds of shuffled rows, the same at every call
         (seed 0) and stratified by class, as tables are often sorted. ``groups`` of ``fit`` keeps rows together;
-        splitters and pairs are used unchanged. Equal rows are in the same fold. ``"loo"`` leaves out each row by
+        splitters and pairs are used unchanged. ``"loo"`` leaves out each row by
         itself, approximately and from one fit (:mod:`bayesdrop.fitting.objective.leave_one_out`), but for the rows that
-        this moves most, which are fitted without; whole weights count copies, of which one leaves. By default ``"loo"``
+        this moves most, which are fitted without; whole weights count copies: one is left out. By default ``"loo"``
         where there is no ``scoring``, for tables that are not large, of four rows to a column at least, and losses with
         second derivatives; else 5.
     scoring : str or callable, optional

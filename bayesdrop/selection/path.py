@@ -10,6 +10,7 @@ Fits along a path of rates on the training rows of a fold, scored on its test ro
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,10 +20,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._typing import Float, Shaped
 from .._validation import check_folds, shown
-from ..designs import as_design, column_names, in_memory, with_missing
+from ..designs import column_names, in_memory
 from ..designs.rows import check_sample_weight
 from ..estimators.validation import check_here, default_names, intact, missing_of
-from ..fitting.tuning.copies import origins_of
 from ..fitting.tuning.folds import Fold, Rows, make_folds, standard_error
 from ..rates.base import check_rate
 
@@ -182,13 +182,11 @@ class RatePath(BaseEstimator):
         if classifier:
             self.classes_ = model.classes_
         if self.cv is not None:
-            origins = origins_of(np.ones(len(y)) if weight is None else weight, groups)
-            own = None if weight is None else origins.weight
-            kept = np.arange(len(y)) if origins.number is None else origins.number
+            split = Rows.of(np.ones(len(y)) if weight is None else weight, groups)
+            own = None if weight is None else split.weight
+            kept = np.arange(len(y)) if split.number is None else split.number
             code = np.unique(y[kept], return_inverse=True)[1] if classifier else None
-            known = np.reshape(y[kept] if code is None else code, (-1, 1))
-            design: Any = as_design(with_missing(checked))
-            folds = make_folds(self.cv, Rows.of(design[kept], known, code, origins))
+            folds = make_folds(self.cv, replace(split, code=code))
             table = np.array(
                 [score_along(model, grid, take_rows(X, kept), y[kept], own, fold, self.scoring) for fold in folds]
             )
@@ -301,7 +299,7 @@ def score_along(
     """
     train, given = np.flatnonzero(fold.count), np.ones(len(y)) if sample_weight is None else sample_weight
     own = (given * fold.count)[train]
-    others = None if sample_weight is None and fold.share is None else fold.test_weight(given)
+    others = None if sample_weight is None else given[fold.test]
     rows = take_rows(X, fold.test), y[fold.test], others
     path = fits_along(clone(estimator), rates, take_rows(X, train), y[train], own)
     return [score_of(fit, scoring, *rows) for fit in path]

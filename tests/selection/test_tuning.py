@@ -13,7 +13,6 @@ import bayesdrop as bd
 from bayesdrop.designs import as_design
 from bayesdrop.fitting.solvers.newton import Newton
 from bayesdrop.fitting.tuning.blocks import Block, BlockSolver, Held, families_of, scaled
-from bayesdrop.fitting.tuning.copies import origins_of
 from bayesdrop.fitting.tuning.folds import Fold, Rows, few_rows, make_folds
 from bayesdrop.fitting.tuning.scores import RowLosses, Table
 from bayesdrop.fitting.tuning.search import Search, SearchRules
@@ -29,8 +28,8 @@ def noisy(n=120, p=6, seed=0):
     return X, np.where(X[:, :3].sum(axis=1) + rng.normal(size=n) > 0, "up", "down")
 
 
-def rows_of(X, weight, code):
-    return Rows.of(as_design(X), code[:, None], code, origins_of(weight))
+def rows_of(n, code=None):
+    return Rows(np.ones(n), n, code=code)
 
 
 def signs_of(y):
@@ -43,7 +42,7 @@ def test_a_fold_of_a_block_is_the_fit_to_its_rows(loss, candidate):
     """Weight 0 in a block, no row in a fit of its own: the same optimum, to the root of twice the gap in energy."""
     X, y = noisy()
     weight = np.random.default_rng(1).uniform(0.5, 2, len(y))
-    folds = make_folds(3, rows_of(X, weight, (y == "up").astype(int)))
+    folds = make_folds(3, rows_of(len(y), (y == "up").astype(int)))
     names = [f"x{d}" for d in range(X.shape[1])]
     (family,) = families_of([candidate], names)
     # Two members of a family in one block, so that rates of several strengths stand beside each other.
@@ -78,7 +77,7 @@ def test_strengths_in_turn_end_where_a_fit_does(loss):
     dense = (rng.random((200, 2100)) < 0.05) * 1.0
     y = np.where(dense @ rng.normal(size=2100) > 0, "up", "down")
     X, strengths = sparse.csr_array(dense), (1.0, 0.5, 0.25)
-    folds = make_folds(2, Rows.equal(200, (y == "up").astype(int)))
+    folds = make_folds(2, rows_of(200, (y == "up").astype(int)))
     names, sign = [f"x{d}" for d in range(2100)], signs_of(y)
     (family,) = families_of(bd.Tuned(strengths=strengths).candidates, names)
     solver = BlockSolver(bd.Model(loss), as_design(X), sign, np.ones(200), names, Newton(tol=1e-9))
@@ -124,7 +123,7 @@ def test_blocks_in_parts_are_the_block(monkeypatch):
 def test_rows_twice_in_a_fold_count_twice():
     X, y = noisy(40)
     pairs = [(np.r_[0:30, 0:10], np.arange(30, 40)), (np.arange(10, 40), np.arange(10))]
-    folds = make_folds(pairs, Rows.equal(40, (y == "up").astype(int)))
+    folds = make_folds(pairs, rows_of(40, (y == "up").astype(int)))
     assert folds[0].count.tolist() == [2.0] * 10 + [1.0] * 20 + [0.0] * 10
     assert folds[1].test.tolist() == list(range(10))
 
@@ -164,18 +163,18 @@ def test_losses_of_rows_are_log_losses(loss):
 def test_a_number_of_folds_is_of_shuffled_rows(number):
     """The same at every call, stratified by class; what is given as folds is followed as it is."""
     X, code = noisy(90)[0], np.repeat([0, 1], 45)
-    folds = make_folds(number, Rows.equal(90, code))
+    folds = make_folds(number, rows_of(90, code))
     splitter = StratifiedKFold(3, shuffle=True, random_state=0)
     for fold, (train, test) in zip(folds, splitter.split(X, code), strict=True):
         assert fold.test.tolist() == test.tolist()
         assert np.flatnonzero(fold.count).tolist() == train.tolist()
         assert all(np.ptp(fold.test[code[fold.test] == k]) > 25 for k in (0, 1))  # unshuffled it is 14
-    plain = make_folds(number, Rows.equal(90))
+    plain = make_folds(number, rows_of(90))
     assert np.sort(np.concatenate([fold.test for fold in plain])).tolist() == list(range(90))
     assert all(np.ptp(fold.test) > 60 for fold in plain)
     of_sites = list(GroupKFold(3).split(X, code, np.arange(90) % 9))
     for cv, given in ((of_sites, of_sites), (StratifiedKFold(3), StratifiedKFold(3).split(X, code))):
-        followed = make_folds(cv, Rows.equal(90, code))
+        followed = make_folds(cv, rows_of(90, code))
         assert [fold.test.tolist() for fold in followed] == [test.tolist() for _, test in given]
 
 
@@ -347,7 +346,7 @@ def test_where_no_noise_is_tried(size, losses, tried):
 
     families, fold = families_of(bd.Tuned().candidates, ["x"]), Fold(np.ones(300), np.arange(300))
     search = Search(
-        Solver(), families, np.ones(1), [fold] * 3, np.ones(300), Rows.equal(300).copies,
+        Solver(), families, np.ones(1), [fold] * 3, np.ones(300), rows_of(300),
         lambda key, f, held: losses[key[1]] + jitter[key[1]], size,
     )  # fmt: skip
     search.climb()
@@ -407,14 +406,14 @@ def test_classes_with_few_rows_are_held_out_as_often_as_they_can():
     np.testing.assert_array_equal(alone.coef_, bd.DropoutSVC(bd.PerFeature()).fit(X, y).coef_)
     with pytest.raises(ValueError, match="cv: expected at least two rows of each of two classes.*DropoutSVC"):
         bd.DropoutSVCCV().fit(X, y)
-    assert few_rows(True, Rows.equal(1)) is None
+    assert few_rows(True, rows_of(1)) is None
 
 
 @pytest.mark.parametrize("model", [bd.DropoutSVC(), bd.DropoutLogisticRegression()])
 def test_a_row_that_is_all_of_its_class_is_fitted_and_not_held_out(model):
     X, _ = noisy(40)
     code = np.r_[0, 1, 1, np.tile([2, 3], 20)[:37]]
-    for folds in (make_folds(5, Rows.equal(40, code)), make_folds("loo", Rows.equal(40, code))):
+    for folds in (make_folds(5, rows_of(40, code)), make_folds("loo", rows_of(40, code))):
         held = np.concatenate([fold.test for fold in folds])
         assert sorted(held) == list(range(1, 40))
         for fold in folds:
@@ -438,7 +437,7 @@ def test_folds_that_will_not_do():
         bd.DropoutSVCCV(cv=b"text").fit(X, y)
     with pytest.raises(ValueError, match="every row of class 1 has weight zero"):
         bd.DropoutSVCCV().fit(X, code, sample_weight=1.0 - code)
-    assert isinstance(make_folds(2, Rows.equal(30))[0], Fold)
+    assert isinstance(make_folds(2, rows_of(30))[0], Fold)
 
 
 @pytest.mark.parametrize(

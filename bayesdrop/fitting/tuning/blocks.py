@@ -182,7 +182,7 @@ class BlockSolver:
             mean, var, seen = result.mean, result.var, None
             if count[0].alone:
                 seen = result.energy.scores(mean), var
-                share = count[0].all_shares
+                share = count[0].share
                 mean, var = left_out_scores(result.energy, result.weights, mean, var, self.corrupted_inputs, share)
             elif self.corrupted_inputs:
                 mean = self.design.matvec(result.weights[:-1]) + result.weights[-1]

@@ -201,6 +201,5 @@ class HeldOut:
         """What the held-out scores of a candidate are worth, of all folds on which it was tried."""
         known = self.scores[key]
         rows = np.concatenate([fold.test for fold, _ in known])
-        weight = np.concatenate([fold.test_weight(self.weight) for fold, _ in known])
         score = np.concatenate([mean for _, mean in known])
-        return Calibration.fitted(score, self.target[rows], weight, self.corrupted_inputs)
+        return Calibration.fitted(score, self.target[rows], self.weight[rows], self.corrupted_inputs)

@@ -26,7 +26,6 @@ from ..solvers.newton import Newton
 from .blocks import BlockSolver, Held, families_of
 from .calibration import HeldOut
 from .classes import JointSolver
-from .copies import Origins
 from .folds import LEAVE_ONE_OUT, Fold, Rows, few_rows, make_folds
 from .scores import Key, RowLosses, joint_losses
 from .search import Losses, Search, Solver
@@ -139,7 +138,7 @@ def search_on(
     folds = task.folds(allowed)
     search = Search(
         task.solver(loose=by_row, alone=folds[0].alone), families_of(candidates, task.names), Cs, folds, task.weight,
-        task.rows.copies, task.kept(scores or (lambda key, fold, held: task.losses(fold, key[0], held))),
+        task.rows, task.kept(scores or (lambda key, fold, held: task.losses(fold, key[0], held))),
         task.size * len(folds) * len(candidates), by_row, n_jobs, task.without, task.model.C,
     )  # fmt: skip
     keys = search.climb() if climbs else search.complete()
@@ -209,8 +208,8 @@ class Task:
         Names of the columns.
     method : FitMethod
         Minimiser of the fit.
-    origins : Origins
-        Where the rows with labels come from.
+    origins : Rows
+        The rows with labels, without their classes.
     n_classes : int, optional
         Classes of the softmax; None for one score a problem.
     corrupted_inputs : bool
@@ -227,7 +226,7 @@ class Task:
     weight: PerRow
     names: Sequence[str]
     method: Any
-    origins: Origins
+    origins: Rows
     n_classes: int | None = None
     corrupted_inputs: bool = False
     unlabelled: tuple[int, float] | None = None
@@ -258,11 +257,7 @@ class Task:
     @cached_property
     def rows(self) -> Rows:
         """The rows with labels, as folds are made of them."""
-        code = None if self.code is None else self.code.astype(int)
-        known = np.reshape(self.target[: self.labelled, 0] if code is None else code, (-1, 1))
-        if self.offset is not None:
-            known = np.column_stack([known, self.offset[: self.labelled]])
-        return Rows.of(self.design, known, code, self.origins)
+        return replace(self.origins, code=None if self.code is None else self.code.astype(int))
 
     @property
     def scoring(self) -> str:
@@ -294,8 +289,8 @@ class Task:
 
         With fewer rows a fit without one of them is quite another, of which the approximation says little.
         """
-        n, p = len(np.unique(self.rows.copies.group)), self.design.shape[1]
-        many = n >= self.limits.rows_per_column * p and self.rows.groups is None
+        n, p = len(self.rows.weight), self.design.shape[1]
+        many = self.rows.sizes(alone=True).sum() >= self.limits.rows_per_column * p and self.rows.groups is None
         p = p if self.n_classes is None else (p + 1) * (self.n_classes - 1)
         cheap = (n + p / 3) * p**2 <= self.limits.products and (self.design.prefers_gram or not self.design.is_sparse)
         return LEAVE_ONE_OUT if cheap and many and not self.no_leave_one_out else FOLDS
@@ -311,7 +306,9 @@ class Task:
     def _with_all(self, fold: Fold) -> Fold:
         if self.unlabelled is None:
             return fold
-        return replace(fold, count=np.append(fold.count, np.zeros(self.unlabelled[0])))
+        more = np.zeros(self.unlabelled[0])
+        share = np.append(fold.share, more + 1.0) if fold.alone else fold.share
+        return replace(fold, count=np.append(fold.count, more), share=share)
 
     def solver(self, loose: bool, alone: bool = False) -> Solver:
         """What fits the candidates, to the accuracy of the fit or to that of a comparison, of rows ``alone`` or not."""

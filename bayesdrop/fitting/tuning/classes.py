@@ -90,4 +90,4 @@ class JointSolver:
         """Class probabilities of the rows, each by a fit without it."""
         known, noisy = (part[:, 0] for part in row_weights(model, self.weight[:, None], self.unlabelled)[:2])
         energy = softmax_energy(model, self.design, found.rates, self.code, self.n_classes, model.C * known, noisy)
-        return expected_softmax(*left_out_classes(energy, found.weights, self.corrupted_inputs, fold.all_shares))
+        return expected_softmax(*left_out_classes(energy, found.weights, self.corrupted_inputs, fold.share))

@@ -2,8 +2,12 @@
 
 A number of folds means folds of shuffled rows: a table that is sorted by time, by site or by anything else that has to
 do with its classes would otherwise be fitted on some of it and scored on what lies apart. Rows that belong together
-have ``groups``; those that come one after the other need a splitter of time, which is used unchanged. Equal rows are
-held out together, as a row of their weight is (:mod:`.copies`).
+have ``groups``; those that come one after the other need a splitter of time, which is used unchanged.
+
+Folds hold out rows, whether or not they are equal: if equal rows of a class were held out together, the fold would
+depend on the class, and the other folds would tell the wrong one. So a row of weight 2 is held out as a whole, and the
+row twice is not, as in scikit-learn. Rows that are left out one at a time leave a copy of themselves: weights that are
+all whole numbers count copies.
 """
 
 from __future__ import annotations
@@ -14,10 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from ..._typing import AnyArray, Bool, Float, Int, Num, Shaped
-from ..._validation import shown
-from ...designs import Design
-from .copies import Copies, Origins
+from ..._typing import AnyArray, Bool, Float, Int, PerRow, Shaped
+from ..._validation import one_per_row, shown
 
 __all__ = [
     "LEAVE_ONE_OUT",
@@ -41,28 +43,16 @@ SEED = 0
 
 @dataclass(frozen=True)
 class Fold:
-    """What part of each row is fitted, (n,), the numbers of those that are held out, (m,), and what part of them.
+    """What part of each row is fitted, (n,), and the numbers of those that are held out, (m,).
 
     One of all rows ``alone`` fits all of them, and each is held out by itself, approximately
-    (:mod:`bayesdrop.fitting.objective.leave_one_out`): of its weight a ``share``, which is above 1 where equal rows
-    leave with it. The other rows then stay.
+    (:mod:`bayesdrop.fitting.objective.leave_one_out`): of its weight a ``share`` (n,). The other rows then stay.
     """
 
     count: Float[np.ndarray, " n"]
     test: Int[np.ndarray, " m"]
     alone: bool = False
-    share: Float[np.ndarray, " m"] | None = None
-
-    @property
-    def all_shares(self) -> Float[np.ndarray, " n"]:
-        """What part of each row is held out; 1 of rows that are not, of one of all rows ``alone``."""
-        found = np.ones(len(self.count)) if self.alone else np.zeros(len(self.count))
-        found[self.test] = 1.0 if self.share is None else self.share
-        return found
-
-    def test_weight(self, weight: Float[np.ndarray, " n"]) -> Float[np.ndarray, " m"]:
-        """Weight by which the loss of each row that is held out counts."""
-        return weight[self.test] * (1.0 if self.alone or self.share is None else self.share)
+    share: Float[np.ndarray, " n"] | float = 1.0
 
 
 def standard_error(scores: Float[AnyArray, "*settings folds"]) -> Float[AnyArray, "*settings"]:
@@ -142,59 +132,81 @@ class Rows:
 
     Attributes
     ----------
-    copies : Copies
-        Which of them are equal, and what they weigh without the weights of classes.
+    weight : array (n,)
+        Their weights, above 0, without those of classes.
+    given : int
+        Number of rows that the user passed, those of weight 0 included.
+    number : int array (n,), optional
+        Place of each row among those, which pairs of rows name; None if all have weight.
+    groups : array (n,), optional
+        Labels of the rows that belong together.
     code : int array (n,), optional
         Class of each row.
-    groups : array (n,), optional
-        Labels of what belongs together.
-    number : int array (n,), optional
-        Place of each row among those that were given, which pairs of rows name; None if all have weight.
-    given : int, optional
-        How many were given.
 
     Examples
     --------
-    >>> Rows.equal(4).copies.weight.tolist()
-    [1.0, 1.0, 1.0, 1.0]
+    >>> rows = Rows.of(np.array([1.0, 0.0, 2.0]), ["a", "a", "b"])
+    >>> rows.groups.tolist(), rows.share.tolist()
+    (['a', 'b'], [1.0, 0.5])
     """
 
-    copies: Copies
-    code: Int[np.ndarray, " n"] | None = None
-    groups: Shaped[np.ndarray, " n"] | None = None
+    weight: PerRow
+    given: int
     number: Int[np.ndarray, " n"] | None = None
-    given: int | None = None
+    groups: Shaped[np.ndarray, " n"] | None = None
+    code: Int[np.ndarray, " n"] | None = None
 
     @classmethod
-    def of(
-        cls, design: Design, known: Num[np.ndarray, "n m"], code: Int[np.ndarray, " n"] | None, origins: Origins
-    ) -> Rows:
-        """The first rows of a design; of those that are equal their class and what else is ``known`` are too."""
-        copies = Copies.of(design, known, origins.weight)
-        return cls(copies, code, origins.groups, origins.number, origins.given)
+    def of(cls, weight: PerRow, groups: Any = None) -> Rows:
+        """The rows of some weight, and their ``groups`` checked: labels of all rows, one for each.
 
-    @classmethod
-    def equal(cls, n: int, code: Int[np.ndarray, " n"] | None = None) -> Rows:
-        """So many different rows of weight 1."""
-        return cls(Copies(np.arange(n), np.ones(n), True), code)
+        Raises
+        ------
+        ValueError
+            If there are not as many labels as rows, or rows lie where none are held out.
+        """
+        is_local = isinstance(weight, np.ndarray)
+        if groups is not None:
+            if not is_local:
+                raise ValueError(f"groups: expected rows in memory, got {shown(groups)} with rows elsewhere.")
+            groups = one_per_row(groups, len(weight), "groups")
+            try:
+                np.unique(groups)
+            except TypeError:
+                raise ValueError(f"groups: expected labels of one kind, got {shown(groups)}; make them text.") from None
+        if not is_local:
+            return cls(weight, -1)
+        number = np.flatnonzero(weight > 0)
+        if len(number) == len(weight):
+            return cls(weight, len(weight), None, groups)
+        return cls(weight[number], len(weight), number, None if groups is None else groups[number])
 
     @property
     def classes(self) -> Int[np.ndarray, " n"]:
         """Class of each row, zeros where there are none."""
-        return np.zeros(len(self.copies.weight), dtype=int) if self.code is None else self.code
+        return np.zeros(len(self.weight), dtype=int) if self.code is None else self.code
 
     @property
-    def single(self) -> Bool[np.ndarray, " n"]:
-        """Which rows are all of their class, so that every fit needs them."""
-        alone = self.copies.units(self.classes) <= 1
-        return alone[self.classes] if self.code is not None else np.zeros(len(self.classes), dtype=bool)
+    def share(self) -> Float[np.ndarray, " n"]:
+        """Part of each row that is left out where rows leave one at a time: a copy if all weights are whole numbers."""
+        are_counts = bool(np.all(self.weight == np.round(self.weight)))
+        return 1 / self.weight if are_counts else np.ones(len(self.weight))
+
+    def sizes(self, alone: bool) -> Float[np.ndarray, " K"]:
+        """Rows of each class, or copies if they leave one at a time, ``alone``."""
+        return np.round(np.bincount(self.classes, 1 / self.share if alone else None), 6)
+
+    def is_single(self, alone: bool) -> Bool[np.ndarray, " n"]:
+        """Whether each row is all of its class, so that every fit needs it."""
+        if self.code is None:
+            return np.zeros(len(self.weight), dtype=bool)
+        return (self.sizes(alone) <= 1)[self.classes]
 
     def without(self, row: int) -> Fold:
-        """The fold that holds out one row: a copy of it, or all rows that are equal to it."""
-        copies = self.copies
-        gone = np.zeros(len(self.classes)) if copies.counts else 1.0 * (copies.group == copies.group[row])
-        gone[row] = min(copies.share[row], 1.0)
-        return Fold(1 - gone, np.array([row]))
+        """The fold that holds out one row, or a copy of it."""
+        count = np.ones(len(self.weight))
+        count[row] -= self.share[row]
+        return Fold(count, np.array([row]))
 
     def pairs(self, cv: Any) -> list[tuple[Int[np.ndarray, " train"], Int[np.ndarray, " test"]]]:
         """Numbers of training and test rows of each fold, as ``cv`` splits them.
@@ -204,7 +216,7 @@ class Rows:
         """
         n = len(self.classes)
         found = split(cv, np.zeros((n, 1)), self.classes, classifier=self.code is not None, groups=self.groups)
-        if self.number is None or self.given is None:
+        if self.number is None:
             return [(_numbers(train), _numbers(test)) for train, test in found]
         place = np.arange(n)
         splits = isinstance(cv, int | np.integer) or hasattr(cv, "split")
@@ -231,13 +243,14 @@ def few_rows(cv: Any, rows: Rows, every_class: bool = False) -> int | None:
     Examples
     --------
     >>> code = np.array([0, 0, 0, 0, 0, 1, 1, 2])
-    >>> few_rows(5, Rows.equal(8, code)), few_rows(5, Rows.equal(7, code[:7]), every_class=True)
+    >>> rows = Rows(np.ones(8), 8, code=code), Rows(np.ones(7), 7, code=code[:7])
+    >>> few_rows(5, rows[0]), few_rows(5, rows[1], every_class=True)
     (None, 2)
     """
     alone = isinstance(cv, str) and cv == LEAVE_ONE_OUT
     if isinstance(cv, bool) or not (alone or isinstance(cv, int | np.integer)):
         return None
-    counts = rows.copies.units(rows.classes)
+    counts = rows.sizes(alone)
     counts = counts[counts > 0]
     if rows.code is None:
         few = int(counts[0])
@@ -255,24 +268,19 @@ def few_rows(cv: Any, rows: Rows, every_class: bool = False) -> int | None:
 def make_folds(cv: Any, rows: Rows) -> list[Fold]:
     """Folds of some rows, stratified by their classes if there are any; or the one of all rows alone.
 
-    A number is that of :func:`shuffled_folds`, or, where rows are equal or weigh more than others, of folds that do not
-    depend on the order of the rows: equal rows are in one fold, but those that would fill more than one are in all of
-    them, a part in each. A row that is all of its class is fitted in every fold, and held out in none, where ``cv`` is
-    a number or ``"loo"``.
+    A number is that of :func:`shuffled_folds`. A row that is all of its class is fitted in every fold, and held out in
+    none, where ``cv`` is a number or ``"loo"``.
 
     Raises
     ------
     ValueError
         If a fold has no row of weight to fit or to score, or fits no row of a class.
     """
-    n, single = len(rows.classes), rows.single
-    if isinstance(cv, str) and cv == LEAVE_ONE_OUT:
-        test = np.flatnonzero(~single)
-        return [Fold(np.ones(n), test, alone=True, share=rows.copies.share[test])]
-    whole = isinstance(cv, int | np.integer)
-    if whole and rows.groups is None and not rows.copies.plain:
-        return _with_copies(int(cv), rows)
-    folds = []
+    n, alone = len(rows.weight), isinstance(cv, str) and cv == LEAVE_ONE_OUT
+    single = rows.is_single(alone)
+    if alone:
+        return [Fold(np.ones(n), np.flatnonzero(~single), alone=True, share=rows.share)]
+    whole, folds = isinstance(cv, int | np.integer), []
     for number, (train, test) in enumerate(rows.pairs(cv), 1):
         if whole and np.any(single):
             train, test = np.append(train, test[single[test]]), test[~single[test]]
@@ -287,26 +295,4 @@ def make_folds(cv: Any, rows: Rows) -> list[Fold]:
                     "folds, which are stratified, or a splitter that keeps every class in every fold."
                 )
         folds.append(Fold(np.bincount(train, minlength=n).astype(float), test))
-    return folds
-
-
-def _with_copies(number: int, rows: Rows) -> list[Fold]:
-    """So many folds, in which equal rows are together."""
-    copies, single = rows.copies, rows.single
-    _, first = np.unique(copies.group, return_index=True)
-    size, code = np.bincount(copies.group, copies.weight), rows.classes[first]
-    parted = copies.counts & (size > 1) & (size * number > np.bincount(code, size)[code])
-    place, start, generator = np.full(len(size), -1), 0, np.random.default_rng(SEED)
-    for k in np.unique(code):
-        own = generator.permutation(np.flatnonzero((code == k) & ~parted))
-        own = own[np.argsort(-size[own], kind="stable")]
-        # To and fro, so that folds weigh about the same.
-        turn, step = np.divmod(start + np.arange(len(own)), number)
-        place[own] = np.where(turn % 2, number - 1 - step, step)
-        start += len(own)
-    folds = []
-    for fold in range(number):
-        held = np.where(place == -1, 1 / number, place == fold)[copies.group] * ~single
-        test = np.flatnonzero(held)
-        folds.append(Fold(1 - held, test, share=held[test]))
     return folds

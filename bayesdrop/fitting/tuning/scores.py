@@ -7,7 +7,7 @@ probabilities are brought to a sum of one. Of numbers and counts the loss itself
 Losses of candidates on held-out rows, compared in pairs: on the same rows most of what differs is shared.
 
 With ``d_i`` the difference of two candidates' losses of row ``i``, of weight ``s_i``, of which ``u_i`` are one
-observation (:mod:`.copies`), the standard error of the mean difference is ``√(Σ s_i u_i (d_i − d̄)²)/Σ s_i``; of losses
+observation, the standard error of the mean difference is ``√(Σ s_i u_i (d_i − d̄)²)/Σ s_i``; of losses
 of whole folds it is that over the folds.
 """
 

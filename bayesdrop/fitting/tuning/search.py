@@ -33,8 +33,7 @@ from ..._progress import quietly, step, waiting
 from ..._typing import Float
 from .blocks import Block, BlockSolver, Family, Held
 from .classes import JointSolver
-from .copies import Copies
-from .folds import Fold
+from .folds import Fold, Rows
 from .scores import Key, Table
 
 __all__ = ["Losses", "Search", "SearchRules", "Solver"]
@@ -101,8 +100,8 @@ class Search:
         The folds.
     weight : array (n,)
         Row weights.
-    copies : Copies
-        Which of the rows with labels are equal.
+    rows : Rows
+        The rows with labels.
     losses : callable
         See :data:`Losses`; and ``by_row``.
     size : float
@@ -124,7 +123,7 @@ class Search:
     Cs: Float[np.ndarray, " c"]
     folds: list[Fold]
     weight: Float[np.ndarray, " n"]
-    copies: Copies
+    rows: Rows
     losses: Losses
     size: float = 0.0
     by_row: bool = True
@@ -141,8 +140,8 @@ class Search:
     def __post_init__(self) -> None:
         weights = units = [np.ones(1)] * len(self.folds)
         if self.by_row:
-            weights = [fold.test_weight(self.weight) for fold in self.folds]
-            units = [self.weight[fold.test] * self.copies.share[fold.test] for fold in self.folds]
+            weights = [self.weight[fold.test] for fold in self.folds]
+            units = [self.weight[fold.test] * self.rows.share[fold.test] for fold in self.folds]
         self.table = Table(weights, units)
         self._place = {m: (f, k) for f, family in enumerate(self.families) for k, m in enumerate(family.numbers)}
 
@@ -304,7 +303,10 @@ class Search:
             return False
         number, place = self._place[key[1]]
         losses, (whole,) = self.table.losses[key][0].copy(), self.folds
-        _, one, group = np.unique(self.copies.group[whole.test], return_index=True, return_inverse=True)
+        # Equal rows, which have equal losses by all fits, are fitted without once.
+        facts = np.column_stack([self.rows.classes[whole.test], losses, move]).round(9)
+        _, one, group = np.unique(facts, axis=0, return_index=True, return_inverse=True)
+        group = group.ravel()
         share = np.bincount(group, self.table.weights[0]) / self.table.weights[0].sum()
         order, doubt = np.argsort(-move[one] * share, kind="stable"), share * move[one] * np.minimum(move[one], 1.0)
         few = self.solver.at_a_time

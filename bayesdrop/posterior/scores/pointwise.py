@@ -179,7 +179,8 @@ def log_likelihood_group(
     """Group ``log_likelihood`` of checked rows: ``X`` (n, p), responses (n,) or (n, 2), weights and offsets (n,)."""
     n = X.shape[0]
     if target.ndim == 2:
-        split = log_likelihood_group(draws, *single_trials(X, target, weight, offset), masks=masks)["y"].values
+        rows, side, power, known = single_trials(X, target, weight, offset)
+        split = log_likelihood_group(draws, rows, side, power, known, masks)["y"].values
         values = split.reshape(draws.size, 2, n).sum(axis=1)
         values += draws.C[:, None] * weight * log_binomial(target.sum(axis=1), target[:, 0])
         return _row_values(draws, values)

@@ -1,0 +1,75 @@
+"""Merge equal rows of a design, for fits whose end depends on the order of sums and for copies that are drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from .._typing import Bool, Float, Int, Num
+from .base import Design
+
+__all__ = ["merge_duplicates"]
+
+
+def merge_duplicates(
+    design: Design, labels: Num[np.ndarray, "n m"], weight: Float[np.ndarray, " n"]
+) -> tuple[Int[np.ndarray, " g"], Float[np.ndarray, " g"]]:
+    """Number of one row of each group of equal rows, and the weight of the group.
+
+    The order of the groups depends neither on that of the rows nor on the columns' origins and units, so that a row of
+    weight 2 and the row twice give the same result.
+
+    Parameters
+    ----------
+    design : Design (n, p)
+        Features.
+    labels : array (n, m)
+        What else equal rows have in common.
+    weight : array (n,)
+        Row weights.
+
+    Examples
+    --------
+    >>> from bayesdrop.designs import as_design
+    >>> merge_duplicates(as_design(np.array([[2.0], [1.0], [2.0]])), np.zeros((3, 1)), np.array([1.0, 2.0, 1.0]))
+    (array([1, 0]), array([2., 2.]))
+    """
+    n = len(weight)
+    # In units of the columns' spreads, so that neither units nor the order of the rows change the numbers.
+    columns = design.column_summary(weight)
+    spread = np.where(columns.scatter > 0, np.sqrt(columns.scatter), 1.0)
+    key = np.asarray(design.matvec(np.random.default_rng(0).normal(size=len(spread)) / spread))
+    order = np.lexsort((key, *labels.T))
+    # Of equal rows the keys are equal but for round-off, which depends on where a row lies.
+    is_near = np.abs(np.diff(key[order])) <= 1e-9 * np.max(np.abs(key), initial=1e-300)
+    is_near &= np.all(labels[order[1:]] == labels[order[:-1]], axis=1)
+    leader = np.arange(n)
+    if np.any(is_near):
+        candidates = np.zeros(n, dtype=bool)
+        candidates[order[1:][is_near]] = candidates[order[:-1][is_near]] = True
+        first: dict[bytes, int] = {}
+        for row, text in _contents(design, candidates):
+            leader[row] = first.setdefault(text + labels[row].tobytes(), row)
+    rows, place, number = np.unique(leader[order], return_index=True, return_inverse=True)
+    total = np.bincount(number, weight[order])
+    ranks = np.argsort(place)
+    return rows[ranks], total[ranks]
+
+
+def _contents(design: Design, some: Bool[np.ndarray, " n"]) -> Iterator[tuple[int, bytes]]:
+    """Numbers of some rows with what they hold, which is the same text for equal rows alone."""
+    for rows, part in design.parts():
+        numbers = np.flatnonzero(some[rows])
+        held = part.matrix()[numbers]
+        if not part.is_sparse:
+            texts = (row.tobytes() for row in np.asarray(held, dtype=np.float64) + 0.0)
+        else:
+            held = csr_array(held, dtype=np.float64)
+            held.sum_duplicates()
+            held.eliminate_zeros()
+            ends = zip(held.indptr[:-1], held.indptr[1:], strict=True)
+            columns = held.indices.astype(np.int64)
+            texts = (columns[a:b].tobytes() + held.data[a:b].tobytes() for a, b in ends)
+        yield from zip((rows.start + numbers).tolist(), texts, strict=True)

@@ -1,0 +1,129 @@
+"""Folds must not know the outcome: on labels that say nothing the stated score is the true one.
+
+The stated score of one candidate is that of fits on the other folds, so its expectation is the expected loss of a fit
+on as many random rows, at random rows with labels of even odds. Labels are balanced where folds are stratified, as
+shares of a class would otherwise be those of the rows that are scored; for rows left out one at a time they are drawn.
+
+Each cell compares means of 40 tables to 3.5 standard errors: a false alarm in 850 cells.
+"""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.model_selection import GroupKFold, KFold, StratifiedKFold
+
+import bayesdrop as bd
+
+TABLES, C = 40, 10.0
+
+
+def indicators(rng, n, p=5):
+    """Rows of 0/1 columns, which repeat each other."""
+    return (rng.random((n, p)) < 0.5).astype(float)
+
+
+ESTIMATORS = {
+    "DropoutSVC": lambda cv: bd.DropoutSVC(bd.Tuned(strengths=(0.0,), cv=cv), C=C),
+    "DropoutSVCCV": lambda cv: bd.DropoutSVCCV([0.0], Cs=[C], cv=cv),
+    "DropoutLogisticRegression": lambda cv: bd.DropoutLogisticRegression(bd.Tuned(strengths=(0.0,), cv=cv), C=C),
+    "DropoutLogisticRegressionCV": lambda cv: bd.DropoutLogisticRegressionCV([0.0], Cs=[C], cv=cv),
+    "score of folds": lambda cv: bd.DropoutLogisticRegressionCV([0.0], Cs=[C], cv=cv, scoring="neg_log_loss"),
+    "RatePath": lambda cv: bd.RatePath(bd.DropoutLogisticRegression(0.0, C=C), [0.0], cv=cv, scoring="neg_log_loss"),
+}
+SPLITTERS = {
+    "5": (5, 5, False),
+    "3": (3, 3, False),
+    "stratified": (StratifiedKFold(5, shuffle=True, random_state=1), 5, False),
+    "in order": (KFold(5), 5, True),
+    "groups": (GroupKFold(5), 5, True),
+}
+
+
+def stated(model, X, y, groups):
+    fitted = model.fit(X, y, groups=groups) if groups is not None else model.fit(X, y)
+    return -fitted.scores_[0] if hasattr(fitted, "scores_") else fitted.selection_.chosen.loss
+
+
+def true_loss(name, X, y, rng):
+    """Expected loss, at rows with labels of even odds, of a plain fit."""
+    rows = indicators(rng, 4000)
+    if "SVC" in name:
+        score = bd.DropoutSVC(0.0, C=C).fit(X, y).decision_function(rows)
+        chance = bd.Hinge().probability(np.stack([score, -score]), C)
+    else:
+        score = bd.DropoutLogisticRegression(0.0, C=C).fit(X, y).decision_function(rows)
+        chance = bd.Logistic().probability(np.stack([score, -score]), C)
+    return -np.log(chance).mean()
+
+
+def gap(name, make, n, folds, *, drawn=False, groups=None):
+    """Mean of stated less true loss, and its standard error."""
+    found = np.empty((TABLES, 2))
+    for table in range(TABLES):
+        rng = np.random.default_rng([7, table])
+        X = indicators(rng, n)
+        y = rng.integers(0, 2, n) if drawn else rng.permutation(n) % 2
+        found[table, 0] = stated(make(), X, y, groups)
+        few = n - n // folds
+        again = rng.integers(0, 2, few) if drawn else rng.permutation(few) % 2
+        found[table, 1] = true_loss(name, indicators(rng, few), again, rng)
+    difference = found[:, 0] - found[:, 1]
+    return difference.mean(), difference.std(ddof=1) / np.sqrt(TABLES)
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+@pytest.mark.parametrize("split", SPLITTERS)
+def test_the_stated_score_is_the_true_one(name, split):
+    cv, folds, drawn = SPLITTERS[split]
+    groups = np.arange(150) % 30 if split == "groups" else None
+    mean, error = gap(name, lambda: ESTIMATORS[name](cv), 150, folds, drawn=drawn, groups=groups)
+    assert abs(mean) < 3.5 * error, (mean, error)
+
+
+@pytest.mark.parametrize("name", ["DropoutLogisticRegression", "DropoutLogisticRegressionCV"])
+@pytest.mark.parametrize("weight", [None, 1.5])
+def test_rows_left_out_one_at_a_time_state_the_true_score(name, weight):
+    mean, error = gap(name, lambda: Weighted(ESTIMATORS[name]("loo"), weight), 150, 150, drawn=True)
+    assert abs(mean) < 3.5 * error, (mean, error)
+
+
+class Weighted:
+    """An estimator whose rows all weigh the same, at the same total weight of the loss."""
+
+    def __init__(self, model, weight):
+        self.model, self.weight = model, weight
+
+    def fit(self, X, y):
+        weight = None if self.weight is None else np.full(len(y), self.weight)
+        name = "C" if hasattr(self.model, "C") else "Cs"
+        self.model.set_params(**{name: C / (self.weight or 1.0) if name == "C" else [C / (self.weight or 1.0)]})
+        return self.model.fit(X, y, sample_weight=weight)
+
+
+@pytest.mark.parametrize("name", ["DropoutSVC", "DropoutLogisticRegressionCV"])
+def test_few_rows_state_the_true_score(name):
+    mean, error = gap(name, lambda: ESTIMATORS[name](5), 20, 5)
+    assert abs(mean) < 3.5 * error, (mean, error)
+
+
+MODELS = [
+    lambda cv: bd.DropoutSVC(bd.Tuned(cv=cv)),
+    lambda cv: bd.DropoutLogisticRegression(bd.Tuned(cv=cv)),
+    lambda cv: bd.DropoutSVCCV(Cs=(0.1, 1.0), cv=cv),
+    lambda cv: bd.DropoutLogisticRegressionCV(Cs=(0.1, 1.0), cv=cv),
+]
+
+
+@pytest.mark.parametrize("make", MODELS, ids=["SVC", "LR", "SVCCV", "LRCV"])
+@pytest.mark.parametrize("weight", [None, np.arange(200) % 3 + 1.0])
+def test_a_number_of_folds_is_that_of_shuffled_stratified_rows(make, weight):
+    """The same choice and the same losses, to every digit, whether or not rows repeat each other."""
+    X = pd.get_dummies(pd.Series(np.random.default_rng(0).integers(0, 6, 200))).to_numpy(float)
+    y = np.random.default_rng(1).integers(0, 2, 200)
+    one, other = (
+        make(cv).fit(X, y, sample_weight=weight).selection_
+        for cv in (5, StratifiedKFold(5, shuffle=True, random_state=0))
+    )
+    assert one.best == other.best
+    for mine, theirs in zip(one.candidates, other.candidates, strict=True):
+        np.testing.assert_array_equal(mine.losses, theirs.losses)
