@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import json
 import warnings
-from ast import literal_eval
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
 
+from .._display import compared_texts
 from .._progress import step, waiting
 from .._typing import Float, Int
 from .._validation import check_flag, one_per_row
@@ -119,9 +120,10 @@ def loo(post: Any, X: Any = None, y: Any = None, *, refit: bool = False, method:
         result = with_refits(result, poor, _refitted(post, draws, X, y, poor, method))
     elif len(poor):
         first = ", ".join(str(row) for row in poor[:5]) + (" …" if len(poor) > 5 else "")
+        largest, bound = compared_texts(float(np.nanmax(k)), limit, ".2f")
         warnings.warn(
-            f"{len(poor)} of {len(k)} rows have a Pareto k above {limit:.2f} (rows {first}; largest "
-            f"{np.nanmax(k):.2f}): their scores, and the sum, are unreliable. Use more draws; look at these "
+            f"{len(poor)} of {len(k)} rows have a Pareto k above {bound} (rows {first}; largest "
+            f"{largest}): their scores, and the sum, are unreliable. Use more draws; look at these "
             "rows; or sample again without each of them, which is exact: bd.loo(post, X, y, refit=True).",
             InfluenceWarning,
             stacklevel=2,
@@ -176,13 +178,16 @@ def _method_of(attrs: Mapping[str, Any]) -> Any:
         )
     settings = json.loads(attrs["settings"])
     known = {field.name for field in fields(kinds[name]) if field.init and field.repr}
-    found = kinds[name](**{key: _literal(text) for key, text in settings.items() if key in known})
+    found = kinds[name](**{key: _value(text) for key, text in settings.items() if key in known})
     return replace(found, correct=True) if attrs.get("reweighted") else found
 
 
-def _literal(text: str) -> Any:
-    """Number, truth value or None that a text is; else the text."""
-    try:
-        return literal_eval(text)
-    except (ValueError, SyntaxError):
-        return text
+def _value(text: str) -> Any:
+    """Number, truth value or None that a text says; else the text."""
+    words = {"None": None, "True": True, "False": False}
+    if text in words:
+        return words[text]
+    for number in (int, float):
+        with suppress(ValueError):
+            return number(text)
+    return text
