@@ -49,7 +49,7 @@ def write_page(out: Output, table: Any, fit: Fit, post: Any, messages: list[str]
     from ..posterior.diagnostics.diagnosis import diagnose
 
     levels = level_contrasts(fit.feature_names, table.groups, table.categorical) if table.levels else None
-    weights = weights_table(post, contrasts=levels) if post is not None else _of_fit(fit, table, levels)
+    weights = weights_table(fit if post is None else post, contrasts=levels)
     sections = [("Data and fit", _text("\n".join(messages)))]
     scores = _held_out(fit, table)
     if scores:
@@ -83,18 +83,6 @@ def write_page(out: Output, table: Any, fit: Fit, post: Any, messages: list[str]
         f"<style>{_STYLE}</style></head><body><h1>{title}</h1>{body}</body></html>",
         encoding="utf-8",
     )
-
-
-def _of_fit(fit: Fit, table: Any, levels: Any) -> Any:
-    """The weights of a fit, or what ``levels`` makes of them, with intervals where there are any."""
-    from ..effects.table import weights_table
-
-    try:
-        return weights_table(fit, table.X, table.y, contrasts=levels)
-    except ValueError as error:  # a fit that is not finished
-        weights = weights_table(fit, contrasts=levels)
-        weights.attrs["weight_interval"] = f"none, for {str(error).removeprefix('X: ').partition('; ')[0]}"
-        return weights
 
 
 def undetermined(table: Any, weights: Any) -> list[str]:

@@ -42,29 +42,31 @@ NOT_ALL = "sample_weight: expected finite numbers >= 0, got a negative, NaN or i
 _NO_ORDER = "{}: expected labels that are all numbers or all text, got {}."
 
 
-def check_sample_weight(sample_weight: Any, n_rows: int, all_zero: bool = False) -> Float[np.ndarray, " n"]:
+def check_sample_weight(
+    sample_weight: Any, n_rows: int, all_zero: bool = False, name: str = "sample_weight"
+) -> Float[np.ndarray, " n"]:
     """Row weights as an array (n,), ones by default; raise ValueError if negative or of another length.
 
-    Also if all are zero, unless that is allowed.
+    Also if all are zero, unless that is allowed. Messages call the argument ``name``.
     """
     if sample_weight is None:
         return np.ones(n_rows)
-    weight = check_numbers(sample_weight, "sample_weight", f"{n_rows} numbers (one per row)")
+    weight = check_numbers(sample_weight, name, f"{n_rows} numbers (one per row)")
     if weight.ndim == 0:
         weight = np.full(n_rows, float(weight))
     if weight.shape != (n_rows,):
-        raise ValueError(f"sample_weight: expected {n_rows} numbers (one per row), got shape {weight.shape}.")
+        raise ValueError(f"{name}: expected {n_rows} numbers (one per row), got shape {weight.shape}.")
     if not np.all(np.isfinite(weight)) or np.any(weight < 0):
-        raise ValueError(NOT_ALL)
+        raise ValueError(NOT_ALL.replace("sample_weight", name))
     with np.errstate(over="ignore"):
         total = weight.sum()
     if not np.isfinite(total):
         raise ValueError(
-            "sample_weight: expected weights whose sum is a finite number, got a sum that overflows; divide them all "
+            f"{name}: expected weights whose sum is a finite number, got a sum that overflows; divide them all "
             "by the largest, and multiply C by it."
         )
     if not (all_zero or np.any(weight > 0)):
-        raise ValueError(ALL_ZERO)
+        raise ValueError(ALL_ZERO.replace("sample_weight", name))
     return weight
 
 

@@ -11,26 +11,29 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._typing import DataFrame, Float
-from .._validation import check_choice, check_count, check_number, shown
+from .._typing import Bool, DataFrame, Float
+from .._validation import check_choice, check_count, check_flag, check_number, shown
+from .averages import Average, Averages
 from .contrasts import check_levels
-from .expected import Average, Effect, EffectRows
-from .marginal import chosen, level_changes
+from .expected import Effect, EffectRows
+from .marginal import level_changes
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 __all__ = ["comparisons", "predictions_grid"]
 
-Combine = Callable[[Float[np.ndarray, "S ..."]], Float[np.ndarray, "S ..."]]
 
-
-def _odds(average: Float[np.ndarray, ...]) -> Float[np.ndarray, ...]:
+def _odds(average: Averages) -> Averages:
     return average / (1 - average)
 
 
-_KINDS: dict[str, tuple[str, Combine]] = {
+_KINDS: dict[str, tuple[str, Callable[[Averages], Averages]]] = {
     "difference": ("-", lambda pair: pair[..., 0] - pair[..., 1]),
     "ratio": ("/", lambda pair: pair[..., 0] / pair[..., 1]),
     "odds_ratio": ("/", lambda pair: _odds(pair[..., 0]) / _odds(pair[..., 1])),
@@ -44,14 +47,14 @@ def comparisons(
     *,
     comparison: str = "difference",
     by: str | None = None,
-    y: Any = None,
     reference: Mapping[str, Any] | None = None,
-    sample_weight: Any = None,
+    average_weight: Any = None,
     corrupted_inputs: bool = False,
     offset: Any = None,
-    draws: int = 25,
+    draws: int | None = None,
     probability: float | int = 0.9,
-) -> DataFrame:
+    as_draws: bool = False,
+) -> DataFrame | xr.DataArray:
     """Compare predictions at two values of a variable, averaged over rows.
 
     Parameters
@@ -61,34 +64,36 @@ def comparisons(
     X : array, data frame or scipy sparse (n, ·)
         Rows to average over; for a model with a formula, a table with its columns.
     variables : list of str, or mapping from variable to change, optional
-        Variables to compare, by default all. The change of a number is a number to add (default 1), two values
-        ``(from, to)``, ``"sd"`` or ``"iqr"`` about the mean or the median, or ``"minmax"``; that of a factor is two
-        levels ``(from, to)`` or ``"pairwise"``, by default each level against the first.
+        Variables to compare, by default all but the columns that a random term groups by. The change of a number is a
+        number to add (default 1), two values ``(from, to)``, ``"sd"`` or ``"iqr"`` about the mean or the median, or
+        ``"minmax"``; that of a factor is two levels ``(from, to)`` or ``"pairwise"``, by default each level against the
+        first.
     comparison : "difference", "ratio" or "odds_ratio", default="difference"
         How the two averaged predictions are compared; ``"odds_ratio"`` needs probabilities.
     by : str, optional
         Column of the table: compare within the rows of each of its values.
-    y : sequence (n,), optional
-        For intervals of a point fit without noise: the responses of the rows of the fit, with these rows as ``X``. With
-        a formula they are read from the table.
     reference : mapping from variable to level, optional
         Level of each factor with which its other levels are compared.
-    sample_weight : array (n,), optional
+    average_weight : array (n,), optional
         As in :func:`bayesdrop.marginal_effects`.
     corrupted_inputs : bool, default=False
         As in :func:`bayesdrop.marginal_effects`.
     offset : array (n,) or float, optional
         As in :func:`bayesdrop.marginal_effects`.
-    draws : int, default=25
+    draws : int, optional
         As in :func:`bayesdrop.marginal_effects`.
     probability : float, default=0.9
+        As in :func:`bayesdrop.marginal_effects`.
+    as_draws : bool, default=False
         As in :func:`bayesdrop.marginal_effects`.
 
     Returns
     -------
-    pandas.DataFrame
-        ``variable``, ``contrast``, ``effect`` and its interval, as in :func:`bayesdrop.marginal_effects`, with
-        ``class`` and the column of ``by`` where they apply.
+    pandas.DataFrame or xarray.DataArray
+        ``variable``, ``contrast``, ``effect`` and its interval, and ``attrs``, as in
+        :func:`bayesdrop.marginal_effects`, with ``class`` and the column of ``by`` where they apply. A number to add
+        leaves out the rows that lack the variable. With ``as_draws`` the draws, on ``chain``, ``draw``, ``class`` if
+        there are many, and ``comparison``, whose coordinates are those columns.
 
     Raises
     ------
@@ -116,17 +121,17 @@ def comparisons(
     [['age', '+10'], ['site', 's - n']]
     """
     check_choice(comparison, "comparison", tuple(_KINDS))
-    rows = EffectRows.of(result, X, y, sample_weight, corrupted_inputs, offset, draws, probability, reference)
+    rows = EffectRows.of(result, X, average_weight, corrupted_inputs, offset, draws, probability, reference)
     loss = rows.sources[0].model.loss
     if comparison == "odds_ratio" and not (loss.binary or loss.multiclass):
         raise ValueError(f"comparison: the predictions of {loss!r} are not probabilities; use 'difference' or 'ratio'.")
-    groups = _groups(rows, by)
+    keys, inside = _groups(rows, by)
     effects = [
-        Effect((name, label, *key), lambda made=made, inside=inside: made(inside), _KINDS[comparison][1])  # type: ignore[misc]
-        for name, label, made in _changes(rows, variables, _KINDS[comparison][0])
-        for key, inside in groups
+        Effect([(name, label, *key) for key in keys], averages, _KINDS[comparison][1])
+        for name, label, averages in _changes(rows, variables, _KINDS[comparison][0], inside)
     ]
-    return _frame(rows, effects, ["variable", "contrast", *([by] if by else [])])
+    names = ["variable", "contrast", *([by] if by else [])]
+    return _frame(rows, effects, names, "effect", "comparison", as_draws)
 
 
 def predictions_grid(
@@ -135,13 +140,13 @@ def predictions_grid(
     variables: Any,
     *,
     others: str = "observed",
-    y: Any = None,
-    sample_weight: Any = None,
+    average_weight: Any = None,
     corrupted_inputs: bool = False,
     offset: Any = None,
-    draws: int = 25,
+    draws: int | None = None,
     probability: float | int = 0.9,
-) -> DataFrame:
+    as_draws: bool = False,
+) -> DataFrame | xr.DataArray:
     """Compute predictions on a grid of variables, averaged over rows or at typical values of the others.
 
     Parameters
@@ -155,25 +160,27 @@ def predictions_grid(
         value; by default 20 points for a number, and all levels of a factor.
     others : "observed" or "typical", default="observed"
         Whether the other variables keep their values in the rows, over which predictions are averaged, or take their
-        means and most frequent levels.
-    y : sequence of n labels or numbers, optional
-        As in :func:`bayesdrop.comparisons`.
-    sample_weight : array (n,), optional
+        means and most frequent levels, and the effects of random terms are 0 unless the grid names their levels.
+    average_weight : array (n,), optional
         As in :func:`bayesdrop.comparisons`.
     corrupted_inputs : bool, default=False
         As in :func:`bayesdrop.comparisons`.
     offset : array (n,) or float, optional
         As in :func:`bayesdrop.comparisons`.
-    draws : int, default=25
+    draws : int, optional
         As in :func:`bayesdrop.comparisons`.
     probability : float, default=0.9
+        As in :func:`bayesdrop.comparisons`.
+    as_draws : bool, default=False
         As in :func:`bayesdrop.comparisons`.
 
     Returns
     -------
-    pandas.DataFrame
+    pandas.DataFrame or xarray.DataArray
         A column for each variable (and ``class``), ``prediction``, and the interval of the expected response, which
-        reflects the uncertainty of weights and rates.
+        reflects the uncertainty of weights and rates; ``attrs`` as in :func:`bayesdrop.marginal_effects`. With
+        ``as_draws`` the draws, on ``chain``, ``draw``, ``class`` if there are many, and ``point``, whose coordinates
+        are the variables.
 
     Raises
     ------
@@ -199,97 +206,73 @@ def predictions_grid(
     [[30.0, 'n'], [50.0, 'n']]
     """
     check_choice(others, "others", ("observed", "typical"))
-    rows = EffectRows.of(result, X, y, sample_weight, corrupted_inputs, offset, draws, probability)
+    rows = EffectRows.of(result, X, average_weight, corrupted_inputs, offset, draws, probability)
     grid = _grid(rows, variables)
-
-    def average(values: tuple[Any, ...]) -> list[Average]:
-        return [_changed(rows, dict(zip(grid, values, strict=True)), rows.weight, others == "typical")]
-
+    make = rows.at if others == "observed" else rows.typical
     effects = [
-        Effect(values, lambda values=values: average(values), lambda found: found[..., 0])  # type: ignore[misc]
+        Effect([values], [partial(make, dict(zip(grid, values, strict=True)))], lambda averages: averages[..., 0])
         for values in itertools.product(*grid.values())
     ]
-    return _frame(rows, effects, list(grid), are_predictions=True).rename(columns={"effect": "prediction"})
+    return _frame(rows, effects, list(grid), "prediction", "point", as_draws)
 
 
-def _frame(rows: EffectRows, effects: list[Effect], names: list[str], *, are_predictions: bool = False) -> Any:
-    """A table of effects whose labels are columns."""
+def _frame(rows: EffectRows, effects: list[Effect], names: list[str], what: str, dim: str, as_draws: bool) -> Any:
+    """A table of effects whose labels are columns, or their draws."""
     import pandas as pd
 
-    labels, columns, interval = rows.table(effects, are_predictions=are_predictions)
+    check_flag(as_draws, "as_draws")
+    if as_draws:
+        return rows.draws(effects, what, dim, names)
+    labels, columns, attrs = rows.table(effects, are_predictions=what == "prediction")
     names = names if len(labels[0]) == len(names) else ["class", *names]
     frame = pd.DataFrame({name: [label[j] for label in labels] for j, name in enumerate(names)} | columns)
-    frame.attrs.update(interval=interval, probability=rows.probability)
-    return frame
+    frame.attrs.update(attrs)
+    return frame.rename(columns={"effect": what})
 
 
-def _groups(rows: EffectRows, by: str | None) -> list[tuple[tuple[Any, ...], Float[np.ndarray, " n"]]]:
-    """Keys of groups of rows with their weights, of sum 1."""
+def _groups(rows: EffectRows, by: str | None) -> tuple[list[tuple[Any, ...]], Bool[np.ndarray, "G n"]]:
+    """Keys of groups of rows that have some weight, and which rows are in each."""
     if by is None:
-        return [((), rows.weight)]
-    if rows.frame is None or by not in rows.frame:
+        return [()], np.ones((1, len(rows.weight)), dtype=bool)
+    if rows.variables is None or by not in rows.X:
         raise ValueError(f"by: expected a column of the table X, of a model by a formula, got {shown(by)}.")
-    found = []
-    for value in rows.frame[by].dropna().unique():
-        weight = np.where(rows.frame[by] == value, rows.weight, 0.0)
-        if weight.sum() > 0:
-            found.append(((value,), weight / weight.sum()))
-    return found
-
-
-def _variables(rows: EffectRows) -> list[str]:
-    return rows.sources[0].feature_names if rows.encoder is None else list(rows.encoder.columns)
-
-
-def _values(rows: EffectRows, name: str) -> Float[np.ndarray, " n"]:
-    """Numbers of a variable in the rows."""
-    if rows.encoder is None:
-        column = rows.X[:, [rows.sources[0].feature_names.index(name)]]
-        column = column.toarray() if hasattr(column, "toarray") else column
-    else:
-        column = rows.frame[name].to_numpy()
-    return np.asarray(column, dtype=np.float64).ravel()
-
-
-def _changed(
-    rows: EffectRows, values: Mapping[str, Any], weight: Float[np.ndarray, " n"], typical: bool = False
-) -> Average:
-    """An average over rows with variables at other values."""
-    if rows.encoder is not None:
-        frame = rows.frame
-        if typical:
-            columns = rows.encoder.columns
-            usual = {name: facts.get("mode", facts.get("mean")) for name, facts in columns.items()}
-            frame, weight = frame.iloc[[0]].assign(**usual), np.ones(1)
-        return rows.changed(frame.assign(**values), weight)
-    names, offset = rows.sources[0].feature_names, rows.offset
-    X = rows.X.toarray() if hasattr(rows.X, "toarray") else np.array(rows.X, dtype=np.float64)
-    if typical:
-        X, weight = np.nanmean(X, axis=0)[None], np.ones(1)
-        offset = None if offset is None else np.array([float(np.mean(offset))])
-    for name, value in values.items():
-        X[:, names.index(name)] = value
-    return Average(X, weight, offset)
+    values = rows.X[by]
+    found = {(value,): (values == value).to_numpy(dtype=bool) for value in values.dropna().unique()}
+    found = {key: inside for key, inside in found.items() if rows.weight[inside].sum() > 0}
+    return list(found), np.stack(list(found.values()))
 
 
 def _changes(
-    rows: EffectRows, variables: Any, sign: str
-) -> Iterator[tuple[str, str, Callable[[Float[np.ndarray, " n"]], list[Average]]]]:
-    """Variable, what is compared, and what makes the two averages, of row weights."""
+    rows: EffectRows, variables: Any, sign: str, inside: Bool[np.ndarray, "G n"]
+) -> Iterator[tuple[str, str, list[Callable[[], Average]]]]:
+    """Variable, label, and the two averages of each comparison, in groups of rows."""
     asked: Mapping[str, Any] = variables if isinstance(variables, Mapping) else {}
-    for name in chosen(variables, _variables(rows), "variables"):
+    weight = _within(rows.weight, inside)
+    unchanged = partial(rows.at, {}, weight)
+    for name in rows.chosen(variables, "variables"):
         levels, change = rows.factors.get(name), asked.get(name)
-        pairs = (
-            _number_pairs(name, _values(rows, name), change, sign)
-            if levels is None
-            else _level_pairs(name, levels, change, rows.reference.get(name), sign)
-        )
-        for label, low, high in pairs:
-            yield (
-                name,
-                label,
-                lambda weight, name=name, ends=(high, low): [_changed(rows, {name: end}, weight) for end in ends],  # type: ignore[misc]
-            )
+        if levels is not None:
+            pairs = _level_pairs(name, levels, change, rows.reference.get(name), sign)
+            ends = {level: partial(rows.at, {name: level}, weight) for pair in pairs for level in pair[1:]}
+            for label, low, high in pairs:
+                yield name, label, [ends[high], ends[low]]
+            continue
+        values = rows.values_of(name)
+        label, low, high = _number_pair(name, values, change, sign)
+        if low is not None:
+            yield name, label, [partial(rows.at, {name: end}, weight) for end in (high, low)]
+            continue
+        missing = np.isnan(values)
+        own = _within(rows.weight, inside & ~missing) if missing.any() else weight
+        low_end = partial(rows.at, {}, own) if missing.any() else unchanged
+        yield name, label, [partial(rows.at, {name: values + high}, own), low_end]
+
+
+def _within(weight: Float[np.ndarray, " n"], inside: Bool[np.ndarray, "G n"]) -> Float[np.ndarray, "G n"]:
+    """Weights of the rows of each group, of sum 1; NaN in a group without rows."""
+    inner = np.where(inside, weight, 0.0)
+    with np.errstate(invalid="ignore"):
+        return inner / inner.sum(axis=1, keepdims=True)
 
 
 def _level_pairs(
@@ -308,8 +291,8 @@ def _level_pairs(
     return [(f"{high} {sign} {low}", low, high) for low, high in pairs]
 
 
-def _number_pairs(name: str, values: Float[np.ndarray, " n"], change: Any, sign: str) -> list[tuple[str, Any, Any]]:
-    """Label, values and values that they change to, of a number."""
+def _number_pair(name: str, values: Float[np.ndarray, " n"], change: Any, sign: str) -> tuple[str, float | None, float]:
+    """Label, value and value that it changes to, of a number; None and a number to add."""
     change = 1 if change is None else change
     if isinstance(change, str) and change in ("sd", "iqr", "minmax"):
         middle, spread = float(np.nanmean(values)), float(np.nanstd(values))
@@ -318,12 +301,12 @@ def _number_pairs(name: str, values: Float[np.ndarray, " n"], change: Any, sign:
             "iqr": tuple(np.nanquantile(values, [0.25, 0.75]).tolist()),
             "minmax": (float(np.nanmin(values)), float(np.nanmax(values))),
         }[change]
-        return [(f"{change} ({ends[0]:.3g} to {ends[1]:.3g})", *ends)]
+        return f"{change} ({ends[0]:.3g} to {ends[1]:.3g})", *ends
     if isinstance(change, Sequence) and not isinstance(change, str) and len(change) == 2:
         low, high = (float(check_number(end, f"variables[{name!r}]")) for end in change)
-        return [(f"{high:g} {sign} {low:g}", low, high)]
+        return f"{high:g} {sign} {low:g}", low, high
     if isinstance(change, int | float | np.number) and not isinstance(change, bool) and change:
-        return [(f"{float(change):+g}", values, values + float(change))]
+        return f"{float(change):+g}", None, float(change)
     raise ValueError(
         f"variables: expected a number that is added to {name!r}, two values (from, to), 'sd', 'iqr' or 'minmax', got "
         f"{shown(change)}."
@@ -335,14 +318,14 @@ def _grid(rows: EffectRows, variables: Any) -> dict[str, list[Any]]:
     asked = [variables] if isinstance(variables, str) else variables
     given: Mapping[str, Any] = variables if isinstance(variables, Mapping) else {}
     grid: dict[str, list[Any]] = {}
-    for name in chosen(asked, _variables(rows), "variables"):
+    for name in rows.chosen(asked, "variables"):
         levels, values = rows.factors.get(name), given.get(name)
         if levels is not None:
             grid[name] = list(levels) if values is None else list(np.atleast_1d(np.asarray(values, dtype=object)))
             check_levels(grid[name], levels, name, "variables")
         elif values is None or (isinstance(values, int) and not isinstance(values, bool)):
             points = check_count(20 if values is None else values, f"variables[{name!r}]")
-            there = _values(rows, name)
+            there = rows.values_of(name)
             grid[name] = np.linspace(np.nanmin(there), np.nanmax(there), points).tolist()
         else:
             grid[name] = [float(check_number(value, f"variables[{name!r}]")) for value in np.atleast_1d(values)]

@@ -2,74 +2,61 @@ r"""Expected responses averaged over rows, at changed rows, with their uncertain
 
     A(changed) = (1/Σs) Σ_i s_i E f(s̃_i(changed x_i))
 
-An effect is a function of a few such averages: a difference, a quotient, a quotient of odds. Of a posterior it has a
-value for each draw. Of a point fit without noise its standard deviation is by the delta method, from Laplace's
-approximation; the averages are then had at weights moved by a thousandth of a standard deviation each way.
+An effect is a function of a few such averages: a difference, a quotient, a quotient of odds. The rows are changed as a
+user would change them, missing entries included, and then read and averaged as :func:`bayesdrop.predict` does. A
+posterior has a value of the effect for each draw. A point fit without noise has a standard deviation by the delta
+method and Laplace's approximation, from the gradients of the averages in the weights. The likelihood's row weights are
+those of the fit; the row weights ``s`` here are weights of the average alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from scipy.special import expit, logit, ndtri
 
 from .._typing import Float
-from .._validation import check_count, check_flag, check_instance, check_number
-from ..data.column_facts import offset_in, response_in
+from .._validation import check_count, check_flag, check_instance, check_matrix, check_number, shown
+from ..data.column_facts import in_order, offset_in
 from ..data.formulas.encoder import FormulaEncoder, StoredFormula
 from ..data.frames import to_pandas
+from ..designs import in_memory
 from ..designs.rows import check_sample_weight
-from ..noise.base import centre_of
+from ..fitting.results.laplace import why_no_covariance
 from ..posterior.diagnostics.mixing import mixing
-from ..posterior.draws.draws import Draws, blocks
-from ..posterior.draws.new_rows import draws_of_fit, for_rows, match_columns, match_design, match_offset
-from ..posterior.noise_average.probability import expected_response
-from .laplace import laplace_covariance, why_no_covariance
+from ..posterior.draws.draws import Draws
+from ..posterior.draws.new_rows import draws_of_fit, for_rows, match_design, match_offset
+from .averages import Average, Averaged, Averages, average_response
 from .sources import PointFit, point_fits
-from .table import LAPLACE, POSTERIOR, USE_SAMPLE, no_interval, read_posterior
+from .table import LAPLACE, interval_of, read_posterior
+from .variables import Variables
 
-__all__ = ["Average", "Effect", "EffectRows"]
+if TYPE_CHECKING:
+    import xarray as xr
 
-Averages = Float[np.ndarray, "S ..."]  # the averages of an effect, (S, ..., a)
-
-
-class Average(NamedTuple):
-    """Rows to average expected responses over.
-
-    Attributes
-    ----------
-    matrix : array or scipy sparse (m, p)
-        Changed features.
-    weight : array (m,)
-        What multiplies each row's expected response in the sum.
-    offset : array (m,) or None
-        Known parts of their scores.
-    """
-
-    matrix: Any
-    weight: Float[np.ndarray, " m"]
-    offset: Float[np.ndarray, " m"] | None = None
+__all__ = ["Effect", "EffectRows", "chosen"]
 
 
 class Effect(NamedTuple):
-    """A function of averages.
+    """A function of averages, in each of ``G`` groups of rows.
 
     Attributes
     ----------
-    label : tuple of str
-        What it is called in the table.
-    averages : callable
-        Makes the averages when they are needed.
+    labels : list of G tuples
+        Values of the label columns of the table.
+    averages : list of callable
+        Functions that return the averages when these are needed. A function that stands in several effects is called
+        once.
     combine : callable
-        From averages (S, ..., a) to effects (S, ...).
+        From averages (G, S, ..., a) to effects (G, S, ...).
     """
 
-    label: tuple[Any, ...]
-    averages: Callable[[], list[Average]]
-    combine: Callable[[Averages], Float[np.ndarray, "S ..."]]
+    labels: list[tuple[Any, ...]]
+    averages: list[Callable[[], Average]]
+    combine: Callable[[Averages], Float[np.ndarray, "G S ..."]]
 
 
 @dataclass(frozen=True)
@@ -83,28 +70,34 @@ class EffectRows:
     fits : list of PointFit or None
         The point fits; None of a posterior.
     X : features or table (n, ·)
-        The rows as they came.
-    frame : pandas.DataFrame or None
-        The rows, if they are a table of the columns that a formula names.
-    encoder : FormulaEncoder or None
-        That formula.
+        The rows: features in the order of the fit, NaN if missing, or a table of the columns that a formula names.
+    variables : Variables or None
+        Columns of the table; None without a formula.
     weight : array (n,)
-        Row weights, of sum 1.
+        Row weights of the average, of sum 1.
+    are_equal : bool
+        Whether these weights are equal for lack of others.
     offset : array (n,) or None
-        Known parts of the scores, of rows as they came.
+        Known parts of the scores of the rows as they came.
+    has_own_offset : bool
+        Whether the caller passed the offset, which then does not follow changed columns.
+    corrupted_inputs : bool
+        Whether the rows are corrupted already.
+    probability : float
+        Probability content of the intervals.
+    reference : mapping
+        Reference level of factors.
     """
 
     sources: list[Draws]
     fits: list[PointFit] | None
     X: Any
-    frame: Any
-    encoder: FormulaEncoder | None
+    variables: Variables | None
     weight: Float[np.ndarray, " n"]
+    are_equal: bool
     offset: Float[np.ndarray, " n"] | None
-    offset_given: bool
+    has_own_offset: bool
     corrupted_inputs: bool
-    y: Any
-    sample_weight: Any
     probability: float
     reference: Mapping[str, Any]
 
@@ -113,11 +106,10 @@ class EffectRows:
         cls,
         result: Any,
         X: Any,
-        y: Any,
-        sample_weight: Any,
+        average_weight: Any,
         corrupted_inputs: bool,
         offset: Any,
-        draws: int,
+        draws: int | None,
         probability: float,
         reference: Mapping[str, Any] | None = None,
     ) -> EffectRows:
@@ -126,108 +118,152 @@ class EffectRows:
         Raises
         ------
         TypeError, ValueError
-            If ``result`` is something else, the rows do not fit it, or an argument is not what it may be.
+            If ``result`` has another type, the rows do not match it, or an argument is invalid.
         """
         probability = check_number(probability, "probability", above=0, below=1, advice="0.9, say")
         check_flag(corrupted_inputs, "corrupted_inputs")
-        check_count(draws, "draws")
+        if draws is not None:
+            check_count(draws, "draws")
         check_instance(reference, "reference", Mapping, "a mapping from variable to level", none=True)
         fits = point_fits(result)
-        if fits is None and y is not None:
-            raise ValueError("y: a posterior has the intervals in its draws; leave y out.")
         sources = (
             [for_rows(read_posterior(result, draws), X)] if fits is None else [draws_of_fit(one.fit) for one in fits]
         )
         first = sources[0]
         formula: Any = first.facts.encoder_of(X, first.feature_names)
-        encoder = formula.encoder if isinstance(formula, StoredFormula) else formula
-        rows_of_fit = y is not None
-        if fits is not None:
-            y = response_in(X, first.feature_names, first.facts, y)
-        design = match_design(X, first.feature_names, first.model, first.facts)
-        weight = check_sample_weight(sample_weight, design.shape[0])
+        encoder: FormulaEncoder | None = formula.encoder if isinstance(formula, StoredFormula) else formula
+        n = match_design(X, first.feature_names, first.model, first.facts).shape[0]
+        if encoder is None:
+            matrix = in_memory(in_order(X, first.feature_names, first.facts))
+            X = check_matrix(matrix, ensure_all_finite="allow-nan")
+        weight = check_sample_weight(average_weight, n, name="average_weight")
         rows = cls(
             sources=sources,
             fits=fits,
-            X=design.matrix() if encoder is None else X,
-            frame=None if encoder is None else to_pandas(X),
-            encoder=encoder,
+            X=X if encoder is None else to_pandas(X),
+            variables=None if encoder is None else Variables(encoder, to_pandas(X)),
             weight=weight / weight.sum(),
-            offset=match_offset(first, offset, design.shape[0], X),
-            offset_given=offset is not None,
+            are_equal=average_weight is None,
+            offset=match_offset(first, offset, n, X),
+            has_own_offset=offset is not None,
             corrupted_inputs=corrupted_inputs or bool(getattr(result, "corrupted_inputs", False)),
-            y=y,
-            sample_weight=sample_weight,
             probability=probability,
             reference=reference or {},
         )
-        strange = [name for name in rows.reference if name not in rows.factors]
-        if strange:
+        unknown = [name for name in rows.reference if name not in rows.factors]
+        if unknown:
             raise ValueError(
-                f"reference: {strange[0]!r} is not a factor of a formula; the factors are "
+                f"reference: {unknown[0]!r} is not a factor of a formula; the factors are "
                 f"{', '.join(map(repr, rows.factors)) or 'none'}."
             )
-        return rows if rows_of_fit or y is None else rows._with_rows_of_fit()
-
-    def _with_rows_of_fit(self) -> EffectRows:
-        """Without the responses of a table, if its rows are not those of the fit, which has no intervals then."""
-        try:
-            self._varied()
-        except ValueError:
-            return replace(self, y=None)
-        return self
-
-    @property
-    def reason(self) -> str:
-        """Why a point fit has no intervals, in words; empty if it has, or nothing was asked for."""
-        if not self.fits or self.y is None:
-            return ""
-        return next(filter(None, (why_no_covariance(one.fit) for one in self.fits)), "")
+        return rows
 
     @property
     def factors(self) -> dict[str, list[Any]]:
         """Levels of each factor of the formula, by its column."""
-        known = {} if self.encoder is None else self.encoder.columns
-        return {name: facts["levels"] for name, facts in known.items() if "levels" in facts}
+        return {} if self.variables is None else self.variables.levels
 
-    def changed(self, frame: Any, weight: Float[np.ndarray, " m"]) -> Average:
-        """An average over the rows of a changed table, whose offset changes with its columns."""
-        assert self.encoder is not None
+    @property
+    def names(self) -> list[str]:
+        """Variables of the fixed part of a formula, or features."""
+        return self.sources[0].feature_names if self.variables is None else self.variables.names
+
+    def chosen(self, wanted: Any, argument: str) -> list[str]:
+        """Variables asked for: by default :attr:`names`; a column that random terms group by only if named."""
+        groups = [name for name in self.factors if name not in self.names]
+        return self.names if wanted is None else chosen(wanted, self.names + groups, argument)
+
+    def observed(self, values: Float[np.ndarray, " n"]) -> Float[np.ndarray, "1 n"]:
+        """Weights (1, n) of the rows in which a variable is observed, of sum 1."""
+        weight = np.where(np.isnan(values), 0.0, self.weight)
+        return (weight / (weight.sum() or 1.0))[None]
+
+    def values_of(self, name: str) -> Float[np.ndarray, " n"]:
+        """Numbers of a variable in the rows, NaN if missing."""
+        if self.variables is None:
+            column = self.X[:, [self.names.index(name)]]
+            column = column.toarray() if hasattr(column, "toarray") else column
+        else:
+            column = self.X[name].to_numpy(dtype=np.float64, na_value=np.nan)
+        return np.asarray(column, dtype=np.float64).ravel()
+
+    def at(self, values: Mapping[str, Any], weight: Float[np.ndarray, "... n"] | None = None) -> Average:
+        """An average over the rows with variables at other values, an array or a number each."""
+        weight = np.atleast_2d(self.weight if weight is None else weight)
+        if self.variables is not None:
+            frame = self.X.assign(**values)
+            return Average(self.variables.encoder.transform(frame), weight, self._offset_of(frame))
+        X = self.X
+        for name, value in values.items():
+            X = _with_column(X, self.names.index(name), value)
+        return Average(X, weight, self.offset)
+
+    def typical(self, values: Mapping[str, Any]) -> Average:
+        """One row of usual values, with some variables at others, and effects of 0 of the random terms not named."""
+        if self.variables is not None:
+            frame = self.X.iloc[[0]].assign(**self.variables.usual).assign(**values)
+            return Average(self.variables.encode_typical(frame, values), np.ones((1, 1)), self._offset_of(frame))
+        X = self.X.toarray() if hasattr(self.X, "toarray") else self.X
+        X = np.nanmean(X, axis=0, dtype=np.float64)[None]
+        for name, value in values.items():
+            X[:, self.names.index(name)] = value
+        return Average(X, np.ones((1, 1)), None if self.offset is None else np.array([self.offset.mean()]))
+
+    def _offset_of(self, frame: Any) -> Float[np.ndarray, " m"] | None:
+        """Offset of the rows of a changed table, whose columns it may follow."""
         first = self.sources[0]
-        offset = self.offset if self.offset_given else offset_in(frame, first.feature_names, first.facts, None)
-        if offset is not None and len(offset) != len(frame):
-            offset = np.full(len(frame), float(np.mean(offset)))
-        return Average(self.encoder.transform(frame), weight, offset)
+        offset = self.offset if self.has_own_offset else offset_in(frame, first.feature_names, first.facts, None)
+        return offset if offset is None or len(offset) == len(frame) else np.full(len(frame), float(np.mean(offset)))
 
     def table(
-        self, effects: Iterable[Effect], *, are_predictions: bool = False
-    ) -> tuple[list[tuple[Any, ...]], dict[str, Any], str]:
-        """Labels, columns and kind of interval of effects; of many classes the rows go class after class.
+        self, effects: Sequence[Effect], *, are_predictions: bool = False
+    ) -> tuple[list[tuple[Any, ...]], dict[str, Any], dict[str, Any]]:
+        """Labels, columns and attributes of effects; of many classes the rows go class after class.
 
         Intervals of predictions are made on the scale of the score, so that those of probabilities lie between 0 and 1
         and those of counts above 0.
         """
-        varied = self._varied()
-        labels: list[tuple[Any, ...]] = []
-        values: list[list[Any]] = [[] for _ in varied]
-        for effect in effects:
-            averages = effect.averages()
-            labels.append(effect.label)
-            for k, (draws, _) in enumerate(varied):
-                parts = [self._average(draws, average) for average in averages]
-                values[k].append(effect.combine(np.stack(parts, axis=-1)))
-        columns: list[dict[str, Any]] = []
-        for found, (draws, covariance) in zip(values, varied, strict=True):
-            per = np.stack(found, axis=-1)  # (S, effects) or (S, K, effects)
-            columns.append(self._columns(per, draws, covariance, are_predictions))
+        labels = [label for effect in effects for label in effect.labels]
+        columns = [
+            self._columns(self._found(effects, k), source, k, are_predictions) for k, source in enumerate(self.sources)
+        ]
         classes = self._classes()
         if classes is not None:
             labels = [(label, *more) for label in classes for more in labels]
         joined = {name: np.concatenate([part[name] for part in columns]) for name in columns[0]}
-        kind = POSTERIOR if self.fits is None else f"delta method, {LAPLACE}" if self.y is not None else ""
-        if self.reason:
-            joined["interval"], kind = np.full(len(labels), USE_SAMPLE, dtype=object), no_interval(self.reason)
-        return labels, joined, kind
+        attrs = {"probability": self.probability, "average_weight": "equal" if self.are_equal else "as given"}
+        if self.fits is None:
+            return labels, joined, {"interval": interval_of(self.sources[0]), "draws": self.sources[0].size} | attrs
+        reason, remedy = why_no_covariance(self.fits[0].fit)
+        if reason:
+            joined["interval"] = np.full(len(labels), remedy, dtype=object)
+        kind = f"none, for {reason}; {remedy}" if reason else f"delta method, {LAPLACE}"
+        return labels, joined, {"interval": kind} | attrs
+
+    def draws(self, effects: Sequence[Effect], name: str, dim: str, names: Sequence[str]) -> xr.DataArray:
+        """Draws of the effects of a posterior, on chain, draw, class if there are many, and ``dim``.
+
+        ``names`` are those of the labels, which become coordinates along ``dim``.
+        """
+        import xarray as xr
+
+        if self.fits is not None:
+            raise ValueError(
+                "as_draws: a point fit has no draws; leave it out, or pass what bd.sample returned in place of the fit."
+            )
+        source, classes = self.sources[0], self._classes()
+        values = np.moveaxis(self._found(effects, 0).values, 0, -1)  # (S, R) or (S, K, R)
+        dims = ("chain", "draw", *(() if classes is None else ("class",)), dim)
+        labels = [label for effect in effects for label in effect.labels]
+        coords: dict[str, Any] = {} if classes is None else {"class": list(classes)}
+        for j, label in enumerate(names):
+            label += "_" * (label in dims and label != dim)  # a column of the table may be called so
+            coords[label] = (dim, [row[j] for row in labels])
+        attrs = {"average_weight": "equal" if self.are_equal else "as given"}
+        return xr.DataArray(
+            values.reshape(*source.shape, *values.shape[1:]), dims=dims, coords=source.steps | coords, name=name,
+            attrs=attrs,
+        )  # fmt: skip
 
     def _classes(self) -> Sequence[Any] | None:
         first = self.sources[0]
@@ -237,52 +273,45 @@ class EffectRows:
             return list(range(first.weight.shape[1])) if first.classes is None else [str(c) for c in first.classes]
         return None
 
-    def _varied(self) -> list[tuple[Draws, Float[np.ndarray, "D D"] | None]]:
-        """Draws of each source; of a fit with intervals it, and it with each weight moved, and their covariance."""
-        if self.fits is None or self.y is None or self.reason:
-            return [(source, None) for source in self.sources]
-        pairs: list[tuple[Draws, Float[np.ndarray, "D D"] | None]] = []
-        for one, draws in zip(self.fits, self.sources, strict=True):
-            y, weight = one.rows(self.X, self.y, self.sample_weight)
-            covariance = laplace_covariance(one.fit, self.X, y, weight)
-            step = 1e-3 * np.sqrt(np.maximum(np.diagonal(covariance), 0))
-            moves = np.vstack([np.zeros(len(step)), np.diag(step), -np.diag(step)])
-            inward = moves.reshape(len(moves), -1, draws.weight.shape[-1] + 1)
-            centre = centre_of(draws.model.noise)
-            moved = inward[..., -1] + (0.0 if centre is None else inward[..., :-1] @ centre)
-            shape = (len(moves), *draws.weight.shape[1:])
-            varied = replace(
-                draws,
-                weight=draws.weight + inward[..., :-1].reshape(shape),
-                intercept=draws.intercept + moved.reshape(shape[:-1]),
-                C=np.repeat(draws.C, len(moves)),
-                free_rate=np.zeros((len(moves), 0)),
-            )
-            pairs.append((varied, covariance))
-        return pairs
+    def _found(self, effects: Sequence[Effect], k: int) -> Averaged:
+        """Values of all effects by one source, and their gradients."""
+        draws = self.sources[k]
+        has_gradient = self.fits is not None and self.fits[k].fit.covariance is not None
+        known: dict[Callable[[], Average], Averaged] = {}
+        values, gradients = [], []
+        for effect in effects:
+            for make in effect.averages:
+                if make not in known:
+                    known[make] = average_response(draws, make(), self.corrupted_inputs, has_gradient)
+            parts = [known[make] for make in effect.averages]
+            averages = np.stack([part.values for part in parts], axis=-1)
+            values.append(effect.combine(averages))
+            slopes: Any = 0.0
+            for j, part in enumerate(parts):
+                if part.gradient is not None:
+                    # The imaginary part of an analytic function at an imaginary step is its slope, to the last digit.
+                    moved = averages + 1e-30j * (np.arange(len(parts)) == j)
+                    slopes = slopes + (effect.combine(moved).imag / 1e-30)[:, 0, ..., None] * part.gradient
+            gradients.append(slopes)
+        return Averaged(np.concatenate(values), np.concatenate(gradients) if has_gradient else None)
 
     def _columns(
-        self,
-        values: Float[np.ndarray, "S ..."],
-        draws: Draws,
-        covariance: Float[np.ndarray, "D D"] | None,
-        are_predictions: bool,
+        self, found: Averaged, draws: Draws, k: int, are_predictions: bool
     ) -> dict[str, Float[np.ndarray, " rows"]]:
-        """Columns of a table from effects (S, effects) or (S, K, effects)."""
+        """Columns of a table, class after class."""
+        values = np.moveaxis(found.values, 0, -1)
         flat = values.reshape(len(values), -1)
         if self.fits is None:
             tails = [(1 - self.probability) / 2, (1 + self.probability) / 2]
             low, high = np.quantile(flat, tails, axis=0)
             error = _monte_carlo_errors(flat, draws.shape[0])
             return {"effect": flat.mean(axis=0), "sd": flat.std(axis=0), "low": low, "high": high, "mcse": error}
-        if covariance is None:
+        if found.gradient is None:
             return {"effect": flat[0]}
-        size = len(covariance)
-        step = 1e-3 * np.sqrt(np.maximum(np.diagonal(covariance), 0))
-        able = step > 0
-        slopes = (flat[1 : size + 1] - flat[size + 1 :]) / np.where(able, 2 * step, 1.0)[:, None] * able[:, None]
-        sd = np.sqrt(np.maximum(np.einsum("ja,jk,ka->a", slopes, covariance, slopes), 0))
-        reach, effect, loss = ndtri((1 + self.probability) / 2) * sd, flat[0], draws.model.loss
+        gradient = np.moveaxis(found.gradient, 0, -2).reshape(flat.shape[1], -1)
+        variance = np.einsum("rd,de,re->r", gradient, self.fits[k].fit.covariance, gradient)
+        effect, loss, sd = flat[0], draws.model.loss, np.sqrt(np.maximum(variance, 0))
+        reach = ndtri((1 + self.probability) / 2) * sd
         if are_predictions and (loss.binary or loss.multiclass):
             reach = reach / (effect * (1 - effect))
             low, high = expit(logit(effect) - reach), expit(logit(effect) + reach)
@@ -292,16 +321,33 @@ class EffectRows:
             low, high = effect - reach, effect + reach
         return {"effect": effect, "sd": sd, "low": low, "high": high}
 
-    def _average(self, draws: Draws, rows: Average) -> Float[np.ndarray, "S ..."]:
-        """Weighted sum of the expected responses of some rows, (S,) or (S, K)."""
-        classes = draws.weight.shape[1:-1]
-        total = np.zeros((draws.size, *classes))
-        for part in blocks(rows.matrix.shape[0], draws.size * max(int(np.prod(classes)), 1)):
-            X = match_columns(rows.matrix[part], draws)
-            known = None if rows.offset is None else rows.offset[part]
-            values = expected_response(draws, X, self.corrupted_inputs, known)
-            total += np.tensordot(rows.weight[part], values, axes=1)
-        return total
+
+def chosen(features: Any, known: Sequence[str], argument: str = "features") -> list[str]:
+    """Names of the features asked for; raise ValueError on others."""
+    if features is None:
+        return list(known)
+    named = not isinstance(features, str | bytes) and isinstance(features, Sequence | np.ndarray | Mapping)
+    wanted = [str(name) for name in features] if named else []
+    unknown = [name for name in wanted if name not in known]
+    if not wanted or unknown or len(set(wanted)) < len(wanted):
+        raise ValueError(
+            f"{argument}: expected a list of different names among {list(known)[:5]}{' …' * (len(known) > 5)}, got "
+            f"{shown(features)}."
+        )
+    return wanted
+
+
+def _with_column(X: Any, d: int, value: Any) -> Any:
+    """Features with other values in a column; sparse rows stay sparse."""
+    if not hasattr(X, "nnz"):
+        changed = np.array(X, dtype=np.float64)
+        changed[:, d] = value
+        return changed
+    from scipy.sparse import csc_array, csr_array, hstack
+
+    columns = csc_array(X, dtype=np.float64)
+    column = csc_array(np.broadcast_to(value, X.shape[0])[:, None])
+    return csr_array(hstack([columns[:, :d], column, columns[:, d + 1 :]]))
 
 
 def _monte_carlo_errors(effects: Float[np.ndarray, "S rows"], chains: int) -> Float[np.ndarray, " rows"]:

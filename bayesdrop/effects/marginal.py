@@ -13,17 +13,22 @@ Steps stay within the range that was fitted, beyond which a spline has no value.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._typing import DataFrame, Float
-from .._validation import shown
+from .._typing import DataFrame
+from .._validation import check_flag
 from ..fitting.results.saved import rows_of
-from ..posterior.draws.draws import Draws
+from .averages import Average, Averages
 from .contrasts import check_levels
-from .expected import Average, Effect, EffectRows
+from .expected import Effect, EffectRows, chosen
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 __all__ = ["level_changes", "marginal_effects"]
 
@@ -33,16 +38,16 @@ _STEP = 1e-3
 def marginal_effects(
     result: Any,
     X: Any,
-    y: Any = None,
     *,
     features: Sequence[str] | None = None,
     reference: Mapping[str, Any] | None = None,
-    sample_weight: Any = None,
+    average_weight: Any = None,
     corrupted_inputs: bool = False,
     offset: Any = None,
-    draws: int = 25,
+    draws: int | None = None,
     probability: float | int = 0.9,
-) -> DataFrame:
+    as_draws: bool = False,
+) -> DataFrame | xr.DataArray:
     """Average marginal effect of each feature or variable on the prediction, with intervals.
 
     The prediction is the probability, the expected count or the mean. For a model with a formula, and a table of its
@@ -56,34 +61,35 @@ def marginal_effects(
     X : array, data frame or scipy sparse (n, p)
         Rows to average over, often those of the fit; columns of a data frame are matched by name. For a model with a
         formula, a table with its columns, or the encoded features, each of which then has a slope.
-    y : sequence (n,), optional
-        For intervals of a point fit without noise: the responses of the rows of the fit, with these rows as ``X``. With
-        a formula they are read from the table.
     features : sequence of str, optional
-        Features or variables whose effects to compute; by default all. Each costs two predictions of all rows, and with
-        ``y`` two more for each weight.
+        Features or variables whose effects to compute; by default all. Each costs two predictions of all rows.
     reference : mapping from variable to level, optional
         Level of each factor with which its other levels are compared; by default the first.
-    sample_weight : array (n,), optional
-        Row weights of the average; with ``y``, those of the fit.
+    average_weight : array (n,), optional
+        Row weights of the average over the rows, equal by default. They do not touch the likelihood, whose weights are
+        those of the fit.
     corrupted_inputs : bool, default=False
         Whether the rows are corrupted already, so that predictions do not average over noise; an estimator may have
         this set.
     offset : array (n,) or float, optional
         Known part of the score of each row, needed if the rows of the fit had one.
-    draws : int, default=25
-        Number of draws of each chain to use, evenly spaced. ``mcse`` shows whether more are needed.
+    draws : int, optional
+        Number of draws of each chain to use, evenly spaced; by default all.
     probability : float, default=0.9
         Probability content of the intervals, in (0, 1).
+    as_draws : bool, default=False
+        Whether to return the effect by every draw of a posterior in place of the table.
 
     Returns
     -------
-    pandas.DataFrame
+    pandas.DataFrame or xarray.DataArray
         ``effect``, ``sd``, ``low`` and ``high``, one row per feature; with many classes one row per class and feature,
-        with the effects on the probability of the class, which sum to zero over the classes. If ``y`` is given and the
-        point fit has no intervals, because it has noise for example, a column ``interval`` says "use bd.sample"
-        instead. ``attrs["interval"]`` says what the intervals are, or why there are none. For a posterior ``mcse`` is
-        the Monte Carlo standard error of ``effect``; that of the ends of a 90 % interval is about twice as large.
+        with the effects on the probability of the class, which sum to zero over the classes. If a point fit has no
+        intervals, because it has noise for example, a column ``interval`` says what to do instead. For a posterior
+        ``mcse`` is the Monte Carlo standard error of ``effect``; that of the ends of a 90 % interval is about twice as
+        large. ``attrs`` say what the intervals are, or why there are none (``"interval"``), how many draws there are
+        (``"draws"``), and whether the rows have equal weights (``"average_weight"``). With ``as_draws`` the draws, on
+        ``chain``, ``draw``, ``class`` if there are many, and ``feature``.
 
     Raises
     ------
@@ -97,9 +103,9 @@ def marginal_effects(
     Notes
     -----
     Intervals of a posterior are quantiles of the effects over its draws. Those of a point fit without noise come from
-    the delta method and Laplace's approximation; :func:`bayesdrop.weights_table` says why a fit with noise has none. A
-    0/1 feature has a slope like any other. Rows in which a feature is missing do not contribute to its effect; other
-    missing features are averaged over as in predictions.
+    the delta method and Laplace's approximation, with the row weights of the fit; :func:`bayesdrop.weights_table` says
+    why a fit with noise has none. A 0/1 feature has a slope like any other. Rows in which a feature is missing do not
+    contribute to its effect; other missing features are averaged over as in predictions.
 
     References
     ----------
@@ -111,66 +117,57 @@ def marginal_effects(
     >>> import bayesdrop as bd
     >>> X, y = [[0.0, 1.0], [1.0, 3.0], [2.0, 0.0], [3.0, 1.0]], [0.0, 1.1, 1.9, 3.2]
     >>> fit = bd.fit(bd.Model(bd.Squared(), rates=bd.Fixed(0.0)), X, y)
-    >>> table = marginal_effects(fit, X, y)
+    >>> table = marginal_effects(fit, X)
     >>> bool(np.allclose(table["effect"], fit.weight))
     True
     """
     import pandas as pd
 
-    rows = EffectRows.of(result, X, y, sample_weight, corrupted_inputs, offset, draws, probability, reference)
-    effects = _of_features(rows, features) if rows.encoder is None else _of_variables(rows, features)
-    labels, columns, interval = rows.table(effects)
+    rows = EffectRows.of(result, X, average_weight, corrupted_inputs, offset, draws, probability, reference)
+    check_flag(as_draws, "as_draws")
+    effects = [*(_of_features(rows, features) if rows.variables is None else _of_variables(rows, features))]
+    if as_draws:
+        return rows.draws(effects, "effect", "feature", ["feature"])
+    labels, columns, attrs = rows.table(effects)
     names = [str(label[-1]) for label in labels]
     classes = list(dict.fromkeys(label[0] for label in labels)) if len(labels[0]) > 1 else None
     names = names if classes is None else names[: len(names) // len(classes)]
     frame = pd.DataFrame(columns, index=rows_of(names, classes))
-    frame.attrs.update(interval=interval, probability=rows.probability)
+    frame.attrs.update(attrs)
     return frame
 
 
-def chosen(features: Any, known: Sequence[str], argument: str = "features") -> list[str]:
-    """Names of the features asked for; raise ValueError on others."""
-    if features is None:
-        return list(known)
-    named = not isinstance(features, str | bytes) and isinstance(features, Sequence | np.ndarray | Mapping)
-    wanted = [str(name) for name in features] if named else []
-    unknown = [name for name in wanted if name not in known]
-    if not wanted or unknown or len(set(wanted)) < len(wanted):
-        raise ValueError(
-            f"{argument}: expected a list of different names among {list(known)[:5]}{' …' * (len(known) > 5)}, got "
-            f"{shown(features)}."
-        )
-    return wanted
-
-
-def _slope(averages: Float[np.ndarray, "S ..."]) -> Float[np.ndarray, "S ..."]:
+def _slope(averages: Averages) -> Averages:
     return averages.sum(axis=-1)
+
+
+def _difference(averages: Averages) -> Averages:
+    return averages[..., 0] - averages[..., 1]
 
 
 def _of_features(rows: EffectRows, features: Any) -> Iterator[Effect]:
     """Average slopes in the columns of the features."""
-    draws = rows.sources[0]
-    for name in chosen(features, draws.feature_names):
-        d = draws.feature_names.index(name)
-        yield Effect((name,), lambda d=d: _moved(rows, draws, d), _slope)  # type: ignore[misc]
+    for name in chosen(features, rows.names):
+        yield Effect([(name,)], _moved(rows, name), _slope)
 
 
-def _moved(rows: EffectRows, draws: Draws, d: int) -> list[Average]:
-    """Rows with the column moved, weighted for a difference quotient; where it is missing they are left out."""
-    X = rows.X
-    column = X[:, [d]]
-    column = np.asarray(column.toarray() if hasattr(column, "toarray") else column, dtype=np.float64)[:, 0]
-    there = ~np.isnan(column)
-    if not there.any():
-        return [Average(X[:1], np.zeros(1), None if rows.offset is None else rows.offset[:1])]
-    step = _STEP * (float(column[there].std()) or 1.0)
+def _moved(rows: EffectRows, name: str) -> list[Callable[[], Average]]:
+    """The rows with the column moved, weighted for a difference quotient; rows without the feature are left out."""
+    X, d, column = rows.X, rows.names.index(name), rows.values_of(name)
+    weight = rows.observed(column)
+    present = column[~np.isnan(column)]
+    if not len(present):
+        return [lambda: rows.at({}, weight)]
+    step = _STEP * (float(present.std()) or 1.0)
     try:
-        draws.model.noise.check(min(float(column[there].min()), 0.0 if hasattr(X, "nnz") else np.inf) - step)
+        rows.sources[0].model.noise.check(min(float(present.min()), 0.0 if hasattr(X, "nnz") else np.inf) - step)
         places: tuple[tuple[float, float], ...] = ((1.0, 0.5 / step), (-1.0, -0.5 / step))
     except ValueError:
         places = ((0.0, -1.5 / step), (1.0, 2 / step), (2.0, -0.5 / step))
-    weight = rows.weight * there / float(rows.weight[there].sum() or 1.0)
-    return [Average(_shift(X, d, times * step), factor * weight, rows.offset) for times, factor in places]
+    return [
+        lambda times=times, factor=factor: Average(_shift(X, d, times * step), factor * weight, rows.offset)  # type: ignore[misc]
+        for times, factor in places
+    ]
 
 
 def _shift(X: Any, d: int, length: float) -> Any:
@@ -188,20 +185,14 @@ def _shift(X: Any, d: int, length: float) -> Any:
 
 def _of_variables(rows: EffectRows, features: Any) -> Iterator[Effect]:
     """Average slopes in the numbers among the columns of a formula, and differences of the levels of its factors."""
-    assert rows.encoder is not None
-    for name in chosen(features, list(rows.encoder.columns)):
-        if name in rows.factors:
-            for level, other in level_changes(rows.factors[name], rows.reference.get(name), name):
-                yield Effect(
-                    (f"{name}[{level}] vs {name}[{other}]",),
-                    lambda n=name, ends=(level, other): [  # type: ignore[misc]
-                        rows.changed(rows.frame.assign(**{n: end}), sign * rows.weight)
-                        for end, sign in zip(ends, (1.0, -1.0), strict=True)
-                    ],
-                    _slope,
-                )
-        else:
-            yield Effect((name,), lambda n=name: _slopes(rows, n), _slope)  # type: ignore[misc]
+    for name in rows.chosen(features, "features"):
+        if name not in rows.factors:
+            yield Effect([(name,)], _slopes(rows, name), _slope)
+            continue
+        pairs = level_changes(rows.factors[name], rows.reference.get(name), name)
+        ends = {level: partial(rows.at, {name: level}) for level in dict.fromkeys(itertools.chain(*pairs))}
+        for level, other in pairs:
+            yield Effect([(f"{name}[{level}] vs {name}[{other}]",)], [ends[level], ends[other]], _difference)
 
 
 def level_changes(levels: Sequence[Any], reference: Any, name: str) -> list[tuple[Any, Any]]:
@@ -221,15 +212,14 @@ def level_changes(levels: Sequence[Any], reference: Any, name: str) -> list[tupl
     return [(level, first) for level in levels if level != first]
 
 
-def _slopes(rows: EffectRows, name: str) -> list[Average]:
+def _slopes(rows: EffectRows, name: str) -> list[Callable[[], Average]]:
     """The rows with a number moved up and down, within what was fitted, weighted for a difference quotient."""
-    assert rows.encoder is not None
-    facts, values = rows.encoder.columns[name], rows.frame[name].to_numpy(dtype=np.float64)
-    there = ~np.isnan(values)
-    step = 0.5 * _STEP * (float(values[there].std()) or 1.0) if there.any() else 1.0
+    assert rows.variables is not None
+    facts, values = rows.variables.encoder.columns[name], rows.values_of(name)
+    present = values[~np.isnan(values)]
+    step = 0.5 * _STEP * (float(present.std()) or 1.0) if len(present) else 1.0
     inside = (values >= facts["low"]) & (values <= facts["high"]) & (facts["high"] - facts["low"] > step)
     up = np.where(inside, np.minimum(values + step, facts["high"]), values + step)
     down = np.where(inside, np.maximum(values - step, facts["low"]), values - step)
-    weight = np.where(there, rows.weight, 0.0) / float(rows.weight[there].sum() or 1.0)
-    quotient = weight / np.where(there, up - down, 1.0)
-    return [rows.changed(rows.frame.assign(**{name: end}), sign * quotient) for end, sign in ((up, 1), (down, -1))]
+    quotient = rows.observed(values) / np.where(np.isnan(values), 1.0, up - down)
+    return [partial(rows.at, {name: end}, sign * quotient) for end, sign in ((up, 1), (down, -1))]

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from .._validation import plain_column
-from ..data.dataset import as_dataset
-from ..designs import as_design
 from ..estimators.base import DropoutEstimator
 from ..estimators.classes import joint_model
-from ..estimators.validation import default_names, facts_of, missing_of
+from ..estimators.validation import default_names, facts_of
 from ..fitting.results.result import Fit
 
 __all__ = ["PointFit", "point_fits"]
@@ -22,21 +18,18 @@ __all__ = ["PointFit", "point_fits"]
 
 @dataclass(frozen=True)
 class PointFit:
-    """A point fit, and how the rows of the user are rows of it.
+    """A point fit of one problem.
 
     Attributes
     ----------
     fit : Fit
-        Of one problem.
+        The fit.
     label : str or None
-        The class that it tells from all others, where there are several such problems.
-    rows : callable
-        ``rows(X, y, sample_weight)`` are ``y`` and the row weights as the fit took them.
+        Class that the fit separates from all others, if there are several such problems.
     """
 
     fit: Fit
     label: str | None
-    rows: Callable[[Any, Any, Any], tuple[Any, Any]]
 
 
 def point_fits(result: Any) -> list[PointFit] | None:
@@ -56,7 +49,7 @@ def point_fits(result: Any) -> list[PointFit] | None:
     ['a', 'b', 'c']
     """
     if isinstance(result, Fit):
-        return [PointFit(result, None, lambda X, y, weight: (y, weight))]
+        return [PointFit(result, None)]
     estimator = getattr(result, "best_estimator_", result)
     if not isinstance(estimator, DropoutEstimator) or isinstance(estimator, type):
         return None
@@ -72,6 +65,7 @@ def point_fits(result: Any) -> list[PointFit] | None:
     intercept = np.broadcast_to(np.asarray(estimator.intercept_, dtype=np.float64), len(coef))
     several = classes is not None and len(classes) > 2 and not joint
     posterior = getattr(estimator, "rate_posterior_", None)
+    covariances = getattr(estimator, "_covariances", None)
     trace = np.atleast_1d(getattr(estimator, "objective_trace_", np.nan))
 
     def made(k: int) -> Fit:
@@ -92,20 +86,9 @@ def point_fits(result: Any) -> list[PointFit] | None:
             classes=np.array([False, True]) if several else classes,
             model=model,
             centre=estimator.centre_,
+            covariance=None if covariances is None else covariances[k],
         )
 
-    def rows_of(label: Any) -> Callable[[Any, Any, Any], tuple[Any, Any]]:
-        def rows(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any]:
-            if classes is None:
-                return y, sample_weight
-            data = as_dataset(
-                X, y, sample_weight, wrap=as_design, multiclass=True, missing=missing_of(estimator),
-                class_weight=estimator.class_weight,
-            )  # fmt: skip
-            return plain_column(y) == label if several else y, data.weight
-
-        return rows
-
     if not several:
-        return [PointFit(made(0), None, rows_of(None))]
-    return [PointFit(made(k), str(label), rows_of(label)) for k, label in enumerate(classes)]
+        return [PointFit(made(0), None)]
+    return [PointFit(made(k), str(label)) for k, label in enumerate(classes)]

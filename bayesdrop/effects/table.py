@@ -11,30 +11,25 @@ from scipy.special import ndtri
 from .._stored import by_label
 from .._typing import DataFrame, Float, Int
 from .._validation import check_choice, check_instance, check_number
-from ..data.column_facts import response_in
+from ..fitting.results.laplace import why_no_covariance
+from ..fitting.results.result import Fit
 from ..fitting.results.saved import feature_gain, rows_of
 from ..posterior.arviz_groups.builder import SUMMARY, THINNED, not_kept
 from ..posterior.arviz_groups.groups import dataset
 from ..posterior.draws.draws import Draws, blocks, read_draws, read_group
 from .contrasts import Contrasts, contrasts_of
-from .laplace import laplace_covariance, why_no_covariance
-from .sources import PointFit, point_fits
+from .sources import point_fits
 
-__all__ = ["LAPLACE", "POSTERIOR", "USE_SAMPLE", "no_interval", "read_posterior", "weights_table"]
+__all__ = ["LAPLACE", "interval_of", "read_posterior", "weights_table"]
 
-LAPLACE, POSTERIOR = "Laplace approximation", "posterior, equal tails"
-# What stands in the column ``interval`` where there is none.
-USE_SAMPLE = "use bd.sample"
+LAPLACE = "Laplace approximation"
 
 Columns = dict[str, Any]  # each an array like the weights, (p,) or (K, p)
 
 
 def weights_table(
     result: Any,
-    X: Any = None,
-    y: Any = None,
     *,
-    sample_weight: Any = None,
     probability: float | int = 0.9,
     contrasts: str | Contrasts | None = "reference",
     reference: Mapping[str, Any] | None = None,
@@ -47,11 +42,6 @@ def weights_table(
     ----------
     result : Fit, InferenceData or DataTree, or a fitted linear estimator
         What ``bd.fit`` or ``bd.sample`` returned, or an estimator such as ``bd.DropoutLogisticRegression()``.
-    X, y : (n, p) and (n,), optional
-        For intervals of a point fit without noise: the rows of that fit; with a formula its table, without ``y``. A
-        posterior needs neither.
-    sample_weight : array (n,), optional
-        Row weights of that fit.
     probability : float, default=0.9
         Probability content of the intervals, in (0, 1).
     contrasts : "reference", "mean" or None, default="reference"
@@ -70,17 +60,16 @@ def weights_table(
         posterior the median), with ``odds_ratio_low`` and ``odds_ratio_high``, and with noise ``odds_ratio_if_kept``,
         ``exp(weight)``, for a feature that is not dropped; for counts ``rate_ratio`` and ``rate_ratio_if_kept`` of the
         expected count; ``rate`` (for a posterior the mean, with ``rate_low`` and ``rate_high``). ``columns.name`` names
-        the two classes of the odds. If ``X`` and ``y`` are given and the point fit has no intervals, because it has
-        noise for example, a column ``interval`` says "use bd.sample" instead. ``attrs`` describe the intervals, or say
-        why there are none: ``"weight_interval"``, ``"rate_interval"`` and ``"probability"``. If not every draw was kept
+        the two classes of the odds. If the point fit has no intervals, because it has noise for example, a column
+        ``interval`` says what to do instead. ``attrs`` describe the intervals, with the number of draws, or say why
+        there are none: ``"weight_interval"``, ``"rate_interval"`` and ``"probability"``. If not every draw was kept
         (``variables`` of ``bd.sample``), means and ``sd`` of weights are those of all draws and quantiles those of the
-        thinned draws, as the attributes say. With more than two classes, fitted one against the rest, each class has
-        its rows.
+        thinned draws. With more than two classes, fitted one against the rest, each class has its rows.
 
     Raises
     ------
     TypeError, ValueError
-        If ``result`` has another type, the rows are not those of the fit, or ``probability`` is not in (0, 1).
+        If ``result`` has another type, or ``probability`` is not in (0, 1).
 
     See Also
     --------
@@ -89,21 +78,21 @@ def weights_table(
     Notes
     -----
     Intervals of a point fit without noise are those of Laplace's approximation, ``ŵ ± z √diag(H⁻¹)`` with the Hessian
-    ``H`` of the energy; they approximate posterior intervals only if the loss is a negative log-likelihood. Intervals
-    of a posterior are quantiles of its draws. A fit with noise minimises an expected loss, which shrinks the weights,
-    so that 90 % intervals around them would contain only 64 % of the true weights (in simulations with known rates of
-    0.3 and 0.5), and its learnt rates come from a rule; use the posterior for the uncertainty of both. The plug-in
-    posterior of the rule is ``fit.rate_posterior``.
+    ``H`` of the energy, row weights of the fit included; they approximate posterior intervals only if the loss is a
+    negative log-likelihood. Intervals of a posterior are quantiles of its draws. A fit with noise minimises an expected
+    loss, which shrinks the weights, so that 90 % intervals around them would contain only 64 % of the true weights (in
+    simulations with known rates of 0.3 and 0.5), and its learnt rates come from a rule; use the posterior for the
+    uncertainty of both. The plug-in posterior of the rule is ``fit.rate_posterior``.
 
     Examples
     --------
     >>> import bayesdrop as bd
     >>> from sklearn.datasets import make_classification
     >>> X, y = make_classification(200, 5, random_state=0)
-    >>> table = weights_table(bd.fit(bd.Model(rates=bd.Fixed(0.0)), X, y), X, y)
+    >>> table = weights_table(bd.fit(bd.Model(rates=bd.Fixed(0.0)), X, y))
     >>> list(table)[:5], table.attrs["weight_interval"]
     (['weight', 'sd', 'low', 'high', 'scaled_weight'], 'Laplace approximation')
-    >>> print(weights_table(bd.fit(bd.Model(), X, y), X, y)[["weight", "interval"]].round(2).head(2))
+    >>> print(weights_table(bd.fit(bd.Model(), X, y))[["weight", "interval"]].round(2).head(2))
     1 against 0  weight       interval
     feature
     x0            -0.09  use bd.sample
@@ -118,28 +107,25 @@ def weights_table(
         check_choice(contrasts, "contrasts", ("reference", "mean", None))
     if fits is None:
         draws = read_posterior(result)
-        if X is not None or y is not None:
-            raise ValueError("X: a posterior has the intervals in its draws; leave X and y out.")
         shown = _contrasts(draws.facts.formula, contrasts, reference)
         columns, loss = _of_draws(draws, probability, shown), draws.model.loss
         names, known = draws.feature_names, draws.classes
         classes: Any = draws.classes if draws.weight.ndim > 2 else None
         if draws.weight.ndim > 2 and classes is None:
             classes = np.arange(draws.weight.shape[1])
-        columns, few = _with_summaries(result, draws, columns, shown)
-        kinds = {"weight_interval": POSTERIOR + few, "rate_interval": POSTERIOR + few}
+        columns = _with_summaries(result, draws, columns, shown)
+        kind = rate_kind = interval_of(draws)
     else:
         first = fits[0].fit
-        y = response_in(X, first.feature_names, first.facts, y)
-        given, shown = given_rows(X, y), _contrasts(first.formula, contrasts, reference)
-        reason = next(filter(None, (why_no_covariance(one.fit) for one in fits)), "") if given else ""
-        parts = [_of_fit(one, X, y, sample_weight, probability, given and not reason, shown) for one in fits]
+        shown = _contrasts(first.formula, contrasts, reference)
+        parts = [_of_fit(one.fit, probability, shown) for one in fits]
         columns = {name: np.concatenate([np.atleast_2d(part[name]) for part in parts]) for name in parts[0]}
+        (reason, remedy), rate_kind = why_no_covariance(first), ""
         if reason:
-            columns["interval"] = np.full(columns["weight"].shape, USE_SAMPLE, dtype=object)
+            columns["interval"] = np.full(columns["weight"].shape, remedy, dtype=object)
         loss, names, known = first.model.loss, first.feature_names, first.classes
         classes = [one.label for one in fits] if len(fits) > 1 else first.classes if first.weight.ndim > 1 else None
-        kinds = {"weight_interval": no_interval(reason) if reason else LAPLACE if given else "", "rate_interval": ""}
+        kind = f"none, for {reason}; {remedy}" if reason else LAPLACE
     ratio = loss.ratio
     if ratio:
         columns |= {f"{ratio}{part}": values for part, values in _ratios(columns).items()}
@@ -148,7 +134,7 @@ def weights_table(
     order = [name for name in (*single, *ratios, "rate", "rate_low", "rate_high") if name in columns]
     rows = rows_of(names if shown is None else shown.names, classes)
     frame = pd.DataFrame({name: np.ravel(columns[name]) for name in order}, index=rows)
-    frame.attrs.update(kinds, probability=probability)
+    frame.attrs.update(weight_interval=kind, rate_interval=rate_kind, probability=probability)
     if ratio == "odds_ratio" and known is not None and classes is None and len(known) == 2:
         frame.columns.name = f"{known[1]} against {known[0]}"
     return frame
@@ -158,17 +144,9 @@ def _contrasts(formula: Any, contrasts: Any, reference: Any) -> Contrasts | None
     return contrasts if isinstance(contrasts, Contrasts) else contrasts_of(formula, contrasts, reference)
 
 
-def no_interval(reason: str) -> str:
-    """What ``attrs`` say of intervals that there are not, and why."""
-    return f"none, for {reason}; {USE_SAMPLE}"
-
-
-def given_rows(X: Any, y: Any) -> bool:
-    """True if the rows of a fit were given; raise ValueError if one of ``X`` and ``y`` is missing."""
-    if (X is None) != (y is None):
-        missing = "y" if y is None else "X"
-        raise ValueError(f"{missing}: expected both X and y of the rows that were fitted, or neither, got one of them.")
-    return X is not None
+def interval_of(draws: Draws) -> str:
+    """What the intervals of a posterior are, in words."""
+    return f"posterior, equal tails of {draws.size} draws"
 
 
 def read_posterior(result: Any, thin: int | None = None) -> Draws:
@@ -187,20 +165,17 @@ def read_posterior(result: Any, thin: int | None = None) -> Draws:
         raise ValueError(f"result: {error}") from None
 
 
-def _of_fit(
-    one: PointFit, X: Any, y: Any, sample_weight: Any, probability: float, given: bool, shown: Contrasts | None
-) -> Columns:
+def _of_fit(fit: Fit, probability: float, shown: Contrasts | None) -> Columns:
     """Columns of a point fit, shaped like its weights, or with a column for each contrast."""
-    fit, weight = one.fit, np.asarray(one.fit.weight, dtype=np.float64)
+    weight = np.asarray(fit.weight, dtype=np.float64)
     gain, rates = feature_gain(fit), np.broadcast_to(fit.rates, weight.shape)
     columns = {
         "weight": _combined(weight, shown),
         "scaled_weight": _combined(gain * weight, shown),
         "rate": rates if shown is None else rates[..., shown.feature],
     }
-    if given:
-        own_y, own_weight = one.rows(X, y, sample_weight)
-        covariance, p = laplace_covariance(fit, X, own_y, own_weight), weight.shape[-1]
+    if fit.covariance is not None:
+        covariance, p = fit.covariance, weight.shape[-1]
         inner = [covariance[start : start + p, start : start + p] for start in range(0, len(covariance), p + 1)]
         if shown is not None:
             inner = [_combined(_combined(part, shown).T, shown) for part in inner]
@@ -262,11 +237,11 @@ def _of_draws(draws: Draws, probability: float, shown: Contrasts | None) -> Colu
     return columns
 
 
-def _with_summaries(result: Any, draws: Draws, columns: Columns, shown: Contrasts | None) -> tuple[Columns, str]:
-    """Means and spreads from all draws, where single ones were not kept, and what to say of the quantiles then."""
+def _with_summaries(result: Any, draws: Draws, columns: Columns, shown: Contrasts | None) -> Columns:
+    """Columns with the means and spreads of all draws, if single ones were not kept."""
     names = not_kept(result)
     if not {"weight", "rate"} & set(names):
-        return columns, ""
+        return columns
     rate_map = draws.model.bind(draws.feature_names)
     summary = by_label(dataset(result, SUMMARY), "feature", draws.feature_names)
     if "weight" in names and shown is None:
@@ -276,7 +251,7 @@ def _with_summaries(result: Any, draws: Draws, columns: Columns, shown: Contrast
         index = draws.index if shown is None else draws.index[shown.feature]
         rate = by_label(summary["rate"], rate_map.dim, rate_map.names)
         columns |= {"rate": rate.sel(statistic="mean").values[..., index]}
-    return columns, f" of {draws.size} draws"
+    return columns
 
 
 def _rates(draws: Draws, own: Int[np.ndarray, " m"]) -> Float[np.ndarray, "S ..."]:

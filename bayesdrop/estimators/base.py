@@ -70,6 +70,7 @@ class DropoutEstimator(BaseEstimator):
     n_features_in_: int
     centre_: Float[np.ndarray, " p"] | None
     _counts: SignCounts | None
+    _covariances: Float[np.ndarray, "B D D"] | None
     _online: Online | None
 
     def _loss(self) -> Loss:
@@ -137,6 +138,7 @@ class DropoutEstimator(BaseEstimator):
         """Fit a task to rows ``X − c`` and keep it; ``earlier`` are weights for ``X``."""
         solved = solve(task, centring, earlier)
         found, self.selection_, self._online = solved.fit, solved.selection, None
+        self._covariances = solved.covariances
         self._keep_rates(solved.rate_map, found.rates, found.posterior, found.occurrences)
         self._set_weights(found.weights)
         self._counts = found.counts
@@ -235,7 +237,7 @@ class DropoutEstimator(BaseEstimator):
                 )
                 online.update_joint(energy, float(weight.sum()), n_total)
         refuse_overflow(weights=online.weights, curvature=online.curvature)
-        self._online, self.centre_ = online, centre
+        self._online, self.centre_, self._covariances = online, centre, None
         rate = online.rate(rate_map, model.loss.binary)
         learner = online.learner
         self._keep_rates(

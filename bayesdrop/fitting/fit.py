@@ -24,6 +24,7 @@ from .objective.energy import Energy
 from .objective.softmax_energy import centred
 from .problems.block import BlockFit, ProblemFit, fit_in_parts
 from .problems.many_classes import fit_classes
+from .results.laplace import laplace_covariances
 from .results.result import Fit, RatePosterior
 from .solvers.auxiliary import first_problem
 from .solvers.driver import FitMethod, announce, check_minimiser
@@ -184,6 +185,7 @@ def fit(
         offset=all_rows.offset,
         facts=data.facts,
         class_weight=data.weight_of_classes,
+        covariance=None if solved.covariances is None else solved.covariances[0],
         _auxiliary=first_problem(result.auxiliary, all_rows.weight) if isinstance(result, BlockFit) else None,
     )
 
@@ -201,14 +203,15 @@ def shaped(part: Num[np.ndarray, ...]) -> Num[np.ndarray, ...]:
 
 @dataclass(frozen=True)
 class Solved:
-    """A fit, with the weights (p + 1, K) of the user's columns, and the ``model`` of the centred rows with its rates
-    chosen.
+    """A fit, with the weights (p + 1, K) of the user's columns and their covariances, and the ``model`` of the centred
+    rows with its rates chosen.
     """
 
     model: Model
     rate_map: RateMap
     selection: Selection | None
     fit: ProblemFit
+    covariances: Float[np.ndarray, "B D D"] | None
 
 
 def solve(
@@ -242,7 +245,8 @@ def solve(
         )  # fmt: skip
         weights = centred(centring.to_original(result.weights), model.loss.class_rates)
     announce(result.status, result.iterations)
-    return Solved(model, rate_map, selection, replace(result, weights=weights))
+    covariances = laplace_covariances(model, task, result, centring)
+    return Solved(model, rate_map, selection, replace(result, weights=weights), covariances)
 
 
 def rate_posterior(rate_map: RateMap, law: Any, occurrences: Num[np.ndarray, ...] | None) -> RatePosterior | None:

@@ -63,7 +63,7 @@ def weights_forest(table: Any, *, top: int | None = None, ax: Any = None) -> Any
     >>> import bayesdrop as bd
     >>> from sklearn.datasets import make_classification
     >>> X, y = make_classification(200, 5, random_state=0)
-    >>> ax = weights_forest(bd.weights_table(bd.fit(bd.Model(rates=bd.Fixed(0.0)), X, y), X, y))
+    >>> ax = weights_forest(bd.weights_table(bd.fit(bd.Model(rates=bd.Fixed(0.0)), X, y)))
     >>> ax.get_xlabel()
     'Weight (change of the score per unit of the feature)'
     """

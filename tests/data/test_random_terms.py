@@ -257,10 +257,10 @@ def test_scores_are_of_all_columns(post):
 
 def test_tables_of_weights_leave_effects_out_and_effects_hold_them(post):
     fit = fitted(model=bd.Model(rates=bd.Fixed(0.0)), random_scale=0.5)
-    for result, more in ((post, ()), (fit, (TABLE,))):
-        table = bd.weights_table(result, *more)
+    for result in (post, fit):
+        table = bd.weights_table(result)
         assert table.index.tolist() == ["a", "kind[v] vs kind[u]"]
-        assert bd.weights_table(result, *more, contrasts=None).index.tolist() == ["a", "kind[u]", "kind[v]"]
+        assert bd.weights_table(result, contrasts=None).index.tolist() == ["a", "kind[u]", "kind[v]"]
         effects = bd.marginal_effects(result, TABLE)
         changed = TABLE.assign(a=TABLE.a + 1.0)
         step = bd.comparisons(result, TABLE, ["a"])["effect"].iloc[0]

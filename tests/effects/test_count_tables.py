@@ -54,7 +54,7 @@ MODEL = bd.Model(bd.Poisson(), rates=bd.Fixed(0.0), weight_prior=bd.Normal(10.0)
 
 def test_differences_and_spreads_are_those_of_a_regression():
     frame = simulate(0)
-    table = bd.weights_table(bd.fit(MODEL, FORMULA, frame), frame)
+    table = bd.weights_table(bd.fit(MODEL, FORMULA, frame))
     assert list(table.index) == list(EFFECTS)
     weight, sd = regression(frame)
     np.testing.assert_allclose(table["weight"], weight, atol=0.03 * sd.max())
@@ -79,7 +79,7 @@ def test_intervals_of_90_percent_hold_90_percent():
     truth, held, of_draws = np.array(list(EFFECTS.values())), [], []
     for seed in range(300):
         frame = simulate(seed)
-        table = bd.weights_table(bd.fit(MODEL, FORMULA, frame), frame)
+        table = bd.weights_table(bd.fit(MODEL, FORMULA, frame))
         held.append(np.mean((table["low"] < truth) & (truth < table["high"])))
         if seed % 10 == 0:
             post = bd.sample(MODEL, FORMULA, frame, draws=400, tune=200, chains=4, progress=False, seed=seed)

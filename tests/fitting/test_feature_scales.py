@@ -6,7 +6,6 @@ from scipy import sparse
 
 import bayesdrop as bd
 from bayesdrop.designs import as_design
-from bayesdrop.effects.laplace import laplace_covariance
 
 RNG = np.random.default_rng(0)
 N, P = 150, 5
@@ -93,7 +92,7 @@ def test_covariances_of_weights_are_in_the_units_of_the_columns(loss, kind):
     model, y = bd.Model(loss, rates=NONE, weight_prior=bd.Normal(1.0, relative=True)), RESPONSES[kind]
     scale = np.array([1e-9, 1e9, 1.0, 1e-6, 1e6])
     classes = 3 if kind == "classes" else 1
-    one, other = (laplace_covariance(bd.fit(model, rows, y), rows, y) for rows in (X, X * scale))
+    one, other = (bd.fit(model, rows, y).covariance for rows in (X, X * scale))
     unit = np.tile(np.append(scale, 1.0), classes)
     size = np.sqrt(np.outer(one.diagonal(), one.diagonal()))
     np.testing.assert_allclose(unit[:, None] * other * unit / size, one / size, atol=1e-5)

@@ -209,7 +209,7 @@ def test_predictions_add_that_of_new_rows():
     np.testing.assert_allclose(fit.predict(X, offset=offset, corrupted_inputs=True).mean, chance)
     own = np.where(y == "yes", chance, 1 - chance)
     np.testing.assert_allclose(bd.elpd(fit, X, y, offset=offset).pointwise, np.log(own))
-    assert bd.weights_table(fit, X, y)["sd"].notna().all()
+    assert bd.weights_table(fit)["sd"].notna().all()
     effect = bd.marginal_effects(fit, X, offset=offset)["effect"]
     np.testing.assert_allclose(effect, np.mean(chance * (1 - chance)) * fit.weight, rtol=1e-4)
 

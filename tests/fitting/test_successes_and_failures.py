@@ -21,9 +21,9 @@ def test_without_noise_it_is_logistic_regression_of_the_trials():
     rows, labels = np.repeat(X, TRIALS, axis=0), np.concatenate([[1] * s + [0] * f for s, f in COUNTS])
     peer = LogisticRegression(tol=1e-10, max_iter=1000).fit(rows, labels)
     np.testing.assert_allclose(fit.weight, peer.coef_[0], rtol=1e-4)
-    table = bd.weights_table(fit, X, COUNTS)
+    table = bd.weights_table(fit)
     other = bd.fit(bd.Model(rates=bd.Fixed(0.0)), rows, labels, method=bd.Newton(tol=1e-12))
-    np.testing.assert_allclose(table["sd"], bd.weights_table(other, rows, labels)["sd"], rtol=1e-4)
+    np.testing.assert_allclose(table["sd"], bd.weights_table(other)["sd"], rtol=1e-4)
     np.testing.assert_allclose(fit.predict(X).mean, peer.predict_proba(X)[:, 1], atol=1e-4)
 
 

@@ -38,11 +38,11 @@ assert set(again.to_frame()["label"]) <= {"ill", "well"}
         (),
         """
 fit = bd.fit(bd.Model(), X, y)
-table = bd.weights_table(fit, X, y)
+table = bd.weights_table(fit)
 assert set(table["interval"]) == {"use bd.sample"} and "odds_ratio" in table
-table = bd.weights_table(bd.fit(bd.Model(rates=bd.Fixed(0.0)), X, y), X, y)
+table = bd.weights_table(bd.fit(bd.Model(rates=bd.Fixed(0.0)), X, y))
 assert (table["low"] < table["weight"]).all() and "odds_ratio_low" in table
-effects = bd.marginal_effects(fit, X, y, features=["age"])
+effects = bd.marginal_effects(fit, X, features=["age"])
 assert len(effects) == 1
 """,
     ),
@@ -88,7 +88,7 @@ done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_outp
 assert done.returncode == 0, done.stderr
 for result, told in zip((fit, post), eval(done.stdout)):
     assert np.allclose(bd.predict(result, data).mean, told, rtol=0, atol=1e-12)
-table = bd.weights_table(fit, data)
+table = bd.weights_table(fit)
 assert "site[south] vs site[north]" in table.index and "odds_ratio_low" in table
 assert "rate_ratio" in bd.weights_table(post)
 assert "site[west] vs site[north]" in bd.marginal_effects(post, data).index
@@ -160,7 +160,7 @@ assert "Chosen by" in str(model.selection_) and model.predict_proba(X).shape == 
 import matplotlib
 matplotlib.use("Agg")
 fit = bd.fit(bd.Model(), X, y)
-bd.plots.weights_forest(bd.weights_table(fit, X, y)).figure.savefig("weights.png")
+bd.plots.weights_forest(bd.weights_table(fit)).figure.savefig("weights.png")
 bd.plots.rates_forest(None, fit).figure.savefig("rates.png")
 """,
     ),

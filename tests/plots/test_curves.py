@@ -284,7 +284,7 @@ def test_a_forest_of_weights_shows_the_largest_with_their_intervals():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(80, 50))
     y = X[:, 3] - X[:, 7] + rng.normal(size=80) > 0
-    table = bd.weights_table(bd.fit(bd.Model(rates=bd.Fixed(0.0)), X, y), X, y)
+    table = bd.weights_table(bd.fit(bd.Model(rates=bd.Fixed(0.0)), X, y))
     ax = bd.plots.weights_forest(table)
     labels = [label.get_text() for label in ax.get_yticklabels()]
     assert set(labels[:2]) == {"x3", "x7"}

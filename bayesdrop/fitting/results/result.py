@@ -165,9 +165,11 @@ class Fit(Shown):
         Names of columns, first index of svmlight files and formula, by which new rows are read.
     class_weight : dict or None
         Weight of each class; None if none were given.
+    covariance : array (D, D) or None
+        Covariance of the at most 1,000 weights of a fit without noise, by Laplace's approximation: class after class
+        its features, and last its intercept.
     solver : str
-        The algorithm that was used, a row of :data:`bayesdrop.fitting.solvers.choices.CHOICES`, or the name of the
-        method given.
+        Row of :data:`bayesdrop.fitting.solvers.choices.CHOICES` that was used, or the name of the method passed.
 
     See Also
     --------
@@ -196,6 +198,7 @@ class Fit(Shown):
     offset: Float[np.ndarray, " n"] | None = field(default=None, repr=False, compare=False)
     facts: ColumnFacts = field(default_factory=ColumnFacts, repr=False)
     class_weight: dict[Any, float] | None = None
+    covariance: Float[np.ndarray, "D D"] | None = field(default=None, repr=False, compare=False)
     solver: str = field(default="", compare=False)
     _auxiliary: Auxiliary | None = field(default=None, repr=False, compare=False)
 
@@ -234,8 +237,7 @@ class Fit(Shown):
         Parameters
         ----------
         X : array, data frame or scipy sparse (n, p)
-            New rows; a data frame's columns are matched by name. Of a fit by a formula a data frame with the columns
-            that it names.
+            New rows; the columns of a data frame are matched by name, or encoded by the formula of the fit.
         corrupted_inputs : bool
             Say that the rows are corrupted already, so that the score is ``wᵀx + b``.
         offset : array (n,) or float, optional
@@ -283,8 +285,7 @@ class Fit(Shown):
         Examples
         --------
         >>> import bayesdrop as bd
-        >>> fit = bd.fit(bd.Model(rates=bd.Fixed(0.5)), [[-1.0], [-2.0], [1.0], [3.0]], [0, 0, 1, 1])
-        >>> table = fit.summary()
+        >>> table = bd.fit(bd.Model(rates=bd.Fixed(0.5)), [[-1.0], [-2.0], [1.0], [3.0]], [0, 0, 1, 1]).summary()
         >>> bool(table.loc["x0", "scaled_weight"] == table.loc["x0", "weight"] / 2)
         True
         """

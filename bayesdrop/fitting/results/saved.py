@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["feature_gain", "fit_dataset", "fit_fields", "load_dataset", "rate_ends", "rows_of", "summary_frame"]
 
 _OF_RATES, _OCCURRENCES = "rate_", "rate_occurrences"
+_COVARIANCE = ("coefficient", "other_coefficient")
 # Constants of laws of rates that are positive.
 _POSITIVE = {"a", "b", "logit_scale"}
 
@@ -48,6 +49,8 @@ def fit_dataset(fit: Any) -> xr.Dataset:
         data["offset"] = ("obs_id", fit.offset)
     if fit.class_weight is not None:
         data["class_weight"] = ("label", [fit.class_weight[label] for label in fit.classes.tolist()])
+    if fit.covariance is not None:
+        data["covariance"] = (_COVARIANCE, fit.covariance)
     posterior = fit.rate_posterior
     if posterior is not None:
         coords[posterior.dim] = posterior.names
@@ -131,12 +134,23 @@ def fit_fields(data: xr.Dataset) -> dict[str, Any]:
             "centre": stored_numbers(data, "centre", ("feature",)) if "centre" in data else None,
             "offset": stored_numbers(data, "offset", ("obs_id",)) if "offset" in data else None,
             "facts": stored_facts(data.attrs),
+            "covariance": _stored_covariance(data, np.size(weight) + np.size(intercept)),
             "class_weight": None
             if factor is None
             else dict(zip(np.asarray(classes).tolist(), factor.tolist(), strict=True)),
         }
     except (ValueError, TypeError, KeyError) as error:
         raise ValueError(f"Fit: this is not a fit as Fit.save writes it: {str(error).rstrip('.')}.") from None
+
+
+def _stored_covariance(data: xr.Dataset, size: int) -> Float[np.ndarray, "D D"] | None:
+    """Covariance of weights and intercepts; None if the file has none."""
+    if "covariance" not in data:
+        return None
+    found = stored_numbers(data, "covariance", _COVARIANCE)
+    if found.shape != (size, size) or not np.allclose(found, found.T) or np.any(found.diagonal() < 0):
+        raise ValueError(f"expected a covariance of {size} weights and intercepts, got {found.shape} numbers")
+    return found
 
 
 def _rate_fields(data: xr.Dataset, own: tuple[str, ...]) -> dict[str, Any] | None:

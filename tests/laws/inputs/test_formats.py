@@ -204,8 +204,8 @@ def _frame(table):
     return table.select_dtypes("number").to_numpy()
 
 
-def _effects(result, *rows, **options):
-    return lambda X: _frame(bd.marginal_effects(result(), X, *rows, **options))
+def _effects(result):
+    return lambda X: _frame(bd.marginal_effects(result(), X))
 
 
 def _fitted():
@@ -266,8 +266,7 @@ CALLS = {
     "elpd": lambda X: bd.elpd(_posterior(), X, Y).pointwise,
     "elpd of a fit": lambda X: bd.elpd(_fitted(), X, Y).pointwise,
     "marginal_effects": _effects(_posterior),
-    "marginal_effects of a fit": _effects(_fitted, Y),
-    "weights_table": lambda X: _frame(bd.weights_table(_plain(), X, Y)),
+    "marginal_effects of a fit": _effects(_plain),
     "sample_factorization": _of_factors,
     "sample": _sampled,
     "prior_draws": _prior,
@@ -309,7 +308,7 @@ def test_the_callers_matrix_stays_as_it_is(tmp_path):
             np.testing.assert_array_equal(np.asarray(given), np.asarray(again), err_msg=label)
 
 
-OF_RESULTS = {"posterior_predictive", "log_likelihood", "weights_table"}
+OF_RESULTS = {"posterior_predictive", "log_likelihood"}
 OF_RESULTS |= {name for name in CALLS if name.startswith(("predict", "elpd", "marginal"))}
 MASKED = np.ma.masked_array(X, mask=X == 3.0)
 DATED = {

@@ -122,13 +122,12 @@ CALLS = {
         lambda post, rows: _group(bd.reweight(post, rows, Y), "posterior", "rate"),
     ),
     "marginal_effects(fit)": ("fit", lambda fit, rows: _numbers(bd.marginal_effects(fit, rows))),
-    "marginal_effects(fit, y)": (
-        "ridge",
-        lambda fit, rows: _numbers(bd.marginal_effects(fit, rows, NUMBERS, probability=0.8)),
+    "marginal_effects(without noise)": (
+        "without noise",
+        lambda fit, rows: _numbers(bd.marginal_effects(fit, rows, probability=0.8)),
     ),
     "marginal_effects(post)": ("posterior", lambda post, rows: _numbers(bd.marginal_effects(post, rows))),
     "marginal_effects(estimator)": ("estimator", lambda fit, rows: _numbers(bd.marginal_effects(fit, rows))),
-    "weights_table": ("without noise", lambda fit, rows: _numbers(bd.weights_table(fit, rows, Y))),
     "predict_proba": ("estimator", lambda model, rows: model.predict_proba(rows)),
     "decision_function": ("SVC", lambda model, rows: model.decision_function(rows)),
     "predict": ("ridge", lambda model, rows: model.predict(rows)),

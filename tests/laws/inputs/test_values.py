@@ -181,7 +181,7 @@ GOOD = {
     "errors": lambda: {"one": {1.0: 0.5, 2.0: [0.4, 0.6]}},
     "n_components": lambda: 2,
     "group": lambda: "posterior",
-    "table": lambda: bd.weights_table(bd.fit(bd.Model(), X, Y), X, Y),
+    "table": lambda: bd.weights_table(bd.fit(bd.Model(), X, Y)),
     "result": lambda: bd.fit(bd.Model(), X, Y),
 }
 _SHORT = {"draws": 3, "tune": 3, "chains": 2, "progress": False}

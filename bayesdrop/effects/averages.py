@@ -1,0 +1,103 @@
+r"""Average the expected response over rows by each draw, with its gradient in the weights of a fit without noise.
+
+    A = (1/Σs) Σ_i s_i E f(s̃_i),      ∂A/∂w_l = (1/Σs) Σ_i s_i x_i ∂f(s_i)/∂s_il
+
+The inner derivative is a central difference in the intercept. Rows are read and averaged as :func:`bayesdrop.predict`
+does, a block at a time, so that memory is bounded.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .._typing import Float
+from ..designs import as_design
+from ..noise.base import centre_of
+from ..posterior.draws.draws import Draws, blocks
+from ..posterior.draws.new_rows import match_columns
+from ..posterior.noise_average.probability import expected_response
+
+__all__ = ["Average", "Averaged", "Averages", "average_response"]
+
+Averages = Float[np.ndarray, "G S ..."]  # the averages of an effect, (G, S, ..., a)
+_STEP = 1e-4  # of the intercept, in a central difference of the response
+
+
+class Average(NamedTuple):
+    """Rows to average expected responses over.
+
+    Attributes
+    ----------
+    rows : array or scipy sparse (m, p)
+        Changed features, NaN if missing.
+    weight : array (G, m)
+        Weight of each row's expected response in the sums of ``G`` groups.
+    offset : array (m,) or None
+        Known parts of their scores.
+    """
+
+    rows: Any
+    weight: Float[np.ndarray, "G m"]
+    offset: Float[np.ndarray, " m"] | None = None
+
+
+class Averaged(NamedTuple):
+    """Values (G, S, ...), and of a fit with a covariance their gradients in its weights (G, ..., D)."""
+
+    values: Float[np.ndarray, "G S ..."]
+    gradient: Float[np.ndarray, "G ... D"] | None
+
+
+def average_response(draws: Draws, average: Average, corrupted_inputs: bool, has_gradient: bool) -> Averaged:
+    """Weighted sums of the expected responses of some rows, and for a fit without noise their gradients.
+
+    Parameters
+    ----------
+    draws : Draws
+        Draws of a posterior, or a fit as one draw.
+    average : Average
+        Rows, and weights of ``G`` groups.
+    corrupted_inputs : bool
+        Whether the rows are corrupted already.
+    has_gradient : bool
+        Whether to compute the gradient; the model has no noise then.
+    """
+    groups = len(average.weight)
+    classes = draws.weight.shape[1:-1]
+    K, p = int(np.prod(classes)), draws.weight.shape[-1]
+    if has_gradient:
+        draws = _moved_intercepts(draws)
+    total, gradient = np.zeros((groups, draws.size, *classes)), np.zeros((groups, *classes, K, p + 1))
+    centre = centre_of(draws.model.noise)
+    for part in blocks(average.rows.shape[0], draws.size * K):
+        X, weight = match_columns(average.rows[part], draws), average.weight[:, part]
+        offset = None if average.offset is None else average.offset[part]
+        values = expected_response(draws, X, corrupted_inputs, offset)
+        total += np.tensordot(weight, values, axes=1)
+        if has_gradient:
+            slope = (values[:, 1 : K + 1] - values[:, K + 1 :]) / (2 * _STEP)  # (m, K), or (m, K of s, K of f)
+            slope = np.moveaxis(slope, 1, -1)
+            flat = (weight.T.reshape(-1, groups, *[1] * slope[0].ndim) * slope[:, None]).reshape(len(slope), -1)
+            back = as_design(X).rmatvec(np.ascontiguousarray(flat)).T.reshape(*gradient.shape[:-1], p)
+            level = flat.sum(axis=0).reshape(gradient.shape[:-1])
+            gradient[..., :-1] += back if centre is None else back + level[..., None] * centre
+            gradient[..., -1] += level
+    if not has_gradient:
+        return Averaged(total, None)
+    return Averaged(total[:, :1], gradient.reshape(groups, *classes, -1))
+
+
+def _moved_intercepts(draws: Draws) -> Draws:
+    """One draw, then it with the intercept of each class moved up, and then with each moved down."""
+    K = int(np.prod(draws.intercept.shape[1:]))
+    moves = np.vstack([np.zeros((1, K)), _STEP * np.eye(K), -_STEP * np.eye(K)])
+    return replace(
+        draws,
+        weight=np.repeat(draws.weight, len(moves), axis=0),
+        intercept=draws.intercept + moves.reshape(-1, *draws.intercept.shape[1:]),
+        C=np.repeat(draws.C, len(moves)),
+        free_rate=np.zeros((len(moves), 0)),
+    )

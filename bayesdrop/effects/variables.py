@@ -1,0 +1,65 @@
+"""Variables of a formula's table: the columns that effects move, with their levels and usual values."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ..data.formulas.encoder import FormulaEncoder
+
+__all__ = ["Variables"]
+
+
+@dataclass(frozen=True)
+class Variables:
+    """Columns of a table that a formula names.
+
+    Attributes
+    ----------
+    encoder : FormulaEncoder
+        The formula, with the levels that were fitted and those of the rows.
+    frame : pandas.DataFrame (n, ·)
+        The rows.
+    """
+
+    encoder: FormulaEncoder
+    frame: Any = field(repr=False)
+
+    @property
+    def names(self) -> list[str]:
+        """Columns of the features: not those that are levels of random terms alone."""
+        return list(self.encoder.columns)
+
+    @cached_property
+    def levels(self) -> dict[str, list[Any]]:
+        """Levels of each factor, and of each column that a random term groups by: as the table has them, or the fit."""
+        found = {name: facts["levels"] for name, facts in self.encoder.columns.items() if "levels" in facts}
+        for term in self.encoder.random_terms:
+            for column in [name for name in term.columns if name not in self.names]:
+                # The levels of a:b are pairs, which do not tell those of a from those of b.
+                fitted = term.levels if len(term.columns) == 1 else []
+                present = self.frame[column].dropna().unique().tolist()
+                values = [*found.get(column, []), *fitted, *present]
+                found[column] = list({str(value): value for value in values}.values())
+        return found
+
+    @property
+    def usual(self) -> dict[str, Any]:
+        """Mean of each number and most frequent level of each factor, in the rows that were fitted."""
+        return {name: facts.get("mode", facts.get("mean")) for name, facts in self.encoder.columns.items()}
+
+    def encode_typical(self, frame: Any, named: Mapping[str, Any] | Collection[str]) -> Any:
+        """Features of a row with effects of 0 of the random terms, but for terms whose columns are all named."""
+        X = self.encoder.transform(frame)
+        unnamed = {term.name for term in self.encoder.random_terms if not set(term.columns) <= set(named)}
+        first = X.shape[1] - self.encoder.n_effects
+        keep = [j < first or group not in unnamed for j, group in enumerate(self.encoder.groups)]
+        if hasattr(X, "nnz"):
+            from scipy.sparse import csr_array
+
+            return csr_array(X.multiply(np.array(keep, dtype=np.float64)))
+        return np.where(keep, X, 0.0)

@@ -1,0 +1,154 @@
+r"""Laplace's approximation at a point fit without noise: a normal law of the weights, from the energy's curvature.
+
+    w ~ N(ŵ, H⁻¹),      H = ∇²U(ŵ) = P + Mᵀ diag(C s φ''(y, Mŵ)) M,      exp(−U) the (pseudo-)posterior
+
+with the row weights ``s`` of the fit, so that the intervals of a fit need no row again. The Hessian is one weighted
+Gram matrix, for the softmax one for each pair of classes. The weights of many classes sum to zero, and theirs is the
+law on that plane. If the loss is not a likelihood, the width depends on ``C``.
+
+A fit with noise has no such intervals. It minimises an expected loss, which is not minus the logarithm of the noising
+model's likelihood: its minimum is shrunk, and intervals around it miss. At known rates of 0.3 and 0.5 and 60 rows,
+intervals that claim 90 % held 64 % of 800 weights that were drawn from their prior.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..._typing import Float
+from ...model import Model
+from ...moments import ScoreMoments
+from ..objective.centring import CentredProblem
+from ..objective.energy import Energy
+from ..problems.block import ProblemFit
+from ..problems.many_classes import softmax_energy
+from ..solvers.driver import Status
+from ..tuning.choose import Task
+
+if TYPE_CHECKING:
+    from .result import Fit
+
+__all__ = ["LAPLACE_LIMITS", "laplace_covariances", "why_no_covariance"]
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Fits whose covariance is kept.
+
+    Attributes
+    ----------
+    weights : int
+        Maximum number of weights and intercepts, of all classes: 8 MB, and less time than such a fit takes.
+    eigenvalue : float
+        Smallest eigenvalue, relative to the largest, of a Hessian of unit diagonal that counts as positive.
+    """
+
+    weights: int = 1000
+    eigenvalue: float = 1e-12
+
+
+LAPLACE_LIMITS = Limits()
+USE_SAMPLE, FIT_AGAIN = "use bd.sample", "fit again"
+_AT_THE_MINIMUM = (Status.CONVERGED, Status.ROUND_OFF, Status.ALL_ZERO)
+
+
+def _unsuitable(model: Model, rates: Float[np.ndarray, ...], status: Status, size: int) -> tuple[str, str]:
+    """Why the curvature says nothing about the precision of ``size`` weights, and what to do; empty if it does."""
+    _, _, *variance = model.noise.coefficients(np.asarray(rates, dtype=np.float64))
+    if any(np.any(part) for part in variance):
+        return "a fit with noise is shrunk, so that intervals around it would miss", USE_SAMPLE
+    if model.loss.piecewise_linear:
+        return f"{model.loss!r} has a kink, so that the curvature at its minimum is not that of a posterior", USE_SAMPLE
+    if size > LAPLACE_LIMITS.weights:
+        return f"a fit keeps the covariance of at most {LAPLACE_LIMITS.weights:,} weights, not of {size:,}", USE_SAMPLE
+    if status not in _AT_THE_MINIMUM:
+        return "the fit did not converge, so that its weights are not those of the minimum", FIT_AGAIN
+    return "", ""
+
+
+def why_no_covariance(fit: Fit) -> tuple[str, str]:
+    """Why a fit has no covariance, and what to do, in words; both empty if it has one.
+
+    Examples
+    --------
+    >>> import bayesdrop as bd
+    >>> X, y = [[0.0], [1.0], [2.0]], [0.0, 1.0, 3.0]
+    >>> why_no_covariance(bd.fit(bd.Model(bd.Squared(), rates=bd.Fixed(0.2)), X, y))
+    ('a fit with noise is shrunk, so that intervals around it would miss', 'use bd.sample')
+    >>> why_no_covariance(bd.fit(bd.Model(bd.Squared(), rates=bd.Fixed(0.0)), X, y))
+    ('', '')
+    """
+    if fit.covariance is not None:
+        return "", ""
+    reason, remedy = _unsuitable(fit.model, fit.rates, fit.status, np.size(fit.weight) + np.size(fit.intercept))
+    if reason:
+        return reason, remedy
+    return "partial_fit, and files of earlier releases, keep no covariance of the weights", FIT_AGAIN
+
+
+def laplace_covariances(
+    model: Model, task: Task, found: ProblemFit, centring: CentredProblem
+) -> Float[np.ndarray, "B D D"] | None:
+    """Covariance of the weights of each problem, or of all classes jointly; None if :func:`why_no_covariance` says why.
+
+    Parameters
+    ----------
+    model : Model
+        Model of the centred rows, with its rates chosen.
+    task : Task
+        Centred rows, targets and row weights.
+    found : ProblemFit
+        Weights at the minimum, for the centred rows.
+    centring : CentredProblem
+        Transform to the user's columns.
+
+    Returns
+    -------
+    array (K, p + 1, p + 1), or (1, K (p + 1), K (p + 1)) of joint classes, or None
+        Class after class its features, and last its intercept, of the user's columns.
+
+    Examples
+    --------
+    >>> import bayesdrop as bd
+    >>> model = bd.Model(bd.Squared(), rates=bd.Fixed(0.0), fit_intercept=False)
+    >>> float(bd.fit(model, [[0.0], [1.0], [2.0]], [0.0, 1.0, 3.0]).covariance[0, 0].round(6))  # 1/(1 + 0 + 1 + 4)
+    0.166667
+    """
+    (q, K), joint = found.weights.shape, task.n_classes is not None
+    classes = K if joint else 1
+    if any(_unsuitable(model, found.rates, found.status, q * classes)):
+        return None
+    weight = task.weight[:, None] if task.weight.ndim == 1 else task.weight
+    weight, prior = model.C * weight, np.append(model.weight_prior.precision(q - 1), 0.0)
+    if joint:
+        energy: Any = softmax_energy(model, task.design, found.rates, task.target, K, weight[:, 0], weight[:, 0])
+        chance, (first, second) = energy.evaluate(found.weights)[2], np.triu_indices(K)
+        own = (first == second).astype(float)
+        curvature = weight * chance[:, first] * (own + (1 - 2 * own) * chance[:, second])
+        blocks = np.zeros((K, K, q, q))
+        blocks[first, second] = energy.moments.grams(curvature) * (2 * own - 1)[:, None, None]
+        blocks[second, first] = blocks[first, second]
+        hessians = np.swapaxes(blocks, 1, 2).reshape(1, K * q, K * q)
+    else:
+        moments = ScoreMoments(task.design, model.noise, found.rates, model.fit_intercept)
+        offset = None if task.offset is None else task.offset[:, None]
+        energy = Energy(moments, model.loss.plain, task.target, weight, prior[:, None], offset=offset)
+        hessians = moments.grams(energy.derivatives(*moments.scores(found.weights), np.zeros((1, 1))).mean_mean)
+    hessians = hessians + np.diag(np.tile(prior, classes))
+    keep = np.tile(np.arange(q) < q - 1 + model.fit_intercept, classes)
+    # Adding a vector to the weights of all classes leaves the predictions; the weights of a fit sum to zero.
+    plane = np.eye(classes) - (np.ones((K, K)) / K if joint else 0.0)
+    outward = np.kron(plane, centring.to_original(np.eye(q)))
+    return np.stack([outward @ _inverse(hessian, keep) @ outward.T for hessian in hessians])
+
+
+def _inverse(hessian: Float[np.ndarray, "D D"], keep: Any) -> Float[np.ndarray, "D D"]:
+    """Inverse among the weights to keep, 0 elsewhere, in units in which each has a curvature of one."""
+    within, result = np.ix_(keep, keep), np.zeros_like(hessian)
+    unit = 1 / np.sqrt(np.maximum(hessian.diagonal()[keep], np.finfo(float).tiny))
+    scaled = unit[:, None] * hessian[within] * unit
+    result[within] = unit[:, None] * np.linalg.pinv(scaled, hermitian=True, rcond=LAPLACE_LIMITS.eigenvalue) * unit
+    return result
