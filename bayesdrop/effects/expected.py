@@ -204,7 +204,7 @@ class EffectRows:
             frame = self.X.iloc[[0]].assign(**self.variables.usual).assign(**values)
             return Average(self.variables.encode_typical(frame, values), np.ones((1, 1)), self._offset_of(frame))
         X = self.X.toarray() if hasattr(self.X, "toarray") else self.X
-        X = np.nanmean(X, axis=0, dtype=np.float64)[None]
+        X = np.asarray(np.nanmean(X, axis=0, dtype=np.float64))[None]
         for name, value in values.items():
             X[:, self.names.index(name)] = value
         return Average(X, np.ones((1, 1)), None if self.offset is None else np.array([self.offset.mean()]))
@@ -306,10 +306,11 @@ class EffectRows:
             low, high = np.quantile(flat, tails, axis=0)
             error = _monte_carlo_errors(flat, draws.shape[0])
             return {"effect": flat.mean(axis=0), "sd": flat.std(axis=0), "low": low, "high": high, "mcse": error}
-        if found.gradient is None:
+        covariance = self.fits[k].fit.covariance
+        if found.gradient is None or covariance is None:
             return {"effect": flat[0]}
         gradient = np.moveaxis(found.gradient, 0, -2).reshape(flat.shape[1], -1)
-        variance = np.einsum("rd,de,re->r", gradient, self.fits[k].fit.covariance, gradient)
+        variance = np.einsum("rd,de,re->r", gradient, covariance, gradient)
         effect, loss, sd = flat[0], draws.model.loss, np.sqrt(np.maximum(variance, 0))
         reach = ndtri((1 + self.probability) / 2) * sd
         if are_predictions and (loss.binary or loss.multiclass):

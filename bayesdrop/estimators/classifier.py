@@ -286,23 +286,24 @@ def _positive_probability(estimator: Any, X: Any) -> Float[AnyArray, "m K"]:
     coef, rates = np.ascontiguousarray(weights[:-1].T), np.atleast_2d(estimator.rates_)
     intercept, loss, noise = weights[-1], estimator._loss(), estimator._noise()
 
-    def draws_of(part: slice) -> Draws:
+    def draws_of(part: Any) -> Draws:
         return Draws(
             model=estimator._model(), feature_names=[], weight=coef[part], intercept=intercept[part],
             free_rate=rates[part], index=np.arange(coef.shape[1]), fixed_rate=rates[0] if len(rates) == 1 else None,
             C=np.full(len(coef[part]), estimator._loss_weight()), power=1.0, marginalised=False, classes=None, steps={},
         )  # fmt: skip
 
-    if estimator.corrupted_inputs or not is_quick(loss, noise, len(coef)):
+    if estimator.corrupted_inputs or not is_quick(loss, noise, *coef.shape):
         draws = draws_of(slice(None))
         return _by_rows(design, lambda part: class_probability(draws, part, estimator.corrupted_inputs))
     kept = coef * (noise.coefficients(rates).gain / (1 - rates))
 
     def chances(part: Any) -> Float[np.ndarray, "n K"]:
-        def hard(rows: Int[np.ndarray, " r"], j: int) -> Float[np.ndarray, " r"]:
-            return costly_probability(draws_of(slice(j, j + 1)), part[rows], loss)[:, 0]
+        def hard(rows: Int[np.ndarray, " r"], some: Int[np.ndarray, " s"]) -> Float[np.ndarray, "r s"]:
+            return costly_probability(draws_of(some), part[rows], loss)
 
-        return few_probabilities(part, kept, np.broadcast_to(rates, coef.shape), intercept, hard)
+        level = np.broadcast_to(intercept, (part.shape[0], len(coef)))
+        return few_probabilities(part, kept, np.broadcast_to(rates, coef.shape), level, hard)
 
     return _by_rows(design, chances)
 

@@ -1,4 +1,4 @@
-r"""The average of the logistic function over the masks of a row, for one draw, in a few products with the matrix.
+r"""The average of the logistic function over the masks of a row, for each draw, in a few products with the matrix.
 
 With ``s = b + Σ_d α_d t_d``, each ``α_d`` one with probability ``1 − η_d`` and else zero, and ``K(z) = log E e^{zs}``,
 
@@ -16,7 +16,8 @@ depends on the row: on how many entries there are, and on how far from 0 the sco
 an estimate of the error; a row whose estimate is above :data:`TOLERANCE` is for ways that cost more
 (:mod:`.expectation`).
 
-Shapes: ``n`` rows, ``p`` columns, ``M`` values of ``z``, ``L`` large entries.
+Shapes: ``n`` rows, ``p`` columns, ``S`` draws, ``s`` of them at a time, ``N`` pairs of a row and a draw, ``M`` values
+of ``z``, ``L`` large entries.
 """
 
 from __future__ import annotations
@@ -82,97 +83,130 @@ _ALLOWED = 0.8 * TOLERANCE / (_SIZES.remainder * float(_FIFTH.sum()))
 
 @dataclass
 class _Entries:
-    """The entries ``t`` of some rows, dense (n, p) or those that are stored (m,)."""
+    """Entries ``t`` of N pairs of a row and a draw, those of a draw after another's.
+
+    Attributes
+    ----------
+    values : array (N, p) or (m,)
+        Entries, dense or the stored ones.
+    draws : int
+        Draws ``s``: each has N/s pairs.
+    stored : csr (N, s p) or None
+        Structure of sparse entries, in which each draw has columns of its own.
+    """
 
     values: Float[np.ndarray, ...]
+    draws: int
     stored: Any = None
 
     @classmethod
-    def of(cls, X: Any, weight: Float[np.ndarray, " p"]) -> _Entries:
+    def all_pairs(cls, X: Any, weight: Float[np.ndarray, "s p"]) -> _Entries:
+        """Every row with every draw."""
+        s, (n, p) = len(weight), X.shape
         if not issparse(X):
-            return cls(X * weight)
-        return cls(X.data * weight[X.indices], X)
+            return cls((X * weight[:, None]).reshape(s * n, p), s)
+        row_ends = np.cumsum(np.tile(np.diff(X.indptr), s))
+        return cls._sparse(np.tile(X.data, s), np.tile(X.indices, s), np.repeat(np.arange(s), X.nnz), row_ends, weight)
 
-    def sums(self, values: Float[np.ndarray, ...], factor: Float[np.ndarray, " p"]) -> Float[np.ndarray, " n"]:
-        """Sum over each row of values like the entries times a factor of their column."""
+    @classmethod
+    def single_pairs(cls, X: Any, weight: Float[np.ndarray, "s p"]) -> _Entries:
+        """Each row with the draw of its number."""
+        if not issparse(X):
+            return cls(X * weight, len(weight))
+        owner = np.repeat(np.arange(len(weight)), np.diff(X.indptr))
+        return cls._sparse(X.data, X.indices, owner, X.indptr[1:], weight)
+
+    @classmethod
+    def _sparse(cls, data: Any, indices: Any, owner: Any, row_ends: Any, weight: Float[np.ndarray, "s p"]) -> _Entries:
+        s, p = weight.shape
+        columns = indices.astype(np.int64) + p * owner
+        structure = csr_array((data, columns, np.append(0, row_ends)), shape=(len(row_ends), s * p))
+        return cls(data * weight.ravel()[columns], s, structure)
+
+    def sums(self, values: Float[np.ndarray, ...], factor: Float[np.ndarray, "s p"]) -> Float[np.ndarray, " N"]:
+        """Sum over each pair of values like the entries times a factor of their column."""
         if self.stored is None:
-            return np.asarray(values @ factor)
+            return np.matmul(values.reshape(self.draws, -1, values.shape[1]), factor[:, :, None]).ravel()
         parts = (values, self.stored.indices, self.stored.indptr)
-        return np.asarray(csr_array(parts, shape=self.stored.shape) @ factor)
+        return np.asarray(csr_array(parts, shape=self.stored.shape) @ factor.ravel())
 
     def largest(
         self,
         size: Float[np.ndarray, ...],
-        factor: Float[np.ndarray, " p"],
+        factor: Float[np.ndarray, "s p"],
         some: Int[np.ndarray, " r"],
         allowed: Float[np.ndarray, " r"],
     ) -> tuple[Any, Int[np.ndarray, " L"], Int[np.ndarray, " L"]]:
-        """Entries of some rows without which the sum of sizes is what is allowed: places, rows and columns."""
+        """Entries of some pairs without which the sum of sizes is what is allowed: places, pairs and flat columns."""
         if self.stored is None:
-            own = size[some] * factor
+            p, draw = size.shape[1], some // (len(size) // self.draws)
+            own = size[some] * factor[draw]
             bar = allowed[:, None] / _SIZES.parts
-            few = (own * (own <= bar)) @ np.ones(own.shape[1]) <= allowed
-            place = np.flatnonzero(~(own <= np.where(few[:, None], bar, allowed[:, None] / own.shape[1])))
-            row = place // own.shape[1]
-            rows, columns = some[row], place - row * own.shape[1]
-            return (rows, columns), rows, columns
+            few = (own * (own <= bar)) @ np.ones(p) <= allowed
+            place = np.flatnonzero(~(own <= np.where(few[:, None], bar, allowed[:, None] / p)))
+            row = place // p
+            columns = place - row * p
+            return (some[row], columns), some[row], draw[row] * p + columns
         start, count = self.stored.indptr[some], np.diff(self.stored.indptr)[some]
         row = np.repeat(np.arange(len(some)), count)
         place = np.arange(len(row)) - np.repeat(np.cumsum(count) - count, count) + start[row]
         columns = self.stored.indices[place]
-        large = ~(size[place] * factor[columns] <= (allowed / count)[row])
+        large = ~(size[place] * factor.ravel()[columns] <= (allowed / count)[row])
         return place[large], some[row[large]], columns[large]
 
 
 def average_logistic(
-    X: Any, weight: Float[np.ndarray, " p"], rate: Float[np.ndarray, " p"], intercept: float
-) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
-    """``E σ(s)`` of each row, and an estimate of its error.
+    X: Any, weight: Float[np.ndarray, "S p"], rate: Float[np.ndarray, "S p"], level: Float[np.ndarray, "n S"]
+) -> tuple[Float[np.ndarray, "n S"], Float[np.ndarray, "n S"]]:
+    """``E σ(s)`` of each row and draw, and an estimate of its error.
 
     Parameters
     ----------
     X : array or scipy sparse in compressed rows (n, p)
         Rows; sparse ones are not made dense.
-    weight : array (p,)
+    weight : array (S, p)
         What a kept entry is multiplied by.
-    rate : array (p,)
+    rate : array (S, p)
         Probability that it is not kept.
-    intercept : float
-        ``b``.
+    level : array (n, S)
+        ``b``: what no mask moves.
 
     Returns
     -------
-    value, error : array (n,)
+    value, error : array (n, S)
         A value whose error is not below :data:`TOLERANCE`, or NaN, is of no use.
 
     Examples
     --------
-    >>> value, error = average_logistic(np.array([[1.0]]), np.array([2.0]), np.array([0.5]), -1.0)
-    >>> bool(abs(value[0] - 0.5) < error[0] < TOLERANCE)
+    >>> one = np.array([[1.0]])
+    >>> value, error = average_logistic(one, 2 * one, 0.5 * one, -one)
+    >>> bool(abs(value[0, 0] - 0.5) < error[0, 0] < TOLERANCE)
     True
     """
-    n = X.shape[0]
-    size = X.nnz / max(n, 1) if issparse(X) else X.shape[1]
-    value, error = np.empty(n), np.empty(n)
+    n, size = X.shape[0], int(X.nnz / max(X.shape[0], 1) if issparse(X) else X.shape[1])
+    value, error = np.empty(level.shape), np.empty(level.shape)
     with np.errstate(over="ignore", invalid="ignore", under="ignore", divide="ignore"):
-        for rows in blocks(n, 8 * (int(size) + len(_Z))):
+        for rows in blocks(n, 8 * (size + len(_Z))):
             here = X if rows == slice(0, n) else X[rows]
-            value[rows], error[rows] = _average(_Entries.of(here, weight), rate, intercept, 1.0)
+            for part in blocks(len(weight), 8 * max((size + len(_Z)) * here.shape[0], X.shape[1])):
+                entries, shape = _Entries.all_pairs(here, weight[part]), level[rows, part].T.shape
+                found = _average(entries, rate[part], level[rows, part].T.ravel(), 1.0)
+                value[rows, part], error[rows, part] = (values.reshape(shape).T for values in found)
         # Of the few whose estimate was too large every entry is taken for a large one.
-        again = np.flatnonzero(~(error <= TOLERANCE))
-        for some in blocks(len(again), 8 * (int(size) + 1) * len(_Z)):
-            hard = again[some]
-            value[hard], error[hard] = _average(_Entries.of(X[hard], weight), rate, intercept, 0.0)
+        again = np.nonzero(~(error <= TOLERANCE))
+        for some in blocks(len(again[0]), 8 * (size + 1) * len(_Z)):
+            i, j = (places[some] for places in again)
+            value[i, j], error[i, j] = _average(_Entries.single_pairs(X[i], weight[j]), rate[j], level[i, j], 0.0)
     return value, error
 
 
 def _average(
-    entries: _Entries, rate: Float[np.ndarray, " p"], intercept: float, share: float
-) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
+    entries: _Entries, rate: Float[np.ndarray, "s p"], level: Float[np.ndarray, " N"], share: float
+) -> tuple[Float[np.ndarray, " N"], Float[np.ndarray, " N"]]:
     t, keep = entries.values, 1 - rate
     spread = rate * keep
     square = t * t
-    mean, var = entries.sums(t, keep) + intercept, entries.sums(square, spread)
+    mean, var = entries.sums(t, keep) + level, entries.sums(square, spread)
     fourth = square * square
     fifth = fourth * np.abs(t)
     left_out = entries.sums(fifth, spread)
@@ -185,11 +219,11 @@ def _average(
     if len(several):
         large, rows, columns = entries.largest(fifth, spread, several, allowed[several])
         removed, n = t[large], len(mean)
-        left_out = left_out - np.bincount(rows, fifth[large] * spread[columns], n)
+        left_out = left_out - np.bincount(rows, fifth[large] * spread.ravel()[columns], n)
         for part in (t, square, fourth):
             part[large] = 0.0
-        rest_mean = mean - np.bincount(rows, removed * keep[columns], n)
-        rest_var = var - np.bincount(rows, removed * removed * spread[columns], n)
+        rest_mean = mean - np.bincount(rows, removed * keep.ravel()[columns], n)
+        rest_var = var - np.bincount(rows, removed * removed * spread.ravel()[columns], n)
     cumulants = (
         side * rest_mean,
         rest_var,
@@ -204,7 +238,7 @@ def _average(
     if len(several):
         first = np.flatnonzero(np.concatenate([[True], rows[1:] != rows[:-1]]))
         mine = rows[first]
-        factor, power = _products(side[rows] * removed, rate[columns], first)
+        factor, power = _products(side[rows] * removed, rate.ravel()[columns], first)
         real[mine] = real[mine] * factor.real - height[mine] * np.sin(phase[mine]) * factor.imag
         height[mine] *= np.abs(factor)
         whole[mine] *= power
@@ -228,14 +262,15 @@ def _products(
     t: Float[np.ndarray, " L"], rate: Float[np.ndarray, " L"], first: Int[np.ndarray, " r"]
 ) -> tuple[Complex[np.ndarray, "r M"], Float[np.ndarray, "r 2"]]:
     """``Π {η + (1 − η) e^{zt}}`` over the large entries of each row, which begin at ``first``; and at ``z`` = 1, 2."""
-    turn, powers, size = np.exp(1j * _STEP * t), np.ones((_SIZES.count, len(t)), dtype=complex), 1
+    turn = np.exp(1j * _STEP * t).astype(np.complex64)
+    powers, size = np.ones((_SIZES.count, len(t)), dtype=np.complex64), 1
     while size < _SIZES.count:  # e^{iuₖt} by products of two before, which takes a quarter of the time of cosines
         more = min(size, _SIZES.count - size)
         np.multiply(powers[:more], turn, out=powers[size : size + more])
         turn, size = turn * turn, 2 * size
     keep, root = 1 - rate, np.exp(0.5 * t)
-    powers *= keep * root
-    powers += rate
+    powers *= (keep * root).astype(np.float32)
+    powers += rate.astype(np.float32)
     once = root * root
     power = np.stack([rate + keep * once, rate + keep * once * once])
     return np.multiply.reduceat(powers, first, axis=1).T, np.multiply.reduceat(power, first, axis=1).T

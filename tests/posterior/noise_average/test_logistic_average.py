@@ -17,6 +17,12 @@ from bayesdrop.posterior.noise_average.probability import class_probability
 P = 10
 
 
+def averaged(X, weight, rate, intercept):
+    """Value and error for one draw, (n,) each."""
+    value, error = average_logistic(X, weight[None], rate[None], np.full((X.shape[0], 1), intercept))
+    return value[:, 0], error[:, 0]
+
+
 def over_all_masks(X, weight, rate, intercept):
     """``E σ(s)`` and its logarithm, by the 2^p masks."""
     masks = np.array(list(itertools.product((0.0, 1.0), repeat=X.shape[1])))
@@ -48,7 +54,7 @@ def test_every_kind_of_row_is_averaged_to_the_tolerance(kind, storage):
         X[0] = 0.0
         for intercept in (0.0, 2.0, -9.0):
             exact, _ = over_all_masks(X, weight, rate, intercept)
-            value, error = average_logistic(storage(X), weight, rate, intercept)
+            value, error = averaged(storage(X), weight, rate, intercept)
             taken = error <= TOLERANCE
             assert taken.mean() > 0.9
             off = np.abs(value - exact)[taken]
@@ -65,8 +71,8 @@ def test_small_probabilities_have_digits(sign):
     intercept = np.linspace(3, 45, 40)
     for row, b in zip(X, intercept, strict=True):
         _, exact = over_all_masks(row[None], -weight * sign, rate, -b)
-        value, _ = average_logistic(row[None], weight * sign, rate, b)
-        other, _ = average_logistic(row[None], -weight * sign, rate, -b)
+        value, _ = averaged(row[None], weight * sign, rate, b)
+        other, _ = averaged(row[None], -weight * sign, rate, -b)
         assert abs(np.log(other[0]) - exact[0]) < 0.1
         assert value[0] == pytest.approx(1 - other[0], abs=1e-6)
 
@@ -79,7 +85,7 @@ def test_hundreds_of_entries():
         chance = [binom.pmf(k, n, 1 - r) for k, n, r in zip(kept, counts, rate, strict=True)]
         score = sum(np.ix_(*(w * k for w, k in zip(weight, kept, strict=True)))) - 5.0
         w, r = (np.repeat(part, counts) for part in (weight, rate))
-        value, error = average_logistic(np.ones((1, 320)), w, r, -5.0)
+        value, error = averaged(np.ones((1, 320)), w, r, -5.0)
         assert error[0] <= TOLERANCE
         assert abs(value[0] - np.einsum("a,b,c,abc", *chance, expit(score))) <= TOLERANCE
 
@@ -103,7 +109,7 @@ def test_rows_of_few_entries_are_exact_and_hard_ones_go_another_way(build, monke
     # Scores that spread over tens of units about 0 are beyond the quick way.
     wide, X = 10 * weight, rng.normal(size=(50, P))
     exact, _ = over_all_masks(X, wide, rate, 0.5)
-    _, error = average_logistic(X, wide, rate, 0.5)
+    _, error = averaged(X, wide, rate, 0.5)
     called = []
     costly = probability.costly_probability
     monkeypatch.setattr(probability, "costly_probability", lambda *args: called.append(args[1]) or costly(*args))
