@@ -78,7 +78,7 @@ def marginal_effects(
     probability : float, default=0.9
         Probability content of the intervals, in (0, 1).
     as_draws : bool, default=False
-        Whether to return the effect by every draw of a posterior in place of the table.
+        Whether to return the effect by every draw of a posterior instead of the table.
 
     Returns
     -------

@@ -245,7 +245,8 @@ def solve(
         )  # fmt: skip
         weights = centred(centring.to_original(result.weights), model.loss.class_rates)
     announce(result.status, result.iterations)
-    covariances = laplace_covariances(model, task, result, centring)
+    # Rates above 0 are noise, whose fits have no covariance.
+    covariances = None if np.any(result.rates) else laplace_covariances(model, task, result, centring)
     return Solved(model, rate_map, selection, replace(result, weights=weights), covariances)
 
 

@@ -125,3 +125,14 @@ def test_fits_without_a_covariance_say_why(data):
     online = bd.DropoutLogisticRegression(0.0).fit(data.X, data.Y)
     assert "sd" in bd.weights_table(online)
     assert set(bd.weights_table(online.partial_fit(data.X, data.Y))["interval"]) == {"fit again"}
+
+
+@pytest.mark.parametrize("loss", [bd.Logistic(), bd.Softmax(), bd.Poisson()], ids=str)
+def test_every_storage_has_the_covariance_of_dense_rows(data, loss):
+    from scipy import sparse
+
+    X, model = data.X + [0.0, 5.0, 0.0], bd.Model(loss, rates=bd.Fixed(0.0))
+    y = data.MANY if loss.multiclass else data.Y if loss.binary else data.COUNTS
+    expected = bd.fit(model, X, y).covariance
+    for rows in (sparse.csr_array(X), bd.Blocks([X[:20], X[20:]])):
+        np.testing.assert_allclose(bd.fit(model, rows, y).covariance, expected, rtol=1e-6, atol=1e-12)

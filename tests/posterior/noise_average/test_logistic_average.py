@@ -137,3 +137,25 @@ def test_without_noise_it_is_the_function():
     model = bd.DropoutLogisticRegression(0.0).fit(X, y)
     for storage in (np.asarray, sparse.csr_array):
         np.testing.assert_allclose(model.predict_proba(storage(X))[:, 1], expit(model.decision_function(X)), rtol=1e-12)
+
+
+@pytest.mark.parametrize("p", [5, P])
+@pytest.mark.parametrize("storage", [np.asarray, sparse.csr_array, sparse.csc_array])
+def test_many_draws_are_averaged_as_each_by_itself(build, p, storage):
+    """With an offset, in rows of few entries and of many; a probability depends on no other row or draw."""
+    rng = np.random.default_rng(4)
+    weight, rate, intercept = rng.normal(size=(1, 40, p)), rng.beta(1, 2, size=(1, 40, p)), rng.normal(size=(1, 40))
+    X, offset = rng.normal(size=(30, p)) * (rng.random((30, p)) < 0.8), rng.normal(size=30)
+    draws = read_draws(build(bd.Model(), weight, intercept=intercept, rate=rate, classes=[0, 1]))
+    found = class_probability(draws, storage(X), offset=offset)
+    for j in (0, 17, 39):
+        exact = [
+            over_all_masks(x[None], weight[0, j], rate[0, j], intercept[0, j] + o)[0][0]
+            for x, o in zip(X, offset, strict=True)
+        ]
+        np.testing.assert_allclose(found[:, j], exact, rtol=0, atol=1e-14 if p == 5 else TOLERANCE)
+        one = read_draws(
+            build(bd.Model(), weight[:, [j]], intercept=intercept[:, [j]], rate=rate[:, [j]], classes=[0, 1])
+        )
+        alone = class_probability(one, storage(X[:3]), offset=offset[:3])[:, 0]
+        np.testing.assert_allclose(found[:3, j], alone, rtol=0, atol=1e-7)
