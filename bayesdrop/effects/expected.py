@@ -248,9 +248,7 @@ class EffectRows:
         import xarray as xr
 
         if self.fits is not None:
-            raise ValueError(
-                "as_draws: a point fit has no draws; leave it out, or pass what bd.sample returned."
-            )
+            raise ValueError("as_draws: a point fit has no draws; leave it out, or pass what bd.sample returned.")
         source, classes = self.sources[0], self._classes()
         values = np.moveaxis(self._found(effects, 0).values, 0, -1)  # (S, R) or (S, K, R)
         dims = ("chain", "draw", *(() if classes is None else ("class",)), dim)
