@@ -37,8 +37,8 @@ class HMC(HMCOptions):
 
     The normal approximation, and with it the kernel, is the first feasible row of the table in
     :mod:`bayesdrop.hmc.approximations.choices`; the attribute ``normal_approximation`` of the posterior names it.
-    Learnt scales of the weights are handled by a map that decouples the weights from them
-    (:mod:`bayesdrop.hmc.approximations.scale_map`).
+    Learnt scales of the weights, of any number of groups and random terms, are handled by a map that decouples the
+    weights from them (:mod:`bayesdrop.hmc.approximations.joint_scale_map`).
 
     Exact without masks: with no noise, noise that has no masks, or ``target="marginalised"``. With masks it is a fast
     approximation, which integrates them as if scores were normal. The error of the log-likelihood is measured at the

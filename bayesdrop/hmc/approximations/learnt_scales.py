@@ -2,21 +2,11 @@ r"""Learnt scales of normal weights as coordinates of a gradient sampler, weight
 
     w_d ~ N(0, (σ_j u_d)²) for every feature d of group j,      t_j = log σ_j ~ a law
 
-With the weights themselves as coordinates the density is a funnel where the data say little, and with ``w/σ`` it is a
-bent ridge where they say much (Papaspiliopoulos, Roberts & Sköld 2007). Most data say much along some directions of the
-weights and little along others, so each direction is scaled by as much as the prior has a say in it. Let ``N(c, TTᵀ)``
-approximate the posterior of the other coordinates ``θ`` at scales ``e^τ``, ``P_j`` be the prior precision of group
-``j`` there, zero elsewhere, and ``δ = t − τ``. Were the likelihood Gaussian, the covariance at other scales would be
-
-    {(TTᵀ)⁻¹ + Σ_j (e^{−2δ_j} − 1) P_j}⁻¹ = TQ {1 + Σ_j (e^{−2δ_j} − 1) QᵀTᵀP_jTQ}⁻¹ QᵀTᵀ
-
-with any rotation ``Q``, and the mean that matrix times ``(TTᵀ)⁻¹c``. ``Q`` makes ``Σ_j QᵀTᵀP_jTQ`` diagonal; of the
-single terms the diagonal ``m_j`` is kept, the shares of the prior, between 0 and 1. The coordinates are ``(ζ, δ)``,
-
-    r_k = {1 + Σ_j (e^{−2δ_j} − 1) m_jk}^{−½},    θ = TQ {r∘(ζ + r∘(TQ)⁻¹c)},    log |dθ/dζ| = Σ_k log r_k + constant;
-
-for one scale and a Gaussian likelihood they are independent, ``ζ`` standard normal.
-Nothing about a sampler's correctness rests on it.
+With the weights themselves as coordinates the density is a funnel if the data are weak, and with ``w/σ`` it is a bent
+ridge if they are strong (Papaspiliopoulos, Roberts & Sköld 2007). A map takes standard normal coordinates and ``δ = t −
+τ`` to the weights, ``τ`` being the scales of a normal approximation: :mod:`.joint_scale_map` for a dense or diagonal
+factor, :mod:`.scale_map` for the factors by products of many weights. With the former the coordinates of the scales are
+close to standard normal too (:mod:`.scale_quantiles`).
 
 Shapes: ``C`` chains, ``D`` coordinates ``θ``, ``J`` contrasts of classes (1 for a single score), ``g`` scales.
 """
@@ -25,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -40,10 +29,11 @@ from ...sampling.matrix import placed
 from ...sampling.weight_scales import ScaleOperands, log_scale_prior, scale_operands, weight_precision
 from ..kernels.density import DensityOperands, Evaluation, Loadings, Point
 from ..kernels.factors import StretchFactor
-from .scale_map import FARTHEST, ScaleMap
+from .joint_scale_map import joint_scale_map
+from .scale_map import ScaleMap
+from .scale_quantiles import ScaleQuantiles, scale_quantiles
 
 __all__ = [
-    "FactorScaleMap",
     "ScaleDensity",
     "ScaleDensityOperands",
     "best_scales",
@@ -53,40 +43,6 @@ __all__ = [
 ]
 
 Factor = Float[np.ndarray, "D D"] | Float[np.ndarray, " D"]
-
-
-class FactorScaleMap(NamedTuple):
-    """The map of a factor that is held.
-
-    Attributes
-    ----------
-    centre : array (D,)
-        ``(TQ)⁻¹c``.
-    factor : array (D, D) or (D,)
-        ``TQ``.
-    share : array (g, D)
-        ``m``.
-    """
-
-    centre: Float[jax.Array, " D"]
-    factor: Any
-    share: Float[jax.Array, "g D"]
-
-    @property
-    def size(self) -> int:
-        """``D``."""
-        return self.centre.shape[0]
-
-    def place(
-        self, zeta: Float[jax.Array, "C D"], delta: Float[jax.Array, "C g"]
-    ) -> tuple[Float[jax.Array, "C D"], Float[jax.Array, " C"]]:
-        """``θ`` (C, D) and the log Jacobian (C,)."""
-        # The exponent ends before single precision does; beyond, coordinates no longer follow the scale.
-        log_ratio = -0.5 * jnp.log1p(jnp.expm1(jnp.clip(-2 * delta, None, FARTHEST)) @ self.share)
-        ratio = jnp.exp(log_ratio)
-        inside = ratio * (zeta + ratio * self.centre[None])
-        theta = inside @ self.factor.T if self.factor.ndim == 2 else inside * self.factor[None]
-        return theta, jnp.sum(log_ratio, axis=1)
 
 
 class ScaleDensityOperands(NamedTuple):
@@ -100,14 +56,17 @@ class ScaleDensityOperands(NamedTuple):
         Groups and priors.
     log_scale : array (g,)
         ``τ``.
-    map : FactorScaleMap or ScaleMap
+    map : JointScaleMap or ScaleMap
         From ``(ζ, δ)`` to ``θ``.
+    quantiles : ScaleQuantiles, optional
+        From coordinates of the scales to ``δ``; None: the coordinates are ``δ``.
     """
 
     given: DensityOperands
     scales: ScaleOperands
     log_scale: Float[jax.Array, " g"]
     map: Any
+    quantiles: ScaleQuantiles | None = None
 
 
 @dataclass(frozen=True)
@@ -134,10 +93,13 @@ class ScaleDensity:
         return {**self.given.variables, "weight_scale": self.dims}
 
     def place(self, operands: ScaleDensityOperands, point: Float[jax.Array, "C E"]) -> tuple[Point, Any, Any]:
-        """``θ`` (C, D), ``t`` (C, g) and the log Jacobian (C,) at coordinates ``(ζ, δ)``, E = D + g of them."""
+        """``θ`` (C, D), ``t`` (C, g) and the log Jacobian (C,) at E = D + g coordinates, those of the scales last."""
         D = operands.map.size
-        theta, jacobian = operands.map.place(point[:, :D], point[:, D:])
-        return theta, operands.log_scale[None] + point[:, D:], jacobian
+        delta, log_slope = point[:, D:], jnp.zeros_like(point[:, D:])
+        if operands.quantiles is not None:
+            delta, log_slope = operands.quantiles.at(delta)
+        theta, jacobian = operands.map.place(point[:, :D], delta)
+        return theta, operands.log_scale[None] + delta, jacobian + jnp.sum(log_slope, axis=1)
 
     @property
     def of_rows(self) -> Any:
@@ -151,19 +113,19 @@ class ScaleDensity:
 
     def log_prior(self, operands: ScaleDensityOperands, point: Float[jax.Array, "C E"]) -> Float[jax.Array, " C"]:
         """Log prior density of points (C, E) up to a constant, (C,)."""
-        given = self.given.log_prior(operands.given, self.place(operands, point)[0])
-        return jnp.asarray(given + self.log_scales_and_weights(operands, point))
+        theta, log_scale, jacobian = self.place(operands, point)
+        given = self.given.log_prior(operands.given, theta)
+        return jnp.asarray(given + jacobian + self.log_scales_and_weights(operands, theta, log_scale))
 
     def log_scales_and_weights(
-        self, operands: ScaleDensityOperands, point: Float[jax.Array, "C E"]
+        self, operands: ScaleDensityOperands, theta: Point, log_scale: Float[jax.Array, "C g"]
     ) -> Float[jax.Array, " C"]:
-        """Log prior density of weights and ``t``, and the Jacobian, up to a constant."""
-        theta, log_scale, jacobian = self.place(operands, point)
+        """Log prior density of weights and ``t`` up to a constant."""
         J, p = self.contrasts, operands.scales.index.shape[0]
         square = jnp.sum(jnp.square(theta[:, : J * p]).reshape(-1, J, p), axis=1)
         precision = weight_precision(operands.scales, log_scale)
         density = log_scale_prior(operands.scales, log_scale) - J * operands.scales.size[None] * log_scale
-        return jacobian + jnp.sum(density, axis=1) - 0.5 * jnp.sum(precision * square, axis=1)
+        return jnp.sum(density, axis=1) - 0.5 * jnp.sum(precision * square, axis=1)
 
     def record(self, operands: ScaleDensityOperands, theta: Float[jax.Array, "C E"]) -> dict[str, jax.Array]:
         """Posterior variables at points ``(ζ, δ)`` (C, E)."""
@@ -173,11 +135,13 @@ class ScaleDensity:
 
     def evaluate(self, operands: ScaleDensityOperands, theta: Float[jax.Array, "C E"]) -> Evaluation:
         """Minus the log density of ``(ζ, δ)`` and its gradient at points (C, E)."""
-        inner, pull_back = jax.vjp(lambda point: self.place(operands, point)[0], theta)
+        (inner, log_scale, jacobian), pull_back = jax.vjp(lambda point: self.place(operands, point), theta)
         found = self.given.evaluate(operands.given, inner)
-        prior, prior_slope = jax.vjp(lambda point: self.log_scales_and_weights(operands, point), theta)
-        gradient = pull_back(found.gradient)[0] - prior_slope(jnp.ones_like(prior))[0]
-        return Evaluation(found.cost, found.prior + prior, gradient)
+        prior, prior_slope = jax.vjp(lambda *at: self.log_scales_and_weights(operands, *at), inner, log_scale)
+        one = jnp.ones_like(prior)
+        of_theta, of_scale = prior_slope(one)
+        (gradient,) = pull_back((found.gradient - of_theta, -of_scale, -one))
+        return Evaluation(found.cost, found.prior + prior + jacobian, gradient)
 
 
 def best_scales(
@@ -235,38 +199,25 @@ def with_scales(
     log_scale: Float[np.ndarray, " g"],
     contrasts: int,
     dtype: Any,
-    most: float = 1 - 1e-6,
 ) -> tuple[ScaleDensity, ScaleDensityOperands, Float[np.ndarray, " E"], Factor]:
     """Density and operands with the scales as coordinates, and where and how wide these are.
 
     ``centre`` and ``factor`` approximate the density at scales ``e^log_scale``.
     """
-    # Largest share of the prior: 1 in single precision would leave the logarithm of 0.
     p, D, g = len(learnt.index), len(centre), learnt.groups
-    # The last line is that of weights whose scale is known, which say nothing here.
-    precision = np.zeros((g + 1, D))
-    known = np.tile(learnt.scale(np.exp(log_scale)) ** -2, contrasts)
-    precision[np.tile(learnt.index, contrasts), np.arange(contrasts * p)] = known
-    precision = precision[:g]
-    if factor.ndim == 1:
-        share, rotated, inside = precision * factor**2, factor, centre / factor
-    else:
-        total = factor.T @ (precision.sum(axis=0)[:, None] * factor)
-        _, vector = np.linalg.eigh(total)
-        rotated = factor @ vector
-        share = precision @ rotated**2
-        inside = np.linalg.solve(rotated, centre)
-    # Rounding and a rough approximation may have the shares of a direction add up to more than 1.
-    share = np.clip(share, 0.0, 1.0)
-    share = share / np.maximum(share.sum(axis=0), 1.0) * most
-    informed = np.array([np.sum(known[np.tile(learnt.index, contrasts) == j] > 0) for j in range(g)]) - share.sum(
-        axis=1
-    )
-    real = partial(placed, dtype=dtype)
-    found = FactorScaleMap(*(real(part) for part in (inside, rotated, share)))
-    widths = np.concatenate([np.ones(D), _spread(learnt, log_scale, informed)])
-    bound = _with_map(density, operands, found, learnt, log_scale, contrasts, dtype)
-    return *bound, np.zeros(D + g), widths if factor.ndim == 1 else np.diag(widths)
+    group, precision = np.full(D, g), np.zeros(D)
+    group[: contrasts * p] = np.tile(learnt.index, contrasts)
+    precision[: contrasts * p] = np.tile(learnt.scale(np.exp(log_scale)) ** -2, contrasts)
+    found = joint_scale_map(centre, factor, precision, group, g, dtype)
+    whole, inside = _with_map(density, operands, found, learnt, log_scale, contrasts, dtype)
+
+    def log_density(delta: Float[jax.Array, "points g"]) -> Float[jax.Array, " points"]:
+        prior = log_scale_prior(inside.scales, inside.log_scale[None] + delta)
+        return found.log_marginal(delta) + jnp.sum(prior, axis=1)
+
+    inside = inside._replace(quantiles=scale_quantiles(log_density, g, dtype))
+    widths = np.ones(D + g)
+    return whole, inside, np.zeros(D + g), widths if factor.ndim == 1 else np.diag(widths)
 
 
 def with_scale_map(
