@@ -79,7 +79,10 @@ CASES = {
 }
 
 
-THREE = {"three": (BESIDE, "y ~ x + (1 | site) + (0 + x | site) + (1 | day)", [])}
+MORE = {
+    "one": (BESIDE, "y ~ x + (1 | site)", []),
+    "three": (BESIDE, "y ~ x + (1 | site) + (0 + x | site) + (1 | day)", []),
+}
 
 
 def reference(name, data, t):
@@ -90,6 +93,7 @@ def reference(name, data, t):
         "crossed": [site, day],
         "features": [site, data[["x", "z"]].to_numpy()],
         "three": [site, slope, day],
+        "one": [site],
     }[name]
     return effects, t, () if name == "features" else ["x"]
 
@@ -114,18 +118,27 @@ def test_each_scale_has_its_law(name):
         assert stats.binomtest(count, draws.size, expected).pvalue > FALSE_ALARM
 
 
-@pytest.mark.parametrize("form", ["_by_levels", "_by_eigenvectors"])
-@pytest.mark.parametrize("name", [*CASES, "three"])
+def bound_of(name, form, monkeypatch):
+    """The density of a case in float64, its map of the given form."""
+    model, formula, _ = (CASES | MORE)[name]
+    if form == "shares":
+        monkeypatch.setattr(joint_scale_map, "RULES", joint_scale_map.Rules(operations=0.0))
+    else:
+        other = {"levels": "_by_eigenvectors", "eigenvectors": "_by_levels"}[form]
+        monkeypatch.setattr(joint_scale_map, other, lambda *arguments: None)
+    options = FormulaOptions(random_scale=bd.HalfNormal(1.0))
+    problem = Problem.of(*read_formula(model, formula, table(1), None, options)[:3])
+    return bind_start("HMC", problem.centring.model, problem.data, problem.rate_map, True, "float64", "dense")
+
+
+@pytest.mark.parametrize(
+    ("name", "form"),
+    [*((name, form) for name in [*CASES, *MORE] for form in ("levels", "eigenvectors")), ("one", "shares")],
+)
 def test_the_map_is_exact(monkeypatch, name, form):
     """With a squared loss the coordinates of the effects are standard normal, and the scales have their posterior."""
-    data = table(1)
-    model, formula, _ = (CASES | THREE)[name]
-    other = ({"_by_levels", "_by_eigenvectors"} - {form}).pop()
-    monkeypatch.setattr(joint_scale_map, other, lambda *arguments: None)
-    options = FormulaOptions(random_scale=bd.HalfNormal(1.0))
-    problem = Problem.of(*read_formula(model, formula, data, None, options)[:3])
     with jax.enable_x64(True):
-        bound = bind_start("HMC", problem.centring.model, problem.data, problem.rate_map, True, "float64", "dense")
+        bound = bound_of(name, form, monkeypatch)
         point = jnp.asarray(1.5 * np.random.default_rng(0).normal(size=(20, len(bound.centre))))
         found = jax.jit(bound.density.evaluate)(bound.operands, point)
         _, t, _ = jax.jit(bound.density.place)(bound.operands, point)
@@ -140,8 +153,20 @@ def test_the_map_is_exact(monkeypatch, name, form):
         + 0.5 * np.sum(zeta**2, axis=1)
         - log_slope.sum(axis=1)
     )
-    offset = value - log_posterior(data, *reference(name, data, t))
+    offset = value - log_posterior(table(1), *reference(name, table(1), t))
     np.testing.assert_allclose(offset, offset[0], rtol=0, atol=1e-4)
+
+
+def test_the_jacobian_of_shares_is_that_of_the_map(monkeypatch):
+    """Shares are approximate for several scales, and their density is not."""
+    with jax.enable_x64(True):
+        bound = bound_of("three", "shares", monkeypatch)
+        found, g = bound.operands.map, 3
+        zeta, delta = (jnp.asarray(np.random.default_rng(0).normal(size=(4, m))) for m in (found.size, g))
+        slope = jax.vmap(jax.jacobian(lambda z, d: found.place(z[None], d[None])[0][0]))(zeta, delta)
+        jacobian = np.asarray(found.place(zeta, delta)[1])
+    expected = np.linalg.slogdet(np.asarray(slope))[1]
+    np.testing.assert_allclose(jacobian - jacobian[0], expected - expected[0], atol=1e-9)
 
 
 @pytest.mark.slow

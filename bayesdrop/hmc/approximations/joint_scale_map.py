@@ -16,8 +16,8 @@ integrated out: for any number of groups, nested or crossed. The Jacobian is exa
 likelihood is affects efficiency only.
 
 The coordinates stand in two parts. In the first, ``C`` consists of diagonal blocks, ``s`` slots for ``m`` levels; the
-second has ``r`` coordinates. One gradient takes of the order of ``r²(sm + r)`` operations. Two choices of ``F`` are at
-hand, and the cheaper one is used:
+second has ``r`` coordinates. One gradient takes of the order of ``r²(sm + r)`` operations. Two choices of ``F`` are
+exact, and the cheaper one is used:
 
 - :func:`_by_eigenvectors`: the weights without a learnt scale are independent of the others, and each group is turned
   into the eigenvectors of its block of ``C``. The largest group is the first part (``s = 1``), the other groups are the
@@ -25,11 +25,16 @@ hand, and the cheaper one is used:
 - :func:`_by_levels`: ``F`` is diagonal. Groups with the same levels, such as intercepts and slopes of sites, are the
   first part, a slot for each group; all else is the second.
 
+If both take too many operations, as with two crossed terms of 500 levels each, :func:`_by_shares` has no second part:
+``E⁻²`` of a coordinate is then the mean of ``e^{−2δ_j}`` by the shares that the groups have in its prior precision. For
+several groups this is an approximation, and small scales are reached slowly.
+
 Shapes: ``C`` chains, ``D = sm + r`` coordinates, ``g`` scales.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -41,12 +46,29 @@ from jax.scipy.linalg import solve_triangular
 from ..._typing import Float, Int
 from ...sampling.matrix import placed
 
-__all__ = ["JointScaleMap", "joint_scale_map"]
+__all__ = ["JointScaleMap", "Rules", "joint_scale_map", "RULES"]
 
-# Largest |δ| that coordinates follow, before the square of e^δ leaves single precision.
-_FARTHEST = 30.0
-# Entries of C, relative to its diagonal, that count as zero.
-_ZERO = 1e-8
+
+@dataclass(frozen=True)
+class Rules:
+    """Limits of a map.
+
+    Attributes
+    ----------
+    farthest : float
+        Largest ``|δ|`` that coordinates follow, before the square of ``e^δ`` leaves single precision.
+    zero : float
+        Entries of ``C``, relative to its diagonal, and shares of the prior that count as zero.
+    operations : float
+        Maximum number of operations for a gradient of one chain; half a second for a draw of four chains.
+    """
+
+    farthest: float = 30.0
+    zero: float = 1e-8
+    operations: float = 1e8
+
+
+RULES = Rules()
 
 
 class JointScaleMap(NamedTuple):
@@ -55,11 +77,13 @@ class JointScaleMap(NamedTuple):
     Attributes
     ----------
     factor : array (D, D) or (D,)
-        ``F``.
+        ``F``, or its only entry in each column.
+    order : int array (D,)
+        Column of each coordinate of ``θ`` where ``F`` has one entry in each column.
     pull : array (D,)
         ``b``.
-    index : int array (D,)
-        Group of each column of ``F``; ``g`` without a learnt scale.
+    share : array (g + 1, D)
+        Share of the scale of each group in each column of ``F``; in the last line, of none.
     blocks : array (s, s, m)
         ``C`` of the first part, slot by slot.
     cross : array (s, m, r)
@@ -69,8 +93,9 @@ class JointScaleMap(NamedTuple):
     """
 
     factor: Any
+    order: Int[jax.Array, " D"]
     pull: Float[jax.Array, " D"]
-    index: Int[jax.Array, " D"]  # type: ignore[assignment]  # tuples have a method of this name
+    share: Float[jax.Array, "groups D"]
     blocks: Float[jax.Array, "s s m"]
     cross: Float[jax.Array, "s m r"]
     core: Float[jax.Array, "r r"]
@@ -91,7 +116,8 @@ class JointScaleMap(NamedTuple):
             second = solve_triangular(found.root, (second + found.core_pull)[:, :, None], lower=True, trans=1)[:, :, 0]
             moved = [p - jnp.einsum("cmr,cr->cm", a, second) for p, a in zip(moved, found.across, strict=True)]
         inside = jnp.exp(found.log_e) * jnp.concatenate([*_backward(found.lower, moved), second], axis=1)
-        theta = inside @ self.factor.T if self.factor.ndim == 2 else inside * self.factor[None]
+        dense = self.factor.ndim == 2
+        theta = inside @ self.factor.T if dense else (inside * self.factor[None])[:, self.order]
         return theta, jnp.sum(found.log_e, axis=1) - found.log_diagonal
 
     def log_marginal(self, delta: Float[jax.Array, "C g"]) -> Float[jax.Array, " C"]:
@@ -105,7 +131,8 @@ class JointScaleMap(NamedTuple):
         return vector[:, : slots * levels].reshape(-1, slots, levels), vector[:, slots * levels :]
 
     def _factor(self, delta: Float[jax.Array, "C g"]) -> _CholeskyFactor:
-        log_e = jnp.clip(delta, -_FARTHEST, _FARTHEST).at[:, self.index].get(mode="fill", fill_value=0)
+        ratio = jnp.exp(-2 * jnp.clip(delta, -RULES.farthest, RULES.farthest))
+        log_e = -0.5 * jnp.log(ratio @ self.share[:-1] + self.share[-1:])
         e = jnp.exp(log_e)
         (first_e, second_e), (first_pull, core_pull) = self._parted(e), self._parted(e * self.pull[None])
         lower, slots = self._lower(first_e), range(first_e.shape[1])
@@ -188,10 +215,11 @@ def _backward(lower: list[list[jax.Array]], right: list[jax.Array]) -> list[jax.
 
 
 class _Parts(NamedTuple):
-    """``F``, the group of each of its columns, ``C``, and the ``s`` slots and ``m`` levels of its first part."""
+    """``F`` or its only entry in each column, with their order; shares; ``C``; slots and levels of the first part."""
 
-    factor: Float[np.ndarray, "D D"]
-    group: Int[np.ndarray, " D"]
+    factor: Any
+    order: Int[np.ndarray, " D"]
+    share: Float[np.ndarray, "groups D"]
     gram: Float[np.ndarray, "D D"]
     slots: int
     levels: int
@@ -199,9 +227,9 @@ class _Parts(NamedTuple):
     @property
     def operations(self) -> int:
         """Order of the number of operations for a gradient."""
-        first = self.slots * self.levels
-        r = len(self.group) - first
-        return r * r * (first + r) + self.slots**2 * self.levels * (r + 1)
+        first, D = self.slots * self.levels, len(self.gram)
+        r = D - first
+        return r * r * D + self.slots * first * (r + 1) + (D * D if self.factor.ndim == 2 else D)
 
 
 def joint_scale_map(
@@ -227,39 +255,37 @@ def joint_scale_map(
     dtype : dtype
         Precision of the map.
     """
-    real, learnt = partial(placed, dtype=dtype), group < groups
+    D, real, eps = len(group), partial(placed, dtype=dtype), float(np.finfo(dtype).eps)
+    share = 1.0 * (np.arange(groups + 1)[:, None] == group)
     if factor.ndim == 1:
-        scale = np.where(learnt, np.maximum(precision, 1e-300) ** -0.5, factor)
+        scale = np.where(group < groups, np.maximum(precision, np.finfo(float).tiny) ** -0.5, factor)
         value = np.maximum((scale / factor) ** 2 - 1, 0.0)
-        none = np.zeros((1, len(group), 0))
-        pull, index = (1 + value) * centre / scale, placed(group, np.int32)
-        return JointScaleMap(real(scale), real(pull), index, *map(real, (value[None, None], none, none[0, :0])))
-    covariance = factor @ factor.T
-    choices = [_by_eigenvectors(covariance, precision, group, groups), _by_levels(covariance, precision, group, groups)]
-    parts = min((part for part in choices if part is not None), key=lambda part: part.operations)
-    gram, slots, levels = parts.gram, parts.slots, parts.levels
-    first, D = slots * levels, len(group)
-    pull = centre @ np.linalg.inv(parts.factor).T
-    pull = pull + gram @ pull
-    # Rounding must not leave a negative precision of what the first part is integrated out of.
-    whole = np.where(parts.group == groups, 1.0, np.diag(gram))
-    gram = gram + max(float(np.finfo(dtype).eps) * D, _ZERO) * np.diag(whole) * (first < D or slots > 1)
-    blocks = np.diagonal(gram[:first, :first].reshape(slots, levels, slots, levels), axis1=1, axis2=3)
-    return JointScaleMap(
-        factor=real(parts.factor),
-        pull=real(pull),
-        index=placed(parts.group, np.int32),
-        blocks=real(blocks),
-        cross=real(gram[:first, first:].reshape(slots, levels, D - first)),
-        core=real(gram[first:, first:]),
-    )
+        order, pull, none = np.arange(D), (1 + value) * centre / scale, np.zeros((1, D, 0))
+        parts = value[None, None], none, none[0, :0]
+    else:
+        covariance = factor @ factor.T
+        choices = [form(covariance, precision, group, share) for form in (_by_eigenvectors, _by_levels)]
+        best = min((form for form in choices if form is not None), key=lambda form: form.operations)
+        if best.operations > RULES.operations:
+            best = _by_shares(factor, precision * (group < groups), share)
+        scale, order, share, gram, slots, levels = best
+        inside = np.linalg.solve(scale, centre) if scale.ndim == 2 else (centre / scale[order])[np.argsort(order)]
+        pull, first = inside + gram @ inside, slots * levels
+        # Rounding must not leave a negative precision after other coordinates are integrated out.
+        gram = gram + max(eps * D, RULES.zero) * np.diag(np.where(share[-1] == 1, 1.0, np.diag(gram)))
+        blocks = np.diagonal(gram[:first, :first].reshape(slots, levels, slots, levels), axis1=1, axis2=3)
+        parts = blocks, gram[:first, first:].reshape(slots, levels, D - first), gram[first:, first:]
+    return JointScaleMap(real(scale), placed(order, np.int32), real(pull), real(share), *map(real, parts))
 
 
 def _by_eigenvectors(
-    covariance: Float[np.ndarray, "D D"], precision: Float[np.ndarray, " D"], group: Int[np.ndarray, " D"], groups: int
+    covariance: Float[np.ndarray, "D D"],
+    precision: Float[np.ndarray, " D"],
+    group: Int[np.ndarray, " D"],
+    share: Float[np.ndarray, "groups D"],
 ) -> _Parts:
     """Each group along the eigenvectors of its block of ``C``, coordinates without a learnt scale given the others."""
-    sizes = np.bincount(group, minlength=groups + 1)[:groups]
+    groups, sizes = len(share) - 1, share[:-1].sum(axis=1)
     members = [np.flatnonzero(group == j) for j in np.argsort(-sizes, kind="stable")]
     here, other = np.concatenate(members), np.flatnonzero(group == groups)
     inverse = np.linalg.inv(covariance[np.ix_(here, here)])
@@ -276,7 +302,7 @@ def _by_eigenvectors(
     slope = covariance[np.ix_(other, here)] @ inverse
     given = covariance[np.ix_(other, other)] - slope @ covariance[np.ix_(here, other)]
     width, axes = np.linalg.eigh(given)
-    root = axes * np.sqrt(np.maximum(width, _ZERO**2 * np.max(width, initial=0.0)))
+    root = axes * np.sqrt(np.maximum(width, RULES.zero**2 * np.max(width, initial=0.0)))
     # Columns: the largest group, coordinates without a learnt scale, the other groups.
     D, q, first = len(group), len(here), len(members[0])
     factor, whole = np.zeros((D, D)), np.zeros((D, D))
@@ -285,23 +311,26 @@ def _by_eigenvectors(
     factor[np.ix_(other, range(q, D))] = root
     whole[:q, :q] = gram
     order = np.concatenate([np.arange(first), np.arange(q, D), np.arange(first, q)])
-    turned = np.concatenate([group[here], group[other]])[order]
-    return _Parts(factor[:, order], turned, whole[np.ix_(order, order)], 1, D - q + first)
+    turned = share[:, np.concatenate([here, other])[order]]
+    return _Parts(factor[:, order], np.arange(D), turned, whole[np.ix_(order, order)], 1, D - q + first)
 
 
 def _by_levels(
-    covariance: Float[np.ndarray, "D D"], precision: Float[np.ndarray, " D"], group: Int[np.ndarray, " D"], groups: int
+    covariance: Float[np.ndarray, "D D"],
+    precision: Float[np.ndarray, " D"],
+    group: Int[np.ndarray, " D"],
+    share: Float[np.ndarray, "groups D"],
 ) -> _Parts | None:
     """Groups with the same levels side by side; None unless the rows leave the levels of the largest group apart."""
-    inverse, learnt = np.linalg.inv(covariance), group < groups
+    inverse, learnt = np.linalg.inv(covariance), share[-1] == 0
     scale = np.where(learnt, precision, np.diag(inverse)) ** -0.5
     whole = scale[:, None] * inverse * scale
     gram = whole - np.eye(len(group))
     of_rows = whole - np.diag(1.0 * learnt)
-    small = np.abs(of_rows) <= _ZERO * np.sqrt(np.outer(np.diag(whole), np.diag(whole)))
-    if np.linalg.eigvalsh(of_rows)[0] < -_ZERO * np.max(np.diag(whole)):
+    small = np.abs(of_rows) <= RULES.zero * np.sqrt(np.outer(np.diag(whole), np.diag(whole)))
+    if np.linalg.eigvalsh(of_rows)[0] < -RULES.zero * np.max(np.diag(whole)):
         return None
-    sizes = np.bincount(group, minlength=groups + 1)[:groups]
+    sizes = share[:-1].sum(axis=1)
     slots: list[Int[np.ndarray, " m"]] = []
     for j in np.argsort(-sizes, kind="stable"):
         member = np.flatnonzero(group == j)
@@ -313,6 +342,23 @@ def _by_levels(
             return None
     first = np.concatenate(slots)
     order = np.concatenate([first, np.setdiff1d(np.arange(len(group)), first)])
-    factor = np.zeros_like(gram)
-    factor[order, np.arange(len(order))] = scale[order]
-    return _Parts(factor, group[order], gram[np.ix_(order, order)], len(slots), len(slots[0]))
+    back = np.argsort(order)
+    return _Parts(scale[order], back, share[:, order], gram[np.ix_(order, order)], len(slots), len(slots[0]))
+
+
+def _by_shares(
+    factor: Float[np.ndarray, "D D"], precision: Float[np.ndarray, " D"], share: Float[np.ndarray, "groups D"]
+) -> _Parts:
+    """Columns that make the prior precision of all groups together diagonal."""
+    vector = np.linalg.eigh(factor.T @ (precision[:, None] * factor))[1]
+    turned = factor @ vector
+    of_prior = (share * precision) @ turned**2
+    total = of_prior.sum(axis=0)
+    has_prior = total > RULES.zero
+    # Rounding and a rough approximation may leave less precision than the prior's.
+    value = np.where(has_prior, np.maximum(1 / np.where(has_prior, total, 1.0) - 1, 0.0), 0.0)
+    scale = np.where(has_prior, (1 + value) ** 0.5, 1.0)
+    mixed = np.where(has_prior, of_prior / np.where(has_prior, total, 1.0), 0.0)
+    mixed[-1] = ~has_prior
+    D = len(total)
+    return _Parts(turned * scale, np.arange(D), mixed, np.diag(value), 1, D)
