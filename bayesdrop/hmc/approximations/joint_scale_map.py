@@ -46,7 +46,7 @@ from jax.scipy.linalg import solve_triangular
 from ..._typing import Float, Int
 from ...sampling.matrix import placed
 
-__all__ = ["JointScaleMap", "Rules", "joint_scale_map", "RULES"]
+__all__ = ["JointScaleMap", "Rules", "joint_scale_map", "FORMS", "RULES"]
 
 
 @dataclass(frozen=True)
@@ -264,8 +264,8 @@ def joint_scale_map(
         parts = value[None, None], none, none[0, :0]
     else:
         covariance = factor @ factor.T
-        choices = [form(covariance, precision, group, share) for form in (_by_eigenvectors, _by_levels)]
-        best = min((form for form in choices if form is not None), key=lambda form: form.operations)
+        choices = [form(covariance, precision, group, share) for form in FORMS.values()]
+        best = min((parts for parts in choices if parts is not None), key=lambda parts: parts.operations)
         if best.operations > RULES.operations:
             best = _by_shares(factor, precision * (group < groups), share)
         scale, order, share, gram, slots, levels = best
@@ -362,3 +362,7 @@ def _by_shares(
     mixed[-1] = ~has_prior
     D = len(total)
     return _Parts(turned * scale, np.arange(D), mixed, np.diag(value), 1, D)
+
+
+FORMS = {"eigenvectors": _by_eigenvectors, "levels": _by_levels}
+"""Exact choices of ``F``."""

@@ -29,6 +29,7 @@ from .problems import (
     more_draws,
     shorter_steps,
 )
+from .small_scales import small_scale_problem
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -154,7 +155,10 @@ class Diagnosis(Shown):
 
 
 def diagnose(post: Any) -> Diagnosis:
-    """Diagnose the chains of a posterior: mixing, divergences, and which rates the data determine.
+    """Diagnose the chains of a posterior: mixing, divergences, small scales, and which rates the data determine.
+
+    If scales are learnt, the smallest draws of each are compared with its prior, which they follow near 0; exact draws
+    fail with probability 1e-4.
 
     Parameters
     ----------
@@ -224,6 +228,8 @@ def diagnose_groups(groups: Mapping[str, xr.Dataset], attrs: Mapping[str, Any]) 
         )
     if draws >= LIMITS.draws and not broken and not attrs.get("reweighted"):
         problems.extend(chain_problems(posterior, has_own_model(attrs)))
+        small = small_scale_problem(posterior, attrs, more)
+        problems += [] if small is None else [small]
     r_hat, bulk, tail, limit, words = _mixing_extremes(
         posterior, groups.get(SUMMARY), chains, draws, bool(broken), problems, more
     )
