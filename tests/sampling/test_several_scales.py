@@ -107,6 +107,7 @@ def drawn(name, data, **options):
     return post, [np.log(found[part].values.astype(float)) for part in names]
 
 
+@pytest.mark.default_cases("side by side")
 @pytest.mark.parametrize("name", CASES)
 def test_each_scale_has_its_law(name):
     """In the neck of the funnel too: log scales below −4."""

@@ -109,22 +109,22 @@ class JointScaleMap(NamedTuple):
         self, zeta: Float[jax.Array, "C D"], delta: Float[jax.Array, "C g"]
     ) -> tuple[Float[jax.Array, "C D"], Float[jax.Array, " C"]]:
         """``θ`` (C, D) and the log Jacobian (C,)."""
-        found = self._factor(delta)
+        chol = self._factor(delta)
         first, second = self._parted(zeta)
-        moved = [first[:, s] + pull for s, pull in enumerate(found.pull)]
-        if found.root is not None:
-            second = solve_triangular(found.root, (second + found.core_pull)[:, :, None], lower=True, trans=1)[:, :, 0]
-            moved = [p - jnp.einsum("cmr,cr->cm", a, second) for p, a in zip(moved, found.across, strict=True)]
-        inside = jnp.exp(found.log_e) * jnp.concatenate([*_backward(found.lower, moved), second], axis=1)
+        first_part = [first[:, s] + pull for s, pull in enumerate(chol.pull)]
+        if chol.root is not None:
+            second = solve_triangular(chol.root, (second + chol.core_pull)[:, :, None], lower=True, trans=1)[:, :, 0]
+            first_part = [p - jnp.einsum("cmr,cr->cm", a, second) for p, a in zip(first_part, chol.across, strict=True)]
+        inside = jnp.exp(chol.log_e) * jnp.concatenate([*_backward(chol.lower, first_part), second], axis=1)
         dense = self.factor.ndim == 2
         theta = inside @ self.factor.T if dense else (inside * self.factor[None])[:, self.order]
-        return theta, jnp.sum(found.log_e, axis=1) - found.log_diagonal
+        return theta, jnp.sum(chol.log_e, axis=1) - chol.log_diagonal
 
     def log_marginal(self, delta: Float[jax.Array, "C g"]) -> Float[jax.Array, " C"]:
         """Log likelihood of the scales up to a constant, (C,), with the normal approximation integrated out."""
-        found = self._factor(delta)
-        square = sum(jnp.sum(part * part, axis=1) for part in [*found.pull, found.core_pull])
-        return 0.5 * square - found.log_diagonal
+        chol = self._factor(delta)
+        square = sum(jnp.sum(part * part, axis=1) for part in [*chol.pull, chol.core_pull])
+        return 0.5 * square - chol.log_diagonal
 
     def _parted(self, vector: Float[jax.Array, "C D"]) -> tuple[Float[jax.Array, "C s m"], Float[jax.Array, "C r"]]:
         slots, _, levels = self.blocks.shape
@@ -136,7 +136,7 @@ class JointScaleMap(NamedTuple):
         e = jnp.exp(log_e)
         (first_e, second_e), (first_pull, core_pull) = self._parted(e), self._parted(e * self.pull[None])
         lower, slots = self._lower(first_e), range(first_e.shape[1])
-        log_diagonal = sum(jnp.sum(jnp.log(lower[s][s]), axis=1) for s in slots)
+        log_diagonal = jnp.sum(jnp.log(jnp.stack([lower[s][s] for s in slots], axis=1)), axis=(1, 2))
         pull = _forward(lower, [first_pull[:, s] for s in slots])
         if not self.core.shape[0]:
             return _CholeskyFactor(log_e, lower, [], None, pull, core_pull, log_diagonal)
@@ -199,19 +199,19 @@ class _CholeskyFactor(NamedTuple):
 def _forward(lower: list[list[jax.Array]], right: list[jax.Array]) -> list[jax.Array]:
     """``L⁻¹x`` of the blocks, slot by slot; further axes of ``x`` are columns."""
     wide = lambda part: part if right[0].ndim == part.ndim else part[:, :, None]  # noqa: E731
-    found: list[jax.Array] = []
+    solution: list[jax.Array] = []
     for s, part in enumerate(right):
-        found.append((part - sum(wide(lower[s][t]) * found[t] for t in range(s))) / wide(lower[s][s]))
-    return found
+        solution.append((part - sum(wide(lower[s][t]) * solution[t] for t in range(s))) / wide(lower[s][s]))
+    return solution
 
 
 def _backward(lower: list[list[jax.Array]], right: list[jax.Array]) -> list[jax.Array]:
     """``L⁻ᵀx`` of the blocks, slot by slot."""
-    found: list[jax.Array] = [*right]
+    solution: list[jax.Array] = [*right]
     for s in reversed(range(len(right))):
-        later = sum(lower[t][s] * found[t] for t in range(s + 1, len(right)))
-        found[s] = (right[s] - later) / lower[s][s]
-    return found
+        later = sum(lower[t][s] * solution[t] for t in range(s + 1, len(right)))
+        solution[s] = (right[s] - later) / lower[s][s]
+    return solution
 
 
 class _Parts(NamedTuple):
@@ -306,9 +306,9 @@ def _by_eigenvectors(
     # Columns: the largest group, coordinates without a learnt scale, the other groups.
     D, q, first = len(group), len(here), len(members[0])
     factor, whole = np.zeros((D, D)), np.zeros((D, D))
-    factor[np.ix_(here, range(q))] = scale[:, None] * turn
-    factor[np.ix_(other, range(q))] = slope @ factor[np.ix_(here, range(q))]
-    factor[np.ix_(other, range(q, D))] = root
+    factor[here, :q] = scale[:, None] * turn
+    factor[other, :q] = slope @ factor[here, :q]
+    factor[other, q:] = root
     whole[:q, :q] = gram
     order = np.concatenate([np.arange(first), np.arange(q, D), np.arange(first, q)])
     turned = share[:, np.concatenate([here, other])[order]]

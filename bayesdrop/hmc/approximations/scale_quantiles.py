@@ -69,16 +69,17 @@ def scale_quantiles(log_density: Callable[[Any], Any], groups: int, dtype: Any) 
     each = jax.jit(lambda at: jax.lax.map(lambda delta: log_density(delta[None])[0], at))
     fine = np.arange(3 * _GRID[0], 2 * _GRID[-1], 1e-3)
     for j in range(groups):
-        found = np.asarray(each(real(np.outer(_GRID, np.arange(groups) == j))), float)
+        log_density_at = np.asarray(each(real(np.outer(_GRID, np.arange(groups) == j))), float)
         # Single precision may end before the grid does.
-        good = np.isfinite(found)
-        spline, inside = CubicSpline(_GRID[good], found[good]), np.clip(fine, _GRID[good][0], _GRID[good][-1])
+        is_finite = np.isfinite(log_density_at)
+        grid = _GRID[is_finite]
+        spline, inside = CubicSpline(grid, log_density_at[is_finite]), np.clip(fine, grid[0], grid[-1])
         log_p = spline(inside) + spline(inside, 1) * (fine - inside)
-        below, above = (np.logaddexp.accumulate(part) for part in (log_p, log_p[::-1]))
-        below, above = below - below[-1], above - above[-1]
+        log_cdf, log_tail = (np.logaddexp.accumulate(part) for part in (log_p, log_p[::-1]))
+        log_cdf, log_tail = log_cdf - log_cdf[-1], log_tail - log_tail[-1]
         lower, upper = _KNOTS[_KNOTS <= 0], _KNOTS[_KNOTS > 0]
-        value = np.interp(norm.logcdf(lower), below, fine)
-        value = np.append(value, -np.interp(norm.logcdf(-upper), above, -fine[::-1]))
+        value = np.interp(norm.logcdf(lower), log_cdf, fine)
+        value = np.append(value, -np.interp(norm.logcdf(-upper), log_tail, -fine[::-1]))
         values.append(value)
         slopes.append(PchipInterpolator(_KNOTS, value)(_KNOTS, 1))
     return ScaleQuantiles(real(np.array(values)), real(np.array(slopes)))

@@ -91,18 +91,18 @@ def small_scale_problem(
     log_scale = np.log(np.maximum(scale.reshape(*scale.shape[:2], -1), np.finfo(float).tiny))
     limit = student.isf(rules.false_alarm / (2 * learnt.groups), scale.shape[0] * rules.batches - 1)
     terms, names = getattr(prior, "learnt_terms", ()), learnt.names or [""]
-    worst: tuple[float, str] = (limit, "")
+    largest: tuple[float, str] = (limit, "")
     for j, name in enumerate(names):
         size = np.sum(learnt.index == j) * max(classes - 1, 1)
         excess = np.sum(square[:, :, learnt.index == j], axis=2) * np.exp(-2 * log_scale[:, :, j]) - size
         law = lambda t, j=j: learnt.law.log_density(np.repeat(t[:, None], learnt.groups, axis=1))[:, j]  # noqa: E731
-        found = _departure(log_scale[:, :, j], excess, law, rules)
-        if found is not None and found[0] > worst[0]:
+        departure = _departure(log_scale[:, :, j], excess, law, rules)
+        if departure is not None and departure[0] > largest[0]:
             variable = f"{name}|scale" if name in terms else f"weight_scale{f' of {name}' * bool(learnt.groups > 1)}"
-            worst = found[0], variable + found[1]
-    if not worst[1]:
+            largest = departure[0], f"{variable} is small {departure[1]}"
+    if not largest[1]:
         return None
-    return Problem(f"draws of {worst[1]}: small scales are not reached as often as they should be", advice)
+    return Problem(largest[1], advice)
 
 
 def _departure(
@@ -132,7 +132,8 @@ def _departure(
     means = each[:, : rules.batches * length].reshape(-1, length).mean(axis=1)
     statistic = means.mean() / max(means.std(ddof=1), 1e-300) * np.sqrt(len(means))
     share, expected = np.sum(t < b - 2) / np.sum(below), np.sum(p[grid < b - 2])
+    often = "too rarely" if statistic > 0 else "too often"
     return abs(statistic), (
-        f" below {np.exp(b):.2g} are below {np.exp(b - 2):.2g} with probability {share:.2g}, and by the prior with "
-        f"{expected:.2g}"
+        f"{often}: {share:.2g} of its draws below {np.exp(b):.2g} are below {np.exp(b - 2):.2g}, and {expected:.2g} of "
+        "its prior"
     )
