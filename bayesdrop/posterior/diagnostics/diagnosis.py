@@ -29,7 +29,7 @@ from .problems import (
     more_draws,
     shorter_steps,
 )
-from .small_scales import small_scale_problem
+from .small_scales import small_scale_problems
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -58,7 +58,8 @@ class Diagnosis(Shown):
     complete : bool
         False if the run ended before it had the requested number of draws.
     problems : list of Problem
-        Problems of the chains, with remedies. Undetermined rates are not among them.
+        Problems of the chains, with remedies; not undetermined rates. Exact draws of learnt scales, whose small values
+        are compared with the prior, have one with probability 1e-4.
     approximation : str
         What the sampler approximates and how accurately, or the result of ``bd.reweight``; empty if exact.
     r_hat_limit, r_hat_words : float, str
@@ -157,9 +158,6 @@ class Diagnosis(Shown):
 def diagnose(post: Any) -> Diagnosis:
     """Diagnose the chains of a posterior: mixing, divergences, small scales, and which rates the data determine.
 
-    If scales are learnt, the smallest draws of each are compared with its prior, which they follow near 0; exact draws
-    fail with probability 1e-4.
-
     Parameters
     ----------
     post : InferenceData or DataTree
@@ -228,22 +226,19 @@ def diagnose_groups(groups: Mapping[str, xr.Dataset], attrs: Mapping[str, Any]) 
         )
     if draws >= LIMITS.draws and not broken and not attrs.get("reweighted"):
         problems.extend(chain_problems(posterior, has_own_model(attrs)))
-        small = small_scale_problem(posterior, attrs, more)
-        problems += [] if small is None else [small]
+        problems.extend(small_scale_problems(posterior, attrs, more))
     r_hat, bulk, tail, limit, words = _mixing_extremes(
         posterior, groups.get(SUMMARY), chains, draws, bool(broken), problems, more
     )
     stats = groups.get("sample_stats")
-    divergences = acceptance = energy = None
-    if stats is not None:
-        divergences, acceptance, energy = _from_stats(stats, draws, problems, attrs)
+    sampled = (None, None, None) if stats is None else _from_stats(stats, draws, problems, attrs)
     at_hand = posterior if "rate" in posterior else groups.get(THINNED, posterior)
     rates, undetermined = _undetermined(at_hand, groups.get("constant_data"))
     wrong = approximation_problem(attrs, chains * draws)
     if wrong is not None:
         problems.append(wrong)
     return Diagnosis(
-        chains, draws, r_hat, bulk, tail, divergences, acceptance, energy, rates, undetermined, complete, problems,
+        chains, draws, r_hat, bulk, tail, *sampled, rates, undetermined, complete, problems,
         approximation_words(attrs, chains * draws), limit, words,
     )  # fmt: skip
 

@@ -32,7 +32,7 @@ from .problems import Problem
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["Rules", "small_scale_problem"]
+__all__ = ["Rules", "small_scale_problems"]
 
 
 @dataclass(frozen=True)
@@ -57,10 +57,10 @@ class Rules:
     slope: float = 1.0
 
 
-def small_scale_problem(
+def small_scale_problems(
     posterior: xr.Dataset, attrs: Mapping[str, Any], advice: str, rules: Rules = Rules()
-) -> Problem | None:
-    """Problem of the scale that departs most from its prior near 0; None if no scale does.
+) -> list[Problem]:
+    """Problem of the scale that departs most from its prior near 0, if one does.
 
     Parameters
     ----------
@@ -76,14 +76,14 @@ def small_scale_problem(
     from scipy.stats import t as student
 
     if not any(str(name) == "weight_scale" or str(name).endswith("|scale") for name in posterior):
-        return None
+        return []
     model = stored_model(attrs)
     if model is None or "weight" not in posterior:
-        return None
+        return []
     prior, posterior = model.weight_prior, joined(posterior, model.weight_prior)
     learnt = prior.learnt_scale(posterior.sizes["feature"])
     if learnt is None or "weight_scale" not in posterior or posterior.sizes["draw"] < rules.batches:
-        return None
+        return []
     weight = posterior["weight"].transpose("chain", "draw", ..., "feature").values.astype(float)
     scale = posterior["weight_scale"].transpose("chain", "draw", ...).values.astype(float)
     classes = weight.shape[2] if weight.ndim == 4 else 1
@@ -100,9 +100,7 @@ def small_scale_problem(
         if departure is not None and departure[0] > largest[0]:
             variable = f"{name}|scale" if name in terms else f"weight_scale{f' of {name}' * bool(learnt.groups > 1)}"
             largest = departure[0], f"{variable} is small {departure[1]}"
-    if not largest[1]:
-        return None
-    return Problem(largest[1], advice)
+    return [Problem(largest[1], advice)] if largest[1] else []
 
 
 def _departure(
