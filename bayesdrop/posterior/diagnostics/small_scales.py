@@ -25,8 +25,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..._typing import Float
-from ...description import stored_model
-from ..arviz_groups.constants import joined
+from ...description import stored_feature_names, stored_model
+from ..arviz_groups.constants import in_model_order
 from .problems import Problem
 
 if TYPE_CHECKING:
@@ -80,7 +80,10 @@ def small_scale_problems(
     model = stored_model(attrs)
     if model is None or "weight" not in posterior:
         return []
-    prior, posterior = model.weight_prior, joined(posterior, model.weight_prior)
+    try:
+        prior, posterior = model.weight_prior, in_model_order(posterior, model, stored_feature_names(attrs), None)
+    except ValueError:  # some of the draws, or of the levels, were selected
+        return []
     learnt = prior.learnt_scale(posterior.sizes["feature"])
     if learnt is None or "weight_scale" not in posterior or posterior.sizes["draw"] < rules.batches:
         return []
