@@ -68,6 +68,8 @@ def polya_gamma_one(key: PRNGKeyArray, z: Float[jax.Array, "*shape"]) -> Float[j
     """
     shape = z.shape
     flat = 0.5 * jnp.abs(z).reshape(-1)
+    # The smallest normal number is the draw at the largest tilts, whose sums below would overflow.
+    flat = jnp.where(jnp.isfinite(flat), jnp.minimum(flat, float(jnp.finfo(z.dtype).max) / 16), flat)
     n = flat.size
     if n == 0:
         return jnp.zeros(shape, z.dtype)
@@ -137,8 +139,8 @@ def _attempt(key: PRNGKeyArray, tilt: PerDraw) -> tuple[PerDraw, Done]:
     large_root = jnp.maximum(large_root, tiny)
     chance = large_root / (large_root + tilt)
     first_root = v < chance
-    safe = jnp.maximum(tilt, tiny)  # divided by twice: its square may overflow
-    x_large = jnp.where(first_root, 1 / large_root, large_root / safe / safe)
+    # Not the root over the square, which may overflow, also where the compiler multiplies the two divisors.
+    x_large = 1 / jnp.where(first_root, large_root, jnp.maximum(tilt * (tilt / large_root), tiny))
     rest = jnp.where(first_root, v / chance, (v - chance) / jnp.maximum(1 - chance, tiny))
     use_rest = ~right & ~small
     v = jnp.where(use_rest, rest, v)

@@ -20,7 +20,7 @@ from numpyro.distributions.util import promote_shapes, validate_sample
 from .._typing import Float
 from .draws import polya_gamma_one, where_needed
 from .inverse_gaussian import InverseGaussian, Numbers, _floats
-from .polya_gamma_density import log_cosh_change, log_density, unit_moments
+from .polya_gamma_density import log_cosh_change, log_density, relative_moments, unit_moments
 
 __all__ = ["PolyaGamma"]
 
@@ -118,16 +118,16 @@ def _draw(key: PRNGKeyArray, b: Elementwise, z: Elementwise) -> Elementwise:
     start = (jnp.zeros((), z.dtype), key_sum, jnp.zeros_like(z))
     _, _, total = lax.while_loop(lambda carry: carry[0] < most, add, start)
     beyond = whole - summed
-    moments = unit_moments(jnp.abs(z), True)
+    moments = relative_moments(jnp.abs(z))
     total = where_needed(jnp.any(part > 0), lambda t, key: t + _fraction(key, part, z), total, key_part)
     return where_needed(jnp.any(beyond > 0), lambda t, key: t + _matched(key, beyond, *moments), total, key_rest)
 
 
-def _matched(key: PRNGKeyArray, b: Elementwise, mean: Elementwise, variance: Elementwise) -> Elementwise:
-    """Inverse Gaussian of ``b`` times the mean and ``b`` times the variance; 0 where ``b`` is 0."""
+def _matched(key: PRNGKeyArray, b: Elementwise, mean: Elementwise, spread: Elementwise) -> Elementwise:
+    """Inverse Gaussian of ``b`` times the mean and ``spread/b`` times the square of its mean; 0 where ``b`` is 0."""
     some = b > 0
-    # In units of its mean, so that no power of a small number underflows.
-    shape = jnp.minimum(jnp.where(some, b, 1) * (mean / (variance / mean)), 1e30)
+    # In units of its mean, so that no power of a small number underflows. From a shape of 1e30 on the draws are equal.
+    shape = jnp.minimum(jnp.where(some, b, 1) / spread, 1e30)
     return b * mean * jnp.where(some, InverseGaussian(1.0, shape, validate_args=False).sample(key), 0)
 
 
@@ -149,23 +149,24 @@ def _fraction(key: PRNGKeyArray, b: Elementwise, z: Elementwise) -> Elementwise:
 
     start = (jnp.zeros((), z.dtype), key_gamma, jnp.zeros_like(z))
     _, _, total = lax.while_loop(lambda carry: carry[0] < terms, add, start)
-    mean, variance = _tail_moments(terms, z)
-    return jnp.where(some, total + _matched(key_rest, shape, mean, variance), 0)
+    return jnp.where(some, total + _matched(key_rest, shape, *_tail_moments(terms, z)), 0)
 
 
 def _tail_moments(first: Float[jax.Array, ""], z: Elementwise) -> tuple[Elementwise, Elementwise]:
-    """``Σ_{k >= first} w_k`` and ``Σ w_k²``, ``w_k = 1/(2π² (k + ½)² + z²/2)``, by the corrected midpoint rule.
+    """``Σ_{k >= first} w_k`` and ``Σ w_k² / (Σ w_k)²`` of ``w_k = 1/(2π² (k + ½)² + z²/2)``, by a midpoint rule.
 
-    Subtracting the first terms from the total would leave nothing of the variance in single precision.
+    Its first correction is included. Subtracting the first terms from the total would cancel all digits of the variance
+    in single precision, where the variance itself underflows at large tilts.
     """
-    square = 2 * math.pi**2
     x = jnp.abs(z) / (2 * math.pi * first)
     small = x < 0.2
     safe = jnp.where(small, jnp.ones_like(x), x)
-    y = x * x
-    ratio = jnp.where(small, 1 - y * (1 / 3 - y * (1 / 5 - y * (1 / 7 - y / 9))), jnp.arctan(safe) / safe)
+    y = jnp.where(small, x * x, 0)
+    angle = jnp.arctan(safe)
+    ratio = jnp.where(small, 1 - y * (1 / 3 - y * (1 / 5 - y * (1 / 7 - y / 9))), angle / safe)
     series = 1 / 3 - y * (2 / 5 - y * (3 / 7 - y * (4 / 9 - y * 5 / 11)))
-    second = jnp.where(small, series, (jnp.arctan(safe) / safe - 1 / (1 + safe * safe)) / (2 * safe * safe))
-    edge = 1 / (square * first * first + 0.5 * z * z)
-    mean = ratio / (square * first) - square * first * edge**2 / 12
-    return mean, second / (square**2 * first**3) - square * first * edge**3 / 6
+    growth = 1 + x * x
+    second = jnp.where(small, series / ratio**2, (ratio - 1 / growth) / (2 * angle * angle))
+    mean = 1 - 1 / (12 * (first * growth) ** 2 * ratio)
+    spread = (second - 1 / (6 * first * first * growth * (growth * ratio) ** 2)) / (first * mean * mean)
+    return ratio / (2 * math.pi**2 * first) * mean, spread

@@ -24,7 +24,7 @@ from scipy.special import zeta
 
 from .._typing import Float
 
-__all__ = ["log_cosh_change", "log_density", "unit_moments"]
+__all__ = ["log_cosh_change", "log_density", "relative_moments", "unit_moments"]
 
 Elementwise = Float[jax.Array, "*shape"]
 
@@ -39,26 +39,35 @@ _TANH = tuple(-2 * (4**k - 1) * float(zeta(2 * k)) / (-math.pi * math.pi) ** k f
 @jax.jit
 def log_density(x: Elementwise, b: Elementwise, z: Elementwise) -> Elementwise:
     """``log f(x | b, z)``, ``z >= 0``; one shape and type."""
-    small = x < (1 + b) / (2 * (jnp.log(2 + b) + 3))
     large = b >= _LARGE
+    # Of a large shape the series serves where its first term is all of it, for its other terms have fewer digits.
+    digits = jnp.where(large, -math.log(jnp.finfo(x.dtype).eps), 0)
+    small = x < (1 + b) / (2 * (jnp.log(2 + b) + 3 + digits))
     one, half = jnp.ones_like(x), jnp.full_like(x, 0.1)
+    series = _first_term(jnp.where(small, x, half), jnp.where(small, b, one), jnp.where(small, z, one))
     sparse = small & ~large
-    series = _series(jnp.where(sparse, x, half), jnp.where(sparse, b, one), jnp.where(sparse, z, one))
+    series = series + jnp.where(sparse, _other_terms(jnp.where(sparse, x, half), jnp.where(sparse, b, one)), 0)
     talbot = _talbot(jnp.where(small | large, one, x), jnp.where(small | large, one, b))
     talbot = talbot + b * (z / 2 + jnp.log1p(jnp.exp(-z)) - math.log(2)) - z * (0.5 * z * x)
-    line = _vertical(jnp.where(large, x, 4 * one), jnp.where(large, b, 16 * one), jnp.where(large, z, one))
-    return jnp.where(large, line, jnp.where(small, series, talbot))
+    dense = large & ~small
+    line = _vertical(jnp.where(dense, x, 4 * one), jnp.where(dense, b, 16 * one), jnp.where(dense, z, one))
+    return jnp.where(small, series, jnp.where(large, line, talbot))
 
 
-def _series(x: Elementwise, b: Elementwise, z: Elementwise) -> Elementwise:
-    """``2^{b−1}/Γ(b) Σ (−1)ⁿ Γ(n+b)/Γ(n+1) (2n+b)/√(2πx³) exp(−(2n+b)²/(8x))`` and the tilt, by the first term."""
+def _first_term(x: Elementwise, b: Elementwise, z: Elementwise) -> Elementwise:
+    """Logarithm of ``2^{b−1} b/√(2πx³) exp(−b²/(8x))`` and the tilt: an inverse Gaussian density up to ``e^{−z}``."""
+    away = (z * x - b / 2) / jnp.sqrt(x)
+    first = jnp.log(b) - 0.5 * math.log(8 * math.pi) - 1.5 * jnp.log(x) - 0.5 * away * away
+    return first + b * jnp.log1p(jnp.exp(-z))
+
+
+def _other_terms(x: Elementwise, b: Elementwise) -> Elementwise:
+    """Logarithm of ``Σ (−1)ⁿ Γ(n+b)/Γ(n+1)/Γ(b+1) (2n+b) exp{−(4n² + 4nb)/(8x)}``, the series by its first term."""
     total = jnp.ones_like(x)
     for n in range(1, 12):
         size = gammaln(n + b) - gammaln(b) - math.lgamma(n + 1) + jnp.log(2 * n + b) - jnp.log(b)
         total = total + (-1) ** n * jnp.exp(size - (4 * n * n + 4 * n * b) / (8 * x))
-    away = (z * x - b / 2) / jnp.sqrt(x)
-    first = jnp.log(b) - 0.5 * math.log(8 * math.pi) - 1.5 * jnp.log(x) - 0.5 * away * away
-    return first + b * jnp.log1p(jnp.exp(-z)) + jnp.log(total)
+    return jnp.log(total)
 
 
 def _talbot(x: Elementwise, b: Elementwise) -> Elementwise:
@@ -88,18 +97,22 @@ def _vertical(x: Elementwise, b: Elementwise, z: Elementwise) -> Elementwise:
     rest = _log_cosh_ratio(jnp.sqrt(jax.lax.complex(jnp.broadcast_to(q[..., None] / 4, t.shape), t / 2)), start, t)
     turn = jax.lax.complex(jnp.zeros_like(t), t * x[..., None])
     terms = jnp.real(jnp.exp(turn - b.astype(kind)[..., None] * rest))
-    total = 2 * terms.sum(axis=-1) - terms[..., 0]
+    total = (2 * terms.sum(axis=-1) - terms[..., 0]) * spacing
+    # The nodes of a huge shape cancel to its rounding, and the integrand is normal to 1/b.
+    total = jnp.where(b * b * jnp.finfo(x.dtype).eps > 1, math.sqrt(2 * math.pi), total)
     root = jnp.sqrt(jnp.abs(q))
     between = jnp.where(q > 0, (root - z) * (root + z), q - z * z)
-    return between * x / 2 - b * log_cosh_change(z / 2, between / 4) + jnp.log(step * total / (2 * math.pi))
+    return between * x / 2 - b * log_cosh_change(z / 2, between / 4) + jnp.log(step / spacing * total / (2 * math.pi))
 
 
 def log_cosh_change(half: Elementwise, change: Elementwise) -> Elementwise:
     """``log cosh √(half² + change) − log cosh half``, of a cosine where the root is imaginary; without cancellation."""
-    square = half * half + change
+    scale = jnp.maximum(half, 1)
+    unit = 1 / scale  # the square of a large number overflows
+    square = (half * unit) ** 2 + change * unit * unit
     above = square > 0
-    root = jnp.sqrt(jnp.where(above, square, 1))
-    angle = jnp.sqrt(jnp.where(above, 0.25, -square))
+    root = scale * jnp.sqrt(jnp.where(above, square, 1))
+    angle = jnp.where(above, 0.5, scale * jnp.sqrt(jnp.where(above, 1, -square)))
     apart = change / (root + half)
     # cosh r − cosh h = 2 sinh((r + h)/2) sinh((r − h)/2)
     near = above & (root + half < 3)
@@ -160,6 +173,17 @@ def unit_moments(root: Elementwise, real: jax.Array | bool) -> tuple[Elementwise
         if power:
             near_variance = near_variance * q - power * _TANH[power] / 8
     return jnp.where(small, near_mean, mean), jnp.where(small, near_variance, variance)
+
+
+def relative_moments(root: Elementwise) -> tuple[Elementwise, Elementwise]:
+    """Mean of PG(1, z) at ``z = root >= 0`` and its variance over the square of its mean, which never underflows."""
+    mean, variance = unit_moments(root, True)
+    far = root > 1
+    safe = jnp.where(far, root, 1)
+    tanh = jnp.tanh(safe / 2)
+    # = (2 tanh(z/2)/z − sech²(z/2)) / tanh²(z/2)
+    ratio = 2 / (safe * tanh) - (1 - tanh * tanh) / (tanh * tanh)
+    return mean, jnp.where(far, ratio, variance / (mean * mean))
 
 
 def _log_cosh(s: jax.Array) -> jax.Array:
