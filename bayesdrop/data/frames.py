@@ -141,6 +141,23 @@ def refuse_kinds(names: list[str], frame: Any) -> None:
             )
 
 
+def refuse_complex(values: Any, names: list[str]) -> None:
+    """Raise ValueError if a matrix with columns ``names`` holds complex numbers.
+
+    Examples
+    --------
+    >>> refuse_complex(np.array([[1j, 0]]), ["a", "b"])
+    Traceback (most recent call last):
+    ValueError: data: complex numbers in 'a'; give their real and imaginary parts as two columns.
+    """
+    if values.dtype.kind == "c":
+        wrong = np.flatnonzero(abs(values.imag).sum(axis=0)) if abs(values.imag).sum() else range(len(names))
+        raise ValueError(
+            f"data: complex numbers in {listed([names[j] for j in wrong])}; give their real and imaginary parts as two "
+            "columns."
+        )
+
+
 def level_name(column: str, level: Any) -> str:
     """Name of the 0/1 column of a level, as formulas have it.
 

@@ -1,6 +1,7 @@
 """Formulas: what the columns are, that new rows are encoded alike, and what is refused."""
 
 import pickle
+import re
 
 import numpy as np
 import pandas as pd
@@ -536,3 +537,22 @@ def test_an_offset_learns_on_the_first_rows_and_is_no_other_column(data):
     np.testing.assert_allclose(design.offset, data["age"] - data["age"].mean())
     np.testing.assert_allclose(design.offset_of(data[:2]), design.offset[:2])
     assert bd.from_formula("cost ~ age", data).offset_of(data) is None
+
+
+@pytest.mark.parametrize(
+    ("formula", "name"),
+    [
+        ("y ~ a + b", "b"), ("y ~ C(b)", "b"), ("y ~ a:b", "b"), ("y ~ a + I(a * 1j)", "I(a * 1j)"),
+        ("y ~ a + offset(b)", "b"), ("y ~ a + offset(a * 1j)", "offset(a * 1j)"), ("y ~ a + (0 + b | g)", "b"),
+    ],
+)  # fmt: skip
+def test_complex_numbers_are_refused(formula, name):
+    """Their imaginary part was left out, without a word."""
+    table = pd.DataFrame({"y": [0, 1] * 10, "a": np.arange(20.0), "b": np.arange(20.0) + 1j, "g": [*"xy"] * 10})
+    with pytest.raises(
+        ValueError, match=rf"complex numbers in .*{re.escape(name)}|slope of .*{name}.* is not a number"
+    ):
+        bd.from_formula(formula, table)
+    if formula == "y ~ a + b":
+        with pytest.raises(ValueError, match="complex"):
+            bd.from_formula(formula, table.assign(b=table.a)).transform(table)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..._typing import Bool, Float, Shaped
-from ..frames import listed, refuse_kinds
+from ..frames import listed, refuse_complex, refuse_kinds
 from .language.encoding import levels_listed
 from .random_terms import closing
 
@@ -166,7 +166,9 @@ def check_offset_values(matrix: Any, expression: str) -> Float[np.ndarray, " n"]
     >>> check_offset_values(np.array([[1.0], [2.0]]), "(days)").tolist()
     [1.0, 2.0]
     """
-    values = np.asarray(matrix, dtype=np.float64)
+    values = np.asarray(matrix)
+    refuse_complex(values, [f"offset{expression}"] * values.shape[1])
+    values = values.astype(np.float64)
     if values.shape[1] != 1:
         raise ValueError(
             f"formula: offset{expression} is not a number: it gives {values.shape[1]} columns; expected a column of "

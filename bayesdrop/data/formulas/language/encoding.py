@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ...frames import listed, no_column, refuse_kinds, refuse_missing
+from ...frames import listed, no_column, refuse_complex, refuse_kinds, refuse_missing
 
 __all__ = [
     "FORMULAIC",
@@ -108,6 +108,12 @@ def encode(
     """Model matrix of a formula or of what a formula has learnt, in this module's words if it fails."""
     from formulaic.errors import DataMismatchWarning, FactorEvaluationError, FormulaicError
 
+    numbers = [name for name in frame.columns if frame[name].dtype.kind == "c"]
+    if numbers:
+        factors = [factor for term in getattr(source, "formula", source) for factor in term.factors]
+        used = set().union(*(columns_of(factor, context) for factor in factors))
+        for name in used.intersection(numbers):
+            refuse_complex(frame[[name]].to_numpy(), [name])
     with FORMULAIC, warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("error", DataMismatchWarning)
         if missing is not None:
@@ -182,4 +188,6 @@ def without_intercept(matrix: Any, spec: Any) -> Any:
     from scipy import sparse
 
     kept = [j for term, indices in spec.term_indices.items() if term.degree for j in indices]
-    return sparse.csr_array(matrix.__wrapped__[:, kept], dtype=np.float64)
+    columns = matrix.__wrapped__[:, kept]
+    refuse_complex(columns, [spec.column_names[j] for j in kept])
+    return sparse.csr_array(columns, dtype=np.float64)
