@@ -1,5 +1,7 @@
 """Features in other units: the same predictions, rates and status, from 1e-12 to 1e12, column by column."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -163,3 +165,22 @@ def test_a_prior_that_holds_small_columns_back_is_told():
         bd.fit(bd.Model(rates=FIXED), small, TOPIC)
     for model in (bd.Model(rates=FIXED, C=1000.0), bd.Model(rates=FIXED, weight_prior=bd.Normal(30.0))):
         bd.fit(model, small, TOPIC)
+
+
+@pytest.mark.parametrize("make", [np.asarray, sparse.csr_matrix], ids=["dense", "sparse"])
+@pytest.mark.parametrize("fit", ["fit", "sample"])
+def test_columns_whose_squares_leave_double_precision_are_named(make, fit):
+    """Their weights were 0, or their prior had the scale of another column, without a word."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 2))
+    y = np.repeat([0, 1], 30)
+    run = {"fit": bd.fit, "sample": partial(bd.sample, draws=2, tune=2, chains=1, progress=False)}[fit]
+    for size in (1e155, 1e305):
+        with pytest.raises(ValueError, match="columns whose squares double precision holds.*'x1'; divide"):
+            run(bd.Model(rates=bd.Fixed(0.1)), make(X * [1, size]), y)
+    relative = bd.Model(rates=bd.Fixed(0.1), weight_prior=bd.Normal(relative=True))
+    for size in (1e-160, 1e-310):
+        with pytest.raises(ValueError, match="columns whose squares double precision holds.*'x1'; divide"):
+            run(relative, make(X * [1, size]), y)
+    small, one = (bd.fit(relative, make(X * [1, size]), y).weight for size in (1e-130, 1))
+    np.testing.assert_allclose(small * [1, 1e-130], one, rtol=1e-6)

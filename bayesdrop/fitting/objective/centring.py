@@ -184,7 +184,8 @@ def centre_problem(
     Raises
     ------
     ValueError
-        If a centre is stated for a model without an intercept, or for another number of columns.
+        If a centre is stated for a model without an intercept, or for another number of columns; or if the squares of
+        a column's entries leave double precision.
 
     Warns
     -----
@@ -212,6 +213,7 @@ def centre_problem(
         units or prior.relative or (centred and model.noise.centre is not None) or (noisy and model.noise.has_rate)
     )
     summary = design.column_summary(weight) if looked_at else ColumnSummary.empty(design.shape[1])
+    _check_sizes(summary, prior.relative, names)
     if prior.relative:
         prior = prior.absolute(summary.spread)
     gone = design.missing_share()
@@ -261,6 +263,20 @@ def _centre(model: Model, summary: ColumnSummary, gone: Float[np.ndarray, " p"])
     # Where NaN is what is absent, zero is a value as any other.
     chosen = (summary.usually_one_signed | (gone > 0)) & np.isfinite(summary.mean)
     return np.where(chosen, summary.mean, 0.0) if np.any(chosen) else None
+
+
+def _check_sizes(
+    summary: ColumnSummary, relative: bool, names: Sequence[str], largest: float = 1e152, least: float = 1e-140
+) -> None:
+    """Raise ValueError if squares of entries overflow or, where a prior follows the spreads, underflow."""
+    size = np.where(summary.nonzero > 0, np.maximum(summary.high, -summary.low), 1.0)
+    wrong = np.flatnonzero((size > largest) | (relative & (size < least)))
+    if len(wrong):
+        first = int(wrong[0])
+        raise ValueError(
+            f"X: expected columns whose squares double precision holds, got entries of size {size[first]:.2g} at most "
+            f"in {_named([names[int(d)] for d in wrong])}; divide the column by {size[first]:.0e}, or leave it out."
+        )
 
 
 def _warn_empty(names: Sequence[str]) -> None:
