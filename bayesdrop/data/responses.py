@@ -35,6 +35,7 @@ __all__ = [
 
 # Whole numbers of so many values are classes unless a loss for numbers is asked for.
 _MOST_CODES = 10
+_LARGEST_COUNT = 1e15
 
 
 def response_column(column: Any, target: str, reading: Reading, mark: str = "", separator: str = "") -> Column:
@@ -315,6 +316,14 @@ def check_responses(loss: Loss, design: Design, target: PerRow, *, fit_intercept
             "counts without a limit",
         ),
     ]
+    if np.isinf(most):
+        cases.append(
+            (
+                lambda y: y > _LARGEST_COUNT,
+                f"counts of at most {_LARGEST_COUNT:g} for {name}",
+                "beyond that double precision does not hold every whole number. Count in thousands or millions",
+            )
+        )
     if whole:
         cases.append(
             (

@@ -36,8 +36,8 @@ _SERIES = tuple(
 _NODES, _LEAST, _MOST = 20, 0.18, 4.0
 
 
-def _half_tanh(root: Scores) -> tuple[Scores, Scores, Scores]:
-    """Return ``t = tanh(r/2)/(2r)``, ``t'(r)/r`` and ``(r t)' = sech²(r/2)/4``, stable as ``r → 0``."""
+def _half_tanh(root: Scores) -> tuple[Scores, Scores, Scores, Scores]:
+    """Return ``t = tanh(r/2)/(2r)``, ``t'(r)/r``, ``(r t)' = sech²(r/2)/4`` and ``σ(−r)``, stable as ``r → 0``."""
     xp = root.__array_namespace__()
     small = root < 0.1
     decay = xp.exp(-root)
@@ -49,9 +49,9 @@ def _half_tanh(root: Scores) -> tuple[Scores, Scores, Scores]:
     if isinstance(small, np.ndarray):
         if small.any():
             direct[small], direct_slope[small] = _series_of(root[small])
-        return direct, direct_slope, sech2
+        return direct, direct_slope, sech2, decay / both
     series, series_slope = _series_of(root)
-    return xp.where(small, series, direct), xp.where(small, series_slope, direct_slope), sech2
+    return xp.where(small, series, direct), xp.where(small, series_slope, direct_slope), sech2, decay / both
 
 
 def _series_of(root: Scores) -> tuple[Scores, Scores]:
@@ -79,9 +79,13 @@ class _Augmentation(NamedTuple):
 
     def derivatives(self, agreement: Scores, var: Scores) -> Derivatives:
         xp = agreement.__array_namespace__()
-        weight, slope, curve = _half_tanh(xp.sqrt(agreement * agreement + var))
+        root = xp.sqrt(agreement * agreement + var)
+        weight, slope, curve, against = _half_tanh(root)
+        # = t m − ½ without cancellation: counts multiply it by as many trials as the slope is small.
+        tiny = float(xp.finfo(agreement.dtype).tiny) ** 0.5
+        apart = xp.where(agreement > 0, -var / (root + xp.abs(agreement) + tiny), agreement - root)
         return Derivatives(
-            mean=agreement * weight - 0.5,
+            mean=apart * weight - against,
             var=0.5 * weight,
             mean_mean=curve - var * slope,  # = t + m² t'/r, in two terms that are never negative
             mean_var=0.5 * agreement * slope,
@@ -118,8 +122,10 @@ class _Taylor(NamedTuple):
     @staticmethod
     def _chances(agreement: Scores) -> tuple[Scores, Scores]:
         """``σ(−t)`` and ``σ(t) σ(−t)``."""
-        against = 0.5 * (1 - agreement.__array_namespace__().tanh(0.5 * agreement))
-        return against, against * (1 - against)
+        xp = agreement.__array_namespace__()
+        decay = xp.exp(-xp.abs(agreement))
+        larger = 1 / (1 + decay)
+        return xp.where(agreement > 0, decay * larger, larger), decay * larger * larger
 
     def value(self, agreement: Scores, var: Scores) -> Scores:
         _, curve = self._chances(agreement)

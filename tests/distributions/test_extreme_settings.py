@@ -218,8 +218,13 @@ def test_draws_at_huge_tilts_keep_mean_and_spread(precision):
 def polya_gamma_inversion(x, b, z):
     """By inverting the Laplace transform along the line through its saddle point, for shapes whose series cancel."""
     with mpmath.workdps(60):
-        cost = lambda s: -b * mpmath.log(mpmath.cosh(mpmath.sqrt(s / 2))) + s * x
-        slope = lambda q: mpmath.tanh(mpmath.sqrt(q) / 2) / (2 * mpmath.sqrt(q)) - x / b
+
+        def cost(s):
+            return -b * mpmath.log(mpmath.cosh(mpmath.sqrt(s / 2))) + s * x
+
+        def slope(q):
+            return mpmath.tanh(mpmath.sqrt(q) / 2) / (2 * mpmath.sqrt(q)) - x / b
+
         start = max(b / (2 * x), 1) ** 2 if x < b / 8 else mpmath.mpf(1) / 10
         saddle = mpmath.re(mpmath.findroot(slope, start)) / 2
         top, step = cost(saddle), 1 / mpmath.sqrt(abs(mpmath.diff(cost, saddle, 2)))

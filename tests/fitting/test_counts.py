@@ -125,6 +125,24 @@ def test_a_large_dispersion_is_the_poisson_fit():
     assert many.intercept + np.log(1e7) == pytest.approx(poisson.intercept, abs=1e-4)
 
 
+@pytest.mark.parametrize("dispersion", [0.1, 2.0, 1e4, 1e8])
+def test_fits_of_huge_counts_and_dispersions_reach_the_optimum(dispersion):
+    """Steps by the majorising matrix, 1e8 times the curvature, were taken for the end: all weights were 0.
+
+    The gradient is computed from the mean count, without odds: ``Σ r (μ − y)/(μ + r) x``.
+    """
+    counts = np.random.default_rng(0).poisson(np.exp(1 + X @ np.arange(1, P + 1) / P)).astype(float)
+    for size in (1.0, 1e6, 1e12):
+        y, r = np.floor(counts * size), dispersion
+        for form in ("augmentation", "gaussian", "taylor"):
+            fit = bd.fit(bd.Model(bd.NegativeBinomial(r, form), rates=bd.Fixed(0.0)), X, y, method=bd.Newton(1e-12))
+            mean = r * np.exp(X @ fit.weight + fit.intercept)
+            pull = r * (mean - y) / (mean + r)
+            slope = np.append(X.T @ pull + fit.weight, pull.sum())
+            assert np.linalg.norm(slope) < 1e-5 * np.linalg.norm(np.abs(X).T @ np.abs(pull))
+            assert np.abs(fit.weight).max() > 0.1
+
+
 def test_learnt_rates_of_a_binomial_count_are_those_of_its_trials():
     """Nine rows of two classes in the place of one count: the same energy, and the same votes."""
     y = np.minimum(Y, 9)

@@ -162,6 +162,7 @@ class Newton:
             return ended, StepInfo(np.zeros(size.shape, dtype=bool))
         slope = np.einsum("ij,ij->j", gradient, direction)
         ended, length = _search(energy, state, direction, tangent, slope, self.rules)
+        damped = memory.damping > 0
         first = FirstOrder.at(energy, ended)
         memory = learn_from(memory, length, -0.5 * slope, size, first, self.rules)
         after = square(first.gradient, precondition)
@@ -170,11 +171,16 @@ class Newton:
         idle = (doubted & (-0.5 * slope <= self.rules.idle * goal)) | (-0.5 * slope <= unseen)
         spent = idle & (after > 0.5 * size)
         remaining = self.rules.safety * memory.calibration * after
+        if not energy.loss.quadratic:
+            # The EM matrix may be 1e8 times the Hessian, and no gradient is large in its units.
+            remaining = np.where(damped, np.maximum(remaining, 2 * goal), remaining)
         # Kinks without noise are sharpened from step to step, and their curvature with them.
         smooth = not energy.loss.piecewise_linear or energy.moments.has_variance
         costly = energy.moments.design.shape[1] >= self.rules.wide and not isinstance(solver, Jacobi)
         memory = memory.changed(
-            precondition=precondition if smooth and costly and products <= self.rules.products else None
+            precondition=precondition
+            if smooth and costly and products <= self.rules.products and not damped.any()
+            else None
         )
         return ended.changed(remaining=remaining, memory=memory), StepInfo((length > 0) & ~spent)
 
@@ -250,7 +256,9 @@ def _search(
         weights, mean, var = (
             np.where(good, new, old) for new, old in ((weights, state.weights), (mean, state.mean), (var, state.var))
         )
-        value = np.where(good, value, state.value)
+    # Along a path rounding grows with the square of the length, from step to step where weights shrink to zero.
+    _, var = moments.design.persist(mean, moments.variance(weights))
+    value = energy.value(weights, mean, var, state.smoothing)
     return state.changed(weights=weights, mean=mean, var=var, value=value), length
 
 

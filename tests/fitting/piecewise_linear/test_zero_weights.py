@@ -128,3 +128,27 @@ def test_rows_of_other_processes_are_nobodys_to_sum(monkeypatch):
     assert lower_bound(whole, *scores) is None
     assert end_at_zero(whole, start, np.ones(1), np.zeros(1)) is start
     assert not has_steps(replace(whole, moments=whole.moments.without_variance()))
+
+
+@pytest.mark.parametrize("loss", [bd.Hinge(), bd.Hinge(expectation="gaussian"), bd.EpsilonInsensitive()], ids=repr)
+def test_fits_end_on_both_sides_of_the_rate_at_which_weights_vanish(loss):
+    """Rounding grew as the weights shrank: steps ended at max_iter, or at 0 where that is not the optimum."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 3))
+    y = np.where(X @ [1, -0.5, 0.2] + 0.7 * rng.normal(size=60) > 0, 1.0, -1.0)
+
+    def fit(rate):
+        return bd.fit(bd.Model(loss, rates=bd.Fixed(rate)), X, y)
+
+    low, high = 0.3, 0.9
+    sizes = {rate: np.abs(fit(rate).weight).max() for rate in np.linspace(low, high, 13)}
+    low = max(rate for rate, size in sizes.items() if size > 1e-3)
+    high = min(rate for rate, size in sizes.items() if rate > low)
+    for _ in range(24):
+        middle = (low + high) / 2
+        low, high = (middle, high) if np.abs(fit(middle).weight).max() > 1e-6 else (low, middle)
+    for gap in (0.01, 1e-3, 1e-4, 1e-6):
+        before, after = fit(high - gap), fit(high + gap)
+        assert before.status.name in ("CONVERGED", "ROUND_OFF", "ALL_ZERO")
+        assert after.status.name == "ALL_ZERO"
+        assert gap < 1e-5 or np.abs(before.weight).max() > 0.3 * gap
