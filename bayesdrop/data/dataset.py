@@ -14,7 +14,7 @@ from ..designs import Design, as_design, as_local_design, checking, column_names
 from ..designs.rows import check_sample_weight
 from ..losses import Loss
 from .column_facts import ColumnFacts, RowEncoder
-from .responses import check_responses, class_factors, read_pairs, single_trials, weigh_classes
+from .responses import check_responses, class_factors, read_pairs, refuse_response, single_trials, weigh_classes
 
 __all__ = ["Dataset", "as_dataset", "check_classes", "check_offset", "default_names", "read_rows"]
 
@@ -255,6 +255,7 @@ def as_dataset(
                 "class_weight: y holds numbers, which have no classes; leave it out, and weigh rows by sample_weight."
             )
         target = design.targets(y)
+        refuse_response(design, target, given, y)
         return Dataset(design, target, design.row_weights(sample_weight), names, None, facts=facts)
     classes, code, weight = check_classes(design, y, sample_weight)
     K, n = len(classes), design.shape[0]
@@ -269,6 +270,7 @@ def as_dataset(
             f"y: expected classes of several rows each, got {K} in {n} rows; if y holds numbers, use a loss of "
             "regression such as bd.Squared()."
         )
+    refuse_response(design, code, given, y, classes)
     target = code if multiclass else np.where(code == 1, 1.0, -1.0)
     data = Dataset(design, target, weight, names, classes, facts=facts)
     factor = class_factors(class_weight, classes, code, weight, design)

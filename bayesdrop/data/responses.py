@@ -7,7 +7,8 @@ The door for counts: a response that is no count of the loss is refused here, wh
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
@@ -27,6 +28,7 @@ __all__ = [
     "class_factors",
     "code_response",
     "read_pairs",
+    "refuse_response",
     "response_column",
     "response_of",
     "single_trials",
@@ -36,6 +38,8 @@ __all__ = [
 # Whole numbers of so many values are classes unless a loss for numbers is asked for.
 _MOST_CODES = 10
 _LARGEST_COUNT = 1e15
+# Rows from which on a column does not equal the response by chance.
+_TELLING_ROWS = 20
 
 
 def response_column(column: Any, target: str, reading: Reading, mark: str = "", separator: str = "") -> Column:
@@ -350,3 +354,78 @@ def check_responses(loss: Loss, design: Design, target: PerRow, *, fit_intercept
                     f"y: expected counts that differ from {word} in some row, got none; the intercept would be "
                     "infinite. Use more rows, or fit_intercept=False."
                 )
+
+
+def refuse_response(
+    design: Design, response: PerRow, names: Sequence[str] | None, y: Any, classes: Any = None
+) -> None:
+    """Raise ValueError if a column equals the response in every row, of which a model would predict y by y.
+
+    Of fewer than 20 rows only the column that has the name of ``y`` is looked at. Rows that this process does not hold
+    are not.
+
+    Parameters
+    ----------
+    design : Design (n, p)
+        Features.
+    response : array (n,)
+        Numbers, or the codes of ``classes``.
+    names : sequence of p str or None
+        Names of the columns.
+    y : response
+        As it came.
+    classes : array (K,), optional
+        Labels; numbers are compared as they are, others by their codes.
+
+    Examples
+    --------
+    >>> from bayesdrop.designs import as_design
+    >>> X = np.eye(30)
+    >>> refuse_response(as_design(X), X[:, 4], None, X[:, 4])
+    Traceback (most recent call last):
+    ValueError: X: column 'x4' equals the response in every row, so that the model would predict y by y; leave it out.
+    """
+    n = design.shape[0]
+    if not isinstance(design.zeros(1), np.ndarray) or len(response) != n:
+        return
+    name, known = getattr(y, "name", None), [] if names is None else list(names)
+    candidates = np.array([known.index(name)]) if isinstance(name, str) and name in known else None
+    if n < _TELLING_ROWS and candidates is None:
+        return
+    values = np.asarray(response, dtype=np.float64)
+    if classes is not None and np.asarray(classes).dtype.kind in "biuf":
+        values = np.asarray(classes, dtype=np.float64)[np.asarray(response, dtype=np.intp)]
+    if np.ptp(values) == 0:
+        return
+    with closing(design.parts()) as parts:
+        for here, part in parts:
+            if part.shape[0]:
+                candidates = _equal_columns(part.matrix(), values[here], candidates)
+                if candidates is not None and not len(candidates):
+                    return
+    if candidates is not None:
+        found = known[candidates[0]] if known else f"x{candidates[0]}"
+        raise ValueError(
+            f"X: column {found!r} equals the response in every row, so that the model would predict y by y; leave it "
+            "out."
+        )
+
+
+def _equal_columns(matrix: Any, values: PerRow, candidates: Any) -> Any:
+    """Which of some columns, all if None, equal ``values`` in some rows; None if zeros leave all of them."""
+    if candidates is None:
+        rows = np.flatnonzero(values)[:_TELLING_ROWS]
+        for row in rows:
+            if isinstance(matrix, np.ndarray):
+                equal = np.flatnonzero(matrix[row] == values[row])
+            else:
+                entries = slice(*matrix.indptr[row : row + 2])
+                equal = matrix.indices[entries][matrix.data[entries] == values[row]]
+            candidates = equal if candidates is None else np.intersect1d(candidates, equal)
+            if not len(candidates):
+                return candidates
+    if candidates is None:
+        return None
+    chosen = matrix[:, candidates]
+    chosen = chosen if isinstance(chosen, np.ndarray) else chosen.toarray()
+    return candidates[np.all(chosen == values[:, None], axis=0)]

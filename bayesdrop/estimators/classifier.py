@@ -18,7 +18,7 @@ from .._memory import check_memory
 from .._typing import AnyArray, ArvizData, Float, Int, PerRow, Shaped
 from .._validation import refuse_masked
 from ..data.column_facts import in_order
-from ..data.responses import class_factors, weigh_classes
+from ..data.responses import class_factors, refuse_response, weigh_classes
 from ..designs import Design, as_design, with_missing
 from ..designs.dask.design import by_blocks
 from ..designs.rows import check_sample_weight, unique_labels
@@ -110,6 +110,7 @@ class DropoutClassifier(ClassScores, DropoutEstimator):
     def _check_rows(self, X: Any, y: Any, sample_weight: Any, groups: Any = None) -> tuple[Any, ...]:
         design, classes, code, origins = check_rows(self, X, y, sample_weight, groups)
         (n, p), K = design.shape, len(classes)
+        refuse_response(design, code, getattr(self, "feature_names_in_", None), y, classes)
         check_memory(
             f"y: a fit of {K:,} classes takes at least",
             # Two numbers of each row and class; weights, gradient, curvature and a step.

@@ -10,7 +10,7 @@ from sklearn.base import RegressorMixin
 
 from .._typing import AnyArray, ArvizData, Float
 from .._validation import check_number
-from ..data.responses import check_responses
+from ..data.responses import check_responses, refuse_response
 from ..designs import as_design, with_missing
 from ..designs.dask.design import by_blocks
 from ..designs.rows import check_sample_weight
@@ -60,9 +60,10 @@ class DropoutRegressor(RegressorMixin, DropoutEstimator):
 
     def _check_rows(self, X: Any, y: Any, sample_weight: Any, groups: Any = None) -> tuple[Any, ...]:
         design = check_training(self, X)
-        y, weight = design.targets(y), design.row_weights(sample_weight)
+        response, weight = design.targets(y), design.row_weights(sample_weight)
+        refuse_response(design, response, getattr(self, "feature_names_in_", None), y)
         origins = Rows.of(weight, groups)
-        design, weight, y = design.drop_zero_weight(weight, y)
+        design, weight, y = design.drop_zero_weight(weight, response)
         check_responses(self._loss(), design, y, fit_intercept=self.fit_intercept, whole=False)
         return design, y, replace(origins, weight=weight)
 

@@ -12,6 +12,7 @@ import numpy as np
 from .._validation import check_choice, check_flag
 from ..data.formulas.formula import FormulaDesign, encode_formula
 from ..data.frames import as_frame, listed
+from ..designs import as_streamed_design
 from ..losses import Binomial, Logistic, Poisson, Softmax, Squared
 from ..losses.base import Loss
 from ..model import Model
@@ -89,11 +90,19 @@ def read_formula(
     False
     """
     if not isinstance(model, str) and not isinstance(X, str):
+        y = getattr(X, "response", None) if y is None else y
         if y is None:
             raise TypeError("y: expected a response with X; only a formula, such as 'y ~ a + b', names its own.")
         for name in _given(options):
             raise ValueError(f"{name}: it says how a formula is encoded, and there is none; leave it out.")
         return FormulaProblem(model, X, y, feature_names, None)
+    for name, data in (("X", X), ("y", y)):
+        if as_streamed_design(data) is not None:
+            raise TypeError(
+                f"{name}: a formula needs its table in memory, and got {type(data).__name__}. Learn the encoding from "
+                "some rows, design = bd.from_formula('~ a + C(b)', some_rows, full_rank=True), and encode a part at a "
+                "time: bd.Blocks(lambda: (design.transform(part) for part in parts()), columns=design.feature_names)."
+            )
     if isinstance(model, str):
         if y is not None:
             raise TypeError(

@@ -55,6 +55,8 @@ class Blocks(Blockwise, LocalRows):
         ``.npz`` file is one block, and needs three times its size in memory.
     columns : sequence of p str, optional
         Names of the columns; of a Parquet file those to read, by default all.
+    target : str, optional
+        Column of Parquet files that is the response: it is not a feature, and fits take it where ``y`` is left out.
     n_features : int, optional
         Number ``p`` of features of svmlight files, which leave zeros out; by default as many as the largest index says.
         New rows for a fit are read with the features of the fit.
@@ -74,6 +76,8 @@ class Blocks(Blockwise, LocalRows):
         How often the data have been read, the first time included.
     columns : list of str or None
         Names of the columns.
+    response : array (n,) or None
+        Values of the column ``target``.
     zero_based : bool or None
         Whether the indices of svmlight files begin at 0; None of other sources.
 
@@ -108,6 +112,7 @@ class Blocks(Blockwise, LocalRows):
         *,
         rows: int | None = None,
         columns: Sequence[str] | None = None,
+        target: str | None = None,
         n_features: int | None = None,
         zero_based: bool | None = None,
         threads: int | None = None,
@@ -123,6 +128,7 @@ class Blocks(Blockwise, LocalRows):
         n_features = None if n_features is None else check_count(n_features, "n_features")
         check_flag(zero_based, "zero_based", none=True)
         self._source = open_source(source, rows, columns, n_features, zero_based)
+        self.response = None if target is None else self._source.take(target)
         if self._source.indices is None and not (n_features is zero_based is None):
             raise ValueError(
                 "n_features, zero_based: expected svmlight files, which leave out features; other sources have all of "
@@ -205,6 +211,7 @@ class Blocks(Blockwise, LocalRows):
             result._masks.append(part)
             start += count
         result.shape = (int(keep.sum()), self.shape[1])
+        result.response = None if self.response is None else self.response[keep]
         result._minimum = None
         return result
 

@@ -33,7 +33,7 @@ _ADVICE = (
     "give a path or a list of paths (.npy, .npz, .parquet, .svmlight, .svm, .libsvm, each of the last three also with "
     ".gz), a list of matrices, or a function without arguments that returns a fresh iterator of matrices"
 )
-
+_RESPONSE = "pass the response as y, in the order of the rows"
 
 # What reads a block.
 Load = Callable[[], Any]
@@ -91,6 +91,10 @@ class Made(_InPieces):
     """Blocks that a function makes anew at every call."""
 
     indices: Indices | None = None
+
+    def take(self, name: str) -> Any:
+        """Refused: a block that a function makes holds features alone."""
+        raise ValueError(f"target: expected Parquet files for {name!r}, got blocks of features alone; {_RESPONSE}.")
 
     def __init__(self, make: Callable[[], Iterator[Any]], columns: list[str] | None) -> None:
         self._make, self.columns = make, columns
@@ -150,6 +154,26 @@ class Files(_InPieces):
         if reader is None or (name != path.name and reader != self._svmlight):
             raise ValueError(f"source: {path} is not one of the known kinds of file; {_ADVICE}.")
         return reader
+
+    def take(self, name: str) -> Any:
+        """Values of one column of Parquet files, (n,), which is not among the features any more.
+
+        Raises
+        ------
+        ValueError
+            If the files are of another kind, or there is no such column.
+        """
+        if not all(reader == self._parquet for reader in self._readers):
+            raise ValueError(f"target: expected Parquet files, whose columns have names, for {name!r}; {_RESPONSE}.")
+        values = []
+        for path in self._paths:
+            with _naming(path), _parquet_file(path) as file:
+                names = list(file.schema_arrow.names)
+                if name not in names:
+                    raise ValueError(f"there is no column {name!r}, only {names}")
+                values.append(file.read(columns=[name]).column(name).to_pandas().to_numpy())
+        self.columns = [column for column in self.columns or names if column != name]
+        return np.concatenate(values)
 
     def pieces(self) -> Iterator[tuple[str, Load]]:
         """The blocks, from the start."""
