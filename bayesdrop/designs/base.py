@@ -221,6 +221,10 @@ class Design(ABC):
         """
         return [function(part.matrix(), *(row[here] for row in rows)) for here, part in self.parts() if part.shape[0]]
 
+    def select_columns(self, index: Int[np.ndarray, " q"]) -> Any:
+        """The design of some columns, by their numbers; None where that would take a pass, or more than the matrix."""
+        return None
+
     def missing_share(self) -> Float[np.ndarray, " p"]:
         """Share of the rows in which each column is missing, (p,); products take what is missing for 0."""
         return np.zeros(self.shape[1])

@@ -60,6 +60,10 @@ class DenseDesign(RowsInMemory):
         """Rows that a mask, numbers or a slice selects."""
         return DenseDesign(self._x[rows])
 
+    def select_columns(self, index: Int[np.ndarray, " q"]) -> DenseDesign | None:
+        """See :class:`bayesdrop.designs.Design`."""
+        return DenseDesign(self._x[:, index])
+
     @cached_property
     def _products(self) -> CompiledProducts | None:
         """Compiled products of a large matrix with many zeros, made when first used: samplers need none."""

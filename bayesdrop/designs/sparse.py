@@ -90,6 +90,10 @@ class SparseDesign(RowsInMemory):
         """Rows that a mask, numbers or a slice selects."""
         return SparseDesign(self._given[rows])
 
+    def select_columns(self, index: Int[np.ndarray, " q"]) -> SparseDesign | None:
+        """See :class:`bayesdrop.designs.Design`."""
+        return SparseDesign(self._x[:, index])
+
     def __sizeof__(self) -> int:
         """Bytes of the matrix, by which a scheduler knows what it would cost to move it."""
         return object.__sizeof__(self) + int(self._x.data.nbytes + self._x.indices.nbytes + self._x.indptr.nbytes)
@@ -207,6 +211,10 @@ class ShiftedSparseDesign(SparseDesign):
     def __getitem__(self, rows: Any) -> ShiftedSparseDesign:
         """Rows that a mask, numbers or a slice selects."""
         return ShiftedSparseDesign(self._given[rows], self._centre)
+
+    def select_columns(self, index: Int[np.ndarray, " q"]) -> ShiftedSparseDesign:
+        """See :class:`bayesdrop.designs.Design`."""
+        return ShiftedSparseDesign(self._x[:, index], self._centre[index])
 
     def outer_gram(self, scale: Num[AnyArray, " p"]) -> Float[np.ndarray, "n n"]:
         """``(X − 1cᵀ) diag(s) (X − 1cᵀ)ᵀ``, dense (n, n)."""

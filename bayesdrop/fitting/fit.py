@@ -19,6 +19,7 @@ from ..priors.rate_prior import map_arrays
 from ..rates import RateMap
 from ..rates.learnt import is_tuned
 from .by_formula import FormulaOptions, of_rows, one_offset, read_formula
+from .empty_columns import used_columns
 from .objective.centring import CentredProblem, centre_problem
 from .objective.energy import Energy
 from .objective.softmax_energy import centred
@@ -230,20 +231,29 @@ def solve(
     earlier : (array (p + 1, K), array (p, _)), optional
         Weights for the user's columns, and rates, from which to start.
     """
+    whole, columns = task, used_columns(task)
+    start = None if earlier is None else (centring.to_centred(earlier[0]), earlier[1])
+    if columns is not None:
+        task = columns.reduce(task)
+        start = None if start is None else columns.start(start)
     model, selection = choose_strength(task) if is_tuned(task.model.rates) else (task.model, None)
     rate_map = model.bind(task.names)
-    start = None if earlier is None else (centring.to_centred(earlier[0]), earlier[1])
     if task.n_classes is None:
         result = fit_in_parts(
             model, task.design, rate_map, task.target, task.weight, task.method, start, task.unlabelled, task.offset
         )
-        weights = centring.to_original(result.weights)
     else:
         result = fit_classes(
             model, task.design, rate_map, task.target, task.weight, task.n_classes, tol=task.method.tol,
             max_iter=task.method.max_iter, start=start, unlabelled=task.unlabelled,
         )  # fmt: skip
-        weights = centred(centring.to_original(result.weights), model.loss.class_rates)
+    if columns is not None:
+        model = replace(model, weight_prior=whole.model.weight_prior)
+        rate_map = model.bind(whole.names)
+        result = columns.restore(result, rate_map.dim == "feature")
+    weights = centring.to_original(result.weights)
+    if task.n_classes is not None:
+        weights = centred(weights, model.loss.class_rates)
     announce(result.status, result.iterations)
     # Rates above 0 are noise, whose fits have no covariance.
     covariances = None if np.any(result.rates) else laplace_covariances(model, task, result, centring)

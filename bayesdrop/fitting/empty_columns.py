@@ -1,0 +1,116 @@
+"""Leave out columns without an entry before a fit, and put their weights and rates back in place; used by every fit.
+
+A column of zeros has a weight of 0, and its rate follows from its prior. A hashed matrix has a million columns of which
+most are empty, and every vector of a fit would be as long. One of the empty columns stays, and the others have its
+results.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .._typing import Float, Int, PerRow
+from ..designs import Design
+from ..priors import Normal
+from ..priors.rate_prior import map_arrays
+from ..rates.learnt import is_tuned
+from .problems.block import ProblemFit
+from .tuning.choose import Task, first_rates
+
+__all__ = ["Columns", "used_columns"]
+
+
+class Columns(NamedTuple):
+    """Columns of a fit that has left out empty ones.
+
+    Attributes
+    ----------
+    kept : int array (q,)
+        Numbers of the columns that stay, one empty one among them.
+    place : int array (p,)
+        Which of those each column has its results from.
+    """
+
+    kept: Int[np.ndarray, " q"]
+    place: Int[np.ndarray, " p"]
+
+    def reduce(self, task: Task) -> Task:
+        """The task of the columns that stay."""
+        model, p = task.model, len(self.place)
+        precision = model.weight_prior.precision(p)
+        if np.ptp(precision):
+            model = replace(model, weight_prior=Normal(precision[self.kept] ** -0.5))
+        design = task.design.select_columns(self.kept)
+        return replace(task, model=model, design=design, names=[task.names[j] for j in self.kept])
+
+    def start(self, earlier: tuple[Any, Any]) -> tuple[Any, Any]:
+        """Weights (p + 1, K) and rates (p, _) of an earlier fit, for the columns that stay."""
+        weights, rates = earlier
+        return weights[np.append(self.kept, len(self.place))], rates[self.kept]
+
+    def restore(self, fit: ProblemFit, by_feature: bool) -> ProblemFit:
+        """The fit with all columns; rates are ``by_feature``, or shared by all of them."""
+        rows = np.append(self.place, len(self.kept))
+        spread = self._spread if by_feature else (lambda part: part)
+        counts = fit.counts
+        if counts is not None:
+            counts = replace(counts, above=counts.above[self.place], below=counts.below[self.place])
+        return replace(
+            fit,
+            weights=fit.weights[rows],
+            rates=fit.rates[self.place],
+            posterior=None if fit.posterior is None else map_arrays(spread, fit.posterior),
+            counts=counts,
+            occurrences=None if fit.occurrences is None else spread(fit.occurrences),
+        )
+
+    def _spread(self, part: Any) -> Any:
+        return part[self.place] if np.shape(part)[:1] == self.kept.shape else part
+
+
+def used_columns(task: Task) -> Columns | None:
+    """Find the columns that a fit needs; None if it needs all of them, or settings of each column are in the way.
+
+    Parameters
+    ----------
+    task : Task
+        A fit of centred rows.
+
+    Examples
+    --------
+    >>> import bayesdrop as bd
+    >>> from bayesdrop.designs import as_design
+    >>> from bayesdrop.fitting.tuning.copies import origins_of
+    >>> X, y, one = np.eye(4)[:, [0, 0, 3]] * [1, 0, 0], np.array([[1.0], [-1.0], [1.0], [-1.0]]), np.ones(4)
+    >>> task = Task(bd.Model(), as_design(X), y, one, ["a", "b", "c"], bd.Newton(), origins_of(one, None))
+    >>> used_columns(task)
+    Columns(kept=array([0, 1]), place=array([0, 1, 1]))
+    """
+    empty = _empty(task.design, task.weight)
+    if empty is None or np.sum(empty) < 2:
+        return None
+    kept = np.flatnonzero(~empty | (np.arange(len(empty)) == np.argmax(empty)))
+    names = [task.names[j] for j in kept]
+    try:
+        whole, part = (first_rates(task.model).bind(some) for some in (task.names, names))
+        if is_tuned(task.model.rates):
+            for candidate in task.model.rates.candidates:
+                getattr(candidate, "bind", lambda _: None)(names)
+    except ValueError:
+        return None
+    equal = np.ptp(whole.initial) == 0 and whole.hierarchy is None
+    if not equal or not (whole.size == part.size <= 1 or (whole.dim == "feature" and whole.size == len(empty))):
+        return None
+    place = np.full(len(empty), int(np.searchsorted(kept, np.argmax(empty))))
+    place[kept] = np.arange(len(kept))
+    return Columns(kept, place)
+
+
+def _empty(design: Design, weight: PerRow) -> Float[np.ndarray, " p"] | None:
+    """Which columns are zero in every row, (p,) bool; None if the columns of the design cannot be selected."""
+    if design.select_columns(np.zeros(0, dtype=np.intp)) is None:
+        return None
+    return np.asarray(design.occurrences(np.ones(len(weight))) == 0)
