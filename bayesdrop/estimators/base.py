@@ -200,6 +200,7 @@ class DropoutEstimator(BaseEstimator):
         target: PerRow,
         weight: PerRow,
         n_total: float | None,
+        forget: float,
         n_joint: int | None = None,
     ) -> Float[np.ndarray, "q K"]:
         """Weights (p + 1, K) after one step of an online fit, begun where the estimator stands.
@@ -209,6 +210,7 @@ class DropoutEstimator(BaseEstimator):
         """
         if n_total is not None:
             check_number(n_total, "n_total", above=0)
+        check_number(forget, "forget", least=0, below=1, advice="1e-3 remembers about a thousand rows")
         rate_map = model.bind(default_names(self)) if n_joint is None else joint_rates(self, model)
         if rate_map.is_free and model.loss.votes(target) is None:
             raise ValueError("rates: learnt rates need two classes or counts; give fixed ones, as in bd.Fixed(0.1).")
@@ -224,25 +226,25 @@ class DropoutEstimator(BaseEstimator):
             start, counts = None, None
             if hasattr(self, "coef_"):
                 start, counts = moved(self._weights(), centre, 1.0), getattr(self, "_counts", None)
-            online = Online.start(model, p, K, start, counts)
+            online = Online.start(model, p, K, start, counts, n_joint is not None)
         # A step that leaves double precision leaves no trace.
         online = deepcopy(online)
         with double_range():
             if n_joint is None:
-                online.update(model, design, rate_map, target, weight, n_total)
+                online.update(model, design, rate_map, target, weight, n_total, forget)
             else:
                 row_weight = model.C * weight
                 energy = softmax_energy(
                     joint_model(self, model), design, rate_map.initial, target, n_joint, row_weight, row_weight
                 )
-                online.update_joint(energy, float(weight.sum()), n_total)
+                online.update_joint(energy, float(weight.sum()), n_total, forget)
         refuse_overflow(weights=online.weights, curvature=online.curvature)
         self._online, self.centre_, self._covariances = online, centre, None
         rate = online.rate(rate_map, model.loss.binary)
         learner = online.learner
         self._keep_rates(
             rate_map,
-            np.broadcast_to(rate, (p, K)),
+            np.broadcast_to(rate, (p, K if n_joint is None else 1)),  # classes jointly share their rates
             None if learner is None else learner.posterior(),
             None if learner is None else learner.occurrences,
         )

@@ -73,8 +73,14 @@ class DropoutRegressor(RegressorMixin, DropoutEstimator):
         return self._solve(centring, self._task_of(centring, y[:, None], origins.weight, origins), earlier)
 
     @intact
-    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None, *, n_total: float | None = None) -> Any:
-        """Take one step on a block of rows; see :mod:`bayesdrop.fitting.problems.online`.
+    def partial_fit(
+        self, X: Any, y: Any, sample_weight: Any = None, *, n_total: float | None = None, forget: float = 0.0
+    ) -> Any:
+        """Fit a block of rows together with what is remembered of the blocks before.
+
+        The rows before are a quadratic, whose curvature is kept whole up to 2,000 features and as its diagonal beyond;
+        see :mod:`bayesdrop.fitting.problems.online`. Of an earlier ``fit`` the weights are remembered, as firmly as the
+        prior holds them, and not its rows.
 
         Parameters
         ----------
@@ -85,8 +91,11 @@ class DropoutRegressor(RegressorMixin, DropoutEstimator):
         sample_weight : array (n,), optional
             Row weights, >= 0.
         n_total : float, optional
-            Rows in one pass over the data, over which the penalty of the weights is spread; by default the rows seen
-            so far, which is right for a single pass.
+            Rows in one pass over the data, for several passes: the penalty of the weights counts once a pass. By
+            default there is one pass.
+        forget : float, default=0.0
+            Share of what is remembered that each new row replaces, for data that drift: of rows that came ``m`` rows
+            ago the share ``(1 − forget)^m`` counts, so that 1e-3 remembers about a thousand rows.
 
         Returns
         -------
@@ -98,7 +107,9 @@ class DropoutRegressor(RegressorMixin, DropoutEstimator):
         target = np.asarray(y, dtype=np.float64)[:, None]
         design = as_design(with_missing(X))
         check_responses(model.loss, design, target[:, 0], fit_intercept=False, whole=False)
-        weights = self._step_online(model, design, target, check_sample_weight(sample_weight, X.shape[0]), n_total)
+        weights = self._step_online(
+            model, design, target, check_sample_weight(sample_weight, X.shape[0]), n_total, forget
+        )
         self._set_weights(weights)
         return self
 

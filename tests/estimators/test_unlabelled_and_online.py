@@ -146,8 +146,87 @@ def test_many_passes_approach_the_batch_optimum(case):
     many = energy(_passes(clone(model), X, y, 60, 20, np.random.default_rng(2), **options)) - lowest
     best.coef_ = np.zeros_like(best.coef_)
     start = energy(best) - lowest
-    assert -1e-6 * lowest <= many < few < start
+    assert -1e-6 * lowest <= many <= few < start  # of a quadratic loss one pass is exact
     assert many < 0.01 * start
+
+
+STREAM = {
+    "logistic": bd.DropoutLogisticRegression(0.0, C=1.0),
+    "noised": bd.DropoutLogisticRegression(0.3, C=1.0),
+    "learnt": bd.DropoutLogisticRegression(bd.PerFeature(), C=1.0),
+    "softmax": bd.DropoutLogisticRegression(0.1, C=1.0, multiclass="softmax"),
+    "one against the rest": bd.DropoutLogisticRegression(0.1, C=1.0, multiclass="one_vs_rest"),
+}
+
+
+def stream(n, p=40, classes=2):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, p))
+    X[:, 1:] += 0.5 * X[:, :-1]
+    scores = X @ rng.normal(scale=0.5, size=(p, classes))
+    return X, (scores + rng.gumbel(size=scores.shape)).argmax(axis=1)
+
+
+def log_loss(model, X, y):
+    return -np.mean(np.log(model.predict_proba(X)[np.arange(len(y)), y]))
+
+
+def gaps(case, rows, sizes, p=40, thin=None):
+    """What one pass in batches of each size loses of the log loss of a fit to all rows."""
+    from sklearn.base import clone
+
+    classes = 2 if case in ("logistic", "noised", "learnt") else 4
+    X, y = stream(rows + 4000, p, classes)
+    X = X if thin is None else thin(X)
+    train, test = slice(0, rows), slice(rows, None)
+    whole = log_loss(clone(STREAM[case]).fit(X[train], y[train]), X[test], y[test])
+    for size in sizes:
+        model = clone(STREAM[case])
+        for start in range(0, rows, size):
+            model.partial_fit(X[start : start + size], y[start : start + size], classes=np.arange(classes))
+        yield log_loss(model, X[test], y[test]) - whole
+
+
+@pytest.mark.parametrize("case", STREAM)
+def test_one_pass_is_as_good_as_a_fit_to_all_rows(case):
+    """It was .019 worse in batches of a twelfth, .064 as one batch, with weights at .6 and .5 of theirs."""
+    assert max(gaps(case, 6000, (500, 2000, 6000))) < 0.003
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", STREAM)
+def test_one_pass_over_many_rows_is_as_good_as_a_fit_to_all(case):
+    assert max(gaps(case, 60_000, (500, 5000, 60_000))) < 0.003
+
+
+def test_one_pass_over_many_columns_loses_little():
+    """Beyond 2,000 columns the diagonal of the curvature is kept."""
+    words = lambda X: sparse.csr_array(1.0 * (X > 2.6))  # noqa: E731
+    assert max(gaps("noised", 6000, (500, 2000), 2100, words)) < 0.01
+
+
+def test_data_that_drift_are_followed():
+    """When all signs flip it took 20,000 rows to predict as well as chance."""
+    X, y = stream(8000)
+    X, y, test, truth = X[:6000], y[:6000], X[6000:], y[6000:]
+    model = bd.DropoutLogisticRegression(0.1, C=1.0)
+    for start in range(0, 4000, 250):
+        model.partial_fit(X[start : start + 250], y[start : start + 250], classes=[0, 1], forget=1e-3)
+    before = log_loss(model, test, truth)
+    for start in range(4000, 6000, 250):
+        model.partial_fit(X[start : start + 250], 1 - y[start : start + 250], forget=1e-3)
+        if start == 4750:
+            assert log_loss(model, test, 1 - truth) < np.log(2)
+    assert log_loss(model, test, 1 - truth) < before + 0.15
+    with pytest.raises(ValueError, match=r"forget: expected a finite number in \[0, 1\)"):
+        model.partial_fit(X[:5], y[:5], forget=1.0)
+
+
+def test_probabilities_of_classes_that_are_streamed_jointly():
+    X, y = stream(300, 5, 3)
+    model = bd.DropoutLogisticRegression(0.1, multiclass="softmax").partial_fit(X, y, classes=[0, 1, 2])
+    assert model.predict_proba(X).shape == (300, 3)
+    assert model.rates_.shape == (5,)
 
 
 def test_rates_follow_the_counts_online():
@@ -215,27 +294,25 @@ def test_online_a_row_of_weight_two_is_the_row_twice(case):
     for _ in range(3):
         one.partial_fit(X, y, classes=np.unique(y), sample_weight=weight, **options)
         other.partial_fit(X[twice], y[twice], classes=np.unique(y), **options)
-    np.testing.assert_allclose(one.coef_, other.coef_, rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(one.coef_, other.coef_, rtol=1e-7)
     np.testing.assert_allclose(one.rates_, other.rates_, rtol=1e-10)
 
 
 @pytest.mark.parametrize("classes", [2, 3])
 def test_online_steps_go_on_from_learnt_rates(classes):
-    """The step is taken at the rates of the fit, and the counts after it are those of all rows, in a loop."""
+    """The step is taken at the rates that follow from the counts of all rows, which a loop takes."""
     X, y, _ = problem(n=80)
     y = y if classes == 2 else np.arange(80) % 3
     batch, fresh = slice(0, 60), slice(60, 80)
     rates = bd.PerFeature(bd.Beta(2, 3), class_ratio=False)
     model = bd.DropoutLogisticRegression(rates, multiclass="one_vs_rest").fit(X[batch], y[batch])
-    fitted = model.rates_.copy()
-    known = bd.DropoutLogisticRegression(fitted if classes == 2 else 0.3)
-    if classes == 2:
-        known.fit(X[batch], y[batch])
-        known.coef_, known.intercept_ = model.coef_.copy(), model.intercept_.copy()
-        known.partial_fit(X[fresh], y[fresh], n_total=80)
+    fitted, coef, intercept = model.rates_.copy(), model.coef_.copy(), model.intercept_.copy()
     model.partial_fit(X[fresh], y[fresh], n_total=80)
     if classes == 2:
-        np.testing.assert_allclose(model.coef_, known.coef_, rtol=1e-10)
+        known = bd.DropoutLogisticRegression(model.rates_).fit(X[batch], y[batch])
+        known.coef_, known.intercept_ = coef, intercept
+        known.partial_fit(X[fresh], y[fresh], n_total=80)
+        np.testing.assert_allclose(model.coef_, known.coef_, rtol=1e-6)
     expected = np.empty((len(model.coef_), 5))
     for k, coef in enumerate(model.coef_):
         positive = 1 if classes == 2 else k

@@ -38,7 +38,7 @@ from ...linalg.systems import double_range, factored
 from ...losses.softmax import FORMS, ClassMoments, class_moments, curvature, log_sum_exp, mean_curvature
 from .softmax_energy import SoftmaxEnergy
 
-__all__ = ["RowTerms", "inverse_hessian", "left_out_classes", "noised_rows", "MOST_COORDINATES"]
+__all__ = ["RowTerms", "assembled_hessian", "inverse_hessian", "left_out_classes", "noised_rows", "MOST_COORDINATES"]
 
 
 @double_range()
@@ -210,15 +210,18 @@ def inverse_hessian(energy: SoftmaxEnergy, weights: Float[np.ndarray, "q K"]) ->
         If it is beyond double precision.
     """
     try:
-        known = factored(_assembled(energy, weights, True))
+        known = factored(assembled_hessian(energy, weights, True))
     except np.linalg.LinAlgError:
-        known = factored(_assembled(energy, weights, False))
+        known = factored(assembled_hessian(energy, weights, False))
     found, _ = lapack.dpotri(known, lower=True)
     lower, J = np.tril(found, -1), energy.n_classes - 1
     return (lower + lower.T + np.diag(found.diagonal())).reshape(J, -1, J, len(found) // J)
 
 
-def _assembled(energy: SoftmaxEnergy, weights: Float[np.ndarray, "q K"], whole: bool) -> Float[np.ndarray, "D D"]:
+def assembled_hessian(
+    energy: SoftmaxEnergy, weights: Float[np.ndarray, "q K"], whole: bool
+) -> Float[np.ndarray, "D D"]:
+    """Hessian in ``θ``, or its part that is never negative unless ``whole``, for ``D = (K − 1)(p + 1)``."""
     J, (q, K) = energy.n_classes - 1, weights.shape
     result = np.zeros((J, q, J, q))
     d = np.arange(q)
