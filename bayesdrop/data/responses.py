@@ -8,7 +8,6 @@ The door for counts: a response that is no count of the loss is refused here, wh
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
@@ -395,12 +394,11 @@ def refuse_response(design: Design, response: PerRow, names: Sequence[str] | Non
         values = np.asarray(classes, dtype=np.float64)[np.asarray(response, dtype=np.intp)]
     if np.ptp(values) == 0:
         return
-    with closing(design.parts()) as parts:
-        for here, part in parts:
-            if part.shape[0]:
-                candidates = _equal_columns(part.matrix(), values[here], candidates)
-                if candidates is not None and not len(candidates):
-                    return
+    for here, part in design.parts():
+        if part.shape[0]:
+            candidates = _equal_columns(part.matrix(), values[here], candidates)
+            if candidates is not None and not len(candidates):
+                return
     if candidates is not None:
         found = known[candidates[0]] if known else f"x{candidates[0]}"
         raise ValueError(

@@ -76,11 +76,9 @@ class DropoutRegressor(RegressorMixin, DropoutEstimator):
     def partial_fit(
         self, X: Any, y: Any, sample_weight: Any = None, *, n_total: float | None = None, forget: float = 0.0
     ) -> Any:
-        """Fit a block of rows together with what is remembered of the blocks before.
+        """Fit a block of rows with what is remembered of the blocks before.
 
-        The rows before are a quadratic, whose curvature is kept whole up to 2,000 features and as its diagonal beyond;
-        see :mod:`bayesdrop.fitting.problems.online`. Of an earlier ``fit`` the weights are remembered, as firmly as the
-        prior holds them, and not its rows.
+        See :mod:`bayesdrop.fitting.problems.online`. Of an earlier ``fit`` the weights are remembered, not its rows.
 
         Parameters
         ----------
@@ -91,11 +89,9 @@ class DropoutRegressor(RegressorMixin, DropoutEstimator):
         sample_weight : array (n,), optional
             Row weights, >= 0.
         n_total : float, optional
-            Rows in one pass over the data, for several passes: the penalty of the weights counts once a pass. By
-            default there is one pass.
+            Rows in one of several passes: the penalty of the weights counts once a pass. By default there is one.
         forget : float, default=0.0
-            Share of what is remembered that each new row replaces, for data that drift: of rows that came ``m`` rows
-            ago the share ``(1 − forget)^m`` counts, so that 1e-3 remembers about a thousand rows.
+            Share of what is remembered that a new row replaces, if data drift; 1e-3 remembers about a thousand rows.
 
         Returns
         -------
@@ -107,10 +103,8 @@ class DropoutRegressor(RegressorMixin, DropoutEstimator):
         target = np.asarray(y, dtype=np.float64)[:, None]
         design = as_design(with_missing(X))
         check_responses(model.loss, design, target[:, 0], fit_intercept=False, whole=False)
-        weights = self._step_online(
-            model, design, target, check_sample_weight(sample_weight, X.shape[0]), n_total, forget
-        )
-        self._set_weights(weights)
+        weight = check_sample_weight(sample_weight, X.shape[0])
+        self._set_weights(self._step_online(model, design, target, weight, n_total, forget))
         return self
 
     def _set_weights(self, weights: Float[np.ndarray, "q 1"]) -> None:

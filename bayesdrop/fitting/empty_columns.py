@@ -12,8 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._typing import Float, Int, PerRow
-from ..designs import Design
+from .._typing import Int
 from ..priors import Normal
 from ..priors.rate_prior import map_arrays
 from ..rates.learnt import is_tuned
@@ -44,7 +43,7 @@ class Columns(NamedTuple):
         if np.ptp(precision):
             model = replace(model, weight_prior=Normal(precision[self.kept] ** -0.5))
         design = task.design.select_columns(self.kept)
-        return replace(task, model=model, design=design, names=[task.names[j] for j in self.kept])
+        return replace(task, model=model, design=design, names=[task.names[j] for j in self.kept.tolist()])
 
     def start(self, earlier: tuple[Any, Any]) -> tuple[Any, Any]:
         """Weights (p + 1, K) and rates (p, _) of an earlier fit, for the columns that stay."""
@@ -72,7 +71,7 @@ class Columns(NamedTuple):
 
 
 def used_columns(task: Task) -> Columns | None:
-    """Find the columns that a fit needs; None if it needs all of them, or settings of each column are in the way.
+    """Find the columns that a fit with empty ones needs; None if settings of each column are in the way.
 
     Parameters
     ----------
@@ -89,15 +88,14 @@ def used_columns(task: Task) -> Columns | None:
     >>> used_columns(task)
     Columns(kept=array([0, 1]), place=array([0, 1, 1]))
     """
-    empty = _empty(task.design, task.weight)
-    if empty is None or np.sum(empty) < 2:
-        return None
+    empty = task.empty_columns
     kept = np.flatnonzero(~empty | (np.arange(len(empty)) == np.argmax(empty)))
-    names = [task.names[j] for j in kept]
+    names = [task.names[j] for j in kept.tolist()]
     try:
         whole, part = (first_rates(task.model).bind(some) for some in (task.names, names))
         if is_tuned(task.model.rates):
-            for candidate in task.model.rates.candidates:
+            tuned: Any = task.model.rates
+            for candidate in tuned.candidates:
                 getattr(candidate, "bind", lambda _: None)(names)
     except ValueError:
         return None
@@ -107,10 +105,3 @@ def used_columns(task: Task) -> Columns | None:
     place = np.full(len(empty), int(np.searchsorted(kept, np.argmax(empty))))
     place[kept] = np.arange(len(kept))
     return Columns(kept, place)
-
-
-def _empty(design: Design, weight: PerRow) -> Float[np.ndarray, " p"] | None:
-    """Which columns are zero in every row, (p,) bool; None if the columns of the design cannot be selected."""
-    if design.select_columns(np.zeros(0, dtype=np.intp)) is None:
-        return None
-    return np.asarray(design.occurrences(np.ones(len(weight))) == 0)

@@ -231,7 +231,7 @@ def solve(
     earlier : (array (p + 1, K), array (p, _)), optional
         Weights for the user's columns, and rates, from which to start.
     """
-    whole, columns = task, used_columns(task)
+    whole, columns = task, used_columns(task) if np.sum(task.empty_columns) > 1 else None
     start = None if earlier is None else (centring.to_centred(earlier[0]), earlier[1])
     if columns is not None:
         task = columns.reduce(task)

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..._typing import Float, Num, PerRow
+from ..._typing import Bool, Float, Num, PerRow
 from ..._validation import check_folds
 from ...designs import Design
 from ...losses.protocols import Curved
@@ -238,6 +238,13 @@ class Task:
         """False if the rows lie elsewhere, where they are not held out."""
         parts = (self.design.zeros(1), self.target, self.weight)
         return all(isinstance(rows, np.ndarray) for rows in parts) and len(self.weight) == self.design.shape[0]
+
+    @cached_property
+    def empty_columns(self) -> Bool[np.ndarray, " p"]:
+        """Which columns are zero in every row, (p,) bool; none where columns cannot be selected."""
+        if self.design.select_columns(np.zeros(0, dtype=np.intp)) is None:
+            return np.zeros(self.design.shape[1], dtype=bool)
+        return np.asarray(self.design.occurrences(np.ones(len(self.weight))) == 0)
 
     @property
     def labelled(self) -> int:
