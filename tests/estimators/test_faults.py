@@ -47,7 +47,7 @@ ENDS_EARLY = {
     "two classes": lambda: bd.DropoutLogisticRegression(0.3, max_iter=1, tol=1e-14).fit(X, Y),
     "svm": lambda: bd.DropoutSVC(0.3, max_iter=1, tol=1e-14).fit(X, MANY),
     "softmax": lambda: bd.DropoutLogisticRegression(0.3, multiclass="softmax", max_iter=1, tol=1e-14).fit(X, MANY),
-    "regression": lambda: bd.DropoutSVR(0.3, max_iter=1, tol=1e-14).fit(X, X[:, 0]),
+    "regression": lambda: bd.DropoutSVR(0.3, max_iter=1, tol=1e-14).fit(X, 2 * X[:, 0]),
     "function": lambda: bd.fit(bd.Model(), X, Y, method=bd.Newton(max_iter=1, tol=1e-14)),
     "hidden layer": lambda: bd.LatentDropoutSVC(0.3, n_hidden=2, max_iter=1, random_state=0).fit(X, Y),
 }
@@ -113,5 +113,5 @@ def test_estimators_without_a_weight_say_so_and_others_do_not():
     assert softmax.fit(zero, MANY).status_.name == "ALL_ZERO"
     assert softmax.fit(X, MANY).status_.name == "CONVERGED"
     assert bd.DropoutRidge(0.1).fit(zero, X[:, 0]).status_.name == "ALL_ZERO"
-    assert bd.DropoutRidge(0.1).fit(X, X[:, 0]).status_.name == "CONVERGED"
+    assert bd.DropoutRidge(0.1).fit(X, 2 * X[:, 0]).status_.name == "CONVERGED"
     assert bd.DropoutSVC(C=1e-6).fit(X, Y).status_.name == "CONVERGED"

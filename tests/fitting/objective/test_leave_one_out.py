@@ -87,12 +87,12 @@ def test_where_it_is_the_default():
     for kind, alone in ((bd.DropoutLogisticRegression, True), (bd.DropoutSVC, False)):
         assert kind().fit(X, y).selection_.alone == alone
     assert bd.DropoutLogisticRegression().fit(sparse.csr_array(X), y).selection_.alone
-    found = bd.DropoutRidgeCV(Cs=(1.0,)).fit(X, X[:, 0])
+    found = bd.DropoutRidgeCV(Cs=(1.0,)).fit(X, 2 * X[:, 0])
     assert found.selection_.alone
     assert found.cv_results_["standard_error_test_score"].shape == (5,)
     assert np.all(found.cv_results_["standard_error_test_score"] > 0)
     assert "rows left out one at a time" in str(found.selection_)
-    assert not bd.DropoutRidgeCV(Cs=(1.0,), scoring="r2").fit(X, X[:, 0]).selection_.alone
+    assert not bd.DropoutRidgeCV(Cs=(1.0,), scoring="r2").fit(X, 2 * X[:, 0]).selection_.alone
 
 
 @pytest.mark.parametrize(
@@ -105,6 +105,6 @@ def test_where_it_is_the_default():
 )
 def test_where_it_is_refused(model, message):
     X, y = table()
-    X = np.hstack([X, np.zeros((len(X), 1995))]) if "columns" in message else X
+    X = np.hstack([X, np.eye(len(X), 1995) + 1.0]) if "columns" in message else X
     with pytest.raises(ValueError, match=f'"loo" leaves out rows one at a time, and {message}.*give a number of folds'):
         model.fit(X, y[:, 0] > 0)

@@ -151,6 +151,6 @@ def test_it_is_the_default_of_joint_fits():
         ValueError, match='"loo" leaves out rows.*classes with rates of their own are held out in folds'
     ):
         bd.fit(bd.Model(bd.Softmax(class_rates=True), rates=bd.Tuned(cv="loo")), X, y)
-    wide = np.hstack([X, np.zeros((len(X), 1300))])
+    wide = np.hstack([X, np.eye(len(X), 1300) + 1.0])
     with pytest.raises(ValueError, match="there are 2610 weights of 3 classes, of which it takes a Hessian"):
         bd.DropoutLogisticRegression(bd.Tuned(cv="loo"), multiclass="softmax").fit(wide, y)
