@@ -89,7 +89,7 @@ def test_learnt_rates_compete_with_fixed_ones(searched):
 
 @pytest.mark.parametrize("searched", BOTH)
 def test_equal_scores_take_the_smallest_C_and_then_the_first_rate(searched):
-    X = np.repeat([[1.0, 0.0], [0.0, 1.0]], 10, axis=0)
+    X = np.repeat([[2.0, 0.0], [0.0, 2.0]], 10, axis=0)
     y = np.repeat([0, 1], 10)  # every candidate is right on every row
     model = searched([0.5, 0.0], Cs=(1.0, 0.1, 10.0), cv=2, scoring="accuracy").fit(X, y)
     np.testing.assert_array_equal(model.cv_results_["mean_test_score"], 1.0)
