@@ -56,6 +56,7 @@ def log_binomial(trials: Any, successes: Any) -> Float[AnyArray, ...]:
 
     return gammaln(trials + 1.0) - gammaln(successes + 1.0) - gammaln(trials - successes + 1.0)
 
+
 # From here on a negative binomial count is a Poisson count to eight digits, and its probabilities have fewer.
 LARGEST_DISPERSION = 1e8
 
