@@ -35,11 +35,14 @@ from .objects import (
     takes_seed,
 )
 from .table import as_numbers, is_table, one_per_row, open_table, plain_column, plain_frame, table_names, text_names
+from .text_columns import LIMITS, cells_shown, spoilt_cells
 
 __all__ = [
+    "LIMITS",
     "MOST",
     "are_classes",
     "as_numbers",
+    "cells_shown",
     "check_choice",
     "check_count",
     "check_flag",
@@ -67,6 +70,7 @@ __all__ = [
     "refuse_scalar",
     "refuse_surrogates",
     "shown",
+    "spoilt_cells",
     "table_names",
     "takes_random_state",
     "takes_seed",

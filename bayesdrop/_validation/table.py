@@ -20,6 +20,7 @@ import numpy as np
 from scipy.sparse import issparse
 
 from .objects import refuse_masked, refuse_scalar, refuse_surrogates, shown
+from .text_columns import cells_shown, is_number, spoilt_cells
 
 if TYPE_CHECKING:
     import narwhals as nw
@@ -248,7 +249,15 @@ def as_numbers(values: Any, name: str = "X", where: str = "") -> Any:
     try:
         found[known] = values[known].astype(np.float64)
     except (TypeError, ValueError):
-        place = next(place for place in zip(*np.nonzero(known), strict=True) if not _is_number(values[place]))
+        place = next(place for place in zip(*np.nonzero(known), strict=True) if not is_number(values[place]))
+        column = (slice(None), *place[1:])
+        rows, cells = np.flatnonzero(known[column]).tolist(), values[column][known[column]].tolist()
+        if isinstance(values[place], str) and (odd := spoilt_cells(cells)):
+            raise ValueError(
+                f"{name}: expected numbers{where or f' in column {place[-1]}'}, got text in {len(odd)} of {len(cells)} "
+                f"cells: {cells_shown(cells, rows, odd)}; correct them, or make them missing by "
+                "pd.to_numeric(column, errors='coerce')."
+            ) from None
         raise _no_number(values[place], name, where or f" in column {place[-1]}", int(place[0])) from None
     return found
 
@@ -264,14 +273,6 @@ def refuse_dates(dtype: Any, name: str = "X", where: str = "") -> None:
     """
     if dtype.kind in "mM":
         raise TypeError(f"{name}: expected numbers, got {dtype}{where}; {_DATES}.")
-
-
-def _is_number(value: Any) -> bool:
-    try:
-        float(value)
-    except (TypeError, ValueError):
-        return False
-    return np.ndim(value) == 0
 
 
 def _no_number(value: Any, name: str, where: str, row: int) -> TypeError | ValueError:

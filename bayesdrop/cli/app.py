@@ -35,7 +35,7 @@ class UnseenName(Enum):
     """What becomes of a level that no row had when a model was fitted."""
 
     error = "error"
-    baseline = "baseline"
+    population = "population"
 
 
 class HeaderName(Enum):
@@ -365,7 +365,7 @@ def build_app() -> Any:
 
         The columns that the model was fitted to are read and encoded as they were then (decimal mark, units, missing
         values, header), by name and in any order; cells that cannot be are refused by their lines, and so are levels
-        that were not there then, unless --unseen baseline counts them as none. What was fitted with --missing takes
+        that were not there then, unless --unseen population counts them as none. What was fitted with --missing takes
         missing values. If the response is among the columns the predictions are compared with it.
 
         Example: bayesdrop predict bayesdrop-output new-patients.csv

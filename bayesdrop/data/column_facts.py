@@ -12,10 +12,20 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from .._stored import stored_count
-from .._typing import Float, Shaped
+from .._typing import Bool, Float, Shaped
 from ..designs import column_names, read_as, with_columns_in
+from .frames import as_frame
 
-__all__ = ["ColumnFacts", "RowEncoder", "column_order", "in_order", "offset_in", "read_alike", "response_in"]
+__all__ = [
+    "ColumnFacts",
+    "RowEncoder",
+    "column_order",
+    "complete_rows",
+    "in_order",
+    "offset_in",
+    "read_alike",
+    "response_in",
+]
 
 _NAMED, _ZERO_BASED = "has_names", "zero_based"
 # Names that a message lists.
@@ -30,8 +40,15 @@ class RowEncoder(Protocol):
     def formula(self) -> str:
         """The formula."""
 
+    @property
+    def classes(self) -> Shaped[np.ndarray, " 2"] | None:
+        """Names of the two classes, the positive one last, if it names them; else None."""
+
     def to_json(self) -> str:
         """All of it as text; raise ValueError where text cannot say it."""
+
+    def complete_rows(self, data: Any, *, with_response: bool) -> Bool[np.ndarray, " m"] | None:
+        """The rows that have all values, if rows that lack some are to be left out; else None."""
 
     def transform(self, data: Any) -> Any:
         """Features of rows, (m, p)."""
@@ -96,6 +113,26 @@ class ColumnFacts:
             raise ValueError(f"expected 0 or 1, got {found}")
         zero_based = found.get(_ZERO_BASED)
         return cls(bool(found.get(_NAMED, True)), None if zero_based is None else bool(zero_based))
+
+
+def complete_rows(
+    X: Any, names: Sequence[str], facts: ColumnFacts, *values: Any, with_response: bool = True
+) -> tuple[Any, ...]:
+    """A table without the rows that a fit by ``dropna=True`` leaves out, and values for each row without theirs.
+
+    Other features are unchanged, as are values that there are for the rows left alone.
+
+    Examples
+    --------
+    >>> complete_rows({"a": [1.0, 2.0]}, ["a"], ColumnFacts(), [3.0, 4.0])
+    ({'a': [1.0, 2.0]}, [3.0, 4.0])
+    """
+    formula = facts.encoder_of(X, names)
+    kept = None if formula is None else formula.complete_rows(X, with_response=with_response)
+    if kept is None:
+        return (X, *values)
+    whole = [np.ndim(one) > 0 and len(one) == len(kept) for one in values]
+    return as_frame(X, "X")[kept], *(np.asarray(one)[kept] if w else one for one, w in zip(values, whole, strict=True))
 
 
 def read_alike(X: Any, names: Sequence[str], facts: ColumnFacts) -> Any:

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from .._validation import LIMITS
 from .frames import listed
 from .numerals import ERRORS, Numerals, counted, is_missing_mark, is_number, writing
 from .table_files import InputError
@@ -33,9 +34,6 @@ __all__ = [
 
 # What a user may call a column; "date" and "empty" are found.
 KINDS = ("number", "categories", "identifier")
-_MOST = 0.9
-# Texts of so many values are categories, even dates or numbers in several units.
-_FEW = 10
 _DATE = re.compile(
     r"\d{4}[-/.]\d{1,2}([-/.]\d{1,2})?([T ]\d{1,2}:\d{2}.*)?"
     r"|\d{1,2}([-/.])\d{1,2}\3\d{2}(\d{2})?([T ,]+\d{1,2}:\d{2}.*)?"
@@ -225,7 +223,7 @@ def decimal_mark(frame: Any, reading: Reading) -> str:
         column = frame[name].iloc[:10_000]
         if storage_of(column) == "text" and reading.types.get(name, "number") == "number":
             seen = writing(counted(read_texts(column, reading.na)[0].dropna().tolist()))
-            if seen.share >= _MOST and len(seen.marks) == 1 and not seen.code:
+            if seen.share >= LIMITS.number_share and len(seen.marks) == 1 and not seen.code:
                 found |= set(seen.marks)
     return found.pop() if len(found) == 1 else ""
 
@@ -279,7 +277,7 @@ def column_of(column: Any, name: str, reading: Reading, mark: str = "", separato
     there = texts.dropna().tolist()
     cells = counted(there)
     seen = writing(cells)
-    if requested == "number" or (seen.share >= _MOST and not seen.code):
+    if requested == "number" or (seen.share >= LIMITS.number_share and not seen.code):
         numerals = Numerals(reading.decimal or _mark(texts, name, cells, mark, separator), seen.unit)
         values, marks, odd = _numbers(texts, marks, numerals, reading.na)
         if odd:
@@ -294,17 +292,17 @@ def column_of(column: Any, name: str, reading: Reading, mark: str = "", separato
     different = len(set(there))
     if not there:
         return Column("empty", texts, marks=marks)
-    if different > _FEW and not seen.code:
-        if seen.share_any >= _MOST:
+    if different > LIMITS.few_levels and not seen.code:
+        if seen.share_any >= LIMITS.number_share:
             _, _, odd = _numbers(texts, marks, Numerals(seen.marks[0] if seen.marks else ".", seen.unit), reading.na)
             unit = f"in {seen.unit!r}" if seen.unit else "without a unit"
             advice = f"give one unit to all, or --types {name}=categories takes every value for a level"
             raise refuse_cells(texts, name, odd, f"holds numbers {unit}", advice)
         total = sum(cells.values())
-        if sum(count for text, count in cells.items() if _DATE.fullmatch(text)) >= _MOST * total:
+        if sum(count for text, count in cells.items() if _DATE.fullmatch(text)) >= LIMITS.number_share * total:
             return Column("date", texts, marks=marks)
-    why = f"codes such as {seen.code!r}" if seen.code and seen.share >= _MOST else ""
-    if 0.5 <= seen.share < _MOST and different > _FEW:
+    why = f"codes such as {seen.code!r}" if seen.code and seen.share >= LIMITS.number_share else ""
+    if 0.5 <= seen.share < LIMITS.number_share and different > LIMITS.few_levels:
         others = [text for text in cells if not is_number(text)]
         why = f"numbers but for {listed(others, 3)}; --na takes such a cell for missing"
     return Column("categories", texts, why=why, marks=marks)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -137,8 +138,12 @@ class Dataset:
         return data
 
     def of_formula(self, formula: RowEncoder) -> Dataset:
-        """Say that a formula has made the features, so that results take tables of the columns that it names."""
-        return replace(self, facts=replace(self.facts, formula=formula))
+        """Say that a formula has made the features, so that results take tables of the columns that it names.
+
+        The classes are those that it names, if it names some.
+        """
+        classes = self.classes if formula.classes is None else formula.classes
+        return replace(self, facts=replace(self.facts, formula=formula), classes=classes)
 
     def some(self, rows: Int[np.ndarray, " m"]) -> Dataset:
         """Some rows, by their numbers, brought to memory in the order of the data."""
@@ -244,7 +249,9 @@ def as_dataset(
     >>> as_dataset([[0.0], [1.0]], ["no", "yes"]).target.tolist()
     [-1.0, 1.0]
     """
-    design = wrap(X, checking(check_matrix, missing))
+    # A caller who names no columns, as the formula y ~ 1 does, has none.
+    least = min(1, 1 if feature_names is None else len(feature_names))
+    design = wrap(X, checking(partial(check_matrix, ensure_min_features=least), missing))
     p = design.shape[1]
     given = column_names(X) if feature_names is None else feature_names
     names = default_names(p) if given is None else check_names(given, p)

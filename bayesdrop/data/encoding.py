@@ -73,7 +73,7 @@ class Encoding:
             Rows with the columns that became features; others are left aside.
         missing : None or "nan"
             Whether a missing value is refused, or NaN in all features of its column.
-        unseen : "error" or "baseline"
+        unseen : "error" or "population"
             Whether a level that was not there before is refused, or has no indicator: all of its column's are 0.
 
         Returns
@@ -95,7 +95,7 @@ class Encoding:
         >>> from bayesdrop.data.tables import encode
         >>> frame = pd.DataFrame({"size": [1.0, 3.0], "color": ["red", "blue"], "sold": ["no", "yes"]})
         >>> found = encode(frame, "sold").encoding
-        >>> X, notes = found.apply(pd.DataFrame({"color": ["green", "red"], "size": [2.0, 5.0]}), unseen="baseline")
+        >>> X, notes = found.apply(pd.DataFrame({"color": ["green", "red"], "size": [2.0, 5.0]}), unseen="population")
         >>> X.tolist()
         [[0.0, 0.0, 0.0], [3.0, 0.0, 1.0]]
         >>> print(*notes)
@@ -129,7 +129,7 @@ class Encoding:
                     raise InputError(
                         f"TABLE: {name!r} has levels that no row had when the model was fitted: {seen} ({rows}); known "
                         f"are {listed([self.levels[j] for j in places], 12)}. Leave those rows out, recode them, or "
-                        "take --unseen baseline, which counts them as none of the levels."
+                        "take --unseen population, which counts them as none of the levels."
                     )
                 notes.append(f"{name!r} has levels that no row had before, taken for none: {seen} ({rows}).")
         return X, notes

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from .._validation import is_table, open_table, text_names
+from .._validation import LIMITS, cells_shown, is_table, open_table, spoilt_cells, text_names
 
 __all__ = [
     "as_frame",
@@ -23,6 +23,7 @@ __all__ = [
     "no_column",
     "refuse_kinds",
     "refuse_missing",
+    "refuse_text",
     "to_pandas",
 ]
 
@@ -155,6 +156,33 @@ def refuse_complex(values: Any, names: list[str]) -> None:
         raise ValueError(
             f"data: complex numbers in {listed([names[j] for j in wrong])}; give their real and imaginary parts as two "
             "columns."
+        )
+
+
+def refuse_text(name: str, frame: Any, advice: str) -> None:
+    """Raise ValueError if a column of text is one of numbers but for some cells, or has a level for nearly every row.
+
+    ``advice`` says how to insist that it is a factor.
+    """
+    from pandas.api import types
+
+    column = frame[name].dropna()
+    if types.infer_dtype(column) not in ("string", "mixed", "mixed-integer") or not len(column):
+        return
+    cells, levels = column.tolist(), len(set(column.map(str)))
+    odd = spoilt_cells(cells)
+    if odd or (odd is not None and levels > LIMITS.few_levels):
+        where = f" but for {len(odd)} of {len(cells)} cells, {cells_shown(cells, column.index, odd)}" if odd else ""
+        coerce = ", errors='coerce'" if odd else ""
+        raise ValueError(
+            f"data: column {name!r} is text, and holds numbers{where}; make numbers of it by "
+            f"pd.to_numeric(data[{name!r}]{coerce}), or, {advice}."
+        )
+    if levels > LIMITS.few_levels and levels >= LIMITS.level_share * len(cells):
+        raise ValueError(
+            f"data: column {name!r} is text, and has {levels} levels in {len(cells)} rows, such as "
+            f"{cells_shown(cells, column.index, [0, 1])}; leave it out if it tells rows apart, turn it into numbers by "
+            f"pd.to_numeric(data[{name!r}]) if it holds some, or, {advice}."
         )
 
 

@@ -20,7 +20,7 @@ from scipy.special import expit, logit, ndtri
 
 from .._typing import Float
 from .._validation import check_count, check_flag, check_instance, check_matrix, check_number, shown
-from ..data.column_facts import in_order, offset_in
+from ..data.column_facts import complete_rows, in_order, offset_in
 from ..data.formulas.encoder import FormulaEncoder, StoredFormula
 from ..data.frames import to_pandas
 from ..designs import in_memory
@@ -126,9 +126,10 @@ class EffectRows:
             check_count(draws, "draws")
         check_instance(reference, "reference", Mapping, "a mapping from variable to level", none=True)
         fits = point_fits(result)
-        sources = (
-            [for_rows(read_posterior(result, draws), X)] if fits is None else [draws_of_fit(one.fit) for one in fits]
-        )
+        sources = [read_posterior(result, draws)] if fits is None else [draws_of_fit(one.fit) for one in fits]
+        first = sources[0]
+        X, average_weight, offset = complete_rows(X, first.feature_names, first.facts, average_weight, offset)
+        sources = [for_rows(one, X) for one in sources]
         first = sources[0]
         formula: Any = first.facts.encoder_of(X, first.feature_names)
         encoder: FormulaEncoder | None = formula.encoder if isinstance(formula, StoredFormula) else formula
@@ -323,6 +324,8 @@ class EffectRows:
 
 def chosen(features: Any, known: Sequence[str], argument: str = "features") -> list[str]:
     """Names of the features asked for; raise ValueError on others."""
+    if not known:
+        raise ValueError(f"{argument}: the model has no features, so that none can change; fit one that has a term.")
     if features is None:
         return list(known)
     named = not isinstance(features, str | bytes) and isinstance(features, Sequence | np.ndarray | Mapping)

@@ -207,7 +207,7 @@ def _of_draws(draws: Draws, probability: float, shown: Contrasts | None) -> Colu
     names = ("weight", "sd", "low", "high", "kept_median", "scaled_weight", "scaled_low", "scaled_median")
     columns = {name: np.empty(shape) for name in (*names, "scaled_high", "rate", "rate_low", "rate_high")}
     noisy = False
-    for part in blocks(size, draws.weight[..., 0].size):
+    for part in blocks(size, draws.intercept.size):
         if shown is None:
             features, matrix = np.arange(part.start, part.stop), None
         else:

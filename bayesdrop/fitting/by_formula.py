@@ -12,6 +12,7 @@ import numpy as np
 from .._validation import check_choice, check_flag
 from ..data.formulas.formula import FormulaDesign, encode_formula
 from ..data.frames import as_frame, listed
+from ..data.levels import UNSEEN
 from ..designs import as_streamed_design
 from ..losses import Binomial, Logistic, Poisson, Softmax, Squared
 from ..losses.base import Loss
@@ -24,6 +25,7 @@ from ..warnings import DefaultModelWarning, warn
 __all__ = [
     "FormulaOptions",
     "FormulaProblem",
+    "of_classes",
     "of_effects",
     "of_rows",
     "of_terms",
@@ -138,6 +140,8 @@ def of_terms(model: Any, design: FormulaDesign) -> Any:
         return model
     if not design.has_intercept:
         model = replace(model, fit_intercept=False)
+    if len(design.feature_names) == design.n_effects:  # no feature has a rate
+        return replace(model, rates=Fixed(0.0))
     rates: Any = model.rates
     if getattr(rates, "groups", ()) is None:
         model = replace(model, rates=replace(rates, groups=design.groups[: len(design.groups) - design.n_effects]))
@@ -197,7 +201,7 @@ def of_effects(model: Any, design: FormulaDesign, scale: Any) -> Any:
             )
         given = {name: plain.get(name.replace(" ", "")) for name in names}
     scales = [_default_scale(model, design) if given[name] is None else given[name] for name in names]
-    levels = [list(term.levels) for term in design.random_terms]
+    levels = [term.level_names for term in design.random_terms]
     rates: Any = PerFeature() if model.rates is None else model.rates
     return replace(
         model,
@@ -242,11 +246,26 @@ def _given(options: FormulaOptions | None) -> list[str]:
     if options is None:
         return []
     check_flag(options.full_rank, "full_rank")
-    check_choice(options.unseen, "unseen", ("error", "baseline"))
+    check_choice(options.unseen, "unseen", UNSEEN)
     check_flag(options.dropna, "dropna")
     if options.random_scale is not None:
         return ["random_scale"]
     return [name for name, value in options._asdict().items() if value != FormulaOptions()._asdict()[name]]
+
+
+def of_classes(design: FormulaDesign | None, class_weight: Any) -> Any:
+    """Weights of the classes that ``response[label]`` names, by the truth values that the response has.
+
+    Examples
+    --------
+    >>> design = encode_formula("ill['yes'] ~ age", {"age": [3.0, 5.0], "ill": ["no", "yes"]})
+    >>> of_classes(design, {"yes": 2.0})
+    {True: 2.0}
+    """
+    if design is None or design.classes is None or not isinstance(class_weight, Mapping):
+        return class_weight
+    negative, positive = design.classes.tolist()
+    return {{positive: True, negative: False}.get(label, label): weight for label, weight in class_weight.items()}
 
 
 def of_rows(design: FormulaDesign | None, values: Any) -> Any:

@@ -13,12 +13,13 @@ import numpy as np
 
 from .._typing import Float, Num
 from ..data.dataset import read_rows
+from ..data.levels import NO_DRAWS
 from ..designs import as_design
 from ..model import Model, check_model
 from ..priors.rate_prior import map_arrays
 from ..rates import RateMap
 from ..rates.learnt import is_tuned
-from .by_formula import FormulaOptions, of_rows, one_offset, read_formula
+from .by_formula import FormulaOptions, of_classes, of_rows, one_offset, read_formula
 from .empty_columns import used_columns
 from .objective.centring import CentredProblem, centre_problem
 from .objective.energy import Energy
@@ -87,15 +88,17 @@ def fit(
         Names of the columns; taken from a data frame.
     full_rank : bool, default=False
         For a formula: code factors by reference levels and contrasts, as in R, rather than by a column for every level.
-    unseen : "error" or "baseline", default="error"
-        For a formula: whether ``predict`` raises an error on a level that is not in these rows, or treats the row as
-        having no level.
+    unseen : "error" or "population", default="error"
+        For a formula: whether ``predict`` raises an error on a level that is not in these rows, or gives it the
+        effect 0, of a factor and of a random term. Values are the same level whatever their types: 2, 2.0
+        and ``"2"``, True and 1, a date and its ISO text.
     dropna : bool, default=False
-        For a formula: omit the rows with a missing value in one of its columns.
+        For a formula: omit the rows with a missing value in one of its columns, here and in every table that later
+        functions are given.
     random_scale : float or mapping from term to float, optional
         For a formula with random terms, such as ``(1 | site)`` or ``(0 + age | site)``: the standard deviation of the
         effects of the levels, as in ``{"1|site": 0.5}``. The effects are not noised. To learn the standard deviation
-        use :func:`bayesdrop.sample`. A level that is not in these rows has the effect 0.
+        use :func:`bayesdrop.sample`.
 
     Returns
     -------
@@ -135,12 +138,15 @@ def fit(
     >>> result.predict({"age": [60.0], "site": ["n"]}).label.tolist()
     ['yes']
     >>> result = bd.fit("ill ~ scale(age) + (1 | site)", data, random_scale=0.5)
-    >>> result.predict({"age": [60.0], "site": ["w"]}).label.tolist()
+    >>> result.predict({"age": [60.0], "site": ["w"]}, unseen="population").label.tolist()
     ['yes']
     """
+    if unseen == "draw":
+        raise ValueError(f"unseen: {NO_DRAWS}")
     options = FormulaOptions(full_rank, unseen, dropna, random_scale)
     given, X, y, feature_names, design = read_formula(model, X, y, feature_names, options)
     sample_weight, groups = of_rows(design, sample_weight), of_rows(design, groups)
+    class_weight = of_classes(design, class_weight)
     model = check_model(given)
     method = Newton() if method is None else check_minimiser(method)
     many = model.loss.multiclass

@@ -21,7 +21,7 @@ from scipy.special import logsumexp
 from .._display import Shown
 from .._typing import Float, Int, PerRow
 from .._validation import check_count, check_instance, check_seed, one_per_row, shown, takes_seed
-from ..data.column_facts import response_in
+from ..data.column_facts import complete_rows, response_in
 from ..data.dataset import read_rows
 from ..data.responses import code_response
 from ..designs import as_local_design, as_sampling_design
@@ -32,7 +32,7 @@ from ..fitting.tuning.folds import split
 from ..model import Model, check_model
 from .arviz_groups.groups import group_names
 from .draws.draws import Draws, read_draws
-from .draws.new_rows import NewRows, for_rows, match_offset, match_rows, read_result
+from .draws.new_rows import NewRows, for_rows, match_offset, match_rows, read_result, with_unseen
 from .sampling import sample
 from .scores.pointwise import (
     log_likelihood_group,
@@ -109,7 +109,7 @@ def _standard_error(values: Float[np.ndarray, " n"]) -> float:
     return float(np.sqrt(len(values)) * np.std(values, ddof=0)) if len(values) > 1 else float("nan")
 
 
-def elpd(post: Any, X: Any, y: Any = None, *, offset: Any = None) -> Elpd:
+def elpd(post: Any, X: Any, y: Any = None, *, offset: Any = None, unseen: str | None = None) -> Elpd:
     """Log predictive densities of new rows under a posterior or a point fit.
 
     Parameters
@@ -123,6 +123,8 @@ def elpd(post: Any, X: Any, y: Any = None, *, offset: Any = None) -> Elpd:
         Their labels, numbers or counts; with a formula they are read from the table ``X``.
     offset : array (n,) or float, optional
         Known part of the score of each row, needed if the rows of the fit or the posterior had one.
+    unseen : "error", "population" or "draw", optional
+        What becomes of a level that the formula has not seen, as in :func:`bayesdrop.predict`.
 
     Returns
     -------
@@ -157,11 +159,12 @@ def elpd(post: Any, X: Any, y: Any = None, *, offset: Any = None) -> Elpd:
     >>> elpd(fit, [[3.0]], [0.0])  # the standard normal density at 0
     <Elpd: elpd -0.92 ± nan (1 row, new rows; ± is one standard error)>
     """
-    draws = read_result(post)
+    draws = with_unseen(read_result(post), unseen, has_draws=not isinstance(post, Fit))
+    X, y, offset = complete_rows(X, draws.feature_names, draws.facts, y, offset)
     y = response_in(X, draws.feature_names, draws.facts, y)
     if y is None:
         raise TypeError("y: expected the responses of these rows, got none.")
-    draws = draws if isinstance(post, Fit) else for_rows(draws, X)
+    draws = for_rows(draws, X)
     rows = match_rows(X, draws)
     target = code_response(draws.model.loss, draws.classes, rows.design, y)
     known = match_offset(draws, offset, rows.design.shape[0], X)

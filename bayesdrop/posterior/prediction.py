@@ -24,11 +24,12 @@ import numpy as np
 from .._display import Shown
 from .._typing import DataFrame, Float, Shaped
 from .._validation import check_flag, check_number, check_seed, takes_seed
+from ..data.column_facts import complete_rows
 from ..fitting.results.result import Fit
 from ..losses.protocols import Simulated, require
 from .arviz_groups.constants import class_names
 from .draws.draws import Draws, blocks
-from .draws.new_rows import for_rows, match_offset, match_rows, read_result
+from .draws.new_rows import for_rows, match_offset, match_rows, read_result, with_unseen
 from .noise_average.probability import expected_response
 
 if TYPE_CHECKING:
@@ -201,6 +202,7 @@ def predict(
     probability: float | int = 0.9,
     corrupted_inputs: bool = False,
     offset: Any = None,
+    unseen: str | None = None,
     seed: Any = 0,
 ) -> Prediction:
     """Predict new rows from a posterior, with intervals, or from a point fit.
@@ -222,8 +224,12 @@ def predict(
     offset : array (n,) or float, optional
         Known part of the score of each row, needed if the rows of the fit or the posterior had one; 0 is an exposure of
         one unit. With a formula it is read from the data frame.
+    unseen : "error", "population" or "draw", optional
+        What becomes of a level that the formula has not seen, as in :func:`bayesdrop.sample`; by default as stated
+        there.
     seed : int, numpy.random.Generator or RandomState, default=0
-        Seed of the simulated responses behind intervals of new numeric responses; all else is deterministic.
+        Seed of the simulated responses behind intervals of new numeric responses, and of the effects of new levels by
+        ``unseen="draw"``; all else is deterministic.
 
     Returns
     -------
@@ -278,8 +284,9 @@ def predict(
     probability = check_number(probability, "probability", above=0, below=1, advice="0.9, say")
     seed = check_seed(seed)
     check_flag(corrupted_inputs, "corrupted_inputs")
-    draws = read_result(post)
-    draws = draws if isinstance(post, Fit) else for_rows(draws, X, seed)
+    draws = with_unseen(read_result(post), unseen, has_draws=not isinstance(post, Fit))
+    X, offset = complete_rows(X, draws.feature_names, draws.facts, offset, with_response=False)
+    draws = for_rows(draws, X, seed)
     made = partial(_predict, draws, probability=probability, corrupted_inputs=corrupted_inputs, seed=seed)
     labels = _row_labels(X)
     matched = match_rows(X, draws)

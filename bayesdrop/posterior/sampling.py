@@ -21,7 +21,7 @@ from .._validation import (
 )
 from ..description import attributes
 from ..designs import as_sampling_design
-from ..fitting.by_formula import FormulaOptions, of_rows, one_offset, read_formula
+from ..fitting.by_formula import FormulaOptions, of_classes, of_rows, one_offset, read_formula
 from ..fitting.results.result import centred_columns
 from ..model import Model, check_model
 from ..noise.base import centre_of
@@ -127,14 +127,14 @@ def sample(
         Names of the columns; taken from a data frame.
     full_rank, dropna : bool, default=False
         For a formula, as in :func:`bayesdrop.fit`.
-    unseen : "error" or "baseline", default="error"
-        For a formula, as in :func:`bayesdrop.fit`.
+    unseen : "error", "population" or "draw", default="error"
+        For a formula, as in :func:`bayesdrop.fit`; "draw": a level of a random term that is not in these rows has an
+        effect that is drawn from the distribution of the term, one for each draw.
     random_scale : HalfNormal, HalfCauchy, float, or mapping from term to one of them, optional
         For a formula with random terms, such as ``(1 | site)``, an intercept for each level of a column, or ``(0 + age
         | site)``, a slope: the prior of the standard deviation of the effects, or its value. By default
         ``bd.HalfNormal(1.0)``, for numeric responses times the standard deviation of the response. Terms may cross, and
-        ``site:year`` combines columns. The effects are not noised; the effect of a level that was not sampled is drawn
-        from their distribution when it is predicted.
+        ``site:year`` combines columns. The effects are not noised.
     log_likelihood : bool, default=False
         Add the group ``log_likelihood``: ``log p(y_i | w, b, η)`` for each draw and row, with the masks of the row
         summed out. :func:`bayesdrop.log_likelihood` adds it later.
@@ -238,7 +238,7 @@ def sample(
     check_ending(stop, max_seconds, chains)
     variables = check_variables(variables, log_likelihood, isinstance(model.weight_prior, RandomEffects))
     problem = Problem.of(
-        model, X, y, target=target, sample_weight=sample_weight, class_weight=class_weight,
+        model, X, y, target=target, sample_weight=sample_weight, class_weight=of_classes(design, class_weight),
         offset=one_offset(design, offset), feature_names=feature_names, wrap=as_sampling_design,
         formula=None if design is None else design.encoder,
     )  # fmt: skip

@@ -15,7 +15,7 @@ from scipy.sparse import issparse
 
 from .._typing import ArvizData, Float, PerRow, Shaped
 from .._validation import check_flag, check_names, check_number, check_seed, shown, takes_seed
-from ..data.column_facts import ColumnFacts
+from ..data.column_facts import ColumnFacts, complete_rows
 from ..data.dataset import Dataset, default_names
 from ..data.formulas.formula import encode_formula
 from ..data.frames import as_frame
@@ -30,7 +30,7 @@ from .arviz_groups.builder import draws_dataset, provenance
 from .arviz_groups.constants import class_names, model_coords, parted
 from .arviz_groups.groups import assemble, extend
 from .draws.draws import Draws, blocks, read_draws, stored_constants, stored_offset
-from .draws.new_rows import NewRows, check_rows, for_rows, match_design, match_offset, match_rows
+from .draws.new_rows import NewRows, check_rows, for_rows, match_design, match_offset, match_rows, with_unseen
 from .noise_average.probability import expected_response
 from .sampling import check_counts
 from .scores.pointwise import MOST
@@ -51,6 +51,7 @@ def posterior_predictive(
     new: bool = False,
     corrupted_inputs: bool = False,
     offset: Any = None,
+    unseen: str | None = None,
 ) -> ArvizData:
     """Simulate responses from each draw of a posterior, the noise of the features drawn afresh.
 
@@ -72,6 +73,8 @@ def posterior_predictive(
         Whether the rows are corrupted already, so that no noise is drawn.
     offset : array (n,) or float, optional
         Known part of the score of each new row, needed if the rows that were sampled had one; for these it is stored.
+    unseen : "error", "population" or "draw", optional
+        What becomes of a level that the formula has not seen, as in :func:`bayesdrop.predict`.
 
     Returns
     -------
@@ -105,8 +108,9 @@ def posterior_predictive(
     >>> bd.groups.dataset(more, "predictions")["y"].shape
     (1, 2, 3)
     """
-    posterior = read_draws(post, draws, few=True)
+    posterior = with_unseen(read_draws(post, draws, few=True), unseen)
     seed = check_seed(seed)
+    X, offset = complete_rows(X, posterior.feature_names, posterior.facts, offset, with_response=not new)
     posterior = for_rows(posterior, X, seed) if check_flag(new, "new") else posterior
     rows = match_rows(X, posterior)
     n = rows.design.shape[0]

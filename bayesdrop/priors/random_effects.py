@@ -164,7 +164,7 @@ class RandomEffects(NormalLaw):
         # As long as the dims are elsewhere; a posterior keeps the parts of the features.
         more = {"feature": self.size, ("weight_group",): len(self._learnt)}
         found: dict[str, Any] = {
-            name: (dims, np.pad(value, (0, more[dims]), "edge") if dims in more else value)
+            name: (dims, np.append(value, np.zeros(more[dims], value.dtype)) if dims in more else value)
             for name, (dims, value) in self.features.constants(n_features - self.size).items()
         }
         for term, scale in zip(self.terms, self.scale, strict=True):

@@ -71,7 +71,7 @@ def test_levels_that_are_new_are_refused_or_count_as_none(command, fitted, tmp_p
     refused = command("predict", "model", "new.csv")
     assert refused.exit_code == 2
     assert "'color' has levels that no row had when the model was fitted: 'mauve' (30 rows)" in refused.stderr
-    result = command("predict", "model", "new.csv", "--unseen", "baseline")
+    result = command("predict", "model", "new.csv", "--unseen", "population")
     assert "'color' has levels that no row had before, taken for none: 'mauve' (30 rows)." in result.stdout
 
 
@@ -93,7 +93,7 @@ def test_missing_values_are_those_of_the_library(command, shop, tmp_path, monkey
     assert fitted.exit_code == 0, fitted.stderr
     gone = shop[:90].isna().sum()
     assert f"missing entries, taken for dropped ones: 'age' ({gone['age']} of 90)" in " ".join(fitted.stdout.split())
-    result = command("predict", "model", "new.csv", "--unseen", "baseline")
+    result = command("predict", "model", "new.csv", "--unseen", "population")
     assert result.exit_code == 0, result.stderr
     assert "'mauve' (1 row)" in result.stdout
     assert "'nan'" not in result.stdout

@@ -233,7 +233,6 @@ def test_no_intercept(data, formula):
         ("ill ~ age +* site", r"'ill ~ age \+\* site' cannot be read. Operator `\+\*` is incorrectly used"),
         ("ill ~ two words", "backticks"),
         ("ill ~ (age", "cannot be read"),
-        ("ill ~ 1", "no terms"),
         ("", "no terms"),
         ("ill ~ age | site", "several parts"),
         ("ill + cost ~ age", r"expected one response on the left side, or two columns of counts, .* got 'ill \+ cost'"),
@@ -242,7 +241,7 @@ def test_no_intercept(data, formula):
         ("C(ill) ~ age", "gives 2 columns, expected one"),
         ("ill ~ C(site, contr.sum)", "pass full_rank=True"),
         ("ill ~ C(site, contr.treatment(base='west'))", "pass full_rank=True"),
-        ("ill ~ 2:age", r"write I\(2 \* a\)"),
+        ("ill ~ 2:age", r"write I\(2 \* age\)"),
         ("ill ~ log(age - 50)", r"'log\(age - 50\)' is not a number in some rows"),
         ("log(age - 50) ~ dose", r"'log\(age - 50\)' is not a number in some rows"),
         ("ill ~ dose + I(1 / (sex == 'x'))", r"infinite or not numeric in the terms .*I\(1 / \(sex == .*\(80\)"),
@@ -453,7 +452,7 @@ def test_a_label_is_the_positive_class(data):
     label = sorted(data["ill"].unique())[0]
     design = from_formula(f"ill['{label}'] ~ age", data)
     np.testing.assert_array_equal(design.y, (data["ill"] == label).to_numpy())
-    assert bd.fit(f"ill['{label}'] ~ age", data).classes.tolist() == [False, True]
+    assert bd.fit(f"ill['{label}'] ~ age", data).classes.tolist() == [sorted(data["ill"].unique())[1], label]
     with pytest.raises(ValueError, match="no row has the label 'gone'"):
         from_formula("ill['gone'] ~ age", data)
 
@@ -461,12 +460,11 @@ def test_a_label_is_the_positive_class(data):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda data: bd.fit("ill ~ (1|site)", data), "no terms in"),
-        (lambda data: bd.fit("ill ~ age:offset(dose)", data), r"offset\(...\) cannot be combined with other terms"),
+        (lambda data: bd.fit("ill ~ (1|site)", data), "random_scale"),
+        (lambda data: bd.fit("ill ~ age:offset(dose)", data), r"offset\(dose\) cannot be combined with other terms"),
         (lambda data: bd.fit("ill ~ age - offset(dose)", data), "add it by itself"),
         (lambda data: bd.fit("ill + offset(dose) ~ age", data), "add it by itself"),
-        (lambda data: bd.fit("ill ~ age + offset(dose", data), "add it by itself"),
-        (lambda data: bd.fit("ill ~ offset(dose)", data), "no terms"),
+        (lambda data: bd.fit("ill ~ age + offset(dose", data), "bracket is not closed"),
         (lambda data: bd.fit("ill ~ age + offset(site)", data), r"offset\(site\) is not a number"),
         (lambda data: bd.fit("ill ~ age + offset(nothing)", data), "nothing"),
         (lambda data: bd.fit("ill ~ age + offset(np.log(0 * dose))", data), "infinite or not a number in 80 of 80"),

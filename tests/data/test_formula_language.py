@@ -52,7 +52,7 @@ def expression(chance, depth):
             f"({one}) ** {chance.choice(['2', '3', '0.5'])}",
             "(site == 'n')",
             "('s' != site)",
-            f"(({one} > 1) & ({two} < 2) | (k ^ 1 == 1))" if chance.random() < 0.1 else f"(({one} > 1) | ({two} < 2))",
+            f"(({one} > 1) & ({two} < 2) | (k % 2 == 1))" if chance.random() < 0.1 else f"(({one} > 1) | ({two} < 2))",
         ]
     )
 
@@ -120,7 +120,7 @@ def test_generated_formulas_give_formulaic_s_numbers(seed):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             try:
-                design = bd.from_formula(text, train, full_rank=full_rank, missing=missing, unseen="baseline")
+                design = bd.from_formula(text, train, full_rank=full_rank, missing=missing, unseen="population")
                 expected = by_formulaic(text, train, new, missing, full_rank, design.levels)
                 again = FormulaEncoder.from_json(design.to_json())
                 X = again.transform(new)
@@ -149,7 +149,7 @@ def test_a_name_in_backticks_that_is_used_twice_keeps_its_statistics():
 @pytest.mark.parametrize("kind", ["int8", "uint16", "float32", "float64", "int64"])
 def test_numbers_of_every_size_are_doubles_in_a_formula(kind):
     values = np.array([1, 20, 100, 120], dtype=kind)
-    design = bd.from_formula("~ I(a * a) + a**2 + center(a / 3) + np.exp(a / 100)", {"a": values})
+    design = bd.from_formula("~ I(a * a) + I(a**2) + center(a / 3) + np.exp(a / 100)", {"a": values})
     assert not design.outside
     exact = values.astype(np.float64)
     np.testing.assert_allclose(design.X[:, 0], exact**2, rtol=1e-15)

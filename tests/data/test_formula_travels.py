@@ -71,8 +71,9 @@ def results(data):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a few draws
         post = bd.sample(
-            bd.Model(rates=bd.Fixed(0.2)), FORMULA, data, draws=30, tune=30, chains=2, progress=False, unseen="baseline"
-        )
+            bd.Model(rates=bd.Fixed(0.2)), FORMULA, data, draws=30, tune=30, chains=2, progress=False,
+            unseen="population",
+        )  # fmt: skip
     return fit, post
 
 
@@ -238,7 +239,7 @@ def test_a_pipeline_has_the_same_policy(data):
     rows = data[data["site"] != "west"]
     with pytest.raises(ValueError, match="has not seen: 'west'"):
         bd.FormulaTransformer("age + site").fit(rows).transform(data)
-    found = bd.FormulaTransformer("age + site", unseen="baseline").fit(rows).transform(data)
+    found = bd.FormulaTransformer("age + site", unseen="population").fit(rows).transform(data)
     assert not found[(data["site"] == "west").to_numpy(), 1:].any()
 
 

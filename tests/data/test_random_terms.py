@@ -77,11 +77,11 @@ def test_columns_may_be_joined_and_are_no_part_of_the_dot():
 
 
 def test_known_levels_are_encoded_by_text_alone_and_new_ones_have_columns_behind():
-    design = encode_formula(FORMULA, TABLE)
+    design = encode_formula(FORMULA, TABLE, unseen="population")
     again = FormulaEncoder.from_json(design.to_json())
     np.testing.assert_allclose(again.transform(TABLE), design.X, rtol=0, atol=1e-12)
     new = TABLE.iloc[:4].assign(site=["s0", "zz", "q", "zz"], year=[2000, 2001, 2007, 2001])
-    assert again.new_levels(new) == [(0, "zz"), (0, "q"), (1, "zz"), (1, "q"), (2, "2007")]
+    assert again.new_levels(new) == [(0, ("zz",)), (0, ("q",)), (1, ("zz",)), (1, ("q",)), (2, (2007,))]
     plain = again.transform(new)
     np.testing.assert_array_equal(plain[1, -13:-3], 0)
     longer = again.with_levels(again.new_levels(new)).transform(new)
@@ -98,22 +98,30 @@ def test_a_stranger_s_slope_runs_no_code():
 
 
 @pytest.mark.parametrize(
+    ("short", "long"),
+    [
+        ("(1 | site/year)", "(1 | site) + (1 | site:year)"),
+        ("(a || site)", "(1 | site) + (0 + a | site)"),
+        ("(a + b - 1 || site)", "(0 + a | site) + (0 + b | site)"),
+        ("(a || site/year)", "(1 | site) + (0 + a | site) + (1 | site:year) + (0 + a | site:year)"),
+    ],
+)
+def test_short_forms_stand_for_several_terms(short, long):
+    found, expected = (encode_formula(f"ill ~ a + {terms}", TABLE) for terms in (short, long))
+    assert found.feature_names == expected.feature_names
+    np.testing.assert_array_equal(found.X, expected.X)
+
+
+@pytest.mark.parametrize(
     ("formula", "words"),
     [
-        (
-            "ill ~ a + (a | site)",
-            r"\(a \| site\) has intercepts and slopes .* write \(1 \| site\) \+ \(0 \+ a \| site\)",
-        ),
-        ("ill ~ a + (1 + a + b | site)", r"\(0 \+ a \| site\) \+ \(0 \+ b \| site\)"),
-        ("ill ~ a + (0 + a + b | site)", r"has slopes that are correlated; write \(0 \+ a \| site\)"),
-        ("ill ~ a + (1 | site/year)", r"write \(1 \| site\) \+ \(1 \| site:year\)"),
-        ("ill ~ a + (1 || site)", "one bar"),
+        ("ill ~ a + (a | site)", r"\(a \| site\) has intercepts and slopes .* write \(a \|\| site\)"),
+        ("ill ~ a + (0 + a + b | site)", r"has slopes that are correlated; write \(0 \+ a \+ b \|\| site\)"),
         ("ill ~ a + (1 | C(site))", "without C"),
         ("ill ~ a * (1 | site)", "by itself"),
         ("ill ~ a - (1 | site)", "by itself"),
         ("ill ~ a + (1 | site):a", "by itself"),
         ("ill ~ a + (1 | site) + (1 | site)", "there twice"),
-        ("ill ~ (1 | site)", "no terms"),
         ("ill ~ a + (1 | plot)", "'plot'"),
         ("ill ~ a + (0 + kind | site)", r"slope of \(kind\|site\) is not a number"),
         ("ill ~ a + (0 + np.log(a) | site)", "not a number in some rows"),
@@ -185,7 +193,7 @@ def test_a_new_level_has_the_effect_zero_in_a_fit():
     design = encode_formula(FORMULA, TABLE)
     row = design.X[:1].copy()
     row[:, -13:] = 0
-    np.testing.assert_allclose(fit.predict(new).mean, fit.predict(row).mean, rtol=0, atol=1e-14)
+    np.testing.assert_allclose(fit.predict(new, unseen="population").mean, fit.predict(row).mean, rtol=0, atol=1e-14)
 
 
 def test_scales_have_defaults_and_are_checked():
@@ -268,35 +276,36 @@ def test_tables_of_weights_leave_effects_out_and_effects_hold_them(post):
         if result is fit:
             expected = fit.predict(changed).mean.mean() - fit.predict(TABLE).mean.mean()
             assert step == pytest.approx(expected, abs=1e-10)
-    assert bd.marginal_effects(post, TABLE.assign(site="zz")).notna().all(axis=None)
+    with pytest.raises(ValueError, match="not seen: zz"):
+        bd.marginal_effects(post, TABLE.assign(site="zz"))
     assert contrasts_of(encode_formula(FORMULA, TABLE), None).matrix.shape == (3, 16)
 
 
 def test_a_level_that_was_not_sampled_is_drawn_from_the_scale(post):
     """Its effect is normal with the standard deviation of each draw, the same wherever the level stands."""
     from bayesdrop.posterior.draws.draws import read_draws
-    from bayesdrop.posterior.draws.new_rows import for_rows
+    from bayesdrop.posterior.draws.new_rows import for_rows, with_unseen
 
     new = TABLE.iloc[:3].assign(site=["s0", "zz", "zz"])
-    draws = for_rows(read_draws(post), new)
+    draws = for_rows(with_unseen(read_draws(post), "draw"), new)
     assert draws.feature_names[-2:] == ["1|site[zz]", "scale(b)|site[zz]"]
     scale = bd.groups.dataset(post, "posterior")["1|site|scale"].values.ravel()
     levels = TABLE.iloc[[0] * 200].assign(site=[f"new{k}" for k in range(200)])
-    many = for_rows(read_draws(post), levels)
+    many = for_rows(with_unseen(read_draws(post), "draw"), levels)
     number = [k for k, name in enumerate(many.feature_names) if name.startswith("1|site[new")]
     z = many.weight[:, number] / scale[:, None]
     # 16,000 standard normal numbers: mean, variance and dependence between levels within 5 standard errors.
     assert abs(z.mean()) < 5 / np.sqrt(z.size)
     assert abs(z.var() - 1) < 5 * np.sqrt(2 / z.size)
     assert abs(np.mean(z[:, ::2] * z[:, 1::2])) < 5 / np.sqrt(z.size / 2)
-    again = bd.predict(post, new.iloc[[2, 1]])
-    whole = bd.predict(post, new)
+    again = bd.predict(post, new.iloc[[2, 1]], unseen="draw")
+    whole = bd.predict(post, new, unseen="draw")
     np.testing.assert_allclose(again.mean[::-1], whole.mean[1:], rtol=0, atol=1e-14)
-    assert np.any(bd.predict(post, new, seed=1).mean[1:] != whole.mean[1:])
-    known = bd.predict(post, new, seed=1).mean[0]
+    assert np.any(bd.predict(post, new, unseen="draw", seed=1).mean[1:] != whole.mean[1:])
+    known = bd.predict(post, new, unseen="draw", seed=1).mean[0]
     assert known == pytest.approx(whole.mean[0], abs=1e-14)
-    assert bd.posterior_predictive(post, new, new=True) is not None
-    assert np.isfinite(bd.elpd(post, new).elpd)
+    assert bd.posterior_predictive(post, new, new=True, unseen="draw") is not None
+    assert np.isfinite(bd.elpd(post, new, unseen="draw").elpd)
 
 
 def test_results_say_the_same_in_another_process(post, tmp_path):
@@ -308,12 +317,14 @@ def test_results_say_the_same_in_another_process(post, tmp_path):
     code = (
         "import pickle, sys, numpy as np, bayesdrop as bd\n"
         "new = pickle.load(open(sys.argv[1] + '/new.pkl', 'rb'))\n"
-        "results = bd.Fit.load(sys.argv[1] + '/fit.nc'), bd.groups.load(sys.argv[1] + '/post.nc')\n"
-        "np.save(sys.argv[1] + '/mean.npy', [bd.predict(result, new).mean for result in results])\n"
+        "fit, post = bd.Fit.load(sys.argv[1] + '/fit.nc'), bd.groups.load(sys.argv[1] + '/post.nc')\n"
+        "results = (fit, 'population'), (post, 'draw')\n"
+        "np.save(sys.argv[1] + '/mean.npy', [bd.predict(result, new, unseen=how).mean for result, how in results])\n"
     )
     subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=True)
     found = np.load(tmp_path / "mean.npy")
-    np.testing.assert_allclose(found, [bd.predict(result, new).mean for result in (fit, post)], rtol=0, atol=1e-12)
+    expected = [bd.predict(result, new, unseen=how).mean for result, how in ((fit, "population"), (post, "draw"))]
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
 
 
 def test_folds_take_the_formula_with_its_scale():

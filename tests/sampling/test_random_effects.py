@@ -225,7 +225,7 @@ def test_losses_of_every_kind_take_random_terms(loss, response):
     many = {"class": 3} if loss.multiclass else {}
     sizes = {"chain": 2, "draw": 10, **many, "site|level": 5}
     assert bd.groups.dataset(post, "posterior")["1|site"].sizes == sizes
-    assert np.all(np.isfinite(bd.predict(post, data.assign(site="new")).mean))
+    assert np.all(np.isfinite(bd.predict(post, data.assign(site="new"), unseen="draw").mean))
 
 
 def test_reweighting_keeps_effects_by_level():

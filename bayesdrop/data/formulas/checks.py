@@ -7,23 +7,32 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
 from ..._typing import Bool, Float, Shaped
-from ..frames import listed, refuse_complex, refuse_kinds
-from .language.encoding import levels_listed
-from .random_terms import closing
+from ..frames import listed, refuse_complex, refuse_kinds, refuse_text
+from ..levels import KnownLevels, level_text, plain_level
+from .language.encoding import columns_of, levels_listed, words
+from .tokens import Token, text_of, without_added
 
 __all__ = [
     "check_columns",
     "check_finite",
+    "classes_of",
     "check_offset_values",
     "is_label",
+    "refuse_texts",
+    "with_doubles",
     "with_label",
+    "with_plain_levels",
     "without_offsets",
 ]
+
+# Expressions of the whole values of columns: levels, and operators on bits.
+_OF_WHOLE = re.compile(r"^(C|hashed)\(|[&|~]|<<|>>|bitwise")
 
 
 def check_columns(names: list[str], spec: Any, frame: Any, full_rank: bool) -> None:
@@ -48,8 +57,50 @@ def check_columns(names: list[str], spec: Any, frame: Any, full_rank: bool) -> N
     repeated = [name for name, count in Counter(names).items() if count > 1]
     if repeated:
         raise ValueError(f"formula: two features would both be called {listed(repeated)}; rename a column.")
-    if not names:
+    if spec.term_indices.keys() - {"1"} and not names:
         raise ValueError("data: no features, for every factor has one level only; give rows that differ.")
+
+
+def refuse_texts(frame: Any, left: Any, right: Any) -> None:
+    """Raise ValueError if a text that is a term or the response is no factor; ``C()`` and categories insist on it."""
+    for side, is_response in ((left or [], True), (right, False)):
+        for factor in {factor for term in side for factor in term.factors if factor.eval_method.value == "lookup"}:
+            name = str(factor.expr)
+            if name in frame:
+                quoted = name if name.isidentifier() else f"`{name}`"
+                advice = "if it has labels," if is_response else f"if it is a factor, write C({quoted}) or"
+                refuse_text(name, frame, f"{advice} make it a pandas.Categorical")
+
+
+def with_plain_levels(frame: Any, right: Any) -> Any:
+    """The frame with the texts, and the moments in ``C()``, that are factors as :func:`.plain_level` has them."""
+    from pandas.api import types
+
+    plain = {}
+    for text in {str(factor.expr) for term in right for factor in term.factors}:
+        inner = re.fullmatch(r"C\(\s*(?:`([^`]+)`|([^`,()]+?))\s*(,.*)?\)", text)
+        name = text if inner is None else inner[1] or inner[2]
+        column = frame[name] if name in frame else None
+        kinds = ("string",) if inner is None else ("string", "date", "datetime", "datetime64")
+        if column is None or isinstance(column.dtype, types.CategoricalDtype):
+            continue
+        if types.infer_dtype(column, skipna=True) in kinds:
+            plain[name] = column.map({value: plain_level(value) for value in column.dropna().unique()}).astype(object)
+    return frame.assign(**plain)
+
+
+def with_doubles(frame: Any, left: Any, right: Any, others: Iterable[str], context: Mapping[str, Any]) -> Any:
+    """The frame with whole numbers as doubles where expressions compute with them, whose powers would overflow.
+
+    Columns whose whole values count, as levels, labels or bits, stay as they are. ``others`` are the expressions of
+    offsets and slopes.
+    """
+    texts = [(words(text), text) for text in others]
+    texts += [(columns_of(factor, context), str(factor.expr)) for term in right for factor in term.factors]
+    whole = {name for names, text in texts if _OF_WHOLE.search(text) for name in names}
+    whole |= {name for term in left or [] for factor in term.factors for name in columns_of(factor, context)}
+    computed = {name for names, _ in texts for name in names if name in frame} - whole
+    return frame.astype({name: np.float64 for name in computed if frame[name].dtype.kind in "iu"})
 
 
 def check_finite(X: Any, groups: list[str], missing: str | None, new: bool = False) -> None:
@@ -101,27 +152,43 @@ def with_label(formula: Any) -> tuple[Any, str | float | None]:
 
 
 def is_label(y: Shaped[np.ndarray, " n"], label: str | float) -> Bool[np.ndarray, " n"]:
-    """True where the response is a label, which some rows have to have: a number, or the text of one or of a text.
+    """True where the response is a label, as :mod:`..levels` compares values.
 
     Examples
     --------
-    >>> is_label(np.array([1.0, 2.0]), "1").tolist(), is_label(np.array([1, 2]), 1.0).tolist()
-    ([True, False], [True, False])
-    >>> is_label(np.array(["1", "2"]), 1.0)
-    Traceback (most recent call last):
-    ValueError: formula: no row has the label 1; the labels are '1', '2'.
+    >>> is_label(np.array([1.0, 2.0]), "1").tolist(), is_label(np.array(["1", "2"]), 2.0).tolist()
+    ([True, False], [False, True])
     """
-    if isinstance(label, str):
-        chosen = np.array([str(value) == label or (y.dtype.kind == "f" and f"{value:g}" == label) for value in y])
-    else:
-        chosen = (y == label) if y.dtype.kind in "iuf" else np.zeros(len(y), dtype=bool)
+    known = KnownLevels(np.unique(y).tolist())
+    return (known.codes(y.tolist()) == known.find(label)) & (known.find(label) >= 0)
+
+
+def classes_of(y: Shaped[np.ndarray, " n"], label: str | float) -> tuple[Any, Any]:
+    """Names of the two classes of ``response[label]``: the other label, or ``"not …"`` of several, and the label.
+
+    Raises
+    ------
+    ValueError
+        If no row has the label.
+
+    Examples
+    --------
+    >>> classes_of(np.array(["no", "yes"]), "yes"), classes_of(np.array([1, 2, 3]), 2.0)
+    (('no', 'yes'), ('not 2', '2'))
+    """
+    labels = np.unique(y)
+    chosen = is_label(labels, label)
     if not chosen.any():
         shown = repr(label) if isinstance(label, str) else f"{label:g}"
-        raise ValueError(f"formula: no row has the label {shown}; the labels are {levels_listed(np.unique(y), 12)}.")
-    return chosen
+        raise ValueError(f"formula: no row has the label {shown}; the labels are {levels_listed(labels, 12)}.")
+    if len(labels) == 2:
+        negative, positive = labels[np.argsort(chosen)].tolist()
+        return negative, positive
+    text = level_text(labels[chosen][0].item())
+    return f"not {text}", text
 
 
-def without_offsets(formula: Any) -> tuple[Any, str | None]:
+def without_offsets(formula: str) -> tuple[str, str | None]:
     """The formula without its offsets, and the sum of those as one Python expression, None if there are none.
 
     Raises
@@ -135,27 +202,11 @@ def without_offsets(formula: Any) -> tuple[Any, str | None]:
     ('events ~ age', '(np.log(days)) + (known)')
     >>> without_offsets("events ~ age:offset(days)")
     Traceback (most recent call last):
-    ValueError: formula: offset(...) cannot be combined with other terms, got 'age:offset(days)'; add ...
+    ValueError: formula: offset(days) cannot be combined with other terms; add it by itself, by +.
     """
-    offsets = []
-    while isinstance(formula, str) and (start := re.search(r"\boffset\s*\(", formula)) is not None:
-        end = closing(formula, start.end())
-        before, after = formula[: start.start()].rstrip(), formula[end + 1 :].lstrip()
-        misplaced = "~" in after or (before and before[-1] not in "+~") or (after and after[0] not in "+-")
-        if end == len(formula) or misplaced:
-            term = formula.rpartition("~")[2].strip()
-            raise ValueError(
-                f"formula: offset(...) cannot be combined with other terms, got {term!r}; add it by itself, as in "
-                "'events ~ age + offset(np.log(days))'."
-            )
-        offsets.append(f"({formula[start.end() : end].strip()})")
-        if before.endswith("+"):
-            before = before[:-1].rstrip()
-        elif after.startswith("+"):
-            after = after[1:].lstrip()
-        # Nothing but an intercept is left of a lone offset.
-        formula = f"{before} {after}".strip() if after or not before.endswith("~") else f"{before} 1"
-    return formula, " + ".join(offsets) or None
+    without, found = without_added(formula, lambda tokens: tokens[0].text == "offset" and len(tokens) > 1)
+    offsets = [f"({text_of(tokens[tokens.index(Token('mark', '(')) + 1 : -1])})" for tokens in found]
+    return without, " + ".join(offsets) or None
 
 
 def check_offset_values(matrix: Any, expression: str) -> Float[np.ndarray, " n"]:

@@ -59,7 +59,7 @@ def read_earlier(known: Mapping[str, Any]) -> dict[str, Any]:
         terms.append(Term(str(name), tuple(names[start:end]), (product,)))
         start = end
     random = [
-        [expression, columns, levels, one(terms, state)]
+        [expression, columns, [_split(level, len(columns)) for level in levels], one(terms, state)]
         for expression, columns, levels, terms, state in known["random"]
     ]
     return {
@@ -68,7 +68,18 @@ def read_earlier(known: Mapping[str, Any]) -> dict[str, Any]:
         "offset": one(known["offset"], known["offset_state"]),
         "response": known["response"] and [one([term], {"dict": []}) for term in known["response"]],
         "random": random,
+        "classes": [False, True],
+        "dropna": False,
+        "unseen": {"baseline": "population"}.get(known["unseen"], known["unseen"]),
     }
+
+
+def _split(level: str, count: int) -> list[str]:
+    """The parts of a level that was stored joined by colons."""
+    parts = level.split(":") if count > 1 else [level]
+    if len(parts) != count:
+        raise ValueError(f"the level {level!r} of a random term has colons, which bayesdrop 0.1.0 did not tell apart")
+    return parts
 
 
 def _unpacked(value: Any) -> Any:

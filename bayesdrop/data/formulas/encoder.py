@@ -15,23 +15,18 @@ from typing import Any
 import numpy as np
 
 from ..._display import Shown
-from ..._typing import Float, Shaped
+from ..._typing import Bool, Float, Shaped
 from ..frames import listed, no_column, to_pandas
 from .checks import check_finite, check_offset_values, is_label
-from .earlier import read_earlier
 from .language.interpreter import Rows, encode_terms, numbers_of
-from .language.limits import finite, within
-from .language.nodes import Column, Factor, Levels, Outside, Term, check_terms, columns_needed, walk
-from .language.reading import plain, read_node
-from .random_terms import RandomTerm, random_columns
+from .language.nodes import Column, Factor, Levels, Outside, Term, columns_needed, walk
+from .language.reading import plain
+from .random_terms import RandomTerm, level_name, random_columns
 from .response import read_response, response_values
 from .session import Session, recalled, remember
-from .stored import read_factor, read_facts, read_json, read_random_term
+from .stored import VERSION, read_formula_text
 
 __all__ = ["FormulaEncoder", "StoredFormula"]
-
-# Of the text that a formula is stored as.
-_VERSION = 2
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -56,10 +51,13 @@ class FormulaEncoder(Shown):
         For each column that the formula uses its ``levels``, or ``low``, ``high``, ``mean`` and ``whole`` of numbers.
     missing : None or "nan"
         Whether missing values are NaN among the features, or refused.
-    unseen : "error" or "baseline"
-        What becomes of a level that was not there before: an error, or a row without any level of its factor.
+    unseen : "error", "population" or "draw"
+        What becomes of a level that was not seen: an error, a row without any level of its factor, or, in a random
+        term, an effect that is drawn from the scale of the term.
     is_sparse : bool
         Whether features are compressed rows or an array.
+    dropna : bool
+        Whether rows with a missing value were left out, as they are then of every table.
     random_terms : sequence of RandomTerm
         Terms such as ``(1 | site)``, whose columns are the last.
     """
@@ -74,11 +72,13 @@ class FormulaEncoder(Shown):
     missing: str | None = None
     unseen: str = "error"
     is_sparse: bool = False
+    dropna: bool = False
     random_terms: Sequence[RandomTerm] = ()
-    _more: Sequence[tuple[int, str]] = field(default=(), repr=False)
+    _more: Sequence[tuple[int, tuple[Any, ...]]] = field(default=(), repr=False)
     _offset: Factor | None = field(default=None, repr=False)
     _response: tuple[Factor, ...] | None = field(default=None, repr=False)
     _label: str | float | None = field(default=None, repr=False)
+    _classes: tuple[Any, Any] | None = field(default=None, repr=False)
     # Python code runs in this process alone, and marks what this process writes.
     _session: Session | None = field(default=None, repr=False)
     _token: str = field(default="", repr=False)
@@ -105,7 +105,7 @@ class FormulaEncoder(Shown):
         Raises
         ------
         ValueError
-            On missing columns, levels that the formula has not seen (unless ``unseen="baseline"``), infinite or, as
+            On missing columns, levels that the formula has not seen (as ``unseen`` has it), infinite or, as
             ``missing`` has it, missing values, or no rows.
 
         Examples
@@ -127,6 +127,26 @@ class FormulaEncoder(Shown):
         if absent:
             raise ValueError(f"data: {no_column(absent[0], frame.columns)} The formula needs {listed(absent)}.")
         return Rows(frame, self.missing, self.unseen, None if self._session is None else self._session.run)
+
+    def complete_rows(self, data: Any, *, with_response: bool) -> Bool[np.ndarray, " m"] | None:
+        """The rows of a table that have all values the formula needs; None if all do, or ``dropna`` is False.
+
+        Raises
+        ------
+        ValueError
+            If no row has.
+        """
+        if not self.dropna:
+            return None
+        frame = to_pandas(data)
+        slopes = (term.slope for term in self.random_terms if term.slope is not None)
+        needed = columns_needed((*self.terms, *filter(None, (self._offset, *slopes))))
+        needed |= {column for term in self.random_terms for column in term.columns}
+        needed |= columns_needed(self._response) if with_response and self._response is not None else set()
+        complete = np.asarray(frame[[name for name in frame.columns if name in needed]].notna().all(axis=1))
+        if not complete.any():
+            raise ValueError("data: every row has a missing value in a column of the formula; give rows that have all.")
+        return None if complete.all() else complete
 
     def with_effects(self, X: Any, rows: Rows) -> Any:
         """Features (m, ·) of rows, with the columns of the random terms behind them."""
@@ -164,17 +184,17 @@ class FormulaEncoder(Shown):
         """Number of the last columns, which are those of random terms."""
         return sum(len(term.levels) for term in self.random_terms) + len(self._more)
 
-    def new_levels(self, data: Any) -> list[tuple[int, str]]:
+    def new_levels(self, data: Any) -> list[tuple[int, tuple[Any, ...]]]:
         """Levels of random terms that rows have and that the formula has not seen: numbers of terms, and levels."""
         if not self.random_terms:
             return []
         frame = to_pandas(data)
-        both = ((number, level) for number, term in enumerate(self.random_terms) for level in term.level_of(frame))
+        both = ((number, level) for number, term in enumerate(self.random_terms) for level in term.levels_in(frame))
         return [pair for pair in dict.fromkeys(both) if pair[1] not in self.random_terms[pair[0]].levels]
 
-    def with_levels(self, more: Sequence[tuple[int, str]]) -> FormulaEncoder:
+    def with_levels(self, more: Sequence[tuple[int, tuple[Any, ...]]]) -> FormulaEncoder:
         """The same with columns for more levels of random terms, behind all others."""
-        names = [f"{self.random_terms[number].name}[{level}]" for number, level in more]
+        names = [f"{self.random_terms[number].name}[{level_name(level)}]" for number, level in more]
         groups = [self.random_terms[number].name for number, _ in more]
         return replace(
             self.encoder,
@@ -207,7 +227,7 @@ class FormulaEncoder(Shown):
         >>> from bayesdrop import from_formula
         >>> design = from_formula("ill['yes'] ~ age", {"age": [20.0, 40.0], "ill": ["no", "yes"]})
         >>> design.response_of({"ill": ["yes", "no", "yes"]}).tolist()
-        [True, False, True]
+        ['yes', 'no', 'yes']
         """
         if self._response is None:
             return None
@@ -220,7 +240,12 @@ class FormulaEncoder(Shown):
             return None
         else:
             y = response_values(self._session.response, (), frame, dict(self._session.context))
-        return y if self._label is None else is_label(y, self._label)
+        return y if self._label is None else np.array(self._classes)[is_label(y, self._label).astype(int)]
+
+    @property
+    def classes(self) -> Shaped[np.ndarray, " 2"] | None:
+        """The other label and the label of ``response[label]``; None of other responses."""
+        return None if self._classes is None else np.array(self._classes)
 
     def to_json(self) -> str:
         """All of this as text, for :meth:`from_json`, but Python code; raise ValueError if it is too large for a file.
@@ -235,26 +260,28 @@ class FormulaEncoder(Shown):
         """
         text = json.dumps(
             {
-                "version": _VERSION,
+                "version": VERSION,
                 "formula": self.formula,
                 "terms": plain(self.terms),
                 "offset": plain(self._offset),
                 "response": plain(self._response),
                 "label": self._label,
+                "classes": None if self._classes is None else list(self._classes),
                 "has_intercept": self.has_intercept,
                 "full_rank": self.full_rank,
                 "missing": self.missing,
                 "unseen": self.unseen,
                 "is_sparse": self.is_sparse,
+                "dropna": self.dropna,
                 "columns": self.columns,
                 "random": [
-                    [term.expression, list(term.columns), list(term.levels), plain(term.slope)]
+                    [term.expression, list(term.columns), list(map(list, term.levels)), plain(term.slope)]
                     for term in self.random_terms
                 ],
                 "token": self._token,
             }
         )
-        FormulaEncoder._of_text(text)
+        FormulaEncoder(**read_formula_text(text))
         if self.outside:
             remember(text, self.encoder)
         return text
@@ -270,51 +297,7 @@ class FormulaEncoder(Shown):
         ValueError
             If it is no such text.
         """
-        return recalled(text) or FormulaEncoder._of_text(text)
-
-    @staticmethod
-    def _of_text(text: str) -> FormulaEncoder:
-        try:
-            known = read_json(text)
-            if known.get("version") != _VERSION:
-                with np.errstate(all="ignore"):
-                    known = read_earlier(known)
-            terms = tuple(read_node(term) for term in known["terms"])
-            check_terms(terms)
-            offset, response, label = known["offset"], known["response"], known["label"]
-            within(max(len(known["random"]), len(response or ())), "factors")
-            random = [read_random_term(part) for part in known["random"]]
-            if not (label is None or isinstance(label, str)):
-                label = finite(label)
-            flags = [known[name] for name in ("has_intercept", "full_rank", "is_sparse")]
-            if not all(isinstance(flag, bool) for flag in flags):
-                raise ValueError("expected true or false")
-            if known["missing"] not in (None, "nan") or known["unseen"] not in ("error", "baseline"):
-                raise ValueError("expected what becomes of missing and unseen values")
-            facts = read_facts(known["columns"])
-            absent = sorted({node.name for node in walk(terms) if isinstance(node, Column)} - set(facts))
-            if absent:
-                raise ValueError(f"expected facts of the columns {listed(absent)}")
-            return FormulaEncoder(
-                formula=str(known["formula"]),
-                feature_names=[name for term in terms for name in term.columns]
-                + [name for term in random for name in term.feature_names],
-                groups=[term.name for term in terms for _ in term.columns]
-                + [term.name for term in random for _ in term.levels],
-                has_intercept=flags[0],
-                full_rank=flags[1],
-                terms=terms,
-                columns=facts,
-                missing=known["missing"],
-                unseen=known["unseen"],
-                is_sparse=flags[2],
-                random_terms=random,
-                _offset=None if offset is None else read_factor(offset),
-                _response=None if response is None else tuple(read_factor(part) for part in response),
-                _label=label,
-            )
-        except (LookupError, TypeError, AttributeError, RecursionError, ArithmeticError) as error:
-            raise ValueError(f"this is not a formula as bayesdrop stores it: {error}") from None
+        return recalled(text) or FormulaEncoder(**read_formula_text(text))
 
 
 @dataclass(frozen=True)
@@ -359,6 +342,15 @@ class StoredFormula:
                 "bd.from_formula(formula, data) of the rows that were fitted."
             )
         return found
+
+    @property
+    def classes(self) -> Shaped[np.ndarray, " 2"] | None:
+        """As :attr:`FormulaEncoder.classes`."""
+        return self.encoder.classes
+
+    def complete_rows(self, data: Any, *, with_response: bool) -> Bool[np.ndarray, " m"] | None:
+        """As :meth:`FormulaEncoder.complete_rows`."""
+        return self.encoder.complete_rows(data, with_response=with_response)
 
     def transform(self, data: Any) -> Any:
         """As :meth:`FormulaEncoder.transform`."""

@@ -13,7 +13,8 @@ Two things differ from a formula for least squares, for the weights here are pen
   for a model without one (``bd.fit`` and ``bd.sample`` of a formula take it so; else pass
   ``fit_intercept=design.has_intercept``), and, with ``full_rank=True``, lets the first factor keep all its levels.
 
-``ill['yes'] ~ …`` and ``code[2] ~ …`` make a response of truth values, true for that label, the positive class. A term
+``ill['yes'] ~ …`` and ``code[2] ~ …`` make a response of truth values, true for that label, the positive class, and
+``bd.fit`` and ``bd.sample`` name the classes by the label. A term
 ``offset(np.log(days))`` is a known part of every row's score and no feature.
 
 A formula may contain Python expressions, which are executed: do not use formulas from untrusted sources.
@@ -34,9 +35,22 @@ import numpy as np
 from ..._typing import Float, Int, Shaped
 from ..._validation import check_choice, check_flag, check_instance, extra
 from ..frames import listed, mostly_zeros, to_pandas
-from .checks import check_columns, check_finite, check_offset_values, is_label, with_label, without_offsets
+from ..levels import UNSEEN
+from .checks import (
+    check_columns,
+    check_finite,
+    check_offset_values,
+    classes_of,
+    is_label,
+    refuse_texts,
+    with_doubles,
+    with_label,
+    with_plain_levels,
+    without_offsets,
+)
+from .dialects import in_python
 from .encoder import FormulaEncoder
-from .language.encoding import FORMULAIC, columns_of, encode, with_quotes, without_intercept, words
+from .language.encoding import FORMULAIC, columns_of, encode, without_intercept, words
 from .language.interpreter import encode_terms, numbers_of
 from .language.nodes import columns_needed
 from .learning import Learner
@@ -162,9 +176,10 @@ def from_formula(
         None: missing values in a column that is used are an error. ``"nan"``: they are NaN in all columns of their
         terms, for models with ``missing="nan"``, but in the response; of a factor in sparse rows no level is 1. Means,
         scales and knots are those of the values that are there.
-    unseen : "error" or "baseline", default="error"
+    unseen : "error" or "population", default="error"
         How :meth:`FormulaDesign.transform` treats a level that is not in these rows: as an error, or as a row without a
-        level of that factor.
+        level of that factor. Values are the same level whatever their types: 2, 2.0 and ``"2"``, True and 1, a date
+        and its ISO text, a text and the same with blanks around it.
     dropna : bool, default=False
         Omit the rows with a missing value in a column that the formula uses; ``rows`` lists the others.
 
@@ -252,20 +267,31 @@ def encode_formula(
     check_flag(sparse, "sparse", none=True)
     check_flag(dropna, "dropna")
     check_choice(missing, "missing", (None, "nan"))
-    check_choice(unseen, "unseen", ("error", "baseline"))
+    check_choice(unseen, "unseen", UNSEEN)
     check_instance(context, "context", Mapping, "a mapping from name to function or value", none=True)
     frame, context = to_pandas(data), dict(context or {})
-    stated, label = with_label(with_quotes(formula, frame.columns))
+    if not isinstance(formula, str):
+        raise TypeError(f"formula: expected text such as 'y ~ a + C(b)', got {type(formula).__name__}.")
+    stated, label = with_label(in_python(formula, frame.columns, context))
     without, random = without_random_terms(stated)
+    if unseen == "draw" and not random:
+        raise ValueError(
+            'unseen: "draw" draws the effects of random terms, (1 | site), and the formula has none; take "population" '
+            'or "error".'
+        )
     parsed, known = without_offsets(without)
     left, right = _parse(parsed, frame, known, columns_in([("1", columns) for _, columns in random]))
+    refuse_texts(frame, left, right)
     rows = np.arange(len(frame))
     if dropna:
         rows = _complete(frame, [left or [], right], known, context, columns_in(random))
         frame = frame.iloc[rows].reset_index(drop=True)
+    frame = with_plain_levels(frame, right)
     y = None if left is None else response_values(left, right, frame, context)
+    classes = None
     if y is not None and label is not None:
-        y = is_label(y, label)
+        classes, y = classes_of(y, label), is_label(y, label)
+    given, frame = frame, with_doubles(frame, left, right, [known or "", *(text for text, _ in random)], context)
     statistics = _statistics(right, frame, context)
     matrix = encode(right, frame, context, missing, ensure_full_rank=full_rank, transform_state=statistics)
     spec = matrix.model_spec
@@ -276,7 +302,7 @@ def encode_formula(
     check_finite(X, groups, missing)
     learner = Learner(frame, context, missing, unseen)
     translated = learner.terms(spec, X)
-    random_terms: list[RandomTerm] = learn_terms(random, frame, learner.column)
+    random_terms: list[RandomTerm] = learn_terms(random, given, learner.column)
     effects = [(name, term.name) for term in random_terms for name in term.feature_names]
     is_sparse = missing is None and mostly_zeros(X) if sparse is None else sparse
     # The zeros of effects cost little compared with what dense features save, unless there are very many.
@@ -297,15 +323,17 @@ def encode_formula(
         missing=missing,
         unseen=unseen,
         is_sparse=is_sparse,
+        dropna=dropna,
         random_terms=random_terms,
         _offset=offset,
         _response=learner.response(left),
         _label=label,
+        _classes=classes,
         _session=learner.session,
         _token=learner.token,
     )
     used = columns_needed((*translated, *filter(None, (offset, *(term.slope for term in random_terms)))))
-    facts = column_facts(frame, used, dict(encoded.levels.values()))
+    facts = column_facts(given, used, dict(encoded.levels.values()))
     return replace(encoded, X=encoded.with_effects(encoded.X, learner.rows), columns=facts)
 
 
@@ -343,8 +371,6 @@ def _parse(formula: Any, frame: Any, offset: str | None, groups: set[str]) -> tu
     from formulaic import Formula, SimpleFormula
     from formulaic.errors import FormulaicError
 
-    if not isinstance(formula, str):
-        raise TypeError(f"formula: expected text such as 'y ~ a + C(b)', got {type(formula).__name__}.")
     # formulaic itself overlooks a response inside a call with keywords, which would then be among its own predictors.
     taken = words(formula.partition("~")[0]) if "~" in formula else set()
     taken |= words(offset or "") | groups
@@ -361,12 +387,13 @@ def _parse(formula: Any, frame: Any, offset: str | None, groups: set[str]) -> tu
             f"formula: {formula!r} cannot be read. {reason} (Expected such as 'y ~ a + C(b) + a:c'; put names with "
             "spaces in backticks and Python expressions in braces.)"
         ) from None
+    if not formula.rpartition("~")[2].strip() or not (groups or list(getattr(parsed, "rhs", parsed))):
+        raise ValueError(f"formula: no terms in {formula!r}; name at least one column, '.' for all, or 1 for none.")
     left, right = getattr(parsed, "lhs", None), getattr(parsed, "rhs", parsed)
     if not (isinstance(right, SimpleFormula) and (left is None or isinstance(left, SimpleFormula))):
         raise ValueError(f"formula: expected one right side, got several parts in {formula!r}; write them without '|'.")
     literal = [term for term in right if term.degree and any(f.eval_method.value == "literal" for f in term.factors)]
     if literal:  # formulaic 1.2 drops the number where factors keep all their levels
-        raise ValueError(f"formula: a number scales the term {str(literal[0])!r}; write I(2 * a) for 2:a.")
-    if not any(term.degree for term in right):
-        raise ValueError(f"formula: no terms in {formula!r}; name at least one column, or '.' for all.")
+        scaled = str(literal[0])
+        raise ValueError(f"formula: a number scales the term {scaled!r}; write I({scaled.replace(':', ' * ')}).")
     return left, right

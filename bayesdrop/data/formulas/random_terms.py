@@ -1,31 +1,35 @@
 """Random terms of a formula: ``(1 | site)``, an effect of each level, and ``(0 + x | site)``, a slope of each.
 
 Their columns, one for each level, stand behind those of the features: 1 or the variable of the slope in the rows of the
-level, 0 in the others. No level is dropped, for the effects have a prior, and a level that was not there before is no
-error: it has no column, or one of its own behind all others (:meth:`.encoder.FormulaEncoder.with_levels`).
+level, 0 in the others. No level is dropped, because the effects have a prior. A level that was not seen in the fit is
+an error, unless ``unseen="population"`` gives it no column, or ``unseen="draw"`` one behind all others
+(:meth:`.encoder.FormulaEncoder.with_levels`).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from ..._typing import Float, Shaped
+from ..._typing import Float
 from ..frames import listed, no_column, refuse_missing
+from ..levels import KnownLevels, level_text
 from .language.encoding import words
 from .language.interpreter import Rows, numbers_of
+from .language.nodes import Factor
+from .tokens import Token, operands, parts, text_of, without_added
 
 __all__ = [
     "RandomTerm",
     "check_slopes",
-    "closing",
     "columns_in",
     "learn_terms",
+    "level_name",
     "random_columns",
     "without_random_terms",
 ]
@@ -40,22 +44,24 @@ class RandomTerm:
     expression : str
         ``"1"``, or the variable of the slope.
     columns : list of str
-        Columns whose values, joined by a colon, are the levels.
-    levels : list of str
-        Levels that are known, in order.
+        Columns whose values together are the levels.
+    levels : sequence of tuples
+        Levels that are known, in order, a value of each column; which others are the same says :mod:`..levels`.
     slope : Factor or None
-        The variable, in the language of :mod:`.language.nodes`; None of an intercept.
+        The variable of the slope; None of an intercept.
 
     Examples
     --------
-    >>> RandomTerm("x", ["site"], ["north", "south"], None).feature_names
+    >>> RandomTerm("x", ["site"], [("north",), ("south",)]).feature_names
     ['x|site[north]', 'x|site[south]']
+    >>> RandomTerm("1", ["site", "year"], [("s:1", 2000)]).feature_names
+    ["1|site:year['s:1':2000]"]
     """
 
     expression: str
     columns: Sequence[str]
-    levels: Sequence[str]
-    slope: Any = field(default=None, repr=False)
+    levels: Sequence[tuple[Any, ...]]
+    slope: Factor | None = field(default=None, repr=False)
 
     @property
     def name(self) -> str:
@@ -63,13 +69,19 @@ class RandomTerm:
         return f"{self.expression}|{':'.join(self.columns)}"
 
     @property
+    def level_names(self) -> list[str]:
+        """The levels as names show them, different for different levels."""
+        return [level_name(level) for level in self.levels]
+
+    @property
     def feature_names(self) -> list[str]:
         """Names of its columns."""
-        return [f"{self.name}[{level}]" for level in self.levels]
+        return [f"{self.name}[{level}]" for level in self.level_names]
 
-    def level_of(self, frame: Any) -> Shaped[np.ndarray, " n"]:
-        """The level of each row, as text; raise ValueError if a column is absent or has missing values."""
-        for column in self.columns:
+    def levels_in(self, frame: Any) -> list[tuple[Any, ...]]:
+        """The level of each row, a known one as it is known; raise ValueError if a column is absent or incomplete."""
+        columns = []
+        for number, column in enumerate(self.columns):
             if column not in frame:
                 raise ValueError(f"data: {no_column(column, frame.columns)} The term ({self.name}) needs it.")
             missing = int(frame[column].isna().sum())
@@ -78,11 +90,11 @@ class RandomTerm:
                     f"data: {column!r} is missing in {missing} of {len(frame)} rows, and says which effect of "
                     f"({self.name}) a row has; make it a level, leave those rows out, or take dropna=True."
                 )
-        parts = [np.array([_text(value) for value in frame[column]], dtype=object) for column in self.columns]
-        joined = parts[0]
-        for part in parts[1:]:
-            joined = joined + ":" + part
-        return joined
+            known = KnownLevels(level[number] for level in self.levels)
+            values = frame[column].astype(object).tolist()
+            place = {value: known.add(value) for value in dict.fromkeys(values)}
+            columns.append([known.levels[place[value]] for value in values])
+        return list(zip(*columns, strict=True))
 
     def values_of(self, rows: Rows) -> Float[np.ndarray, " n"]:
         """What multiplies the effect of a row's level, (n,)."""
@@ -91,7 +103,7 @@ class RandomTerm:
         return check_slopes(np.array(numbers_of(self.slope, rows))[:, None], self.name)
 
 
-def without_random_terms(formula: Any) -> tuple[Any, list[tuple[str, list[str]]]]:
+def without_random_terms(formula: str) -> tuple[str, list[tuple[str, list[str]]]]:
     """The formula without its random terms, and of each the expression and the columns of the groups.
 
     Raises
@@ -103,94 +115,81 @@ def without_random_terms(formula: Any) -> tuple[Any, list[tuple[str, list[str]]]
     --------
     >>> without_random_terms("y ~ x + (1 | site) + (0 + np.log(x) | site:year)")
     ('y ~ x', [('1', ['site']), ('np.log(x)', ['site', 'year'])])
+    >>> without_random_terms("y ~ x + (1 | site/year)")
+    ('y ~ x', [('1', ['site']), ('1', ['site', 'year'])])
+    >>> without_random_terms("y ~ x + (x || site)")
+    ('y ~ x', [('1', ['site']), ('x', ['site'])])
     >>> without_random_terms("y ~ x + (x | site)")
     Traceback (most recent call last):
-    ValueError: formula: (x | site) has intercepts and slopes that are correlated; write (1 | site) + ...
+    ValueError: formula: (x | site) has intercepts and slopes that are correlated; write (x || site), which ...
     """
-    terms: list[tuple[str, list[str]]] = []
-    if not isinstance(formula, str) or "|" not in formula:
-        return formula, terms
-    begin = 0
-    while (start := formula.find("(", begin)) >= 0:
-        begin, end = start + 1, closing(formula, start + 1)
-        before, after = formula[:start].rstrip(), formula[end + 1 :].lstrip()
-        inside = formula[start + 1 : end]
-        if re.search(r"[\w`)\]]$", before) or not _has_bar(inside):  # a function's, or no term by group
-            continue
-        if (before and before[-1] not in "+~") or (after and after[0] not in "+-") or "~" in after:
-            raise ValueError(
-                f"formula: ({inside.strip()}) cannot be combined with other terms; add it by itself, by +."
-            )
-        terms.append(_read(inside.strip()))
-        if before.endswith("+"):
-            before = before[:-1].rstrip()
-        elif after.startswith("+"):
-            after = after[1:].lstrip()
-        # Nothing but an intercept is left of a lone term.
-        formula, begin = f"{before} {after}".strip() if after or not before.endswith("~") else f"{before} 1", 0
-    repeated = [f"{expression}|{':'.join(columns)}" for k, (expression, columns) in enumerate(terms)
-                if (expression, columns) in terms[:k]]  # fmt: skip
+    formula, found = without_added(formula, _has_bar)
+    terms = [term for tokens in found for term in _read(tokens[1:-1])]
+    repeated = [term for k, term in enumerate(terms) if term in terms[:k]]
     if repeated:
-        raise ValueError(f"formula: the random term ({repeated[0]}) is there twice; leave one out.")
+        expression, columns = repeated[0]
+        raise ValueError(f"formula: the random term ({expression}|{':'.join(columns)}) is there twice; leave one out.")
     return formula, terms
 
 
-def closing(text: str, start: int) -> int:
-    """Place of the bracket that closes one opened before ``start``; the length of the text if there is none."""
-    depth, quote = 1, ""
-    for place in range(start, len(text)):
-        mark = text[place]
-        if quote:
-            quote = "" if mark == quote else quote
-        elif mark in "'\"`":
-            quote = mark
-        else:
-            depth += (mark == "(") - (mark == ")")
-            if depth == 0:
-                return place
-    return len(text)
+def _has_bar(tokens: Sequence[Token]) -> bool:
+    """Whether an operand is a bracket with a bar."""
+    return tokens[0].is_mark("(") and any(mark in ("|", "||") for mark, _ in operands(tokens[1:-1]))
 
 
-def _has_bar(inside: str) -> bool:
-    """Whether there is a bar outside brackets and quotes."""
-    plain = re.sub("'[^']*'|\"[^\"]*\"|`[^`]*`", "", inside)
-    while (shorter := re.sub(r"\([^()]*\)|\[[^\[\]]*\]|\{[^{}]*\}", "", plain)) != plain:
-        plain = shorter
-    return "|" in plain
-
-
-def _read(inside: str) -> tuple[str, list[str]]:
-    """Expression and columns of ``expression | columns``."""
-    left, _, right = (part.strip() for part in inside.rpartition("|"))
-    if left.endswith("|"):
+def _read(inside: Sequence[Token]) -> list[tuple[str, list[str]]]:
+    """Expressions and columns of ``effects | groups``."""
+    shown, sides = text_of(inside), list(parts(inside, "|", "||"))
+    if len(sides) != 2:
+        raise ValueError(f"formula: ({shown}) has several bars; expected effects | groups, as in (1 | site).")
+    effects, is_independent = _effects(sides[0], shown), any(mark == "||" for mark, _ in operands(inside))
+    nested = list(_groups(sides[1], shown))
+    if len(effects) > 1 and not is_independent:
         raise ValueError(
-            f"formula: ({inside}) is written with one bar here, one term for each variable: (1 | g) + (0 + x | g), "
-            "whose effects are independent of each other."
+            f"formula: ({shown}) has {'intercepts and slopes' if '1' in effects else 'slopes'} that are correlated; "
+            f"write ({text_of(sides[0])} || {text_of(sides[1])}), which are independent, each with its own scale."
         )
-    if "/" in right:
-        outer, _, inner = (part.strip() for part in right.partition("/"))
-        raise ValueError(
-            f"formula: ({inside}) has groups within groups; write ({left} | {outer}) + ({left} | {outer}:{inner})."
-        )
-    columns = [part.strip() for part in right.split(":")]
-    if not all(re.fullmatch(r"`[^`]+`|[^\W\d]\w*", column) for column in columns):
-        raise ValueError(
-            f"formula: ({inside}) groups by {right!r}; expected a column, or columns joined as in site:year. Values of "
-            "any kind, numbers too, are levels: name the column without C()."
-        )
-    names = [column.strip("`") for column in columns]
-    if left == "1":
-        return left, names
-    slope = re.fullmatch(r"0\s*\+\s*(.+)|-\s*1\s*\+\s*(.+)|(.+?)\s*-\s*1|(.+?)\s*\+\s*0", left)
-    one = next((part for part in slope.groups() if part), "") if slope else re.sub(r"^1\s*\+\s*", "", left)
-    if slope and "+" not in re.sub(r"\([^()]*\)", "", one):
-        return one, names
-    terms = [part.strip() for part in one.split("+")]
-    each = " + ".join(f"(0 + {part} | {right})" for part in terms)
-    raise ValueError(
-        f"formula: ({inside}) has {'slopes' if slope else 'intercepts and slopes'} that are correlated; write "
-        f"{'' if slope else f'(1 | {right}) + '}{each}, which are independent, each with its own scale."
-    )
+    return [(effect, columns) for columns in nested for effect in effects]
+
+
+def _effects(side: Sequence[Token], shown: str) -> list[str]:
+    """``"1"`` for intercepts unless there is a 0, and the variable of each slope."""
+    effects, has_intercept, sign, term = list[str](), True, "+", list[list[Token]]()
+    for mark, tokens in [*operands(side), ("+", [])]:
+        if mark not in ("+", "-"):
+            term.append(tokens)
+            continue
+        text = text_of([token for one in term for token in one])
+        if text in ("0", "1"):
+            has_intercept = (text == "1") == (sign == "+")
+        elif term and (len(term) > 1 or sign == "-" or term[0][0].is_mark("(", ".")):
+            product = text.replace(":", " * ")
+            raise ValueError(
+                f"formula: ({shown}) has a slope that is not one variable, {text!r}; write (0 + I({product}) | "
+                f"{shown.rpartition('|')[2].strip()}) for a product or a sum of numbers."
+            )
+        elif term:
+            effects.append(text[1:-1].strip() if term[0][0].is_mark("{") else text)
+        sign, term = mark, []
+    effects = ["1"] * has_intercept + effects
+    if not effects:
+        raise ValueError(f"formula: ({shown}) has no effects; leave it out.")
+    return effects
+
+
+def _groups(side: Sequence[Token], shown: str) -> Iterator[list[str]]:
+    """The columns of each group: of ``a/b`` those of ``a`` and of ``a:b``."""
+    columns: list[str] = []
+    for part in parts(side, "/"):
+        for one in parts(part, ":"):
+            found = [token for token in one if token.kind != "blank"]
+            if len(found) != 1 or found[0].kind not in ("name", "quoted"):
+                raise ValueError(
+                    f"formula: ({shown}) groups by {text_of(side)!r}; expected a column, or columns joined as in "
+                    "site:year. Values of any kind, numbers too, are levels: name the column without C()."
+                )
+            columns.append(found[0].text.strip("`"))
+        yield list(columns)
 
 
 def learn_terms(
@@ -207,16 +206,16 @@ def learn_terms(
     --------
     >>> import pandas as pd
     >>> learn_terms([("1", ["site"])], pd.DataFrame({"site": [3, 1, 3]}), None)[0].levels
-    ['1', '3']
+    [(1,), (3,)]
     """
     terms = []
     for expression, columns in parsed:
         plain = RandomTerm(expression, columns, [])
-        levels = _in_order(plain.level_of(frame))
+        levels = sorted(set(plain.levels_in(frame)), key=lambda level: list(map(_order, level)))
         if len(levels) == 1:
             raise ValueError(
-                f"formula: {':'.join(columns)!r} has one level, {levels[0]!r}, in all rows, so that the data say "
-                f"nothing about differences between levels; leave ({plain.name}) out."
+                f"formula: {':'.join(columns)!r} has one level, {level_name(levels[0])!r}, in all rows, so that the "
+                f"data say nothing about differences between levels; leave ({plain.name}) out."
             )
         slope = None
         if expression != "1":
@@ -230,8 +229,14 @@ def learn_terms(
     return terms
 
 
-def random_columns(terms: Sequence[RandomTerm], rows_of: Rows, more: Sequence[tuple[int, str]] = ()) -> Any:
-    """Columns of the levels of all terms, then of ``more``, pairs of a term's number and a level: csr (n, q)."""
+def random_columns(terms: Sequence[RandomTerm], rows_of: Rows, more: Sequence[tuple[int, tuple[Any, ...]]] = ()) -> Any:
+    """Columns of the levels of all terms, then of ``more``, pairs of a term's number and a level: csr (n, q).
+
+    Raises
+    ------
+    ValueError
+        If rows have other levels and those are errors.
+    """
     from scipy.sparse import csr_array
 
     rows, places, values, width = [], [], [], sum(len(term.levels) for term in terms)
@@ -239,14 +244,38 @@ def random_columns(terms: Sequence[RandomTerm], rows_of: Rows, more: Sequence[tu
     for number, term in enumerate(terms):
         place = {level: start + k for k, level in enumerate(term.levels)}
         place |= {level: width + k for k, (own, level) in enumerate(more) if own == number}
-        column = np.array([place.get(level, -1) for level in term.level_of(rows_of.frame)], dtype=np.int64)
+        levels = term.levels_in(rows_of.frame)
+        column = np.array([place.get(level, -1) for level in levels], dtype=np.int64)
         known = np.flatnonzero(column >= 0)
+        if rows_of.unseen == "error" and len(known) < len(levels):
+            unseen = [level_name(level) for level, k in zip(levels, column, strict=True) if k < 0]
+            raise ValueError(
+                f"data: {len(unseen)} of {len(levels)} rows have levels of ({term.name}) that the formula has not "
+                f"seen: {', '.join(list(dict.fromkeys(unseen))[:5])}; known are {', '.join(term.level_names[:12])}"
+                f"{', …' * (len(term.levels) > 12)}. Leave those rows out, recode them, or take "
+                'unseen="population", without an effect of their own, or unseen="draw", with one that is drawn from '
+                "the scale of the term."
+            )
         rows.append(known)
         places.append(column[known])
         values.append(term.values_of(rows_of)[known])
         start += len(term.levels)
     entries = np.concatenate(values), (np.concatenate(rows), np.concatenate(places))
     return csr_array(entries, shape=(len(rows_of), width + len(more)))
+
+
+def level_name(level: tuple[Any, ...]) -> str:
+    """A level as names show it; a part with a colon stands in quotes, so that no two levels have one name.
+
+    Examples
+    --------
+    >>> level_name(("a", 2000.0)), level_name(("a:b", "c")), level_name(("a", "b:c"))
+    ('a:2000', "'a:b':c", "a:'b:c'")
+    """
+    texts = [level_text(part) for part in level]
+    if len(texts) > 1:
+        texts = [repr(text) if ":" in text or text[:1] in "'\"" else text for text in texts]
+    return ":".join(texts)
 
 
 def columns_in(found: Sequence[tuple[str, list[str]]]) -> set[str]:
@@ -261,8 +290,8 @@ def check_slopes(matrix: Any, name: str) -> Float[np.ndarray, " n"]:
     values = np.asarray(matrix)
     if values.ndim != 2 or values.shape[1] != 1 or values.dtype.kind not in "biuf":
         raise ValueError(
-            f"formula: the slope of ({name}) is not a number; expected a column of numbers, or a function of one. For "
-            "levels within levels write (1 | a) + (1 | a:b)."
+            f"formula: the slope of ({name}) is not a number; expected a column of numbers, or a function of one. The "
+            f"effects of pairs of levels are those of (1 | {name.replace('|', ':')})."
         )
     wrong = int(np.sum(~np.isfinite(values.astype(np.float64))))
     if wrong:
@@ -273,24 +302,11 @@ def check_slopes(matrix: Any, name: str) -> Float[np.ndarray, " n"]:
     return values[:, 0].astype(np.float64)
 
 
-def _text(value: Any) -> str:
-    """A level as text: whole numbers without a point, however they are stored."""
-    if isinstance(value, bool | np.bool_):
-        return str(bool(value))
-    if isinstance(value, float | np.floating) and float(value).is_integer():
-        return str(int(value))
-    return str(value.item() if isinstance(value, np.generic) else value)
-
-
-def _in_order(levels: Shaped[np.ndarray, " n"]) -> list[str]:
-    """Different levels, numbers by their size and before texts."""
-    different: Mapping[str, None] = dict.fromkeys(levels.tolist())
-
-    def key(level: str) -> tuple[bool, float, str]:
-        number = bool(re.fullmatch(r"-?\d+(\.\d+)?", level))
-        return not number, float(level) if number else 0.0, level
-
-    return sorted(different, key=key)
+def _order(level: Any) -> tuple[bool, float, str]:
+    """Key to sort by: numbers by their size and before texts."""
+    text = level_text(level)
+    is_number = bool(re.fullmatch(r"-?\d+(\.\d+)?", text))
+    return not is_number, float(text) if is_number else 0.0, text
 
 
 def described(terms: Sequence[RandomTerm]) -> str:

@@ -1,4 +1,4 @@
-"""Read a stored formula: its JSON within the limits, facts of columns, factors and random terms."""
+"""Read a stored formula from its JSON, within the limits: terms, facts of columns, factors and random terms."""
 
 from __future__ import annotations
 
@@ -6,13 +6,77 @@ import json
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from .language.limits import LIMITS
-from .language.nodes import EXPRESSIONS, Factor, Outside
+import numpy as np
+
+from ..frames import listed
+from ..levels import UNSEEN
+from .earlier import read_earlier
+from .language.limits import LIMITS, finite, within
+from .language.nodes import EXPRESSIONS, Column, Factor, Outside, check_terms, walk
 from .language.reading import read_node
 from .language.translation import plain_levels
 from .random_terms import RandomTerm
 
-__all__ = ["column_facts", "read_facts", "read_factor", "read_json", "read_random_term"]
+__all__ = ["VERSION", "column_facts", "read_facts", "read_factor", "read_formula_text", "read_json"]
+
+# Of the text that a formula is stored as.
+VERSION = 2
+
+
+def read_formula_text(text: str) -> dict[str, Any]:
+    """Arguments of :class:`.encoder.FormulaEncoder` from the text that it wrote.
+
+    Raises
+    ------
+    ValueError
+        If it is no such text.
+    """
+    try:
+        known = read_json(text)
+        if known.get("version") != VERSION:
+            with np.errstate(all="ignore"):
+                known = read_earlier(known)
+        terms = tuple(read_node(term) for term in known["terms"])
+        check_terms(terms)
+        offset, response, label = known["offset"], known["response"], known["label"]
+        within(max(len(known["random"]), len(response or ())), "factors")
+        random = [_random_term(part) for part in known["random"]]
+        if not (label is None or isinstance(label, str)):
+            label = finite(label)
+        classes = None if label is None else tuple(_level(name) for name in known["classes"])
+        if classes is not None and len(set(map(str, classes))) != 2:
+            raise ValueError("expected the names of two classes")
+        flags = [known[name] for name in ("has_intercept", "full_rank", "is_sparse", "dropna")]
+        if not all(isinstance(flag, bool) for flag in flags):
+            raise ValueError("expected true or false")
+        if known["missing"] not in (None, "nan") or known["unseen"] not in UNSEEN:
+            raise ValueError("expected what becomes of missing and unseen values")
+        facts = read_facts(known["columns"])
+        absent = sorted({node.name for node in walk(terms) if isinstance(node, Column)} - set(facts))
+        if absent:
+            raise ValueError(f"expected facts of the columns {listed(absent)}")
+        return dict(
+            formula=str(known["formula"]),
+            feature_names=[name for term in terms for name in term.columns]
+            + [name for term in random for name in term.feature_names],
+            groups=[term.name for term in terms for _ in term.columns]
+            + [term.name for term in random for _ in term.levels],
+            has_intercept=flags[0],
+            full_rank=flags[1],
+            terms=terms,
+            columns=facts,
+            missing=known["missing"],
+            unseen=known["unseen"],
+            is_sparse=flags[2],
+            dropna=flags[3],
+            random_terms=random,
+            _offset=None if offset is None else read_factor(offset),
+            _response=None if response is None else tuple(read_factor(part) for part in response),
+            _label=label,
+            _classes=classes,
+        )
+    except (LookupError, TypeError, AttributeError, RecursionError, ArithmeticError) as error:
+        raise ValueError(f"this is not a formula as bayesdrop stores it: {error}") from None
 
 
 def read_json(text: str) -> dict[str, Any]:
@@ -60,17 +124,26 @@ def read_factor(value: Any) -> Factor:
     return factor
 
 
-def read_random_term(value: Any) -> RandomTerm:
+def _random_term(value: Any) -> RandomTerm:
     """A random term, ``[expression, columns, levels, variable of the slope]``."""
     expression, columns, levels, slope = value
-    texts = [expression, *columns, *levels]
+    texts = [expression, *columns]
     if not 0 < len(columns) <= LIMITS.factors or not all(
         isinstance(text, str) and len(text) <= LIMITS.name for text in texts
     ):
         raise ValueError("expected texts in a random term")
-    if len(levels) > LIMITS.levels or len(set(levels)) < len(levels):
-        raise ValueError("expected different levels of a random term")
-    return RandomTerm(expression, list(columns), list(levels), None if slope is None else read_factor(slope))
+    within(len(levels), "levels")
+    known = [tuple(_level(part) for part in level) for level in levels]
+    if len(set(known)) < len(known) or any(len(level) != len(columns) for level in known):
+        raise ValueError("expected different levels of a random term, with a value of each column")
+    return RandomTerm(expression, list(columns), known, None if slope is None else read_factor(slope))
+
+
+def _level(value: Any) -> Any:
+    """A text of bounded length, a finite number or a truth value."""
+    if isinstance(value, str) and len(value) <= LIMITS.name or isinstance(value, bool):
+        return value
+    return int(value) if isinstance(value, int) and finite(value) == value else finite(value)
 
 
 def column_facts(frame: Any, used: Collection[str], factors: Mapping[str, Sequence[Any]]) -> dict[str, Any]:

@@ -21,7 +21,7 @@ class FormulaTransformer(TransformerMixin, BaseEstimator):
 
     Levels of factors, and means and scales of ``center``, ``scale``, ``bs`` and the like, are those of the rows that it
     is fitted to, so that in cross-validation the test folds do not influence them. A level that those rows lack is an
-    error in other rows, unless ``unseen="baseline"`` or all levels are declared by
+    error in other rows, unless ``unseen="population"`` or all levels are declared by
     ``pandas.Categorical(values, categories=[...])``.
 
     Parameters
@@ -37,7 +37,7 @@ class FormulaTransformer(TransformerMixin, BaseEstimator):
         As in :func:`bayesdrop.from_formula`.
     missing : None or "nan", optional
         As in :func:`bayesdrop.from_formula`.
-    unseen : "error" or "baseline", default="error"
+    unseen : "error" or "population", default="error"
         As in :func:`bayesdrop.from_formula`.
 
     Attributes

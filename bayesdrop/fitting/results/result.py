@@ -231,7 +231,9 @@ class Fit(Shown):
             'needed; use expectation="augmentation" of a loss that has it, such as bd.Logistic() or bd.Hinge().'
         )
 
-    def predict(self, X: Any, *, corrupted_inputs: bool = False, offset: Any = None) -> bayesdrop.Prediction:
+    def predict(
+        self, X: Any, *, corrupted_inputs: bool = False, offset: Any = None, unseen: str | None = None
+    ) -> bayesdrop.Prediction:
         """What the fit says of new rows, averaged over their noise: ``bd.predict(fit, X)``.
 
         Parameters
@@ -242,6 +244,9 @@ class Fit(Shown):
             Say that the rows are corrupted already, so that the score is ``wᵀx + b``.
         offset : array (n,) or float, optional
             Known part of the score of each row, needed if the fit had one; of a formula it is read from a data frame.
+        unseen : "error" or "population", optional
+            What becomes of a level that the formula has not seen, as in :func:`bayesdrop.fit`; by default as stated
+            there.
 
         Returns
         -------
@@ -259,7 +264,7 @@ class Fit(Shown):
         # Through the front door: predictions are made of draws, which are made of fits.
         import bayesdrop
 
-        return bayesdrop.predict(self, X, corrupted_inputs=corrupted_inputs, offset=offset)
+        return bayesdrop.predict(self, X, corrupted_inputs=corrupted_inputs, offset=offset, unseen=unseen)
 
     def summary(self, *, probability: float = 0.9) -> DataFrame:
         """Weights and rates as a table, one row per column that was fitted, and class if there are many.

@@ -114,8 +114,8 @@ def fit_fields(data: xr.Dataset) -> dict[str, Any]:
             not rate_map.is_free or (rates["dim"], rates["names"]) != (rate_map.dim, rate_map.names)
         ):
             raise ValueError(f"expected rates of {rate_map.names}, as the model has them, got {rates['names']}")
-        if not names or not len(trace):
-            raise ValueError("expected a feature and an iteration at least")
+        if not len(trace):
+            raise ValueError("expected an iteration at least")
         factor = stored_numbers(data, "class_weight", ("label",), least=0) if "class_weight" in data else None
         if factor is not None and (classes is None or len(factor) != len(classes) or not np.all(factor > 0)):
             raise ValueError(f"expected weights of the classes above 0, one for each, got {factor.tolist()}")

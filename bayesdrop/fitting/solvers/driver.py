@@ -224,7 +224,7 @@ def least_weights(
 def status_at(weights: FeatureBlock, least: FeatureBlock, status: Status) -> Status:
     """``status``, or ``ALL_ZERO`` if the fit is finished and a problem has no weight above its least size, (p, K)."""
     zero = np.all(np.abs(weights) <= least, axis=0)
-    return Status.ALL_ZERO if bool(np.any(zero)) and not status.is_unfinished else status
+    return Status.ALL_ZERO if len(weights) and bool(np.any(zero)) and not status.is_unfinished else status
 
 
 EnergyType = TypeVar("EnergyType", contravariant=True)

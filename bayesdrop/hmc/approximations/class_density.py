@@ -115,7 +115,7 @@ class ClassDensity:
     def _split(self, theta: Point, p: int) -> tuple[Float[jax.Array, "C J p"], Float[jax.Array, "C J"]]:
         """Contrasts of the weights and of the intercepts."""
         J = self.n_classes - 1
-        weight, rest = theta[:, : J * p].reshape(-1, J, p), theta[:, J * p :]
+        weight, rest = theta[:, : J * p].reshape(len(theta), J, p), theta[:, J * p :]
         return weight, rest if self.fit_intercept else jnp.zeros(weight.shape[:2], theta.dtype)
 
     def record(self, operands: DensityOperands, theta: Point) -> dict[str, jax.Array]:
@@ -138,10 +138,10 @@ class ClassDensity:
         gain, shift, quadratic, linear, constant = (
             part[None] for part in self.noise.coefficients(operands.fixed_rate)
         )  # fmt: skip
-        flat, level = weight.reshape(-1, weight.shape[2]), intercept.reshape(-1)
+        flat, level = weight.reshape(intercept.size, weight.shape[2]), intercept.reshape(-1)
         level = level + jnp.sum(shift * flat, axis=1) if self.shift else level
         first, second = np.triu_indices(self.n_classes - 1 if self.has_variance else 0)
-        square = (weight[:, first] * weight[:, second]).reshape(-1, weight.shape[2])
+        square = (weight[:, first] * weight[:, second]).reshape(len(theta) * len(first), weight.shape[2])
         return Loadings(
             mean=gain * flat,
             level=level,

@@ -11,6 +11,7 @@ Where the noise is centred, rows and intercepts are those of ``X − c`` here:
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -116,7 +117,9 @@ class Draws:
         """Features whose rate is 0 in all draws."""
         fixed = self.fixed_rate
         return (
-            self.index >= self.free_rate.shape[-1] if fixed is None else fixed.reshape(-1, fixed.shape[-1]).max(0) == 0
+            self.index >= self.free_rate.shape[-1]
+            if fixed is None
+            else np.all(fixed == 0, axis=tuple(range(fixed.ndim - 1)))
         )
 
     def rate(self, part: slice) -> Float[np.ndarray, "draws *classes p"]:
@@ -158,10 +161,13 @@ class Draws:
         total, own_masks = part.stop - part.start, self.model.loss.class_rates
         weight, intercept = self.weight[part].astype(np.float64), self.intercept[part].astype(np.float64)
         if corrupted_inputs:
-            flat = as_design(X).matvec(np.ascontiguousarray(weight.reshape(-1, weight.shape[-1]).T))
+            flat = as_design(X).matvec(np.ascontiguousarray(weight.reshape(intercept.size, weight.shape[-1]).T))
             return np.asarray(intercept + flat.reshape(-1, *intercept.shape))
         scores = np.repeat(intercept[None], X.shape[0], axis=0)
-        every, weight = scores.reshape(X.shape[0], total, -1), weight.reshape(total, -1, weight.shape[-1])
+        every, weight = (
+            scores.reshape(X.shape[0], total, -1),
+            weight.reshape(total, scores[0, 0].size, weight.shape[-1]),
+        )
         for rows, columns, values in self._entries(X):
             starts = np.flatnonzero(np.diff(rows, prepend=-1))
             for some in blocks(total, len(values)):
@@ -327,7 +333,7 @@ def draws_of(
 
     def flat(name: str, *dims: str) -> Shaped[np.ndarray, "S ..."]:
         values = posterior[name].transpose("chain", "draw", *dims).values
-        return values.reshape(-1, *values.shape[2:])
+        return values.reshape(math.prod(values.shape[:2]), *values.shape[2:])
 
     weight = flat("weight", *many, "feature")
     total = len(weight)

@@ -13,10 +13,12 @@ from typing import Any
 import numpy as np
 
 from ..._typing import Float, PerRow
-from ..._validation import check_matrix
+from ..._validation import check_choice, check_matrix
 from ...data.column_facts import ColumnFacts, column_order, in_order, offset_in, read_alike
 from ...data.dataset import check_offset
 from ...data.formulas.encoder import StoredFormula
+from ...data.formulas.random_terms import level_name
+from ...data.levels import NO_DRAWS, UNSEEN
 from ...designs import Design, as_design, as_local_design, as_streamed_design, checking
 from ...fitting.results.result import Fit
 from ...model import Model
@@ -36,6 +38,7 @@ __all__ = [
     "match_offset",
     "match_rows",
     "read_result",
+    "with_unseen",
 ]
 
 
@@ -90,7 +93,8 @@ def match_design(X: Any, names: list[str], model: Model, facts: ColumnFacts | No
         entries, or data outside the noise's domain.
     """
     X = in_order(X, names, ColumnFacts() if facts is None else facts)
-    design = as_local_design(X, checking(check_matrix, model.missing, **advice))
+    check = partial(check_matrix, ensure_min_features=min(1, len(names)))
+    design = as_local_design(X, checking(check, model.missing, **advice))
     check_width(design, names)
     model.noise.check(design.minimum())
     return design
@@ -115,18 +119,38 @@ def check_rows(post: Any, n: int) -> None:
         )
 
 
+def with_unseen(draws: Draws, unseen: str | None, *, has_draws: bool = True) -> Draws:
+    """Draws whose formula treats levels that it has not seen in another way; None for the way of the formula.
+
+    Raises
+    ------
+    ValueError
+        If there is no formula, or effects are to be drawn of a point fit, unless ``has_draws``.
+    """
+    if unseen is None:
+        return draws
+    check_choice(unseen, "unseen", UNSEEN)
+    formula: Any = draws.facts.formula
+    if formula is None:
+        raise ValueError("unseen: it says how a formula treats levels that are new, and there is none; leave it out.")
+    if unseen == "draw" and not has_draws:
+        raise ValueError(f"unseen: {NO_DRAWS}")
+    encoder = formula.encoder if isinstance(formula, StoredFormula) else formula
+    return replace(draws, facts=replace(draws.facts, formula=replace(encoder, unseen=unseen)))
+
+
 def for_rows(draws: Draws, X: Any, seed: int = 0) -> Draws:
-    """Draws with an effect for each level of a random term that rows have and that was not sampled.
+    """Draws with an effect for each level of a random term that was not sampled, if the formula says "draw" of them.
 
     It is drawn from the scale of the term, one number for each draw and level, whatever else is among the rows: two
-    tables of the same level, under the same ``seed``, have the same effects. Draws stay as they are if there is none.
+    tables of the same level, under the same ``seed``, have the same effects. Other draws stay as they are.
     """
     prior: Any = draws.model.weight_prior
     formula: Any = draws.facts.encoder_of(X, draws.feature_names) if isinstance(prior, RandomEffects) else None
     if formula is None:
         return draws
     encoder = formula.encoder if isinstance(formula, StoredFormula) else formula
-    new = encoder.new_levels(X)
+    new = encoder.new_levels(X) if encoder.unseen == "draw" else []
     if not new:
         return draws
     p = draws.weight.shape[-1]
@@ -135,7 +159,7 @@ def for_rows(draws: Draws, X: Any, seed: int = 0) -> Draws:
     begin = first + np.cumsum([0, *map(len, prior.levels)])
     more = []
     for number, level in new:
-        generator = np.random.default_rng([seed, number, *level.encode()])
+        generator = np.random.default_rng([seed, number, *level_name(level).encode()])
         normal = generator.standard_normal(draws.weight.shape[:-1])
         if normal.ndim > 1:  # effects of classes sum to zero
             normal = normal - normal.mean(axis=1, keepdims=True)

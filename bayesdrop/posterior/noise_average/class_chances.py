@@ -163,8 +163,8 @@ def _range(part: slice) -> Int[np.ndarray, " some"]:
 
 def _pairs_of(draws: Draws, X: Any, corrupted_inputs: bool, masks: int) -> Iterator[tuple[Any, slice, Pairs]]:
     """Rows, by a slice or by their numbers, with draws, a block at a time; those with masks by their entries."""
-    K, masked = draws.weight.shape[1], draws.model.noise.has_rate and not corrupted_inputs
-    most = BLOCK // (8 * K * min(K, X.shape[1]) * (K if draws.model.loss.class_rates else 1))
+    K, masked = draws.weight.shape[1], draws.model.noise.has_rate and X.shape[1] > 0 and not corrupted_inputs
+    most = BLOCK // (8 * K * max(min(K, X.shape[1]), 1) * (K if draws.model.loss.class_rates else 1))
     enumerated = max(SIZES.most, int(masks).bit_length() + 4)
     if masked:
         rows = csr_array(X)
@@ -244,7 +244,7 @@ def _unmasked(draws: Draws, X: Any, part: slice, corrupted: bool) -> Pairs:
     else:
         moments = ScoreMoments(design, draws.model.noise, np.zeros((p, 1)), draws.model.fit_intercept)
         mean = moments.mean(block)
-        pairs = moments.covariance((weight[:, first] * weight[:, second]).reshape(-1, p).T)
+        pairs = moments.covariance((weight[:, first] * weight[:, second]).reshape(s * len(first), p).T)
     cov = np.empty((N, K, K))
     cov[:, first, second] = cov[:, second, first] = pairs.reshape(N, len(first))
     # Of normal scores all entries remain, as it were; of known ones none.

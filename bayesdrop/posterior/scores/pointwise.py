@@ -19,7 +19,7 @@ import numpy as np
 
 from ..._typing import ArvizData, Float, PerRow
 from ..._validation import check_count
-from ...data.column_facts import response_in
+from ...data.column_facts import complete_rows, response_in
 from ...data.responses import code_response, single_trials
 from ...designs import Design, as_design
 from ...losses.logistic_counts import log_binomial
@@ -117,6 +117,7 @@ def log_likelihood(post: Any, X: Any = None, y: Any = None, *, masks: int = MASK
     if X is None and y is None and path is not None:
         n = read_group(post, "observed_data").sizes["obs_id"]
         return extend(post, {GROUP: open_group(path, draws, n)})
+    X, y = complete_rows(X, draws.feature_names, draws.facts, y)
     y = response_in(X, draws.feature_names, draws.facts, y)
     for name, given in (("X", X), ("y", y)):
         if given is None:

@@ -22,7 +22,7 @@ import numpy as np
 
 from ..._typing import ArvizData, Float, Int, Shaped
 from ..._validation import check_seed, takes_seed
-from ...data.column_facts import response_in
+from ...data.column_facts import complete_rows, response_in
 from ...data.dataset import Dataset
 from ...losses.protocols import Augmented, Simulated
 from ...model import Model
@@ -126,6 +126,7 @@ def reweight(post: Any, X: Any, y: Any = None, *, draws: int | None = None, seed
             "post: expected draws whose masks were integrated, of bd.HMC() or bd.NUTS() on a model with masks; these "
             "need no weights" + (", they have been reweighted." if attrs.get("reweighted") else ", they are exact.")
         )
+    X, y = complete_rows(X, sampled.feature_names, sampled.facts, y)
     y = response_in(X, sampled.feature_names, sampled.facts, y)
     rows = match_rows(X, sampled)
     check_rows(post, rows.design.shape[0])

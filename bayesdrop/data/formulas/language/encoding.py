@@ -20,7 +20,6 @@ __all__ = [
     "encode",
     "levels_listed",
     "parsed",
-    "with_quotes",
     "without_intercept",
     "words",
 ]
@@ -72,23 +71,6 @@ def parsed(expression: str, columns: Collection[str] = ()) -> tuple[ast.expr, di
         if "`" in expression:
             expression = sanitize_variable_names(expression, dict.fromkeys((*columns, *TRANSFORMS)), names)
         return ast.parse(expression.strip(), mode="eval").body, names
-
-
-def with_quotes(formula: Any, columns: Iterable[str]) -> Any:
-    """A formula with the names that have points, as in R, in backticks where a column is called so.
-
-    Examples
-    --------
-    >>> with_quotes("y ~ C(site.id) + np.log(dose) + a.abs()", ["site.id", "dose", "a"])
-    'y ~ C(`site.id`) + np.log(dose) + a.abs()'
-    """
-    known = {name for name in columns if "." in name}
-    if not isinstance(formula, str) or not known:
-        return formula
-    parts = re.split("(`[^`]*`|'[^']*'|\"[^\"]*\")", formula)
-    dotted = re.compile(r"(?<![\w.])[^\W\d]\w*(?:\.\w+)+(?![\w.]|\s*\()")
-    parts[::2] = [dotted.sub(lambda name: f"`{name[0]}`" if name[0] in known else name[0], part) for part in parts[::2]]
-    return "".join(parts)
 
 
 def words(text: str) -> set[str]:

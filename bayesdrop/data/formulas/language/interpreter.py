@@ -13,6 +13,7 @@ import numpy as np
 
 from ...._typing import Float, Int, Num, Shaped
 from ...frames import listed, no_column, refuse_missing
+from ...levels import KnownLevels
 from .encoding import levels_listed
 from .limits import FUNCTIONS
 from .nodes import (
@@ -48,8 +49,8 @@ class Rows:
         The rows.
     missing : None or "nan"
         Whether missing values raise an error or become NaN.
-    unseen : "error" or "baseline"
-        Whether an unseen level raises an error or has no level's column.
+    unseen : "error", "population" or "draw"
+        Whether an unseen level raises an error or has no level's column; fixed factors have no effects to draw.
     run : callable, optional
         Values (n, k) of an :class:`.nodes.Outside` on the frame, in the session that made it.
     """
@@ -139,19 +140,20 @@ class Rows:
         else:
             values = evaluate(argument, self)
             gone = np.isnan(values)
-        place = {level: number for number, level in enumerate(node.levels)}
         try:
-            code = np.fromiter((place.get(value, -1) for value in values.tolist()), np.int64, len(values))
+            code = KnownLevels(node.levels).codes(values.tolist())
         except TypeError:
             raise ValueError(_unfit(f"the levels of {_shown(argument)} are neither numbers nor text.")) from None
         code[gone] = -1
         strange = (code < 0) & ~gone
-        if strange.any() and self.unseen == "error":
+        if strange.any() and self.unseen != "population":
+            no_scale = "; a fixed factor has no scale to draw an effect from, as (1 | site) has"
             raise ValueError(
                 f"data: {int(strange.sum())} of {len(self)} rows have levels of {_shown(argument)} that the formula "
                 f"has not seen: {levels_listed(dict.fromkeys(values[strange].tolist()), 5)}; known are "
                 f"{levels_listed(node.levels, 12)}. Leave those rows out, recode them, name all levels in the first "
-                'data, as in pandas.Categorical(values, categories=[...]), or take unseen="baseline" with the formula.'
+                'data, as in pandas.Categorical(values, categories=[...]), or take unseen="population", by which such '
+                f"a row has no level of this factor{no_scale if self.unseen == 'draw' else ''}."
             )
         if gone.any() and self.missing is None:
             refuse_missing(sorted(columns_needed(argument)), self.frame, _ADVICE)

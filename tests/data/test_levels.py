@@ -1,0 +1,198 @@
+"""The rule of levels: the same value is the same level, whatever its type, in fixed and in random factors."""
+
+from datetime import date, datetime
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import bayesdrop as bd
+from bayesdrop.data.formulas.encoder import FormulaEncoder
+from bayesdrop.data.formulas.formula import encode_formula
+from bayesdrop.data.levels import KnownLevels, level_text, plain_level
+
+SAME = [
+    (1, ["1", " 1", "1.0", "1e0", 1.0, np.int32(1), np.float32(1), True, np.True_, "True", "true"]),
+    ("1", [1, 1.0, True, " 1 "]),
+    (True, [1, 1.0, "True", "TRUE", "1", np.True_]),
+    (0.1, ["0.1", "1e-1", ".1", "0.10"]),
+    ("west", [" west", "west ", np.str_("west")]),
+    ("2020-01-01", ["2020-01-01 00:00:00", pd.Timestamp("2020-01-01"), date(2020, 1, 1), np.datetime64("2020-01-01")]),
+    (datetime(2020, 1, 1, 12, 30), ["2020-01-01 12:30", "2020-01-01T12:30:00", pd.Timestamp("2020-01-01 12:30:00")]),
+]
+DIFFERENT = [
+    ("01067", 1067), ("1.10", "1.1"), ("1.0", "1"), (1, 2), ("a", "A"), (0.1, 0.1 + 1e-16 * 2**4), ("1,5", 1.5),
+    ("2020-01-01", "2020-01-02"), (1e300, "1e301"), ("nan", "inf"), ("", 0),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("level", "others"), SAME)
+def test_the_same_value_is_the_same_level(level, others):
+    for other in others:
+        assert KnownLevels([level]).find(other) == 0, other
+        assert KnownLevels([other]).find(level) == 0, other
+
+
+@pytest.mark.parametrize(("level", "other"), DIFFERENT)
+def test_other_values_are_other_levels(level, other):
+    assert KnownLevels([level]).find(other) == KnownLevels([other]).find(level) == -1
+
+
+def test_a_number_is_the_plainest_of_texts_that_read_as_it():
+    for levels in (["1.10", "1.1"], ["1.1", "1.10"]):
+        assert KnownLevels(levels).levels[KnownLevels(levels).find(1.1)] == "1.1"
+
+
+def test_every_level_is_found_again_as_it_was_stored():
+    levels = [plain_level(value) for value in (3, 2.5, "a", True, "01", "1.10", pd.Timestamp("2020-05-05 01:02:03"))]
+    known = KnownLevels(levels)
+    assert known.levels == levels
+    assert known.codes(levels).tolist() == list(range(len(levels)))
+    assert len({level_text(level) for level in levels}) == len(levels)
+
+
+N = 40
+GENERATOR = np.random.default_rng(0)
+TABLE = pd.DataFrame(
+    {
+        "y": GENERATOR.normal(size=N),
+        "x": GENERATOR.normal(size=N),
+        "code": np.arange(N) % 3,
+        "flag": np.arange(N) % 2 == 0,
+        "word": [("a", "b", "c")[k % 3] for k in range(N)],
+        "day": pd.to_datetime("2020-01-01") + pd.to_timedelta(np.arange(N) % 4, "D"),
+        "left": np.where(np.arange(N) % 2 == 0, "x:y", "x"),
+        "right": np.where(np.arange(N) % 2 == 0, "z", "y:z"),
+    }
+)
+FORMS = {
+    "code": [lambda c: c.astype(float), lambda c: c.astype(str), lambda c: c.map(" {}.0".format), pd.Categorical],
+    "flag": [lambda c: c.astype(int), lambda c: c.astype(float), lambda c: c.astype(str), lambda c: c.astype(object)],
+    "word": [lambda c: " " + c, lambda c: c + " ", pd.Categorical],
+    "day": [lambda c: c.astype(str), lambda c: c.dt.strftime("%Y-%m-%dT%H:%M:%S"), lambda c: c.dt.date],
+}
+
+
+@pytest.mark.parametrize("name", FORMS)
+@pytest.mark.parametrize("random", [False, True])
+def test_fixed_and_random_factors_know_their_levels_in_every_form(name, random):
+    formula = f"y ~ x + (1 | {name})" if random else f"y ~ x + C({name})"
+    design = encode_formula(formula, TABLE)
+    assert design.X.shape[1] == 1 + TABLE[name].nunique()
+    again = FormulaEncoder.from_json(design.to_json())
+    for form in FORMS[name]:
+        other = TABLE.assign(**{name: form(TABLE[name])})
+        for encoder in (design, again):
+            np.testing.assert_array_equal(encoder.transform(other), design.X)
+        learnt = encode_formula(formula, other)
+        np.testing.assert_array_equal(learnt.transform(TABLE)[:, 1:].sum(axis=1), 1)
+        order = [np.flatnonzero((learnt.transform(TABLE) == column[:, None]).all(axis=0))[0] for column in design.X.T]
+        assert sorted(order) == list(range(design.X.shape[1]))
+
+
+def test_levels_of_several_columns_are_not_joined():
+    design = encode_formula("y ~ x + (1 | left:right)", TABLE)
+    assert design.feature_names[1:] == ["1|left:right[x:'y:z']", "1|left:right['x:y':z]"]
+    np.testing.assert_array_equal(design.X[:, 1:].sum(axis=0), [N / 2, N / 2])
+    again = FormulaEncoder.from_json(design.to_json())
+    np.testing.assert_array_equal(again.transform(TABLE), design.X)
+
+
+def test_blanks_around_texts_make_no_levels():
+    table = TABLE.assign(word=np.where(np.arange(N) < 9, TABLE.word + " ", TABLE.word))
+    for formula in ("y ~ word", "y ~ C(word)", "y ~ x + (1 | word)", "y ~ x:word"):
+        assert encode_formula(formula, table).feature_names == encode_formula(formula, TABLE).feature_names
+
+
+@pytest.fixture(scope="module")
+def post():
+    return bd.sample(
+        bd.Model(bd.Squared(), rates=bd.Fixed(0.1)), "y ~ x + word + (1 | code)", TABLE, draws=50, tune=50, chains=2,
+        progress=False,
+    )  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_level_that_was_never_seen_is_an_error_unless_unseen_says_otherwise(post):
+    new, strange = TABLE.iloc[:4].assign(code=[0, 7, 7, 8]), TABLE.iloc[:4].assign(word=["a", "b", "c", "q"])
+    functions = [
+        lambda **how: bd.predict(post, new, **how),
+        lambda **how: bd.posterior_predictive(post, new, new=True, **how),
+        lambda **how: bd.elpd(post, new, **how),
+    ]
+    for function in functions:
+        with pytest.raises(ValueError, match=r"levels of \(1\|code\).* not seen: 7, 8; .*unseen=\"population\".*draw"):
+            function()
+        function(unseen="population")
+        function(unseen="draw")
+    for others in (
+        lambda: bd.comparisons(post, new),
+        lambda: bd.marginal_effects(post, new),
+        lambda: bd.elpd(post, new),
+        lambda: encode_formula("y ~ x + (1 | code)", TABLE).transform(new),
+    ):
+        with pytest.raises(ValueError, match="not seen"):
+            others()
+    mean = bd.predict(post, new, unseen="population").mean
+    known = encode_formula("y ~ x + word + (1 | code)", TABLE, unseen="population")
+    assert not known.transform(new)[1, -3:].any()
+    drawn = bd.predict(post, new, unseen="draw")
+    assert drawn.sd[1] > bd.predict(post, new, unseen="population").sd[1]
+    np.testing.assert_allclose(mean[0], drawn.mean[0])
+    with pytest.raises(ValueError, match="not seen"):
+        bd.predict(post, strange)
+    with pytest.raises(ValueError, match=r"a fixed factor has no scale.*\(1 \| site\)"):
+        bd.predict(post, strange, unseen="draw")
+    np.testing.assert_array_equal(known.transform(strange)[3, 1:4], [0, 0, 0])
+
+
+def test_a_point_fit_has_no_draws_of_new_levels():
+    model = bd.Model(bd.Squared(), rates=bd.Fixed(0.0))
+    fit = bd.fit(model, "y ~ x + (1 | code)", TABLE, random_scale=0.5)
+    new = TABLE.iloc[:2].assign(code=9)
+    with pytest.raises(ValueError, match="not seen"):
+        fit.predict(new)
+    expected = fit.intercept + new.x * fit.weight[0]
+    np.testing.assert_allclose(fit.predict(new, unseen="population").mean, expected, rtol=1e-12)
+    for call in (
+        lambda: fit.predict(new, unseen="draw"),
+        lambda: bd.fit(model, "y ~ x + (1 | code)", TABLE, random_scale=0.5, unseen="draw"),
+    ):
+        with pytest.raises(ValueError, match="bd.sample"):
+            call()
+
+
+LABELS = {
+    "word['b']": (["not b", "b"], lambda t: np.where(t.word == "b", "b", "not b")),
+    "flag[1]": ([False, True], lambda t: t.flag),
+    "two['no']": (["yes", "no"], lambda t: t.two),
+    "code['2']": (["not 2", "2"], lambda t: np.where(t.code == 2, "2", "not 2")),
+}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("left", LABELS)
+def test_a_label_names_the_classes(left, tmp_path):
+    table = TABLE.assign(two=np.where(np.arange(N) % 3 == 0, "no", "yes"))
+    names, labels = LABELS[left]
+    fit = bd.fit(f"{left} ~ x", table)
+    assert fit.classes.tolist() == names
+    reference = bd.fit(bd.Model(), table[["x"]], labels(table) == names[1])
+    np.testing.assert_allclose(fit.weight, reference.weight, rtol=1e-6)
+    post = bd.sample(bd.Model(), f"{left} ~ x", table, draws=30, tune=30, chains=2, progress=False)
+    fit.save(tmp_path / "fit.nc")
+    post.to_netcdf(tmp_path / "post.nc")
+    for result in (fit, post, bd.Fit.load(tmp_path / "fit.nc"), bd.groups.load(tmp_path / "post.nc")):
+        found = bd.predict(result, table)
+        assert found.classes.tolist() == names
+        assert set(found.label.tolist()) <= set(names)
+        scores = bd.elpd(result, table).pointwise
+        np.testing.assert_array_equal(scores, bd.elpd(result, table, labels(table)).pointwise)
+        # A table may have no row with the label.
+        one = table[np.asarray(labels(table)) == names[0]]
+        np.testing.assert_allclose(
+            bd.elpd(result, one).pointwise, scores[np.asarray(labels(table)) == names[0]], rtol=1e-9
+        )
+    weighted = bd.fit(bd.Model(), f"{left} ~ x", table, class_weight={names[1]: 3.0})
+    assert weighted.class_weight == {names[0]: 1.0, names[1]: 3.0}
+    assert weighted.intercept > fit.intercept
