@@ -169,9 +169,11 @@ class DropoutClassifier(ClassScores, DropoutEstimator):
         of the log loss of a fit to all rows, or 0.01 where a diagonal is kept; on 6,000 rows of several classes, one
         against the rest, blocks of 100 ended within 0.005. There is no step size: ``SGDClassifier`` of scikit-learn
         needs a schedule that suits the data, and keeps one number a feature, which suits a hundred thousand dense ones.
-        See :mod:`bayesdrop.fitting.problems.online`. Of an earlier ``fit`` the weights are remembered, as firmly as the prior holds them, and not its rows. A block has no folds:
-        rates by default are the choice of an earlier ``fit``, else those of ``bd.PerFeature()``. The softmax keeps the
-        rates of an earlier ``fit``, or those from which learning would start, 0.5 by default.
+        See :mod:`bayesdrop.fitting.problems.online`.
+
+        Of an earlier ``fit`` the weights are remembered, as firmly as the prior holds them, and not its rows. A block
+        has no folds: rates by default are the choice of an earlier ``fit``, else those of ``bd.PerFeature()``. The
+        softmax keeps the rates of an earlier ``fit``, or those from which learning would start, 0.5 by default.
 
         Parameters
         ----------
