@@ -172,7 +172,7 @@ class EffectRows:
     def chosen(self, wanted: Any, argument: str) -> list[str]:
         """Variables asked for: by default :attr:`names`; a column that random terms group by only if named."""
         groups = [name for name in self.factors if name not in self.names]
-        return self.names if wanted is None else chosen(wanted, self.names + groups, argument)
+        return chosen(wanted, self.names if wanted is None else self.names + groups, argument)
 
     def observed(self, values: Float[np.ndarray, " n"]) -> Float[np.ndarray, "1 n"]:
         """Weights (1, n) of the rows in which a variable is observed, of sum 1."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -195,8 +196,8 @@ def _combined(weight: Float[np.ndarray, "... p"], shown: Contrasts | None) -> Fl
     """Contrasts of weights along the last axis."""
     if shown is None:
         return weight
-    flat = weight.reshape(-1, weight.shape[-1])
-    return np.asarray((shown.matrix @ flat.T).T).reshape(*weight.shape[:-1], -1)
+    flat = weight.reshape(math.prod(weight.shape[:-1]), weight.shape[-1])
+    return np.asarray((shown.matrix @ flat.T).T).reshape(*weight.shape[:-1], shown.matrix.shape[0])
 
 
 def _of_draws(draws: Draws, probability: float, shown: Contrasts | None) -> Columns:

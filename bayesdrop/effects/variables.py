@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..data.formulas.encoder import FormulaEncoder
+from ..data.levels import KnownLevels
 
 __all__ = ["Variables"]
 
@@ -39,12 +40,10 @@ class Variables:
         """Levels of each factor, and of each column that a random term groups by: as the table has them, or the fit."""
         found = {name: facts["levels"] for name, facts in self.encoder.columns.items() if "levels" in facts}
         for term in self.encoder.random_terms:
-            for column in [name for name in term.columns if name not in self.names]:
-                # The levels of a:b are pairs, which do not tell those of a from those of b.
-                fitted = term.levels if len(term.columns) == 1 else []
-                present = self.frame[column].dropna().unique().tolist()
-                values = [*found.get(column, []), *fitted, *present]
-                found[column] = list({str(value): value for value in values}.values())
+            for place, column in enumerate(term.columns):
+                if column not in self.names:
+                    fitted, present = [level[place] for level in term.levels], self.frame[column].dropna().unique()
+                    found[column] = KnownLevels([*found.get(column, []), *fitted, *present]).levels
         return found
 
     @property

@@ -44,14 +44,9 @@ FUNCTIONS = {
     "elpd": lambda result, table, _: bd.elpd(result, table).pointwise,
     "elpd with y": lambda result, table, _: bd.elpd(result, table, table.y).pointwise,
     "effects": lambda result, table, _: bd.marginal_effects(result, table).to_numpy(),
+    "effects with weights": lambda result, table, w: bd.marginal_effects(result, table, average_weight=w).to_numpy(),
     "comparisons": lambda result, table, _: bd.comparisons(result, table).effect.to_numpy(),
     "grid": lambda result, table, _: bd.predictions_grid(result, table, ["x"]).prediction.to_numpy(),
-}
-OF_FITS = {
-    "weights": lambda result, table, _: bd.weights_table(result, table).to_numpy(),
-    "weights with y": lambda result, table, _: bd.weights_table(result, table, table.y).to_numpy(),
-    "effects with y": lambda result, table, _: bd.marginal_effects(result, table, table.y).to_numpy(),
-    "effects with weights": lambda result, table, w: bd.marginal_effects(result, table, sample_weight=w).to_numpy(),
 }
 OF_POSTERIORS = {
     "log_likelihood": lambda result, table, _: bd.log_likelihood(result, table).log_likelihood.y.values,
@@ -69,9 +64,9 @@ def equal(function, result):
     assert repr(np.asarray(found).tolist()) == repr(np.asarray(expected).tolist())  # NaN and texts too
 
 
-@pytest.mark.parametrize("name", [*FUNCTIONS, *OF_FITS])
+@pytest.mark.parametrize("name", FUNCTIONS)
 def test_a_fit_takes_its_own_table(fit, name):
-    equal((FUNCTIONS | OF_FITS)[name], fit)
+    equal(FUNCTIONS[name], fit)
 
 
 @pytest.mark.parametrize("name", [*FUNCTIONS, *OF_POSTERIORS])

@@ -193,7 +193,7 @@ def _enumerated(
             for part in blocks(len(weight), 8 * masks * max(here.shape)):
                 each = np.repeat(weight[part, :, None], masks, axis=2)
                 each[:, noised] *= kept.T
-                score = np.asarray(here @ np.moveaxis(each, 1, 0).reshape(X.shape[1], -1))
+                score = np.asarray(here @ np.moveaxis(each, 1, 0).reshape(X.shape[1], len(each) * masks))
                 score = score.reshape(here.shape[0], -1, masks) + level[rows, part, None]
                 np.exp(np.negative(score, out=score), out=score)  # a third less time than scipy's expit
                 values[rows, part] = np.einsum("nsm,sm->ns", np.reciprocal(score + 1, out=score), chance[part])
