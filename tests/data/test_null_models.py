@@ -46,7 +46,7 @@ def test_every_function_takes_a_model_without_features(left, right, tmp_path):
     known = {"random_scale": 0.5} if "|" in right else {}
     fit = bd.fit(model, formula, TABLE, **known)
     bd.fit(formula, TABLE, **known)
-    assert fit.status.name == "CONVERGED"
+    assert not fit.status.is_unfinished  # an intercept alone begins at its optimum
     fit.save(tmp_path / "fit.nc")
     np.testing.assert_array_equal(bd.Fit.load(tmp_path / "fit.nc").predict(TABLE).mean, bd.predict(fit, TABLE).mean)
     post = sampled(model, formula)
