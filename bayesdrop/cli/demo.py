@@ -12,14 +12,15 @@ from __future__ import annotations
 
 import time
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from .._typing import Float, Int
-from .report import Output, print_rates, sample_quietly, write_fit, write_posterior
-from .screen import console
+from .output import console, show, write_results
 
 __all__ = ["Pixels", "Rate", "Words", "draw", "pixels", "run_demo", "sensors", "words"]
 
@@ -202,18 +203,28 @@ def draw(acts: tuple[Words, Pixels, list[Rate]], path: Any) -> None:
     plt.close(figure)
 
 
-def run_demo(out: Output, *, quick: bool = False) -> None:
-    """Run the three acts, print what each gained, and write the picture and the files of the third to ``out``."""
+def run_demo(stage: Path, *, quick: bool = False) -> Callable[[], None]:
+    """Run the three acts, print what each gained, and write the picture and the files of the third to ``stage``.
+
+    Returns
+    -------
+    callable
+        Prints what the three acts say together.
+    """
     screen, begin = console(), time.perf_counter()
     acts = (
         "half a minute" if quick else "about two minutes: a quarter of one, a quarter, and more than one for the draws"
     )
     screen.print(f"Three acts, {acts}. Every model is scored on rows that it has not seen.\n")
     scores = _first(screen, 300 if quick else 600), _second(screen, 1 if quick else 5)
-    rates = _third(screen, out, quick)
-    draw((*scores, rates), out.file("demo.png"))
-    _conclude(screen, *scores, rates)
-    screen.print(f"({time.perf_counter() - begin:.0f} s)")
+    rates = _third(screen, stage, quick)
+    draw((*scores, rates), stage / "demo.png")
+
+    def report() -> None:
+        _conclude(screen, *scores, rates)
+        screen.print(f"({time.perf_counter() - begin:.0f} s)")
+
+    return report
 
 
 def _begins(screen: Any, title: str, text: str) -> float:
@@ -264,7 +275,7 @@ def _second(screen: Any, repeats: int) -> Pixels:
     return digits
 
 
-def _third(screen: Any, out: Output, quick: bool) -> list[Rate]:
+def _third(screen: Any, stage: Path, quick: bool) -> list[Rate]:
     from sklearn.datasets import load_breast_cancer
 
     from ..fitting.fit import fit as fit_model
@@ -272,6 +283,7 @@ def _third(screen: Any, out: Output, quick: bool) -> list[Rate]:
     from ..model import Model
     from ..noise import Dropout
     from ..posterior.diagnostics.diagnosis import diagnose
+    from ..posterior.sampling import sample
     from ..priors import Normal
     from ..rates import PerGroup, Shared
 
@@ -283,23 +295,23 @@ def _third(screen: Any, out: Output, quick: bool) -> list[Rate]:
         f"{len(y)} rows of 16 sensors of four kinds, whose alarms are lost at rates that we know and the model does "
         "not; then one rate for the 30 columns of the breast-cancer table …",
     )  # fmt: skip
-    options = {"draws": 60, "tune": 60, "chains": 2} if quick else {"draws": 500, "tune": 300, "chains": 4}
+    options: dict[str, Any] = (
+        {"draws": 60, "tune": 60, "chains": 2} if quick else {"draws": 500, "tune": 300, "chains": 4}
+    )
     model = Model(rates=PerGroup(kinds), noise=Dropout(centre=None), weight_prior=Normal(4.0))
     names = [f"{kind} {k}" for kind in _LOST for k in range(1, 5)]
     fit = fit_model(model, X, y, feature_names=names)
     # Two sweeps a draw, for weights and rates of sensors that are often lost move slowly together.
     sweeps = Gibbs(sweeps_per_draw=2)
-    post = sample_quietly(model, X, y, feature_names=names, method=sweeps, **options)
-    print_rates(screen, fit, post)
+    post = sample(model, X, y, feature_names=names, method=sweeps, **options)
+    show(write_results(stage, post, fit)[["rate", "rate_low", "rate_high"]].drop_duplicates())
     rates = _rates(fit, post, [f"{kind} sensors" for kind in _LOST], list(_LOST.values()))
     inside = sum(one.low <= one.truth <= one.high for one in rates if one.truth is not None)
     if not diagnose(post).ok:
         screen.print("These chains are short: take more draws before you quote an interval of your own.")
-    write_fit(out, fit, post)
-    write_posterior(out, post)
     shared = Model(rates=Shared())
     fit = fit_model(shared, table, cancer.target, feature_names=cancer.feature_names)
-    post = sample_quietly(shared, table, cancer.target, **options)
+    post = sample(shared, table, cancer.target, **options)
     rates += _rates(fit, post, ["breast cancer,\none rate"], [None])
     real = rates[-1]
     screen.print(

@@ -1,14 +1,8 @@
-"""Response of a table, classes or numbers, according to its values and the requested loss.
-
-Weights of classes, which multiply the weights of their rows.
-
-The door for counts: a response that is no count of the loss is refused here, wherever its rows lie.
-"""
+"""Check and code the responses of a loss, for fits, samplers and scores, and weigh their classes."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,96 +11,20 @@ from .._typing import AnyArray, Float, PerRow, Shaped
 from .._validation import check_instance, check_numbers, one_per_row, shown
 from ..designs import Design
 from ..losses import Loss
-from .columns import Column, Reading, column_of, known_labels
-from .encoding import numbers
-from .table_files import InputError
 
 __all__ = [
     "check_responses",
-    "check_target",
     "class_factors",
     "code_response",
     "read_pairs",
     "refuse_response",
-    "response_column",
-    "response_of",
     "single_trials",
     "weigh_classes",
 ]
 
-# Whole numbers of so many values are classes unless a loss for numbers is asked for.
-_MOST_CODES = 10
 _LARGEST_COUNT = 1e15
 # Rows from which on a column does not equal the response by chance.
 _TELLING_ROWS = 20
-
-
-def response_column(column: Any, target: str, reading: Reading, mark: str = "", separator: str = "") -> Column:
-    """The column of the response, as :func:`.column_of` reads others, but NA among classes is none.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> response_column(pd.Series(["yes", "NA", "None"]), "ill", Reading()).values.tolist()
-    ['yes', None, 'None']
-    """
-    found = column_of(column, target, reading, mark, separator)
-    if found.kind != "categories" or target in reading.types:
-        return found
-    values = known_labels(found.values)
-    return replace(found, values=values, marks=[*found.marks, *found.values[values.isna()].dropna().unique()])
-
-
-def response_of(found: Column, target: str, wanted: str) -> tuple[np.ndarray, int, list[str]]:
-    """The response, its number of classes (0 of a number), and notes."""
-    from pandas.api import types
-
-    column = found.values
-    if wanted == "number" and found.kind != "number":
-        raise InputError(f"--target: a loss for numbers needs a column of numbers, got {target!r} of {found.kind}.")
-    if found.kind != "number":
-        y = check_target(np.array([str(label) for label in column]), "--target", target, several=True)
-        return y, len(np.unique(y)), []
-    y = column.to_numpy(dtype=float if types.is_float_dtype(column.dtype) else None)
-    values = np.unique(y[np.isfinite(y.astype(float))])
-    codes = len(values) <= 2 or (len(values) <= _MOST_CODES and bool(np.all(values == np.round(values))))
-    if wanted == "number" or (wanted == "auto" and not codes):
-        y = numbers(column, target)
-        if np.all(y == y[0]):
-            raise InputError(f"--target: {target!r} is {y[0]:g} in every row, so there is nothing to explain.")
-        return y, 0, []
-    y = check_target(y, "--target", target, several=True)
-    notes = []
-    if wanted == "auto" and len(values) > 2:
-        notes = [f"{target!r} has {len(values)} whole numbers: classes. --loss squared takes it for a number."]
-    return y, len(values), notes
-
-
-def check_target(y: np.ndarray, option: str, name: str = "the labels", *, several: bool = False) -> np.ndarray:
-    """Return the labels, as text unless they are numbers; raise InputError unless there are two classes, or several."""
-    numeric = y.dtype.kind in "iuf"
-    y = y if numeric else np.array([str(label) for label in y])
-    if numeric and not np.all(np.isfinite(y)):
-        raise InputError(f"{option}: {name} has missing values; leave out such rows.")
-    classes, counts = np.unique(y, return_counts=True)
-    if len(classes) == 2 or (several and 2 < len(classes) <= max(len(y) // 2, 2)):
-        return y
-    pairs = zip(classes[:6], counts[:6], strict=True)
-    sizes = ", ".join(f"{label} ({count} row{'s' if count > 1 else ''})" for label, count in pairs)
-    more = "" if len(classes) <= 6 else f" and {len(classes) - 6} more"
-    if len(classes) == 1:
-        advice = "give a table with rows of both classes."
-    elif several:
-        advice = "nearly every row is a class; name the column of the response."
-    elif numeric and len(classes) > 20:
-        advice = "it looks like a measurement: cut it into two classes first."
-    else:
-        advice = (
-            "write a column that is true for one class, or use DropoutSVC or DropoutLogisticRegression in Python, "
-            "which solve one class against the rest."
-        )
-    wanted = "classes of several rows each" if several and len(classes) > 2 else "two classes"
-    raise InputError(f"{option}: expected {wanted} in {name!r}, got {len(classes)}: {sizes}{more}; {advice}")
 
 
 def class_factors(

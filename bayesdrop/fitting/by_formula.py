@@ -25,6 +25,7 @@ from ..warnings import DefaultModelWarning, warn
 __all__ = [
     "FormulaOptions",
     "FormulaProblem",
+    "default_model",
     "of_classes",
     "of_effects",
     "of_rows",
@@ -121,7 +122,7 @@ def read_formula(
     design = encode_formula(formula, data, missing=getattr(given, "missing", None), **how)
     if design.y is None:
         raise ValueError(f"formula: expected a response, as in 'y ~ {formula.strip().lstrip('~').strip()}'.")
-    chosen = _default(design) if given is None else given
+    chosen = default_model(design) if given is None else given
     chosen = of_effects(of_terms(chosen, design), design, scale)
     return FormulaProblem(chosen, design.X, design.y, design.feature_names, design)
 
@@ -282,9 +283,17 @@ def of_rows(design: FormulaDesign | None, values: Any) -> Any:
     return np.asarray(values)[design.rows] if len(values) > len(design.rows) else values
 
 
-def _default(design: FormulaDesign) -> Model:
-    """The model of a response."""
+def default_model(design: FormulaDesign, loss: Loss | None = None) -> Model:
+    """The model of a response, or of a loss for it, where the user names none.
+
+    Examples
+    --------
+    >>> default_model(encode_formula("sold ~ age", {"age": [3.0, 5.0], "sold": ["no", "yes"]})).loss
+    Logistic(expectation='augmentation')
+    """
     y = np.asarray(design.y)
+    if loss is not None:
+        return Model(loss, rates=None if loss.binary or loss.multiclass else Fixed(_RATE))
     if y.ndim > 1:
         return Model(Binomial())
     if design.offset is not None and y.dtype.kind in "iuf" and np.all((y >= 0) & (y == np.round(y))):

@@ -1,20 +1,22 @@
-"""The commands: files that load again, one clear line after an error, and nothing half-written."""
+"""``fit`` and ``predict``: results of the library, files that load again, one line after an error, all or nothing."""
 
 import subprocess
 import sys
+import warnings
 
 import numpy as np
 import pandas as pd
 import pytest
-import xarray as xr
 
 import bayesdrop as bd
-from bayesdrop.posterior.arviz_groups.groups import assemble, dataset, load
 
-FIT_FILES = {"fit.nc", "rates.csv", "weights.csv", "rates.png", "rate_against_weight.png", "objective.png"}
+FILES = {"fit.nc", "weights.csv", "weights.png", "rates.png"}
+BY_TARGET = ["--target", "bought"]
+CHAIN = ["--sample", "--draws", 30, "--tune", 20, "--chains", 2, "--seed", 3]
+RELATIVE = {"weight_prior": bd.Normal(relative=True)}
 
 
-def _files(folder):
+def names(folder):
     return {path.name for path in folder.iterdir()}
 
 
@@ -24,193 +26,237 @@ def table(shop, tmp_path):
     return "shop.csv"
 
 
-def test_fit_writes_what_it_says(command, table, tmp_path, shop):
-    result = command("fit", table, "--target", "bought", "--rates", "group", "--out", "result")
-    assert result.exit_code == 0
-    assert "Converged" in result.stdout
-    assert "positive weights support yes" in result.stdout
-    assert _files(tmp_path / "result") == FIT_FILES
-    fit = xr.load_dataset(tmp_path / "result" / "fit.nc")
-    rates = pd.read_csv(tmp_path / "result" / "rates.csv")
+CASES = {
+    "classes": (["--formula", "bought ~ age + C(visits)"], bd.Model(**RELATIVE), "bought ~ age + C(visits)"),
+    "all columns": (BY_TARGET, bd.Model(**RELATIVE), "bought ~ ."),
+    "number": (["--target", "age"], bd.Model(bd.Squared(), rates=bd.Fixed(0.1), **RELATIVE), "age ~ ."),
+    "many classes": (["--target", "color"], bd.Model(bd.Softmax(), **RELATIVE), "color ~ ."),
+    "options": (
+        [*BY_TARGET, "--loss", "hinge", "--C", "0.2", "--rates", "group"],
+        bd.Model(bd.Hinge(), rates=bd.PerGroup(), C=0.2, **RELATIVE), "bought ~ .",
+    ),
+    "fixed rate": ([*BY_TARGET, "--rates", "0.3"], bd.Model(rates=bd.Fixed(0.3), **RELATIVE), "bought ~ ."),
+    "one rate": ([*BY_TARGET, "--rates", "shared"], bd.Model(rates=bd.Shared(), **RELATIVE), "bought ~ ."),
+    "tuned": ([*BY_TARGET, "--rates", "tuned"], bd.Model(rates=bd.Tuned(), **RELATIVE), "bought ~ ."),
+    "counts": (
+        ["--formula", "visits ~ age", "--loss", "poisson"],
+        bd.Model(bd.Poisson(), rates=bd.Fixed(0.1), **RELATIVE), "visits ~ age",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_fit_and_predict_are_those_of_the_library(command, table, tmp_path, case):
+    options, model, formula = CASES[case]
+    result = command("fit", table, *options, "--out", "result")
+    assert result.exit_code == 0, result.stderr
+    frame = pd.read_csv(tmp_path / table)
+    expected, written = bd.fit(model, formula, frame), bd.Fit.load(tmp_path / "result" / "fit.nc")
+    np.testing.assert_array_equal(written.weight, expected.weight)
+    np.testing.assert_array_equal(written.rates, expected.rates)
+    assert names(tmp_path / "result") == FILES - (set() if expected.rate_posterior else {"rates.png"})
     weights = pd.read_csv(tmp_path / "result" / "weights.csv")
-    assert rates["group"].tolist() == ["age", "visits", "color", "member"]
-    np.testing.assert_allclose(weights["weight"], fit["weight"])
-    np.testing.assert_allclose(weights["rate"], rates.set_index("group")["learnt_rate"][weights["group"]])
-    assert (rates["plug_in_low"] < rates["learnt_rate"]).all()
-    for name in FIT_FILES:
+    np.testing.assert_allclose(weights["weight"], bd.weights_table(expected)["weight"])
+    for name in names(tmp_path / "result"):
         if name.endswith(".png"):
             assert (tmp_path / "result" / name).read_bytes().startswith(b"\x89PNG")
-            assert (tmp_path / "result" / name).stat().st_size > 5000
+    # Columns by name, in any order and among others.
+    frame[frame.columns[::-1]].assign(other=1.0).to_parquet(tmp_path / "new.parquet")
+    result = command("predict", "result", "new.parquet", "--keep", "age", "--out", "p.parquet")
+    assert result.exit_code == 0, result.stderr
+    predicted = pd.read_parquet(tmp_path / "p.parquet")
+    first, prediction = predicted.columns[2], expected.predict(frame)
+    assert predicted.columns[:2].tolist() == ["row", "age"]
+    assert first == {"many classes": "blue", "number": "mean", "counts": "mean"}.get(case, "probability_yes")
+    np.testing.assert_allclose(
+        predicted[first], prediction.mean if prediction.mean.ndim == 1 else prediction.mean[:, 0]
+    )
 
 
-def test_fit_is_the_fit_of_the_library(command, table, tmp_path, shop):
-    left_out = ["--drop", "color", "--drop", "member"]
-    command("fit", table, "--target", "bought", "--loss", "hinge", "--C", "0.2", "--rates", "feature", *left_out)
-    written = xr.load_dataset(tmp_path / "bayesdrop-output" / "fit.nc")
-    X = shop[["age", "visits"]]
-    fit = bd.fit(bd.Model(loss=bd.Hinge(), C=0.2), (X - X.mean()) / X.std(ddof=0), shop["bought"].to_numpy(dtype=str))
-    np.testing.assert_allclose(written["weight"], fit.weight, rtol=1e-6)
-    np.testing.assert_allclose(written["rate"], fit.rates)
+@pytest.mark.filterwarnings("ignore::bayesdrop.warnings.MixingWarning")
+@pytest.mark.parametrize("case", ["classes", pytest.param("number", marks=pytest.mark.slow)])
+def test_a_posterior_is_that_of_the_library(command, table, tmp_path, case):
+    options, model, formula = CASES[case]
+    frame = pd.read_csv(tmp_path / table)
+    result = command("fit", table, *options, *CHAIN, "--out", "result")
+    assert result.exit_code == 0, result.stderr
+    assert "largest R-hat" in result.stdout
+    assert "MixingWarning" not in result.stderr
+    assert "…" not in result.stdout  # no cell of the table is cut
+    assert names(tmp_path / "result") == {"posterior.nc", "weights.csv", "weights.png", "ranks.png"} | (
+        {"rates.png"} if case == "classes" else set()
+    )
+    if case == "number":
+        spread = float(np.std(frame["age"]))
+        loss = bd.Squared(variance_prior=bd.InverseGamma(2.0, spread**2))
+        model = bd.Model(loss, rates=bd.Fixed(0.1), weight_prior=bd.Normal(spread, relative=True))
+    expected = bd.sample(model, formula, frame, draws=30, tune=20, chains=2, seed=3, progress=False)
+    written = bd.groups.load(tmp_path / "result" / "posterior.nc")
+    np.testing.assert_array_equal(*(bd.groups.dataset(post, "posterior")["weight"] for post in (written, expected)))
+    assert command("predict", "result", table).exit_code == 0
+    predicted = pd.read_csv(tmp_path / "predictions.csv")
+    name = "mean" if case == "number" else "probability_yes"
+    np.testing.assert_allclose(predicted[name], bd.predict(expected, frame).mean)
+    assert (predicted["low"] < predicted[name]).all()
 
 
-@pytest.mark.parametrize(("rates", "shown"), [("shared", "all"), ("0.3", "Fixed dropout rate: 0.3")])
-def test_other_rates(command, table, tmp_path, rates, shown):
-    result = command("fit", table, "--target", "bought", "--rates", rates, "--no-standardize")
-    assert shown in result.stdout
-    written = pd.read_csv(tmp_path / "bayesdrop-output" / "rates.csv")
-    assert len(written) == (1 if rates == "shared" else 7)
-    assert ("rates.png" in _files(tmp_path / "bayesdrop-output")) == (rates == "shared")
+@pytest.mark.parametrize("options", [["--missing"], ["--dropna"]])
+def test_missing_values(command, shop, tmp_path, options):
+    shop["age"] = shop["age"].where(shop.index % 7 > 0)
+    shop["color"] = shop["color"].where(shop.index % 5 > 0, "unknown")
+    shop.to_csv(tmp_path / "shop.csv", index=False)
+    refused = command("fit", "shop.csv", *BY_TARGET, "--na-values", "unknown")
+    assert refused.exit_code == 2
+    assert "missing values in 'age' (18 of 120 rows), 'color' (24 of 120 rows)" in refused.stderr
+    assert "--dropna, or --missing" in refused.stderr
+    result = command("fit", "shop.csv", *BY_TARGET, "--na-values", "unknown", *options)
+    assert result.exit_code == 0, result.stderr
+    frame = pd.read_csv(tmp_path / "shop.csv", na_values="unknown")
+    model = bd.Model(missing="nan" if options == ["--missing"] else None, **RELATIVE)
+    expected = bd.fit(model, "bought ~ .", frame, dropna=options == ["--dropna"])
+    written = bd.Fit.load(tmp_path / "bayesdrop-output" / "fit.nc")
+    np.testing.assert_array_equal(written.weight, expected.weight)
 
 
-def test_constant_columns_are_reported(command, table, tmp_path, shop):
-    shop.assign(unit=1.0).to_parquet(tmp_path / "shop.parquet")
-    result = command("fit", "shop.parquet", "--target", "bought", "--rates", "feature")
-    assert "constant, so without weight and with the rate at its prior: 'unit'" in result.stdout
-    unit = pd.read_csv(tmp_path / "bayesdrop-output" / "weights.csv").set_index("feature").loc["unit"]
-    assert abs(unit["weight"]) < 1e-12
-    assert unit["rate"] == 0.5
+def test_levels_that_are_new(command, shop, table, tmp_path):
+    shop[:9].assign(color="mauve").to_csv(tmp_path / "new.csv", index=False)
+    assert command("fit", table, *BY_TARGET).exit_code == 0
+    refused = command("predict", "bayesdrop-output", "new.csv")
+    assert refused.exit_code == 2
+    assert "mauve" in refused.stderr
+    assert not (tmp_path / "predictions.csv").exists()
+    assert command("fit", table, *BY_TARGET, "--unseen", "population").exit_code == 0
+    assert command("predict", "bayesdrop-output", "new.csv").exit_code == 0
 
 
-def test_sample_writes_a_posterior_that_loads(command, table, tmp_path):
-    options = ["--sample", "--draws", 30, "--tune", 10, "--chains", 2, "--seed", 3]
-    result = command("fit", table, "--target", "bought", *options)
-    assert result.exit_code == 0
-    assert "Raise --draws and --tune" in " ".join(result.stdout.split())
-    folder = tmp_path / "bayesdrop-output"
-    assert _files(folder) == FIT_FILES | {"posterior.nc", "ranks.png"}
-    post = dataset(load(folder / "posterior.nc"), "posterior")
-    assert post["weight"].sizes == {"chain": 2, "draw": 30, "feature": 7}
-    rates = pd.read_csv(folder / "rates.csv")
-    assert rates["feature"].tolist() == post["feature"].values.tolist()
-    np.testing.assert_allclose(rates["posterior_median"], post["rate"].median(("chain", "draw")), rtol=1e-5)
-    assert {"posterior_low", "posterior_high", "r_hat", "ess_bulk", "ess_tail"} <= set(rates)
-    weights = pd.read_csv(folder / "weights.csv")
-    np.testing.assert_allclose(weights["posterior_median"], post["weight"].median(("chain", "draw")), rtol=1e-5)
-    np.testing.assert_allclose(weights["scaled_weight"], (1 - weights["rate"]) * weights["weight"])
+WAYS = {
+    "german": (
+        "csv", {"sep": ";", "decimal": ",", "encoding": "cp1252"},
+        ["--sep", ";", "--decimal", ",", "--encoding", "cp1252"],
+    ),
+    "tabs": ("tsv", {"sep": "\t"}, []),
+    "packed": ("csv.gz", {}, []),
+    "bars": ("csv", {"sep": "|", "encoding": "utf-16"}, ["--sep", "|", "--encoding", "utf-16"]),
+    "parquet": ("parquet", None, []),
+}  # fmt: skip
 
 
-@pytest.mark.parametrize("kept", ["rate", pytest.param("intercept", marks=pytest.mark.slow)])
-def test_draws_of_some_variables_alone(command, table, tmp_path, shop, kept):
-    """The same draws: what is kept one by one is as without the option, the rest is from its summaries."""
-    options = ["--sample", "--draws", 30, "--tune", 10, "--chains", 2, "--seed", 3]
-    some = [*options, "--variables", kept, "--report", "--out", "some"]
-    assert command("fit", table, "--target", "bought", *some).exit_code == 0
-    assert command("fit", table, "--target", "bought", *options, "--out", "all").exit_code == 0
-    whole, part = (load(tmp_path / folder / "posterior.nc") for folder in ("all", "some"))
-    assert set(dataset(part, "posterior").data_vars) == {kept}
-    xr.testing.assert_allclose(dataset(part, "posterior")[kept], dataset(whole, "posterior")[kept])
-    few = dataset(part, "posterior_thinned")["weight"]
-    weights, every = (pd.read_csv(tmp_path / folder / "weights.csv") for folder in ("some", "all"))
-    np.testing.assert_allclose(weights["posterior_median"], few.median(("chain", "draw")), rtol=1e-5)
-    np.testing.assert_allclose(weights["posterior_median"], every["posterior_median"], atol=0.5)
-    rates, wide = (pd.read_csv(tmp_path / folder / "rates.csv") for folder in ("some", "all"))
-    same = {"rate": list(wide), "intercept": ["feature", "posterior_median"]}[kept]
-    pd.testing.assert_frame_equal(rates[same], wide[same])
-    assert {"report.html", "rates.png", "ranks.png"} <= _files(tmp_path / "some")
-    shop.head(5).to_csv(tmp_path / "new.csv", index=False)
-    assert command("predict", "some", "new.csv", "--posterior").exit_code == 0
+@pytest.mark.parametrize("way", WAYS)
+def test_tables_as_pandas_writes_them(command, shop, tmp_path, way):
+    suffix, options, given = WAYS[way]
+    shop = shop.rename(columns={"age": "Größe in cm"})
+    path = tmp_path / f"table.{suffix}"
+    shop.to_parquet(path) if options is None else shop.to_csv(path, index=False, **options)
+    result = command("fit", path.name, *BY_TARGET, *given)
+    assert result.exit_code == 0, result.stderr
+    written = bd.Fit.load(tmp_path / "bayesdrop-output" / "fit.nc")
+    np.testing.assert_allclose(written.weight, bd.fit(bd.Model(**RELATIVE), "bought ~ .", shop).weight)
+    assert command("predict", "bayesdrop-output", path.name, *given).exit_code == 0
 
 
-def _fake_sample(draws_there=None):
-    """A stand-in for the sampler that draws from normals, or was interrupted after ``draws_there`` draws."""
-
-    def sample(model, X, y, *, draws, chains, seed, feature_names, **_):
-        generator = np.random.default_rng(seed)
-        steps = (chains, draws_there or draws)
-        rate_map = model.bind(feature_names)
-        data = {"weight": (("chain", "draw", "feature"), generator.normal(size=(*steps, X.shape[1])))}
-        coords = {"feature": feature_names}
-        if rate_map.is_free:
-            coords[rate_map.dim] = rate_map.names
-            data["rate"] = (("chain", "draw", rate_map.dim), generator.random((*steps, rate_map.size)))
-        return assemble({"posterior": xr.Dataset(data, coords=coords)})
-
-    return sample
-
-
-@pytest.mark.parametrize("rates", ["group", pytest.param("shared", marks=pytest.mark.slow), "0.2"])
-def test_posterior_of_other_rates(command, table, tmp_path, monkeypatch, rates):
-    monkeypatch.setattr("bayesdrop.posterior.sampling.sample", _fake_sample())
-    result = command("fit", table, "--target", "bought", "--rates", rates, "--sample", "--draws", 500)
-    said = " ".join(result.stdout.split())
-    assert result.exit_code == 0
-    assert "largest R-hat 1.00" in said
-    assert "No problem was found with these draws." in said
-    assert "Raise --draws and --tune" not in said
-    assert ("plug-in interval" in said) == (rates != "0.2")
-    assert {"posterior.nc", "ranks.png", "rates.csv"} <= _files(tmp_path / "bayesdrop-output")
-
-
-def test_an_interrupted_sample_is_kept_and_said_to_be_partial(command, table, tmp_path, monkeypatch):
-    monkeypatch.setattr("bayesdrop.posterior.sampling.sample", _fake_sample(draws_there=15))
-    result = command("fit", table, "--target", "bought", "--sample", "--draws", 500)
-    assert result.exit_code == 0
-    assert "the 15 of 500 draws of each chain that were finished are kept: partial" in " ".join(result.stdout.split())
-    post = dataset(load(tmp_path / "bayesdrop-output" / "posterior.nc"), "posterior")
-    assert post.sizes["draw"] == 15
-    assert "ranks.png" not in _files(tmp_path / "bayesdrop-output")
-
-
-@pytest.mark.slow
-def test_demo(command, tmp_path):
-    result = command("demo", "--quick", "--out", "here")
-    assert result.exit_code == 0
-    printed = " ".join(result.stdout.split())
-    for phrase in ("Three acts, half a minute", "ridge, tuned", "pixels missing", "R-hat", "In three sentences"):
-        assert phrase in printed
-    # No act on data where nothing is gained.
-    assert printed.count("Gained: ") == 3
-    assert "Gained: nothing" not in printed
-    assert _files(tmp_path / "here") == FIT_FILES | {"posterior.nc", "ranks.png", "demo.png"}
-    post = dataset(load(tmp_path / "here" / "posterior.nc"), "posterior")
-    assert post.sizes["feature"] == 16
+def test_thousands(command, shop, tmp_path):
+    text = shop.assign(age=[f"{1000 * age:,.0f}" for age in shop["age"]])
+    text.to_csv(tmp_path / "table.csv", index=False)
+    result = command("fit", "table.csv", "--target", "bought", "--thousands", ",")
+    assert result.exit_code == 0, result.stderr
+    weights = pd.read_csv(tmp_path / "bayesdrop-output" / "weights.csv", index_col="feature")
+    assert "age" in weights.index
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["absent.csv", "--target", "bought"], "TABLE: absent.csv does not exist"),
-        (["shop.csv", "--target", "boght"], "did you mean 'bought'"),
-        (["shop.csv", "--target", "bought", "--drop", "nothing"], "--drop: no column 'nothing'"),
-        (["shop.csv", "--target", "color", "--loss", "hinge"], "--loss: a hinge has two classes, and 'color' has 3"),
-        (["shop.csv", "--target", "bought", "--rates", "some"], "--rates: expected tuned, feature, group"),
-        (["shop.csv", "--target", "age", "--rates", "feature"], "--rates: rates are learnt from classes, and 'age'"),
-        (["shop.csv", "--target", "bought", "--rates", "tuned", "--sample"], "with --sample take feature"),
-        (["shop.csv", "--target", "bought", "--keep", "nothing"], "--keep: no column 'nothing'"),
-        (["shop.csv", "--target", "bought", "--rates", "1"], "--rates: expected"),
-        (["shop.csv", "--target", "bought", "--rates", "nan"], "--rates: expected"),
-        (["shop.csv", "--target", "bought", "--C", "0"], "--C: expected a finite number above 0, got 0.0"),
-        (["shop.csv", "--target", "bought", "--C", "nan"], "--C: expected a finite number above 0, got nan"),
-        (["shop.csv", "--target", "bought", "--sample", "--seed", 2**32], "--seed: expected a whole number below"),
-        (
-            ["shop.csv", "--target", "bought", "--sample", "--checkpoint", "shop.csv"],
-            "--checkpoint: shop.csv is a file",
-        ),
-        (
-            ["shop.csv", "--target", "bought", "--sample", "--variables", "noise"],
-            "--variables: expected some of ['intercept', 'rate', 'weight'], got ['noise'] as well",
-        ),
+        (["absent.csv", *BY_TARGET], "TABLE: absent.csv does not exist"),
+        (["shop.txt", *BY_TARGET], "TABLE: expected a .csv or .tsv file, or .parquet"),
+        (["long.csv", *BY_TARGET], "TABLE: long.csv cannot be read: "),
+        (["empty.csv", *BY_TARGET], "TABLE: empty.csv cannot be read: "),
+        (["latin.csv", *BY_TARGET], "TABLE: latin.csv cannot be read: 'utf-8' codec"),
+        (["broken.parquet", *BY_TARGET], "TABLE: broken.parquet cannot be read: "),
+        (["header.csv", *BY_TARGET], "data: expected at least one row"),
+        (["shop.csv"], "expected either --formula"),
+        (["shop.csv", *BY_TARGET, "--formula", "bought ~ age"], "expected either --formula"),
+        (["shop.csv", "--target", "boght"], "--target: no column 'boght'; did you mean 'bought'?"),
+        (["shop.csv", *BY_TARGET, "--drop", "nothing"], "--drop: no column 'nothing'"),
+        (["shop.csv", "--formula", "bought ~ agee"], "no column 'agee'; did you mean 'age'?"),
+        (["shop.csv", "--formula", "bought ~ (age"], "cannot be read"),
+        (["shop.csv", "--formula", "~ age"], "expected a response, as in 'y ~ age'"),
+        (["shop.csv", "--formula", "bought ~ age.abs()"], "'age.abs()' is Python code, which no file holds"),
+        (["shop.csv", "--target", "color", "--loss", "Hinge"], "y: expected two classes, got 3"),
+        (["shop.csv", *BY_TARGET, "--rates", "some"], "--rates: expected tuned, feature, group"),
+        (["shop.csv", *BY_TARGET, "--rates", "1"], "--rates: expected"),
+        (["shop.csv", *BY_TARGET, "--rates", "nan"], "--rates: expected"),
+        (["shop.csv", *BY_TARGET, "--C", "0"], "C: expected a finite number above 0, got 0.0"),
+        (["shop.csv", *BY_TARGET, "--unseen", "some"], "unseen: expected"),
+        (["shop.csv", *BY_TARGET, "--sample", "--seed", 2**32], "seed: expected"),
+        (["shop.csv", *BY_TARGET, "--sample", "--checkpoint", "shop.csv"], "checkpoint: shop.csv is a file"),
     ],
 )
-def test_bad_input_is_one_line_and_leaves_nothing(command, table, tmp_path, arguments, message):
+def test_bad_input_is_one_line_and_leaves_nothing(command, shop, table, tmp_path, arguments, message):
+    (tmp_path / "shop.txt").write_text("a\n1\n")
+    (tmp_path / "long.csv").write_text("a,bought\n1,yes,3\n2,no,4\n")
+    (tmp_path / "empty.csv").write_text("")
+    (tmp_path / "header.csv").write_text("a,bought\n")
+    (tmp_path / "latin.csv").write_bytes("größe,bought\n1,yes\n".encode("latin-1"))
+    shop.to_parquet(tmp_path / "broken.parquet")
+    (tmp_path / "broken.parquet").write_bytes((tmp_path / "broken.parquet").read_bytes()[:-20])
+    before = names(tmp_path)
     result = command("fit", *arguments, "--out", "new/folder")
-    assert result.exit_code == 2
-    assert message in result.stderr
+    assert (result.exit_code, message in result.stderr) == (2, True), result.stderr
     assert result.stderr.startswith("bayesdrop fit: ")
     assert len(result.stderr.splitlines()) == 1
-    assert _files(tmp_path) == {"shop.csv"}
+    assert names(tmp_path) == before
 
 
 @pytest.mark.parametrize(
-    "arguments",
-    [["shop.csv"], ["--target", "bought"], ["shop.csv", "--target", "bought", "--loss", "cubic"],
-     ["shop.csv", "--target", "bought", "--chains", "0"], ["shop.csv", "--target", "bought", "--C", "much"]],
-)  # fmt: skip
+    ("arguments", "message"),
+    [
+        (["nowhere", "shop.csv"], "FIT: expected a file nowhere that bayesdrop fit wrote, and there is none"),
+        (["empty", "shop.csv"], "FIT: expected a file empty/fit.nc or empty/posterior.nc"),
+        (["shop.csv", "shop.csv"], "FIT: shop.csv was not written by bayesdrop fit"),
+        (["bayesdrop-output", "absent.csv"], "TABLE: absent.csv does not exist"),
+        (["bayesdrop-output", "few.csv"], "no column 'age'"),
+        (["bayesdrop-output", "shop.csv", "--keep", "name"], "--keep: no column 'name'"),
+        (["bayesdrop-output", "shop.csv", "--out", "p.txt"], "--out: expected a .csv or .parquet file, got 'p.txt'"),
+        (["bayesdrop-output", "shop.csv", "--out", "no/p.csv"], "the folder 'no' does not exist"),
+    ],
+)
+def test_bad_rows_are_one_line_and_write_nothing(command, table, tmp_path, arguments, message):
+    assert command("fit", table, "--formula", "bought ~ age + color", "--rates", "0.1").exit_code == 0
+    (tmp_path / "few.csv").write_text("color\nred\n")
+    (tmp_path / "empty").mkdir()
+    before = names(tmp_path)
+    result = command("predict", *arguments)
+    said = result.stderr.replace(str(tmp_path) + "/", "")
+    assert (result.exit_code, message in said) == (
+        2 if "--out" not in arguments or "p.txt" in arguments else 1,
+        True,
+    ), said
+    assert len(result.stderr.splitlines()) == 1
+    assert names(tmp_path) == before
+
+
+@pytest.mark.parametrize(
+    "arguments", [[], ["shop.csv", "--loss", "cubic"], ["shop.csv", "--chains", "0"], ["shop.csv", "--C", "much"]]
+)
 def test_wrong_usage(command, table, tmp_path, arguments):
     result = command("fit", *arguments)
     assert result.exit_code == 2
-    assert "Error: " in result.stderr or "--target: expected" in result.stderr
-    assert _files(tmp_path) == {"shop.csv"}
+    assert "Error: " in result.stderr
+    assert names(tmp_path) == {"shop.csv"}
+
+
+def test_a_folder_with_a_fit_and_a_posterior_is_ambiguous(command, table, tmp_path):
+    command("fit", table, *BY_TARGET, "--rates", "0.1")
+    (tmp_path / "bayesdrop-output" / "posterior.nc").write_bytes(b"")
+    result = command("predict", "bayesdrop-output", table)
+    assert (result.exit_code, "both are there; name one" in result.stderr) == (2, True)
+    assert command("predict", "bayesdrop-output/fit.nc", table).exit_code == 0
+
+
+def test_files_of_an_earlier_run_are_named(command, table):
+    command("fit", table, *BY_TARGET)
+    result = command("fit", table, *BY_TARGET, "--rates", "0.1")
+    assert result.stderr == "Note: left in bayesdrop-output from an earlier run: rates.png\n"
 
 
 def test_output_that_cannot_be_written_is_found_before_the_work(command, table, tmp_path, monkeypatch):
@@ -219,55 +265,77 @@ def test_output_that_cannot_be_written_is_found_before_the_work(command, table, 
 
     monkeypatch.setattr("bayesdrop.fitting.fit.fit", never)
     for out in ("shop.csv", "shop.csv/below"):
-        for arguments in (["fit", table, "--target", "bought"], ["demo"]):
+        for arguments in (["fit", table, *BY_TARGET], ["demo"]):
             result = command(*arguments, "--out", out)
             assert result.exit_code == 2
             assert f"--out: cannot write to {out}" in result.stderr
-    assert _files(tmp_path) == {"shop.csv"}
+    assert names(tmp_path) == {"shop.csv"}
 
 
 @pytest.mark.slow_cases("130")
 @pytest.mark.parametrize(("error", "code"), [(OSError(28, "No space left on device"), 1), (KeyboardInterrupt(), 130)])
 def test_failure_late_leaves_earlier_results_as_they_were(command, table, tmp_path, monkeypatch, error, code):
-    command("fit", table, "--target", "bought", "--rates", "feature")
+    command("fit", table, *BY_TARGET)
     before = {path.name: path.read_bytes() for path in (tmp_path / "bayesdrop-output").iterdir()}
 
     def broken(*_, **__):
         raise error
 
-    monkeypatch.setattr("bayesdrop.plots.objective_trace", broken)
-    result = command("fit", table, "--target", "bought", "--C", "0.01")
+    monkeypatch.setattr("bayesdrop.plots.rates_forest", broken)
+    result = command("fit", table, *BY_TARGET, "--C", "0.01")
     assert result.exit_code == code
     assert "Traceback" not in result.stderr
     assert {path.name: path.read_bytes() for path in (tmp_path / "bayesdrop-output").iterdir()} == before
-    result = command("fit", table, "--target", "bought", "--out", "new")
+    command("fit", table, *BY_TARGET, "--out", "new")
     assert not (tmp_path / "new").exists()
 
 
-def test_files_of_an_earlier_run_are_named(command, table, tmp_path):
-    command("fit", table, "--target", "bought", "--rates", "feature")
-    result = command("fit", table, "--target", "bought", "--rates", "0.1")
-    assert "Left there from an earlier run: rate_against_weight.png, rates.png" in result.stdout
+def test_files_keep_their_modes(command, table, tmp_path):
+    command("fit", table, *BY_TARGET)
+    path = tmp_path / "bayesdrop-output" / "weights.csv"
+    path.chmod(0o640)
+    command("fit", table, *BY_TARGET)
+    assert path.stat().st_mode & 0o777 == 0o640
 
 
-def test_a_fit_that_stops_early_says_what_to_do(command, table, monkeypatch):
+@pytest.mark.filterwarnings("default")
+def test_a_note_of_the_library_is_one_line(command, table, monkeypatch):
     from bayesdrop.fitting.fit import fit
 
-    plain = fit
-    monkeypatch.setattr("bayesdrop.fitting.fit.fit", lambda *a, **k: plain(*a, method=bd.Newton(max_iter=1), **k))
-    result = command("fit", table, "--target", "bought", "--rates", "0.1")
-    assert "Stopped at max_iter" in result.stdout
+    def warned(*arguments, **options):
+        warnings.warn("the\nfit is odd; take dropna=True", UserWarning, stacklevel=1)
+        return fit(*arguments, **options)
+
+    monkeypatch.setattr("bayesdrop.fitting.fit.fit", warned)
+    result = command("fit", table, *BY_TARGET)
+    assert result.exit_code == 0
+    assert result.stderr == "Note: the fit is odd; take --dropna\n"
+
+
+@pytest.mark.slow
+def test_demo(command, tmp_path):
+    result = command("demo", "--quick", "--out", "here")
+    assert result.exit_code == 0
+    printed = " ".join(result.stdout.split())
+    for phrase in ("Three acts, half a minute", "ridge, tuned", "pixels missing", "In three sentences"):
+        assert phrase in printed
+    # No act on data where nothing is gained.
+    assert printed.count("Gained: ") == 3
+    assert "Gained: nothing" not in printed
+    assert names(tmp_path / "here") == FILES - {"fit.nc"} | {"posterior.nc", "ranks.png", "demo.png"}
+    post = bd.groups.dataset(bd.groups.load(tmp_path / "here" / "posterior.nc"), "posterior")
+    assert post["feature"].size == 16
 
 
 def test_help_and_version(command):
     assert command("--version").stdout.strip() == bd.__version__
-    for arguments in (["--help"], ["fit", "--help"], ["demo", "--help"]):
+    for arguments in (["--help"], ["fit", "--help"], ["predict", "--help"], ["demo", "--help"]):
         result = command(*arguments)
         assert result.exit_code == 0
         assert "<" not in result.stdout.replace("<path>", "")
 
 
-@pytest.mark.parametrize("absent", [["typer"], ["pandas", "matplotlib"]])
+@pytest.mark.parametrize("absent", [["typer"], ["pandas", "matplotlib", "formulaic"]])
 def test_missing_extra_gives_advice(absent):
     program = (
         f"import sys\nfor name in {absent!r}: sys.modules[name] = None\nfrom bayesdrop.cli.app import main\nmain()"

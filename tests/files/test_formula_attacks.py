@@ -94,18 +94,14 @@ def test_every_door_refuses_what_no_file_may_run(results, door, store, tmp_path,
 
 @pytest.mark.parametrize("store", [earlier, later])
 def test_the_command_line_runs_nothing(results, command, store, tmp_path):
-    """Its tables are encoded by names and levels, whatever formula a file claims."""
-    data = results[2]
-    data.to_csv(tmp_path / "rows.csv", index=False)
+    results[2].to_csv(tmp_path / "rows.csv", index=False)
     assert command("fit", "rows.csv", "--target", "y", "--out", "model").exit_code == 0
-    assert command("predict", "model", "rows.csv", "--out", "expected.csv").exit_code == 0
     whole = read_netcdf(tmp_path / "model" / "fit.nc")
     for expression in HARMFUL[:4]:
         whole["/"].attrs |= {"formula_encoding": store(expression), "formula": "y ~ harm"}
         write_netcdf(whole, tmp_path / "model" / "fit.nc")
-        result = command("predict", "model", "rows.csv", "--out", "found.csv")
-        assert result.exit_code == 0, result.stderr
-        assert (tmp_path / "found.csv").read_text() == (tmp_path / "expected.csv").read_text()
+        result = command("predict", "model", "rows.csv")
+        assert (result.exit_code, "cannot encode a table here: " in result.stderr) == (2, True)
         assert not list(tmp_path.rglob("harm"))
 
 

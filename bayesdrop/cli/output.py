@@ -1,0 +1,223 @@
+"""Write the results of a command: files all at once or not at all, and text that any terminal can show."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import io
+import os
+import re
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from .._atomic_files import replace_file
+from .._progress import is_terminal, say, uninterrupted
+
+__all__ = ["complain", "console", "in_options", "plain", "show", "staged", "tell", "write_results", "write_table"]
+
+# Letters beyond ASCII in printed results, for terminals that show ASCII alone.
+_ASCII = str.maketrans({"–": "-", "−": "-", "…": "...", "±": "+-", "≥": ">=", "≤": "<=", "×": "x"})
+# First letters of a cell that a spreadsheet runs as a formula.
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")  # noqa: RUF001
+_NAMES = {"fit.nc", "posterior.nc", "weights.csv", "weights.png", "rates.png", "ranks.png", "demo.png"}
+
+
+@contextmanager
+def staged(folder: Path) -> Iterator[Path]:
+    """Give a hidden folder to write to, whose files move to ``folder`` at the end.
+
+    After an error or a signal nothing is left, not even ``folder`` if it is new.
+
+    Examples
+    --------
+    >>> folder = Path(tempfile.mkdtemp()) / "result"
+    >>> with staged(folder) as stage:
+    ...     _ = (stage / "a.txt").write_text("done")
+    >>> [path.name for path in folder.iterdir()]
+    ['a.txt']
+    """
+    stage, created = None, [path for path in (folder, *folder.parents) if not path.exists()]
+    try:
+        try:
+            with uninterrupted():
+                folder.mkdir(parents=True, exist_ok=True)
+                stage = Path(tempfile.mkdtemp(prefix=".bayesdrop-", dir=folder))
+        except OSError as error:
+            reason = (error.strerror or str(error)).lower()
+            raise ValueError(
+                f"--out: cannot write to {folder}: {reason}; name a folder that you may write to."
+            ) from None
+        yield stage
+        files = sorted(stage.iterdir())
+        for path in files:
+            with open(path, "r+b") as file:
+                os.fsync(file.fileno())
+        with uninterrupted():
+            for path in files:
+                replace_file(path, folder / path.name)
+            created = []
+        written = {path.name for path in files}
+        if old := sorted(path.name for path in folder.iterdir() if path.name in _NAMES - written):
+            complain(f"Note: left in {folder} from an earlier run: {', '.join(old)}")
+    finally:
+        with uninterrupted():
+            if stage is not None:
+                shutil.rmtree(stage, ignore_errors=True)
+            for path in created:
+                if path.is_dir() and not any(path.iterdir()):
+                    path.rmdir()
+
+
+def write_results(stage: Path, result: Any, fit: Any = None) -> Any:
+    """Write a fit or a posterior with its table of weights and its pictures, and return the table.
+
+    ``fit`` is a point fit of the same rows, whose rates are drawn beside those of a posterior.
+    """
+    import matplotlib.pyplot as plt
+
+    from .. import plots
+    from ..effects.table import weights_table
+    from ..fitting.results.result import Fit
+    from ..posterior.arviz_groups.groups import dataset, save
+
+    post, fit = (None, result) if isinstance(result, Fit) else (result, fit)
+    table = weights_table(result)
+    write_table(table.reset_index(), stage / "weights.csv")
+    pictures = {"weights": plots.weights_forest(table)}
+    has_rates = fit.rate_posterior is not None if post is None else "rate" in dataset(post, "posterior")
+    if has_rates:
+        pictures["rates"] = plots.rates_forest(post, fit)
+    if post is None:
+        fit.save(stage / "fit.nc")
+    else:
+        save(post, stage / "posterior.nc")
+        pictures["ranks"] = plots.ranks(post, "rate" if has_rates else "weight").flat[0]
+    for name, ax in pictures.items():
+        ax.figure.savefig(stage / f"{name}.png", dpi=150, bbox_inches="tight")
+        plt.close(ax.figure)
+    return table
+
+
+def write_table(frame: Any, path: Path, suffix: str = ".csv") -> None:
+    """Write a data frame without its index, as .csv or .parquet.
+
+    In a .csv, text that a spreadsheet would run as a formula gets an apostrophe before it.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> path = Path(tempfile.mkdtemp()) / "a.csv"
+    >>> write_table(pd.DataFrame({"feature": ["=1+1", "age"], "weight": [-1.5, 2.0]}), path)
+    >>> print(path.read_text())
+    feature,weight
+    '=1+1,-1.5
+    age,2.0
+    <BLANKLINE>
+    """
+
+    def harmless(cell: Any) -> Any:
+        if not isinstance(cell, str):
+            return cell
+        # A carriage return is not quoted, and would begin a new row.
+        return (f"'{cell}" if cell[:1] in _FORMULA else cell).replace("\r", "\n")
+
+    if suffix == ".parquet":
+        frame.to_parquet(path, index=False)
+        return
+    safe = frame.copy()
+    for position in [k for k, kind in enumerate(frame.dtypes) if kind.kind not in "biufcmM"]:
+        safe.isetitem(position, frame.iloc[:, position].astype(object).map(harmless))
+    safe.rename(columns=harmless).to_csv(path, index=False)
+
+
+class _Output(io.TextIOBase):
+    """Standard output without errors: a closed pipe or a full disk costs the printed text, not the fit."""
+
+    @property
+    def encoding(self) -> str:  # type: ignore[override]  # read by rich
+        return getattr(sys.stdout, "encoding", None) or "ascii"
+
+    def write(self, text: str) -> int:
+        stream = sys.stdout
+        if stream is None:  # closed before the process began
+            return len(text)
+        try:
+            try:
+                stream.write(text)
+            except UnicodeEncodeError:
+                stream.write(text.translate(_ASCII).encode(self.encoding, "replace").decode(self.encoding))
+            stream.flush()
+        except (OSError, ValueError) as error:
+            # Text left in the buffer would fail again when the process ends.
+            with contextlib.suppress(OSError, ValueError), open(os.devnull, "w") as nowhere:
+                os.dup2(nowhere.fileno(), stream.fileno())
+            if not isinstance(error, OSError) or error.errno != errno.EPIPE:  # as of `| head`
+                complain(f"bayesdrop: the rest of the report cannot be printed: {error}")
+        return len(text)
+
+
+def console() -> Any:
+    """A rich console that is as wide as the terminal, or 100 columns wide without one."""
+    from rich.console import Console
+
+    terminal = is_terminal(sys.stdout)
+    stream: Any = _Output()
+    return Console(file=stream, width=None if terminal else 100, force_terminal=terminal, highlight=False, emoji=False)
+
+
+# Columns of a table of weights that fit side by side on a screen; files have all.
+_SHOWN = ["weight", "low", "high", "odds_ratio", "rate_ratio", "rate", "rate_low", "rate_high"]
+
+
+def show(weights: Any, most: int = 20) -> None:
+    """Print a table of weights, at most ``most`` of its rows."""
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False)
+    rows = weights[[name for name in _SHOWN if name in weights]].reset_index().iloc[:most]
+    for name in rows.columns:
+        table.add_column(Text(plain(name)), max_width=40, justify="right" if rows[name].dtype.kind == "f" else "left")
+    for row in rows.itertuples(index=False):
+        table.add_row(*(Text(f"{cell:.4g}" if isinstance(cell, float) else plain(cell)) for cell in row))
+    console().print(table)
+    if len(weights) > most:
+        console().print(f"and {len(weights) - most} more rows")
+
+
+def tell(text: Any) -> None:
+    """Print text of the library on standard output."""
+    console().print(plain(in_options(text)), soft_wrap=True, markup=False)
+
+
+def complain(text: Any) -> None:
+    """Print text as one line on standard error, if it can be written to."""
+    say(plain(in_options(" ".join(str(text).split()))))
+
+
+def in_options(text: Any) -> str:
+    """Text of the library with the options of the command line in place of functions and arguments.
+
+    Examples
+    --------
+    >>> in_options('take dropna=True, or missing="nan"; or unseen="population"')
+    'take --dropna, or --missing; or --unseen population'
+    """
+    flags = re.sub(r'\b(dropna|missing)=(?:True|"nan")', r"--\1", str(text).replace("bd.sample", "--sample"))
+    return re.sub(r'\bunseen="(\w+)"', r"--unseen \1", flags)
+
+
+def plain(text: Any) -> str:
+    r"""Text from data as a terminal may show it: a letter that moves the cursor, rings or colours becomes a mark.
+
+    Examples
+    --------
+    >>> print(plain("\x1b[31mred"))
+    �[31mred
+    """
+    return "".join(letter if letter.isprintable() or letter == "\n" else "\ufffd" for letter in str(text))
