@@ -1,6 +1,6 @@
-"""Conversion of data frames to pandas with plain types and text names, and of factors to 0/1 columns.
+"""Conversion of data frames to pandas with plain types and text names.
 
-Errors name the columns, count the rows and say what to do. formulaic works on pandas, and so do the commands.
+Errors name the columns, count the rows and say what to do. formulaic works on pandas, and so does the command line.
 """
 
 from __future__ import annotations
@@ -15,9 +15,6 @@ from .._validation import LIMITS, cells_shown, is_table, open_table, spoilt_cell
 
 __all__ = [
     "as_frame",
-    "encode_factor",
-    "few_filled",
-    "level_name",
     "listed",
     "mostly_zeros",
     "no_column",
@@ -37,18 +34,7 @@ def mostly_zeros(X: Any) -> bool:
     >>> mostly_zeros(csr_array([[0.0, 0, 0, 1]])), mostly_zeros(csr_array([[0.0, 1]]))
     (True, False)
     """
-    return few_filled(X.nnz, X.shape[0] * X.shape[1])
-
-
-def few_filled(entries: int, cells: int) -> bool:
-    """Whether so few of the cells of a matrix are not 0 that it is better kept sparse.
-
-    Examples
-    --------
-    >>> few_filled(10, 100), few_filled(30, 100)
-    (True, False)
-    """
-    return bool(entries < 0.3 * cells)
+    return bool(X.nnz < 0.3 * X.shape[0] * X.shape[1])
 
 
 def listed(names: Iterable[Any], limit: int = 20) -> str:
@@ -184,60 +170,3 @@ def refuse_text(name: str, frame: Any, advice: str) -> None:
             f"{cells_shown(cells, column.index, [0, 1])}; leave it out if it tells rows apart, turn it into numbers by "
             f"pd.to_numeric(data[{name!r}]) if it holds some, or, {advice}."
         )
-
-
-def level_name(column: str, level: Any) -> str:
-    """Name of the 0/1 column of a level, as formulas have it.
-
-    Examples
-    --------
-    >>> level_name("color", "red")
-    'color[red]'
-    """
-    return f"{column}[{level}]"
-
-
-def encode_factor(column: Any) -> tuple[Any, list[str]]:
-    """One 0/1 column for every level of a factor, and the names of the levels.
-
-    Levels stand in the order of a categorical column, those that no row has left out, or else in that of their text.
-
-    Parameters
-    ----------
-    column : pandas.Series (n,)
-        Text, categories or truth values, none missing.
-
-    Returns
-    -------
-    indicators : scipy.sparse.csr_array (n, levels)
-        As a formula encodes the same column.
-    levels : list of str
-        Names of the levels.
-
-    Raises
-    ------
-    ValueError
-        If the column holds anything else; the message is the kind of what it holds.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> indicators, levels = encode_factor(pd.Series(["red", "blue"]))
-    >>> indicators.toarray().tolist(), levels
-    ([[0.0, 1.0], [1.0, 0.0]], ['blue', 'red'])
-    """
-    import pandas as pd
-    from pandas.api import types
-    from scipy.sparse import csr_array
-
-    kind = types.infer_dtype(column, skipna=True)
-    if kind not in {"string", "boolean", "categorical"}:
-        raise ValueError(kind)
-    if kind == "categorical":
-        used = column.cat.remove_unused_categories()
-        codes, levels = used.cat.codes.to_numpy(), [str(level) for level in used.cat.categories]
-    else:
-        codes, found = pd.factorize(np.array([str(value) for value in column], dtype=object), sort=True)
-        levels = list(found)
-    n = len(codes)
-    return csr_array((np.ones(n), (np.arange(n), codes)), shape=(n, len(levels))), levels

@@ -27,7 +27,7 @@ from ..._validation import extra, shown, table_names
 from ..threads import LIMITS
 from .svmlight import Indices, LineError, check_width, indices_of, read_rows
 
-__all__ = ["Files", "Made", "check_archive", "check_room", "header", "open_source", "room"]
+__all__ = ["Files", "Made", "check_archive", "header", "open_source", "room"]
 
 _ADVICE = (
     "give a path or a list of paths (.npy, .npz, .parquet, .svmlight, .svm, .libsvm, each of the last three also with "
@@ -343,16 +343,3 @@ def check_archive(file: Any) -> None:
             # Rows have a pointer each in the file, but in columns or coordinates they cost nothing there.
             for size in np.ravel(sizes).tolist():
                 check_width(size, held)
-
-
-def check_room(path: Path) -> None:
-    """Raise ValueError if the header of a file in NumPy's format declares more numbers than the file holds.
-
-    Raises
-    ------
-    FileNotFoundError
-        If there is no such file.
-    """
-    with path.open("rb") as file:
-        shape, _, dtype = header(file)
-        room(int(np.prod(shape, dtype=object)) * dtype.itemsize, path.stat().st_size - file.tell())

@@ -19,7 +19,7 @@ import numpy as np
 from ..._validation import shown
 from ..threads import LIMITS
 
-__all__ = ["Indices", "LineError", "check_width", "indices_of", "read_labels", "read_rows", "zero_or_one"]
+__all__ = ["Indices", "LineError", "check_width", "indices_of", "read_rows", "zero_or_one"]
 
 
 def check_width(columns: int, held: int) -> None:
@@ -128,18 +128,6 @@ def read_rows(path: Path, rows: int, width: int, zero_based: bool) -> Iterator[A
         if not np.isfinite(block.data).all():
             raise _fault(lines, start, path) or ValueError("an entry is not finite")
         yield block
-
-
-def read_labels(path: Path) -> np.ndarray:
-    """Labels of the rows of a file, (n,); raise ValueError that names a line without one."""
-    found = []
-    for number, line in _lines(path):
-        words = line.split(b"#", 1)[0].split(None, 1)
-        try:
-            found += [float(word) for word in words[:1]]
-        except ValueError:
-            raise _fault([line], number, path) or ValueError("a label is not a number") from None
-    return np.array(found)
 
 
 def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
