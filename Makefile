@@ -94,7 +94,6 @@ bench: $(STAMP)
 	$(BIN)/python -m benchmarks.record unscaled 5
 	$(BIN)/python -m benchmarks.record polya_gamma
 	$(BIN)/python -m benchmarks.record memory
-	$(BIN)/python -m benchmarks.record memory posterior
 	$(BIN)/python -m benchmarks.record factorization
 	$(BIN)/python -m benchmarks.record latent
 	$(BIN)/python -m benchmarks.record latent times

@@ -9,14 +9,11 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
-from .._stored import by_label
 from .._typing import DataFrame, Float, Int
 from .._validation import check_choice, check_instance, check_number
 from ..fitting.results.laplace import why_no_covariance
 from ..fitting.results.result import Fit
 from ..fitting.results.saved import feature_gain, rows_of
-from ..posterior.arviz_groups.builder import SUMMARY, THINNED, not_kept
-from ..posterior.arviz_groups.groups import dataset
 from ..posterior.draws.draws import Draws, blocks, read_draws, read_group
 from .contrasts import Contrasts, contrasts_of
 from .sources import point_fits
@@ -114,7 +111,6 @@ def weights_table(
         classes: Any = draws.classes if draws.weight.ndim > 2 else None
         if draws.weight.ndim > 2 and classes is None:
             classes = np.arange(draws.weight.shape[1])
-        columns = _with_summaries(result, draws, columns, shown)
         kind = rate_kind = interval_of(draws)
     else:
         first = fits[0].fit
@@ -154,9 +150,7 @@ def read_posterior(result: Any, thin: int | None = None) -> Draws:
     """Draws of a posterior, at most ``thin`` of each chain, or an error that says all that could have come."""
     try:
         posterior = read_group(result, "posterior", "result")
-        if not_kept(result):
-            posterior = dataset(result, THINNED)
-        return read_draws(result, None if thin is None else min(thin, posterior.sizes.get("draw", thin)), few=True)
+        return read_draws(result, None if thin is None else min(thin, posterior.sizes.get("draw", thin)))
     except TypeError:
         raise TypeError(
             "result: expected what bd.fit, bd.sample or bd.groups.load returned, or a fitted linear estimator, got "
@@ -235,23 +229,6 @@ def _of_draws(draws: Draws, probability: float, shown: Contrasts | None) -> Colu
         del columns["rate_low"], columns["rate_high"]
     if not noisy:
         del columns["kept_median"]
-    return columns
-
-
-def _with_summaries(result: Any, draws: Draws, columns: Columns, shown: Contrasts | None) -> Columns:
-    """Columns with the means and spreads of all draws, if single ones were not kept."""
-    names = not_kept(result)
-    if not {"weight", "rate"} & set(names):
-        return columns
-    rate_map = draws.model.bind(draws.feature_names)
-    summary = by_label(dataset(result, SUMMARY), "feature", draws.feature_names)
-    if "weight" in names and shown is None:
-        known = summary["weight"].transpose("statistic", ..., "feature")
-        columns |= {"weight": known.sel(statistic="mean").values, "sd": known.sel(statistic="sd").values}
-    if "rate" in names:
-        index = draws.index if shown is None else draws.index[shown.feature]
-        rate = by_label(summary["rate"], rate_map.dim, rate_map.names)
-        columns |= {"rate": rate.sel(statistic="mean").values[..., index]}
     return columns
 
 

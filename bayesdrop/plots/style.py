@@ -173,15 +173,9 @@ def draws_of_variable(post: Any, var: str) -> tuple[Float[np.ndarray, "C S k"], 
     """
     import xarray as xr
 
-    from ..posterior.arviz_groups.builder import THINNED, not_kept
     from ..posterior.draws.draws import read_group
 
     group = post if isinstance(post, xr.Dataset) else read_group(post, "posterior")
-    if isinstance(var, str) and not isinstance(post, xr.Dataset) and var in not_kept(post):
-        raise ValueError(
-            f"var: the draws of {var!r} were not kept one by one (`variables` of bd.sample); draw the few that were by "
-            f'giving bd.groups.dataset(post, "{THINNED}"), or sample again with {var!r} in `variables`.'
-        )
     if not isinstance(var, str) or var not in group:
         raise ValueError(f"var: no variable {shown(var)} in the posterior; expected one of {sorted(map(str, group))}.")
     array = group[var]

@@ -240,7 +240,7 @@ class HeldOut:
             self.model, self.rows[train], self.labels[train], sample_weight=weight, offset=offset,
             feature_names=self.feature_names, **self.options,
         )  # fmt: skip
-        draws = read_draws(post, few=True)
+        draws = read_draws(post)
         new = match_rows(self.rows[test], draws)
         target = code_response(draws.model.loss, draws.classes, new.design, self.labels[test])
         power = self.weight[test] if weighted and self.weight is not None else np.ones(len(test))

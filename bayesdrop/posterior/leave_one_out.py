@@ -152,6 +152,7 @@ def _refitted(
         "target": attrs["target"],
         "draws": posterior.sizes["draw"],
         "tune": int(attrs["tuning_steps"]),
+        "thin": int(attrs.get("thin", 1)),
         "chains": posterior.sizes["chain"],
         "seed": attrs["seed"] if isinstance(attrs["seed"], int) else 0,
         "progress": False,

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from .._validation import check_choice, check_count, check_instance, check_names, shown
+from .._validation import check_choice, check_count, shown
 from ..data.column_facts import RowEncoder
 from ..data.dataset import Dataset, read_rows
 from ..designs import Design, as_local_design
@@ -26,7 +26,6 @@ from .arviz_groups.constants import class_names, model_coords
 __all__ = [
     "Problem",
     "check_sampler",
-    "check_variables",
     "default_method",
     "is_marginalised",
     "sampler_settings",
@@ -284,23 +283,3 @@ def default_method(model: Model, marginalised: bool, n_features: int, broken_wei
     from ..gibbs.method import Gibbs
 
     return Gibbs()
-
-
-def check_variables(variables: Any, log_likelihood: bool, effects: bool) -> list[str] | None:
-    """Names of the variables whose draws are kept, in order; None for all."""
-    if variables is None:
-        return None
-    listed = None if isinstance(variables, str | bytes) else variables
-    check_instance(listed, "variables", Sequence, 'a list of names such as ["rate"]', text=True)
-    names = sorted(check_names(list(variables), len(variables), "variables"))
-    if not names:
-        raise ValueError(
-            'variables: expected at least one name, got none; keep a small one, such as "intercept" or "rate".'
-        )
-    if log_likelihood:
-        raise ValueError(
-            "log_likelihood: it needs every draw, and `variables` keeps those of some variables; leave one of them out."
-        )
-    if effects:
-        raise ValueError("variables: predictions of new levels of random terms take all draws; leave it out.")
-    return names

@@ -25,17 +25,17 @@ from ..fitting.by_formula import FormulaOptions, of_classes, of_rows, one_offset
 from ..fitting.results.result import centred_columns
 from ..model import Model, check_model
 from ..noise.base import centre_of
-from ..priors import RandomEffects
+from ..sampling.protocols import natural
 from ..sampling.run.late import LateInterruption
 from ..sampling.run.stopping import Stop, check_ending
-from .arviz_groups.builder import build_groups, provenance, summary_groups
+from .arviz_groups.builder import build_groups, provenance
 from .arviz_groups.constants import model_constants, observed_group, parted
 from .arviz_groups.groups import assemble
 from .diagnostics.diagnosis import warn_of_run
 from .draws.draws import draws_of
 from .draws.new_rows import NewRows
 from .noise_average.expectation import MASKS
-from .problem import Problem, check_variables, sampler_settings
+from .problem import Problem, sampler_settings
 from .scores.pointwise import check_size, rows_group
 from .scores.reweighting import judged, stated_approximation
 
@@ -46,6 +46,8 @@ if TYPE_CHECKING:
 
 __all__ = ["check_counts", "sample"]
 
+# Maximum numbers of draws of a chain and of chains.
+_MOST_DRAWS, _MOST_CHAINS = 10**8, 10**5
 _TARGETS = {False: "noising", True: "marginalised"}
 
 
@@ -74,7 +76,7 @@ def sample(
     checkpoint: Any = None,
     stop: Stop | None = None,
     max_seconds: float | int | None = None,
-    variables: Sequence[str] | None = None,
+    thin: int = 1,
     progress: bool = True,
 ) -> ArvizData:
     """Draw from the posterior of weights, intercept and dropout rates.
@@ -151,15 +153,11 @@ def sample(
     max_seconds : float, optional
         Maximal wall time of this call, compilation included. The draws that are finished by then are returned, with an
         ``IncompleteWarning``; with ``checkpoint`` the next call continues.
-    variables : sequence of str, optional
-        Variables of which every draw is kept, at least one, as in ``["rate", "intercept"]``; by default all. The other
-        variables, 50,000 weights say, are summarised in two groups whose size does not depend on the number of draws:
-        ``posterior_summary``, with ``mean``, ``sd``, ``q5``, ``q25``, ``median``, ``q75``, ``q95``, ``r_hat`` and
-        ``ess`` on ``statistic``, and ``posterior_thinned``, at most 256 evenly spaced draws of all variables, from
-        which the quantiles are computed: the level of a 5 % quantile has an error of about 0.014. R-hat is split R-hat
-        of the values, without ranks, and the effective sample size is from batch means
-        (:mod:`bayesdrop.sampling.run.summary`). :func:`bayesdrop.predict`, :func:`bayesdrop.elpd` and
-        :func:`bayesdrop.weights_table` use the thinned draws; functions that need all draws raise an error.
+    thin : int, default=1
+        Number of draws made per kept draw: after the warm-up every ``thin``-th draw of a chain is kept, and ``draws``,
+        ``stop``, ``checkpoint`` and ``sample_stats`` count and hold kept draws. It changes no draw. Thinning saves
+        memory and loses information, so use it only where draws do not fit in memory. The attribute ``thin`` of the
+        result stores it.
     progress : bool, default=True
         Show a progress bar in a terminal or notebook; elsewhere, as in a log, one line at the end.
 
@@ -231,12 +229,12 @@ def sample(
     sample_weight = of_rows(design, sample_weight)
     model = check_model(given)
     check_counts(draws, tune, chains)
+    check_count(thin, "thin", most=_MOST_DRAWS // draws)
     check_flag(log_likelihood, "log_likelihood")
     check_flag(progress, "progress")
     seed = drawn_seed(seed)
     check_count(masks, "masks")
     check_ending(stop, max_seconds, chains)
-    variables = check_variables(variables, log_likelihood, isinstance(model.weight_prior, RandomEffects))
     problem = Problem.of(
         model, X, y, target=target, sample_weight=sample_weight, class_weight=of_classes(design, class_weight),
         offset=one_offset(design, offset), feature_names=feature_names, wrap=as_sampling_design,
@@ -251,13 +249,13 @@ def sample(
     late = LateInterruption()
     result, choices = _run(
         problem, method, seed, model=model, draws=int(draws), tune=tune, chains=int(chains), checkpoint=checkpoint,
-        stop=stop, max_seconds=max_seconds, variables=variables, progress=progress, late=late,
+        thin=int(thin), stop=stop, max_seconds=max_seconds, progress=progress, late=late,
     )  # fmt: skip
     with late.whole():
         groups = _groups(problem, result)
     attrs = provenance(
         inference_method="mcmc", method=repr(method), target=_TARGETS[marginalised], model=repr(model), seed=seed,
-        run=result, tune=tune,
+        run=result, tune=tune, thin=thin,
     )  # fmt: skip
     attrs |= attributes(centring.original_model, data.classes, data.facts, data.feature_names)
     attrs |= {"settings": json.dumps(sampler_settings(method)), "scale_ratio": centring.scale_ratio}
@@ -306,12 +304,12 @@ def _log_likelihood(problem: Problem, posterior: xr.Dataset, masks: int) -> xr.D
     return rows_group(found, rows, stored.target, stored.weight, stored.offset, masks)
 
 
-def check_counts(draws: Any, tune: Any, chains: Any, *, most_draws: int = 10**8, most_chains: int = 10**5) -> None:
+def check_counts(draws: Any, tune: Any, chains: Any) -> None:
     """Raise an error unless these are numbers of draws, of warm-up draws (None: the method's) and of chains."""
-    check_count(draws, "draws", most=most_draws)
+    check_count(draws, "draws", most=_MOST_DRAWS)
     if tune is not None:
-        check_count(tune, "tune", most=most_draws)
-    check_count(chains, "chains", most=most_chains)
+        check_count(tune, "tune", most=_MOST_DRAWS)
+    check_count(chains, "chains", most=_MOST_CHAINS)
 
 
 def _run(
@@ -326,7 +324,7 @@ def _run(
     checkpoint: Any,
     stop: Stop | None,
     max_seconds: float | int | None,
-    variables: list[str] | None,
+    thin: int,
     progress: bool,
     late: LateInterruption,
 ) -> tuple[Run, dict[str, str]]:
@@ -342,48 +340,55 @@ def _run(
         from ..sampling.run.checks import check_process
         from ..sampling.run.fingerprint import fingerprint
         from ..sampling.run.runner import as_key, run
-        from ..sampling.run.summary import Finishing
 
     check_process()
     # Some accelerators round the factors of products in single precision to ten bits by default.
     with jax.enable_x64(method.dtype == "float64"), jax.default_matmul_precision("highest"):
         kernel, operands = problem.bind(method, tune)
-        unknown = [name for name in variables or () if name not in kernel.variables]
-        if unknown:
-            raise ValueError(f"variables: expected some of {sorted(kernel.variables)}, got {unknown} as well.")
-        key, stated = as_key(seed), problem.centring.original_model
-        finish = Finishing(centre_of(stated.noise) if stated.fit_intercept else None, stated.loss.multiclass)
+        key = as_key(seed)
         with contextlib.ExitStack() as stack:
             store = None
             if checkpoint is not None:
                 settings = {"model": model, "method": method, "target": _TARGETS[problem.marginalised]}
-                settings |= {} if variables is None else {"variables": variables}
-                table = fingerprint(problem.data, key, **settings, chains=chains, tune=tune)
+                table = fingerprint(problem.data, key, **settings, chains=chains, tune=tune, thin=thin)
                 store = stack.enter_context(open_checkpoint(checkpoint, table))
             result = run(
-                kernel, operands, key, tune=tune, draws=draws, chains=chains, progress=progress, checkpoint=store,
-                stop=stop, required=problem.required, sizes={dim: len(names) for dim, names in problem.coords.items()},
-                max_seconds=max_seconds,
-                meanwhile=stack.enter_context(arviz_in_thread()), kept=variables, finish=finish, late=late,
+                kernel, operands, key, tune=tune, draws=draws, chains=chains, progress=progress, thin=thin,
+                checkpoint=store, stop=stop, required=problem.required, max_seconds=max_seconds,
+                sizes={dim: len(names) for dim, names in problem.coords.items()},
+                meanwhile=stack.enter_context(arviz_in_thread()), late=late,
             )  # fmt: skip
     with late.whole():
-        drawn = result.draws | {name: part.mean for name, part in result.summaries.items()}
-        broken = [name for name, value in drawn.items() if not np.all(np.isfinite(value))]
+        broken = [name for name, value in result.draws.items() if not np.all(np.isfinite(value))]
         if broken:
             raise ValueError(
                 f"X: the draws of {broken} are not finite ({method.dtype}); bring the features to a common scale, "
                 f'lower C or use method=bd.{type(method).__name__}(dtype="float64").'
             )
-        more = finish.more(result.draws) if variables is None else {}
-        return replace(result, draws=finish.values(result.draws | more)), getattr(kernel, "choices", {})
+        return replace(result, draws=_original(result.draws, problem)), getattr(kernel, "choices", {})
+
+
+def _original(draws: dict[str, Any], problem: Problem) -> dict[str, Any]:
+    """Draws on the scales of the posterior, with intercepts for features that are not centred."""
+    stated, found = problem.centring.original_model, natural(draws)
+    centre = centre_of(stated.noise) if stated.fit_intercept else None
+    if centre is not None:
+        # In double precision, because wᵀc is added again wherever scores are computed.
+        intercept = found["intercept"].astype(np.float64)
+        for place in np.ndindex(intercept.shape[:2]):  # a draw at a time: all products would be as large as the draws
+            intercept[place] -= np.sum(found["weight"][place].astype(np.float64) * centre, axis=-1)
+        if stated.loss.multiclass:
+            intercept -= intercept.mean(axis=-1, keepdims=True)
+        found["intercept"] = intercept
+    return found
 
 
 def _groups(problem: Problem, result: Run) -> dict[str, xr.Dataset]:
-    """Draws and data as groups, and summaries of what was not kept draw by draw."""
+    """Draws and data as groups."""
     model, data, rows, rate_map = problem.centring.original_model, problem.data, problem.rows, problem.rate_map
-    groups = build_groups(
+    return build_groups(
         result.draws,
-        variables={name: dims for name, dims in result.variables.items() if name in result.draws},
+        variables=result.variables,
         statistics=result.statistics,
         coords=problem.coords,
         observed=observed_group(np.asarray(rows.target), data.classes, model.loss),
@@ -392,4 +397,3 @@ def _groups(problem: Problem, result: Run) -> dict[str, xr.Dataset]:
             rows.offset, np.asarray(rows.target),
         ),
     )  # fmt: skip
-    return groups | summary_groups(result, groups["posterior"], problem.coords)

@@ -108,7 +108,7 @@ def posterior_predictive(
     >>> bd.groups.dataset(more, "predictions")["y"].shape
     (1, 2, 3)
     """
-    posterior = with_unseen(read_draws(post, draws, few=True), unseen)
+    posterior = with_unseen(read_draws(post, draws), unseen)
     seed = check_seed(seed)
     X, offset = complete_rows(X, posterior.feature_names, posterior.facts, offset, with_response=not new)
     posterior = for_rows(posterior, X, seed) if check_flag(new, "new") else posterior

@@ -246,8 +246,6 @@ def test_a_posterior_has_effects_by_level_apart_from_the_weights(post):
     for term in ("1|site", "scale(b)|site", "1|year"):
         assert found[f"{term}|scale"].dims == ("chain", "draw")
         assert np.all(found[f"{term}|scale"] > 0)
-    with pytest.raises(ValueError, match="variables: predictions of new levels"):
-        bd.sample(bd.Model(), "ill ~ a + (1 | site)", TABLE, variables=["intercept"])
 
 
 def test_scores_are_of_all_columns(post):

@@ -15,11 +15,11 @@ EVERYWHERE = {
     "inference_library", "inference_library_version", "jax_version", "numpyro_version", "arviz_version", "created_at",
     "inference_method", "method", "target", "model", "seed",
 }  # fmt: skip
-OF_A_RUN = {"sampling_time", "tuning_steps", "complete", "stopped"}
+OF_A_RUN = {"sampling_time", "tuning_steps", "thin", "complete", "stopped"}
 DESCRIBED = {"model_description", "classes"}
 X = np.random.default_rng(0).normal(size=(40, 3))
 Y = np.where(X[:, 0] > 0, "up", "down")
-SHORT = {"draws": 4, "tune": 3, "chains": 3, "seed": 7, "progress": False}  # the program of test_not_kept.py
+SHORT = {"draws": 4, "tune": 3, "chains": 3, "seed": 7, "progress": False}  # the program of test_thin.py
 
 POSTERIORS = {
     "sample": (lambda: bd.sample(bd.Model(), X, Y, **SHORT), OF_A_RUN | DESCRIBED),

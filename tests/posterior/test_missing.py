@@ -15,7 +15,7 @@ HOLES[3] = np.nan
 MEAN = np.nanmean(HOLES, axis=0)
 FILLED = np.where(np.isnan(HOLES), MEAN, X)
 ABOUT = bd.Dropout(centre=MEAN)
-SHORT = {"draws": 20, "tune": 20, "chains": 3, "progress": False}  # the program of test_not_kept.py
+SHORT = {"draws": 20, "tune": 20, "chains": 3, "progress": False}  # the program of test_thin.py
 
 pytestmark = pytest.mark.filterwarnings("ignore::bayesdrop.MixingWarning")
 

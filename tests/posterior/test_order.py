@@ -110,15 +110,6 @@ def test_reweighted_draws_do_not_depend_on_the_order():
     assert dataset(one, "posterior").equals(dataset(other, "posterior"))
 
 
-def test_summaries_of_draws_that_were_not_kept_are_read_by_name():
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        options = {"draws": 20, "tune": 6, "chains": 2, "progress": False, "variables": ["intercept"]}
-        post = bd.sample(GROUPED, X, TABLE["y"], method=bd.Gibbs(), **options)
-    one, other = (bd.weights_table(tree).sort_index() for tree in (post, each_group(post, backwards)))
-    pd.testing.assert_frame_equal(one, other, check_exact=True)
-
-
 def test_the_order_travels_in_a_file(tmp_path):
     post = sampled("formula")
     bd.groups.save(each_group(post, backwards), tmp_path / "post.nc")

@@ -2,11 +2,6 @@
 
 Who has draws says which of them are variables, on which dims, and which are statistics of the sampler. What a model
 holds besides its draws, priors and fixed rates, is in :mod:`.constants`.
-
-Variables whose draws were not kept have summaries, and a few draws: ``posterior_summary`` has each of them on
-``statistic``: mean, sd, quantiles, R-hat and effective sample size, as :mod:`bayesdrop.sampling.run.summary` states
-them. ``posterior_thinned`` has every variable of the posterior at the same few draws, evenly spaced, from which the
-quantiles are.
 """
 
 from __future__ import annotations
@@ -18,10 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..._memory import BLOCK
-from ..._typing import Float, Shaped
-from .groups import dataset, group_names
-
 if TYPE_CHECKING:
     import xarray as xr
 
@@ -31,13 +22,7 @@ __all__ = [
     "Attributes",
     "build_groups",
     "draws_dataset",
-    "needs_all_draws",
-    "not_kept",
     "provenance",
-    "summary_groups",
-    "STATISTICS",
-    "SUMMARY",
-    "THINNED",
 ]
 
 Attributes = dict[str, str | int | float]
@@ -117,7 +102,15 @@ def build_groups(
 
 
 def provenance(
-    *, inference_method: str, method: str, target: str, model: str, seed: Any, run: Run | None = None, tune: int = 0
+    *,
+    inference_method: str,
+    method: str,
+    target: str,
+    model: str,
+    seed: Any,
+    run: Run | None = None,
+    tune: int = 0,
+    thin: int = 1,
 ) -> Attributes:
     """Where draws come from: the library and its neighbours, what was drawn by which method, and how the run went.
 
@@ -135,8 +128,8 @@ def provenance(
         As the user gave it.
     run : Run, optional
         The run of a sampler, with its time and its end.
-    tune : int
-        Draws of the run that were discarded.
+    tune, thin : int
+        Draws of the run that were discarded, and draws of a chain per kept draw after them.
 
     Examples
     --------
@@ -159,6 +152,7 @@ def provenance(
         attrs |= {
             "sampling_time": run.seconds,
             "tuning_steps": int(tune),
+            "thin": int(thin),
             "complete": int(run.complete),
             "stopped": run.stopped,
         }
@@ -175,64 +169,3 @@ def _labelled(variables: Mapping[str, tuple[Any, Any]], coords: Mapping[str, Any
         for dim, size in plain.sizes.items()
     )
     return plain.assign_coords(dict(labels))
-
-
-SUMMARY, THINNED = "posterior_summary", "posterior_thinned"
-_QUANTILES = {"q5": 0.05, "q25": 0.25, "median": 0.5, "q75": 0.75, "q95": 0.95}
-STATISTICS = ("mean", "sd", *_QUANTILES, "r_hat", "ess")
-"""What there is of a number whose draws were not kept, in order."""
-
-
-def summary_groups(run: Run, posterior: xr.Dataset, coords: Mapping[str, Any]) -> dict[str, xr.Dataset]:
-    """Both groups; none if all draws were kept.
-
-    Parameters
-    ----------
-    run : Run
-        With its summaries.
-    posterior : xarray.Dataset
-        The variables whose draws were kept.
-    coords : mapping from dim to labels
-        Labels along the dims of variables.
-    """
-    import xarray as xr
-
-    if not run.summaries:
-        return {}
-    dims = {name: run.variables[name] for name in run.summaries}
-    few = draws_dataset({name: part.draws for name, part in run.summaries.items()}, dims, coords)
-    few = few.assign_coords(draw=run.steps)
-    stacked = {}
-    for name, part in run.summaries.items():
-        ends = _quantiles(part.draws)
-        stacked[name] = (("statistic", *dims[name]), np.stack([part.mean, part.sd, *ends, part.r_hat, part.ess]))
-    labels = {str(dim): few[dim] for dim in few.dims if dim not in ("chain", "draw")}
-    summary = xr.Dataset(stacked, coords={"statistic": list(STATISTICS), **labels})
-    return {SUMMARY: summary, THINNED: few.assign(posterior.isel(draw=run.steps).data_vars)}
-
-
-def _quantiles(draws: Shaped[np.ndarray, "C m ..."]) -> Float[np.ndarray, "q ..."]:
-    """Quantiles over chains and draws, some numbers at a time."""
-    flat = draws.reshape(*draws.shape[:2], -1)
-    found = np.empty((len(_QUANTILES), flat.shape[2]))
-    step = max(1, BLOCK // (draws.shape[0] * draws.shape[1]))
-    for start in range(0, flat.shape[2], step):
-        some = flat[:, :, start : start + step].astype(np.float64)
-        found[:, start : start + step] = np.quantile(some, list(_QUANTILES.values()), axis=(0, 1))
-    return found.reshape(-1, *draws.shape[2:])
-
-
-def not_kept(post: Any) -> list[str]:
-    """Variables of a posterior whose draws were not kept."""
-    names = group_names(post)
-    return [str(name) for name in dataset(post, SUMMARY).data_vars] if {SUMMARY, THINNED} <= set(names) else []
-
-
-def needs_all_draws(names: Sequence[str]) -> str:
-    """What to do where draws that were not kept are needed, to be said after what is expected."""
-    listed = ", ".join(map(repr, names))
-    return (
-        f"the draws of {listed} were not kept one by one (`variables` of bd.sample), and this needs them all. Sample "
-        f"again without `variables`, or with {listed} in it; bd.predict, bd.elpd and bd.weights_table make do with the "
-        f"few draws of the group {THINNED!r}, and {SUMMARY!r} has means, quantiles and diagnostics."
-    )

@@ -168,10 +168,9 @@ _RANGES = {"weight": (-np.inf, np.inf), "intercept": (-np.inf, np.inf), "rate": 
 
 def _check_draws(groups: Mapping[str, xr.Dataset]) -> None:
     """Raise ValueError if draws of this package are out of range, or not on chain and draw."""
-    for name in {"posterior", "posterior_thinned"} & set(groups):
-        group = groups[name]
-        for variable in set(_RANGES) & set(group):
-            if not {"chain", "draw"} <= set(group[variable].dims):
-                raise ValueError(f"expected draws of {variable!r} on chain and draw, got {group[variable].dims}")
-            least, most = _RANGES[variable]
-            stored_numbers(group, variable, least=least, most=most)
+    for variable in set(_RANGES) & set(groups.get("posterior", ())):
+        group = groups["posterior"]
+        if not {"chain", "draw"} <= set(group[variable].dims):
+            raise ValueError(f"expected draws of {variable!r} on chain and draw, got {group[variable].dims}")
+        least, most = _RANGES[variable]
+        stored_numbers(group, variable, least=least, most=most)

@@ -13,7 +13,6 @@ import numpy as np
 
 from ..._display import Shown, compared_texts
 from ...warnings import ApproximationWarning, IncompleteWarning, MixingWarning, warn
-from ..arviz_groups.builder import SUMMARY, THINNED
 from ..arviz_groups.constants import read_rate_prior
 from ..arviz_groups.groups import dataset, group_names
 from ..draws.draws import read_group
@@ -47,8 +46,7 @@ class Diagnosis(Shown):
         Chains, and draws of each.
     r_hat, ess_bulk, ess_tail : Extreme or None
         Largest R-hat and smallest effective sample sizes, each with its variable; None with too few chains or draws, or
-        if nothing varies. Variables of which not every draw was kept are judged by split R-hat and batch means
-        (:mod:`bayesdrop.sampling.run.summary`), and have no tail effective sample size.
+        if nothing varies.
     divergences, acceptance_rate, e_bfmi : int, float, float or None
         Divergent trajectories, mean acceptance rate and smallest energy fraction, where the sampler records them.
     n_rates : int
@@ -196,7 +194,7 @@ def diagnose(post: Any) -> Diagnosis:
     """
     posterior = read_group(post, "posterior")
     groups = {"posterior": posterior}
-    more = ("sample_stats", "constant_data", SUMMARY, THINNED)
+    more = ("sample_stats", "constant_data")
     groups |= {name: dataset(post, name) for name in group_names(post) if name in more}
     return diagnose_groups(groups, {**getattr(post, "attrs", {}), **posterior.attrs})
 
@@ -227,13 +225,10 @@ def diagnose_groups(groups: Mapping[str, xr.Dataset], attrs: Mapping[str, Any]) 
     if draws >= LIMITS.draws and not broken and not attrs.get("reweighted"):
         problems.extend(chain_problems(posterior, has_own_model(attrs)))
         problems.extend(small_scale_problems(posterior, attrs, more))
-    r_hat, bulk, tail, limit, words = _mixing_extremes(
-        posterior, groups.get(SUMMARY), chains, draws, bool(broken), problems, more
-    )
+    r_hat, bulk, tail, limit, words = _mixing_extremes(posterior, chains, draws, bool(broken), problems, more)
     stats = groups.get("sample_stats")
     sampled = (None, None, None) if stats is None else _from_stats(stats, draws, problems, attrs)
-    at_hand = posterior if "rate" in posterior else groups.get(THINNED, posterior)
-    rates, undetermined = _undetermined(at_hand, groups.get("constant_data"))
+    rates, undetermined = _undetermined(posterior, groups.get("constant_data"))
     wrong = approximation_problem(attrs, chains * draws)
     if wrong is not None:
         problems.append(wrong)
@@ -245,7 +240,6 @@ def diagnose_groups(groups: Mapping[str, xr.Dataset], attrs: Mapping[str, Any]) 
 
 def _mixing_extremes(
     posterior: xr.Dataset,
-    summary: xr.Dataset | None,
     chains: int,
     draws: int,
     broken: bool,
@@ -262,10 +256,6 @@ def _mixing_extremes(
     if broken:
         return None, None, None, LIMITS.r_hat, ""
     statistics = mixing(posterior)
-    if summary is not None:
-        # Of what was not kept there are no ranks: R-hat of values, and one effective sample size.
-        for kind, name in (("r_hat", "r_hat"), ("ess_bulk", "ess")):
-            statistics[kind] = statistics[kind].assign(summary.sel(statistic=name, drop=True).data_vars)
     r_hat = extreme_of(statistics["r_hat"], np.nanargmax) if chains > 1 else None
     bulk, tail = (extreme_of(statistics[kind], np.nanargmin) for kind in ("ess_bulk", "ess_tail"))
     limit, words = LIMITS.r_hat, ""

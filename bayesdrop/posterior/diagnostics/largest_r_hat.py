@@ -96,24 +96,20 @@ def r_hat_limits(posterior: xr.Dataset, statistics: Mapping[str, xr.Dataset]) ->
     Parameters
     ----------
     posterior : xarray.Dataset
-        Variables whose draws were kept, on ``chain`` and ``draw``.
+        Variables on ``chain`` and ``draw``.
     statistics : mapping
-        Datasets ``r_hat``, ``ess_bulk`` and ``ess_tail``, in the first two also of variables that were not kept.
+        Datasets ``r_hat``, ``ess_bulk`` and ``ess_tail``.
     """
     chains, draws = posterior.sizes["chain"], posterior.sizes["draw"]
     count = sum(int(part.notnull().sum()) for part in statistics["r_hat"].values())
     limits = {}
     for name, part in statistics["r_hat"].items():
-        kinds = [statistics[kind][name].values for kind in ("ess_bulk", "ess_tail") if name in statistics[kind]]
-        size = np.minimum.reduce(kinds)
+        size = np.minimum(*(statistics[kind][name].values for kind in ("ess_bulk", "ess_tail")))
         can_exceed = (part.values > LIMITS.r_hat) & (size >= max(LIMITS.ess, 100 * chains)) & (count >= LIMITS.many)
         limit = np.full(part.shape, LIMITS.r_hat)
         if can_exceed.any():
-            if name in posterior:
-                values = posterior[name].transpose("chain", "draw", *part.dims).values
-                size = _ess_of_chains(values[:, :, can_exceed])
-            else:
-                size = size[can_exceed]
+            values = posterior[name].transpose("chain", "draw", *part.dims).values
+            size = _ess_of_chains(values[:, :, can_exceed])
             limit[can_exceed] = np.fmax(LIMITS.r_hat, _limit(size, count, chains, draws, LIMITS.false_alarm))
         limits[name] = part.copy(data=limit)
     return statistics["r_hat"].assign(limits)

@@ -27,7 +27,6 @@ from ...designs import as_design
 from ...model import Model
 from ...moments import ScoreMoments
 from ...noise.base import centre_of
-from ..arviz_groups.builder import THINNED, needs_all_draws, not_kept
 from ..arviz_groups.constants import in_model_order
 from ..arviz_groups.groups import dataset, group_names
 
@@ -43,9 +42,6 @@ __all__ = [
     "stored_constants",
     "stored_offset",
 ]
-
-# What scores and likelihoods are made of.
-_NEEDED = ("weight", "intercept", "rate", "sigma")
 
 
 @dataclass(frozen=True)
@@ -240,7 +236,7 @@ def read_group(post: Any, name: str, argument: str = "post") -> xr.Dataset:
     return dataset(post, name)
 
 
-def read_draws(post: Any, thin: int | None = None, few: bool = False) -> Draws:
+def read_draws(post: Any, thin: int | None = None) -> Draws:
     """Read draws and model of what ``bd.sample`` returned, in memory or from a file.
 
     Parameters
@@ -249,8 +245,6 @@ def read_draws(post: Any, thin: int | None = None, few: bool = False) -> Draws:
         As ``bd.sample`` or ``bd.groups.load`` returns it.
     thin : int, optional
         Draws of each chain to keep, spread evenly; all by default.
-    few : bool
-        A few draws will do where those of some variables were not kept one by one.
 
     Raises
     ------
@@ -260,10 +254,6 @@ def read_draws(post: Any, thin: int | None = None, few: bool = False) -> Draws:
         If it lacks the posterior, its weights or the description of its model, or that is damaged.
     """
     posterior = read_group(post, "posterior")
-    if absent := [name for name in not_kept(post) if name in _NEEDED]:
-        if not few:
-            raise ValueError(f"post: {needs_all_draws(absent)}")
-        posterior = dataset(post, THINNED).assign_attrs(posterior.attrs)
     attrs = {**getattr(post, "attrs", {}), **posterior.attrs}
     model = stored_model(attrs)
     if model is None:

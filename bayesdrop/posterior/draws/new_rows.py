@@ -300,4 +300,4 @@ def read_result(result: Any) -> Draws:
     TypeError, ValueError
         If it is something else; see :func:`.draws.read_draws`.
     """
-    return draws_of_fit(result) if isinstance(result, Fit) else read_draws(result, few=True)
+    return draws_of_fit(result) if isinstance(result, Fit) else read_draws(result)

@@ -29,7 +29,7 @@ from ...model import Model
 from ...noise.base import centre_of
 from ...priors.rate_prior import RateLaw
 from ...warnings import ApproximationWarning, warn
-from ..arviz_groups.builder import SUMMARY, THINNED, Attributes
+from ..arviz_groups.builder import Attributes
 from ..arviz_groups.constants import in_model_order, parted, read_rate_prior
 from ..arviz_groups.groups import assemble, dataset, group_names
 from ..diagnostics.mixing import LIMITS
@@ -197,7 +197,7 @@ def judged(
     model, data, law
         What was sampled, and the prior of the free rates if there are any.
     correct : bool
-        Draws with too large an error are to be corrected where rows are few, in memory, and all draws were kept.
+        Draws with too large an error are to be corrected where rows are few and in memory.
     seed : int or JAX key
         Of the run; other numbers come of it here.
     """
@@ -210,14 +210,11 @@ def judged(
     size, chains = posterior.sizes["chain"] * posterior.sizes["draw"], posterior.sizes["chain"]
     if not isinstance(model.loss, Simulated):
         return groups, attrs  # without the constant of its density there is no exact posterior to compare with
-    affordable = (
-        THINNED not in groups and not data.design.is_streamed and entries_of(data.X) * size <= EFFORT.correction
-    )
+    affordable = not data.design.is_streamed and entries_of(data.X) * size <= EFFORT.correction
     if not (correct and affordable):
-        kept = groups.get(THINNED, posterior)
-        few = min(-(-EFFORT.draws // chains), kept.sizes["draw"])
+        few = min(-(-EFFORT.draws // chains), posterior.sizes["draw"])
         return groups, attrs | _stated(
-            approximation_error(draws_of(kept, model, few, marginalised=False), data, law, seed)
+            approximation_error(draws_of(posterior, model, few, marginalised=False), data, law, seed)
         )
     draws = draws_of(posterior, model, marginalised=False)
     found = widen(draws, law, count_beyond(size, data.X), seed)
@@ -274,7 +271,7 @@ def resampled(
     if "sample_stats" in groups:
         made["sample_stats"] = _statistics(groups["sample_stats"], widened, chosen, likelihood)
     of_draws = [name for name in groups if "draw" in groups[name].dims and not name.startswith("prior")]
-    left = {name: group.copy() for name, group in groups.items() if name not in (*of_draws, SUMMARY, THINNED)}
+    left = {name: group.copy() for name, group in groups.items() if name not in of_draws}
     result = {name: (made | left)[name] for name in groups if name in made | left}
     for group in result.values():
         kept = {name: value for name, value in group.attrs.items() if not str(name).startswith("approximation")}

@@ -3,9 +3,8 @@
 A checkpoint is a folder:
 
     manifest.json       what run it is, how far it got, and the names and SHA-256 checksums of the other files
-    draws-000000.npz    finished draws of each checkpoint, time first, in the order of the manifest
-    state-000007.npz    the sampler's last state, key included, as the flat list of its leaves; and summaries of draws
-                        that are not kept
+    draws-000000.npz    kept draws of each checkpoint, time first, in the order of the manifest
+    state-000007.npz    the sampler's last state, key included, as the flat list of its leaves
     lock                held while a process writes
 
 A folder and not one HDF5 file, because a file that is killed while it grows is lost with all that it held, and one
@@ -37,7 +36,7 @@ from ..._atomic_files import open_regular, replacing
 from ..._typing import Shaped
 from ..._validation import check_path
 from .fingerprint import differences
-from .state_files import DamagedFile, Shapes, locked, pack, read_arrays, stored_shapes, unpack, write_arrays
+from .state_files import DamagedFile, locked, pack, read_arrays, stored_shapes, unpack, write_arrays
 
 __all__ = ["Checkpoint", "Saved", "open_checkpoint"]
 
@@ -50,8 +49,6 @@ _NUMBERED = re.compile(r"(draws|state)-\d{6,12}\.npz")
 _TEMPORARY = re.compile(r"\.bayesdrop-[0-9a-f]{12}\.tmp")
 _FIRST = re.compile(rf"lock|{_TEMPORARY.pattern}")
 _LARGEST_MANIFEST, _MOST_SECONDS = 2**26, 1e12
-# Before the names of what belongs to summaries in the file of the state.
-_SUMMARY = "summary."
 
 
 @dataclass(frozen=True)
@@ -68,15 +65,12 @@ class Saved:
         Wall time of the run so far.
     draws : dict of arrays (draws, C, …) or None
         Kept draws; None if there is none yet.
-    summary : dict of arrays
-        Of draws that are not kept.
     """
 
     state: Any
     done: int
     seconds: float
     draws: dict[str, Shaped[np.ndarray, "draws C ..."]] | None
-    summary: dict[str, Shaped[np.ndarray, ...]]
 
 
 class Checkpoint:
@@ -116,9 +110,7 @@ class Checkpoint:
         """True if the last checkpoint is long enough ago; the time spent on them stays below a twentieth."""
         return time.perf_counter() - self._last >= max(_SECONDS, _SHARE * self._cost)
 
-    def restore(
-        self, state: Any, record: Mapping[str, Any], key: PRNGKeyArray, tune: int, summary: Shapes | None = None
-    ) -> Saved | None:
+    def restore(self, state: Any, record: Mapping[str, Any], key: PRNGKeyArray, tune: int, thin: int) -> Saved | None:
         """Read what there is, or None if that is nothing.
 
         Parameters
@@ -129,10 +121,8 @@ class Checkpoint:
             What is kept of a step of the kernel, chains first.
         key : key
             Typed key, for the kind of the keys in the state.
-        tune : int
-            Draws that are not kept.
-        summary : mapping of str to (shape, dtype), optional
-            Summaries of what is not kept, which are stored with the state.
+        tune, thin : int
+            Draws of the warm-up, which are not kept, and draws per kept draw after it.
 
         Raises
         ------
@@ -143,11 +133,9 @@ class Checkpoint:
         if manifest["state"] is None:
             return None
         parts = manifest["parts"]
-        if sum(part["draws"] for part in parts) != max(manifest["done"] - tune, 0):
+        if sum(part["draws"] for part in parts) != max(manifest["done"] - tune, 0) // thin:
             _refuse(self.path, _MANIFEST, "does not hold as many draws as it says")
-        more = {f"{_SUMMARY}{name}": shape for name, shape in (summary or {}).items()}
-        arrays = self._read(manifest["state"], stored_shapes(state) | more)
-        restored = unpack(arrays, state, key)
+        restored = unpack(self._read(manifest["state"], stored_shapes(state)), state, key)
         draws = None
         if parts:
             pieces = []
@@ -155,10 +143,7 @@ class Checkpoint:
                 shapes = {n: ((part["draws"], *leaf.shape), np.dtype(leaf.dtype)) for n, leaf in record.items()}
                 pieces.append(self._read(part, shapes))
             draws = {name: np.concatenate([piece[name] for piece in pieces]) for name in record}
-        return Saved(
-            restored, manifest["done"], manifest["seconds"], draws,
-            {name.removeprefix(_SUMMARY): arrays[name] for name in more},
-        )  # fmt: skip
+        return Saved(restored, manifest["done"], manifest["seconds"], draws)
 
     def _read(self, entry: Mapping[str, Any], expected: Mapping[str, tuple[Sequence[int], np.dtype]]) -> Any:
         try:
@@ -172,7 +157,6 @@ class Checkpoint:
         draws: Mapping[str, Shaped[np.ndarray, "draws ..."]] | None,
         done: int,
         seconds: float,
-        summary: Mapping[str, Shaped[np.ndarray, ...]] | None = None,
     ) -> None:
         """Add draws (time first) and replace the state; whoever kills this leaves the old checkpoint or the new one."""
         begin = self._last = time.perf_counter()
@@ -187,8 +171,7 @@ class Checkpoint:
             entry = {"file": name, "draws": len(next(iter(draws.values()))), "sha256": checksum}
             manifest["parts"] = [*manifest["parts"], entry]
         name = f"state-{number:06d}.npz"
-        more = {f"{_SUMMARY}{key}": value for key, value in (summary or {}).items()}
-        manifest["state"] = {"file": name, "sha256": write_arrays(self.path / name, pack(state) | more, like)}
+        manifest["state"] = {"file": name, "sha256": write_arrays(self.path / name, pack(state), like)}
         self._write_manifest(manifest)
         self._remove_leftovers()
         self._last = time.perf_counter()

@@ -24,7 +24,7 @@ from ..protocols import HostKernel, Kernel
 if TYPE_CHECKING:
     from ..protocols import Kernel
 
-__all__ = ["Driver", "driver_of", "room", "step_shapes", "take_step", "CHUNK"]
+__all__ = ["Driver", "driver_of", "joined", "room", "step_shapes", "take_step", "CHUNK"]
 
 CHUNK = 100
 """Draws a chunk holds at most."""
@@ -122,8 +122,7 @@ class _Compiled:
 
     def chunk(self, state: Any, count: int) -> tuple[Any, Part]:
         state, buffers = run_chunk(self.kernel, self.operands, state, np.int32(count))
-        # A part of a buffer would hold the whole of it, as large for one draw as for a hundred.
-        return state, {name: np.array(np.asarray(value)[:count]) for name, value in buffers.items()}
+        return state, {name: np.asarray(value)[:count] for name, value in buffers.items()}
 
 
 @dataclass(frozen=True)
@@ -153,3 +152,25 @@ class _ByHost:
 def _stacked(records: list[dict[str, Any]]) -> Part:
     """What was recorded draw by draw, time first."""
     return {name: np.stack([np.asarray(record[name]) for record in records]) for name in records[0]}
+
+
+def joined(
+    parts: list[tuple[int, Part]],
+) -> Part:
+    """Join all parts; each leaves the list as it is copied, so that no draw is in memory twice.
+
+    Examples
+    --------
+    >>> joined([(2, {"weight": np.zeros((2, 1))}), (1, {"weight": np.ones((1, 1))})])["weight"].ravel().tolist()
+    [0.0, 0.0, 1.0]
+    """
+    length = sum(len(next(iter(part.values()))) for _, part in parts)
+    whole = {name: np.empty((length, *value.shape[1:]), value.dtype) for name, value in parts[0][1].items()}
+    at = 0
+    while parts:
+        _, part = parts.pop(0)
+        count = len(next(iter(part.values())))
+        for name, value in whole.items():
+            value[at : at + count] = part.pop(name)
+        at += count
+    return whole

@@ -19,7 +19,7 @@ from __future__ import annotations
 import logging
 import sys
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -29,16 +29,15 @@ import numpy as np
 from jaxtyping import PRNGKeyArray
 
 from ..._memory_maps import drop_programs_if_maps_run_short
-from ..._progress import heard, is_watched, say, uninterrupted
-from ..._typing import Int, Shaped
+from ..._progress import heard, is_watched, say
+from ..._typing import Shaped
 from ..._validation import shown
 from ...warnings import IncompleteWarning, warn
 from ..matrix import placed
 from ..protocols import Kernel, natural_name
 from .checks import check_declarations, check_draws
-from .driving import Driver, driver_of, room
+from .driving import Driver, driver_of, joined, room
 from .late import LateInterruption
-from .summary import Finishing, Keeping, Summarised, joined
 
 if TYPE_CHECKING:
     from .checkpoint import Checkpoint
@@ -56,7 +55,7 @@ class Run:
     Attributes
     ----------
     draws : dict of arrays (C, draws, …)
-        Recorded draws, in the order of time.
+        Kept draws, in the order of time.
     state : state
         Last state.
     stopped : str
@@ -66,8 +65,6 @@ class Run:
         Wall time, compilation and earlier calls on the same checkpoint included.
     variables, statistics
         What the kernel declares of the draws.
-    summaries, steps
-        Of variables that were not kept draw by draw, and the numbers (m,) of the draws that summaries have.
     """
 
     draws: dict[str, Shaped[np.ndarray, "C draws ..."]]
@@ -76,8 +73,6 @@ class Run:
     seconds: float
     variables: Mapping[str, tuple[str, ...]]
     statistics: tuple[str, ...]
-    summaries: dict[str, Summarised] = field(default_factory=dict)
-    steps: Int[np.ndarray, " m"] = field(default_factory=lambda: np.zeros(0, dtype=int))
 
     @property
     def complete(self) -> bool:
@@ -118,9 +113,10 @@ def run(
     draws: int,
     chains: int,
     progress: bool,
+    thin: int = 1,
     **options: Any,
 ) -> Run:
-    """Run ``chains`` chains: ``tune`` draws that are discarded, then ``draws`` that are kept.
+    """Run ``chains`` chains: ``tune`` draws that are discarded, then ``draws`` that are kept, every ``thin``-th one.
 
     An interruption from the keyboard keeps what is finished; if no draw is, it is raised again.
 
@@ -132,9 +128,11 @@ def run(
         Counts, of each chain.
     progress : bool
         Show a progress bar in a terminal or notebook; elsewhere one line at the end.
+    thin : int, default 1
+        Draws of each chain per kept draw.
     **options
-        Those of :class:`Runner`: ``checkpoint``, ``stop``, ``required``, ``sizes``, ``max_seconds``, ``meanwhile``,
-        ``kept``, ``finish`` and ``late``.
+        Those of :class:`Runner`: ``checkpoint``, ``stop``, ``required``, ``sizes``, ``max_seconds``, ``meanwhile``
+        and ``late``.
 
     Raises
     ------
@@ -148,7 +146,7 @@ def run(
     """
     drop_programs_if_maps_run_short()
     with heard():
-        return Runner(kernel, operands, tune, tune + draws, **options).run(key, chains, progress)
+        return Runner(kernel, operands, tune, tune + thin * draws, thin, **options).run(key, chains, progress)
 
 
 @dataclass
@@ -159,6 +157,8 @@ class Runner:
     ----------
     total : int
         Draws of each chain, those that are discarded included.
+    thin : int
+        After ``tune`` every ``thin``-th draw is kept.
     checkpoint : Checkpoint, optional
         Folder to go on from and to write to.
     stop : Stop, optional
@@ -171,18 +171,12 @@ class Runner:
         Wall time of this call. At least one chunk is drawn, so that repeated calls on a checkpoint get somewhere.
     meanwhile : callable, optional
         Called once when the program is traced, to begin what a thread can do during compilation and draws.
-    kept : collection of str, optional
-        Variables of the posterior whose draws are kept, by default all; others have summaries of finished draws.
-    finish : Finishing, optional
-        What makes users' variables of what the kernel records.
     late : LateInterruption
         Interruptions after the last draw.
     position : (state, int)
         Last state and the draws behind it, in one place, so that no interruption comes between them.
     driver : Driver
         How draws are made.
-    keeping : Keeping, optional
-        What is kept of parts, if not all.
     room, chunk_seconds : int, float
         Draws that a chunk holds at most, and seconds that it should take.
     parts : list of (int, dict of arrays (draws, C, …))
@@ -193,19 +187,17 @@ class Runner:
     operands: Any
     tune: int
     total: int
+    thin: int
     checkpoint: Checkpoint | None = None
     stop: Stop | None = None
     required: Sequence[str] = ()
     sizes: Mapping[str, int] = field(default_factory=dict)
     max_seconds: float | None = None
     meanwhile: Callable[[], None] | None = None
-    kept: Collection[str] | None = None
-    finish: Finishing | None = None
     late: LateInterruption = field(default_factory=LateInterruption)
     position: tuple[Any, int] = (None, 0)
     parts: list[tuple[int, dict[str, Shaped[np.ndarray, "_ C ..."]]]] = field(default_factory=list)
     driver: Driver = field(init=False)
-    keeping: Keeping | None = None
     room: int = 1
     chunk_seconds: ClassVar[float] = 0.5
     seconds_before: float = 0.0
@@ -216,6 +208,11 @@ class Runner:
         """Draws of each chain so far, tuning included."""
         return self.position[1]
 
+    @property
+    def kept(self) -> int:
+        """Kept draws of each chain so far."""
+        return max(self.done - self.tune, 0) // self.thin
+
     def run(self, key: PRNGKeyArray, chains: int, progress: bool) -> Run:
         """See the function of this name."""
         from tqdm import tqdm
@@ -224,12 +221,8 @@ class Runner:
         state, recorded = self.driver.shapes(key, chains)
         self.room = room(recorded)
         check_declarations(self.kernel, recorded, chains, self.required, self.sizes)
-        if self.kept is not None:
-            assert self.finish is not None
-            self.keeping = Keeping(self.kept, self.kernel.variables, recorded, self.finish)
-            recorded = self.keeping.shapes
-        most = self.total - self.tune if self.stop is None and self.max_seconds is None else None
-        check_draws(recorded, 0 if self.keeping is None else self.keeping.summary.nbytes, most, chains)
+        most = (self.total - self.tune) // self.thin if self.stop is None and self.max_seconds is None else None
+        check_draws(recorded, most, chains)
         self._restore(state, recorded, key)
         shown = progress and is_watched(sys.stderr)
         with tqdm(total=self.total, initial=min(self.done, self.total), disable=not shown, unit="draw") as bar:
@@ -253,11 +246,10 @@ class Runner:
             raise TimeoutError(self._no_draw())
         if says:
             say(line)
-        kept = self.total - self.tune  # a checkpoint may hold more
+        kept = (self.total - self.tune) // self.thin  # a checkpoint may hold more
         draws = {name: np.swapaxes(value[:kept], 0, 1) for name, value in joined(self.parts).items()}
         declared = dict(self.kernel.variables), tuple(self.kernel.statistics)
-        more = () if self.keeping is None else (self.keeping.result(), self.keeping.summary.steps)
-        return Run(draws, self.position[0], stopped, self._seconds(), *declared, *more)
+        return Run(draws, self.position[0], stopped, self._seconds(), *declared)
 
     def _loop(self, key: PRNGKeyArray, chains: int, bar: Any) -> str:
         """Draw until there is a reason to stop, and return it."""
@@ -296,16 +288,15 @@ class Runner:
                 self._save()
 
     def advance(self, count: int) -> None:
+        """Take ``count`` draws."""
         state, part = self.driver.chunk(self.position[0], count)
         self._check_finite(part, state, f"after draw {self.done + count} of each chain")
-        if self.done < self.tune or self.keeping is None:
-            if self.done >= self.tune:
-                self.parts.append((self.done, part))
-            self.position = (state, self.done + count)
-            return
-        with uninterrupted():  # or summaries would have draws that the position has not
-            self.parts.append((self.done, self.keeping.take(part)))
-            self.position = (state, self.done + count)
+        first = (self.tune - self.done - 1) % self.thin
+        if self.done >= self.tune and first < count:
+            # A copy, because a view of a buffer would hold all of it, as large for one draw as for a hundred.
+            part = {name: np.array(value[first :: self.thin]) for name, value in part.items()}
+            self.parts.append((self.done, part))
+        self.position = (state, self.done + count)
 
     def _next_stage(self) -> int:
         """Number of draws that the next chunk may not exceed."""
@@ -313,21 +304,19 @@ class Runner:
             return self.tune
         if self.stop is None:
             return self.total
-        return min(self.tune + self.stop.next_check(self.done - self.tune), self.total)
+        return min(self.tune + self.thin * self.stop.next_check(self.kept), self.total)
 
     def _at_check(self) -> bool:
         """True where the stop rule is due: at its numbers of draws, and at the end."""
-        kept = self.done - self.tune
-        return (
-            self.stop is not None and kept > 0 and (self.done == self.total or self.stop.next_check(kept - 1) == kept)
-        )
+        if self.stop is None or self.kept == 0 or (self.done - self.tune) % self.thin:
+            return False
+        return self.done == self.total or self.stop.next_check(self.kept - 1) == self.kept
 
     def _is_reached(self, bar: Any) -> bool:
         assert self.stop is not None
         names = [name for name in self.parts[0][1] if natural_name(name) in self.kernel.variables]
         found = self.stop.assess(
-            {name: np.swapaxes(np.concatenate([part[name] for _, part in self.parts]), 0, 1) for name in names},
-            *([] if self.keeping is None else [self.keeping.result()]),
+            {name: np.swapaxes(np.concatenate([part[name] for _, part in self.parts]), 0, 1) for name in names}
         )
         r_hat = "" if np.isnan(found.r_hat) else f", largest R-hat {found.r_hat:.3f}"
         bar.set_postfix_str(f"smallest ESS {found.ess:.0f} of {self.stop.ess:g}{r_hat}")
@@ -337,16 +326,8 @@ class Runner:
         """Go on from the checkpoint, if there is one, given the shapes of the state and of what is recorded."""
         if self.checkpoint is None:
             return
-        summary = None if self.keeping is None else self.keeping.summary
-        saved = self.checkpoint.restore(state, recorded, key, self.tune, summary.shapes() if summary else None)
+        saved = self.checkpoint.restore(state, recorded, key, self.tune, self.thin)
         if saved is not None:
-            if summary is not None:
-                if saved.done > self.total:
-                    raise ValueError(
-                        f"draws: the checkpoint has summaries of {saved.done - self.tune} draws, which cannot be made "
-                        f"those of {self.total - self.tune}; request that many or more, or give another path."
-                    )
-                summary.restore(saved.summary, max(saved.done - self.tune, 0))
             self.position = (saved.state, saved.done)
             self.seconds_before = saved.seconds
             self.parts = [] if saved.draws is None else [(self.tune, saved.draws)]
@@ -357,9 +338,8 @@ class Runner:
             return
         new = [part for first, part in self.parts if first >= self.checkpoint.done]
         draws = {name: np.concatenate([part[name] for part in new]) for name in new[0]} if new else None
-        summary = {} if self.keeping is None else self.keeping.summary.arrays
         try:
-            self.checkpoint.save(self.position[0], draws, self.done, self._seconds(), summary)
+            self.checkpoint.save(self.position[0], draws, self.done, self._seconds())
         except OSError as error:  # the draws are in memory still, and the folder is as it was
             warn(f"{error} The checkpoint stays at draw {self.checkpoint.done}; the run continues.", IncompleteWarning)
 
@@ -368,12 +348,14 @@ class Runner:
 
     def _no_draw(self) -> str:
         advice = (
-            "raise max_seconds, lower tune, or give checkpoint=PATH, so that a second call goes on where this one ended"
+            "raise max_seconds, lower tune or thin, or give checkpoint=PATH, so that a second call goes on where this "
+            "one ended"
             if self.checkpoint is None
             else f"the tuning so far is in {self.checkpoint.path}: call again with the same arguments to go on"
         )
+        tuned = min(self.done, self.tune)
         return (
-            f"max_seconds: {self.max_seconds:g} s were used up after {self.done} of {self.tune} tuning draws, before a "
+            f"max_seconds: {self.max_seconds:g} s were used up after {tuned} of {self.tune} tuning draws, before a "
             f"draw was kept; {advice}."
         )
 

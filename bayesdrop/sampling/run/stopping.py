@@ -9,7 +9,6 @@ import math
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,6 @@ import numpy as np
 from ..._arviz import arviz
 from ..._typing import Shaped
 from ..._validation import check_count, check_instance, check_number
-from .summary import Summarised
 
 __all__ = ["Assessment", "Stop", "check_ending"]
 
@@ -48,9 +46,10 @@ class Assessment:
 class Stop:
     """Stop a run when every variable has enough draws; ``draws`` of ``bd.sample`` is then the maximum.
 
-    The rule is checked at numbers of draws that grow by a quarter (``min_draws`` first), so that all checks together
-    cost about five times the last one: a few milliseconds for each recorded number at 4 chains of 1000 draws, which
-    matters with thousands of features. When a run stops does not depend on its speed: same seed, same draws.
+    The rule reads and counts kept draws (every ``thin``-th one of ``bd.sample``). It is checked at numbers of draws
+    that grow by a quarter (``min_draws`` first), so that all checks together cost about five times the last one: a few
+    milliseconds for each recorded number at 4 chains of 1000 draws, which matters with thousands of features. When a
+    run stops does not depend on its speed: same seed, same draws.
 
     Stopping on an estimate gives a slight bias: at the first check that is passed the effective sample size is
     overestimated, by 2 to 4 per cent for one quantity and ``ess=400`` in simulated autoregressive chains; with many
@@ -66,7 +65,7 @@ class Stop:
     r_hat : float, default=1.01
         Largest R-hat allowed; above 1.
     min_draws : int, default=100
-        Draws of each chain before the first check, at least 4.
+        Kept draws of each chain before the first check, at least 4.
 
     See Also
     --------
@@ -93,7 +92,7 @@ class Stop:
         check_count(self.min_draws, "min_draws", 4)
 
     def next_check(self, drawn: int) -> int:
-        """Smallest number of draws above ``drawn`` at which the rule is checked.
+        """Smallest number of kept draws above ``drawn`` at which the rule is checked.
 
         Examples
         --------
@@ -105,19 +104,13 @@ class Stop:
             point = math.ceil(point * _GROWTH)
         return point
 
-    def assess(
-        self,
-        draws: Mapping[str, Shaped[np.ndarray, "C draws ..."]],
-        summaries: Mapping[str, Summarised] = MappingProxyType({}),
-    ) -> Assessment:
-        """Check draws.
+    def assess(self, draws: Mapping[str, Shaped[np.ndarray, "C draws ..."]]) -> Assessment:
+        """Check kept draws.
 
         Parameters
         ----------
         draws : dict of arrays (C, draws, …)
             Posterior variables. Entries that never change are left out: neither diagnostic is defined for them.
-        summaries : dict of Summarised
-            Those that are not kept draw by draw, with diagnostics of their own.
 
         Examples
         --------
@@ -134,23 +127,16 @@ class Stop:
             table = table[:, :, np.any(table != table[:1, :1], axis=(0, 1))]
             if table.shape[2]:
                 varying[name] = (("chain", "draw", f"{name}_entry"), table)
-        sizes = [np.ravel(part.ess) for part in summaries.values()]
-        known = np.concatenate([np.zeros(0), *sizes])
-        least = float(np.nanmin(known)) if np.any(np.isfinite(known)) else float("inf")
-        if least < self.ess or not (varying or np.isfinite(least)):
-            return Assessment(least if np.isfinite(least) else float("nan"), float("nan"), False)
-        apart = np.concatenate([np.ones(1), *(np.ravel(part.r_hat) for part in summaries.values())])
-        worst = float(np.nanmax(apart))
         if not varying:
-            return Assessment(least, worst, worst <= self.r_hat)
+            return Assessment(float("nan"), float("nan"), False)
         dataset, az = xr.Dataset(varying), arviz()
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore", RuntimeWarning)
             # An entry that is stuck in each chain at a place of its own may come out as NaN, which is never enough.
-            ess = min(least, _extreme(az.ess(dataset, method="bulk"), np.min, 0.0))
+            ess = _extreme(az.ess(dataset, method="bulk"), np.min, 0.0)
             if ess < self.ess:
                 return Assessment(ess, float("nan"), False)
-            r_hat = max(worst if summaries else 0.0, _extreme(az.rhat(dataset), np.max, float("inf")))
+            r_hat = _extreme(az.rhat(dataset), np.max, float("inf"))
         return Assessment(ess, r_hat, r_hat <= self.r_hat)
 
 

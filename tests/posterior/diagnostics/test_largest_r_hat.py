@@ -14,7 +14,6 @@ from scipy import signal, stats
 import bayesdrop as bd
 from bayesdrop._arviz import arviz
 from bayesdrop.posterior.diagnostics import largest_r_hat as law
-from bayesdrop.sampling.run.summary import Summary
 
 
 def chains(seed, draws, count, correlation=0.0):
@@ -160,21 +159,3 @@ def test_a_number_is_held_to_its_own_limit():
     assert [problem.text for problem in found.problems] == [
         "an R-hat is 1.013 (weight of 9), above 1.01: the chains disagree"
     ]
-
-
-def test_what_was_not_kept_is_held_to_the_law_too():
-    """Summaries of independent draws, and of a chain elsewhere."""
-    values = chains(13, 300, 1500)
-    for shift in (0.0, 0.8):
-        values[0, :, 8] += shift
-        summary = Summary({"weight": ((4, 1500), np.float64)})
-        for draw in np.moveaxis(values, 1, 0):
-            summary.add({"weight": draw})
-        part = summary.result()["weight"]
-        kept = xr.Dataset({"intercept": (("chain", "draw"), values[:, :, 0])})
-        known = xr.Dataset({"weight": (("statistic", "feature"), [part.r_hat, part.ess])})
-        groups = {"posterior": kept, "posterior_summary": known.assign_coords(statistic=["r_hat", "ess"])}
-        found = bd.diagnose(bd.groups.assemble(groups | {"posterior_thinned": kept}))
-        assert found.r_hat.value > 1.01
-        assert found.ok == (shift == 0), str(found)
-        assert found.r_hat_limit > 1.01 or shift
