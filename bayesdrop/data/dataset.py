@@ -250,7 +250,7 @@ def as_dataset(
     [-1.0, 1.0]
     """
     # A caller who names no columns, as the formula y ~ 1 does, has none.
-    least = min(1, 1 if feature_names is None else len(feature_names))
+    least = 0 if isinstance(feature_names, Sequence) and not feature_names else 1
     design = wrap(X, checking(partial(check_matrix, ensure_min_features=least), missing))
     p = design.shape[1]
     given = column_names(X) if feature_names is None else feature_names

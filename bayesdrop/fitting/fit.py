@@ -141,7 +141,7 @@ def fit(
     >>> result.predict({"age": [60.0], "site": ["w"]}, unseen="population").label.tolist()
     ['yes']
     """
-    if unseen == "draw":
+    if isinstance(unseen, str) and unseen == "draw":
         raise ValueError(f"unseen: {NO_DRAWS}")
     options = FormulaOptions(full_rank, unseen, dropna, random_scale)
     given, X, y, feature_names, design = read_formula(model, X, y, feature_names, options)

@@ -110,8 +110,9 @@ def posterior_predictive(
     """
     posterior = with_unseen(read_draws(post, draws), unseen)
     seed = check_seed(seed)
+    new = check_flag(new, "new")
     X, offset = complete_rows(X, posterior.feature_names, posterior.facts, offset, with_response=not new)
-    posterior = for_rows(posterior, X, seed) if check_flag(new, "new") else posterior
+    posterior = for_rows(posterior, X, seed) if new else posterior
     rows = match_rows(X, posterior)
     n = rows.design.shape[0]
     if not new:
