@@ -26,7 +26,7 @@ from .gibbs.numpyro_block import WeightsBlock
 from .hmc.method import HMC
 from .hmc.nuts import NUTS
 from .latent.estimators import LatentDropoutLogisticRegression, LatentDropoutSVC
-from .latent.minimisers.alternating import Alternating, Minibatch
+from .latent.minimisers.alternating import Alternating
 from .latent.minimisers.lbfgs import LBFGS
 from .latent.sampling import sample_latent
 from .losses import (
@@ -132,7 +132,6 @@ __all__ = [
     "LatentDropoutSVC",
     "Logistic",
     "LogitNormal",
-    "Minibatch",
     "MixingWarning",
     "Model",
     "MultiplicativeNoise",

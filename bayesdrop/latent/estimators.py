@@ -27,7 +27,6 @@ from ..losses.softmax import FORMS
 from ..model import Model
 from ..priors.rate_prior import map_arrays
 from ..rates import Fixed, PerFeature, RateMap
-from .minimisers.alternating import Minibatch
 from .minimisers.lbfgs import LBFGS, LatentMethod
 from .objective.criteria import Criterion, OneVersusRest, Softmax
 from .objective.energy import Block, LatentEnergy, Parameters, blocks_of
@@ -38,7 +37,6 @@ __all__ = ["LatentDropoutLogisticRegression", "LatentDropoutSVC"]
 _DEFAULT_RATE = 0.5
 # Added to the variances of a piecewise-linear loss, which is smooth within a hundredth of a score then.
 _ROUND = 1e-4
-_MANY_ROWS = 200_000  # rows from which on a pass over the data is long
 
 
 class LatentClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassScores, DropoutEstimator):
@@ -115,21 +113,20 @@ class LatentClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassS
             model.weight_prior.precision(X.shape[1]),
             self.fit_intercept,
         )
-        method = self._method(X.shape[0])
+        method = self._method()
         trace, posterior, occurrences = Trace(), None, None
         with double_range(), waiting("fit", "step"):
             start = self._last_fit(X.shape[1], classes)
-            plan = method.plan(self.n_init if start is None else 1, rate_map.is_free)
             if start is None:
                 problems = len(classes) if many else 1
                 generator = check_random_state(self.random_state)
-                start = random_start(energy, method, units, problems, self.n_init, plan.start, generator)
+                start = random_start(energy, method, units, problems, self.n_init, generator)
             if rate_map.is_free:
                 ratio = class_ratio(rate_map, target, weight, many)
-                learnt = learn_rates(energy, start, rate_map, method, plan, trace, model.C, ratio)
+                learnt = learn_rates(energy, start, rate_map, method, trace, model.C, ratio)
                 energy, found, posterior, occurrences = learnt
             else:
-                found = method.minimise(energy, start, trace, plan.most)
+                found = method.minimise(energy, start, trace)
         refuse_overflow(weights=found.flatten(), energy=trace.values[-1:])
         announce(trace.status, trace.iterations)
         self.classes_ = classes
@@ -145,12 +142,12 @@ class LatentClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassS
         self.status_ = trace.status
         return self
 
-    def _method(self, n: int) -> LatentMethod:
+    def _method(self) -> LatentMethod:
         if self.method is not None:
-            expected = "a minimiser such as bd.LBFGS(), bd.Alternating() or bd.Minibatch()"
+            expected = "a minimiser such as bd.LBFGS() or bd.Alternating()"
             checked: LatentMethod = check_instance(self.method, "method", LatentMethod, expected)
             return checked
-        return Minibatch() if n > _MANY_ROWS else LBFGS(self.tol, self.max_iter)
+        return LBFGS(self.tol, self.max_iter)
 
     def _last_fit(self, p: int, classes: Shaped[np.ndarray, " K"]) -> Parameters | None:
         """Weights of the last fit, if a warm start can go on from them."""
@@ -259,8 +256,8 @@ class LatentDropoutLogisticRegression(LatentClassifier):
         Weights of the classes, as in scikit-learn.
     weight_prior : Normal, optional
         Prior of the hidden weights, ``bd.Normal(1.0)`` by default, which the output weights always have.
-    method : LBFGS, Alternating or Minibatch, optional
-        By default ``bd.LBFGS(tol, max_iter)``, and ``bd.Minibatch()`` beyond 200,000 rows.
+    method : LBFGS or Alternating, optional
+        By default ``bd.LBFGS(tol, max_iter)``.
     fit_intercept : bool, default=True
         Add intercepts to both layers.
     n_init : int, default=3

@@ -15,7 +15,7 @@ Where the fit of a hidden layer begins: the best of several random starts after 
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -27,14 +27,35 @@ from ..fitting.solvers.driver import Status, Trace
 from ..linalg.systems import refuse_overflow
 from ..priors.rate_prior import UpdatedRateLaw
 from ..rates import RateMap
-from .minimisers.lbfgs import LatentMethod, Plan
+from .minimisers.lbfgs import LatentMethod
 from .objective.energy import LatentEnergy, Parameters
 
 __all__ = ["class_ratio", "learn_rates", "random_start", "sign_counts"]
 
 _LARGEST = 1 - 1e-6
-# Rates that move by less have converged.
-_SETTLED = 2e-3
+
+
+@dataclass(frozen=True)
+class Rules:
+    """Steps of a fit before the last descent.
+
+    Attributes
+    ----------
+    start_steps : int
+        Steps on each of several random starts.
+    rounds, round_steps : int
+        Maximum number of updates of the rates, and steps of the weights before each.
+    settled : float
+        Rates that move by less have converged.
+    """
+
+    start_steps: int = 15
+    rounds: int = 30
+    round_steps: int = 20
+    settled: float = 2e-3
+
+
+_RULES = Rules()
 
 
 def sign_counts(
@@ -89,7 +110,6 @@ def learn_rates(
     start: Parameters,
     rate_map: RateMap,
     method: LatentMethod,
-    plan: Plan,
     trace: Trace,
     weight_per_row: float,
     ratio: Float[np.ndarray, " M"],
@@ -107,37 +127,34 @@ def learn_rates(
     """
     occurrences = np.zeros(rate_map.size)
     here, posterior = start, rate_map.prior.law(occurrences).given(occurrences, occurrences)
-    converged, turn = False, 0
-    for turn in range(plan.rounds):
-        here = method.minimise(energy, here, trace, plan.round)
+    converged = False
+    for turn in range(_RULES.rounds):
+        here = method.minimise(energy, here, trace, _RULES.round_steps)
         against, total = (
             rate_map.collapse(part[:, None])[:, 0] for part in sign_counts(energy, here, weight_per_row, ratio)
         )
         posterior, occurrences = rate_map.prior.law(total).given(against, total), total
         update = rate_map.expand(np.minimum(posterior.mode(), _LARGEST))
         # Later rounds move half way: a rate and the weights that it favours may chase each other.
-        rate = update if turn < plan.rounds // 3 else 0.5 * (update + energy.rate)
+        rate = update if turn < _RULES.rounds // 3 else 0.5 * (update + energy.rate)
         # Three entries more or fewer of few are the same rate.
-        near = rate_map.expand(np.maximum(_SETTLED, 3 / np.maximum(total, 3)))
+        near = rate_map.expand(np.maximum(_RULES.settled, 3 / np.maximum(total, 3)))
         converged = bool(np.all(np.abs(rate - energy.rate) < near))
         if converged:
             break
         energy = replace(energy, rate=rate)
-    left = None if plan.most is None else plan.most - (turn + 1) * plan.round
-    if left is None or left > 0:
-        here = method.minimise(energy, here, trace, left)
+    here = method.minimise(energy, here, trace)
     if not converged:
         trace.status = Status.RATES_UNSETTLED
     return energy, here, posterior, occurrences
 
 
 def random_start(
-    energy: LatentEnergy, method: LatentMethod, units: int, problems: int, starts: int, steps: int, generator: Any
+    energy: LatentEnergy, method: LatentMethod, units: int, problems: int, starts: int, generator: Any
 ) -> Parameters:
-    """Draw weights of both layers, follow each draw for ``steps`` and return the one with the lowest energy.
+    """Draw weights of both layers, follow each draw for some steps and return the one with the lowest energy.
 
-    Starts are distinguished without the variance of the noise, which takes most of the time. Where nothing may be spent
-    on that, there is one start.
+    Starts are distinguished without the variance of the noise, which takes most of the time.
 
     Parameters
     ----------
@@ -147,8 +164,8 @@ def random_start(
         By which the starts are followed.
     units, problems : int
         Hidden units ``K`` and problems ``M``.
-    starts, steps : int
-        Draws, and steps of the method on each.
+    starts : int
+        Number of draws.
     generator : numpy.random.RandomState
         Source of the draws.
     """
@@ -163,7 +180,6 @@ def random_start(
     gain = energy.noise.coefficients(energy.rate).gain
     size = max(np.sqrt(square / count) * float(np.sqrt(np.mean(gain**2))), np.finfo(float).tiny)
     refuse_overflow(sum_of_squares=size)
-    starts = starts if steps else 1
     plain = energy.without_variance
     best: tuple[float, Parameters] | None = None
     for _ in range(starts):
@@ -174,7 +190,7 @@ def random_start(
         start, value = Parameters(hidden, output), 0.0
         if starts > 1:
             trace = Trace()
-            start = method.minimise(plain, start, trace, steps)
+            start = method.minimise(plain, start, trace, _RULES.start_steps)
             value = float(trace.values[-1][0]) if trace.values else plain.value_and_gradient(start).objective
         if best is None or value < best[0]:
             best = (value, start)

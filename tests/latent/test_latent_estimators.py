@@ -104,11 +104,23 @@ def test_corrupted_rows_are_taken_as_they_are():
     np.testing.assert_allclose(model.decision_function(0.6 * X), mean[:, 0], rtol=1e-8)
 
 
-@pytest.mark.parametrize("method", [bd.Alternating(), bd.Minibatch(50, epochs=300, step_size=0.05), bd.LBFGS(tol=1e-4)])
+@pytest.mark.parametrize("method", [bd.Alternating(), bd.LBFGS(tol=1e-4)])
 def test_methods_fit(method):
     X, y = moons()
     model = bd.LatentDropoutSVC(0.02, n_hidden=8, C=10.0, method=method, n_init=1, random_state=0)
     assert model.fit(X, y).score(X, y) > 0.93
+
+
+def test_many_rows_are_fitted_by_lbfgs():
+    X = np.random.default_rng(0).normal(size=(200_001, 1))
+    options = {"n_hidden": 1, "n_init": 1, "random_state": 0}
+    with pytest.warns(ConvergenceWarning):
+        default, chosen = (
+            bd.LatentDropoutSVC(0.3, max_iter=limit, method=method, **options).fit(X, (X[:, 0] > 0).astype(int))
+            for limit, method in ((2, None), (500, bd.LBFGS(max_iter=2)))
+        )
+    assert default.n_iter_ <= 2
+    np.testing.assert_array_equal(default.hidden_coef_, chosen.hidden_coef_)
 
 
 @pytest.mark.parametrize(

@@ -118,27 +118,6 @@ def test_alternating_needs_the_augmentation():
         bd.Alternating().minimise(joint, start, Trace())
 
 
-def test_minibatches_come_near_the_minimum():
-    energy, start = problem()
-    trace = Trace()
-    best = energy.value_and_gradient(bd.LBFGS(tol=1e-9).minimise(energy, start, Trace()))[0]
-    method = bd.Minibatch(20, epochs=300, step_size=0.05)
-    end = method.minimise(energy, start, trace)
-    assert energy.value_and_gradient(end)[0] < 1.1 * best
-    assert energy.value_and_gradient(start)[0] > 1.5 * best
-    assert len(trace.values) == 300
-    np.testing.assert_array_equal(end.hidden, method.minimise(energy, start, Trace()).hidden)
-
-
-def test_a_batch_of_all_rows_is_the_whole_energy():
-    """The batches' gradients average to that of the energy: the weight of a row is what it is in the sum."""
-    energy, start = problem()
-    block = energy.blocks[0]
-    parts = np.split(np.random.default_rng(0).permutation(N), 4)
-    mean = sum(energy.of_rows([block.take(rows, N / len(rows))], start)[1].flatten() for rows in parts) / 4
-    np.testing.assert_allclose(mean, energy.of_rows([block], start)[1].flatten(), rtol=1e-10, atol=1e-12)
-
-
 def test_sign_counts_are_those_of_the_linearised_score():
     """Entry by entry, the slope of the score in each feature by a difference of the score itself."""
     energy, here = problem()
@@ -174,9 +153,6 @@ def test_sign_counts_are_those_of_the_linearised_score():
         (lambda: bd.LBFGS(tol=-1.0), "tol"),
         (lambda: bd.LBFGS(max_iter=0), "max_iter"),
         (lambda: bd.Alternating(steps=1.5), "steps"),
-        (lambda: bd.Minibatch(0), "batch_size"),
-        (lambda: bd.Minibatch(epochs=True), "epochs"),
-        (lambda: bd.Minibatch(step_size=float("nan")), "step_size"),
     ],
 )
 def test_bad_settings(make, message):
@@ -184,53 +160,12 @@ def test_bad_settings(make, message):
         make()
 
 
-@pytest.mark.parametrize("rates", [0.3, bd.PerFeature()], ids=["fixed", "learnt"])
-@pytest.mark.parametrize(("epochs", "n_init"), [(1, 3), (7, 3), (20, 3), (40, 1)])
-def test_minibatches_keep_to_the_passes_that_they_were_given(epochs, n_init, rates, monkeypatch):
-    """Rows whose gradient was asked for, starts and rounds of the rates included: 665 passes for 20 once."""
-    from sklearn.exceptions import ConvergenceWarning
-
-    rows, real = [0], LatentEnergy.of_rows
-
-    def counting(self, blocks, parameters):
-        rows[0] += sum(len(block.weight) for block in blocks)
-        return real(self, blocks, parameters)
-
-    monkeypatch.setattr(LatentEnergy, "of_rows", counting)
-    rng = np.random.default_rng(1)
-    X = rng.normal(size=(90, 3))
-    method = bd.Minibatch(30, epochs=epochs, tol=0.0)
-    model = bd.LatentDropoutSVC(rates, n_hidden=2, n_init=n_init, method=method, random_state=0)
-    with pytest.warns(ConvergenceWarning):
-        model.fit(X, (X[:, 0] > 0).astype(int))
-    assert epochs - 2 <= rows[0] / 90 <= epochs
-    assert model.status_ in (Status.MAX_EPOCHS, Status.RATES_UNSETTLED)
-    if rates != 0.3:
-        assert model.rate_posterior_.occurrences.tolist() == [90.0] * 3
-
-
-def test_minibatches_say_whether_the_energy_still_falls():
-    """The rule stated once more: the mean gain of the last ten epochs for each unit of the rows' weight."""
-    energy, start = problem()
-    for method in (bd.Minibatch(20, epochs=3), bd.Minibatch(20, epochs=300, step_size=0.05), bd.Minibatch(20, 1)):
-        trace = Trace()
-        method.minimise(energy, start, trace)
-        values = [float(value[0]) for value in trace.values]
-        window = min(10, len(values) // 2)
-        weight = sum(float(w) for block in energy.blocks for w in block.weight)
-        slow = window > 0 and (values[-1 - window] - values[-1]) / window < 1e-4 * weight
-        assert trace.status is (Status.CONVERGED if slow else Status.MAX_EPOCHS)
-    assert len(values) == 1
-    assert Status.MAX_EPOCHS.is_unfinished
-    assert not Status.CONVERGED.is_unfinished
-
-
-METHODS = [bd.LBFGS(max_iter=30), bd.Alternating(max_iter=3), bd.Minibatch(90, epochs=6)]
+METHODS = [bd.LBFGS(max_iter=30), bd.Alternating(max_iter=3)]
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("rate", [0.0, 0.3])
-@pytest.mark.parametrize("method", METHODS, ids=["LBFGS", "Alternating", "Minibatch"])
+@pytest.mark.parametrize("method", METHODS, ids=["LBFGS", "Alternating"])
 def test_the_trace_is_the_energy_of_the_hinge_itself(method, rate):
     """Row by row at the weights found; the smoothed energy, by which the method goes, is another number."""
     rng = np.random.default_rng(2)
@@ -247,11 +182,7 @@ def test_the_trace_is_the_energy_of_the_hinge_itself(method, rate):
         value += 0.7 * 0.5 * (slack + np.sqrt(slack**2 + var))
         rounded += 0.7 * 0.5 * (slack + np.sqrt(slack**2 + var + 1e-4))
     assert rounded - value > 1e-5 * value
-    last = model.objective_trace_[-1]
-    if isinstance(method, bd.Minibatch):  # one step before the last: a batch is all rows
-        assert last == pytest.approx(value, rel=0.02)
-    else:
-        assert last == pytest.approx(value, rel=1e-9)
+    assert model.objective_trace_[-1] == pytest.approx(value, rel=1e-9)
 
 
 @pytest.mark.parametrize("method", [bd.Newton(), bd.HMC(), "adam", bd.LBFGS])

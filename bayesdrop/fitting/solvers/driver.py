@@ -1,7 +1,7 @@
 """One driver for every minimiser of an energy, and the status that it ends with.
 
-It runs Newton's method and EM on a block of linear problems, the softmax's Newton method, and of a hidden layer
-alternating updates and minibatches; SciPy runs its L-BFGS. The ascent of the mean field
+It runs Newton's method and EM on a block of linear problems, the softmax's Newton method, and the alternating
+updates of a hidden layer, whose L-BFGS SciPy runs. The ascent of the mean field
 (:mod:`bayesdrop.variational_bayes.fitting`) stays apart: a cycle of it passes two points or one, its limit counts the
 rounds within cycles, and its state, a number for each non-zero entry of the data, is updated in place.
 
@@ -68,10 +68,6 @@ class Status(Enum):
         "The learnt rates did not settle: some weights keep changing sign. A prior with more strength, a smaller C "
         "or shared or group rates steady them."
     )
-    MAX_EPOCHS = (
-        "Stopped after the passes over the data that were allowed, the energy still falling: raise epochs, change "
-        "step_size, or loosen tol."
-    )
     ALL_ZERO = (
         "Converged with all weights zero (of one class at least, if there are several): the features say nothing of y "
         "at these rates and this C, and every prediction is that of the intercept. Look for features that are zero, "
@@ -85,7 +81,7 @@ class Status(Enum):
     @property
     def is_unfinished(self) -> bool:
         """True if the fit ended before the optimum, which is worth a warning."""
-        return self in (Status.MAX_ITERATIONS, Status.MAX_EPOCHS, Status.RATES_UNSETTLED)
+        return self in (Status.MAX_ITERATIONS, Status.RATES_UNSETTLED)
 
 
 @dataclass

@@ -1,26 +1,24 @@
 """The algorithm of Chen, Zhu, Chen & Chen (2015, sections 4.2 and 5.2) for a hidden layer.
 
 Auxiliary variables and output weights in closed form, hidden weights by gradient, in turns. It never goes uphill.
-
-Adam (Kingma & Ba 2015) on random rows, for data of which a pass is long.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy.special import expit
 
 from ..._typing import Float
-from ..._validation import check_count, check_number, check_seed
-from ...fitting.solvers.driver import Status, StepInfo, Trace, minimise
+from ..._validation import check_count, check_number
+from ...fitting.solvers.driver import StepInfo, Trace, minimise
 from ..objective.criteria import OneVersusRest, unpack
 from ..objective.energy import LatentEnergy, Parameters, hidden_moments
-from .lbfgs import PLAN, WINDOW, Evaluated, LatentState, Plan, descend
+from .lbfgs import Evaluated, LatentState, descend
 
-__all__ = ["Alternating", "Minibatch", "output_update"]
+__all__ = ["Alternating", "output_update"]
 
 
 @dataclass(frozen=True)
@@ -38,7 +36,7 @@ class Alternating:
 
     See Also
     --------
-    LBFGS, Minibatch, LatentDropoutSVC
+    LBFGS, LatentDropoutSVC
 
     References
     ----------
@@ -58,10 +56,6 @@ class Alternating:
         check_number(self.tol, "tol", least=0)
         check_count(self.max_iter, "max_iter")
         check_count(self.steps, "steps")
-
-    def plan(self, starts: int, learns: bool) -> Plan:
-        """See :class:`bayesdrop.latent.minimisers.lbfgs.LatentMethod`."""
-        return PLAN
 
     def minimise(self, energy: LatentEnergy, start: Parameters, trace: Trace, steps: int | None = None) -> Parameters:
         """See :class:`bayesdrop.latent.minimisers.lbfgs.LatentMethod`.
@@ -94,7 +88,7 @@ class _Turns:
 
     def init(self, energy: LatentEnergy, weights: Parameters, earlier: LatentState | None = None) -> LatentState:
         value, _, objective = energy.value_and_gradient(weights)
-        return LatentState.at(weights, value, objective, None)
+        return LatentState.at(weights, value, objective)
 
     def step(self, energy: LatentEnergy, state: LatentState, goal: Any) -> tuple[LatentState, StepInfo]:
         here: Parameters = state.weights
@@ -108,7 +102,7 @@ class _Turns:
         there = here._replace(hidden=flat.reshape(here.hidden.shape))
         value, _, objective = energy.value_and_gradient(there)
         done = float(state.value[0]) - value <= self.least
-        return LatentState.at(there, value, objective, None, done), StepInfo(np.array([True]))
+        return LatentState.at(there, value, objective, done), StepInfo(np.array([True]))
 
 
 def output_update(energy: LatentEnergy, criterion: OneVersusRest, parameters: Parameters) -> Float[np.ndarray, "_ M"]:
@@ -139,117 +133,3 @@ def output_update(energy: LatentEnergy, criterion: OneVersusRest, parameters: Pa
             if bent is not None:
                 left[m, :-1, :-1] += np.tensordot(omega, bent, axes=1)
     return np.linalg.solve(left, right[:, :, None])[:, :, 0].T
-
-
-@dataclass(frozen=True)
-class Minibatch:
-    """Fit a hidden layer by Adam on random rows, with a step size that decreases linearly to zero.
-
-    Parameters
-    ----------
-    batch_size : int, default=500
-        Rows of a step.
-    epochs : int, default=20
-        Passes over the data in all, at least 1, including those that choose among several starts (a fifth at most) and
-        those between updates of the rates (half of the rest at most).
-    step_size : float, default=0.02
-        First step of each weight, above 0.
-    seed : int, default=0
-        Order of the rows.
-    tol : float, default=0.0001
-        The fit has converged if an epoch lowers the energy by less than this for each unit ``C s_i`` of the rows'
-        weight, the mean of the last ten or of the later half; a value is the mean over the steps of its epoch. With too
-        small a ``step_size`` a slow fit looks converged.
-
-    See Also
-    --------
-    LBFGS, Alternating
-
-    Examples
-    --------
-    >>> Minibatch(500, epochs=5)
-    Minibatch(batch_size=500, epochs=5, step_size=0.02, seed=0, tol=0.0001)
-    """
-
-    batch_size: int = 500
-    epochs: int = 20
-    step_size: float = 0.02
-    seed: int = 0
-    tol: float = 1e-4
-
-    def __post_init__(self) -> None:
-        check_count(self.batch_size, "batch_size")
-        check_count(self.epochs, "epochs")
-        check_number(self.step_size, "step_size", least=1e-12)
-        object.__setattr__(self, "seed", check_seed(self.seed))
-        check_number(self.tol, "tol", least=0)
-
-    def plan(self, starts: int, learns: bool) -> Plan:
-        """See :class:`bayesdrop.latent.minimisers.lbfgs.LatentMethod`; steps are epochs."""
-        first = self.epochs // (5 * starts) if starts > 1 else 0
-        left = self.epochs - first * starts
-        return Plan(first, max(1, left // 2) if learns else 0, 1, left)
-
-    def minimise(self, energy: LatentEnergy, start: Parameters, trace: Trace, steps: int | None = None) -> Parameters:
-        """See :class:`bayesdrop.latent.minimisers.lbfgs.LatentMethod`; values are means over an epoch."""
-        epochs = self.epochs if steps is None else min(steps, self.epochs)
-        method = _Epochs(self, epochs)
-        state, _ = minimise(method, energy, method.init(energy, start), 0.0, epochs, trace)
-        if trace.status is Status.MAX_ITERATIONS:
-            trace.status = Status.MAX_EPOCHS
-        found: Parameters = state.weights
-        return found
-
-
-class Adam(NamedTuple):
-    """What Adam keeps: decayed means of gradients and of their squares, steps made, values, and the order to come."""
-
-    first: Float[np.ndarray, " D"]
-    second: Float[np.ndarray, " D"]
-    steps: int
-    values: tuple[float, ...]
-    generator: np.random.Generator
-
-
-@dataclass(frozen=True)
-class _Epochs:
-    """The epochs as a minimiser of :mod:`bayesdrop.fitting.solvers.driver`; whether it is done is asked of the last."""
-
-    settings: Minibatch
-    epochs: int
-
-    def init(self, energy: LatentEnergy, weights: Parameters, earlier: LatentState | None = None) -> LatentState:
-        zero = np.zeros(weights.hidden.size + weights.output.size)
-        memory = Adam(zero, zero, 0, (), np.random.default_rng(self.settings.seed))
-        # The energy there would cost a pass over the data.
-        return LatentState.at(weights, np.nan, np.nan, memory)
-
-    def step(self, energy: LatentEnergy, state: LatentState, goal: Any) -> tuple[LatentState, StepInfo]:
-        start: Parameters = state.weights
-        first, second, done, values, generator = state.memory
-        size = self.settings.batch_size
-        sizes = [len(block.weight) for block in energy.blocks]
-        n, turns = sum(sizes), self.epochs * sum(-(-rows // size) for rows in sizes)
-        flat, total, minimised = start.flatten(), 0.0, 0.0
-        for block in (energy.blocks[b] for b in generator.permutation(len(sizes))):
-            order = generator.permutation(len(block.weight))
-            for begin in range(0, len(order), size):
-                rows = order[begin : begin + size]
-                here = start.like(flat)
-                value, gradient, objective = energy.of_rows([block.take(rows, n / len(rows))], here)
-                penalty, slope = energy.prior(here)
-                total += (objective + penalty) * len(rows) / n
-                minimised += (value + penalty) * len(rows) / n
-                both = Parameters(gradient.hidden + slope.hidden, gradient.output + slope.output)
-                whole = energy.zero_fixed_intercepts(both).flatten()
-                done += 1
-                first = 0.9 * first + 0.1 * whole
-                second = 0.999 * second + 0.001 * whole**2
-                rate = self.settings.step_size * (1 - done / turns) / (1 - 0.9**done)
-                flat = flat - rate * first / (np.sqrt(second / (1 - 0.999**done)) + 1e-12)
-        values = (*values, minimised)
-        window = min(WINDOW, self.epochs // 2)
-        last = len(values) == self.epochs and window > 0
-        still = last and values[-1 - window] - minimised < window * self.settings.tol * energy.row_weight
-        ended = LatentState.at(start.like(flat), minimised, total, Adam(first, second, done, values, generator), still)
-        return ended, StepInfo(np.array([True]))

@@ -3,11 +3,8 @@
 On the energy without variance first, whose steps cost a fifth, then on the whole one, in the coordinates of
 :mod:`.whitening` where features are few.
 
-What a minimiser of the energy of a hidden layer must offer, and how it divides its steps.
-
-There are three: :mod:`.lbfgs` takes all weights at once, by SciPy; :mod:`.alternating` is the algorithm of Chen, Zhu,
-Chen & Chen (2015), and :mod:`.minibatch` works on random rows: :mod:`bayesdrop.fitting.solvers.driver` makes the steps
-of both.
+Also: the protocol of a minimiser of the energy of a hidden layer. The other one is :mod:`.alternating`, whose turns
+:mod:`bayesdrop.fitting.solvers.driver` runs.
 """
 
 from __future__ import annotations
@@ -15,7 +12,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from scipy.optimize import OptimizeResult, minimize
@@ -27,12 +24,14 @@ from ...fitting.solvers.driver import LOOSE, OneProblem, Status, Trace
 from ..objective.energy import LatentEnergy, Parameters
 from .whitening import MOST_INPUTS, Axes, Whitening
 
-__all__ = ["Evaluated", "LatentMethod", "LatentState", "Plan", "descend", "LBFGS", "PLAN", "WINDOW"]
+__all__ = ["Evaluated", "LatentMethod", "LatentState", "descend", "LBFGS"]
 
 _log = logging.getLogger("bayesdrop")
 
 # Share of the steps that may be spent on the energy without variance.
 _FIRST = 0.3
+# Steps over which the gain is judged: single ones go up and down.
+_WINDOW = 10
 
 
 class Evaluated(NamedTuple):
@@ -78,13 +77,13 @@ def descend(
         return here.value, here.slope
 
     def gain() -> float:
-        return values[-1 - WINDOW :][0] - values[-1]
+        return values[-1 - _WINDOW :][0] - values[-1]
 
     def after_step(intermediate_result: OptimizeResult) -> None:
         # A line search ends where it evaluated last.
         values.append(here.value)
         add()
-        if len(values) > WINDOW and gain() < WINDOW * least:
+        if len(values) > _WINDOW and gain() < _WINDOW * least:
             raise StopIteration
 
     def add() -> None:
@@ -100,8 +99,8 @@ def descend(
         add()
     # Where no step leads down, the last ones tell whether that is the optimum.
     left = gain() if len(values) > 1 else float(np.sum(here.slope**2))
-    stuck = result.nit < steps and (len(values) <= WINDOW or left >= WINDOW * least)
-    if (len(values) > WINDOW or stuck) and (left < WINDOW * least or not np.any(here.slope)):
+    stuck = result.nit < steps and (len(values) <= _WINDOW or left >= _WINDOW * least)
+    if (len(values) > _WINDOW or stuck) and (left < _WINDOW * least or not np.any(here.slope)):
         trace.status = Status.CONVERGED
     elif stuck and left <= LOOSE * abs(values[-1]):
         trace.status = Status.ROUND_OFF
@@ -124,7 +123,7 @@ class LBFGS:
 
     See Also
     --------
-    Minibatch, Alternating, LatentDropoutLogisticRegression
+    Alternating, LatentDropoutLogisticRegression
 
     Examples
     --------
@@ -138,10 +137,6 @@ class LBFGS:
     def __post_init__(self) -> None:
         check_number(self.tol, "tol", least=0)
         check_count(self.max_iter, "max_iter")
-
-    def plan(self, starts: int, learns: bool) -> Plan:
-        """See :class:`bayesdrop.latent.minimisers.lbfgs.LatentMethod`."""
-        return PLAN
 
     def minimise(self, energy: LatentEnergy, start: Parameters, trace: Trace, steps: int | None = None) -> Parameters:
         """See :class:`bayesdrop.latent.minimisers.lbfgs.LatentMethod`."""
@@ -164,43 +159,12 @@ class LBFGS:
         return follow(energy, start, most, trace)
 
 
-# Steps over which the gain is judged: single ones go up and down.
-WINDOW = 10
-
-
-class Plan(NamedTuple):
-    """How a method spends its steps where there is more to find than the weights.
-
-    Attributes
-    ----------
-    start : int
-        Steps on each of several random starts; 0 for one start, used unchanged.
-    rounds, round : int
-        Most rounds between which the rates are updated, and steps of each.
-    most : int or None
-        Steps after the starts, those of the rounds included; None: what the method may take, after the rounds.
-    """
-
-    start: int
-    rounds: int
-    round: int
-    most: int | None
-
-
 @runtime_checkable
 class LatentMethod(Protocol):
     """Protocol of a minimiser."""
 
-    def plan(self, starts: int, learns: bool) -> Plan:
-        """Divide the steps among ``starts`` random starts, the rounds of learnt rates, and the rest."""
-
     def minimise(self, energy: LatentEnergy, start: Parameters, trace: Trace, steps: int | None = None) -> Parameters:
         """Go downhill from ``start``, so many steps at most, and add to the trace; its status is set."""
-
-
-# Steps on each of several starts, rounds of the rates, and steps of a round, where a step costs a pass over the data
-# and some hundreds are allowed.
-PLAN = Plan(15, 30, 20, None)
 
 
 @dataclass(frozen=True)
@@ -215,18 +179,15 @@ class LatentState(OneProblem):
         Energy there, with a piecewise-linear loss smoothed and as it is.
     remaining : array (1,)
         0 once steps gain less than was asked for, else infinite.
-    memory
-        What the method keeps from step to step.
     """
 
     weights: Parameters
     value: Float[np.ndarray, " 1"]
     objective: Float[np.ndarray, " 1"]
     remaining: Float[np.ndarray, " 1"]
-    memory: Any
 
     @classmethod
-    def at(cls, weights: Parameters, value: float, objective: float, memory: Any, done: bool = False) -> LatentState:
+    def at(cls, weights: Parameters, value: float, objective: float, done: bool = False) -> LatentState:
         """The state at weights where the energy is known."""
         remaining = 0.0 if done else np.inf
-        return cls(weights, np.array([value]), np.array([objective]), np.array([remaining]), memory)
+        return cls(weights, np.array([value]), np.array([objective]), np.array([remaining]))

@@ -20,7 +20,6 @@ The rows of a fit of a hidden layer, cut into blocks.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
@@ -28,7 +27,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import expit
 
-from ..._typing import Float, Int, MatrixLike
+from ..._typing import Float, MatrixLike
 from ...designs import Design, as_design
 from ...moments import ScoreMoments
 from ...noise import Noise
@@ -64,7 +63,7 @@ class Parameters(NamedTuple):
 
 
 class Evaluation(NamedTuple):
-    """The energy, or what some rows add to it, at given weights.
+    """The energy at given weights.
 
     Attributes
     ----------
@@ -188,36 +187,14 @@ class LatentEnergy:
         parts = (coefficients.quadratic, coefficients.linear, coefficients.constant)
         return self.keep_variance and any(bool(np.any(part)) for part in parts)
 
-    def prior(self, parameters: Parameters) -> tuple[float, Parameters]:
-        """Penalty of the weights and its gradient."""
-        scaled = self.precision[:, None] * parameters.hidden[:-1]
-        value = 0.5 * np.sum(scaled * parameters.hidden[:-1]) + 0.5 * np.sum(parameters.output[:-1] ** 2)
-        none = np.zeros((1, 1))
-        return float(value), Parameters(
-            np.concatenate([scaled, np.broadcast_to(none, (1, scaled.shape[1]))]),
-            np.concatenate([parameters.output[:-1], np.broadcast_to(none, (1, parameters.output.shape[1]))]),
-        )
-
     def value_and_gradient(self, parameters: Parameters) -> Evaluation:
         """``U`` and its gradient."""
-        penalty, slope = self.prior(parameters)
-        value, gradient, objective = self.of_rows(self.blocks, parameters)
-        both = Parameters(slope.hidden + gradient.hidden, slope.output + gradient.output)
-        return Evaluation(penalty + value, self.zero_fixed_intercepts(both), penalty + objective)
-
-    def zero_fixed_intercepts(self, gradient: Parameters) -> Parameters:
-        """Leave out the intercepts if there are none."""
-        if not self.fit_intercept:
-            gradient.hidden[-1] = 0
-            gradient.output[-1] = 0
-        return gradient
-
-    def of_rows(self, blocks: Sequence[Block], parameters: Parameters) -> Evaluation:
-        """What some rows add to the energy, and to its gradient."""
         covariances = self._covariances(parameters)
-        total, rounded = 0.0, 0.0
+        scaled, weight = self.precision[:, None] * parameters.hidden[:-1], parameters.output[:-1]
+        total, rounded = 0.5 * float(np.sum(scaled * parameters.hidden[:-1]) + np.sum(weight**2)), 0.0
         hidden, output = np.zeros_like(parameters.hidden), np.zeros_like(parameters.output)
-        for block in blocks:
+        hidden[:-1], output[:-1] = scaled, weight
+        for block in self.blocks:
             moments = self.moments_of(block)
             unit: Float[np.ndarray, "m K"] = expit(moments.mean(parameters.hidden))
             slope = unit * (1 - unit)
@@ -241,6 +218,8 @@ class LatentEnergy:
         for_hidden, for_output = covariances.gradient()
         hidden[:-1] += for_hidden
         output[:-1] += for_output
+        if not self.fit_intercept:
+            hidden[-1] = output[-1] = 0
         return Evaluation(total, Parameters(hidden, output), total - rounded)
 
 
@@ -264,11 +243,6 @@ class Block(NamedTuple):
     weight: Float[np.ndarray, " m"]
     nonzeros: int
     design: Design | None = None
-
-    def take(self, rows: Int[np.ndarray, " rows"], share: float) -> Block:
-        """Some of the rows, each counted ``share`` times as much."""
-        nonzeros = self.nonzeros * len(rows) // max(len(self.weight), 1)
-        return Block(self.X[rows], self.target[rows], share * self.weight[rows], nonzeros)
 
 
 class Rows(list[Block]):

@@ -29,8 +29,6 @@ def every():
 def test_the_other_word_is_an_error_that_says_the_right_one(thing, word):
     estimator = isinstance(thing, type) and issubclass(thing, BaseEstimator)
     assert word == ("random_state" if estimator else "seed")
-    if thing is bd.Minibatch:  # the settings of a method
-        return
     other = {"seed": "random_state", "random_state": "seed"}[word]
     with pytest.raises(TypeError, match=f"{other}: this is called {word} here.* give {word}=7"):
         thing(**{other: 7})
@@ -52,7 +50,6 @@ def test_a_generator_is_a_seed_that_it_draws(make):
     assert np.array_equal(deleted, bd.delete_features(X, 0.5, seed=make(3)))
     scorer = bd.deletion_scorer(0.3, seed=make(3))
     assert isinstance(scorer.seed, int)
-    assert bd.Minibatch(seed=make(3)).seed == scorer.seed
     factors = [bd.DropoutMatrixFactorization(2, solver="stochastic", max_iter=5, random_state=make(3)) for _ in "ab"]
     both = [model.fit(X).components_ for model in factors]
     assert np.array_equal(*both)
