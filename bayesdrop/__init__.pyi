@@ -55,7 +55,7 @@ from .posterior.sampling import sample
 from .posterior.scores.pointwise import log_likelihood
 from .posterior.scores.reweighting import reweight
 from .posterior.simulation import posterior_predictive, prior_draws
-from .priors import Beta, Gamma, HalfCauchy, HalfNormal, Horseshoe, InverseGamma, Laplace, LogitNormal, Normal
+from .priors import Beta, Gamma, HalfCauchy, HalfNormal, Horseshoe, InverseGamma, Laplace, Normal
 from .program_cache import cache_programs
 from .rates import Fixed, Hierarchical, PerFeature, PerGroup, Shared, Tuned
 from .sampling.run.stopping import Stop
@@ -131,7 +131,6 @@ __all__ = [
     "LatentDropoutLogisticRegression",
     "LatentDropoutSVC",
     "Logistic",
-    "LogitNormal",
     "MixingWarning",
     "Model",
     "MultiplicativeNoise",

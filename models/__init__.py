@@ -12,8 +12,6 @@
     The same with missing entries, which are dropped ones whose masks are known.
 ``hierarchical_rates``
     The same with rates that are pooled within groups of features.
-``logit_normal_rates``
-    The same with a normal law of the log-odds of the rates.
 ``normal_scores``
     The same with the masks integrated as if scores were normal, which is fast and approximate.
 ``latent``

@@ -14,7 +14,6 @@ import numpy as np
 
 from .._typing import Int
 from ..priors import Normal
-from ..priors.rate_prior import map_arrays
 from ..rates.learnt import is_tuned
 from .problems.block import ProblemFit
 from .tuning.choose import Task, first_rates
@@ -61,7 +60,7 @@ class Columns(NamedTuple):
             fit,
             weights=fit.weights[rows],
             rates=fit.rates[self.place],
-            posterior=None if fit.posterior is None else map_arrays(spread, fit.posterior),
+            posterior=None if fit.posterior is None else fit.posterior.map(spread),
             counts=counts,
             occurrences=None if fit.occurrences is None else spread(fit.occurrences),
         )

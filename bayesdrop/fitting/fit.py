@@ -16,7 +16,6 @@ from ..data.dataset import read_rows
 from ..data.levels import NO_DRAWS
 from ..designs import as_design
 from ..model import Model, check_model
-from ..priors.rate_prior import map_arrays
 from ..rates import RateMap
 from ..rates.learnt import is_tuned
 from .by_formula import FormulaOptions, of_classes, of_rows, one_offset, read_formula
@@ -272,5 +271,5 @@ def rate_posterior(rate_map: RateMap, law: Any, occurrences: Num[np.ndarray, ...
         return None
     own = occurrences.shape[1] > 1
     return RatePosterior(
-        map_arrays(lambda part: part if own else part[:, 0], law), shaped(occurrences), rate_map.names, rate_map.dim
+        law.map(lambda part: part if own else part[:, 0]), shaped(occurrences), rate_map.names, rate_map.dim
     )

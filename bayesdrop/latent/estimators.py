@@ -25,7 +25,6 @@ from ..losses.base import choose_form
 from ..losses.protocols import Classifying, require
 from ..losses.softmax import FORMS
 from ..model import Model
-from ..priors.rate_prior import map_arrays
 from ..rates import Fixed, PerFeature, RateMap
 from .minimisers.lbfgs import LBFGS, LatentMethod
 from .objective.criteria import Criterion, OneVersusRest, Softmax
@@ -135,7 +134,7 @@ class LatentClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassS
         self.coef_ = np.ascontiguousarray(found.output[:-1].T)
         self.intercept_ = found.output[-1].copy()
         rates = energy.rate[:, None]
-        both = None if posterior is None else map_arrays(lambda part: part[:, None], posterior)
+        both = None if posterior is None else posterior.map(lambda part: part[:, None])
         self._keep_rates(rate_map, rates, both, None if occurrences is None else occurrences[:, None])
         self.objective_trace_ = np.array(trace.values)[:, 0] if trace.values else np.empty(0)
         self.n_iter_ = trace.iterations

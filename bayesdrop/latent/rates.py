@@ -25,7 +25,7 @@ from .._typing import Float
 from ..designs import as_design
 from ..fitting.solvers.driver import Status, Trace
 from ..linalg.systems import refuse_overflow
-from ..priors.rate_prior import UpdatedRateLaw
+from ..priors.rate_prior import BetaLaw
 from ..rates import RateMap
 from .minimisers.lbfgs import LatentMethod
 from .objective.energy import LatentEnergy, Parameters
@@ -113,14 +113,14 @@ def learn_rates(
     trace: Trace,
     weight_per_row: float,
     ratio: Float[np.ndarray, " M"],
-) -> tuple[LatentEnergy, Parameters, UpdatedRateLaw, Float[np.ndarray, " k"]]:
+) -> tuple[LatentEnergy, Parameters, BetaLaw, Float[np.ndarray, " k"]]:
     """Alternate some steps of the weights with updates of the rates until these stand, then go on to the optimum.
 
     Returns
     -------
     energy, parameters : LatentEnergy, Parameters
         At the learnt rates.
-    posterior : UpdatedRateLaw of shape (k,)
+    posterior : BetaLaw of shape (k,)
         Plug-in posterior of the free rates.
     occurrences : array (k,)
         ``n`` of each free rate.

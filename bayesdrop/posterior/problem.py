@@ -17,7 +17,7 @@ from ..designs import Design, as_local_design
 from ..fitting.objective.centring import CentredProblem, centre_problem
 from ..losses.protocols import Augmented
 from ..model import Model
-from ..priors.rate_prior import RateLaw
+from ..priors.rate_prior import BetaLaw
 from ..rates import RateMap
 from ..sampling.propriety import check_proper
 from ..sampling.protocols import Kernel, Sampler, StreamingSampler
@@ -178,7 +178,7 @@ class Problem:
         return kernel, operands
 
     @property
-    def rate_law(self) -> RateLaw | None:
+    def rate_law(self) -> BetaLaw | None:
         """Prior of the free rates, if there are any."""
         rate_map = self.rate_map
         return rate_map.prior.law(self.data.occurrences(rate_map.index, rate_map.size)) if rate_map.is_free else None

@@ -4,7 +4,6 @@ from .base import WeightPrior
 from .beta import Beta
 from .horseshoe import Horseshoe
 from .laplace import Laplace
-from .logit_normal import LogitNormal
 from .normal import Normal
 from .random_effects import RandomEffects
 from .rate_prior import RatePrior
@@ -18,7 +17,6 @@ __all__ = [
     "Horseshoe",
     "InverseGamma",
     "Laplace",
-    "LogitNormal",
     "Normal",
     "RandomEffects",
     "RatePrior",

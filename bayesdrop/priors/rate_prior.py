@@ -1,102 +1,25 @@
-r"""Interface of a rate prior: a law of the log-odds, and its update by counts.
+r"""The Beta law of dropout rates, and the protocol of a prior that gives it.
 
-A rate ``η`` is held as its logit ``l = log η − log(1 − η)``, which resolves both ends in any precision. Of ``d``
-entries dropped and ``k`` kept, in weighted numbers, the likelihood is ``η^d (1 − η)^k``, so that
+A rate ``η`` is held as its logit ``l = log η − log(1 − η)``, which resolves both ends in any precision. If ``d``
+entries are dropped and ``k`` kept, in weighted numbers, the likelihood is ``η^d (1 − η)^k``: ``Beta(a, b)`` becomes
+``Beta(a + d, b + k)``, and the density of the logit is ``η^a (1 − η)^b`` up to a constant.
 
-    log p(l | d, k) = log p(l) + d log η + k log(1 − η) + constant.
-
-A :class:`RatePrior` is what a user writes. Bound to the number of times that each rate applies it is a
-:class:`RateLaw`, and given counts an :class:`UpdatedRateLaw`. Laws are named tuples of arrays, which compiled functions
-take as operands: other numbers compile nothing anew. A conjugate prior gives its updates in closed form
-(:mod:`.beta_law`); for the others :class:`bayesdrop.priors.counted_law.CountedLaw` integrates over the logit.
+A user writes a :class:`RatePrior`. Bound to the number of times that each rate applies it is a :class:`BetaLaw`, a
+named tuple of arrays, which compiled functions take as operands: other numbers compile nothing anew.
 
 Shapes: ``k`` free rates; further axes are problems, chains or features. Importing a prior does not import JAX.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
-from .._typing import AnyArray, Float, Num
+from .._typing import AnyArray, Float, Int, Num
 
-__all__ = ["RateLaw", "RatePrior", "UpdatedRateLaw", "log_rates", "map_arrays", "spread_over_rates"]
-
-Law = TypeVar("Law")
-
-
-@runtime_checkable
-class UpdatedRateLaw(Protocol):
-    """Law of free rates given counts, independent across rates: a named tuple of arrays, (k, ...) each."""
-
-    def log_density(self, logit: Float[AnyArray, "*law"]) -> Float[AnyArray, "*law"]:
-        """``log p(l)`` up to a constant at logits shaped like the law, elementwise; NumPy or JAX."""
-
-    def width(self) -> Float[AnyArray, "*law"]:
-        """Four to six standard deviations of the logit, for a slice sampler's first interval; NumPy or JAX."""
-
-    def mode(self) -> Float[np.ndarray, "*law"]:
-        """The learnt rate: the most likely one on the scale of the prior; in the closed [0, 1]."""
-
-    def mean(self) -> Float[np.ndarray, "*law"]:
-        """``E η``."""
-
-    def interval(self, probability: float) -> tuple[Float[np.ndarray, "*law"], Float[np.ndarray, "*law"]]:
-        """Ends of the interval of highest density of that probability, on the scale of the mode, which it holds."""
-
-    def expected_logs(self) -> tuple[Float[np.ndarray, "*law"], Float[np.ndarray, "*law"]]:
-        """``E log η`` and ``E log(1 − η)``."""
-
-    def divergence(self, prior: Any) -> Float[np.ndarray, "*law"]:
-        """``KL(self ‖ prior)`` in natural logarithms, ``prior`` being the law that the counts were given to."""
-
-    def log_odds(self) -> Float[np.ndarray, "*law"]:
-        """A number without bounds that says where the law lies, for an extrapolation of its updates."""
-
-    def with_log_odds(self, log_odds: Float[np.ndarray, "*law"]) -> Any:
-        """The law of the same total count whose :meth:`log_odds` are these."""
-
-    def sample(self, generator: np.random.Generator, draws: int) -> Float[np.ndarray, "draws ..."]:
-        """Independent draws of the rates."""
-
-    def constants(self) -> dict[str, Float[np.ndarray, "*law"]]:
-        """What a result stores of the law, by name."""
-
-
-@runtime_checkable
-class RateLaw(Protocol):
-    """Prior law of free rates, independent across rates: a named tuple of arrays, (k,) or (k, K) each.
-
-    ``log p(l)`` is concave in the logit, so that whatever the counts there is one mode, and counts only narrow it.
-    """
-
-    def log_density(self, logit: Float[AnyArray, "*law"]) -> Float[AnyArray, "*law"]:
-        """As :meth:`UpdatedRateLaw.log_density`."""
-
-    def log_rate_density(
-        self, log_rate: Float[AnyArray, "*law"], log_rest: Float[AnyArray, "*law"]
-    ) -> Float[AnyArray, "*law"]:
-        """Log density ``log p(l) − log η − log(1 − η)`` of the rate itself, from ``log η`` and ``log(1 − η)``."""
-
-    def width(self) -> Float[AnyArray, "*law"]:
-        """As :meth:`UpdatedRateLaw.width`."""
-
-    def given(self, dropped: Float[AnyArray, "*law"], occurrences: Float[AnyArray, "*law"]) -> Any:
-        """The :class:`UpdatedRateLaw` given so many of the occurrences dropped, shaped like the law; NumPy or JAX."""
-
-    def draw_logit(self, key: Any) -> Any:
-        """Logits drawn by a key of JAX, shaped like the law."""
-
-    def quantile(self, probability: Any) -> Float[np.ndarray, "*law"]:
-        """Rate below which lies the probability, one number or an array that broadcasts to the law."""
-
-    def sample(self, generator: np.random.Generator, draws: int) -> Float[np.ndarray, "draws ..."]:
-        """Independent draws of the rates."""
-
-    def constants(self) -> dict[str, Float[np.ndarray, "*law"]]:
-        """What a posterior stores of the prior, by name; :meth:`RatePrior.stored_law` reads it."""
+__all__ = ["BetaLaw", "RatePrior", "beta_mode", "highest_density", "log_rates"]
 
 
 @runtime_checkable
@@ -107,12 +30,14 @@ class RatePrior(Protocol):
     def relative(self) -> bool:
         """True if the strength of the prior depends on how often a rate applies."""
 
-    def law(self, occurrences: Num[np.ndarray, "*law"]) -> RateLaw:
-        """Law of rates that apply so many (weighted) times; raise ValueError if there are others."""
+    def law(self, occurrences: Num[np.ndarray, "*law"]) -> BetaLaw:
+        """Law of rates that apply so many (weighted) times, shaped like ``occurrences`` (k, ...).
 
-    @staticmethod
-    def stored_law(constants: Mapping[str, Num[np.ndarray, "*law"]]) -> RateLaw | None:
-        """The law whose :meth:`RateLaw.constants` these are; None if they are those of another prior."""
+        Raises
+        ------
+        ValueError
+            If the prior is one of another number of rates.
+        """
 
 
 def log_rates(logit: Float[AnyArray, "*shape"]) -> tuple[Float[AnyArray, "*shape"], Float[AnyArray, "*shape"]]:
@@ -128,34 +53,181 @@ def log_rates(logit: Float[AnyArray, "*shape"]) -> tuple[Float[AnyArray, "*shape
     return -xp.logaddexp(-logit, zero), -xp.logaddexp(logit, zero)
 
 
-def map_arrays(function: Callable[[Any], Any], law: Law) -> Law:
-    """The law with ``function`` applied to each of its arrays, those of a law within it included.
+# Largest log ratio of two densities that a step is taken by, ratio at which they are equal, and most steps.
+_STEEP, _EQUAL, _STEPS = 30.0, 1e-9, 60
+
+
+class BetaLaw(NamedTuple):
+    """``Beta(a, b)`` of each rate, independent across rates, as a prior and given counts.
+
+    Attributes
+    ----------
+    a, b : array (k, ...)
+        Shape parameters.
 
     Examples
     --------
-    >>> from bayesdrop.priors.beta import BetaLaw
-    >>> map_arrays(lambda part: part[:1], BetaLaw(np.ones(3), np.ones(3))).a.shape
-    (1,)
+    >>> law = BetaLaw(np.array([1.0]), np.array([1.0])).given(np.array([2.0]), np.array([8.0]))
+    >>> law.mode().tolist(), law.mean().tolist()
+    ([0.25], [0.3])
     """
-    fields: tuple[Any, ...] = tuple(law)  # type: ignore[arg-type]  # a law is a named tuple
-    parts = (map_arrays(function, part) if isinstance(part, tuple) else function(part) for part in fields)
-    return type(law)(*parts)
+
+    a: Float[AnyArray, "*law"]
+    b: Float[AnyArray, "*law"]
+
+    def log_density(self, logit: Float[AnyArray, "*law"]) -> Float[AnyArray, "*law"]:
+        """Log density of the logit up to a constant, ``a log η + b log(1 − η)``, elementwise; NumPy or JAX."""
+        log_rate, log_rest = log_rates(logit)
+        return self.a * log_rate + self.b * log_rest
+
+    def log_rate_density(
+        self, log_rate: Float[AnyArray, "*law"], log_rest: Float[AnyArray, "*law"]
+    ) -> Float[AnyArray, "*law"]:
+        """Log density of the rate up to a constant, ``(a − 1) log η + (b − 1) log(1 − η)``, elementwise."""
+        return (self.a - 1) * log_rate + (self.b - 1) * log_rest
+
+    def width(self) -> Float[AnyArray, "*law"]:
+        """Four to six standard deviations of the logit, for a slice sampler's first interval; NumPy or JAX.
+
+        Its variance is ``ψ'(a) + ψ'(b)``, and ``ψ'(a) < (1 + a)/a²``. Data only make the density narrower; an interval
+        that is too wide costs a few more trials, as the logarithm of how much too wide it is.
+        """
+        xp = self.a.__array_namespace__()
+        return 4.5 * (xp.sqrt(1 + self.a) / self.a + xp.sqrt(1 + self.b) / self.b)
+
+    def given(self, dropped: Float[AnyArray, "*law"], occurrences: Float[AnyArray, "*law"]) -> BetaLaw:
+        """The law given so many of the occurrences dropped, ``Beta(a + dropped, b + occurrences − dropped)``."""
+        return BetaLaw(self.a + dropped, self.b + occurrences - dropped)
+
+    def draw_logit(self, key: Any) -> Any:
+        """Logits drawn by a key of JAX: differences of logarithms of gamma variables, which do not underflow."""
+        import jax
+
+        key_drop, key_keep = jax.random.split(key)
+        return jax.random.loggamma(key_drop, self.a) - jax.random.loggamma(key_keep, self.b)
+
+    def quantile(self, probability: Any) -> Float[np.ndarray, "*law"]:
+        """Rate below which lies the probability."""
+        from scipy.stats import beta
+
+        return np.asarray(beta.ppf(probability, self.a, self.b))
+
+    def mode(self) -> Float[np.ndarray, "*law"]:
+        """The learnt rate, in the closed [0, 1]: :func:`beta_mode`."""
+        return beta_mode(self.a, self.b)
+
+    def mean(self) -> Float[np.ndarray, "*law"]:
+        """``a/(a + b)``."""
+        return np.asarray(self.a / (self.a + self.b))
+
+    def interval(self, probability: float) -> tuple[Float[np.ndarray, "*law"], Float[np.ndarray, "*law"]]:
+        """Ends of the interval of highest density: :func:`highest_density`."""
+        return highest_density(self.a, self.b, probability)
+
+    def expected_logs(self) -> tuple[Float[np.ndarray, "*law"], Float[np.ndarray, "*law"]]:
+        """``E log η`` and ``E log(1 − η)``: ``ψ(a) − ψ(a + b)`` and ``ψ(b) − ψ(a + b)``."""
+        from scipy.special import digamma
+
+        total = digamma(self.a + self.b)
+        return digamma(self.a) - total, digamma(self.b) - total
+
+    def divergence(self, prior: BetaLaw) -> Float[np.ndarray, "*law"]:
+        """``KL(self ‖ prior)`` in natural logarithms, elementwise."""
+        from scipy.special import betaln
+
+        log_rate, log_rest = self.expected_logs()
+        gap = betaln(prior.a, prior.b) - betaln(self.a, self.b)
+        gap += (self.a - prior.a) * log_rate
+        gap += (self.b - prior.b) * log_rest
+        return np.asarray(gap)
+
+    def log_odds(self) -> Float[np.ndarray, "*law"]:
+        """Log-odds of the mean, ``log a − log b``."""
+        return np.asarray(np.log(self.a) - np.log(self.b))
+
+    def with_log_odds(self, log_odds: Float[np.ndarray, "*law"]) -> BetaLaw:
+        """The law of the same ``a + b`` whose mean has these log-odds."""
+        from scipy.special import expit
+
+        total, chance = self.a + self.b, np.clip(expit(log_odds), 1e-12, 1 - 1e-12)
+        return BetaLaw(total * chance, total * (1 - chance))
+
+    def sample(self, generator: np.random.Generator, draws: int) -> Float[np.ndarray, "draws ..."]:
+        """Independent draws of the rates."""
+        return generator.beta(self.a, self.b, (draws, *np.shape(self.a)))
+
+    def map(self, function: Callable[[Any], Any]) -> BetaLaw:
+        """The law with a function applied to both arrays."""
+        return BetaLaw(function(self.a), function(self.b))
 
 
-def spread_over_rates(value: Any, shape: tuple[int, ...], prior: str) -> Float[np.ndarray, "*law"]:
-    """A setting, one number or one per rate, brought to axes that broadcast to counts of ``shape`` (k, ...).
+def beta_mode(a: Any, b: Any) -> Float[np.ndarray, "*law"]:
+    """Mode of ``Beta(a, b)``; 1/2 where it is flat or has two modes at the ends.
 
-    Raises
-    ------
-    ValueError
-        If there is another number of rates; ``prior`` is its name, for the message.
+    Examples
+    --------
+    >>> beta_mode(np.array([1.0, 1.0, 3.0]), np.array([1.0, 3.0, 3.0])).tolist()
+    [0.5, 0.0, 0.5]
     """
-    array = np.asarray(value, dtype=float)
-    if not array.ndim:
-        return array
-    if array.shape[0] != shape[0]:
-        raise ValueError(
-            f"{prior}: expected one value per rate, {shape[0]} in all, got {array.shape[0]}; "
-            "give a single number or one for each feature (or group)."
-        )
-    return array.reshape(array.shape + (1,) * (len(shape) - array.ndim))
+    a, b = np.asarray(a, dtype=float), np.asarray(b, dtype=float)
+    up, down = np.maximum(a - 1, 0.0), np.maximum(b - 1, 0.0)
+    total = up + down
+    flat = np.where(a == b, 0.5, (a > b).astype(float))  # both at most 1: the end with the larger shape wins
+    return np.asarray(np.where(total > 0, up / np.where(total > 0, total, 1.0), flat))
+
+
+def highest_density(a: Any, b: Any, probability: float) -> tuple[Float[np.ndarray, "*law"], Float[np.ndarray, "*law"]]:
+    """Shortest interval of ``Beta(a, b)`` that holds ``probability`` and :func:`beta_mode`; shaped like ``a``.
+
+    With both shapes above 1 the densities at its two ends are equal. A density that only falls or only rises has it at
+    one end of [0, 1], and so has one with a pole at each end, where the larger shape is. A flat law and one that is
+    symmetric with two poles have the central interval.
+
+    Examples
+    --------
+    >>> [round(float(end), 3) for end in highest_density(1.0, 3.0, 0.9)]
+    [0.0, 0.536]
+    """
+    from scipy.special import betaincinv
+
+    a, b = np.broadcast_arrays(np.asarray(a, dtype=float), np.asarray(b, dtype=float))
+    rest, mode = 1 - probability, beta_mode(a, b)
+    # Probability below the interval.
+    below = np.where(a > b, rest, np.where(a < b, 0.0, rest / 2))
+    inside = (a > 1) & (b > 1)
+    if np.any(inside):
+        below = below.copy()
+        below[inside] = _level(a[inside], b[inside], probability)
+    low, high = betaincinv(a, b, below), betaincinv(a, b, np.minimum(below + probability, 1.0))
+    # Rounding must not leave the mode outside.
+    return np.asarray(np.minimum(low, mode)), np.asarray(np.maximum(high, mode))
+
+
+def _level(a: Float[np.ndarray, " m"], b: Float[np.ndarray, " m"], probability: float) -> Float[np.ndarray, " m"]:
+    """Probability below the interval whose ends have one density, by regula falsi with the Illinois rule."""
+    from scipy.special import betaincinv, xlog1py, xlogy
+
+    def excess(live: Int[np.ndarray, " r"], below: Float[np.ndarray, " r"]) -> Float[np.ndarray, " r"]:
+        """Log density at the lower end minus that at the upper one, within what a step can use; it rises."""
+        up, down = a[live], b[live]
+        ends = betaincinv(up, down, below), betaincinv(up, down, np.minimum(below + probability, 1.0))
+        lower, upper = (xlogy(up - 1, x) + xlog1py(down - 1, -x) for x in ends)
+        return np.asarray(np.clip(lower - upper, -_STEEP, _STEEP))
+
+    live = np.arange(len(a))
+    low, high = np.zeros_like(a), np.full_like(a, 1 - probability)
+    at_low, at_high = np.full_like(a, -_STEEP), np.full_like(a, _STEEP)
+    solution: np.ndarray = 0.5 * (low + high)
+    for step in range(_STEPS):
+        best = low - at_low * (high - low) / (at_high - at_low) if step % 3 else 0.5 * (low + high)
+        here = excess(live, best)
+        solution[live] = best
+        up = here > 0
+        # The end that stays counts half, so that it moves at the next step.
+        at_low, at_high = np.where(up, 0.5 * at_low, here), np.where(up, here, 0.5 * at_high)
+        low, high = np.where(up, low, best), np.where(up, best, high)
+        more = np.abs(here) >= _EQUAL
+        if not np.any(more):
+            break
+        live, low, high, at_low, at_high = (part[more] for part in (live, low, high, at_low, at_high))
+    return solution

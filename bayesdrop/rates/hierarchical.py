@@ -17,7 +17,7 @@ import numpy as np
 
 from .._validation import check_groups, check_instance, group_index
 from ..priors import Beta, Gamma
-from ..priors.rate_prior import RateLaw
+from ..priors.rate_prior import BetaLaw
 from .base import Hierarchy, RateMap
 
 __all__ = ["Hierarchical"]
@@ -28,16 +28,11 @@ class _Unknown:
 
     relative = False
 
-    def law(self, occurrences: Any) -> RateLaw:
+    def law(self, occurrences: Any) -> BetaLaw:
         raise ValueError(
             "rates: bd.Hierarchical learns the Beta priors of the rates along with them, which takes bd.sample with "
             "bd.Gibbs(); a point fit, bd.variational and bd.HMC() take bd.PerGroup(groups) or bd.PerFeature()."
         )
-
-    @staticmethod
-    def stored_law(constants: Any) -> None:
-        """None: a hierarchy stores its own priors."""
-        return
 
 
 @dataclass(frozen=True)

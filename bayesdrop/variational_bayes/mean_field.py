@@ -70,7 +70,7 @@ class Problem:
         Free rate of each feature.
     n_rates : int
         Number ``k`` of free rates; 0 if the rates are fixed.
-    rate_prior : RateLaw of shape (k,)
+    rate_prior : BetaLaw of shape (k,)
         Prior of the free rates.
     fixed_rate : array (p,)
         The rates, if they are fixed.
@@ -120,7 +120,7 @@ class MeanField:
         Covariance, or variances where it is fully factorised.
     keep : array (N,)
         Probability ``ρ`` that an entry is kept.
-    rates : UpdatedRateLaw of shape (k,)
+    rates : BetaLaw of shape (k,)
         Law of the free rates.
     """
 

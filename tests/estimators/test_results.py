@@ -6,7 +6,7 @@ from scipy.stats import beta
 
 import bayesdrop as bd
 from bayesdrop.fitting.results.result import RatePosterior
-from bayesdrop.priors.beta import BetaLaw, beta_mode, highest_density
+from bayesdrop.priors.rate_prior import BetaLaw, beta_mode, highest_density
 
 SHAPES = [(1.0, 3.0), (4.0, 1.0), (0.4, 30.0), (2.5, 2.5), (1.01, 900.0), (90.0, 1.3), (300.0, 200.0), (1.0, 1.0),
           (0.3, 0.6), (0.2, 0.2)]  # fmt: skip

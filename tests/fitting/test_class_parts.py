@@ -29,7 +29,6 @@ def _rows() -> tuple[sparse.csr_array, np.ndarray]:
     [
         (bd.Logistic(), bd.Fixed(0.3)),
         (bd.Logistic(), bd.PerFeature(bd.Beta(1, 2))),
-        (bd.Logistic(), bd.PerFeature(bd.LogitNormal(-1.0, 0.5))),
         (bd.Hinge(), bd.Shared(bd.Beta(1, 1))),
     ],
 )

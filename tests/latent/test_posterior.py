@@ -16,7 +16,7 @@ from bayesdrop.latent.density import LatentDensity
 from bayesdrop.latent.sampling import align_units
 from bayesdrop.models import latent
 from bayesdrop.posterior.arviz_groups.groups import dataset
-from bayesdrop.priors.beta import BetaLaw
+from bayesdrop.priors.rate_prior import BetaLaw
 from bayesdrop.sampling.matrix import samplers_matrix
 
 N, P, K, CHAINS = 12, 4, 3, 5

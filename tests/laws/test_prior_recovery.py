@@ -26,12 +26,6 @@ STRUCTURES = {
     "per group": (bd.PerGroup([f"g{d}" for d in [*range(6), 1]], EACH), (A, B)),
     "shared": (bd.Shared(bd.Beta(0.05, 0.3)), (0.05, 0.3)),
 }
-MEAN, SCALE = np.array([-3.0, 0.0, 2.0, 0.0, -30.0, 30.0]), np.array([0.1, 1.5, 4.0, 20.0, 10.0, 1.0])
-NORMAL = {
-    "per feature": (bd.PerFeature(bd.LogitNormal(MEAN, SCALE)), (MEAN, SCALE)),
-    "per group": (bd.PerGroup([f"g{d}" for d in [*range(6), 1]], bd.LogitNormal(MEAN, SCALE)), (MEAN, SCALE)),
-    "shared": (bd.Shared(bd.LogitNormal(-1.0, 2.0)), (-1.0, 2.0)),
-}
 
 
 def last_draws(rates, method, tune, noise=None, C=1e-6):
@@ -86,35 +80,9 @@ def test_hmc_recovers_the_prior():
     assert_prior(last_draws(rates, bd.HMC(), 200)["logit_rate"], *shapes)
 
 
-def assert_normal(logit, mean, scale):
-    for column, *law in zip(logit.T, *(np.broadcast_to(part, logit.shape[1]) for part in (mean, scale)), strict=True):
-        assert stats.kstest(column, stats.norm(*law).cdf).pvalue > FALSE_ALARM, law
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("structure", ["per feature", pytest.param("per group", marks=pytest.mark.slow)])
-def test_gibbs_recovers_a_prior_that_is_not_conjugate(structure):
-    rates, law = NORMAL[structure]
-    assert_normal(last_draws(rates, bd.Gibbs(), 30)["logit_rate"], *law)
-
-
-@pytest.mark.slow
-def test_hmc_recovers_a_prior_that_is_not_conjugate():
-    """Its coordinates are probits: the prior's own tails beyond 30 are out of their reach in single precision."""
-    rates = bd.PerFeature(bd.LogitNormal(np.clip(MEAN, -3, 3), np.minimum(SCALE, 4)))
-    drawn = last_draws(rates, bd.HMC(), 200)["logit_rate"]
-    assert_normal(drawn, np.clip(MEAN, -3, 3), np.minimum(SCALE, 4))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("structure", NORMAL)
-@pytest.mark.parametrize("method", [bd.Gibbs(joint_moves=0), bd.Gibbs(dtype="float64")], ids=str)
-@pytest.mark.parametrize("unbiased", [False, True])
-def test_every_gibbs_sampler_recovers_a_prior_that_is_not_conjugate(structure, method, unbiased):
-    rates, law = NORMAL[structure]
-    drawn = last_draws(rates, method, tune_of(method, unbiased), bd.Dropout(unbiased=unbiased))
-    assert_normal(drawn["logit_rate"], *law)
-    assert_normal(drawn["weight"], 0.0, 1.0)
+def assert_normal(draws):
+    for column in draws.T:
+        assert stats.kstest(column, "norm").pvalue > FALSE_ALARM
 
 
 @pytest.mark.slow
@@ -129,7 +97,7 @@ def test_every_sampler_recovers_the_prior(structure, method, unbiased):
         drawn = last_draws(rates, method, tune_of(method, unbiased), bd.Dropout(unbiased=unbiased))
     assert_prior(drawn["logit_rate"], *shapes)
     if isinstance(method, bd.Gibbs):
-        assert_normal(drawn["weight"], 0.0, 1.0)
+        assert_normal(drawn["weight"])
 
 
 @pytest.mark.slow
@@ -138,7 +106,7 @@ def test_joint_moves_in_single_precision_recover_both_priors():
     rates, shapes = STRUCTURES["per feature"]
     drawn = last_draws(rates, bd.Gibbs(), 1000, bd.Dropout(unbiased=True))
     assert_prior(drawn["logit_rate"], *shapes)
-    assert_normal(drawn["weight"], 0.0, 1.0)
+    assert_normal(drawn["weight"])
 
 
 @pytest.mark.slow

@@ -10,7 +10,7 @@ from numpyro.infer.util import compute_log_probs, log_density
 
 import bayesdrop as bd
 from bayesdrop.gibbs.moves.scales import hierarchy_operands, log_beta_density, log_hyperprior
-from bayesdrop.models import hierarchical_rates, logit_normal_rates, missing_entries, unlabelled_rows
+from bayesdrop.models import hierarchical_rates, missing_entries, unlabelled_rows
 
 N, P = 30, 3
 RNG = np.random.default_rng(17)
@@ -87,22 +87,6 @@ def test_masks_of_missing_entries_sum_to_the_enumerated_program():
         total.append(density(kept))
     summed = jax.jit(lambda values: log_density(missing_entries.enumerated, (rows, labels), {}, values)[0])(values)
     np.testing.assert_allclose(jax.scipy.special.logsumexp(jnp.stack(total)), summed, rtol=1e-12)
-
-
-def test_logit_normal_rates_have_the_law_of_the_library():
-    prior = bd.LogitNormal([-1.0, 0.5, 2.0], [0.5, 1.0, 2.0]).law(np.zeros(P))
-    given = {"location": jnp.asarray([-1.0, 0.5, 2.0]), "spread": jnp.asarray([0.5, 1.0, 2.0])}
-    constant = np.log([0.5, 1.0, 2.0]) + 0.5 * np.log(2 * np.pi)
-
-    @jax.jit
-    def log_prior(logit):
-        values = {"weight": jnp.zeros(P), "intercept": jnp.asarray(0.0), "logit_rate": logit}
-        arguments = (jnp.asarray(X), jnp.asarray(Y))
-        found = compute_log_probs(logit_normal_rates.program, arguments, given, values, sum_log_prob=False)[0]
-        return found["logit_rate"]
-
-    for logit in RNG.normal(size=(5, P)):
-        np.testing.assert_allclose(log_prior(logit) + constant, prior.log_density(logit), rtol=1e-9, atol=1e-12)
 
 
 def test_hierarchical_rates_have_the_law_of_the_library():

@@ -20,8 +20,8 @@ from scipy import stats
 
 import bayesdrop as bd
 from bayesdrop.data.dataset import as_dataset
-from bayesdrop.priors.beta import BetaLaw
 from bayesdrop.priors.horseshoe import HorseshoeScales
+from bayesdrop.priors.rate_prior import BetaLaw
 
 FALSE_ALARM = 2e-5
 REPLICATES, STEPS = 3000, 12

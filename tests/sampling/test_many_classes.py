@@ -172,9 +172,9 @@ CASES = {
         ),
         bd.Gibbs(dtype="float64"), None, np.asarray,
     ),
-    "logit-normal, no intercept, prior scales": (
+    "no intercept, prior scales": (
         bd.Model(
-            bd.Softmax(), rates=bd.PerFeature(bd.LogitNormal(-0.5, 1.0)), weight_prior=bd.Normal([2.0, 0.5, 1.0]),
+            bd.Softmax(), rates=bd.PerFeature(PRIOR), weight_prior=bd.Normal([2.0, 0.5, 1.0]),
             fit_intercept=False,
         ),
         bd.Gibbs(weights="woodbury"), None, np.asarray,

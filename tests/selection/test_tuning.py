@@ -454,7 +454,7 @@ def test_folds_that_will_not_do():
         ({"cv": "all"}, "cv: expected a number of folds"),
         ({"cv": KFold}, "cv: expected a number of folds"),
         ({"structure": bd.Fixed(0.3)}, "structure: expected learnt rates under a bd.Beta prior"),
-        ({"structure": bd.PerFeature(bd.LogitNormal(0, 1))}, "structure: expected learnt rates"),
+        ({"structure": bd.Hierarchical()}, "structure: expected learnt rates"),
     ],
 )
 def test_bad_settings(options, message):

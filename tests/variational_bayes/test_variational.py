@@ -11,7 +11,7 @@ from scipy import integrate, sparse, special, stats
 import bayesdrop as bd
 from bayesdrop.data.dataset import as_dataset
 from bayesdrop.priors import Horseshoe, InverseGamma
-from bayesdrop.priors.beta import BetaLaw
+from bayesdrop.priors.rate_prior import BetaLaw
 from bayesdrop.rates import Hierarchical
 from bayesdrop.variational_bayes.fitting import _problem, _start
 from bayesdrop.variational_bayes.mask_entries import Entries

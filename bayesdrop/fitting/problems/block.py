@@ -27,7 +27,7 @@ from ...linalg.systems import double_range, refuse_overflow
 from ...model import Model
 from ...moments import ScoreMoments
 from ...noise import Noise
-from ...priors.rate_prior import UpdatedRateLaw
+from ...priors.rate_prior import BetaLaw
 from ...rates import RateMap
 from ..objective.energy import Energy, FeatureBlock, ProblemVector, WeightBlock, row_weights
 from ..objective.exponential_moments import exponential_moments
@@ -49,7 +49,7 @@ class ProblemFit:
 
     weights: WeightBlock
     rates: FeatureBlock
-    posterior: UpdatedRateLaw | None
+    posterior: BetaLaw | None
     counts: SignCounts | None
     occurrences: Num[np.ndarray, "k K"] | None
     trace: Float[np.ndarray, "iterations K"]

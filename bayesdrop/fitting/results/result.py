@@ -13,7 +13,7 @@ from ..._typing import DataFrame, Float, Num
 from ..._validation import check_number
 from ...data.column_facts import ColumnFacts
 from ...description import warn_of_formula
-from ...priors.rate_prior import map_arrays
+from ...priors.rate_prior import BetaLaw
 from .saved import fit_dataset, fit_fields, load_dataset
 
 if TYPE_CHECKING:
@@ -56,8 +56,8 @@ class RatePosterior:
 
     Attributes
     ----------
-    law : UpdatedRateLaw of shape (k,) or (k, K)
-        ``law.a`` and ``law.b`` are the shape parameters under a Beta prior.
+    law : BetaLaw of shape (k,) or (k, K)
+        ``law.a`` and ``law.b`` are the shape parameters.
     occurrences : array (k,) or (k, K)
         Weighted number of non-zero entries behind each rate; 0 means that the rate is the prior's.
     names : list of k str
@@ -67,12 +67,12 @@ class RatePosterior:
 
     Examples
     --------
-    >>> from bayesdrop.priors.beta import BetaLaw
+    >>> from bayesdrop.priors.rate_prior import BetaLaw
     >>> RatePosterior(BetaLaw(np.array([3.0]), np.array([1.0])), np.array([2.0]), ["x0"], "feature").mean
     array([0.75])
     """
 
-    law: Any
+    law: BetaLaw
     occurrences: Num[np.ndarray, "*rates"]
     names: list[str]
     dim: str
@@ -103,7 +103,7 @@ class RatePosterior:
         """Return the rates at some positions, in their order."""
         return replace(
             self,
-            law=map_arrays(lambda part: part[chosen], self.law),
+            law=self.law.map(lambda part: part[chosen]),
             occurrences=self.occurrences[chosen],
             names=[self.names[j] for j in chosen],
         )
@@ -113,14 +113,14 @@ class RatePosterior:
 
         Examples
         --------
-        >>> from bayesdrop.priors.beta import BetaLaw
+        >>> from bayesdrop.priors.rate_prior import BetaLaw
         >>> law = BetaLaw(np.array([[3.0, 1.0]]), np.array([[1.0, 2.0]]))
         >>> RatePosterior(law, law.a + law.b - 2, ["a"], "feature").flat(["red", "blue"]).names
         ['a (red)', 'a (blue)']
         """
         return replace(
             self,
-            law=map_arrays(lambda part: part.T.ravel(), self.law),
+            law=self.law.map(lambda part: part.T.ravel()),
             occurrences=self.occurrences.T.ravel(),
             names=[f"{name} ({label})" for label in classes for name in self.names],
         )

@@ -15,7 +15,7 @@ from ..._stored import by_label, stored_count, stored_names, stored_numbers
 from ..._typing import Float
 from ..._validation import check_number
 from ...description import attributes, stored_classes, stored_facts, stored_feature_names, stored_model
-from ...priors.stored import stored_update
+from ...priors.rate_prior import BetaLaw
 from ..solvers.driver import Status
 
 if TYPE_CHECKING:
@@ -25,8 +25,6 @@ __all__ = ["feature_gain", "fit_dataset", "fit_fields", "load_dataset", "rate_en
 
 _OF_RATES, _OCCURRENCES = "rate_", "rate_occurrences"
 _COVARIANCE = ("coefficient", "other_coefficient")
-# Constants of laws of rates that are positive.
-_POSITIVE = {"a", "b", "logit_scale"}
 
 
 def fit_dataset(fit: Any) -> xr.Dataset:
@@ -55,7 +53,7 @@ def fit_dataset(fit: Any) -> xr.Dataset:
     if posterior is not None:
         coords[posterior.dim] = posterior.names
         dims = (posterior.dim, *classes)[: posterior.occurrences.ndim]
-        data |= {f"{_OF_RATES}{name}": (dims, value) for name, value in posterior.law.constants().items()}
+        data |= {f"{_OF_RATES}{name}": (dims, value) for name, value in posterior.law._asdict().items()}
         data[_OCCURRENCES] = (dims, posterior.occurrences)
     attrs: dict[str, Any] = {
         "status": fit.status.name,
@@ -159,13 +157,9 @@ def _rate_fields(data: xr.Dataset, own: tuple[str, ...]) -> dict[str, Any] | Non
         return None
     dims = (str(data[_OCCURRENCES].dims[0]), *own) if data[_OCCURRENCES].ndim else ()
     occurrences, names = stored_numbers(data, _OCCURRENCES, dims, least=0), stored_names(data, dims[0])
-    stored = [str(name) for name in data if str(name).startswith(_OF_RATES) and name != _OCCURRENCES]
-    constants = {name.removeprefix(_OF_RATES): stored_numbers(data, name, dims) for name in stored}
-    if any(np.any(constants[name] <= 0) for name in _POSITIVE & set(constants)):
-        raise ValueError(f"expected numbers above 0 in {sorted(_POSITIVE & set(constants))}")
-    law = stored_update(constants)
-    if law is None:
-        raise ValueError(f"the law of the rates has the constants {sorted(constants)}, of no prior that is known here")
+    law = BetaLaw(*(stored_numbers(data, f"{_OF_RATES}{name}", dims) for name in BetaLaw._fields))
+    if any(np.any(part <= 0) for part in law):
+        raise ValueError(f"expected numbers above 0 in {[f'{_OF_RATES}{name}' for name in BetaLaw._fields]}")
     return {"law": law, "occurrences": occurrences, "names": names, "dim": dims[0]}
 
 

@@ -10,9 +10,8 @@ With ``n_d = Σ s_i 1(x_id ≠ 0)`` and ``n⁻_d = Σ s_i 1(y_i w_d x_id < 0)``,
 
     η̂ = (n⁻ + μ m)/(n + m)         (eqs 15, 17 and 22)
 
-under a Beta prior, the mode of ``Beta(A + n⁻, B + n − n⁻)``; under any :class:`bayesdrop.priors.RatePrior`, the mode of
-its law given ``n⁻`` entries dropped and ``n − n⁻`` kept. That law is also the plug-in posterior. Given the sign of
-``w_d`` the counts do not depend on ``w``: they are taken once, and an update costs O(p).
+the mode of ``Beta(A + n⁻, B + n − n⁻)`` under the prior ``Beta(A, B)``. This law is also the plug-in posterior. Given
+the sign of ``w_d`` the counts do not depend on ``w``: they are taken once, and an update costs O(p).
 
 A count has no sign, but supports a higher score as often as it counts and a lower one as often as it might have
 counted more (:meth:`bayesdrop.losses.Loss.votes`): ``y`` and ``N − y`` of a binomial count, which is ``N`` rows of two
@@ -37,7 +36,7 @@ import numpy as np
 
 from ..._typing import Bool, Float, Int, PerRow
 from ...designs import Design
-from ...priors.rate_prior import RateLaw, UpdatedRateLaw
+from ...priors.rate_prior import BetaLaw
 from ...rates import RateMap
 from ..objective.energy import Energy, FeatureBlock, ProblemVector, WeightBlock
 from .driver import LOOSE, FitMethod, Status, Trace, least_weights, minimise
@@ -250,13 +249,12 @@ class RateLearner:
         """Entries (p, K) whose sign flips at every update: their weight is zero for all that the data say."""
         return self.flips > self.most_flips
 
-    def posterior(self) -> UpdatedRateLaw:
+    def posterior(self) -> BetaLaw:
         """Plug-in posterior of the free rates, (k, K)."""
-        law: UpdatedRateLaw = self._prior.given(self.rate_map.collapse(self._opposed()), self.occurrences)
-        return law
+        return self._prior.given(self.rate_map.collapse(self._opposed()), self.occurrences)
 
     @cached_property
-    def _prior(self) -> RateLaw:
+    def _prior(self) -> BetaLaw:
         return self.rate_map.prior.law(self.occurrences)
 
     def _total(self) -> Float[np.ndarray, "p _"]:

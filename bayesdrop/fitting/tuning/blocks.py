@@ -28,7 +28,7 @@ from ..._memory import BLOCK
 from ..._typing import Float, Num
 from ...designs import Design
 from ...model import Model
-from ...priors.beta import BetaLaw
+from ...priors.rate_prior import BetaLaw
 from ...rates import Fixed, RateMap, Rates
 from ..objective.leave_one_out import left_out_scores
 from ..problems.block import fit_block
@@ -256,10 +256,6 @@ class _Scaled:
     def law(self, occurrences: Num[np.ndarray, "*law"]) -> BetaLaw:
         own = self.prior.law(occurrences)
         return BetaLaw(own.a, own.b + (1 / self.strength - 1) * occurrences)
-
-    @staticmethod
-    def stored_law(constants: Any) -> None:
-        return
 
 
 @dataclass(frozen=True)

@@ -69,7 +69,7 @@ class ClassStep(NamedTuple):
         Logit of the rate.
     precision : array (K, C)
         Of the weights' priors.
-    prior : RateLaw of shape (C,) or None
+    prior : BetaLaw of shape (C,) or None
         Prior of the rate, where it is drawn.
     key : key
         Random key.

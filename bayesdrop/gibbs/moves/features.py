@@ -6,7 +6,7 @@ influence is the prior of the masks and ``v_d | η_d ~ N(0, k(η_d)²/P_d)``.
 
 A rate is held as its logit ``l = log η − log(1 − η)``, which resolves both ends in any precision: a Beta prior with a
 small shape puts much of its mass nearer to 0 or 1 than a rate in single precision can come. Densities of rates are
-those of the logit, as :class:`bayesdrop.priors.rate_prior.RateLaw` has them.
+those of the logit, as :class:`bayesdrop.priors.rate_prior.BetaLaw` has them.
 
 Shapes: ``C`` chains, ``n`` rows, ``p`` features, ``m`` entries a column.
 """
@@ -71,7 +71,7 @@ class FeatureStep(NamedTuple):
         First width of the weight's slice interval.
     precision : array (C,)
         Of the weight's prior.
-    prior : RateLaw of shape (C,) or None
+    prior : BetaLaw of shape (C,) or None
         Prior of the rate, where it is drawn.
     key : key
         Random key.

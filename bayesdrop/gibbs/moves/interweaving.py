@@ -124,7 +124,7 @@ def interweave(
     index : int array (p,)
         Group of each feature.
     precision, rate_prior
-        Priors: (scores, p), and a RateLaw of shape (C, k).
+        Priors: (scores, p), and a BetaLaw of shape (C, k).
     classes : int
         ``K`` classes that share the masks: scores and weights are (K C, …), the chains of one class after another, and
         ``total_cost`` takes all of them. 1 for a single score.

@@ -44,8 +44,7 @@ from jax.scipy.special import gammaln
 from jaxtyping import PRNGKeyArray
 
 from ..._typing import Float, Int
-from ...priors.beta import BetaLaw
-from ...priors.rate_prior import log_rates
+from ...priors.rate_prior import BetaLaw, log_rates
 from ...rates import Hierarchy
 from ...sampling.matrix import placed
 from ...sampling.slice_sampling import slice_sample

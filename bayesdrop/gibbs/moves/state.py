@@ -59,7 +59,7 @@ class Operands(NamedTuple):
         Free rate of each feature; ``k`` of one without noise.
     groups : tuple of GroupBlock
         Features of each free rate, where several share one.
-    rate_prior : RateLaw of shape (k,) or None
+    rate_prior : BetaLaw of shape (k,) or None
         Prior of the free rates; None where it is drawn.
     hierarchy : HierarchyOperands or None
         Priors of the Beta priors that are drawn.

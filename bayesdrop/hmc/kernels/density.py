@@ -64,7 +64,7 @@ class DensityOperands(NamedTuple):
         Rates where none is free.
     index : int array (p,)
         Free rate of each feature; ``k`` of one without noise.
-    rate_prior : RateLaw of shape (k,)
+    rate_prior : BetaLaw of shape (k,)
         Prior of the free rates.
     width : array (n,), optional
         Half-width ``h`` over which the slopes of each row are averaged, positive; by default they are not.

@@ -20,8 +20,7 @@ from ...losses.base import Loss
 from ...model import Model
 from ...noise.base import centre_of
 from ...priors import RandomEffects
-from ...priors.rate_prior import RateLaw
-from ...priors.stored import stored_law
+from ...priors.rate_prior import BetaLaw
 from ...rates import RateMap
 from ...rates.fixed import LEADING
 
@@ -116,7 +115,7 @@ def model_constants(
 _PREFIX = "rate_prior_"
 
 
-def rate_prior_constants(law: RateLaw, dim: str) -> dict[str, Any]:
+def rate_prior_constants(law: BetaLaw, dim: str) -> dict[str, Any]:
     """Dims and values by name, to be stored with draws of rates on the axis ``dim``.
 
     Examples
@@ -126,17 +125,15 @@ def rate_prior_constants(law: RateLaw, dim: str) -> dict[str, Any]:
     >>> rate_prior_constants(bd.Beta(1.0, 3.0).law(np.zeros(1)), "feature")["rate_prior_b"]
     ('feature', array([3.]))
     """
-    return {f"{_PREFIX}{name}": (dim, value) for name, value in law.constants().items()}
+    return {f"{_PREFIX}{name}": (dim, value) for name, value in law._asdict().items()}
 
 
-def read_rate_prior(constant: Any, rates: Sequence[str]) -> RateLaw | None:
-    """Law of some free rates, by their names, that :func:`rate_prior_constants` stored.
-
-    None if there is none, or for a prior of the user's own.
-    """
-    found = {name: constant[name] for name in constant if str(name).startswith(_PREFIX)}
-    parts = {str(name)[len(_PREFIX) :]: by_label(part, str(part.dims[0]), rates).values for name, part in found.items()}
-    return stored_law(parts)
+def read_rate_prior(constant: Any, rates: Sequence[str]) -> BetaLaw | None:
+    """Law of some free rates, by their names, that :func:`rate_prior_constants` stored; None if there is none."""
+    stored = [constant[name] for name in (f"{_PREFIX}{field}" for field in BetaLaw._fields) if name in constant]
+    if len(stored) < len(BetaLaw._fields):
+        return None
+    return BetaLaw(*(by_label(part, str(part.dims[0]), rates).values for part in stored))
 
 
 def class_names(classes: Any) -> dict[str, Shaped[np.ndarray, " classes"]]:

@@ -17,7 +17,7 @@ import numpy as np
 
 from ..._typing import ArvizData, Float
 from ...description import stored_model
-from ...priors.rate_prior import RateLaw
+from ...priors.rate_prior import BetaLaw
 from ...rates import PerFeature
 from ..arviz_groups.constants import read_rate_prior
 from ..arviz_groups.groups import dataset, extend
@@ -78,7 +78,7 @@ def log_prior(post: Any) -> ArvizData:
     if law is None and rate_map.is_free:
         raise ValueError(
             f"post: the rates have the prior of {draws.model.rates!r}, whose density is not stored in closed form; "
-            "take bd.PerFeature, bd.PerGroup or bd.Shared with bd.Beta or bd.LogitNormal, and sample again."
+            "take bd.PerFeature, bd.PerGroup or bd.Shared, and sample again."
         )
     if draws.weight_scale is None and draws.model.weight_prior.learnt_scale(draws.weight.shape[-1]) is not None:
         raise ValueError(
@@ -90,7 +90,7 @@ def log_prior(post: Any) -> ArvizData:
     return extend(post, {"log_prior": xr.Dataset(data, coords=draws.steps)})
 
 
-def log_prior_terms(draws: Draws, law: RateLaw | None) -> dict[str, Float[np.ndarray, " S"]]:
+def log_prior_terms(draws: Draws, law: BetaLaw | None) -> dict[str, Float[np.ndarray, " S"]]:
     """Log prior densities by variable, (S,) each, up to constants; ``law`` is that of the free rates, if there are any.
 
     Raises
@@ -168,5 +168,5 @@ def drawn_prior_interval(
     return np.tile(low, repeats), np.tile(high, repeats)
 
 
-def _equal_tailed(probability: float, law: RateLaw) -> tuple[Float[np.ndarray, " k"], Float[np.ndarray, " k"]]:
+def _equal_tailed(probability: float, law: BetaLaw) -> tuple[Float[np.ndarray, " k"], Float[np.ndarray, " k"]]:
     return law.quantile((1 - probability) / 2), law.quantile((1 + probability) / 2)

@@ -30,7 +30,7 @@ from ...data.responses import single_trials
 from ...designs import as_design
 from ...losses.normal_score import row_cost
 from ...losses.protocols import Scored, Simulated, require
-from ...priors.rate_prior import RateLaw
+from ...priors.rate_prior import BetaLaw
 from ...warnings import AccuracyWarning
 from ..diagnostics.mixing import smoothed_log_weights
 from ..draws.draws import Draws, blocks
@@ -123,7 +123,7 @@ class ApproximationError(NamedTuple):
         return self.variance > 2 * self.uncertainty
 
 
-def approximation_error(draws: Draws, data: Dataset, law: RateLaw | None = None, seed: Any = 0) -> ApproximationError:
+def approximation_error(draws: Draws, data: Dataset, law: BetaLaw | None = None, seed: Any = 0) -> ApproximationError:
     """Error of the log-likelihood, at draws of a sampler, of which a few hundred do, and beyond.
 
     Parameters
@@ -132,7 +132,7 @@ def approximation_error(draws: Draws, data: Dataset, law: RateLaw | None = None,
         Draws of a model with masks.
     data : Dataset
         What they were drawn from; of rows that are streamed some are brought here.
-    law : RateLaw, optional
+    law : BetaLaw, optional
         Prior of the free rates, if there are any.
     seed : int or sequence of int
         Of the rows, where there are too many, and of draws of the prior.

@@ -27,7 +27,7 @@ from ...data.dataset import Dataset
 from ...losses.protocols import Augmented, Simulated
 from ...model import Model
 from ...noise.base import centre_of
-from ...priors.rate_prior import RateLaw
+from ...priors.rate_prior import BetaLaw
 from ...warnings import ApproximationWarning, warn
 from ..arviz_groups.builder import Attributes
 from ..arviz_groups.constants import in_model_order, parted, read_rate_prior
@@ -167,7 +167,7 @@ def reweight(post: Any, X: Any, y: Any = None, *, draws: int | None = None, seed
     return assemble(result, attrs)
 
 
-def _rate_law(draws: Draws, groups: Mapping[str, xr.Dataset]) -> RateLaw | None:
+def _rate_law(draws: Draws, groups: Mapping[str, xr.Dataset]) -> BetaLaw | None:
     """Prior of the free rates: the stored one, or the model's where it does not depend on the rows."""
     rate_map = draws.model.bind(draws.feature_names)
     if not rate_map.is_free:
@@ -186,7 +186,7 @@ def stated_approximation(model: Model) -> Attributes:
 
 
 def judged(
-    groups: Groups, attrs: Attributes, model: Model, data: Dataset, law: RateLaw | None, correct: bool, seed: Any
+    groups: Groups, attrs: Attributes, model: Model, data: Dataset, law: BetaLaw | None, correct: bool, seed: Any
 ) -> tuple[Groups, Attributes]:
     """Groups and attributes with the error of the approximation, or with draws that are corrected.
 

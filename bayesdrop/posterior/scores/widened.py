@@ -27,7 +27,7 @@ import numpy as np
 from scipy.special import expit, ndtr, ndtri
 
 from ..._typing import Float, Int
-from ...priors.rate_prior import RateLaw
+from ...priors.rate_prior import BetaLaw
 from ..diagnostics.mixing import smoothed_log_weights
 from ..draws.draws import Draws
 from ..draws.log_prior import log_prior_terms
@@ -82,14 +82,14 @@ class Widened:
         return np.exp(log_weights), k
 
 
-def widen(draws: Draws, law: RateLaw | None, count: int, seed: Any) -> Widened:
+def widen(draws: Draws, law: BetaLaw | None, count: int, seed: Any) -> Widened:
     """Join draws of a sampler with about ``count`` stretched copies and as many draws of the prior.
 
     Parameters
     ----------
     draws : Draws
         Draws of a model with masks and one score a row, under normal scores.
-    law : RateLaw or None
+    law : BetaLaw or None
         Prior of the free rates, if there are any.
     count : int
         Above 0; no more than the sampler's draws are copied.
@@ -142,7 +142,7 @@ def _stretch(points: Float[np.ndarray, "S D"]) -> float:
 class _Coordinates:
     """Draws as points without bounds, and back."""
 
-    def __init__(self, draws: Draws, law: RateLaw | None) -> None:
+    def __init__(self, draws: Draws, law: BetaLaw | None) -> None:
         self.like, self.law, self.p, self.k = draws, law, draws.weight.shape[1], draws.free_rate.shape[1]
         self.intercept = int(draws.model.fit_intercept)
 

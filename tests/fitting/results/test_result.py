@@ -18,7 +18,6 @@ FAR = X + [0.0, 9.0, 0.0]  # its second column has noise about its mean
 CASES = {
     "learnt": (bd.Model(), X, Y),
     "group": (bd.Model(rates=bd.PerGroup(["g", "g", "h"])), X, Y),
-    "log-odds prior": (bd.Model(rates=bd.PerFeature(bd.LogitNormal(-1.0, 1.0))), X, Y),
     "tuned": (bd.Model(rates=bd.Tuned()), X, Y),
     "centred": (bd.Model(bd.Hinge(), rates=bd.Fixed(0.3)), FAR, Y),
     "softmax": (bd.Model(bd.Softmax(), rates=bd.Fixed(0.2)), X, MANY),

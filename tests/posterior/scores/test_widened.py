@@ -76,7 +76,7 @@ CASES = {
     "shared": bd.Model(rates=bd.Shared(bd.Beta(2, 3)), C=1.5),
     "relative, groups": bd.Model(
         bd.EpsilonInsensitive(0.2),
-        rates=bd.PerGroup(["a", "b", "a"], bd.LogitNormal(-1.0, 1.5)),
+        rates=bd.PerGroup(["a", "b", "a"], bd.Beta([2.0, 0.7], 3.0)),
         weight_prior=bd.Normal(2.0, relative=True),
     ),
     "centred": bd.Model(bd.Hinge(), bd.Dropout(centre="mean")),

@@ -14,7 +14,7 @@ from scipy import stats
 import bayesdrop as bd
 from bayesdrop.data.dataset import as_dataset
 from bayesdrop.gibbs.moves.class_features import draw_intercepts
-from bayesdrop.priors.beta import BetaLaw
+from bayesdrop.priors.rate_prior import BetaLaw
 
 K, P, LIMIT = 3, 3, 5.0
 PRIOR = bd.Beta(2.0, 3.0)

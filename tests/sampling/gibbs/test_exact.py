@@ -106,11 +106,7 @@ def prior_rates(rate_map, generator, draws, count):
         return np.zeros((draws, 0)), {}
     hierarchy, found = rate_map.hierarchy, {}
     if hierarchy is None:
-        law = rate_map.prior.law(count)
-        if isinstance(rate_map.prior, bd.LogitNormal):
-            normal = law.location + law.scale * generator.standard_normal((draws, rate_map.size))
-            return 1 / (1 + np.exp(-normal)), {}
-        a, b = law
+        a, b = rate_map.prior.law(count)
     else:
         groups = len(hierarchy.names)
         mean = generator.beta(*hierarchy.mean_prior.law(np.zeros(groups)), size=(draws, groups))
@@ -184,11 +180,6 @@ POOLED = bd.Hierarchical(["a", "b", "a"], bd.Beta(2, 3), bd.Gamma(2.0, 4.0))
 FAST = {
     "hinge, per feature": (bd.Model(bd.Hinge()), BOTH, None),
     "logistic, groups": (bd.Model(bd.Logistic(), rates=bd.PerGroup(["a", "b", "a"])), BOTH, None),
-    "logistic, groups, logit-normal": (
-        bd.Model(bd.Logistic(), rates=bd.PerGroup(["a", "b", "a"], bd.LogitNormal([-1.0, 0.5], [0.7, 2.0]))),
-        BOTH,
-        None,
-    ),
     "logistic, fixed": (bd.Model(bd.Logistic(), rates=bd.Fixed([0.3, 0.0, 0.6])), BOTH, None),
     # Without an intercept: weights with tails like Cauchy's and a flat one have no proper posterior on separable data.
     "horseshoe, hierarchy": (bd.Model(weight_prior=bd.Horseshoe(0.5), rates=POOLED, fit_intercept=False), BOTH, None),
@@ -207,12 +198,6 @@ SLOW = {
         bd.Gibbs(joint_moves=0, dtype="float64"),
         None,
     ),
-    "hinge, unbiased, per feature, logit-normal": (
-        bd.Model(bd.Hinge(), bd.Dropout(unbiased=True), bd.PerFeature(bd.LogitNormal(-0.5, 1.0))),
-        BOTH,
-        None,
-    ),
-    "shared, logit-normal, no joint moves": (bd.Model(rates=bd.Shared(bd.LogitNormal(-0.5, 1.0))), GIBBS, None),
     "learnt scale": (bd.Model(weight_prior=bd.Normal(bd.HalfNormal(1.0))), BOTH, None),
     "hinge, groups, learnt scales, no joint moves": (
         bd.Model(
