@@ -97,11 +97,6 @@ class Model:
         check_instance(self.rates, "rates", Rates, "an object such as bd.PerFeature() or bd.Fixed(0.3)", none=True)
         if self.rates is not None and not self.noise.has_rate:
             raise ValueError(f"rates: {self.noise!r} has no dropout rate, so it takes no rates; got {self.rates!r}.")
-        if self.loss.class_rates and not self.noise.has_rate:
-            raise ValueError(
-                f"class_rates: {self.noise!r} has no dropout rate that a class could have for itself; leave "
-                "class_rates out, or use bd.Dropout()."
-            )
         C = check_number(self.C, "C", above=0)
         if not isinstance(self.C, int | float):  # a long double would turn arrays into such, which BLAS does not take
             object.__setattr__(self, "C", C)

@@ -11,7 +11,6 @@ import sys
 import time
 import warnings
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import arviz as az
@@ -23,7 +22,6 @@ from sklearn.metrics import log_loss
 from sklearn.model_selection import StratifiedKFold, cross_val_predict
 
 import bayesdrop as bd
-from bayesdrop.description import attributes
 from benchmarks.peers.scores import paired
 from benchmarks.texts import newsgroups, reuters, words
 
@@ -126,23 +124,13 @@ def learnt() -> None:
             print(cells + f"| {log_loss(y, chance):.4f} |", flush=True)
 
 
-def shares_and_own(model: bd.Model, X: Any, y: np.ndarray, test: Any) -> np.ndarray:
+def predicted(model: bd.Model, X: Any, y: np.ndarray, test: Any) -> np.ndarray:
     """Class probabilities of new rows by a point fit, averaged over the masks as by ``bd.predict``."""
-    fit = bd.fit(model, X, y, method=bd.Newton(tol=1e-4))
-    found = {
-        "weight": (("chain", "draw", "class", "feature"), fit.weight[None, None]),
-        "intercept": (("chain", "draw", "class"), fit.intercept[None, None]),
-    }
-    fixed = replace(model, rates=bd.Fixed(np.minimum(fit.rates, 1 - 1e-6)) if fit.rates.ndim == 1 else model.rates)
-    if fit.rates.ndim > 1:
-        found["rate"] = (("chain", "draw", "class", "feature"), fit.rates[None, None])
-    coords = {"chain": [0], "draw": [0], "class": np.arange(len(fit.weight)), "feature": fit.feature_names}
-    post = bd.groups.assemble({"posterior": xr.Dataset(found, coords)}, attributes(fixed, fit.classes))
-    return bd.predict(post, test).mean
+    return bd.predict(bd.fit(model, X, y, method=bd.Newton(tol=1e-4)), test).mean
 
 
 def rest() -> None:
-    """Learnt rates of a softmax, shared or of each class, beside those of one class against the rest, in random halves.
+    """Learnt rates of a softmax beside those of one class against the rest, in random halves.
 
     All ten digits, and 1,500 rows of the ten largest topics of Reuters-21578 as log(1 + count) of words in ten or more.
     ``C`` is that of least log loss in a fifth of the training half; differences are paired by split.
@@ -160,10 +148,7 @@ def rest() -> None:
             .fit(X, y)
             .predict_proba(test)
         ),
-        "softmax, shared rates": lambda C, X, y, test: shares_and_own(bd.Model(bd.Softmax(), C=C), X, y, test),
-        "softmax, rates of each class": lambda C, X, y, test: shares_and_own(
-            bd.Model(bd.Softmax(class_rates=True), C=C), X, y, test
-        ),
+        "softmax": lambda C, X, y, test: predicted(bd.Model(bd.Softmax(), C=C), X, y, test),
     }
     print("\n| data | learnt rates | error, % | difference | log loss | difference |\n|---|---|---|---|---|---|")
     for data, X, y in (("digits", digits_X / 16, digits_y), ("Reuters-21578", counts, topic[chosen])):

@@ -10,11 +10,7 @@ depend on the label, so that rows without one may add it too (as they propose), 
 ``noising`` is no approximation: the masks of Zhuo, Zhu & Zhang (2015), shared by the classes, with learnt rates,
 
     η_d ~ Beta(A, B),   α_id ~ Bernoulli(1 − η_d) where x_id ≠ 0,   y_i ~ softmax(W(x_i∘α_i) + b)
-
-or with ``class_rates`` those of each class by itself, ``η_kd``, ``α_ikd`` and ``s_ik = W_k(x_i∘α_ik) + b_k``.
 """
-
-import contextlib
 
 import jax
 import jax.numpy as jnp
@@ -55,17 +51,15 @@ def program(X, y=None, rate=0.0, n_classes=2, C=1.0, scale=1.0, intercept_scale=
         numpyro.sample("y", CategoricalPseudoLikelihood(C * minus_loss), obs=y)
 
 
-def noising(X, y=None, n_classes=2, C=1.0, A=1.0, B=1.0, scale=1.0, intercept_scale=2.5, class_rates=False):
-    """Masks explicit: ``X`` (n, p), ``y`` (n,) of 0 … K − 1; shared by the classes, or each class's own."""
+def noising(X, y=None, n_classes=2, C=1.0, A=1.0, B=1.0, scale=1.0, intercept_scale=2.5):
+    """Masks explicit: ``X`` (n, p), ``y`` (n,) of 0 … K − 1; all classes share them."""
     check_labels(y, len(X), n_classes)
     W, b = weights(X.shape[1], n_classes, scale, intercept_scale)
-    classes = numpyro.plate("class", n_classes, dim=-2) if class_rates else contextlib.nullcontext()
-    with classes, numpyro.plate("feature", X.shape[1], dim=-1):
+    with numpyro.plate("feature", X.shape[1], dim=-1):
         rate = numpyro.sample("rate", dist.Beta(A, B))
-        with numpyro.plate("obs_id", len(X), dim=-3 if class_rates else -2):
-            occurs = (X[:, None] if class_rates else X) != 0
-            kept = numpyro.sample("kept", dist.Bernoulli(1 - rate).mask(occurs))
-    score = jnp.einsum("nd,nkd,kd->nk" if class_rates else "nd,nd,kd->nk", X, kept, W) + b
+        with numpyro.plate("obs_id", len(X), dim=-2):
+            kept = numpyro.sample("kept", dist.Bernoulli(1 - rate).mask(X != 0))
+    score = (X * kept) @ W.T + b
     with numpyro.plate("obs_id", len(X)), numpyro.handlers.scale(scale=C):
         numpyro.sample("y", dist.Categorical(logits=score), obs=y)
 

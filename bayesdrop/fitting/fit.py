@@ -103,8 +103,7 @@ def fit(
     -------
     Fit
         Weights, intercept, rates, their plug-in posterior, objective trace and status. With ``bd.Softmax()`` weights
-        are (K, p), intercepts (K,), both sum to zero over the classes, and all classes share the rates; with
-        ``bd.Softmax(class_rates=True)`` the rates are (K, p) and only the intercepts sum to zero.
+        are (K, p), intercepts (K,), both sum to zero over the classes, and all classes share the rates.
 
     Raises
     ------
@@ -258,7 +257,7 @@ def solve(
         result = columns.restore(result, rate_map.dim == "feature")
     weights = centring.to_original(result.weights)
     if task.n_classes is not None:
-        weights = centred(weights, model.loss.class_rates)
+        weights = centred(weights)
     announce(result.status, result.iterations)
     # Rates above 0 are noise, whose fits have no covariance.
     covariances = None if np.any(result.rates) else laplace_covariances(model, task, result, centring)

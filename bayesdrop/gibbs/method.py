@@ -32,7 +32,6 @@ from ..sampling.weight_scales import scale_operands
 from .choices import Case, Limits, choose
 from .marginalised import bind_marginal
 from .moves.class_kernel import ClassGibbsKernel
-from .moves.class_masks import ClassMaskKernel
 from .moves.columns import dense_columns, sparse_columns
 from .moves.interweaving import group_blocks
 from .moves.kernel import GibbsKernel
@@ -50,8 +49,8 @@ _TEMPERED = 0.2
 class Gibbs:
     """Partially collapsed Gibbs sampler of the feature-noising model; exact, without step sizes to choose.
 
-    Models of many classes, ``bd.Softmax()``, have the kernel :mod:`bayesdrop.gibbs.moves.class_kernel`, or where each
-    class has its own rates :mod:`bayesdrop.gibbs.moves.class_masks`; neither makes joint moves.
+    Models of many classes, ``bd.Softmax()``, have the kernel :mod:`bayesdrop.gibbs.moves.class_kernel`, which makes no
+    joint moves.
 
     With ``target="marginalised"`` it is the Gibbs sampler of the pseudo-posterior ``exp(−U)``, without masks: see
     :mod:`bayesdrop.gibbs.marginalised`.
@@ -161,12 +160,7 @@ class Gibbs:
         grouped = rate_map.is_free and not per_feature
         row_weight = model.C * data.weight
         prior, hierarchy, variance = model.weight_prior, rate_map.hierarchy, model.loss.variance_prior
-        class_rates, learnt = model.loss.class_rates, prior.learnt_scale(p)
-        if class_rates and learnt is not None:
-            raise ValueError(
-                f"weight_prior: with masks of each class {model.loss!r} takes bd.Normal(...) of a known scale, got "
-                f"{prior!r}, whose scale all classes share; take bd.Softmax(), whose classes share the masks too."
-            )
+        learnt = prior.learnt_scale(p)
         first_power = _first_power(model, data) if tune and variance is None else 1.0
         tempered = first_power < _TEMPERED
         scales = prior.init(as_key(0), 1, p, np.dtype(self.dtype))
@@ -189,13 +183,11 @@ class Gibbs:
             "sweeps": int(self.sweeps_per_draw),
             "rate_dim": rate_map.dim,
         }
-        kernel: GibbsKernel | ClassGibbsKernel | ClassMaskKernel
-        if many and not class_rates:
+        kernel: GibbsKernel | ClassGibbsKernel
+        if many:
             kernel = ClassGibbsKernel(n_classes=len(data.classes), **common)  # type: ignore[arg-type]  # labels
         else:
-            kernel = GibbsKernel(joint_moves=0 if many else int(self.joint_moves), **common)
-        if class_rates:
-            kernel = ClassMaskKernel(kernel, n_classes=len(data.classes), sweeps=int(self.sweeps_per_draw))  # type: ignore[arg-type]  # labels
+            kernel = GibbsKernel(joint_moves=int(self.joint_moves), **common)
         rate_prior = None
         if hierarchy is None:
             rate_prior = rate_map.prior.law(data.occurrences(rate_map.index, rate_map.size))

@@ -257,11 +257,6 @@ def bind_density(
                 f"method: {name} integrates masks as if scores were normal, which {model.loss!r} has no form of; "
                 "bd.Gibbs() draws them."
             )
-        if model.loss.class_rates and (there["quadratic"] or there["linear"] or there["constant"]):
-            raise ValueError(
-                f"method: {name} draws weights that sum to zero over the classes, and under {model.loss!r} they do "
-                'not; leave class_rates out, or of rows in memory take target="noising", whose masks bd.Gibbs() draws.'
-            )
         classes = ClassDensity(model.loss, model.noise, len(data.classes), model.fit_intercept, **there)  # type: ignore[arg-type]
         return classes, operands_of(model, data, rate_map, dtype)
     noisy = there["quadratic"] or there["linear"] or there["constant"]

@@ -141,11 +141,6 @@ class Loss(Protocol):
         return False
 
     @property
-    def class_rates(self) -> bool:
-        """True if each of many classes drops entries by itself, at rates of its own; False if they share the masks."""
-        return False
-
-    @property
     def score_is(self) -> str:
         """What the score of a row is, where ``y`` is a number, in words."""
         return "expected response"

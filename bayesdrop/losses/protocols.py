@@ -194,8 +194,8 @@ def one_score(loss: Loss, user: str, advice: str) -> None:
     >>> from bayesdrop.losses import Softmax
     >>> one_score(Softmax(), "bd.variational", "bd.sample draws from the posterior")
     Traceback (most recent call last):
-    ValueError: loss: bd.variational takes one score a row, and Softmax(expectation='taylor', class_rates=False) has one
-    for every class; bd.sample draws from the posterior.
+    ValueError: loss: bd.variational takes one score a row, and Softmax(expectation='taylor') has one for every class;
+    bd.sample draws from the posterior.
     """
     if loss.multiclass:
         raise ValueError(f"loss: {user} takes one score a row, and {loss!r} has one for every class; {advice}.")

@@ -5,14 +5,8 @@ The noise moves the scores of a row together: a row has a mean ``m`` (K,) and a 
 (Wager, Wang & Liang 2013). A number that is added to all scores changes nothing: the weights of the classes are known
 up to a common vector, and results hold those that sum to zero over the classes.
 
-**Rates of the classes.** By default an entry is dropped from all scores at once, and a feature has one rate. With
-``class_rates=True`` every class drops entries by itself, at rates of its own, as one class against the rest does:
-
-    η_kd ~ prior,   α_ikd ~ Bernoulli(1 − η_kd) where x_id ≠ 0,   s_ik = Σ_d w_kd k(η_kd) x_id α_ikd + b_k,
-
-``k(η)`` being what the noise multiplies a kept entry by. A feature may then be noise for one class and support
-another. Given the weights the scores are independent, ``V`` is diagonal, and nothing is left that all weights of a
-feature may share: results hold the weights as they are, and only the intercepts sum to zero.
+An entry is dropped from all scores at once, and a feature has one rate. Classes that are fitted one against the rest
+have rates of their own.
 
 Given the scores of the other classes, ``ψ_k = s_k − log Σ_{l≠k} exp(s_l)`` is the score of a logistic regression of
 class ``k`` against the rest, so that ``ω_k ~ PG(1, ψ_k)`` makes it a Gaussian pseudo-observation, class by class
@@ -50,7 +44,6 @@ from typing import Any, ClassVar, TypeAlias
 import numpy as np
 
 from .._typing import Float, Int
-from .._validation import check_flag
 from .base import Loss, choose_form, misplaced_expectation
 
 __all__ = [
@@ -79,9 +72,6 @@ class Softmax(Loss):
     expectation : str, default="taylor"
         ``"taylor"`` (default) or ``"gaussian"``: what the noise adds to the loss, in point fits and in
         ``target="marginalised"``. The posterior of the noising model draws the masks and needs neither.
-    class_rates : bool, default=False
-        Whether each class has its own masks and rates; by default all classes share them. If True, rates of every
-        structure are (K, …), and ``bd.Fixed`` gives all classes the same rates.
 
     Raises
     ------
@@ -104,7 +94,6 @@ class Softmax(Loss):
     """
 
     expectation: str = "taylor"
-    class_rates: bool = False
     binary: ClassVar[bool] = False
     multiclass: ClassVar[bool] = True
     separable: ClassVar[bool] = True
@@ -112,7 +101,6 @@ class Softmax(Loss):
 
     def __post_init__(self) -> None:
         advice = misplaced_expectation(self.expectation, FORMS)
-        check_flag(self.class_rates, "class_rates")
         choose_form(FORMS, self.expectation, "Softmax", "" if advice else " The samplers need none of them.")
 
     @property

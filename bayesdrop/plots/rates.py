@@ -85,7 +85,6 @@ def rates_forest(
     probability = check_number(probability, "probability", above=0, below=1)
     names, dim, centre = [], "feature", np.empty(0)
     if plug_in is not None and fit is not None:
-        plug_in = plug_in.flat([str(label) for label in fit.classes]) if plug_in.occurrences.ndim > 1 else plug_in
         names, dim, centre = plug_in.names, plug_in.dim, plug_in.mode
     quantiles = None
     if post is not None:
@@ -155,7 +154,7 @@ def rate_against_weight(fit: Fit, ax: Any = None, *, labels: int = 8) -> Any:
 
     A feature with a large weight and a small rate is one that the model relies on; small weights with large rates are
     features whose sign the rows contradict. With more than two classes the norm of the weights over the classes is
-    shown, or, if classes have their own rates, a point for each class and feature.
+    shown.
 
     Parameters
     ----------
@@ -187,10 +186,7 @@ def rate_against_weight(fit: Fit, ax: Any = None, *, labels: int = 8) -> Any:
     check_count(labels, "labels", 0)
     ax = new_axes(ax, 7.2, 4.6)
     weight, rate = np.asarray(fit.weight), np.asarray(fit.rates)
-    many, names = weight.ndim > rate.ndim, fit.feature_names
-    if rate.ndim > 1:
-        names = [f"{name} ({label})" for label in fit.classes for name in names]
-        weight, rate = weight.ravel(), rate.ravel()
+    many = weight.ndim > 1
     weight = np.sqrt(np.sum(weight**2, axis=0)) if many else weight
     crowd = 0.85 if len(weight) <= 200 else 0.35
     sides = (
@@ -199,7 +195,6 @@ def rate_against_weight(fit: Fit, ax: Any = None, *, labels: int = 8) -> Any:
     for side, marker, color in sides:
         if np.any(side):
             label = "" if fit.classes is None else str(fit.classes[1] if marker == "^" else fit.classes[0])
-            label = label if fit.rates.ndim == 1 else "its class" if marker == "^" else "the others"
             what = f"norm over {len(fit.weight)} classes" if many else f"supports {shortened(label)}"
             ax.plot(
                 weight[side], rate[side], marker, color=color, markersize=6 if crowd > 0.5 else 3.5, linestyle="none",
@@ -212,5 +207,5 @@ def rate_against_weight(fit: Fit, ax: Any = None, *, labels: int = 8) -> Any:
     ax.set_xlabel(WEIGHT_LABEL)
     ax.set_ylabel(RATE_LABEL)
     legend_above(ax, 2, fontsize=9)
-    label_points(ax, weight, rate, names, np.argsort(-np.abs(weight), kind="stable")[:labels])
+    label_points(ax, weight, rate, fit.feature_names, np.argsort(-np.abs(weight), kind="stable")[:labels])
     return ax

@@ -298,11 +298,10 @@ def prior_draws(
         intercept = intercept_scale * generator.normal(size=size)
     if labels is not None:
         intercept -= intercept.mean(axis=1, keepdims=True)
-        if (inner.weight_prior.gaussian or learnt is not None) and not model.loss.class_rates:
+        if inner.weight_prior.gaussian or learnt is not None:
             weight -= weight.mean(axis=1, keepdims=True)
     data = Dataset(centring.design, np.zeros(n), np.ones(n), names, None)
-    sets = size if model.loss.class_rates else (draws,)
-    free, groups = _prior_rates(rate_map, data, sets, generator)
+    free, groups = _prior_rates(rate_map, data, draws, generator)
     C = np.full(draws, float(model.C))
     variance = model.loss.variance_prior
     if variance is not None:
@@ -322,11 +321,8 @@ def prior_draws(
     if variance is not None:
         drawn["sigma"] = 1 / np.sqrt(C)
     many = () if labels is None else ("class",)
-    rate_dims = many if model.loss.class_rates else ()
     dims: dict[str, tuple[str, ...]] = {name: many for name in drawn}
-    dims |= {"weight": (*many, "feature"), "rate": (*rate_dims, rate_map.dim)} | {
-        name: (*rate_dims, "group") for name in groups
-    }
+    dims |= {"weight": (*many, "feature"), "rate": (rate_map.dim,)} | {name: ("group",) for name in groups}
     if not rate_map.is_free:
         del dims["rate"]
     coords = model_coords(rate_map, names) | class_names(labels)
@@ -379,18 +375,17 @@ def _labels(model: Model, classes: Any) -> Shaped[np.ndarray, " K"] | None:
 
 
 def _prior_rates(
-    rate_map: RateMap, data: Dataset, sets: tuple[int, ...], generator: np.random.Generator
-) -> tuple[Float[np.ndarray, "... k"], dict[str, Float[np.ndarray, "... g"]]]:
-    """Free rates, (sets, k), and what they were drawn from, (sets, g), under the names of the posterior."""
-    draws = int(np.prod(sets))
+    rate_map: RateMap, data: Dataset, draws: int, generator: np.random.Generator
+) -> tuple[Float[np.ndarray, "draws k"], dict[str, Float[np.ndarray, "draws g"]]]:
+    """Free rates, (draws, k), and what they were drawn from, (draws, g), under the names of the posterior."""
     hierarchy = rate_map.hierarchy
     if hierarchy is None:
         law = rate_map.prior.law(data.occurrences(rate_map.index, rate_map.size))
-        return law.sample(generator, draws).reshape(*sets, -1), {}
+        return law.sample(generator, draws), {}
     size = (draws, len(hierarchy.names))
     mean = hierarchy.mean_prior.law(np.zeros(size[1])).sample(generator, draws)
     strength = hierarchy.strength_prior.scale * generator.gamma(hierarchy.strength_prior.shape, size=size)
     # A shape that underflows to 0 is no Beta distribution.
     up, down = (np.maximum(part * strength, 1e-12)[:, hierarchy.index] for part in (mean, 1 - mean))
     found = {"group_rate": mean, "group_strength": strength}
-    return generator.beta(up, down).reshape(*sets, -1), {name: part.reshape(*sets, -1) for name, part in found.items()}
+    return generator.beta(up, down), found

@@ -26,7 +26,7 @@ def fits():
         return {
             "learnt": bd.fit(bd.Model(rates=bd.PerFeature()), X, Y, feature_names=list("abcd")),
             "group": bd.fit(bd.Model(bd.Hinge(), rates=bd.PerGroup(["u", "u", "v", "v"])), X, Y),
-            "classes": bd.fit(bd.Model(bd.Softmax(class_rates=True), rates=bd.PerFeature()), X, np.arange(40) % 3),
+            "classes": bd.fit(bd.Model(bd.Softmax(), rates=bd.PerFeature()), X, np.arange(40) % 3),
             "offset": bd.fit(bd.Model(bd.Squared(), rates=bd.Fixed(0.2)), X, X[:, 0], offset=np.ones(40)),
             "centred": bd.fit(bd.Model(rates=bd.Fixed(0.2)), X + 5, Y),
         }

@@ -107,7 +107,6 @@ GIBBS = {
     "unknown variance": bd.Model(bd.Squared(variance_prior=bd.InverseGamma(2.0, 1.0))),
     "horseshoe, hierarchy": bd.Model(weight_prior=bd.Horseshoe(), rates=bd.Hierarchical(["a", "b", "a"])),
     "classes": bd.Model(bd.Softmax()),
-    "classes with rates": bd.Model(bd.Softmax(class_rates=True)),
 }
 
 

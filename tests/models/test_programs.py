@@ -105,13 +105,6 @@ PROGRAMS = {
     "latent": (latent.program, (X,), {"n_hidden": 2}, LAYER, 2),
     "softmax": (softmax.program, (X,), {"rate": RATE, "n_classes": 4}, CLASSES, 4),
     "softmax, masks": (softmax.noising, (X,), {"n_classes": 4}, {**CLASSES, "rate": ("feature",), **MASKS}, 4),
-    "softmax, masks of each class": (
-        softmax.noising,
-        (X,),
-        {"n_classes": 4, "class_rates": True},
-        {**CLASSES, "rate": ("class", "feature"), "kept": ("obs_id", "class", "feature")},
-        4,
-    ),
     "factors": (matrix_factorization.program, ((N, P),), {}, {**FACTORS, "kept": ("component",)}, None),
     "factors, all masks": (matrix_factorization.enumerated, ((N, P),), {}, FACTORS, None),
 }

@@ -6,7 +6,6 @@ False-alarm rate: each Kolmogorov-Smirnov test has 1e-6 and each mean 5 standard
 import itertools
 
 import numpy as np
-import pytest
 from scipy import special, stats
 
 import bayesdrop as bd
@@ -21,27 +20,24 @@ def groups(model, **options):
     return [bd.groups.dataset(tree, name) for name in ("prior", "prior_predictive")]
 
 
-@pytest.mark.parametrize("own", [False, True], ids=["shared", "own"])
-def test_weights_rates_and_responses(own):
+def test_weights_rates_and_responses():
     """Shares of the classes against the softmax averaged over the drawn weights, with all masks summed."""
-    model = bd.Model(bd.Softmax(class_rates=own), bd.Dropout(centre=None), weight_prior=bd.Normal(1.5))
+    model = bd.Model(bd.Softmax(), bd.Dropout(centre=None), weight_prior=bd.Normal(1.5))
     prior, predictive = groups(model, intercept_scale=0.7)
     weight, rate, intercept = (prior[name].values[0] for name in ("weight", "rate", "intercept"))
     assert prior["weight"].dims == ("chain", "draw", "class", "feature")
-    assert prior["rate"].dims == ("chain", "draw", *(["class"] if own else []), "feature")
+    assert prior["rate"].dims == ("chain", "draw", "feature")
     assert prior["class"].values.tolist() == CLASSES
-    shrunk = 1.0 if own else (2 / 3) ** 0.5  # the mean of the classes is taken off
+    shrunk = (2 / 3) ** 0.5  # the mean of the classes is taken off
     for k, d in np.ndindex(3, 2):
         assert stats.kstest(weight[:, k, d] / (1.5 * shrunk), "norm").pvalue > LEAST
-        assert stats.kstest(rate[:, k, d] if own else rate[:, d], "uniform").pvalue > LEAST
+        assert stats.kstest(rate[:, d], "uniform").pvalue > LEAST
     np.testing.assert_allclose(intercept.sum(axis=1), 0, atol=1e-12)
     assert stats.kstest(intercept[:, 0] / (0.7 * (2 / 3) ** 0.5), "norm").pvalue > LEAST
     chance = np.zeros((DRAWS, 3, 3))
-    rate = rate if own else np.repeat(rate[:, None], 3, axis=1)
-    for mask in itertools.product((0.0, 1.0), repeat=6 if own else 2):
-        kept = np.broadcast_to(np.reshape(mask, (3, 2) if own else (1, 2)), (3, 2))
-        share = np.where(kept == 1, 1 - rate, rate)
-        share = np.prod(share, axis=(1, 2)) if own else np.prod(share[:, 0], axis=1)
+    for mask in itertools.product((0.0, 1.0), repeat=2):
+        kept = np.array(mask)
+        share = np.prod(np.where(kept == 1, 1 - rate, rate), axis=1)
         score = np.einsum("id,skd->sik", X, weight * kept) + intercept[:, None]
         chance += share[:, None, None] * special.softmax(score, axis=2)
     y = predictive["y"].values[0]
@@ -52,7 +48,7 @@ def test_weights_rates_and_responses(own):
 
 
 def test_scale_mixtures_and_pooled_rates():
-    """Every weight follows its prior as it is; each class has a global scale, and with its own rates groups of them."""
+    """Every weight follows its prior as it is; each class has a global scale, and all share the groups of rates."""
     model = bd.Model(bd.Softmax(), rates=bd.Hierarchical(["a", "b"]), weight_prior=bd.Laplace(0.5))
     prior, _ = groups(model, intercept_scale=1.0)
     weight = prior["weight"].values[0]
@@ -60,11 +56,10 @@ def test_scale_mixtures_and_pooled_rates():
         assert stats.kstest(weight[:, k, d] / 0.5, "laplace").pvalue > LEAST
     assert prior["group_rate"].dims == ("chain", "draw", "group")
     model = bd.Model(
-        bd.Softmax(class_rates=True), rates=bd.Hierarchical(["a", "b"]), weight_prior=bd.Horseshoe(0.5),
-        fit_intercept=False,
-    )  # fmt: skip
+        bd.Softmax(), rates=bd.Hierarchical(["a", "b"]), weight_prior=bd.Horseshoe(0.5), fit_intercept=False
+    )
     prior, _ = groups(model)
     assert prior["global_scale"].dims == ("chain", "draw", "class")
-    assert prior["group_rate"].dims == ("chain", "draw", "class", "group")
+    assert prior["group_rate"].dims == ("chain", "draw", "group")
     for k in range(3):
         assert stats.kstest(prior["global_scale"].values[0, :, k] / 0.5, "halfcauchy").pvalue > LEAST

@@ -547,24 +547,23 @@ def test_products_are_taken_in_full_precision(method):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("own", [False, True], ids=["shared", "own"])
-def test_many_classes(own):
+def test_many_classes():
     """Softmax models run under NumPyro's MCMC, with the draws that ``bd.sample`` has from the same key."""
     from numpyro.infer import MCMC
 
     X, y = np.random.default_rng(0).normal(size=(12, 2)) + 3.0, np.arange(12) % 3
-    kernel = bd.NumpyroKernel(bd.Model(bd.Softmax(class_rates=own)), X, y)
+    kernel = bd.NumpyroKernel(bd.Model(bd.Softmax()), X, y)
     mcmc = MCMC(kernel, num_warmup=2, num_samples=3, num_chains=2, chain_method="vectorized", progress_bar=False)
     mcmc.run(jax.random.key(0))
     found = mcmc.get_samples(group_by_chain=True)
     assert {name: value.shape for name, value in found.items()} == {
-        "weight": (2, 3, 3, 2), "intercept": (2, 3, 3), "rate": (2, 3, 3, 2) if own else (2, 3, 2),
+        "weight": (2, 3, 3, 2), "intercept": (2, 3, 3), "rate": (2, 3, 2),
     }  # fmt: skip
     np.testing.assert_allclose(found["intercept"].sum(axis=2), 0, atol=1e-5)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # so few draws
         post = bd.sample(
-            bd.Model(bd.Softmax(class_rates=own)), X, y, chains=2, tune=2, draws=3, progress=False,
+            bd.Model(bd.Softmax()), X, y, chains=2, tune=2, draws=3, progress=False,
             seed=jax.random.split(jax.random.key(0), 2)[0],
         )  # fmt: skip
     plain = bd.groups.dataset(post, "posterior")

@@ -337,12 +337,6 @@ def learnt(**options):
         (lambda: bd.sample(bd.Model(weight_prior=learnt(groups=["a"])), X, Y, **QUICK), "3 in all, got 1"),
         (
             lambda: bd.sample(
-                bd.Model(bd.Softmax(class_rates=True), weight_prior=learnt()), X, np.arange(14) % 3, **QUICK
-            ),
-            r"masks of each class .*whose scale all classes share",
-        ),
-        (
-            lambda: bd.sample(
                 bd.Model(weight_prior=bd.Normal(bd.HalfCauchy(1.0)), rates=PLAIN), [[0.0], [1.0]], [0, 1], **QUICK
             ),
             r"separate the two classes.*bd\.HalfNormal",

@@ -5,9 +5,6 @@ the label, so that rows without one have it too, as they propose:
 
     U = ½ Σ_k w_kᵀPw_k + Σ_i c_i (log Σ exp(m_ik) − m_{i,y_i}) + Σ_i d_i R_i.
 
-With masks and rates for each class by itself the scores of a row are independent: their covariance is diagonal, and
-only the variances are computed.
-
 The second-order model of :mod:`.solvers.softmax` keeps ``Mᵀ c A'' M`` and ``d ∂²V``, which is never negative.
 
 What noise adds to the curvature of softmax regression, with a matrix for each feature or by single entries.
@@ -40,21 +37,11 @@ __all__ = ["ByEntries", "ByFeature", "NoiseCurvature", "SoftmaxEnergy", "centred
 
 
 def _square(flat: Float[np.ndarray, "n pairs"], K: int) -> Float[np.ndarray, "n K K"]:
-    """Symmetric matrices (n, K, K) from their upper triangles (n, K(K + 1)/2) or their diagonals (n, K)."""
-    first, second = _pairs_of(K, flat.shape[1] == K)
-    if len(first) == K:
-        result = np.zeros((len(flat), K, K))
-        result[:, first, second] = flat
-        return result
+    """Symmetric matrices (n, K, K) from their upper triangles (n, K(K + 1)/2)."""
+    first, second = np.triu_indices(K)
     place = np.empty((K, K), dtype=int)
     place[first, second] = place[second, first] = np.arange(len(first))
     return np.take(flat, place.ravel(), axis=1).reshape(-1, K, K)  # six times as fast as two assignments
-
-
-def _pairs_of(K: int, own: bool) -> tuple[Int[np.ndarray, " pairs"], Int[np.ndarray, " pairs"]]:
-    """Classes of each pair whose covariance is not zero: each with itself if masks are its ``own``, else all pairs."""
-    first, second = (np.arange(K), np.arange(K)) if own else np.triu_indices(K)
-    return first, second
 
 
 def _row_terms(
@@ -75,7 +62,7 @@ def _row_terms(
     if noise_weight is None or cov is None:
         return cost, for_mean, probability
     extra, slope, to_cov, curve = FORMS[form](mean, _square(cov, mean.shape[1]))
-    first, second = _pairs_of(mean.shape[1], cov.shape[1] == mean.shape[1])
+    first, second = np.triu_indices(mean.shape[1])
     factor = np.where(first == second, 1.0, 2.0) * noise_weight
     return (
         cost + noise_weight * extra[:, None],
@@ -118,7 +105,7 @@ class SoftmaxEnergy:
     Attributes
     ----------
     moments : ScoreMoments
-        Design, noise and rates, (p, 1) if all classes share the masks, else (p, K).
+        Design, noise and rates (p, 1), which all classes share.
     form : str
         ``"taylor"`` or ``"gaussian"``.
     n_classes : int
@@ -129,8 +116,6 @@ class SoftmaxEnergy:
         The weights ``c`` and ``d``.
     precision : array (p + 1, 1)
         Prior precision, 0 for the intercepts.
-    class_masks : bool
-        Every class drops entries by itself.
     by_entries : bool, optional
         Whether the quadratic penalty goes by single entries and not by pairs of classes; by default where it can and
         classes are ``many`` enough for that to cost less.
@@ -143,7 +128,6 @@ class SoftmaxEnergy:
     loss_weight: PerRow
     noise_weight: PerRow
     precision: Float[np.ndarray, "q 1"]
-    class_masks: bool = False
     by_entries: bool | None = None
     noisy: bool = field(init=False)
     many: ClassVar[int] = 6
@@ -153,16 +137,16 @@ class SoftmaxEnergy:
         # Of some row, wherever it is.
         size = self.moments.design.total(np.abs(self.noise_weight)[:, None])[0]
         object.__setattr__(self, "noisy", bool(size > 0) and self.moments.has_variance)
-        able = self.form == "taylor" and not self.class_masks and self.moments.leaves_zeros
+        able = self.form == "taylor" and self.moments.leaves_zeros
         if self.by_entries is None:
             object.__setattr__(self, "by_entries", able and self.n_classes >= self.many)
         elif self.by_entries and not able:
-            raise ValueError("by_entries: expected the Taylor form, shared masks and noise that leaves zeros alone.")
+            raise ValueError("by_entries: expected the Taylor form and noise that leaves zeros alone.")
 
     @cached_property
     def _pairs(self) -> tuple[Int[np.ndarray, " pairs"], Int[np.ndarray, " pairs"]]:
         # Only where they are needed: single entries make no K² numbers.
-        return _pairs_of(self.n_classes, self.class_masks)
+        return np.triu_indices(self.n_classes)
 
     def covariance(self, weights: Float[np.ndarray, "q K"]) -> PerRow:
         """Covariances of the scores, (n, K, K)."""
@@ -280,15 +264,9 @@ class SoftmaxEnergy:
         return np.maximum(self.moments.diagonal(omega) + own, np.finfo(float).tiny)
 
 
-def centred(weights: Float[np.ndarray, "q K"], class_masks: bool = False) -> Float[np.ndarray, "q K"]:
-    """Weights and intercepts that sum to zero over the classes: the same scores, up to what all of a row share.
-
-    Where each class has masks of its own the noised scores share no more than their intercepts.
-    """
-    mean = weights.mean(axis=1, keepdims=True)
-    if class_masks:
-        mean[:-1] = 0.0
-    return weights - mean
+def centred(weights: Float[np.ndarray, "q K"]) -> Float[np.ndarray, "q K"]:
+    """Weights and intercepts that sum to zero over the classes: the same scores, up to what all of a row share."""
+    return weights - weights.mean(axis=1, keepdims=True)
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-r"""Joint point fit of many classes, at fixed or learnt rates, shared by the classes or of each class.
+r"""Joint point fit of many classes, at fixed or learnt rates, which the classes share.
 
 **Learnt rates.** Given the scores, the augmentation of every class is a pseudo-observation ``κ_ik = y_ik − ½`` of its
 score (:mod:`bayesdrop.losses.softmax`), and one mask entry is part of all of them. Keeping it adds
@@ -10,11 +10,8 @@ to their exponent, for weights that sum to zero over the classes as those of a f
 
     n⁻_d = Σ_i s_i 1(x_id w_{d,y_i} < 0),
 
-for any number of classes. Where each class has masks of its own, a mask is part of one score alone, and what
-contradictions of ``w_dk`` are the entries with ``κ_ik w_dk x_id < 0``: the rule of one class against the rest, with its
-ratio of the classes (theirs, section 4.3). With shared masks and two classes it is theirs too: ``w_{d,1} = −w_{d,0}``
-and the sign of ``w_{d,y_i}`` is that of ``y_i w_d``. The counts of signs by class are taken once, and an update costs
-O(pK).
+for any number of classes. With two it is theirs: ``w_{d,1} = −w_{d,0}`` and the sign of ``w_{d,y_i}`` is that of
+``y_i w_d``. The counts of signs by class are taken once, and an update costs O(pK).
 """
 
 from __future__ import annotations
@@ -37,7 +34,7 @@ from ...rates import RateMap
 from ..objective.energy import row_weights
 from ..objective.softmax_energy import SoftmaxEnergy, centred
 from ..solvers.driver import LOOSE, Status, least_weights, status_at
-from ..solvers.learning import RateLearner, SignCounts
+from ..solvers.learning import RateLearner
 from ..solvers.softmax import fit_softmax
 from .block import ProblemFit
 
@@ -70,11 +67,9 @@ def softmax_energy(
     loss_weight: PerRow,
     noise_weight: PerRow,
 ) -> SoftmaxEnergy:
-    """Energy of all classes at rates (p,) or (p, K), for a model whose loss is a softmax."""
+    """Energy of all classes at rates (p,) or (p, 1), for a model whose loss is a softmax."""
     loss: Any = model.loss
     rate = rate[:, None] if rate.ndim == 1 else rate
-    if loss.class_rates:
-        rate = np.broadcast_to(rate, (len(rate), n_classes))
     model.noise.check(design.minimum())
     return SoftmaxEnergy(
         moments=ScoreMoments(design, model.noise, rate, model.fit_intercept),
@@ -84,7 +79,6 @@ def softmax_energy(
         loss_weight=loss_weight,
         noise_weight=noise_weight,
         precision=np.append(model.weight_prior.precision(design.shape[1]), 0.0)[:, None],
-        class_masks=loss.class_rates,
     )
 
 
@@ -99,7 +93,7 @@ def fit_classes(
     *,
     tol: float,
     max_iter: int,
-    start: tuple[Float[np.ndarray, "q K"], Float[np.ndarray, "p _"]] | None = None,
+    start: tuple[Float[np.ndarray, "q K"], Float[np.ndarray, "p 1"]] | None = None,
     unlabelled: tuple[int, float] | None = None,
     modest: float = 1e-3,
     most_updates: int = 100,
@@ -121,7 +115,7 @@ def fit_classes(
         ``K``.
     tol, max_iter
         Relative tolerance of the energy, and most steps of a fit at fixed rates.
-    start : (array (p + 1, K), array (p, 1) or (p, K)), optional
+    start : (array (p + 1, K), array (p, 1)), optional
         Weights and rates of an earlier fit.
     unlabelled : (int, float), optional
         The last so many rows have no label and count by so much each.
@@ -140,9 +134,8 @@ def fit_classes(
         'join rare classes, use fewer rows, or multiclass="one_vs_rest" of the estimators.',
     )
     known, noisy = (part[:, 0] for part in row_weights(model, weight, unlabelled)[:2])
-    class_rates = model.loss.class_rates
 
-    def energy_at(rate: Float[np.ndarray, "p _"]) -> SoftmaxEnergy:
+    def energy_at(rate: Float[np.ndarray, "p 1"]) -> SoftmaxEnergy:
         return softmax_energy(model, design, rate, code, n_classes, model.C * known, noisy)
 
     learner, rate = None, rate_map.initial[:, None]
@@ -161,17 +154,13 @@ def fit_classes(
         unsettled, values, steps = False, trace.values, trace.iterations
     else:
         member = code[:, None] == np.arange(n_classes)
-        if class_rates:
-            counts = SignCounts.of_votes(design, (member, ~member), known[:, None])
-            learner = counts.learner(rate_map, many=True)
-        else:
-            learner = ClassRates(rate_map, *design.sign_sums(known[:, None] * member))
+        learner = ClassRates(rate_map, *design.sign_sums(known[:, None] * member))
         unsettled, values, steps, coarse, ended = True, [], 0, max(tol, modest), np.inf
         for _ in range(most_updates):
             weights, trace = fit_softmax(energy, weights, coarse, max_iter)
             values, steps = values + trace.values, steps + trace.iterations
             before, ended = ended, float(trace.values[-1][0])
-            seen = centred(weights, class_rates)[:-1]
+            seen = centred(weights)[:-1]
             least = least_weights(seen, np.full(n_classes, ended), energy.precision[:-1], squares)
             moved = bool(np.any(learner.observe(seen, np.ones(n_classes, dtype=bool), least)))
             new = rate_map.expand(learner.rates())
@@ -195,8 +184,8 @@ def fit_classes(
     least = least_weights(weights[:-1], np.broadcast_to(values[-1], n_classes), energy.precision[:-1], squares)
     status = Status.RATES_UNSETTLED if unsettled and trace.status is Status.CONVERGED else trace.status
     return ProblemFit(
-        weights=centred(weights, class_rates),
-        rates=np.broadcast_to(rate, (p, n_classes if class_rates else 1)).copy(),
+        weights=centred(weights),
+        rates=rate.copy(),
         posterior=None if learner is None else learner.posterior(),
         counts=None,
         occurrences=None if learner is None else learner.occurrences,
@@ -220,7 +209,7 @@ def class_chances(
 
     Rows that come corrupted have no more noise.
     """
-    noise, K, class_rates = model.noise, weights.shape[1], model.loss.class_rates
+    noise, K = model.noise, weights.shape[1]
     chances = []
     for _, part in design.parts(rows_at_once):
         moments = ScoreMoments(part, noise, rates.reshape(len(rates), -1), model.fit_intercept)
@@ -229,8 +218,6 @@ def class_chances(
             chances.append(expected_softmax(part.matvec(weights[:-1]) + weights[-1], np.zeros((n, K, K))))
             continue
         nothing = np.zeros(n)
-        energy = SoftmaxEnergy(
-            moments, "taylor", K, np.zeros(n, dtype=int), nothing, nothing, np.zeros((1, 1)), class_rates
-        )
+        energy = SoftmaxEnergy(moments, "taylor", K, np.zeros(n, dtype=int), nothing, nothing, np.zeros((1, 1)))
         chances.append(expected_softmax(moments.mean(weights), energy.covariance(weights)))
     return np.concatenate(chances)

@@ -108,23 +108,6 @@ class RatePosterior:
             names=[self.names[j] for j in chosen],
         )
 
-    def flat(self, classes: list[str]) -> RatePosterior:
-        """The rates of all classes one after another, (K k,), each named with its class.
-
-        Examples
-        --------
-        >>> from bayesdrop.priors.rate_prior import BetaLaw
-        >>> law = BetaLaw(np.array([[3.0, 1.0]]), np.array([[1.0, 2.0]]))
-        >>> RatePosterior(law, law.a + law.b - 2, ["a"], "feature").flat(["red", "blue"]).names
-        ['a (red)', 'a (blue)']
-        """
-        return replace(
-            self,
-            law=self.law.map(lambda part: part.T.ravel()),
-            occurrences=self.occurrences.T.ravel(),
-            names=[f"{name} ({label})" for label in classes for name in self.names],
-        )
-
     @property
     def never_seen(self) -> list[str]:
         """Names whose features are all zero: their rate is the prior's."""
@@ -139,12 +122,11 @@ class Fit(Shown):
     Attributes
     ----------
     weight : array (p,) or (K, p)
-        Weights of the features, without noise; with ``bd.Softmax()`` (K, p), with a sum of zero over the classes if
-        these share rates.
+        Weights of the features, without noise; with ``bd.Softmax()`` (K, p), with a sum of zero over the classes.
     intercept : float or array (K,)
         Intercept.
-    rates : array (p,) or (K, p)
-        Dropout rate of each feature, or of each class and feature under ``bd.Softmax(class_rates=True)``.
+    rates : array (p,)
+        Dropout rate of each feature.
     rate_posterior : RatePosterior or None
         Plug-in posterior of the free rates; None if they are fixed.
     objective_trace : array (iterations,)
@@ -378,8 +360,6 @@ class Fit(Shown):
         ]
         lines += [] if self.centre is None else [centred_columns(self.centre)]
         if (posterior := self.rate_posterior) is not None:
-            if posterior.occurrences.ndim > 1:
-                posterior = posterior.flat([str(label) for label in self.classes])
             order = np.argsort(posterior.mode, kind="stable")
             shown = order if len(order) <= 12 else np.concatenate([order[:6], order[-6:]])
             part = posterior.take(shown)

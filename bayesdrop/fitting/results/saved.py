@@ -36,7 +36,7 @@ def fit_dataset(fit: Any) -> xr.Dataset:
     data: dict[str, Any] = {
         "weight": ((*classes, "feature"), fit.weight),
         "intercept": (classes, fit.intercept),
-        "rate": ((*classes[: fit.rates.ndim - 1], "feature"), fit.rates),
+        "rate": ("feature", fit.rates),
         "objective": ("iteration", fit.objective_trace),
     }
     coords: dict[str, Any] = {"feature": fit.feature_names}
@@ -52,9 +52,8 @@ def fit_dataset(fit: Any) -> xr.Dataset:
     posterior = fit.rate_posterior
     if posterior is not None:
         coords[posterior.dim] = posterior.names
-        dims = (posterior.dim, *classes)[: posterior.occurrences.ndim]
-        data |= {f"{_OF_RATES}{name}": (dims, value) for name, value in posterior.law._asdict().items()}
-        data[_OCCURRENCES] = (dims, posterior.occurrences)
+        data |= {f"{_OF_RATES}{name}": (posterior.dim, value) for name, value in posterior.law._asdict().items()}
+        data[_OCCURRENCES] = (posterior.dim, posterior.occurrences)
     attrs: dict[str, Any] = {
         "status": fit.status.name,
         "advice": fit.status.value,
@@ -95,7 +94,6 @@ def fit_fields(data: xr.Dataset) -> dict[str, Any]:
                 "components; the file was written by an earlier release, or holds a component of your own"
             )
         many = ("class",) if model.loss.multiclass else ()
-        rate_dims = many if model.loss.class_rates else ()
         if classes is None and (many or model.loss.binary):
             raise ValueError("expected the labels in the attribute 'classes', got none")
         names = stored_feature_names(data.attrs) or stored_names(data, "feature")
@@ -107,7 +105,7 @@ def fit_fields(data: xr.Dataset) -> dict[str, Any]:
         if classes is not None and len(classes) != (len(weight) if many else 2):
             raise ValueError(f"expected a label for each class, got {classes.tolist()}")
         intercept = stored_numbers(data, "intercept", many)
-        rates, trace = _rate_fields(data, rate_dims), stored_numbers(data, "objective", ("iteration",))
+        rates, trace = _rate_fields(data), stored_numbers(data, "objective", ("iteration",))
         if rates is not None and (
             not rate_map.is_free or (rates["dim"], rates["names"]) != (rate_map.dim, rate_map.names)
         ):
@@ -120,7 +118,7 @@ def fit_fields(data: xr.Dataset) -> dict[str, Any]:
         return {
             "weight": weight,
             "intercept": intercept if many else float(intercept),
-            "rates": stored_numbers(data, "rate", (*rate_dims, "feature"), least=0, most=1),
+            "rates": stored_numbers(data, "rate", ("feature",), least=0, most=1),
             "rate_posterior": rates,
             "objective_trace": trace,
             "status": Status[str(data.attrs["status"])],
@@ -151,16 +149,16 @@ def _stored_covariance(data: xr.Dataset, size: int) -> Float[np.ndarray, "D D"] 
     return found
 
 
-def _rate_fields(data: xr.Dataset, own: tuple[str, ...]) -> dict[str, Any] | None:
+def _rate_fields(data: xr.Dataset) -> dict[str, Any] | None:
     """Arguments of ``RatePosterior``; None if the rates are fixed."""
     if _OCCURRENCES not in data:
         return None
-    dims = (str(data[_OCCURRENCES].dims[0]), *own) if data[_OCCURRENCES].ndim else ()
-    occurrences, names = stored_numbers(data, _OCCURRENCES, dims, least=0), stored_names(data, dims[0])
-    law = BetaLaw(*(stored_numbers(data, f"{_OF_RATES}{name}", dims) for name in BetaLaw._fields))
+    dim = str(next(iter(data[_OCCURRENCES].dims), "feature"))
+    occurrences, names = stored_numbers(data, _OCCURRENCES, (dim,), least=0), stored_names(data, dim)
+    law = BetaLaw(*(stored_numbers(data, f"{_OF_RATES}{name}", (dim,)) for name in BetaLaw._fields))
     if any(np.any(part <= 0) for part in law):
         raise ValueError(f"expected numbers above 0 in {[f'{_OF_RATES}{name}' for name in BetaLaw._fields]}")
-    return {"law": law, "occurrences": occurrences, "names": names, "dim": dims[0]}
+    return {"law": law, "occurrences": occurrences, "names": names, "dim": dim}
 
 
 def rows_of(feature_names: list[str], classes: Any = None) -> Any:
@@ -192,7 +190,7 @@ def rate_ends(fit: Any, probability: float) -> dict[str, Float[np.ndarray, "*cla
         return {}
     rate_map, found = fit.model.bind(fit.feature_names), {}
     for name, end in zip(("rate_low", "rate_high"), posterior.interval(probability), strict=True):
-        found[name] = np.broadcast_to(rate_map.expand(np.asarray(end)).T, np.shape(fit.weight))
+        found[name] = np.broadcast_to(rate_map.expand(np.asarray(end)), np.shape(fit.weight))
     return found
 
 

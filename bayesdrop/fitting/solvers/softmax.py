@@ -108,7 +108,7 @@ class SoftmaxNewton:
 
     def init(self, energy: SoftmaxEnergy, weights: Any, earlier: SoftmaxState | None = None) -> SoftmaxState:
         """See :class:`bayesdrop.fitting.solvers.driver.Minimiser`."""
-        weights = centred(weights, energy.class_masks)
+        weights = centred(weights)
         return SoftmaxState.at(weights, energy.evaluate(weights), np.inf, 0.0)
 
     def step(self, energy: SoftmaxEnergy, state: SoftmaxState, goal: Any) -> tuple[SoftmaxState, StepInfo]:
@@ -133,7 +133,7 @@ class SoftmaxNewton:
                 inner = max(inner, min(0.5, float(np.sqrt(self.aim * goal[0] / max(state.remaining[0], goal[0])))))
                 inverse = partial(self._solve, energy, state, precondition, inner)
             # The gradient sums to zero over the classes, and so does the best direction.
-            direction = centred(two_loops(gradient, pairs, inverse), energy.class_masks)
+            direction = centred(two_loops(gradient, pairs, inverse))
             slope, length = float(np.sum(gradient * direction)), 1.0
             while length > (self.short if scaled else 1e-10) and -slope > 0:
                 there = state.weights + length * direction

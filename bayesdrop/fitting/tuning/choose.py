@@ -281,8 +281,6 @@ class Task:
         """Why rows are not left out one at a time, in words; empty if they may be."""
         loss, columns = self.model.loss, self.design.shape[1]
         if self.n_classes is not None:
-            if self.model.loss.class_rates:
-                return "classes with rates of their own are held out in folds"
             size = (columns + 1) * (self.n_classes - 1)
             few = size <= MOST_COORDINATES
             return "" if few else f"there are {size} weights of {self.n_classes} classes, of which it takes a Hessian"

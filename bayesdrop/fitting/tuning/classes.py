@@ -69,8 +69,7 @@ class JointSolver:
     ) -> Block:
         """See :meth:`.blocks.BlockSolver.solve`."""
         (_, p), K = self.design.shape, self.n_classes
-        sets = K if self.model.loss.class_rates else 1
-        weights, rates = np.empty((p + 1, len(folds), len(members), K)), np.empty((p, len(folds), len(members), sets))
+        weights, rates = np.empty((p + 1, len(folds), len(members), K)), np.empty((p, len(folds), len(members), 1))
         for f, fold in enumerate(folds):
             start = None if earlier is None else (earlier.weights[:, f, -1], earlier.rates[:, f, -1])
             for s, member in enumerate(members):

@@ -108,21 +108,11 @@ class GibbsKernel(NoisingModel):
         state = self.gibbs_sweep(operands, state, ~accepted | (state.count % _THOROUGH == 0))
         return where_needed(useful, lambda s: joint_moves(self, self.joint_moves, operands, s, tuning), state)
 
-    def gibbs_sweep(
-        self,
-        operands: Operands,
-        state: State,
-        thorough: Bool[jax.Array, ""],
-        offset: Float[jax.Array, "C n"] | None = None,
-    ) -> State:
-        """One sweep over all variables of all chains; unless ``thorough``, features only have their masks redrawn.
-
-        Scores have ``offset`` (C, n) in addition to weights and intercept, if it is given or among the operands.
-        """
-        offset = offset if operands.offset is None else operands.offset[None]
+    def gibbs_sweep(self, operands: Operands, state: State, thorough: Bool[jax.Array, ""]) -> State:
+        """One sweep over all variables of all chains; unless ``thorough``, features only have their masks redrawn."""
         key, key_prior, key_gauss, key_features, key_groups = jax.random.split(state.key, 5)
         state = self._draw_priors(operands, self._temper(operands, state._replace(key=key)), key_prior)
-        state = self._draw_weights(operands, state, key_gauss, offset)
+        state = self._draw_weights(operands, state, key_gauss)
         cost = partial(self.total_cost, operands)
         state = move_scales(jax.random.fold_in(key_prior, 1), operands, state, cost, shared=not self.scale_dims)
         state = self._draw_features(operands, state, key_features, thorough)
@@ -178,9 +168,7 @@ class GibbsKernel(NoisingModel):
             state = state._replace(group_logit=mean, group_log_strength=strength)
         return state
 
-    def _draw_weights(
-        self, operands: Operands, state: State, key: PRNGKeyArray, offset: Float[jax.Array, "C n"] | None = None
-    ) -> State:
+    def _draw_weights(self, operands: Operands, state: State, key: PRNGKeyArray) -> State:
         """Weights and intercept given masks; scores afresh, so that rounding never accumulates over sweeps."""
         chains, n = state.score.shape
         key_aux, key_draw = jax.random.split(key)
@@ -199,12 +187,11 @@ class GibbsKernel(NoisingModel):
             operands.columns,
             state.kept,
             omega,
-            kappa if offset is None else kappa - omega * offset,
+            kappa if operands.offset is None else kappa - omega * operands.offset[None],
             state.precision * jnp.exp(-2 * factor),
             self.fit_intercept,
         )
-        score = operands.columns.product(state.kept, effective, n) + intercept[:, None]
-        score = score if offset is None else score + offset
+        score = operands.with_offset(operands.columns.product(state.kept, effective, n) + intercept[:, None])
         return state._replace(effective=effective, intercept=intercept, score=score)
 
     def _draw_features(

@@ -58,7 +58,7 @@ class Draws:
         Weights, in the precision in which they were stored.
     intercept : array (S,) or (S, K)
         Intercepts of ``X − c``, 0 if there is none.
-    free_rate : array (S, k), of classes with rates of their own (S, K, k)
+    free_rate : array (S, k)
         Free rates.
     index : int array (p,)
         Free rate of each feature; ``k`` of one without noise.
@@ -86,7 +86,7 @@ class Draws:
     feature_names: list[str]
     weight: Float[np.ndarray, "S ..."]
     intercept: Float[np.ndarray, "S ..."]
-    free_rate: Float[np.ndarray, "S *classes k"]
+    free_rate: Float[np.ndarray, "S k"]
     index: Int[np.ndarray, " p"]
     fixed_rate: Num[np.ndarray, " p"] | None
     C: Float[np.ndarray, " S"]
@@ -111,19 +111,12 @@ class Draws:
     @property
     def without_noise(self) -> Bool[np.ndarray, " p"]:
         """Features whose rate is 0 in all draws."""
-        fixed = self.fixed_rate
-        return (
-            self.index >= self.free_rate.shape[-1]
-            if fixed is None
-            else np.all(fixed == 0, axis=tuple(range(fixed.ndim - 1)))
-        )
+        return self.index >= self.free_rate.shape[-1] if self.fixed_rate is None else self.fixed_rate == 0
 
-    def rate(self, part: slice) -> Float[np.ndarray, "draws *classes p"]:
-        """Rates of the features, float64: (draws, p), or (draws, K, p) where each class has its own."""
+    def rate(self, part: slice) -> Float[np.ndarray, "draws p"]:
+        """Rates of the features, (draws, p), float64."""
         if self.fixed_rate is not None:
-            weight = self.weight[part]
-            shape = weight.shape if self.model.loss.class_rates else (len(weight), len(self.fixed_rate))
-            return np.broadcast_to(self.fixed_rate, shape)
+            return np.broadcast_to(self.fixed_rate, (len(self.weight[part]), len(self.fixed_rate)))
         return self.rate_of(part, self.index)
 
     def rate_of(self, some: Any, index: Int[np.ndarray, ...]) -> Float[np.ndarray, "draws ..."]:
@@ -152,9 +145,9 @@ class Draws:
     ) -> Float[np.ndarray, "n draws ..."]:
         """One score of each row under fresh noise, (n, draws) or (n, draws, K), for the draws of ``part``.
 
-        All classes of a row see the same noise, unless each has rates of its own.
+        All classes of a row see the same noise.
         """
-        total, own_masks = part.stop - part.start, self.model.loss.class_rates
+        total = part.stop - part.start
         weight, intercept = self.weight[part].astype(np.float64), self.intercept[part].astype(np.float64)
         if corrupted_inputs:
             flat = as_design(X).matvec(np.ascontiguousarray(weight.reshape(intercept.size, weight.shape[-1]).T))
@@ -169,10 +162,8 @@ class Draws:
             for some in blocks(total, len(values)):
                 here = slice(part.start + some.start, part.start + some.stop)
                 clean = np.broadcast_to(values, (some.stop - some.start, len(values)))
-                rate, noised = self.rate(here)[..., columns], np.empty(0)
+                noised = self.model.noise.sample(generator, clean, self.rate(here)[:, columns])
                 for k in range(weight.shape[1]):
-                    if own_masks or k == 0:
-                        noised = self.model.noise.sample(generator, clean, rate[:, k] if own_masks else rate)
                     own = np.add.reduceat(noised * weight[some, k][:, columns], starts, axis=1)
                     every[rows[starts], some, k] += own.T
         return scores
@@ -330,14 +321,13 @@ def draws_of(
     if total == 0:
         raise ValueError("post: expected at least one draw, got none.")
     if rate_map.is_free:
-        dims = (*(many if model.loss.class_rates else ()), rate_map.dim)
-        right = "rate" in posterior and set(posterior["rate"].dims) == {"chain", "draw", *dims}
+        right = "rate" in posterior and set(posterior["rate"].dims) == {"chain", "draw", rate_map.dim}
         if not right or posterior.sizes.get(rate_map.dim) != rate_map.size:
             raise ValueError(
                 f"post: expected the variable 'rate' with {rate_map.size} values on {rate_map.dim!r} in the posterior, "
-                f"for {model.rates!r}, and dims {dims}; got {dict(posterior.sizes)}."
+                f"for {model.rates!r}; got {dict(posterior.sizes)}."
             )
-        free = flat("rate", *dims)
+        free = flat("rate", rate_map.dim)
     else:
         free = np.zeros((total, 0))
     C, power = np.full(total, float(model.C)), 1.0

@@ -131,7 +131,7 @@ def _weights(draws: Draws) -> dict[str, Float[np.ndarray, " S"]]:
 
 
 def prior_interval(fit: Fit, probability: float) -> tuple[Float[np.ndarray, " k"], Float[np.ndarray, " k"]]:
-    """Equal-tailed prior interval of each learnt rate, (k,) and (k,), class after class where each has its own.
+    """Equal-tailed prior interval of each learnt rate, (k,) and (k,).
 
     Raises
     ------
@@ -141,8 +141,7 @@ def prior_interval(fit: Fit, probability: float) -> tuple[Float[np.ndarray, " k"
     if fit.rate_posterior is None:
         raise ValueError("prior_interval: expected a fit with learnt rates, got one with fixed rates.")
     prior = fit.model.bind(fit.feature_names).prior
-    low, high = _equal_tailed(probability, prior.law(fit.rate_posterior.occurrences))
-    return low.T.ravel(), high.T.ravel()
+    return _equal_tailed(probability, prior.law(fit.rate_posterior.occurrences))
 
 
 def drawn_prior_interval(
@@ -155,7 +154,7 @@ def drawn_prior_interval(
     """
     tree = hasattr(post, "posterior")
     rate = (dataset(post, "posterior") if tree else post)["rate"]
-    (dim,) = set(rate.dims) - {"chain", "draw", "class"}
+    (dim,) = set(rate.dims) - {"chain", "draw"}
     law = read_rate_prior(stored_constants(post), [str(name) for name in rate[dim].values]) if tree else None
     if law is None:
         model = stored_model(getattr(post, "attrs", {}))
@@ -163,9 +162,7 @@ def drawn_prior_interval(
         if prior is None or prior.relative:
             return None
         law = prior.law(np.zeros(rate.sizes[dim]))
-    low, high = _equal_tailed(probability, law)
-    repeats = rate.sizes.get("class", 1)  # classes with rates of their own have one prior
-    return np.tile(low, repeats), np.tile(high, repeats)
+    return _equal_tailed(probability, law)
 
 
 def _equal_tailed(probability: float, law: BetaLaw) -> tuple[Float[np.ndarray, " k"], Float[np.ndarray, " k"]]:

@@ -15,8 +15,6 @@ the points made of the entries that it took up, the largest. That is an estimate
 (30 entries a row, against 10⁶ drawn masks) probabilities were off by 0.0015 (root mean square of the worst class) and
 by 0.0035 at most. Noise without masks is taken for normal, which it is for ``bd.GaussianNoise``.
 
-Where each class has masks of its own, every entry counts once a class and moves the score of that class alone.
-
 A mask and a point enter a score as a sum, so that its exponential is a product, and the sums over classes, masks and
 points are two products of small matrices: no exponential is taken for pairs of a mask and a point. What is too small
 for that, or a power, is summed in logarithms.
@@ -164,7 +162,7 @@ def _range(part: slice) -> Int[np.ndarray, " some"]:
 def _pairs_of(draws: Draws, X: Any, corrupted_inputs: bool, masks: int) -> Iterator[tuple[Any, slice, Pairs]]:
     """Rows, by a slice or by their numbers, with draws, a block at a time; those with masks by their entries."""
     K, masked = draws.weight.shape[1], draws.model.noise.has_rate and X.shape[1] > 0 and not corrupted_inputs
-    most = BLOCK // (8 * K * max(min(K, X.shape[1]), 1) * (K if draws.model.loss.class_rates else 1))
+    most = BLOCK // (8 * K * max(min(K, X.shape[1]), 1))
     enumerated = max(SIZES.most, int(masks).bit_length() + 4)
     if masked:
         rows = csr_array(X)
@@ -205,19 +203,13 @@ def _masked_entries(
 ) -> Pairs:
     """Pairs of a model with masks; the entries of each row, of value 0 beyond its last, and their columns."""
     weight = np.moveaxis(draws.weight[part].astype(np.float64), 1, 2)[:, columns]
-    intercept, rate = draws.intercept[part], draws.rate(part)
-    own = draws.model.loss.class_rates
-    rate = np.moveaxis(rate, 1, 2)[:, columns] if own else rate[:, columns][..., None]
-    entries = weight * (draws.model.noise.coefficients(rate).gain / (1 - rate)) * X[..., None]
-    s, r, q, K = entries.shape
-    if own:
-        entries = (entries[..., None] * np.eye(K)).reshape(s, r, q * K, K)
-    keep = 1 - np.broadcast_to(rate, (s, r, q, K if own else 1)).reshape(s, r, -1)
-    drops = keep < 1
-    there = np.repeat(X != 0, K, axis=1) if own else X != 0
+    intercept, rate = draws.intercept[part], draws.rate(part)[:, columns]
+    entries = weight * (draws.model.noise.coefficients(rate).gain / (1 - rate) * X)[..., None]
+    s, r, _, K = entries.shape
+    keep = 1 - rate
     mean = np.einsum("srq,srqk->rsk", keep, entries) + intercept[None]
     spread = entries * np.sqrt(keep * (1 - keep))[..., None]
-    count = np.sum(drops & there, axis=2).T.ravel()
+    count = np.sum((keep < 1) & (X != 0), axis=2).T.ravel()
     most = min(most, int(count.max(initial=0)))
     size = np.linalg.norm(spread - spread.mean(axis=3, keepdims=True), axis=3)
     order = np.argsort(-size, axis=2, kind="stable")

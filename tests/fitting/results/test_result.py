@@ -21,7 +21,7 @@ CASES = {
     "tuned": (bd.Model(rates=bd.Tuned()), X, Y),
     "centred": (bd.Model(bd.Hinge(), rates=bd.Fixed(0.3)), FAR, Y),
     "softmax": (bd.Model(bd.Softmax(), rates=bd.Fixed(0.2)), X, MANY),
-    "class rates": (bd.Model(bd.Softmax(class_rates=True), rates=bd.PerFeature()), X, MANY),
+    "classes": (bd.Model(bd.Softmax(), rates=bd.PerFeature()), X, MANY),
     "ridge": (bd.Model(bd.Squared(), rates=bd.Fixed(0.1)), X, NUMBERS),
     "counts": (bd.Model(bd.Poisson(), noise=bd.GaussianNoise(0.3)), X, COUNTS),
 }
@@ -161,9 +161,9 @@ def test_summary_has_a_row_for_each_feature_and_class(fits):
         if fit.rate_posterior is not None:
             assert ((table["rate_low"] <= table["rate"]) & (table["rate"] <= table["rate_high"])).all()
     assert fits["softmax"].summary().index.names == ["class", "feature"]
-    own = fits["class rates"]
-    low = own.rate_posterior.interval(0.9)[0]
-    np.testing.assert_array_equal(own.summary().loc["b", "rate_low"], low[:, 1])
+    classes = fits["classes"]
+    low = classes.rate_posterior.interval(0.9)[0]
+    np.testing.assert_array_equal(classes.summary().loc["b", "rate_low"], low)
     shared = fits["group"]
     low = shared.rate_posterior.interval(0.9)[0]
     np.testing.assert_array_equal(shared.summary()["rate_low"], low[[0, 0, 1]])

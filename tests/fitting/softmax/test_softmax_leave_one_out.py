@@ -145,12 +145,6 @@ def test_it_is_the_default_of_joint_fits():
     # It starts where the search was, and ends where a fit from nothing does: with these rows signs are clear.
     again = bd.DropoutLogisticRegression(plain.selection_.chosen.rates).fit(X, y)
     np.testing.assert_allclose(plain.coef_, again.coef_, atol=1e-3)
-    own = bd.Model(bd.Softmax(class_rates=True), rates=bd.Tuned())
-    assert not bd.fit(own, X, y).selection.alone
-    with pytest.raises(
-        ValueError, match='"loo" leaves out rows.*classes with rates of their own are held out in folds'
-    ):
-        bd.fit(bd.Model(bd.Softmax(class_rates=True), rates=bd.Tuned(cv="loo")), X, y)
     wide = np.hstack([X, np.eye(len(X), 1300) + 1.0])
     with pytest.raises(ValueError, match="there are 2610 weights of 3 classes, of which it takes a Hessian"):
         bd.DropoutLogisticRegression(bd.Tuned(cv="loo"), multiclass="softmax").fit(wide, y)

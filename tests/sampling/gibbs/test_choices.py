@@ -36,7 +36,6 @@ def test_the_first_row_that_holds_is_taken(name):
 MODELS = {
     "masks": (bd.Model(), False),
     "classes": (bd.Model(bd.Softmax()), False),
-    "masks of classes": (bd.Model(bd.Softmax(class_rates=True)), False),
     "marginalised": (bd.Model(rates=bd.Fixed(0.1)), True),
 }
 

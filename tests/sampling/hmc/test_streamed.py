@@ -585,10 +585,6 @@ REFUSED = {
         bd.Model(bd.Softmax(), rates=bd.Fixed(0.3)), {"method": bd.HMC()},
         r"takes many classes without masks, got Dropout.*target=\"marginalised\"",
     ),
-    "rates of classes": (
-        bd.Model(bd.Softmax(class_rates=True), rates=bd.Fixed(0.3)), {"target": "marginalised"},
-        "leave class_rates out",
-    ),
     "an offset of classes": (CLASSES, {"offset": np.zeros(N)}, "offset: expected a model of one score a row"),
     "an unknown variance": (
         bd.Model(bd.Squared(variance_prior=bd.InverseGamma(2.0, 1.0)), rates=bd.Fixed(0.0)), {"method": bd.HMC()},
