@@ -140,13 +140,14 @@ def _log_cosh_ratio(root: jax.Array, start: jax.Array, t: Float[jax.Array, ...])
     return jnp.where(near, jnp.log1p(jnp.where(near, change, 0)), far)
 
 
-def _saddle(ratio: Elementwise, iterations: int = 12) -> tuple[Elementwise, Elementwise]:
+def _saddle(ratio: Elementwise) -> tuple[Elementwise, Elementwise]:
     """``q > −π²`` at which PG(1, √q) has the mean ``ratio``, and its variance there, by Newton's method in logarithms.
 
     The logarithm of the mean falls with ``log(q + π²)`` at a slope between ½ and 1.
     """
     edge = math.pi**2
     place = jnp.log(2 / ratio + 1 / (4 * ratio * ratio))
+    iterations = 12
     for _ in range(iterations):
         q = jnp.exp(place) - edge
         mean, variance = unit_moments(jnp.sqrt(jnp.abs(q)), q > 0)

@@ -148,12 +148,12 @@ def first_rate(
     return float(theta**2 / (4 * (theta * size + max(columns, size / left.shape[1]))))
 
 
-def _spectral_norm(entries: Entries, steps: int = 10) -> float:
+def _spectral_norm(entries: Entries) -> float:
     """``‖X‖`` to a few per cent, by power iteration: the gradient at zero factors is ``−2XV``."""
     n, p = entries.shape
     vector = np.full((p, 1), p**-0.5, entries.dtype)
     vector += 0.1 * np.cos(np.arange(p, dtype=entries.dtype))[:, None] * vector
-    size = 0.0
+    size, steps = 0.0, 10
     for _ in range(steps):
         image = entries.sampled(np.zeros((n, 1), entries.dtype), vector, 1.0)[1] / -2
         vector = entries.sampled(image, np.zeros((p, 1), entries.dtype), 1.0)[2] / -2

@@ -187,7 +187,6 @@ def _stiff_rows(
     precision: Vector,
     back: Callable[..., Vector],
     intercept: bool,
-    most: int = 128,
 ) -> Callable[[Vector], Vector]:
     """Inverse of ``D + RᵀΩ_S R`` as preconditioner: rows ``R`` (k, D) with the largest ``ω``, diagonal of the others.
 
@@ -197,7 +196,7 @@ def _stiff_rows(
     ``H = L⁻¹ R D⁻¹`` and ``LLᵀ = Ω_S⁻¹ + R D⁻¹ Rᵀ``. On words of Zipf's law it took 84 iterations instead of 495 for
     the hinge on 3,000 rows.
     """
-    # Rows that the preconditioner takes exactly, at most; their numbers are no more than twice the entries.
+    most = 128  # rows that the preconditioner takes exactly; their numbers are no more than twice the entries
     (chains, n), size = omega.shape, precision.shape[1]
     entries = sum(block.values.size for block in columns.blocks)
     k = min(most, n // 2, 2 * entries // size)

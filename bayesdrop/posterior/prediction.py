@@ -320,12 +320,10 @@ def _predict(
     probability: float,
     corrupted_inputs: bool,
     seed: int,
-    responses: int = 40_000,
 ) -> Prediction:
-    """Probabilities of classes, or expected numbers.
-
-    A predictive interval is read from so many responses at least: a tail of 5 % is then one of 5 % ± 0.11 %.
-    """
+    """Probabilities of classes, or expected numbers."""
+    # Least responses of a predictive interval: a tail of 5 % is then one of 5 % ± 0.11 %.
+    responses = 40_000
     loss, tails = draws.model.loss, [(1 - probability) / 2, (1 + probability) / 2]
     are_classes, n = loss.binary or loss.multiclass, matrix.shape[0]
     shape = (n, *draws.intercept.shape[1:])

@@ -135,8 +135,9 @@ def separates(X: Any, target: Float[np.ndarray, " n"], rows: int = 4, largest: i
     return n * (p + 1) <= largest and _separates(X, target)
 
 
-def _separates(X: Any, target: Float[np.ndarray, " n"], rounding: float = 1e-12) -> bool:
-    # A gap below it, for each feature in units of its largest entry, may be rounding.
+def _separates(X: Any, target: Float[np.ndarray, " n"]) -> bool:
+    # A smaller gap for each feature, in units of its largest entry, may be rounding.
+    rounding = 1e-12
     from scipy import sparse
     from scipy.optimize import linprog
 

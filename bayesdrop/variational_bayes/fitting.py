@@ -220,15 +220,9 @@ def _problem(model: Model, data: Dataset, rate_map: RateMap, covariance: str | N
     )
 
 
-def _start(
-    problem: Problem,
-    rate_map: RateMap,
-    seed: int,
-    number: int,
-    others: Sequence[float] = (0.1, 0.9, 0.02),
-    jitter: float = 0.5,
-) -> MeanField:
+def _start(problem: Problem, rate_map: RateMap, seed: int, number: int) -> MeanField:
     """Start ``number``: the first at the rates' own start with equal masks, the others at ``others``, jittered."""
+    others, jitter = (0.1, 0.9, 0.02), 0.5
     generator = np.random.default_rng([seed, number])
     entries, p = problem.entries, problem.entries.shape[1]
     rate = np.asarray(rate_map.initial, dtype=np.float64)

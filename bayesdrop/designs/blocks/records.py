@@ -23,8 +23,9 @@ class Record(NamedTuple):
     scale: Float[np.ndarray, " 2"]
 
 
-def _ordered(block: Any, sample: int = 64) -> Float[np.ndarray, ...]:
+def _ordered(block: Any) -> Float[np.ndarray, ...]:
     """Some entries, multiplied by what depends on where they stand."""
+    sample = 64  # rows and columns of dense entries
     if issparse(block):
         step = max(1, block.nnz // sample**2)
         some = block.data[::step].astype(np.float64)

@@ -265,10 +265,9 @@ def _centre(model: Model, summary: ColumnSummary, gone: Float[np.ndarray, " p"])
     return np.where(chosen, summary.mean, 0.0) if np.any(chosen) else None
 
 
-def _check_sizes(
-    summary: ColumnSummary, relative: bool, names: Sequence[str], largest: float = 1e152, least: float = 1e-140
-) -> None:
+def _check_sizes(summary: ColumnSummary, relative: bool, names: Sequence[str]) -> None:
     """Raise ValueError if squares of entries overflow or, where a prior follows the spreads, underflow."""
+    largest, least = 1e152, 1e-140
     size = np.where(summary.nonzero > 0, np.maximum(summary.high, -summary.low), 1.0)
     wrong = np.flatnonzero((size > largest) | (relative & (size < least)))
     if len(wrong):
@@ -288,8 +287,9 @@ def _warn_empty(names: Sequence[str]) -> None:
     )
 
 
-def _named(names: Sequence[str], most: int = 5) -> str:
+def _named(names: Sequence[str]) -> str:
     """The first names of some, quoted."""
+    most = 5
     return ", ".join(repr(name) for name in names[:most]) + (" …" if len(names) > most else "")
 
 

@@ -114,8 +114,9 @@ class Energy:
             return easier if self.plain_weight is None else easier._with_one_weight(self.weight + self.plain_weight)
         return replace(self, loss=self.loss.plain) if self.loss.piecewise_linear and not self.loss.augmented else None
 
-    def _with_one_weight(self, weight: PerRow, cancelled: float = 1e-12) -> Energy:
+    def _with_one_weight(self, weight: PerRow) -> Energy:
         """The energy without noise, whose rows weigh so much; those without a label weigh nothing but round-off."""
+        cancelled = 1e-12
         here = np.any(np.abs(weight) > cancelled * np.abs(self.weight), axis=1).astype(float)
         known = np.broadcast_to(0.0 if self.offset is None else self.offset, (len(here), 1))
         design, _, target, weight, known = self.moments.design.drop_zero_weight(here, self.target, weight, known)

@@ -29,7 +29,10 @@ from ...losses import Derivatives
 from ...moments import ScoreMoments
 from .energy import Energy, WeightBlock
 
-__all__ = ["left_out_scores"]
+__all__ = ["LEAST_CURVATURE", "left_out_scores"]
+
+LEAST_CURVATURE = 1e-9
+"""Least share of the curvature along a row that the other rows keep: a row that is all of it has no score."""
 
 
 @double_range()
@@ -125,12 +128,11 @@ class _Rows:
         return factored(hessian)
 
     def left_out(
-        self, part: slice, x: Float[np.ndarray, "m p"], slopes: Derivatives, factor: Factor, least: float = 1e-9
+        self, part: slice, x: Float[np.ndarray, "m p"], slopes: Derivatives, factor: Factor
     ) -> tuple[Float[np.ndarray, " m"], Float[np.ndarray, " m"]]:
         """Moments of the scores of some rows, each by the weights without it.
 
-        What is left of the curvature along a row without the row itself is ``least`` at least: a row that is all of it
-        has no score.
+        What is left of the curvature along a row without the row itself is at least :data:`LEAST_CURVATURE`.
         """
         mean = self.mean_slope(x)
         by_mean = solved(factor, mean.T).T
@@ -145,11 +147,11 @@ class _Rows:
             # (1 − ΦK)⁻¹ γ by Cramer's rule.
             rest = (1 - of_mean * leverage - mixed * across, -of_mean * across - mixed * along,
                     -mixed * leverage - of_var * across, 1 - mixed * across - of_var * along)  # fmt: skip
-            whole = np.maximum(rest[0] * rest[3] - rest[1] * rest[2], least)
+            whole = np.maximum(rest[0] * rest[3] - rest[1] * rest[2], LEAST_CURVATURE)
             step = by_mean * ((rest[3] * first - rest[1] * second) / whole)[:, None]
             step += by_var * ((rest[0] * second - rest[2] * first) / whole)[:, None]
         else:
-            step = by_mean * (first / np.maximum(1 - of_mean * leverage, least))[:, None]
+            step = by_mean * (first / np.maximum(1 - of_mean * leverage, LEAST_CURVATURE))[:, None]
         weights = self.weights + step
         if self.corrupted:
             return np.sum(x * weights[:, :-1], axis=1) + weights[:, -1], np.zeros(len(x))

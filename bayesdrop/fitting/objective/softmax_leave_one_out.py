@@ -36,6 +36,7 @@ from ..._memory import BLOCK
 from ..._typing import Float, PerRow
 from ...linalg.systems import double_range, factored
 from ...losses.softmax import FORMS, ClassMoments, class_moments, curvature, log_sum_exp, mean_curvature
+from .leave_one_out import LEAST_CURVATURE
 from .softmax_energy import SoftmaxEnergy
 
 __all__ = ["RowTerms", "assembled_hessian", "inverse_hessian", "left_out_classes", "noised_rows", "MOST_COORDINATES"]
@@ -96,12 +97,10 @@ def _steps(
     weights: Float[np.ndarray, "p K"],
     inverse: Float[np.ndarray, "J q J q"],
     whole: bool,
-    least: float = 1e-9,
 ) -> tuple[Float[np.ndarray, "some J q"], Float[np.ndarray, "m J"]]:
     """What leaving each row out does to the weights ``θ``, and to the mean scores of the row.
 
-    What is left of the curvature along a row without the row itself is ``least`` at least: a row that is all of it has
-    no score.
+    What is left of the curvature along a row without the row itself is at least :data:`LEAST_CURVATURE`.
     """
     (m, q), J = rows.x.shape, len(inverse)
     leverage = np.empty((m, J, J))
@@ -117,7 +116,7 @@ def _steps(
         by_noise = (slope.reshape(m, -1) @ square).reshape(m, J, q)
         along = np.einsum("mkd,md->mk", by_noise, rows.x)
         first = first + np.einsum("mkl,ml->mk", rows.second, along)
-    rest = (1 + least) * np.eye(J) - rows.second @ leverage
+    rest = (1 + LEAST_CURVATURE) * np.eye(J) - rows.second @ leverage
     share = np.linalg.solve(rest, first[:, :, None])[:, :, 0]
     moved = np.einsum("mkl,ml->mk", leverage, share) + along
     if by_noise is None and not whole:

@@ -159,14 +159,13 @@ def first_problem(found: Auxiliary | None, weight: PerRow) -> Auxiliary | None:
     return Auxiliary(found.loss, target, mean, var, weights, row)
 
 
-def _on_their_kinks(
-    energy: Energy, mean: PerRow, pull: PerRow, half_width: float = 1e-9, far: float = 1e-6
-) -> tuple[PerRow, float]:
+def _on_their_kinks(energy: Energy, mean: PerRow, pull: PerRow) -> tuple[PerRow, float]:
     """Scores (n, K) whose slopes are ``−β`` at the variance that is returned with them.
 
     A score on a kink is known to the root of the gap, and its slope depends on where in the kink it lies, which has a
     ``half_width``; a share of a slope within ``far`` of one of the ends counts as the end.
     """
+    half_width, far = 1e-9, 1e-6
     kink, low, high = energy.kinks[0]
     if len(energy.kinks) > 1:
         # Of two kinks β is between zero and one of the ends.

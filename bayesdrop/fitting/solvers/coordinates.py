@@ -8,6 +8,7 @@ multipliers ``(Σβ)²/2ρ`` is added, and ``b`` follows ``Σβ``. :mod:`.dual_p
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,34 @@ from .dual_problem import LEAST, NO_RESIDUAL, Dual, DualLimits, DualProblem, joi
 __all__ = ["solve_by_coordinates"]
 
 _ONE = np.uint64(1)
+
+
+@dataclass(frozen=True)
+class CoordinateRules:
+    """Passes over the rows, and the curvature that the intercept adds.
+
+    Attributes
+    ----------
+    together : int
+        Passes between two looks at the gap.
+    still : float
+        A row that moves less than this share of the mean row is left out of the passes up to the next look.
+    stiff : float
+        Curvature that the intercept adds to a row's coordinate, as a share of the mean row's own.
+    stiffest : float
+        Maximal factor on ``stiff``.
+    slow : float
+        If the passes leave more than this share of ``Σβ``, the added curvature is doubled.
+    """
+
+    together: int = 5
+    still: float = 0.3
+    stiff: float = 0.03
+    stiffest: float = 32.0
+    slow: float = 0.4
+
+
+_RULES = CoordinateRules()
 
 
 def solve_by_coordinates(energy: Energy, weights: WeightBlock, tol: float, limits: DualLimits) -> Dual | None:
@@ -49,20 +78,8 @@ def _solve(
     intercept: float,
     tol: float,
     most: int,
-    *,
-    together: int = 5,
-    still: float = 0.3,
-    stiff: float = 0.03,
-    stiffest: float = 32.0,
-    slow: float = 0.4,
 ) -> Dual | None:
-    """One problem.
-
-    Between two looks at the gap there are ``together`` passes; a row that moves less than the share ``still`` of the
-    mean row is left out of those up to the next look. The intercept adds to the curvature of a row's coordinate
-    ``stiff`` of the mean row's own, and up to ``stiffest`` times as much where these passes leave more of ``Σβ`` than
-    the share ``slow``.
-    """
+    """Minimise the energy of one problem."""
     from ...designs.kernels import compiled
 
     passes, generator = compiled(_passes, "contract", "reassoc"), np.random.default_rng(0)
@@ -70,15 +87,16 @@ def _solve(
     # Of a row without entries any number above zero will do: its coordinate goes to an end.
     size = np.maximum(task.design.sq_matvec(gain), LEAST)
     beta = np.clip(np.zeros_like(task.centre), task.low, task.high)
-    stiffness = least_stiffness = stiff * float(size.mean()) if task.fitted else 0.0
+    stiffness = least_stiffness = _RULES.stiff * float(size.mean()) if task.fitted else 0.0
     first = task.energy(weights, task.centre - intercept)
     best, pull = np.append(weights, intercept), beta.sum(axis=1)
     least, floor, before = np.inf, -np.inf, 0.0
-    for _ in range(max(1, most // together)):
-        orders = np.stack([generator.permutation(len(size)) for _ in range(together)]).astype(np.uint64)
+    for _ in range(max(1, most // _RULES.together)):
+        orders = np.stack([generator.permutation(len(size)) for _ in range(_RULES.together)]).astype(np.uint64)
         intercept = passes(
-            *rows, task.centre, task.low, task.high, beta, size, stiffness, gain, weights, intercept, orders, still
-        )
+            *rows, task.centre, task.low, task.high, beta, size, stiffness, gain, weights, intercept, orders,
+            _RULES.still,
+        )  # fmt: skip
         value = task.energy(weights, task.centre - (task.design.matvec(weights) + intercept)[:, None])
         floor = max(floor, task.bound(task.feasible(beta)))
         if value < least:
@@ -89,8 +107,8 @@ def _solve(
         # Twice as stiff where Σβ falls slowly, half where it changes sign.
         if total * before < 0:
             stiffness = max(0.5 * stiffness, least_stiffness)
-        elif abs(total) > slow * abs(before) > 0:
-            stiffness = min(2 * stiffness, stiffest * least_stiffness)
+        elif abs(total) > _RULES.slow * abs(before) > 0:
+            stiffness = min(2 * stiffness, _RULES.stiffest * least_stiffness)
         intercept, before = intercept + stiffness * total, total
     if least < NO_RESIDUAL * first:
         return None

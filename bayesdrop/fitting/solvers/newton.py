@@ -237,7 +237,7 @@ def _search(
         return np.asarray(inside + np.sum(energy.precision * weights * direction, axis=0))
 
     if np.any(far):
-        length = _lengthen(slope_at, slope, far)
+        length = _lengthen(slope_at, slope, far, rules.flat)
     if not np.all(good):
         length = np.where(good, length, _shorten(slope_at, slope))
     # What goes on is to gain more than it did.
@@ -266,11 +266,11 @@ def _lengthen(
     slope_at: Callable[[ProblemVector], ProblemVector],
     slope: ProblemVector,
     far: Bool[np.ndarray, " K"],
-    flat: float = 0.2,
+    flat: float,
 ) -> ProblemVector:
     """Length from 1 on near where the energy along the direction is flat, of those that go ``far``; 1 of the others.
 
-    Secants of the slope lead there, at most four times as far at once; a fifth of the first slope is flat enough.
+    Secants of the slope lead there, at most four times as far at once; the share ``flat`` of the first slope is enough.
     """
     low, at_low, best = np.zeros_like(slope), slope, np.ones_like(slope)
     probe = np.where(far, 2.0, 1.0)

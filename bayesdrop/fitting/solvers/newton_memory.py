@@ -44,6 +44,8 @@ class StepRules:
         Columns from which on a factor costs more than the products that a fresh one would save.
     halvings : int
         Times that a step is halved before it is cut to a tenth.
+    flat : float
+        Share of the first slope at which a longer step ends.
     rough : float
         Accuracy of the weights that learning of the rates starts from.
     """
@@ -58,6 +60,7 @@ class StepRules:
     products: int = 6
     wide: int = 32
     halvings: int = 10
+    flat: float = 0.2
     rough: float = 1.0
 
 

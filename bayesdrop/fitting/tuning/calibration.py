@@ -35,9 +35,31 @@ from .scores import Key
 
 __all__ = ["Calibration", "HeldOut"]
 
-# Slope, per standard deviation of the scores, below which held-out rows say nothing of it or that it is negative: it is
-# then this, which moves no probability by more than a thousandth or so and keeps the order of the scores.
-_LEAST = 1e-3
+
+@dataclass(frozen=True)
+class CalibrationRules:
+    """Bounds of a calibration, and when its minimiser ends.
+
+    Attributes
+    ----------
+    least : float
+        Minimal slope per standard deviation of the scores. It stands in for slopes that are smaller or negative, keeps
+        the order of the scores and moves probabilities by a thousandth.
+    most : float
+        Maximal slope of several classes: a larger one changes nothing.
+    tolerance : float
+        Gradient per unit of weight at which Newton's method ends.
+    steps : int
+        Maximal number of its steps; about ten are needed.
+    """
+
+    least: float = 1e-3
+    most: float = 1e6
+    tolerance: float = 1e-12
+    steps: int = 100
+
+
+_RULES = CalibrationRules()
 
 
 @dataclass(frozen=True)
@@ -96,10 +118,8 @@ class Calibration:
         return cls(slope / scale, intercept - slope * centre / scale, corrupted_inputs)
 
 
-def _temper(
-    z: Float[np.ndarray, "m K"], own: Bool[np.ndarray, "m K"], weight: Float[np.ndarray, " m"], most: float = 1e6
-) -> float:
-    """Slope of several classes, at most one beyond which nothing changes."""
+def _temper(z: Float[np.ndarray, "m K"], own: Bool[np.ndarray, "m K"], weight: Float[np.ndarray, " m"]) -> float:
+    """Slope of several classes."""
     K = z.shape[1]
     count = weight @ own
     mine = count[own.argmax(axis=1), None]
@@ -108,14 +128,14 @@ def _temper(
     def gradient(slope: float) -> float:
         return float(weight @ ((log_sum_exp(slope * z)[1] - target) * z).sum(axis=1))
 
-    if gradient(_LEAST) >= 0:
-        return _LEAST
+    if gradient(_RULES.least) >= 0:
+        return _RULES.least
     from scipy.optimize import brentq
 
     high = 1.0
-    while gradient(high) < 0 and high < most:
+    while gradient(high) < 0 and high < _RULES.most:
         high *= 2
-    return float(brentq(gradient, _LEAST, high, xtol=1e-14, rtol=1e-13)) if high < most else most
+    return float(brentq(gradient, _RULES.least, high, xtol=1e-14, rtol=1e-13)) if high < _RULES.most else _RULES.most
 
 
 def _fit(
@@ -126,9 +146,9 @@ def _fit(
     target = np.where(positive, (above + 1) / (above + 2), 1 / (below + 2))
     columns, ones = np.column_stack([z, np.ones_like(z)]), np.ones((len(z), 1))
     slope, intercept = _newton(columns, np.zeros_like(z), target, weight)
-    if not slope >= _LEAST:
+    if not slope >= _RULES.least:
         # The problem is convex, so that the best of the slopes allowed is the least one.
-        slope, (intercept,) = _LEAST, _newton(ones, _LEAST * z, target, weight)
+        slope, (intercept,) = _RULES.least, _newton(ones, _RULES.least * z, target, weight)
     return float(slope), float(intercept)
 
 
@@ -137,13 +157,8 @@ def _newton(
     offset: Float[np.ndarray, " m"],
     target: Float[np.ndarray, " m"],
     weight: Float[np.ndarray, " m"],
-    tolerance: float = 1e-12,
-    steps: int = 100,
 ) -> Float[np.ndarray, " c"]:
-    """Coefficients of a logistic regression with targets between 0 and 1, the last that of the constant.
-
-    They are known at a gradient of the ``tolerance`` per unit of weight; it takes about ten ``steps``.
-    """
+    """Coefficients of a logistic regression with targets between 0 and 1, the last that of the constant."""
 
     def value(f: Float[np.ndarray, " m"]) -> float:
         return float(weight @ (np.logaddexp(0.0, f) - target * f))
@@ -152,10 +167,10 @@ def _newton(
     coefficients = np.zeros(columns.shape[1])
     coefficients[-1] = np.log(share) - np.log1p(-share)
     f = offset + columns @ coefficients
-    for _ in range(steps):
+    for _ in range(_RULES.steps):
         chance = expit(f)
         gradient = columns.T @ (weight * (chance - target))
-        if np.abs(gradient).max() <= tolerance * weight.sum():
+        if np.abs(gradient).max() <= _RULES.tolerance * weight.sum():
             break
         curvature = columns.T @ (columns * (weight * chance * (1 - chance))[:, None])
         # Equal scores have no curvature along the slope.

@@ -360,13 +360,7 @@ class HMCKernel:
         return where_needed(due, centre, state)
 
     def _stretch(
-        self,
-        operands: HMCOperands,
-        s: HMCState,
-        shift: Float[jax.Array, " D"],
-        square: Float[jax.Array, " D"],
-        prior_draws: float = 100.0,
-        independent: float = 0.3,
+        self, operands: HMCOperands, s: HMCState, shift: Float[jax.Array, " D"], square: Float[jax.Array, " D"]
     ) -> HMCState:
         """Centre and stretch a map by the whitened moments of a pilot.
 
@@ -375,6 +369,7 @@ class HMCKernel:
         """
         # What the approximation counts for where a map is stretched, in draws, and the share of a pilot's draws that
         # are as good as independent.
+        prior_draws, independent = 100.0, 0.3
         total = s.seen.astype(shift.dtype)
         variance = jnp.maximum(square - shift * shift, 0)
         excess = jnp.sum(shift * shift)

@@ -278,10 +278,12 @@ def _next(
     return jnp.minimum(found, len(_STEPS) - 1)
 
 
-def _rejected(
-    accepted: Float[jax.Array, " L"], tried: Int[jax.Array, " L"], chains: int, enough: int = 8, least: float = 0.05
-) -> Bool[jax.Array, " L"]:
-    """Candidates that so many trajectories, of all chains together, show to be too long: no round is spent on them."""
+def _rejected(accepted: Float[jax.Array, " L"], tried: Int[jax.Array, " L"], chains: int) -> Bool[jax.Array, " L"]:
+    """Candidates whose acceptance is below ``least`` after ``enough`` trajectories of all chains together.
+
+    No round is spent on them.
+    """
+    enough, least = 8, 0.05
     return (chains * tried >= enough) & (accepted < least * tried.astype(accepted.dtype))
 
 

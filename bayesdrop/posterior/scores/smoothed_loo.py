@@ -130,7 +130,7 @@ def _with_rows(first: Any, scores: Any, k: Any, p: float, warning: bool) -> Any:
     return type(first)(data=[values.get(name, first[name]) for name in first.index], index=list(first.index))
 
 
-def _smoothable(post: Any, same: float = 1e-8) -> Any:
+def _smoothable(post: Any) -> Any:
     """The same, with a spread of 1e-9 where a row's log-likelihood is the same in all draws.
 
     Without noise a row far on its side of the boundary has a likelihood of 1 to the last digit. All its importance
@@ -141,6 +141,7 @@ def _smoothable(post: Any, same: float = 1e-8) -> Any:
 
     held = dataset(post, "log_likelihood")
     values = held[next(iter(held.data_vars))].transpose("chain", "draw", ...)
+    same = 1e-8  # largest spread of equal log-likelihoods
     flat = (values.max(("chain", "draw")) - values.min(("chain", "draw"))) < same
     if not bool(flat.any()):
         return post

@@ -236,7 +236,7 @@ def test_a_step_goes_on_to_where_the_slope_ends():
         looked.append(length)
         return b - a * np.exp(-a * length)
 
-    length = newton._lengthen(slope_at, slope_at(np.zeros(4)), far)
+    length = newton._lengthen(slope_at, slope_at(np.zeros(4)), far, 0.2)
     assert len(looked) <= 5
     assert length[3] == 1
     left = slope_at(length) / slope_at(np.zeros(4))
