@@ -113,7 +113,7 @@ class DropoutEstimator(BaseEstimator):
         check_number(self.tol, "tol", above=0)
         check_flag(self.warm_start, "warm_start")
 
-    def _check_rows(self, X: Any, y: Any, sample_weight: Any, groups: Any = None) -> tuple[Any, ...]:
+    def _check_rows(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> tuple[Any, ...]:
         """Check the data of a fit: the design, and what else :meth:`_fit_rows` needs."""
         raise NotImplementedError
 

@@ -107,7 +107,7 @@ class DropoutClassifier(ClassScores, DropoutEstimator):
         earlier = self._earlier_fit(rows[1], rows[0].shape[1]) if self.warm_start else None
         return self._fit_rows(model, rows, earlier, unlabelled, unlabelled_weight)
 
-    def _check_rows(self, X: Any, y: Any, sample_weight: Any, groups: Any = None) -> tuple[Any, ...]:
+    def _check_rows(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> tuple[Any, ...]:
         design, classes, code, origins = check_rows(self, X, y, sample_weight, groups)
         (n, p), K = design.shape, len(classes)
         refuse_response(design, code, getattr(self, "feature_names_in_", None), y, classes)

@@ -58,7 +58,7 @@ class DropoutRegressor(RegressorMixin, DropoutEstimator):
             earlier = self._earlier()
         return self._fit_rows(model, rows, earlier)
 
-    def _check_rows(self, X: Any, y: Any, sample_weight: Any, groups: Any = None) -> tuple[Any, ...]:
+    def _check_rows(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> tuple[Any, ...]:
         design = check_training(self, X)
         response, weight = design.targets(y), design.row_weights(sample_weight)
         refuse_response(design, response, getattr(self, "feature_names_in_", None), y)

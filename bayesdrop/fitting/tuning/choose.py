@@ -40,7 +40,7 @@ def first_rates(model: Model) -> Model:
     return replace(model, rates=rates.structure) if is_tuned(rates) else model
 
 
-def _possible_folds(task: Task, cv: Any, name: str, by_row: bool = True) -> Any:
+def _possible_folds(task: Task, cv: Any, name: str, by_row: bool) -> Any:
     """``cv``, or the largest number of folds that the rows allow, with a warning; None if there are none.
 
     ``None`` is the default of the task. Rows are only left out one at a time if scores are those of rows, ``by_row``;

@@ -317,9 +317,10 @@ class HMCKernel:
             key=key,
         )
 
-    def _learn(self, operands: HMCOperands, state: HMCState, pilots: tuple[float, ...] = (0.15, 0.4, 0.7)) -> HMCState:
+    def _learn(self, operands: HMCOperands, state: HMCState) -> HMCState:
         """Sum up the pilot; at its end, centre and whiten by its moments."""
         # Where the pilots end, as shares of the warm-up; each begins where the one before ended.
+        pilots = (0.15, 0.4, 0.7)
         mapped = isinstance(operands.factor, FactorMap)
         theta = unwhiten(state.centre, self.factor(operands, state), state.position)
         deviation, dtype = state.position if mapped else theta - state.centre[None], theta.dtype
