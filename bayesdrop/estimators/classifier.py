@@ -60,6 +60,10 @@ class DropoutClassifier(ClassScores, DropoutEstimator):
     def _default_rates(self) -> Any:
         return PerFeature()
 
+    def _candidate_Cs(self, model: Model) -> Float[np.ndarray, " c"] | None:
+        """Candidates of ``C``, chosen with the strength of the noise; None for that of the model."""
+        return None
+
     def _resolve_multiclass(self, classes: Shaped[np.ndarray, " K"], shape: tuple[int, int] | None) -> bool:
         """Settle whether the classes are fitted jointly rather than one against the rest; ``shape`` is (n, p)."""
         return False
@@ -149,7 +153,11 @@ class DropoutClassifier(ClassScores, DropoutEstimator):
             earlier = earlier[0], earlier[1][:, :1]
         target, many = (code, len(classes)) if joint else (signs(code, len(classes)), None)
         task = self._task_of(centring, target, weight, origins, many)
-        return self._solve(centring, replace(task, design=design, unlabelled=extra), earlier)
+        task = replace(task, design=design, unlabelled=extra, Cs=self._candidate_Cs(centring.model))
+        self._solve(centring, task, earlier)
+        if self.selection_ is not None:
+            self.C_ = self.selection_.chosen.C
+        return self
 
     @intact
     def partial_fit(

@@ -15,6 +15,7 @@ from ..designs import Design
 from ..designs.dask.design import by_blocks
 from ..fitting.objective.centring import CentredProblem
 from ..fitting.tuning.calibration import Calibration
+from ..fitting.tuning.search import candidate_Cs
 from ..losses import Hinge, Logistic, Loss, Softmax
 from ..model import Model
 from ..priors import Normal
@@ -38,14 +39,16 @@ class DropoutLogisticRegression(DropoutClassifier):
     rates : float or Rates, optional
         Dropout rate in [0, 1), or ``bd.Fixed``, ``bd.Shared``, ``bd.PerFeature`` or ``bd.PerGroup``, or ``bd.Tuned()``,
         the default: one learnt rate per feature, all of them scaled by a strength in [0, 1] that is chosen by the log
-        loss of held-out rows, at this ``C``. ``bd.PerFeature()`` is the published rule, in one fit. With more than two
-        classes each class learns its own rates, and the negative class is weighted by ``n₊/n₋`` in the rate update
-        unless the rates object says otherwise. ``partial_fit``, which has no folds, uses ``bd.PerFeature()`` by
-        default; for ``sample`` see there.
+        loss of held-out rows. ``bd.PerFeature()`` is the published rule, in one fit. With more than two classes each
+        class learns its own rates, and the negative class is weighted by ``n₊/n₋`` in the rate update unless the rates
+        object says otherwise. ``partial_fit``, which has no folds, uses ``bd.PerFeature()`` by default; for ``sample``
+        see there.
     C : float, optional
-        Weight of the loss, with scikit-learn's meaning: ``½‖w‖² + C Σ loss``. By default the power of ten nearest to
-        one over the mean square of the non-zero entries of the median column: 1 for standardised columns and 0/1 words,
-        about 100 for TF-IDF rows of norm 1; and 1 where a ``weight_prior`` is given.
+        Weight of the loss, with scikit-learn's meaning: ``½‖w‖² + C Σ loss``. By default it is chosen together with
+        the strength of the rates, by the same held-out rows, among 14 values from 1e-4 to 1e4 times a start. If
+        nothing is chosen, as with fixed ``rates``, it is the start: the power of ten nearest to one over the mean
+        square of the non-zero entries of the median column, which is 1 for standardised columns and 0/1 words and
+        about 100 for TF-IDF rows of norm 1; or 1 if a ``weight_prior`` is given.
     noise : Noise, optional
         ``bd.Dropout()`` by default: a kept feature is unchanged, and a dropped one becomes 0, or its mean where 0 is
         not a typical value (``centre="auto"``). Other noises have no ``rates``.
@@ -172,6 +175,9 @@ class DropoutLogisticRegression(DropoutClassifier):
             found = found.with_C(found.usual_C if own else 1.0)
             self.C_ = float(found.model.C)
         return found
+
+    def _candidate_Cs(self, model: Model) -> Float[np.ndarray, " c"] | None:
+        return candidate_Cs(model.C) if self.C is None else None
 
     def _to_draw(self, model: Model, X: Any) -> tuple[Model, float]:
         if self.C is not None or self.weight_prior is not None:

@@ -46,7 +46,7 @@ from ..fitting.tuning.blocks import Held
 from ..fitting.tuning.choose import Task, search_on
 from ..fitting.tuning.folds import Fold
 from ..fitting.tuning.scores import Key
-from ..fitting.tuning.search import Losses, Search
+from ..fitting.tuning.search import Losses, Search, candidate_Cs
 from ..fitting.tuning.selection import Selection, conclude
 from ..rates import Fixed, Rates
 from ..rates.base import check_rate
@@ -56,7 +56,6 @@ from .path import scorer_of, take_rows
 
 __all__ = ["FITTED", "DropoutCV"]
 
-_DECADES = tuple(10.0**k for k in range(-4, 5))
 FITTED = (
     "coef_",
     "intercept_",
@@ -122,9 +121,9 @@ class DropoutCV(BaseEstimator):
             raise ValueError("rates: expected at least one candidate, got none; give a list such as [0.0, 0.3, 0.6].")
         return [found for one in self.rates for found in (one.candidates if is_tuned(one) else [one])]
 
-    def _strengths(self) -> Float[np.ndarray, " c"]:
+    def _checked_Cs(self) -> Float[np.ndarray, " c"] | None:
         if self.Cs is None:
-            return np.array(_DECADES)
+            return None
         expected = "a sequence of finite numbers above 0"
         given = check_numbers(self.Cs, "Cs", expected, above=0, advice="for a single one give (1.0,)")
         Cs = np.unique(given)
@@ -141,7 +140,7 @@ class DropoutCV(BaseEstimator):
 
     def _choose(self, X: Any, y: Any, weight: Float[np.ndarray, " n"] | None, groups: Any, n: int) -> Any:
         """Search, keep what was found, and return the plain estimator with the choice, not fitted."""
-        given, Cs = self._candidates(), self._strengths()
+        given, Cs = self._candidates(), self._checked_Cs()
         check_flag(self.one_standard_error, "one_standard_error")
         if self.n_jobs is not None and (check_count(self.n_jobs, "n_jobs", -1024, 1024) == 0):
             raise ValueError("n_jobs: expected a number of processes, -1 for all processors or None, got 0.")
@@ -158,7 +157,7 @@ class DropoutCV(BaseEstimator):
         by_loss = self.scoring is None
         tuned = self.rates is None or is_tuned(self.rates) or all(is_tuned(one) for one in self.rates)
         searched = search_on(
-            task, self.cv, "cv", candidates, Cs,
+            task, self.cv, "cv", candidates, candidate_Cs(task.model.C) if Cs is None else Cs,
             None if by_loss else _by_scorer(self.scorer_, plain, X, y, weight, task),
             climbs=by_loss and tuned, n_jobs=self.n_jobs,
         )  # fmt: skip

@@ -105,8 +105,9 @@ class DropoutLogisticRegressionCV(_DropoutClassifierCV):
         of ``bd.Tuned()`` for classes: learnt rates per feature, scaled by strengths from 1 (the published rule) to 0
         (no noise); and 0, 0.1, 0.3, 0.5 and 0.7 for a regression.
     Cs : sequence of float, optional
-        Candidates for ``C``, the weight of the loss with scikit-learn's meaning; by default powers of ten from 1e-4 to
-        1e4. Of equal scores the smallest ``C`` is chosen, and at this ``C`` the first of the ``rates``.
+        Candidates for ``C``, the weight of the loss with scikit-learn's meaning; by default 14 values from 1e-4 to 1e4
+        times the ``C`` at which the plain class starts. Of equal scores the smallest ``C`` is chosen, and at this ``C``
+        the first of the ``rates``.
     cv : int, splitter, iterable of (train, test) or "loo", optional
         Folds, as in scikit-learn, except that an int is a number of folds of shuffled rows, the same at every call
         (seed 0) and stratified by class, as tables are often sorted. ``groups`` of ``fit`` keeps rows together;
@@ -124,7 +125,7 @@ class DropoutLogisticRegressionCV(_DropoutClassifierCV):
         otherwise all candidates are tried on all folds.
     one_standard_error : bool, default=False
         Take the smallest ``C``, and there the strongest noise, whose score is within one standard error of the best, of
-        paired differences. By default within half a standard error, or the best score if ``scoring`` is given.
+        paired differences. By default within a quarter of one, or the best score if ``scoring`` is given.
     n_jobs : int, optional
         Number of processes for the folds, as in scikit-learn; worthwhile for large data only.
     noise : Noise, optional
@@ -251,8 +252,9 @@ class DropoutSVCCV(_DropoutClassifierCV):
         of ``bd.Tuned()`` for classes: learnt rates per feature, scaled by strengths from 1 (the published rule) to 0
         (no noise); and 0, 0.1, 0.3, 0.5 and 0.7 for a regression.
     Cs : sequence of float, optional
-        Candidates for ``C``, the weight of the loss with scikit-learn's meaning; by default powers of ten from 1e-4 to
-        1e4. Of equal scores the smallest ``C`` is chosen, and at this ``C`` the first of the ``rates``.
+        Candidates for ``C``, the weight of the loss with scikit-learn's meaning; by default 14 values from 1e-4 to 1e4
+        times the ``C`` at which the plain class starts. Of equal scores the smallest ``C`` is chosen, and at this ``C``
+        the first of the ``rates``.
     cv : int, splitter, iterable of (train, test) or "loo", optional
         Folds, as in scikit-learn, except that an int is a number of folds of shuffled rows, the same at every call
         (seed 0) and stratified by class, as tables are often sorted. ``groups`` of ``fit`` keeps rows together;
@@ -270,7 +272,7 @@ class DropoutSVCCV(_DropoutClassifierCV):
         otherwise all candidates are tried on all folds.
     one_standard_error : bool, default=False
         Take the smallest ``C``, and there the strongest noise, whose score is within one standard error of the best, of
-        paired differences. By default within half a standard error, or the best score if ``scoring`` is given.
+        paired differences. By default within a quarter of one, or the best score if ``scoring`` is given.
     n_jobs : int, optional
         Number of processes for the folds, as in scikit-learn; worthwhile for large data only.
     noise : Noise, optional

@@ -1,4 +1,4 @@
-"""The strength of learnt rates for one fit: the search of ``bd.Tuned`` at the model's own ``C``.
+"""Choose the strength of learnt rates for one fit, and ``C`` if it is not given: the search of ``bd.Tuned``.
 
 Where no choice by folds can be made it is the published rule, with a warning that says so.
 
@@ -70,12 +70,12 @@ def _possible_folds(task: Task, cv: Any, name: str, by_row: bool) -> Any:
 
 
 def choose_strength(task: Task) -> tuple[Model, Selection | None]:
-    """Replace the ``bd.Tuned`` of a model of centred rows by the structure with the strength chosen.
+    """Replace the ``bd.Tuned`` of a model of centred rows by the structure with the strength chosen, and ``C``.
 
     Returns
     -------
     model : Model
-        With the chosen rates.
+        With the chosen rates and ``C``.
     selection : Selection or None
         None where the published rule was taken without a choice.
     """
@@ -83,12 +83,13 @@ def choose_strength(task: Task) -> tuple[Model, Selection | None]:
     tuned: Any = model.rates
     if not task.is_here:
         return _published(model, "rows that lie elsewhere are not held out", "give rows in memory, or bd.Blocks")
-    found = search_on(task, tuned.cv, "rates", tuned.candidates, np.array([model.C]))
+    Cs = np.array([model.C]) if task.Cs is None else task.Cs
+    found = search_on(task, tuned.cv, "rates", tuned.candidates, Cs)
     if found is None:
         reason = "it takes two rows, of two classes each if there are any, to fit one and hold the other out"
         return _published(model, reason, "give more rows")
     chosen = conclude(*found, task.scoring, tuned.one_standard_error)
-    return replace(model, rates=chosen.chosen.rates), chosen
+    return replace(model, rates=chosen.chosen.rates, C=chosen.chosen.C), chosen
 
 
 def search_on(
@@ -178,8 +179,8 @@ class ComparisonLimits:
         Multiplications beyond which a candidate takes too many for rows to be left out one at a time.
     columns : int
         Up to which they may be.
-    rows_per_column : int
-        That there are then by default.
+    rows_per_weight : int
+        Rows for each weight, of all classes but one, from which rows are left out one at a time by default.
     """
 
     loose: float = 3e-4
@@ -187,7 +188,7 @@ class ComparisonLimits:
     steps: int = 50
     products: float = 1e9
     columns: int = 2000
-    rows_per_column: int = 4
+    rows_per_weight: int = 4
 
 
 @dataclass(frozen=True)
@@ -218,6 +219,9 @@ class Task:
         The last so many rows have no label and count by so much each.
     offset : array (n,), optional
         Known part of every row's score, where there is one score a row.
+    Cs : array (c,), optional
+        Candidates of ``C``, ascending, that are chosen together with the strength of the rates; by default that of the
+        model.
     """
 
     model: Model
@@ -231,6 +235,7 @@ class Task:
     corrupted_inputs: bool = False
     unlabelled: tuple[int, float] | None = None
     offset: Float[np.ndarray, " n"] | None = None
+    Cs: Float[np.ndarray, " c"] | None = None
     limits: ClassVar[ComparisonLimits] = ComparisonLimits()
 
     @property
@@ -295,8 +300,8 @@ class Task:
         With fewer rows a fit without one of them is quite another, of which the approximation says little.
         """
         n, p = len(self.rows.weight), self.design.shape[1]
-        many = self.rows.sizes(alone=True).sum() >= self.limits.rows_per_column * p and self.rows.groups is None
         p = p if self.n_classes is None else (p + 1) * (self.n_classes - 1)
+        many = self.rows.sizes(alone=True).sum() >= self.limits.rows_per_weight * p and self.rows.groups is None
         cheap = (n + p / 3) * p**2 <= self.limits.products and (self.design.prefers_gram or not self.design.is_sparse)
         return LEAVE_ONE_OUT if cheap and many and not self.no_leave_one_out else FOLDS
 

@@ -92,7 +92,7 @@ class Selection(Shown):
         What was scored; smaller is better.
     within : float
         The choice is the most regular candidate, of the smallest ``C`` and there the most noise, within so many
-        standard errors of the best, in pairs: half a one, a whole one, or none where the score is a user's.
+        standard errors of the best, in pairs: a quarter of one, a whole one, or none where the score is a user's.
     alone : bool
         Whether each row was held out by itself, approximately; there is then one fold, of all rows.
     calibration : Calibration, optional
@@ -157,7 +157,7 @@ class Selection(Shown):
 
 
 def _in_words(errors: float) -> str:
-    return {0.5: "half a standard error", 1.0: "a standard error"}.get(errors, f"{errors:g} standard errors")
+    return {0.25: "a quarter of a standard error", 1.0: "a standard error"}.get(errors, f"{errors:g} standard errors")
 
 
 def _plus_minus(error: float, folds: int) -> str:
@@ -175,22 +175,19 @@ def conclude(
     scoring: str,
     one_standard_error: bool = False,
     exact: Solver | None = None,
-    tie: float = 0.5,
-    same: float = 5e-4,
 ) -> Selection:
     """The choice among candidates that were tried on every fold, or that is the only one left.
 
-    Held-out scores that become probabilities are those of an ``exact`` solver if one is given. Within ``tie`` standard
-    errors, in pairs, the more regular candidate is taken: it loses little where it is the worse one and much else; a
-    whole one cost well-specified tables with rare classes more than it saved the others. Fits are accurate to the share
-    ``same`` of the loss, which is no difference.
+    Held-out scores that become probabilities are those of an ``exact`` solver if one is given. Within a quarter of a
+    standard error, in pairs, the more regular candidate is taken, which loses little where it is the worse one.
     """
     table, best = search.table, search.table.best(keys)
-    within = 1.0 if one_standard_error else tie * search.by_row
+    rules = search.rules
+    within = 1.0 if one_standard_error else rules.tie * search.by_row
 
     def near(key: Key) -> bool:
         worse, error = table.difference(key, best)
-        return bool(worse <= max(within * np.nan_to_num(error), same * abs(table.mean(best))))
+        return bool(worse <= max(within * np.nan_to_num(error), rules.same * abs(table.mean(best))))
 
     # The most regular: the smallest C, and there the most noise.
     regular = sorted(keys, key=lambda key: (key[0], -(search.member(key[1])[1] or 0.0), key[1]))
