@@ -81,9 +81,9 @@ def used_columns(task: Task) -> Columns | None:
     --------
     >>> import bayesdrop as bd
     >>> from bayesdrop.designs import as_design
-    >>> from bayesdrop.fitting.tuning.copies import origins_of
+    >>> from bayesdrop.fitting.tuning.folds import Rows
     >>> X, y, one = np.eye(4)[:, [0, 0, 3]] * [1, 0, 0], np.array([[1.0], [-1.0], [1.0], [-1.0]]), np.ones(4)
-    >>> task = Task(bd.Model(), as_design(X), y, one, ["a", "b", "c"], bd.Newton(), origins_of(one, None))
+    >>> task = Task(bd.Model(), as_design(X), y, one, ["a", "b", "c"], bd.Newton(), Rows.of(one))
     >>> used_columns(task)
     Columns(kept=array([0, 1]), place=array([0, 1, 1]))
     """

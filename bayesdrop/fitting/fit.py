@@ -260,7 +260,7 @@ def solve(
         weights = centred(weights)
     announce(result.status, result.iterations)
     # Rates above 0 are noise, whose fits have no covariance.
-    covariances = None if np.any(result.rates) else laplace_covariances(model, task, result, centring)
+    covariances = None if np.any(result.rates) else laplace_covariances(model, whole, result, centring)
     return Solved(model, rate_map, selection, replace(result, weights=weights), covariances)
 
 

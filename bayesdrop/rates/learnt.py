@@ -173,8 +173,8 @@ class Tuned:
     The rule that learns a rate counts how often the feature contradicts the sign of its weight (Zhuo, Zhu & Zhang 2015,
     eq. 15). In many dense tables that is too much noise, since every weak feature contradicts its weight nearly half of
     the time. The rates are ``s`` times those of the rule, ``s = 1/(1 + λ)`` with their relative strength ``λ`` of a
-    prior about 0 (eq. 17), and ``s`` is the largest candidate whose log loss on held-out rows is within a quarter of a standard
-    error, in pairs, of the smallest.
+    prior about 0 (eq. 17), and ``s`` is the largest candidate whose log loss on held-out rows is within a quarter of a
+    standard error, in pairs, of the smallest.
 
     For point fits: of the classifiers, whose default it is, and of ``bd.fit``, but not for ``bd.sample``.
 

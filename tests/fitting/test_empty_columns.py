@@ -106,3 +106,14 @@ def test_settings_of_each_column_keep_their_columns(shift):
     )
     part = bd.fit(bd.Model(rates=bd.Fixed(0.2), weight_prior=bd.Normal(scale[WHERE])), X, Y, method=bd.Newton(1e-12))
     np.testing.assert_allclose(one.weight[WHERE], part.weight, rtol=1e-6)
+
+
+def test_a_fit_without_noise_keeps_its_covariance():
+    """Weights of empty columns have the variance of their prior."""
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.normal(size=(50, 2)), np.zeros((50, 3))])
+    y = (X[:, 0] + rng.normal(size=50) > 0).astype(int)
+    model = bd.Model(rates=bd.Fixed(0.0), weight_prior=bd.Normal(0.7))
+    whole, few = bd.fit(model, X, y).covariance, bd.fit(model, X[:, :2], y).covariance
+    np.testing.assert_allclose(whole[np.ix_([0, 1, 5], [0, 1, 5])], few, rtol=1e-6, atol=1e-12)
+    np.testing.assert_allclose(whole.diagonal()[2:5], 0.49, rtol=1e-12)
