@@ -105,12 +105,11 @@ TOPIC = (WORDS[:, :30].sum(axis=1) > WORDS[:, 30:].sum(axis=1)).astype(int)
 
 
 def test_untouched_defaults_do_not_depend_on_the_units():
-    """Columns multiplied by u: the default C divided by u², which is a power of ten, and the same scores."""
+    """Columns multiplied by u: the chosen C divided by u², and the same scores."""
     for rows, y in ((X, SIGNS), (sparse.csr_array(WORDS.astype(float)), TOPIC)):
         first, *others = (bd.DropoutLogisticRegression().fit(rows * scale, y) for scale in (1.0, 1e-3, 1e2))
-        assert first.C_ == 1.0
         for scale, other in zip((1e-3, 1e2), others, strict=True):
-            assert other.C_ == pytest.approx(scale**-2, rel=1e-12)
+            assert other.C_ == pytest.approx(first.C_ * scale**-2, rel=1e-12)
             expected = first.decision_function(rows)
             np.testing.assert_allclose(other.decision_function(rows * scale), expected, rtol=1e-4, atol=1e-4)
 
@@ -155,7 +154,7 @@ def test_the_search_begins_where_the_units_say():
     small = sparse.csr_array(WORDS / 30)
     unit = bd.DropoutLogisticRegressionCV().fit(small * 30, TOPIC)
     found = bd.DropoutLogisticRegressionCV().fit(small, TOPIC)
-    assert {100, 1000, 10000} <= set(found.cv_results_["param_C"])
+    assert 1000.0 in found.cv_results_["param_C"]
     assert found.best_score_ == pytest.approx(unit.best_score_, abs=0.02)
 
 

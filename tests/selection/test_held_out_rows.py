@@ -121,14 +121,14 @@ def test_rows_that_belong_together_are_held_out_together(cv):
     splitter = GroupKFold(3)
     given = splitter if cv == "splitter" else cv
     search = bd.DropoutLogisticRegressionCV(Cs=(0.1, 1.0), cv=given).fit(X, code, groups=groups)
-    plain = bd.DropoutLogisticRegression(bd.Tuned(cv=given)).fit(X, code, groups=groups)
+    plain = bd.DropoutLogisticRegression(bd.Tuned(cv=given), C=1.0).fit(X, code, groups=groups)
     fit = bd.fit(bd.Model(rates=bd.Tuned(cv=given)), X, code, groups=groups)
     np.testing.assert_allclose(fit.weight, plain.coef_[0], rtol=1e-6)
     assert search.n_splits_ == len(plain.selection_.chosen.losses) == (3 if cv else 5)
     if cv == "splitter":
         pairs = list(splitter.split(X, code, groups))
         agree(search, bd.DropoutLogisticRegressionCV(Cs=(0.1, 1.0), cv=pairs).fit(X, code), X)
-        agree(plain, bd.DropoutLogisticRegression(bd.Tuned(cv=pairs)).fit(X, code), X)
+        agree(plain, bd.DropoutLogisticRegression(bd.Tuned(cv=pairs), C=1.0).fit(X, code), X)
         path = bd.RatePath(bd.DropoutLogisticRegression(), [0.1, 0.5], cv=splitter).fit(X, code, groups=groups)
         other = bd.RatePath(bd.DropoutLogisticRegression(), [0.1, 0.5], cv=pairs).fit(X, code)
         np.testing.assert_allclose(path.scores_, other.scores_)

@@ -195,8 +195,8 @@ class Search:
             rounds = [part for part in (range(first), range(first, min(count, self.rules.folds))) if part]
         self._climb(rounds[0])
         # If the features say nothing, the loss need not fall at each step from the start to weights of 0.
-        least = min(range(len(self._place)), key=self._strength)
-        self._try([(float(self.Cs[0]), least)], rounds[0])
+        if len(self.Cs) > 1:
+            self._try([(float(self.Cs[0]), min(range(len(self._place)), key=self._strength))], rounds[0])
         for later in rounds[1:]:
             most = max(len(known) for known in self.table.losses.values())
             still = [key for key, known in self.table.losses.items() if len(known) == most]
