@@ -248,29 +248,28 @@ class DropoutSVC(DropoutClassifier):
     linear SVM. ``C`` is c of Chen et al. (2015).
 
     A hinge loss has no probabilities. If the strength of the rates is chosen on folds, as by default, ``predict_proba``
-    is calibrated on the scores of held-out rows: it is ``1/(1 + e^{−(a s + b)})`` with ``a > 0`` for the score ``s`` of
-    a row (Platt 1999; :mod:`bayesdrop.fitting.tuning.calibration`), as in scikit-learn's
-    ``CalibratedClassifierCV(ensemble=False)``, and ``e^{a s_k} / Σ_l e^{a s_l}`` for more than two classes. With two
-    classes ``decision_function`` is then ``s + b/a``, which is zero where both are equally probable, so that
-    ``predict`` is the more probable class. With given rates, after ``partial_fit``, or if ``corrupted_inputs`` was
-    changed after the fit, there are no held-out scores, and ``predict_proba`` is the normalised pseudo-likelihood,
-    averaged over the noise as in :func:`bayesdrop.predict`: its steepness depends on C, it is not calibrated, and it
-    may order two rows with nearly equal scores differently.
+    is then calibrated on the scores of held-out rows: ``1/(1 + e^{−(a s + b)})`` with ``a > 0`` for the score ``s`` of
+    a row (Platt 1999; :mod:`bayesdrop.fitting.tuning.calibration`), and ``e^{a s_k} / Σ_l e^{a s_l}`` for more than two
+    classes. With two classes ``decision_function`` is ``s + b/a``, zero where both are equally probable. With given
+    rates, after ``partial_fit``, or if ``corrupted_inputs`` was changed after the fit, no scores were held out, and
+    ``predict_proba`` is the pseudo-likelihood, averaged over the noise as in :func:`bayesdrop.predict`: not calibrated.
 
     Parameters
     ----------
     rates : float or Rates, optional
         Dropout rate in [0, 1), or ``bd.Fixed``, ``bd.Shared``, ``bd.PerFeature`` or ``bd.PerGroup``, or ``bd.Tuned()``,
-        the default: one learnt rate per feature, all of them scaled by a strength in [0, 1] that is chosen by the log
-        loss of held-out rows, at this ``C``. ``bd.PerFeature()`` is the published rule, in one fit. With more than two
-        classes each class learns its own rates, and the negative class is weighted by ``n₊/n₋`` in the rate update
-        unless the rates object says otherwise. ``partial_fit``, which has no folds, uses ``bd.PerFeature()`` by
-        default; for ``sample`` see there.
+        the default: one learnt rate per feature, all of them scaled by a strength in [0, 1] that is chosen at this
+        ``C``, by the error on held-out rows plus a tenth of their hinge loss. ``bd.PerFeature()`` is the published
+        rule, in one fit. With more than two classes each class learns its own rates, and the negative class is weighted
+        by ``n₊/n₋`` in the rate update unless the rates object says otherwise. ``partial_fit``, which has no folds,
+        uses ``bd.PerFeature()`` by default; for ``sample`` see there.
     C : float, default=1.0
         Weight of the loss, with scikit-learn's meaning: ``½‖w‖² + C Σ loss``.
     noise : Noise, optional
         ``bd.Dropout()`` by default: a kept feature is unchanged, and a dropped one becomes 0, or its mean where 0 is
         not a typical value (``centre="auto"``). Other noises have no ``rates``.
+    margin : float, default=1.0
+        Score above which a row of a class costs nothing, as in :class:`bayesdrop.Hinge`.
     expectation : str, default="augmentation"
         ``"augmentation"`` or ``"gaussian"``; see :mod:`bayesdrop.losses.base`.
     weight_prior : Normal, optional
@@ -352,6 +351,7 @@ class DropoutSVC(DropoutClassifier):
         *,
         C: float = 1.0,
         noise: Any = None,
+        margin: float = 1.0,
         expectation: str = "augmentation",
         weight_prior: Any = None,
         method: Any = None,
@@ -366,7 +366,7 @@ class DropoutSVC(DropoutClassifier):
         set_parameters(self, locals())
 
     def _loss(self) -> Loss:
-        return Hinge(expectation=self.expectation)
+        return Hinge(self.margin, self.expectation)
 
     @intact
     def _fit(self, X: Any, y: Any, sample_weight: Any, *rest: Any) -> Any:

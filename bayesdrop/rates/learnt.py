@@ -174,7 +174,8 @@ class Tuned:
     eq. 15). In many dense tables that is too much noise, since every weak feature contradicts its weight nearly half of
     the time. The rates are ``s`` times those of the rule, ``s = 1/(1 + λ)`` with their relative strength ``λ`` of a
     prior about 0 (eq. 17), and ``s`` is the largest candidate whose log loss on held-out rows is within a quarter of a
-    standard error, in pairs, of the smallest.
+    standard error, in pairs, of the smallest. For a hinge the error of these rows takes the place of their log loss;
+    see :class:`DropoutSVC`.
 
     For point fits: of the classifiers, whose default it is, and of ``bd.fit``, but not for ``bd.sample``.
 

@@ -117,9 +117,8 @@ class DropoutLogisticRegressionCV(_DropoutClassifierCV):
         where there is no ``scoring``, for tables that are not large, of four rows to a column at least, and losses with
         second derivatives; else 5.
     scoring : str or callable, optional
-        Greater is better. By default minus the log loss of the classes under a normal score, for a hinge that of its
-        normalised pseudo-likelihood, and for a regression minus the plain loss. It receives the ``sample_weight`` of
-        the test rows. With default ``rates``, or all of them ``bd.Tuned`` as in
+        Greater is better. By default minus the log loss of the classes under a normal score. It receives the
+        ``sample_weight`` of the test rows. With default ``rates``, or all of them ``bd.Tuned`` as in
         ``[bd.Tuned(), bd.Tuned(bd.PerGroup(groups))]``, and default ``scoring`` the search climbs from the default
         ``C`` of the plain class and drops candidates that are clearly worse (:mod:`bayesdrop.fitting.tuning.search`);
         otherwise all candidates are tried on all folds.
@@ -264,8 +263,8 @@ class DropoutSVCCV(_DropoutClassifierCV):
         where there is no ``scoring``, for tables that are not large, of four rows to a column at least, and losses with
         second derivatives; else 5.
     scoring : str or callable, optional
-        Greater is better. By default minus the log loss of the classes under a normal score, for a hinge that of its
-        normalised pseudo-likelihood, and for a regression minus the plain loss. It receives the ``sample_weight`` of
+        Greater is better. By default minus the error (the share of wrong classes) and minus a tenth of the hinge loss
+        in units of ``margin``, which orders candidates that err about equally. It receives the ``sample_weight`` of
         the test rows. With default ``rates``, or all of them ``bd.Tuned`` as in
         ``[bd.Tuned(), bd.Tuned(bd.PerGroup(groups))]``, and default ``scoring`` the search climbs from the default
         ``C`` of the plain class and drops candidates that are clearly worse (:mod:`bayesdrop.fitting.tuning.search`);
@@ -278,6 +277,8 @@ class DropoutSVCCV(_DropoutClassifierCV):
     noise : Noise, optional
         ``bd.Dropout()`` by default: a kept feature is unchanged, and a dropped one becomes 0, or its mean where 0 is
         not a typical value (``centre="auto"``). Other noises have no ``rates``.
+    margin : float, default=1.0
+        As in :class:`DropoutSVC`.
     expectation : str, default="augmentation"
         As in :class:`DropoutSVC`.
     weight_prior : Normal, optional
@@ -365,6 +366,7 @@ class DropoutSVCCV(_DropoutClassifierCV):
         one_standard_error: bool = False,
         n_jobs: int | None = None,
         noise: Any = None,
+        margin: float = 1.0,
         expectation: str = "augmentation",
         weight_prior: Any = None,
         method: Any = None,

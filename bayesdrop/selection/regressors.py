@@ -84,9 +84,8 @@ class DropoutRidgeCV(_DropoutRegressorCV):
         ``"loo"`` where there is no ``scoring``, for tables that are not large, of four rows to a column at least, and
         losses with second derivatives; else 5.
     scoring : str or callable, optional
-        Greater is better. By default minus the log loss of the classes under a normal score, for a hinge that of its
-        normalised pseudo-likelihood, and for a regression minus the plain loss. It receives the ``sample_weight`` of
-        the test rows. With default ``rates``, or all of them ``bd.Tuned`` as in
+        Greater is better. By default minus the plain loss. It receives the ``sample_weight`` of the test rows. With
+        default ``rates``, or all of them ``bd.Tuned`` as in
         ``[bd.Tuned(), bd.Tuned(bd.PerGroup(groups))]``, and default ``scoring`` the search climbs from ``C = 1`` and
         drops candidates that are clearly worse (:mod:`bayesdrop.fitting.tuning.search`); otherwise all candidates are
         tried on all folds.
@@ -209,9 +208,8 @@ class DropoutSVRCV(_DropoutRegressorCV):
         ``"loo"`` where there is no ``scoring``, for tables that are not large, of four rows to a column at least, and
         losses with second derivatives; else 5.
     scoring : str or callable, optional
-        Greater is better. By default minus the log loss of the classes under a normal score, for a hinge that of its
-        normalised pseudo-likelihood, and for a regression minus the plain loss. It receives the ``sample_weight`` of
-        the test rows. With default ``rates``, or all of them ``bd.Tuned`` as in
+        Greater is better. By default minus the plain loss. It receives the ``sample_weight`` of the test rows. With
+        default ``rates``, or all of them ``bd.Tuned`` as in
         ``[bd.Tuned(), bd.Tuned(bd.PerGroup(groups))]``, and default ``scoring`` the search climbs from ``C = 1`` and
         drops candidates that are clearly worse (:mod:`bayesdrop.fitting.tuning.search`); otherwise all candidates are
         tried on all folds.

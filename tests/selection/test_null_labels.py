@@ -49,10 +49,10 @@ def true_loss(name, X, y, rng):
     rows = indicators(rng, 4000)
     if "SVC" in name:
         score = bd.DropoutSVC(0.0, C=C).fit(X, y).decision_function(rows)
-        chance = bd.Hinge().probability(np.stack([score, -score]), C)
-    else:
-        score = bd.DropoutLogisticRegression(0.0, C=C).fit(X, y).decision_function(rows)
-        chance = bd.Logistic().probability(np.stack([score, -score]), C)
+        margin = np.stack([score, -score])
+        return ((1 - np.sign(margin)) / 2 + 0.1 * np.maximum(0, 1 - margin)).mean()
+    score = bd.DropoutLogisticRegression(0.0, C=C).fit(X, y).decision_function(rows)
+    chance = bd.Logistic().probability(np.stack([score, -score]), C)
     return -np.log(chance).mean()
 
 

@@ -338,9 +338,8 @@ class Task:
 
     def kept(self, losses: Losses) -> Losses:
         """The losses of a search, with the scores behind them where the loss has no probabilities of its own."""
-        if self.n_classes is not None or not self.model.loss.binary or self.model.loss.normalised:
-            return losses
-        return HeldOut(losses, self.target, self.weight, self.corrupted_inputs)
+        by_margin = RowLosses(self.model.loss, self.target).by_margin
+        return HeldOut(losses, self.target, self.weight, self.corrupted_inputs) if by_margin else losses
 
     def losses(self, fold: Fold, C: float, held: Held) -> Float[np.ndarray, " m"]:
         """Losses of the held-out rows, (m,)."""

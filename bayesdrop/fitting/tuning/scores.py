@@ -4,6 +4,15 @@ Of two classes or more ``−log p(y)``, ``p`` being the probability of :meth:`ba
 averaged over a normal score with the mean and variance that the noise gives it; of one class against the rest the
 probabilities are brought to a sum of one. Of numbers and counts the loss itself at the mean score.
 
+Classes of a loss that is not a likelihood (``normalised`` is false) have no such probabilities: those of a hinge are
+flat at a small ``C``, so that their log loss prefers large scores to correct ones. Such a loss separates classes, and a
+row is judged by the margin ``a`` of its mean score,
+
+    1(a < 0) + ½ 1(a = 0) + h φ(a)/φ(0),        h = 0.1,
+
+``a`` being ``y s``, or half of the lead of the row's class over the best other class. The error decides; the share
+``h`` of the loss, which bounds the error, orders candidates that err about equally, as errors of few rows are noisy.
+
 Losses of candidates on held-out rows, compared in pairs: on the same rows most of what differs is shared.
 
 With ``d_i`` the difference of two candidates' losses of row ``i``, of weight ``s_i``, of which ``u_i`` are one
@@ -15,7 +24,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
@@ -42,15 +51,24 @@ class RowLosses:
         Of the model.
     target : array (n, J)
         Labels as −1 and +1 of each class against the rest, or numbers.
+    share : float
+        Weight of the loss beside the error, for a loss that separates classes.
     """
 
     loss: Loss
     target: Float[np.ndarray, "n J"]
+    share: ClassVar[float] = 0.1
+
+    @property
+    def by_margin(self) -> bool:
+        """Whether rows are judged by their margin: the loss is of classes and not a likelihood."""
+        return self.loss.binary and not self.loss.normalised
 
     @property
     def name(self) -> str:
         """What is scored, in words."""
-        return "log loss" if self.loss.binary else f"{type(self.loss).__name__} loss"
+        name = f"{type(self.loss).__name__} loss"
+        return f"error + {self.share:g} {name}" if self.by_margin else "log loss" if self.loss.binary else name
 
     def __call__(
         self, rows: Int[np.ndarray, " m"], mean: Float[np.ndarray, "m J"], var: Float[np.ndarray, "m J"], C: float
@@ -59,6 +77,8 @@ class RowLosses:
         target = self.target[rows]
         if not self.loss.binary:
             return np.asarray(self.loss.plain.value(target, mean, 0 * var))[:, 0]
+        if self.by_margin:
+            return self._margin_losses(target, mean)
         tiny = np.finfo(float).eps
         if target.shape[1] == 1:
             # The chance of the row's own label: 1 − p would lose its digits.
@@ -67,6 +87,16 @@ class RowLosses:
         total = np.maximum(own.sum(axis=1), tiny)
         share = own[np.arange(len(rows)), target.argmax(axis=1)] / total
         return -np.log(np.clip(share, tiny, 1.0))
+
+    def _margin_losses(
+        self, target: Float[np.ndarray, "m J"], mean: Float[np.ndarray, "m J"]
+    ) -> Float[np.ndarray, " m"]:
+        margin = (target * mean)[:, 0]
+        if target.shape[1] > 1:
+            margin = (mean[target > 0] - np.where(target > 0, -np.inf, mean).max(axis=1)) / 2
+        points = np.append(margin, 0.0)
+        loss = np.asarray(self.loss.plain.value(np.ones_like(points), points, np.zeros_like(points)))
+        return (1 - np.sign(margin)) / 2 + self.share * loss[:-1] / loss[-1]
 
     def _chance(self, mean: Float[np.ndarray, "m J"], var: Float[np.ndarray, "m J"], C: float) -> Any:
         loss: Any = self.loss

@@ -1,0 +1,124 @@
+"""A support vector machine is chosen by the errors of held-out rows, and what is chosen is then calibrated."""
+
+import numpy as np
+import pytest
+from sklearn.model_selection import StratifiedKFold
+
+import bayesdrop as bd
+from bayesdrop.fitting.tuning.scores import RowLosses
+
+
+def centred(n=240, p=8, seed=0, classes=2):
+    """Columns about 0, so that the noise of none is centred: its centre would be that of all rows, not of a fold's."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, p)) * (rng.random((n, p)) < 0.7)
+    score = X[:, :classes] if classes > 2 else np.stack([0 * X[:, 0], X[:, :3].sum(axis=1)], axis=1)
+    return X, (score + 0.5 * rng.gumbel(size=score.shape)).argmax(axis=1)
+
+
+def signs(y):
+    return np.where(y[:, None] == np.arange(y.max() + 1), 1.0, -1.0)
+
+
+def reviews(n, seed, p=150):
+    """Rows of 0/1 words, each of which speaks for a class a little."""
+    rng = np.random.default_rng(seed)
+    words = np.random.default_rng(0)
+    odds = 0.8 * words.normal(size=p)
+    common = 0.02 + 0.3 * words.random(p) ** 3
+    y = rng.integers(2, size=n)
+    chance = common / (common + (1 - common) * np.exp(-np.outer(2 * y - 1, odds) / 2))
+    return (rng.random((n, p)) < chance).astype(float), y
+
+
+@pytest.mark.parametrize("margin", [1.0, 0.4])
+def test_a_row_is_judged_by_its_error_and_a_tenth_of_its_hinge(margin):
+    """A score of 0 is half an error; of several classes the margin is half the lead over the best other one."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(2, size=60)
+    score = rng.normal(size=(60, 1)).round(1)
+    score[:3] = 0.0
+    sign, rows = np.where(y[:, None] == 1, 1.0, -1.0), np.arange(60)
+    loss = bd.Hinge(margin)
+    found = RowLosses(loss, sign)(rows, score, rng.random((60, 1)), 7.0)
+    lead = (sign * score)[:, 0]
+    expected = np.where(lead < 0, 1.0, np.where(lead == 0, 0.5, 0.0)) + 0.1 * np.maximum(0, 1 - lead / margin)
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+    # Two classes as two problems of opposite scores are the same choice.
+    pair = RowLosses(loss, signs(y))(rows, np.hstack([-score, score]), np.zeros((60, 2)), 0.1)
+    np.testing.assert_allclose(pair, found, rtol=1e-12)
+    y, score = rng.integers(3, size=60), rng.normal(size=(60, 3))
+    several = RowLosses(loss, signs(y))(rows, score, np.zeros((60, 3)), 1.0)
+    np.testing.assert_array_equal(several >= 1, score.argmax(axis=1) != y)
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("kind", ["plain", "search"])
+def test_the_stated_loss_is_that_of_estimators_on_the_folds(kind, classes):
+    """By EM, whose fits are as accurate in a search as they are elsewhere."""
+    X, y = centred(120, 5, classes=classes)
+    folds = StratifiedKFold(4, shuffle=True, random_state=1)
+    options = {"method": bd.EM(tol=1e-9, max_iter=2000)}
+    rates = bd.Tuned(strengths=(1.0, 0.5), cv=folds)
+    if kind == "plain":
+        model = bd.DropoutSVC(rates, C=0.3, **options)
+    else:
+        model = bd.DropoutSVCCV([0.1, 0.3], Cs=(0.3,), cv=folds, **options)
+    found = model.fit(X, y).selection_
+    assert found.scoring == "error + 0.1 Hinge loss"
+    for one in found.candidates:
+        losses = []
+        for train, test in folds.split(X, y):
+            alone = bd.DropoutSVC(one.rates, C=0.3, **options).fit(X[train], y[train])
+            score = alone.decision_function(X[test])
+            score = score if classes > 2 else np.stack([-score, score], axis=1)
+            own = np.arange(len(test)), y[test]
+            others = score.copy()
+            others[own] = -np.inf
+            hinge = np.maximum(0, 1 - (score[own] - others.max(axis=1)) / 2)
+            losses.append(np.mean((alone.predict(X[test]) != y[test]) + 0.1 * hinge))
+        np.testing.assert_allclose(one.losses, losses, atol=1e-4)
+
+
+def test_noise_that_errs_less_is_chosen_at_a_small_C():
+    """A small C makes all scores small, and the log loss of a pseudo-likelihood then prefers the larger ones.
+
+    The published rule errs less than no noise on these rows. The chosen strength, without a threshold of its own, has
+    to err less too: by more than two standard errors of eight tables in pairs, a false alarm in 23 if it did not.
+    """
+    X_new, y_new = reviews(4000, 99)
+    errors = []
+    for seed in range(1, 9):
+        X, y = reviews(240, seed)
+        chosen = bd.DropoutSVC(C=0.1).fit(X, y).selection_.chosen.rates
+        models = [bd.DropoutSVC(rates, C=0.1).fit(X, y) for rates in (chosen, 0.0, bd.PerFeature())]
+        errors.append([np.mean(model.predict(X_new) != y_new) for model in models])
+    chosen, none, full = np.transpose(errors)
+    for gain in (none - full, none - chosen):
+        assert gain.mean() > 2 * gain.std(ddof=1) / np.sqrt(len(gain)), errors
+
+
+def test_the_choice_is_calibrated_afterwards():
+    X, y = reviews(240, 1)
+    model = bd.DropoutSVC(C=0.1).fit(X, y)
+    assert model.calibration_ is not None
+    assert model.selection_.calibration == model.calibration_
+
+
+@pytest.mark.parametrize("kind", ["plain", "search"])
+def test_a_margin_is_a_scale_of_the_weights(kind):
+    """The hinge of margin ℓ at ℓ times the weights is ℓ times that of margin 1: at ℓ times the ``C``."""
+    X, y = centred()
+
+    def fitted(margin):
+        C = abs(margin)
+        if kind == "plain":
+            return bd.DropoutSVC(C=C, margin=margin).fit(X, y)
+        return bd.DropoutSVCCV([0.0, 0.3], Cs=(0.1 * C, C), cv=3, margin=margin).fit(X, y)
+
+    one, two = fitted(1.0), fitted(3.0)
+    np.testing.assert_allclose(two.coef_, 3 * one.coef_, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(two.predict_proba(X), one.predict_proba(X), atol=1e-3)
+    np.testing.assert_allclose(two.selection_.chosen.loss, one.selection_.chosen.loss, rtol=1e-3)
+    with pytest.raises(ValueError, match="margin: expected"):
+        fitted(-1.0)
