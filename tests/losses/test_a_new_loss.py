@@ -98,6 +98,20 @@ def test_an_estimator_takes_it_and_learns_rates():
     assert np.all((model.rates_ >= 0) & (model.rates_ <= 1))
     with pytest.raises(ValueError, match="class probability needs a loss that is Classifying.*no .*probability"):
         model.predict_proba(X)
+    # Chosen by margins and calibrated: neither needs probabilities of the loss.
+    tuned = DropoutSquaredSVC().fit(X, y)
+    assert tuned.selection_.scoring == "error + 0.1 SquaredHinge loss"
+    assert tuned.predict_proba(X).argmax(axis=1).tolist() == (tuned.predict(X) > 0).tolist()
+
+
+def test_a_likelihood_without_probabilities_is_not_chosen_by_them():
+    @dataclass(frozen=True)
+    class Likelihood(SquaredHinge):
+        normalised: ClassVar[bool] = True
+
+    X, y = data()
+    with pytest.raises(ValueError, match="a choice by log loss needs a loss that is Classifying"):
+        bd.fit(bd.Model(Likelihood(), rates=bd.Tuned()), X, y)
 
 
 @pytest.mark.parametrize(

@@ -31,6 +31,7 @@ import numpy as np
 from ..._typing import Float, Int
 from ...losses import Loss
 from ...losses.normal_score import gauss_hermite
+from ...losses.protocols import Classifying, require
 from .folds import standard_error
 
 __all__ = ["Key", "RowLosses", "Table", "joint_losses"]
@@ -99,7 +100,7 @@ class RowLosses:
         return (1 - np.sign(margin)) / 2 + self.share * loss[:-1] / loss[-1]
 
     def _chance(self, mean: Float[np.ndarray, "m J"], var: Float[np.ndarray, "m J"], C: float) -> Any:
-        loss: Any = self.loss
+        loss = require(self.loss, Classifying, "a choice by log loss", "give rates, and C, of your own")
         if not np.any(var):
             return loss.probability(mean, C)
         spread = np.sqrt(np.maximum(var, 0.0))
