@@ -7,6 +7,9 @@ from sklearn.model_selection import StratifiedKFold
 import bayesdrop as bd
 from bayesdrop.fitting.tuning.scores import RowLosses
 
+# Fits of a search are then as accurate as they are elsewhere.
+EXACT = bd.EM(tol=1e-9, max_iter=2000)
+
 
 def centred(n=240, p=8, seed=0, classes=2):
     """Columns about 0, so that the noise of none is centred: its centre would be that of all rows, not of a fold's."""
@@ -55,21 +58,19 @@ def test_a_row_is_judged_by_its_error_and_a_tenth_of_its_hinge(margin):
 @pytest.mark.parametrize("classes", [2, 3])
 @pytest.mark.parametrize("kind", ["plain", "search"])
 def test_the_stated_loss_is_that_of_estimators_on_the_folds(kind, classes):
-    """By EM, whose fits are as accurate in a search as they are elsewhere."""
     X, y = centred(120, 5, classes=classes)
     folds = StratifiedKFold(4, shuffle=True, random_state=1)
-    options = {"method": bd.EM(tol=1e-9, max_iter=2000)}
     rates = bd.Tuned(strengths=(1.0, 0.5), cv=folds)
     if kind == "plain":
-        model = bd.DropoutSVC(rates, C=0.3, **options)
+        model = bd.DropoutSVC(rates, C=0.3, method=EXACT)
     else:
-        model = bd.DropoutSVCCV([0.1, 0.3], Cs=(0.3,), cv=folds, **options)
+        model = bd.DropoutSVCCV([0.1, 0.3], Cs=(0.3,), cv=folds, method=EXACT)
     found = model.fit(X, y).selection_
     assert found.scoring == "error + 0.1 Hinge loss"
     for one in found.candidates:
         losses = []
         for train, test in folds.split(X, y):
-            alone = bd.DropoutSVC(one.rates, C=0.3, **options).fit(X[train], y[train])
+            alone = bd.DropoutSVC(one.rates, C=0.3, method=EXACT).fit(X[train], y[train])
             score = alone.decision_function(X[test])
             score = score if classes > 2 else np.stack([-score, score], axis=1)
             own = np.arange(len(test)), y[test]
@@ -107,18 +108,21 @@ def test_the_choice_is_calibrated_afterwards():
 
 @pytest.mark.parametrize("kind", ["plain", "search"])
 def test_a_margin_is_a_scale_of_the_weights(kind):
-    """The hinge of margin ℓ at ℓ times the weights is ℓ times that of margin 1: at ℓ times the ``C``."""
-    X, y = centred()
+    """The hinge of margin ℓ at ℓ times the weights is ℓ times that of margin 1: at ℓ times the ``C``.
+
+    By EM, as fits that Newton's method only compares may put a row on either side of 0.
+    """
+    X, y = centred(120, 5)
 
     def fitted(margin):
-        C = abs(margin)
+        C, options = abs(margin), {"margin": margin, "method": EXACT}
         if kind == "plain":
-            return bd.DropoutSVC(C=C, margin=margin).fit(X, y)
-        return bd.DropoutSVCCV([0.0, 0.3], Cs=(0.1 * C, C), cv=3, margin=margin).fit(X, y)
+            return bd.DropoutSVC(bd.Tuned(strengths=(1.0, 0.5)), C=C, **options).fit(X, y)
+        return bd.DropoutSVCCV([0.1, 0.3], Cs=(0.1 * C, C), cv=3, **options).fit(X, y)
 
     one, two = fitted(1.0), fitted(3.0)
-    np.testing.assert_allclose(two.coef_, 3 * one.coef_, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(two.coef_, 3 * one.coef_, rtol=1e-3, atol=1e-4)
     np.testing.assert_allclose(two.predict_proba(X), one.predict_proba(X), atol=1e-3)
-    np.testing.assert_allclose(two.selection_.chosen.loss, one.selection_.chosen.loss, rtol=1e-3)
+    np.testing.assert_allclose(two.selection_.chosen.loss, one.selection_.chosen.loss, rtol=1e-4)
     with pytest.raises(ValueError, match="margin: expected"):
         fitted(-1.0)
