@@ -60,7 +60,7 @@ def test_the_loss_of_the_choice_is_that_of_fits_without_each_row(several):
 
 
 def test_the_more_regular_of_equal_candidates_is_taken():
-    """Within a quarter of a standard error, in pairs; a whole one if asked for; the best one by a score of the user's."""
+    """Within a quarter of a standard error, in pairs; a whole one if asked for; the best one by a user's score."""
     X, y, _, _ = table(5, 200, 20, 30)
     quarter, whole = (
         bd.DropoutLogisticRegressionCV(cv=5, one_standard_error=flag).fit(X, y).selection_ for flag in (False, True)
