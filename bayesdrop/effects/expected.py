@@ -147,7 +147,7 @@ class EffectRows:
             are_equal=average_weight is None,
             offset=match_offset(first, offset, n, X),
             has_own_offset=offset is not None,
-            corrupted_inputs=corrupted_inputs or bool(getattr(result, "corrupted_inputs", False)),
+            corrupted_inputs=corrupted_inputs or bool(getattr(result, "arrives_noised", False)),
             probability=probability,
             reference=reference or {},
         )

@@ -36,7 +36,7 @@ from ..rates import Fixed, RateMap
 from ..rates.base import check_rate
 from ..rates.learnt import is_tuned
 from .classes import joint_model, joint_rates
-from .validation import check_features, default_names, missing_of, takes_missing
+from .validation import check_features, default_names, deletion_of, missing_of, takes_missing
 
 __all__ = ["DropoutEstimator"]
 
@@ -61,6 +61,7 @@ class DropoutEstimator(BaseEstimator):
     fit_intercept: bool
     warm_start: bool
     corrupted_inputs: bool
+    expected_deletion: Any = None
     missing: str | None
     tol: float
     max_iter: int
@@ -87,6 +88,13 @@ class DropoutEstimator(BaseEstimator):
 
     def _model(self) -> Model:
         rates = self.rates
+        if self.expected_deletion is not None:
+            if rates is not None:
+                raise ValueError(
+                    f"rates: expected None, for expected_deletion says how often features are dropped, got {rates!r}; "
+                    "leave one of them out."
+                )
+            rates = deletion_of(self)
         if isinstance(rates, numbers.Real | np.ndarray):
             rates = Fixed(check_rate(rates, "rates"))
         noise = self._noise()
@@ -103,10 +111,21 @@ class DropoutEstimator(BaseEstimator):
         """The noise of the model, all that a prediction asks of it: the model's checks take longer than a few rows."""
         noise: Any = Dropout() if self.noise is None else self.noise
         check_flag(self.corrupted_inputs, "corrupted_inputs")
-        if self.corrupted_inputs and getattr(noise, "centre", None) == AUTO:
-            # The rows to come have zeros where features went missing, and the noise stands for that.
-            noise = replace(noise, centre=None)
+        if self.expected_deletion is not None and getattr(noise, "unbiased", True):
+            raise ValueError(
+                f"noise: expected bd.Dropout(), which leaves kept features as they are, for expected_deletion, got "
+                f"{noise!r}; leave noise out."
+            )
+        if self.arrives_noised and getattr(noise, "centre", None) == AUTO:
+            # What the rows to come have where features went missing: zeros, or NaN, for which the mean stands.
+            as_mean = not self.corrupted_inputs and self.fit_intercept
+            noise = replace(noise, centre=MEAN if as_mean else None)
         return noise
+
+    @property
+    def arrives_noised(self) -> bool:
+        """Whether rows to predict have lost their features already: their scores are not averaged over noise."""
+        return self.corrupted_inputs or self.expected_deletion is not None
 
     def _check_limits(self) -> None:
         check_count(self.max_iter, "max_iter")
@@ -154,9 +173,11 @@ class DropoutEstimator(BaseEstimator):
         plain = Newton(tol=self.tol, max_iter=self.max_iter)
         method = plain if self.method is None else check_minimiser(self.method)
         names = default_names(self)
+        will_lose = self.expected_deletion is not None
         return Task(
-            centring.model, centring.design, target, weight, names, method, origins, n_classes, self.corrupted_inputs
-        )
+            centring.model, centring.design, target, weight, names, method, origins, n_classes,
+            self.corrupted_inputs and not will_lose, will_be_noised=will_lose,
+        )  # fmt: skip
 
     def _set_weights(self, weights: Float[np.ndarray, "q K"]) -> None:
         """Set ``coef_`` and ``intercept_`` from weights (p + 1, K) for the user's columns."""
@@ -300,7 +321,7 @@ class DropoutEstimator(BaseEstimator):
         plain: Any = getattr(import_module(found[0]), found[1])()
         weights = self._weights()
         coef, intercept = weights[:-1], weights[-1]
-        if not self.corrupted_inputs:
+        if not self.arrives_noised:
             own = self._model().noise.coefficients(np.atleast_2d(self.rates_).T)
             coef, intercept = coef * own.gain, intercept + np.sum(coef * own.shift, axis=0)
             if self.centre_ is not None:
@@ -330,10 +351,10 @@ class DropoutEstimator(BaseEstimator):
         """Moments of the scores of new rows, whose ``v`` may be ``2 log E e^{s − m}``, and weights to ask them for."""
         check_is_fitted(self)
         design, noise = check_features(self, X), self._noise()
-        if self.corrupted_inputs:
-            return ScoreMoments(design, Dropout(), np.zeros((design.shape[1], 1))), self._weights()
         with double_range():
             design, weights = self._about_centre(design)
+            if self.arrives_noised:
+                return ScoreMoments(design, Dropout(), np.zeros((design.shape[1], 1))), weights
             exponential &= isinstance(design.zeros(1), np.ndarray)  # rows on a cluster have products alone
             rate = np.atleast_2d(self.rates_).T
             make = exponential_moments if exponential else ScoreMoments

@@ -192,8 +192,9 @@ def adapted(model: Model, rates: Any, weight_prior: Any, shape: tuple[int, ...],
 
 def joint_model(estimator: Any, model: Model) -> Model:
     """The estimator's model with the softmax for its loss, and the rate 0.5 where it names none."""
-    loss = Softmax() if estimator.expectation is None else Softmax(estimator.expectation)
-    default = estimator.rates is None and model.noise.has_rate
+    usual = "taylor" if estimator.expected_deletion is None else "gaussian"
+    loss = Softmax(usual if estimator.expectation is None else estimator.expectation)
+    default = estimator.rates is None and estimator.expected_deletion is None and model.noise.has_rate
     return replace(model, loss=loss, rates=Fixed(0.5) if default else model.rates)
 
 

@@ -136,7 +136,7 @@ class DropoutClassifier(ClassScores, DropoutEstimator):
         joint = self._resolve_multiclass(classes, design.shape)
         model = joint_model(self, model) if joint else model
         if self.rates is None and model.noise.has_rate:
-            model = replace(model, rates=Tuned())
+            model = replace(model, rates=Tuned() if self.expected_deletion is None else Tuned(model.rates))
         centring = self._centre(model, design, weight)
         design, extra = centring.design, None
         if unlabelled is not None:
@@ -288,7 +288,8 @@ class DropoutClassifier(ClassScores, DropoutEstimator):
         many = len(set(np.ravel(np.asarray(y)).tolist())) > 2
         model, unit = self._to_draw(self._model_of_many() if many else self._model(), X)
         if model.loss.normalised and options.get("method") is None and options.get("target") is None:
-            model = adapted(model, self.rates, self.weight_prior, np.shape(X), unit)
+            rates = self.rates if self.expected_deletion is None else model.rates
+            model = adapted(model, rates, self.weight_prior, np.shape(X), unit)
         return sample(model, X, y, sample_weight=sample_weight, class_weight=self.class_weight, **options)
 
     def _model_of_many(self) -> Model:
@@ -318,9 +319,9 @@ def _positive_probability(estimator: Any, X: Any) -> Float[AnyArray, "m K"]:
             C=np.full(len(coef[part]), estimator._loss_weight()), power=1.0, marginalised=False, classes=None, steps={},
         )  # fmt: skip
 
-    if estimator.corrupted_inputs or not is_quick(loss, noise, *coef.shape):
+    if estimator.arrives_noised or not is_quick(loss, noise, *coef.shape):
         draws = draws_of(slice(None))
-        return _by_rows(design, lambda part: class_probability(draws, part, estimator.corrupted_inputs))
+        return _by_rows(design, lambda part: class_probability(draws, part, estimator.arrives_noised))
     kept = coef * (noise.coefficients(rates).gain / (1 - rates))
 
     def chances(part: Any) -> Float[np.ndarray, "n K"]:
@@ -342,7 +343,7 @@ def _joint_probability(estimator: Any, model: Model, X: Any) -> Float[AnyArray, 
         If a score leaves double precision.
     """
     design, weights = estimator._about_centre(check_features(estimator, X))
-    if estimator.corrupted_inputs:
+    if estimator.arrives_noised:
         scores = {rows.start: part.matvec(weights[:-1]) + weights[-1] for rows, part in design.parts()}
         return log_sum_exp(np.concatenate([scores[start] for start in sorted(scores)]))[1]
     draws = Draws(

@@ -54,7 +54,7 @@ class DropoutLogisticRegression(DropoutClassifier):
         not a typical value (``centre="auto"``). Other noises have no ``rates``.
     expectation : str, optional
         ``"augmentation"`` (default), ``"gaussian"`` or ``"taylor"``; see :mod:`bayesdrop.losses.base`. The softmax
-        takes ``"taylor"`` (default) or ``"gaussian"``.
+        takes ``"taylor"`` (default) or ``"gaussian"``. With ``expected_deletion`` the default is ``"gaussian"``.
     multiclass : str, default="auto"
         How more than two classes are fitted: ``"softmax"`` fits them jointly, with shared rates (Wager, Wang & Liang
         2013); ``"one_vs_rest"`` fits each class against the others, with rates of each class, and normalises the
@@ -75,6 +75,13 @@ class DropoutLogisticRegression(DropoutClassifier):
         Whether the rows to predict are corrupted already, with zeros for missing features: their score is then ``wᵀx``
         instead of its mean under the noise, ``(g∘w)ᵀx``, probabilities are not averaged over the noise, and
         ``centre="auto"`` means None.
+    expected_deletion : float, array (p,) or mapping of column names, optional
+        Share of the entries of each column that the rows to predict will lose, in [0, 1); columns that a mapping does
+        not name lose none. Fit complete rows: the noise is this deletion, so that ``rates`` is left out, and held-out
+        rows are scored as rows that lose entries, by which ``C`` is
+        chosen if it is None. An entry that is lost comes as NaN and
+        becomes ``centre_``, by default the mean of its column (``missing="nan"`` is implied); with
+        ``corrupted_inputs=True`` it comes as a zero.
     missing : None or "nan", optional
         How NaN in the features is treated. None (default): as an error. ``"nan"``: as a missing entry, that is, as a
         dropped one: it becomes ``centre_``, in training as in prediction, by default the mean of the entries that are
@@ -154,6 +161,7 @@ class DropoutLogisticRegression(DropoutClassifier):
         class_weight: Any = None,
         warm_start: bool = False,
         corrupted_inputs: bool = False,
+        expected_deletion: Any = None,
         missing: str | None = None,
         tol: float = 1e-8,
         max_iter: int = 200,
@@ -161,7 +169,9 @@ class DropoutLogisticRegression(DropoutClassifier):
         set_parameters(self, locals())
 
     def _loss(self) -> Loss:
-        return Logistic("augmentation" if self.expectation is None else self.expectation)
+        # Deletion is real: its mean loss is what new rows will have, and a bound of it is too cautious.
+        usual = "augmentation" if self.expected_deletion is None else "gaussian"
+        return Logistic(usual if self.expectation is None else self.expectation)
 
     def _loss_weight(self) -> float:
         # By default that of the last fit, if there was one.
@@ -266,8 +276,7 @@ class DropoutSVC(DropoutClassifier):
     C : float, default=1.0
         Weight of the loss, with scikit-learn's meaning: ``½‖w‖² + C Σ loss``.
     noise : Noise, optional
-        ``bd.Dropout()`` by default: a kept feature is unchanged, and a dropped one becomes 0, or its mean where 0 is
-        not a typical value (``centre="auto"``). Other noises have no ``rates``.
+        As in :class:`DropoutLogisticRegression`.
     margin : float, default=1.0
         Score above which a row of a class costs nothing, as in :class:`bayesdrop.Hinge`.
     expectation : str, default="augmentation"
@@ -283,13 +292,12 @@ class DropoutSVC(DropoutClassifier):
     warm_start : bool, default=False
         Start from the last fit's weights and rates.
     corrupted_inputs : bool, default=False
-        Whether the rows to predict are corrupted already, with zeros for missing features: their score is then ``wᵀx``
-        instead of its mean under the noise, ``(g∘w)ᵀx``, probabilities are not averaged over the noise, and
-        ``centre="auto"`` means None.
+        As in :class:`DropoutLogisticRegression`.
+    expected_deletion : float, array (p,) or mapping of column names, optional
+        As in :class:`DropoutLogisticRegression`, at this ``C``; probabilities are calibrated on rows that lose entries.
+        :class:`DropoutSVCCV` chooses ``C``.
     missing : None or "nan", optional
-        How NaN in the features is treated. None (default): as an error. ``"nan"``: as a missing entry, that is, as a
-        dropped one: it becomes ``centre_``, in training as in prediction, by default the mean of the entries that are
-        not missing; see :class:`bayesdrop.Model`.
+        As in :class:`DropoutLogisticRegression`.
     tol : float, default=1e-08
         Estimated suboptimality, relative to the energy, at which to stop.
     max_iter : int, default=200
@@ -359,6 +367,7 @@ class DropoutSVC(DropoutClassifier):
         class_weight: Any = None,
         warm_start: bool = False,
         corrupted_inputs: bool = False,
+        expected_deletion: Any = None,
         missing: str | None = None,
         tol: float = 1e-8,
         max_iter: int = 200,
@@ -381,7 +390,7 @@ class DropoutSVC(DropoutClassifier):
     def _calibrated(self) -> Calibration | None:
         """The calibration, if it is for scores such as those of new rows."""
         found = self.calibration_
-        return found if found is not None and found.corrupted_inputs == self.corrupted_inputs else None
+        return found if found is not None and found.corrupted_inputs == self.arrives_noised else None
 
     def _threshold(self) -> float:
         found = self._calibrated()

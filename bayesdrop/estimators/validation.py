@@ -10,6 +10,7 @@ Rows without labels, checked against the labelled ones.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import lru_cache, partial, wraps
 from typing import Any, TypeVar, cast
 
@@ -21,6 +22,9 @@ from .._typing import AnyArray, Shaped
 from .._validation import as_numbers, check_choice, check_number, plain_column, plain_matrix
 from ..data.column_facts import ColumnFacts, column_order, read_alike
 from ..designs import FOR_MISSING, DenseDesign, Design, as_design, checking, in_memory
+from ..rates import Fixed
+from ..rates.base import check_rate
+from ..warnings import MissingWarning, warn
 
 __all__ = [
     "FLOATS",
@@ -30,6 +34,7 @@ __all__ = [
     "check_training",
     "check_unlabelled",
     "default_names",
+    "deletion_of",
     "facts_of",
     "intact",
     "match_rows",
@@ -55,19 +60,63 @@ def _numbered(count: int) -> tuple[str, ...]:
 
 
 def missing_of(estimator: Any) -> str | None:
-    """The setting ``missing`` of an estimator, checked; None where it has none."""
+    """The setting ``missing`` of an estimator, checked; None where it has none. Rows that lose entries have NaN."""
     found: str | None = check_choice(getattr(estimator, "missing", None), "missing", (None, "nan"))
-    return found
+    return found if getattr(estimator, "expected_deletion", None) is None else "nan"
 
 
 def takes_missing(estimator: Any) -> bool:
     """Whether NaN is a missing entry to an estimator whose setting may be wrong yet."""
     given = getattr(estimator, "missing", None)
-    return isinstance(given, str) and given == "nan"
+    return (isinstance(given, str) and given == "nan") or getattr(estimator, "expected_deletion", None) is not None
 
 
-def _advice(estimator: Any) -> str:
-    """What to do about NaN, for its message."""
+def deletion_of(estimator: Any) -> Fixed:
+    """Rates at which the rows to predict will lose entries, as the estimator has them."""
+    given = estimator.expected_deletion
+    check_rate(list(given.values()) if isinstance(given, Mapping) else given, "expected_deletion")
+    return Fixed(given)
+
+
+@dataclass(frozen=True)
+class MissingRules:
+    """When missing entries of new rows are a surprise.
+
+    Attributes
+    ----------
+    share : float
+        Share of the entries of new rows that may be missing without a warning where the rows of the fit were complete.
+    """
+
+    share: float = 0.03
+
+
+def _warn_of_deletion(estimator: Any, design: Design, rules: MissingRules = MissingRules()) -> None:
+    """Warn if entries of new rows are missing, and the fit has seen complete rows alone and expects more of them."""
+    if not getattr(estimator, "_is_complete", False) or estimator.arrives_noised or not design.is_local:
+        return
+    share = float(design.missing_share().mean())
+    if share > rules.share:
+        told = (
+            f"expected_deletion={share:.2g}"
+            if "expected_deletion" in estimator.get_params(deep=False)
+            else (f'rates={share:.2g}, noise=bd.Dropout(centre="mean"), corrupted_inputs=True')
+        )
+        warn(
+            f"X: {100 * share:.0f} % of the entries are missing, and the rows of the fit were complete: its weights "
+            f"rely on entries that are lost here. Fit with {told}, which prepares for rows that lose entries.",
+            MissingWarning,
+        )
+
+
+def _advice(estimator: Any, *, is_new: bool = False) -> str:
+    """What to do about NaN, for its message; ``is_new`` of rows to predict."""
+    if is_new and "expected_deletion" in estimator.get_params(deep=False):
+        return (
+            'If new rows lose entries, fit with expected_deletion=, the share that they lose, or with missing="nan", '
+            "which accepts them and does not prepare for them; or fill them in before, as sklearn.impute.SimpleImputer "
+            "does."
+        )
     if hasattr(estimator, "missing"):
         return FOR_MISSING
     return (
@@ -108,6 +157,8 @@ def check_training(estimator: Any, X: Any) -> Design:
         check = partial(validate_data, estimator, accept_sparse="csr", dtype=FLOATS)
         design = as_design(X, checking(check, missing_of(estimator), advice=_advice(estimator)))
     estimator.n_features_in_ = design.shape[1]
+    if takes_missing(estimator):
+        estimator._is_complete = not np.any(design.missing_share())
     if design.columns is not None:
         estimator.feature_names_in_ = np.array(design.columns, dtype=object)
     if design.zero_based is not None:
@@ -144,12 +195,13 @@ def check_features(estimator: Any, X: Any) -> Design:
         return DenseDesign(plain)
     check = partial(validate_data, estimator, accept_sparse="csr", dtype=FLOATS, reset=False)
     X = match_rows(estimator, X)
-    design = as_design(X, checking(check, missing_of(estimator), advice=_advice(estimator)))
+    design = as_design(X, checking(check, missing_of(estimator), advice=_advice(estimator, is_new=True)))
     if design.shape[1] != estimator.n_features_in_:
         raise ValueError(
             f"X: {type(estimator).__name__} was fitted to {estimator.n_features_in_} features, and these rows have "
             f"{design.shape[1]}; pass the same columns."
         )
+    _warn_of_deletion(estimator, design)
     return design
 
 

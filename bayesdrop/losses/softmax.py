@@ -51,6 +51,7 @@ __all__ = [
     "Softmax",
     "class_moments",
     "curvature",
+    "expected_log_softmax",
     "expected_softmax",
     "log_sum_exp",
     "mean_curvature",
@@ -329,4 +330,13 @@ def expected_softmax(mean: Float[np.ndarray, "n K"], cov: Float[np.ndarray, "n K
     result = np.empty_like(mean)
     for rows, _, probability in at_points(mean, root, normal_points(mean.shape[1] - 1)):
         result[rows] = np.mean(probability, axis=2)
+    return result
+
+
+def expected_log_softmax(mean: Float[np.ndarray, "n K"], cov: Float[np.ndarray, "n K K"]) -> Float[np.ndarray, "n K"]:
+    """``E log softmax(s)`` for ``s ~ N(m, V)``, (n, K), over the points of the Gaussian form."""
+    _, root = contrast_factor(cov)
+    result = np.empty_like(mean)
+    for rows, level, _ in at_points(mean, root, normal_points(mean.shape[1] - 1)):
+        result[rows] = mean[rows] - np.mean(level, axis=1)[:, None]
     return result

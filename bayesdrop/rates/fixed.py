@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -25,8 +25,9 @@ class Fixed:
 
     Parameters
     ----------
-    rate : float or array of shape (p,), default=0.5
-        Probability that a feature is dropped, in [0, 1).
+    rate : float, array of shape (p,) or mapping, default=0.5
+        Probability that a feature is dropped, in [0, 1). A mapping has the rates of columns by their names; the rate of
+        other columns is 0.
 
     See Also
     --------
@@ -36,18 +37,34 @@ class Fixed:
     --------
     >>> Fixed(0.3).bind(["age", "weight"]).initial.tolist()
     [0.3, 0.3]
+    >>> Fixed({"weight": 0.2}).bind(["age", "weight"]).initial.tolist()
+    [0.0, 0.2]
     """
 
     rate: Any = 0.5
 
     def __post_init__(self) -> None:
-        if check_rate(self.rate, "rate").ndim > 1:
+        if check_rate(self.values, "rate").ndim > 1:
             raise ValueError(f"rate: expected one number or one per feature, got shape {np.shape(self.rate)}.")
+
+    @property
+    def values(self) -> Any:
+        """Rates without the names of their columns."""
+        return list(self.rate.values()) if isinstance(self.rate, Mapping) else self.rate
 
     def bind(self, feature_names: Sequence[str]) -> RateMap:
         """Map onto named columns."""
         p = len(feature_names)
-        rate = np.asarray(self.rate, dtype=np.float64)
+        if isinstance(self.rate, Mapping):
+            unknown = sorted(set(self.rate) - set(feature_names), key=str)
+            if unknown:
+                raise ValueError(
+                    f"rate: expected names of columns, got also {unknown}, in bd.Fixed, `rates` or expected_deletion; "
+                    f"the columns are {list(feature_names)[:10]}{' …' if p > 10 else ''}."
+                )
+            rate = np.array([self.rate.get(name, 0.0) for name in feature_names], dtype=np.float64)
+        else:
+            rate = np.asarray(self.rate, dtype=np.float64)
         if rate.ndim and rate.shape != (p,):
             raise ValueError(
                 f"rate: expected one number or {p} of them (one per feature), got shape {rate.shape}, in bd.Fixed or "

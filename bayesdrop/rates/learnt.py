@@ -25,6 +25,7 @@ from .._validation import (
 )
 from ..priors import Beta, RatePrior
 from .base import RateMap
+from .fixed import Fixed
 
 __all__ = ["STRENGTHS", "PerFeature", "PerGroup", "Shared", "Tuned", "is_tuned"]
 
@@ -181,8 +182,8 @@ class Tuned:
 
     Parameters
     ----------
-    structure : PerFeature, Shared or PerGroup, optional
-        Which rates are learnt, under a ``bd.Beta`` prior.
+    structure : PerFeature, Shared, PerGroup or Fixed, optional
+        Which rates are learnt, under a ``bd.Beta`` prior. Fixed rates have no strength: they are the only candidate.
     strengths : sequence of float in [0, 1], optional
         Candidates: 1 is the published rule, 0 no noise.
     cv : int, splitter, iterable of (train, test) or "loo", optional
@@ -230,15 +231,17 @@ class Tuned:
         if self.cv is not None:
             check_folds(self.cv, "loo")
         check_flag(self.one_standard_error, "one_standard_error")
-        if not hasattr(getattr(self.structure, "prior", None), "scaled"):
+        if not (isinstance(self.structure, Fixed) or hasattr(getattr(self.structure, "prior", None), "scaled")):
             raise ValueError(
                 "structure: expected learnt rates under a bd.Beta prior, as bd.PerFeature() or bd.PerGroup(groups), "
                 f"got {shown(self.structure)}; the strength is one of such a prior."
             )
 
     @property
-    def candidates(self) -> list[tuple[Any, float]]:
-        """Pairs of the structure and each strength, in decreasing order."""
+    def candidates(self) -> list[Any]:
+        """Pairs of the structure and each strength, in decreasing order; fixed rates alone."""
+        if isinstance(self.structure, Fixed):
+            return [self.structure]
         return [(self.structure, float(s)) for s in np.unique(np.asarray(self.strengths, dtype=float))[::-1]]
 
     def bind(self, feature_names: Sequence[str]) -> NoReturn:

@@ -41,7 +41,7 @@ from .._typing import ArvizData, Float
 from .._validation import check_count, check_flag, check_numbers, shown
 from ..designs import column_names, in_memory
 from ..designs.rows import check_sample_weight
-from ..estimators.validation import takes_missing
+from ..estimators.validation import deletion_of, takes_missing
 from ..fitting.tuning.blocks import Held
 from ..fitting.tuning.choose import Task, search_on
 from ..fitting.tuning.folds import Fold
@@ -78,6 +78,7 @@ class DropoutCV(BaseEstimator):
     n_jobs: Any
     noise: Any
     corrupted_inputs: bool
+    expected_deletion: Any = None
     missing: str | None
     best_estimator_: Any
     n_features_in_: int
@@ -107,6 +108,14 @@ class DropoutCV(BaseEstimator):
 
     def _candidates(self) -> list[Any]:
         """Candidates of the rates: numbers, rates objects, and pairs of a structure and a strength."""
+        if self.expected_deletion is not None:
+            if self.rates is not None or self.scoring is not None:
+                raise ValueError(
+                    "rates, scoring: expected None next to expected_deletion, which says the noise and that held-out "
+                    f"rows are scored as rows that lose entries, got rates={shown(self.rates)} and "
+                    f"scoring={shown(self.scoring)}; leave them out."
+                )
+            return [deletion_of(self)]
         if self.rates is None:
             plain_noise = self.noise is not None and not getattr(self.noise, "has_rate", True)
             return [None] if plain_noise else self._default_candidates()
@@ -148,7 +157,9 @@ class DropoutCV(BaseEstimator):
         # One with noise, if there is: without any the columns would not be centred, for none of the candidates.
         first = next((one for one in candidates if _drops(one)), candidates[0])
         first = first[0] if isinstance(first, tuple) else first
-        plain = self._estimator().set_params(rates=first)
+        plain = self._estimator()
+        if self.expected_deletion is None:
+            plain.set_params(rates=first)
         self.scorer_ = scorer_of(plain, self.scoring)
         with warnings.catch_warnings():
             # The fit with the choice says it again.
@@ -177,7 +188,8 @@ class DropoutCV(BaseEstimator):
         self.selection_ = conclude(search, keys, scoring, self.one_standard_error, task.solver(loose=False))
         self._tabulate(search, given)
         self.n_splits_ = len(search.tried)
-        return plain.set_params(rates=self.best_rates_, C=self.C_)
+        # With expected_deletion the rates are its own.
+        return plain.set_params(rates=None if self.expected_deletion is not None else self.best_rates_, C=self.C_)
 
     def _tabulate(self, search: Search, given: list[Any]) -> None:
         """Set the table and the choice; rows run along C, then along the candidates of the rates."""
@@ -237,7 +249,7 @@ class DropoutCV(BaseEstimator):
 def _drops(candidate: Any) -> bool:
     """Whether a candidate, as :func:`_as_rates` returns it, has any noise."""
     rates, strength = candidate if isinstance(candidate, tuple) else (candidate, 1.0)
-    return strength > 0 and (not isinstance(rates, Fixed) or bool(np.any(np.asarray(rates.rate) > 0)))
+    return strength > 0 and (not isinstance(rates, Fixed) or bool(np.any(np.asarray(rates.values) > 0)))
 
 
 def _as_rates(candidate: Any) -> Any:

@@ -144,6 +144,8 @@ class DropoutLogisticRegressionCV(_DropoutClassifierCV):
         As in :class:`DropoutLogisticRegression`.
     corrupted_inputs : bool, default=False
         As in :class:`DropoutLogisticRegression`.
+    expected_deletion : float, array (p,) or mapping of column names, optional
+        As in :class:`DropoutLogisticRegression`; ``C`` is chosen, and ``rates`` and ``scoring`` are left out.
     missing : None or "nan", optional
         As in :class:`DropoutLogisticRegression`.
     tol : float, default=1e-08
@@ -228,6 +230,7 @@ class DropoutLogisticRegressionCV(_DropoutClassifierCV):
         fit_intercept: bool = True,
         class_weight: Any = None,
         corrupted_inputs: bool = False,
+        expected_deletion: Any = None,
         missing: str | None = None,
         tol: float = 1e-8,
         max_iter: int = 200,
@@ -291,6 +294,8 @@ class DropoutSVCCV(_DropoutClassifierCV):
         As in :class:`DropoutSVC`.
     corrupted_inputs : bool, default=False
         As in :class:`DropoutSVC`.
+    expected_deletion : float, array (p,) or mapping of column names, optional
+        As in :class:`DropoutSVC`; ``C`` is chosen, and ``rates`` and ``scoring`` are left out.
     missing : None or "nan", optional
         As in :class:`DropoutSVC`.
     tol : float, default=1e-08
@@ -373,6 +378,7 @@ class DropoutSVCCV(_DropoutClassifierCV):
         fit_intercept: bool = True,
         class_weight: Any = None,
         corrupted_inputs: bool = False,
+        expected_deletion: Any = None,
         missing: str | None = None,
         tol: float = 1e-8,
         max_iter: int = 200,

@@ -16,6 +16,7 @@ for any number of classes. With two it is theirs: ``w_{d,1} = −w_{d,0}`` and t
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -204,10 +205,11 @@ def class_chances(
     rates: Float[np.ndarray, "p ..."],
     corrupted_inputs: bool,
     rows_at_once: int = 2048,
+    average: Callable[..., Float[np.ndarray, "n K"]] = expected_softmax,
 ) -> Float[np.ndarray, "m K"]:
     """Expected softmax of the rows of a design, (n, K), by the moments of their scores.
 
-    Rows that come corrupted have no more noise.
+    Rows that come corrupted have no more noise. ``average`` takes means (n, K) and covariances (n, K, K).
     """
     noise, K = model.noise, weights.shape[1]
     chances = []
@@ -215,9 +217,9 @@ def class_chances(
         moments = ScoreMoments(part, noise, rates.reshape(len(rates), -1), model.fit_intercept)
         n = part.shape[0]
         if corrupted_inputs:
-            chances.append(expected_softmax(part.matvec(weights[:-1]) + weights[-1], np.zeros((n, K, K))))
+            chances.append(average(part.matvec(weights[:-1]) + weights[-1], np.zeros((n, K, K))))
             continue
         nothing = np.zeros(n)
         energy = SoftmaxEnergy(moments, "taylor", K, np.zeros(n, dtype=int), nothing, nothing, np.zeros((1, 1)))
-        chances.append(expected_softmax(moments.mean(weights), energy.covariance(weights)))
+        chances.append(average(moments.mean(weights), energy.covariance(weights)))
     return np.concatenate(chances)

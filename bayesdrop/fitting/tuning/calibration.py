@@ -31,7 +31,7 @@ from ..._typing import Bool, Float, Num
 from ...losses.softmax import log_sum_exp
 from .blocks import Held
 from .folds import Fold
-from .scores import Key
+from .scores import Key, noised_scores
 
 __all__ = ["Calibration", "HeldOut"]
 
@@ -199,22 +199,29 @@ class HeldOut:
         Row weights.
     corrupted_inputs : bool
         Whether held-out rows come noised already.
+    will_be_noised : bool
+        Whether they are complete, and rows to come will be noised as the fit has it.
     """
 
     losses: Callable[[Key, Fold, Held], Float[np.ndarray, " m"]]
     target: Float[np.ndarray, "n J"]
     weight: Float[np.ndarray, " n"]
     corrupted_inputs: bool = False
-    scores: dict[Key, list[tuple[Fold, Float[np.ndarray, "_ J"]]]] = field(default_factory=dict, repr=False)
+    will_be_noised: bool = False
+    scores: dict[Key, list[tuple[Fold, Held]]] = field(default_factory=dict, repr=False)
 
     def __call__(self, key: Key, fold: Fold, held: Held) -> Float[np.ndarray, " m"]:
         """Losses of the held-out rows of a fold."""
-        self.scores.setdefault(key, []).append((fold, held.mean))
+        self.scores.setdefault(key, []).append((fold, held))
         return self.losses(key, fold, held)
 
     def calibration(self, key: Key) -> Calibration:
         """What the held-out scores of a candidate are worth, of all folds on which it was tried."""
         known = self.scores[key]
         rows = np.concatenate([fold.test for fold, _ in known])
-        score = np.concatenate([mean for _, mean in known])
-        return Calibration.fitted(score, self.target[rows], self.weight[rows], self.corrupted_inputs)
+        mean, var = (np.concatenate(parts) for parts in zip(*((held.mean, held.var) for _, held in known), strict=True))
+        if not self.will_be_noised:
+            return Calibration.fitted(mean, self.target[rows], self.weight[rows], self.corrupted_inputs)
+        shares, scores = zip(*noised_scores(mean, var), strict=True)
+        target, weight = np.tile(self.target[rows], (len(shares), 1)), np.outer(shares, self.weight[rows]).ravel()
+        return Calibration.fitted(np.concatenate(scores), target, weight, corrupted_inputs=True)

@@ -150,9 +150,11 @@ def search_on(
 
 def _published(model: Model, reason: str, advice: str) -> tuple[Model, None]:
     tuned: Any = model.rates
+    strength = "C was not chosen" if len(tuned.candidates) == 1 else "the strength of the noise was not chosen"
+    rule = f"that of C = {model.C:g}" if len(tuned.candidates) == 1 else "that of the published rule"
     warn(
-        f"rates: the strength of the noise was not chosen, for {reason}; the fit is that of the published rule, "
-        f"rates=bd.{tuned.structure!r}, which gives no warning when it is requested. To have it chosen {advice}.",
+        f"rates: {strength}, for {reason}; the fit is {rule}, rates=bd.{tuned.structure!r}, which gives no warning "
+        f"when it is requested. To have it chosen {advice}.",
         SelectionWarning,
     )
     return replace(model, rates=tuned.structure), None
@@ -222,6 +224,9 @@ class Task:
     Cs : array (c,), optional
         Candidates of ``C``, ascending, that are chosen together with the strength of the rates; by default that of the
         model.
+    will_be_noised : bool
+        Whether rows to come will be noised as the fit has it, and are then predicted one by one: the losses of held-out
+        rows are averaged over the noise.
     """
 
     model: Model
@@ -236,6 +241,7 @@ class Task:
     unlabelled: tuple[int, float] | None = None
     offset: Float[np.ndarray, " n"] | None = None
     Cs: Float[np.ndarray, " c"] | None = None
+    will_be_noised: bool = False
     limits: ClassVar[ComparisonLimits] = ComparisonLimits()
 
     @property
@@ -333,16 +339,18 @@ class Task:
             )  # fmt: skip
         return JointSolver(
             self.model, self.design, self.target, self.weight, self.n_classes, self.names, method.tol,
-            method.max_iter, self.corrupted_inputs, self.unlabelled,
+            method.max_iter, self.corrupted_inputs, self.unlabelled, self.will_be_noised,
         )  # fmt: skip
 
     def kept(self, losses: Losses) -> Losses:
         """The losses of a search, with the scores behind them where the loss has no probabilities of its own."""
-        by_margin = RowLosses(self.model.loss, self.target).by_margin
-        return HeldOut(losses, self.target, self.weight, self.corrupted_inputs) if by_margin else losses
+        if not RowLosses(self.model.loss, self.target).by_margin:
+            return losses
+        return HeldOut(losses, self.target, self.weight, self.corrupted_inputs, self.will_be_noised)
 
     def losses(self, fold: Fold, C: float, held: Held) -> Float[np.ndarray, " m"]:
         """Losses of the held-out rows, (m,)."""
         if self.n_classes is not None:
             return joint_losses(self.target[fold.test], held.mean)
-        return RowLosses(self.model.loss, self.target)(fold.test, held.mean, held.var, C)
+        scores = RowLosses(self.model.loss, self.target)
+        return (scores.of_noised if self.will_be_noised else scores)(fold.test, held.mean, held.var, C)

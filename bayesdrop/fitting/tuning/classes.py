@@ -10,7 +10,7 @@ import numpy as np
 
 from ..._typing import Float, PerRow
 from ...designs import Design
-from ...losses.softmax import expected_softmax
+from ...losses.softmax import expected_log_softmax, expected_softmax
 from ...model import Model
 from ..objective.energy import row_weights
 from ..objective.softmax_leave_one_out import left_out_classes
@@ -44,6 +44,9 @@ class JointSolver:
         Whether held-out rows come noised already.
     unlabelled : (int, float), optional
         The last so many rows have no label and count by so much each.
+    will_be_noised : bool
+        Whether held-out rows are complete, and rows to come will be noised as the fit has it. Chances are then
+        ``exp E log softmax``, so that minus their logarithm is the mean loss of such rows.
     """
 
     model: Model
@@ -56,6 +59,7 @@ class JointSolver:
     max_iter: int
     corrupted_inputs: bool = False
     unlabelled: tuple[int, float] | None = None
+    will_be_noised: bool = False
     at_a_time: ClassVar[int] = 2
 
     def solve(
@@ -79,7 +83,9 @@ class JointSolver:
                     max_iter=self.max_iter, start=start, unlabelled=self.unlabelled,
                 )  # fmt: skip
                 weights[:, f, s], rates[:, f, s] = start = found.weights, found.rates
-                seen = class_chances(model, self.design, found.weights, found.rates, self.corrupted_inputs)
+                seen = class_chances(
+                    model, self.design, found.weights, found.rates, self.corrupted_inputs, average=self._average
+                )
                 held = (self._left_out(model, fold, found) if fold.alone else seen)[fold.test]
                 inside = (seen[fold.test], 0 * held) if fold.alone else None
                 take(f, s, Held(found.weights, found.rates, held, 0 * held, inside))
@@ -89,4 +95,8 @@ class JointSolver:
         """Class probabilities of the rows, each by a fit without it."""
         known, noisy = (part[:, 0] for part in row_weights(model, self.weight[:, None], self.unlabelled)[:2])
         energy = softmax_energy(model, self.design, found.rates, self.code, self.n_classes, model.C * known, noisy)
-        return expected_softmax(*left_out_classes(energy, found.weights, self.corrupted_inputs, fold.share))
+        return self._average(*left_out_classes(energy, found.weights, self.corrupted_inputs, fold.share))
+
+    def _average(self, mean: Float[np.ndarray, "n K"], cov: Float[np.ndarray, "n K K"]) -> Float[np.ndarray, "n K"]:
+        """Class chances of normal scores."""
+        return np.exp(expected_log_softmax(mean, cov)) if self.will_be_noised else expected_softmax(mean, cov)

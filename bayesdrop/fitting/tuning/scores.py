@@ -13,6 +13,9 @@ row is judged by the margin ``a`` of its mean score,
 ``a`` being ``y s``, or half of the lead of the row's class over the best other class. The error decides; the share
 ``h`` of the loss, which bounds the error, orders candidates that err about equally, as errors of few rows are noisy.
 
+Rows that come noised are predicted by scores of their own: the loss is then averaged over the normal score, and not the
+probability.
+
 Losses of candidates on held-out rows, compared in pairs: on the same rows most of what differs is shared.
 
 With ``d_i`` the difference of two candidates' losses of row ``i``, of weight ``s_i``, of which ``u_i`` are one
@@ -22,6 +25,7 @@ of whole folds it is that over the folds.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, ClassVar, TypeAlias
@@ -32,14 +36,30 @@ from ..._typing import Float, Int
 from ...losses import Loss
 from ...losses.normal_score import gauss_hermite
 from ...losses.protocols import Classifying, require
+from ...losses.softmax import normal_points
 from .folds import standard_error
 
-__all__ = ["Key", "RowLosses", "Table", "joint_losses"]
+__all__ = ["Key", "RowLosses", "Table", "joint_losses", "noised_scores"]
 
 
 @cache
 def _nodes(count: int = 15) -> tuple[list[float], list[float]]:
     return gauss_hermite(count)
+
+
+def noised_scores(
+    mean: Float[np.ndarray, "m J"], var: Float[np.ndarray, "m J"]
+) -> Iterator[tuple[float, Float[np.ndarray, "m J"]]]:
+    """Scores of rows that are each noised once, as points of a normal law, and the share of each point.
+
+    The scores of several classes, each against the rest, are taken for independent given the row.
+    """
+    spread = np.sqrt(np.maximum(var, 0.0))
+    if mean.shape[1] == 1:
+        yield from ((share, mean + node * spread) for node, share in zip(*_nodes(), strict=True))
+    else:
+        points = normal_points(mean.shape[1])
+        yield from ((1 / len(points), mean + point * spread) for point in points)
 
 
 @dataclass(frozen=True)
@@ -98,6 +118,14 @@ class RowLosses:
         points = np.append(margin, 0.0)
         loss = np.asarray(self.loss.plain.value(np.ones_like(points), points, np.zeros_like(points)))
         return (1 - np.sign(margin)) / 2 + self.share * loss[:-1] / loss[-1]
+
+    def of_noised(
+        self, rows: Int[np.ndarray, " m"], mean: Float[np.ndarray, "m J"], var: Float[np.ndarray, "m J"], C: float
+    ) -> Float[np.ndarray, " m"]:
+        """Mean loss (m,) of rows that come noised, of which each is predicted by its own score."""
+        nothing = np.zeros_like(mean)
+        losses = [share * self(rows, score, nothing, C) for share, score in noised_scores(mean, var)]
+        return np.asarray(np.sum(losses, axis=0))
 
     def _chance(self, mean: Float[np.ndarray, "m J"], var: Float[np.ndarray, "m J"], C: float) -> Any:
         loss = require(self.loss, Classifying, "a choice by log loss", "give rates, and C, of your own")
