@@ -32,6 +32,7 @@ from ..posterior.draws.draws import Draws
 from ..posterior.noise_average.class_chances import class_chances
 from ..posterior.noise_average.probability import class_probability, costly_probability, few_probabilities, is_quick
 from ..rates import PerFeature, Tuned
+from ..rates.learnt import ExpectedDeletion
 from .base import DropoutEstimator
 from .classes import ClassScores, adapted, agreeing, check_rows, chosen_by, joint_model, shares, signs
 from .validation import check_features, check_here, check_unlabelled, default_names, facts_of, intact
@@ -136,7 +137,7 @@ class DropoutClassifier(ClassScores, DropoutEstimator):
         joint = self._resolve_multiclass(classes, design.shape)
         model = joint_model(self, model) if joint else model
         if self.rates is None and model.noise.has_rate:
-            model = replace(model, rates=Tuned() if self.expected_deletion is None else Tuned(model.rates))
+            model = replace(model, rates=Tuned() if self.expected_deletion is None else ExpectedDeletion(model.rates))
         centring = self._centre(model, design, weight)
         design, extra = centring.design, None
         if unlabelled is not None:

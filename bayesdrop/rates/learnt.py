@@ -27,7 +27,7 @@ from ..priors import Beta, RatePrior
 from .base import RateMap
 from .fixed import Fixed
 
-__all__ = ["STRENGTHS", "PerFeature", "PerGroup", "Shared", "Tuned", "is_tuned"]
+__all__ = ["STRENGTHS", "ExpectedDeletion", "PerFeature", "PerGroup", "Shared", "Tuned", "is_tuned"]
 
 STRENGTHS = (1.0, 2 / 3, 1 / 3, 1 / 9, 0.0)
 
@@ -182,8 +182,8 @@ class Tuned:
 
     Parameters
     ----------
-    structure : PerFeature, Shared, PerGroup or Fixed, optional
-        Which rates are learnt, under a ``bd.Beta`` prior. Fixed rates have no strength: they are the only candidate.
+    structure : PerFeature, Shared or PerGroup, optional
+        Which rates are learnt, under a ``bd.Beta`` prior.
     strengths : sequence of float in [0, 1], optional
         Candidates: 1 is the published rule, 0 no noise.
     cv : int, splitter, iterable of (train, test) or "loo", optional
@@ -231,7 +231,7 @@ class Tuned:
         if self.cv is not None:
             check_folds(self.cv, "loo")
         check_flag(self.one_standard_error, "one_standard_error")
-        if not (isinstance(self.structure, Fixed) or hasattr(getattr(self.structure, "prior", None), "scaled")):
+        if not hasattr(getattr(self.structure, "prior", None), "scaled"):
             raise ValueError(
                 "structure: expected learnt rates under a bd.Beta prior, as bd.PerFeature() or bd.PerGroup(groups), "
                 f"got {shown(self.structure)}; the strength is one of such a prior."
@@ -239,9 +239,7 @@ class Tuned:
 
     @property
     def candidates(self) -> list[Any]:
-        """Pairs of the structure and each strength, in decreasing order; fixed rates alone."""
-        if isinstance(self.structure, Fixed):
-            return [self.structure]
+        """Pairs of the structure and each strength, in decreasing order."""
         return [(self.structure, float(s)) for s in np.unique(np.asarray(self.strengths, dtype=float))[::-1]]
 
     def bind(self, feature_names: Sequence[str]) -> NoReturn:
@@ -251,6 +249,27 @@ class Tuned:
             "estimators' fit take it. Here give the structure, as bd.PerFeature(), whose posterior weighs all "
             "strengths, or the choice of an earlier fit, selection_.chosen.rates."
         )
+
+
+@dataclass(frozen=True)
+class ExpectedDeletion(Tuned):
+    """Fixed rates, the only candidate, at which rows to come will lose entries; held-out rows are scored as such rows.
+
+    Parameters
+    ----------
+    structure : Fixed
+        The rates.
+    """
+
+    structure: Any = field(default_factory=Fixed)
+
+    def __post_init__(self) -> None:
+        pass
+
+    @property
+    def candidates(self) -> list[Any]:
+        """The rates."""
+        return [self.structure]
 
 
 def is_tuned(rates: Any) -> bool:
