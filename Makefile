@@ -91,6 +91,7 @@ bench: $(STAMP)
 	$(BIN)/python -m benchmarks.record fits --default
 	$(BIN)/python -m benchmarks.record missing 8
 	$(BIN)/python -m benchmarks.record missing variants 8
+	$(BIN)/python -m benchmarks.record deletion 10
 	$(BIN)/python -m benchmarks.record unscaled 5
 	$(BIN)/python -m benchmarks.record polya_gamma
 	$(BIN)/python -m benchmarks.record memory

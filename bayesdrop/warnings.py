@@ -101,11 +101,11 @@ class InfluenceWarning(UserWarning):
 
 
 class MissingWarning(UserWarning):
-    """Some columns have no entry at all: each is missing in every row.
+    """Some columns have no entry at all, or new rows lack entries that were never missing in the rows of the fit.
 
     See Also
     --------
-    Model
+    Model, DropoutLogisticRegression
     """
 
 

@@ -267,12 +267,8 @@ class DropoutSVC(DropoutClassifier):
     Parameters
     ----------
     rates : float or Rates, optional
-        Dropout rate in [0, 1), or ``bd.Fixed``, ``bd.Shared``, ``bd.PerFeature`` or ``bd.PerGroup``, or ``bd.Tuned()``,
-        the default: one learnt rate per feature, all of them scaled by a strength in [0, 1] that is chosen at this
-        ``C``, by the error on held-out rows plus a tenth of their hinge loss. ``bd.PerFeature()`` is the published
-        rule, in one fit. With more than two classes each class learns its own rates, and the negative class is weighted
-        by ``n₊/n₋`` in the rate update unless the rates object says otherwise. ``partial_fit``, which has no folds,
-        uses ``bd.PerFeature()`` by default; for ``sample`` see there.
+        As in :class:`DropoutLogisticRegression`, but the strength is chosen at this ``C``, by the error on held-out
+        rows plus a tenth of their hinge loss.
     C : float, default=1.0
         Weight of the loss, with scikit-learn's meaning: ``½‖w‖² + C Σ loss``.
     noise : Noise, optional
@@ -311,14 +307,8 @@ class DropoutSVC(DropoutClassifier):
         Intercepts.
     classes_ : array (K,)
         Class labels.
-    rates_ : array (p,) or (K, p)
-        Dropout rates of the features.
-    rate_posterior_ : RatePosterior or None
-        Plug-in posterior of the free rates, (k,) or (k, K); None if they are fixed.
-    objective_trace_ : array ``(n_iter_,)`` or ``(n_iter_, K)``
-        Energy after each iteration.
-    selection_ : Selection or None
-        The choice of ``bd.Tuned()`` and its score: ``print(estimator.selection_)``, ``bd.plots.selection``.
+    rates_, rate_posterior_, objective_trace_, selection_
+        As in :class:`DropoutLogisticRegression`.
     calibration_ : Calibration or None
         ``slope`` and ``intercept`` of the probability as a function of the score; None if no rows were held out.
     n_iter_ : int

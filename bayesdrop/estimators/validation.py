@@ -91,20 +91,23 @@ class MissingRules:
     share: float = 0.03
 
 
-def _warn_of_deletion(estimator: Any, design: Design, rules: MissingRules = MissingRules()) -> None:
+RULES = MissingRules()
+
+
+def _warn_of_deletion(estimator: Any, design: Design) -> None:
     """Warn if entries of new rows are missing, and the fit has seen complete rows alone and expects more of them."""
     if not getattr(estimator, "_is_complete", False) or estimator.arrives_noised or not design.is_local:
         return
     share = float(design.missing_share().mean())
-    if share > rules.share:
-        told = (
+    if share > RULES.share:
+        settings = (
             f"expected_deletion={share:.2g}"
             if "expected_deletion" in estimator.get_params(deep=False)
             else (f'rates={share:.2g}, noise=bd.Dropout(centre="mean"), corrupted_inputs=True')
         )
         warn(
             f"X: {100 * share:.0f} % of the entries are missing, and the rows of the fit were complete: its weights "
-            f"rely on entries that are lost here. Fit with {told}, which prepares for rows that lose entries.",
+            f"rely on entries that are lost here. Fit with {settings}, which prepares for rows that lose entries.",
             MissingWarning,
         )
 
