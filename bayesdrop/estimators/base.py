@@ -276,7 +276,8 @@ class DropoutEstimator(BaseEstimator):
         """Centre of the noise for blocks of rows."""
         if hasattr(self, "centre_"):
             return self.centre_
-        if model.noise.centre == MEAN:
+        # The mean that expected_deletion implies is 0 here, as that of centre="auto".
+        if getattr(self.noise, "centre", None) == MEAN:
             raise ValueError(
                 'centre: "mean" is that of all rows, and partial_fit sees a block; call fit on some rows before, or '
                 "give the means, as in bd.Dropout(centre=means)."

@@ -80,6 +80,7 @@ def test_one_of_each_way_to_fit(estimator, check):
 @parametrize_with_checks(
     [
         bd.DropoutLogisticRegression(0.2, missing="nan"),
+        bd.DropoutLogisticRegression(expected_deletion=0.2, C=1.0),
         bd.DropoutSVCCV((0.3,), Cs=(0.5, 1.0), cv=2),
         bd.LatentDropoutLogisticRegression(0.05, n_hidden=3, n_init=1, random_state=0),
     ],

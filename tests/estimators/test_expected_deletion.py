@@ -242,3 +242,10 @@ def test_a_posterior_has_the_deletion_for_its_rates():
     post = model.sample(rows[:100], labels[:100], draws=5, tune=5, chains=2, progress=False)
     assert "rate" not in bd.groups.dataset(post, "posterior")
     assert np.all(bd.groups.dataset(post, "constant_data")["fixed_rate"].values == 0.3)
+
+
+def test_blocks_of_rows_are_fitted_about_zero_at_the_rates_of_the_deletion():
+    model = bd.DropoutLogisticRegression(expected_deletion=RATES).partial_fit(X, Y, classes=[0, 1])
+    assert model.centre_ is None
+    assert np.array_equal(model.rates_, RATES)
+    np.testing.assert_allclose(model.predict_proba(HOLES), model.predict_proba(np.nan_to_num(HOLES)))
