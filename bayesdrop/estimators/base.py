@@ -176,7 +176,7 @@ class DropoutEstimator(BaseEstimator):
         will_lose = self.expected_deletion is not None
         return Task(
             centring.model, centring.design, target, weight, names, method, origins, n_classes,
-            self.corrupted_inputs and not will_lose, will_be_noised=will_lose, chooses_C=will_lose and self.C is None,
+            self.corrupted_inputs and not will_lose, will_be_noised=will_lose,
         )  # fmt: skip
 
     def _set_weights(self, weights: Float[np.ndarray, "q K"]) -> None:

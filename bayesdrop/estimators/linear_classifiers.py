@@ -277,14 +277,10 @@ class DropoutSVC(DropoutClassifier):
         Score above which a row of a class costs nothing, as in :class:`bayesdrop.Hinge`.
     expectation : str, default="augmentation"
         ``"augmentation"`` or ``"gaussian"``; see :mod:`bayesdrop.losses.base`.
-    weight_prior : Normal, optional
-        ``bd.Normal(1.0)`` by default; the intercept is neither penalised nor noised.
-    method : Newton or EM, optional
-        Minimiser, with its tolerance; by default ``bd.Newton(tol=tol, max_iter=max_iter)``.
+    weight_prior, method, class_weight : object, optional
+        As in :class:`DropoutLogisticRegression`.
     fit_intercept : bool, default=True
         Add an intercept.
-    class_weight : dict or "balanced", optional
-        Weights of the classes, as in scikit-learn.
     warm_start : bool, default=False
         Start from the last fit's weights and rates.
     corrupted_inputs : bool, default=False
