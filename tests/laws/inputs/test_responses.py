@@ -87,8 +87,8 @@ def _each(loss, y):
     yield "fit", fit.weight
     yield "elpd of a fit", bd.elpd(fit, X, y).pointwise
     if not loss.piecewise_linear:
-        yield "weights_table", bd.weights_table(bd.fit(plain, X, y), X, y)["sd"]
-        yield "marginal_effects", bd.marginal_effects(bd.fit(plain, X, y), X, y=y)[["effect", "sd"]]
+        yield "weights_table", bd.weights_table(bd.fit(plain, X, y))["sd"]
+        yield "marginal_effects", bd.marginal_effects(bd.fit(plain, X, y), X)[["effect", "sd"]]
     method = bd.Gibbs() if hasattr(loss, "sample_pseudo") or loss.multiclass else bd.HMC(correct=False)
     post = bd.sample(model, X, y, method=method, **SHORT, log_likelihood=True)
     inside = bd.groups.dataset(post, "log_likelihood")["y"]
