@@ -27,7 +27,7 @@ def fits():
             "learnt": bd.fit(bd.Model(rates=bd.PerFeature()), X, Y, feature_names=list("abcd")),
             "group": bd.fit(bd.Model(bd.Hinge(), rates=bd.PerGroup(["u", "u", "v", "v"])), X, Y),
             "classes": bd.fit(bd.Model(bd.Softmax(), rates=bd.PerFeature()), X, np.arange(40) % 3),
-            "offset": bd.fit(bd.Model(bd.Squared(), rates=bd.Fixed(0.2)), X, X[:, 0], offset=np.ones(40)),
+            "offset": bd.fit(bd.Model(bd.Squared(), rates=bd.Fixed(0.2)), X, X[:, 0] + X[:, 1], offset=np.ones(40)),
             "centred": bd.fit(bd.Model(rates=bd.Fixed(0.2)), X + 5, Y),
         }
 
