@@ -13,8 +13,9 @@ from __future__ import annotations
 import hashlib
 import math
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from io import FileIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -38,48 +39,82 @@ _TEXT = 2**26
 
 
 class _Sink:
-    """A binary file for HDF5, without errors: the first one is kept, and what is written after it is forgotten."""
+    """A file for HDF5, without errors: the first one is kept, and what is written from then on stays in memory.
 
-    def __init__(self, file: BinaryIO) -> None:
-        self._file = file
-        self.error: BaseException | None = None
+    HDF5 reads again what it wrote, and takes what it reads for addresses.
+    """
 
-    def _do(self, name: str, argument: Any, otherwise: int) -> int:
-        if self.error is None:
-            try:
-                return int(getattr(self._file, name)(*argument) or 0)
-            except BaseException as error:
-                self.error = error
-        return otherwise
+    def __init__(self, file: FileIO) -> None:
+        self._file, self._place, self._end = file, 0, 0
+        self._unwritten: list[tuple[int, bytes]] = []
+        self._error: BaseException | None = None
+
+    def check(self) -> None:
+        """Raise the first error, if there was one."""
+        if self._error is not None:
+            raise self._error
 
     def write(self, data: Any) -> int:
-        return self._do("write", (data,), len(data))
+        left = memoryview(data).cast("B")
+        self._place += len(left)
+        self._end = max(self._end, self._place)
+        try:
+            self.check()
+            self._file.seek(self._place - len(left))
+            while left:
+                left = left[self._file.write(left) :]
+        except BaseException as error:
+            self._error = error
+            self._unwritten.append((self._place - len(left), bytes(left)))
+        return len(data)
 
     def read(self, size: int) -> bytes:  # by which h5py knows a file
         room = bytearray(size)
         return bytes(room[: self.readinto(room)])
 
     def readinto(self, room: Any) -> int:
-        return self._do("readinto", (room,), len(room))
+        view = memoryview(room).cast("B")
+        first, size = self._place, len(view)
+        self._place += size
+        content = b""
+        try:
+            self._file.seek(first)
+            while len(content) < size and (part := self._file.read(size - len(content))):
+                content += part
+        except BaseException as error:
+            self._error = self._error or error
+        view[:] = content.ljust(size, b"\0")
+        for start, data in self._unwritten:
+            low, high = max(start, first), min(start + len(data), first + size)
+            if low < high:
+                view[low - first : high - first] = data[low - start : high - start]
+        return size
 
     def seek(self, offset: int, whence: int = 0) -> int:
-        return self._do("seek", (offset, whence), offset)
+        self._place = offset + (0, self._place, self._end)[whence]
+        return self._place
 
     def tell(self) -> int:
-        return self._do("tell", (), 0)
+        return self._place
 
     def truncate(self, size: int) -> int:
-        return self._do("truncate", (size,), size)
+        self._end = size
+        try:
+            self._file.truncate(size)
+        except BaseException as error:
+            self._error = self._error or error
+        return size
 
     def flush(self) -> None:
-        self._do("flush", (), 0)
+        """Nothing: the file has no buffer."""
 
 
 @contextmanager
-def new_netcdf(path: Any) -> Iterator[Any]:
-    """A ``h5netcdf.File`` to write to; at the end its file takes the place of ``path``, after an error it vanishes.
+def new_netcdf(path: Any) -> Iterator[tuple[Any, Callable[[], None]]]:
+    """A ``h5netcdf.File`` to write to, and a function that raises what went wrong in writing.
 
-    What is written to it is written under :func:`bayesdrop._atomic_files.uninterrupted`.
+    What is written to it is written under :func:`bayesdrop._progress.uninterrupted`. At the end its file takes the
+    place of ``path``; after an error it vanishes.
 
     Raises
     ------
@@ -89,21 +124,21 @@ def new_netcdf(path: Any) -> Iterator[Any]:
     with uninterrupted():
         import h5netcdf
 
-    with replacing(path) as temporary, open(temporary, "r+b") as file:
+    with replacing(path) as temporary, FileIO(temporary, "r+b") as file:
         sink = _Sink(file)
         with uninterrupted():
             made = h5netcdf.File(sink, "w")
         try:
-            yield made
+            yield made, sink.check
         finally:
             with uninterrupted():
                 made.close()
-        if sink.error is not None:
-            raise sink.error
+        sink.check()
         file.seek(0)
         checksum = hashlib.file_digest(file, "sha256").digest()
-        file.seek(0, os.SEEK_END)
-        file.write(_MARK + checksum)
+        sink.seek(0, os.SEEK_END)
+        sink.write(_MARK + checksum)
+        sink.check()
 
 
 def write_netcdf(groups: Mapping[str, xr.Dataset], path: Any) -> None:
@@ -121,7 +156,7 @@ def write_netcdf(groups: Mapping[str, xr.Dataset], path: Any) -> None:
     with uninterrupted():
         from xarray.backends import H5NetCDFStore
 
-    with new_netcdf(path) as file, uninterrupted():
+    with new_netcdf(path) as (file, _), uninterrupted():
         for name, data in groups.items():
             packed = {key: {"zlib": True} for key, part in data.variables.items() if part.ndim and _is_number(part)}
             data.dump_to_store(H5NetCDFStore(file, group=name, mode="a"), encoding=packed)

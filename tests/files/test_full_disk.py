@@ -1,14 +1,16 @@
 """A disk that is full is an error with words: the process goes on, and what it has can be saved elsewhere."""
 
+import io
 import os
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 import xarray as xr
 
 import bayesdrop as bd
-from bayesdrop._netcdf import new_netcdf
+from bayesdrop._netcdf import _Sink, new_netcdf
 
 resource = pytest.importorskip("resource")  # not on Windows
 
@@ -82,3 +84,35 @@ def test_a_link_to_a_device_is_not_replaced(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(FileExistsError, match="pipe"), new_netcdf(tmp_path / "pipe"):
         pass
+
+
+class FullDisk(io.FileIO):
+    """A file that takes 300 bytes."""
+
+    def write(self, data):
+        room = 300 - self.tell()
+        if room <= 0:
+            raise OSError("the disk is full")
+        return super().write(bytes(data)[:room])
+
+
+def test_what_is_written_is_read_again(tmp_path):
+    """By HDF5, which took for addresses in memory what lay in the buffer that was not filled."""
+    (tmp_path / "file").touch()
+    rng = np.random.default_rng(0)
+    with FullDisk(tmp_path / "file", "r+b") as file:
+        sink, expected = _Sink(file), io.BytesIO()
+        for _ in range(200):
+            data, place = rng.bytes(rng.integers(1, 60)), int(rng.integers(500))
+            for one in (sink, expected):
+                one.seek(place)
+                assert one.write(data) == len(data)
+                assert one.tell() == place + len(data)
+            assert sink.seek(0, os.SEEK_END) == expected.seek(0, os.SEEK_END)
+            first = int(rng.integers(expected.tell()))
+            sink.seek(first)
+            room = bytearray(b"?" * int(rng.integers(1, 100)))
+            assert sink.readinto(room) == len(room)
+            assert room == expected.getvalue()[first : first + len(room)].ljust(len(room), b"\0")
+        with pytest.raises(OSError, match="the disk is full"):
+            sink.check()

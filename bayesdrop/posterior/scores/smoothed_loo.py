@@ -174,7 +174,7 @@ def write_group(path: Any, draws: Draws, parts: Iterator[tuple[slice, Float[np.n
         Number of rows.
     """
     chains, steps = draws.shape
-    with new_netcdf(path) as file:
+    with new_netcdf(path) as (file, check):
         with uninterrupted():
             group = file.create_group(GROUP)
             group.dimensions = {"chain": chains, "draw": steps, "obs_id": n}
@@ -186,6 +186,7 @@ def write_group(path: Any, draws: Draws, parts: Iterator[tuple[slice, Float[np.n
         for here, values in parts:
             with uninterrupted():
                 held[:, :, here] = values
+            check()
 
 
 def open_group(path: Any, draws: Draws, n: int) -> xr.Dataset:
