@@ -117,8 +117,10 @@ class DropoutLogisticRegressionCV(_DropoutClassifierCV):
         where there is no ``scoring``, for tables that are not large, of four rows to a column at least, and losses with
         second derivatives; else 5.
     scoring : str or callable, optional
-        Greater is better. By default minus the log loss of the classes under a normal score. It receives the
-        ``sample_weight`` of the test rows. With default ``rates``, or all of them ``bd.Tuned`` as in
+        Greater is better. By default for a logistic regression minus the log loss of the classes under a normal score;
+        for a support vector machine minus the error (the share of wrong classes) and minus a tenth of the hinge loss
+        in units of ``margin``, which orders candidates that err about equally. It receives the ``sample_weight`` of
+        the test rows. With default ``rates``, or all of them ``bd.Tuned`` as in
         ``[bd.Tuned(), bd.Tuned(bd.PerGroup(groups))]``, and default ``scoring`` the search climbs from the default
         ``C`` of the plain class and drops candidates that are clearly worse (:mod:`bayesdrop.fitting.tuning.search`);
         otherwise all candidates are tried on all folds.
@@ -266,7 +268,8 @@ class DropoutSVCCV(_DropoutClassifierCV):
         where there is no ``scoring``, for tables that are not large, of four rows to a column at least, and losses with
         second derivatives; else 5.
     scoring : str or callable, optional
-        Greater is better. By default minus the error (the share of wrong classes) and minus a tenth of the hinge loss
+        Greater is better. By default for a logistic regression minus the log loss of the classes under a normal score;
+        for a support vector machine minus the error (the share of wrong classes) and minus a tenth of the hinge loss
         in units of ``margin``, which orders candidates that err about equally. It receives the ``sample_weight`` of
         the test rows. With default ``rates``, or all of them ``bd.Tuned`` as in
         ``[bd.Tuned(), bd.Tuned(bd.PerGroup(groups))]``, and default ``scoring`` the search climbs from the default
