@@ -279,10 +279,8 @@ class DropoutSVC(DropoutClassifier):
         ``"augmentation"`` or ``"gaussian"``; see :mod:`bayesdrop.losses.base`.
     weight_prior, method, class_weight : object, optional
         As in :class:`DropoutLogisticRegression`.
-    fit_intercept : bool, default=True
-        Add an intercept.
-    warm_start : bool, default=False
-        Start from the last fit's weights and rates.
+    fit_intercept, warm_start : bool, default=(True, False)
+        As in :class:`DropoutLogisticRegression`.
     corrupted_inputs : bool, default=False
         As in :class:`DropoutLogisticRegression`.
     expected_deletion : float, array (p,) or mapping of column names, optional
