@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -273,7 +273,7 @@ def check_responses(loss: Loss, design: Design, target: PerRow, *, fit_intercept
                 )
 
 
-def refuse_response(design: Design, response: PerRow, names: Sequence[str] | None, y: Any, classes: Any = None) -> None:
+def refuse_response(design: Design, response: PerRow, names: Iterable[str] | None, y: Any, classes: Any = None) -> None:
     """Raise ValueError if a column equals the response in every row, of which a model would predict y by y.
 
     Of fewer than 20 rows only the column that has the name of ``y`` is looked at. Rows that this process does not hold

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._typing import Float
+from .._typing import Float, Num
 from ..designs import as_design
 from ..noise.base import centre_of
 from ..posterior.draws.draws import Draws, blocks
@@ -22,7 +22,7 @@ from ..posterior.noise_average.probability import expected_response
 
 __all__ = ["Average", "Averaged", "Averages", "average_response"]
 
-Averages = Float[np.ndarray, "G S ..."]  # the averages of an effect, (G, S, ..., a)
+Averages = Num[np.ndarray, "G S ..."]  # the averages of an effect, (G, S, ..., a); complex for derivatives
 _STEP = 1e-4  # of the intercept, in a central difference of the response
 
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from scipy.special import expit, logit, ndtri
 
-from .._typing import Float
+from .._typing import Float, Num
 from .._validation import check_count, check_flag, check_instance, check_matrix, check_number, shown
 from ..data.column_facts import complete_rows, in_order, offset_in
 from ..data.formulas.encoder import FormulaEncoder, StoredFormula
@@ -56,7 +56,7 @@ class Effect(NamedTuple):
 
     labels: list[tuple[Any, ...]]
     averages: list[Callable[[], Average]]
-    combine: Callable[[Averages], Float[np.ndarray, "G S ..."]]
+    combine: Callable[[Averages], Num[np.ndarray, "G S ..."]]
 
 
 @dataclass(frozen=True)

@@ -205,7 +205,7 @@ def learn_terms(
     Examples
     --------
     >>> import pandas as pd
-    >>> learn_terms([("1", ["site"])], pd.DataFrame({"site": [3, 1, 3]}), None)[0].levels
+    >>> learn_terms([("1", ["site"])], pd.DataFrame({"site": [3, 1, 3]}), lambda *_: None)[0].levels
     [(1,), (3,)]
     """
     terms = []

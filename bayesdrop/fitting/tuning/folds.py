@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from ..._typing import AnyArray, Bool, Float, Int, PerRow, Shaped
+from ..._typing import AnyArray, Bool, Float, Int, Num, PerRow, Shaped
 from ..._validation import one_per_row, shown
 
 __all__ = [
@@ -192,7 +192,7 @@ class Rows:
         are_counts = bool(np.all(self.weight == np.round(self.weight)))
         return 1 / self.weight if are_counts else np.ones(len(self.weight))
 
-    def sizes(self, alone: bool) -> Float[np.ndarray, " K"]:
+    def sizes(self, alone: bool) -> Num[np.ndarray, " K"]:
         """Rows of each class, or copies if they leave one at a time, ``alone``."""
         return np.round(np.bincount(self.classes, 1 / self.share if alone else None), 6)
 

@@ -266,7 +266,7 @@ class Search:
         there = float(self.Cs[other]), member
         worse, error = self.table.difference(here, there)
         worth = max(self.rules.worth * abs(self.table.mean(there)), self.rules.worth_errors * np.nan_to_num(error))
-        return worse < (worth if place == first else -worth)
+        return bool(worse < (worth if place == first else -worth))
 
     def _left(self, keys: list[Key]) -> list[Key]:
         """Those that are no more than two standard errors worse than the best, in pairs, the best of them first."""

@@ -83,7 +83,7 @@ def largest_r_hat(ess: object, *, chains: int, draws: int, probability: float = 
     sizes = np.ravel(check_numbers(ess, "ess", above=4 * chains, advice=advice))
     if not sizes.size:
         raise ValueError(f"ess: expected at least one effective sample size, got {shown(ess)}.")
-    return float(_limit(sizes.min(), sizes.size, chains, draws, 1 - probability))
+    return float(_limit(sizes, sizes.size, chains, draws, 1 - probability).max())
 
 
 def r_hat_limits(posterior: xr.Dataset, statistics: Mapping[str, xr.Dataset]) -> xr.Dataset:

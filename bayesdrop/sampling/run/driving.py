@@ -154,9 +154,7 @@ def _stacked(records: list[dict[str, Any]]) -> Part:
     return {name: np.stack([np.asarray(record[name]) for record in records]) for name in records[0]}
 
 
-def joined(
-    parts: list[tuple[int, Part]],
-) -> Part:
+def joined(parts: list[tuple[int, Part]]) -> dict[str, Shaped[np.ndarray, "total C ..."]]:
     """Join all parts; each leaves the list as it is copied, so that no draw is in memory twice.
 
     Examples
