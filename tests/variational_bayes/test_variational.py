@@ -475,8 +475,10 @@ def test_bad_data_are_named():
             bd.variational(bd.Model(), broken, y)
     with pytest.raises(ValueError, match="two classes"):
         bd.variational(bd.Model(), X, np.ones(30))
-    with pytest.raises(ValueError, match="common scale"):
+    with pytest.raises(ValueError, match="columns whose squares double precision holds.*'x0', 'x1', 'x2', 'x3'"):
         bd.variational(bd.Model(), X * 1e200, y)
+    with pytest.raises(ValueError, match="common scale"):
+        bd.variational(bd.Model(C=1e100), X * 1e150, y)
     for count in (0, 2.5):
         with pytest.raises(ValueError, match="draws"):
             run(bd.Model(), X, y, n_init=1).to_arviz(draws=count)
