@@ -143,7 +143,7 @@ def test_it_is_the_default_of_joint_fits():
     plain = bd.DropoutLogisticRegression().fit(X, y)
     assert "rows left out one at a time" in str(plain.selection_)
     # It starts where the search was, and ends where a fit from nothing does: with these rows signs are clear.
-    again = bd.DropoutLogisticRegression(plain.selection_.chosen.rates).fit(X, y)
+    again = bd.DropoutLogisticRegression(plain.selection_.chosen.rates, C=plain.C_).fit(X, y)
     np.testing.assert_allclose(plain.coef_, again.coef_, atol=1e-3)
     wide = np.hstack([X, np.eye(len(X), 1300) + 1.0])
     with pytest.raises(ValueError, match="there are 2610 weights of 3 classes, of which it takes a Hessian"):
