@@ -55,6 +55,8 @@ class _Sizes:
         Logarithm of how much more may be left out where scores are far from 0, at most.
     tail : float
         ``E e^{2s}/E e^s``, the relative error of ``E e^s`` as the probability, up to which it is taken.
+    narrow : int
+        Columns up to which blocks of sparse rows are made dense, so that every storage has the same values.
     """
 
     period: float = 20.0
@@ -63,6 +65,7 @@ class _Sizes:
     parts: int = 4
     most_scale: float = 4.0
     tail: float = 1e-4
+    narrow: int = 200
 
 
 _SIZES = _Sizes()
@@ -163,7 +166,7 @@ def average_logistic(
     Parameters
     ----------
     X : array or scipy sparse in compressed rows (n, p)
-        Rows; sparse ones are not made dense.
+        Rows; sparse ones of more than 200 columns are not made dense.
     weight : array (S, p)
         What a kept entry is multiplied by.
     rate : array (S, p)
@@ -183,11 +186,12 @@ def average_logistic(
     >>> bool(abs(value[0, 0] - 0.5) < error[0, 0] < TOLERANCE)
     True
     """
-    n, size = X.shape[0], int(X.nnz / max(X.shape[0], 1) if issparse(X) else X.shape[1])
+    is_dense = not issparse(X) or X.shape[1] <= _SIZES.narrow
+    n, size = X.shape[0], int(X.shape[1] if is_dense else X.nnz / max(X.shape[0], 1))
     value, error = np.empty(level.shape), np.empty(level.shape)
     with np.errstate(over="ignore", invalid="ignore", under="ignore", divide="ignore"):
         for rows in blocks(n, 8 * (size + len(_Z))):
-            here = X if rows == slice(0, n) else X[rows]
+            here = _rows_of(X, rows, is_dense)
             for part in blocks(len(weight), 8 * max((size + len(_Z)) * here.shape[0], X.shape[1])):
                 entries, shape = _Entries.all_pairs(here, weight[part]), level[rows, part].T.shape
                 found = _average(entries, rate[part], level[rows, part].T.ravel(), 1.0)
@@ -196,8 +200,14 @@ def average_logistic(
         again = np.nonzero(~(error <= TOLERANCE))
         for some in blocks(len(again[0]), 8 * (size + 1) * len(_Z)):
             i, j = (places[some] for places in again)
-            value[i, j], error[i, j] = _average(_Entries.single_pairs(X[i], weight[j]), rate[j], level[i, j], 0.0)
+            value[i, j], error[i, j] = _average(
+                _Entries.single_pairs(_rows_of(X, i, is_dense), weight[j]), rate[j], level[i, j], 0.0
+            )
     return value, error
+
+
+def _rows_of(X: Any, rows: Any, is_dense: bool) -> Any:
+    return X[rows].toarray() if is_dense and issparse(X) else X[rows]
 
 
 def _average(
