@@ -19,8 +19,14 @@ P = 10
 
 def averaged(X, weight, rate, intercept):
     """Value and error for one draw, (n,) each."""
-    value, error = average_logistic(X, weight[None], rate[None], np.full((X.shape[0], 1), intercept))
+    weight, rate = (np.pad(values, (0, X.shape[1] - len(values)))[None] for values in (weight, rate))
+    value, error = average_logistic(X, weight, rate, np.full((X.shape[0], 1), intercept))
     return value[:, 0], error[:, 0]
+
+
+def many_columns(X):
+    """Sparse rows of more columns than are made dense."""
+    return sparse.csr_array(np.pad(X, ((0, 0), (0, 200))))
 
 
 def over_all_masks(X, weight, rate, intercept):
@@ -44,7 +50,7 @@ KINDS = {
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("storage", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize("storage", [np.asarray, sparse.csr_array, many_columns])
 def test_every_kind_of_row_is_averaged_to_the_tolerance(kind, storage):
     """All that is taken is right to the tolerance, its estimate is no less than the error, and most rows are taken."""
     rng = np.random.default_rng(0)
