@@ -15,6 +15,15 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals are oth
 NUMBERS = [signal.SIGTERM, signal.SIGHUP] if sys.platform != "win32" else []
 
 
+@pytest.fixture(autouse=True)
+def _signals_are_not_ignored():
+    """Under nohup, processes begin with a hang-up that is ignored."""
+    before = {number: signal.signal(number, signal.SIG_DFL) for number in NUMBERS}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
 def start(folder, **options):
     """A command that samples for minutes, once it has made its hidden folder."""
     X = np.random.default_rng(0).normal(size=(60, 3))

@@ -385,7 +385,7 @@ def test_each_part_has_its_range(change, message):
 
 def test_a_feature_twice_is_refused():
     data = FITS["learnt"].to_dataset().assign_coords(feature=list("abca"))
-    with pytest.raises(ValueError, match="expected different names in 'feature'"):
+    with pytest.raises(ValueError, match=r"expected 4 labels on 'feature', each once .* repeated: \['a'\]"):
         bd.Fit.from_dataset(data)
 
 

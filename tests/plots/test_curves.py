@@ -74,7 +74,7 @@ def test_path_of_many_classes_and_of_a_regression(problem):
     np.testing.assert_array_equal(line.get_ydata(), path.coefs_[:, 2, 0])
     with pytest.raises(ValueError, match=r"expected one of the classes \[0, 1, 2\], got 7"):
         plots.rate_path(path, label=7)
-    regression = bd.RatePath(bd.DropoutRidge(), [0.0, 0.5]).fit(X, X[:, 0])
+    regression = bd.RatePath(bd.DropoutRidge(), [0.0, 0.5]).fit(X, X[:, 0] + X[:, 1])
     assert plots.rate_path(regression)[0].get_ylabel() == "R²"
     with pytest.raises(ValueError, match="a regression has no classes"):
         plots.rate_path(regression, label=1)
