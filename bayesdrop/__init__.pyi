@@ -51,6 +51,8 @@ from .posterior.held_out import Elpd, elpd, kfold
 from .posterior.leave_one_out import loo
 from .posterior.numpyro_kernel import NumpyroKernel
 from .posterior.prediction import Prediction, predict
+from .posterior.projection.path import Projection
+from .posterior.projection.project import project
 from .posterior.sampling import sample
 from .posterior.scores.pointwise import log_likelihood
 from .posterior.scores.reweighting import reweight
@@ -144,6 +146,7 @@ __all__ = [
     "Poisson",
     "PoissonNoise",
     "Prediction",
+    "Projection",
     "PseudoLikelihoodWarning",
     "Quantile",
     "RatePath",
@@ -182,6 +185,7 @@ __all__ = [
     "predict",
     "predictions_grid",
     "prior_draws",
+    "project",
     "reweight",
     "sample",
     "sample_factorization",

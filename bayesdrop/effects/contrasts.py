@@ -20,7 +20,7 @@ import numpy as np
 
 from .._typing import Int
 from .._validation import check_choice
-from ..data.formulas.encoder import FormulaEncoder, StoredFormula
+from ..data.formulas.encoder import FormulaEncoder
 
 __all__ = ["Contrasts", "check_levels", "contrasts_of", "level_contrasts"]
 
@@ -74,9 +74,9 @@ def contrasts_of(formula: Any, kind: str | None, reference: Mapping[str, Any] | 
     from scipy.sparse import coo_array, csr_array, eye_array
 
     check_choice(kind, "contrasts", ("reference", "mean", None))
-    encoder = formula.encoder if isinstance(formula, StoredFormula) else formula
+    encoder: Any = None if formula is None else formula.encoder
     found = _of_factors(encoder, kind, reference)
-    p = encoder.n_effects if isinstance(encoder, FormulaEncoder) else 0
+    p = 0 if encoder is None else encoder.n_effects
     if not p:
         return found
     names = encoder.feature_names[: len(encoder.feature_names) - p]

@@ -21,7 +21,7 @@ from scipy.special import expit, logit, ndtri
 from .._typing import Float, Num
 from .._validation import check_count, check_flag, check_instance, check_matrix, check_number, shown
 from ..data.column_facts import complete_rows, in_order, offset_in
-from ..data.formulas.encoder import FormulaEncoder, StoredFormula
+from ..data.formulas.encoder import FormulaEncoder
 from ..data.frames import to_pandas
 from ..designs import in_memory
 from ..designs.rows import check_sample_weight
@@ -132,7 +132,7 @@ class EffectRows:
         sources = [for_rows(one, X) for one in sources]
         first = sources[0]
         formula: Any = first.facts.encoder_of(X, first.feature_names)
-        encoder: FormulaEncoder | None = formula.encoder if isinstance(formula, StoredFormula) else formula
+        encoder: FormulaEncoder | None = None if formula is None else formula.encoder
         n = match_design(X, first.feature_names, first.model, first.facts).shape[0]
         if encoder is None:
             matrix = in_memory(in_order(X, first.feature_names, first.facts))

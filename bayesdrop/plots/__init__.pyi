@@ -8,6 +8,7 @@ from .latent import error_curves as error_curves
 from .latent import hidden_units as hidden_units
 from .latent import singular_values as singular_values
 from .paths import deletion_robustness as deletion_robustness
+from .paths import projection_path as projection_path
 from .paths import rate_path as rate_path
 from .paths import selection as selection
 from .rates import rate_against_weight as rate_against_weight

@@ -41,9 +41,10 @@ from .style import (
 )
 
 if TYPE_CHECKING:
+    from ..posterior.projection.path import Projection
     from ..selection.path import RatePath
 
-__all__ = ["deletion_robustness", "rate_path", "selection"]
+__all__ = ["deletion_robustness", "projection_path", "rate_path", "selection"]
 
 
 def rate_path(path: RatePath, *, top: int = 6, label: Any = None, figure: Any = None) -> Any:
@@ -145,6 +146,62 @@ def _name_ends(
     texts = [shortened(names[j], 26) for j in order]
     texts += [f"{n_rest} other{'s' if n_rest > 1 else ''}"] if rest else []
     ax.legend([*handles, *rest], texts, loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False, fontsize=8)
+
+
+def projection_path(path: Projection, *, ax: Any = None) -> Any:
+    """Draw what submodels of growing size lose in prediction beside the model.
+
+    Parameters
+    ----------
+    path : Projection
+        What ``bd.project`` returned.
+    ax : matplotlib axes, optional
+        Where to draw.
+
+    Returns
+    -------
+    matplotlib Axes
+        The difference of the log predictive density of each size to that of the model, in nats a row, with its standard
+        error; the term that each size adds; and the sizes that the two rules choose.
+
+    See Also
+    --------
+    bayesdrop.project
+
+    Examples
+    --------
+    >>> from bayesdrop.posterior.projection.path import Projection
+    >>> scores = np.array([[-1.0, -1.1], [-0.6, -0.5], [-0.5, -0.5]])
+    >>> path = Projection(["age", "size"], np.array([0, 1, 2]), scores, np.array([-0.5, -0.5]), None, None)
+    >>> projection_path(path).get_xlabel()
+    'Number of terms, and the term that each adds'
+    """
+    from ..posterior.projection.path import Projection
+
+    check_instance(path, "path", Projection, "what bd.project returned")
+    n, sizes = len(path.reference), path.sizes
+    ax = new_axes(ax, max(5.0, 0.42 * len(sizes) + 2.5), 4.0)
+    ax.axhline(0, color=GREY, linewidth=0.9, zorder=0, label="the model")
+    how = "on the rows searched, optimistic" if path.n_folds is None else f"searched in {path.n_folds} folds"
+    ax.errorbar(
+        sizes, path.difference / n, path.difference_se / n, color=BLUE, marker="o", markersize=5, linewidth=1.4,
+        capsize=2.5, elinewidth=1.1, label=f"submodels ± standard error, {how}",
+    )  # fmt: skip
+    rules = {"one standard error": path.size_within_standard_error(), "0.005 nats a row": path.size_within()}
+    for (rule, size), (line, shift) in zip(rules.items(), (("--", -0.04), (":", 0.04)), strict=True):
+        if size is not None:
+            ax.axvline(
+                size + shift, color=VERMILLION, linestyle=line, linewidth=1.2, zorder=0,
+                label=f"within {rule}: {size} term{'s' * (size != 1)}",
+            )  # fmt: skip
+    names = [shortened(path.terms[size - 1], 18) if size else "none" for size in sizes]
+    ax.set_xticks(sizes, [literal(f"{size}  {name}") for size, name in zip(sizes, names, strict=True)],
+                  rotation=90 if len(sizes) > 6 else 0, fontsize=8)  # fmt: skip
+    ax.set_xlabel("Number of terms, and the term that each adds")
+    ax.set_ylabel("Log predictive density\nless that of the model (nats a row)")
+    light_grid(ax)
+    legend_above(ax, 2)
+    return ax
 
 
 @takes_seed

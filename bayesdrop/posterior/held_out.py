@@ -40,7 +40,7 @@ from .scores.pointwise import (
     warn_of_pseudo_likelihood,
 )
 
-__all__ = ["Elpd", "elpd", "kfold"]
+__all__ = ["Elpd", "elpd", "kfold", "row_folds"]
 
 
 @dataclass(frozen=True, repr=False)
@@ -228,6 +228,14 @@ class HeldOut:
     feature_names: list[str]
     options: dict[str, Any]
 
+    def sampled(self, train: Int[np.ndarray, " m"]) -> Any:
+        """Posterior of the rows ``train``."""
+        weight, offset = (None if part is None else part[train] for part in (self.weight, self.offset))
+        return sample(
+            self.model, self.rows[train], self.labels[train], sample_weight=weight, offset=offset,
+            feature_names=self.feature_names, **self.options,
+        )  # fmt: skip
+
     def scores(
         self, train: Int[np.ndarray, " m"], test: Int[np.ndarray, " k"], weighted: bool = False
     ) -> tuple[Float[np.ndarray, " k"], Draws]:
@@ -235,12 +243,7 @@ class HeldOut:
 
         Each row of ``test`` has weight 1 unless the scores are ``weighted``.
         """
-        weight, offset = (None if part is None else part[train] for part in (self.weight, self.offset))
-        post = sample(
-            self.model, self.rows[train], self.labels[train], sample_weight=weight, offset=offset,
-            feature_names=self.feature_names, **self.options,
-        )  # fmt: skip
-        draws = read_draws(post)
+        draws = read_draws(self.sampled(train))
         new = match_rows(self.rows[test], draws)
         target = code_response(draws.model.loss, draws.classes, new.design, self.labels[test])
         power = self.weight[test] if weighted and self.weight is not None else np.ones(len(test))
@@ -340,7 +343,7 @@ def kfold(
     labels = one_per_row(y, n) if data.counts is None else data.counts
     weight = None if sample_weight is None else check_sample_weight(sample_weight, n)
     groups = None if groups is None else one_per_row(groups, n, "groups")
-    folds = _folds(cv, data.target, groups, seed, classes=loss.binary or loss.multiclass)
+    folds = row_folds(cv, data.target, groups, seed, classes=loss.binary or loss.multiclass)
     held_out = HeldOut(model, rows, labels, weight, data.offset, data.feature_names, {**options, "seed": seed})
     pointwise = np.full(n, np.nan)
     draws: Any = None
@@ -351,7 +354,7 @@ def kfold(
     return Elpd(pointwise, f"{len(folds)} folds")
 
 
-def _folds(cv: Any, target: PerRow, groups: Any, seed: int, *, classes: bool) -> list[Any]:
+def row_folds(cv: Any, target: PerRow, groups: Any, seed: int, *, classes: bool) -> list[Any]:
     """Pairs of rows to train and to test on, which hold out each row once."""
     n = len(target)
     if isinstance(cv, numbers.Integral) and not isinstance(cv, bool | np.bool_):

@@ -17,10 +17,11 @@ import numpy as np
 
 from .._display import compared_texts
 from .._progress import step, waiting
-from .._typing import Float, Int
+from .._typing import Float, Int, PerRow
 from .._validation import check_flag, one_per_row
 from ..data.column_facts import response_in
 from ..data.responses import read_pairs
+from ..designs import Design
 from ..gibbs.method import Gibbs
 from ..hmc.method import HMC
 from ..hmc.nuts import NUTS
@@ -33,7 +34,7 @@ from .held_out import HeldOut
 from .scores.pointwise import observed_response, warn_of_pseudo_likelihood
 from .scores.smoothed_loo import smoothed_loo, with_refits
 
-__all__ = ["loo"]
+__all__ = ["held_out_of", "loo"]
 
 
 def loo(post: Any, X: Any = None, y: Any = None, *, refit: bool = False, method: Any = None) -> Any:
@@ -144,8 +145,33 @@ def _refitted(
     n = design.shape[0]
     check_rows(post, n)
     observed_response(post, draws, design, y)
-    counts, constant = read_pairs(draws.model.loss, y), stored_constants(post)
-    posterior = dataset(post, "posterior")
+    counts = read_pairs(draws.model.loss, y)
+    held_out = held_out_of(post, draws, design, one_per_row(y, n) if counts is None else counts, method)
+    scores = np.empty(len(rows))
+    with waiting("refits", "row"):
+        for number, row in enumerate(rows):
+            scores[[number]], _ = held_out.scores(np.delete(np.arange(n), row), np.array([row]), weighted=True)
+            step()
+    return scores
+
+
+def held_out_of(post: Any, draws: Draws, design: Design, labels: PerRow, method: Any = None) -> HeldOut:
+    """What samples again without some rows, with the model, settings and numbers of draws that a posterior has.
+
+    Parameters
+    ----------
+    post : InferenceData or DataTree
+        From ``bd.sample``.
+    draws : Draws
+        Its draws.
+    design : Design (n, p)
+        All its rows, in the order of its features.
+    labels : array (n,) or (n, 2)
+        Their responses.
+    method : Gibbs, HMC or NUTS, optional
+        By default the one that ``post`` was sampled by.
+    """
+    constant, posterior = stored_constants(post), dataset(post, "posterior")
     attrs = {**getattr(post, "attrs", {}), **posterior.attrs}
     options = {
         "method": _method_of(attrs) if method is None else method,
@@ -158,14 +184,7 @@ def _refitted(
         "progress": False,
     }
     weight = constant["row_weight"].values if "row_weight" in constant else None
-    labels = one_per_row(y, n) if counts is None else counts
-    held_out = HeldOut(draws.model, design, labels, weight, stored_offset(post), draws.feature_names, options)
-    scores = np.empty(len(rows))
-    with waiting("refits", "row"):
-        for number, row in enumerate(rows):
-            scores[[number]], _ = held_out.scores(np.delete(np.arange(n), row), np.array([row]), weighted=True)
-            step()
-    return scores
+    return HeldOut(draws.model, design, labels, weight, stored_offset(post), draws.feature_names, options)
 
 
 def _method_of(attrs: Mapping[str, Any]) -> Any:

@@ -196,7 +196,13 @@ def diagnose(post: Any) -> Diagnosis:
     groups = {"posterior": posterior}
     more = ("sample_stats", "constant_data")
     groups |= {name: dataset(post, name) for name in group_names(post) if name in more}
-    return diagnose_groups(groups, {**getattr(post, "attrs", {}), **posterior.attrs})
+    attrs = {**getattr(post, "attrs", {}), **posterior.attrs}
+    if attrs.get("inference_method") == "projection":
+        raise ValueError(
+            "post: these draws are projections, whose chains tell nothing new; diagnose the posterior that "
+            "bd.project took."
+        )
+    return diagnose_groups(groups, attrs)
 
 
 def diagnose_groups(groups: Mapping[str, xr.Dataset], attrs: Mapping[str, Any]) -> Diagnosis:

@@ -16,7 +16,6 @@ from ..._typing import Float, PerRow
 from ..._validation import check_choice, check_matrix
 from ...data.column_facts import ColumnFacts, column_order, in_order, offset_in, read_alike
 from ...data.dataset import check_offset
-from ...data.formulas.encoder import StoredFormula
 from ...data.formulas.random_terms import level_name
 from ...data.levels import NO_DRAWS, UNSEEN
 from ...designs import Design, as_design, as_local_design, as_streamed_design, checking
@@ -135,7 +134,7 @@ def with_unseen(draws: Draws, unseen: str | None, *, has_draws: bool = True) -> 
         raise ValueError("unseen: it says how a formula treats levels that are new, and there is none; leave it out.")
     if unseen == "draw" and not has_draws:
         raise ValueError(f"unseen: {NO_DRAWS}")
-    encoder = formula.encoder if isinstance(formula, StoredFormula) else formula
+    encoder = formula.encoder
     return replace(draws, facts=replace(draws.facts, formula=replace(encoder, unseen=unseen)))
 
 
@@ -149,7 +148,7 @@ def for_rows(draws: Draws, X: Any, seed: int = 0) -> Draws:
     formula: Any = draws.facts.encoder_of(X, draws.feature_names) if isinstance(prior, RandomEffects) else None
     if formula is None:
         return draws
-    encoder = formula.encoder if isinstance(formula, StoredFormula) else formula
+    encoder = formula.encoder
     new = encoder.new_levels(X) if encoder.unseen == "draw" else []
     if not new:
         return draws

@@ -44,6 +44,7 @@ __all__ = [
     "log_likelihood",
     "log_likelihood_group",
     "observed_response",
+    "pseudo_likelihood",
     "stored_response",
     "rows_group",
     "warn_of_pseudo_likelihood",
@@ -265,7 +266,7 @@ def _marginal(draws: Draws, X: Any, target: PerRow, values: Float[np.ndarray, "S
 
 def warn_of_pseudo_likelihood(draws: Draws, weighted: bool) -> None:
     """Warn if the scores are no log predictive densities; ``weighted`` if rows had weights."""
-    reason = _pseudo(draws, weighted)
+    reason = pseudo_likelihood(draws, weighted)
     if reason:
         warn(
             f"{reason}, so these are scores of a pseudo-likelihood: compare them only between models with the same "
@@ -274,7 +275,7 @@ def warn_of_pseudo_likelihood(draws: Draws, weighted: bool) -> None:
         )
 
 
-def _pseudo(draws: Draws, weighted: bool) -> str:
+def pseudo_likelihood(draws: Draws, weighted: bool) -> str:
     """Why the scores are no log predictive densities; empty if they are."""
     loss = draws.model.loss
     if not loss.normalised:

@@ -1,0 +1,256 @@
+r"""``project``: the submodels without noise that predict most like a posterior, and how much each of them loses.
+
+Expected log predictive densities of a submodel are those of leave-one-out cross-validation: each row is scored by the
+projected draws under the Pareto-smoothed weights that the draws have without the row,
+
+    elpd_i = log Σ_s w_is p(y_i | projection of draw s),      w_is ∝ 1 / p(y_i | draw s), smoothed.
+
+With folds, the search and the projections that score a row know nothing of the row: they are repeated without its
+fold. Scored on the rows that it was searched on, a path looks better than it is (Piironen, Paasiniemi & Vehtari 2020;
+McLatchie, Rögnvaldsson, Weber & Vehtari 2023).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+from scipy.special import logsumexp
+
+from ..._progress import step, waiting
+from ..._typing import Int
+from ..._validation import check_count, check_flag, check_seed, takes_seed
+from ...data.column_facts import complete_rows
+from ...data.frames import listed
+from ..draws.draws import Draws, read_draws, stored_constants, stored_offset
+from ..draws.new_rows import check_rows, match_design
+from ..held_out import row_folds
+from ..leave_one_out import held_out_of
+from ..scores.pointwise import pseudo_likelihood, stored_response
+from .groups import ProjectedGroups
+from .path import Projection
+from .reference import Reference, leave_one_out_weights
+from .search import forward
+
+__all__ = ["project"]
+
+
+@takes_seed
+def project(
+    post: Any,
+    X: Any,
+    *,
+    sizes: int | Sequence[int] = 20,
+    folds: Any = 5,
+    terms: Mapping[str, Sequence[str]] | None = None,
+    include: Sequence[str] | str = (),
+    clusters: int = 10,
+    draws: int = 400,
+    refit: bool = False,
+    seed: Any = 0,
+) -> Projection:
+    """Find submodels of few terms, without noise, that predict like a posterior, and score them.
+
+    From the intercept on, the term enters whose submodel is nearest, in Kullback–Leibler divergence, to the predictions
+    of the posterior, the noise of its rows averaged. The submodels are fits to those predictions, not to the responses,
+    so that a term enters for what it adds to prediction and not for its luck with the responses.
+
+    Parameters
+    ----------
+    post : InferenceData or DataTree
+        A posterior from ``bd.sample``, with a smooth loss that is a likelihood: logistic, squared, or of counts.
+    X : array, data frame or scipy sparse (n, p)
+        The rows that were sampled, in their order; with a formula, its table.
+    sizes : int or sequence of int, default=20
+        Largest number of terms, or the numbers of terms to score; at most as many as there are terms.
+    folds : int, splitter, iterable of pairs or None, default=5
+        Folds in each of which the search is repeated without the rows that are scored, as ``cv`` of
+        :func:`bayesdrop.kfold`. None scores the path on the rows that it was searched on, which is optimistic.
+    terms : mapping from name to feature names, optional
+        Features that enter together, every one in one term. By default the terms of the formula, or each feature.
+    include : str or sequence of str, optional
+        Names of terms that every submodel has.
+    clusters : int, default=10
+        Number of clusters of draws that the search fits.
+    draws : int, default=400
+        About how many draws are projected and score the submodels, spread over the chains; all if there are fewer.
+    refit : bool, default=False
+        Whether to sample the model again without the rows of each fold, as :func:`bayesdrop.kfold` does, with the same
+        settings and numbers of draws. Otherwise the search of a fold follows draws that have seen its rows: scores of
+        sizes with more terms than matter are then somewhat too good.
+    seed : int, numpy.random.Generator or RandomState, default=0
+        Seed of the folds and of the clusters.
+
+    Returns
+    -------
+    Projection
+        The path of terms, the score of each size beside that of the posterior, rules for a size, and the projected
+        draws of a size as a posterior.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If ``post`` is not from ``bd.sample``, the rows are not those that were sampled or not in memory, the loss is no
+        smooth likelihood of one score a row, or names in ``terms`` or ``include`` are not there.
+
+    Warns
+    -----
+    InfluenceWarning
+        If some rows have a Pareto k above what the number of draws allows, so that their scores are unreliable.
+
+    See Also
+    --------
+    Projection, loo, kfold, weights_table
+
+    Notes
+    -----
+    The search fits clusters of draws; what is scored and returned are projections of single draws. A ridge of 1e-4 on
+    standardised weights keeps projections finite. Random terms of a formula enter like others, with the effects of all
+    their levels.
+
+    References
+    ----------
+    Piironen, Paasiniemi & Vehtari (2020), Projective inference in high-dimensional problems: prediction and feature
+    selection, Electronic Journal of Statistics 14, https://doi.org/10.1214/20-EJS1711.
+    McLatchie, Rögnvaldsson, Weber & Vehtari (2023), Robust and efficient projection predictive inference,
+    https://arxiv.org/abs/2306.15581.
+
+    Examples
+    --------
+    >>> import bayesdrop as bd
+    >>> generator = np.random.default_rng(0)
+    >>> X = generator.normal(size=(80, 4))
+    >>> y = (2 * X[:, 1] + generator.logistic(size=80) > 0).astype(int)
+    >>> post = bd.sample(bd.Model(rates=bd.Fixed(0.1)), X, y, draws=200, chains=2, progress=False)
+    >>> path = bd.project(post, X, sizes=2, folds=None)
+    >>> path.terms[0]
+    'x1'
+    """
+    seed = check_seed(seed)
+    check_count(clusters, "clusters")
+    check_flag(refit, "refit")
+    if refit and folds is None:
+        raise ValueError("refit: without folds there is nothing to sample again; give folds=5, say.")
+    thin = _thinning(post, check_count(draws, "draws"))
+    chosen = read_draws(post, thin=thin)
+    (X,) = complete_rows(X, chosen.feature_names, chosen.facts)
+    _check_model(chosen, "row_weight" in stored_constants(post))
+    design: Any = match_design(X, chosen.feature_names, chosen.model, chosen.facts)
+    n = design.shape[0]
+    check_rows(post, n)
+    target, offset = stored_response(post, chosen), stored_offset(post)
+    if target.ndim == 2:
+        raise ValueError(
+            "post: bd.project takes one count a row, and these are counts of successes and failures; sample the "
+            "trials as rows of bd.Logistic(), or give bd.Binomial its number of trials if it is the same in all."
+        )
+    named = _terms(chosen, terms)
+    names, columns = list(named), list(named.values())
+    first = [names.index(name) for name in _included(include, names)]
+    scored = _sizes(sizes, len(first), len(names))
+    classes = chosen.model.loss.binary
+    pairs = [] if folds is None else row_folds(folds, target, None, seed, classes=classes)
+    search = partial(forward, terms=columns, first=first, most=int(scored[-1]), clusters=int(clusters), seed=seed)
+    whole = Reference.of(chosen, design, target, offset)
+    every, equal = np.arange(n), np.full((n, chosen.size), -np.log(chosen.size))
+    log_weight = equal if refit else leave_one_out_weights(whole.logs)
+    reference, pointwise = logsumexp(log_weight + whole.logs, axis=1), np.empty((len(scored), n))
+
+    def score(source: Reference, path: list[int], train: Int[np.ndarray, " m"], test: Int[np.ndarray, " k"]) -> None:
+        for place, size in enumerate(scored):
+            of_terms = [j for number in path[:size] for j in columns[number]]
+            pointwise[place, test] = source.scores(of_terms, train, test, log_weight[test])
+
+    held_out, shared = held_out_of(post, chosen, design, target) if refit else None, np.zeros(len(scored))
+    with waiting("searches", "fold"):
+        path = search(whole.submodel)
+        step()
+        if not pairs:
+            score(whole, path, every, every)
+        for train, test in pairs:
+            source = whole
+            if held_out is not None:
+                source = Reference.of(read_draws(held_out.sampled(train), thin=thin), design, target, offset)
+                reference[test] = logsumexp(equal[test] + source.logs[test], axis=1)
+            own = search(source.rows(train))
+            score(source, own, train, test)
+            shared += [size == 0 or path[size - 1] in own[:size] for size in scored]
+            step()
+    share = shared / len(pairs) if pairs else None
+    drawn = ProjectedGroups(post, whole, dict(zip(names, columns, strict=True)), seed)
+    return Projection([names[number] for number in path], scored, pointwise, reference, share, len(pairs) or None,
+                      refit, len(first), drawn)  # fmt: skip
+
+
+def _thinning(post: Any, count: int) -> int:
+    """Draws of each chain, so that there are about ``count`` of all chains."""
+    chains, each = read_draws(post).shape
+    return min(each, -(-count // chains))
+
+
+def _included(include: Any, names: list[str]) -> list[str]:
+    """Names of terms that every submodel has."""
+    found = [include] if isinstance(include, str) else list(dict.fromkeys(include))
+    strange = [name for name in found if name not in names]
+    if strange:
+        raise ValueError(f"include: expected terms among {listed(names)}, got {listed(strange)}.")
+    return found
+
+
+def _sizes(sizes: Any, least: int, most: int) -> Int[np.ndarray, " m"]:
+    """Numbers of terms in increasing order, at least those of every submodel."""
+    if not isinstance(sizes, Sequence | np.ndarray):
+        return np.arange(least, max(min(check_count(sizes, "sizes"), most), least) + 1)
+    found = np.unique([check_count(size, "sizes", least, most) for size in sizes]).astype(int)
+    if not len(found):
+        raise ValueError("sizes: expected at least one number of terms, got none.")
+    return found
+
+
+def _terms(draws: Draws, terms: Any) -> dict[str, list[int]]:
+    """Columns of each term, by name."""
+    place = {name: j for j, name in enumerate(draws.feature_names)}
+    if terms is None:
+        formula: Any = draws.facts.formula
+        groups = draws.feature_names if formula is None else formula.encoder.groups
+        found: dict[str, list[int]] = {}
+        for j, name in enumerate(groups):
+            found.setdefault(str(name), []).append(j)
+        return found
+    if not isinstance(terms, Mapping):
+        raise TypeError(f"terms: expected a mapping from names to features, got {type(terms).__name__}.")
+    named = [name for columns in terms.values() for name in columns]
+    strange = [name for name in named if name not in place]
+    if strange:
+        raise ValueError(f"terms: expected features among {listed(draws.feature_names)}, got {listed(strange)}.")
+    twice = sorted({name for name in named if named.count(name) > 1})
+    left_out = [name for name in draws.feature_names if name not in set(named)]
+    if twice or left_out:
+        raise ValueError(
+            f"terms: expected every feature in one term, got {listed(twice or left_out)} in "
+            f"{'several' if twice else 'none'}."
+        )
+    return {str(name): [place[column] for column in columns] for name, columns in terms.items()}
+
+
+def _check_model(draws: Draws, weighted: bool) -> None:
+    """Raise ValueError if predictions have no divergence to those of a submodel."""
+    model = draws.model
+    reason = pseudo_likelihood(draws, weighted)
+    if reason:
+        raise ValueError(
+            f"post: bd.project compares predictive distributions, and there are none: {reason}. Sample a likelihood, "
+            "such as bd.Logistic() with C = 1, without row weights."
+        )
+    if model.loss.multiclass or model.loss.piecewise_linear:
+        raise ValueError(
+            f"post: bd.project takes a smooth loss of one score a row, got {model.loss!r}; take one class against the "
+            "rest by bd.Logistic(), or a smooth loss."
+        )
+    if model.missing is not None:
+        raise ValueError(
+            "post: the model has missing entries in place of noise, and a submodel without noise has nothing in their "
+            "place; impute them, and sample with missing=None."
+        )

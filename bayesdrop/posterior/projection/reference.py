@@ -1,0 +1,137 @@
+r"""What the draws of a posterior expect of its rows, and their projections on some columns.
+
+The divergence from a Gaussian prediction also has a nearest variance, that of the draw and of its noise and the mean
+squared distance of the submodel's scores from the draw's,
+
+    σ⊥² = σ² + (1/n) Σ_i {v_i + (m_i − s_i)²}.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy.special import logsumexp
+
+from ..._typing import Float, Int, PerRow
+from ...model import Model
+from ...noise import Dropout
+from ...priors import Normal
+from ...rates import Fixed
+from ...warnings import InfluenceWarning, warn
+from ..diagnostics.mixing import largest_k, smoothed_log_weights
+from ..draws.draws import Draws
+from ..draws.new_rows import centred_matrix
+from ..noise_average.probability import expected_response
+from ..scores.pointwise import log_likelihood_group
+from .submodel import Columns, ExpectedLoss, Submodel
+
+__all__ = ["Reference", "leave_one_out_weights"]
+
+
+@dataclass(frozen=True)
+class Reference:
+    """Draws, what they expect of some rows, and the responses of these.
+
+    Attributes
+    ----------
+    draws : Draws
+        ``S`` draws of the model.
+    matrix : array or scipy sparse (n, p)
+        Features, not centred.
+    target : array (n,)
+        Responses.
+    submodel : Submodel
+        The problem of projecting the draws, for all rows.
+    variance : array (n, S) or None
+        Variances of the responses about the expected ones, where the model draws a variance.
+    logs : array (n, S)
+        Log-likelihood of each row and draw, the noise averaged.
+    """
+
+    draws: Draws
+    matrix: Any
+    target: PerRow
+    submodel: Submodel
+    variance: Float[np.ndarray, "n S"] | None
+    logs: Float[np.ndarray, "n S"]
+
+    @classmethod
+    def of(cls, draws: Draws, design: Any, target: PerRow, offset: Float[np.ndarray, " n"] | None) -> Reference:
+        """Find what draws expect of rows, (n, p), given their responses and known parts of their scores, (n,)."""
+        loss, centred, n = ExpectedLoss(draws.model.loss), centred_matrix(design, draws.model), design.shape[0]
+        mean = expected_response(draws, centred, offset=offset)
+        loss.check(mean[:, 0])
+        variance = None
+        if draws.model.loss.variance_prior is not None:
+            _, noise = draws.moments(design, slice(0, draws.size))
+            variance = noise + 1 / draws.C
+        known = np.zeros(n) if offset is None else np.asarray(offset, dtype=np.float64)
+        matrix = design.matrix()
+        submodel = Submodel(loss, Columns.of(matrix, draws.model.fit_intercept), mean, known)
+        logs = log_likelihood_group(draws, centred, target, np.ones(n), offset)["y"].values.reshape(-1, n).T
+        return cls(draws, matrix, target, submodel, variance, logs)
+
+    def rows(self, rows: Int[np.ndarray, " m"]) -> Submodel:
+        """The problem of projecting the draws, for some rows."""
+        whole = self.submodel
+        return Submodel(whole.loss, whole.columns.rows(rows), whole.mean[rows], whole.offset[rows])
+
+    def projected(self, columns: list[int], rows: Int[np.ndarray, " m"]) -> Draws:
+        """Each draw, projected on some columns by its predictions of some rows."""
+        problem = self.rows(rows)
+        coefficients, _ = problem.project(columns)
+        weight, intercept = problem.columns.original(columns, coefficients)
+        C = self.draws.C
+        if self.variance is not None:
+            score = problem.score(problem.columns.take(columns), coefficients)
+            C = 1 / np.mean(self.variance[rows] + (problem.mean - score) ** 2, axis=0)
+        return replace(
+            self.draws, model=_without_noise(self.draws.model), weight=weight, intercept=intercept,
+            free_rate=np.zeros((len(weight), 0)), index=np.zeros(weight.shape[1], dtype=int),
+            fixed_rate=np.zeros(weight.shape[1]), C=C, weight_scale=None,
+        )  # fmt: skip
+
+    def scores(
+        self,
+        columns: list[int],
+        train: Int[np.ndarray, " m"],
+        test: Int[np.ndarray, " k"],
+        log_weight: Float[np.ndarray, "k S"],
+    ) -> Float[np.ndarray, " k"]:
+        """Log predictive density of the rows ``test`` by draws that are projected on the rows ``train``."""
+        drawn, one = self.projected(columns, train), np.ones(len(test))
+        offset = self.submodel.offset[test]
+        logs = log_likelihood_group(drawn, self.matrix[test], self.target[test], one, offset)["y"].values
+        return np.asarray(logsumexp(log_weight + logs.reshape(-1, len(test)).T, axis=1))
+
+
+def leave_one_out_weights(logs: Float[np.ndarray, "n S"]) -> Float[np.ndarray, "n S"]:
+    """Logarithms of the Pareto-smoothed weights that draws have without each row; each row adds up to 1.
+
+    Warns
+    -----
+    InfluenceWarning
+        If a Pareto k is larger than the number of draws allows.
+
+    Examples
+    --------
+    >>> bool(np.allclose(leave_one_out_weights(np.zeros((2, 4))), np.log(1 / 4)))
+    True
+    """
+    found = [smoothed_log_weights(-row) for row in logs]
+    k, limit = np.array([k for _, k in found]), largest_k(logs.shape[1])
+    if poor := int(np.sum(~(k <= limit))):
+        warn(
+            f"{poor} of {len(k)} rows have a Pareto k above {limit:.2f} (largest {k.max():.2f}): the scores of all "
+            "sizes, and of the model, are unreliable. Use more draws=, or refit=True, which samples again for each "
+            "fold.",
+            InfluenceWarning,
+        )
+    return np.stack([weight for weight, _ in found])
+
+
+def _without_noise(model: Model) -> Model:
+    """The model of a projection, of which the prior says nothing."""
+    return replace(model, noise=Dropout(), rates=Fixed(0.0), weight_prior=Normal())
