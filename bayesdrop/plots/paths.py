@@ -149,7 +149,7 @@ def _name_ends(
 
 
 def projection_path(path: Projection, *, ax: Any = None) -> Any:
-    """Draw what submodels of growing size lose in prediction beside the model.
+    """Draw how much worse than the model submodels of growing size predict.
 
     Parameters
     ----------

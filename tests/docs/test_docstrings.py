@@ -17,7 +17,7 @@ ROOMS = ("baselines", "distributions", "plots")
 NAMES = [name for name in bd.__all__ if name not in (*ROOMS, "groups", "models")]
 NAMES += [f"{room}.{name}" for room in ROOMS for name in getattr(bd, room).__all__]
 # Made by functions of the package, never by a user: they document their attributes.
-RESULTS = {"Diagnosis", "Elpd", "Fit", "FormulaDesign", "Prediction", "Variational"}
+RESULTS = {"Diagnosis", "Elpd", "Fit", "FormulaDesign", "Prediction", "Projection", "Variational"}
 
 
 def get(name):

@@ -11,6 +11,7 @@ from ..._typing import ArvizData
 from ...description import attributes
 from ..arviz_groups.builder import draws_dataset, provenance
 from ..arviz_groups.groups import assemble, dataset
+from ..draws.draws import stored_offset
 from .reference import Reference
 
 __all__ = ["ProjectedGroups"]
@@ -27,6 +28,8 @@ class ProjectedGroups:
 
     def on(self, terms: list[str]) -> ArvizData:
         """The draws, projected on some terms by their predictions of all rows."""
+        import xarray as xr
+
         source = self.reference
         drawn = source.projected([j for name in terms for j in self.terms[name]], np.arange(len(source.target)))
         shape = drawn.shape
@@ -37,13 +40,13 @@ class ProjectedGroups:
         if source.variance is not None:
             values["sigma"], variables["sigma"] = (1 / np.sqrt(drawn.C)).reshape(shape), ()
         posterior = draws_dataset(values, variables, {"feature": np.array(drawn.feature_names)})
-        constant = dataset(self.post, "constant_data")
+        constant = {"fixed_rate": ("feature", drawn.fixed_rate)}
+        if (offset := stored_offset(self.post)) is not None:
+            constant["offset"] = ("obs_id", offset)
         groups = {
             "posterior": posterior.assign_coords(drawn.steps),
             "observed_data": dataset(self.post, "observed_data").copy(),
-            "constant_data": constant[[name for name in ("offset",) if name in constant]].assign(
-                fixed_rate=("feature", drawn.fixed_rate)
-            ),
+            "constant_data": xr.Dataset(constant),
         }
         attrs = provenance(
             inference_method="projection", method=f"projection on {', '.join(terms) or 'no term'}", target="noising",

@@ -16,7 +16,7 @@ __all__ = ["Projection"]
 
 @dataclass(frozen=True, repr=False)
 class Projection(Shown):
-    """Submodels of growing size, and what each loses in prediction beside the model that they come from.
+    """Submodels of growing size, and what each predicts worse than the model that they come from.
 
     Attributes
     ----------

@@ -86,7 +86,7 @@ def project(
     Returns
     -------
     Projection
-        The path of terms, the score of each size beside that of the posterior, rules for a size, and the projected
+        The path of terms, the scores of each size and of the posterior, rules for a size, and the projected
         draws of a size as a posterior.
 
     Raises
@@ -106,9 +106,9 @@ def project(
 
     Notes
     -----
-    The search fits clusters of draws; what is scored and returned are projections of single draws. A ridge of 1e-4 on
-    standardised weights keeps projections finite. Random terms of a formula enter like others, with the effects of all
-    their levels.
+    The search fits clusters of draws; what is scored and returned are projections of single draws. A ridge of 1e-6 a
+    row on standardised weights keeps projections finite. Random terms of a formula enter like others, with the effects
+    of all their levels.
 
     References
     ----------

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.sparse import diags_array, issparse
 
 from ..._typing import Float, Int
 from ...losses.base import Scores
@@ -43,7 +44,7 @@ class Rules:
         Terms of the largest estimated gain that the search fits, to take the best of them.
     """
 
-    ridge: float = 1e-4
+    ridge: float = 1e-6
     tolerance: float = 1e-10
     steps: int = 50
     refits: int = 5
@@ -122,9 +123,7 @@ class Columns:
     @classmethod
     def of(cls, X: Any, has_intercept: bool) -> Columns:
         """Standardise features; sparse ones are not centred, and a column without spread keeps its scale."""
-        if hasattr(X, "tocsc"):
-            from scipy.sparse import diags_array
-
+        if issparse(X):
             X = X.tocsc().astype(np.float64)
             centre, scale = np.zeros(X.shape[1]), np.sqrt(np.asarray(X.multiply(X).mean(axis=0)).ravel())
             scale = np.where(scale > 0, scale, 1.0)
