@@ -123,7 +123,7 @@ def project(
     >>> generator = np.random.default_rng(0)
     >>> X = generator.normal(size=(80, 4))
     >>> y = (2 * X[:, 1] + generator.logistic(size=80) > 0).astype(int)
-    >>> post = bd.sample(bd.Model(rates=bd.Fixed(0.1)), X, y, draws=200, chains=2, progress=False)
+    >>> post = bd.sample(bd.Model(rates=bd.Fixed(0.0)), X, y, draws=500, progress=False)
     >>> path = bd.project(post, X, sizes=2, folds=None)
     >>> path.terms[0]
     'x1'

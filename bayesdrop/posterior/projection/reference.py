@@ -117,7 +117,7 @@ def leave_one_out_weights(logs: Float[np.ndarray, "n S"]) -> Float[np.ndarray, "
 
     Examples
     --------
-    >>> bool(np.allclose(leave_one_out_weights(np.zeros((2, 4))), np.log(1 / 4)))
+    >>> bool(np.allclose(leave_one_out_weights(np.zeros((2, 100))), np.log(1 / 100)))
     True
     """
     found = [smoothed_log_weights(-row) for row in logs]

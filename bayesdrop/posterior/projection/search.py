@@ -68,7 +68,7 @@ def forward(
     Examples
     --------
     >>> from bayesdrop.losses import Squared
-    >>> from bayesdrop.posterior.projection.submodel import Columns
+    >>> from bayesdrop.posterior.projection.submodel import Columns, ExpectedLoss
     >>> X = np.random.default_rng(0).normal(size=(50, 3))
     >>> mean = X @ [[0.1], [2.0], [1.0]]
     >>> problem = Submodel(ExpectedLoss(Squared()), Columns.of(X, has_intercept=True), mean, np.zeros(50))
