@@ -4,6 +4,7 @@ from .data.formulas.transformer import FormulaTransformer
 from .designs import Blocks
 from .designs.dask.cluster import cluster
 from .effects.comparisons import comparisons, predictions_grid
+from .effects.hypotheses import hypothesis
 from .effects.marginal import marginal_effects
 from .effects.table import weights_table
 from .estimators import (
@@ -173,6 +174,7 @@ __all__ = [
     "fit",
     "from_formula",
     "groups",
+    "hypothesis",
     "kfold",
     "largest_r_hat",
     "log_likelihood",

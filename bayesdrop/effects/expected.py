@@ -37,7 +37,7 @@ from .variables import Variables
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["Effect", "EffectRows", "chosen"]
+__all__ = ["Effect", "EffectRows", "chosen", "monte_carlo_errors"]
 
 
 class Effect(NamedTuple):
@@ -303,7 +303,7 @@ class EffectRows:
         if self.fits is None:
             tails = [(1 - self.probability) / 2, (1 + self.probability) / 2]
             low, high = np.quantile(flat, tails, axis=0)
-            error = _monte_carlo_errors(flat, draws.shape[0])
+            error = monte_carlo_errors(flat, draws.shape[0])
             return {"effect": flat.mean(axis=0), "sd": flat.std(axis=0), "low": low, "high": high, "mcse": error}
         covariance = self.fits[k].fit.covariance
         if found.gradient is None or covariance is None:
@@ -352,7 +352,7 @@ def _with_column(X: Any, d: int, value: Any) -> Any:
     return csr_array(hstack([columns[:, :d], column, columns[:, d + 1 :]]))
 
 
-def _monte_carlo_errors(effects: Float[np.ndarray, "S rows"], chains: int) -> Float[np.ndarray, " rows"]:
+def monte_carlo_errors(effects: Float[np.ndarray, "S rows"], chains: int) -> Float[np.ndarray, " rows"]:
     """Monte Carlo standard errors of mean effects, from draws of chains one after the other."""
     import xarray as xr
 

@@ -1,0 +1,132 @@
+"""Statements about quantities, with how probable they are: ``bd.hypothesis``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .._typing import DataFrame, Float
+from .._validation import check_choice, check_number, shown
+from ..data.formulas.language.interpreter import Rows, evaluate
+from .expected import monte_carlo_errors
+from .quantities import Quantities, read_quantities
+from .statements import Statement, read_statement
+
+__all__ = ["hypothesis"]
+
+_POINT = "no probability of a point is stated; look at the interval of the difference"
+_NOTHING = "nothing is compared; look at the interval"
+
+
+def hypothesis(
+    result: Any, statements: str | Sequence[str], *, probability: float | int = 0.9, estimate: str = "mean"
+) -> DataFrame:
+    """Probability and size of what statements such as ``"site[s] - site[n] > 0"`` say of weights, rates or effects.
+
+    Parameters
+    ----------
+    result : InferenceData or DataTree, xarray.DataArray, Fit, or a fitted linear estimator
+        What ``bd.sample`` returned; effects with ``as_draws=True``, from :func:`bayesdrop.comparisons`,
+        :func:`bayesdrop.marginal_effects` or :func:`bayesdrop.predictions_grid`; or a fit without noise.
+    statements : str or list of str
+        Expressions with ``+ - * / **``, ``abs``, ``exp``, ``log``, ``min`` and ``max``, and at most one of ``>``,
+        ``>=``, ``<``, ``<=`` and ``=``. No statement is evaluated as Python code. A weight has the name of its feature,
+        ``age:site[n]``, and the name that :func:`weights_table` prints, in backticks if it has blanks or signs:
+        ```site[s] vs site[n]` > 0``. ``intercept``, ``sigma`` and ``rate[age]`` have the names of
+        :func:`draws_table`, and so have weights of many classes, ``weight[setosa, age]``, and effects of random terms,
+        ```1|clinic[c0]```. Rows of effects are ``age``, ``age[+10]``, ``site[s - n]`` or ``prediction[50, s]``.
+    probability : float, default=0.9
+        Probability content of the intervals, in (0, 1).
+    estimate : "mean" or "median", default="mean"
+        Which of them the column ``estimate`` has.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per statement. ``estimate``, ``sd``, ``low`` and ``high`` describe the left side minus the right side;
+        ``posterior_probability`` is the share of the draws for which the statement is true, and ``evidence_ratio`` is
+        ``p/(1 − p)`` of it, infinite if all draws agree. ``=`` has neither, because a continuous quantity equals
+        a number with probability 0; a column ``note`` says so. ``mcse`` is the Monte Carlo standard error of the mean
+        by draws of chains. ``attrs`` say what the intervals are (``"interval"``) and their content.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If ``result`` has no draws and no normal law, a statement cannot be read or has a name that is not there (the
+        message lists close names), or its value is not finite in some draws.
+
+    See Also
+    --------
+    weights_table, comparisons, draws_table
+
+    Notes
+    -----
+    Two statements hold together if the smaller of the differences is positive: ``"min(a - b, b - c) > 0"``. A fit
+    without noise has the normal law of Laplace's approximation, which is represented by 16,384 points of a Sobol
+    sequence; one weight has the mean, the standard deviation and the quantiles of the law to four digits. The evidence
+    ratio compares the statement with its contrary under the posterior, and is not a Bayes factor: it has no prior odds
+    in it.
+
+    References
+    ----------
+    Bürkner (2017), brms: An R package for Bayesian multilevel models using Stan, Journal of Statistical Software 80,
+    doi:10.18637/jss.v080.i01.
+
+    Examples
+    --------
+    >>> import bayesdrop as bd
+    >>> X, y = [[0.0, 1.0], [1.0, 3.0], [2.0, 0.0], [3.0, 1.0]], [0.0, 1.1, 1.9, 3.2]
+    >>> fit = bd.fit(bd.Model(bd.Squared(), rates=bd.Fixed(0.0)), X, y, feature_names=["dose", "age"])
+    >>> table = bd.hypothesis(fit, ["dose > age", "dose = 1"])
+    >>> table.loc["dose > age", ["estimate", "posterior_probability"]].astype(float).round(2).tolist()
+    [0.86, 0.95]
+    >>> table.loc["dose = 1", "note"]
+    'no probability of a point is stated; look at the interval of the difference'
+    """
+    import pandas as pd
+
+    probability = check_number(probability, "probability", above=0, below=1, advice="0.9, say")
+    check_choice(estimate, "estimate", ("mean", "median"))
+    texts = [statements] if isinstance(statements, str) else statements
+    if not isinstance(texts, Sequence) or isinstance(texts, bytes) or not all(isinstance(text, str) for text in texts):
+        raise TypeError(f'statements: expected a text such as "age > 0" or a list of texts, got {shown(statements)}.')
+    if not len(texts):
+        raise ValueError('statements: expected one or more, such as "age > 0", got none.')
+    quantities = read_quantities(result)
+    known = dict.fromkeys(quantities.names)
+    read = [read_statement(text, known, quantities.unclear) for text in texts]
+    rows = [_row(one, quantities, probability, estimate) for one in read]
+    frame = pd.DataFrame(rows, index=pd.Index([one.text for one in read], name="hypothesis"))
+    if not frame["note"].any():
+        frame = frame.drop(columns="note")
+    frame.attrs.update(interval=quantities.kind, probability=probability)
+    return frame
+
+
+def _row(statement: Statement, quantities: Quantities, probability: float, estimate: str) -> dict[str, Any]:
+    """Columns of one statement."""
+    import pandas as pd
+
+    draws = pd.DataFrame(quantities.draw(statement.names), columns=statement.names)
+    values: Float[np.ndarray, " S"] = np.asarray(evaluate(statement.difference, Rows(draws)), dtype=np.float64)
+    if failed := int(np.sum(~np.isfinite(values))):
+        raise ValueError(
+            f"hypothesis: {statement.text!r} is not a finite number in {failed:,} of {len(values):,} draws: the "
+            "logarithm or a root of a negative number, a quotient by 0, or an overflow; restate it."
+        )
+    low, high = np.quantile(values, [(1 - probability) / 2, (1 + probability) / 2])
+    middle = values.mean() if estimate == "mean" else np.median(values)
+    row: dict[str, Any] = {"estimate": middle, "sd": values.std(), "low": low, "high": high}
+    if quantities.chains:
+        row["mcse"] = monte_carlo_errors(values[:, None], quantities.chains)[0]
+    if statement.comparison in ("", "="):
+        return row | {
+            "posterior_probability": np.nan, "evidence_ratio": np.nan,
+            "note": _POINT if statement.comparison else _NOTHING,
+        }  # fmt: skip
+    is_true = {">": np.greater, ">=": np.greater_equal, "<": np.less, "<=": np.less_equal}[statement.comparison]
+    chance = float(is_true(values, 0.0).mean())
+    ratio = chance / (1 - chance) if chance < 1 else np.inf
+    return row | {"posterior_probability": chance, "evidence_ratio": ratio, "note": ""}

@@ -1,0 +1,218 @@
+"""Quantities that a statement may name, with their draws: those of a posterior, of effects, or of a fit.
+
+A posterior has its own draws, and so have effects. A fit without noise has Laplace's normal law of its weights, which
+is represented by points of a Sobol sequence. Used by :func:`bayesdrop.hypothesis`.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.special import ndtri
+
+from .._typing import Float
+from ..description import stored_model
+from ..fitting.results.laplace import why_no_covariance
+from ..fitting.results.result import Fit
+from ..posterior.draws.draws import read_group
+from .contrasts import contrasts_of
+from .sources import point_fits
+from .table import LAPLACE, interval_of, read_posterior
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+__all__ = ["Quantities", "read_quantities"]
+
+_LOG2_POINTS = 14  # of the law of a fit; a Sobol sequence is balanced at powers of two
+_CHAIN_DRAW = ("chain", "draw")
+
+OneDraws = Float[np.ndarray, " S"]
+ManyDraws = Float[np.ndarray, "S m"]
+
+
+@dataclass(frozen=True)
+class Quantities:
+    """Numbers with draws.
+
+    Attributes
+    ----------
+    names : list of str
+        Names that a statement may use.
+    draw : callable
+        From some names to their joint draws (S, names), float64.
+    chains : int
+        Chains, one after another; 0 of a normal law.
+    kind : str
+        Kind of the intervals, in words.
+    unclear : dict from name to text
+        Names that stand for two things, and what to write instead.
+    """
+
+    names: list[str]
+    draw: Callable[[Sequence[str]], ManyDraws] = field(repr=False)
+    chains: int
+    kind: str
+    unclear: dict[str, str]
+
+
+def read_quantities(result: Any) -> Quantities:
+    """Quantities of a posterior, of draws of effects, of a fit or of an estimator.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If ``result`` is something else, or has no draws and no normal law.
+    """
+    import xarray as xr
+
+    if isinstance(result, xr.DataArray):
+        return _of_effects(result)
+    fits = point_fits(result)
+    if fits is None:
+        if hasattr(result, "columns"):
+            raise TypeError("result: expected draws, got a table; make the effects with as_draws=True.")
+        return _of_posterior(result)
+    if len(fits) > 1:
+        raise ValueError(
+            f"result: expected one fit, got {len(fits)}, one for each class against all others, which have no joint "
+            "law; fit bd.Model(bd.Softmax()), or one class."
+        )
+    return _of_fit(fits[0].fit)
+
+
+def _of_effects(effects: xr.DataArray) -> Quantities:
+    """Effects by their labels: ``age``, ``site[s - n]`` or ``prediction[50, s]``, of many classes ``age[yes]``."""
+    other = [str(dim) for dim in effects.dims if dim not in (*_CHAIN_DRAW, "class")]
+    if not set(_CHAIN_DRAW) <= set(effects.dims) or len(other) != 1:
+        raise ValueError(
+            "result: expected effects with as_draws=True, on chain, draw, class if there are many, and one more dim, "
+            f"got {effects.dims}."
+        )
+    (dim,) = other
+    effects = effects.transpose(*_CHAIN_DRAW, ..., dim)
+    labels = [coord.values for coord in effects.coords.values() if coord.dims == (dim,)]
+    rows = [[_text(label[j]) for label in labels] for j in range(effects.sizes[dim])]
+    if dim == "point":
+        rows = [[str(effects.name), *row] for row in rows]
+    classes = [[str(label)] for label in effects["class"].values] if "class" in effects.dims else [[]]
+    names = [_named(row[0], [*own, *row[1:]]) for own in classes for row in rows]
+    repeated = {name: "two of the effects have this name" for name in names if names.count(name) > 1}
+    columns = dict(zip(names, _flat(effects).T, strict=True))
+    kind = f"posterior, equal tails of {effects.sizes['chain'] * effects.sizes['draw']} draws"
+    return Quantities(names, lambda some: _stacked([columns[name] for name in some]), effects.sizes["chain"], kind,
+                      repeated)  # fmt: skip
+
+
+def _of_posterior(post: Any) -> Quantities:
+    """All variables, as in ``weight[age]``, and weights by their features and by differences of levels."""
+    posterior = read_group(post, "posterior", "result")
+    getters: dict[str, Callable[[], OneDraws]] = {}
+    for variable, array in posterior.data_vars.items():
+        array = array.transpose(*_CHAIN_DRAW, ...)
+        labels = itertools.product(*(array.get_index(dim) for dim in array.dims[2:]))
+        flat = _flat(array)
+        for k, label in enumerate(labels):
+            getters[_named(str(variable), [str(part) for part in label])] = lambda flat=flat, k=k: flat[:, k]  # type: ignore[misc]
+    size, chains = posterior.sizes["chain"] * posterior.sizes["draw"], posterior.sizes["chain"]
+    kind, unclear = f"posterior, equal tails of {size} draws", dict[str, str]()
+    if "weight" in posterior and stored_model({**getattr(post, "attrs", {}), **posterior.attrs}) is not None:
+        draws = read_posterior(post)
+        weight, kind = draws.weight.reshape(size, -1), interval_of(draws)
+        classes = posterior["class"].values if draws.weight.ndim > 2 and draws.classes is None else draws.classes
+        classes = classes if draws.weight.ndim > 2 else None
+        for name, place, factor in _weights(draws.feature_names, draws.facts.formula, classes):
+            if name in getters and f"weight[{name}]" in getters:
+                unclear[name] = f"write weight[{name}] for the weight of the feature"
+            getters[name] = lambda place=place, factor=factor: weight[:, place].astype(np.float64) @ factor  # type: ignore[misc]
+    for name in unclear:
+        del getters[name]
+    return Quantities(list(getters), lambda some: _stacked([getters[name]() for name in some]), chains, kind, unclear)
+
+
+def _of_fit(fit: Fit) -> Quantities:
+    """Weights and intercepts, by the normal law of a fit without noise."""
+    covariance = fit.covariance
+    if covariance is None:
+        reason, remedy = why_no_covariance(fit)
+        raise ValueError(f"result: the fit has no law of its weights, for {reason}; {remedy}.")
+    weight = np.atleast_2d(fit.weight)
+    classes, (K, p) = (fit.classes if np.ndim(fit.weight) > 1 else None), weight.shape
+    centre = np.column_stack([weight, np.reshape(fit.intercept, (K, 1))]).ravel()
+    rows: dict[str, tuple[Any, Any]] = {}
+    for name, place, factor in _weights(fit.feature_names, fit.facts.formula, classes, long_names=True):
+        rows[name] = (np.asarray(place) // p * (p + 1) + np.asarray(place) % p, factor)
+    unclear = {"intercept": "write weight[intercept] for the weight of the feature"} if "intercept" in rows else {}
+    for k, label in enumerate([None] if classes is None else list(classes)):
+        rows[_named("intercept", [] if label is None else [str(label)])] = (np.array([k * (p + 1) + p]), np.ones(1))
+
+    def draw(some: Sequence[str]) -> ManyDraws:
+        factors = np.zeros((len(some), len(centre)))
+        for j, name in enumerate(some):
+            factors[j, rows[name][0]] = rows[name][1]
+        return _normal_points(factors @ centre, factors @ covariance @ factors.T)
+
+    return Quantities([name for name in rows if name not in unclear], draw, 0, f"{LAPLACE}, {2**_LOG2_POINTS} points",
+                      unclear)  # fmt: skip
+
+
+def _weights(
+    names: list[str], formula: Any, classes: Any, long_names: bool = False
+) -> Iterator[tuple[str, Any, Float[np.ndarray, " m"]]]:
+    """Names of weights and of differences of levels, with the places and factors of the weights (K, p) that they sum.
+
+    Without classes a weight has the name of its feature, and with ``long_names`` also ``weight[age]``.
+    """
+    p, shown = len(names), contrasts_of(formula, "reference")
+    for k, label in enumerate([None] if classes is None else list(classes)):
+        own = [] if label is None else [str(label)]
+        for j, name in enumerate(names):
+            if label is None:
+                yield name, np.array([j]), np.ones(1)
+            if long_names:
+                yield _named("weight", [*own, name]), np.array([k * p + j]), np.ones(1)
+        for r, name in enumerate(() if shown is None else shown.names):
+            if name not in names:
+                row = shown.matrix[[r]].tocoo()
+                yield name if label is None else _named("weight", [*own, name]), k * p + row.coords[1], row.data
+
+
+def _normal_points(mean: Float[np.ndarray, " m"], covariance: Float[np.ndarray, "m m"]) -> ManyDraws:
+    """Points of a normal law, whose mean and standard deviations are those of the law to a few parts in ten thousand.
+
+    Examples
+    --------
+    >>> points = _normal_points(np.array([1.0]), np.array([[4.0]]))
+    >>> np.quantile(points[:, 0], [0.05, 0.5]).round(3).tolist(), float(points.std().round(3))
+    ([-2.289, 1.0], 2.0)
+    """
+    from scipy.stats.qmc import Sobol
+
+    unit = np.sqrt(np.maximum(covariance.diagonal(), np.finfo(float).tiny))
+    value, vector = np.linalg.eigh(covariance / unit[:, None] / unit)
+    root = unit[:, None] * vector[:, ::-1] * np.sqrt(np.maximum(value[::-1], 0.0))
+    # Each coordinate of the plain sequence has every multiple of 2⁻¹⁴ once: the middles are its strata.
+    points = Sobol(len(mean), scramble=False).random_base2(_LOG2_POINTS) + 0.5 / 2**_LOG2_POINTS
+    found: ManyDraws = mean + ndtri(points) @ root.T
+    return found
+
+
+def _flat(array: xr.DataArray) -> ManyDraws:
+    """Draws, chains one after another, by the numbers of each."""
+    return np.asarray(array.values).reshape(array.sizes["chain"] * array.sizes["draw"], -1)
+
+
+def _stacked(columns: list[OneDraws]) -> ManyDraws:
+    return np.column_stack([np.asarray(column, dtype=np.float64) for column in columns])
+
+
+def _text(label: Any) -> str:
+    return f"{label:g}" if isinstance(label, float | np.floating) else str(label)
+
+
+def _named(name: str, labels: Sequence[str]) -> str:
+    return f"{name}[{', '.join(labels)}]" if labels else name
