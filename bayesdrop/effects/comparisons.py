@@ -2,9 +2,10 @@ r"""Comparisons of predictions: on a grid of variables, and from one value of a 
 
     A(v) = (1/Σs) Σ_i s_i E f(s̃_i(x_i with the variable at v))
 
-is the prediction averaged over the rows as if all had the value ``v``; ``A(v') − A(v)``, ``A(v')/A(v)`` and the
-quotient of their odds compare two of them. Differences of a logistic model depend on where the rows are, odds ratios of
-averages are nearer to 1 than those of single rows, and none is a weight; see Arel-Bundock, Greifer & Heiss (2024).
+is the prediction averaged over the rows as if all had the value ``v``; ``A(v') − A(v)``, ``A(v')/A(v)``, the quotient
+of their odds and its logarithm compare two of them. Differences of a logistic model depend on where the rows are, odds
+ratios of averages are nearer to 1 than those of single rows, and none is a weight; see Arel-Bundock, Greifer & Heiss
+(2024).
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ import numpy as np
 
 from .._typing import Bool, DataFrame, Float
 from .._validation import check_choice, check_count, check_flag, check_number, shown
-from .averages import Average, Averages
+from .averages import Average
+from .comparison_kinds import kind_of
 from .contrasts import check_levels
 from .expected import Effect, EffectRows
 from .marginal import level_changes
@@ -29,23 +31,12 @@ if TYPE_CHECKING:
 __all__ = ["comparisons", "predictions_grid"]
 
 
-def _odds(average: Averages) -> Averages:
-    return average / (1 - average)
-
-
-_KINDS: dict[str, tuple[str, Callable[[Averages], Averages]]] = {
-    "difference": ("-", lambda pair: pair[..., 0] - pair[..., 1]),
-    "ratio": ("/", lambda pair: pair[..., 0] / pair[..., 1]),
-    "odds_ratio": ("/", lambda pair: _odds(pair[..., 0]) / _odds(pair[..., 1])),
-}
-
-
 def comparisons(
     result: Any,
     X: Any,
     variables: Any = None,
     *,
-    comparison: str = "difference",
+    comparison: str | Callable[[Any, Any], Any] = "difference",
     by: str | None = None,
     reference: Mapping[str, Any] | None = None,
     average_weight: Any = None,
@@ -63,13 +54,17 @@ def comparisons(
         What ``bd.fit`` or ``bd.sample`` returned, or an estimator such as ``bd.DropoutLogisticRegression()``.
     X : array, data frame or scipy sparse (n, ·)
         Rows to average over; for a model with a formula, a table with its columns.
-    variables : list of str, or mapping from variable to change, optional
+    variables : str, list of str, or mapping from variable to change, optional
         Variables to compare, by default all but the columns that a random term groups by. The change of a number is a
         number to add (default 1), two values ``(from, to)``, ``"sd"`` or ``"iqr"`` about the mean or the median, or
         ``"minmax"``; that of a factor is two levels ``(from, to)`` or ``"pairwise"``, by default each level against the
         first.
-    comparison : "difference", "ratio" or "odds_ratio", default="difference"
-        How the two averaged predictions are compared; ``"odds_ratio"`` needs probabilities.
+    comparison : "difference", "ratio", "odds_ratio", "log_odds_ratio" or callable, default="difference"
+        How the two averaged predictions are compared. Predictions are averaged over the rows first, for every draw,
+        and then compared: ``"ratio"`` is the ratio of averages, ``comparison="ratioavg"`` of the package
+        marginaleffects, and not the average of the ratios of rows. Odds need probabilities above 0 and below 1. A
+        function takes the averages after and before the change, ``(high, low)``, arrays of one shape with the draws
+        among their dims, and returns such an array, as ``lambda high, low: 1 / (high - low)`` does.
     by : str, optional
         Column of the table: compare within the rows of each of its values.
     reference : mapping from variable to level, optional
@@ -98,8 +93,8 @@ def comparisons(
     Raises
     ------
     TypeError, ValueError
-        If ``result`` has another type, rows or variables do not match it, or odds ratios are requested where
-        predictions are not probabilities.
+        If ``result`` has another type, rows or variables do not match it, odds are requested where predictions are not
+        probabilities above 0 and below 1, or a function returns another shape or numbers that are not finite.
 
     See Also
     --------
@@ -119,16 +114,16 @@ def comparisons(
     >>> table = comparisons(fit, data, {"age": 10, "site": ("n", "s")})
     >>> table[["variable", "contrast"]].values.tolist()
     [['age', '+10'], ['site', 's - n']]
+    >>> halves = comparisons(fit, data, "site", comparison=lambda high, low: (high - low) / 2)
+    >>> bool(np.allclose(2 * halves["effect"], table["effect"].iloc[1]))
+    True
     """
-    check_choice(comparison, "comparison", tuple(_KINDS))
     rows = EffectRows.of(result, X, average_weight, corrupted_inputs, offset, draws, probability, reference)
-    loss = rows.sources[0].model.loss
-    if comparison == "odds_ratio" and not (loss.binary or loss.multiclass):
-        raise ValueError(f"comparison: the predictions of {loss!r} are not probabilities; use 'difference' or 'ratio'.")
+    kind = kind_of(comparison, rows.sources[0].model.loss)
     keys, inside = _groups(rows, by)
     effects = [
-        Effect([(name, label, *key) for key in keys], averages, _KINDS[comparison][1])
-        for name, label, averages in _changes(rows, variables, _KINDS[comparison][0], inside)
+        Effect([(name, label, *key) for key in keys], averages, kind.combine)
+        for name, label, averages in _changes(rows, variables, kind.sign, inside)
     ]
     names = ["variable", "contrast", *([by] if by else [])]
     return _frame(rows, effects, names, "effect", "comparison", as_draws)
@@ -315,10 +310,9 @@ def _number_pair(name: str, values: Float[np.ndarray, " n"], change: Any, sign: 
 
 def _grid(rows: EffectRows, variables: Any) -> dict[str, list[Any]]:
     """Values of each variable of a grid."""
-    asked = [variables] if isinstance(variables, str) else variables
     given: Mapping[str, Any] = variables if isinstance(variables, Mapping) else {}
     grid: dict[str, list[Any]] = {}
-    for name in rows.chosen(asked, "variables"):
+    for name in rows.chosen(variables, "variables"):
         levels, values = rows.factors.get(name), given.get(name)
         if levels is not None:
             grid[name] = list(levels) if values is None else list(np.atleast_1d(np.asarray(values, dtype=object)))

@@ -323,12 +323,13 @@ class EffectRows:
 
 
 def chosen(features: Any, known: Sequence[str], argument: str = "features") -> list[str]:
-    """Names of the features asked for; raise ValueError on others."""
+    """Names of the features asked for, one as a text or a list of them; raise ValueError on others."""
     if not known:
         raise ValueError(f"{argument}: the model has no features, so that none can change; fit one that has a term.")
     if features is None:
         return list(known)
-    named = not isinstance(features, str | bytes) and isinstance(features, Sequence | np.ndarray | Mapping)
+    features = [features] if isinstance(features, str) else features
+    named = not isinstance(features, bytes) and isinstance(features, Sequence | np.ndarray | Mapping)
     wanted = [str(name) for name in features] if named else []
     unknown = [name for name in wanted if name not in known]
     if not wanted or unknown or len(set(wanted)) < len(wanted):

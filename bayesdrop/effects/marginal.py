@@ -39,7 +39,7 @@ def marginal_effects(
     result: Any,
     X: Any,
     *,
-    features: Sequence[str] | None = None,
+    features: str | Sequence[str] | None = None,
     reference: Mapping[str, Any] | None = None,
     average_weight: Any = None,
     corrupted_inputs: bool = False,
@@ -61,7 +61,7 @@ def marginal_effects(
     X : array, data frame or scipy sparse (n, p)
         Rows to average over, often those of the fit; columns of a data frame are matched by name. For a model with a
         formula, a table with its columns, or the encoded features, each of which then has a slope.
-    features : sequence of str, optional
+    features : str or sequence of str, optional
         Features or variables whose effects to compute; by default all. Each costs two predictions of all rows.
     reference : mapping from variable to level, optional
         Level of each factor with which its other levels are compared; by default the first.

@@ -1,0 +1,111 @@
+"""Ways to compare two averaged predictions: differences, ratios, odds, and functions of the user's.
+
+Used by :func:`bayesdrop.comparisons`. A function of the user's has no derivative in closed form: for the delta method
+of a point fit it is differentiated by a central difference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .._typing import Float
+from .._validation import check_choice
+from .averages import Averages
+
+__all__ = ["ComparisonKind", "kind_of"]
+
+
+@dataclass(frozen=True)
+class ComparisonKind:
+    """A way to compare two averaged predictions.
+
+    Attributes
+    ----------
+    sign : str
+        Sign between the two values in labels.
+    compare : callable
+        From the averages at the value changed to and at the value changed from, (G, S, …) each, to the effects.
+    needs_chances : bool
+        Whether predictions have to be probabilities between 0 and 1.
+    """
+
+    sign: str
+    compare: Callable[[Averages, Averages], Averages]
+    needs_chances: bool = False
+
+    def combine(self, averages: Averages) -> Averages:
+        """Effects (G, S, …) of pairs of averages (G, S, …, 2)."""
+        high, low = averages[..., 0], averages[..., 1]
+        if self.needs_chances and not np.all((averages.real > 0) & (averages.real < 1)):
+            raise ValueError(
+                "comparison: odds need averaged probabilities above 0 and below 1, and some are 0 or 1; take "
+                "'difference', or 'ratio'."
+            )
+        return self.compare(high, low)
+
+
+def _odds(average: Averages) -> Averages:
+    return average / (1 - average)
+
+
+_KINDS = {
+    "difference": ComparisonKind("-", lambda high, low: high - low),
+    "ratio": ComparisonKind("/", lambda high, low: high / low),
+    "odds_ratio": ComparisonKind("/", lambda high, low: _odds(high) / _odds(low), needs_chances=True),
+    "log_odds_ratio": ComparisonKind(
+        "/", lambda high, low: np.log(_odds(high)) - np.log(_odds(low)), needs_chances=True
+    ),
+}
+_STEP = 1e-6  # relative, in the derivative of a function of the user's
+
+
+def kind_of(comparison: Any, loss: Any) -> ComparisonKind:
+    """The comparison asked for, by name or as a function of (high, low).
+
+    Raises
+    ------
+    ValueError
+        If there is no such comparison, or it needs probabilities and the loss predicts other numbers.
+
+    Examples
+    --------
+    >>> import bayesdrop as bd
+    >>> float(kind_of("odds_ratio", bd.Logistic()).combine(np.array([0.75, 0.5])))
+    3.0
+    """
+    if callable(comparison) and not isinstance(comparison, type):
+        return ComparisonKind(",", _checked(comparison))
+    kind = _KINDS[check_choice(comparison, "comparison", tuple(_KINDS), "or a function of (high, low)")]
+    if kind.needs_chances and not (loss.binary or loss.multiclass or loss.ratio == "odds_ratio"):
+        raise ValueError(f"comparison: the predictions of {loss!r} are not probabilities; use 'difference' or 'ratio'.")
+    return kind
+
+
+def _checked(function: Callable[[Any, Any], Any]) -> Callable[[Averages, Averages], Averages]:
+    """A function of the user's, with its derivative along an imaginary step, and errors that name it."""
+
+    def value(high: Averages, low: Averages) -> Float[np.ndarray, ...]:
+        found = np.asarray(function(high, low), dtype=np.float64)
+        if found.shape != high.shape or not np.all(np.isfinite(found)):
+            problem = f"shape {found.shape}" if found.shape != high.shape else "numbers that are not finite"
+            raise ValueError(
+                "comparison: expected a function of (high, low), two arrays of averaged predictions, that returns a "
+                f"finite number for each, of shape {high.shape}; got {problem}."
+            )
+        return found
+
+    def compare(high: Averages, low: Averages) -> Averages:
+        if not (np.iscomplexobj(high) or np.iscomplexobj(low)):
+            return value(high, low)
+        # A derivative is asked for by an imaginary step, which only analytic functions take.
+        step = _STEP * np.where(high.real == 0, 1.0, np.abs(high.real))
+        length = np.maximum(np.abs(high.imag), np.abs(low.imag))
+        moves = [step * np.divide(part.imag, length, out=0 * length, where=length > 0) for part in (high, low)]
+        up, down = (value(high.real + sign * moves[0], low.real + sign * moves[1]) for sign in (1, -1))
+        return value(high.real, low.real) + 1j * length * (up - down) / (2 * step)
+
+    return compare
