@@ -11,6 +11,9 @@ from .paths import deletion_robustness as deletion_robustness
 from .paths import projection_path as projection_path
 from .paths import rate_path as rate_path
 from .paths import selection as selection
+from .pit import loo_pit as loo_pit
+from .predictive import ppc as ppc
+from .predictive import rootogram as rootogram
 from .rates import rate_against_weight as rate_against_weight
 from .rates import rates_forest as rates_forest
 from .weights import row_weights as row_weights

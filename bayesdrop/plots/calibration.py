@@ -20,7 +20,7 @@ __all__ = ["reliability_curve"]
 
 def reliability_curve(
     y: Any,
-    probabilities: Any,
+    probabilities: Any = None,
     *,
     bins: int = 10,
     probability: float | int = 0.9,
@@ -28,17 +28,18 @@ def reliability_curve(
     predictive: Any = None,
     ax: Any = None,
 ) -> Any:
-    """Plot observed frequencies against predicted probabilities: calibration.
+    """Plot observed frequencies against predicted probabilities, of new rows or of a posterior: calibration.
 
     Predictions are put into bins of equal width. Each point is the mean prediction and the observed frequency of one
     bin, with the Wilson interval of that frequency; below are the numbers of rows. Use new rows: on the training rows
-    the curve is too optimistic.
+    the curve is too optimistic. A posterior alone has its own rows, each predicted by the posterior without it.
 
     Parameters
     ----------
-    y : array (n,)
-        Labels of two classes.
-    probabilities : array (n,) or (n, 2), Prediction, or dict from name to these
+    y : array (n,), InferenceData or DataTree
+        Labels of two classes; or, without probabilities, a posterior of classes with the groups ``log_likelihood`` and
+        ``posterior_predictive``, whose replicated responses are weighted by leave-one-out weights.
+    probabilities : array (n,) or (n, 2), Prediction, or dict from name to these, optional
         Probabilities of the positive class; two columns as from ``predict_proba``, or what ``bd.predict`` returned,
         whose mean is used.
     bins : int, default=10
@@ -46,7 +47,8 @@ def reliability_curve(
     probability : float, default=0.9
         Probability content of the Wilson intervals and of the band.
     positive : label, optional
-        The positive class; by default the larger label, as in the estimators.
+        The positive class; by default the larger label, as in the estimators. For a posterior of more classes, the
+        class to compare with all others.
     predictive : ArviZ object, optional
         What ``bd.posterior_predictive`` returned for these rows. A band shows the frequencies of the simulated
         responses in the bins of the first model, where the points are expected if that model is right.
@@ -81,7 +83,11 @@ def reliability_curve(
     """
     probability = check_number(probability, "probability", above=0, below=1)
     bins = check_count(bins, "bins", 2, 10_000)
-    event, name, swapped = _event(y, positive)
+    if probabilities is None:
+        y, probabilities, name = _of_posterior(y, positive)
+        event, swapped = y, False
+    else:
+        event, name, swapped = _event(y, positive)
     models = probabilities if isinstance(probabilities, Mapping) else {"": probabilities}
     if not 1 <= len(models) <= MOST_SERIES:
         raise ValueError(f"probabilities: expected from one to {MOST_SERIES} models, got {len(models)}.")
@@ -122,6 +128,28 @@ def reliability_curve(
     if hasattr(ax.figure, "draw_without_rendering"):
         ax.figure.draw_without_rendering()  # the layout finds room for the histogram's label the second time only
     return ax
+
+
+def _of_posterior(post: Any, positive: Any) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"], str]:
+    """1.0 where a class was observed, its probability by the posterior without the row, and the name of the event."""
+    from ..posterior.leave_one_out import left_out_weights
+    from .replicated import read_replicated
+
+    try:
+        found = read_replicated(post)
+    except TypeError:
+        raise TypeError(
+            f"probabilities: expected probabilities for the labels y, or a posterior in place of y, got {shown(post)} "
+            "alone."
+        ) from None
+    if found.labels is None:
+        raise ValueError("y: expected a posterior of classes, got one of numbers; take bd.plots.loo_pit.")
+    label = found.labels[-1] if positive is None and len(found.labels) == 2 else str(positive)
+    if label not in found.labels:
+        raise ValueError(f"positive: expected one of the classes {found.labels}, got {shown(positive)}.")
+    k = found.labels.index(label)
+    chance = np.sum(left_out_weights(post) * (found.drawn == k), axis=0)
+    return (found.observed == k).astype(float), np.clip(chance, 0.0, 1.0), f"{found.name} = {label}, each row left out"
 
 
 def _event(y: Any, positive: Any) -> tuple[Float[np.ndarray, " n"], str, bool]:

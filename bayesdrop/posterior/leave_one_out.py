@@ -25,16 +25,16 @@ from ..designs import Design
 from ..gibbs.method import Gibbs
 from ..hmc.method import HMC
 from ..hmc.nuts import NUTS
-from ..warnings import InfluenceWarning
+from ..warnings import InfluenceWarning, warn
 from .arviz_groups.groups import dataset, group_names
-from .diagnostics.mixing import largest_k
+from .diagnostics.mixing import largest_k, smoothed_log_weights
 from .draws.draws import Draws, read_draws, stored_constants, stored_offset
 from .draws.new_rows import check_rows, match_design
 from .held_out import HeldOut
 from .scores.pointwise import observed_response, warn_of_pseudo_likelihood
 from .scores.smoothed_loo import smoothed_loo, with_refits
 
-__all__ = ["held_out_of", "loo"]
+__all__ = ["held_out_of", "left_out_weights", "loo"]
 
 
 def loo(post: Any, X: Any = None, y: Any = None, *, refit: bool = False, method: Any = None) -> Any:
@@ -106,11 +106,7 @@ def loo(post: Any, X: Any = None, y: Any = None, *, refit: bool = False, method:
     2
     """
     draws = read_draws(post)
-    if "log_likelihood" not in group_names(post):
-        raise ValueError(
-            "post: expected a group 'log_likelihood'; add it by bd.log_likelihood(post, X, y), or sample with "
-            "log_likelihood=True."
-        )
+    _check_likelihoods(post)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # ArviZ's own words on Pareto k; ours follow
         result = smoothed_loo(post)
@@ -131,6 +127,58 @@ def loo(post: Any, X: Any = None, y: Any = None, *, refit: bool = False, method:
         )
     warn_of_pseudo_likelihood(draws, "row_weight" in stored_constants(post))
     return result
+
+
+def left_out_weights(post: Any) -> Float[np.ndarray, "S n"]:
+    """Weights of the draws, chains one after another, under the posterior without each row, of sum 1.
+
+    Parameters
+    ----------
+    post : InferenceData or DataTree
+        A posterior with the group ``log_likelihood``.
+
+    Raises
+    ------
+    ValueError
+        If there is no such group.
+
+    Warns
+    -----
+    InfluenceWarning
+        If the weights of some rows are unreliable, as :func:`loo` says.
+
+    Examples
+    --------
+    >>> import xarray as xr
+    >>> import bayesdrop as bd
+    >>> likelihood = {"log_likelihood": xr.Dataset({"y": (("chain", "draw", "obs_id"), np.zeros((2, 50, 1)))})}
+    >>> bool(np.allclose(left_out_weights(bd.groups.assemble(likelihood)), 0.01))
+    True
+    """
+    _check_likelihoods(post)
+    held = dataset(post, "log_likelihood")
+    values = held[next(iter(held.data_vars))].transpose("chain", "draw", ...).values
+    ratios = -values.reshape(values.shape[0] * values.shape[1], -1).astype(np.float64)
+    weight, k = np.empty(ratios.shape), np.empty(ratios.shape[1])
+    for row in range(ratios.shape[1]):
+        logs, k[row] = smoothed_log_weights(ratios[:, row])
+        weight[:, row] = np.exp(logs)
+    limit = largest_k(len(ratios))
+    if poor := int(np.sum(~(k <= limit))):
+        warn(
+            f"{poor} of {len(k)} rows have a Pareto k above {limit:.2f}: what the posterior without them predicts is "
+            "unreliable. Use more draws, or look at these rows (bd.loo lists them).",
+            InfluenceWarning,
+        )
+    return weight
+
+
+def _check_likelihoods(post: Any) -> None:
+    if "log_likelihood" not in group_names(post):
+        raise ValueError(
+            "post: expected a group 'log_likelihood'; add it by bd.log_likelihood(post, X, y), or sample with "
+            "log_likelihood=True."
+        )
 
 
 def _refitted(

@@ -1,0 +1,322 @@
+"""Posterior predictive checks: replicated data sets beside the one that was observed (Gelman, Meng & Stern 1996)."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from .._typing import Float, Int, Num
+from .._validation import check_choice, check_count, check_number
+from .replicated import Replicated, ends, read_replicated, rows_by
+from .style import (
+    BLUE,
+    GREY,
+    LIGHT_GREY,
+    VERMILLION,
+    legend_above,
+    light_grid,
+    new_axes,
+    new_figure,
+    shortened,
+)
+
+__all__ = ["ppc", "rootogram"]
+
+_MOST_BARS = 30  # different counts that have a bar each; more are put into intervals of equal width
+_GRID = 256  # points of a density
+_OBSERVED, _REPLICATED = VERMILLION, BLUE
+
+
+def ppc(
+    post: Any,
+    by: Any = None,
+    kind: str | None = None,
+    *,
+    draws: int = 50,
+    probability: float | int = 0.9,
+    ax: Any = None,
+    figure: Any = None,
+) -> Any:
+    """Draw what a posterior predicts for the rows that were sampled beside what was observed.
+
+    Counts and classes have bars, with the interval over the replicated data sets; numbers have densities, one line for
+    each of some data sets. With ``by`` there is a panel for each value of a column, or for two classes one panel, with
+    the share of the second class for each value.
+
+    Parameters
+    ----------
+    post : InferenceData or DataTree
+        Posterior with the group ``posterior_predictive``, which :func:`bayesdrop.posterior_predictive` adds.
+    by : sequence of n values, optional
+        Column of the rows that were sampled, such as ``data["site"]``, with at most twelve different values.
+    kind : "bars" or "density", optional
+        By default bars for counts and classes, and densities for numbers; counts can have densities.
+    draws : int, default=50
+        Number of replicated data sets that are drawn as densities, spread evenly; intervals use all of them. The legend
+        says how many there are.
+    probability : float, default=0.9
+        Probability content of the intervals.
+    ax : matplotlib axes, optional
+        Where to draw one panel.
+    figure : matplotlib figure, optional
+        Where to draw several panels.
+
+    Returns
+    -------
+    matplotlib Axes, or array of them
+        The axes of the panel, or of each value of ``by``.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If ``post`` lacks replicated responses, ``by`` does not match the rows, or densities of classes are requested.
+
+    See Also
+    --------
+    bayesdrop.posterior_predictive, rootogram, loo_pit
+
+    Notes
+    -----
+    A density is a histogram that is smoothed by Silverman's bandwidth of the observed numbers, the same for all data
+    sets, within the range of nearly all observed and replicated numbers. Counts of more than thirty different values
+    are put into intervals of equal width.
+
+    References
+    ----------
+    Gelman, Meng & Stern (1996), Posterior predictive assessment of model fitness via realized discrepancies,
+    Statistica Sinica 6. Gabry et al. (2019), Visualization in Bayesian workflow, Journal of the Royal Statistical
+    Society A 182, doi:10.1111/rssa.12378.
+
+    Examples
+    --------
+    >>> import xarray as xr
+    >>> import bayesdrop as bd
+    >>> rng = np.random.default_rng(0)
+    >>> groups = {"observed_data": xr.Dataset({"y": ("obs_id", rng.poisson(3, 80))}),
+    ...           "posterior_predictive": xr.Dataset({"y": (("chain", "draw", "obs_id"), rng.poisson(3, (2, 50, 80)))})}
+    >>> ax = ppc(bd.groups.assemble(groups))
+    >>> ax.get_xlabel(), ax.get_ylabel()
+    ('y', 'Rows')
+    """
+    found = read_replicated(post)
+    check_choice(kind, "kind", (None, "bars", "density"))
+    probability = check_number(probability, "probability", above=0, below=1)
+    check_count(draws, "draws")
+    kind = kind or ("bars" if found.is_whole else "density")
+    if kind == "bars" and not found.is_whole:
+        raise ValueError("kind: numbers have no bars; take 'density', or leave it out.")
+    if kind == "density" and found.labels is not None:
+        raise ValueError("kind: classes have no density; take 'bars', or leave it out.")
+    total = len(found.drawn)
+    told = f"{min(draws, total)} of {total:,} data sets" if kind == "density" else _told(total, probability)
+    if by is None:
+        ax = new_axes(ax, 6.0, 3.8)
+        _panel(ax, found, kind, draws, probability, np.arange(len(found.observed)), told)
+        _name_axes([ax], found, kind)
+        legend_above(ax, 2)
+        return ax
+    name, values, place = rows_by(by, len(found.observed))
+    if found.labels is not None and len(found.labels) == 2:
+        ax = new_axes(ax, 6.0, 3.8)
+        _shares(ax, found, values, place, probability)
+        ax.set_xlabel(shortened(name))
+        legend_above(ax, 2)
+        return ax
+    columns = min(len(values), 3)
+    lines = math.ceil(len(values) / columns)
+    figure = new_figure(figure, 3.0 * columns + 0.6, 2.5 * lines + 0.8)
+    grid = figure.subplots(lines, columns, squeeze=False, sharex=True)
+    for panel in grid.flat[len(values) :]:
+        panel.set_visible(False)
+    panels = grid.flat[: len(values)]
+    for k, panel in enumerate(panels):
+        _panel(panel, found, kind, draws, probability, np.flatnonzero(place == k), told, room=8)
+        panel.set_title(shortened(f"{name} = {values[k]}"), fontsize=9, loc="left")
+    _name_axes(panels, found, kind, columns)
+    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside upper left", ncols=2, frameon=False, fontsize=8)
+    return panels
+
+
+def rootogram(post: Any, *, probability: float | int = 0.9, ax: Any = None) -> Any:
+    """Draw a hanging rootogram of counts: bars of observed frequencies hang from the expected ones, as square roots.
+
+    A bar that ends above the line at 0 is a count that came too rarely, one that ends below it a count that came too
+    often. The band around the line has the ends of bars of replicated data sets.
+
+    Parameters
+    ----------
+    post : InferenceData or DataTree
+        Posterior of counts with the group ``posterior_predictive``, which :func:`bayesdrop.posterior_predictive` adds.
+    probability : float, default=0.9
+        Probability content of the band.
+    ax : matplotlib axes, optional
+        Where to draw.
+
+    Returns
+    -------
+    matplotlib Axes
+        The axes with the plot.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If ``post`` lacks replicated responses, or these are not counts.
+
+    See Also
+    --------
+    ppc
+
+    References
+    ----------
+    Kleiber & Zeileis (2016), Visualizing count data regressions using rootograms, The American Statistician 70,
+    doi:10.1080/00031305.2016.1173590.
+
+    Examples
+    --------
+    >>> import xarray as xr
+    >>> import bayesdrop as bd
+    >>> rng = np.random.default_rng(0)
+    >>> groups = {"observed_data": xr.Dataset({"y": ("obs_id", rng.poisson(3, 80))}),
+    ...           "posterior_predictive": xr.Dataset({"y": (("chain", "draw", "obs_id"), rng.poisson(3, (2, 50, 80)))})}
+    >>> rootogram(bd.groups.assemble(groups)).get_ylabel()
+    '√ rows'
+    """
+    found = read_replicated(post)
+    probability = check_number(probability, "probability", above=0, below=1)
+    if not found.is_whole or found.labels is not None:
+        raise ValueError(
+            "post: a rootogram needs counts, as under bd.Poisson(); take bd.plots.ppc for other responses."
+        )
+    ax = new_axes(ax, 6.0, 3.8)
+    edges, names = _intervals(found)
+    drawn = _counts(found.drawn, edges)
+    observed, expected = np.sqrt(_counts(found.observed[None], edges)[0]), np.sqrt(drawn.mean(axis=0))
+    low, high = ends(expected - np.sqrt(drawn), probability)
+    x = np.arange(len(names))
+    told = _told(len(drawn), probability)
+    ax.bar(x, high - low, 1.0, low, color=LIGHT_GREY, zorder=0, label=f"ends of replicated bars ({told})")
+    ax.bar(x, observed, 0.8, expected - observed, color=_OBSERVED, alpha=0.55, label="observed, hanging")
+    ax.plot(x, expected, color=_REPLICATED, marker="o", markersize=4, linewidth=1.4, label="expected")
+    ax.axhline(0, color=GREY, linewidth=0.9)
+    _ticks(ax, names, 16)
+    ax.set_xlabel(shortened(found.name))
+    ax.set_ylabel("√ rows")
+    light_grid(ax)
+    legend_above(ax, 3)
+    return ax
+
+
+def _told(total: int, probability: float) -> str:
+    return f"{total:,} data sets, {100 * probability:g} %"
+
+
+def _panel(
+    ax: Any, found: Replicated, kind: str, draws: int, probability: float, rows: Int[np.ndarray, " m"], told: str,
+    room: int = 16,
+) -> None:  # fmt: skip
+    """Observed and replicated responses of some rows."""
+    if kind == "density":
+        _densities(ax, found, draws, rows, told)
+        return
+    edges, names = _intervals(found)
+    drawn, x = _counts(found.drawn[:, rows], edges), np.arange(len(names))
+    low, high = ends(drawn, probability)
+    middle = np.median(drawn, axis=0)
+    ax.bar(x, _counts(found.observed[None, rows], edges)[0], 0.8, color=_OBSERVED, alpha=0.45, label="observed")
+    ax.errorbar(
+        x, middle, [middle - low, high - middle], fmt="o", color=_REPLICATED, markersize=4, capsize=2, elinewidth=1.2,
+        label=f"replicated ({told})",
+    )  # fmt: skip
+    _ticks(ax, names, room)
+    light_grid(ax)
+
+
+def _name_axes(panels: Any, found: Replicated, kind: str, columns: int = 1) -> None:
+    """Name the axes of the lowest and the leftmost panels."""
+    for k, panel in enumerate(panels):
+        if k + columns >= len(panels):
+            panel.set_xlabel(shortened(found.name))
+            panel.tick_params(labelbottom=True)
+        if k % columns == 0:
+            panel.set_ylabel("Rows" if kind == "bars" else "Density")
+
+
+def _shares(ax: Any, found: Replicated, values: list[str], place: Int[np.ndarray, " n"], probability: float) -> None:
+    """Share of the second of two classes for each value of a column."""
+    assert found.labels is not None
+    rows = np.bincount(place, minlength=len(values))
+    drawn = np.stack([np.bincount(place, one, minlength=len(values)) for one in found.drawn]) / rows
+    observed, x = np.bincount(place, found.observed, minlength=len(values)) / rows, np.arange(len(values))
+    low, high = ends(drawn, probability)
+    middle = np.median(drawn, axis=0)
+    ax.bar(x, observed, 0.8, color=_OBSERVED, alpha=0.45, label="observed")
+    ax.errorbar(
+        x, middle, [middle - low, high - middle], fmt="o", color=_REPLICATED, markersize=5, capsize=2,
+        label=f"replicated ({_told(len(drawn), probability)})",
+    )  # fmt: skip
+    ax.set_xticks(x, [f"{shortened(value, 16)}\n{count} rows" for value, count in zip(values, rows, strict=True)])
+    ax.set_ylabel(shortened(f"P({found.name} = {found.labels[1]})", 48))
+    light_grid(ax)
+
+
+def _densities(ax: Any, found: Replicated, draws: int, rows: Int[np.ndarray, " m"], told: str) -> None:
+    """Densities of some replicated data sets, and that of the observed one above them."""
+    shown, observed = found.some(draws), found.observed.astype(float)
+    inner = np.quantile(shown, [0.002, 0.998])
+    low, high = min(observed.min(), inner[0]), max(observed.max(), inner[1])
+    spread = min(observed[rows].std(), np.subtract(*np.quantile(observed[rows], [0.75, 0.25])) / 1.34)
+    width = 0.9 * (spread or observed[rows].std() or 1.0) * len(rows) ** -0.2
+    low, high = low - 2 * width, high + 2 * width
+    ax.plot([], [], color=_REPLICATED, linewidth=1.2, label=f"replicated ({told})")
+    for one in shown[:, rows]:
+        ax.plot(*_density(one, low, high, width), color=_REPLICATED, alpha=0.25, linewidth=0.7)
+    ax.plot(*_density(observed[rows], low, high, width), color=_OBSERVED, linewidth=1.8, label="observed")
+    ax.set_ylim(bottom=0)
+    light_grid(ax)
+
+
+def _density(
+    values: Num[np.ndarray, " m"], low: float, high: float, width: float
+) -> tuple[Float[np.ndarray, " g"], Float[np.ndarray, " g"]]:
+    """Points of a density: a fine histogram smoothed by a normal kernel.
+
+    Examples
+    --------
+    >>> x, height = _density(np.random.default_rng(0).normal(size=20000), -4.0, 4.0, 0.1)
+    >>> bool(abs(height[np.argmin(abs(x))] - 0.399) < 0.02), round(float(height.sum() * (x[1] - x[0])), 3)
+    (True, 1.0)
+    """
+    from scipy.ndimage import gaussian_filter1d
+
+    heights, edges = np.histogram(values, _GRID, (low, high))
+    step = edges[1] - edges[0]
+    smooth = gaussian_filter1d(heights.astype(float), width / step, mode="constant")
+    return (edges[1:] + edges[:-1]) / 2, smooth / (len(values) * step)
+
+
+def _intervals(found: Replicated) -> tuple[Float[np.ndarray, " e"], list[str]]:
+    """Edges of the bars, and their names: classes, counts, or intervals of counts."""
+    if found.labels is not None:
+        return np.arange(len(found.labels) + 1) - 0.5, [shortened(label, 16) for label in found.labels]
+    largest = int(max(found.observed.max(), np.quantile(found.drawn, 0.999)))
+    step = math.ceil((largest + 1) / _MOST_BARS)
+    starts = np.arange(0, largest + 1, step)
+    names = [str(start) if step == 1 else f"{start}–{start + step - 1}" for start in starts]
+    return np.append(starts, starts[-1] + step) - 0.5, names
+
+
+def _counts(drawn: Num[np.ndarray, "S n"], edges: Float[np.ndarray, " e"]) -> Float[np.ndarray, "S k"]:
+    """Rows in each interval, by data sets."""
+    step = edges[1] - edges[0]
+    place = np.floor((drawn - edges[0]) / step).astype(np.int64)
+    size = len(edges) - 1
+    place = np.where((place < 0) | (place >= size), size, place)
+    return np.stack([np.bincount(one, minlength=size + 1)[:size] for one in place]).astype(float)
+
+
+def _ticks(ax: Any, names: list[str], room: int) -> None:
+    """Names below bars, some of them where there are many; ``room`` is for numbers of two digits."""
+    every = math.ceil(len(names) / (room if max(map(len, names)) < 4 or len(names) <= room // 2 else room // 2))
+    ax.set_xticks(range(0, len(names), every), names[::every])
