@@ -175,8 +175,8 @@ def _weights(
                 yield name, np.array([j]), np.ones(1)
             if long_names:
                 yield _named("weight", [*own, name]), np.array([k * p + j]), np.ones(1)
-        for r, name in enumerate(() if shown is None else shown.names):
-            if name not in names:
+        for r, name in enumerate([] if shown is None else shown.names):
+            if shown is not None and name not in names:
                 row = shown.matrix[[r]].tocoo()
                 yield name if label is None else _named("weight", [*own, name]), k * p + row.coords[1], row.data
 

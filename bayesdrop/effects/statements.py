@@ -130,7 +130,8 @@ class _Reader:
 
     def product(self, depth: int) -> Expression:
         """Factors with * or / between them: all numerators by all denominators."""
-        above, below = [self.signed(depth)], []
+        above: list[Expression] = [self.signed(depth)]
+        below: list[Expression] = []
         while sign := self.takes("*", "/"):
             (above if sign == "*" else below).append(self.signed(depth))
         found = _folded("multiply", above)

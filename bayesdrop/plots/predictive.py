@@ -1,4 +1,4 @@
-"""Posterior predictive checks: replicated data sets beside the one that was observed (Gelman, Meng & Stern 1996)."""
+"""Posterior predictive checks: replicated data sets and the one that was observed (Gelman, Meng & Stern 1996)."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def ppc(
     ax: Any = None,
     figure: Any = None,
 ) -> Any:
-    """Draw what a posterior predicts for the rows that were sampled beside what was observed.
+    """Draw what a posterior predicts for the rows that were sampled, and what was observed.
 
     Counts and classes have bars, with the interval over the replicated data sets; numbers have densities, one line for
     each of some data sets. With ``by`` there is a panel for each value of a column, or for two classes one panel, with
