@@ -44,6 +44,7 @@ def comparisons(
     offset: Any = None,
     draws: int | None = None,
     probability: float | int = 0.9,
+    estimate: str = "mean",
     as_draws: bool = False,
 ) -> DataFrame | xr.DataArray:
     """Compare predictions at two values of a variable, averaged over rows.
@@ -78,6 +79,8 @@ def comparisons(
     draws : int, optional
         As in :func:`bayesdrop.marginal_effects`.
     probability : float, default=0.9
+        As in :func:`bayesdrop.marginal_effects`.
+    estimate : "mean" or "median", default="mean"
         As in :func:`bayesdrop.marginal_effects`.
     as_draws : bool, default=False
         As in :func:`bayesdrop.marginal_effects`.
@@ -118,7 +121,7 @@ def comparisons(
     >>> bool(np.allclose(2 * halves["effect"], table["effect"].iloc[1]))
     True
     """
-    rows = EffectRows.of(result, X, average_weight, corrupted_inputs, offset, draws, probability, reference)
+    rows = EffectRows.of(result, X, average_weight, corrupted_inputs, offset, draws, probability, reference, estimate)
     kind = kind_of(comparison, rows.sources[0].model.loss)
     keys, inside = _groups(rows, by)
     effects = [
@@ -140,6 +143,7 @@ def predictions_grid(
     offset: Any = None,
     draws: int | None = None,
     probability: float | int = 0.9,
+    estimate: str = "mean",
     as_draws: bool = False,
 ) -> DataFrame | xr.DataArray:
     """Compute predictions on a grid of variables, averaged over rows or at typical values of the others.
@@ -165,6 +169,8 @@ def predictions_grid(
     draws : int, optional
         As in :func:`bayesdrop.comparisons`.
     probability : float, default=0.9
+        As in :func:`bayesdrop.comparisons`.
+    estimate : "mean" or "median", default="mean"
         As in :func:`bayesdrop.comparisons`.
     as_draws : bool, default=False
         As in :func:`bayesdrop.comparisons`.
@@ -201,7 +207,7 @@ def predictions_grid(
     [[30.0, 'n'], [50.0, 'n']]
     """
     check_choice(others, "others", ("observed", "typical"))
-    rows = EffectRows.of(result, X, average_weight, corrupted_inputs, offset, draws, probability)
+    rows = EffectRows.of(result, X, average_weight, corrupted_inputs, offset, draws, probability, None, estimate)
     grid = _grid(rows, variables)
     make = rows.at if others == "observed" else rows.typical
     effects = [

@@ -19,7 +19,7 @@ import numpy as np
 from scipy.special import expit, logit, ndtri
 
 from .._typing import Float, Num
-from .._validation import check_count, check_flag, check_instance, check_matrix, check_number, shown
+from .._validation import check_choice, check_count, check_flag, check_instance, check_matrix, check_number, shown
 from ..data.column_facts import complete_rows, in_order, offset_in
 from ..data.formulas.encoder import FormulaEncoder
 from ..data.frames import to_pandas
@@ -87,6 +87,8 @@ class EffectRows:
         Probability content of the intervals.
     reference : mapping
         Reference level of factors.
+    estimate : "mean" or "median"
+        Which of them of the draws a table has.
     """
 
     sources: list[Draws]
@@ -100,6 +102,7 @@ class EffectRows:
     corrupted_inputs: bool
     probability: float
     reference: Mapping[str, Any]
+    estimate: str
 
     @classmethod
     def of(
@@ -111,7 +114,8 @@ class EffectRows:
         offset: Any,
         draws: int | None,
         probability: float,
-        reference: Mapping[str, Any] | None = None,
+        reference: Mapping[str, Any] | None,
+        estimate: str,
     ) -> EffectRows:
         """Read a fit, a posterior or an estimator, and rows for it; the arguments are those of ``marginal_effects``.
 
@@ -122,6 +126,7 @@ class EffectRows:
         """
         probability = check_number(probability, "probability", above=0, below=1, advice="0.9, say")
         check_flag(corrupted_inputs, "corrupted_inputs")
+        check_choice(estimate, "estimate", ("mean", "median"))
         if draws is not None:
             check_count(draws, "draws")
         check_instance(reference, "reference", Mapping, "a mapping from variable to level", none=True)
@@ -150,6 +155,7 @@ class EffectRows:
             corrupted_inputs=corrupted_inputs or bool(getattr(result, "arrives_noised", False)),
             probability=probability,
             reference=reference or {},
+            estimate=estimate,
         )
         unknown = [name for name in rows.reference if name not in rows.factors]
         if unknown:
@@ -192,7 +198,7 @@ class EffectRows:
         """An average over the rows with variables at other values, an array or a number each."""
         weight = np.atleast_2d(self.weight if weight is None else weight)
         if self.variables is not None:
-            frame = self.X.assign(**values)
+            frame = _with_values(self.X, values)
             return Average(self.variables.encoder.transform(frame), weight, self._offset_of(frame))
         X = self.X
         for name, value in values.items():
@@ -202,7 +208,7 @@ class EffectRows:
     def typical(self, values: Mapping[str, Any]) -> Average:
         """One row of usual values, with some variables at others, and effects of 0 of the random terms not named."""
         if self.variables is not None:
-            frame = self.X.iloc[[0]].assign(**self.variables.usual).assign(**values)
+            frame = _with_values(self.X.iloc[[0]], {**self.variables.usual, **values})
             return Average(self.variables.encode_typical(frame, values), np.ones((1, 1)), self._offset_of(frame))
         X = self.X.toarray() if hasattr(self.X, "toarray") else self.X
         X = np.asarray(np.nanmean(X, axis=0, dtype=np.float64))[None]
@@ -304,7 +310,8 @@ class EffectRows:
             tails = [(1 - self.probability) / 2, (1 + self.probability) / 2]
             low, high = np.quantile(flat, tails, axis=0)
             error = monte_carlo_errors(flat, draws.shape[0])
-            return {"effect": flat.mean(axis=0), "sd": flat.std(axis=0), "low": low, "high": high, "mcse": error}
+            middle = np.mean if self.estimate == "mean" else np.median
+            return {"effect": middle(flat, axis=0), "sd": flat.std(axis=0), "low": low, "high": high, "mcse": error}
         covariance = self.fits[k].fit.covariance
         if found.gradient is None or covariance is None:
             return {"effect": flat[0]}
@@ -338,6 +345,14 @@ def chosen(features: Any, known: Sequence[str], argument: str = "features") -> l
             f"{shown(features)}."
         )
     return wanted
+
+
+def _with_values(frame: Any, values: Mapping[str, Any]) -> Any:
+    """A table with other values in some columns, which may have any name."""
+    changed = frame.copy(deep=False)
+    for name, value in values.items():
+        changed[name] = value
+    return changed
 
 
 def _with_column(X: Any, d: int, value: Any) -> Any:

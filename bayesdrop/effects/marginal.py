@@ -46,6 +46,7 @@ def marginal_effects(
     offset: Any = None,
     draws: int | None = None,
     probability: float | int = 0.9,
+    estimate: str = "mean",
     as_draws: bool = False,
 ) -> DataFrame | xr.DataArray:
     """Average marginal effect of each feature or variable on the prediction, with intervals.
@@ -77,6 +78,8 @@ def marginal_effects(
         Number of draws of each chain to use, evenly spaced; by default all.
     probability : float, default=0.9
         Probability content of the intervals, in (0, 1).
+    estimate : "mean" or "median", default="mean"
+        Which of them, of the draws of a posterior, the column of the effect has; intervals are quantiles of the draws.
     as_draws : bool, default=False
         Whether to return the effect by every draw of a posterior instead of the table.
 
@@ -123,7 +126,7 @@ def marginal_effects(
     """
     import pandas as pd
 
-    rows = EffectRows.of(result, X, average_weight, corrupted_inputs, offset, draws, probability, reference)
+    rows = EffectRows.of(result, X, average_weight, corrupted_inputs, offset, draws, probability, reference, estimate)
     check_flag(as_draws, "as_draws")
     effects = [*(_of_features(rows, features) if rows.variables is None else _of_variables(rows, features))]
     if as_draws:

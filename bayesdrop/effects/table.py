@@ -31,6 +31,8 @@ def weights_table(
     probability: float | int = 0.9,
     contrasts: str | Contrasts | None = "reference",
     reference: Mapping[str, Any] | None = None,
+    baseline: Any = None,
+    estimate: str = "mean",
 ) -> DataFrame:
     """Tabulate weights with intervals, odds or rate ratios, and rates, one row for each feature (and class).
 
@@ -48,16 +50,24 @@ def weights_table(
         combinations of the weights, :class:`bayesdrop.effects.contrasts.Contrasts`.
     reference : mapping from column to level, optional
         Reference level of each factor; by default the first.
+    baseline : label, optional
+        For a softmax loss, the class with whose weights those of the others are compared, and ratios of relative risks
+        are made. By default the weights of the classes sum to zero.
+    estimate : "mean" or "median", default="mean"
+        Whether ``weight``, ``scaled_weight`` and ``rate`` of a posterior are means or medians of the draws.
 
     Returns
     -------
     pandas.DataFrame
-        ``weight`` (for a posterior the mean), ``sd``, ``low`` and ``high``; ``scaled_weight``, the coefficient of the
-        feature in the mean score, ``(1 − rate) · weight`` under biased dropout; for a logistic loss ``odds_ratio``, the
-        factor by which one unit changes the odds at the mean score under the noise, ``exp(scaled_weight)`` (for a
-        posterior the median), with ``odds_ratio_low`` and ``odds_ratio_high``, and with noise ``odds_ratio_if_kept``,
+        ``weight`` (for a posterior the mean or the median), ``sd``, ``low`` and ``high``; ``scaled_weight``, the
+        coefficient of the feature in the mean score, ``(1 − rate) · weight`` under biased dropout; for a logistic loss
+        ``odds_ratio``, the factor by which one unit changes the odds at the mean score under the noise,
+        ``exp(scaled_weight)``, with ``odds_ratio_low`` and ``odds_ratio_high``, and with noise ``odds_ratio_if_kept``,
         ``exp(weight)``, for a feature that is not dropped; for counts ``rate_ratio`` and ``rate_ratio_if_kept`` of the
-        expected count; ``rate`` (for a posterior the mean, with ``rate_low`` and ``rate_high``). ``columns.name`` names
+        expected count; with ``baseline`` the ``relative_risk_ratio``, the factor by which one unit changes the
+        probability of a class over that of the baseline class; ``rate`` (of a posterior with ``rate_low`` and
+        ``rate_high``). With
+        ``estimate="median"`` every number but ``sd`` is a quantile of the same draws. ``columns.name`` names
         the two classes of the odds. If the point fit has no intervals, because it has noise for example, a column
         ``interval`` says what to do instead. ``attrs`` describe the intervals, with the number of draws, or say why
         there are none: ``"weight_interval"``, ``"rate_interval"`` and ``"probability"``. If not every draw was kept
@@ -67,7 +77,7 @@ def weights_table(
     Raises
     ------
     TypeError, ValueError
-        If ``result`` has another type, or ``probability`` is not in (0, 1).
+        If ``result`` has another type, ``probability`` is not in (0, 1), or ``baseline`` is not a class of a softmax.
 
     See Also
     --------
@@ -99,6 +109,7 @@ def weights_table(
     import pandas as pd
 
     probability = check_number(probability, "probability", above=0, below=1, advice="0.9, say")
+    check_choice(estimate, "estimate", ("mean", "median"))
     fits = point_fits(result)
     check_instance(reference, "reference", Mapping, "a mapping from column to level", none=True)
     if not isinstance(contrasts, Contrasts):
@@ -106,16 +117,18 @@ def weights_table(
     if fits is None:
         draws = read_posterior(result)
         shown = _contrasts(draws.facts.formula, contrasts, reference)
-        columns, loss = _of_draws(draws, probability, shown), draws.model.loss
-        names, known = draws.feature_names, draws.classes
+        loss, names, known = draws.model.loss, draws.feature_names, draws.classes
         classes: Any = draws.classes if draws.weight.ndim > 2 else None
         if draws.weight.ndim > 2 and classes is None:
             classes = np.arange(draws.weight.shape[1])
+        base = _baseline(baseline, classes if loss.multiclass else None)
+        columns = _of_draws(draws, probability, shown, base, estimate)
         kind = rate_kind = interval_of(draws)
     else:
         first = fits[0].fit
         shown = _contrasts(first.formula, contrasts, reference)
-        parts = [_of_fit(one.fit, probability, shown) for one in fits]
+        base = _baseline(baseline, first.classes if first.model.loss.multiclass else None)
+        parts = [_of_fit(one.fit, probability, shown, base) for one in fits]
         columns = {name: np.concatenate([np.atleast_2d(part[name]) for part in parts]) for name in parts[0]}
         (reason, remedy), rate_kind = why_no_covariance(first), ""
         if reason:
@@ -124,6 +137,8 @@ def weights_table(
         classes = [one.label for one in fits] if len(fits) > 1 else first.classes if first.weight.ndim > 1 else None
         kind = f"none, for {reason}; {remedy}" if reason else LAPLACE
     ratio = loss.ratio
+    if base is not None:
+        ratio, classes = "relative_risk_ratio", [label for k, label in enumerate(classes) if k != base]
     if ratio:
         columns |= {f"{ratio}{part}": values for part, values in _ratios(columns).items()}
     single = ("weight", "sd", "low", "high", "interval", "scaled_weight")
@@ -135,6 +150,23 @@ def weights_table(
     if ratio == "odds_ratio" and known is not None and classes is None and len(known) == 2:
         frame.columns.name = f"{known[1]} against {known[0]}"
     return frame
+
+
+def _baseline(baseline: Any, classes: Any) -> int | None:
+    """Number of the baseline class among those of a softmax; None without one."""
+    if baseline is None:
+        return None
+    if classes is None:
+        raise ValueError("baseline: expected a softmax loss, which has a score for each class; leave it out.")
+    labels = [str(label) for label in classes]
+    if str(baseline) not in labels:
+        raise ValueError(f"baseline: expected one of the classes {labels}, got {baseline!r}.")
+    return labels.index(str(baseline))
+
+
+def _compared(weight: Float[np.ndarray, "... K m"], base: int | None) -> Float[np.ndarray, "... J m"]:
+    """Weights of the other classes minus those of a baseline class."""
+    return weight if base is None else np.delete(weight - weight[..., [base], :], base, axis=-2)
 
 
 def _contrasts(formula: Any, contrasts: Any, reference: Any) -> Contrasts | None:
@@ -160,18 +192,25 @@ def read_posterior(result: Any, thin: int | None = None) -> Draws:
         raise ValueError(f"result: {error}") from None
 
 
-def _of_fit(fit: Fit, probability: float, shown: Contrasts | None) -> Columns:
+def _of_fit(fit: Fit, probability: float, shown: Contrasts | None, base: int | None) -> Columns:
     """Columns of a point fit, shaped like its weights, or with a column for each contrast."""
-    weight = np.asarray(fit.weight, dtype=np.float64)
-    gain, rates = feature_gain(fit), np.broadcast_to(fit.rates, weight.shape)
+    whole, gain = np.asarray(fit.weight, dtype=np.float64), feature_gain(fit)
+    weight = _compared(whole, base)
+    rates = np.broadcast_to(fit.rates, weight.shape)
     columns = {
         "weight": _combined(weight, shown),
-        "scaled_weight": _combined(gain * weight, shown),
+        "scaled_weight": _combined(_compared(gain * whole, base), shown),
         "rate": rates if shown is None else rates[..., shown.feature],
     }
     if fit.covariance is not None:
         covariance, p = fit.covariance, weight.shape[-1]
-        inner = [covariance[start : start + p, start : start + p] for start in range(0, len(covariance), p + 1)]
+        K = len(covariance) // (p + 1)
+        own = covariance.reshape(K, p + 1, K, p + 1)[:, :p, :, :p]
+        inner = [own[k, :, k] for k in range(K)]
+        if base is not None:
+            inner = [
+                own[k, :, k] + own[base, :, base] - own[k, :, base] - own[base, :, k] for k in range(K) if k != base
+            ]
         if shown is not None:
             inner = [_combined(_combined(part, shown).T, shown) for part in inner]
         variance = np.stack([np.diagonal(part) for part in inner]).reshape(columns["weight"].shape)
@@ -180,9 +219,8 @@ def _of_fit(fit: Fit, probability: float, shown: Contrasts | None) -> Columns:
         columns |= {"sd": sd, "low": columns["weight"] - reach, "high": columns["weight"] + reach}
         # Without noise, or there are no intervals: the weights are what they are scaled to.
         columns |= {"scaled_low": columns["low"], "scaled_high": columns["high"]}
-    columns["scaled_median"] = columns["scaled_weight"]
     if np.any(gain != 1):
-        columns["kept_median"] = columns["weight"]
+        columns["kept"] = columns["weight"]
     return columns
 
 
@@ -194,13 +232,26 @@ def _combined(weight: Float[np.ndarray, "... p"], shown: Contrasts | None) -> Fl
     return np.asarray((shown.matrix @ flat.T).T).reshape(*weight.shape[:-1], shown.matrix.shape[0])
 
 
-def _of_draws(draws: Draws, probability: float, shown: Contrasts | None) -> Columns:
+def _of_draws(draws: Draws, probability: float, shown: Contrasts | None, base: int | None, estimate: str) -> Columns:
     """Columns of a posterior, shaped like its weights or with a column for each contrast, some of them at a time."""
     size = draws.weight.shape[-1] if shown is None else len(shown.names)
-    shape = (*draws.weight.shape[1:-1], size)
+    classes = draws.weight.shape[1:-1]
+    shape = (*(classes if base is None else (classes[0] - 1,)), size)
+    middle = np.mean if estimate == "mean" else np.median
     ends = [(1 - probability) / 2, (1 + probability) / 2]
-    names = ("weight", "sd", "low", "high", "kept_median", "scaled_weight", "scaled_low", "scaled_median")
-    columns = {name: np.empty(shape) for name in (*names, "scaled_high", "rate", "rate_low", "rate_high")}
+    names = (
+        "weight",
+        "sd",
+        "low",
+        "high",
+        "scaled_weight",
+        "scaled_low",
+        "scaled_high",
+        "rate",
+        "rate_low",
+        "rate_high",
+    )
+    columns = {name: np.empty(shape) for name in names}
     noisy = False
     for part in blocks(size, draws.intercept.size):
         if shown is None:
@@ -212,23 +263,21 @@ def _of_draws(draws: Draws, probability: float, shown: Contrasts | None) -> Colu
         gain = draws.model.noise.coefficients(rate).gain
         gain = gain if gain.ndim == weight.ndim else gain[:, None]
         noisy |= bool(np.any(gain != 1))
-        plain, scaled = _combined(weight, matrix), _combined(gain * weight, matrix)
-        columns["weight"][..., part], columns["sd"][..., part] = plain.mean(axis=0), plain.std(axis=0)
-        columns["scaled_weight"][..., part] = scaled.mean(axis=0)
-        for values, kinds in (
-            (plain, ("low", "kept_median", "high")),
-            (scaled, ("scaled_low", "scaled_median", "scaled_high")),
-        ):
-            for name, quantile in zip(kinds, np.quantile(values, [ends[0], 0.5, ends[1]], axis=0), strict=True):
-                columns[name][..., part] = quantile
+        plain, scaled = (_combined(_compared(whole, base), matrix) for whole in (weight, gain * weight))
+        columns["sd"][..., part] = plain.std(axis=0)
         if shown is not None:
             rate = rate[..., np.searchsorted(features, shown.feature[part])]
-        columns["rate"][..., part] = rate.mean(axis=0)
-        columns["rate_low"][..., part], columns["rate_high"][..., part] = np.quantile(rate, ends, axis=0)
+        for values, (name, low, high) in (
+            (plain, ("weight", "low", "high")),
+            (scaled, ("scaled_weight", "scaled_low", "scaled_high")),
+            (rate, ("rate", "rate_low", "rate_high")),
+        ):
+            columns[name][..., part] = middle(values, axis=0)
+            columns[low][..., part], columns[high][..., part] = np.quantile(values, ends, axis=0)
     if draws.fixed_rate is not None:
         del columns["rate_low"], columns["rate_high"]
-    if not noisy:
-        del columns["kept_median"]
+    if noisy:
+        columns["kept"] = columns["weight"]
     return columns
 
 
@@ -242,6 +291,6 @@ def _rates(draws: Draws, own: Int[np.ndarray, " m"]) -> Float[np.ndarray, "S ...
 
 def _ratios(columns: Columns) -> Columns:
     """Ratios of odds or of expected counts, by what they are called after the first words."""
-    sources = {"": "scaled_median", "_low": "scaled_low", "_high": "scaled_high", "_if_kept": "kept_median"}
+    sources = {"": "scaled_weight", "_low": "scaled_low", "_high": "scaled_high", "_if_kept": "kept"}
     with np.errstate(over="ignore"):  # beyond double precision it is infinite
         return {part: np.exp(columns[name]) for part, name in sources.items() if name in columns}

@@ -195,3 +195,17 @@ def test_features_without_a_formula(data):
 def test_what_is_refused(data, fit, call, message):
     with pytest.raises(ValueError, match=message):
         call(fit, data)
+
+
+@pytest.mark.parametrize("column", ["dose", "site"])
+def test_columns_may_have_any_name(data, column):
+    """``self`` is an argument of ``DataFrame.assign``."""
+    found = []
+    for name in ("self", "other"):
+        table = data[[column, "age", "ill"]].rename(columns={column: name})
+        fit = bd.fit(bd.Model(rates=bd.Fixed(0.0)), f"ill ~ {name} + age", table)
+        typical = bd.predictions_grid(fit, table, "age", others="typical")["prediction"]
+        slopes = bd.marginal_effects(fit, table)["effect"]
+        steps = bd.comparisons(fit, table, name)["effect"]
+        found.append(np.concatenate([slopes, steps, bd.predictions_grid(fit, table, name)["prediction"], typical]))
+    np.testing.assert_allclose(*found)

@@ -3,10 +3,12 @@
 import numpy as np
 import pandas as pd
 import pytest
+import xarray as xr
 from scipy.special import expit
 from scipy.stats import binom
 
 import bayesdrop as bd
+from bayesdrop.description import attributes
 from bayesdrop.designs import as_design
 from bayesdrop.fitting.objective.energy import Energy
 from bayesdrop.fitting.problems.many_classes import softmax_energy
@@ -158,10 +160,69 @@ def test_a_posterior_has_quantiles(post):
     np.testing.assert_allclose(table["weight"], weight.mean(axis=0))
     np.testing.assert_allclose(table[["low", "high"]].T, np.quantile(weight, [0.25, 0.75], axis=0))
     np.testing.assert_allclose(table["scaled_weight"], (weight * (1 - rate)).mean(axis=0))
-    np.testing.assert_allclose(table["odds_ratio"], np.exp(np.median(weight * (1 - rate), axis=0)))
-    np.testing.assert_allclose(table["odds_ratio_if_kept"], np.exp(np.median(weight, axis=0)))
+    np.testing.assert_allclose(table["odds_ratio"], np.exp(table["scaled_weight"]))
+    np.testing.assert_allclose(table["odds_ratio_if_kept"], np.exp(table["weight"]))
     np.testing.assert_allclose(table[["rate_low", "rate_high"]].T, np.quantile(rate, [0.25, 0.75], axis=0))
     assert table.attrs["weight_interval"] == "posterior, equal tails of 100 draws"
+
+
+def test_medians_are_in_one_table_with_medians(data, post):
+    draws = bd.groups.dataset(post, "posterior")
+    weight, rate = draws["weight"].values.reshape(-1, 3), draws["rate"].values.reshape(-1, 3)
+    table = bd.weights_table(post, estimate="median")
+    ratio = np.exp(weight * (1 - rate))  # of an even number of draws the middle is between two of them
+    middle = np.exp(np.mean(np.sort(np.log(ratio), axis=0)[49:51], axis=0))
+    np.testing.assert_allclose(table["weight"], np.median(weight, axis=0))
+    np.testing.assert_allclose(table["scaled_weight"], np.median(weight * (1 - rate), axis=0))
+    np.testing.assert_allclose(table["odds_ratio"], middle)
+    np.testing.assert_allclose(table["odds_ratio_if_kept"], np.exp(np.median(weight, axis=0)))
+    np.testing.assert_allclose(table["rate"], np.median(rate, axis=0))
+    calls = (
+        (bd.marginal_effects, ()), (bd.comparisons, ({"x0": 1},)), (bd.predictions_grid, ({"x0": [0.0, 1.0]},)),
+    )  # fmt: skip
+    for call, more in calls:
+        each = call(post, data.X, *more, as_draws=True).values.reshape(100, -1)
+        found = call(post, data.X, *more, estimate="median")
+        np.testing.assert_allclose(found.filter(regex="effect|prediction").iloc[:, 0], np.median(each, axis=0))
+        with pytest.raises(ValueError, match='estimate: expected "mean" or "median"'):
+            call(post, data.X, *more, estimate="mode")
+
+
+def test_a_baseline_class(data):
+    fit = bd.fit(bd.Model(bd.Softmax(), rates=bd.Fixed(0.0)), data.X, data.MANY)
+    table = bd.weights_table(fit, baseline="b")
+    assert table.index.get_level_values("class").unique().tolist() == ["a", "c"]
+    np.testing.assert_allclose(table.loc["a", "weight"], fit.weight[0] - fit.weight[1])
+    np.testing.assert_allclose(table["relative_risk_ratio"], np.exp(table["weight"]))
+    np.testing.assert_allclose(table["relative_risk_ratio_high"], np.exp(table["high"]))
+    one = bd.hypothesis(fit, "weight[c, x1] - weight[b, x1]").iloc[0]
+    np.testing.assert_allclose(table.loc[("c", "x1"), "sd"], one["sd"], rtol=1e-3)
+    chance = fit.predict(np.vstack([np.zeros(3), [0.0, 1.0, 0.0]])).mean
+    risks = chance[:, 2] / chance[:, 1]
+    np.testing.assert_allclose(table.loc[("c", "x1"), "relative_risk_ratio"], risks[1] / risks[0])
+
+    rng = np.random.default_rng(3)
+    weight = rng.normal(size=(2, 50, 3, 3))
+    parts = {
+        "weight": (("chain", "draw", "class", "feature"), weight),
+        "intercept": (("chain", "draw", "class"), rng.normal(size=(2, 50, 3))),
+        "rate": (("chain", "draw", "feature"), rng.random((2, 50, 3))),
+    }
+    coords = {"chain": [0, 1], "draw": np.arange(50), "class": ["a", "b", "c"], "feature": ["x0", "x1", "x2"]}
+    model = bd.Model(bd.Softmax())
+    post = bd.groups.assemble({"posterior": xr.Dataset(parts, coords)}, attributes(model, fit.classes))
+    table = bd.weights_table(post, baseline="c", estimate="median")
+    gap = (weight[:, :, :2] - weight[:, :, 2:]).reshape(100, 6)
+    scaled = gap.reshape(100, 2, 3) * (1 - parts["rate"][1].reshape(100, 1, 3))
+    np.testing.assert_allclose(table["weight"], np.median(gap, axis=0))
+    np.testing.assert_allclose(table[["low", "high"]].T, np.quantile(gap, [0.05, 0.95], axis=0))
+    np.testing.assert_allclose(table["relative_risk_ratio"], np.exp(np.median(scaled, axis=0).ravel()))
+    np.testing.assert_allclose(table["relative_risk_ratio_if_kept"], np.exp(table["weight"]))
+    assert "relative_risk_ratio" not in bd.weights_table(post)
+    with pytest.raises(ValueError, match=r"baseline: expected one of the classes \['a', 'b', 'c'\], got 'd'"):
+        bd.weights_table(post, baseline="d")
+    with pytest.raises(ValueError, match="baseline: expected a softmax loss"):
+        bd.weights_table(bd.fit(bd.Model(), data.X, data.Y), baseline="yes")
 
 
 def test_estimators_have_the_tables_of_their_fits(data):

@@ -86,7 +86,10 @@ def with_plain_levels(frame: Any, right: Any) -> Any:
             continue
         if types.infer_dtype(column, skipna=True) in kinds:
             plain[name] = column.map({value: plain_level(value) for value in column.dropna().unique()}).astype(object)
-    return frame.assign(**plain)
+    frame = frame.copy(deep=False)
+    for name, column in plain.items():  # not by assign(**plain): a column may be called self
+        frame[name] = column
+    return frame
 
 
 def with_doubles(frame: Any, left: Any, right: Any, others: Iterable[str], context: Mapping[str, Any]) -> Any:
