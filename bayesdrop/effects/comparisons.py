@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 __all__ = ["comparisons", "predictions_grid"]
 
+_POINTS, _LINES = 100, 5  # points of the first number of a grid, which is an axis, and of others, which are lines
+
 
 def comparisons(
     result: Any,
@@ -156,7 +158,7 @@ def predictions_grid(
         As in :func:`bayesdrop.comparisons`.
     variables : str, list of str, or mapping from variable to values
         Variables of the grid. Their values are a list, or the number of points between the smallest and the largest
-        value; by default 20 points for a number, and all levels of a factor.
+        value; by default 100 points for the first number, 5 for each other one, and all levels of a factor.
     others : "observed" or "typical", default="observed"
         Whether the other variables keep their values in the rows, over which predictions are averaged, or take their
         means and most frequent levels, and the effects of random terms are 0 unless the grid names their levels.
@@ -324,7 +326,8 @@ def _grid(rows: EffectRows, variables: Any) -> dict[str, list[Any]]:
             grid[name] = list(levels) if values is None else list(np.atleast_1d(np.asarray(values, dtype=object)))
             check_levels(grid[name], levels, name, "variables")
         elif values is None or (isinstance(values, int) and not isinstance(values, bool)):
-            points = check_count(20 if values is None else values, f"variables[{name!r}]")
+            usual = _LINES if any(other not in rows.factors for other in grid) else _POINTS
+            points = check_count(usual if values is None else values, f"variables[{name!r}]")
             there = rows.values_of(name)
             grid[name] = np.linspace(np.nanmin(there), np.nanmax(there), points).tolist()
         else:

@@ -30,6 +30,7 @@ from ..posterior.diagnostics.mixing import mixing
 from ..posterior.draws.draws import Draws
 from ..posterior.draws.new_rows import draws_of_fit, for_rows, match_design, match_offset
 from .averages import Average, Averaged, Averages, average_response
+from .naming import prediction_name
 from .sources import PointFit, point_fits
 from .table import LAPLACE, interval_of, read_posterior
 from .variables import Variables
@@ -238,7 +239,15 @@ class EffectRows:
         if classes is not None:
             labels = [(label, *more) for label in classes for more in labels]
         joined = {name: np.concatenate([part[name] for part in columns]) for name in columns[0]}
-        attrs = {"probability": self.probability, "average_weight": "equal" if self.are_equal else "as given"}
+        first = self.sources[0]
+        several = self.fits is not None and len(self.fits) > 1
+        attrs = {
+            "prediction": prediction_name(
+                first.model.loss, ["others", "class"] if several else first.classes, first.facts.formula
+            ),
+            "probability": self.probability,
+            "average_weight": "equal" if self.are_equal else "as given",
+        }
         if self.fits is None:
             return labels, joined, {"interval": interval_of(self.sources[0]), "draws": self.sources[0].size} | attrs
         reason, remedy = why_no_covariance(self.fits[0].fit)

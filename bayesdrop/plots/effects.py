@@ -21,7 +21,8 @@ def effects(table: Any, *, ax: Any = None) -> Any:
     ----------
     table : pandas.DataFrame
         What :func:`bayesdrop.predictions_grid` returned. Its first variable is the axis; each combination of the other
-        variables, and each class, has its own line.
+        variables, and each class, has its own line. The table knows the name of the event that it predicts, such as
+        ``P(ill = yes)``, which is that of the other axis.
     ax : matplotlib axes, optional
         Where to draw.
 
@@ -47,8 +48,8 @@ def effects(table: Any, *, ax: Any = None) -> Any:
     >>> data = {"age": [31.0, 45, 52, 28, 40], "site": ["n", "s", "n", "s", "n"], "ill": [0, 1, 1, 0, 1]}
     >>> fit = bd.fit(bd.Model(rates=bd.Fixed(0.0)), "ill ~ scale(age) + site", data)
     >>> ax = effects(bd.predictions_grid(fit, data, ["age", "site"]))
-    >>> ax.get_xlabel(), len(ax.get_lines())
-    ('age', 2)
+    >>> ax.get_xlabel(), ax.get_ylabel(), len(ax.get_lines())
+    ('age', 'P(ill = 1), 90 % interval', 2)
     """
     columns = list(getattr(table, "columns", []))
     if "prediction" not in columns:
@@ -96,7 +97,8 @@ def effects(table: Any, *, ax: Any = None) -> Any:
         ax.margins(x=0.15)
     probability = table.attrs.get("probability", 0.9)
     ax.set_xlabel(shortened(axis))
-    ax.set_ylabel("Prediction" + (f" ({100 * probability:.3g} % interval)" if known else ""))
+    name = shortened(str(table.attrs.get("prediction", "Prediction")), 48)
+    ax.set_ylabel(name + (f", {100 * probability:.3g} % interval" if known else ""))
     light_grid(ax)
     if others:
         legend_above(ax, 3)

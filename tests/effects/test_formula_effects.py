@@ -164,7 +164,8 @@ def test_features_without_a_formula(data):
     table = bd.comparisons(fit, X, {"age": (30, 50)})
     ends = [bd.predict(fit, X.assign(age=float(age))).mean.mean() for age in (50, 30)]
     np.testing.assert_allclose(table["effect"], ends[0] - ends[1], atol=1e-12)
-    assert len(bd.predictions_grid(fit, X, ["dose"])) == 20
+    assert len(bd.predictions_grid(fit, X, ["dose"])) == 100
+    assert bd.predictions_grid(fit, X, ["age", "dose"]).nunique()[["age", "dose"]].tolist() == [100, 5]
 
 
 @pytest.mark.parametrize(
