@@ -17,6 +17,8 @@ PAGES = sorted(path for path in DOCS.glob("*.md"))
 OPTIONS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
 # Pages whose sampler takes long to compile.
 SLOW = {"numpyro", "posteriors"}
+# Its blocks run with the rows of its tables.
+WITH_ROWS = DOCS / "coming_from.md"
 
 
 def blocks(path):
@@ -26,24 +28,55 @@ def blocks(path):
 
 def example_pages():
     for path in PAGES:
-        if blocks(path):
+        if blocks(path) and path != WITH_ROWS:
             yield pytest.param(path, id=path.stem, marks=[pytest.mark.slow] if path.stem in SLOW else [])
 
 
 @pytest.mark.filterwarnings("ignore:The inplace keyword")  # ArviZ 0.23 and pandas 3.1, in az.compare
 @pytest.mark.parametrize("path", list(example_pages()))
 def test_the_examples_of_a_page_run(path, tmp_path, monkeypatch):
-    """One after the other, in one namespace, as a reader would paste them."""
+    monkeypatch.chdir(tmp_path)
+    names_of_blocks(path)
+
+
+def names_of_blocks(path):
+    """Run the blocks of a page, one after the other, in one namespace, as a reader would paste them."""
     import jax
 
-    monkeypatch.chdir(tmp_path)
     text = "\n".join(blocks(path))
     assert all(line.startswith((">>>", "...")) for block in blocks(path) for line in block.splitlines()[:1])
     test = doctest.DocTestParser().get_doctest(text, {}, path.name, str(path), 0)
     said = []
     with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
-        failed = doctest.DocTestRunner(optionflags=OPTIONS).run(test, out=said.append).failed
+        failed = doctest.DocTestRunner(optionflags=OPTIONS).run(test, out=said.append, clear_globs=False).failed
     assert not failed, "".join(said)
+    return test.globs
+
+
+def rows_that_run(path):
+    """Spans of code in the last cell of each row of a page's tables that have two columns."""
+    for line in path.read_text(encoding="utf-8").splitlines():
+        cells = re.split(r"(?<!\\)\|", line)
+        if line.startswith("| ") and len(cells) == 4 and cells[2].strip() != "here":
+            yield line, [code.replace("\\|", "|") for _, code in re.findall(r"(`+)(.+?)\1(?!`)", cells[2])]
+
+
+@pytest.mark.filterwarnings("ignore::bayesdrop.warnings.InfluenceWarning")
+def test_every_row_of_the_page_for_users_of_other_packages_runs(tmp_path, monkeypatch):
+    """In the names that its blocks make, from the first row to the last."""
+    import jax
+    import matplotlib.pyplot as plt
+
+    monkeypatch.chdir(tmp_path)
+    names, ran = names_of_blocks(WITH_ROWS), 0
+    with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
+        for line, codes in rows_that_run(WITH_ROWS):
+            assert codes, line
+            for code in [code for code in codes if not code.isidentifier()]:
+                exec(code, names)
+                plt.close("all")
+                ran += 1
+    assert ran > 50
 
 
 def contents():
@@ -57,7 +90,7 @@ def test_pages_beside_the_reference_are_short_and_say_what_a_reader_will_be_able
     parts = contents()
     assert list(parts) == ["Start", "How-to guides", "Explanation", "Reference"]
     pages = [path for caption, paths in parts.items() if caption != "Reference" for path in paths]
-    assert sum(len(path.read_text(encoding="utf-8").splitlines()) for path in [DOCS / "index.md", *pages]) <= 1200
+    assert sum(len(path.read_text(encoding="utf-8").splitlines()) for path in [DOCS / "index.md", *pages]) <= 1360
     for path in [*pages, DOCS / "command_line.md", DOCS / "algorithms_and_costs.md", DOCS / "results.md"]:
         assert path.read_text(encoding="utf-8").split("\n\n")[1].startswith("After "), path
 
