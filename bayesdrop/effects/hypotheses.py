@@ -65,9 +65,9 @@ def hypothesis(
     -----
     Two statements hold together if the smaller of the differences is positive: ``"min(a - b, b - c) > 0"``. A fit
     without noise has the normal law of Laplace's approximation, which is represented by 16,384 points of a Sobol
-    sequence; one weight has the mean, the standard deviation and the quantiles of the law to four digits. The evidence
-    ratio compares the statement with its contrary under the posterior, and is not a Bayes factor: it has no prior odds
-    in it.
+    sequence; the mean, the standard deviation and the quantiles of one weight are those of the law to three digits.
+    The evidence ratio compares the statement with its contrary under the posterior, and is not a Bayes factor: it has
+    no prior odds in it.
 
     References
     ----------

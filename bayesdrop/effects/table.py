@@ -66,9 +66,8 @@ def weights_table(
         ``exp(weight)``, for a feature that is not dropped; for counts ``rate_ratio`` and ``rate_ratio_if_kept`` of the
         expected count; with ``baseline`` the ``relative_risk_ratio``, the factor by which one unit changes the
         probability of a class over that of the baseline class; ``rate`` (of a posterior with ``rate_low`` and
-        ``rate_high``). With
-        ``estimate="median"`` every number but ``sd`` is a quantile of the same draws. ``columns.name`` names
-        the two classes of the odds. If the point fit has no intervals, because it has noise for example, a column
+        ``rate_high``). With ``estimate="median"`` every number but ``sd`` is a quantile of the same draws.
+        ``columns.name`` names the two classes of the odds. If the point fit has no intervals, because it has noise for example, a column
         ``interval`` says what to do instead. ``attrs`` describe the intervals, with the number of draws, or say why
         there are none: ``"weight_interval"``, ``"rate_interval"`` and ``"probability"``. If not every draw was kept
         (``variables`` of ``bd.sample``), means and ``sd`` of weights are those of all draws and quantiles those of the
