@@ -67,11 +67,12 @@ def weights_table(
         expected count; with ``baseline`` the ``relative_risk_ratio``, the factor by which one unit changes the
         probability of a class over that of the baseline class; ``rate`` (of a posterior with ``rate_low`` and
         ``rate_high``). With ``estimate="median"`` every number but ``sd`` is a quantile of the same draws.
-        ``columns.name`` names the two classes of the odds. If the point fit has no intervals, because it has noise for example, a column
-        ``interval`` says what to do instead. ``attrs`` describe the intervals, with the number of draws, or say why
-        there are none: ``"weight_interval"``, ``"rate_interval"`` and ``"probability"``. If not every draw was kept
-        (``variables`` of ``bd.sample``), means and ``sd`` of weights are those of all draws and quantiles those of the
-        thinned draws. With more than two classes, fitted one against the rest, each class has its rows.
+        ``columns.name`` names the two classes of the odds. If the point fit has no intervals, because it has noise for
+        example, a column ``interval`` says what to do instead. ``attrs`` describe the intervals, with the number of
+        draws, or say why there are none: ``"weight_interval"``, ``"rate_interval"`` and ``"probability"``. If not
+        every draw was kept (``variables`` of ``bd.sample``), means and ``sd`` of weights are those of all draws and
+        quantiles those of the thinned draws. With more than two classes, fitted one against the rest, each class has
+        its rows.
 
     Raises
     ------
