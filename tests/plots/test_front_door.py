@@ -10,7 +10,7 @@ import pytest
 import bayesdrop as bd
 
 FOLDER = Path(bd.plots.__file__).parent
-SHARED = {"__init__", "style"}
+SHARED = {"__init__", "style", "replicated"}  # the last reads observed and replicated responses
 
 
 @pytest.mark.parametrize("name", bd.plots.__all__)
