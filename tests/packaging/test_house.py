@@ -18,7 +18,7 @@ PACKAGE = Path(bayesdrop.__file__).parent
 # Files, lines of code and constants of each room; "." has the modules of the package itself.
 ROOMS = {
     "fitting": (42, 5159, 10),
-    "posterior": (45, 5294, 6),  # weights of the draws without a row
+    "posterior": (45, 5294, 6),  # projections; weights of the draws without a row
     "hmc": (23, 3126, 12),
     "designs": (20, 2466, 2),
     "data": (27, 3223, 7),  # a formula is data for an interpreter, so that a file runs nothing
