@@ -14,6 +14,7 @@ Shapes: ``C`` chains, ``p`` features. Importing a prior does not import JAX; dra
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
@@ -22,7 +23,16 @@ import numpy as np
 from .._typing import AnyArray, Float, Int
 from .._validation import check_number, check_numbers, shown
 
-__all__ = ["LearntScale", "NormalLaw", "ScaleMixture", "WeightPrior", "check_positive", "check_scale", "spread_scale"]
+__all__ = [
+    "LearntScale",
+    "NormalLaw",
+    "ScaleMixture",
+    "WeightPrior",
+    "check_positive",
+    "check_positive_number",
+    "check_scale",
+    "spread_scale",
+]
 
 
 @dataclass(frozen=True)
@@ -94,6 +104,12 @@ class WeightPrior(Protocol):
     def relative(self) -> bool:
         """True if scales are in units of ``1/sd`` of the columns, which :meth:`absolute` resolves where data enter."""
 
+    def of_columns(self, names: Sequence[str], terms: Sequence[str] | None = None) -> Any:
+        """The same prior with a number for each of the columns ``names`` (p,) where it has numbers by name.
+
+        ``terms`` (p,) are the terms of a formula that the columns belong to.
+        """
+
     def absolute(self, spread: np.ndarray) -> Any:
         """The same prior with absolute scales, for columns of standard deviations ``spread`` (p,)."""
 
@@ -160,6 +176,11 @@ def check_positive(prior: str, **parameters: Any) -> None:
         check_number(value, f"{prior} {name}", above=0)
 
 
+def check_positive_number(value: Any, name: str) -> None:
+    """Raise ValueError unless ``value`` is a finite number above 0."""
+    check_number(value, name, above=0)
+
+
 def check_scale(scale: Any, name: str, what: str = "scale", advice: str = "") -> None:
     """Raise ValueError unless ``scale`` is a finite number above 0, or an array of them."""
     if check_numbers(scale, f"{name} {what}", above=0, advice=advice).ndim > 1:
@@ -181,6 +202,10 @@ class ScaleMixture:
 
     gaussian: ClassVar[bool] = False
     relative: ClassVar[bool] = False
+
+    def of_columns(self, names: Sequence[str], terms: Sequence[str] | None = None) -> Any:
+        """The prior as it is: it has no numbers by name."""
+        return self
 
     def absolute(self, spread: np.ndarray) -> Any:
         """The prior as it is: its scales are absolute."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sized
+from collections.abc import Mapping, Sequence, Sized
 from dataclasses import dataclass, field, replace
 from numbers import Real
 from typing import Any
@@ -11,7 +11,8 @@ import numpy as np
 
 from .._typing import AnyArray, Float
 from .._validation import check_flag, check_groups, group_index, shown
-from .base import LearntScale, NormalLaw, check_scale, spread_scale
+from .base import LearntScale, NormalLaw, check_positive_number, check_scale, spread_scale
+from .by_name import check_by_name, of_columns
 from .scale_prior import ScalePrior
 
 __all__ = ["Normal"]
@@ -23,11 +24,13 @@ class Normal(NormalLaw):
 
     Parameters
     ----------
-    scale : float, array of shape (p,), HalfNormal or HalfCauchy, default=1.0
-        Standard deviation, above 0 and finite; one per feature if an array. With noise ``1e4`` is as good as no
-        penalty; with neither, a weight may have no estimate. With ``bd.HalfNormal(...)`` or ``bd.HalfCauchy(...)``
-        ``bd.sample`` learns it and stores it as ``weight_scale``. A point fit cannot learn it, as the joint density of
-        weights and scale is unbounded as the scale goes to 0.
+    scale : float, array of shape (p,), mapping from name to float, HalfNormal or HalfCauchy, default=1.0
+        Standard deviation, above 0 and finite; one per feature if an array. In a mapping, by term of the formula, for
+        all columns of the term (levels, splines, interactions), or by name of a column, which counts before its term:
+        ``{"rx": 1.0, "age": 0.5, "default": 2.5}``. Without ``"default"`` every column needs one. With noise ``1e4`` is
+        as good as no penalty; with neither, a weight may have no estimate. With ``bd.HalfNormal(...)`` or
+        ``bd.HalfCauchy(...)`` ``bd.sample`` learns it and stores it as ``weight_scale``. A point fit cannot learn it,
+        as the joint density of weights and scale is unbounded as the scale goes to 0.
     relative : bool, default=False
         Give ``scale`` in units of ``1/sd`` of each column: a weight's standard deviation is ``scale / sd``, so that the
         prior is for a change by one standard deviation of the feature, whatever its unit. With noise about the mean,
@@ -43,8 +46,8 @@ class Normal(NormalLaw):
     Raises
     ------
     ValueError
-        If ``scale`` is not above 0, groups or units do not match the columns, or precisions are requested before they
-        are known.
+        If ``scale`` is not above 0, names, groups or units do not match the columns, or precisions are requested before
+        they are known.
 
     See Also
     --------
@@ -56,6 +59,8 @@ class Normal(NormalLaw):
     [0.25, 0.25, 0.25]
     >>> Normal(2.0, relative=True).absolute(np.array([1.0, 4.0])).scale.tolist()
     [2.0, 0.5]
+    >>> Normal({"rx": 1.0, "default": 2.5}).of_columns(["age", "rx[b]"], ["age", "rx"]).scale.tolist()
+    [2.5, 1.0]
     >>> from bayesdrop.priors import HalfNormal
     >>> Normal(HalfNormal(1.0), groups=["body", "body", "blood"]).learnt_scale(3).names
     ['body', 'blood']
@@ -69,8 +74,11 @@ class Normal(NormalLaw):
     def __post_init__(self) -> None:
         check_flag(self.relative, "Normal relative")
         check_scale(self.unit, "Normal", "unit")
-        if self.gaussian:
+        if isinstance(self.scale, Mapping):
+            check_by_name(self.scale, "Normal scale", _check_named_scale)
+        elif self.gaussian:
             check_scale(self.scale, "Normal", advice="with noise, bd.Normal(1e4) is as good as no penalty")
+        if self.gaussian:
             for name, plain in (("groups", self.groups is None), ("unit", np.ndim(self.unit) == 0 and self.unit == 1)):
                 if not plain:
                     raise ValueError(
@@ -98,6 +106,12 @@ class Normal(NormalLaw):
         """True unless the scale is learnt and has no mean; see :class:`bayesdrop.priors.WeightPrior`."""
         return self.gaussian or bool(self.scale.has_mean)
 
+    def of_columns(self, names: Sequence[str], terms: Sequence[str] | None = None) -> Normal:
+        """The same prior with a scale for each column; see :class:`bayesdrop.priors.WeightPrior`."""
+        if not isinstance(self.scale, Mapping):
+            return self
+        return replace(self, scale=of_columns(self.scale, names, terms, "Normal scale", None))
+
     def absolute(self, spread: np.ndarray) -> Normal:
         """The same prior with absolute scales; see :class:`bayesdrop.priors.WeightPrior`."""
         if not self.relative:
@@ -109,6 +123,7 @@ class Normal(NormalLaw):
     def check(self, n_features: int) -> None:
         """See :class:`bayesdrop.priors.WeightPrior`."""
         if self.gaussian:
+            self._refuse_names()
             spread_scale(self.scale, n_features, "Normal")
         else:
             self.learnt_scale(n_features)
@@ -133,6 +148,7 @@ class Normal(NormalLaw):
                 "number, as in bd.Normal(1.0), such as the posterior mean of weight_scale."
             )
         self._refuse_relative()
+        self._refuse_names()
         return 1 / spread_scale(self.scale, n_features, "Normal") ** 2
 
     def constants(self, n_features: int) -> dict[str, Any]:
@@ -168,6 +184,14 @@ class Normal(NormalLaw):
         precision = np.asarray(self.precision(weight.shape[-1]), weight.dtype)
         return -0.5 * (weight * weight * precision.reshape((1,) * (weight.ndim - 1) + precision.shape)).sum(axis=-1)
 
+    def _refuse_names(self) -> None:
+        """Raise ValueError if scales are by names of columns that are not known here."""
+        if isinstance(self.scale, Mapping):
+            raise ValueError(
+                f"Normal scale: expected a number or one per feature, for the names of the columns are not known here, "
+                f"got {shown(self.scale)}; give an array in the order of the columns, or use bd.fit or bd.sample."
+            )
+
     def _refuse_relative(self) -> None:
         """Raise ValueError if scales are in units that are not known yet."""
         if self.relative:
@@ -176,3 +200,13 @@ class Normal(NormalLaw):
                 "here; give them yourself, as in bd.Normal(scale / X.std(axis=0)), or use bd.fit or bd.sample, which "
                 "take them from X."
             )
+
+
+def _check_named_scale(value: Any, name: str) -> None:
+    """Raise an error unless the standard deviation of a term or column is a number above 0."""
+    if isinstance(value, ScalePrior):
+        raise ValueError(
+            f"{name}: expected a number above 0, got {value!r}; to learn scales of some columns give one prior and the "
+            f"group of each column, as in bd.Normal(bd.{value!r}, groups=[...])."
+        )
+    check_positive_number(value, name)

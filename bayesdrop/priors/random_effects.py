@@ -121,6 +121,11 @@ class RandomEffects(NormalLaw):
     def _of_features(self) -> list[Any]:
         return [] if self.features.gaussian else [self.features.scale]
 
+    def of_columns(self, names: Sequence[str], terms: Sequence[str] | None = None) -> RandomEffects:
+        """The same prior with numbers of the features; see :class:`bayesdrop.priors.WeightPrior`."""
+        p = len(names) - self.size
+        return replace(self, features=self.features.of_columns(names[:p], None if terms is None else terms[:p]))
+
     def absolute(self, spread: np.ndarray) -> RandomEffects:
         """The same prior with absolute scales; see :class:`bayesdrop.priors.WeightPrior`."""
         return replace(self, features=self.features.absolute(spread[: len(spread) - self.size]))

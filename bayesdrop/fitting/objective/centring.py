@@ -205,6 +205,7 @@ def centre_problem(
     >>> found.to_original(np.array([0.5, 1.0, 7.0])).tolist()
     [0.5, 1.0, 1.0]
     """
+    model = replace(model, weight_prior=model.weight_prior.of_columns(names))
     prior = model.weight_prior
     noisy = rate_map.is_free or bool(np.any(rate_map.initial > 0)) if model.noise.has_rate else True
     # A missing entry takes the centre of its column, also where nothing else is dropped.
