@@ -1,12 +1,13 @@
 """Interface of a weight prior: a normal law, or a mixture of normal laws over latent scales.
 
-Every prior is ``w_d | P_d ~ N(0, 1/P_d)``. Where it is ``gaussian`` the precisions ``P`` are numbers; else they have a
-law of their own, and a sampler alternates between the weights given ``P`` and ``P`` given the weights (Andrews &
-Mallows 1974). A point fit needs numbers, a sampler takes either.
+Every prior is ``w_d | P_d ~ N(μ_d, 1/P_d)``, and only normal priors have means ``μ`` other than 0. Where it is
+``gaussian`` the precisions ``P`` are numbers; else they have a law of their own, and a sampler alternates between the
+weights given ``P`` and ``P`` given the weights (Andrews & Mallows 1974). A point fit needs numbers, a sampler takes
+either.
 
 Normal weights may have scales that are learnt, one for all features or one per group of them, with known units ``u_d``:
 
-    w_d ~ N(0, (σ_j u_d)²)  for every feature d of group j,      σ_j ~ HalfNormal or HalfCauchy
+    w_d ~ N(μ_d, (σ_j u_d)²)  for every feature d of group j,      σ_j ~ HalfNormal or HalfCauchy
 
 Shapes: ``C`` chains, ``p`` features. Importing a prior does not import JAX; drawing from it does.
 """
@@ -31,6 +32,7 @@ __all__ = [
     "check_positive",
     "check_positive_number",
     "check_scale",
+    "spread_numbers",
     "spread_scale",
 ]
 
@@ -126,6 +128,9 @@ class WeightPrior(Protocol):
     def precision(self, n_features: int) -> np.ndarray:
         """Known precisions, (p,); raise ValueError if they are not known."""
 
+    def location(self, n_features: int) -> np.ndarray | None:
+        """Means of the weights, (p,); None if all are 0."""
+
     def first_precision(self, n_features: int) -> np.ndarray:
         """Finite precisions of typical size to start from, (p,)."""
 
@@ -189,11 +194,14 @@ def check_scale(scale: Any, name: str, what: str = "scale", advice: str = "") ->
 
 def spread_scale(scale: Any, size: int, name: str, each: str = "feature") -> np.ndarray:
     """One scale per feature (or what ``each`` says), (size,), from one number or so many; else raise ValueError."""
-    value = np.asarray(scale, dtype=float)
+    return spread_numbers(scale, size, f"{name} scale", each)
+
+
+def spread_numbers(values: Any, size: int, what: str, each: str = "feature") -> np.ndarray:
+    """One number per feature (or what ``each`` says), (size,), from one or so many; else raise ValueError."""
+    value = np.asarray(values, dtype=float)
     if value.ndim and value.shape != (size,):
-        raise ValueError(
-            f"{name} scale: expected one number or {size} of them (one per {each}), got shape {value.shape}."
-        )
+        raise ValueError(f"{what}: expected one number or {size} of them (one per {each}), got shape {value.shape}.")
     return np.broadcast_to(value, (size,))
 
 
@@ -210,6 +218,9 @@ class ScaleMixture:
     def absolute(self, spread: np.ndarray) -> Any:
         """The prior as it is: its scales are absolute."""
         return self
+
+    def location(self, n_features: int) -> None:
+        """None: all means are 0; see :class:`WeightPrior`."""
 
     def learnt_scale(self, n_features: int) -> None:
         """None: the scales of single weights are drawn; see :class:`WeightPrior`."""
@@ -231,6 +242,10 @@ class NormalLaw(ABC):
 
     @abstractmethod
     def precision(self, n_features: int) -> np.ndarray:
+        """See :class:`WeightPrior`."""
+
+    @abstractmethod
+    def location(self, n_features: int) -> np.ndarray | None:
         """See :class:`WeightPrior`."""
 
     def first_precision(self, n_features: int) -> np.ndarray:

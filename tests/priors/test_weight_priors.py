@@ -12,6 +12,7 @@ class Unfinished:
 
     gaussian, has_mean, relative = True, True, False
     of_columns = absolute = check = learnt_scale = precision = first_precision = constants = init = bd.Normal.check
+    location = bd.Normal.check
     sample_precision = record = log_scale_density = staticmethod(bd.Normal.record)
 
     def __repr__(self):
