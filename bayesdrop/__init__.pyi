@@ -53,6 +53,7 @@ from .posterior.numpyro_kernel import NumpyroKernel
 from .posterior.prediction import Prediction, predict
 from .posterior.projection.path import Projection
 from .posterior.projection.project import project
+from .posterior.priors_table import priors_table
 from .posterior.sampling import sample
 from .posterior.scores.pointwise import log_likelihood
 from .posterior.scores.reweighting import reweight
@@ -186,6 +187,7 @@ __all__ = [
     "predictions_grid",
     "prior_draws",
     "project",
+    "priors_table",
     "reweight",
     "sample",
     "sample_factorization",

@@ -46,6 +46,8 @@ class PriorRows(NamedTuple):
         Known part of the scores, unchecked.
     classes : object
         Labels for a loss with a score for each class, unchecked.
+    terms : list of p str or None
+        Term of the formula that each column is of, if one made them.
     trials : array (n,) or None
         Sums of successes and failures, if the response is pairs of them.
     """
@@ -57,6 +59,7 @@ class PriorRows(NamedTuple):
     weight: Float[np.ndarray, " n"]
     offset: Any
     classes: Any
+    terms: list[str] | None
     trials: PerRow | None
 
 
@@ -112,10 +115,11 @@ def read_prior_rows(
     if model.loss.multiclass and classes is None and y is not None:
         classes = np.unique(np.asarray(y))
     pairs = y is not None and np.ndim(y) == 2 and np.shape(y)[1] == 2
-    return PriorRows(
-        model, X, names, ColumnFacts(columns is not None) if design is None else ColumnFacts(formula=design.encoder),
-        weight, one_offset(design, offset), classes, np.sum(np.asarray(y), axis=1) if pairs else None,
-    )  # fmt: skip
+    facts, terms = ColumnFacts(columns is not None), None
+    if design is not None:
+        facts, terms = ColumnFacts(formula=design.encoder), list(design.groups)
+    trials = np.sum(np.asarray(y), axis=1) if pairs else None
+    return PriorRows(model, X, names, facts, weight, one_offset(design, offset), classes, terms, trials)
 
 
 def _encoded(model: Model, formula: str, data: Any, options: FormulaOptions, classes: Any) -> FormulaDesign:
