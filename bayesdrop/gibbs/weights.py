@@ -77,7 +77,7 @@ def precision_draw(
     kappa: PerScore,
     precision: Float[jax.Array, "C p"],
     intercept: bool,
-    level: LevelRow | None = None,
+    prior_row: LevelRow | None = None,
 ) -> Drawn:
     """Draw ``(w, b)`` by a Cholesky factor of the (p + 1)-square precision.
 
@@ -87,8 +87,8 @@ def precision_draw(
     """
     chains = omega.shape[0]
     masked = columns.blocks[0].masked(kept[0])
-    if level is not None:
-        masked, omega, kappa = level.joined(masked, omega, kappa)
+    if prior_row is not None:
+        masked, omega, kappa = prior_row.joined(masked, omega, kappa)
     key_weight, key_level = jax.random.split(key)
     total, level = jnp.sum(omega, axis=1), jnp.zeros(chains, omega.dtype)
     if intercept:
@@ -118,15 +118,15 @@ def outer_draw(
     kappa: PerScore,
     precision: Float[jax.Array, "C p"],
     intercept: bool,
-    level: LevelRow | None = None,
+    prior_row: LevelRow | None = None,
 ) -> Drawn:
     """Draw ``(w, b)`` by a Cholesky factor of ``I + Ω^½ Z P⁻¹ Zᵀ Ω^½``, n-square.
 
     The intercept comes first, from its conditional with the weights integrated out; then the weights given it.
     """
     masked = columns.blocks[0].masked(kept[0])
-    if level is not None:
-        masked, omega, kappa = level.joined(masked, omega, kappa)
+    if prior_row is not None:
+        masked, omega, kappa = prior_row.joined(masked, omega, kappa)
     chains, n = omega.shape
     p = precision.shape[1]
     key_b, key_u, key_e = jax.random.split(key, 3)
@@ -157,7 +157,7 @@ def gradient_draw(
     kappa: PerScore,
     precision: Float[jax.Array, "C p"],
     intercept: bool,
-    level: LevelRow | None = None,
+    prior_row: LevelRow | None = None,
 ) -> Drawn:
     """Draw ``(w, b)`` as the solution of ``Q θ = [Z, 1]ᵀ(κ + Ω^½ ε) + P^½ ε'`` by preconditioned conjugate gradients.
 
@@ -182,14 +182,14 @@ def gradient_draw(
         if intercept:
             score = score + theta[:, -1:]
         image = back(omega * score) + padded(precision) * theta
-        return image if level is None else image + along * jnp.sum(along * theta, axis=1, keepdims=True)
+        return image if prior_row is None else image + along * jnp.sum(along * theta, axis=1, keepdims=True)
 
     right, diagonal, along = back(rows) + padded(prior), padded(precision), jnp.zeros_like(padded(precision))
-    if level is not None:
-        root = jnp.sqrt(level.precision)[:, None]
-        along = root * level.whole
+    if prior_row is not None:
+        root = jnp.sqrt(prior_row.precision)[:, None]
+        along = root * prior_row.whole
         noise = jax.random.normal(jax.random.fold_in(key_prior, 1), root.shape, omega.dtype)
-        right, diagonal = right + along * (level.pull[:, None] / root + noise), diagonal + along * along
+        right, diagonal = right + along * (prior_row.pull[:, None] / root + noise), diagonal + along * along
     precondition = _stiff_rows(columns, kept, omega, diagonal, back, intercept)
     theta = _conjugate_gradient(apply, precondition, right, 1e-8 if omega.dtype == jnp.float64 else 1e-5)
     return (theta[:, :-1], theta[:, -1]) if intercept else (theta, jnp.zeros(chains, theta.dtype))

@@ -11,7 +11,7 @@ import numpy as np
 
 from .._typing import AnyArray, Float
 from .._validation import check_flag, check_groups, check_number, check_numbers, group_index, shown
-from .base import LearntScale, NormalLaw, check_positive_number, check_scale, spread_numbers, spread_scale
+from .base import LearntScale, NormalLaw, WeightPrior, check_positive_number, check_scale, spread_numbers, spread_scale
 from .by_name import check_by_name, of_columns
 from .scale_prior import ScalePrior
 
@@ -240,7 +240,7 @@ class Normal(NormalLaw):
             )
 
 
-def with_scale(prior: NormalLaw, scale: Float[np.ndarray, " p"]) -> Normal:
+def with_scale(prior: WeightPrior, scale: Float[np.ndarray, " p"]) -> Normal:
     """The prior of the same means, and of these known scales (p,).
 
     Examples
