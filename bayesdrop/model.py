@@ -106,7 +106,8 @@ class Model:
         if not isinstance(self.C, int | float):  # a long double would turn arrays into such, which BLAS does not take
             object.__setattr__(self, "C", C)
         check_flag(self.fit_intercept, "fit_intercept")
-        check_intercept_prior(self.intercept_prior)
+        if self.intercept_prior is not None:
+            check_intercept_prior(self.intercept_prior)
         if self.intercept_prior is not None and not self.fit_intercept:
             raise ValueError("intercept_prior: the model has no intercept, for fit_intercept is False; leave one out.")
         check_choice(self.missing, "missing", (None, "nan"))

@@ -164,7 +164,8 @@ class MarginalKernel(WeightPrior):
         key_weights, key_rays = jax.random.split(key)
         away = operands.from_location(state.weight)
         start = draw_given_weights(key_weights, learnt, away, state.log_scale)
-        if operands.level is not None or (operands.location is not None and self.weights.has_variance):
+        has_variance = self.weights.quadratic or self.weights.linear or self.weights.constant
+        if operands.level is not None or (operands.location is not None and has_variance):
             # A prior of the intercept depends on the weights too, and the variance of the scores along a ray that does
             # not begin at 0 is not a power of the factor: the draw given the weights is enough.
             return state._replace(log_scale=start, precision=weight_precision(learnt, start))

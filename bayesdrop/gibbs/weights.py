@@ -46,7 +46,7 @@ from .moves.columns import Columns
 
 __all__ = [
     "AugmentedWeights",
-    "GaussianDraw",
+    "Draw",
     "NoisedFeatures",
     "augmented_weights",
     "gradient_draw",
@@ -186,10 +186,8 @@ def gradient_draw(
 
     right, diagonal, along = back(rows) + padded(prior), padded(precision), jnp.zeros_like(padded(precision))
     if prior_row is not None:
-        root = jnp.sqrt(prior_row.precision)[:, None]
-        along = root * prior_row.whole
-        noise = jax.random.normal(jax.random.fold_in(key_prior, 1), root.shape, omega.dtype)
-        right, diagonal = right + along * (prior_row.pull[:, None] / root + noise), diagonal + along * along
+        along, observed = prior_row.drawn(jax.random.fold_in(key_prior, 1))
+        right, diagonal = right + along * observed, diagonal + along * along
     precondition = _stiff_rows(columns, kept, omega, diagonal, back, intercept)
     theta = _conjugate_gradient(apply, precondition, right, 1e-8 if omega.dtype == jnp.float64 else 1e-5)
     return (theta[:, :-1], theta[:, -1]) if intercept else (theta, jnp.zeros(chains, theta.dtype))
@@ -275,9 +273,6 @@ def _conjugate_gradient(
     return jax.lax.while_loop(lambda c: (c[0] < limit) & jnp.any(c[4] > goal), body, begin)[1]
 
 
-GaussianDraw = Callable[..., tuple[Float[jax.Array, "C p"], Float[jax.Array, " C"]]]
-
-
 class NoisedFeatures(NamedTuple):
     """Features, the noise on them, and what the rows are.
 
@@ -320,12 +315,7 @@ class AugmentedWeights:
     quadratic: bool
     linear: bool
     constant: bool
-    gaussian_draw: GaussianDraw
-
-    @property
-    def has_variance(self) -> bool:
-        """True if the noise gives the scores a variance."""
-        return self.quadratic or self.linear or self.constant
+    gaussian_draw: Draw
 
     def moments(
         self, features: NoisedFeatures, weight: Float[jax.Array, "C p"], intercept: Float[jax.Array, " C"]
@@ -401,7 +391,7 @@ class AugmentedWeights:
 
 
 def augmented_weights(
-    loss: Augmented, noise: Coefficients, fit_intercept: bool, gaussian_draw: GaussianDraw
+    loss: Augmented, noise: Coefficients, fit_intercept: bool, gaussian_draw: Draw
 ) -> AugmentedWeights:
     """The draw for a loss and a noise; without noise it takes the plain loss."""
     quadratic, linear, constant = (bool(np.any(part)) for part in (noise.quadratic, noise.linear, noise.constant))

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jaxtyping import PRNGKeyArray
 
 from .._typing import Float
 from ..model import Model
@@ -36,10 +37,11 @@ class LevelRow(NamedTuple):
     precision: Float[jax.Array, " C"]
     pull: Float[jax.Array, " C"]
 
-    @property
-    def whole(self) -> Float[jax.Array, "C q"]:
-        """The row with the 1 of the intercept."""
-        return jnp.concatenate([self.row, jnp.ones_like(self.pull)[:, None]], axis=1)
+    def drawn(self, key: PRNGKeyArray) -> tuple[Float[jax.Array, "C q"], Float[jax.Array, "C 1"]]:
+        """The row with that of the intercept in units of its deviation, and the observation with noise drawn anew."""
+        root = jnp.sqrt(self.precision)[:, None]
+        whole = jnp.concatenate([self.row, jnp.ones_like(self.pull)[:, None]], axis=1)
+        return root * whole, self.pull[:, None] / root + jax.random.normal(key, root.shape, root.dtype)
 
     def joined(
         self, masked: Float[jax.Array, "p C n"], omega: Float[jax.Array, "C n"], kappa: Float[jax.Array, "C n"]
