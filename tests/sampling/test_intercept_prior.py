@@ -78,6 +78,7 @@ def assert_close(post, expected):
         assert abs(z_scores(post[name], value)).max() < 4.5, (name, z_scores(post[name], value))
 
 
+@pytest.mark.default_cases("2-mean")
 @pytest.mark.parametrize("centre", [None, "mean"])
 @pytest.mark.parametrize("joint_moves", [0, 2])
 def test_masks_are_summed_out_at_a_fixed_rate(centre, joint_moves):
@@ -86,6 +87,7 @@ def test_masks_are_summed_out_at_a_fixed_rate(centre, joint_moves):
     assert_close(sampled(model(bd.Fixed(0.4), centre), bd.Gibbs(joint_moves=joint_moves)), expected)
 
 
+@pytest.mark.default_cases("PerFeature-0")
 @pytest.mark.parametrize("joint_moves", [0, 2])
 @pytest.mark.parametrize("rates", [bd.PerFeature, bd.Shared])
 def test_masks_are_summed_out_at_a_free_rate(rates, joint_moves):
@@ -106,6 +108,7 @@ METHODS = {
 }
 
 
+@pytest.mark.default_cases("0.4-mean-cholesky", "0.4-mean-conjugate_gradient", "0.4-mean-dense")
 @pytest.mark.parametrize("method", METHODS.values(), ids=list(METHODS))
 @pytest.mark.parametrize(("rate", "centre"), [(0.0, None), (0.4, "mean")])
 def test_every_sampler_without_masks_has_it(method, rate, centre):
@@ -114,6 +117,7 @@ def test_every_sampler_without_masks_has_it(method, rate, centre):
     assert_close(sampled(model(bd.Fixed(rate), centre), method, target="marginalised"), expected)
 
 
+@pytest.mark.default_cases("hmc")
 @pytest.mark.parametrize("method", [bd.Gibbs(), bd.HMC(), bd.HMC(limits=LIMITS["rows"])], ids=["gibbs", "hmc", "rows"])
 def test_a_learnt_scale_goes_with_it(method):
     sigma = np.exp(np.linspace(-5, 2.5, 80))[:, None, None]

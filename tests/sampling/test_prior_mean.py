@@ -65,6 +65,7 @@ def sampled(stated, method, **more):
         return bd.sample(stated, X, LABELS, method=method, **(RUN | more)).posterior
 
 
+@pytest.mark.default_cases("2-False")
 @pytest.mark.parametrize("unbiased", [False, True])
 @pytest.mark.parametrize("joint_moves", [0, 2])
 def test_masks_are_summed_out_at_a_fixed_rate(unbiased, joint_moves):
@@ -75,6 +76,7 @@ def test_masks_are_summed_out_at_a_fixed_rate(unbiased, joint_moves):
     assert abs(z_scores(post.weight, expected)).max() < 4.5
 
 
+@pytest.mark.default_cases("0-True")
 @pytest.mark.parametrize("unbiased", [False, True])
 @pytest.mark.parametrize("joint_moves", [0, 2])
 def test_masks_are_summed_out_at_a_shared_rate(unbiased, joint_moves):
@@ -114,6 +116,7 @@ def bound(weights, rate):
     return -np.sum(np.log(2 * np.cosh(np.sqrt(mean**2 + var) / 2)) - SIGN[:, None, None] * mean / 2, axis=0)
 
 
+@pytest.mark.default_cases("cholesky")
 @pytest.mark.parametrize("weights", ["cholesky", "woodbury", "conjugate_gradient"])
 def test_every_gaussian_draw_has_the_mean(weights):
     expected = averages(log_prior(W) + bound(W, 0.4), *W)
@@ -130,6 +133,7 @@ GRADIENTS = {
 }
 
 
+@pytest.mark.default_cases("0.4-hmc")
 @pytest.mark.parametrize("method", GRADIENTS.values(), ids=list(GRADIENTS))
 @pytest.mark.parametrize("rate", [0.0, 0.4])
 def test_gradient_samplers_have_the_mean(method, rate):
@@ -155,6 +159,7 @@ def learnt(rate, log_likelihood):
 LEARNT = bd.Normal(bd.HalfNormal(1.0), mean=MEAN)
 
 
+@pytest.mark.default_cases("0.4-hmc")
 @pytest.mark.parametrize("method", [bd.Gibbs(), *GRADIENTS.values()], ids=["gibbs", *GRADIENTS])
 @pytest.mark.parametrize("rate", [0.0, 0.4])
 def test_a_learnt_scale_is_about_the_mean(method, rate):
