@@ -51,9 +51,9 @@ from .posterior.held_out import Elpd, elpd, kfold
 from .posterior.leave_one_out import loo
 from .posterior.numpyro_kernel import NumpyroKernel
 from .posterior.prediction import Prediction, predict
+from .posterior.priors_table import priors_table
 from .posterior.projection.path import Projection
 from .posterior.projection.project import project
-from .posterior.priors_table import priors_table
 from .posterior.sampling import sample
 from .posterior.scores.pointwise import log_likelihood
 from .posterior.scores.reweighting import reweight
@@ -186,8 +186,8 @@ __all__ = [
     "predict",
     "predictions_grid",
     "prior_draws",
-    "project",
     "priors_table",
+    "project",
     "reweight",
     "sample",
     "sample_factorization",
