@@ -52,6 +52,7 @@ from .posterior.held_out import Elpd, elpd, kfold
 from .posterior.leave_one_out import loo
 from .posterior.numpyro_kernel import NumpyroKernel
 from .posterior.prediction import Prediction, predict
+from .posterior.priors_table import priors_table
 from .posterior.projection.path import Projection
 from .posterior.projection.project import project
 from .posterior.sampling import sample
@@ -187,6 +188,7 @@ __all__ = [
     "predict",
     "predictions_grid",
     "prior_draws",
+    "priors_table",
     "project",
     "reweight",
     "sample",

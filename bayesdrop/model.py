@@ -35,10 +35,11 @@ from typing import Any
 from ._validation import check_choice, check_flag, check_instance, check_number
 from .losses import Logistic, Loss
 from .noise import Dropout, Noise
-from .priors import Normal, WeightPrior
+from .priors import CentredIntercept, Normal, WeightPrior
+from .priors.intercept import check_intercept_prior
 from .rates import Fixed, PerFeature, RateMap, Rates
 
-__all__ = ["Model", "check_model", "require_complete"]
+__all__ = ["Model", "check_model", "refuse_stated_priors", "require_complete"]
 
 
 @dataclass(frozen=True)
@@ -61,13 +62,16 @@ class Model:
         Weight of the loss, with the meaning that it has in scikit-learn: ``U = ½‖w‖² + C Σ loss``. It is the c of
         Chen et al. (2015) for the hinge, half of it for the logistic loss, and ``1/(2c)`` of Zhuo et al. (2015).
     weight_prior : Normal, Laplace or Horseshoe, optional
-        Prior of the weights; that of the intercept is flat. A point fit needs ``bd.Normal`` with a known scale;
-        ``bd.sample`` accepts every prior.
+        Prior of the weights. A point fit needs ``bd.Normal`` with a known scale; ``bd.sample`` accepts every prior.
     fit_intercept : bool, default=True
-        Add an intercept, which is neither noised nor penalised.
+        Add an intercept, which is not noised, and not penalised unless ``intercept_prior`` is given.
     missing : None or "nan", optional
         How NaN in the features is treated. None (default): as an error. ``"nan"``: as a missing entry, that is, as a
         dropped one; see above. This needs a noise with dropout rates, and rows in memory.
+    intercept_prior : Normal, optional
+        Prior of the intercept at the means of the columns, ``b + wᵀx̄``, such as ``bd.Normal(2.5, mean=0.0)``: of the
+        score where every column is at its mean, by the row weights; effects of random terms count as 0 there. Flat by
+        default. Not for ``bd.Softmax()``, ``bd.variational`` and hidden layers.
 
     See Also
     --------
@@ -86,6 +90,7 @@ class Model:
     weight_prior: WeightPrior = field(default_factory=Normal)
     fit_intercept: bool = True
     missing: str | None = None
+    intercept_prior: Normal | CentredIntercept | None = None
 
     def __post_init__(self) -> None:
         for name, kind, example in (
@@ -101,6 +106,10 @@ class Model:
         if not isinstance(self.C, int | float):  # a long double would turn arrays into such, which BLAS does not take
             object.__setattr__(self, "C", C)
         check_flag(self.fit_intercept, "fit_intercept")
+        if self.intercept_prior is not None:
+            check_intercept_prior(self.intercept_prior)
+        if self.intercept_prior is not None and not self.fit_intercept:
+            raise ValueError("intercept_prior: the model has no intercept, for fit_intercept is False; leave one out.")
         check_choice(self.missing, "missing", (None, "nan"))
         if self.missing is not None and not self.noise.has_rate:
             raise ValueError(
@@ -143,4 +152,23 @@ def require_complete(model: Model, what: str) -> None:
         raise ValueError(
             f"missing: {what} takes no missing entries; fill them in before, as sklearn.impute.SimpleImputer does, and "
             "leave missing out."
+        )
+
+
+def refuse_stated_priors(model: Model, n_features: int, what: str, remedy: str = "leave it out") -> None:
+    """Raise ValueError if weights have prior means other than 0, or the intercept a prior that is not flat.
+
+    ``what`` takes no such prior.
+
+    Examples
+    --------
+    >>> refuse_stated_priors(Model(weight_prior=Normal(1.0, mean=0.5)), 2, "a hidden layer")
+    Traceback (most recent call last):
+    ValueError: Normal mean: a hidden layer takes weight priors with mean 0, got ...; leave it out.
+    """
+    if model.weight_prior.location(n_features) is not None:
+        raise ValueError(f"Normal mean: {what} takes weight priors with mean 0, got {model.weight_prior!r}; {remedy}.")
+    if model.intercept_prior is not None:
+        raise ValueError(
+            f"intercept_prior: {what} takes a flat prior of the intercept, got {model.intercept_prior!r}; {remedy}."
         )

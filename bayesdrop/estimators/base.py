@@ -247,7 +247,8 @@ class DropoutEstimator(BaseEstimator):
             start, counts = None, None
             if hasattr(self, "coef_"):
                 start, counts = moved(self._weights(), centre, 1.0), getattr(self, "_counts", None)
-            online = Online.start(model, p, K, start, counts, n_joint is not None)
+            prior = model.weight_prior.of_columns(default_names(self))
+            online = Online.start(replace(model, weight_prior=prior), p, K, start, counts, n_joint is not None)
         # A step that leaves double precision leaves no trace.
         online = deepcopy(online)
         with double_range():

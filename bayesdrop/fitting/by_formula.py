@@ -128,7 +128,7 @@ def read_formula(
 
 
 def of_terms(model: Any, design: FormulaDesign) -> Any:
-    """A model without an intercept where the formula has none, with its terms where rates have groups of no name.
+    """A model with the terms of a formula: without an intercept if it has none, for groups of rates, names of priors.
 
     Examples
     --------
@@ -139,13 +139,15 @@ def of_terms(model: Any, design: FormulaDesign) -> Any:
     """
     if not isinstance(model, Model):
         return model
+    p = len(design.feature_names) - design.n_effects
+    model = replace(model, weight_prior=model.weight_prior.of_columns(design.feature_names[:p], design.groups[:p]))
     if not design.has_intercept:
         model = replace(model, fit_intercept=False)
-    if len(design.feature_names) == design.n_effects:  # no feature has a rate
+    if not p:  # no feature has a rate
         return replace(model, rates=Fixed(0.0))
     rates: Any = model.rates
     if getattr(rates, "groups", ()) is None:
-        model = replace(model, rates=replace(rates, groups=design.groups[: len(design.groups) - design.n_effects]))
+        model = replace(model, rates=replace(rates, groups=design.groups[:p]))
     return model
 
 

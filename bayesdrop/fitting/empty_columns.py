@@ -38,9 +38,7 @@ class Columns(NamedTuple):
     def reduce(self, task: Task) -> Task:
         """The task of the columns that stay."""
         model, p = task.model, len(self.place)
-        precision = model.weight_prior.precision(p)
-        if np.ptp(precision):
-            model = replace(model, weight_prior=Normal(precision[self.kept] ** -0.5))
+        model = replace(model, weight_prior=Normal(model.weight_prior.precision(p)[self.kept] ** -0.5))
         design = task.design.select_columns(self.kept)
         return replace(task, model=model, design=design, names=[task.names[j] for j in self.kept.tolist()])
 
@@ -88,6 +86,8 @@ def used_columns(task: Task) -> Columns | None:
     Columns(kept=array([0, 1]), place=array([0, 1, 1]))
     """
     empty = task.empty_columns
+    if task.model.intercept_prior is not None or task.model.weight_prior.location(len(empty)) is not None:
+        return None
     kept = np.flatnonzero(~empty | (np.arange(len(empty)) == np.argmax(empty)))
     names = [task.names[j] for j in kept.tolist()]
     try:

@@ -1,6 +1,6 @@
 r"""Gibbs sampling of the pseudo-posterior ``exp(−U)``: fixed noise, averaged inside the loss.
 
-    U = ½ wᵀPw + C Σ_i s_i φ(y_i, m_i, v_i)
+    U = ½ (w − μ)ᵀP(w − μ) + C Σ_i s_i φ(y_i, m_i, v_i)
 
 with the moments ``m_i`` (an offset included) and ``v_i`` of the noised scores and the augmentation bound ``φ``. Each
 sweep draws weights and intercept as :class:`.weights.AugmentedWeights` does. Without noise it is the Gibbs sampler of
@@ -27,6 +27,7 @@ from ..losses.protocols import Augmented
 from ..model import Model
 from ..noise import Coefficients
 from ..rates import RateMap
+from ..sampling.intercept_level import LevelOperands, level_operands
 from ..sampling.matrix import placed
 from ..sampling.weight_scales import ScaleOperands, by_weight, scale_operands, weight_precision
 from .moves.columns import Columns
@@ -57,6 +58,10 @@ class MarginalOperands(NamedTuple):
         Inverse gamma prior of the noise variance, where it is drawn.
     offset : array (n,), optional
         Known part of every row's score, which the means of a state have.
+    location : array (p,), optional
+        Prior mean of the weights; None if it is 0.
+    level : LevelOperands, optional
+        Prior of the intercept; None if it is flat.
     """
 
     columns: Columns
@@ -69,6 +74,12 @@ class MarginalOperands(NamedTuple):
     variance_shape: Float[jax.Array, ""]
     variance_scale: Float[jax.Array, ""]
     offset: Float[jax.Array, " n"] | None = None
+    location: Float[jax.Array, " p"] | None = None
+    level: LevelOperands | None = None
+
+    def from_location(self, weight: Float[jax.Array, "C p"]) -> Float[jax.Array, "C p"]:
+        """Weights (C, p) less their prior mean."""
+        return weight if self.location is None else weight - self.location[None]
 
     @property
     def features(self) -> NoisedFeatures:
@@ -112,6 +123,7 @@ class MarginalKernel(WeightPrior):
         key, key_weight, key_scale = jax.random.split(key, 3)
         p, dtype = operands.precision.shape[0], operands.target.dtype
         weight = 0.5 * jax.random.normal(key_weight, (chains, p), dtype) / jnp.sqrt(operands.precision)[None]
+        weight = weight if operands.location is None else weight + operands.location[None]
         intercept = jnp.zeros(chains, dtype)
         mean, var = self.weights.moments(operands.features, weight, intercept)
         noise = jnp.broadcast_to(operands.variance_shape / operands.variance_scale, (chains,))
@@ -130,8 +142,9 @@ class MarginalKernel(WeightPrior):
         if not self.unit_weight:
             row_weight = operands.row_weight[None] * state.noise_precision[:, None]
         weight, intercept = self.weights.draw(
-            key_aux, key_draw, operands.features, state.mean, state.var, row_weight, state.precision
-        )
+            key_aux, key_draw, operands.features, state.mean, state.var, row_weight, state.precision,
+            operands.location, operands.level,
+        )  # fmt: skip
         mean, var = self.weights.moments(operands.features, weight, intercept)
         state = state._replace(weight=weight, intercept=intercept, mean=mean, var=var, key=key)
         if self.scale_mixture is not None:
@@ -149,14 +162,20 @@ class MarginalKernel(WeightPrior):
         if learnt is None:
             return state
         key_weights, key_rays = jax.random.split(key)
-        start = draw_given_weights(key_weights, learnt, state.weight, state.log_scale)
+        away = operands.from_location(state.weight)
+        start = draw_given_weights(key_weights, learnt, away, state.log_scale)
+        has_variance = self.weights.quadratic or self.weights.linear or self.weights.constant
+        if operands.level is not None or (operands.location is not None and has_variance):
+            # A prior of the intercept depends on the weights too, and the variance of the scores along a ray that does
+            # not begin at 0 is not a power of the factor: the draw given the weights is enough.
+            return state._replace(log_scale=start, precision=weight_precision(learnt, start))
 
         def share(mask: Float[jax.Array, " p"]) -> tuple[Float[jax.Array, "C n"], ...]:
-            if not self.scale_dims:  # all that is no intercept and no offset
+            if not self.scale_dims and operands.location is None:  # all that is no intercept and no offset
                 known = 0.0 if operands.offset is None else operands.offset[None]
                 return state.mean - known - state.intercept[:, None], state.var
             own = operands.features._replace(offset=None)
-            return self.weights.moments(own, state.weight * mask[None], jnp.zeros_like(state.intercept))
+            return self.weights.moments(own, away * mask[None], jnp.zeros_like(state.intercept))
 
         (mean, var), log_scale = draw_along_rays(
             key_rays,
@@ -166,10 +185,11 @@ class MarginalKernel(WeightPrior):
             (state.mean, state.var),
             start,
         )
+        factor = jnp.exp(by_weight(learnt, log_scale - start))
         return state._replace(
             mean=mean,
             var=var,
-            weight=state.weight * jnp.exp(by_weight(learnt, log_scale - start)),
+            weight=away * factor if operands.location is None else operands.location[None] + away * factor,
             log_scale=log_scale,
             precision=weight_precision(learnt, log_scale),
         )
@@ -188,9 +208,12 @@ class MarginalKernel(WeightPrior):
 
     def record(self, operands: MarginalOperands, state: MarginalState) -> dict[str, jax.Array]:
         """What is kept of a draw: weight (C, p), intercept, sigma, global scale and lp (C,)."""
-        lp = -0.5 * jnp.sum(state.precision * state.weight * state.weight, axis=1) - state.noise_precision * jnp.sum(
+        away = operands.from_location(state.weight)
+        lp = -0.5 * jnp.sum(state.precision * away * away, axis=1) - state.noise_precision * jnp.sum(
             self.costs(operands, state), axis=1
         )
+        if operands.level is not None:
+            lp = lp + operands.level.log_density(state.weight, state.intercept)
         priors, density = self.recorded_priors(operands, state)
         intercept = {"intercept": state.intercept} if self.fit_intercept else {}
         return {"weight": state.weight, **intercept, **priors, "lp": lp + density}
@@ -249,4 +272,6 @@ def bind_marginal(
         variance_shape=real(1.0 if variance is None else variance.shape),
         variance_scale=real(1.0 if variance is None else variance.scale),
         offset=None if data.offset is None else real(data.offset),
+        location=None if prior.location(p) is None else real(prior.location(p)),
+        level=level_operands(model, dtype),
     )

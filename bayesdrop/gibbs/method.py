@@ -26,6 +26,7 @@ from ..losses import Logistic
 from ..losses.protocols import Augmented, require
 from ..model import Model
 from ..rates import RateMap
+from ..sampling.intercept_level import level_operands
 from ..sampling.matrix import placed
 from ..sampling.run.runner import as_key
 from ..sampling.weight_scales import scale_operands
@@ -155,12 +156,18 @@ class Gibbs:
         if marginalised:
             sweeps = int(self.sweeps_per_draw)
             return bind_marginal(model, loss, data, rate_map, columns, choice, sweeps, self.dtype)
+        noise: Any = model.noise
+        if model.intercept_prior is not None and np.any(noise.log_multiplier(jax.numpy.zeros(1)) != 0):
+            raise ValueError(
+                f"intercept_prior: with masks {type(self).__name__} takes it where a kept entry is as it was, and "
+                f"{model.noise!r} multiplies it; take bd.Dropout(unbiased=False), or method=bd.HMC()."
+            )
         noised = rate_map.index[rate_map.noised]
         per_feature = rate_map.is_free and rate_map.size == len(noised) == len(np.unique(noised))
         grouped = rate_map.is_free and not per_feature
         row_weight = model.C * data.weight
         prior, hierarchy, variance = model.weight_prior, rate_map.hierarchy, model.loss.variance_prior
-        learnt = prior.learnt_scale(p)
+        learnt, location = prior.learnt_scale(p), prior.location(p)
         first_power = _first_power(model, data) if tune and variance is None else 1.0
         tempered = first_power < _TEMPERED
         scales = prior.init(as_key(0), 1, p, np.dtype(self.dtype))
@@ -209,6 +216,8 @@ class Gibbs:
             first_power=real(first_power),
             tune=placed(tune, np.int32),
             offset=None if data.offset is None else real(data.offset),
+            location=None if location is None else real(location),
+            level=level_operands(model, self.dtype),
         )
         return kernel, operands
 

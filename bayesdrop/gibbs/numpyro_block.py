@@ -199,10 +199,13 @@ class WeightsBlock:
         self._weight = weight
         self._data, self._noise, self._dense = data, noise, dense
         self._row_weight = data.weight if C is not None else model.C * data.weight
-        prior = model.weight_prior
+        if model.intercept_prior is not None:
+            raise ValueError("intercept_prior: the block draws the intercept under a flat prior; leave it out.")
+        prior = model.weight_prior.of_columns(data.feature_names)
         if prior.relative:
             prior = prior.absolute(data.design.column_summary(data.weight).spread)
         self._prior = np.ones(p) if scale is not None else prior.precision(p)
+        self._location = prior.location(p)
         self._bound: dict[str, _Operands] = {}
 
     @property
@@ -237,7 +240,8 @@ class WeightsBlock:
             power = operands.row_weight
         key_aux, key_draw = jax.random.split(rng_key)
         drawn, intercept = self._weights.draw(
-            key_aux, key_draw, operands.features, mean, var, power, precision[None]
+            key_aux, key_draw, operands.features, mean, var, power, precision[None],
+            None if self._location is None else real(self._location),
         )  # fmt: skip
         sites = {self._weight: drawn[0]}
         if self._intercept is not None:

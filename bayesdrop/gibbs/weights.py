@@ -41,11 +41,12 @@ from jaxtyping import PRNGKeyArray
 from .._typing import AnyArray, Bool, Float
 from ..losses.protocols import Augmented
 from ..noise import Coefficients
+from ..sampling.intercept_level import LevelOperands, LevelRow
 from .moves.columns import Columns
 
 __all__ = [
     "AugmentedWeights",
-    "GaussianDraw",
+    "Draw",
     "NoisedFeatures",
     "augmented_weights",
     "gradient_draw",
@@ -76,6 +77,7 @@ def precision_draw(
     kappa: PerScore,
     precision: Float[jax.Array, "C p"],
     intercept: bool,
+    prior_row: LevelRow | None = None,
 ) -> Drawn:
     """Draw ``(w, b)`` by a Cholesky factor of the (p + 1)-square precision.
 
@@ -85,6 +87,8 @@ def precision_draw(
     """
     chains = omega.shape[0]
     masked = columns.blocks[0].masked(kept[0])
+    if prior_row is not None:
+        masked, omega, kappa = prior_row.joined(masked, omega, kappa)
     key_weight, key_level = jax.random.split(key)
     total, level = jnp.sum(omega, axis=1), jnp.zeros(chains, omega.dtype)
     if intercept:
@@ -114,16 +118,20 @@ def outer_draw(
     kappa: PerScore,
     precision: Float[jax.Array, "C p"],
     intercept: bool,
+    prior_row: LevelRow | None = None,
 ) -> Drawn:
     """Draw ``(w, b)`` by a Cholesky factor of ``I + Ω^½ Z P⁻¹ Zᵀ Ω^½``, n-square.
 
     The intercept comes first, from its conditional with the weights integrated out; then the weights given it.
     """
+    masked = columns.blocks[0].masked(kept[0])
+    if prior_row is not None:
+        masked, omega, kappa = prior_row.joined(masked, omega, kappa)
     chains, n = omega.shape
     p = precision.shape[1]
     key_b, key_u, key_e = jax.random.split(key, 3)
     root = jnp.sqrt(omega)
-    half = jnp.moveaxis(columns.blocks[0].masked(kept[0]) * root[None], 1, 0)
+    half = jnp.moveaxis(masked * root[None], 1, 0)
     variance = 1 / precision
     outer = jnp.einsum("cpn,cpm->cnm", half * variance[:, :, None], half)
     factor = jnp.linalg.cholesky(outer + jnp.eye(n, dtype=outer.dtype)[None])
@@ -149,6 +157,7 @@ def gradient_draw(
     kappa: PerScore,
     precision: Float[jax.Array, "C p"],
     intercept: bool,
+    prior_row: LevelRow | None = None,
 ) -> Drawn:
     """Draw ``(w, b)`` as the solution of ``Q θ = [Z, 1]ᵀ(κ + Ω^½ ε) + P^½ ε'`` by preconditioned conjugate gradients.
 
@@ -172,10 +181,14 @@ def gradient_draw(
         score = columns.product(kept, theta[:, : precision.shape[1]], n)
         if intercept:
             score = score + theta[:, -1:]
-        return back(omega * score) + padded(precision) * theta
+        image = back(omega * score) + padded(precision) * theta
+        return image if prior_row is None else image + along * jnp.sum(along * theta, axis=1, keepdims=True)
 
-    right = back(rows) + padded(prior)
-    precondition = _stiff_rows(columns, kept, omega, padded(precision), back, intercept)
+    right, diagonal, along = back(rows) + padded(prior), padded(precision), jnp.zeros_like(padded(precision))
+    if prior_row is not None:
+        along, observed = prior_row.drawn(jax.random.fold_in(key_prior, 1))
+        right, diagonal = right + along * observed, diagonal + along * along
+    precondition = _stiff_rows(columns, kept, omega, diagonal, back, intercept)
     theta = _conjugate_gradient(apply, precondition, right, 1e-8 if omega.dtype == jnp.float64 else 1e-5)
     return (theta[:, :-1], theta[:, -1]) if intercept else (theta, jnp.zeros(chains, theta.dtype))
 
@@ -260,9 +273,6 @@ def _conjugate_gradient(
     return jax.lax.while_loop(lambda c: (c[0] < limit) & jnp.any(c[4] > goal), body, begin)[1]
 
 
-GaussianDraw = Callable[..., tuple[Float[jax.Array, "C p"], Float[jax.Array, " C"]]]
-
-
 class NoisedFeatures(NamedTuple):
     """Features, the noise on them, and what the rows are.
 
@@ -305,7 +315,7 @@ class AugmentedWeights:
     quadratic: bool
     linear: bool
     constant: bool
-    gaussian_draw: GaussianDraw
+    gaussian_draw: Draw
 
     def moments(
         self, features: NoisedFeatures, weight: Float[jax.Array, "C p"], intercept: Float[jax.Array, " C"]
@@ -346,11 +356,14 @@ class AugmentedWeights:
         var: PerScore,
         row_weight: Float[AnyArray, "*rows"],
         precision: Float[jax.Array, "C p"],
+        location: Float[jax.Array, " p"] | None = None,
+        level: LevelOperands | None = None,
     ) -> tuple[Float[jax.Array, "C p"], Float[jax.Array, " C"]]:
         """Auxiliary variables given the moments (C, n) of the scores, then weights (C, p) and intercept (C,).
 
         ``row_weight`` is ``C s_i / σ²`` (C, n), or ``np.ones(())`` where all are 1: of a plain number, not a traced
-        array, the auxiliary sampler is exact and cheaper. ``precision`` (C, p) is the prior's.
+        array, the auxiliary sampler is exact and cheaper. ``precision`` (C, p) is the prior's, and ``location`` (p,)
+        its mean, None if that is 0; ``level`` is the prior of the intercept, None if that is flat.
         """
         chains, n = mean.shape
         flat = row_weight.reshape(-1) if row_weight.ndim else row_weight
@@ -364,15 +377,21 @@ class AugmentedWeights:
         )
         gain = features.coefficients.gain
         # The Gaussian draw knows X and not M = X diag(g): it draws g∘w.
-        precision = (precision + self.added_precision(features, omega, everything)) / (gain * gain)
+        total, centre = precision + self.added_precision(features, omega, everything), None
+        if location is not None:
+            # The noise draws the weights towards 0, so that they are about less than the prior's mean.
+            centre = gain * location[None] * precision / total
+            kappa = kappa - omega * features.columns.full_product(centre, n)
+        precision = total / (gain * gain)
         scaled, intercept = self.gaussian_draw(
-            key_draw, features.columns, everything, omega, kappa, precision, self.fit_intercept
-        )
-        return scaled / gain, intercept
+            key_draw, features.columns, everything, omega, kappa, precision, self.fit_intercept,
+            None if level is None else level.row(gain, centre, chains),
+        )  # fmt: skip
+        return (scaled if centre is None else scaled + centre) / gain, intercept
 
 
 def augmented_weights(
-    loss: Augmented, noise: Coefficients, fit_intercept: bool, gaussian_draw: GaussianDraw
+    loss: Augmented, noise: Coefficients, fit_intercept: bool, gaussian_draw: Draw
 ) -> AugmentedWeights:
     """The draw for a loss and a noise; without noise it takes the plain loss."""
     quadratic, linear, constant = (bool(np.any(part)) for part in (noise.quadratic, noise.linear, noise.constant))

@@ -13,9 +13,10 @@ from .._typing import Float
 from ..data.dataset import Dataset
 from ..losses.protocols import Curved, Scored, Sloped, require
 from ..model import Model
-from ..priors import Normal
 from ..priors.base import LearntScale
+from ..priors.normal import with_scale
 from ..rates import RateMap
+from ..sampling.intercept_level import level_operands
 from ..sampling.matrix import Matrix, placed, samplers_matrix
 from .approximations.class_density import ClassDensity, class_approximation
 from .approximations.class_factor import class_factor, class_scores
@@ -228,7 +229,8 @@ def at_median(model: Model, data: Dataset) -> Model:
     """The model with its scales at their medians, where they are learnt."""
     if model.weight_prior.gaussian:
         return model
-    return replace(model, weight_prior=Normal(model.weight_prior.first_precision(len(data.feature_names)) ** -0.5))
+    known = with_scale(model.weight_prior, model.weight_prior.first_precision(len(data.feature_names)) ** -0.5)
+    return replace(model, weight_prior=known)
 
 
 def bind_density(
@@ -297,6 +299,7 @@ def operands_of(
     if square is None:
         square = data.design.shape[0] * p <= _SMALL
     streamed = data.design.is_streamed or not keep_rows
+    location = model.weight_prior.location(p)
     return DensityOperands(
         matrix=Matrix(None, None, None, None) if streamed else samplers_matrix(data.design, dtype, square),
         target=real(np.zeros(0) if streamed else data.target),
@@ -307,27 +310,29 @@ def operands_of(
         index=placed(rate_map.index, np.int32),
         rate_prior=jax.tree.map(real, prior),
         offset=None if data.offset is None else real(data.offset),
+        location=None if location is None else real(location),
+        level=level_operands(model, dtype),
     )
 
 
 def start_of(
     model: Model, data: Dataset, rate_map: RateMap, averaged: bool = False, dense: bool = True
 ) -> tuple[Float[np.ndarray, " D"], Factor]:
-    """Centre (D,) and factor, (D, D) or (D,), of weights, intercept and probits of the free rates.
+    """Centre (D,) and factor, (D, D) or (D,), of the coordinates: weights, intercept and probits of the free rates.
 
-    ``averaged`` takes the curvature of a smooth loss averaged over the posterior, as far as that costs little;
-    ``dense`` a matrix, else standard deviations.
+    Weights are counted from their prior means. ``averaged`` takes the curvature of a smooth loss averaged over the
+    posterior, as far as that costs little; ``dense`` a matrix, else standard deviations.
     """
     if model.loss.multiclass:
         return class_approximation(model, data, rate_map, dense)
     if not rate_map.is_free:
         averaged &= len(data.feature_names) < _AVERAGED
-        return normal_approximation(model, data, rate_map.initial, averaged, dense)
+        return _from_location(model, *normal_approximation(model, data, rate_map.initial, averaged, dense))
     from scipy.stats import norm
 
     prior = rate_map.prior.law(data.occurrences(rate_map.index, rate_map.size))
     typical = np.clip(prior.quantile(0.5), 0.02, 0.98)
-    mean, factor = normal_approximation(model, data, rate_map.expand(typical), dense=dense)
+    mean, factor = _from_location(model, *normal_approximation(model, data, rate_map.expand(typical), dense=dense))
     low, high = (norm.ppf(np.clip(prior.quantile(q), 1e-6, 1 - 1e-6)) for q in (0.16, 0.84))
     spread = np.maximum((high - low) / 2, 1e-3)
     centre = np.concatenate([mean, norm.ppf(typical)])
@@ -337,3 +342,12 @@ def start_of(
     from scipy.linalg import block_diag
 
     return centre, block_diag(factor, np.diag(spread))
+
+
+def _from_location(
+    model: Model, centre: Float[np.ndarray, " D"], factor: Factor
+) -> tuple[Float[np.ndarray, " D"], Factor]:
+    """Centre and factor of weights and intercept, the weights counted from their prior means."""
+    p = len(centre) - model.fit_intercept
+    location = model.weight_prior.location(p)
+    return (centre if location is None else centre - np.pad(location, (0, len(centre) - p))), factor

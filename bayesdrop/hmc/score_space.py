@@ -180,5 +180,7 @@ def score_operands(
         operands = operands._replace(width=jnp.asarray(width, dtype=dtype))
     real = partial(jnp.asarray, dtype=dtype)
     covariance = 0.5 * (covariance + covariance.T)
-    by_rows = (real(part) for part in (response, response.T, covariance, mean + level, dual))
+    location = model.weight_prior.location(len(data.feature_names))
+    known = 0.0 if location is None else data.design.matvec(normal.gain * location)
+    by_rows = (real(part) for part in (response, response.T, covariance, mean + level + known, dual))
     return HMCOperands(operands, real(centre), ScoreFactor(factor, *by_rows), jnp.int32(tune))

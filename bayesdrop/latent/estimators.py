@@ -24,7 +24,7 @@ from ..losses import Hinge, Logistic, Loss
 from ..losses.base import choose_form
 from ..losses.protocols import Classifying, require
 from ..losses.softmax import FORMS
-from ..model import Model
+from ..model import Model, refuse_stated_priors
 from ..rates import Fixed, PerFeature, RateMap
 from .minimisers.lbfgs import LBFGS, LatentMethod
 from .objective.criteria import Criterion, OneVersusRest, Softmax
@@ -104,6 +104,7 @@ class LatentClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassS
         rate_map = self._rate_map(model, classes)
         blocks = blocks_of(X, target, model.C * weight, units)
         model.noise.check(design.minimum())
+        refuse_stated_priors(model, X.shape[1], "a hidden layer")
         energy = LatentEnergy(
             blocks,
             model.noise,

@@ -23,7 +23,7 @@ from ..data.dataset import Dataset, as_dataset
 from ..data.responses import check_responses
 from ..description import attributes
 from ..losses.protocols import Scored, require
-from ..model import Model, check_model, require_complete
+from ..model import Model, check_model, refuse_stated_priors, require_complete
 from ..noise.base import require_zero_centre
 from ..posterior.arviz_groups.builder import build_groups, provenance
 from ..posterior.arviz_groups.constants import model_constants, model_coords, observed_group
@@ -146,6 +146,7 @@ def sample_latent(
     require_zero_centre(model.noise, "a hidden layer")
     require_complete(model, "a hidden layer")
     data = as_dataset(X, y, sample_weight, feature_names, model.loss.binary).with_weight()
+    refuse_stated_priors(model, len(data.feature_names), "a hidden layer")
     check_responses(model.loss, data.design, data.target, fit_intercept=model.fit_intercept)
     method = NUTS() if method is None else method
     if not isinstance(method, NUTS):

@@ -14,17 +14,14 @@ import numpy as np
 from scipy.sparse import issparse
 
 from .._typing import ArvizData, Float, PerRow, Shaped
-from .._validation import check_flag, check_names, check_number, check_seed, shown, takes_seed
-from ..data.column_facts import ColumnFacts, complete_rows
-from ..data.dataset import Dataset, default_names
-from ..data.formulas.formula import encode_formula
-from ..data.frames import as_frame
+from .._validation import check_flag, check_number, check_seed, shown, takes_seed
+from ..data.column_facts import complete_rows
+from ..data.dataset import Dataset
 from ..description import attributes
-from ..designs import column_names, in_memory
-from ..fitting.by_formula import of_effects, of_terms, one_offset, takes_response_scale
+from ..fitting.by_formula import FormulaOptions
 from ..fitting.objective.centring import centre_problem
 from ..losses.protocols import Simulated, require
-from ..model import Model, check_model
+from ..model import Model
 from ..rates import RateMap
 from .arviz_groups.builder import draws_dataset, provenance
 from .arviz_groups.constants import class_names, model_coords, parted
@@ -32,6 +29,7 @@ from .arviz_groups.groups import assemble, extend
 from .draws.draws import Draws, blocks, read_draws, stored_constants, stored_offset
 from .draws.new_rows import NewRows, check_rows, for_rows, match_design, match_offset, match_rows, with_unseen
 from .noise_average.probability import expected_response
+from .prior_rows import read_prior_rows
 from .sampling import check_counts
 from .scores.pointwise import MOST
 
@@ -183,46 +181,57 @@ def _responses(
 
 @takes_seed
 def prior_draws(
-    model: Model,
+    model: Model | str,
     X: Any,
-    data: Any = None,
+    y: Any = None,
     *,
     draws: int = 500,
     seed: Any = 0,
     intercept_scale: float | int | None = None,
+    sample_weight: Any = None,
+    offset: Any = None,
     feature_names: Any = None,
     classes: Any = None,
-    offset: Any = None,
+    full_rank: bool = False,
+    unseen: str = "error",
+    dropna: bool = False,
     random_scale: Any = None,
 ) -> ArvizData:
     """Draw weights, rates and responses from the prior, to see what a model expects before any data.
 
     Parameters
     ----------
-    model : Model
-        The model.
+    model : Model or str
+        The model; or a formula with the data frame as ``X``, as in :func:`bayesdrop.sample`.
     X : array, data frame or scipy sparse (n, p)
         Rows to simulate responses for; priors of relative strength also take the number of occurrences of each feature
-        from them. Or a formula, ``"~ a + C(b) + (1 | site)"``, whose response is ignored, unless it is numeric and its
-        standard deviation is the default scale of random terms.
-    data : data frame or dict of columns, optional
-        The columns of a formula.
+        from them. Or a formula, ``"~ a + C(b) + (1 | site)"``, whose response is ignored, unless its standard deviation
+        is the default scale of random terms, or ``y`` is needed.
+    y : sequence of n labels or numbers, or data frame where X is a formula, optional
+        Responses, which are ignored but for the labels of ``bd.Softmax()`` and the number of trials, successes and
+        failures in two columns, of ``bd.Binomial()``.
     draws : int, default=500
         Number of draws.
     seed : int, numpy.random.Generator or RandomState, default=0
         Same seed, same result.
     intercept_scale : float, optional
         Standard deviation of a normal prior that replaces the flat prior of the intercept, which cannot be drawn from;
-        needed unless ``model.fit_intercept`` is false. A value of 2 or 3 units of the score is weakly informative.
-        Where the noise is centred at ``c`` it is the prior of the score of ``c``, and ``intercept`` is that less
-        ``wᵀc``.
+        needed unless the model has an ``intercept_prior`` or no intercept. A value of 2 or 3 units of the score is
+        weakly informative. Where the noise is centred at ``c`` it is the prior of the score of ``c``, and ``intercept``
+        is that less ``wᵀc``.
+    sample_weight : array (n,), optional
+        Row weights, >= 0, of the occurrences of features and the means and scales of columns, on which priors depend.
+    offset : array (n,) or float, optional
+        Known part of every row's score, as in :func:`bayesdrop.sample`; stored in ``constant_data``.
     feature_names : sequence of p str, optional
         Names of the columns; taken from a data frame.
     classes : sequence of K labels, optional
         Class labels for ``bd.Softmax()``, at least two and all different, in the order of the numbers in ``y``; needed
-        only there.
-    offset : array (n,) or float, optional
-        Known part of every row's score, as in :func:`bayesdrop.sample`; stored in ``constant_data``.
+        only there, and taken from ``y`` if there is one.
+    full_rank, dropna : bool, default=False
+        For a formula, as in :func:`bayesdrop.fit`.
+    unseen : "error", "population" or "draw", default="error"
+        For a formula, as in :func:`bayesdrop.sample`.
     random_scale : HalfNormal, HalfCauchy, float, or mapping from term to one of them, optional
         Prior of the standard deviation of the effects of random terms, or its value, as in :func:`bayesdrop.sample`.
 
@@ -237,8 +246,8 @@ def prior_draws(
     Raises
     ------
     ValueError
-        If the intercept has a flat prior and ``intercept_scale`` is not given, classes are missing, a count, name, row
-        or offset is invalid, or an offset is given for ``bd.Softmax()``.
+        If the intercept has a flat prior and ``intercept_scale`` is not given, classes are missing, a count, name, row,
+        weight or offset is invalid, or an offset is given for ``bd.Softmax()``.
 
     See Also
     --------
@@ -250,57 +259,52 @@ def prior_draws(
     >>> tree = prior_draws(bd.Model(fit_intercept=False), [[1.0, 2.0], [0.5, -1.0]], draws=10)
     >>> bd.groups.dataset(tree, "prior")["rate"].shape
     (1, 10, 2)
+    >>> model = bd.Model(weight_prior=bd.Normal({"age": 0.5}, mean=1.0), intercept_prior=bd.Normal(2.5))
+    >>> tree = prior_draws(model, "ill ~ age", {"age": [3.0, 5.0], "ill": ["no", "yes"]}, draws=10)
+    >>> bd.groups.dataset(tree, "prior")["weight"].feature.values.tolist()
+    ['age']
     """
     import xarray as xr
 
-    check_model(model)
-    facts = None
-    if isinstance(X, str):
-        if feature_names is not None:
-            raise ValueError("feature_names: a formula names its columns; leave them out.")
-        terms = X.partition("~")[2] if "~" in X else X
-        table = as_frame(data, "data", "for X is a formula")
-        encoded = encode_formula(f"~ {terms.strip()}", table, missing=model.missing)
-        if encoded.random_terms and takes_response_scale(model.loss) and X.partition("~")[0].strip():
-            encoded = encode_formula(X, table, missing=model.missing)
-        model = of_effects(of_terms(model, encoded), encoded, random_scale)
-        X, feature_names, offset = encoded.X, encoded.feature_names, one_offset(encoded, offset)
-        facts = ColumnFacts(formula=encoded.encoder)
-    elif data is not None:
-        raise ValueError("data: it is the table of a formula, and X is none; leave it out.")
-    elif random_scale is not None:
-        raise ValueError("random_scale: it is of the random terms of a formula, and X is none; leave it out.")
-    labels = _labels(model, classes)
+    rows = read_prior_rows(
+        model, X, y, FormulaOptions(full_rank, unseen, dropna, random_scale), feature_names=feature_names,
+        sample_weight=sample_weight, offset=offset, classes=classes,
+    )  # fmt: skip
+    model, names = rows.model, rows.names
+    labels = _labels(model, rows.classes)
     check_counts(draws, None, 1)
     seed = check_seed(seed)
-    if model.fit_intercept and intercept_scale is None:
+    if model.fit_intercept and intercept_scale is None and model.intercept_prior is None:
         raise ValueError(
-            "intercept_scale: the prior of the intercept is flat, so there is nothing to draw from; give "
-            "intercept_scale=2.5, say, for a normal stand-in, or use bd.Model(..., fit_intercept=False)."
+            "intercept_scale: the prior of the intercept is flat, so there is nothing to draw from; give the model a "
+            "prior of it, intercept_prior=bd.Normal(2.5), or here intercept_scale=2.5, say, for a normal stand-in, or "
+            "use bd.Model(..., fit_intercept=False)."
         )
     if intercept_scale is not None:
         check_number(intercept_scale, "intercept_scale", above=0)
-    columns, X = column_names(X) if feature_names is None else feature_names, in_memory(X)
-    if len(np.shape(X)) != 2:
-        raise ValueError(f"X: expected a matrix (n, p), got shape {np.shape(X)}; give a single row as X[None, :].")
-    names = default_names(np.shape(X)[1]) if columns is None else check_names(columns, np.shape(X)[1])
-    design = match_design(X if issparse(X) else np.asarray(X), names, model)
+        if model.intercept_prior is not None:
+            raise ValueError(
+                f"intercept_scale: it stands in for a flat prior, and the intercept has {model.intercept_prior!r}; "
+                "leave it out."
+            )
+    design = match_design(rows.X if issparse(rows.X) else np.asarray(rows.X), names, model)
     generator = np.random.default_rng(seed)
     rate_map = model.bind(names)
     n, p = design.shape
-    centring = centre_problem(model, design, np.ones(n), rate_map, names)
+    centring = centre_problem(model, design, rows.weight, rate_map, names)
     matrix, inner = centring.design.matrix(), centring.model
     size = (draws,) if labels is None else (draws, len(labels))
     learnt = inner.weight_prior.learnt_scale(p)
     weight, scales = _prior_weights(inner.weight_prior, generator, size, p)
-    intercept = np.zeros(size)
+    level: Any = inner.intercept_prior
+    intercept = np.zeros(size) if level is None else level.sample(generator, weight)
     if model.fit_intercept and intercept_scale is not None:
         intercept = intercept_scale * generator.normal(size=size)
     if labels is not None:
         intercept -= intercept.mean(axis=1, keepdims=True)
         if inner.weight_prior.gaussian or learnt is not None:
             weight -= weight.mean(axis=1, keepdims=True)
-    data = Dataset(centring.design, np.zeros(n), np.ones(n), names, None)
+    data = Dataset(centring.design, np.zeros(n), rows.weight, names, None)
     free, groups = _prior_rates(rate_map, data, draws, generator)
     C = np.full(draws, float(model.C))
     variance = model.loss.variance_prior
@@ -311,7 +315,7 @@ def prior_draws(
         inner, names, weight, intercept, free, rate_map.index, None if rate_map.is_free else rate_map.initial,
         C, 1.0, False, labels, steps,
     )  # fmt: skip
-    known = match_offset(sampled, offset, n)
+    known = match_offset(sampled, rows.offset, n)
     drawn = {"weight": weight, "rate": free, **scales, **groups}
     if model.fit_intercept:
         block = np.vstack([weight.reshape(-1, p).T, intercept.reshape(1, -1)])
@@ -334,8 +338,8 @@ def prior_draws(
     attrs = provenance(
         inference_method="prior", method="independent draws", target="noising", model=repr(model), seed=seed
     )
-    attrs |= attributes(centring.original_model, labels, facts or ColumnFacts(columns is not None), names)
-    responses = _responses(sampled, matrix, generator, False, known)
+    attrs |= attributes(centring.original_model, labels, rows.facts, names)
+    responses = _responses(sampled, matrix, generator, False, known, rows.trials)
     made = {"prior": prior, "prior_predictive": responses}
     if known is not None:
         made["constant_data"] = xr.Dataset({"offset": ("obs_id", known)}, {"obs_id": np.arange(n)})

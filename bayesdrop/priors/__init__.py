@@ -3,6 +3,7 @@
 from .base import WeightPrior
 from .beta import Beta
 from .horseshoe import Horseshoe
+from .intercept import CentredIntercept
 from .laplace import Laplace
 from .normal import Normal
 from .random_effects import RandomEffects
@@ -11,6 +12,7 @@ from .scale_prior import Gamma, HalfCauchy, HalfNormal, InverseGamma, ScalePrior
 
 __all__ = [
     "Beta",
+    "CentredIntercept",
     "Gamma",
     "HalfCauchy",
     "HalfNormal",

@@ -1,12 +1,13 @@
 """Interface of a weight prior: a normal law, or a mixture of normal laws over latent scales.
 
-Every prior is ``w_d | P_d ~ N(0, 1/P_d)``. Where it is ``gaussian`` the precisions ``P`` are numbers; else they have a
-law of their own, and a sampler alternates between the weights given ``P`` and ``P`` given the weights (Andrews &
-Mallows 1974). A point fit needs numbers, a sampler takes either.
+Every prior is ``w_d | P_d ~ N(μ_d, 1/P_d)``, and only normal priors have means ``μ`` other than 0. Where it is
+``gaussian`` the precisions ``P`` are numbers; else they have a law of their own, and a sampler alternates between the
+weights given ``P`` and ``P`` given the weights (Andrews & Mallows 1974). A point fit needs numbers, a sampler takes
+either.
 
 Normal weights may have scales that are learnt, one for all features or one per group of them, with known units ``u_d``:
 
-    w_d ~ N(0, (σ_j u_d)²)  for every feature d of group j,      σ_j ~ HalfNormal or HalfCauchy
+    w_d ~ N(μ_d, (σ_j u_d)²)  for every feature d of group j,      σ_j ~ HalfNormal or HalfCauchy
 
 Shapes: ``C`` chains, ``p`` features. Importing a prior does not import JAX; drawing from it does.
 """
@@ -14,6 +15,7 @@ Shapes: ``C`` chains, ``p`` features. Importing a prior does not import JAX; dra
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
@@ -22,7 +24,17 @@ import numpy as np
 from .._typing import AnyArray, Float, Int
 from .._validation import check_number, check_numbers, shown
 
-__all__ = ["LearntScale", "NormalLaw", "ScaleMixture", "WeightPrior", "check_positive", "check_scale", "spread_scale"]
+__all__ = [
+    "LearntScale",
+    "NormalLaw",
+    "ScaleMixture",
+    "WeightPrior",
+    "check_positive",
+    "check_positive_number",
+    "check_scale",
+    "spread_numbers",
+    "spread_scale",
+]
 
 
 @dataclass(frozen=True)
@@ -94,6 +106,12 @@ class WeightPrior(Protocol):
     def relative(self) -> bool:
         """True if scales are in units of ``1/sd`` of the columns, which :meth:`absolute` resolves where data enter."""
 
+    def of_columns(self, names: Sequence[str], terms: Sequence[str] | None = None) -> Any:
+        """The same prior with a number for each of the columns ``names`` (p,) where it has numbers by name.
+
+        ``terms`` (p,) are the terms of a formula that the columns belong to.
+        """
+
     def absolute(self, spread: np.ndarray) -> Any:
         """The same prior with absolute scales, for columns of standard deviations ``spread`` (p,)."""
 
@@ -109,6 +127,9 @@ class WeightPrior(Protocol):
 
     def precision(self, n_features: int) -> np.ndarray:
         """Known precisions, (p,); raise ValueError if they are not known."""
+
+    def location(self, n_features: int) -> np.ndarray | None:
+        """Means of the weights, (p,); None if all are 0."""
 
     def first_precision(self, n_features: int) -> np.ndarray:
         """Finite precisions of typical size to start from, (p,)."""
@@ -160,6 +181,11 @@ def check_positive(prior: str, **parameters: Any) -> None:
         check_number(value, f"{prior} {name}", above=0)
 
 
+def check_positive_number(value: Any, name: str) -> None:
+    """Raise ValueError unless ``value`` is a finite number above 0."""
+    check_number(value, name, above=0)
+
+
 def check_scale(scale: Any, name: str, what: str = "scale", advice: str = "") -> None:
     """Raise ValueError unless ``scale`` is a finite number above 0, or an array of them."""
     if check_numbers(scale, f"{name} {what}", above=0, advice=advice).ndim > 1:
@@ -168,11 +194,14 @@ def check_scale(scale: Any, name: str, what: str = "scale", advice: str = "") ->
 
 def spread_scale(scale: Any, size: int, name: str, each: str = "feature") -> np.ndarray:
     """One scale per feature (or what ``each`` says), (size,), from one number or so many; else raise ValueError."""
-    value = np.asarray(scale, dtype=float)
+    return spread_numbers(scale, size, f"{name} scale", each)
+
+
+def spread_numbers(values: Any, size: int, what: str, each: str = "feature") -> np.ndarray:
+    """One number per feature (or what ``each`` says), (size,), from one or so many; else raise ValueError."""
+    value = np.asarray(values, dtype=float)
     if value.ndim and value.shape != (size,):
-        raise ValueError(
-            f"{name} scale: expected one number or {size} of them (one per {each}), got shape {value.shape}."
-        )
+        raise ValueError(f"{what}: expected one number or {size} of them (one per {each}), got shape {value.shape}.")
     return np.broadcast_to(value, (size,))
 
 
@@ -182,9 +211,16 @@ class ScaleMixture:
     gaussian: ClassVar[bool] = False
     relative: ClassVar[bool] = False
 
+    def of_columns(self, names: Sequence[str], terms: Sequence[str] | None = None) -> Any:
+        """The prior as it is: it has no numbers by name."""
+        return self
+
     def absolute(self, spread: np.ndarray) -> Any:
         """The prior as it is: its scales are absolute."""
         return self
+
+    def location(self, n_features: int) -> None:
+        """None: all means are 0; see :class:`WeightPrior`."""
 
     def learnt_scale(self, n_features: int) -> None:
         """None: the scales of single weights are drawn; see :class:`WeightPrior`."""
@@ -206,6 +242,10 @@ class NormalLaw(ABC):
 
     @abstractmethod
     def precision(self, n_features: int) -> np.ndarray:
+        """See :class:`WeightPrior`."""
+
+    @abstractmethod
+    def location(self, n_features: int) -> np.ndarray | None:
         """See :class:`WeightPrior`."""
 
     def first_precision(self, n_features: int) -> np.ndarray:

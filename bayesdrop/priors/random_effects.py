@@ -18,7 +18,7 @@ import numpy as np
 from .._typing import AnyArray, Float
 from .._validation import check_instance
 from .base import LearntScale, NormalLaw, check_scale
-from .normal import Normal
+from .normal import Normal, with_scale
 from .scale_prior import ScalePrior
 
 __all__ = ["RandomEffects"]
@@ -121,6 +121,11 @@ class RandomEffects(NormalLaw):
     def _of_features(self) -> list[Any]:
         return [] if self.features.gaussian else [self.features.scale]
 
+    def of_columns(self, names: Sequence[str], terms: Sequence[str] | None = None) -> RandomEffects:
+        """The same prior with numbers of the features; see :class:`bayesdrop.priors.WeightPrior`."""
+        p = len(names) - self.size
+        return replace(self, features=self.features.of_columns(names[:p], None if terms is None else terms[:p]))
+
     def absolute(self, spread: np.ndarray) -> RandomEffects:
         """The same prior with absolute scales; see :class:`bayesdrop.priors.WeightPrior`."""
         return replace(self, features=self.features.absolute(spread[: len(spread) - self.size]))
@@ -159,6 +164,11 @@ class RandomEffects(NormalLaw):
         own = [np.full(len(levels), float(s) ** -2.0) for levels, s in zip(self.levels, self.scale, strict=True)]
         return np.concatenate([known, *own])
 
+    def location(self, n_features: int) -> np.ndarray | None:
+        """See :class:`bayesdrop.priors.WeightPrior`: effects have mean 0."""
+        known: np.ndarray | None = self.features.location(n_features - self.size)
+        return None if known is None else np.append(known, np.zeros(self.size))
+
     def constants(self, n_features: int) -> dict[str, Any]:
         """See :class:`bayesdrop.priors.WeightPrior`: those of the features, and what the scale of each term is."""
         # As long as the dims are elsewhere; a posterior keeps the parts of the features.
@@ -180,12 +190,13 @@ class RandomEffects(NormalLaw):
     ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
         """Weights (draws, p), and learnt scales as ``weight_scale``; see :class:`bayesdrop.priors.WeightPrior`."""
         learnt = self.learnt_scale(n_features)
-        normal = generator.normal(size=(draws, n_features))
+        normal, location = generator.normal(size=(draws, n_features)), self.location(n_features)
+        location = np.zeros(n_features) if location is None else location
         if learnt is None:
-            return normal / np.sqrt(self.precision(n_features)), {}
+            return location + normal / np.sqrt(self.precision(n_features)), {}
         before = [prior.sample(generator, draws, learnt.groups - len(self._learnt)) for prior in self._of_features]
         scale = np.concatenate([*before, *(p.sample(generator, draws, 1) for p in self._learnt.values())], axis=1)
-        return normal * learnt.scale(scale), {"weight_scale": scale}
+        return location + normal * learnt.scale(scale), {"weight_scale": scale}
 
     def log_density(self, weight: Float[AnyArray, "*batch p"]) -> Float[AnyArray, "*batch"]:
         """Log density up to a constant: weights (..., p) to (...); raise TypeError if a scale is learnt."""
@@ -194,4 +205,4 @@ class RandomEffects(NormalLaw):
                 "RandomEffects: with a learnt scale the density of the effects has no closed form; state it given the "
                 "scale."
             )
-        return Normal(self.precision(weight.shape[-1]) ** -0.5).log_density(weight)
+        return with_scale(self, self.precision(weight.shape[-1]) ** -0.5).log_density(weight)

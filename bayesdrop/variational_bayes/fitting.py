@@ -193,6 +193,11 @@ def _check(model: Model, covariance: str | None, tol: float) -> None:
             f"loss: the noise variance of {model.loss!r} is unknown, and variational Bayes takes it as known, 1/C; "
             "leave its prior out, or use bd.sample."
         )
+    if model.intercept_prior is not None:
+        raise ValueError(
+            f"intercept_prior: variational Bayes has a flat prior of the intercept, got {model.intercept_prior!r}; use "
+            "bd.sample, or leave it out."
+        )
     if not model.weight_prior.gaussian or isinstance(model.rates, LeadingRates):
         raise ValueError(
             f"weight_prior: expected a normal prior such as bd.Normal(1.0), got {model.weight_prior!r}; use bd.sample "
@@ -202,6 +207,7 @@ def _check(model: Model, covariance: str | None, tol: float) -> None:
 
 def _problem(model: Model, data: Dataset, rate_map: RateMap, covariance: str | None) -> Problem:
     p = len(data.feature_names)
+    location = model.weight_prior.location(p)
     diagonal = p > _FULL_UP_TO if covariance is None else covariance == "diagonal"
     return Problem(
         entries=Entries.of(data.X, by_column=not diagonal),
@@ -210,6 +216,7 @@ def _problem(model: Model, data: Dataset, rate_map: RateMap, covariance: str | N
         loss=cast(Augmented, model.loss).plain,
         C=float(model.C),
         precision=model.weight_prior.precision(p),
+        location=np.zeros(p) if location is None else location,
         fit_intercept=model.fit_intercept,
         diagonal=diagonal,
         index=rate_map.index,

@@ -62,8 +62,8 @@ class Problem:
         A loss in its augmentation form.
     C : float
         Weight of the loss.
-    precision : array (p,)
-        Prior precision of the weights.
+    precision, location : array (p,)
+        Prior precision and mean of the weights.
     fit_intercept, diagonal : bool
         Whether there is an intercept; whether ``q(w, b)`` is fully factorised.
     index : int array (p,)
@@ -84,6 +84,7 @@ class Problem:
     loss: Augmented
     C: float
     precision: Float[np.ndarray, " p"]
+    location: Float[np.ndarray, " p"]
     fit_intercept: bool
     diagonal: bool
     index: Int[np.ndarray, " p"]
@@ -225,7 +226,7 @@ class MeanField:
         """``E log p(w) + H(q(w, b))``."""
         problem = self.problem
         size = len(problem.precision)
-        second = (self.variance + self.mean**2)[:size]
+        second = self.variance[:size] + (self.mean[:size] - problem.location) ** 2
         free = size + 1 if problem.fit_intercept else size
         if problem.diagonal:
             volume = np.sum(np.log(self.covariance[:free]))
@@ -258,7 +259,7 @@ class MeanField:
         omega = problem.weight * self.omega
         kappa = problem.weight * self.kappa - omega * problem.offset
         separate = problem.precision + entries.column_sums(entries.value * z * (1 - self.keep), omega)
-        right = np.append(entries.column_sums(z, kappa), np.sum(kappa))
+        right = np.append(entries.column_sums(z, kappa) + problem.precision * problem.location, np.sum(kappa))
         size = len(right) if problem.fit_intercept else len(right) - 1
         if problem.diagonal:
             diagonal = np.append(separate + entries.column_sums(z * z, omega), np.sum(omega))

@@ -104,7 +104,7 @@ def test_other_doors_take_an_intercept_alone():
     assert encode_formula("~ 1", TABLE).X.shape == bd.from_formula("~ 1", TABLE).X.shape == (N, 0)
     assert encode_formula("size ~ 0 + (1 | site)", TABLE).has_intercept is False
     bd.kfold(bd.Model(), "ill ~ 1", TABLE, cv=3, draws=20, tune=20, chains=2, progress=False)
-    bd.prior_draws(bd.Model(fit_intercept=False, rates=bd.Fixed(0.0)), "~ 0 + days", data=TABLE)
+    bd.prior_draws(bd.Model(fit_intercept=False, rates=bd.Fixed(0.0)), "~ 0 + days", TABLE)
 
 
 @pytest.mark.parametrize("formula", ["", "ill ~", "ill ~ 0", "ill ~ -1"])

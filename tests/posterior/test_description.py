@@ -12,7 +12,7 @@ import bayesdrop as bd
 from bayesdrop.description import attributes, describe, read_classes, rebuild
 from bayesdrop.losses import Loss
 from bayesdrop.noise import Noise
-from bayesdrop.priors import Gamma, InverseGamma, RandomEffects, RatePrior
+from bayesdrop.priors import CentredIntercept, Gamma, InverseGamma, RandomEffects, RatePrior
 from bayesdrop.rates import Hierarchical, Hierarchy, RateMap, Rates
 
 OTHERS = {
@@ -33,6 +33,8 @@ OTHERS = {
     "terms": ["1|site"],
     "levels": [["north", "south"]],
     "without": 2,
+    "mean": -0.5,
+    "place": (0.5, 1.5),
 }
 """Values that are no defaults, for settings whose default does not say what another one looks like."""
 
@@ -88,6 +90,8 @@ def _model(part):
         return bd.Model(weight_prior=bd.Normal(part))
     if isinstance(part, InverseGamma):
         return bd.Model(bd.Squared(variance_prior=part), rates=bd.Fixed(0.2))
+    if isinstance(part, CentredIntercept):
+        return bd.Model(intercept_prior=part)
     assert hasattr(part, "precision"), f"{part!r}: a kind of component that this law does not know"
     return bd.Model(weight_prior=part)
 

@@ -376,7 +376,7 @@ def test_prior_draws_need_a_proper_prior():
         with pytest.raises(ValueError, match="intercept_scale: expected a finite number above 0"):
             bd.prior_draws(bd.Model(), X, intercept_scale=scale)
     with pytest.raises(TypeError, match=r"model: expected an object such as bd.Model"):
-        bd.prior_draws("logistic", X)
+        bd.prior_draws(3, X)
     with pytest.raises(ValueError, match="draws: expected"):
         bd.prior_draws(bd.Model(fit_intercept=False), X, draws=0)
     with pytest.raises(ValueError, match="NaN"):

@@ -11,7 +11,8 @@ class Unfinished:
     """The normal prior without its density."""
 
     gaussian, has_mean, relative = True, True, False
-    absolute = check = learnt_scale = precision = first_precision = constants = init = bd.Normal.check
+    of_columns = absolute = check = learnt_scale = precision = first_precision = constants = init = bd.Normal.check
+    location = bd.Normal.check
     sample_precision = record = log_scale_density = staticmethod(bd.Normal.record)
 
     def __repr__(self):

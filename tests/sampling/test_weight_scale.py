@@ -326,7 +326,7 @@ def learnt(**options):
         (lambda: learnt(groups=["a", "b"]).check(3), "one group label per feature, 3 in all, got 2"),
         (lambda: learnt(groups={"a": [0, 1]}).check(3), "1 of 3 columns are in no group"),
         (lambda: learnt(groups={"a": [0, 1, 2], "b": []}).check(3), "group 'b' has no feature"),
-        (lambda: learnt(unit=[1.0, 2.0]).check(3), "Normal unit scale: expected one number or 3"),
+        (lambda: learnt(unit=[1.0, 2.0]).check(3), "Normal unit: expected one number or 3"),
         (lambda: bd.Normal(bd.HalfNormal([1.0, 2.0])).check(3), r"expected one number or 1 .*per group"),
         (lambda: learnt(relative=True).precision(3), "learnt together with the weights"),
         (lambda: learnt().log_density(np.zeros(3)), "no closed form"),

@@ -527,7 +527,7 @@ def test_the_pieces_are_public_enough_to_build_by_hand():
     entries = Entries.of(np.array([[2.0]]), by_column=True)
     one = np.ones(1)
     index, prior = np.zeros(1, int), BetaLaw(one, one)
-    problem = Problem(entries, one, one, bd.Squared(), 1.0, one, False, False, index, 1, prior, np.zeros(1))
+    problem = Problem(entries, one, one, bd.Squared(), 1.0, one, 0 * one, False, False, index, 1, prior, np.zeros(1))
     field = MeanField(problem, np.array([0.5, 0.0]), np.diag([0.1, 0.0]), np.array([0.4]), BetaLaw(2 * one, 3 * one))
     field.update_auxiliary()
     field.update_masks()

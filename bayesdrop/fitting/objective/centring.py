@@ -4,11 +4,12 @@ Multiplicative noise about a centre, ``x̃ = c + α(x − c)``, has the score
 
     wᵀx̃ + b = wᵀ(α∘(x − c)) + b',        b' = b + wᵀc
 
-which is that of plain noise on ``x − c`` with another intercept. The intercept has a flat prior and no penalty, so that
-nothing else changes: solvers and samplers are given ``X − c`` and noise about 0, and what they find is written in the
-user's columns by ``b = b' − wᵀc``; the weights are the same. How ``X − c`` is formed is up to the design: dense
-rows are shifted, where they are, and from sparse ones ``c`` is subtracted in the products, which takes no more memory.
-Where to centre follows from the values of the columns alone, and never from how they are stored.
+which is that of plain noise on ``x − c`` with another intercept. The intercept has no penalty, or one at the means of
+the columns (``intercept_prior``), so that nothing else changes: solvers and samplers are given ``X − c`` and noise
+about 0, and what they find is written in the user's columns by ``b = b' − wᵀc``; the weights are the same. How
+``X − c`` is formed is up to the design: dense rows are shifted, where they are, and from sparse ones ``c`` is
+subtracted in the products, which takes no more memory. Where to centre follows from the values of the columns alone,
+and never from how they are stored.
 
 A missing entry (``missing="nan"`` of the model) is a dropped one, so that it becomes ``c`` and has no noise: in
 ``X − c`` it is 0. Its column is then centred at the mean of the entries that are there unless the noise says otherwise.
@@ -31,13 +32,19 @@ import numpy as np
 from ..._typing import AnyArray, Float, PerRow
 from ...designs import Design, as_design
 from ...designs.columns import ColumnSummary
-from ...model import Model
+from ...model import Model, refuse_stated_priors
 from ...noise.base import AUTO, MEAN, centre_of
-from ...priors import Normal
+from ...priors import CentredIntercept, Normal
 from ...rates import RateMap
 from ...warnings import MissingWarning, UnscaledWarning, warn
 
 __all__ = ["CentredProblem", "moved", "centre_problem", "shifted"]
+
+
+_OF_CLASSES = (
+    "bd.Softmax(), whose weights and intercepts sum to zero over the classes,",
+    "leave it out, or fit one class against the rest with bd.Logistic()",
+)
 
 
 @dataclass(frozen=True)
@@ -205,12 +212,19 @@ def centre_problem(
     >>> found.to_original(np.array([0.5, 1.0, 7.0])).tolist()
     [0.5, 1.0, 1.0]
     """
+    model = replace(model, weight_prior=model.weight_prior.of_columns(names))
+    if model.loss.multiclass:
+        refuse_stated_priors(model, len(names), *_OF_CLASSES)
     prior = model.weight_prior
     noisy = rate_map.is_free or bool(np.any(rate_map.initial > 0)) if model.noise.has_rate else True
     # A missing entry takes the centre of its column, also where nothing else is dropped.
     centred = noisy or model.missing is not None
     looked_at = (
-        units or prior.relative or (centred and model.noise.centre is not None) or (noisy and model.noise.has_rate)
+        units
+        or prior.relative
+        or model.intercept_prior is not None
+        or (centred and model.noise.centre is not None)
+        or (noisy and model.noise.has_rate)
     )
     summary = design.column_summary(weight) if looked_at else ColumnSummary.empty(design.shape[1])
     _check_sizes(summary, prior.relative, names)
@@ -220,13 +234,16 @@ def centre_problem(
     centre = _centre(model, summary, gone) if centred or isinstance(model.noise.centre, tuple) else None
     if not centred or (centre is not None and not np.any(centre)):
         centre = None
+    level = _intercept_prior(model, summary, names)
     if np.any(gone == 1):
         _warn_empty([names[int(d)] for d in np.flatnonzero(gone == 1)])
-    original = inner = model if prior is model.weight_prior else replace(model, weight_prior=prior)
+    original = inner = replace(model, weight_prior=prior, intercept_prior=level)
+    if level is not None:
+        inner = replace(inner, intercept_prior=level.moved(centre))
     noise: Any = model.noise
     if noise.centre is not None:
-        inner = replace(original, noise=replace(noise, centre=None))
-        original = inner if centre is None else replace(original, noise=replace(noise, centre=centre))
+        inner = replace(inner, noise=replace(noise, centre=None))
+        original = replace(original, noise=replace(noise, centre=centre))
     unscaled: list[str] = []
     ratio = 1.0
     if noisy and model.noise.has_rate:
@@ -263,6 +280,20 @@ def _centre(model: Model, summary: ColumnSummary, gone: Float[np.ndarray, " p"])
     # Where NaN is what is absent, zero is a value as any other.
     chosen = (summary.usually_one_signed | (gone > 0)) & np.isfinite(summary.mean)
     return np.where(chosen, summary.mean, 0.0) if np.any(chosen) else None
+
+
+def _intercept_prior(model: Model, summary: ColumnSummary, names: Sequence[str]) -> CentredIntercept | None:
+    """Prior of the intercept at the means of the columns; those of effects of random terms count as 0."""
+    prior: Any = model.intercept_prior
+    if prior is None:
+        return None
+    if isinstance(prior, CentredIntercept):
+        if len(prior.place) != len(names):
+            raise ValueError(f"intercept_prior: expected {len(names)} means of columns, got {len(prior.place)}.")
+        return prior
+    mean = np.where(np.isfinite(summary.mean), summary.mean, 0.0)
+    mean[len(names) - getattr(model.weight_prior, "size", 0) :] = 0.0
+    return CentredIntercept(float(prior.scale), float(prior.mean), tuple(mean.tolist()))
 
 
 def _check_sizes(summary: ColumnSummary, relative: bool, names: Sequence[str]) -> None:

@@ -1,12 +1,15 @@
 """The marginalised energy of ``K`` problems (two classes or a regression) that share one matrix.
 
-    U_k(w) = ½ wᵀPw + Σ_i c_ik φ(y_ik, o_i + m_ik, v_ik + ε²) + Σ_i d_i φ(y_ik, o_i + m_ik, 0),    c = C × row weight
+    U_k(w) = ½ (w − μ)ᵀP(w − μ) + Σ_i c_ik φ(y_ik, o_i + m_ik, v_ik + ε²) + Σ_i d_i φ(y_ik, o_i + m_ik, 0)
+
+with ``c = C × row weight``.
 
 Everything is a block with one column per problem, so that one pass over the data serves all of them. ``ε`` smooths
 a piecewise-linear loss where the noise vanishes; adding it to the variance is all that it takes, since ``φ`` bounds the
 plain loss by ``√(ζ² + v)``. The last sum, without noise, is for rows whose penalty counts otherwise than their loss
 (Wager, Wang & Liang 2013: rows without labels). The offset ``o_i`` is known, and shifts where the loss is looked at:
-everything else, the minimisers included, has to do with the linear part ``m_ik`` of the score alone.
+everything else, the minimisers included, has to do with the linear part ``m_ik`` of the score alone. The mean ``μ`` of
+the prior is no offset, for the noise moves ``w`` and not ``w − μ``: it is the linear term ``Pμ``.
 
 Shapes of what a point fit works on: blocks with one column per problem.
 
@@ -17,7 +20,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, TypeAlias, cast
+from typing import Any, NamedTuple, TypeAlias, cast
 
 import numpy as np
 
@@ -27,8 +30,19 @@ from ...losses.base import Pseudo
 from ...losses.protocols import Augmented, Curved, PiecewiseLinear
 from ...model import Model
 from ...moments import ScoreMoments
+from ...priors.intercept import known_place
 
-__all__ = ["Curvature", "Energy", "FeatureBlock", "ProblemVector", "WeightBlock", "row_weights"]
+__all__ = [
+    "Curvature",
+    "Energy",
+    "FeatureBlock",
+    "Level",
+    "PriorBlock",
+    "ProblemVector",
+    "WeightBlock",
+    "prior_block",
+    "row_weights",
+]
 
 
 @dataclass(frozen=True)
@@ -41,6 +55,35 @@ class Curvature:
     diagonal: WeightBlock
     mean_var: PerRow | None = None
     var_var: PerRow | None = None
+
+
+class Level(NamedTuple):
+    """Normal prior ``aᵀw ~ N(m, 1/τ)`` of the intercept at the means of the columns, ``a`` being (p + 1, 1)."""
+
+    row: Float[np.ndarray, "q 1"]
+    precision: float
+    mean: float
+
+    def cost(self, weights: WeightBlock) -> ProblemVector:
+        """``½τ(aᵀw − m)²``, (K,)."""
+        return np.asarray(0.5 * self.precision * (self.row[:, 0] @ weights - self.mean) ** 2)
+
+    def pull(self, weights: WeightBlock, mean: float) -> WeightBlock:
+        """``τa(aᵀw − m)``, (p + 1, K)."""
+        return np.asarray(self.precision * self.row * (self.row[:, 0] @ weights - mean))
+
+    @property
+    def hessian(self) -> Float[np.ndarray, "q q"]:
+        """``τ a aᵀ``."""
+        return np.asarray(self.precision * self.row @ self.row.T)
+
+
+class PriorBlock(NamedTuple):
+    """Normal prior of a model: ``precision`` (p + 1, 1), ``location`` and ``level`` as an energy has them."""
+
+    precision: Float[np.ndarray, "q 1"]
+    location: Float[np.ndarray, "q 1"] | None
+    level: Level | None
 
 
 @dataclass(frozen=True)
@@ -63,6 +106,10 @@ class Energy:
         The ``d`` of the loss without noise; it may be negative.
     offset : array (n, 1), optional
         Known part of every row's score.
+    location : array (p + 1, 1), optional
+        Mean ``μ`` of the prior, 0 for the intercept; None if all are 0.
+    level : Level, optional
+        Prior of the intercept at the means of the columns; None if it is flat.
     """
 
     moments: ScoreMoments
@@ -72,6 +119,8 @@ class Energy:
     precision: Float[np.ndarray, "q 1"]
     plain_weight: PerRow | None = None
     offset: PerRow | None = None
+    location: Float[np.ndarray, "q 1"] | None = None
+    level: Level | None = None
 
     @property
     def convex(self) -> bool:
@@ -140,6 +189,11 @@ class Energy:
         """Mean scores (n, K) from their linear parts (n, K): with the offset, if there is one."""
         return mean if self.offset is None else mean + self.offset
 
+    def pull(self, weights: WeightBlock) -> WeightBlock:
+        """Gradient of the prior, ``P(w − μ) + τa(aᵀw − m)``, (p + 1, K)."""
+        back = self.precision * (weights if self.location is None else weights - self.location)
+        return back if self.level is None else back + self.level.pull(weights, self.level.mean)
+
     def value(
         self, weights: WeightBlock, mean: PerRow, var: PerRow, smoothing: ProblemVector | Float[np.ndarray, "_ 1"]
     ) -> ProblemVector:
@@ -148,7 +202,11 @@ class Energy:
         cost = self.weight * design.rowwise(self.loss.value, self.target, mean, var + smoothing**2)
         if self.plain_weight is not None:
             cost = cost + self.plain_weight * design.rowwise(self.loss.plain.value, self.target, mean, 0 * var)
-        return np.asarray(0.5 * np.sum(self.precision * weights**2, axis=0) + design.total(cost))
+        away = weights if self.location is None else weights - self.location
+        prior = 0.5 * np.sum(self.precision * away**2, axis=0)
+        if self.level is not None:
+            prior = prior + self.level.cost(weights)
+        return np.asarray(prior + design.total(cost))
 
     def derivatives(
         self, mean: PerRow, var: PerRow, smoothing: ProblemVector | Float[np.ndarray, "_ 1"]
@@ -180,7 +238,7 @@ class Energy:
     def gradient(self, weights: WeightBlock, slopes: Derivatives) -> tuple[WeightBlock, FeatureBlock]:
         """Gradient of U, (p + 1, K), and ``q(c φ_v)``, (p, K)."""
         back, spread = self.moments.adjoint(weights, slopes.mean, slopes.var)
-        back += self.precision * weights
+        back += self.pull(weights)
         return back, spread
 
     def curvature(self, slopes: Derivatives, spread: FeatureBlock, damping: ProblemVector) -> Curvature:
@@ -203,8 +261,7 @@ class Energy:
         mean_mean, mean_var, var_var = curvature.mean_mean, curvature.mean_var, curvature.var_var
         if mean_var is None or var_var is None:
             mean, back = moments.mean_normal_product(direction, lambda rows, mean: mean_mean[rows] * mean)
-            back += curvature.diagonal * direction
-            return back, (mean,)
+            return back + self._curved_prior(curvature, direction), (mean,)
 
         def curved(rows: slice, mean: PerRow, var: PerRow) -> tuple[PerRow, PerRow]:
             return (
@@ -213,8 +270,12 @@ class Energy:
             )
 
         mean, var, back = moments.normal_product(weights, direction, curved)
-        back += curvature.diagonal * direction
-        return back, (mean, var)
+        return back + self._curved_prior(curvature, direction), (mean, var)
+
+    def _curved_prior(self, curvature: Curvature, direction: WeightBlock) -> WeightBlock:
+        """``diag(P + 2q) u + τ a aᵀu``."""
+        back = curvature.diagonal * direction
+        return back if self.level is None else back + self.level.pull(direction, 0.0)
 
 
 WeightBlock: TypeAlias = Float[np.ndarray, "q K"]
@@ -225,6 +286,26 @@ FeatureBlock: TypeAlias = Float[np.ndarray, "p K"]
 
 ProblemVector: TypeAlias = Float[np.ndarray, " K"]
 """A number for each problem."""
+
+
+def prior_block(model: Model, p: int) -> PriorBlock:
+    """Normal prior of ``p`` weights and of the intercept behind them.
+
+    Examples
+    --------
+    >>> from bayesdrop import Normal
+    >>> precision, location, level = prior_block(Model(weight_prior=Normal(0.5, mean=3.0)), 1)
+    >>> precision.tolist(), location.tolist(), level
+    ([[4.0], [0.0]], [[3.0], [0.0]], None)
+    """
+    location, level, stated = model.weight_prior.location(p), None, model.intercept_prior
+    if stated is not None:
+        level = Level(np.append(known_place(stated), 1.0)[:, None], float(stated.scale) ** -2.0, float(stated.mean))
+    return PriorBlock(
+        np.append(model.weight_prior.precision(p), 0.0)[:, None],
+        None if location is None else np.append(location, 0.0)[:, None],
+        level,
+    )
 
 
 def row_weights(

@@ -27,7 +27,7 @@ from ..._typing import Float, PerRow
 from ...linalg.systems import Factor, double_range, factored, solved
 from ...losses import Derivatives
 from ...moments import ScoreMoments
-from .energy import Energy, WeightBlock
+from .energy import Energy, Level, WeightBlock
 
 __all__ = ["LEAST_CURVATURE", "left_out_scores"]
 
@@ -76,7 +76,7 @@ def left_out_scores(
     for k in range(weights.shape[1]):
         rows = _Rows(energy.moments, k, weights[:, k], corrupted_inputs, room)
         own = Derivatives(*(part[:, k] for part in slopes))
-        factor = rows.factor(own, diagonal[:, k])
+        factor = rows.factor(own, diagonal[:, k], energy.level)
         own = Derivatives(*(leaving * part for part in own))
         for part, x in rows.pieces():
             found[0][part, k], found[1][part, k] = rows.left_out(part, x, own, factor)
@@ -113,9 +113,9 @@ class _Rows:
     def var_slope(self, spread: Float[np.ndarray, "m p"]) -> Float[np.ndarray, "m q"]:
         return np.column_stack([2 * spread * self.weights[:-1], np.zeros(len(spread))])
 
-    def factor(self, slopes: Derivatives, diagonal: Float[np.ndarray, " q"]) -> Factor:
+    def factor(self, slopes: Derivatives, diagonal: Float[np.ndarray, " q"], level: Level | None) -> Factor:
         """Cholesky factor of the Hessian."""
-        hessian = np.diag(diagonal)
+        hessian = np.diag(diagonal) if level is None else np.diag(diagonal) + level.hessian
         for part, x in self.pieces():
             mean = self.mean_slope(x)
             hessian += (mean.T * slopes.mean_mean[part]) @ mean

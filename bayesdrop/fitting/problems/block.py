@@ -29,7 +29,7 @@ from ...moments import ScoreMoments
 from ...noise import Noise
 from ...priors.rate_prior import BetaLaw
 from ...rates import RateMap
-from ..objective.energy import Energy, FeatureBlock, ProblemVector, WeightBlock, row_weights
+from ..objective.energy import Energy, FeatureBlock, PriorBlock, ProblemVector, WeightBlock, prior_block, row_weights
 from ..objective.exponential_moments import exponential_moments
 from ..solvers.auxiliary import Auxiliary, auxiliary_at
 from ..solvers.choices import case_of, choose
@@ -120,9 +120,9 @@ def fit_block(
     check_minimiser(method)
     _check_domain(model.noise, design)
     several = target.shape[1] > 1 if many is None else many
-    precision = np.append(model.weight_prior.precision(design.shape[1]), 0.0)[:, None]
+    prior = prior_block(model, design.shape[1])
     rows = row_weights(model, weight, unlabelled, strength)
-    problem = _Problem(model, design, rate_map, target, rows, offset, precision, rate, several or not model.loss.binary)
+    problem = _Problem(model, design, rate_map, target, rows, offset, prior, rate, several or not model.loss.binary)
     if start is None and unlabelled is not None and model.loss.convex:
         # Of the valleys of an energy that is not convex it is the one below the fit to the rows with labels.
         some = problem.first_rows(len(target) - unlabelled[0], row_weights(model, weight, None, strength))
@@ -134,8 +134,8 @@ def fit_block(
 @dataclass(frozen=True)
 class _Problem:
     """What :func:`fit_block` fits: its arguments, with row weights as :func:`.objective.energy.row_weights`
-    has them, and the prior ``precision`` of the weights (p + 1, 1). A fit that is the start of one that is harder to
-    minimise is of a ``modest`` accuracy.
+    has them, and the ``prior`` of weights and intercept. A fit that is the start of one that is harder to minimise is
+    of a ``modest`` accuracy.
     """
 
     model: Model
@@ -144,7 +144,7 @@ class _Problem:
     target: PerRow
     rows: tuple[PerRow, PerRow, PerRow | None]
     offset: PerRow | None
-    precision: Float[np.ndarray, "q 1"]
+    prior: PriorBlock
     rate: FeatureBlock | None
     many: bool
     modest: ClassVar[float] = 1e-3
@@ -166,7 +166,7 @@ def _fit(
 ) -> BlockFit:
     """Fit, given all that is known of the problem."""
     model, design, rate_map, target = problem.model, problem.design, problem.rate_map, problem.target
-    offset, precision, rate = problem.offset, problem.precision, problem.rate
+    offset, prior, rate = problem.offset, problem.prior, problem.rate
     p, K = design.shape[1], target.shape[1]
     known = None if offset is None else offset[:, None]
     votes = model.loss.votes(target) if rate_map.is_free else None
@@ -209,7 +209,7 @@ def _fit(
         moments = make(design, model.noise, rate, model.fit_intercept)
         # Without variance all forms of a loss are one, and the plain form is the easiest to minimise.
         loss = model.loss if moments.has_variance else model.loss.plain
-        return Energy(moments, loss, target, noisy, precision, plain, known)
+        return Energy(moments, loss, target, noisy, prior.precision, plain, known, prior.location, prior.level)
 
     energy, trace = energy_at(rate), Trace()
     easier = energy.starting_energy()
@@ -234,7 +234,7 @@ def _fit(
     refuse_overflow(weights=state.weights, energy=state.value)
     values = np.array(trace.values).reshape(-1, K)
     # The largest energy on the way: that of a fit without any residual is round-off, and so are its weights.
-    least = least_weights(state.weights[:-1], values.max(axis=0), precision[:-1], energy.squares)
+    least = least_weights(state.weights[:-1], values.max(axis=0), prior.precision[:-1], energy.squares)
     return BlockFit(
         weights=state.weights,
         rates=np.broadcast_to(energy.moments.rate, (p, K)),

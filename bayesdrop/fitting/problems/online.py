@@ -28,7 +28,7 @@ from ...losses.protocols import Curved, require
 from ...model import Model
 from ...moments import ScoreMoments
 from ...rates import RateMap
-from ..objective.energy import Energy, FeatureBlock, ProblemVector, WeightBlock
+from ..objective.energy import Energy, FeatureBlock, ProblemVector, WeightBlock, prior_block
 from ..objective.exponential_moments import exponential_moments
 from ..objective.softmax_energy import SoftmaxEnergy
 from ..objective.softmax_leave_one_out import assembled_hessian
@@ -81,6 +81,8 @@ class Online:
         Current weights.
     precision : array (p + 1, 1)
         The ``P``.
+    mean : array (p + 1, 1)
+        Mean of the prior.
     curvature : array (K, p + 1, p + 1) or (p + 1, K)
         Sum of the curvatures of the blocks, or its diagonal; (1, D, D) of the ``D = (K − 1)(p + 1)`` contrasts of
         classes that are fitted jointly.
@@ -98,6 +100,7 @@ class Online:
 
     weights: WeightBlock
     precision: Float[np.ndarray, "q 1"]
+    mean: Float[np.ndarray, "q 1"]
     curvature: Float[np.ndarray, ...]
     slope: Float[np.ndarray, "_ _"]
     rows: float = 0.0
@@ -117,15 +120,18 @@ class Online:
         joint: bool = False,
     ) -> Online:
         """Begin at ``weights`` (p + 1, K), zero by default, and the counts of an earlier fit, if any."""
-        precision = np.append(model.weight_prior.precision(p), 0.0)[:, None]
+        precision, location, _ = prior_block(model, p)
         first = np.zeros((p + 1, K)) if weights is None else weights.copy()
+        mean = np.zeros((p + 1, 1)) if location is None else location
+        if weights is None:
+            first += mean
         rules, size = cls.rules, (K - 1) * (p + 1) if joint else p + 1
         shape = (1 if joint else K, size, size)
         whole = p <= rules.columns and np.prod(shape) <= rules.entries
         # The prior is about an earlier fit, which is all that is known of its rows.
-        slope = -precision * first
+        slope = -precision * (first - mean)
         slope = _to_contrasts(slope) if whole and joint else slope
-        return cls(first, precision, np.zeros(shape if whole else (p + 1, K)), slope, counts=counts)
+        return cls(first, precision, mean, np.zeros(shape if whole else (p + 1, K)), slope, counts=counts)
 
     def rate(self, rate_map: RateMap, binary: bool = True) -> FeatureBlock:
         """Dropout rate of each feature, (p, K) or (p, 1), by the counts so far and the signs of the weights."""
@@ -261,13 +267,13 @@ class Online:
 
     def _value(self, energy: Energy, weights: WeightBlock, prior: Float[np.ndarray, "q 1"]) -> ProblemVector:
         block = energy.value(weights, *energy.moments.scores(weights), self._smoothing(energy))
-        inner = 0.5 * (_times(self.curvature, weights) + prior * weights) + self.slope
-        return np.asarray(block + np.sum(weights * inner, axis=0))
+        inner, away = 0.5 * _times(self.curvature, weights) + self.slope, weights - self.mean
+        return np.asarray(block + np.sum(weights * inner + 0.5 * prior * away**2, axis=0))
 
     def _step(self, energy: Energy, prior: Float[np.ndarray, "q 1"]) -> bool:
         """One Newton step on the block and what is remembered; whether it gained anything."""
         curvature, gradient = self._block(energy, self.weights)
-        gradient = gradient + _times(self.curvature, self.weights) + prior * self.weights + self.slope
+        gradient = gradient + _times(self.curvature, self.weights) + prior * (self.weights - self.mean) + self.slope
         whole = self.curvature + curvature
         refuse_overflow(curvature=whole)
         tiny = np.finfo(float).tiny

@@ -22,7 +22,7 @@ from ..._typing import Float
 from ...model import Model
 from ...moments import ScoreMoments
 from ..objective.centring import CentredProblem
-from ..objective.energy import Energy
+from ..objective.energy import Energy, prior_block
 from ..problems.block import ProblemFit
 from ..problems.many_classes import softmax_energy
 from ..solvers.driver import Status
@@ -122,7 +122,8 @@ def laplace_covariances(
     if any(_unsuitable(model, found.rates, found.status, q * classes)):
         return None
     weight = task.weight[:, None] if task.weight.ndim == 1 else task.weight
-    weight, prior = model.C * weight, np.append(model.weight_prior.precision(q - 1), 0.0)
+    weight, (precision, _, level) = model.C * weight, prior_block(model, q - 1)
+    prior = precision[:, 0]
     if joint:
         energy: Any = softmax_energy(model, task.design, found.rates, task.target, K, weight[:, 0], weight[:, 0])
         chance, (first, second) = energy.evaluate(found.weights)[2], np.triu_indices(K)
@@ -138,6 +139,8 @@ def laplace_covariances(
         energy = Energy(moments, model.loss.plain, task.target, weight, prior[:, None], offset=offset)
         hessians = moments.grams(energy.derivatives(*moments.scores(found.weights), np.zeros((1, 1))).mean_mean)
     hessians = hessians + np.diag(np.tile(prior, classes))
+    if level is not None:
+        hessians = hessians + level.hessian
     keep = np.tile(np.arange(q) < q - 1 + model.fit_intercept, classes)
     # Adding a vector to the weights of all classes leaves the predictions; the weights of a fit sum to zero.
     plane = np.eye(classes) - (np.ones((K, K)) / K if joint else 0.0)

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -167,7 +167,7 @@ def has_dual(energy: Energy) -> bool:
     # Smooth losses first: to look for the methods of a protocol where they are not takes as long as a step.
     if not (loss.piecewise_linear and isinstance(loss, PiecewiseLinear)) or energy.plain_weight is not None:
         return False
-    if moments.has_variance or np.any(shift) or not np.all(gain > 0):
+    if moments.has_variance or np.any(shift) or not np.all(gain > 0) or energy.level is not None:
         return False
     return bool(np.all(energy.precision[:-1] > 0))
 
@@ -197,6 +197,12 @@ def solve_dual(
     """
     if not has_dual(energy):
         return None
+    if energy.location is not None:
+        # Without noise the scores of the mean are known, and what is left of the weights has the mean 0.
+        known = energy.moments.mean(energy.location)
+        known = known if energy.offset is None else known + energy.offset
+        found = solve_dual(replace(energy, location=None, offset=known), weights, tol, interior, limits)
+        return None if found is None else found._replace(weights=found.weights + energy.location)
     limits = DualLimits() if limits is None else limits
     n, p = energy.moments.design.shape
     best: Dual | None = None

@@ -31,7 +31,9 @@ Where the noise vanishes on many rows, as of a rare class, a small gradient is h
 ``κ = τ(β)/r`` is less than it may be, ``τ(β)/√v``, and other weights take up the gradient, for the same bound holds
 with any ``κ`` up to that at those,
 
-    ω = (P + q(κ))⁻¹Mᵀβ,        ρ = Mᵀβ − q(κ')∘ω,        κ' = min { κ, τ(β)/√v(ω) }.
+    ω = (P + q(κ))⁻¹(Mᵀβ + Pμ),        ρ = Mᵀβ − q(κ')∘ω,        κ' = min { κ, τ(β)/√v(ω) }.
+
+A prior about a mean ``μ`` takes ``μᵀρ`` off the bound.
 """
 
 from __future__ import annotations
@@ -176,10 +178,11 @@ def lower_bound(
     Returns
     -------
     array (K,) or None
-        None where there is none: losses without kinks, rows without labels, columns without a prior, rows elsewhere.
+        None where there is none: losses without kinks, rows without labels, an intercept with a prior, columns without
+        one, rows elsewhere.
     """
     loss: Any = energy.loss
-    here = energy.has_all_rows and energy.plain_weight is None
+    here = energy.has_all_rows and energy.plain_weight is None and energy.level is None
     if not (here and isinstance(loss, PiecewiseLinear) and np.all(energy.precision[:-1] > 0)):
         return None
     moments, root = energy.moments, np.sqrt(var + smoothing**2)
@@ -200,20 +203,22 @@ def lower_bound(
     pressed = tension / np.where(root > 0, root, 1.0)
     rest, spread = moments.adjoint(weights, pull, -0.5 * pressed)
     value = sum(np.sum(centre * beta, axis=0) for (centre, _, _), beta in zip(kinks, pulls, strict=True))
-    bound = np.asarray(value - 0.5 * _square(rest, energy))
+    bound = np.asarray(value - _prior_part(rest, energy))
     if elsewhere and moments.has_variance:
         spread = -2 * spread
         other = rest[:-1] + weights[:-1] * spread
-        back, other = other, other / (energy.precision[:-1] + spread)
+        drawn = 0.0 if energy.location is None else energy.precision[:-1] * energy.location[:-1]
+        back, other = other, (other + drawn) / (energy.precision[:-1] + spread)
         there = np.sqrt(np.maximum(moments.covariance(other * other), np.finfo(float).tiny))
         rest[:-1] = back - other * moments.spread(np.minimum(pressed, tension / there))
-        bound = np.maximum(bound, value - 0.5 * _square(rest, energy))
+        bound = np.maximum(bound, value - _prior_part(rest, energy))
     return bound
 
 
-def _square(rest: WeightBlock, energy: Energy) -> ProblemVector:
-    """``ρᵀP⁻¹ρ``, (K,)."""
-    return np.asarray(np.sum(rest[:-1] ** 2 / energy.precision[:-1], axis=0))
+def _prior_part(rest: WeightBlock, energy: Energy) -> ProblemVector:
+    """``½ρᵀP⁻¹ρ + μᵀρ``, (K,)."""
+    part = np.asarray(0.5 * np.sum(rest[:-1] ** 2 / energy.precision[:-1], axis=0))
+    return part if energy.location is None else part + np.sum(energy.location[:-1] * rest[:-1], axis=0)
 
 
 def _balanced(pulls: list[PerRow], give: list[PerRow], kinks: list[tuple[PerRow, PerRow, PerRow]]) -> list[PerRow]:

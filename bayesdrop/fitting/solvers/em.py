@@ -1,6 +1,6 @@
 """Expectation-maximisation, as in the papers.
 
-E-step: ``(ω, κ)`` in expectation at the current weights. M-step: ``(P + G) w = Mᵀκ`` with
+E-step: ``(ω, κ)`` in expectation at the current weights. M-step: ``(P + G) w = Mᵀκ + Pμ`` with
 ``G = MᵀΩM + diag(a∘(X²)ᵀω + b∘Xᵀω + c0 Σω)`` (Chen, Zhu, Chen & Chen 2015, eqs 10-16, 24-26 and 31-35; Zhuo, Zhu &
 Zhang 2015, eq. 20). The energy never rises.
 """
@@ -99,6 +99,7 @@ class EM:
         moments = energy.moments
         omega, kappa = energy.pseudo(state.mean, state.var + state.smoothing**2)
         right = moments.mean_adjoint(kappa)
+        right = right - energy.pull(np.zeros_like(right))
         diagonal = np.broadcast_to(energy.precision, right.shape).copy()
         diagonal[:-1] += moments.spread(omega)
         curvature = Curvature(omega, diagonal)

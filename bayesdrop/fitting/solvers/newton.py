@@ -234,7 +234,7 @@ def _search(
         weights, mean, var, var_slope = at(length)
         parts = energy.derivatives(mean, var, state.smoothing)
         inside = energy.moments.design.total(parts.mean * tangent[0] + parts.var * var_slope())
-        return np.asarray(inside + np.sum(energy.precision * weights * direction, axis=0))
+        return np.asarray(inside + np.sum(energy.pull(weights) * direction, axis=0))
 
     if np.any(far):
         length = _lengthen(slope_at, slope, far, rules.flat)

@@ -2,7 +2,7 @@
 
 Everything here works on *effective* weights ``v_d = w_d k(η_d)``, with ``k`` what a kept entry is multiplied by (1 for
 biased dropout, ``1/(1 − η)`` for unbiased). The score ``Σ_d v_d x_id α_id`` then never sees the rates, whose whole
-influence is the prior of the masks and ``v_d | η_d ~ N(0, k(η_d)²/P_d)``.
+influence is the prior of the masks and ``v_d | η_d ~ N(kμ_d, k(η_d)²/P_d)``.
 
 A rate is held as its logit ``l = log η − log(1 − η)``, which resolves both ends in any precision: a Beta prior with a
 small shape puts much of its mass nearer to 0 or 1 than a rate in single precision can come. Densities of rates are
@@ -26,6 +26,7 @@ from ...sampling.slice_sampling import slice_sample
 from .columns import gather, scatter
 
 __all__ = [
+    "FeatureLevel",
     "FeatureStep",
     "log_mask_sum",
     "log_weight",
@@ -52,6 +53,26 @@ def uniform_masks(key: PRNGKeyArray, kept: Sequence[Bool[jax.Array, "_ C _"]]) -
     return tuple(jax.random.uniform(jax.random.fold_in(key, i), mask.shape, jnp.float32) for i, mask in enumerate(kept))
 
 
+class FeatureLevel(NamedTuple):
+    """What the prior of the intercept at the means of the columns says of one weight.
+
+    Attributes
+    ----------
+    place, precision : array ()
+        Mean of the column, and precision of the prior.
+    rest : array (C,)
+        Intercept at the means of the other columns, less the mean of the prior.
+    """
+
+    place: Float[jax.Array, ""]
+    precision: Float[jax.Array, ""]
+    rest: Float[jax.Array, " C"]
+
+    def log_density(self, weight: Float[jax.Array, " C"]) -> Float[jax.Array, " C"]:
+        """Up to a constant."""
+        return -0.5 * self.precision * jnp.square(self.rest + weight * self.place)
+
+
 class FeatureStep(NamedTuple):
     """What the update of one feature reads, besides the scores.
 
@@ -75,6 +96,10 @@ class FeatureStep(NamedTuple):
         Prior of the rate, where it is drawn.
     key : key
         Random key.
+    location : array (), optional
+        Mean of the weight's prior; None if it is 0.
+    level : FeatureLevel, optional
+        Prior of the intercept; None if it is flat.
     """
 
     values: Float[jax.Array, " m"]
@@ -89,11 +114,16 @@ class FeatureStep(NamedTuple):
     precision: Float[jax.Array, " C"]
     prior: Any
     key: PRNGKeyArray
+    location: Float[jax.Array, ""] | None = None
+    level: FeatureLevel | None = None
 
 
-def log_weight(weight: Elementwise, log_multiplier: Elementwise, precision: Elementwise) -> Elementwise:
-    """Log density of effective weights, ``v ~ N(0, k²/P)``, up to a constant, elementwise; ``log k`` is given."""
+def log_weight(
+    weight: Elementwise, log_multiplier: Elementwise, precision: Elementwise, location: Elementwise | None = None
+) -> Elementwise:
+    """Log density of effective weights, ``v ~ N(kμ, k²/P)``, up to a constant, elementwise; ``log k`` is given."""
     scaled = weight * jnp.exp(-log_multiplier)
+    scaled = scaled if location is None else scaled - location
     return -0.5 * precision * scaled * scaled - log_multiplier
 
 
@@ -110,7 +140,7 @@ def update_feature(
     A rate of 0, of the logit −∞, stays as it is: the feature has no noise.
 
     With ``g_i`` the log-likelihood that row ``i`` gains if the entry is kept, the density of ``(v_d, η_d)`` is
-    ``N(v_d; 0, k²/P_d) p(η_d) Π_i [(1 − η_d) e^{g_i(v_d)} + η_d]`` and a mask is kept with probability
+    ``N(v_d; kμ_d, k²/P_d) p(η_d) Π_i [(1 − η_d) e^{g_i(v_d)} + η_d]`` and a mask is kept with probability
     ``(1 − η_d) e^{g_i} / [(1 − η_d) e^{g_i} + η_d] = σ(g_i − l_d)``.
 
     Returns
@@ -132,7 +162,8 @@ def update_feature(
 
     def weight_density(weight: Float[jax.Array, " C"]) -> Float[jax.Array, " C"]:
         terms = log_mask_sum(gain(weight), step.logit[:, None])
-        return jnp.sum(terms, axis=-1) + log_weight(weight, factor, step.precision)
+        density = jnp.sum(terms, axis=-1) + log_weight(weight, factor, step.precision, step.location)
+        return density if step.level is None else density + step.level.log_density(weight)
 
     key_weight, key_rate = jax.random.split(step.key)
     width = step.weight_width * jnp.ones_like(step.weight)
@@ -148,7 +179,7 @@ def update_feature(
         def rate_density(logit: Float[jax.Array, " C"]) -> Float[jax.Array, " C"]:
             total = jnp.sum(log_mask_sum(gained, logit[:, None]), axis=-1)
             prior = step.prior.log_density(logit)
-            return total + prior + log_weight(weight, log_multiplier(logit), step.precision)
+            return total + prior + log_weight(weight, log_multiplier(logit), step.precision, step.location)
 
         def draw_rate(logit: Float[jax.Array, " C"], key: PRNGKeyArray) -> Float[jax.Array, " C"]:
             return slice_sample(key, rate_density, logit, step.prior.width())

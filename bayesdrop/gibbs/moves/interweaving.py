@@ -110,6 +110,7 @@ def interweave(
     key: PRNGKeyArray,
     classes: int = 1,
     dimension: int = 1,
+    location: Float[jax.Array, " p"] | None = None,
 ) -> tuple[Float[jax.Array, "scores n"], tuple[Bool[jax.Array, "_ C _"], ...], Float[jax.Array, "C k"]]:
     """Draw the rates of groups twice: given the masks, and given the uniform variables behind them.
 
@@ -130,6 +131,8 @@ def interweave(
         ``total_cost`` takes all of them. 1 for a single score.
     dimension : int
         Of the weights of a feature: ``K``, or ``K − 1`` if they sum to zero over the classes.
+    location : array (p,), optional
+        Prior mean of the weights of a single score; None if it is 0.
 
     Returns
     -------
@@ -146,27 +149,35 @@ def interweave(
     total = jnp.broadcast_to(columns.occurrences[:, None], (index.shape[0], chains))
     occurrences = by_group(total, index, k).astype(dtype)
     square = jnp.sum((precision * weight * weight).reshape(classes, chains, -1), axis=0)
-    penalty, size = by_group(square.T, index, k), size * dimension
+    penalty, size, pull = by_group(square.T, index, k), size * dimension, None
+    if location is not None:
+        pull = by_group((precision * weight * location[None]).T, index, k)
 
     def prior(
-        logit: Float[jax.Array, "*shape"], law: Any, penalty: Float[jax.Array, "*shape"], size: Float[jax.Array, ...]
+        logit: Float[jax.Array, "*shape"],
+        law: Any,
+        penalty: Float[jax.Array, "*shape"],
+        size: Float[jax.Array, ...],
+        pull: Float[jax.Array, "*shape"] | None,
     ) -> Float[jax.Array, "*shape"]:
         factor = log_multiplier(logit)
-        return law.log_density(logit) - 0.5 * penalty * jnp.exp(-2 * factor) - size * factor
+        density: Float[jax.Array, "*shape"] = law.log_density(logit) - 0.5 * penalty * jnp.exp(-2 * factor)
+        density = density if pull is None else density + pull * jnp.exp(-factor)
+        return density - size * factor
 
     key_masks, key_groups = jax.random.split(key)
     rate_prior = jax.tree.map(jnp.transpose, rate_prior)
     conditional = rate_prior.given(dropped, occurrences)
 
     def given_masks(logit: Float[jax.Array, "k C"]) -> Float[jax.Array, "k C"]:
-        return prior(logit, conditional, penalty, jnp.broadcast_to(size[:, None], logit.shape))
+        return prior(logit, conditional, penalty, jnp.broadcast_to(size[:, None], logit.shape), pull)
 
     new = slice_sample(key_masks, given_masks, logit.T, conditional.width())
     masks = kept[0] if columns.is_dense else _flatten(kept, chains)
 
     def group(carry: Any, inputs: Any) -> Any:
         score, masks = carry
-        block, logit, law, penalty, size, key = inputs
+        block, logit, law, penalty, size, pull, key = inputs
         read, write, add, values, contribution = _entries(columns, block, weight)
         here = read(masks)
         key_uniform, key_rate = jax.random.split(key)
@@ -179,7 +190,7 @@ def interweave(
             return add(base, jnp.where(every(latent > logit[None, :, None]), contribution, 0))
 
         def given_uniforms(logit: Float[jax.Array, " C"]) -> Float[jax.Array, " C"]:
-            return prior(logit, law, penalty, size) - total_cost(at(logit))
+            return prior(logit, law, penalty, size, pull) - total_cost(at(logit))
 
         logit = slice_sample(key_rate, given_uniforms, logit, law.width())
         here = (latent > logit[None, :, None]) | (values == 0)
@@ -189,7 +200,8 @@ def interweave(
     for block in blocks:
         which = block.groups
         law = jax.tree.map(lambda part, which=which: part[which], rate_prior)
-        inputs = (block, new[which], law, penalty[which], size[which], keys[which])
+        drawn_by = None if pull is None else pull[which]
+        inputs = (block, new[which], law, penalty[which], size[which], drawn_by, keys[which])
         (score, masks), drawn = jax.lax.scan(group, (score, masks), inputs)
         new = new.at[which].set(drawn)
     return score, (masks,) if columns.is_dense else _unflatten(masks, kept), new.T

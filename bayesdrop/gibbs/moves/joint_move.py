@@ -79,7 +79,9 @@ def _unpack(kernel: NoisingModel, operands: Operands, state: State, theta: Float
 def _log_prior(kernel: NoisingModel, operands: Operands, state: State, point: _Coordinates) -> Float[jax.Array, " C"]:
     """Log prior density of θ given the other variables: (C,)."""
     weight = kernel.weights(operands, point.weight, point.logit)
-    prior = -0.5 * jnp.sum(state.precision * weight * weight, axis=-1)
+    prior = -0.5 * jnp.sum(state.precision * jnp.square(operands.from_location(weight)), axis=-1)
+    if operands.level is not None:
+        prior = prior + operands.level.log_density(weight, point.intercept)
     if operands.hierarchy is not None:
         index, group = operands.hierarchy.index, (point.group_logit, point.group_log_strength)
         density = log_beta_density(point.logit, *(part[:, index] for part in group))

@@ -1,6 +1,6 @@
 r"""Partially collapsed Gibbs sampling of the feature-noising model, its masks included.
 
-    w ~ N(0, P⁻¹),  b flat,  η_d ~ prior,  α_id ~ Bernoulli(1 − η_d) where x_id ≠ 0,
+    w ~ N(μ, P⁻¹),  b flat,  η_d ~ prior,  α_id ~ Bernoulli(1 − η_d) where x_id ≠ 0,
     y_i ~ exp{−C s_i · loss(y_i, o_i + Σ_d w_d k(η_d) x_id α_id + b)/σ²}
 
 (Zhuo, Zhu & Zhang 2015, section 3, with its exact likelihood and not Jensen's bound); rows that have masks have
@@ -32,10 +32,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PRNGKeyArray
 
-from ..._typing import Bool, Float
+from ..._typing import Bool
 from ...distributions.draws import where_needed
 from ...sampling.weight_scales import weight_precision
-from .features import FeatureStep, update_feature
+from .features import FeatureLevel, FeatureStep, update_feature
 from .interweaving import interweave
 from .joint_move import joint_moves
 from .noising_model import NoisingModel
@@ -77,6 +77,7 @@ class GibbsKernel(NoisingModel):
         key, key_rate, key_weight, key_mask, key_scale, key_mean = jax.random.split(key, 6)
         rates = self.first_masks(operands, key_rate, key_mask, key_mean, chains)
         weight = 0.5 * jax.random.normal(key_weight, (chains, p), dtype) / jnp.sqrt(operands.precision)[None]
+        weight = weight if operands.location is None else weight + operands.location[None]
         effective = weight * jnp.exp(self.log_multiplier(self.feature_logit(operands, rates["logit"])))
         size = p + self.fit_intercept + rates["logit"].shape[1] + 2 * rates["group_logit"].shape[1]
         return State(
@@ -114,7 +115,9 @@ class GibbsKernel(NoisingModel):
         state = self._draw_priors(operands, self._temper(operands, state._replace(key=key)), key_prior)
         state = self._draw_weights(operands, state, key_gauss)
         cost = partial(self.total_cost, operands)
-        state = move_scales(jax.random.fold_in(key_prior, 1), operands, state, cost, shared=not self.scale_dims)
+        location = self.effective_location(operands, state.logit)
+        shared = not self.scale_dims
+        state = move_scales(jax.random.fold_in(key_prior, 1), operands, state, cost, shared, location)
         state = self._draw_features(operands, state, key_features, thorough)
         if self.grouped:
             score, kept, new = interweave(
@@ -130,6 +133,7 @@ class GibbsKernel(NoisingModel):
                 state.precision,
                 self.rate_prior(operands, state),
                 key_groups,
+                location=operands.location,
             )
             state = state._replace(score=score, kept=kept, logit=new)
         return state
@@ -155,7 +159,8 @@ class GibbsKernel(NoisingModel):
             state = state._replace(precision=precision, scales=scales)
         if operands.learnt is not None:
             weight = self.weights(operands, state.effective, state.logit)
-            log_scale = draw_given_weights(key_scale, operands.learnt, weight, state.log_scale)
+            away = operands.from_location(weight)
+            log_scale = draw_given_weights(key_scale, operands.learnt, away, state.log_scale)
             precision = weight_precision(operands.learnt, log_scale)
             state = state._replace(precision=precision, log_scale=log_scale)
         if self.unknown_variance:
@@ -182,15 +187,21 @@ class GibbsKernel(NoisingModel):
         pseudo = self.loss.sample_pseudo(key_aux, target, score, jnp.zeros_like(score), weight)
         omega, kappa = (part.reshape(chains, n) for part in pseudo)
         factor = self.log_multiplier(self.feature_logit(operands, state.logit))
+        location = self.effective_location(operands, state.logit)
+        kappa = kappa if operands.offset is None else kappa - omega * operands.offset[None]
+        if location is not None:  # given the masks it is an offset
+            kappa = kappa - omega * operands.columns.product(state.kept, location, n)
         effective, intercept = self.gaussian_draw(
             key_draw,
             operands.columns,
             state.kept,
             omega,
-            kappa if operands.offset is None else kappa - omega * operands.offset[None],
+            kappa,
             state.precision * jnp.exp(-2 * factor),
             self.fit_intercept,
+            None if operands.level is None else operands.level.row(jnp.exp(factor), location, chains),
         )
+        effective = effective if location is None else effective + location
         score = operands.with_offset(operands.columns.product(state.kept, effective, n) + intercept[:, None])
         return state._replace(effective=effective, intercept=intercept, score=score)
 
@@ -198,29 +209,36 @@ class GibbsKernel(NoisingModel):
         self, operands: Operands, state: State, key: PRNGKeyArray, thorough: Bool[jax.Array, ""]
     ) -> State:
         """Every feature in turn, with its mask column summed out."""
-        free, cost = self.per_feature, self.cost_given(state.noise_precision)
+        free, cost, known = self.per_feature, self.cost_given(state.noise_precision), operands.level
 
-        def body(score: Float[jax.Array, "C n"], inputs: tuple[Any, ...]) -> Any:
-            values, rows, kept, uniform, weight, logit, precision, width, prior, key = inputs
+        def body(carry: Any, inputs: tuple[Any, ...]) -> Any:
+            score, level = (carry, None) if known is None else carry
+            values, rows, kept, uniform, weight, logit, precision, width, location, place, prior, key = inputs
             pick = (lambda r: r) if rows is None else (lambda r: r.at[rows].get(mode="fill", fill_value=1))
             step = FeatureStep(
                 values, rows, pick(operands.target), pick(operands.row_weight), kept, uniform, weight, logit,
-                width, precision, prior, key,
+                width, precision, prior, key, location,
+                None if known is None else FeatureLevel(place, known.precision, level - weight * place - known.mean),
             )  # fmt: skip
             update = lambda score, step: update_feature(cost, self.log_multiplier, free, thorough, score, step)  # noqa: E731
-            if not self.some_kept:
-                return update(score, step)
-            # What is never dropped has its weight drawn with all others, and no mask to be drawn.
-            return where_needed(
-                jnp.isfinite(logit[0]),
-                lambda carry, key: update(carry[0], step._replace(key=key)),
-                (score, (weight, logit, kept)),
-                key,
-            )
+            if self.some_kept:
+                # What is never dropped has its weight drawn with all others, and no mask to be drawn.
+                score, new = where_needed(
+                    jnp.isfinite(logit[0]),
+                    lambda carry, key: update(carry[0], step._replace(key=key)),
+                    (score, (weight, logit, kept)),
+                    key,
+                )
+            else:
+                score, new = update(score, step)
+            return (score if known is None else (score, level + (new[0] - weight) * place)), new
 
         before = state.effective.T
         adapt = thorough & (state.count < operands.tune)
-        state, weight = self.draw_columns(operands, state, key, body, before, state.precision.T, state.weight_width)
+        place = None if known is None else known.place
+        along = None if known is None else known.at_means(state.effective, state.intercept)
+        parts = state.precision.T, state.weight_width, operands.location, place
+        state, weight = self.draw_columns(operands, state, key, body, before, *parts, along=along)
         # Widths follow four times the mean jump of the chains, about 4.5 standard deviations.
         width, target = state.weight_width, 4 * jnp.mean(jnp.abs(weight - before), axis=1)
         width = jnp.where(adapt, 0.95 * width + 0.05 * target, width)
@@ -234,8 +252,10 @@ class GibbsKernel(NoisingModel):
         """
         weight = self.weights(operands, state.effective, state.logit)
         rates, lp = self.recorded_rates(operands, state)
-        lp = lp - 0.5 * jnp.sum(state.precision * weight * weight, axis=-1)
+        lp = lp - 0.5 * jnp.sum(state.precision * jnp.square(operands.from_location(weight)), axis=-1)
         lp = lp - state.noise_precision * self.total_cost(operands, state.score)
+        if operands.level is not None:
+            lp = lp + operands.level.log_density(weight, state.intercept)
         priors, density = self.recorded_priors(operands, state)
         intercept = {"intercept": state.intercept} if self.fit_intercept else {}
         return {"weight": weight, **rates, **intercept, **priors, "lp": lp + density}

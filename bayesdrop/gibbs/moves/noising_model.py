@@ -121,6 +121,12 @@ class NoisingModel(WeightPrior):
         """Weights of effective ones: (C, p) and logits (C, k) to (C, p)."""
         return effective * jnp.exp(-self.log_multiplier(self.feature_logit(operands, logit)))
 
+    def effective_location(self, operands: Operands, logit: Float[jax.Array, "C k"]) -> Float[jax.Array, "C p"] | None:
+        """Prior mean of the effective weights, (C, p); None if it is 0."""
+        if operands.location is None:
+            return None
+        return operands.location[None] * jnp.exp(self.log_multiplier(self.feature_logit(operands, logit)))
+
     def rate_prior(self, operands: Operands, state: Any) -> Any:
         """Prior law of the free rates, (C, k)."""
         if operands.hierarchy is None:
@@ -183,14 +189,16 @@ class NoisingModel(WeightPrior):
         body: Callable[[Any, Any], Any],
         weight: Float[jax.Array, "p *classes C"],
         *parts: Any,
+        along: Float[jax.Array, " C"] | None = None,
     ) -> tuple[Any, Float[jax.Array, "p *classes C"]]:
         """Every feature in turn: the state after its masks and rate are drawn, and effective weights.
 
         ``body`` is the step of a scan over the columns of a block: from the scores and (values, rows, masks, uniform
         numbers for new ones, weight, logit, ``parts`` by feature, prior of the rate, key) to the scores and (weight,
-        logit, masks).
+        logit, masks). Scores are a pair with the intercepts at the means of the columns if these are given, ``along``.
         """
-        columns, score, masks = operands.columns, state.score, []
+        columns, masks = operands.columns, []
+        carry = state.score if along is None else (state.score, along)
         key_uniform, key_steps, key_empty = jax.random.split(key, 3)
         prior = self.rate_prior(operands, state) if self.per_feature else None
         prior = jax.tree.map(lambda part: part.T[operands.index], prior)
@@ -199,7 +207,7 @@ class NoisingModel(WeightPrior):
         for block, kept, uniform in zip(columns.blocks, state.kept, uniforms, strict=True):
             by_feature = (weight, logit, *parts, prior, keys)
             chosen = jax.tree.map(lambda part, block=block: part[block.features], by_feature)
-            score, new = jax.lax.scan(body, score, (block.values, block.rows, kept, uniform, *chosen))
+            carry, new = jax.lax.scan(body, carry, (block.values, block.rows, kept, uniform, *chosen))
             weight, logit = (old.at[block.features].set(part) for old, part in zip((weight, logit), new, strict=False))
             masks.append(new[2])
         if self.per_feature and columns.empty.shape[0]:
@@ -209,7 +217,7 @@ class NoisingModel(WeightPrior):
             factor = jnp.exp(self.log_multiplier(drawn) - self.log_multiplier(old))
             factor = factor.reshape(len(factor), *(1,) * (weight.ndim - 2), -1)
             weight, logit = weight.at[empty].set(weight[empty] * factor), logit.at[empty].set(drawn)
-        state = state._replace(score=score, kept=tuple(masks))
+        state = state._replace(score=carry if along is None else carry[0], kept=tuple(masks))
         if self.per_feature:
             state = state._replace(logit=jnp.zeros_like(state.logit).at[:, operands.index].set(logit.T))
         return state, weight

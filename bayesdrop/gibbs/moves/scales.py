@@ -2,7 +2,7 @@
 
 Scales are drawn twice a sweep, given the weights, and given their directions.
 
-    w_d = σ_j u_d z_d,   z ~ N(0, I),      t_j = log σ_j
+    w_d = μ_d + σ_j u_d z_d,   z ~ N(0, I),      t_j = log σ_j
 
 Given the weights the likelihood says nothing of a scale (:mod:`bayesdrop.priors.scale_prior`), and ``m`` weights hold
 it to ``±(2m)^{−½}``: of many weights it hardly moves. Given the directions ``z`` the prior of the weights says nothing
@@ -254,20 +254,25 @@ def move_scales(
     state: State,
     total_cost: Callable[[Float[jax.Array, "C n"]], Float[jax.Array, " C"]],
     shared: bool,
+    location: Float[jax.Array, "C p"] | None,
 ) -> State:
     """Draw the scales of a sweep with masks along the rays, weights and scores with them.
 
     ``total_cost`` is minus the log-likelihood (C,) of scores (C, n), at noise precision 1; all weights have one scale
-    if it is ``shared``. Where no scale is learnt the state stays as it is.
+    if it is ``shared``. ``location`` is the prior mean of the effective weights, from which the rays begin; None if it
+    is 0. Where no scale is learnt, and where the intercept has a prior, which depends on the weights too, the state
+    stays as it is.
     """
     learnt = operands.learnt
-    if learnt is None:
+    if learnt is None or operands.level is not None:
         return state
 
+    away = state.effective if location is None else state.effective - location
+
     def share(mask: Float[jax.Array, " p"]) -> Scores:
-        if shared:  # all that is no intercept
+        if shared and location is None:  # all that is no intercept
             return (operands.with_offset(state.score, -1.0) - state.intercept[:, None],)
-        return (operands.columns.product(state.kept, state.effective * mask[None], state.score.shape[1]),)
+        return (operands.columns.product(state.kept, away * mask[None], state.score.shape[1]),)
 
     (score,), log_scale = draw_along_rays(
         key,
@@ -280,7 +285,7 @@ def move_scales(
     factor = jnp.exp(by_weight(learnt, log_scale - state.log_scale))
     return state._replace(
         score=score,
-        effective=state.effective * factor,
+        effective=away * factor if location is None else location + away * factor,
         log_scale=log_scale,
         precision=weight_precision(learnt, log_scale),
     )

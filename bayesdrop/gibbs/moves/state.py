@@ -12,6 +12,7 @@ import jax
 from jaxtyping import PRNGKeyArray
 
 from ..._typing import Bool, Float, Int
+from ...sampling.intercept_level import LevelOperands
 from ...sampling.weight_scales import ScaleOperands
 from .columns import Columns
 from .interweaving import GroupBlock
@@ -71,6 +72,10 @@ class Operands(NamedTuple):
         Number of first draws during which the sampler adapts.
     offset : array (n,), optional
         Known part of every row's score, which the scores of a state have.
+    location : array (p,), optional
+        Prior mean of the weights; None if it is 0.
+    level : LevelOperands, optional
+        Prior of the intercept; None if it is flat.
     """
 
     columns: Columns
@@ -89,6 +94,12 @@ class Operands(NamedTuple):
     first_power: Float[jax.Array, ""]
     tune: Int[jax.Array, ""]
     offset: Float[jax.Array, " n"] | None = None
+    location: Float[jax.Array, " p"] | None = None
+    level: LevelOperands | None = None
+
+    def from_location(self, weight: Float[jax.Array, "C p"]) -> Float[jax.Array, "C p"]:
+        """Weights (C, p) less their prior mean."""
+        return weight if self.location is None else weight - self.location[None]
 
     def with_offset(self, score: Float[jax.Array, "C n"], sign: float = 1.0) -> Float[jax.Array, "C n"]:
         """Scores (C, n) with the offset, or with ``sign`` −1 without it."""

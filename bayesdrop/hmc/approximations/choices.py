@@ -57,6 +57,8 @@ class Case(NamedTuple):
         The loss has what the approximation of a single score asks for.
     learnt : bool
         Scales of the weights are learnt.
+    level : bool
+        The intercept has a prior.
     """
 
     n: int
@@ -70,6 +72,7 @@ class Case(NamedTuple):
     free: bool
     curved: bool
     learnt: bool
+    level: bool = False
 
     @property
     def coordinates(self) -> int:
@@ -87,7 +90,7 @@ def _few_rows(case: Case, limits: Limits) -> bool:
 
 
 def _scores(case: Case, limits: Limits) -> bool:
-    return _few_rows(case, limits) and not (case.noisy or case.learnt)
+    return _few_rows(case, limits) and not (case.noisy or case.learnt or case.level)
 
 
 def _eigenvectors(case: Case, limits: Limits) -> bool:
@@ -154,6 +157,7 @@ def case_of(model: Model, data: Dataset, rate_map: RateMap, marginalised: bool) 
         free=rate_map.is_free,
         curved=isinstance(loss if noisy else loss.plain, Curved),
         learnt=model.weight_prior.learnt_scale(p) is not None,
+        level=model.intercept_prior is not None,
     )
 
 

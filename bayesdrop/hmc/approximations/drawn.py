@@ -44,13 +44,14 @@ class DrawnApproximation(NamedTuple):
     Attributes
     ----------
     centre : array (D,)
-        Mean of weights, intercept and probits of the rates.
+        Mean of weights less those of their prior, intercept and probits of the rates.
     precision : Precision
         ``H`` of weights and probits.
     spread : array (n,)
         Standard deviations of the scores.
     pull : array (n,)
-        What each row says besides its curvature ``d``: instead of its cost ``½ d m² − a m`` of a score ``m``.
+        What each row says besides its curvature ``d``: the ``a`` of its cost ``½ d m² − a m`` of a score ``m``, that of
+        weights less the means of their prior.
     gain : array (p,)
         What the scores of the weights are multiplied by.
     rates : RateLoading, optional
@@ -95,6 +96,9 @@ def drawn_approximation(
     )  # fmt: skip
     p, keep = len(data.feature_names), len(fit.weights) - (not model.fit_intercept)
     centre = np.concatenate([fit.weights[:keep, 0], u])
+    location = model.weight_prior.location(p)
+    if location is not None:
+        centre[:p] -= location
     half = np.random.default_rng(0).normal(size=(draws // 2, len(centre)))
     spread: Any = np.zeros((data.design.shape[0], 1))
     if model.loss.piecewise_linear and not noisy:
@@ -177,7 +181,9 @@ def _at(
     design, intercept = data.design, model.fit_intercept
     p, k = design.shape[1], rate_map.size if rate_map.is_free else 0
     u = centre[len(centre) - k :]
-    weights = np.append(centre[:p], centre[p] if intercept else 0.0)[:, None]
+    away = np.append(centre[:p], centre[p] if intercept else 0.0)[:, None]
+    location = model.weight_prior.location(p)
+    weights = away if location is None else away + np.append(location, 0.0)[:, None]
     rate = _rates_at(rate_map, u)
     moments = ScoreMoments(design, model.noise, np.asarray(rate, float)[:, None], intercept)
     loss: Any = model.loss if moments.has_variance else model.loss.plain
@@ -200,7 +206,8 @@ def _at(
         rates = _loading(model, data, rate_map, u, weights[:p, 0])
         whole = np.concatenate([own, rates.precision])
     precision = precision_of(design, whole, bend, intercept, loading_of(gain, rates))
-    return DrawnApproximation(centre, precision, spread[:, 0], bend * mean[:, 0] - slopes.mean[:, 0], gain, rates)
+    own = mean if location is None else moments.mean(away)
+    return DrawnApproximation(centre, precision, spread[:, 0], bend * own[:, 0] - slopes.mean[:, 0], gain, rates)
 
 
 def _loading(

@@ -23,8 +23,8 @@ import numpy as np
 
 from ..._typing import Float
 from ...model import Model
-from ...priors import Normal
 from ...priors.base import LearntScale
+from ...priors.normal import with_scale
 from ...sampling.matrix import placed
 from ...sampling.weight_scales import ScaleOperands, log_scale_prior, scale_operands, weight_precision
 from ..kernels.density import DensityOperands, Evaluation, Loadings, Point
@@ -162,7 +162,7 @@ def best_scales(
     # The most likely scale is looked for by so many fits, in steps of at most so much of its logarithm.
     log_scale, p = np.log(learnt.law.median()), len(learnt.index)
     for _ in range(fits):
-        known = Normal(learnt.scale(np.exp(log_scale)))
+        known = with_scale(model.weight_prior, learnt.scale(np.exp(log_scale)))
         centre, factor = start(replace(model, weight_prior=known))
         variance = factor**2 if factor.ndim == 1 else np.sum(factor**2, axis=1)
         precision = np.tile(known.precision(p), contrasts)
@@ -173,7 +173,7 @@ def best_scales(
         log_scale = log_scale + step
         if np.max(np.abs(step)) < close:
             break
-    return replace(model, weight_prior=Normal(learnt.scale(np.exp(log_scale)))), log_scale
+    return replace(model, weight_prior=with_scale(model.weight_prior, learnt.scale(np.exp(log_scale)))), log_scale
 
 
 def scale_step(

@@ -23,7 +23,7 @@ import numpy as np
 
 from ..._typing import Float, PerRow
 from ...data.dataset import Dataset
-from ...fitting.objective.energy import Energy
+from ...fitting.objective.energy import Energy, prior_block
 from ...fitting.problems.block import fit_block
 from ...fitting.solvers.newton import Newton
 from ...model import Model
@@ -59,7 +59,7 @@ def normal_approximation(
     p = design.shape[1]
     moments = ScoreMoments(design, model.noise, np.asarray(rate, dtype=np.float64)[:, None], model.fit_intercept)
     loss = model.loss if moments.has_variance else model.loss.plain
-    precision = np.append(model.weight_prior.precision(p), 0.0)[:, None]
+    precision, location, level = prior_block(model, p)
     weight = model.C * data.weight[:, None]
     piecewise_linear = loss.piecewise_linear
     # A loss of the user's own may have no Gaussian form.
@@ -68,7 +68,9 @@ def normal_approximation(
         smooth: Any = loss
         loss = replace(smooth, expectation="gaussian")
     known = None if data.offset is None else data.offset[:, None]
-    energy = Energy(moments, loss, data.target[:, None], weight, precision, offset=known)
+    energy = Energy(
+        moments, loss, data.target[:, None], weight, precision, offset=known, location=location, level=level
+    )
     keep = slice(None) if model.fit_intercept else slice(p)
     if averaged or (piecewise_linear and dense):
         weights, factor = _smoothed(energy, keep, steps, tolerance)
@@ -122,7 +124,8 @@ def _hessian(
     curvature, size = _curvature(energy, weights, smoothing), weights.shape[0]
     if energy.moments.design.is_streamed:
         gram = energy.moments.grams(np.maximum(curvature.mean_mean, 0.0))[0]
-        return (gram + np.diag(curvature.diagonal[:, 0]))[keep, keep]
+        own = np.diag(curvature.diagonal[:, 0])
+        return (gram + (own if energy.level is None else own + energy.level.hessian))[keep, keep]
     columns = []
     for start in range(0, size, _BLOCK):
         direction = np.eye(size)[:, start : start + _BLOCK]
@@ -161,6 +164,8 @@ def _factor(
         return root_inverse(_hessian(energy, weights, smoothing, keep))
     curvature = _curvature(energy, weights, smoothing)
     diagonal = energy.moments.diagonal(np.maximum(curvature.mean_mean, 0)) + curvature.diagonal
+    if energy.level is not None:
+        diagonal = diagonal + energy.level.precision * energy.level.row**2
     return 1 / np.sqrt(np.maximum(diagonal[keep, 0], 1e-10))
 
 

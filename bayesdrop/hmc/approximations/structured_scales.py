@@ -21,8 +21,8 @@ import numpy as np
 from ..._typing import Float
 from ...data.dataset import Dataset
 from ...model import Model
-from ...priors import Normal
 from ...priors.base import LearntScale
+from ...priors.normal import with_scale
 from ...sampling.matrix import placed
 from ..kernels.density import DensityOperands, Point
 from .class_factor import ClassScores, class_factor
@@ -55,12 +55,14 @@ def likely_scales(
 
     log_scale = np.log(learnt.law.median())
     for number in range(fits):
-        approximation, there = fit(replace(model, weight_prior=Normal(learnt.scale(np.exp(log_scale)))))
+        approximation, there = fit(
+            replace(model, weight_prior=with_scale(model.weight_prior, learnt.scale(np.exp(log_scale))))
+        )
         delta, decided = _likely(there, learnt, log_scale)
         if number + 1 == fits or np.max(np.abs(delta)) < close:
             break
         log_scale = log_scale + delta
-    moved = replace(model, weight_prior=Normal(learnt.scale(np.exp(log_scale + _APART))))
+    moved = replace(model, weight_prior=with_scale(model.weight_prior, learnt.scale(np.exp(log_scale + _APART))))
     weight = decided / max(float(decided.sum()), 1e-6)
     part = partial(placed, dtype=there.prior_share.dtype)
     size = len(there.rest) * len(learnt.index)

@@ -2,11 +2,11 @@ r"""Log densities without masks, for samplers that follow gradients.
 
 Either the pseudo-posterior of weights and intercept at fixed noise,
 
-    exp(−U),    U = ½ wᵀPw + C Σ s_i φ(y_i, m_i, v_i),
+    exp(−U),    U = ½ (w − μ)ᵀP(w − μ) + C Σ s_i φ(y_i, m_i, v_i),
 
 with the ``expectation`` of the loss, or the noising model with its masks integrated as if scores were normal,
 
-    N(w; 0, P⁻¹) Π_j p(η_j) Π_i [E_{s~N(m_i, v_i)} exp{−C loss(y_i, s)}]^{s_i},
+    N(w; μ, P⁻¹) Π_j p(η_j) Π_i [E_{s~N(m_i, v_i)} exp{−C loss(y_i, s)}]^{s_i},
 
 the expectation as :mod:`bayesdrop.losses.normal_score` has it. The rates are ``η = Φ(u)``: on this probit scale a flat
 prior is standard normal and a posterior is close to normal. ``m_i`` and ``v_i`` are the moments of the noised score
@@ -39,6 +39,7 @@ from jax.scipy.special import log_ndtr, ndtr
 from ..._typing import AnyArray, Float, Int
 from ...losses.normal_score import row_cost
 from ...noise import Coefficients
+from ...sampling.intercept_level import LevelOperands
 from ...sampling.matrix import Matrix, product, squared_product
 
 __all__ = ["Density", "DensityOperands", "Evaluation", "Loadings", "LogDensity", "Point", "score_moments"]
@@ -70,6 +71,10 @@ class DensityOperands(NamedTuple):
         Half-width ``h`` over which the slopes of each row are averaged, positive; by default they are not.
     offset : array (n,), optional
         Known part of every row's score.
+    location : array (p,), optional
+        Prior mean of the weights, which coordinates are counted from; None if it is 0.
+    level : LevelOperands, optional
+        Prior of the intercept; None if it is flat.
     """
 
     matrix: Matrix
@@ -82,6 +87,8 @@ class DensityOperands(NamedTuple):
     rate_prior: Any
     width: Float[jax.Array, " n"] | None = None
     offset: Float[jax.Array, " n"] | None = None
+    location: Float[jax.Array, " p"] | None = None
+    level: LevelOperands | None = None
 
 
 class Loadings(NamedTuple):
@@ -152,7 +159,9 @@ def score_moments(density: Any, matrix: Matrix, load: Loadings) -> tuple[Float[j
 
 @dataclass(frozen=True)
 class Density:
-    """A log density in coordinates ``θ = (w, b, u)``: everything that is fixed at compilation, and nothing else.
+    """A log density in coordinates ``θ = (w − μ, b, u)`` for the prior mean ``μ``.
+
+    It holds everything that is fixed at compilation, and nothing else.
 
     Attributes
     ----------
@@ -190,7 +199,7 @@ class Density:
 
     def record(self, operands: DensityOperands, theta: Point) -> dict[str, jax.Array]:
         """What is kept of points θ (C, D): weight (C, p), intercept (C,), logit_rate (C, k)."""
-        weight, intercept = self.weights(theta, operands.precision.shape[0])
+        weight, intercept = self.weights(operands, theta)
         draw = {"weight": weight}
         if self.fit_intercept:
             draw["intercept"] = intercept
@@ -213,9 +222,13 @@ class Density:
         """True if minus the log density is quadratic in θ."""
         return self.loss.quadratic and not self.free and not (self.integrated and self.has_variance)
 
-    def weights(self, theta: Point, p: int) -> tuple[Float[jax.Array, "C p"], Float[jax.Array, " C"]]:
+    def weights(
+        self, operands: DensityOperands, theta: Point
+    ) -> tuple[Float[jax.Array, "C p"], Float[jax.Array, " C"]]:
         """Weights (C, p) and intercept (C,)."""
-        return theta[:, :p], theta[:, p] if self.fit_intercept else jnp.zeros(theta.shape[0], theta.dtype)
+        p = operands.precision.shape[0]
+        weight = theta[:, :p] if operands.location is None else theta[:, :p] + operands.location[None]
+        return weight, theta[:, p] if self.fit_intercept else jnp.zeros(theta.shape[0], theta.dtype)
 
     def logit_rates(self, theta: Point) -> Float[jax.Array, "C k"]:
         """Logits of the free rates (C, k)."""
@@ -234,7 +247,7 @@ class Density:
 
     def loadings(self, operands: DensityOperands, theta: Point) -> Loadings:
         """All that the moments of the scores depend on besides the features."""
-        weight, level = self.weights(theta, operands.precision.shape[0])
+        weight, level = self.weights(operands, theta)
         gain, shift, quadratic, linear, constant = self._coefficients(operands, theta)
         square = weight * weight
         if self.shift:
@@ -247,8 +260,10 @@ class Density:
 
     def log_prior(self, operands: DensityOperands, theta: Point) -> Float[jax.Array, " C"]:
         """Log prior density of θ up to a constant, (C,)."""
-        weight, _ = self.weights(theta, operands.precision.shape[0])
-        total = -0.5 * jnp.sum(operands.precision[None] * weight * weight, axis=1)
+        away = theta[:, : operands.precision.shape[0]]
+        total = -0.5 * jnp.sum(operands.precision[None] * away * away, axis=1)
+        if operands.level is not None:
+            total = total + operands.level.log_density(*self.weights(operands, theta))
         if self.free:
             u = theta[:, theta.shape[1] - self.free :]
             prior = jax.tree.map(lambda part: part[None], operands.rate_prior)

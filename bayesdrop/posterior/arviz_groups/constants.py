@@ -20,6 +20,7 @@ from ...losses.base import Loss
 from ...model import Model
 from ...noise.base import centre_of
 from ...priors import RandomEffects
+from ...priors.intercept import known_place
 from ...priors.rate_prior import BetaLaw
 from ...rates import RateMap
 from ...rates.fixed import LEADING
@@ -89,6 +90,10 @@ def model_constants(
     centre = centre_of(model.noise)
     if centre is not None:
         constants["centre"] = ("feature", centre)
+    level: Any = model.intercept_prior
+    if level is not None:
+        constants |= {"intercept_prior_mean": ((), level.mean), "intercept_prior_scale": ((), level.scale)}
+        constants["column_mean"] = ("feature", known_place(level))
     variance = model.loss.variance_prior
     if variance is not None:
         constants["variance_prior_shape"] = ((), variance.shape)

@@ -88,6 +88,8 @@ def small_scale_problems(
     if learnt is None or "weight_scale" not in posterior or posterior.sizes["draw"] < rules.batches:
         return []
     weight = posterior["weight"].transpose("chain", "draw", ..., "feature").values.astype(float)
+    location = prior.location(weight.shape[-1])
+    weight = weight if location is None else weight - location
     scale = posterior["weight_scale"].transpose("chain", "draw", ...).values.astype(float)
     classes = weight.shape[2] if weight.ndim == 4 else 1
     square = np.sum(weight.reshape(*weight.shape[:2], classes, -1) ** 2, axis=2) / learnt.unit**2

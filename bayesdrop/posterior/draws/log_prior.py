@@ -1,11 +1,12 @@
 """The prior of the draws: its log density at each, for ArviZ's power-scaling sensitivities, and its intervals.
 
-    weight         Σ_d log p(w_d), or given a learnt scale Σ_d log N(w_d; 0, (σ_g u_d)²), of each class
+    weight         Σ_d log p(w_d), or given a learnt scale Σ_d log N(w_d; μ_d, (σ_g u_d)²), of each class
     weight_scale   Σ_g log p(σ_g)
     rate           Σ_j log p(η_j)
     sigma          log p(σ²), of the variance, which the prior is stated for
+    intercept      log p(b + wᵀx̄) at the means of the columns, if it has a prior
 
-up to constants. The intercept is flat. ``arviz.psens`` raises them to a power near 1, which shows whether it is the
+up to constants. ``arviz.psens`` raises them to a power near 1, which shows whether it is the
 prior that a result rests on (Kallioinen, Paananen, Bürkner & Vehtari 2024).
 """
 
@@ -17,6 +18,7 @@ import numpy as np
 
 from ..._typing import ArvizData, Float
 from ...description import stored_model
+from ...noise.base import centre_of
 from ...priors.rate_prior import BetaLaw
 from ...rates import PerFeature
 from ..arviz_groups.constants import read_rate_prior
@@ -41,8 +43,9 @@ def log_prior(post: Any) -> ArvizData:
     -------
     InferenceData or DataTree
         ``post`` with the group ``log_prior``, on (chain, draw): ``weight``, and ``rate``, ``weight_scale`` and
-        ``sigma`` where they are drawn. ``arviz.psens(post, component="prior")`` uses it, and with the group
-        ``log_likelihood`` (:func:`bayesdrop.log_likelihood`) also ``component="likelihood"``.
+        ``sigma`` where they are drawn, ``intercept`` if it has a prior.
+        ``arviz.psens(post, component="prior")`` uses it, and with the group ``log_likelihood``
+        (:func:`bayesdrop.log_likelihood`) also ``component="likelihood"``.
 
     Raises
     ------
@@ -104,6 +107,11 @@ def log_prior_terms(draws: Draws, law: BetaLaw | None) -> dict[str, Float[np.nda
         rate = draws.free_rate.astype(np.float64)
         density = law.log_rate_density(np.log(np.maximum(rate, least)), np.log1p(-np.minimum(rate, 1 - 1e-12)))
         terms["rate"] = density.reshape(draws.size, -1).sum(axis=1)
+    stated: Any = draws.model.intercept_prior
+    if stated is not None:
+        # The intercepts of draws are those of columns less the centre of the noise.
+        level = stated.moved(centre_of(draws.model.noise))
+        terms["intercept"] = level.log_density(draws.weight, draws.intercept)
     prior = draws.model.loss.variance_prior
     if prior is not None:
         terms["sigma"] = (prior.shape + 1) * np.log(draws.C) - prior.scale * draws.C
@@ -120,6 +128,8 @@ def _weights(draws: Draws) -> dict[str, Float[np.ndarray, " S"]]:
         except TypeError as error:
             raise ValueError(f"post: expected a weight prior with a density in closed form; {error}") from None
         return {"weight": density.reshape(draws.size, -1).sum(axis=1)}
+    location = prior.location(weight.shape[-1])
+    weight = weight if location is None else weight - location
     log_scale = np.log(draws.weight_scale)
     each = np.log(learnt.scale(draws.weight_scale))
     # Weights that sum to 0 over K classes have K - 1 dimensions.

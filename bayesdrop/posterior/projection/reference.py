@@ -134,4 +134,4 @@ def leave_one_out_weights(logs: Float[np.ndarray, "n S"]) -> Float[np.ndarray, "
 
 def _without_noise(model: Model) -> Model:
     """The model of a projection, of which the prior says nothing."""
-    return replace(model, noise=Dropout(), rates=Fixed(0.0), weight_prior=Normal())
+    return replace(model, noise=Dropout(), rates=Fixed(0.0), weight_prior=Normal(), intercept_prior=None)

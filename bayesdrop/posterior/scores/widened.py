@@ -12,8 +12,8 @@ given which set each draw is of (Kong, McCullagh, Meng, Nicolae & Tan 2003). The
 ``q`` is the weight of a draw.
 
 Coordinates are weights, the intercept of centred features, probits of the free rates and logarithms of learnt scales.
-The prior of an intercept is flat. It is drawn from a Student's t law with four degrees of freedom about its regression
-on the weights instead, whose density is part of ``π`` in ``q``.
+The prior of an intercept is flat or wide. It is drawn from a Student's t law with four degrees of freedom about its
+regression on the weights instead, whose density is part of ``π`` in ``q``.
 
 Shapes: ``S`` draws of a sampler, ``M`` of each other set, ``N = S + 2M`` in all, ``D`` coordinates.
 """
@@ -108,14 +108,14 @@ def widen(draws: Draws, law: BetaLaw | None, count: int, seed: Any) -> Widened:
     chain, place = np.divmod(np.arange(len(points)), length)
     among = np.arange(chains).repeat(each), np.tile((np.arange(each) + 0.5) * length / each, chains)
     places = np.concatenate([place, copied % length + 0.3, among[1] + 0.6])
-    log_prior = there.log_prior(every)
+    log_prior, start = there.log_prior(every), there.log_prior(every, of_intercept=False)
     return Widened(
         sets=[draws, *(there.draws(part) for part in sets[1:])],
         inside=[there.draws(part) for part in np.split(inside, np.cumsum([len(part) for part in sets])[:-1])],
         order=np.lexsort((places, np.concatenate([chain, copied // length, among[0]]))),
         log_prior=log_prior,
         log_inside=there.log_prior(inside) - points.shape[1] * np.log(stretch),
-        log_start=log_prior if intercept is None else log_prior + intercept.log_density(every),
+        log_start=start if intercept is None else start + intercept.log_density(every),
     )
 
 
@@ -168,11 +168,12 @@ class _Coordinates:
             steps={"chain": np.zeros(1, int), "draw": np.arange(len(points))},
         )
 
-    def log_prior(self, points: Float[np.ndarray, "N D"]) -> Float[np.ndarray, " N"]:
-        """Log prior density of the coordinates, up to a constant."""
+    def log_prior(self, points: Float[np.ndarray, "N D"], of_intercept: bool = True) -> Float[np.ndarray, " N"]:
+        """Log prior density of the coordinates, up to a constant; without that of the intercept unless asked for."""
         probit, log_scale = np.split(points[:, self.p + self.intercept :], [self.k], axis=1)
         jacobian = log_scale.sum(axis=1) - 0.5 * np.sum(probit**2, axis=1)
-        return np.asarray(jacobian + sum(log_prior_terms(self.draws(points), self.law).values()))
+        terms = log_prior_terms(self.draws(points), self.law)
+        return np.asarray(jacobian + sum(value for name, value in terms.items() if of_intercept or name != "intercept"))
 
     def from_prior(
         self, count: int, intercept: _Intercept | None, generator: np.random.Generator

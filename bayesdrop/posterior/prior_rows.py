@@ -1,0 +1,136 @@
+"""Rows to draw responses from the prior for, in every form that ``bd.sample`` takes; used by ``prior_draws``."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .._typing import Float, PerRow
+from .._validation import check_names, check_numbers, shown
+from ..data.column_facts import ColumnFacts
+from ..data.dataset import default_names
+from ..data.formulas.formula import FormulaDesign, encode_formula
+from ..data.frames import as_frame
+from ..designs import column_names, in_memory
+from ..fitting.by_formula import (
+    FormulaOptions,
+    of_effects,
+    of_rows,
+    of_terms,
+    one_offset,
+    read_formula,
+    takes_response_scale,
+)
+from ..model import Model, check_model
+
+__all__ = ["PriorRows", "read_prior_rows"]
+
+
+class PriorRows(NamedTuple):
+    """A model with rows in memory.
+
+    Attributes
+    ----------
+    model : Model
+        The model; that of a formula if it was one.
+    X : array or scipy sparse (n, p)
+        Features.
+    names : list of str
+        Names of the columns.
+    facts : ColumnFacts
+        The encoding, if a formula made them.
+    weight : array (n,)
+        Row weights.
+    offset : object
+        Known part of the scores, unchecked.
+    classes : object
+        Labels for a loss with a score for each class, unchecked.
+    terms : list of p str or None
+        Term of the formula that each column is of, if one made them.
+    trials : array (n,) or None
+        Sums of successes and failures, if the response is pairs of them.
+    """
+
+    model: Model
+    X: Any
+    names: list[str]
+    facts: ColumnFacts
+    weight: Float[np.ndarray, " n"]
+    offset: Any
+    classes: Any
+    terms: list[str] | None
+    trials: PerRow | None
+
+
+def read_prior_rows(
+    model: Any,
+    X: Any,
+    y: Any,
+    options: FormulaOptions,
+    *,
+    feature_names: Any,
+    sample_weight: Any,
+    offset: Any,
+    classes: Any,
+) -> PriorRows:
+    """Read a model and its rows; the arguments are those of :func:`bayesdrop.prior_draws`.
+
+    Raises
+    ------
+    ValueError
+        If names, weights or the formula do not fit the rows.
+
+    Examples
+    --------
+    >>> table = {"age": [3.0, 5.0], "ill": ["no", "yes"]}
+    >>> plain = dict.fromkeys(["feature_names", "sample_weight", "offset", "classes"])
+    >>> rows = read_prior_rows("ill ~ age", table, None, FormulaOptions(), **plain)
+    >>> rows.names, rows.weight.tolist()
+    (['age'], [1.0, 1.0])
+    """
+    design: FormulaDesign | None = None
+    if isinstance(model, str):
+        model, X, y, feature_names, design = read_formula(model, X, y, feature_names, options)
+    elif isinstance(X, str):
+        if feature_names is not None:
+            raise ValueError("feature_names: a formula names its columns; leave them out.")
+        design = _encoded(check_model(model), X, y, options, classes)
+        model = of_effects(of_terms(model, design), design, options.random_scale)
+        X, y, feature_names = design.X, design.y, design.feature_names
+    else:  # an empty response stands for none: it is not needed here
+        read_formula(check_model(model), X, () if y is None else y, feature_names, options)
+    columns, X = column_names(X) if feature_names is None else feature_names, in_memory(X)
+    if len(np.shape(X)) != 2:
+        raise ValueError(f"X: expected a matrix (n, p), got shape {np.shape(X)}; give a single row as X[None, :].")
+    n, p = np.shape(X)
+    names = default_names(p) if columns is None else check_names(columns, p)
+    weight = np.ones(n)
+    if sample_weight is not None:
+        weight = check_numbers(of_rows(design, sample_weight), "sample_weight", least=0)
+        if weight.shape != (n,) or not np.any(weight):
+            raise ValueError(
+                f"sample_weight: expected {n} numbers, not all 0 (one per row of X), got {shown(sample_weight)}."
+            )
+    if model.loss.multiclass and classes is None and y is not None:
+        classes = np.unique(np.asarray(y))
+    pairs = y is not None and np.ndim(y) == 2 and np.shape(y)[1] == 2
+    facts, terms = ColumnFacts(columns is not None), None
+    if design is not None:
+        facts, terms = ColumnFacts(formula=design.encoder), list(design.groups)
+    trials = np.sum(np.asarray(y), axis=1) if pairs else None
+    return PriorRows(model, X, names, facts, weight, one_offset(design, offset), classes, terms, trials)
+
+
+def _encoded(model: Model, formula: str, data: Any, options: FormulaOptions, classes: Any) -> FormulaDesign:
+    """Features of a formula, with its response if the prior of the model depends on it."""
+    table = as_frame(data, "data", "for X is a formula")
+    how = options._asdict()
+    del how["random_scale"]
+    response, _, terms = formula.rpartition("~")
+    encoded = encode_formula(f"~ {terms.strip()}", table, missing=model.missing, **how)
+    in_units = bool(encoded.random_terms) and takes_response_scale(model.loss)
+    in_classes = model.loss.multiclass and classes is None
+    if response.strip() and (in_units or in_classes or "+" in response):
+        return encode_formula(formula, table, missing=model.missing, **how)
+    return encoded

@@ -1,0 +1,107 @@
+"""Numbers of a prior by name: of a term of a formula, for all its columns, or of one column."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from .._typing import Float
+from .._validation import shown
+
+__all__ = ["DEFAULT", "check_by_name", "of_columns"]
+
+DEFAULT = "default"
+"""Key of the value of every column that no other key names."""
+
+_MOST_NAMES = 20
+
+
+def check_by_name(values: Mapping[Any, Any], what: str, check: Callable[[Any, str], Any]) -> None:
+    """Raise an error unless every key is a text and ``check`` accepts every value; ``what`` names the place.
+
+    Examples
+    --------
+    >>> check_by_name({3: 1.0}, "Normal scale", lambda value, name: value)
+    Traceback (most recent call last):
+    TypeError: Normal scale: expected names of terms or columns as keys, got 3.
+    """
+    if not values:
+        raise ValueError(f"{what}: expected a number for each term or column, got {{}}; give {{'{DEFAULT}': 1.0}}.")
+    for name, value in values.items():
+        if not isinstance(name, str):
+            raise TypeError(f"{what}: expected names of terms or columns as keys, got {shown(name)}.")
+        if np.ndim(value):
+            raise ValueError(f"{what}[{name!r}]: expected one number, got {shown(value)}.")
+        check(value, f"{what}[{name!r}]")
+
+
+def of_columns(
+    values: Mapping[str, Any], names: Sequence[str], terms: Sequence[str] | None, what: str, otherwise: float | None
+) -> Float[np.ndarray, " p"]:
+    """Value of each column: its own, or that of its term, or the default.
+
+    Parameters
+    ----------
+    values : mapping from name to number
+        By name of a column or of a term; ``"default"`` for the others.
+    names : sequence of p str
+        The columns.
+    terms : sequence of p str, optional
+        Term of the formula that each column belongs to.
+    what : str
+        Place, for the message.
+    otherwise : float, optional
+        Value of the columns without one if there is no default; None: each needs a value.
+
+    Returns
+    -------
+    array (p,)
+        The values.
+
+    Raises
+    ------
+    ValueError
+        If a name is not there, or a column has no value; the message lists the names.
+
+    Examples
+    --------
+    >>> of_columns({"rx": 2.0, "default": 1.0}, ["age", "rx[b]", "rx[c]"], ["age", "rx", "rx"], "scale", None).tolist()
+    [1.0, 2.0, 2.0]
+    """
+    by_column = {_plain(name): name for name in names}
+    by_term = {} if terms is None else {_plain(term): term for term in terms}
+    stated: dict[str, Any] = {_plain(name): value for name, value in values.items()}
+    if len(stated) < len(values):
+        raise ValueError(f"{what}: two of the names {_listed(values)} differ by spaces only; leave one out.")
+    unknown = [name for name in values if _plain(name) not in {*by_column, *by_term, DEFAULT}]
+    if unknown:
+        there = f"the columns are {_listed(names)}"
+        if terms is not None:
+            there = f"the terms are {_listed(dict.fromkeys(terms))}, and {there}"
+        raise ValueError(f"{what}: {_listed(unknown)} is not there; {there}.")
+    default = stated.get(DEFAULT, otherwise)
+    found = [
+        stated.get(_plain(name), default if terms is None else stated.get(_plain(terms[d]), default))
+        for d, name in enumerate(names)
+    ]
+    missing = [name for name, value in zip(names, found, strict=True) if value is None]
+    if missing:
+        raise ValueError(
+            f"{what}: {_listed(missing)} {'has' if len(missing) == 1 else 'have'} none; name every term or column, or "
+            f'give {{"{DEFAULT}": ...}} for the others.'
+        )
+    return np.array(found, dtype=np.float64)
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"\s", "", name)
+
+
+def _listed(names: Any) -> str:
+    """The first of the names, quoted, and how many more there are."""
+    names = list(names)
+    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+    return ", ".join(repr(name) for name in names[:_MOST_NAMES]) + more

@@ -1,0 +1,135 @@
+"""Draws of the prior in every form of data that ``bd.sample`` takes, and of stated means and intercepts.
+
+Moments of 20,000 draws are compared at 5 standard errors, a false alarm of 6e-7 each.
+"""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.sparse import csr_array
+
+import bayesdrop as bd
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(30, 2)) * [1.0, 3.0] + [4.0, 0.0]
+ROWS = 1.0 + np.arange(30) % 3
+TABLE = pd.DataFrame(X, columns=["age", "dose"]).assign(
+    site=["n", "s", "e"] * 10,
+    ill=["no", "yes"] * 15,
+    days=np.arange(1.0, 31.0),
+    kind=list("abc") * 10,
+    hits=3,
+    misses=2,
+)
+MEAN, SCALE = np.array([1.0, -0.5]), np.array([0.3, 0.6])
+MODEL = bd.Model(
+    rates=bd.Fixed(0.2), weight_prior=bd.Normal({"age": 0.3, "dose": 0.6}, mean={"age": 1.0, "dose": -0.5}),
+    intercept_prior=bd.Normal(0.7, mean=-2.0),
+)  # fmt: skip
+FRAME = TABLE[["age", "dose"]]
+
+
+def prior(*arguments, **options):
+    return bd.groups.dataset(bd.prior_draws(*arguments, **({"draws": 20_000, "seed": 1} | options)), "prior")
+
+
+def assert_moments(values, mean, sd):
+    error = sd / np.sqrt(20_000)
+    assert np.all(abs(values.mean(axis=0) - mean) < 5 * error)
+    assert np.all(abs(values.std(axis=0) - sd) < 5 * error / np.sqrt(2))
+
+
+@pytest.mark.parametrize("weights", [None, ROWS])
+def test_weights_and_the_intercept_at_the_means_are_as_stated(weights):
+    drawn = prior(MODEL, FRAME, sample_weight=weights)
+    weight, intercept = drawn["weight"].values[0], drawn["intercept"].values[0]
+    assert_moments(weight, MEAN, SCALE)
+    level = intercept + weight @ np.average(X, axis=0, weights=weights)
+    assert_moments(level[:, None], -2.0, 0.7)
+    assert abs(np.corrcoef(level, weight[:, 0])[0, 1]) < 5 / np.sqrt(20_000)
+
+
+def test_a_learnt_scale_is_about_the_mean():
+    stated = bd.Model(
+        rates=bd.Fixed(0.2), fit_intercept=False, weight_prior=bd.Normal(bd.HalfNormal(1.0), mean=[1.0, -0.5])
+    )
+    drawn = prior(stated, X)
+    away = (drawn["weight"].values[0] - MEAN) / drawn["weight_scale"].values[0][:, None]
+    assert_moments(away, 0.0, 1.0)
+
+
+def test_every_form_of_the_same_rows_has_the_same_draws():
+    forms = [
+        prior(MODEL, FRAME, draws=10),
+        prior(MODEL, X, feature_names=["age", "dose"], draws=10),
+        prior(MODEL, csr_array(X), feature_names=["age", "dose"], draws=10),
+        prior(MODEL, X, TABLE.ill, feature_names=["age", "dose"], draws=10),
+        prior(MODEL, "ill ~ age + dose", TABLE, draws=10),
+        prior(MODEL, "~ age + dose", TABLE.to_dict("list"), draws=10),
+    ]
+    for drawn in forms[1:]:
+        for name in ("weight", "intercept"):
+            np.testing.assert_allclose(drawn[name], forms[0][name], rtol=1e-12)
+
+
+def test_a_formula_alone_has_the_default_model_of_its_response():
+    stated = bd.Model(fit_intercept=False)
+    alone, given = (
+        prior("ill ~ 0 + age + site", TABLE, draws=10),
+        prior(stated, "ill ~ 0 + age + site", TABLE, draws=10),
+    )
+    np.testing.assert_array_equal(alone["weight"], given["weight"])
+    with pytest.raises(ValueError, match="intercept_prior=bd.Normal"):
+        prior("ill ~ age", TABLE)
+
+
+def test_options_of_a_formula_reach_its_encoding():
+    holes = TABLE.assign(age=TABLE.age.where(TABLE.index > 2))
+    tree = bd.prior_draws(
+        bd.Model(fit_intercept=False), "ill ~ 0 + age + site", holes, draws=5, dropna=True, sample_weight=ROWS,
+        offset=np.arange(30.0), full_rank=True,
+    )  # fmt: skip
+    assert bd.groups.dataset(tree, "prior_predictive")["y"].shape == (1, 5, 27)
+    np.testing.assert_array_equal(bd.groups.dataset(tree, "constant_data")["offset"], np.arange(3.0, 30.0))
+    full, every = (
+        prior(bd.Model(intercept_prior=bd.Normal(1.0)), "~ age + site", TABLE, draws=5, full_rank=rank)
+        for rank in (True, False)
+    )
+    assert (full.sizes["feature"], every.sizes["feature"]) == (3, 4)
+    with pytest.raises(ValueError, match="full_rank: it says how a formula is encoded, and there is none"):
+        prior(MODEL, FRAME, full_rank=True)
+
+
+def test_responses_give_classes_and_trials():
+    softmax = bd.Model(bd.Softmax(), rates=bd.Fixed(0.1), fit_intercept=False)
+    for arguments in ((softmax, X, TABLE.kind), (softmax, "kind ~ 0 + age + dose", TABLE)):
+        assert prior(*arguments, draws=5)["class"].values.tolist() == ["a", "b", "c"]
+    counts = bd.Model(bd.Binomial(), rates=bd.Fixed(0.1), fit_intercept=False)
+    for arguments in ((counts, X, TABLE[["hits", "misses"]].to_numpy()), (counts, "hits + misses ~ 0 + age", TABLE)):
+        y = bd.groups.dataset(bd.prior_draws(*arguments, draws=200), "prior_predictive")["y"]
+        assert (int(y.min()), int(y.max())) == (0, 5)
+
+
+def test_counts_of_weighted_rows_are_those_of_a_prior_of_relative_strength():
+    ones = (RNG.random((30, 2)) < 0.5) * 1.0
+    relative = bd.Beta.from_mode(0.1, relative_strength=2.0)
+    stated = bd.Model(rates=bd.PerFeature(relative), fit_intercept=False)
+    law = relative.law(ROWS @ ones)
+    assert_moments(prior(stated, ones, sample_weight=ROWS)["rate"].values[0], law.mean(), np.sqrt(
+        law.a * law.b / ((law.a + law.b) ** 2 * (law.a + law.b + 1))
+    ))  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"sample_weight": [1.0]}, "sample_weight: expected 30 numbers"),
+        ({"sample_weight": -ROWS}, "sample_weight: expected finite numbers"),
+        ({"sample_weight": 0 * ROWS}, "sample_weight: expected 30 numbers, not all 0"),
+        ({"intercept_scale": 1.0}, "intercept_scale: it stands in for a flat prior"),
+        ({"offset": [1.0]}, "offset"),
+    ],
+)
+def test_what_does_not_fit_the_rows_is_refused(options, message):
+    with pytest.raises(ValueError, match=message):
+        prior(MODEL, FRAME, **options)

@@ -1,0 +1,208 @@
+"""Posteriors under a prior about a mean, against sums over a grid of weights, scales and rates with every mask.
+
+Each comparison of a mean is at 4.5 standard errors, which a correct sampler passes with probability 1 − 7e-6.
+"""
+
+import itertools
+
+import arviz as az
+import jax
+import numpy as np
+import pytest
+from scipy.special import expit, log_expit, logsumexp
+
+import bayesdrop as bd
+from bayesdrop.hmc.approximations.choices import Limits
+
+pytestmark = pytest.mark.filterwarnings("ignore::bayesdrop.warnings.MixingWarning")
+
+RNG = np.random.default_rng(3)
+X = np.round(RNG.normal(size=(8, 2)) + [0.5, 0.0], 2)
+LABELS = np.array([1, 1, 0, 1, 0, 0, 1, 1])
+SIGN = np.where(LABELS, 1.0, -1.0)
+MEAN, SCALE = np.array([1.5, -1.0]), np.array([0.8, 1.2])
+RUN = {"draws": 2500, "tune": 500, "chains": 4, "progress": False, "seed": 1}
+W = np.meshgrid(*(m + s * np.linspace(-6, 6, 97) for m, s in zip(MEAN, SCALE, strict=True)), indexing="ij")
+
+
+def z_scores(draws, expected):
+    """Distance of the mean of draws (chain, draw, ...) from what is expected, in Monte Carlo standard errors."""
+    draws = np.asarray(draws, float)
+    flat = draws.reshape(*draws.shape[:2], -1)
+    errors = np.asarray(az.mcse(az.convert_to_dataset({"x": flat}))["x"])
+    return (flat.mean((0, 1)) - np.ravel(expected)) / errors
+
+
+def log_mixture(weights, rate, k):
+    """Log likelihood on a grid of weights, each a row's masks summed out; ``k`` multiplies kept entries."""
+    total = 0.0
+    for x, sign in zip(X, SIGN, strict=True):
+        terms = []
+        for mask in itertools.product((0, 1), repeat=2):
+            score = sum(a * k * w * v for a, w, v in zip(mask, weights, x, strict=True))
+            chance = sum(np.log1p(-rate) if a else np.log(rate) for a in mask)
+            terms.append(chance + log_expit(sign * score))
+        total = total + logsumexp(np.stack(np.broadcast_arrays(*terms)), axis=0)
+    return total
+
+
+def log_prior(weights, scale=SCALE):
+    return sum(-0.5 * ((w - m) / s) ** 2 - np.log(s) for w, m, s in zip(weights, MEAN, scale, strict=True))
+
+
+def averages(log_density, *values):
+    chance = np.exp(log_density - logsumexp(log_density))
+    return [float(np.sum(chance * value)) for value in values]
+
+
+def model(noise=None, **settings):
+    prior = settings.pop("prior", bd.Normal(SCALE, mean=MEAN))
+    return bd.Model(noise=noise or bd.Dropout(), weight_prior=prior, fit_intercept=False, **settings)
+
+
+def sampled(stated, method, **more):
+    with jax.numpy_rank_promotion("allow"), jax.numpy_dtype_promotion("standard"):  # NumPyro's own code needs both
+        return bd.sample(stated, X, LABELS, method=method, **(RUN | more)).posterior
+
+
+@pytest.mark.default_cases("2-False")
+@pytest.mark.parametrize("unbiased", [False, True])
+@pytest.mark.parametrize("joint_moves", [0, 2])
+def test_masks_are_summed_out_at_a_fixed_rate(unbiased, joint_moves):
+    rate = 0.4
+    expected = averages(log_prior(W) + log_mixture(W, rate, 1 / (1 - rate) if unbiased else 1.0), *W)
+    stated = model(bd.Dropout(unbiased=unbiased), rates=bd.Fixed(rate))
+    post = sampled(stated, bd.Gibbs(joint_moves=joint_moves))
+    assert abs(z_scores(post.weight, expected)).max() < 4.5
+
+
+@pytest.mark.default_cases("0-True")
+@pytest.mark.parametrize("unbiased", [False, True])
+@pytest.mark.parametrize("joint_moves", [0, 2])
+def test_masks_are_summed_out_at_a_shared_rate(unbiased, joint_moves):
+    rate = (np.arange(60) + 0.5) / 60
+    few = np.meshgrid(*(m + s * np.linspace(-6, 6, 61) for m, s in zip(MEAN, SCALE, strict=True)), indexing="ij")
+    grid, eta = [w[..., None] for w in few], rate[None, None]
+    density = log_prior(grid) + 4 * np.log1p(-eta) + log_mixture(grid, eta, 1 / (1 - eta) if unbiased else 1.0)
+    expected = averages(density, *grid, eta)
+    stated = model(bd.Dropout(unbiased=unbiased), rates=bd.Shared(bd.Beta(1, 5)))
+    post = sampled(stated, bd.Gibbs(joint_moves=joint_moves))
+    assert abs(z_scores(post.weight, expected[:2])).max() < 4.5
+    assert abs(z_scores(post.rate, expected[2:])).max() < 4.5
+
+
+def test_rates_of_each_feature_follow_weights_about_a_mean():
+    """With one feature: the update of a single weight and rate, for noise whose multiplier depends on the rate."""
+    weight, rate = np.meshgrid(
+        MEAN[0] + SCALE[0] * np.linspace(-6, 6, 241), (np.arange(300) + 0.5) / 300, indexing="ij"
+    )
+    total = -0.5 * ((weight - MEAN[0]) / SCALE[0]) ** 2 + 4 * np.log1p(-rate)
+    for x, sign in zip(X[:, 0], SIGN, strict=True):
+        total += np.log((1 - rate) * expit(sign * weight * x / (1 - rate)) + rate / 2)
+    stated = bd.Model(
+        noise=bd.Dropout(unbiased=True), rates=bd.PerFeature(bd.Beta(1, 5)), fit_intercept=False,
+        weight_prior=bd.Normal(SCALE[0], mean=MEAN[0]),
+    )  # fmt: skip
+    post = bd.sample(stated, X[:, :1], LABELS, method=bd.Gibbs(), **RUN).posterior
+    expected = averages(total, weight, rate)
+    assert abs(z_scores(post.weight, expected[:1])).max() < 4.5
+    assert abs(z_scores(post.rate, expected[1:])).max() < 4.5
+
+
+def bound(weights, rate):
+    """Minus the augmentation bound of the marginalised logistic loss, on a grid."""
+    mean = sum((1 - rate) * w * x for w, x in zip(weights, X.T[:, :, None, None], strict=True))
+    var = sum(rate * (1 - rate) * (w * x) ** 2 for w, x in zip(weights, X.T[:, :, None, None], strict=True))
+    return -np.sum(np.log(2 * np.cosh(np.sqrt(mean**2 + var) / 2)) - SIGN[:, None, None] * mean / 2, axis=0)
+
+
+@pytest.mark.default_cases("cholesky")
+@pytest.mark.parametrize("weights", ["cholesky", "woodbury", "conjugate_gradient"])
+def test_every_gaussian_draw_has_the_mean(weights):
+    expected = averages(log_prior(W) + bound(W, 0.4), *W)
+    post = sampled(model(rates=bd.Fixed(0.4)), bd.Gibbs(weights=weights), target="marginalised")
+    assert abs(z_scores(post.weight, expected)).max() < 4.5
+
+
+BY_ROWS, BY_DIRECTIONS = Limits(dense=1, rows_per_feature=10.0), Limits(dense=1, rows=0)
+GRADIENTS = {
+    "hmc": bd.HMC(),
+    "nuts": bd.NUTS(),
+    "rows": bd.HMC(limits=BY_ROWS),
+    "directions": bd.HMC(limits=BY_DIRECTIONS),
+}
+
+
+@pytest.mark.default_cases("0.4-hmc")
+@pytest.mark.parametrize("method", GRADIENTS.values(), ids=list(GRADIENTS))
+@pytest.mark.parametrize("rate", [0.0, 0.4])
+def test_gradient_samplers_have_the_mean(method, rate):
+    expected = averages(log_prior(W) + bound(W, rate), *W)
+    stated = model(rates=bd.Fixed(rate))
+    assert abs(z_scores(sampled(stated, method, target="marginalised").weight, expected)).max() < 4.5
+
+
+SIGMA = np.exp(np.linspace(-5, 2.5, 90))
+
+
+def learnt(rate, log_likelihood):
+    """Averages of weights and scale under ``w ~ N(μ, σ²)``, ``σ ~ HalfNormal(1)``: weights in units of the scale."""
+    unit = np.meshgrid(np.linspace(-5, 5, 61), np.linspace(-5, 5, 61), indexing="ij")
+    logs, weights = [], []
+    for sigma in SIGMA:
+        w = [m + sigma * u for m, u in zip(MEAN, unit, strict=True)]
+        logs.append(-0.5 * (unit[0] ** 2 + unit[1] ** 2) - 0.5 * sigma**2 + np.log(sigma) + log_likelihood(w, rate))
+        weights.append(w)
+    return averages(np.stack(logs), *np.moveaxis(np.array(weights), 1, 0), SIGMA[:, None, None])
+
+
+LEARNT = bd.Normal(bd.HalfNormal(1.0), mean=MEAN)
+
+
+@pytest.mark.default_cases("0.4-hmc")
+@pytest.mark.parametrize("method", [bd.Gibbs(), *GRADIENTS.values()], ids=["gibbs", *GRADIENTS])
+@pytest.mark.parametrize("rate", [0.0, 0.4])
+def test_a_learnt_scale_is_about_the_mean(method, rate):
+    expected = learnt(rate, bound)
+    post = sampled(model(rates=bd.Fixed(rate), prior=LEARNT), method, target="marginalised", draws=4000)
+    assert abs(z_scores(post.weight, expected[:2])).max() < 4.5
+    assert abs(z_scores(post.weight_scale, expected[2:])).max() < 4.5
+
+
+def test_a_learnt_scale_with_masks_is_about_the_mean():
+    expected = learnt(0.4, lambda w, rate: log_mixture(w, rate, 1.0))
+    post = sampled(model(rates=bd.Fixed(0.4), prior=LEARNT), bd.Gibbs(), draws=4000)
+    assert abs(z_scores(post.weight, expected[:2])).max() < 4.5
+    assert abs(z_scores(post.weight_scale, expected[2:])).max() < 4.5
+
+
+def test_a_block_of_a_program_draws_about_the_mean():
+    """Without noise and with normal errors its draws are independent ones of the posterior."""
+    y, names = X @ [1.0, 1.0], ["a", "b"]
+    prior = bd.Normal({"a": SCALE[0], "b": SCALE[1]}, mean={"a": MEAN[0], "b": MEAN[1]})
+    stated = bd.Model(bd.Squared(), rates=bd.Fixed(0.0), weight_prior=prior, fit_intercept=False)
+    block = bd.WeightsBlock(stated, X, y, feature_names=names)
+    with jax.enable_x64(True):
+        sites = {"weight": np.zeros(2)}
+        drawn = [block(key, {"weight": jax.numpy.asarray(sites["weight"])}, {})["weight"] for key in
+                 jax.random.split(jax.random.key(0), 400)]  # fmt: skip
+    precision = np.diag(SCALE**-2.0) + X.T @ X
+    expected = np.linalg.solve(precision, MEAN / SCALE**2 + X.T @ y)
+    error = np.sqrt(np.diag(np.linalg.inv(precision)) / 400)
+    assert abs((np.mean(drawn, axis=0) - expected) / error).max() < 4.5
+
+
+@pytest.mark.filterwarnings("ignore::bayesdrop.warnings.NarrowIntervalsWarning")
+def test_the_mean_field_is_about_the_mean():
+    """Without noise and with normal errors it is the posterior, and its bound the evidence up to a constant."""
+    y, bounds, evidence = X @ [1.0, 1.0] + np.arange(8) % 2, [], []
+    for mean in (MEAN, np.zeros(2), -MEAN):
+        stated = model(rates=bd.Fixed(0.0), loss=bd.Squared(), prior=bd.Normal(SCALE, mean=mean))
+        found = bd.variational(stated, X, y)
+        precision = np.diag(SCALE**-2.0) + X.T @ X
+        np.testing.assert_allclose(found.weight_mean, np.linalg.solve(precision, mean / SCALE**2 + X.T @ y), atol=1e-6)
+        bounds.append(found.elbo_trace[-1])
+        spread = np.eye(8) + (X * SCALE**2) @ X.T
+        away = y - X @ mean
+        evidence.append(-0.5 * away @ np.linalg.solve(spread, away))
+    np.testing.assert_allclose(np.diff(bounds), np.diff(evidence), atol=1e-6)
