@@ -31,7 +31,7 @@ from ...priors.rate_prior import BetaLaw
 from ...warnings import ApproximationWarning, warn
 from ..arviz_groups.builder import Attributes
 from ..arviz_groups.constants import in_model_order, parted, read_rate_prior
-from ..arviz_groups.groups import assemble, dataset, group_names
+from ..arviz_groups.groups import assemble, dataset, group_names, read_attributes
 from ..diagnostics.mixing import LIMITS
 from ..diagnostics.problems import approximation_problem, draw_the_masks
 from ..draws.draws import Draws, draws_of, read_draws, stored_offset
@@ -119,7 +119,7 @@ def reweight(post: Any, X: Any, y: Any = None, *, draws: int | None = None, seed
     seed = check_seed(seed)
     sampled = read_draws(post, draws)
     groups = {name: dataset(post, name) for name in group_names(post)}
-    attrs = {**getattr(post, "attrs", {}), **groups["posterior"].attrs}
+    attrs = read_attributes(post)
     groups["posterior"] = in_model_order(groups["posterior"], sampled.model, sampled.feature_names, sampled.classes)
     if "approximation" not in attrs:
         raise ValueError(
