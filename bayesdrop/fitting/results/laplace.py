@@ -136,7 +136,10 @@ def laplace_covariances(
         moments = ScoreMoments(task.design, model.noise, found.rates, model.fit_intercept)
         offset = None if task.offset is None else task.offset[:, None]
         energy = Energy(moments, model.loss.plain, task.target, weight, prior[:, None], offset=offset)
-        hessians = moments.grams(energy.derivatives(*moments.scores(found.weights), np.zeros((1, 1))).mean_mean)
+        curvature = energy.derivatives(*moments.scores(found.weights), np.zeros((1, 1))).mean_mean
+        hessians = moments.grams(np.maximum(curvature, 0.0))
+        if np.any(curvature < 0):  # far rows of a loss that is not convex
+            hessians = hessians - moments.grams(np.maximum(-curvature, 0.0))
     hessians = hessians + np.diag(np.tile(prior, classes))
     keep = np.tile(np.arange(q) < q - 1 + model.fit_intercept, classes)
     # Adding a vector to the weights of all classes leaves the predictions; the weights of a fit sum to zero.
