@@ -394,6 +394,6 @@ def _own(value: Mapping[str, Any], where: str, known: Mapping[str, type], own: A
     here = packed.get("fields", {})
     if not isinstance(fields, Mapping) or set(fields) != set(here):
         raise ValueError(f"expected the settings {sorted(here)} of {value[_OWN]} at {where}, got {shown(fields)}")
-    other = {name: item for name, item in fields.items() if item != here[name]}
+    other: dict[str, Any] = {name: item for name, item in fields.items() if item != here[name]}
     changed = {name: _unpack(item, f"{where}.{name}", known, getattr(own, name)) for name, item in other.items()}
     return dataclasses.replace(own, **changed) if changed else own

@@ -154,7 +154,7 @@ class FunctionLoss(Loss):
 
     def score_cost(self, y: Responses, mean: Scores, var: Scores, weight: Any) -> ScoreCost:
         """Cost of a normal score; see :class:`bayesdrop.losses.protocols.Scored`."""
-        return normal_score.by_quadrature(self, y, mean, var, weight)
+        return normal_score.by_quadrature(self, y, mean, var, weight)  # type: ignore[arg-type]  # for normalised
 
     def expected_response(self, law: NoisedScores) -> Float[AnyArray, ...]:
         """The function that was given, or the mean score; see :class:`bayesdrop.losses.base.Loss`."""
@@ -328,7 +328,7 @@ def _value_and_slope(function: Function, y: Any, score: Any) -> tuple[Any, ...]:
 
 def _plain_derivatives(function: Function, y: Any, mean: Any, *_: Any) -> tuple[Any, ...]:
     found = [_slope(partial(function, y))]
-    for _ in range(3):
+    while len(found) < 4:
         found.append(_slope(found[-1]))
     first, second, third, fourth = (part(mean) for part in found)
     return first, 0.5 * second, second, 0.5 * third, 0.25 * fourth
