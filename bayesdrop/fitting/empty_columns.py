@@ -88,6 +88,8 @@ def used_columns(task: Task) -> Columns | None:
     Columns(kept=array([0, 1]), place=array([0, 1, 1]))
     """
     empty = task.empty_columns
+    if task.model.weight_prior.absolute_penalty(len(empty)) is not None:
+        return None
     kept = np.flatnonzero(~empty | (np.arange(len(empty)) == np.argmax(empty)))
     names = [task.names[j] for j in kept.tolist()]
     try:

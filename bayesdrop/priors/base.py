@@ -110,6 +110,9 @@ class WeightPrior(Protocol):
     def precision(self, n_features: int) -> np.ndarray:
         """Known precisions, (p,); raise ValueError if they are not known."""
 
+    def absolute_penalty(self, n_features: int) -> np.ndarray | None:
+        """``λ`` (p,) where minus the log density is ``Σ λ|w|``, which point fits take; None where it is not."""
+
     def first_precision(self, n_features: int) -> np.ndarray:
         """Finite precisions of typical size to start from, (p,)."""
 
@@ -192,9 +195,13 @@ class ScaleMixture:
     def precision(self, n_features: int) -> np.ndarray:
         """Raise ValueError: the precisions are not known."""
         raise ValueError(
-            f"weight_prior: {self!r} mixes normal laws of unknown scales, which bd.sample draws; a point fit, "
-            "bd.variational and bd.HMC() take bd.Normal(...)."
+            f"weight_prior: {self!r} mixes normal laws of unknown scales, which bd.sample draws; a point fit takes "
+            "bd.Normal(...), or bd.Laplace(...) where rows have one score, bd.variational and bd.HMC() bd.Normal(...)."
         )
+
+    def absolute_penalty(self, n_features: int) -> np.ndarray | None:
+        """None; see :class:`WeightPrior`."""
+        return None
 
 
 class NormalLaw(ABC):
@@ -207,6 +214,10 @@ class NormalLaw(ABC):
     @abstractmethod
     def precision(self, n_features: int) -> np.ndarray:
         """See :class:`WeightPrior`."""
+
+    def absolute_penalty(self, n_features: int) -> np.ndarray | None:
+        """None: it is quadratic; see :class:`WeightPrior`."""
+        return None
 
     def first_precision(self, n_features: int) -> np.ndarray:
         """The precision, or that at the medians of the scales; see :class:`WeightPrior`."""

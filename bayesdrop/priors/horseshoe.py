@@ -94,6 +94,14 @@ class Horseshoe(ScaleMixture):
     def check(self, n_features: int) -> None:
         """Any number of features will do."""
 
+    def precision(self, n_features: int) -> np.ndarray:
+        """Raise ValueError: the precisions are not known, and the density of the weights has a pole."""
+        raise ValueError(
+            f"weight_prior: the density of {self!r} is infinite at 0, so that a point fit would have all weights zero "
+            "whatever the data, and its scales are unknown, which bd.sample draws; take bd.Laplace(...) in a point fit "
+            "for weights that are exactly zero, bd.Normal(...) there, in bd.variational and in bd.HMC()."
+        )
+
     def first_precision(self, n_features: int) -> np.ndarray:
         """Precision where all scales are at their median, (p,)."""
         return np.full(n_features, float(self.scale) ** -2)

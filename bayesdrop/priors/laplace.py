@@ -30,7 +30,8 @@ class LaplaceScales(NamedTuple):
 class Laplace(ScaleMixture):
     """Laplace prior with mean 0: many weights near 0, a few far from it.
 
-    The mode of its posterior is the lasso; ``bd.sample`` draws from the posterior.
+    The mode of its posterior is the lasso, which ``bd.fit`` finds, with weights that are exactly zero; ``bd.sample``
+    draws from the posterior.
 
     Parameters
     ----------
@@ -66,6 +67,10 @@ class Laplace(ScaleMixture):
     def first_precision(self, n_features: int) -> np.ndarray:
         """One over the variance ``2b²``, (p,)."""
         return 0.5 / spread_scale(self.scale, n_features, "Laplace") ** 2
+
+    def absolute_penalty(self, n_features: int) -> np.ndarray:
+        """``1/b`` (p,); see :class:`bayesdrop.priors.WeightPrior`."""
+        return 1 / spread_scale(self.scale, n_features, "Laplace")
 
     def constants(self, n_features: int) -> dict[str, Any]:
         """See :class:`bayesdrop.priors.WeightPrior`."""

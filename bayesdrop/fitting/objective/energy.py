@@ -1,6 +1,7 @@
 """The marginalised energy of ``K`` problems (two classes or a regression) that share one matrix.
 
-    U_k(w) = ½ wᵀPw + Σ_i c_ik φ(y_ik, o_i + m_ik, v_ik + ε²) + Σ_i d_i φ(y_ik, o_i + m_ik, 0),    c = C × row weight
+    U_k(w) = ½ wᵀPw + Σ_d λ_d |w_d| + Σ_i c_ik φ(y_ik, o_i + m_ik, v_ik + ε²) + Σ_i d_i φ(y_ik, o_i + m_ik, 0),
+    c = C × row weight
 
 Everything is a block with one column per problem, so that one pass over the data serves all of them. ``ε`` smooths
 a piecewise-linear loss where the noise vanishes; adding it to the variance is all that it takes, since ``φ`` bounds the
@@ -63,6 +64,8 @@ class Energy:
         The ``d`` of the loss without noise; it may be negative.
     offset : array (n, 1), optional
         Known part of every row's score.
+    absolute : array (p + 1, 1), optional
+        The ``λ`` of a Laplace prior, 0 for the intercept; gradients and curvatures are without it.
     """
 
     moments: ScoreMoments
@@ -72,6 +75,7 @@ class Energy:
     precision: Float[np.ndarray, "q 1"]
     plain_weight: PerRow | None = None
     offset: PerRow | None = None
+    absolute: Float[np.ndarray, "q 1"] | None = None
 
     @property
     def convex(self) -> bool:
@@ -148,7 +152,10 @@ class Energy:
         cost = self.weight * design.rowwise(self.loss.value, self.target, mean, var + smoothing**2)
         if self.plain_weight is not None:
             cost = cost + self.plain_weight * design.rowwise(self.loss.plain.value, self.target, mean, 0 * var)
-        return np.asarray(0.5 * np.sum(self.precision * weights**2, axis=0) + design.total(cost))
+        penalty = 0.5 * np.sum(self.precision * weights**2, axis=0)
+        if self.absolute is not None:
+            penalty = penalty + np.sum(self.absolute * np.abs(weights), axis=0)
+        return np.asarray(penalty + design.total(cost))
 
     def derivatives(
         self, mean: PerRow, var: PerRow, smoothing: ProblemVector | Float[np.ndarray, "_ 1"]

@@ -60,6 +60,8 @@ def _unsuitable(model: Model, rates: Float[np.ndarray, ...], status: Status, siz
     _, _, *variance = model.noise.coefficients(np.asarray(rates, dtype=np.float64))
     if any(np.any(part) for part in variance):
         return "a fit with noise is shrunk, so that intervals around it would miss", USE_SAMPLE
+    if model.weight_prior.absolute_penalty(1 if np.ndim(rates) == 0 else len(rates)) is not None:
+        return f"{model.weight_prior!r} has a kink at 0, so that the curvature is not that of a posterior", USE_SAMPLE
     if model.loss.piecewise_linear:
         return f"{model.loss!r} has a kink, so that the curvature at its minimum is not that of a posterior", USE_SAMPLE
     if size > LAPLACE_LIMITS.weights:
