@@ -22,7 +22,16 @@ import numpy as np
 from .._typing import AnyArray, Float, Int
 from .._validation import check_number, check_numbers, shown
 
-__all__ = ["LearntScale", "NormalLaw", "ScaleMixture", "WeightPrior", "check_positive", "check_scale", "spread_scale"]
+__all__ = [
+    "LearntScale",
+    "NonCentred",
+    "NormalLaw",
+    "ScaleMixture",
+    "WeightPrior",
+    "check_positive",
+    "check_scale",
+    "spread_scale",
+]
 
 
 @dataclass(frozen=True)
@@ -149,6 +158,23 @@ class WeightPrior(Protocol):
         """
 
 
+@runtime_checkable
+class NonCentred(Protocol):
+    """A mixture whose scales are functions of standard normal variables, which ``bd.HMC()`` and ``bd.NUTS()`` draw."""
+
+    def init(self, key: Any, chains: int, p: int, dtype: Any) -> Any:
+        """See :class:`WeightPrior`; of one chain, these are the hyperparameters that ``scales_of`` gets."""
+
+    def n_scales(self, n_features: int) -> int:
+        """Number ``m`` of standard normal variables of ``n_features`` weights."""
+
+    @staticmethod
+    def scales_of(
+        normal: Float[AnyArray, "C m"], aux: Any
+    ) -> tuple[Float[AnyArray, "C p"], dict[str, Float[AnyArray, " C"]]]:
+        """Standard deviations of the weights, (C, p), and what is stored of a draw, by name, (C,) each."""
+
+
 def check_positive(prior: str, **parameters: Any) -> None:
     """Raise ValueError unless every parameter is a finite number above 0.
 
@@ -196,7 +222,7 @@ class ScaleMixture:
         """Raise ValueError: the precisions are not known."""
         raise ValueError(
             f"weight_prior: {self!r} mixes normal laws of unknown scales, which bd.sample draws; a point fit takes "
-            "bd.Normal(...), or bd.Laplace(...) where rows have one score, bd.variational and bd.HMC() bd.Normal(...)."
+            "bd.Normal(...), or bd.Laplace(...) where rows have one score, and bd.variational bd.Normal(...)."
         )
 
     def absolute_penalty(self, n_features: int) -> np.ndarray | None:

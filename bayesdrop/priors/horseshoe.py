@@ -99,7 +99,7 @@ class Horseshoe(ScaleMixture):
         raise ValueError(
             f"weight_prior: the density of {self!r} is infinite at 0, so that a point fit would have all weights zero "
             "whatever the data, and its scales are unknown, which bd.sample draws; take bd.Laplace(...) in a point fit "
-            "for weights that are exactly zero, bd.Normal(...) there, in bd.variational and in bd.HMC()."
+            "for weights that are exactly zero, or bd.Normal(...)."
         )
 
     def first_precision(self, n_features: int) -> np.ndarray:
@@ -150,6 +150,27 @@ class Horseshoe(ScaleMixture):
 
         aux = jax.lax.fori_loop(0, _ROUNDS, one, aux)
         return 1 / (aux.local * (aux.shared * aux.scale * aux.scale)[:, None]), aux
+
+    def n_scales(self, n_features: int) -> int:
+        """One for each weight, and the global one; see :class:`bayesdrop.priors.base.NonCentred`."""
+        return n_features + 1
+
+    @staticmethod
+    def scales_of(
+        normal: Float[AnyArray, "C m"], aux: HorseshoeScales
+    ) -> tuple[Float[AnyArray, "C p"], dict[str, Float[AnyArray, " C"]]]:
+        """``λτ`` with ``λ = tan{πΦ(s)/2}``, and ``τ`` as ``global_scale``; see
+        :class:`bayesdrop.priors.base.NonCentred`.
+        """
+        import jax.numpy as jnp
+        from jax.scipy.special import ndtr
+
+        # tan(π/2 − a) = 1/tan a keeps the digits of large scales.
+        below = jnp.maximum(ndtr(-jnp.abs(normal)), float(jnp.finfo(normal.dtype).tiny) ** 0.75)
+        small = jnp.tan(0.5 * jnp.pi * below)
+        cauchy = jnp.where(normal < 0, small, 1 / small)
+        shared = aux.scale * cauchy[:, -1]
+        return cauchy[:, :-1] * shared[:, None], {"global_scale": shared}
 
     @staticmethod
     def record(aux: HorseshoeScales) -> dict[str, Float[AnyArray, " C"]]:

@@ -100,6 +100,22 @@ class Laplace(ScaleMixture):
         least = float(jnp.finfo(weight.dtype).eps) ** 2
         return 1 / (aux.scale * aux.scale * jnp.maximum(variance, least)), aux
 
+    def n_scales(self, n_features: int) -> int:
+        """One for each weight; see :class:`bayesdrop.priors.base.NonCentred`."""
+        return n_features
+
+    @staticmethod
+    def scales_of(
+        normal: Float[AnyArray, "C p"], aux: LaplaceScales
+    ) -> tuple[Float[AnyArray, "C p"], dict[str, Float[AnyArray, " C"]]]:
+        """``τ = b √(−2 log Φ(−s))``, for ``τ²/2b²`` is exponential; see :class:`bayesdrop.priors.base.NonCentred`."""
+        import jax.numpy as jnp
+        from jax.scipy.special import log_ndtr, ndtr
+
+        # log Φ of a large number has few digits, log(1 − Φ) of a small one has all.
+        below = jnp.log1p(-ndtr(jnp.minimum(normal, 0)))
+        return aux.scale * jnp.sqrt(-2 * jnp.where(normal < 0, below, log_ndtr(-jnp.maximum(normal, 0)))), {}
+
     @staticmethod
     def record(aux: Any) -> dict[str, Float[AnyArray, " C"]]:
         """Nothing; see :class:`bayesdrop.priors.WeightPrior`."""
