@@ -1,4 +1,4 @@
-"""Validation of stored datasets: types, dimensions, ranges and names.
+"""Validation of stored datasets: types, dimensions, ranges, names and labels.
 
 A dataset may come from a file that a stranger made. Errors are ``ValueError`` without the name of an argument, which
 the caller adds.
@@ -6,20 +6,35 @@ the caller adds.
 
 from __future__ import annotations
 
+import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from ._typing import Float
+from ._validation import shown
 
 if TYPE_CHECKING:
     import xarray as xr
 
     Labelled = TypeVar("Labelled", xr.Dataset, xr.DataArray)
 
-__all__ = ["by_label", "check_plain", "stored_count", "stored_names", "stored_numbers"]
+__all__ = [
+    "by_label",
+    "check_plain",
+    "class_attributes",
+    "read_classes",
+    "stored_classes",
+    "stored_count",
+    "stored_names",
+    "stored_numbers",
+]
+
+_CLASSES, _TYPE = "classes", "classes_type"
+# Kinds of types of labels that are stored with them.
+_STATED = "iufMm"
 
 
 def stored_numbers(
@@ -164,3 +179,68 @@ def by_label(data: Labelled, dim: str, labels: Sequence[str], listed: int = 5) -
         )
     place = {label: j for j, label in enumerate(present)}
     return data.isel({dim: np.array([place[label] for label in wanted])})
+
+
+def class_attributes(classes: Any) -> dict[str, str]:
+    """Labels of classes as attributes, which :func:`stored_classes` reads.
+
+    Examples
+    --------
+    >>> class_attributes(np.array(["no", "yes"]))
+    {'classes': '["no", "yes"]'}
+    """
+    labels = np.asarray(classes)
+    if labels.dtype.kind in "Mm":
+        plain = labels.astype(np.int64).tolist()
+    else:
+        plain = [one if isinstance(one, bool | int | float | str) else str(one) for one in labels.tolist()]
+    stored = {_CLASSES: json.dumps(plain)}
+    # What numbers alone do not say: uint64, single precision, days.
+    if labels.dtype.kind in _STATED and np.array(plain).dtype != labels.dtype:
+        stored[_TYPE] = labels.dtype.str
+    return stored
+
+
+def stored_classes(attrs: Mapping[str, Any]) -> np.ndarray | None:
+    """Labels (K,) that :func:`class_attributes` stored; None where there are none."""
+    return read_classes(attrs[_CLASSES], attrs.get(_TYPE)) if _CLASSES in attrs else None
+
+
+def read_classes(text: str, dtype: Any = None) -> np.ndarray:
+    """Labels (K,) as :func:`class_attributes` stored them, numbers, texts and booleans as such; of a ``dtype`` or not.
+
+    Raises
+    ------
+    ValueError
+        If the text is no JSON list of two different labels or more, all of them text, or numbers, or truth values, or
+        they are none of that type.
+
+    Examples
+    --------
+    >>> read_classes("[false, true]")
+    array([False,  True])
+    """
+    try:
+        labels = json.loads(text)
+    except (ValueError, RecursionError, TypeError):
+        labels = None
+    kinds = {type(label) for label in labels} if isinstance(labels, list) and len(labels) >= 2 else set()
+    found = np.array(labels) if len(kinds) == 1 and kinds < {bool, int, float, str} else np.empty(0, dtype=object)
+    if found.dtype.kind == "O":
+        raise ValueError(f"classes: expected a JSON list of two labels or more, got {shown(text)}.")
+    if len(set(labels)) < len(labels) or (found.dtype.kind == "f" and not np.all(np.isfinite(found))):
+        raise ValueError(f"classes: expected different labels, got {shown(text)}.")
+    return found if dtype is None else _of_type(found, labels, dtype)
+
+
+def _of_type(found: np.ndarray, labels: list[Any], dtype: Any) -> np.ndarray:
+    """Numbers as labels of a type that their file names."""
+    values, kind = found, ""
+    try:
+        given = np.dtype(str(dtype))  # text that is no type where it is no text
+        values, kind = np.array(labels, dtype=np.int64 if given.kind in "Mm" else given).astype(given), given.kind
+    except (TypeError, ValueError, OverflowError):
+        pass
+    if kind not in tuple(_STATED) or len(np.unique(values)) < len(labels) or np.any(values != values):
+        raise ValueError(f"classes: expected labels of a type of numbers or dates, got {shown(dtype)}.")
+    return values

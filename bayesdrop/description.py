@@ -3,6 +3,10 @@
 A description names public components and their settings, ``{"class": "Hinge", "fields": {"margin": 1.0}}``, and holds
 nothing but text, numbers and lists. Names are looked up among the components that the packages ``losses``, ``noise``,
 ``priors`` and ``rates`` export, and nowhere else: a file can neither import nor run anything, which a pickle can.
+
+A component of the user's own is described by its name, ``{"own": "lab.Student", "fields": {"freedom": 4.0}}``, and read
+back with a model that has it. A result in memory needs neither: its datasets carry the model object in their
+``encoding``, which copies, selections and pickles keep and which no file gets.
 """
 
 from __future__ import annotations
@@ -16,33 +20,41 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ._stored import class_attributes
+from ._validation import shown
 from .warnings import FormulaWarning, warn
 
 if TYPE_CHECKING:
+    import xarray as xr
+
     from .data.column_facts import ColumnFacts
     from .data.formulas.encoder import StoredFormula
     from .model import Model
 
 __all__ = [
     "attributes",
+    "carried",
+    "carrying",
     "components",
     "describe",
-    "read_classes",
     "rebuild",
-    "stored_classes",
+    "required_model",
     "stored_facts",
     "stored_feature_names",
     "stored_model",
     "warn_of_formula",
 ]
 
-_MODEL, _CLASSES, _TYPE = "model_description", "classes", "classes_type"
+_MODEL = "model_description"
+_OBJECT = "bayesdrop_model"
 _FORMULA, _ENCODING, _FEATURES = "formula", "formula_encoding", "feature_names"
-# Kinds of types of labels that are stored with them.
-_STATED = "iufMm"
 _FORMAT, _VERSION = "bayesdrop model", 1
 _PACKAGES = ("losses", "noise", "priors", "rates")
-_MAPPING, _TUPLE = "mapping", "tuple"
+_MAPPING, _TUPLE, _OWN = "mapping", "tuple", "own"
+
+
+class _OwnComponentError(ValueError):
+    """A description names a component of the user's own, and no model is given that has it."""
 
 
 def components() -> dict[str, type]:
@@ -71,7 +83,7 @@ def describe(model: Model) -> dict[str, Any]:
     Parameters
     ----------
     model : Model
-        A model of the components of this package.
+        A model; components of the user's own are described by their names and settings.
 
     Returns
     -------
@@ -80,10 +92,8 @@ def describe(model: Model) -> dict[str, Any]:
 
     Raises
     ------
-    TypeError
-        If a component is not one of this package's, or a setting is no text, number, list or mapping.
     ValueError
-        If a number is NaN or infinite.
+        If a number of a component of this package is NaN or infinite.
 
     Examples
     --------
@@ -97,14 +107,17 @@ def describe(model: Model) -> dict[str, Any]:
     return {"format": _FORMAT, "version": _VERSION, "model": _pack(model, "model", components())}
 
 
-def rebuild(description: Mapping[str, Any] | str) -> Model:
+def rebuild(description: Mapping[str, Any] | str, own: Model | None = None) -> Model:
     """Rebuild a model from what :func:`describe` returned, or from that as JSON text.
+
+    Components of the user's own, which are described by their names, are those of ``own`` in the same places.
 
     Raises
     ------
     ValueError
         If the text is no JSON (a file cut short, say), names a component, a setting or a version that this release
-        does not know, or holds settings that the components refuse. Nothing is imported or run.
+        does not know, or a component that ``own`` lacks, or holds settings that the components refuse. Nothing is
+        imported or run.
 
     Examples
     --------
@@ -119,21 +132,21 @@ def rebuild(description: Mapping[str, Any] | str) -> Model:
         if isinstance(description, str):
             description = json.loads(description)
         if not isinstance(description, Mapping) or description.get("format") != _FORMAT:
-            raise ValueError(f'expected an object with "format": "{_FORMAT}", got {_short(description)}')
+            raise ValueError(f'expected an object with "format": "{_FORMAT}", got {shown(description)}')
         version = description.get("version")
         if version != _VERSION:
-            raise ValueError(
-                f"expected version {_VERSION}, got {_short(version)}; read it with the release of bayesdrop that "
-                "wrote it, or a later one"
-            )
-        model = _unpack(description.get("model"), "model", components())
+            advice = "read it with the release of bayesdrop that wrote it, or a later one"
+            raise ValueError(f"expected version {_VERSION}, got {shown(version)}; {advice}")
+        model = _unpack(description.get("model"), "model", components(), own)
         if not isinstance(model, Model):
-            raise ValueError(f"expected a Model, got {_short(model)}")
+            raise ValueError(f"expected a Model, got {shown(model)}")
     except json.JSONDecodeError as error:
         raise ValueError(
-            f"model description: expected JSON, got {_short(description)} ({error}); the file was truncated or written "
+            f"model description: expected JSON, got {shown(description)} ({error}); the file was truncated or written "
             "by another program."
         ) from None
+    except _OwnComponentError:
+        raise
     except RecursionError:
         raise ValueError("model description: nested too deeply to be the description of a model.") from None
     except (ValueError, TypeError) as error:
@@ -143,10 +156,10 @@ def rebuild(description: Mapping[str, Any] | str) -> Model:
 
 def attributes(
     model: Model, classes: Any = None, facts: ColumnFacts | None = None, feature_names: Iterable[str] | None = None
-) -> dict[str, str | int]:
-    """Attributes that let a posterior be used later: the description, labels of classes, facts and order of columns.
+) -> dict[str, Any]:
+    """What lets a posterior be used later: the model and its description, labels, facts and order of columns.
 
-    A component of the user's own cannot be described. Its draws are stored all the same, without the description.
+    The model object is for :func:`carrying`; all else are attributes.
 
     Examples
     --------
@@ -154,32 +167,48 @@ def attributes(
     >>> attributes(bd.Model(), np.array(["no", "yes"]))["classes"]
     '["no", "yes"]'
     """
-    stored: dict[str, str | int] = {} if facts is None else dict(facts.attributes())
+    stored: dict[str, Any] = {_OBJECT: model, _MODEL: json.dumps(describe(model), allow_nan=False)}
+    stored |= {} if facts is None else facts.attributes()
     if feature_names is not None:
         stored[_FEATURES] = json.dumps(list(feature_names))
     if facts is not None and facts.formula is not None:
         stored[_FORMULA] = facts.formula.formula
         with suppress(ValueError):  # too large for a file, of which a later call reports
             stored[_ENCODING] = facts.formula.to_json()
-    try:
-        stored[_MODEL] = json.dumps(describe(model), allow_nan=False)
-    except TypeError:
-        pass
     if classes is not None:
-        labels = np.asarray(classes)
-        if labels.dtype.kind in "Mm":
-            plain = labels.astype(np.int64).tolist()
-        else:
-            plain = [one if isinstance(one, bool | int | float | str) else str(one) for one in labels.tolist()]
-        stored[_CLASSES] = json.dumps(plain)
-        # What numbers alone do not say: uint64, single precision, days.
-        if labels.dtype.kind in _STATED and np.array(plain).dtype != labels.dtype:
-            stored[_TYPE] = labels.dtype.str
+        stored |= class_attributes(classes)
     return stored
 
 
+def carrying(group: xr.Dataset, attrs: Mapping[str, Any]) -> xr.Dataset:
+    """A dataset that carries the model object of its attributes, or of others, in its ``encoding``.
+
+    Examples
+    --------
+    >>> import xarray as xr
+    >>> import bayesdrop as bd
+    >>> model = bd.Model()
+    >>> group = carrying(xr.Dataset({"rate": ("draw", [0.1, 0.2])}), attributes(model))
+    >>> carried([group.isel(draw=[0])]) == {"bayesdrop_model": model}, group.attrs
+    (True, {})
+    """
+    model = group.attrs.get(_OBJECT, attrs.get(_OBJECT))
+    if model is None:
+        return group
+    found = group.copy()
+    found.attrs = {name: value for name, value in group.attrs.items() if name != _OBJECT}
+    found.encoding = {**group.encoding, _OBJECT: model}
+    return found
+
+
+def carried(groups: Iterable[xr.Dataset]) -> dict[str, Any]:
+    """The model object that one of the datasets carries, as :func:`attributes` has it; empty if none does."""
+    found = [group.encoding[_OBJECT] for group in groups if _OBJECT in group.encoding]
+    return {_OBJECT: found[0]} if found else {}
+
+
 def stored_model(attrs: Mapping[str, Any]) -> Model | None:
-    """Model that :func:`attributes` stored; None where there is none.
+    """Model of :func:`attributes`; None where there is none, or a file names components of the user's own.
 
     Raises
     ------
@@ -192,12 +221,37 @@ def stored_model(attrs: Mapping[str, Any]) -> Model | None:
     >>> stored_model(attributes(bd.Model(C=0.5))).C, stored_model({})
     (0.5, None)
     """
-    return rebuild(attrs[_MODEL]) if _MODEL in attrs else None
+    with suppress(_OwnComponentError):
+        return _read(attrs) if _OBJECT in attrs or _MODEL in attrs else None
+    return None
 
 
-def stored_classes(attrs: Mapping[str, Any]) -> np.ndarray | None:
-    """Labels (K,) that :func:`attributes` stored; None where there are none."""
-    return read_classes(attrs[_CLASSES], attrs.get(_TYPE)) if _CLASSES in attrs else None
+def _read(attrs: Mapping[str, Any], own: Model | None = None) -> Model:
+    """The model object, or the model of the description, with components of the user's own from another model."""
+    return rebuild(attrs[_MODEL], own) if _OBJECT not in attrs or own is not None else attrs[_OBJECT]
+
+
+def required_model(attrs: Mapping[str, Any], writer: str, reader: str, own: Model | None = None) -> Model:
+    """Model of :func:`attributes`, with components of the user's own from another model; see :func:`rebuild`.
+
+    Raises
+    ------
+    ValueError
+        If there is no model, its description is damaged, or it names components of the user's own that ``own`` lacks.
+        The message names the functions that store models and that read files.
+    """
+    if not {_MODEL, _OBJECT} & set(attrs):
+        raise ValueError(
+            f"expected the attribute {_MODEL!r}, which {writer} stores, got none: another library or an earlier "
+            f"release made this. Make it again by {writer}."
+        )
+    try:
+        return _read(attrs, own)
+    except _OwnComponentError as error:
+        raise ValueError(
+            f"{error}, a component of your own, which no file holds; import it and give the model that has it, as in "
+            f"{reader}(path, model=model)."
+        ) from None
 
 
 def stored_feature_names(attrs: Mapping[str, Any]) -> list[str] | None:
@@ -221,7 +275,7 @@ def stored_feature_names(attrs: Mapping[str, Any]) -> list[str] | None:
     except (ValueError, RecursionError, TypeError):
         names = None
     if not isinstance(names, list) or not {type(name) for name in names} <= {str} or len(set(names)) < len(names):
-        raise ValueError(f"{_FEATURES}: expected a JSON list of different names, got {_short(attrs[_FEATURES])}.")
+        raise ValueError(f"{_FEATURES}: expected a JSON list of different names, got {shown(attrs[_FEATURES])}.")
     return names
 
 
@@ -263,59 +317,20 @@ def warn_of_formula(attrs: Mapping[str, Any]) -> None:
         )
 
 
-def read_classes(text: str, dtype: Any = None) -> np.ndarray:
-    """Labels (K,) as :func:`attributes` stored them, numbers, texts and booleans as such; of a ``dtype`` that is named.
-
-    Raises
-    ------
-    ValueError
-        If the text is no JSON list of two different labels or more, all of them text, or numbers, or truth values, or
-        they are none of that type.
-
-    Examples
-    --------
-    >>> read_classes("[false, true]")
-    array([False,  True])
-    """
-    try:
-        labels = json.loads(text)
-    except (ValueError, RecursionError, TypeError):
-        labels = None
-    kinds = {type(label) for label in labels} if isinstance(labels, list) and len(labels) >= 2 else set()
-    found = np.array(labels) if len(kinds) == 1 and kinds < {bool, int, float, str} else np.empty(0, dtype=object)
-    if found.dtype.kind == "O":
-        raise ValueError(f"classes: expected a JSON list of two labels or more, got {_short(text)}.")
-    if len(set(labels)) < len(labels) or (found.dtype.kind == "f" and not np.all(np.isfinite(found))):
-        raise ValueError(f"classes: expected different labels, got {_short(text)}.")
-    return found if dtype is None else _of_type(found, labels, dtype)
-
-
-def _of_type(found: np.ndarray, labels: list[Any], dtype: Any) -> np.ndarray:
-    """Numbers as labels of a type that their file names."""
-    values, kind = found, ""
-    try:
-        given = np.dtype(str(dtype))  # text that is no type where it is no text
-        values, kind = np.array(labels, dtype=np.int64 if given.kind in "Mm" else given).astype(given), given.kind
-    except (TypeError, ValueError, OverflowError):
-        pass
-    if kind not in tuple(_STATED) or len(np.unique(values)) < len(labels) or np.any(values != values):
-        raise ValueError(f"classes: expected labels of a type of numbers or dates, got {_short(dtype)}.")
-    return values
-
-
 def _pack(value: Any, where: str, known: Mapping[str, type]) -> Any:
     kind = type(value)
-    if dataclasses.is_dataclass(value):
-        if known.get(kind.__name__) is not kind:
-            raise TypeError(
-                f"{where}: expected a component of bayesdrop, one of {sorted(known)}, got {value!r}; a component of "
-                "your own cannot be described."
-            )
-        fields = [field.name for field in dataclasses.fields(value) if field.init]
-        return {
-            "class": kind.__name__,
-            "fields": {name: _pack(getattr(value, name), f"{where}.{name}", known) for name in fields},
-        }
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value) if field.init}
+        if known.get(kind.__name__) is kind:
+            packed = {name: _pack(part, f"{where}.{name}", known) for name, part in fields.items()}
+            return {"class": kind.__name__, "fields": packed}
+        packed = {}
+        for name, part in fields.items():
+            try:
+                packed[name] = _pack(part, f"{where}.{name}", known)
+            except ValueError:  # infinity may be a setting of a user's own
+                packed[name] = repr(part)
+        return {_OWN: _name(kind), "fields": packed}
     if isinstance(value, np.generic) or (isinstance(value, np.ndarray) and value.ndim == 0):
         value = value.item()
     if value is None or isinstance(value, bool | int | str):
@@ -332,34 +347,53 @@ def _pack(value: Any, where: str, known: Mapping[str, type]) -> Any:
         return {_TUPLE: [_pack(item, where, known) for item in value]}
     if isinstance(value, Iterable) and not isinstance(value, bytes):
         return [_pack(item, where, known) for item in value]
-    raise TypeError(f"{where}: expected text, a number, a list or a component of bayesdrop, got {value!r}.")
+    return {_OWN: _name(value if hasattr(value, "__qualname__") else kind)}
 
 
-def _unpack(value: Any, where: str, known: Mapping[str, type]) -> Any:
+def _name(value: Any) -> str:
+    """Module and name of a class or function."""
+    return f"{value.__module__}.{value.__qualname__}"
+
+
+def _unpack(value: Any, where: str, known: Mapping[str, type], own: Any) -> Any:
+    """Inverse of :func:`_pack`; ``own`` is what another model has in this place."""
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, list):
-        return [_unpack(item, where, known) for item in value]
+        return [_unpack(item, where, known, None) for item in value]
     if isinstance(value, Mapping) and set(value) == {_TUPLE} and isinstance(value[_TUPLE], list):
-        return tuple(_unpack(item, where, known) for item in value[_TUPLE])
+        return tuple(_unpack(item, where, known, None) for item in value[_TUPLE])
     if isinstance(value, Mapping) and set(value) == {_MAPPING} and isinstance(value[_MAPPING], list):
-        pairs = [_unpack(pair, where, known) for pair in value[_MAPPING]]
+        pairs = [_unpack(pair, where, known, None) for pair in value[_MAPPING]]
         if not all(isinstance(pair, list) and len(pair) == 2 for pair in pairs):
-            raise ValueError(f"expected pairs of key and value at {where}, got {_short(value)}")
+            raise ValueError(f"expected pairs of key and value at {where}, got {shown(value)}")
         return dict(pairs)
+    if isinstance(value, Mapping) and isinstance(value.get(_OWN), str) and set(value) <= {_OWN, "fields"}:
+        return _own(value, where, known, own)
     if not (isinstance(value, Mapping) and set(value) == {"class", "fields"} and isinstance(value["fields"], Mapping)):
-        raise ValueError(f'expected "class" and "fields" at {where}, got {_short(value)}')
+        raise ValueError(f'expected "class" and "fields" at {where}, got {shown(value)}')
     name = value["class"]
     if not isinstance(name, str) or name not in known:
-        raise ValueError(f"unknown component {_short(name)} at {where}; expected one of {sorted(known)}")
+        raise ValueError(f"unknown component {shown(name)} at {where}; expected one of {sorted(known)}")
     kind: Any = known[name]
     allowed = {field.name for field in dataclasses.fields(kind) if field.init}
     strange = sorted(set(value["fields"]) - allowed)
     if strange:
         raise ValueError(f"{name} has no setting {strange[0]!r} at {where}; expected some of {sorted(allowed)}")
-    return kind(**{key: _unpack(item, f"{where}.{key}", known) for key, item in value["fields"].items()})
+    parts = value["fields"].items()
+    return kind(**{key: _unpack(item, f"{where}.{key}", known, getattr(own, key, None)) for key, item in parts})
 
 
-def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 80 else f"{text[:77]}…"
+def _own(value: Mapping[str, Any], where: str, known: Mapping[str, type], own: Any) -> Any:
+    """What another model has where a file names a component of the user's own, with the file's settings."""
+    fields, packed = value.get("fields", {}), None if own is None else _pack(own, where, known)
+    if not isinstance(packed, dict) or packed.get(_OWN) != value[_OWN]:
+        inside = [part for part in fields.values() if isinstance(part, Mapping)] if isinstance(fields, Mapping) else []
+        names = [part[_OWN] for part in (value, *inside) if isinstance(part.get(_OWN), str)]
+        raise _OwnComponentError(f"{where} is {' of '.join(map(shown, names))}")
+    here = packed.get("fields", {})
+    if not isinstance(fields, Mapping) or set(fields) != set(here):
+        raise ValueError(f"expected the settings {sorted(here)} of {value[_OWN]} at {where}, got {shown(fields)}")
+    other: dict[str, Any] = {name: item for name, item in fields.items() if item != here[name]}
+    changed = {name: _unpack(item, f"{where}.{name}", known, getattr(own, name)) for name, item in other.items()}
+    return dataclasses.replace(own, **changed) if changed else own

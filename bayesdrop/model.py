@@ -62,7 +62,8 @@ class Model:
         Weight of the loss, with the meaning that it has in scikit-learn: ``U = ½‖w‖² + C Σ loss``. It is the c of
         Chen et al. (2015) for the hinge, half of it for the logistic loss, and ``1/(2c)`` of Zhuo et al. (2015).
     weight_prior : Normal, Laplace or Horseshoe, optional
-        Prior of the weights. A point fit needs ``bd.Normal`` with a known scale; ``bd.sample`` accepts every prior.
+        Prior of the weights. A point fit needs ``bd.Normal`` with a known scale, or ``bd.Laplace``; ``bd.sample``
+        accepts every prior.
     fit_intercept : bool, default=True
         Add an intercept, which is not noised, and not penalised unless ``intercept_prior`` is given.
     missing : None or "nan", optional

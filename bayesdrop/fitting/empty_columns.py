@@ -86,7 +86,9 @@ def used_columns(task: Task) -> Columns | None:
     Columns(kept=array([0, 1]), place=array([0, 1, 1]))
     """
     empty = task.empty_columns
-    if task.model.intercept_prior is not None or task.model.weight_prior.location(len(empty)) is not None:
+    prior = task.model.weight_prior
+    unlike = (prior.location(len(empty)), prior.absolute_penalty(len(empty)), task.model.intercept_prior)
+    if any(part is not None for part in unlike):
         return None
     kept = np.flatnonzero(~empty | (np.arange(len(empty)) == np.argmax(empty)))
     names = [task.names[j] for j in kept.tolist()]

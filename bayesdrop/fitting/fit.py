@@ -240,6 +240,11 @@ def solve(
     if columns is not None:
         task = columns.reduce(task)
         start = None if start is None else columns.start(start)
+    if is_tuned(task.model.rates) and task.model.weight_prior.absolute_penalty(len(task.names)) is not None:
+        raise ValueError(
+            f"rates: bd.Tuned chooses by formulas that have no kink at zero weights, got {task.model.weight_prior!r}; "
+            "give rates, as in bd.Fixed(0.1), or take bd.Normal(...)."
+        )
     model, selection = choose_strength(task) if is_tuned(task.model.rates) else (task.model, None)
     rate_map = model.bind(task.names)
     if task.n_classes is None:

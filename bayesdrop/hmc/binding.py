@@ -13,7 +13,8 @@ from .._typing import Float
 from ..data.dataset import Dataset
 from ..losses.protocols import Curved, Scored, Sloped, require
 from ..model import Model
-from ..priors.base import LearntScale
+from ..priors import Normal
+from ..priors.base import LearntScale, NonCentred
 from ..priors.normal import with_scale
 from ..rates import RateMap
 from ..sampling.intercept_level import level_operands
@@ -22,6 +23,7 @@ from .approximations.class_density import ClassDensity, class_approximation
 from .approximations.class_factor import class_factor, class_scores
 from .approximations.drawn import DrawnApproximation, drawn_approximation, rounding_width
 from .approximations.learnt_scales import best_scales, with_scale_map, with_scales
+from .approximations.mixture_scales import median_scales, with_mixture
 from .approximations.normal import Factor, normal_approximation, score_spread
 from .approximations.precision import direction_factor, row_factor, row_gram, row_roots
 from .approximations.scale_map import ScaleMap
@@ -86,6 +88,8 @@ def bind_start(
     forces, and the operands have the rows if ``keep_rows``.
     """
     dense = choice == "dense"
+    if not (model.weight_prior.gaussian or model.weight_prior.learnt_scale(len(data.feature_names))):
+        return _start_of_mixture(name, model, data, rate_map, marginalised, dtype, dense, rounded)
     learnt = model.weight_prior.learnt_scale(len(data.feature_names))
     contrasts = len(data.classes) - 1 if model.loss.multiclass else 1  # type: ignore[arg-type]  # labels
     log_scale = np.zeros(0)
@@ -116,6 +120,35 @@ def bind_start(
         return Bound(density, operands, density, centre, factor, piecewise_linear, factor)
     wrapped = with_scales(density, operands, centre, factor, learnt, log_scale, contrasts, dtype)
     return Bound(wrapped[0], wrapped[1], density, wrapped[2], wrapped[3], piecewise_linear, factor)
+
+
+def _start_of_mixture(
+    name: str,
+    model: Model,
+    data: Dataset,
+    rate_map: RateMap,
+    marginalised: bool,
+    dtype: str,
+    dense: bool,
+    rounded: bool,
+) -> Bound:
+    """Density, operands and approximation with the scales of single weights as coordinates."""
+    prior = model.weight_prior
+    if not isinstance(prior, NonCentred) or model.loss.multiclass:
+        raise ValueError(
+            f"method: {name} draws the scales of mixtures that say how they follow from normal variables "
+            f"(bayesdrop.priors.base.NonCentred), for one score a row; got {prior!r} and {model.loss!r}; bd.Gibbs() "
+            "draws the scales of the others in closed form."
+        )
+    known = replace(model, weight_prior=Normal(median_scales(prior, len(data.feature_names))))
+    bound = bind_start(
+        name, known, data, rate_map, marginalised, dtype, "dense" if dense else "diagonal", rounded
+    )  # fmt: skip
+    found: Any = bound.factor
+    density, operands, centre, factor = with_mixture(
+        bound.density, bound.operands, bound.centre, found, prior, dtype
+    )  # fmt: skip
+    return Bound(density, operands, bound.density, centre, factor, bound.piecewise_linear, found)
 
 
 def _start_of_scores(

@@ -15,6 +15,7 @@ from ..rates import RateMap
 from ..sampling.matrix import placed
 from .approximations.choices import Limits, case_of, choose
 from .approximations.learnt_scales import ScaleDensity
+from .approximations.mixture_scales import MixtureDensity
 from .approximations.normal import score_spread
 from .binding import ROUNDED, Bound, bind_density, bind_start
 from .kernels.factors import FactorMap, StretchFactor
@@ -183,7 +184,7 @@ class HMC(HMCOptions):
         known = bound.piecewise_linear or exact or data.design.shape[0] > _MANY_ROWS * len(centre)
         # One curvature for all classes is that of none of them: there a pilot knows more.
         known &= choice != "eigenvectors"
-        learnt = isinstance(bound.density, ScaleDensity)
+        learnt = isinstance(bound.density, ScaleDensity | MixtureDensity)
         trust = 0.1 if rate_map.is_free else 1.0 if learnt else float("inf") if known else 10.0
         real = partial(placed, dtype=self.dtype)
         scales = bound.operands.log_scale.shape[0] if isinstance(factor, StretchFactor) else 0

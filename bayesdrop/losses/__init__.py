@@ -2,6 +2,7 @@
 
 from .base import Derivatives, Loss, Pseudo
 from .epsilon_insensitive import EpsilonInsensitive
+from .from_function import from_function
 from .hinge import Hinge
 from .logistic import Logistic
 from .logistic_counts import Binomial, NegativeBinomial
@@ -23,4 +24,5 @@ __all__ = [
     "Quantile",
     "Softmax",
     "Squared",
+    "from_function",
 ]

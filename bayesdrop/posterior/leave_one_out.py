@@ -26,7 +26,7 @@ from ..gibbs.method import Gibbs
 from ..hmc.method import HMC
 from ..hmc.nuts import NUTS
 from ..warnings import InfluenceWarning, warn
-from .arviz_groups.groups import dataset, group_names
+from .arviz_groups.groups import dataset, group_names, read_attributes
 from .diagnostics.mixing import largest_k, smoothed_log_weights
 from .draws.draws import Draws, read_draws, stored_constants, stored_offset
 from .draws.new_rows import check_rows, match_design
@@ -220,7 +220,7 @@ def held_out_of(post: Any, draws: Draws, design: Design, labels: PerRow, method:
         By default the one that ``post`` was sampled by.
     """
     constant, posterior = stored_constants(post), dataset(post, "posterior")
-    attrs = {**getattr(post, "attrs", {}), **posterior.attrs}
+    attrs = read_attributes(post)
     options = {
         "method": _method_of(attrs) if method is None else method,
         "target": attrs["target"],

@@ -17,6 +17,7 @@ from ..designs import Design, as_local_design
 from ..fitting.objective.centring import CentredProblem, centre_problem
 from ..losses.protocols import Augmented
 from ..model import Model
+from ..priors.base import NonCentred
 from ..priors.rate_prior import BetaLaw
 from ..rates import RateMap
 from ..sampling.propriety import check_proper
@@ -273,9 +274,11 @@ def default_method(model: Model, marginalised: bool, n_features: int, broken_wei
     auxiliary variables, such as ``bd.Poisson()``, and one states its error.
     """
     prior = model.weight_prior
+    augmented = isinstance(model.loss, Augmented)
     followed = prior.gaussian or prior.learnt_scale(n_features) is not None
+    followed |= isinstance(prior, NonCentred) and not augmented
     classes = model.loss.multiclass and not marginalised
-    approximated = marginalised or broken_weights or not isinstance(model.loss, Augmented)
+    approximated = marginalised or broken_weights or not augmented
     if approximated and followed and not classes and model.loss.variance_prior is None:
         from ..hmc.method import HMC
 

@@ -26,6 +26,7 @@ from .._validation import check_number, check_numbers, shown
 
 __all__ = [
     "LearntScale",
+    "NonCentred",
     "NormalLaw",
     "ScaleMixture",
     "WeightPrior",
@@ -131,6 +132,9 @@ class WeightPrior(Protocol):
     def location(self, n_features: int) -> np.ndarray | None:
         """Means of the weights, (p,); None if all are 0."""
 
+    def absolute_penalty(self, n_features: int) -> np.ndarray | None:
+        """``λ`` (p,) where minus the log density is ``Σ λ|w|``, which point fits take; None where it is not."""
+
     def first_precision(self, n_features: int) -> np.ndarray:
         """Finite precisions of typical size to start from, (p,)."""
 
@@ -165,6 +169,23 @@ class WeightPrior(Protocol):
         TypeError
             If it has no closed form.
         """
+
+
+@runtime_checkable
+class NonCentred(Protocol):
+    """A mixture whose scales are functions of standard normal variables, which ``bd.HMC()`` and ``bd.NUTS()`` draw."""
+
+    def init(self, key: Any, chains: int, p: int, dtype: Any) -> Any:
+        """See :class:`WeightPrior`; of one chain, these are the hyperparameters that ``scales_of`` gets."""
+
+    def n_scales(self, n_features: int) -> int:
+        """Number ``m`` of standard normal variables of ``n_features`` weights."""
+
+    @staticmethod
+    def scales_of(
+        normal: Float[AnyArray, "C m"], aux: Any
+    ) -> tuple[Float[AnyArray, "C p"], dict[str, Float[AnyArray, " C"]]]:
+        """Standard deviations of the weights, (C, p), and what is stored of a draw, by name, (C,) each."""
 
 
 def check_positive(prior: str, **parameters: Any) -> None:
@@ -228,9 +249,13 @@ class ScaleMixture:
     def precision(self, n_features: int) -> np.ndarray:
         """Raise ValueError: the precisions are not known."""
         raise ValueError(
-            f"weight_prior: {self!r} mixes normal laws of unknown scales, which bd.sample draws; a point fit, "
-            "bd.variational and bd.HMC() take bd.Normal(...)."
+            f"weight_prior: {self!r} mixes normal laws of unknown scales, which bd.sample draws; a point fit takes "
+            "bd.Normal(...), or bd.Laplace(...) where rows have one score, and bd.variational bd.Normal(...)."
         )
+
+    def absolute_penalty(self, n_features: int) -> np.ndarray | None:
+        """None; see :class:`WeightPrior`."""
+        return None
 
 
 class NormalLaw(ABC):
@@ -247,6 +272,10 @@ class NormalLaw(ABC):
     @abstractmethod
     def location(self, n_features: int) -> np.ndarray | None:
         """See :class:`WeightPrior`."""
+
+    def absolute_penalty(self, n_features: int) -> np.ndarray | None:
+        """None: it is quadratic; see :class:`WeightPrior`."""
+        return None
 
     def first_precision(self, n_features: int) -> np.ndarray:
         """The precision, or that at the medians of the scales; see :class:`WeightPrior`."""

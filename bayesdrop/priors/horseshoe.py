@@ -94,6 +94,14 @@ class Horseshoe(ScaleMixture):
     def check(self, n_features: int) -> None:
         """Any number of features will do."""
 
+    def precision(self, n_features: int) -> np.ndarray:
+        """Raise ValueError: the precisions are not known, and the density of the weights has a pole."""
+        raise ValueError(
+            f"weight_prior: the density of {self!r} is infinite at 0, so that a point fit would have all weights zero "
+            "whatever the data, and its scales are unknown, which bd.sample draws; take bd.Laplace(...) in a point fit "
+            "for weights that are exactly zero, or bd.Normal(...)."
+        )
+
     def first_precision(self, n_features: int) -> np.ndarray:
         """Precision where all scales are at their median, (p,)."""
         return np.full(n_features, float(self.scale) ** -2)
@@ -142,6 +150,27 @@ class Horseshoe(ScaleMixture):
 
         aux = jax.lax.fori_loop(0, _ROUNDS, one, aux)
         return 1 / (aux.local * (aux.shared * aux.scale * aux.scale)[:, None]), aux
+
+    def n_scales(self, n_features: int) -> int:
+        """One for each weight, and the global one; see :class:`bayesdrop.priors.base.NonCentred`."""
+        return n_features + 1
+
+    @staticmethod
+    def scales_of(
+        normal: Float[AnyArray, "C m"], aux: HorseshoeScales
+    ) -> tuple[Float[AnyArray, "C p"], dict[str, Float[AnyArray, " C"]]]:
+        """``λτ`` with ``λ = tan{πΦ(s)/2}``, and ``τ`` as ``global_scale``; see
+        :class:`bayesdrop.priors.base.NonCentred`.
+        """
+        import jax.numpy as jnp
+        from jax.scipy.special import ndtr
+
+        # tan(π/2 − a) = 1/tan a keeps the digits of large scales.
+        below = jnp.maximum(ndtr(-jnp.abs(normal)), float(jnp.finfo(normal.dtype).tiny) ** 0.75)
+        small = jnp.tan(0.5 * jnp.pi * below)
+        cauchy = jnp.where(normal < 0, small, 1 / small)
+        shared = aux.scale * cauchy[:, -1]
+        return cauchy[:, :-1] * shared[:, None], {"global_scale": shared}
 
     @staticmethod
     def record(aux: HorseshoeScales) -> dict[str, Float[AnyArray, " C"]]:

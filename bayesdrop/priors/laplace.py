@@ -30,7 +30,8 @@ class LaplaceScales(NamedTuple):
 class Laplace(ScaleMixture):
     """Laplace prior with mean 0: many weights near 0, a few far from it.
 
-    The mode of its posterior is the lasso; ``bd.sample`` draws from the posterior.
+    The mode of its posterior is the lasso, which ``bd.fit`` finds, with weights that are exactly zero; ``bd.sample``
+    draws from the posterior.
 
     Parameters
     ----------
@@ -67,6 +68,10 @@ class Laplace(ScaleMixture):
         """One over the variance ``2b²``, (p,)."""
         return 0.5 / spread_scale(self.scale, n_features, "Laplace") ** 2
 
+    def absolute_penalty(self, n_features: int) -> np.ndarray:
+        """``1/b`` (p,); see :class:`bayesdrop.priors.WeightPrior`."""
+        return 1 / spread_scale(self.scale, n_features, "Laplace")
+
     def constants(self, n_features: int) -> dict[str, Any]:
         """See :class:`bayesdrop.priors.WeightPrior`."""
         return {"weight_scale": ("feature", spread_scale(self.scale, n_features, "Laplace"))}
@@ -94,6 +99,22 @@ class Laplace(ScaleMixture):
         variance = reciprocal_inverse_gaussian(key, jnp.abs(weight) / aux.scale)
         least = float(jnp.finfo(weight.dtype).eps) ** 2
         return 1 / (aux.scale * aux.scale * jnp.maximum(variance, least)), aux
+
+    def n_scales(self, n_features: int) -> int:
+        """One for each weight; see :class:`bayesdrop.priors.base.NonCentred`."""
+        return n_features
+
+    @staticmethod
+    def scales_of(
+        normal: Float[AnyArray, "C p"], aux: LaplaceScales
+    ) -> tuple[Float[AnyArray, "C p"], dict[str, Float[AnyArray, " C"]]]:
+        """``τ = b √(−2 log Φ(−s))``, for ``τ²/2b²`` is exponential; see :class:`bayesdrop.priors.base.NonCentred`."""
+        import jax.numpy as jnp
+        from jax.scipy.special import log_ndtr, ndtr
+
+        # log Φ of a large number has few digits, log(1 − Φ) of a small one has all.
+        below = jnp.log1p(-ndtr(jnp.minimum(normal, 0)))
+        return aux.scale * jnp.sqrt(-2 * jnp.where(normal < 0, below, log_ndtr(-jnp.maximum(normal, 0)))), {}
 
     @staticmethod
     def record(aux: Any) -> dict[str, Float[AnyArray, " C"]]:

@@ -14,7 +14,7 @@ import bayesdrop as bd
 
 ROOT = Path(__file__).parents[2]
 ROOMS = ("baselines", "distributions", "plots")
-NAMES = [name for name in bd.__all__ if name not in (*ROOMS, "groups", "models")]
+NAMES = [name for name in bd.__all__ if name not in (*ROOMS, "groups", "losses", "models")] + ["losses.from_function"]
 NAMES += [f"{room}.{name}" for room in ROOMS for name in getattr(bd, room).__all__]
 # Made by functions of the package, never by a user: they document their attributes.
 RESULTS = {"Diagnosis", "Elpd", "Fit", "FormulaDesign", "Prediction", "Projection", "Variational"}

@@ -154,7 +154,8 @@ def listed(folder=DOCS / "api"):
 def public():
     """All public names; of the programs each is a module."""
     rooms = {"plots", "baselines", "distributions", "models"}
-    names = {f"bayesdrop.{name}" for name in [*bd.__all__, "__version__"] if name not in rooms}
+    names = {f"bayesdrop.{name}" for name in [*bd.__all__, "__version__"] if name not in rooms | {"losses"}}
+    names.add("bayesdrop.losses.from_function")  # the others are public by themselves
     for room in sorted(rooms - {"models"}):
         names |= {f"bayesdrop.{room}.{name}" for name in importlib.import_module(f"bayesdrop.{room}").__all__}
     return names | {f"bayesdrop.models.{path.stem}" for path in (ROOT / "models").glob("[a-z]*.py")}

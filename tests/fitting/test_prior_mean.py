@@ -103,7 +103,7 @@ def test_the_gradient_under_noise_is_that_of_the_value(loss, y):
     make = exponential_moments if loss.exponential else ScoreMoments
     moments = make(as_design(X), bd.Dropout(centre=None), np.full((4, 1), 0.3), True)
     target = np.where(y, 1.0, -1.0)[:, None] if loss.binary else np.asarray(y, float)[:, None]
-    precision, location, _ = prior_block(model(loss), 4)
+    precision, location, *_ = prior_block(model(loss), 4)
     energy = Energy(moments, loss, target, np.full((50, 1), 0.7), precision, location=location)
     at = RNG.normal(size=(5, 1))
 

@@ -64,3 +64,20 @@ def test_a_recipe_runs(title, code, tmp_path, monkeypatch):
         warnings.simplefilter("ignore")  # a few draws, for show
         exec(compile(tree, f"CONTRIBUTING.md, {title}", "exec"), {"__name__": "recipe", "_called": called})
     assert [part for part in noting.parts if part not in called] == []
+
+
+@pytest.mark.parametrize(
+    "title",
+    [
+        "A noise",
+        "A loss",
+        "A loss with auxiliary variables",
+        "A rate structure",
+        "A prior of the rates",
+        "A weight prior",
+    ],
+)
+def test_a_component_goes_on_to_its_posterior_a_prediction_and_leave_one_out(title):
+    code = next(code for one, code in recipes() if one == title)
+    for call in ("bd.sample(", "bd.predict(post, X)", "bd.loo(bd.log_likelihood(post, X, y))"):
+        assert call in code

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import bayesdrop as bd
-from bayesdrop.description import attributes, describe, read_classes, rebuild
+from bayesdrop._stored import read_classes
+from bayesdrop.description import attributes, describe, rebuild
 from bayesdrop.losses import Loss
 from bayesdrop.noise import Noise
 from bayesdrop.priors import CentredIntercept, Gamma, InverseGamma, RandomEffects, RatePrior
@@ -147,10 +148,46 @@ class Own(bd.Dropout):
     """A component of a user's own."""
 
 
-def test_a_component_of_ones_own_is_not_described():
-    with pytest.raises(TypeError, match=r"model.noise: expected a component of bayesdrop"):
-        describe(bd.Model(noise=Own()))
-    assert list(attributes(bd.Model(noise=Own()), [0, 1])) == ["classes"]
+@dataclasses.dataclass(frozen=True)
+class Limited(bd.Dropout):
+    """A component of a user's own, with settings that JSON has no text for."""
+
+    limit: float = np.inf
+    function: object = len
+
+
+def test_a_component_of_ones_own_is_described_by_its_name_and_settings():
+    model = bd.Model(noise=Own(unbiased=True), C=0.5)
+    described = describe(model)
+    assert described["model"]["fields"]["noise"] == {
+        "own": f"{Own.__module__}.Own",
+        "fields": {"unbiased": True, "centre": "auto"},
+    }
+    with pytest.raises(ValueError, match=r"model\.noise is '.*Own'"):
+        rebuild(json.dumps(described))
+    with pytest.raises(ValueError, match=r"model\.noise is '.*Own'"):
+        rebuild(described, own=bd.Model(noise=bd.Dropout()))
+    assert rebuild(described, own=bd.Model(noise=Own(), C=2.0)) == model
+    assert list(attributes(model, [0, 1])) == ["bayesdrop_model", "model_description", "classes"]
+
+
+def test_settings_of_ones_own_need_not_be_json():
+    model = bd.Model(noise=Limited(function=max))
+    again = rebuild(json.dumps(describe(model), allow_nan=False), own=bd.Model(noise=Limited(True, function=max)))
+    assert again == model
+    with pytest.raises(ValueError, match=r"model\.noise\.function is 'builtins\.max'"):
+        rebuild(describe(model), own=bd.Model(noise=Limited()))
+
+
+@pytest.mark.parametrize("own", [{"own": "os.system"}, {"own": "os.system", "fields": {"command": "ls"}}, {"own": 3}])
+def test_a_file_that_names_a_component_of_ones_own_imports_nothing(own):
+    described = describe(bd.Model())
+    described["model"]["fields"]["noise"] = own
+    before = set(sys.modules)
+    for other in (None, bd.Model(), bd.Model(noise=Own())):
+        with pytest.raises(ValueError, match="model.noise"):
+            rebuild(json.dumps(described), own=other)
+    assert set(sys.modules) == before
 
 
 def _described(name, **fields):

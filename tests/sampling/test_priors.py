@@ -192,7 +192,6 @@ X, Y = np.random.default_rng(0).normal(size=(20, 3)), np.where(np.arange(20) % 3
 @pytest.mark.parametrize(
     ("model", "y", "words"),
     [
-        (bd.Model(weight_prior=bd.Laplace(1.0)), Y, "bd.sample draws"),
         (bd.Model(weight_prior=bd.Horseshoe(1.0)), Y, "bd.sample draws"),
         (bd.Model(rates=bd.Hierarchical(["a", "a", "b"])), Y, "bd.PerGroup"),
         (bd.Model(bd.Squared(variance_prior=bd.InverseGamma(2, 1)), rates=bd.Fixed(0.1)), X.sum(axis=1), "bd.sample"),

@@ -1,6 +1,7 @@
 """The marginalised energy of ``K`` problems (two classes or a regression) that share one matrix.
 
-    U_k(w) = ½ (w − μ)ᵀP(w − μ) + Σ_i c_ik φ(y_ik, o_i + m_ik, v_ik + ε²) + Σ_i d_i φ(y_ik, o_i + m_ik, 0)
+    U_k(w) = ½ (w − μ)ᵀP(w − μ) + Σ_d λ_d |w_d|
+             + Σ_i c_ik φ(y_ik, o_i + m_ik, v_ik + ε²) + Σ_i d_i φ(y_ik, o_i + m_ik, 0)
 
 with ``c = C × row weight``.
 
@@ -79,11 +80,12 @@ class Level(NamedTuple):
 
 
 class PriorBlock(NamedTuple):
-    """Normal prior of a model: ``precision`` (p + 1, 1), ``location`` and ``level`` as an energy has them."""
+    """Prior of a model: ``precision`` (p + 1, 1), ``location``, ``level`` and ``absolute`` as an energy has them."""
 
     precision: Float[np.ndarray, "q 1"]
     location: Float[np.ndarray, "q 1"] | None
     level: Level | None
+    absolute: Float[np.ndarray, "q 1"] | None
 
 
 @dataclass(frozen=True)
@@ -110,6 +112,8 @@ class Energy:
         Mean ``μ`` of the prior, 0 for the intercept; None if all are 0.
     level : Level, optional
         Prior of the intercept at the means of the columns; None if it is flat.
+    absolute : array (p + 1, 1), optional
+        The ``λ`` of a Laplace prior, 0 for the intercept; gradients and curvatures are without it.
     """
 
     moments: ScoreMoments
@@ -121,6 +125,7 @@ class Energy:
     offset: PerRow | None = None
     location: Float[np.ndarray, "q 1"] | None = None
     level: Level | None = None
+    absolute: Float[np.ndarray, "q 1"] | None = None
 
     @property
     def convex(self) -> bool:
@@ -206,6 +211,8 @@ class Energy:
         prior = 0.5 * np.sum(self.precision * away**2, axis=0)
         if self.level is not None:
             prior = prior + self.level.cost(weights)
+        if self.absolute is not None:
+            prior = prior + np.sum(self.absolute * np.abs(weights), axis=0)
         return np.asarray(prior + design.total(cost))
 
     def derivatives(
@@ -289,23 +296,25 @@ ProblemVector: TypeAlias = Float[np.ndarray, " K"]
 
 
 def prior_block(model: Model, p: int) -> PriorBlock:
-    """Normal prior of ``p`` weights and of the intercept behind them.
+    """Prior of ``p`` weights and of the intercept behind them, normal or, of the weights, Laplace.
 
     Examples
     --------
     >>> from bayesdrop import Normal
-    >>> precision, location, level = prior_block(Model(weight_prior=Normal(0.5, mean=3.0)), 1)
-    >>> precision.tolist(), location.tolist(), level
-    ([[4.0], [0.0]], [[3.0], [0.0]], None)
+    >>> precision, location, *others = prior_block(Model(weight_prior=Normal(0.5, mean=3.0)), 1)
+    >>> precision.tolist(), location.tolist(), others
+    ([[4.0], [0.0]], [[3.0], [0.0]], [None, None])
     """
     location, level, stated = model.weight_prior.location(p), None, model.intercept_prior
     if stated is not None:
         level = Level(np.append(known_place(stated), 1.0)[:, None], float(stated.scale) ** -2.0, float(stated.mean))
-    return PriorBlock(
-        np.append(model.weight_prior.precision(p), 0.0)[:, None],
-        None if location is None else np.append(location, 0.0)[:, None],
-        level,
-    )
+    absolute = model.weight_prior.absolute_penalty(p)
+    precision = model.weight_prior.precision(p) if absolute is None else 0 * absolute
+
+    def column(values: Float[np.ndarray, " p"] | None) -> Float[np.ndarray, "q 1"] | None:
+        return None if values is None else np.append(values, 0.0)[:, None]
+
+    return PriorBlock(np.append(precision, 0.0)[:, None], column(location), level, column(absolute))
 
 
 def row_weights(

@@ -24,6 +24,7 @@ from ..._typing import Float, Num, PerRow
 from ...designs import Design
 from ...designs.threads import one_blas_thread
 from ...linalg.systems import double_range, refuse_overflow
+from ...losses.protocols import Curved, require
 from ...model import Model
 from ...moments import ScoreMoments
 from ...noise import Noise
@@ -36,6 +37,7 @@ from ..solvers.choices import case_of, choose
 from ..solvers.driver import FitMethod, Status, Trace, check_minimiser, least_weights, minimise, status_at
 from ..solvers.learning import Learning, SignCounts, learn
 from ..solvers.newton import Newton
+from ..solvers.proximal import RULES, ProximalNewton
 from ..solvers.state import SolverState
 
 __all__ = ["BlockFit", "ProblemFit", "fit_block", "fit_in_parts"]
@@ -121,6 +123,8 @@ def fit_block(
     _check_domain(model.noise, design)
     several = target.shape[1] > 1 if many is None else many
     prior = prior_block(model, design.shape[1])
+    if prior.absolute is not None:
+        method = _proximal(model, design.shape[1], method)
     rows = row_weights(model, weight, unlabelled, strength)
     problem = _Problem(model, design, rate_map, target, rows, offset, prior, rate, several or not model.loss.binary)
     if start is None and unlabelled is not None and model.loss.convex:
@@ -209,7 +213,9 @@ def _fit(
         moments = make(design, model.noise, rate, model.fit_intercept)
         # Without variance all forms of a loss are one, and the plain form is the easiest to minimise.
         loss = model.loss if moments.has_variance else model.loss.plain
-        return Energy(moments, loss, target, noisy, prior.precision, plain, known, prior.location, prior.level)
+        return Energy(
+            moments, loss, target, noisy, prior.precision, plain, known, prior.location, prior.level, prior.absolute
+        )
 
     energy, trace = energy_at(rate), Trace()
     easier = energy.starting_energy()
@@ -244,12 +250,34 @@ def _fit(
         trace=values,
         status=status_at(state.weights[:-1], least, trace.status if status is None else status),
         iterations=trace.iterations,
-        solver=choose(case_of(energy)).name if newton and newton.preconditioner is None else type(method).__name__,
+        solver=choose(case_of(energy)).name
+        if isinstance(method, ProximalNewton) or (newton and newton.preconditioner is None)
+        else type(method).__name__,
         mean=state.mean,
         var=state.var,
         energy=energy,
         auxiliary=auxiliary_at(energy, state),
     )
+
+
+def _proximal(model: Model, features: int, method: Any) -> ProximalNewton:
+    """Minimiser of a fit whose prior has a penalty on absolute weights; raise ValueError where there is none."""
+    if not isinstance(method, Newton):
+        raise ValueError(
+            f"method: {model.weight_prior!r} has a kink at 0, which bd.Newton() takes, got {method!r}; leave it out."
+        )
+    if model.loss.piecewise_linear:
+        raise ValueError(
+            f"weight_prior: a point fit takes {model.weight_prior!r} with a smooth loss, such as bd.Logistic() or "
+            f"bd.Squared(), got {model.loss!r}; use bd.sample, or bd.Normal(...)."
+        )
+    if features > RULES.weights:
+        raise ValueError(
+            f"weight_prior: a point fit with {model.weight_prior!r} takes up to {RULES.weights:,} features, whose "
+            f"matrix is in memory, got {features:,}; select features before, or take bd.Normal(...)."
+        )
+    require(model.loss, Curved, "Newton's method", "write its derivatives")
+    return ProximalNewton(method.tol, method.max_iter)
 
 
 def _check_domain(noise: Noise, design: Design) -> None:

@@ -120,7 +120,12 @@ class Online:
         joint: bool = False,
     ) -> Online:
         """Begin at ``weights`` (p + 1, K), zero by default, and the counts of an earlier fit, if any."""
-        precision, location, _ = prior_block(model, p)
+        precision, location, _, absolute = prior_block(model, p)
+        if absolute is not None:
+            raise ValueError(
+                f"weight_prior: partial_fit takes normal priors, got {model.weight_prior!r}; fit all rows at once, or "
+                "take bd.Normal(...)."
+            )
         first = np.zeros((p + 1, K)) if weights is None else weights.copy()
         mean = np.zeros((p + 1, 1)) if location is None else location
         if weights is None:

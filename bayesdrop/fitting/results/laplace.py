@@ -60,6 +60,8 @@ def _unsuitable(model: Model, rates: Float[np.ndarray, ...], status: Status, siz
     _, _, *variance = model.noise.coefficients(np.asarray(rates, dtype=np.float64))
     if any(np.any(part) for part in variance):
         return "a fit with noise is shrunk, so that intervals around it would miss", USE_SAMPLE
+    if model.weight_prior.absolute_penalty(1 if np.ndim(rates) == 0 else len(rates)) is not None:
+        return f"{model.weight_prior!r} has a kink at 0, so that the curvature is not that of a posterior", USE_SAMPLE
     if model.loss.piecewise_linear:
         return f"{model.loss!r} has a kink, so that the curvature at its minimum is not that of a posterior", USE_SAMPLE
     if size > LAPLACE_LIMITS.weights:
@@ -122,7 +124,7 @@ def laplace_covariances(
     if any(_unsuitable(model, found.rates, found.status, q * classes)):
         return None
     weight = task.weight[:, None] if task.weight.ndim == 1 else task.weight
-    weight, (precision, _, level) = model.C * weight, prior_block(model, q - 1)
+    weight, (precision, _, level, _) = model.C * weight, prior_block(model, q - 1)
     prior = precision[:, 0]
     if joint:
         energy: Any = softmax_energy(model, task.design, found.rates, task.target, K, weight[:, 0], weight[:, 0])
@@ -137,7 +139,10 @@ def laplace_covariances(
         moments = ScoreMoments(task.design, model.noise, found.rates, model.fit_intercept)
         offset = None if task.offset is None else task.offset[:, None]
         energy = Energy(moments, model.loss.plain, task.target, weight, prior[:, None], offset=offset)
-        hessians = moments.grams(energy.derivatives(*moments.scores(found.weights), np.zeros((1, 1))).mean_mean)
+        curvature = energy.derivatives(*moments.scores(found.weights), np.zeros((1, 1))).mean_mean
+        hessians = moments.grams(np.maximum(curvature, 0.0))
+        if np.any(curvature < 0):  # far rows of a loss that is not convex
+            hessians = hessians - moments.grams(np.maximum(-curvature, 0.0))
     hessians = hessians + np.diag(np.tile(prior, classes))
     if level is not None:
         hessians = hessians + level.hessian

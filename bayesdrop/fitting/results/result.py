@@ -13,6 +13,7 @@ from ..._typing import DataFrame, Float, Num
 from ..._validation import check_number
 from ...data.column_facts import ColumnFacts
 from ...description import warn_of_formula
+from ...model import check_model
 from ...priors.rate_prior import BetaLaw
 from .saved import fit_dataset, fit_fields, load_dataset
 
@@ -285,15 +286,22 @@ class Fit(Shown):
         return fit_dataset(self)
 
     @classmethod
-    def from_dataset(cls, data: xr.Dataset) -> Fit:
+    def from_dataset(cls, data: xr.Dataset, *, model: Model | None = None) -> Fit:
         """The fit that :meth:`to_dataset` made; without the rows' ``auxiliary`` and the ``selection``.
+
+        Parameters
+        ----------
+        data : xarray.Dataset
+            The dataset.
+        model : Model, optional
+            As in :meth:`load`, for a dataset of a file.
 
         Raises
         ------
         ValueError
-            If it is no such dataset, or the model had components of your own.
+            If it is no such dataset, or names a component of your own that ``model`` lacks.
         """
-        fields = fit_fields(data)
+        fields = fit_fields(data, None if model is None else check_model(model))
         rates = fields.pop("rate_posterior")
         return cls(**fields, rate_posterior=None if rates is None else RatePosterior(**rates))
 
@@ -317,20 +325,23 @@ class Fit(Shown):
         write_netcdf({"/": data}, path)
 
     @classmethod
-    def load(cls, path: Any) -> Fit:
+    def load(cls, path: Any, *, model: Model | None = None) -> Fit:
         """Read what :meth:`save` wrote; nothing in the file is run, now or by ``predict``.
 
         Parameters
         ----------
         path : path
             The file.
+        model : Model, optional
+            A model with the components of your own that were fitted, which no file holds; all settings and other
+            components are read from the file. By default a file that names such a component is refused.
 
         Raises
         ------
         FileNotFoundError
             If there is no such file.
         ValueError
-            If it holds no fit, or one of a model with components of your own.
+            If it holds no fit, or names a component of your own that ``model`` lacks.
 
         Examples
         --------
@@ -341,7 +352,7 @@ class Fit(Shown):
         >>> bd.Fit.load(path)
         <Fit: Logistic loss, 1 feature, C = 0.5, CONVERGED>
         """
-        return cls.from_dataset(load_dataset(path))
+        return cls.from_dataset(load_dataset(path), model=model)
 
     def __dir__(self) -> list[str]:
         """Return the names that a user needs, for completion."""

@@ -11,15 +11,24 @@ import numpy as np
 
 from ..._netcdf import read_netcdf, reading
 from ..._progress import uninterrupted
-from ..._stored import by_label, stored_count, stored_names, stored_numbers
+from ..._stored import by_label, stored_classes, stored_count, stored_names, stored_numbers
 from ..._typing import Float
 from ..._validation import check_number
-from ...description import attributes, stored_classes, stored_facts, stored_feature_names, stored_model
+from ...description import (
+    attributes,
+    carried,
+    carrying,
+    required_model,
+    stored_facts,
+    stored_feature_names,
+)
 from ...priors.rate_prior import BetaLaw
 from ..solvers.driver import Status
 
 if TYPE_CHECKING:
     import xarray as xr
+
+    from ...model import Model
 
 __all__ = ["feature_gain", "fit_dataset", "fit_fields", "load_dataset", "rate_ends", "rows_of", "summary_frame"]
 
@@ -64,7 +73,7 @@ def fit_dataset(fit: Any) -> xr.Dataset:
     }
     if fit.selection is not None:
         attrs["selection"] = str(fit.selection)
-    return xr.Dataset(data, coords=coords, attrs=attrs)
+    return carrying(xr.Dataset(data, coords=coords, attrs=attrs), {})
 
 
 def load_dataset(path: Any) -> xr.Dataset:
@@ -76,23 +85,21 @@ def load_dataset(path: Any) -> xr.Dataset:
         return groups["/"]
 
 
-def fit_fields(data: xr.Dataset) -> dict[str, Any]:
+def fit_fields(data: xr.Dataset, own: Model | None = None) -> dict[str, Any]:
     """Arguments of ``Fit``, and of its ``RatePosterior`` under ``rate_posterior``; inverse of :func:`fit_dataset`.
 
-    What was chosen by a search is the model's; the search itself, and the rows, are not kept.
+    What was chosen by a search is the model's; the search itself, and the rows, are not kept. ``own`` is a model with
+    the components of the user's own that a file names.
 
     Raises
     ------
     ValueError
-        If parts are missing, out of range or do not belong together, or the model had components of the user's own.
+        If parts are missing, out of range or do not belong together, or the file names components of the user's own
+        that ``own`` lacks.
     """
     try:
-        model, classes = stored_model(data.attrs), stored_classes(data.attrs)
-        if model is None:
-            raise ValueError(
-                "expected the attribute 'model_description', which Fit.save writes for models made of this package's "
-                "components; the file was written by an earlier release, or holds a component of your own"
-            )
+        model = required_model(data.attrs | carried([data]), "Fit.save", "bd.Fit.load", own)
+        classes = stored_classes(data.attrs)
         many = ("class",) if model.loss.multiclass else ()
         if classes is None and (many or model.loss.binary):
             raise ValueError("expected the labels in the attribute 'classes', got none")

@@ -62,6 +62,8 @@ class Case(NamedTuple):
         There is a dual without noise, and interior points have steps for it.
     noise : float
         Least variance of an entry, as a share of its squared mean, of a piecewise-linear loss; 0 of others.
+    absolute : bool
+        The penalty is on absolute weights.
     """
 
     n: int
@@ -73,6 +75,7 @@ class Case(NamedTuple):
     dual: bool
     interior: bool
     noise: float
+    absolute: bool = False
 
 
 @dataclass(frozen=True)
@@ -115,6 +118,11 @@ STEPS = (
 
 CHOICES = (
     Choice(
+        "Newton, proximal", lambda case, limits: case.absolute,
+        "Newton steps on a quadratic with the penalty on absolute weights, by coordinates and one factor",
+        "weights that are zero are zero exactly",
+    ),
+    Choice(
         "interior points",
         lambda case, limits: (
             case.dual
@@ -144,6 +152,7 @@ def case_of(energy: Energy) -> Case:
     return Case(
         *design.shape, dense, design.prefers_gram, design.prefers_outer_gram,
         energy.loss.quadratic and energy.plain_weight is None, dual, dual and has_steps(energy), noise,
+        energy.absolute is not None,
     )  # fmt: skip
 
 

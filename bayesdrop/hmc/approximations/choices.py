@@ -54,7 +54,7 @@ class Case(NamedTuple):
     free : bool
         Rates are free.
     curved : bool
-        The loss has what the approximation of a single score asks for.
+        Loss and prior have what the approximation of a single score asks for: curvature, and scales that weights share.
     learnt : bool
         Scales of the weights are learnt.
     level : bool
@@ -144,7 +144,7 @@ def case_of(model: Model, data: Dataset, rate_map: RateMap, marginalised: bool) 
     """What is to be known of a model with its data."""
     (n, p), design, loss = data.design.shape, data.design, model.loss
     probe = model.noise.coefficients(np.full(p, 0.5) if rate_map.is_free else rate_map.initial)
-    noisy = not without_noise(model, rate_map)
+    noisy, learnt = not without_noise(model, rate_map), model.weight_prior.learnt_scale(p) is not None
     return Case(
         n=n,
         p=p,
@@ -155,8 +155,8 @@ def case_of(model: Model, data: Dataset, rate_map: RateMap, marginalised: bool) 
         variance=any(np.any(part) for part in (probe.quadratic, probe.linear, probe.constant)),
         shift=bool(np.any(probe.shift)),
         free=rate_map.is_free,
-        curved=isinstance(loss if noisy else loss.plain, Curved),
-        learnt=model.weight_prior.learnt_scale(p) is not None,
+        curved=isinstance(loss if noisy else loss.plain, Curved) and (model.weight_prior.gaussian or learnt),
+        learnt=learnt,
         level=model.intercept_prior is not None,
     )
 

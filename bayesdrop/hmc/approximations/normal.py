@@ -59,7 +59,7 @@ def normal_approximation(
     p = design.shape[1]
     moments = ScoreMoments(design, model.noise, np.asarray(rate, dtype=np.float64)[:, None], model.fit_intercept)
     loss = model.loss if moments.has_variance else model.loss.plain
-    precision, location, level = prior_block(model, p)
+    precision, location, level, _ = prior_block(model, p)
     weight = model.C * data.weight[:, None]
     piecewise_linear = loss.piecewise_linear
     # A loss of the user's own may have no Gaussian form.

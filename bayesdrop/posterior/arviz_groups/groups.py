@@ -16,19 +16,22 @@ from ..._arviz import arviz
 from ..._netcdf import read_netcdf, reading, write_netcdf
 from ..._stored import check_plain, stored_numbers
 from ..._validation import shown
-from ...description import warn_of_formula
+from ...description import attributes, carried, carrying, required_model, warn_of_formula
+from ...model import check_model
 
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["assemble", "dataset", "extend", "group_names", "load", "save"]
+    from ...model import Model
+
+__all__ = ["assemble", "dataset", "extend", "group_names", "load", "read_attributes", "save"]
 
 
 def _has_data_tree() -> bool:
     return int(version("arviz").split(".")[0]) >= 1
 
 
-def assemble(groups: Mapping[str, xr.Dataset], attrs: Mapping[str, str | int | float] | None = None) -> Any:
+def assemble(groups: Mapping[str, xr.Dataset], attrs: Mapping[str, Any] | None = None) -> Any:
     """Join datasets into what the installed ArviZ works with.
 
     Parameters
@@ -36,7 +39,8 @@ def assemble(groups: Mapping[str, xr.Dataset], attrs: Mapping[str, str | int | f
     groups : mapping from group name to xarray.Dataset
         ArviZ groups such as ``posterior`` and ``observed_data``.
     attrs : mapping, optional
-        Attributes of the whole; netCDF takes text and numbers, no booleans.
+        Attributes of the whole; netCDF takes text and numbers, no booleans. A model object among them
+        (:func:`bayesdrop.description.attributes`) is carried by every group in memory.
 
     Returns
     -------
@@ -51,10 +55,11 @@ def assemble(groups: Mapping[str, xr.Dataset], attrs: Mapping[str, str | int | f
     >>> dataset(tree, "posterior")["rate"].shape
     (1, 1)
     """
-    attrs = dict(attrs or {})
-    if _has_data_tree():
-        import xarray as xr
+    import xarray as xr
 
+    groups = {name: carrying(group, attrs or {}) for name, group in groups.items()}
+    attrs = carrying(xr.Dataset(attrs=attrs), {}).attrs
+    if _has_data_tree():
         tree = xr.DataTree.from_dict({f"/{name}": group for name, group in groups.items()})
         tree.attrs.update(attrs)
         return tree
@@ -91,6 +96,22 @@ def dataset(tree: Any, group: str) -> xr.Dataset:
     return found
 
 
+def read_attributes(tree: Any) -> dict[str, Any]:
+    """Attributes of a tree and its posterior, with the model object that a group carries, if one does.
+
+    Examples
+    --------
+    >>> import xarray as xr
+    >>> import bayesdrop as bd
+    >>> tree = assemble({"posterior": xr.Dataset({"rate": 0.5})}, bd.description.attributes(bd.Model(C=0.5)))
+    >>> read_attributes(tree)["bayesdrop_model"].C
+    0.5
+    """
+    groups = {name: dataset(tree, name) for name in group_names(tree)}
+    own = groups["posterior"].attrs if "posterior" in groups else {}
+    return {**getattr(tree, "attrs", {}), **own, **carried(groups.values())}
+
+
 def extend(tree: Any, groups: Mapping[str, xr.Dataset]) -> Any:
     """Add groups, or replace those of the same name, in a new object that shares the others; see ``assemble``.
 
@@ -101,7 +122,7 @@ def extend(tree: Any, groups: Mapping[str, xr.Dataset]) -> Any:
     >>> group_names(extend(assemble({"posterior": one}), {"log_likelihood": one}))
     ['posterior', 'log_likelihood']
     """
-    return assemble({**{name: dataset(tree, name) for name in group_names(tree)}, **groups}, tree.attrs)
+    return assemble({**{name: dataset(tree, name) for name in group_names(tree)}, **groups}, read_attributes(tree))
 
 
 def save(tree: Any, path: Any) -> None:
@@ -135,8 +156,17 @@ def save(tree: Any, path: Any) -> None:
     write_netcdf({"/": xr.Dataset(attrs=tree.attrs), **groups}, path)
 
 
-def load(path: Any) -> Any:
+def load(path: Any, *, model: Model | None = None) -> Any:
     """Read what ``save`` wrote into memory.
+
+    Parameters
+    ----------
+    path : path
+        The file.
+    model : Model, optional
+        A model with the components of your own that were sampled, which no file holds; all settings and other
+        components are read from the file. By default the draws are read, and functions that need such a component
+        raise an error that names it.
 
     Returns
     -------
@@ -148,8 +178,11 @@ def load(path: Any) -> Any:
         If there is no such file.
     ValueError
         If the file was cut short, is damaged, is none of ArviZ's, refers to other files, claims more numbers than it
-        can hold or memory has room for, or holds draws that this package cannot have made; the message names the file.
+        can hold or memory has room for, or holds draws that this package cannot have made; or if ``model`` lacks a
+        component of your own that the file names. The message names the file.
     """
+    if model is not None:
+        check_model(model)
     with reading(path, "a posterior", "bd.groups.save", "sample again") as file:
         groups = read_netcdf(file)
         root = groups.pop("/")
@@ -159,7 +192,10 @@ def load(path: Any) -> Any:
             check_plain(group)
         if root.attrs.get("inference_library") == "bayesdrop":
             _check_draws(groups)
-        return assemble(groups, root.attrs)
+        if model is None:
+            return assemble(groups, root.attrs)
+        found = required_model(root.attrs, "bd.sample", "bd.groups.load", model)
+        return assemble(groups, attributes(found) | root.attrs)
 
 
 # Variables of this package that may have draws, and between which numbers.

@@ -14,7 +14,7 @@ import numpy as np
 from ..._display import Shown, compared_texts
 from ...warnings import ApproximationWarning, IncompleteWarning, MixingWarning, warn
 from ..arviz_groups.constants import read_rate_prior
-from ..arviz_groups.groups import dataset, group_names
+from ..arviz_groups.groups import dataset, group_names, read_attributes
 from ..draws.draws import read_group
 from .largest_r_hat import r_hat_limits
 from .mixing import LIMITS, Extreme, extreme_of, mixing
@@ -196,7 +196,7 @@ def diagnose(post: Any) -> Diagnosis:
     groups = {"posterior": posterior}
     more = ("sample_stats", "constant_data")
     groups |= {name: dataset(post, name) for name in group_names(post) if name in more}
-    attrs = {**getattr(post, "attrs", {}), **posterior.attrs}
+    attrs = read_attributes(post)
     if attrs.get("inference_method") == "projection":
         raise ValueError(
             "post: these draws are projections, whose chains tell nothing new; diagnose the posterior that "

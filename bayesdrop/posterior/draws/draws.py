@@ -19,16 +19,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..._memory import BLOCK
+from ..._stored import stored_classes
 from ..._typing import AnyArray, Bool, Float, Int, Num, Shaped
 from ..._validation import check_count
 from ...data.column_facts import ColumnFacts
-from ...description import stored_classes, stored_facts, stored_feature_names, stored_model
+from ...description import required_model, stored_facts, stored_feature_names
 from ...designs import as_design
 from ...model import Model
 from ...moments import ScoreMoments
 from ...noise.base import centre_of
 from ..arviz_groups.constants import in_model_order
-from ..arviz_groups.groups import dataset, group_names
+from ..arviz_groups.groups import dataset, group_names, read_attributes
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -242,17 +243,15 @@ def read_draws(post: Any, thin: int | None = None) -> Draws:
     TypeError
         If ``post`` is something else.
     ValueError
-        If it lacks the posterior, its weights or the description of its model, or that is damaged.
+        If it lacks the posterior, its weights or its model; if the description of that is damaged, or names components
+        of the user's own, which a file does not hold.
     """
     posterior = read_group(post, "posterior")
-    attrs = {**getattr(post, "attrs", {}), **posterior.attrs}
-    model = stored_model(attrs)
-    if model is None:
-        raise ValueError(
-            "post: expected the attribute 'model_description', which bd.sample stores for models made of this "
-            "package's components; it is absent, so the draws come from another library, an earlier release, or a "
-            "component of your own. Sample again with bd.sample."
-        )
+    attrs = read_attributes(post)
+    try:
+        model = required_model(attrs, "bd.sample", "bd.groups.load")
+    except ValueError as error:
+        raise ValueError(f"post: {error}") from None
     return draws_of(
         posterior,
         model,

@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..._typing import ArvizData, Float
-from ...description import stored_model
+from ...description import carried, stored_model
 from ...noise.base import centre_of
 from ...priors.rate_prior import BetaLaw
 from ...rates import PerFeature
 from ..arviz_groups.constants import read_rate_prior
-from ..arviz_groups.groups import dataset, extend
+from ..arviz_groups.groups import dataset, extend, read_attributes
 from .draws import Draws, read_draws, stored_constants
 
 if TYPE_CHECKING:
@@ -167,7 +167,7 @@ def drawn_prior_interval(
     (dim,) = set(rate.dims) - {"chain", "draw"}
     law = read_rate_prior(stored_constants(post), [str(name) for name in rate[dim].values]) if tree else None
     if law is None:
-        model = stored_model(getattr(post, "attrs", {}))
+        model = stored_model(read_attributes(post) if tree else {**post.attrs, **carried([post])})
         prior: Any = None if model is None else getattr(model.rates or PerFeature(), "prior", None)
         if prior is None or prior.relative:
             return None

@@ -31,7 +31,7 @@ from ...priors.rate_prior import BetaLaw
 from ...warnings import ApproximationWarning, warn
 from ..arviz_groups.builder import Attributes
 from ..arviz_groups.constants import in_model_order, parted, read_rate_prior
-from ..arviz_groups.groups import assemble, dataset, group_names
+from ..arviz_groups.groups import assemble, dataset, group_names, read_attributes
 from ..diagnostics.mixing import LIMITS
 from ..diagnostics.problems import approximation_problem, draw_the_masks
 from ..draws.draws import Draws, draws_of, read_draws, stored_offset
@@ -119,7 +119,7 @@ def reweight(post: Any, X: Any, y: Any = None, *, draws: int | None = None, seed
     seed = check_seed(seed)
     sampled = read_draws(post, draws)
     groups = {name: dataset(post, name) for name in group_names(post)}
-    attrs = {**getattr(post, "attrs", {}), **groups["posterior"].attrs}
+    attrs = read_attributes(post)
     groups["posterior"] = in_model_order(groups["posterior"], sampled.model, sampled.feature_names, sampled.classes)
     if "approximation" not in attrs:
         raise ValueError(
@@ -208,8 +208,8 @@ def judged(
     seed = [int(part) for part in np.asarray(jax.random.key_data(as_key(seed)))]
     posterior = groups["posterior"]
     size, chains = posterior.sizes["chain"] * posterior.sizes["draw"], posterior.sizes["chain"]
-    if not isinstance(model.loss, Simulated):
-        return groups, attrs  # without the constant of its density there is no exact posterior to compare with
+    if not (isinstance(model.loss, Simulated) and _has_density(model.weight_prior, posterior.sizes["feature"])):
+        return groups, attrs  # without the constants of its densities there is no exact posterior to compare with
     affordable = not data.design.is_streamed and entries_of(data.X) * size <= EFFORT.correction
     if not (correct and affordable):
         few = min(-(-EFFORT.draws // chains), posterior.sizes["draw"])
@@ -223,6 +223,17 @@ def judged(
     if approximation_problem(attrs, size) is None or found.weights(likelihood)[1] > LIMITS.mean_k:
         return groups, attrs
     return resampled(groups, attrs, found, likelihood, seed)
+
+
+def _has_density(prior: Any, n_features: int) -> bool:
+    """Whether the density of the weights, given learnt scales that they share, has a closed form to reweight by."""
+    if prior.learnt_scale(n_features) is not None:
+        return True
+    try:
+        prior.log_density(np.zeros((1, n_features)))
+    except TypeError:
+        return False
+    return True
 
 
 def _stated(error: ApproximationError) -> Attributes:

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 import bayesdrop as bd
-from bayesdrop.description import attributes, read_classes, stored_classes
+from bayesdrop._stored import read_classes, stored_classes
+from bayesdrop.description import attributes
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(40, 2))

@@ -22,6 +22,9 @@ def fitted(loss, X, rate):
 
 
 FITS = {
+    "Newton, proximal": lambda: bd.fit(
+        bd.Model(weight_prior=bd.Laplace(), rates=bd.Fixed(0.3)), DENSE, DENSE[:, 0] > RNG.normal(size=60)
+    ),
     "normal equations": lambda: fitted(bd.Squared(), DENSE, 0.3),
     "interior points": lambda: fitted(bd.Hinge(), DENSE, 0.0),
     "coordinates": lambda: fitted(bd.Hinge(), SPARSE, 0.0),

@@ -861,12 +861,6 @@ def test_senseless_settings_are_refused(method, settings, message):
 @pytest.mark.parametrize(
     ("model", "options", "message"),
     [
-        (
-            bd.Model(rates=NO_NOISE, weight_prior=bd.Laplace(1.0)),
-            {},
-            r"takes normal weight priors .*Laplace.*bd\.Gibbs",
-        ),
-        (bd.Model(rates=NO_NOISE, weight_prior=bd.Horseshoe(1.0)), {}, "takes normal weight priors"),
         (bd.Model(Squared(variance_prior=bd.InverseGamma(2, 1)), rates=NO_NOISE), {}, "known variances"),
         (bd.Model(rates=NO_NOISE, weight_prior=bd.Normal([1.0, 2.0, 3.0])), {}, "expected one number or 2 of them"),
         (bd.Model(), {"target": "mode"}, 'target: expected "noising", "marginalised" or None, got \'mode\''),
