@@ -13,6 +13,7 @@ import pytest
 from sklearn.model_selection import GroupKFold, KFold, StratifiedKFold
 
 import bayesdrop as bd
+from bayesdrop.fitting.tuning.slopes import RULES, best_slope, by_class
 
 TABLES, C = 40, 10.0
 
@@ -44,13 +45,16 @@ def stated(model, X, y, groups):
     return -fitted.scores_[0] if hasattr(fitted, "scores_") else fitted.selection_.chosen.loss
 
 
-def true_loss(name, X, y, rng):
-    """Expected loss, at rows with labels of even odds, of a plain fit."""
+def true_loss(name, X, y, rng, held):
+    """Expected loss, at rows with labels of even odds, of a plain fit; its slope is that of ``held`` rows but one."""
     rows = indicators(rng, 4000)
     if "SVC" in name:
-        score = bd.DropoutSVC(0.0, C=C).fit(X, y).decision_function(rows)
+        model = bd.DropoutSVC(0.0, C=C).fit(X, y)
+        score, others = (model.decision_function(part)[:, None] for part in (rows, indicators(rng, held - 1)))
+        truth = 2.0 * rng.integers(0, 2, (held - 1, 1)) - 1
+        slope = best_slope(*by_class(others, truth), np.ones(held - 1)) if held >= RULES.rows else 0.0
         margin = np.stack([score, -score])
-        return ((1 - np.sign(margin)) / 2 + 0.1 * np.maximum(0, 1 - margin)).mean()
+        return ((1 - np.sign(margin)) / 2 + np.logaddexp(0, -slope * margin)).mean()
     score = bd.DropoutLogisticRegression(0.0, C=C).fit(X, y).decision_function(rows)
     chance = bd.Logistic().probability(np.stack([score, -score]), C)
     return -np.log(chance).mean()
@@ -66,7 +70,7 @@ def gap(name, make, n, folds, *, drawn=False, groups=None):
         found[table, 0] = stated(make(), X, y, groups)
         few = n - n // folds
         again = rng.integers(0, 2, few) if drawn else rng.permutation(few) % 2
-        found[table, 1] = true_loss(name, indicators(rng, few), again, rng)
+        found[table, 1] = true_loss(name, indicators(rng, few), again, rng, n // folds)
     difference = found[:, 0] - found[:, 1]
     return difference.mean(), difference.std(ddof=1) / np.sqrt(TABLES)
 

@@ -11,9 +11,9 @@ and the log loss of its score,
 
     1(m < 0) + ½ 1(m = 0) − log (e^{a s_y} / Σ_l e^{a s_l}),
 
-``m`` being the lead of the row's class over the best other class, and ``a`` the slope at which the scores that are held
-out together are log-odds (:mod:`.slopes`). It is the same at all sizes of the scores, and orders candidates that err
-about equally, as errors of few rows are noisy.
+``m`` being the lead of the row's class over the best other class, and ``a`` the slope at which the other scores that
+are held out together are log-odds (:mod:`.slopes`). It is the same at all sizes of the scores, and orders candidates
+that err about equally, as errors of few rows are noisy. Of a few rows that are held out together errors alone decide.
 
 Rows that come noised are predicted by scores of their own: the loss is then averaged over the normal score, and not the
 probability.
@@ -40,7 +40,7 @@ from ...losses.normal_score import gauss_hermite
 from ...losses.protocols import Classifying, require
 from ...losses.softmax import log_sum_exp, normal_points
 from .folds import standard_error
-from .slopes import best_slope, by_class
+from .slopes import best_slope, by_class, slopes_without
 
 __all__ = ["Key", "RowLosses", "Table", "joint_losses", "noised_scores"]
 
@@ -119,10 +119,11 @@ class RowLosses:
         """Mean loss (m,) of rows over points of their scores, each with its share."""
         shares, scores = zip(*points, strict=True)
         score, own = by_class(np.concatenate(scores), np.tile(self.target[rows], (len(shares), 1)))
-        slope = best_slope(score, own, np.outer(shares, self.weight[rows]).ravel())
+        weight = np.outer(shares, self.weight[rows]).ravel()
+        slope = slopes_without(best_slope(score, own, weight), score, own, weight, len(shares))
         mine = score[own]
         lead = mine - np.where(own, -np.inf, score).max(axis=1)
-        loss = (1 - np.sign(lead)) / 2 + log_sum_exp(slope * score)[0] - slope * mine
+        loss = (1 - np.sign(lead)) / 2 + log_sum_exp(slope[:, None] * score)[0] - slope * mine
         return np.asarray(shares @ loss.reshape(len(shares), -1))
 
     def of_noised(
