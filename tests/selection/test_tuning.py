@@ -480,7 +480,7 @@ def test_picture():
     from matplotlib import pyplot as plt
 
     X, y = noisy(60)
-    one = bd.plots.selection(bd.DropoutSVC(bd.Tuned(strengths=STRENGTHS, cv=3)).fit(X, y))
+    one = bd.plots.selection(bd.DropoutSVC(bd.Tuned(strengths=STRENGTHS, cv=3), C=1.0).fit(X, y))
     assert one.get_xlabel().startswith("Strength")
     searched = bd.DropoutSVCCV(bd.Tuned(strengths=STRENGTHS), Cs=(0.1, 1.0), cv=3).fit(X, y)
     several = bd.plots.selection(searched)
