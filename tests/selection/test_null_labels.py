@@ -31,6 +31,10 @@ ESTIMATORS = {
     "score of folds": lambda cv: bd.DropoutLogisticRegressionCV([0.0], Cs=[C], cv=cv, scoring="neg_log_loss"),
     "RatePath": lambda cv: bd.RatePath(bd.DropoutLogisticRegression(0.0, C=C), [0.0], cv=cv, scoring="neg_log_loss"),
 }
+NUMBERS = {
+    "DropoutRidgeCV": (bd.DropoutRidgeCV, bd.DropoutRidge, lambda residual: residual**2 / 2),
+    "DropoutSVRCV": (bd.DropoutSVRCV, bd.DropoutSVR, lambda residual: np.maximum(0, np.abs(residual) - 0.1)),
+}
 SPLITTERS = {
     "5": (5, 5, False),
     "3": (3, 3, False),
@@ -48,6 +52,10 @@ def stated(model, X, y, groups):
 def true_loss(name, X, y, rng, held):
     """Expected loss, at rows with labels of even odds, of a plain fit; its slope is that of ``held`` rows but one."""
     rows = indicators(rng, 4000)
+    if name in NUMBERS:
+        _, plain, loss = NUMBERS[name]
+        score = plain(0.0, C=C).fit(X, y).predict(rows)
+        return loss(np.stack([score, 1 - score])).mean()
     if "SVC" in name:
         model = bd.DropoutSVC(0.0, C=C).fit(X, y)
         score, others = (model.decision_function(part)[:, None] for part in (rows, indicators(rng, held - 1)))
@@ -81,6 +89,17 @@ def test_the_stated_score_is_the_true_one(name, split):
     cv, folds, drawn = SPLITTERS[split]
     groups = np.arange(150) % 30 if split == "groups" else None
     mean, error = gap(name, lambda: ESTIMATORS[name](cv), 150, folds, drawn=drawn, groups=groups)
+    assert abs(mean) < 3.5 * error, (mean, error)
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+@pytest.mark.parametrize("split", ["5", "in order", "groups"])
+def test_the_stated_score_of_numbers_is_the_true_one(name, split):
+    """The numbers 0 and 1, drawn; folds of numbers are not stratified."""
+    cv, folds, _ = SPLITTERS[split]
+    groups = np.arange(150) % 30 if split == "groups" else None
+    make = NUMBERS[name][0]
+    mean, error = gap(name, lambda: make([0.0], Cs=[C], cv=cv), 150, folds, drawn=True, groups=groups)
     assert abs(mean) < 3.5 * error, (mean, error)
 
 
