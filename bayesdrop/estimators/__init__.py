@@ -2,7 +2,7 @@
 
 from .counts import DropoutNegativeBinomialRegressor, DropoutPoissonRegressor
 from .linear_classifiers import DropoutLogisticRegression, DropoutSVC
-from .regressor import DropoutQuantileRegressor, DropoutRidge, DropoutSVR
+from .linear_regressors import DropoutQuantileRegressor, DropoutRidge, DropoutSVR
 
 __all__ = [
     "DropoutLogisticRegression",

@@ -7,6 +7,7 @@ results.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -67,13 +68,15 @@ class Columns(NamedTuple):
         return part[self.place] if np.shape(part)[:1] == self.kept.shape else part
 
 
-def used_columns(task: Task) -> Columns | None:
+def used_columns(task: Task, candidates: Sequence[Any] = ()) -> Columns | None:
     """Find the columns that a fit with empty ones needs; None if settings of each column are in the way.
 
     Parameters
     ----------
     task : Task
         A fit of centred rows.
+    candidates : sequence
+        Rates of a search besides those of the model, as :func:`.tuning.blocks.families_of` takes them.
 
     Examples
     --------
@@ -93,16 +96,18 @@ def used_columns(task: Task) -> Columns | None:
     kept = np.flatnonzero(~empty | (np.arange(len(empty)) == np.argmax(empty)))
     names = [task.names[j] for j in kept.tolist()]
     try:
-        whole, part = (first_rates(task.model).bind(some) for some in (task.names, names))
-        if is_tuned(task.model.rates):
-            tuned: Any = task.model.rates
-            for candidate in tuned.candidates:
-                getattr(candidate, "bind", lambda _: None)(names)
+        tuned: Any = task.model.rates
+        models = [first_rates(task.model)]
+        for candidate in [*(tuned.candidates if is_tuned(tuned) else []), *candidates]:
+            rates = candidate[0] if isinstance(candidate, tuple) else candidate
+            models += [] if rates is None else [replace(task.model, rates=rates)]
+        pairs = [[model.bind(some) for some in (task.names, names)] for model in models]
     except ValueError:
         return None
-    equal = np.ptp(whole.initial) == 0 and whole.hierarchy is None
-    if not equal or not (whole.size == part.size <= 1 or (whole.dim == "feature" and whole.size == len(empty))):
-        return None
+    for whole, part in pairs:
+        equal = np.ptp(whole.initial) == 0 and whole.hierarchy is None
+        if not equal or not (whole.size == part.size <= 1 or (whole.dim == "feature" and whole.size == len(empty))):
+            return None
     place = np.full(len(empty), int(np.searchsorted(kept, np.argmax(empty))))
     place[kept] = np.arange(len(kept))
     return Columns(kept, place)

@@ -42,6 +42,7 @@ from .._validation import check_count, check_flag, check_numbers, shown
 from ..designs import column_names, in_memory
 from ..designs.rows import check_sample_weight
 from ..estimators.validation import deletion_of, takes_missing
+from ..fitting.empty_columns import used_columns
 from ..fitting.tuning.blocks import Held
 from ..fitting.tuning.choose import Task, search_on
 from ..fitting.tuning.folds import Fold
@@ -166,6 +167,9 @@ class DropoutCV(BaseEstimator):
             warnings.simplefilter("ignore", UnscaledWarning)
             task = self._task(plain, X, y, np.ones(n) if weight is None else weight, groups)
         by_loss = self.scoring is None
+        # A score of the user's is one of whole rows.
+        columns = used_columns(task, candidates) if by_loss and np.sum(task.empty_columns) > 1 else None
+        task = task if columns is None else columns.reduce(task)
         tuned = self.rates is None or is_tuned(self.rates) or all(is_tuned(one) for one in self.rates)
         searched = search_on(
             task, self.cv, "cv", candidates, candidate_Cs(task.model.C) if Cs is None else Cs,

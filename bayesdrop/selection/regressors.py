@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.base import RegressorMixin
 
 from .._typing import AnyArray, Float
-from ..estimators.regressor import DropoutRidge, DropoutSVR
+from ..estimators.linear_regressors import DropoutRidge, DropoutSVR
 from ..estimators.validation import check_here, intact, set_parameters
 from ..fitting.tuning.choose import Task
 from .base import DropoutCV
@@ -105,6 +105,9 @@ class DropoutRidgeCV(_DropoutRegressorCV):
         As in :class:`DropoutRidge`.
     corrupted_inputs : bool, default=False
         As in :class:`DropoutRidge`.
+    expected_deletion : float, array (p,) or mapping of column names, optional
+        As in :class:`DropoutRidge`; ``C`` is chosen by the mean loss of rows that lose entries, and ``rates`` and
+        ``scoring`` are left out.
     missing : None or "nan", optional
         As in :class:`DropoutRidge`.
     tol : float, default=1e-08
@@ -176,6 +179,7 @@ class DropoutRidgeCV(_DropoutRegressorCV):
         method: Any = None,
         fit_intercept: bool = True,
         corrupted_inputs: bool = False,
+        expected_deletion: Any = None,
         missing: str | None = None,
         tol: float = 1e-8,
         max_iter: int = 200,
@@ -233,6 +237,9 @@ class DropoutSVRCV(_DropoutRegressorCV):
         As in :class:`DropoutSVR`.
     corrupted_inputs : bool, default=False
         As in :class:`DropoutSVR`.
+    expected_deletion : float, array (p,) or mapping of column names, optional
+        As in :class:`DropoutSVR`; ``C`` is chosen by the mean loss of rows that lose entries, and ``rates`` and
+        ``scoring`` are left out.
     missing : None or "nan", optional
         As in :class:`DropoutSVR`.
     tol : float, default=1e-08
@@ -306,6 +313,7 @@ class DropoutSVRCV(_DropoutRegressorCV):
         method: Any = None,
         fit_intercept: bool = True,
         corrupted_inputs: bool = False,
+        expected_deletion: Any = None,
         missing: str | None = None,
         tol: float = 1e-8,
         max_iter: int = 200,

@@ -27,6 +27,8 @@ THREE = np.digitize(X[:, 0], [-0.5, 0.5])
 RATES = np.array([0.3, 0.1, 0.0, 0.6])
 PLAIN = [bd.DropoutLogisticRegression, bd.DropoutSVC]
 SEARCHING = [bd.DropoutLogisticRegressionCV, bd.DropoutSVCCV]
+OF_NUMBERS = [bd.DropoutRidge, bd.DropoutSVR, bd.DropoutQuantileRegressor]
+OF_NUMBERS_SEARCHING = [bd.DropoutRidgeCV, bd.DropoutSVRCV]
 
 
 def named(rows):
@@ -47,6 +49,45 @@ def test_the_fit_is_that_of_fixed_rates_on_rows_that_arrive_noised(kind, labels)
     if kind is bd.DropoutLogisticRegression:
         np.testing.assert_allclose(told.predict_proba(HOLES), by_hand.predict_proba(HOLES), rtol=1e-9)
     assert told.selection_.chosen.C == told.C_ == 2.0
+
+
+@pytest.mark.parametrize("kind", OF_NUMBERS)
+def test_a_regression_is_that_of_fixed_rates_on_rows_that_arrive_noised(kind):
+    told = kind(expected_deletion=dict(zip("abd", [0.3, 0.1, 0.6], strict=True)), C=2.0).fit(named(X), NUMBERS)
+    by_hand = kind(bd.Fixed(RATES), C=2.0, noise=bd.Dropout(centre="mean"), missing="nan", corrupted_inputs=True).fit(
+        X, NUMBERS
+    )
+    np.testing.assert_allclose(told.coef_, by_hand.coef_, rtol=1e-10, atol=1e-12)
+    assert np.array_equal(told.rates_, RATES)
+    np.testing.assert_allclose(told.predict(named(HOLES)), FILLED @ told.coef_ + told.intercept_)
+    assert get_tags(told).input_tags.allow_nan
+
+
+@pytest.mark.parametrize("cv", ["loo", "folds"])
+def test_the_stated_score_of_a_regression_is_that_of_rows_that_lose_entries(cv):
+    """The squared loss of each row by a fit without it, and the variance of its score under deletion."""
+    number = 90 if cv == "loo" else 3
+    folds = [
+        (np.flatnonzero(np.arange(90) % number != k), np.flatnonzero(np.arange(90) % number == k))
+        for k in range(number)
+    ]
+    search = bd.DropoutRidgeCV(expected_deletion=RATES, Cs=(0.3,), cv="loo" if cv == "loo" else folds).fit(X, NUMBERS)
+    centre, losses = X.mean(axis=0), []
+    for train, test in folds:
+        model = bd.DropoutRidge(bd.Fixed(RATES), C=0.3, noise=bd.Dropout(centre=centre), corrupted_inputs=True)
+        w, rows = model.fit(X[train], NUMBERS[train]).coef_, X[test] - centre
+        mean = rows @ ((1 - RATES) * w) + centre @ w + model.intercept_
+        var = rows**2 @ (RATES * (1 - RATES) * w**2)
+        losses.append(0.5 * np.mean((NUMBERS[test] - mean) ** 2 + var))
+    # What leaving one row out does to a variance is approximate: of order 1/n² of the loss.
+    assert -search.best_score_ == pytest.approx(np.mean(losses), rel=1e-6 if cv == "folds" else 4 / 90**2)
+
+
+def test_an_epsilon_insensitive_search_chooses_C_for_rows_that_lose_entries():
+    model = bd.DropoutSVRCV(expected_deletion=0.5, cv=3).fit(X, NUMBERS)
+    assert len({one.C for one in model.selection_.candidates}) > 1
+    assert np.all(model.rates_ == 0.5)
+    np.testing.assert_allclose(model.predict(HOLES), FILLED @ model.coef_ + model.intercept_)
 
 
 @pytest.mark.parametrize("labels", [Y, THREE])
@@ -99,11 +140,11 @@ def expected_loss(mean, var):
 def test_noised_rows_are_scored_by_the_mean_of_their_losses():
     mean, var = RNG.normal(scale=2, size=(20, 1)), RNG.gamma(1.0, size=(20, 1))
     target = np.where(RNG.random((20, 1)) < 0.5, 1.0, -1.0)
-    losses = RowLosses(bd.Logistic(), target).of_noised(np.arange(20), mean, var, 1.0)
+    losses = RowLosses(bd.Logistic(), target, np.ones(20)).of_noised(np.arange(20), mean, var, 1.0)
     np.testing.assert_allclose(losses, expected_loss((target * mean)[:, 0], var[:, 0]), atol=2e-4)
     # Several classes one against the rest, without noise, and of a joint fit.
     many, one = RNG.normal(size=(20, 3)), np.where(np.eye(3)[RNG.integers(0, 3, 20)] > 0, 1.0, -1.0)
-    rows = RowLosses(bd.Logistic(), one)
+    rows = RowLosses(bd.Logistic(), one, np.ones(20))
     plain = rows(np.arange(20), many, 0 * many, 1.0)
     np.testing.assert_allclose(rows.of_noised(np.arange(20), many, 0 * many, 1.0), plain, rtol=1e-12)
     root = RNG.normal(size=(20, 3, 3))
@@ -176,8 +217,8 @@ def test_C_is_chosen_for_rows_that_lose_entries():
 
 
 def test_probabilities_of_a_hinge_are_calibrated_on_rows_that_lose_entries():
-    model = bd.DropoutSVC(expected_deletion=0.5).fit(X, Y)
-    whole = bd.DropoutSVC(ExpectedDeletion(bd.Fixed(0.5)), noise=bd.Dropout(centre="mean")).fit(X, Y)
+    model = bd.DropoutSVC(expected_deletion=0.5, C=1.0).fit(X, Y)
+    whole = bd.DropoutSVC(ExpectedDeletion(bd.Fixed(0.5)), C=1.0, noise=bd.Dropout(centre="mean")).fit(X, Y)
     assert model.calibration_.corrupted_inputs
     assert not whole.calibration_.corrupted_inputs
     # Complete rows are told apart better than those that lose entries, by the same weights.
@@ -185,7 +226,7 @@ def test_probabilities_of_a_hinge_are_calibrated_on_rows_that_lose_entries():
     assert model.calibration_.slope < whole.calibration_.slope
 
 
-@pytest.mark.parametrize("kind", PLAIN + SEARCHING)
+@pytest.mark.parametrize("kind", PLAIN + SEARCHING + OF_NUMBERS + OF_NUMBERS_SEARCHING)
 def test_what_contradicts_the_deletion_is_refused(kind):
     rates = [0.3] if "CV" in kind.__name__ else 0.3
     for options, message in (
@@ -201,7 +242,7 @@ def test_what_contradicts_the_deletion_is_refused(kind):
             kind(**options).fit(named(X), Y)
 
 
-@pytest.mark.parametrize("kind", SEARCHING)
+@pytest.mark.parametrize("kind", SEARCHING + OF_NUMBERS_SEARCHING)
 def test_a_score_of_the_users_is_refused(kind):
     with pytest.raises(ValueError, match="scoring.*expected None next to expected_deletion"):
         kind(expected_deletion=0.3, scoring="accuracy").fit(X, Y)
@@ -224,7 +265,7 @@ def test_missing_entries_that_the_fit_has_not_seen_name_the_deletion():
     with pytest.warns(bd.MissingWarning, match=r"3\d % of the entries are missing.*expected_deletion=0.3"):
         bd.DropoutLogisticRegression(0.3, missing="nan").fit(X, Y).predict(HOLES)
     with pytest.warns(bd.MissingWarning, match=r"rates=0.3.*corrupted_inputs=True"):
-        bd.DropoutRidge(missing="nan").fit(X, NUMBERS).predict(HOLES)
+        bd.DropoutPoissonRegressor(missing="nan").fit(X, Y).predict(HOLES)
     with pytest.warns(bd.MissingWarning, match="expected_deletion"):
         bd.DropoutLogisticRegressionCV([0.3], Cs=(1.0,), missing="nan").fit(X, Y).predict(HOLES)
     with warnings.catch_warnings():

@@ -117,3 +117,37 @@ def test_a_fit_without_noise_keeps_its_covariance():
     whole, few = bd.fit(model, X, y).covariance, bd.fit(model, X[:, :2], y).covariance
     np.testing.assert_allclose(whole[np.ix_([0, 1, 5], [0, 1, 5])], few, rtol=1e-6, atol=1e-12)
     np.testing.assert_allclose(whole.diagonal()[2:5], 0.49, rtol=1e-12)
+
+
+@pytest.mark.parametrize("storage", STORAGES)
+@pytest.mark.parametrize("case", ["logistic", "svm", "ridge", "given"])
+def test_a_search_is_that_of_the_used_columns(case, storage, monkeypatch):
+    """The same table of losses and the same choice, from blocks of the used columns and one empty one alone."""
+    from bayesdrop.fitting.tuning.blocks import BlockSolver
+
+    make, y = {
+        "logistic": (bd.DropoutLogisticRegressionCV, Y),
+        "svm": (bd.DropoutSVCCV, Y),
+        "ridge": (bd.DropoutRidgeCV, X @ np.ones(USED)),
+        "given": (lambda **options: bd.DropoutLogisticRegressionCV([0.2, bd.PerFeature()], **options), Y),
+    }[case]
+    used = make(Cs=(0.1, 1.0), cv=3).fit(STORAGES[storage](np.column_stack([X, np.zeros(N)])), y)
+    solve, widths = BlockSolver.solve, []
+
+    def watched(self, *arguments):
+        widths.append(self.design.shape[1])
+        return solve(self, *arguments)
+
+    monkeypatch.setattr(BlockSolver, "solve", watched)
+    whole = make(Cs=(0.1, 1.0), cv=3).fit(wide(storage), y)
+    assert set(widths) == {USED + 1}
+    for mine, theirs in zip(whole.selection_.candidates, used.selection_.candidates, strict=True):
+        np.testing.assert_allclose(mine.losses, theirs.losses, rtol=1e-9)
+    assert (whole.C_, whole.n_features_in_, whole.coef_.shape[-1]) == (used.C_, P, P)
+    np.testing.assert_allclose(np.ravel(whole.coef_)[WHERE], np.ravel(used.coef_)[:-1], rtol=1e-9, atol=1e-12)
+
+
+def test_candidates_of_each_column_keep_their_columns():
+    rates = bd.Fixed(RNG.random(P) * 0.5)
+    search = bd.DropoutLogisticRegressionCV([0.2, rates], Cs=(1.0,), cv=3).fit(wide("dense"), Y)
+    assert len(search.selection_.candidates) == 2

@@ -13,6 +13,7 @@ import pytest
 from sklearn.model_selection import GroupKFold, KFold, StratifiedKFold
 
 import bayesdrop as bd
+from bayesdrop.fitting.tuning.slopes import RULES, best_slope, by_class
 
 TABLES, C = 40, 10.0
 
@@ -30,6 +31,10 @@ ESTIMATORS = {
     "score of folds": lambda cv: bd.DropoutLogisticRegressionCV([0.0], Cs=[C], cv=cv, scoring="neg_log_loss"),
     "RatePath": lambda cv: bd.RatePath(bd.DropoutLogisticRegression(0.0, C=C), [0.0], cv=cv, scoring="neg_log_loss"),
 }
+NUMBERS = {
+    "DropoutRidgeCV": (bd.DropoutRidgeCV, bd.DropoutRidge, lambda residual: residual**2 / 2),
+    "DropoutSVRCV": (bd.DropoutSVRCV, bd.DropoutSVR, lambda residual: np.maximum(0, np.abs(residual) - 0.1)),
+}
 SPLITTERS = {
     "5": (5, 5, False),
     "3": (3, 3, False),
@@ -44,13 +49,20 @@ def stated(model, X, y, groups):
     return -fitted.scores_[0] if hasattr(fitted, "scores_") else fitted.selection_.chosen.loss
 
 
-def true_loss(name, X, y, rng):
-    """Expected loss, at rows with labels of even odds, of a plain fit."""
+def true_loss(name, X, y, rng, held):
+    """Expected loss, at rows with labels of even odds, of a plain fit; its slope is that of ``held`` rows but one."""
     rows = indicators(rng, 4000)
+    if name in NUMBERS:
+        _, plain, loss = NUMBERS[name]
+        score = plain(0.0, C=C).fit(X, y).predict(rows)
+        return loss(np.stack([score, 1 - score])).mean()
     if "SVC" in name:
-        score = bd.DropoutSVC(0.0, C=C).fit(X, y).decision_function(rows)
+        model = bd.DropoutSVC(0.0, C=C).fit(X, y)
+        score, others = (model.decision_function(part)[:, None] for part in (rows, indicators(rng, held - 1)))
+        truth = 2.0 * rng.integers(0, 2, (held - 1, 1)) - 1
+        slope = best_slope(*by_class(others, truth), np.ones(held - 1)) if held >= RULES.rows else 0.0
         margin = np.stack([score, -score])
-        return ((1 - np.sign(margin)) / 2 + 0.1 * np.maximum(0, 1 - margin)).mean()
+        return ((1 - np.sign(margin)) / 2 + np.logaddexp(0, -slope * margin)).mean()
     score = bd.DropoutLogisticRegression(0.0, C=C).fit(X, y).decision_function(rows)
     chance = bd.Logistic().probability(np.stack([score, -score]), C)
     return -np.log(chance).mean()
@@ -66,7 +78,7 @@ def gap(name, make, n, folds, *, drawn=False, groups=None):
         found[table, 0] = stated(make(), X, y, groups)
         few = n - n // folds
         again = rng.integers(0, 2, few) if drawn else rng.permutation(few) % 2
-        found[table, 1] = true_loss(name, indicators(rng, few), again, rng)
+        found[table, 1] = true_loss(name, indicators(rng, few), again, rng, n // folds)
     difference = found[:, 0] - found[:, 1]
     return difference.mean(), difference.std(ddof=1) / np.sqrt(TABLES)
 
@@ -77,6 +89,17 @@ def test_the_stated_score_is_the_true_one(name, split):
     cv, folds, drawn = SPLITTERS[split]
     groups = np.arange(150) % 30 if split == "groups" else None
     mean, error = gap(name, lambda: ESTIMATORS[name](cv), 150, folds, drawn=drawn, groups=groups)
+    assert abs(mean) < 3.5 * error, (mean, error)
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+@pytest.mark.parametrize("split", ["5", "in order", "groups"])
+def test_the_stated_score_of_numbers_is_the_true_one(name, split):
+    """The numbers 0 and 1, drawn; folds of numbers are not stratified."""
+    cv, folds, _ = SPLITTERS[split]
+    groups = np.arange(150) % 30 if split == "groups" else None
+    make = NUMBERS[name][0]
+    mean, error = gap(name, lambda: make([0.0], Cs=[C], cv=cv), 150, folds, drawn=True, groups=groups)
     assert abs(mean) < 3.5 * error, (mean, error)
 
 

@@ -25,10 +25,10 @@ import numpy as np
 
 from ..._memory import check_memory
 from ..._progress import waiting
-from ..._typing import Float, PerRow
+from ..._typing import Float, Int, PerRow
 from ...designs import Design
 from ...linalg.systems import refuse_overflow
-from ...losses.softmax import expected_softmax
+from ...losses.softmax import expected_softmax, log_sum_exp
 from ...model import Model
 from ...moments import ScoreMoments
 from ...rates import RateMap
@@ -36,7 +36,7 @@ from ..objective.energy import row_weights
 from ..objective.softmax_energy import SoftmaxEnergy, centred
 from ..solvers.driver import LOOSE, Status, least_weights, status_at
 from ..solvers.learning import RateLearner
-from ..solvers.softmax import fit_softmax
+from ..solvers.softmax import SoftmaxState, fit_softmax
 from .block import ProblemFit
 
 __all__ = ["ClassRates", "class_chances", "fit_classes", "softmax_energy"]
@@ -139,10 +139,16 @@ def fit_classes(
     def energy_at(rate: Float[np.ndarray, "p 1"]) -> SoftmaxEnergy:
         return softmax_energy(model, design, rate, code, n_classes, model.C * known, noisy)
 
-    learner, rate = None, rate_map.initial[:, None]
+    learner: ClassRates | None = None
+    rate = rate_map.initial[:, None]
     weights = np.zeros((p + 1, n_classes)) if start is None else start[0].copy()
-    if start is not None and rate_map.is_free:
-        rate = rate_map.mean(start[1])
+    if rate_map.is_free:
+        member = code[:, None] == np.arange(n_classes)
+        learner = ClassRates(rate_map, *design.sign_sums(known[:, None] * member))
+        if np.any(weights):
+            # The rates that the signs of the weights to start from have, rather than those that they were fitted with.
+            learner.observe(centred(weights)[:-1], np.zeros(n_classes, dtype=bool), np.zeros(n_classes))
+            rate = rate_map.expand(learner.rates())
 
     energy = energy_at(rate)
 
@@ -150,15 +156,16 @@ def fit_classes(
     def squares() -> Float[np.ndarray, "p 1"]:
         return np.asarray(design.sq_rmatvec(energy.loss_weight[:, None]))
 
-    if not rate_map.is_free:
-        weights, trace = fit_softmax(energy, weights, tol, max_iter)
-        unsettled, values, steps = False, trace.values, trace.iterations
+    state: SoftmaxState | None
+    if learner is None:
+        state, trace = fit_softmax(energy, weights, tol, max_iter)
+        weights, unsettled, values, steps = state.weights, False, trace.values, trace.iterations
     else:
-        member = code[:, None] == np.arange(n_classes)
-        learner = ClassRates(rate_map, *design.sign_sums(known[:, None] * member))
         unsettled, values, steps, coarse, ended = True, [], 0, max(tol, modest), np.inf
+        state = None
         for _ in range(most_updates):
-            weights, trace = fit_softmax(energy, weights, coarse, max_iter)
+            state, trace = fit_softmax(energy, weights, coarse, max_iter, state)
+            weights = state.weights
             values, steps = values + trace.values, steps + trace.iterations
             before, ended = ended, float(trace.values[-1][0])
             seen = centred(weights)[:-1]
@@ -204,22 +211,28 @@ def class_chances(
     weights: Float[np.ndarray, "q K"],
     rates: Float[np.ndarray, "p ..."],
     corrupted_inputs: bool,
+    rows: Int[np.ndarray, " m"],
     rows_at_once: int = 2048,
     average: Callable[..., Float[np.ndarray, "n K"]] = expected_softmax,
 ) -> Float[np.ndarray, "m K"]:
-    """Expected softmax of the rows of a design, (n, K), by the moments of their scores.
+    """Expected softmax of some rows of a design, (m, K), by the moments of their scores.
 
-    Rows that come corrupted have no more noise. ``average`` takes means (n, K) and covariances (n, K, K).
+    Rows that come corrupted have no more noise. ``average`` takes means (n, K) and covariances (n, K, K); without a
+    variance it is the softmax.
     """
     noise, K = model.noise, weights.shape[1]
-    chances = []
-    for _, part in design.parts(rows_at_once):
-        moments = ScoreMoments(part, noise, rates.reshape(len(rates), -1), model.fit_intercept)
-        n = part.shape[0]
-        if corrupted_inputs:
-            chances.append(average(part.matvec(weights[:-1]) + weights[-1], np.zeros((n, K, K))))
+    chances, (number, place) = [], np.unique(rows, return_inverse=True)
+    part: Any
+    for where, part in design.parts(rows_at_once):
+        here = number[np.searchsorted(number, where.start) : np.searchsorted(number, where.stop)]
+        some = part[here - where.start]
+        moments = ScoreMoments(some, noise, rates.reshape(len(rates), -1), model.fit_intercept)
+        if corrupted_inputs or not moments.has_variance:
+            plain = some.matvec(weights[:-1]) + weights[-1] if corrupted_inputs else moments.mean(weights)
+            chances.append(log_sum_exp(plain)[1])
             continue
+        n = some.shape[0]
         nothing = np.zeros(n)
         energy = SoftmaxEnergy(moments, "taylor", K, np.zeros(n, dtype=int), nothing, nothing, np.zeros((1, 1)))
         chances.append(average(moments.mean(weights), energy.covariance(weights)))
-    return np.concatenate(chances)
+    return np.concatenate(chances)[place]

@@ -58,8 +58,8 @@ def check_settings(tol: Any, max_iter: Any, max_inner: Any, preconditioner: Any)
     check_instance(preconditioner, "preconditioner", Preconditioner, expected, none=True)
 
 
-def choose_preconditioner(design: Design) -> Preconditioner:
-    """Cholesky for few columns, Woodbury for few rows, else the diagonal.
+def choose_preconditioner(design: Design, shared_from: int = 200) -> Preconditioner:
+    """Cholesky for few columns, which problems share from so many on, Woodbury for few rows, else the diagonal.
 
     Examples
     --------
@@ -68,7 +68,7 @@ def choose_preconditioner(design: Design) -> Preconditioner:
     Cholesky(shared_from=200, enough=60000000.0)
     """
     if design.prefers_gram:
-        return Cholesky()
+        return Cholesky(shared_from)
     return Woodbury() if design.prefers_outer_gram else Jacobi()
 
 

@@ -97,6 +97,9 @@ class SoftmaxNewton:
         What must remain, relative to the goal, for the model to be solved on sparse data with noise.
     aim : float
         Share of the goal that the last step aims at.
+    shared : int
+        Weights of all classes from which on they share one factor, each on its scale: it takes more steps to a
+        solution, which cost less than a factor of each class.
     """
 
     max_inner: int = 500
@@ -105,17 +108,19 @@ class SoftmaxNewton:
     steps: int = 4
     near: float = 4.0
     aim: float = 0.25
+    shared: int = 600
 
     def init(self, energy: SoftmaxEnergy, weights: Any, earlier: SoftmaxState | None = None) -> SoftmaxState:
         """See :class:`bayesdrop.fitting.solvers.driver.Minimiser`."""
         weights = centred(weights)
-        return SoftmaxState.at(weights, energy.evaluate(weights), np.inf, 0.0)
+        factored = None if earlier is None else earlier.factored
+        return SoftmaxState.at(weights, energy.evaluate(weights), np.inf, 0.0, factored=factored)
 
     def step(self, energy: SoftmaxEnergy, state: SoftmaxState, goal: Any) -> tuple[SoftmaxState, StepInfo]:
         """One step; where no length will do it is tried once more by the model, without the secants."""
         value, gradient = float(state.value[0]), state.gradient
         design = energy.moments.design
-        precondition, age = state.factored or (_preconditioner(energy, state), 0)
+        precondition, age = state.factored or (self._preconditioner(energy, state), 0)
         size = float(np.sum(gradient * precondition(gradient)))
         reference = max(state.memory, size, np.finfo(float).tiny)
         far = state.remaining[0] > self.near * goal[0] if energy.noisy else size > self.modest * abs(value)
@@ -171,14 +176,14 @@ class SoftmaxNewton:
         )
         return solution.reshape(shape)
 
+    def _preconditioner(self, energy: SoftmaxEnergy, state: SoftmaxState) -> Apply:
+        """Approximate inverse of the model's Hessian, (p + 1, K) to the same; it leaves out what couples the classes.
 
-def _preconditioner(energy: SoftmaxEnergy, state: SoftmaxState) -> Apply:
-    """Approximate inverse of the model's Hessian, (p + 1, K) to the same; it leaves out what couples the classes.
-
-    It is far off where all classes move equally, and there the gradient has no part.
-    """
-    parts = energy.by_class(state.probability, state.noise_curvature)
-    return choose_preconditioner(energy.moments.design).prepare(energy.moments, *parts)
+        It is far off where all classes move equally, and there the gradient has no part.
+        """
+        parts = energy.by_class(state.probability, state.noise_curvature)
+        columns = min(200, self.shared // energy.n_classes)
+        return choose_preconditioner(energy.moments.design, columns).prepare(energy.moments, *parts)
 
 
 def _scaled(precondition: Apply, pairs: tuple[Pair, ...], gradient: Float[np.ndarray, "q K"]) -> Apply:
@@ -194,14 +199,22 @@ def _scaled(precondition: Apply, pairs: tuple[Pair, ...], gradient: Float[np.nda
 @double_range()
 @one_blas_thread()
 def fit_softmax(
-    energy: SoftmaxEnergy, weights: Float[np.ndarray, "q K"], tol: float, max_iter: int
-) -> tuple[Float[np.ndarray, "q K"], Trace]:
-    """Minimise the energy from the weights; without noise first, since the noised one is not convex."""
+    energy: SoftmaxEnergy,
+    weights: Float[np.ndarray, "q K"],
+    tol: float,
+    max_iter: int,
+    earlier: SoftmaxState | None = None,
+) -> tuple[SoftmaxState, Trace]:
+    """Minimise the energy from the weights; without noise first, since the noised one is not convex.
+
+    Of an ``earlier`` fit, at other rates, the preconditioner serves on.
+    """
     method, trace = SoftmaxNewton(), Trace()
     if energy.noisy and not np.any(weights):
-        weights, _ = fit_softmax(energy.without_noise(), weights, max(tol, method.modest), max_iter)
-    state, _ = minimise(method, energy, method.init(energy, weights), tol, max_iter, trace)
-    return state.weights, trace
+        earlier, _ = fit_softmax(energy.without_noise(), weights, max(tol, method.modest), max_iter)
+        weights = earlier.weights
+    state, _ = minimise(method, energy, method.init(energy, weights, earlier), tol, max_iter, trace)
+    return state, trace
 
 
 class Pair(NamedTuple):

@@ -84,10 +84,11 @@ class JointSolver:
                 )  # fmt: skip
                 weights[:, f, s], rates[:, f, s] = start = found.weights, found.rates
                 seen = class_chances(
-                    model, self.design, found.weights, found.rates, self.corrupted_inputs, average=self._average
-                )
-                held = (self._left_out(model, fold, found) if fold.alone else seen)[fold.test]
-                inside = (seen[fold.test], 0 * held) if fold.alone else None
+                    model, self.design, found.weights, found.rates, self.corrupted_inputs, fold.test,
+                    average=self._average,
+                )  # fmt: skip
+                held = self._left_out(model, fold, found)[fold.test] if fold.alone else seen
+                inside = (seen, 0 * held) if fold.alone else None
                 take(f, s, Held(found.weights, found.rates, held, 0 * held, inside))
         return Block(tuple(members), weights, rates)
 

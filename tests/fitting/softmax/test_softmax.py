@@ -108,7 +108,8 @@ def test_by_entries_is_refused_where_zeros_have_a_variance():
 def test_optimum_is_that_of_bfgs_and_nothing_rises(form):
     X, y = problem()
     problem_energy = energy(X, y, form)
-    weights, trace = fit_softmax(problem_energy, np.zeros((P + 1, K)), 1e-11, 200)
+    state, trace = fit_softmax(problem_energy, np.zeros((P + 1, K)), 1e-11, 200)
+    weights = state.weights
     values = np.array(trace.values)[:, 0]
     assert np.all(np.diff(values) <= 1e-12 * values[:-1])
 
