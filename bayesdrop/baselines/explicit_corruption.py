@@ -19,7 +19,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from .._typing import AnyArray, Float, Int, Shaped
-from .._validation import check_count, check_flag, check_random_state, shown, takes_random_state
+from .._validation import MOST_PARTS, check_count, check_flag, check_random_state, shown, takes_random_state
 from ..designs import as_design
 from ..designs.duplicates import merge_duplicates
 from ..designs.rows import check_sample_weight, unique_labels
@@ -29,13 +29,13 @@ from .one_vs_rest import check_noise, fixed_rates, keeps_zeros
 
 __all__ = ["ExplicitCorruption"]
 
-# Rows that are equal, of which more would only take memory.
+# Maximum number of copies of a row with an integer weight; more would only take memory.
 _MOST_TIMES = 100
 
 
 def _has(method: str) -> Any:
     def check(self: Any) -> bool:
-        # Raises the AttributeError of the wrapped estimator, which says what it lacks.
+        # The wrapped estimator raises an AttributeError that names the missing method.
         getattr(getattr(self, "estimator_", self.estimator), method)
         return True
 
@@ -146,14 +146,14 @@ class ExplicitCorruption(MetaEstimatorMixin, BaseEstimator):
         -------
         self
         """
-        check_count(self.copies, "copies", most=10**6)
+        check_count(self.copies, "copies", most=MOST_PARTS)
         check_flag(self.corrupted_inputs, "corrupted_inputs")
         if isinstance(self.estimator, type) or not hasattr(self.estimator, "fit"):
             raise TypeError(f"estimator: expected a classifier or regressor, got {shown(self.estimator)}.")
         noise = check_noise(self.noise)
         X, y = check_here(self, X, y, multi_output=True)
         if y.dtype == object:
-            unique_labels(y, "y")  # or NumPy would say, in the fit, that it cannot sort them
+            unique_labels(y, "y")  # otherwise the fit would fail because NumPy cannot sort them
         self.rates_ = fixed_rates(self.rates, noise, default_names(self))
         if sparse.issparse(X) and not keeps_zeros(noise):
             raise ValueError(
@@ -180,7 +180,7 @@ class ExplicitCorruption(MetaEstimatorMixin, BaseEstimator):
             options["sample_weight"] = np.tile(weight / self.copies, self.copies)
         stack = sparse.vstack if sparse.issparse(X) else np.vstack
         noised: Any = stack([self._corrupt(noise, generator, X) for _ in range(self.copies)])
-        # Coordinates of sparse stacks come in any format; rows are what every estimator reads.
+        # vstack chooses the sparse format; every estimator reads compressed rows.
         noised = noised.tocsr() if sparse.issparse(noised) else noised
         self.estimator_ = clone(self.estimator).fit(noised, np.concatenate([y] * self.copies), **options)
         if hasattr(self.estimator_, "classes_"):
@@ -191,7 +191,7 @@ class ExplicitCorruption(MetaEstimatorMixin, BaseEstimator):
         """One corrupted copy of the rows."""
         if not keeps_zeros(noise):
             return noise.sample(generator, X, self.rates_)
-        # Noise is drawn for the non-zero entries, row after row, whatever holds them: one matrix, one result.
+        # Noise is drawn for the non-zero entries, row after row, so that dense and sparse storage give the same result.
         dense = not sparse.issparse(X)
         copy = X.copy()
         if dense:
@@ -203,7 +203,7 @@ class ExplicitCorruption(MetaEstimatorMixin, BaseEstimator):
         return copy
 
     def _expected(self, X: Any) -> Any:
-        """Mean of the noised features of new rows; rows that are noised already as they are."""
+        """Mean of the noised features of new rows; rows that are corrupted already are returned unchanged."""
         check_is_fitted(self)
         X = check_new_matrix(self, X)
         if self.corrupted_inputs:
@@ -245,7 +245,7 @@ class ExplicitCorruption(MetaEstimatorMixin, BaseEstimator):
 def _repeated(
     X: Any, y: Shaped[np.ndarray, "n ..."], weight: Float[np.ndarray, " n"]
 ) -> tuple[Int[np.ndarray, " m"], Float[np.ndarray, " m"]]:
-    """Numbers of the rows to be corrupted and their weights: a row of weight 2 is corrupted as often as a row twice."""
+    """Numbers and weights of the rows to corrupt; a row of weight 2 is corrupted as often as two equal rows."""
     kept = np.flatnonzero(weight > 0)
     labels = [np.unique(column, return_inverse=True)[1] for column in np.reshape(y, (len(y), -1))[kept].T]
     used = weight[kept]

@@ -15,6 +15,7 @@ Van der Maaten, Chen, Tyree & Weinberger (2013), sections 3.1 to 3.3. The gradie
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
 
@@ -37,12 +38,34 @@ from .one_vs_rest import OneVsRest, check_noise, fixed_rates, keeps_zeros
 
 __all__ = ["MCFExponential", "MCFLogistic", "MCFQuadratic", "MarginalisedLoss"]
 
-# Weights stay within this share of the limit of the moment-generating function.
-_INSIDE = 1 - 1e-6
-# Slope, per unit of curvature and objective, below which a failed search has converged.
-_ROUND_OFF = 1e-6
-# What stands for an objective that overflows: the line search steps back from it.
-_HUGE = 1e150
+
+@dataclass(frozen=True)
+class Rules:
+    """Rules of the minimisation by L-BFGS-B.
+
+    Attributes
+    ----------
+    inside : float
+        Bound of the weights, as a share of the limit of the moment-generating function.
+    round_off : float
+        Slope, per unit of curvature and objective, below which a search that failed has converged.
+    huge : float
+        Value that replaces an objective that overflows, from which the line search steps back.
+    evaluations, corrections : int
+        Maximum number of evaluations per iteration, and number of corrections that L-BFGS-B keeps.
+    steepest : float
+        Exponent above which the exponential loss continues as its tangent.
+    """
+
+    inside: float = 1 - 1e-6
+    round_off: float = 1e-6
+    huge: float = 1e150
+    evaluations: int = 20
+    corrections: int = 20
+    steepest: float = 300.0
+
+
+RULES = Rules()
 
 
 class MarginalisedLoss:
@@ -103,7 +126,7 @@ class MarginalisedLoss:
             block = slice(rows[0], rows[-1] + 1)
             within = rows - rows[0]
             exponent[block] += np.bincount(within, weights=part)
-            # Rows come whole, so that their exponents are complete here and one pass gives the gradient too.
+            # A block holds whole rows, so that their exponents are complete and one pass gives the gradient too.
             pull = self._pull(exponent[block], block)
             gradient[:-1] += np.bincount(columns, weights=pull[within] * tilted, minlength=p)
         pull = self._pull(exponent, slice(0, n))
@@ -120,7 +143,7 @@ class MarginalisedLoss:
 
 
 def exponential(
-    a: Float[np.ndarray, " m"], steepest: float = 300.0
+    a: Float[np.ndarray, " m"], steepest: float = RULES.steepest
 ) -> tuple[Float[np.ndarray, " m"], Float[np.ndarray, " m"]]:
     """``e^a`` and its derivative, continued as the tangent above the exponent ``steepest``.
 
@@ -276,17 +299,21 @@ class _Exponent(_MCF):
                 value, gradient = self._objective(total, scale * scaled)
             if np.isfinite(value) and np.all(np.isfinite(gradient)):
                 return value / unit, scale * gradient / unit
-            return _HUGE, scaled
+            return RULES.huge, scaled
 
-        edge = _INSIDE * limit / scale[:-1]
+        edge = RULES.inside * limit / scale[:-1]
         bounds = [*zip(-edge, edge, strict=True), (None, None)] if np.isfinite(limit) else None
         goal = self.tol * np.max(np.abs(scale * first / unit))
-        options: Any = {"maxiter": self.max_iter, "maxfun": 20 * self.max_iter, "maxcor": 20, "gtol": goal, "ftol": 0.0}
+        options: Any = {
+            "maxiter": self.max_iter, "maxfun": RULES.evaluations * self.max_iter, "maxcor": RULES.corrections,
+            "gtol": goal, "ftol": 0.0,
+        }  # fmt: skip
         result = minimize(objective, np.zeros(p + 1), jac=True, method="L-BFGS-B", bounds=bounds, options=options)
         weights = scale * result.x
         self._check_inside(total, weights, limit)
-        # Short of iterations the goal counts; else no step was lower any more, in double precision.
-        enough = goal if result.nit >= self.max_iter else max(goal, _ROUND_OFF)
+        # If iterations ran out, the slope must meet the goal; otherwise no step lowers the objective in double
+        # precision.
+        enough = goal if result.nit >= self.max_iter else max(goal, RULES.round_off)
         return weights, int(result.nit), bool(np.max(np.abs(result.jac)) <= enough)
 
     def _objective(
@@ -303,17 +330,17 @@ class _Exponent(_MCF):
     def _check_start(self, slope: Float[np.ndarray, " q"], curvature: Float[np.ndarray, " q"]) -> None:
         """Raise ValueError if the features are too large for any step."""
         size = np.maximum(np.abs(slope), curvature)[:-1]
-        if not np.all(size < _HUGE):
+        if not np.all(size < RULES.huge):
             worst = default_names(self)[int(np.argmax(np.where(np.isnan(size), np.inf, size)))]
             raise ValueError(
                 f"X: feature {worst} is too large for double precision, or C is; standardise the features."
             )
 
     def _check_inside(self, total: MarginalisedLoss, weights: Float[np.ndarray, " q"], limit: float) -> None:
-        """Raise ValueError if the search broke off where the expectation is infinite, or just short of it."""
+        """Raise ValueError if the search stopped at the bound beyond which the expectation is infinite."""
         names = default_names(self)
         ratio = np.abs(weights[:-1]) / limit
-        if np.any(ratio >= _INSIDE * _INSIDE):
+        if np.any(ratio >= RULES.inside**2):
             raise ValueError(
                 f"noise: the weight of feature {names[int(np.argmax(ratio))]} stopped at {limit:g}, where the "
                 f"expectation under {total.noise!r} becomes infinite; use a smaller scale of the noise or a smaller "
@@ -356,8 +383,8 @@ class MCFExponential(_Exponent):
     def _loss(
         self, weight: Float[np.ndarray, " n"]
     ) -> Callable[[Float[np.ndarray, " m"]], tuple[Float[np.ndarray, " m"], Float[np.ndarray, " m"]]]:
-        # No row's loss may exceed that of all rows at zero weights, so that from this exponent on nothing but the
-        # line search looks, and is better served by a tangent.
+        # At the optimum no row's loss exceeds the loss of all rows at zero weights. Larger exponents occur only in line
+        # searches, for which a tangent is better.
         return partial(exponential, steepest=1 + np.log(weight.sum() / weight.min()))
 
 

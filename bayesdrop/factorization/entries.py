@@ -1,4 +1,4 @@
-r"""Observed entries of ``X``, behind the few products that the solvers of a factorisation need.
+r"""Give the solvers of a factorisation the products that they need with the observed entries of ``X``.
 
 With ``Ω`` the observed entries, all of them or fewer, and one mask ``r`` on the columns of the factors,
 
@@ -23,7 +23,7 @@ from .._typing import Float
 
 __all__ = ["Complete", "Entries", "Observed", "ridge"]
 
-# Numbers that a batch of normal equations or of gathered rows may hold at a time.
+# Numbers held at a time by a batch of normal equations or of gathered rows.
 _BLOCK = 1 << 22
 
 
@@ -44,14 +44,14 @@ def ridge(gram: Float[np.ndarray, "... d d"], theta: float) -> Float[np.ndarray,
 
 
 class Complete:
-    """Every entry is observed; ``X`` is dense or scipy sparse and is used through products alone.
+    """Matrix with all entries observed, dense or scipy sparse, used through products only.
 
     Parameters
     ----------
     X : array or scipy sparse (n, p)
         Floats, finite.
     mean : array (p,), optional
-        Taken off every row, without a copy of ``X``.
+        Mean that is subtracted from every row, without a copy of ``X``.
 
     Examples
     --------
@@ -129,14 +129,14 @@ class Complete:
 
 
 class Observed:
-    """Some entries are missing.
+    """Matrix with missing entries.
 
     Parameters
     ----------
     values : array or scipy sparse (n, p)
-        Zero where an entry is missing. Of a sparse matrix the stored entries are the observed ones.
+        Values, zero at missing entries. In a sparse matrix the stored entries are the observed ones.
     pattern : array (n, p), optional
-        1 where an entry of a dense ``values`` is observed, else 0, in its dtype.
+        Indicator of the observed entries of a dense ``values``, 1 or 0, in its dtype.
 
     Examples
     --------
@@ -215,7 +215,7 @@ def _dot(first: Float[np.ndarray, " ..."], second: Float[np.ndarray, " ..."]) ->
 def _solve_rows(
     values: Any, pattern: Any, other: Float[np.ndarray, "columns d"], theta: float
 ) -> Float[np.ndarray, "rows d"]:
-    """Normal equations of all rows, a batch at a time."""
+    """Solve the normal equations of all rows, a batch at a time."""
     width = other.shape[1]
     solution = np.empty((values.shape[0], width), values.dtype)
     step = max(1, _BLOCK // (width * width))

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._progress import waiting
 from .._typing import Float, MatrixLike, Shaped
-from .._validation import check_choice, check_count, check_instance, check_random_state, takes_random_state
+from .._validation import MOST_PARTS, check_choice, check_count, check_instance, check_random_state, takes_random_state
 from ..data.responses import class_factors, weigh_classes
 from ..designs import in_memory
 from ..designs.dask.design import by_blocks
@@ -92,8 +92,8 @@ class LatentClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassS
         """
         model = self._model()
         self._check_limits()
-        units = check_count(self.n_hidden, "n_hidden", most=10**6)
-        check_count(self.n_init, "n_init", most=10**6)
+        units = check_count(self.n_hidden, "n_hidden", most=MOST_PARTS)
+        check_count(self.n_init, "n_init", most=MOST_PARTS)
         design, classes, code, origins = check_rows(self, in_memory(X), y, sample_weight)
         factor = class_factors(self.class_weight, classes, code, origins.weight, design)
         design, code, weight = merge_rows(design, code, origins.weight)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._typing import ArvizData, Float
-from .._validation import check_count, check_flag, drawn_seed, shown, takes_seed
+from .._validation import MOST_PARTS, check_count, check_flag, drawn_seed, shown, takes_seed
 from ..data.dataset import Dataset, as_dataset
 from ..data.responses import check_responses
 from ..description import attributes
@@ -135,7 +135,7 @@ def sample_latent(
     check_model(model)
     check_count(tune, "tune")
     check_counts(draws, tune, chains)
-    check_count(n_hidden, "n_hidden", most=10**6)
+    check_count(n_hidden, "n_hidden", most=MOST_PARTS)
     check_flag(progress, "progress")
     seed = drawn_seed(seed)
     if not model.weight_prior.gaussian or model.loss.variance_prior is not None:

@@ -1,4 +1,4 @@
-r"""The mean field of the feature-noising model: its evidence lower bound, and one exact update per coordinate.
+r"""Compute the mean field of the feature-noising model for :mod:`.fitting`: its bound, and exact coordinate updates.
 
     q(w, b) = N(μ, Σ),   q(α_id) = Bernoulli(ρ_id) where x_id ≠ 0,   q(η_j),   q(λ) profiled out.
 
@@ -21,8 +21,8 @@ Updates (Jaakkola & Jordan 2000; Bishop 2006, section 10.2), with ``(ω, κ)`` t
     q(α_id)   logit ρ_id = E log(1 − η) − E log η + x_id {κ_i μ_d − ω_i (½ x_id S_dd + E[w_d ψ_i without d])}
     q(η_j)    ∝ p(η_j) η_j^d (1 − η_j)^k,  d = Σ s_i (1 − ρ_id), k = Σ s_i ρ_id;  Beta(A + d, B + k) of Beta(A, B)
 
-Masks of different rows do not meet given the rest, so that a sweep may take a column at a time (full covariance), or
-the k-th entry of every row at a time (factorised): the same numbers.
+Masks of different rows are conditionally independent, so that a sweep may update a column at a time (full covariance),
+or the k-th entry of every row at a time (factorised), with the same result.
 """
 
 from __future__ import annotations
@@ -40,17 +40,33 @@ from .mask_entries import Entries, Expected
 
 __all__ = ["MeanField", "Problem"]
 
-# Columns of which the spread is held at a time.
-_BLOCK = 32
-# Accuracy and number of conjugate-gradient steps; any number of them raises the bound.
-_ACCURACY, _STEPS = 1e-10, 200
-# Log-odds beyond which a mask is certain.
-_EXTREME = 30.0
+
+@dataclass(frozen=True)
+class Rules:
+    """Sizes and accuracies of the updates.
+
+    Attributes
+    ----------
+    block : int
+        Columns for which ``ZΣ`` is held at a time.
+    accuracy, steps : float, int
+        Relative residual and maximum number of conjugate-gradient steps; any number of steps raises the bound.
+    extreme : float
+        Log-odds beyond which a mask counts as certain.
+    """
+
+    block: int = 32
+    accuracy: float = 1e-10
+    steps: int = 200
+    extreme: float = 30.0
+
+
+RULES = Rules()
 
 
 @dataclass(frozen=True)
 class Problem:
-    """What is given: data, loss and priors.
+    """Data, loss and priors of the model.
 
     Attributes
     ----------
@@ -113,7 +129,7 @@ class MeanField:
     Attributes
     ----------
     problem : Problem
-        What is given.
+        Data, loss and priors.
     mean : array (p + 1,)
         Means of the weights and, last, of the intercept (0 without one).
     covariance : array (p + 1, p + 1) or (p + 1,)
@@ -129,12 +145,12 @@ class MeanField:
     covariance: Float[np.ndarray, "D D"] | Float[np.ndarray, " D"]
     keep: Float[np.ndarray, " N"]
     rates: Any
-    # Vectors (n,) of pseudo-observations once they are updated; Any, for a number stands for them before.
+    # Pseudo-observations (n,); a number before the first update, hence Any.
     omega: Any = 0.0
     kappa: Any = 0.0
 
     def copy(self) -> MeanField:
-        """The same point, to go back to; no update changes an array of its predecessor but ``keep``."""
+        """Copy of this point; updates change no array in place but ``keep``."""
         return replace(self, keep=self.keep.copy())
 
     def iterate(self) -> None:
@@ -147,10 +163,12 @@ class MeanField:
 
     def coordinates(self) -> tuple[Float[np.ndarray, " leading"], Float[np.ndarray, " N"]]:
         """Free numbers without bounds: means of the weights and log-odds of the rates; log-odds of the masks."""
-        return np.append(self.mean, self.rates.log_odds()), np.clip(special.logit(self.keep), -_EXTREME, _EXTREME)
+        return np.append(self.mean, self.rates.log_odds()), np.clip(
+            special.logit(self.keep), -RULES.extreme, RULES.extreme
+        )
 
     def move_to(self, leading: Float[np.ndarray, " leading"], masks: Float[np.ndarray, " N"]) -> None:
-        """Go where :meth:`coordinates` would be these; covariance and strength of the rates stay."""
+        """Set the :meth:`coordinates`; the covariance and the strength of the rates do not change."""
         size = len(self.mean)
         self.mean, self.rates = leading[:size].copy(), self.rates.with_log_odds(leading[size:])
         if self.problem.is_free:
@@ -183,14 +201,14 @@ class MeanField:
         else:
             var = entries.row_sums(spread, second[:-1]) + 2 * entries.row_sums(z, self.covariance[:-1, -1])
             matrix = Expected(entries, z)
-            for start in range(0, entries.shape[1], _BLOCK):
-                block = matrix.product(self.covariance[:-1, :-1][:, start : start + _BLOCK])
+            for start in range(0, entries.shape[1], RULES.block):
+                block = matrix.product(self.covariance[:-1, :-1][:, start : start + RULES.block])
                 stop = start + block.shape[1]
                 part = slice(entries.ends[start], entries.ends[stop])
                 row = entries.row[part]
                 crossed = z[part] * block[row, entries.column[part] - start]
                 var += np.bincount(row, weights=crossed, minlength=entries.shape[0])
-        # A variance of nearly 0 may come out below it.
+        # By rounding a variance near 0 may be negative.
         return self.score_mean(), np.maximum(var + self.variance[-1], 0.0)
 
     def log_odds(self) -> tuple[Float[np.ndarray, " p"], Float[np.ndarray, " p"]]:
@@ -236,7 +254,7 @@ class MeanField:
         return float(0.5 * (prior + volume + free * (1 + np.log(2 * np.pi))))
 
     def _scaled(self) -> Float[np.ndarray, "D D"]:
-        """Correlations of weights and intercept: the determinant of features on unlike scales keeps its digits."""
+        """Correlations of weights and intercept, whose determinant is accurate for features on different scales."""
         root = np.sqrt(np.where(self.variance > 0, self.variance, 1.0))
         return self.covariance / root[:, None] / root
 
@@ -271,7 +289,7 @@ class MeanField:
         precision[np.arange(len(separate)), np.arange(len(separate))] += separate
         precision[:-1, -1] = precision[-1, :-1] = entries.column_sums(z, omega)
         precision[-1, -1] = np.sum(omega)
-        # Unit diagonal: features on unlike scales keep their digits.
+        # A unit diagonal keeps the inverse accurate for features on different scales.
         root = np.sqrt(np.diag(precision)[:size])
         scaled = precision[:size, :size] / root[:, None] / root
         inverse = linalg.cho_solve(linalg.cho_factor(scaled, lower=True), np.eye(size)) / root[:, None] / root
@@ -289,7 +307,7 @@ class MeanField:
         size: int,
         variance: Float[np.ndarray, " D"],
     ) -> Float[np.ndarray, " D"]:
-        """Means by conjugate gradients from where they are, so that every step raises the bound."""
+        """Solve for the means by conjugate gradients from the current means, so that every step raises the bound."""
         entries = self.problem.entries
         csr = sparse.csr_array((z, (entries.row, entries.column)), shape=entries.shape)
         back = sparse.csr_array(csr.T)
@@ -302,7 +320,9 @@ class MeanField:
         operator = iterative.LinearOperator((size, size), matvec=product, dtype=np.float64)
         shrink = iterative.LinearOperator((size, size), matvec=lambda u: variance[:size] * u, dtype=np.float64)
         start = self.mean[:size]
-        found, _ = iterative.cg(operator, right[:size], x0=start, rtol=_ACCURACY, atol=0.0, maxiter=_STEPS, M=shrink)
+        found, _ = iterative.cg(
+            operator, right[:size], x0=start, rtol=RULES.accuracy, atol=0.0, maxiter=RULES.steps, M=shrink
+        )
         return np.append(found, np.zeros(len(right) - size))
 
     def update_masks(self) -> None:
@@ -316,7 +336,7 @@ class MeanField:
         second = variance + mean**2
         current = self.score_mean()
         column, row, value = entries.column, entries.row, entries.value
-        # What stays put in the log-odds, and what multiplies the running mean of the score.
+        # The constant part of the log-odds, and the factor of the current mean of the score.
         slope = value * mean[column]
         fixed = prior[column] + slope * self.kappa[row] - 0.5 * self.omega[row] * value**2 * second[column]
         if problem.diagonal:
@@ -327,7 +347,7 @@ class MeanField:
     def _sweep(
         self, current: Float[np.ndarray, " n"], slope: Float[np.ndarray, " N"], fixed: Float[np.ndarray, " N"]
     ) -> None:
-        """Factorised weights: only the mean of a score ties its masks together."""
+        """Sweep for factorised weights, where the masks of a row interact through the mean of its score alone."""
         entries, keep = self.problem.entries, self.keep
         for start, stop in zip(entries.ends[:-1], entries.ends[1:], strict=True):
             part = slice(start, stop)
@@ -343,13 +363,13 @@ class MeanField:
         slope: Float[np.ndarray, " N"],
         fixed: Float[np.ndarray, " N"],
     ) -> None:
-        """Full covariance: ``ZΣ`` for a block of columns at a time, kept up to date within it."""
+        """Sweep for a full covariance, with ``ZΣ`` for a block of columns at a time, updated within the block."""
         entries, keep = self.problem.entries, self.keep
         p = entries.shape[1]
         weights, cross = self.covariance[:-1, :-1], self.covariance[:-1, -1]
         matrix = Expected(entries, self.expected())
-        for first in range(0, p, _BLOCK):
-            last = min(first + _BLOCK, p)
+        for first in range(0, p, RULES.block):
+            last = min(first + RULES.block, p)
             spread = matrix.product(weights[:, first:last])
             for d in range(first, last):
                 part = slice(entries.ends[d], entries.ends[d + 1])
