@@ -1,11 +1,11 @@
-"""Loops over the entries of rows, compiled by Numba (the extra ``fast``) and called by :mod:`.products`.
+"""Loop over the entries of rows, compiled by Numba (the extra ``fast``), for :mod:`.products`.
 
-Compressed rows are ``pointers`` (where each row begins, and where the last one ends), ``indices`` (the column of each
-entry; unsigned, which spares Numba the check for negative ones) and ``data``, in single or double precision; sums are
-in double precision. Gather is ``X B``, scatter ``Xᵀ B``, of ``X²``, which is not stored, where it is ``squared``. One
-and two columns, the usual cases, have loops whose sums stay in registers; of the two each meets ``X`` or ``X²``.
+Compressed rows are ``pointers`` (the start of each row, and the end of the last one), ``indices`` (the column of each
+entry; unsigned, so that Numba does not check for negative ones) and ``data``, in single or double precision; sums are
+in double precision. Gather is ``X B`` and scatter ``Xᵀ B``; if ``squared``, ``X`` stands for ``X²``, which is not
+stored. One and two columns, the usual cases, have their own loops, whose sums stay in registers.
 
-Loops are compiled when they are first used, and kept on disk where that is possible.
+Loops are compiled at their first use, and cached on disk if possible.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ Pointers: TypeAlias = Int[np.ndarray, " pointers"]
 Indices: TypeAlias = Int[np.ndarray, " m"]
 Values: TypeAlias = Float[np.ndarray, " m"]
 
-# Entries so near a centre, relative to it, are at it: the mean of equal numbers is one of them but for rounding.
+# Relative difference below which an entry equals a centre: the mean of equal numbers differs from them by rounding.
 ROUNDING = 1e-12
 
 
@@ -211,7 +211,7 @@ def add_gram(
 
 
 def count_entries(X: Float[np.ndarray, "n p"], counts: Int[np.ndarray, " n"]) -> None:
-    """Write how many entries of each dense row are not zero."""
+    """Write the number of non-zero entries of each dense row."""
     for i in range(X.shape[0]):
         count = 0
         for d in range(X.shape[1]):
@@ -220,7 +220,7 @@ def count_entries(X: Float[np.ndarray, "n p"], counts: Int[np.ndarray, " n"]) ->
 
 
 def write_entries(X: Float[np.ndarray, "n p"], pointers: Pointers, indices: Indices, data: Values) -> None:
-    """Write columns and values of the entries that are not zero, row by row."""
+    """Write columns and values of the non-zero entries, row by row."""
     for i in range(X.shape[0]):
         place = pointers[i]
         for d in range(X.shape[1]):
@@ -238,18 +238,18 @@ def available() -> bool:
 
 @cache
 def compiled(loop: Any, *fast: str) -> Callable[..., Any]:
-    """A loop over arrays, which other threads may run at the same time; ``fast`` are what of arithmetic it may change.
+    """Compile a loop over arrays that threads may run in parallel; ``fast`` lists the permitted changes of arithmetic.
 
-    ``"reassoc"`` lets sums be ordered as the processor likes, ``"contract"`` makes a product and a sum one operation,
-    ``"nnan"`` and ``"nsz"`` take for granted that nothing is NaN and that the sign of zero does not matter.
+    ``"reassoc"`` permits any order of sums, ``"contract"`` fuses a product and a sum, ``"nnan"`` and ``"nsz"`` assume
+    that no number is NaN and that the sign of zero does not matter.
 
-    Numba's files are used if its folder can be written, by no other user; otherwise, and if a file is damaged or the
+    Numba's cache is used if its folder is writable, and by no other user. Otherwise, and if a file is damaged or the
     disk is full, each process compiles for itself.
     """
     import numba
 
     options: dict[str, Any] = {"nogil": True, "boundscheck": False, "fastmath": set(fast)}
-    # A test run may wrap functions in checks of their types, which Numba cannot compile.
+    # Tests may wrap functions in type checks, which Numba cannot compile.
     function = unwrap(loop)
     plain = chosen = numba.njit(**options)(function)
     if not hasattr(plain, "stats"):  # NUMBA_DISABLE_JIT
@@ -264,7 +264,7 @@ def compiled(loop: Any, *fast: str) -> Callable[..., Any]:
         nonlocal chosen
         try:
             return chosen(*arguments)
-        except Exception:  # reading a damaged file may raise any; the loops, which add to results, raise none
+        except Exception:  # reading a damaged file may raise any error; the loops raise none
             if chosen is plain:
                 raise
             chosen = plain

@@ -1,9 +1,9 @@
-"""Products of a sparse matrix with blocks: by SciPy, or by loops that Numba compiles (:mod:`.kernels`).
+"""Multiply sparse matrices by blocks, for the designs: by SciPy, or by loops that Numba compiles (:mod:`.kernels`).
 
 ``forward(w, w_sq)`` is ``(X w, X² w_sq)`` and ``backward(r, r_sq)`` is ``(Xᵀ r, (X²)ᵀ r_sq)``, for blocks of any width,
-zero included; the square is elementwise. SciPy stores it, unless the entries are all 1. The loops make both products in
-one pass, over data in single precision too. Rows about a centre, ``X − c``, are dense ones, sparse ones of which
-columns are filled, or products of the others.
+zero included; the square is elementwise. SciPy stores the square, unless all entries are 1. The loops compute both
+products in one pass, also in single precision. Rows minus a centre, ``X − c``, are dense rows, sparse rows with filled
+columns, or products of the original rows with a correction.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .._memory import BLOCK
 from .._typing import AnyArray, Float, Int, Num
 from . import kernels
 from .kernels import ROUNDING, compiled
-from .threads import LIMITS, cores, side_by_side
+from .threads import LIMITS, Limits, cores, side_by_side
 
 __all__ = ["CompiledProducts", "ScipyProducts", "ShiftedProducts", "compress", "shift", "shift_columns"]
 
@@ -89,14 +89,12 @@ class ScipyProducts:
 class CompiledProducts:
     """Products by loops over canonical compressed rows, float64 or float32; needs Numba.
 
-    Sums over the rows are made in parts, as many as the sizes tell, so that no bit depends on the number of threads.
-    Of entries that are all 1 one byte is read instead of eight, which is a third of the time of a product.
-    ``threaded`` is the number of entries times columns from which on there is work for threads, which takes some ten
-    microseconds to hand over, and ``worth`` how many of these a part of a sum has for each of its numbers.
+    Sums over the rows are made in parts, whose number depends on sizes only, so that results do not depend on threads.
+    If all entries are 1, a byte per entry is read instead of eight, which saves a third of the time of a product.
     """
 
-    def __init__(self, csr: Any, binary: bool, threaded: int = 1 << 19, worth: int = 32) -> None:
-        self.shape, self.compressed, self._threaded, self._worth = csr.shape, csr, threaded, worth
+    def __init__(self, csr: Any, binary: bool, limits: Limits = LIMITS) -> None:
+        self.shape, self.compressed, self._limits = csr.shape, csr, limits
         data = np.ones(csr.nnz, dtype=np.int8) if binary else csr.data
         self._pointers, self._entries = csr.indptr.astype(np.uint64), (_unsigned(csr.indices), data)
 
@@ -106,8 +104,8 @@ class CompiledProducts:
     def _summed(
         self, shape: tuple[int, ...], products: int, add: Callable[[slice, Float[np.ndarray, "p _"]], None]
     ) -> Float[np.ndarray, "p _"]:
-        """Sum to which ``add(rows, total)`` adds, in parts if there are so many products."""
-        count = products // (self._worth * int(np.prod(shape)) + 1) if products >= self._threaded else 1
+        """Return a sum to which ``add(rows, total)`` adds, in parts if ``products`` is large."""
+        count = products // (self._limits.worth * int(np.prod(shape)) + 1) if products >= self._limits.products else 1
         parts = _shares(self._pointers, int(np.clip(count, 1, LIMITS.parts)))
         sums = np.zeros((max(len(parts), 1), *shape))
         side_by_side([partial(add, *part) for part in zip(parts, sums, strict=False)])
@@ -148,7 +146,7 @@ class CompiledProducts:
         if not block.shape[1]:
             return result
         run, products = compiled(loop, "reassoc", "contract"), len(self._entries[0]) * block.shape[1]
-        parts = _shares(self._pointers, cores() if products >= self._threaded else 1)
+        parts = _shares(self._pointers, cores() if products >= self._limits.products else 1)
         side_by_side([partial(run, *self._rows(part), block, squared, result[part]) for part in parts])
         return result
 
@@ -178,14 +176,14 @@ class CompiledProducts:
 
     @cached_property
     def _columns(self) -> tuple[Any, ...]:
-        """Compressed columns, made when first used: what belongs to a column stays in a core's cache."""
+        """Compressed columns, made at the first use: the numbers of a column stay in a core's cache."""
         csc = self.compressed.tocsc()
         return csc.indptr.astype(np.uint64), _unsigned(csc.indices), csc.data
 
     def gram(self, omega: Num[np.ndarray, " n"]) -> Float[np.ndarray, "p p"]:
         """See :class:`bayesdrop.designs.Design`.
 
-        A row adds the products of its entries two by two, which takes no sparse matrix of the result.
+        A row adds the products of its pairs of entries, so that no sparse matrix is formed.
         """
         p, weight, loop = self.shape[1], np.ascontiguousarray(omega, dtype=np.float64), compiled(kernels.add_gram)
 
@@ -198,7 +196,7 @@ class CompiledProducts:
 
 
 def _shares(pointers: Int[np.ndarray, " pointers"], count: int) -> list[slice]:
-    """Compressed rows in so many parts of like numbers of entries, at most.
+    """Cut compressed rows into at most ``count`` parts of similar numbers of entries.
 
     Examples
     --------
@@ -215,9 +213,9 @@ def _unsigned(indices: Int[np.ndarray, " m"]) -> Int[np.ndarray, " m"]:
 
 
 def compress(X: Float[np.ndarray, "n p"], most: float = np.inf) -> Any:
-    """Compressed rows of dense ones; needs Numba.
+    """Compress dense rows in their precision; needs Numba.
 
-    They have the precision of ``X``. None if there are more than ``most`` of them.
+    None if there are more than ``most`` entries.
     """
     step = max(1, BLOCK // max(X.shape[1], 1))
     parts = [slice(start, start + step) for start in range(0, len(X), step)]
@@ -241,7 +239,7 @@ def _product(matrix: Any, block: Num[np.ndarray, "rows K"]) -> Float[AnyArray, "
 
 
 def shift(X: Float[np.ndarray, "n p"], centre: Float[np.ndarray, " p"], dtype: Any) -> Float[np.ndarray, "n p"]:
-    """``X − c``; entries at ``c`` but for rounding become 0, for 0 is what noise leaves alone.
+    """``X − c``; entries equal to ``c`` up to rounding become 0, which noise does not change.
 
     Examples
     --------
@@ -259,14 +257,14 @@ def shift(X: Float[np.ndarray, "n p"], centre: Float[np.ndarray, " p"], dtype: A
         part[np.abs(part) <= ROUNDING * np.abs(about)] = 0.0
         result[rows, columns] = part
 
-    # Half of the time goes into memory that is written for the first time, which threads share.
+    # Half of the time is the first write to new memory, which threads share.
     step = max(1, BLOCK // max(X.shape[1], 1))
     side_by_side([partial(some, slice(start, start + step)) for start in range(0, len(X), step)])
     return result
 
 
 def shift_columns(X: Any, centre: Float[np.ndarray, " p"]) -> Any:
-    """``X − 1cᵀ`` of canonical compressed rows, whose columns are filled where ``c`` is not zero.
+    """``X − 1cᵀ`` for canonical compressed rows; columns with ``c ≠ 0`` are filled.
 
     Examples
     --------
@@ -285,7 +283,7 @@ def shift_columns(X: Any, centre: Float[np.ndarray, " p"]) -> Any:
 
 
 class ShiftedProducts:
-    """Products of ``X − 1cᵀ`` by those of ``X``; see :class:`bayesdrop.designs.Design`.
+    """Products of ``X − 1cᵀ``, from the products of ``X``; see :class:`bayesdrop.designs.Design`.
 
         (X − 1cᵀ)w = Xw − cᵀw,        (X − 1cᵀ)²w = X²w − 2X(c∘w) + (c²)ᵀw
 
@@ -308,7 +306,7 @@ class ShiftedProducts:
         first, second = self._products.forward(np.concatenate([w, c * w_sq], axis=1), w_sq)
         second = second - 2 * first[:, K:] + (c * c * w_sq).sum(axis=0)
         if not np.any(w_sq < 0):
-            second = np.maximum(second, 0.0)  # but for rounding it is
+            second = np.maximum(second, 0.0)  # it is non-negative up to rounding
         return first[:, :K] - (c * w).sum(axis=0), second
 
     def backward(
