@@ -30,16 +30,15 @@ from .minimisers.lbfgs import LBFGS, LatentMethod
 from .objective.criteria import Criterion, OneVersusRest, Softmax
 from .objective.energy import Block, LatentEnergy, Parameters, blocks_of
 from .rates import class_ratio, learn_rates, random_start
+from .rules import RULES
 
 __all__ = ["LatentDropoutLogisticRegression", "LatentDropoutSVC"]
 
 _DEFAULT_RATE = 0.5
-# Added to the variances of a piecewise-linear loss, which is smooth within a hundredth of a score then.
-_ROUND = 1e-4
 
 
 class LatentClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassScores, DropoutEstimator):
-    """Shared by the two; a subclass names its loss."""
+    """Base of both estimators; a subclass names its loss."""
 
     n_hidden: int
     class_weight: Any
@@ -59,7 +58,7 @@ class LatentClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassS
             choose_form(FORMS, form, "softmax")
             return Softmax(form)
         loss = self._loss()
-        return OneVersusRest(loss, _ROUND if loss.piecewise_linear else 0.0)
+        return OneVersusRest(loss, RULES.smoothing if loss.piecewise_linear else 0.0)
 
     def _rate_map(self, model: Model, classes: Shaped[np.ndarray, " K"]) -> RateMap:
         joint = self._is_joint(classes)
@@ -68,8 +67,8 @@ class LatentClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassS
         rate_map = model.bind(default_names(self))
         if joint and rate_map.is_free:
             raise ValueError(
-                "rates: the sign rule that learns rates needs two classes a problem, and the softmax fits all at once; "
-                'give a rate, as in rates=0.3, or multiclass="one_vs_rest".'
+                "rates: the sign rule that learns rates needs two classes per problem, and the softmax fits all at "
+                'once; give a rate, as in rates=0.3, or multiclass="one_vs_rest".'
             )
         return rate_map
 
@@ -149,7 +148,7 @@ class LatentClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassS
         return LBFGS(self.tol, self.max_iter)
 
     def _last_fit(self, p: int, classes: Shaped[np.ndarray, " K"]) -> Parameters | None:
-        """Weights of the last fit, if a warm start can go on from them."""
+        """Weights of the last fit, if a warm start can continue from them."""
         if not (self.warm_start and hasattr(self, "hidden_coef_")) or not np.array_equal(self.classes_, classes):
             return None
         earlier = self._parameters()
@@ -202,7 +201,7 @@ class LatentClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassS
     def decision_function(self, X: MatrixLike) -> Float[np.ndarray, ...]:
         """Logarithm of the odds of the class, (n,) for two classes and of each against the rest, (n, K), for more.
 
-        To first order its average over the noise. The softmax gives the logarithm of the expected probabilities.
+        It is averaged over the noise to first order. The softmax gives the logarithm of the expected probabilities.
         """
         check_is_fitted(self)
         if self._is_joint(self.classes_):
@@ -277,7 +276,7 @@ class LatentDropoutLogisticRegression(LatentClassifier):
     hidden_coef_ : array (n_hidden, p)
         Weights of the hidden units.
     hidden_intercept_ : array (n_hidden,)
-        Their intercepts.
+        Intercepts of the hidden units.
     coef_ : array (1, n_hidden) or (K, n_hidden)
         Output weights.
     intercept_ : array (1,) or (K,)

@@ -1,6 +1,6 @@
-"""Marginalised losses of the scores of a row, of each problem separately or of all classes jointly.
+"""Compute marginalised losses of the scores of a row, per problem or jointly over classes, for :mod:`.energy`.
 
-Covariances of the pre-activations of a hidden layer, pair by pair of units.
+Also compute the covariances of the pre-activations of a hidden layer, by pairs of units.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ class OneVersusRest:
     loss : Curved and Sloped
         Marginalised loss.
     smoothing : float
-        Added to the variances: what a piecewise-linear loss without noise needs to have a gradient.
+        Added to the variances, so that a piecewise-linear loss without noise has a gradient.
     """
 
     loss: Any
     smoothing: float = 0.0
 
     def pairs(self, problems: int) -> tuple[Int[np.ndarray, " J"], Int[np.ndarray, " J"]]:
-        """Problems whose covariances the loss looks at, two arrays (J,): each with itself."""
+        """Pairs of problems whose covariances the loss uses, two arrays (J,): each problem with itself."""
         return np.arange(problems), np.arange(problems)
 
     def __call__(
@@ -45,9 +45,9 @@ class OneVersusRest:
         mean: Float[np.ndarray, "m M"],
         cov: Float[np.ndarray, "m J"] | None,
     ) -> tuple[Float[np.ndarray, " m"], Float[np.ndarray, "m M"], Float[np.ndarray, "m J"] | None]:
-        """Loss (m,), its slope in the mean (m, M), and in the covariances (m, J) of the pairs; None if those are.
+        """Loss (m,), its slope in the mean (m, M), and in the covariances (m, J) of the pairs, or None without them.
 
-        ``target`` (m, M) is of −1 and +1.
+        ``target`` (m, M) holds −1 and +1.
         """
         if cov is None and self.smoothing == 0:
             value, slope = self.loss.plain_value_and_slope(target, mean)
@@ -63,7 +63,7 @@ class OneVersusRest:
         cov: Float[np.ndarray, "m J"] | None,
         value: Float[np.ndarray, " m"],
     ) -> Float[np.ndarray, " m"] | float:
-        """What smoothing adds to the loss, (m,), whose ``value`` (m,) is known; 0 where nothing is smoothed."""
+        """Part of the loss ``value`` (m,) that is due to smoothing, (m,); 0 without smoothing."""
         if self.smoothing == 0:
             return 0.0
         return value - self.loss.value(target, mean, np.zeros_like(mean) if cov is None else cov).sum(axis=1)
@@ -110,7 +110,7 @@ class Softmax:
         cov: Float[np.ndarray, "m J"] | None,
         value: Float[np.ndarray, " m"],
     ) -> float:
-        """See :class:`OneVersusRest`: it is smooth as it is."""
+        """See :class:`OneVersusRest`; 0, since this loss is smooth."""
         return 0.0
 
     @staticmethod
@@ -130,7 +130,7 @@ Criterion: TypeAlias = OneVersusRest | Softmax
 def unpack(
     flat: Float[np.ndarray, "m J"], first: Int[np.ndarray, " J"], second: Int[np.ndarray, " J"]
 ) -> Float[np.ndarray, "m K K"]:
-    """Symmetric matrices (m, K, K) of which ``flat`` (m, J) holds the entries of the pairs."""
+    """Symmetric matrices (m, K, K) from the entries ``flat`` (m, J) of the pairs."""
     size = int(second.max()) + 1
     full = np.empty((len(flat), size, size))
     full[:, first, second] = flat
@@ -139,7 +139,7 @@ def unpack(
 
 
 class UnitPairs:
-    """What all rows share: products of weights, pair by pair ``k <= l`` of units and ``m <= n`` of problems.
+    """Products of weights, common to all rows, by pairs ``k <= l`` of units and ``m <= n`` of problems.
 
     ``S_kl`` is linear in ``α_k∘α_l``, (p, L), and a covariance of scores in ``B_kl = σ'_k σ'_l S_kl``: ``C_j = Σ_L B_L
     F_Lj``, ``F_Lj = W_km W_ln + W_lm W_kn``, the second term only for k ≠ l. ``S`` of all rows is one product of ``X²``
@@ -191,13 +191,13 @@ class UnitPairs:
 
     @property
     def for_hidden(self) -> Float[np.ndarray, "p K"]:
-        """From the slope in the products (p, L)."""
+        """Slope in the hidden weights, from the slope in the products (p, L)."""
         one, other = self._hidden[:, self._first], self._hidden[:, self._second]
         return (self._for_products * other) @ self._of_first + (self._for_products * one) @ self._of_second
 
     @property
     def for_output(self) -> Float[np.ndarray, "K M"]:
-        """From the slope in ``F`` (L, J)."""
+        """Slope in the output weights, from the slope in ``F`` (L, J)."""
         slope, crossed = self._for_matrix, self._crossed * self._for_matrix
         one, other = self._weight[self._first], self._weight[self._second]
         return (
@@ -209,5 +209,5 @@ class UnitPairs:
 
 
 def _members(index: Int[np.ndarray, " L"], size: int) -> Float[np.ndarray, "L size"]:
-    """Indicators (L, size) of what each pair belongs to: sums over pairs are products with it."""
+    """Indicators (L, size) of the member of each pair: sums over pairs are products with this matrix."""
     return (index[:, None] == np.arange(size)).astype(np.float64)
