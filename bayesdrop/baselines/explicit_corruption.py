@@ -164,8 +164,7 @@ class ExplicitCorruption(MetaEstimatorMixin, BaseEstimator):
             X = X.copy()  # the caller's matrix is unchanged
             X.sum_duplicates()  # an entry stored in two parts is dropped as one
             X.eliminate_zeros()
-        smallest = X.min() if X.shape[0] and X.shape[1] else 0.0
-        noise.check(float(smallest))
+        noise.check(float(X.min()) if X.shape[0] and X.shape[1] else 0.0)
         weighs = has_fit_parameter(self.estimator, "sample_weight")
         if sample_weight is not None and not weighs:
             raise ValueError(
@@ -192,9 +191,8 @@ class ExplicitCorruption(MetaEstimatorMixin, BaseEstimator):
         if not keeps_zeros(noise):
             return noise.sample(generator, X, self.rates_)
         # Noise is drawn for the non-zero entries, row after row, so that dense and sparse storage give the same result.
-        dense = not sparse.issparse(X)
         copy = X.copy()
-        if dense:
+        if not sparse.issparse(X):
             rows, columns = np.nonzero(X)
             copy[rows, columns] = noise.sample(generator, X[rows, columns], self.rates_[columns])
             return copy
@@ -209,8 +207,7 @@ class ExplicitCorruption(MetaEstimatorMixin, BaseEstimator):
         if self.corrupted_inputs:
             return X
         gain, shift, *_ = check_noise(self.noise).coefficients(self.rates_)
-        dense = not sparse.issparse(X)
-        if dense:
+        if not sparse.issparse(X):
             return X * gain + shift
         copy: Any = X.astype(np.float64)
         copy.data = copy.data * gain[X.indices]
@@ -219,7 +216,7 @@ class ExplicitCorruption(MetaEstimatorMixin, BaseEstimator):
     @available_if(_has("predict"))
     def predict(self, X: Any) -> Shaped[AnyArray, "m ..."]:
         """Predictions of the fitted estimator, (n,) or (n, outputs)."""
-        mean = self._expected(X)
+        mean = self._expected(X)  # raises NotFittedError before estimator_ is read
         return self.estimator_.predict(mean)
 
     @available_if(_has("predict_proba"))

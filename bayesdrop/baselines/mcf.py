@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 from scipy.optimize import minimize
@@ -66,6 +66,9 @@ class Rules:
 
 
 RULES = Rules()
+ValueAndSlope: TypeAlias = tuple[Float[np.ndarray, " m"], Float[np.ndarray, " m"]]
+ExponentLoss: TypeAlias = Callable[[Float[np.ndarray, " m"]], ValueAndSlope]
+ObjectiveAndGradient: TypeAlias = tuple[float, Float[np.ndarray, " q"]]
 
 
 class MarginalisedLoss:
@@ -102,13 +105,13 @@ class MarginalisedLoss:
         rate: Float[np.ndarray, " p"],
         sign: Float[np.ndarray, " n"],
         weight: Float[np.ndarray, " n"],
-        loss: Callable[[Float[np.ndarray, " m"]], tuple[Float[np.ndarray, " m"], Float[np.ndarray, " m"]]],
+        loss: ExponentLoss,
     ) -> None:
         self.design, self.noise, self.rate = design, noise, rate
         self.sign, self.weight, self.loss = sign, weight, loss
         self._disturbs_zeros = not keeps_zeros(noise)
 
-    def __call__(self, weights: Float[np.ndarray, " q"]) -> tuple[float, Float[np.ndarray, " q"]]:
+    def __call__(self, weights: Float[np.ndarray, " q"]) -> ObjectiveAndGradient:
         """Value and gradient (p + 1,) at weights (p + 1,), the intercept last."""
         n, p = self.design.shape
         w, sign = weights[:-1], self.sign
@@ -142,9 +145,7 @@ class MarginalisedLoss:
         return -self.sign[rows] * self.weight[rows] * self.loss(exponent)[1]
 
 
-def exponential(
-    a: Float[np.ndarray, " m"], steepest: float = RULES.steepest
-) -> tuple[Float[np.ndarray, " m"], Float[np.ndarray, " m"]]:
+def exponential(a: Float[np.ndarray, " m"], steepest: float = RULES.steepest) -> ValueAndSlope:
     """``e^a`` and its derivative, continued as the tangent above the exponent ``steepest``.
 
     Examples
@@ -157,7 +158,7 @@ def exponential(
     return slope * (1 + np.maximum(a - steepest, 0.0)), slope
 
 
-def logistic(a: Float[np.ndarray, " m"]) -> tuple[Float[np.ndarray, " m"], Float[np.ndarray, " m"]]:
+def logistic(a: Float[np.ndarray, " m"]) -> ValueAndSlope:
     """``log(1 + e^a)`` and its derivative.
 
     Examples
@@ -260,9 +261,7 @@ class _Exponent(_MCF):
     _curvature: ClassVar[tuple[float, float]]
     """Weights of the mean's square and of the variance of ``x̃`` in the curvature at zero weights."""
 
-    def _loss(
-        self, weight: Float[np.ndarray, " n"]
-    ) -> Callable[[Float[np.ndarray, " m"]], tuple[Float[np.ndarray, " m"], Float[np.ndarray, " m"]]]:
+    def _loss(self, weight: Float[np.ndarray, " n"]) -> ExponentLoss:
         raise NotImplementedError
 
     def _solve(
@@ -294,7 +293,7 @@ class _Exponent(_MCF):
         self._check_start(first, curvature)
         scale = np.sqrt(unit / curvature)
 
-        def objective(scaled: Float[np.ndarray, " q"]) -> tuple[float, Float[np.ndarray, " q"]]:
+        def objective(scaled: Float[np.ndarray, " q"]) -> ObjectiveAndGradient:
             with np.errstate(over="ignore", invalid="ignore"):
                 value, gradient = self._objective(total, scale * scaled)
             if np.isfinite(value) and np.all(np.isfinite(gradient)):
@@ -316,9 +315,7 @@ class _Exponent(_MCF):
         enough = goal if result.nit >= self.max_iter else max(goal, RULES.round_off)
         return weights, int(result.nit), bool(np.max(np.abs(result.jac)) <= enough)
 
-    def _objective(
-        self, total: MarginalisedLoss, weights: Float[np.ndarray, " q"]
-    ) -> tuple[float, Float[np.ndarray, " q"]]:
+    def _objective(self, total: MarginalisedLoss, weights: Float[np.ndarray, " q"]) -> ObjectiveAndGradient:
         """``½‖w‖² + C Σ loss`` and its gradient (p + 1,)."""
         value, gradient = total(weights)
         gradient *= float(self.C)
@@ -380,9 +377,7 @@ class MCFExponential(_Exponent):
 
     _curvature = (1.0, 1.0)
 
-    def _loss(
-        self, weight: Float[np.ndarray, " n"]
-    ) -> Callable[[Float[np.ndarray, " m"]], tuple[Float[np.ndarray, " m"], Float[np.ndarray, " m"]]]:
+    def _loss(self, weight: Float[np.ndarray, " n"]) -> ExponentLoss:
         # At the optimum no row's loss exceeds the loss of all rows at zero weights. Larger exponents occur only in line
         # searches, for which a tangent is better.
         return partial(exponential, steepest=1 + np.log(weight.sum() / weight.min()))
@@ -421,7 +416,5 @@ class MCFLogistic(_Exponent):
 
     _curvature = (0.25, 0.5)
 
-    def _loss(
-        self, weight: Float[np.ndarray, " n"]
-    ) -> Callable[[Float[np.ndarray, " m"]], tuple[Float[np.ndarray, " m"], Float[np.ndarray, " m"]]]:
+    def _loss(self, weight: Float[np.ndarray, " n"]) -> ExponentLoss:
         return logistic

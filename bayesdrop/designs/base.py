@@ -12,16 +12,26 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from operator import add
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from .._typing import AnyArray, Float, Int, Num, PerRow, Shaped
 from .columns import ColumnSummary, merge_summaries, summarise
 
-__all__ = ["Between", "Blockwise", "Design", "RowFunction", "added", "as_block"]
+__all__ = [
+    "Between", "Blockwise", "ByColumn", "ColumnProducts", "Design", "EntryBlocks", "PerColumn", "RowFunction",
+    "RowProducts", "SignSums", "SquaredByColumn", "added", "as_block",
+]  # fmt: skip
 
 Between = Callable[[slice, PerRow, PerRow], tuple[PerRow, PerRow]]
+ByColumn: TypeAlias = Num[AnyArray, "p K"]
+SquaredByColumn: TypeAlias = Num[AnyArray, "p L"]
+PerColumn: TypeAlias = Num[AnyArray, " p"]
+RowProducts: TypeAlias = tuple[Float[np.ndarray, "n K"], Float[np.ndarray, "n L"]]
+ColumnProducts: TypeAlias = tuple[Float[np.ndarray, "p K"], Float[np.ndarray, "p L"]]
+SignSums: TypeAlias = tuple[Float[np.ndarray, "p K"], Float[np.ndarray, "p K"]]
+EntryBlocks: TypeAlias = Iterator[tuple[Int[np.ndarray, " m"], Int[np.ndarray, " m"], Num[np.ndarray, " m"]]]
 RowFunction = Callable[..., tuple[PerRow, PerRow, PerRow]]
 
 
@@ -76,16 +86,16 @@ class Design(ABC):
     # Methods that a storage implements
 
     @abstractmethod
-    def pair_matvec(self, w: Num[AnyArray, "p K"], w_sq: Num[AnyArray, "p L"]) -> tuple[PerRow, PerRow]:
+    def pair_matvec(self, w: ByColumn, w_sq: SquaredByColumn) -> tuple[PerRow, PerRow]:
         """``(X w, X² w_sq)``, the square elementwise, in as few passes over the data as the storage allows."""
 
     @abstractmethod
-    def pair_rmatvec(self, r: PerRow, r_sq: PerRow) -> tuple[Float[np.ndarray, "p K"], Float[np.ndarray, "p L"]]:
+    def pair_rmatvec(self, r: PerRow, r_sq: PerRow) -> ColumnProducts:
         """``(Xᵀ r, (X²)ᵀ r_sq)`` in as few passes over the data as the storage allows."""
 
     @abstractmethod
     def sampled_products(
-        self, left: PerRow, right: Num[AnyArray, "p K"], square: Num[AnyArray, " p"], linear: Num[AnyArray, " p"]
+        self, left: PerRow, right: ByColumn, square: PerColumn, linear: PerColumn
     ) -> tuple[PerRow, Float[np.ndarray, "p K"]]:
         """``(E R, Eᵀ L)`` for ``E_ij = (a_j x_ij² + b_j x_ij) ⟨l_i, r_j⟩``, which is not formed.
 
@@ -98,11 +108,11 @@ class Design(ABC):
         """``Xᵀ diag(ω) X``, dense (p, p), for ``ω >= 0`` of shape (n,); rows of weight 0 cost almost nothing."""
 
     @abstractmethod
-    def outer_gram(self, scale: Num[AnyArray, " p"]) -> Float[np.ndarray, "n n"]:
+    def outer_gram(self, scale: PerColumn) -> Float[np.ndarray, "n n"]:
         """``X diag(s) Xᵀ``, dense (n, n), for ``s`` of shape (p,)."""
 
     @abstractmethod
-    def sign_sums(self, r: PerRow) -> tuple[Float[np.ndarray, "p K"], Float[np.ndarray, "p K"]]:
+    def sign_sums(self, r: PerRow) -> SignSums:
         """``(1[X > 0]ᵀ r, 1[X < 0]ᵀ r)`` for ``r`` of shape (n, K), the counts of the rate update."""
 
     @abstractmethod
@@ -179,9 +189,7 @@ class Design(ABC):
         """``(Xᵀr, (X²)ᵀs, Σr, Σs)``."""
         return *self.pair_rmatvec(r, s), self.total(r), self.total(s)
 
-    def normal_product(
-        self, w: Num[AnyArray, "p K"], w_sq: Num[AnyArray, "p L"], between: Between
-    ) -> tuple[PerRow, ...]:
+    def normal_product(self, w: ByColumn, w_sq: SquaredByColumn, between: Between) -> tuple[PerRow, ...]:
         """``(a, b, Xᵀr, (X²)ᵀs, Σr, Σs)`` for ``a = X w``, ``b = X² w_sq`` and ``(r, s) = between(rows, a, b)``.
 
         ``rows`` is the slice of the rows of ``a`` and ``b``, so that one pass over the data can do both products.
@@ -190,7 +198,7 @@ class Design(ABC):
         return first, second, *self.back_sums(*between(slice(None), first, second))
 
     def product_sums(
-        self, w: Num[AnyArray, "p K"], w_sq: Num[AnyArray, "p L"], function: RowFunction, *rows: PerRow
+        self, w: ByColumn, w_sq: SquaredByColumn, function: RowFunction, *rows: PerRow
     ) -> tuple[Float[np.ndarray, ...], ...]:
         """``(Xᵀr, (X²)ᵀs, Σr, Σs, Σt)`` for ``(r, s, t) = function(X w, X² w_sq, *rows)``.
 
@@ -209,7 +217,7 @@ class Design(ABC):
         above, below = self.sign_sums(weight[:, None])
         return np.asarray((above + below)[:, 0])
 
-    def entries(self) -> Iterator[tuple[Int[np.ndarray, " m"], Int[np.ndarray, " m"], Num[np.ndarray, " m"]]]:
+    def entries(self) -> EntryBlocks:
         """Non-zero entries as ``(rows, columns, values)``, one block of whole rows after another.
 
         Rows are numbers in the whole matrix and ascend; a block has a bounded number of entries (or one row), and
@@ -271,12 +279,12 @@ class Blockwise(Design):
     def sum_over_parts(self, method: str, *rows: PerRow) -> list[Any]:
         """Apply a method of each block to its part of vectors over the rows, and sum the results over the blocks."""
 
-    def pair_matvec(self, w: Num[AnyArray, "p K"], w_sq: Num[AnyArray, "p L"]) -> tuple[PerRow, PerRow]:
+    def pair_matvec(self, w: ByColumn, w_sq: SquaredByColumn) -> tuple[PerRow, PerRow]:
         """``(X w, X² w_sq)``."""
         first, second = self._forward("pair_matvec", [w.shape[1:], w_sq.shape[1:]], w, w_sq)
         return first, second
 
-    def pair_rmatvec(self, r: PerRow, r_sq: PerRow) -> tuple[Float[np.ndarray, "p K"], Float[np.ndarray, "p L"]]:
+    def pair_rmatvec(self, r: PerRow, r_sq: PerRow) -> ColumnProducts:
         """``(Xᵀ r, (X²)ᵀ r_sq)``."""
         first, second = self.sum_over_parts("pair_rmatvec", r, r_sq)
         return first, second
@@ -285,7 +293,7 @@ class Blockwise(Design):
         """``(Xᵀr, (X²)ᵀs, Σr, Σs)``."""
         return tuple(self.sum_over_parts("back_sums", r, s))
 
-    def sign_sums(self, r: PerRow) -> tuple[Float[np.ndarray, "p K"], Float[np.ndarray, "p K"]]:
+    def sign_sums(self, r: PerRow) -> SignSums:
         """``(1[X > 0]ᵀ r, 1[X < 0]ᵀ r)``."""
         above, below = self.sum_over_parts("sign_sums", r)
         return above, below

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -10,7 +10,17 @@ import numpy as np
 
 from .._memory import BLOCK
 from .._typing import AnyArray, Float, Int, Num, PerRow
-from .base import RowFunction, added
+from .base import (
+    ByColumn,
+    ColumnProducts,
+    EntryBlocks,
+    PerColumn,
+    RowFunction,
+    RowProducts,
+    SignSums,
+    SquaredByColumn,
+    added,
+)  # fmt: skip
 from .kernels import available
 from .products import CompiledProducts, compress, shift
 from .rows import RowsInMemory
@@ -85,9 +95,7 @@ class DenseDesign(RowsInMemory):
 
         return summed(self.shape[0], self._rows_of_block, shapes, one)
 
-    def pair_matvec(
-        self, w: Num[AnyArray, "p K"], w_sq: Num[AnyArray, "p L"]
-    ) -> tuple[Float[np.ndarray, "n K"], Float[np.ndarray, "n L"]]:
+    def pair_matvec(self, w: ByColumn, w_sq: SquaredByColumn) -> RowProducts:
         """``(X w, X² w_sq)``, reading X once."""
         if self._products is not None:
             return self._products.forward(w, w_sq)
@@ -102,9 +110,7 @@ class DenseDesign(RowsInMemory):
         self._in_blocks([], write)
         return first, second
 
-    def pair_rmatvec(
-        self, r: Num[AnyArray, "n K"], r_sq: Num[AnyArray, "n L"]
-    ) -> tuple[Float[np.ndarray, "p K"], Float[np.ndarray, "p L"]]:
+    def pair_rmatvec(self, r: Num[AnyArray, "n K"], r_sq: Num[AnyArray, "n L"]) -> ColumnProducts:
         """``(Xᵀ r, (X²)ᵀ r_sq)``, reading X once."""
         if self._products is not None:
             return self._products.backward(r, r_sq)
@@ -119,7 +125,7 @@ class DenseDesign(RowsInMemory):
         return first, second
 
     def product_sums(
-        self, w: Num[AnyArray, "p K"], w_sq: Num[AnyArray, "p L"], function: RowFunction, *rows: PerRow
+        self, w: ByColumn, w_sq: SquaredByColumn, function: RowFunction, *rows: PerRow
     ) -> tuple[Float[np.ndarray, ...], ...]:
         """See :class:`bayesdrop.designs.Design`; a block of rows goes through all products while it is in the cache.
 
@@ -141,7 +147,7 @@ class DenseDesign(RowsInMemory):
         return sums
 
     def sampled_products(
-        self, left: PerRow, right: Num[AnyArray, "p K"], square: Num[AnyArray, " p"], linear: Num[AnyArray, " p"]
+        self, left: PerRow, right: ByColumn, square: PerColumn, linear: PerColumn
     ) -> tuple[Float[np.ndarray, "n K"], Float[np.ndarray, "p K"]]:
         """``(E R, Eᵀ L)`` by blocks of rows; see :class:`bayesdrop.designs.Design`."""
         if self._products is not None:
@@ -170,7 +176,7 @@ class DenseDesign(RowsInMemory):
 
         return summed(len(root), 4 * self._rows_of_block, [(p, p)], add)[0]
 
-    def outer_gram(self, scale: Num[AnyArray, " p"]) -> Float[np.ndarray, "n n"]:
+    def outer_gram(self, scale: PerColumn) -> Float[np.ndarray, "n n"]:
         """``X diag(s) Xᵀ`` by blocks of columns, ``s >= 0``."""
         (n, p), root = self.shape, np.sqrt(scale)
 
@@ -180,7 +186,7 @@ class DenseDesign(RowsInMemory):
 
         return summed(p, max(1, BLOCK // (2 * max(n, 1))), [(n, n)], add)[0]
 
-    def sign_sums(self, r: Num[AnyArray, "n K"]) -> tuple[Float[np.ndarray, "p K"], Float[np.ndarray, "p K"]]:
+    def sign_sums(self, r: Num[AnyArray, "n K"]) -> SignSums:
         """``(1[X > 0]ᵀ r, 1[X < 0]ᵀ r)``."""
 
         def add(rows: slice, block: Float[np.ndarray, "rows p"], above: Any, below: Any) -> None:
@@ -194,7 +200,7 @@ class DenseDesign(RowsInMemory):
         """Smallest entry."""
         return float(self._x.min()) if self._x.size else 0.0
 
-    def entries(self) -> Iterator[tuple[Int[np.ndarray, " m"], Int[np.ndarray, " m"], Num[np.ndarray, " m"]]]:
+    def entries(self) -> EntryBlocks:
         """Non-zero entries as ``(rows, columns, values)`` in blocks of rows."""
         for start in range(0, self.shape[0], self._rows_of_block):
             block = _wide(self._x[start : start + self._rows_of_block])

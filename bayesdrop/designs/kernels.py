@@ -42,18 +42,18 @@ __all__ = [
 Pointers: TypeAlias = Int[np.ndarray, " pointers"]
 Indices: TypeAlias = Int[np.ndarray, " m"]
 Values: TypeAlias = Float[np.ndarray, " m"]
+Inside: TypeAlias = Float[np.ndarray, "inside K"]
+Outside: TypeAlias = Float[np.ndarray, "outside K"]
+ByRow: TypeAlias = Float[np.ndarray, "n K"]
+ByColumn: TypeAlias = Float[np.ndarray, "p K"]
+PerColumn: TypeAlias = Float[np.ndarray, " p"]
 
 # Relative difference below which an entry equals a centre: the mean of equal numbers differs from them by rounding.
 ROUNDING = 1e-12
 
 
 def gather_one(
-    pointers: Pointers,
-    indices: Indices,
-    data: Values,
-    block: Float[np.ndarray, "inside 1"],
-    squared: bool,
-    result: Float[np.ndarray, "outside 1"],
+    pointers: Pointers, indices: Indices, data: Values, block: Inside, squared: bool, result: Outside
 ) -> None:
     """Write ``X b``, or ``X² b``, for one column."""
     first = np.uint32(0)
@@ -70,12 +70,7 @@ def gather_one(
 
 
 def gather_two(
-    pointers: Pointers,
-    indices: Indices,
-    data: Values,
-    block: Float[np.ndarray, "inside 2"],
-    squared: tuple[bool, bool],
-    result: Float[np.ndarray, "outside 2"],
+    pointers: Pointers, indices: Indices, data: Values, block: Inside, squared: tuple[bool, bool], result: Outside
 ) -> None:
     """Write ``X B`` for two columns."""
     first, second = np.uint32(0), np.uint32(1)
@@ -89,14 +84,7 @@ def gather_two(
         result[i, 1] = two
 
 
-def gather(
-    pointers: Pointers,
-    indices: Indices,
-    data: Values,
-    block: Float[np.ndarray, "inside K"],
-    squared: bool,
-    result: Float[np.ndarray, "outside K"],
-) -> None:
+def gather(pointers: Pointers, indices: Indices, data: Values, block: Inside, squared: bool, result: Outside) -> None:
     """Write ``X B`` for any number of columns."""
     for i in range(result.shape[0]):
         sums = result[i]
@@ -109,12 +97,7 @@ def gather(
 
 
 def scatter_one(
-    pointers: Pointers,
-    indices: Indices,
-    data: Values,
-    block: Float[np.ndarray, "inside 1"],
-    squared: bool,
-    result: Float[np.ndarray, "outside 1"],
+    pointers: Pointers, indices: Indices, data: Values, block: Inside, squared: bool, result: Outside
 ) -> None:
     """Add ``Xᵀ b``, or ``X²ᵀ b``, for one column."""
     first = np.uint32(0)
@@ -126,12 +109,7 @@ def scatter_one(
 
 
 def scatter_two(
-    pointers: Pointers,
-    indices: Indices,
-    data: Values,
-    block: Float[np.ndarray, "inside 2"],
-    squared: tuple[bool, bool],
-    result: Float[np.ndarray, "outside 2"],
+    pointers: Pointers, indices: Indices, data: Values, block: Inside, squared: tuple[bool, bool], result: Outside
 ) -> None:
     """Add ``Xᵀ B`` for two columns."""
     first, second = np.uint32(0), np.uint32(1)
@@ -143,14 +121,7 @@ def scatter_two(
             result[d, second] += (x * x if squared[1] else x) * two
 
 
-def scatter(
-    pointers: Pointers,
-    indices: Indices,
-    data: Values,
-    block: Float[np.ndarray, "inside K"],
-    squared: bool,
-    result: Float[np.ndarray, "outside K"],
-) -> None:
+def scatter(pointers: Pointers, indices: Indices, data: Values, block: Inside, squared: bool, result: Outside) -> None:
     """Add ``Xᵀ B`` for any number of columns."""
     for i in range(block.shape[0]):
         row = block[i]
@@ -165,12 +136,12 @@ def sampled(
     pointers: Pointers,
     indices: Indices,
     data: Values,
-    left: Float[np.ndarray, "n K"],
-    right: Float[np.ndarray, "p K"],
-    square: Float[np.ndarray, " p"],
-    linear: Float[np.ndarray, " p"],
-    forward: Float[np.ndarray, "n K"],
-    back: Float[np.ndarray, "p K"],
+    left: ByRow,
+    right: ByColumn,
+    square: PerColumn,
+    linear: PerColumn,
+    forward: ByRow,
+    back: ByColumn,
 ) -> None:
     """Add ``E R`` and ``Eᵀ L`` to results; see :meth:`bayesdrop.designs.Design.sampled_products`.
 
@@ -193,11 +164,7 @@ def sampled(
 
 
 def add_gram(
-    pointers: Pointers,
-    indices: Indices,
-    data: Values,
-    omega: Float[np.ndarray, " n"],
-    total: Float[np.ndarray, "p p"],
+    pointers: Pointers, indices: Indices, data: Values, omega: Float[np.ndarray, " n"], total: Float[np.ndarray, "p p"]
 ) -> None:
     """Add the lower triangle of ``Xᵀ diag(ω) X``; columns ascend within a row."""
     for i in range(omega.shape[0]):

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cached_property, partial
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from scipy import sparse
@@ -19,10 +19,15 @@ from scipy import sparse
 from .._memory import BLOCK
 from .._typing import AnyArray, Float, Int, Num
 from . import kernels
+from .base import ByColumn, ColumnProducts, PerColumn, RowProducts, SquaredByColumn
 from .kernels import ROUNDING, compiled
 from .threads import LIMITS, Limits, cores, side_by_side
 
 __all__ = ["CompiledProducts", "ScipyProducts", "ShiftedProducts", "compress", "shift", "shift_columns"]
+
+ByRow: TypeAlias = Num[np.ndarray, "n K"]
+SquaredByRow: TypeAlias = Num[np.ndarray, "n L"]
+SampledProducts: TypeAlias = tuple[Float[np.ndarray, "n K"], Float[np.ndarray, "p K"]]
 
 
 class ScipyProducts:
@@ -44,15 +49,11 @@ class ScipyProducts:
         # Transposes are views in compressed columns: nothing is copied.
         self._xt, self._sqt = self._x.T, self._sq.T
 
-    def forward(
-        self, w: Num[np.ndarray, "p K"], w_sq: Num[np.ndarray, "p L"]
-    ) -> tuple[Float[np.ndarray, "n K"], Float[np.ndarray, "n L"]]:
+    def forward(self, w: ByColumn, w_sq: SquaredByColumn) -> RowProducts:
         """See :class:`bayesdrop.designs.Design`."""
         return _product(self._x, w), _product(self._sq, w_sq)
 
-    def backward(
-        self, r: Num[np.ndarray, "n K"], r_sq: Num[np.ndarray, "n L"]
-    ) -> tuple[Float[np.ndarray, "p K"], Float[np.ndarray, "p L"]]:
+    def backward(self, r: ByRow, r_sq: SquaredByRow) -> ColumnProducts:
         """See :class:`bayesdrop.designs.Design`."""
         K = r.shape[1]
         if self._binary and K and r_sq.shape[1]:  # one matrix: scatter both in one pass
@@ -60,13 +61,7 @@ class ScipyProducts:
             return both[:, :K], both[:, K:]
         return _product(self._xt, r), _product(self._sqt, r_sq)
 
-    def sampled(
-        self,
-        left: Num[np.ndarray, "n K"],
-        right: Num[np.ndarray, "p K"],
-        square: Num[np.ndarray, " p"],
-        linear: Num[np.ndarray, " p"],
-    ) -> tuple[Float[np.ndarray, "n K"], Float[np.ndarray, "p K"]]:
+    def sampled(self, left: ByRow, right: ByColumn, square: PerColumn, linear: PerColumn) -> SampledProducts:
         """See :class:`bayesdrop.designs.Design`."""
         x, columns = self._x.data, self._x.indices
         rows = np.repeat(np.arange(self._x.shape[0]), np.diff(self._x.indptr))
@@ -111,37 +106,33 @@ class CompiledProducts:
         side_by_side([partial(add, *part) for part in zip(parts, sums, strict=False)])
         return sums.sum(axis=0) if len(sums) > 1 else sums[0]
 
-    def forward(
-        self, w: Num[np.ndarray, "p K"], w_sq: Num[np.ndarray, "p L"]
-    ) -> tuple[Float[np.ndarray, "n K"], Float[np.ndarray, "n L"]]:
+    def forward(self, w: ByColumn, w_sq: SquaredByColumn) -> RowProducts:
         """See :class:`bayesdrop.designs.Design`."""
         if w.shape[1] == w_sq.shape[1] == 1:
             both = self._gathered(kernels.gather_two, np.concatenate([w, w_sq], axis=1), (False, True))
             return both[:, :1], both[:, 1:]
         return self._gather(w, False), self._gather(w_sq, True)
 
-    def backward(
-        self, r: Num[np.ndarray, "n K"], r_sq: Num[np.ndarray, "n L"]
-    ) -> tuple[Float[np.ndarray, "p K"], Float[np.ndarray, "p L"]]:
+    def backward(self, r: ByRow, r_sq: SquaredByRow) -> ColumnProducts:
         """See :class:`bayesdrop.designs.Design`."""
         if r.shape[1] == r_sq.shape[1] == 1:
             both = self._scattered(kernels.scatter_two, np.concatenate([r, r_sq], axis=1), (False, True))
             return both[:, :1], both[:, 1:]
         return self._scatter(r, False), self._scatter(r_sq, True)
 
-    def _gather(self, block: Num[np.ndarray, "p K"], squared: bool) -> Float[np.ndarray, "n K"]:
+    def _gather(self, block: ByColumn, squared: bool) -> Float[np.ndarray, "n K"]:
         K = block.shape[1]
         if K == 2:
             return self._gathered(kernels.gather_two, block, (squared, squared))
         return self._gathered(kernels.gather_one if K == 1 else kernels.gather, block, squared)
 
-    def _scatter(self, block: Num[np.ndarray, "n K"], squared: bool) -> Float[np.ndarray, "p K"]:
+    def _scatter(self, block: ByRow, squared: bool) -> Float[np.ndarray, "p K"]:
         K = block.shape[1]
         if K == 2:
             return self._scattered(kernels.scatter_two, block, (squared, squared))
         return self._scattered(kernels.scatter_one if K == 1 else kernels.scatter, block, squared)
 
-    def _gathered(self, loop: Any, block: Num[np.ndarray, "p K"], squared: Any) -> Float[np.ndarray, "n K"]:
+    def _gathered(self, loop: Any, block: ByColumn, squared: Any) -> Float[np.ndarray, "n K"]:
         block, result = np.ascontiguousarray(block, np.float64), np.empty((self.shape[0], block.shape[1]))
         if not block.shape[1]:
             return result
@@ -150,7 +141,7 @@ class CompiledProducts:
         side_by_side([partial(run, *self._rows(part), block, squared, result[part]) for part in parts])
         return result
 
-    def _scattered(self, loop: Any, block: Num[np.ndarray, "n K"], squared: Any) -> Float[np.ndarray, "p K"]:
+    def _scattered(self, loop: Any, block: ByRow, squared: Any) -> Float[np.ndarray, "p K"]:
         block, run = np.ascontiguousarray(block, np.float64), compiled(loop, "contract")
         if not block.shape[1]:
             return np.empty((self.shape[1], 0))
@@ -161,13 +152,7 @@ class CompiledProducts:
         K = block.shape[1]
         return self._summed((self.shape[1], K), len(self._entries[0]) * K, add)
 
-    def sampled(
-        self,
-        left: Num[np.ndarray, "n K"],
-        right: Num[np.ndarray, "p K"],
-        square: Num[np.ndarray, " p"],
-        linear: Num[np.ndarray, " p"],
-    ) -> tuple[Float[np.ndarray, "n K"], Float[np.ndarray, "p K"]]:
+    def sampled(self, left: ByRow, right: ByColumn, square: PerColumn, linear: PerColumn) -> SampledProducts:
         """See :class:`bayesdrop.designs.Design`."""
         given = [np.ascontiguousarray(part, np.float64) for part in (left, right, square, linear)]
         forward, back = np.zeros(left.shape), np.zeros(right.shape)
@@ -298,9 +283,7 @@ class ShiftedProducts:
     def __init__(self, products: ScipyProducts | CompiledProducts, centre: Float[np.ndarray, " p"]) -> None:
         self._products, self._centre = products, centre[:, None]
 
-    def forward(
-        self, w: Num[np.ndarray, "p K"], w_sq: Num[np.ndarray, "p L"]
-    ) -> tuple[Float[np.ndarray, "n K"], Float[np.ndarray, "n L"]]:
+    def forward(self, w: ByColumn, w_sq: SquaredByColumn) -> RowProducts:
         """See :class:`bayesdrop.designs.Design`."""
         K, c = w.shape[1], self._centre
         first, second = self._products.forward(np.concatenate([w, c * w_sq], axis=1), w_sq)
@@ -309,21 +292,13 @@ class ShiftedProducts:
             second = np.maximum(second, 0.0)  # it is non-negative up to rounding
         return first[:, :K] - (c * w).sum(axis=0), second
 
-    def backward(
-        self, r: Num[np.ndarray, "n K"], r_sq: Num[np.ndarray, "n L"]
-    ) -> tuple[Float[np.ndarray, "p K"], Float[np.ndarray, "p L"]]:
+    def backward(self, r: ByRow, r_sq: SquaredByRow) -> ColumnProducts:
         """See :class:`bayesdrop.designs.Design`."""
         K, c = r.shape[1], self._centre
         first, second = self._products.backward(np.concatenate([r, r_sq], axis=1), r_sq)
         return first[:, :K] - c * r.sum(axis=0), second - 2 * c * first[:, K:] + c * c * r_sq.sum(axis=0)
 
-    def sampled(
-        self,
-        left: Num[np.ndarray, "n K"],
-        right: Num[np.ndarray, "p K"],
-        square: Num[np.ndarray, " p"],
-        linear: Num[np.ndarray, " p"],
-    ) -> tuple[Float[np.ndarray, "n K"], Float[np.ndarray, "p K"]]:
+    def sampled(self, left: ByRow, right: ByColumn, square: PerColumn, linear: PerColumn) -> SampledProducts:
         """See :class:`bayesdrop.designs.Design`."""
         c = self._centre[:, 0]
         forward, back = self._products.sampled(left, right, square, linear - 2 * square * c)

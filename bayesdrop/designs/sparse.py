@@ -13,7 +13,7 @@ import numpy as np
 from scipy import sparse
 
 from .._typing import AnyArray, Float, Int, Num, PerRow
-from .base import Design
+from .base import ByColumn, ColumnProducts, Design, EntryBlocks, PerColumn, RowProducts, SignSums, SquaredByColumn
 from .columns import ColumnSummary, merge_summaries, summarise
 from .dense import DenseDesign
 from .kernels import ROUNDING, available
@@ -100,20 +100,16 @@ class SparseDesign(RowsInMemory):
     def _with_data(self, data: Num[np.ndarray, " m"]) -> Any:
         return sparse.csr_array((data, self._x.indices, self._x.indptr), shape=self.shape)
 
-    def pair_matvec(
-        self, w: Num[AnyArray, "p K"], w_sq: Num[AnyArray, "p L"]
-    ) -> tuple[Float[np.ndarray, "n K"], Float[np.ndarray, "n L"]]:
+    def pair_matvec(self, w: ByColumn, w_sq: SquaredByColumn) -> RowProducts:
         """``(X w, X² w_sq)``."""
         return self._products.forward(w, w_sq)
 
-    def pair_rmatvec(
-        self, r: Num[AnyArray, "n K"], r_sq: Num[AnyArray, "n L"]
-    ) -> tuple[Float[np.ndarray, "p K"], Float[np.ndarray, "p L"]]:
+    def pair_rmatvec(self, r: Num[AnyArray, "n K"], r_sq: Num[AnyArray, "n L"]) -> ColumnProducts:
         """``(Xᵀ r, (X²)ᵀ r_sq)``."""
         return self._products.backward(r, r_sq)
 
     def sampled_products(
-        self, left: PerRow, right: Num[AnyArray, "p K"], square: Num[AnyArray, " p"], linear: Num[AnyArray, " p"]
+        self, left: PerRow, right: ByColumn, square: PerColumn, linear: PerColumn
     ) -> tuple[Float[np.ndarray, "n K"], Float[np.ndarray, "p K"]]:
         """``(E R, Eᵀ L)``; see :class:`bayesdrop.designs.Design`."""
         return self._products.sampled(left, right, square, linear)
@@ -122,12 +118,12 @@ class SparseDesign(RowsInMemory):
         """``Xᵀ diag(ω) X``, dense (p, p)."""
         return self._products.gram(omega)
 
-    def outer_gram(self, scale: Num[AnyArray, " p"]) -> Float[np.ndarray, "n n"]:
+    def outer_gram(self, scale: PerColumn) -> Float[np.ndarray, "n n"]:
         """``X diag(s) Xᵀ``, dense (n, n)."""
         scaled = self._with_data(self._x.data * np.sqrt(scale)[self._x.indices])
         return (scaled @ scaled.T).toarray()
 
-    def sign_sums(self, r: Num[AnyArray, "n K"]) -> tuple[Float[np.ndarray, "p K"], Float[np.ndarray, "p K"]]:
+    def sign_sums(self, r: Num[AnyArray, "n K"]) -> SignSums:
         """``(1[X > 0]ᵀ r, 1[X < 0]ᵀ r)``."""
         if self.is_binary:
             return self.rmatvec(r), np.zeros((self.shape[1], r.shape[1]))
@@ -140,7 +136,7 @@ class SparseDesign(RowsInMemory):
         """Smallest entry, absent zeros included."""
         return min(0.0, float(self._x.data.min())) if self._x.nnz else 0.0
 
-    def entries(self) -> Iterator[tuple[Int[np.ndarray, " m"], Int[np.ndarray, " m"], Num[np.ndarray, " m"]]]:
+    def entries(self) -> EntryBlocks:
         """Non-zero entries as ``(rows, columns, values)`` in blocks of rows."""
         ends = self._x.indptr
         start, n = 0, self.shape[0]
@@ -216,12 +212,12 @@ class ShiftedSparseDesign(SparseDesign):
         """See :class:`bayesdrop.designs.Design`."""
         return ShiftedSparseDesign(self._x[:, index], self._centre[index])
 
-    def outer_gram(self, scale: Num[AnyArray, " p"]) -> Float[np.ndarray, "n n"]:
+    def outer_gram(self, scale: PerColumn) -> Float[np.ndarray, "n n"]:
         """``(X − 1cᵀ) diag(s) (X − 1cᵀ)ᵀ``, dense (n, n)."""
         side = (self._x @ (scale * self._centre))[:, None]
         return super().outer_gram(scale) - side - side.T + scale @ self._centre**2
 
-    def sign_sums(self, r: Num[AnyArray, "n K"]) -> tuple[Float[np.ndarray, "p K"], Float[np.ndarray, "p K"]]:
+    def sign_sums(self, r: Num[AnyArray, "n K"]) -> SignSums:
         """Counts of the signs of ``X − 1cᵀ``, where entries that are not stored have the sign of ``−c``."""
         signs = self._apart > 0, self._apart < 0, self._x.data != 0
         above, below, stored = (self._with_data(part.astype(np.float64)).T @ r for part in signs)
@@ -247,7 +243,7 @@ class ShiftedSparseDesign(SparseDesign):
         most = max(1, LIMITS.cached // int(np.count_nonzero(self._centre)))
         return super().parts(most if size is None else min(size, most))
 
-    def entries(self) -> Iterator[tuple[Int[np.ndarray, " m"], Int[np.ndarray, " m"], Num[np.ndarray, " m"]]]:
+    def entries(self) -> EntryBlocks:
         """Entries that are not at the centre, as ``(rows, columns, values)`` in blocks of rows."""
         for some, part in self.parts():
             for rows, columns, values in SparseDesign(part.matrix()).entries():

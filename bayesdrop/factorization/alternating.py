@@ -24,7 +24,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .._typing import Float
-from .entries import Entries
+from .entries import Entries, Left, Right
 
 __all__ = ["Descended", "Factors", "alternate", "descend", "first_rate", "start"]
 
@@ -58,16 +58,14 @@ RULES = Rules()
 class Factors(NamedTuple):
     """Factors (n, d) and (p, d), the expected loss after each step, the steps taken and whether they converged."""
 
-    left: Float[np.ndarray, "n d"]
-    right: Float[np.ndarray, "p d"]
+    left: Left
+    right: Right
     trace: Float[np.ndarray, " n_iter"]
     n_iter: int
     converged: bool
 
 
-def start(
-    entries: Entries, width: int, generator: np.random.RandomState
-) -> tuple[Float[np.ndarray, "n d"], Float[np.ndarray, "p d"]]:
+def start(entries: Entries, width: int, generator: np.random.RandomState) -> tuple[Left, Right]:
     """Random factors whose product has about the size of the data.
 
     Examples
@@ -84,13 +82,7 @@ def start(
 
 
 def alternate(
-    entries: Entries,
-    width: int,
-    theta: float,
-    *,
-    tol: float,
-    max_iter: int,
-    generator: np.random.RandomState,
+    entries: Entries, width: int, theta: float, *, tol: float, max_iter: int, generator: np.random.RandomState
 ) -> Factors:
     """Minimise the expected loss over factors of the given width.
 
@@ -140,16 +132,14 @@ def alternate(
 class Descended(NamedTuple):
     """Factors (n, d) and (p, d), the expected loss at every tenth step, and at every step the loss of its mask."""
 
-    left: Float[np.ndarray, "n d"]
-    right: Float[np.ndarray, "p d"]
+    left: Left
+    right: Right
     trace: Float[np.ndarray, " records"]
     sampled_trace: Float[np.ndarray, " steps"]
     n_iter: int
 
 
-def first_rate(
-    entries: Entries, left: Float[np.ndarray, "n d"], right: Float[np.ndarray, "p d"], theta: float
-) -> float:
+def first_rate(entries: Entries, left: Left, right: Right, theta: float) -> float:
     r"""Rate ``ε_0`` at which a step with the columns of one mask still lowers the loss.
 
     The curvature of one mask's loss in ``U`` is ``2θ⁻²`` times the largest eigenvalue of the retained columns' Gram

@@ -124,7 +124,7 @@ def _from_gram(
     entries: Complete, weight: float, cap: int, guess: int
 ) -> tuple[Float[np.ndarray, " k"], Float[np.ndarray, "p k"]]:
     narrow = entries.shape[1] <= entries.shape[0]
-    gram = _gram(entries) if narrow else _gram(_transposed(entries))
+    gram = _gram(entries.X if narrow else entries.X.T)
     if entries.mean is not None:
         gram = _centre(gram, entries, narrow)
     side = len(gram)
@@ -155,13 +155,8 @@ def _from_gram(
     return values, vectors
 
 
-def _transposed(entries: Complete) -> Any:
-    return Complete(entries.X.T)
-
-
-def _gram(entries: Complete) -> Float[np.ndarray, "p p"]:
-    """``XᵀX`` (p, p) in double precision, without the mean."""
-    X = entries.X
+def _gram(X: Any) -> Float[np.ndarray, "p p"]:
+    """``XᵀX`` (p, p) in double precision."""
     if issparse(X):
         wide = X.astype(np.float64)
         return np.asarray((wide.T @ wide).toarray())

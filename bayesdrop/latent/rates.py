@@ -22,7 +22,6 @@ import numpy as np
 from scipy.special import expit
 
 from .._typing import Float
-from ..designs import as_design
 from ..fitting.solvers.driver import Status, Trace
 from ..linalg.systems import refuse_overflow
 from ..priors.rate_prior import BetaLaw
@@ -54,10 +53,9 @@ def sign_counts(
     against, total = np.zeros(p), np.zeros(p)
     weight = parameters.output[:-1]
     for block in energy.blocks:
-        design = as_design(block.X) if block.design is None else block.design
-        unit = expit(energy.moments(design).mean(parameters.hidden))
+        unit = expit(energy.moments_of(block).mean(parameters.hidden))
         slope = unit * (1 - unit)
-        for rows, columns, values in design.entries():
+        for rows, columns, values in block.rows.entries():
             for m in range(weight.shape[1]):
                 pull = np.einsum("ek,ek->e", (slope * weight[:, m])[rows], parameters.hidden[columns])
                 sign = block.target[rows, m]

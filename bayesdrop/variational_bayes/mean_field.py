@@ -28,7 +28,7 @@ or the k-th entry of every row at a time (factorised), with the same result.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from scipy import linalg, sparse, special
@@ -39,6 +39,11 @@ from ..losses.protocols import Augmented
 from .mask_entries import Entries, Expected
 
 __all__ = ["MeanField", "Problem"]
+
+PerEntry: TypeAlias = Float[np.ndarray, " N"]
+PerRow: TypeAlias = Float[np.ndarray, " n"]
+PerFeature: TypeAlias = Float[np.ndarray, " p"]
+PerWeight: TypeAlias = Float[np.ndarray, " D"]
 
 
 @dataclass(frozen=True)
@@ -95,17 +100,17 @@ class Problem:
     """
 
     entries: Entries
-    target: Float[np.ndarray, " n"]
-    weight: Float[np.ndarray, " n"]
+    target: PerRow
+    weight: PerRow
     loss: Augmented
     C: float
-    precision: Float[np.ndarray, " p"]
+    precision: PerFeature
     fit_intercept: bool
     diagonal: bool
     index: Int[np.ndarray, " p"]
     n_rates: int
     rate_prior: Any
-    fixed_rate: Float[np.ndarray, " p"]
+    fixed_rate: PerFeature
     offset: Any = 0.0
 
     @property
@@ -113,7 +118,7 @@ class Problem:
         """True if there are rates to learn."""
         return self.n_rates > 0
 
-    def counts(self, keep: Float[np.ndarray, " N"]) -> tuple[Float[np.ndarray, " k"], Float[np.ndarray, " k"]]:
+    def counts(self, keep: PerEntry) -> tuple[Float[np.ndarray, " k"], Float[np.ndarray, " k"]]:
         """Weighted number of dropped and of kept entries behind each free rate, two of (k,)."""
         entries, k = self.entries, self.n_rates
         rate, weight = self.index[entries.column], self.weight[entries.row]
@@ -141,9 +146,9 @@ class MeanField:
     """
 
     problem: Problem
-    mean: Float[np.ndarray, " D"]
-    covariance: Float[np.ndarray, "D D"] | Float[np.ndarray, " D"]
-    keep: Float[np.ndarray, " N"]
+    mean: PerWeight
+    covariance: Float[np.ndarray, "D D"] | PerWeight
+    keep: PerEntry
     rates: Any
     # Pseudo-observations (n,); a number before the first update, hence Any.
     omega: Any = 0.0
@@ -161,13 +166,13 @@ class MeanField:
         self.update_masks()
         self.update_rates()
 
-    def coordinates(self) -> tuple[Float[np.ndarray, " leading"], Float[np.ndarray, " N"]]:
+    def coordinates(self) -> tuple[Float[np.ndarray, " leading"], PerEntry]:
         """Free numbers without bounds: means of the weights and log-odds of the rates; log-odds of the masks."""
         return np.append(self.mean, self.rates.log_odds()), np.clip(
             special.logit(self.keep), -RULES.extreme, RULES.extreme
         )
 
-    def move_to(self, leading: Float[np.ndarray, " leading"], masks: Float[np.ndarray, " N"]) -> None:
+    def move_to(self, leading: Float[np.ndarray, " leading"], masks: PerEntry) -> None:
         """Set the :meth:`coordinates`; the covariance and the strength of the rates do not change."""
         size = len(self.mean)
         self.mean, self.rates = leading[:size].copy(), self.rates.with_log_odds(leading[size:])
@@ -178,20 +183,20 @@ class MeanField:
             self.keep = np.where(never, 1.0, special.expit(masks))
 
     @property
-    def variance(self) -> Float[np.ndarray, " D"]:
+    def variance(self) -> PerWeight:
         """Variances of weights and intercept, (p + 1,)."""
         return self.covariance if self.problem.diagonal else np.diag(self.covariance)
 
-    def expected(self) -> Float[np.ndarray, " N"]:
+    def expected(self) -> PerEntry:
         """``z = xρ`` on the entries."""
         return self.problem.entries.value * self.keep
 
-    def score_mean(self) -> Float[np.ndarray, " n"]:
+    def score_mean(self) -> PerRow:
         """``m``, (n,)."""
         linear = self.problem.entries.row_sums(self.expected(), self.mean[:-1]) + self.mean[-1]
         return linear + self.problem.offset
 
-    def moments(self) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
+    def moments(self) -> tuple[PerRow, PerRow]:
         """Mean and variance of the scores, (n,) each."""
         entries = self.problem.entries
         z, second = self.expected(), self.variance + self.mean**2
@@ -211,7 +216,7 @@ class MeanField:
         # By rounding a variance near 0 may be negative.
         return self.score_mean(), np.maximum(var + self.variance[-1], 0.0)
 
-    def log_odds(self) -> tuple[Float[np.ndarray, " p"], Float[np.ndarray, " p"]]:
+    def log_odds(self) -> tuple[PerFeature, PerFeature]:
         """``E log(1 − η)`` and ``E log η`` of each feature, (p,) each."""
         problem = self.problem
         if not problem.is_free:
@@ -299,14 +304,8 @@ class MeanField:
         self.mean, self.covariance = mean, covariance
 
     def _solve_means(
-        self,
-        z: Float[np.ndarray, " N"],
-        omega: Float[np.ndarray, " n"],
-        separate: Float[np.ndarray, " p"],
-        right: Float[np.ndarray, " D"],
-        size: int,
-        variance: Float[np.ndarray, " D"],
-    ) -> Float[np.ndarray, " D"]:
+        self, z: PerEntry, omega: PerRow, separate: PerFeature, right: PerWeight, size: int, variance: PerWeight
+    ) -> PerWeight:
         """Solve for the means by conjugate gradients from the current means, so that every step raises the bound."""
         entries = self.problem.entries
         csr = sparse.csr_array((z, (entries.row, entries.column)), shape=entries.shape)
@@ -344,9 +343,7 @@ class MeanField:
         else:
             self._sweep_columns(current, slope, fixed)
 
-    def _sweep(
-        self, current: Float[np.ndarray, " n"], slope: Float[np.ndarray, " N"], fixed: Float[np.ndarray, " N"]
-    ) -> None:
+    def _sweep(self, current: PerRow, slope: PerEntry, fixed: PerEntry) -> None:
         """Sweep for factorised weights, where the masks of a row interact through the mean of its score alone."""
         entries, keep = self.problem.entries, self.keep
         for start, stop in zip(entries.ends[:-1], entries.ends[1:], strict=True):
@@ -357,12 +354,7 @@ class MeanField:
             current[row] = without + step * new
             keep[part] = new
 
-    def _sweep_columns(
-        self,
-        current: Float[np.ndarray, " n"],
-        slope: Float[np.ndarray, " N"],
-        fixed: Float[np.ndarray, " N"],
-    ) -> None:
+    def _sweep_columns(self, current: PerRow, slope: PerEntry, fixed: PerEntry) -> None:
         """Sweep for a full covariance, with ``ZΣ`` for a block of columns at a time, updated within the block."""
         entries, keep = self.problem.entries, self.keep
         p = entries.shape[1]

@@ -20,7 +20,7 @@ from scipy.sparse import csr_array
 from ..._progress import is_watched
 from ..._typing import AnyArray, Bool, Float, Num, PerRow
 from ..._validation import check_count, check_flag, check_instance, check_names
-from ..base import Between, Blockwise, Design, RowFunction, added
+from ..base import Between, Blockwise, ByColumn, Design, PerColumn, RowFunction, SquaredByColumn, added
 from ..rows import LocalRows
 from ..sparse import of_matrix
 from ..threads import LIMITS, ahead, cores, in_threads
@@ -305,7 +305,7 @@ class Blocks(Blockwise, LocalRows):
         return iter(tqdm(blocks, name, total, leave=False, delay=1.0, unit="block"))
 
     def product_sums(
-        self, w: Num[AnyArray, "p K"], w_sq: Num[AnyArray, "p L"], function: RowFunction, *rows: PerRow
+        self, w: ByColumn, w_sq: SquaredByColumn, function: RowFunction, *rows: PerRow
     ) -> tuple[Float[np.ndarray, ...], ...]:
         """See :class:`bayesdrop.designs.Design`; one pass, whose blocks are worked on by several threads."""
 
@@ -342,9 +342,7 @@ class Blocks(Blockwise, LocalRows):
             total = added(total, made if isinstance(made, tuple) else (made,))
         return list(total)
 
-    def normal_product(
-        self, w: Num[AnyArray, "p K"], w_sq: Num[AnyArray, "p L"], between: Between
-    ) -> tuple[PerRow, ...]:
+    def normal_product(self, w: ByColumn, w_sq: SquaredByColumn, between: Between) -> tuple[PerRow, ...]:
         """Both products in one pass; see :class:`bayesdrop.designs.Design`."""
         n, total = self.shape[0], ()
         first, second = np.empty((n, w.shape[1])), np.empty((n, w_sq.shape[1]))
@@ -354,7 +352,7 @@ class Blocks(Blockwise, LocalRows):
         return first, second, *total
 
     def sampled_products(
-        self, left: PerRow, right: Num[AnyArray, "p K"], square: Num[AnyArray, " p"], linear: Num[AnyArray, " p"]
+        self, left: PerRow, right: ByColumn, square: PerColumn, linear: PerColumn
     ) -> tuple[Float[np.ndarray, "n K"], Float[np.ndarray, "p K"]]:
         """``(E R, Eᵀ L)`` in one pass; see :class:`bayesdrop.designs.Design`."""
         forward, back = np.empty(left.shape), np.zeros(right.shape)
@@ -363,6 +361,6 @@ class Blocks(Blockwise, LocalRows):
             back += part
         return forward, back
 
-    def outer_gram(self, scale: Num[AnyArray, " p"]) -> Float[np.ndarray, "n n"]:
+    def outer_gram(self, scale: PerColumn) -> Float[np.ndarray, "n n"]:
         """``X diag(s) Xᵀ``, dense (n, n), in two passes: for few rows only."""
         return self.matvec(scale[:, None] * self.rmatvec(np.eye(self.shape[0])))

@@ -17,9 +17,9 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
-from ..._typing import AnyArray, Float, Int, Num, PerRow
+from ..._typing import AnyArray, Float, Num, PerRow
 from ..._validation import text_names
-from ..base import Blockwise, Design, RowFunction
+from ..base import Blockwise, ByColumn, Design, EntryBlocks, PerColumn, RowFunction, SquaredByColumn
 from ..blocks.records import as_matrix, check_finite
 from ..sparse import of_matrix
 from .cluster import cluster_errors, computed
@@ -147,7 +147,7 @@ class DaskDesign(Blockwise, DaskRows):
         return self._summed(self._tasks(method, rows=rows))
 
     def product_sums(
-        self, w: Num[np.ndarray, "p K"], w_sq: Num[np.ndarray, "p L"], function: RowFunction, *rows: PerRow
+        self, w: ByColumn, w_sq: SquaredByColumn, function: RowFunction, *rows: PerRow
     ) -> tuple[Float[np.ndarray, ...], ...]:
         """See :class:`bayesdrop.designs.Design`; one task for each block."""
         return tuple(self._summed(self._tasks("product_sums", w, w_sq, function, rows=rows)))
@@ -157,7 +157,7 @@ class DaskDesign(Blockwise, DaskRows):
         return list(chain(*computed(self._tasks("each_block", function, rows=rows))))
 
     def sampled_products(
-        self, left: PerRow, right: Num[np.ndarray, "p K"], square: Num[np.ndarray, " p"], linear: Num[np.ndarray, " p"]
+        self, left: PerRow, right: ByColumn, square: PerColumn, linear: PerColumn
     ) -> tuple[PerRow, Float[np.ndarray, "p K"]]:
         """``(E R, Eᵀ L)``; see :class:`bayesdrop.designs.Design`."""
         import dask
@@ -166,13 +166,13 @@ class DaskDesign(Blockwise, DaskRows):
         back = self._summed([dask.delayed(_second)(part) for part in made])[0]
         return self._joined(made, 0, (right.shape[1],)), back
 
-    def outer_gram(self, scale: Num[np.ndarray, " p"]) -> Float[np.ndarray, "n n"]:
+    def outer_gram(self, scale: PerColumn) -> Float[np.ndarray, "n n"]:
         """Raise TypeError: an n × n matrix needs rows in memory."""
         raise TypeError(
             "X: an n × n matrix of a Dask collection is not formed; use bd.Newton() without settings, or X.compute()."
         )
 
-    def entries(self) -> Iterator[tuple[Int[np.ndarray, " m"], Int[np.ndarray, " m"], Num[np.ndarray, " m"]]]:
+    def entries(self) -> EntryBlocks:
         """Raise TypeError: the entries stay on the workers."""
         return self.matrix()
 

@@ -23,7 +23,7 @@ from ..._typing import Float, Int
 from ...designs.kernels import available, compiled
 from ...moments import ScoreMoments
 from ..rules import RULES
-from .criteria import UnitPairs
+from .criteria import HiddenWeights, OutputWeights, PairCovariances, Pairs, UnitPairs, Units
 
 __all__ = ["EntryScores", "ScoreCovariances", "backward_rows", "forward_rows"]
 
@@ -41,12 +41,7 @@ class ScoreCovariances:
         Pairs of scores whose covariances are computed.
     """
 
-    def __init__(
-        self,
-        hidden: Float[np.ndarray, "p K"],
-        weight: Float[np.ndarray, "K M"],
-        problems: tuple[Int[np.ndarray, " J"], Int[np.ndarray, " J"]],
-    ) -> None:
+    def __init__(self, hidden: HiddenWeights, weight: OutputWeights, problems: Pairs) -> None:
         self._arguments = hidden, weight, problems
         self._routes: dict[Any, EntryScores | UnitPairs] = {}
 
@@ -68,7 +63,7 @@ class ScoreCovariances:
         pairs = K * (K + 1) * (2 * product + rows * J)
         return nonzeros * RULES.entry * (K * M + J) + rows * RULES.row * K * M < pairs
 
-    def gradient(self) -> tuple[Float[np.ndarray, "p K"] | float, Float[np.ndarray, "K M"] | float]:
+    def gradient(self) -> tuple[HiddenWeights | float, OutputWeights | float]:
         """Slopes in ``α`` and ``W`` of all rows."""
         routes = self._routes.values()
         return sum(route.for_hidden for route in routes), sum(route.for_output for route in routes)
@@ -83,19 +78,14 @@ class EntryScores:
     entries.
     """
 
-    def __init__(
-        self,
-        hidden: Float[np.ndarray, "p K"],
-        weight: Float[np.ndarray, "K M"],
-        problems: tuple[Int[np.ndarray, " J"], Int[np.ndarray, " J"]],
-    ) -> None:
+    def __init__(self, hidden: HiddenWeights, weight: OutputWeights, problems: Pairs) -> None:
         self._hidden, self._weight = np.ascontiguousarray(hidden), np.ascontiguousarray(weight.T)
         self._first, self._second = problems
         self.for_hidden = np.zeros(hidden.shape)
         self._for_weight = np.zeros(self._weight.shape)
 
     @property
-    def for_output(self) -> Float[np.ndarray, "K M"]:
+    def for_output(self) -> OutputWeights:
         """Slope in ``W`` of the rows so far."""
         return self._for_weight.T
 
@@ -108,7 +98,7 @@ class EntryScores:
         indices = csr.indices.view(np.uint32 if csr.indices.dtype.itemsize == 4 else np.uint64)
         return csr.indptr.astype(np.int64), indices, csr.data, square, linear, self._hidden, self._weight
 
-    def forward(self, moments: ScoreMoments, slope: Float[np.ndarray, "m K"]) -> tuple[Float[np.ndarray, "m J"], Any]:
+    def forward(self, moments: ScoreMoments, slope: Units) -> tuple[PairCovariances, Any]:
         """Covariances (m, J) of pairs of scores of some rows with given ``σ'`` (m, K), and values for ``backward``.
 
         These values are the entries, their variances and their effects on the scores.
@@ -125,13 +115,7 @@ class EntryScores:
         loop(*entries, slope, self._first, self._second, variance, pull, cov)
         return cov, (*entries[:2], variance, pull)
 
-    def backward(
-        self,
-        moments: ScoreMoments,
-        slope: Float[np.ndarray, "m K"],
-        for_cov: Float[np.ndarray, "m J"],
-        kept: Any,
-    ) -> Float[np.ndarray, "m K"]:
+    def backward(self, moments: ScoreMoments, slope: Units, for_cov: PairCovariances, kept: Any) -> Units:
         """Slope in ``σ'`` (m, K), given the slope in the covariances (m, J); adds the slopes in ``α`` and ``W``."""
         for_slope, for_cov = np.zeros(slope.shape), np.ascontiguousarray(for_cov)
         compiled(backward_rows, "reassoc", "contract")(
@@ -162,14 +146,14 @@ def forward_rows(
     data: Float[np.ndarray, " _"],
     square: Float[np.ndarray, " p"],
     linear: Float[np.ndarray, " p"],
-    hidden: Float[np.ndarray, "p K"],
+    hidden: HiddenWeights,
     weight: Float[np.ndarray, "M K"],
-    slope: Float[np.ndarray, "m K"],
+    slope: Units,
     first: Int[np.ndarray, " J"],
     second: Int[np.ndarray, " J"],
     variance: Float[np.ndarray, " _"],
     pull: Float[np.ndarray, " _"],
-    cov: Float[np.ndarray, "m J"],
+    cov: PairCovariances,
 ) -> None:
     """Write ``v`` and ``g`` of all entries, ``g`` (M, entries) row after row, and add the covariances of the pairs."""
     units, scores = hidden.shape[1], weight.shape[0]
@@ -201,15 +185,15 @@ def backward_rows(
     indices: Int[np.ndarray, " _"],
     variance: Float[np.ndarray, " _"],
     pull: Float[np.ndarray, " _"],
-    hidden: Float[np.ndarray, "p K"],
+    hidden: HiddenWeights,
     weight: Float[np.ndarray, "M K"],
-    slope: Float[np.ndarray, "m K"],
+    slope: Units,
     first: Int[np.ndarray, " J"],
     second: Int[np.ndarray, " J"],
-    for_cov: Float[np.ndarray, "m J"],
-    for_slope: Float[np.ndarray, "m K"],
+    for_cov: PairCovariances,
+    for_slope: Units,
     for_weight: Float[np.ndarray, "M K"],
-    for_hidden: Float[np.ndarray, "p K"],
+    for_hidden: HiddenWeights,
 ) -> None:
     """Add the slopes in ``σ'``, in the output and in the hidden weights, given the slopes in the covariances."""
     units, scores = hidden.shape[1], weight.shape[0]

@@ -14,10 +14,19 @@ from ..._typing import Float, Int, Num
 from ...losses.softmax import FORMS, expected_softmax, log_sum_exp
 from ...moments import ScoreMoments
 
-__all__ = ["Criterion", "OneVersusRest", "Softmax", "Targets", "UnitPairs", "unpack"]
+__all__ = [
+    "Criterion", "HiddenWeights", "OneVersusRest", "OutputWeights", "PairCovariances", "Pairs", "Scores", "Softmax",
+    "Targets", "UnitPairs", "Units", "unpack",
+]  # fmt: skip
 
 # Class numbers (m,) or signs (m, M).
 Targets = Num[np.ndarray, "m *problems"]
+Scores: TypeAlias = Float[np.ndarray, "m M"]
+Pairs: TypeAlias = tuple[Int[np.ndarray, " J"], Int[np.ndarray, " J"]]
+PairCovariances: TypeAlias = Float[np.ndarray, "m J"]
+Units: TypeAlias = Float[np.ndarray, "m K"]
+HiddenWeights: TypeAlias = Float[np.ndarray, "p K"]
+OutputWeights: TypeAlias = Float[np.ndarray, "K M"]
 
 
 @dataclass(frozen=True)
@@ -35,16 +44,13 @@ class OneVersusRest:
     loss: Any
     smoothing: float = 0.0
 
-    def pairs(self, problems: int) -> tuple[Int[np.ndarray, " J"], Int[np.ndarray, " J"]]:
+    def pairs(self, problems: int) -> Pairs:
         """Pairs of problems whose covariances the loss uses, two arrays (J,): each problem with itself."""
         return np.arange(problems), np.arange(problems)
 
     def __call__(
-        self,
-        target: Targets,
-        mean: Float[np.ndarray, "m M"],
-        cov: Float[np.ndarray, "m J"] | None,
-    ) -> tuple[Float[np.ndarray, " m"], Float[np.ndarray, "m M"], Float[np.ndarray, "m J"] | None]:
+        self, target: Targets, mean: Scores, cov: PairCovariances | None
+    ) -> tuple[Float[np.ndarray, " m"], Scores, PairCovariances | None]:
         """Loss (m,), its slope in the mean (m, M), and in the covariances (m, J) of the pairs, or None without them.
 
         ``target`` (m, M) holds −1 and +1.
@@ -57,11 +63,7 @@ class OneVersusRest:
         return self.loss.value(target, mean, var).sum(axis=1), slopes.mean, None if cov is None else slopes.var
 
     def excess(
-        self,
-        target: Targets,
-        mean: Float[np.ndarray, "m M"],
-        cov: Float[np.ndarray, "m J"] | None,
-        value: Float[np.ndarray, " m"],
+        self, target: Targets, mean: Scores, cov: PairCovariances | None, value: Float[np.ndarray, " m"]
     ) -> Float[np.ndarray, " m"] | float:
         """Part of the loss ``value`` (m,) that is due to smoothing, (m,); 0 without smoothing."""
         if self.smoothing == 0:
@@ -81,17 +83,14 @@ class Softmax:
 
     form: str
 
-    def pairs(self, problems: int) -> tuple[Int[np.ndarray, " J"], Int[np.ndarray, " J"]]:
+    def pairs(self, problems: int) -> Pairs:
         """All pairs, each once."""
         first, second = np.triu_indices(problems)
         return first, second
 
     def __call__(
-        self,
-        target: Targets,
-        mean: Float[np.ndarray, "m M"],
-        cov: Float[np.ndarray, "m J"] | None,
-    ) -> tuple[Float[np.ndarray, " m"], Float[np.ndarray, "m M"], Float[np.ndarray, "m J"] | None]:
+        self, target: Targets, mean: Scores, cov: PairCovariances | None
+    ) -> tuple[Float[np.ndarray, " m"], Scores, PairCovariances | None]:
         """See :class:`OneVersusRest`; ``target`` (m,) of class numbers."""
         rows = np.arange(len(mean))
         level, slope = log_sum_exp(mean)
@@ -104,19 +103,13 @@ class Softmax:
         return value + extra, slope + more, np.where(first == second, 1.0, 2.0) * to_cov[:, first, second]
 
     def excess(
-        self,
-        target: Targets,
-        mean: Float[np.ndarray, "m M"],
-        cov: Float[np.ndarray, "m J"] | None,
-        value: Float[np.ndarray, " m"],
+        self, target: Targets, mean: Scores, cov: PairCovariances | None, value: Float[np.ndarray, " m"]
     ) -> float:
         """See :class:`OneVersusRest`; 0, since this loss is smooth."""
         return 0.0
 
     @staticmethod
-    def expected_probabilities(
-        mean: Float[np.ndarray, "m M"], cov: Float[np.ndarray, "m J"] | None
-    ) -> Float[np.ndarray, "m M"]:
+    def expected_probabilities(mean: Scores, cov: PairCovariances | None) -> Scores:
         """Expected softmax (m, M) of scores with the given means and covariances, pair by pair."""
         if cov is None:
             return log_sum_exp(mean)[1]
@@ -128,7 +121,7 @@ Criterion: TypeAlias = OneVersusRest | Softmax
 
 
 def unpack(
-    flat: Float[np.ndarray, "m J"], first: Int[np.ndarray, " J"], second: Int[np.ndarray, " J"]
+    flat: PairCovariances, first: Int[np.ndarray, " J"], second: Int[np.ndarray, " J"]
 ) -> Float[np.ndarray, "m K K"]:
     """Symmetric matrices (m, K, K) from the entries ``flat`` (m, J) of the pairs."""
     size = int(second.max()) + 1
@@ -146,12 +139,7 @@ class UnitPairs:
     with the pairs, and its adjoint is another. See :class:`bayesdrop.latent.objective.covariances.EntryScores`.
     """
 
-    def __init__(
-        self,
-        hidden: Float[np.ndarray, "p K"],
-        weight: Float[np.ndarray, "K M"],
-        problems: tuple[Int[np.ndarray, " J"], Int[np.ndarray, " J"]],
-    ) -> None:
+    def __init__(self, hidden: HiddenWeights, weight: OutputWeights, problems: Pairs) -> None:
         self._hidden, self._weight = hidden, weight
         K, M = weight.shape
         self._first, self._second = np.triu_indices(K)
@@ -164,19 +152,13 @@ class UnitPairs:
         self._matrix = one[:, self._m] * other[:, self._n] + self._crossed * other[:, self._m] * one[:, self._n]
         self._for_products, self._for_matrix = np.zeros_like(self._products), np.zeros_like(self._matrix)
 
-    def forward(self, moments: ScoreMoments, slope: Float[np.ndarray, "m K"]) -> tuple[Float[np.ndarray, "m J"], Any]:
+    def forward(self, moments: ScoreMoments, slope: Units) -> tuple[PairCovariances, Any]:
         """See :class:`bayesdrop.latent.objective.covariances.EntryScores`; kept are the covariances of the units."""
         cov = moments.covariance(self._products)
         bent = slope[:, self._first] * slope[:, self._second]
         return np.multiply(bent, cov, out=bent) @ self._matrix, cov
 
-    def backward(
-        self,
-        moments: ScoreMoments,
-        slope: Float[np.ndarray, "m K"],
-        for_cov: Float[np.ndarray, "m J"],
-        kept: Any,
-    ) -> Float[np.ndarray, "m K"]:
+    def backward(self, moments: ScoreMoments, slope: Units, for_cov: PairCovariances, kept: Any) -> Units:
         """See :class:`bayesdrop.latent.objective.covariances.EntryScores`."""
         one, other = slope[:, self._first], slope[:, self._second]
         pair = one * other
@@ -185,18 +167,18 @@ class UnitPairs:
         self._for_products += moments.spread(np.multiply(for_bent, pair, out=pair))
         # Both factors σ' of a pair move with the mean.
         for_bent *= kept
-        for_slope: Float[np.ndarray, "m K"] = np.multiply(for_bent, other, out=other) @ self._of_first
+        for_slope: Units = np.multiply(for_bent, other, out=other) @ self._of_first
         for_slope += np.multiply(for_bent, one, out=one) @ self._of_second
         return for_slope
 
     @property
-    def for_hidden(self) -> Float[np.ndarray, "p K"]:
+    def for_hidden(self) -> HiddenWeights:
         """Slope in the hidden weights, from the slope in the products (p, L)."""
         one, other = self._hidden[:, self._first], self._hidden[:, self._second]
         return (self._for_products * other) @ self._of_first + (self._for_products * one) @ self._of_second
 
     @property
-    def for_output(self) -> Float[np.ndarray, "K M"]:
+    def for_output(self) -> OutputWeights:
         """Slope in the output weights, from the slope in ``F`` (L, J)."""
         slope, crossed = self._for_matrix, self._crossed * self._for_matrix
         one, other = self._weight[self._first], self._weight[self._second]

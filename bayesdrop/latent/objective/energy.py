@@ -123,14 +123,10 @@ class LatentEnergy:
     def __post_init__(self) -> None:
         require_zero_centre(self.noise, "a hidden layer")
 
-    def moments(self, design: Design) -> ScoreMoments:
-        """Moments of the noised features of some rows."""
-        moments = ScoreMoments(design, self.noise, self.rate[:, None], self.fit_intercept)
-        return moments if self.keep_variance else moments.without_variance()
-
     def moments_of(self, block: Block) -> ScoreMoments:
         """Moments of the noised features of a block."""
-        return self.moments(as_design(block.X) if block.design is None else block.design)
+        moments = ScoreMoments(block.rows, self.noise, self.rate[:, None], self.fit_intercept)
+        return moments if self.keep_variance else moments.without_variance()
 
     def _covariances(self, parameters: Parameters) -> ScoreCovariances:
         hidden, weight = parameters.hidden[:-1], parameters.output[:-1]
@@ -243,6 +239,11 @@ class Block(NamedTuple):
     nonzeros: int
     design: Design | None = None
 
+    @property
+    def rows(self) -> Design:
+        """Features as a design."""
+        return as_design(self.X) if self.design is None else self.design
+
 
 class Rows(list[Block]):
     """All rows, in blocks."""
@@ -253,9 +254,8 @@ class Rows(list[Block]):
         p = self[0].X.shape[1]
         gram, total, count = np.zeros((p, p)), np.zeros(p), 0.0
         for block in self:
-            design = as_design(block.X) if block.design is None else block.design
-            gram += design.gram(block.weight)
-            total += design.rmatvec(block.weight)
+            gram += block.rows.gram(block.weight)
+            total += block.rows.rmatvec(block.weight)
             count += float(block.weight.sum())
         return gram, total, count
 
