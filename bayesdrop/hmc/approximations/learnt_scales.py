@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -36,13 +36,16 @@ from .scale_quantiles import ScaleQuantiles, scale_quantiles
 __all__ = [
     "ScaleDensity",
     "ScaleDensityOperands",
+    "Scales",
     "best_scales",
     "scale_step",
     "with_scale_map",
     "with_scales",
 ]
 
-Factor = Float[np.ndarray, "D D"] | Float[np.ndarray, " D"]
+Scales: TypeAlias = Float[np.ndarray, " g"]
+Centre: TypeAlias = Float[np.ndarray, " D"]
+Factor = Float[np.ndarray, "D D"] | Centre
 
 
 @dataclass(frozen=True)
@@ -173,11 +176,8 @@ class ScaleDensity:
 
 
 def best_scales(
-    model: Model,
-    learnt: LearntScale,
-    contrasts: int,
-    start: Callable[[Model], tuple[Float[np.ndarray, " D"], Factor]],
-) -> tuple[Model, Float[np.ndarray, " g"]]:
+    model: Model, learnt: LearntScale, contrasts: int, start: Callable[[Model], tuple[Centre, Factor]]
+) -> tuple[Model, Scales]:
     """Return the model at the most likely scales (g,), by Laplace's marginal likelihood (MacKay 1992).
 
     With the mean ``c`` and covariance ``TTᵀ`` of the weights at scales ``e^t``, which ``start`` returns for a model of
@@ -200,12 +200,7 @@ def best_scales(
     return replace(model, weight_prior=Normal(learnt.scale(np.exp(log_scale)))), log_scale
 
 
-def scale_step(
-    learnt: LearntScale,
-    log_scale: Float[np.ndarray, " g"],
-    fitted: Float[np.ndarray, " g"],
-    decided: Float[np.ndarray, " g"],
-) -> Float[np.ndarray, " g"]:
+def scale_step(learnt: LearntScale, log_scale: Scales, fitted: Scales, decided: Scales) -> Scales:
     """Step of ``log σ`` by MacKay's rule.
 
     ``fitted`` (g,) is the sum of squares of the weights in units of the prior, ``decided`` (g,) the number of
@@ -221,10 +216,10 @@ def scale_step(
 def with_scales(
     density: Any,
     operands: DensityOperands,
-    centre: Float[np.ndarray, " D"],
+    centre: Centre,
     factor: Factor,
     learnt: LearntScale,
-    log_scale: Float[np.ndarray, " g"],
+    log_scale: Scales,
     contrasts: int,
     dtype: Any,
 ) -> tuple[ScaleDensity, ScaleDensityOperands, Float[np.ndarray, " E"], Factor]:
@@ -252,9 +247,9 @@ def with_scale_map(
     density: Any,
     operands: DensityOperands,
     found: ScaleMap,
-    decided: Float[np.ndarray, " g"],
+    decided: Scales,
     learnt: LearntScale,
-    log_scale: Float[np.ndarray, " g"],
+    log_scale: Scales,
     contrasts: int,
     dtype: Any,
 ) -> tuple[ScaleDensity, ScaleDensityOperands, StretchFactor]:
@@ -267,13 +262,11 @@ def with_scale_map(
     return *bound, StretchFactor(placed(widths, dtype))
 
 
-def _spread(
-    learnt: LearntScale, log_scale: Float[np.ndarray, " g"], decided: Float[np.ndarray, " g"]
-) -> Float[np.ndarray, " g"]:
+def _spread(learnt: LearntScale, log_scale: Scales, decided: Scales) -> Scales:
     """Standard deviations of ``log σ``, whose precision is about ``2k`` if the data determine ``k`` directions."""
     h, law = RULES.second, learnt.law.log_density
     bend = -(law(log_scale + h) - 2 * law(log_scale) + law(log_scale - h)) / h**2
-    found: Float[np.ndarray, " g"] = 1 / np.sqrt(2 * np.maximum(decided, 0) + np.maximum(bend, 0) + RULES.precision)
+    found: Scales = 1 / np.sqrt(2 * np.maximum(decided, 0) + np.maximum(bend, 0) + RULES.precision)
     return found
 
 

@@ -29,7 +29,7 @@ from ...sampling.matrix import placed
 from ..kernels.density import DensityOperands, Point
 from .class_factor import ClassScores, class_factor
 from .drawn import DrawnApproximation
-from .learnt_scales import scale_step
+from .learnt_scales import Scales, scale_step
 from .precision import direction_factor, row_cholesky, row_frame, row_gram
 from .scale_map import Eigenvectors, LeadingDirections, RowDirections, ScaleMap
 
@@ -80,11 +80,8 @@ RULES = Rules()
 
 
 def likely_scales(
-    model: Model,
-    learnt: LearntScale,
-    fit: Callable[[Model], tuple[Any, ScaleMap]],
-    noisy: bool,
-) -> tuple[Any, ScaleMap, Float[np.ndarray, " g"], Float[np.ndarray, " g"], Float[np.ndarray, " g"]]:
+    model: Model, learnt: LearntScale, fit: Callable[[Model], tuple[Any, ScaleMap]], noisy: bool
+) -> tuple[Any, ScaleMap, Scales, Scales, Scales]:
     """Approximate the posterior near the most likely scales.
 
     Returns the approximation, its scale map, ``τ``, the likely ``δ``, and the number of directions of each group that
@@ -131,9 +128,7 @@ def _curvature(found: Any) -> float:
     return float(found.curvature.sum() * (found.rotated.mean() if isinstance(found, ClassScores) else 1.0))
 
 
-def _likely(
-    there: ScaleMap, learnt: LearntScale, log_scale: Float[np.ndarray, " g"]
-) -> tuple[Float[np.ndarray, " g"], Float[np.ndarray, " g"]]:
+def _likely(there: ScaleMap, learnt: LearntScale, log_scale: Scales) -> tuple[Scales, Scales]:
     """``δ`` where the slope vanishes, and the number of directions that the data determine there, (g,) each."""
     delta, decided = np.zeros_like(log_scale), np.zeros_like(log_scale)
     size = there.rest.shape[0] * learnt.sums(np.ones(len(learnt.index)))
@@ -170,12 +165,7 @@ def class_scale_map(
 
 
 def row_scale_map(
-    normal: DrawnApproximation,
-    data: Dataset,
-    operands: DensityOperands,
-    model: Model,
-    learnt: LearntScale,
-    dtype: str,
+    normal: DrawnApproximation, data: Dataset, operands: DensityOperands, model: Model, learnt: LearntScale, dtype: str
 ) -> ScaleMap:
     """Scale map of a single score and few rows, for a model of known scales."""
     design, curvature, precision = data.design, normal.precision.curvature, normal.precision.prior[: len(normal.gain)]
