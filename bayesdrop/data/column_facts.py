@@ -14,7 +14,7 @@ import numpy as np
 from .._stored import stored_count
 from .._typing import Bool, Float, Shaped
 from ..designs import column_names, read_as, with_columns_in
-from .frames import as_frame
+from .frames import SHOWN, as_frame
 
 __all__ = [
     "ColumnFacts",
@@ -28,8 +28,6 @@ __all__ = [
 ]
 
 _NAMED, _ZERO_BASED = "has_names", "zero_based"
-# Names that a message lists.
-_LISTED = 5
 
 
 @runtime_checkable
@@ -241,7 +239,9 @@ def _refusal(columns: list[str], names: list[str], argument: str, any_order: boo
     """Message for wrong names; if their order matters, with the words that scikit-learn's checks require."""
     strange, missing = sorted(set(columns) - set(names)), sorted(set(names) - set(columns))
     difference = (
-        f"missing: {missing[:_LISTED]}, unknown: {strange[:_LISTED]}" if strange or missing else "in another order"
+        f"missing: {missing[: SHOWN.few]}, unknown: {strange[: SHOWN.few]}"
+        if strange or missing
+        else "in another order"
     )
     lines = [f"{argument}: expected the {len(names)} columns of the fit, got {len(columns)}; {difference}."]
     if any_order:
@@ -252,7 +252,7 @@ def _refusal(columns: list[str], names: list[str], argument: str, any_order: boo
         ("Feature names seen at fit time, yet now missing:", missing),
     ):
         if some:
-            lines += [heading, *(f"- {name}" for name in some[:_LISTED]), *["- ..."] * (len(some) > _LISTED)]
+            lines += [heading, *(f"- {name}" for name in some[: SHOWN.few]), *["- ..."] * (len(some) > SHOWN.few)]
     if not (strange or missing):
         lines.append("Feature names must be in the same order as they were in fit.")
     return "\n".join(lines) + "\n"

@@ -15,6 +15,7 @@ from ..designs import Design, as_design, as_local_design, checking, column_names
 from ..designs.rows import check_sample_weight
 from ..losses import Loss
 from .column_facts import ColumnFacts, RowEncoder
+from .frames import SHOWN
 from .responses import check_responses, class_factors, read_pairs, refuse_response, single_trials, weigh_classes
 
 __all__ = ["Dataset", "as_dataset", "check_classes", "check_offset", "default_names", "read_rows"]
@@ -268,9 +269,9 @@ def as_dataset(
     K, n = len(classes), design.shape[0]
     if K > 2 and not multiclass:
         raise ValueError(
-            f"y: expected two classes, got {K} ({classes[:5].tolist()} …); take loss=bd.Softmax(), which fits and "
-            "samples all of them jointly, DropoutSVC or DropoutLogisticRegression, which solve one against the rest, "
-            "or y == one_class."
+            f"y: expected two classes, got {K} ({classes[: SHOWN.few].tolist()} …); take loss=bd.Softmax(), which fits "
+            "and samples all of them jointly, DropoutSVC or DropoutLogisticRegression, which solve one against the "
+            "rest, or y == one_class."
         )
     if K > 2 and K >= n:
         raise ValueError(

@@ -6,6 +6,7 @@ Errors name the columns, count the rows and say what to do.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
 
@@ -14,6 +15,7 @@ import numpy as np
 from .._validation import LIMITS, cells_shown, is_table, open_table, spoilt_cells, text_names
 
 __all__ = [
+    "SHOWN",
     "as_frame",
     "listed",
     "mostly_zeros",
@@ -25,6 +27,27 @@ __all__ = [
 ]
 
 
+@dataclass(frozen=True)
+class Limits:
+    """Numbers of what messages show, and the share of entries of a sparse table.
+
+    Attributes
+    ----------
+    names, levels, few : int
+        Names of columns, known levels, and unknown names or levels that a message shows.
+    filled : float
+        Share of non-zero entries below which features are stored as compressed rows.
+    """
+
+    names: int = 20
+    levels: int = 12
+    few: int = 5
+    filled: float = 0.3
+
+
+SHOWN = Limits()
+
+
 def mostly_zeros(X: Any) -> bool:
     """Whether at least seven in ten entries of compressed rows are zero, so that an array would waste time and memory.
 
@@ -34,14 +57,14 @@ def mostly_zeros(X: Any) -> bool:
     >>> mostly_zeros(csr_array([[0.0, 0, 0, 1]])), mostly_zeros(csr_array([[0.0, 1]]))
     (True, False)
     """
-    return bool(X.nnz < 0.3 * X.shape[0] * X.shape[1])
+    return bool(X.nnz < SHOWN.filled * X.shape[0] * X.shape[1])
 
 
-def listed(names: Iterable[Any], limit: int = 20) -> str:
+def listed(names: Iterable[Any]) -> str:
     """Text of names for a message: the first ones, and the number of the others."""
     names = [str(name) for name in names]
-    more = f" and {len(names) - limit} more" if len(names) > limit else ""
-    return ", ".join(repr(name) for name in names[:limit]) + more
+    more = f" and {len(names) - SHOWN.names} more" if len(names) > SHOWN.names else ""
+    return ", ".join(repr(name) for name in names[: SHOWN.names]) + more
 
 
 def no_column(name: str, columns: Iterable[str]) -> str:
