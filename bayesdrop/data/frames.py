@@ -60,11 +60,11 @@ def mostly_zeros(X: Any) -> bool:
     return bool(X.nnz < SHOWN.filled * X.shape[0] * X.shape[1])
 
 
-def listed(names: Iterable[Any]) -> str:
+def listed(names: Iterable[Any], limit: int = SHOWN.names) -> str:
     """Text of names for a message: the first ones, and the number of the others."""
     names = [str(name) for name in names]
-    more = f" and {len(names) - SHOWN.names} more" if len(names) > SHOWN.names else ""
-    return ", ".join(repr(name) for name in names[: SHOWN.names]) + more
+    more = f" and {len(names) - limit} more" if len(names) > limit else ""
+    return ", ".join(repr(name) for name in names[:limit]) + more
 
 
 def no_column(name: str, columns: Iterable[str]) -> str:

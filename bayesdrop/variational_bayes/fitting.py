@@ -8,19 +8,11 @@ The feature-noising model (Zhuo, Zhu & Zhang 2015, section 3) with its masks lat
 is approximated by ``q(w, b) Π q(α_id) Π q(η_j)``; see :mod:`.mean_field` for the bound and its updates. Several starts
 are needed because the bound has many local maxima: a feature may be kept with a small weight or dropped often with a
 large one.
-
-Rates and masks change together in small steps, so that plain coordinate ascent needs thousands of rounds. Therefore two
-rounds ``u₀ → u₁ → u₂`` are extrapolated: with ``r = u₁ − u₀`` and ``v = u₂ − 2u₁ + u₀`` the third round starts from
-
-    u₀ + 2t r + t² v,      t = |r| / |v|    (Varadhan & Roland 2008, eq. 9 and scheme S3)
-
-and is undone if it lowers the bound. The norms are over weights and rates.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
@@ -36,16 +28,17 @@ from ..losses.protocols import Augmented, one_score, require
 from ..model import Model, check_model
 from ..rates import LeadingRates, RateMap
 from ..warnings import NarrowIntervalsWarning, warn
+from .ascent import Ascent, in_range
 from .mask_entries import Entries
 from .mean_field import MeanField, Problem
 from .result import AscentStatus, Variational, caveat
 
-__all__ = ["Ascent", "in_range", "variational"]
+__all__ = ["variational"]
 
 
 @dataclass(frozen=True)
 class Rules:
-    """Starts of the ascent, and the length of its extrapolations.
+    """Starts of the ascent.
 
     Attributes
     ----------
@@ -59,8 +52,6 @@ class Rules:
         Standard deviation of random changes of the log-odds of starting rates.
     edge : float
         Smallest starting rate, since a rate of 0 would not change.
-    longest, growth, shortest : float
-        Maximum extrapolation at first, its factor after each extrapolation of maximum length, and its minimum.
     """
 
     full: int = 1000
@@ -69,9 +60,6 @@ class Rules:
     others: tuple[float, float] = (0.01, 0.99)
     jitter: float = 0.5
     edge: float = 1e-3
-    longest: float = 4.0
-    growth: float = 4
-    shortest: float = 1.5
 
 
 RULES = Rules()
@@ -329,89 +317,3 @@ def _result(
         original_model=centring.original_model,
         inner_intercept_sd=float(deviation[-1]),
     )
-
-
-@contextmanager
-def in_range() -> Iterator[None]:
-    """Raise a ValueError with advice if a number is not finite."""
-    try:
-        with np.errstate(over="raise", invalid="raise", divide="raise"):
-            yield
-    except (FloatingPointError, np.linalg.LinAlgError) as error:
-        raise ValueError(
-            f"X: the evidence lower bound overflows double precision ({error}). Bring the features to a common scale, "
-            "as sklearn.preprocessing.StandardScaler does, or lower C."
-        ) from error
-
-
-class Ascent:
-    """Ascent from one start, which can be continued.
-
-    Attributes
-    ----------
-    field : MeanField
-        Current point; the start is changed in place or replaced.
-    trace : list of float
-        Evidence lower bound after each step; it never falls.
-    iterations : int
-        Rounds of updates, including those undone.
-    """
-
-    def __init__(self, field: MeanField) -> None:
-        self.field = field
-        self.trace: list[float] = []
-        self.iterations = 0
-        self._longest = RULES.longest
-
-    @property
-    def elbo(self) -> float:
-        """Evidence lower bound at the last point; minus infinity before the first."""
-        return self.trace[-1] if self.trace else -np.inf
-
-    def run(self, tol: float, max_iter: int) -> AscentStatus:
-        """Continue until a cycle raises the bound by less than ``tol`` relative to its size.
-
-        Raises ValueError if the bound is not finite.
-        """
-        while self.iterations < max_iter:
-            before = self.elbo
-            self._cycle()
-            if self.elbo - before <= tol * abs(self.elbo):
-                return AscentStatus.CONVERGED
-        return AscentStatus.MAX_ITERATIONS
-
-    def _cycle(self) -> None:
-        field = self.field
-        start = field.coordinates()
-        with in_range():
-            self._round(field)
-            middle = field.coordinates()
-            self._round(field)
-            self.trace.append(field.elbo())
-        end = field.coordinates()
-        first = [b - a for a, b in zip(start, middle, strict=True)]
-        second = [c - b - r for b, c, r in zip(middle, end, first, strict=True)]
-        second_size = float(np.linalg.norm(second[0]))
-        ratio = float(np.linalg.norm(first[0])) / second_size if second_size > 0 else np.inf
-        step = min(ratio, self._longest)
-        if step <= 1:
-            return
-        extrapolated = field.copy()
-        extrapolated.move_to(*(a + 2 * step * r + step**2 * v for a, r, v in zip(start, first, second, strict=True)))
-        try:
-            with in_range():
-                self._round(extrapolated)
-                elbo = extrapolated.elbo()
-        except ValueError:
-            elbo = -np.inf  # the extrapolation overflowed
-        if elbo >= self.elbo:
-            self.field = extrapolated
-            self.trace.append(elbo)
-            if step == self._longest:
-                self._longest *= RULES.growth
-        else:
-            self._longest = max(self._longest / 2, RULES.shortest)
-
-    def _round(self, field: MeanField) -> None:
-        field.iterate()
-        self.iterations += 1

@@ -10,7 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 import bayesdrop as bd
 from bayesdrop.baselines import MCFExponential, MCFLogistic, MCFQuadratic, mcf
-from bayesdrop.baselines.mcf import MarginalisedLoss, exponential, logistic
+from bayesdrop.baselines.marginalised_loss import MarginalisedLoss, exponential, logistic
 from bayesdrop.designs import as_design
 
 LOSSES = {"exponential": exponential, "logistic": logistic}

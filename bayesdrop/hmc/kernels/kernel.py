@@ -26,6 +26,7 @@ from .density import Evaluation, LogDensity, Point
 from .factors import Factor, FactorMap, unwhiten, whiten, whiten_gradient
 from .trajectory import (
     STATISTICS,
+    Departure,
     HMCOptions,
     StepSearch,
     draw_length,
@@ -36,7 +37,7 @@ from .trajectory import (
     statistics_of,
 )
 
-__all__ = ["Departure", "HMCKernel", "HMCOperands", "HMCState"]
+__all__ = ["HMCKernel", "HMCOperands", "HMCState"]
 
 
 @dataclass(frozen=True)
@@ -65,28 +66,6 @@ class Rules:
 
 
 RULES = Rules()
-
-
-class Departure(NamedTuple):
-    """Random numbers drawn before a trajectory.
-
-    Attributes
-    ----------
-    momentum : array (C, D)
-        Momentum of every chain.
-    angle, n_leapfrog_steps : array ()
-        Angle and number of turns.
-    fall : array (C,)
-        Maximum fall of the log density that is accepted.
-    key : key
-        Random key of the next draw.
-    """
-
-    momentum: Point
-    angle: Float[jax.Array, ""]
-    n_leapfrog_steps: Int[jax.Array, ""]
-    fall: Float[jax.Array, " C"]
-    key: PRNGKeyArray
 
 
 class HMCOperands(NamedTuple):

@@ -42,6 +42,7 @@ from ..._typing import Bool, Float, Int
 from ...distributions.draws import where_needed
 
 __all__ = [
+    "Departure",
     "HMCOptions",
     "StepSearch",
     "draw_length",
@@ -78,6 +79,28 @@ class HMCOptions:
     n_leapfrog_steps: int | None = None
     target_accept: float = 0.8
     turn: float = 2.0
+
+
+class Departure(NamedTuple):
+    """Random numbers drawn before a trajectory.
+
+    Attributes
+    ----------
+    momentum : array (C, D)
+        Momentum of every chain.
+    angle, n_leapfrog_steps : array ()
+        Angle and number of turns.
+    fall : array (C,)
+        Maximum fall of the log density that is accepted.
+    key : key
+        Random key of the next draw.
+    """
+
+    momentum: Point
+    angle: Float[jax.Array, ""]
+    n_leapfrog_steps: Int[jax.Array, ""]
+    fall: Float[jax.Array, " C"]
+    key: PRNGKeyArray
 
 
 def turned(z: Point, momentum: Point, angle: Float[jax.Array, ""] | float) -> tuple[Point, Point]:
