@@ -29,8 +29,8 @@ from ..rates import Fixed, PerFeature, RateMap
 from .minimisers.lbfgs import LBFGS, LatentMethod
 from .objective.criteria import Criterion, OneVersusRest, Softmax
 from .objective.energy import Block, LatentEnergy, Parameters, blocks_of
+from .objective.rules import RULES
 from .rates import class_ratio, learn_rates, random_start
-from .rules import RULES
 
 __all__ = ["LatentDropoutLogisticRegression", "LatentDropoutSVC"]
 

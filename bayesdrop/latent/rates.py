@@ -28,7 +28,7 @@ from ..priors.rate_prior import BetaLaw
 from ..rates import RateMap
 from .minimisers.lbfgs import LatentMethod
 from .objective.energy import LatentEnergy, Parameters
-from .rules import RULES
+from .objective.rules import RULES
 
 __all__ = ["class_ratio", "learn_rates", "random_start", "sign_counts"]
 

@@ -29,7 +29,7 @@ from ..posterior.arviz_groups.groups import assemble
 from ..posterior.diagnostics.diagnosis import warn_of_run
 from ..posterior.sampling import check_counts
 from ..sampling.run.late import LateInterruption
-from .rules import RULES
+from .objective.rules import RULES
 
 if TYPE_CHECKING:
     import xarray as xr

@@ -14,7 +14,7 @@ from bayesdrop.designs import as_design
 from bayesdrop.fitting.objective.energy import Energy
 from bayesdrop.latent.objective.criteria import OneVersusRest, Softmax, unpack
 from bayesdrop.latent.objective.energy import LatentEnergy, Parameters, blocks_of
-from bayesdrop.latent.rules import Rules
+from bayesdrop.latent.objective.rules import Rules
 from bayesdrop.moments import ScoreMoments
 
 N, P, K, M = 25, 6, 3, 4

@@ -20,7 +20,7 @@ from ..._typing import Float
 from ..._validation import check_count, check_number
 from ...fitting.solvers.driver import LOOSE, OneProblem, Status, Trace
 from ..objective.energy import LatentEnergy, Parameters
-from ..rules import RULES
+from ..objective.rules import RULES
 from .whitening import Axes, Whitening
 
 __all__ = ["Evaluated", "LatentMethod", "LatentState", "descend", "LBFGS"]

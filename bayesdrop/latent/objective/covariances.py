@@ -22,8 +22,8 @@ import numpy as np
 from ..._typing import Float, Int
 from ...designs.kernels import available, compiled
 from ...moments import ScoreMoments
-from ..rules import RULES
 from .criteria import HiddenWeights, OutputWeights, PairCovariances, Pairs, UnitPairs, Units
+from .rules import RULES
 
 __all__ = ["EntryScores", "ScoreCovariances", "backward_rows", "forward_rows"]
 

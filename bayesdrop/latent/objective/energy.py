@@ -30,9 +30,9 @@ from ...designs import Design, as_design
 from ...moments import ScoreMoments
 from ...noise import Noise
 from ...noise.base import require_zero_centre
-from ..rules import RULES, Rules
 from .covariances import ScoreCovariances
 from .criteria import Criterion, Targets
+from .rules import RULES, Rules
 
 __all__ = ["Block", "Evaluation", "LatentEnergy", "Parameters", "Rows", "blocks_of", "hidden_moments", "principal_axes"]
 
