@@ -1,14 +1,15 @@
-"""Validation of arguments, and the wording of its errors.
+"""Validate arguments, and word the errors.
 
 Every function returns the checked value, or raises ``ValueError`` (a number out of its range, or no number at all) or
 ``TypeError`` (an object of another kind) whose message reads ``argument: expected …, got …; what to do.``
-scikit-learn's ``check_scalar`` is not underneath: it takes True for 1 and lets NaN through, and its import takes a
-second that ``bd.Beta(1, 1)`` should not.
+scikit-learn's ``check_scalar`` is not used: it accepts True as 1 and lets NaN through, and its import would add a
+second to ``bd.Beta(1, 1)``.
 """
 
 from .groups import check_folds, check_groups, group_index
 from .numeric import (
     MOST,
+    MOST_PARTS,
     are_classes,
     check_count,
     check_matrix,
@@ -40,6 +41,7 @@ from .text_columns import LIMITS, cells_shown, spoilt_cells
 __all__ = [
     "LIMITS",
     "MOST",
+    "MOST_PARTS",
     "are_classes",
     "as_numbers",
     "cells_shown",

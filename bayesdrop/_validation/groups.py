@@ -1,7 +1,4 @@
-"""Validation of groups of features, for priors and rate structures.
-
-Folds of cross-validation, as searches, paths and rates take them.
-"""
+"""Validate groups of features, for priors and rate structures, and folds of cross-validation, for searches."""
 
 from __future__ import annotations
 
@@ -84,16 +81,16 @@ def _from_mapping(groups: Mapping[Any, Iterable[Any]], feature_names: Sequence[A
 
 
 def check_folds(cv: Any, alone: str | None = None) -> Any:
-    """How rows are split into folds, as it came; raise ValueError on what splits none.
+    """Return the folds unchanged; raise ValueError if they do not split rows.
 
-    Pairs of rows are looked at only where rows are split: a generator of them is gone through once.
+    Pairs of rows are checked when rows are split, because a generator can be read only once.
 
     Parameters
     ----------
     cv : object
-        What came: a number of folds, a splitter or pairs of rows.
+        A number of folds, a splitter or pairs of rows.
     alone : str, optional
-        The text that says that each row is left out by itself, where it is taken.
+        Text for leave-one-out, if the caller accepts it.
 
     Examples
     --------
@@ -105,7 +102,7 @@ def check_folds(cv: Any, alone: str | None = None) -> Any:
     """
     if isinstance(cv, numbers.Integral) and not isinstance(cv, bool | np.bool_):
         return check_count(cv, "cv", 2, advice="one fold is fitted nowhere")
-    # Text and bytes have a method split, and so has the class of a splitter.
+    # Text, bytes and the class of a splitter have a method split too.
     if isinstance(cv, str):
         splits = cv == alone
     elif isinstance(cv, np.ndarray):

@@ -1,8 +1,7 @@
-"""Validation of numbers, counts, seeds and arrays of numbers.
+"""Validate numbers, counts, seeds and arrays of numbers, for every public function.
 
-Plain arrays of NumPy that are right as they are, of which scikit-learn, a second to import, need not be asked.
-
-Each function says yes only where scikit-learn's check would return the same; else that check is asked, or refuses.
+Plain NumPy arrays are accepted without scikit-learn, whose import takes a second. A function accepts such an array only
+if scikit-learn's check would return the same; otherwise it calls that check.
 """
 
 from __future__ import annotations
@@ -27,10 +26,13 @@ __all__ = [
     "is_column",
     "plain_matrix",
     "MOST",
+    "MOST_PARTS",
 ]
 
 MOST = 2**31 - 1
-"""Largest count: what a 32-bit counter of a sampler holds."""
+"""Largest count that a 32-bit counter of a sampler holds."""
+MOST_PARTS = 1_000_000
+"""Largest number of units, starts, copies or components of a model; a larger one is taken for an error."""
 
 
 def check_count(
@@ -41,13 +43,13 @@ def check_count(
     Parameters
     ----------
     value : int
-        What came; True and False are not numbers.
+        The value passed; True and False are not numbers.
     name : str
         Argument, for the message.
     least, most : int
         Range.
     none : str, optional
-        What None would have meant, where the caller takes None as well and has dealt with it.
+        Meaning of None, for a caller that accepts None and has handled it.
     advice : str
         What to do, for the message.
 
@@ -84,7 +86,7 @@ def check_number(
     most: float | int | None = None,
     advice: str = "",
 ) -> float:
-    """Finite number within bounds, as a ``float``; ``above`` and ``below`` are left out of the range.
+    """Finite number within bounds, as a ``float``; the bounds ``above`` and ``below`` are excluded.
 
     Raises
     ------
@@ -140,7 +142,7 @@ def check_numbers(
     Raises
     ------
     ValueError
-        On text, objects, dates, or numbers out of range; ``expected`` says it in other words.
+        On text, objects, dates, or numbers out of range; ``expected`` replaces the words of the message.
 
     Examples
     --------
@@ -186,7 +188,7 @@ def check_seed(seed: Any, name: str = "seed") -> int:
     Raises
     ------
     ValueError
-        On anything else, None included: a result that cannot be computed again is not asked for by chance.
+        On anything else; also on None, so that every result is reproducible.
 
     Examples
     --------
@@ -198,7 +200,7 @@ def check_seed(seed: Any, name: str = "seed") -> int:
 
 
 def check_random_state(random_state: Any) -> np.random.RandomState:
-    """Generator as scikit-learn makes it from a seed, a generator, old or new, or None; or ValueError that names it.
+    """Random generator, as scikit-learn makes it from a seed, a generator of either kind or None; raise ValueError.
 
     Examples
     --------
@@ -218,12 +220,12 @@ def check_random_state(random_state: Any) -> np.random.RandomState:
 
 
 _FLOATS = (np.dtype(np.float64), np.dtype(np.float32))
-# Classes are numbers of whole values below it, which 32-bit integers hold.
+# Numbers are classes only if they are integers below this bound, so that 32-bit integers hold them.
 _WHOLE = 2.0**31
 
 
 def plain_matrix(X: Any) -> Any:
-    """A finite matrix (n, p) in single or double precision, integers and truth values in double; None for all else.
+    """A finite matrix (n, p) in single or double precision, integers and truth values as doubles; else None.
 
     Examples
     --------
@@ -240,7 +242,7 @@ def plain_matrix(X: Any) -> Any:
 def check_matrix(X: Any, **options: Any) -> Any:
     """Features (n, p) in single or double precision, dense or in compressed rows.
 
-    ``options`` are those of scikit-learn's ``check_array``, which words what is refused.
+    ``options`` are those of scikit-learn's ``check_array``, which raises the errors.
     """
     found = plain_matrix(X)
     if found is not None:
@@ -251,19 +253,19 @@ def check_matrix(X: Any, **options: Any) -> Any:
 
 
 def is_column(y: Any) -> bool:
-    """Whether it is an array (n,) and nothing else."""
+    """Whether the value is a NumPy array (n,), and not of a subclass."""
     return type(y) is np.ndarray and y.ndim == 1
 
 
 def are_classes(y: Any, count: int) -> bool:
-    """Whether an array (n,) with so many different values certainly holds classes: few whole numbers, or texts.
+    """Whether an array (n,) with ``count`` different values certainly holds classes: few integers, or texts.
 
     Examples
     --------
     >>> are_classes(np.array([0.0, 1.0, 1.0, 1.0]), 2), are_classes(np.array([0.5, 1.0, 1.0, 1.0]), 2)
     (True, False)
     """
-    if not is_column(y) or 2 * count > len(y):  # of more classes scikit-learn warns
+    if not is_column(y) or 2 * count > len(y):  # scikit-learn warns of more classes
         return False
     return y.dtype.kind in "biuU" or bool(
         y.dtype in _FLOATS and np.all(np.abs(y) < _WHOLE) and np.all(y == np.trunc(y))

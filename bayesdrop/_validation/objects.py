@@ -1,10 +1,7 @@
-"""Validation of objects, choices, names and array-likes.
+"""Validate objects, choices, names and array-likes, and word the errors, for every public function.
 
-How a refusal is worded: ``argument: expected …, got …; what to do.``
-
-Arguments that other libraries, or other parts of this one, call by another word.
-
-Packages that only some of the library needs, and how they are installed.
+An error reads ``argument: expected …, got …; what to do.`` The module also checks for arguments under another
+library's name, and imports the packages of extras.
 """
 
 from __future__ import annotations
@@ -66,7 +63,7 @@ def check_choice(value: Any, name: str, choices: Iterable[Any], advice: str = ""
     ValueError: dtype: expected "float32" or "float64", got 'float16'.
     """
     known = list(choices)
-    # What is compared may be an array, whose equality is no answer.
+    # The value may be an array, whose comparison is not True or False.
     if (value is None or isinstance(value, str)) and value in known:
         return value
     words = [f'"{choice}"' if isinstance(choice, str) else repr(choice) for choice in known]
@@ -77,14 +74,14 @@ def check_choice(value: Any, name: str, choices: Iterable[Any], advice: str = ""
 def check_instance(
     value: Any, name: str, kinds: Any, expected: str, *, none: bool = False, advice: str = "", text: bool = False
 ) -> Any:
-    """An object of one of some classes or protocols, and no class itself; raise TypeError on anything else.
+    """An instance of some classes or protocols, and not a class; raise TypeError on anything else.
 
-    Of an object that has some members of a protocol the error names those that it lacks.
+    If the object implements part of a protocol, the error lists the missing members.
 
     Parameters
     ----------
     value : object
-        What came.
+        The value passed.
     name : str
         Argument, for the message.
     kinds : type or tuple of types
@@ -92,11 +89,11 @@ def check_instance(
     expected : str
         Words for them, such as ``"an object such as bd.Newton()"``.
     none : bool
-        Take None as well.
+        Accept None as well.
     advice : str
         What to do, for the message.
     text : bool
-        Show the type of what came rather than the value, which may be large.
+        Show the type of the value in the message rather than the value, which may be large.
 
     Examples
     --------
@@ -107,7 +104,7 @@ def check_instance(
     if none and value is None:
         return None
     if isinstance(value, type):
-        # A class has the attributes that a protocol asks for, and is still no object of it.
+        # A class has the attributes of a protocol, but is not an instance of it.
         advice = advice or f"call it, as in {value.__name__}(…)"
     elif isinstance(value, kinds):
         return value
@@ -120,7 +117,7 @@ def check_instance(
 
 
 def _members(kinds: Any) -> list[str]:
-    """Names of the members of a protocol; none of anything else."""
+    """Names of the members of a protocol; empty for anything else."""
     if not isinstance(kinds, type) or Protocol not in kinds.__bases__:
         return []
     members = {
@@ -134,7 +131,7 @@ def _members(kinds: Any) -> list[str]:
 
 
 def _lacking(value: Any, kinds: Any) -> list[str]:
-    """Members of a protocol that an object lacks; none if it has no member at all, and so was not meant for one."""
+    """Members of a protocol that an object lacks; empty if it has none of them, since it was not meant for it."""
     members, nothing = _members(kinds), object()
     lacking = [name for name in members if getattr_static(value, name, nothing) is nothing]
     return lacking if len(lacking) < len(members) else []
@@ -201,7 +198,7 @@ def refuse_surrogates(names: Iterable[Any], name: str) -> None:
 
 
 def refuse_masked(value: Any, name: str) -> None:
-    """Raise TypeError on a masked array of NumPy, or a list of them: plain arithmetic would read what is masked.
+    """Raise TypeError on a masked NumPy array, or a list of them, whose masked values arithmetic would use.
 
     Examples
     --------
@@ -238,23 +235,23 @@ _LONGEST = 160
 
 
 def shown(value: Any) -> str:
-    """What a message shows of a value: its ``repr`` on one line, shortened, whatever the value does when asked.
+    """Text of a value for a message: its ``repr`` on one line, shortened, or its type if ``repr`` fails.
 
     Examples
     --------
     >>> shown("text"), shown(10**5000)
-    ("'text'", 'an int that is too long to be shown')
+    ("'text'", 'an int whose repr fails')
     """
     try:
         text = " ".join(repr(value).split())
-    except Exception:  # an object of the user's own may raise anything
-        return f"{with_article(type(value).__name__)} that is too long to be shown"
+    except Exception:  # a user's class may raise anything; an int of thousands of digits raises ValueError
+        return f"{with_article(type(value).__name__)} whose repr fails"
     text = text.encode("utf-8", "backslashreplace").decode()
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
 
 
 def with_article(word: str) -> str:
-    """Word with a or an before it."""
+    """Return a word with its article, a or an."""
     return f"{'an' if word[:1].lower() in 'aeiou' else 'a'} {word}"
 
 
@@ -273,7 +270,7 @@ def _called(name: str, other: str, why: str) -> Callable[[Callable[P, R]], Calla
         def checked(*args: P.args, **options: P.kwargs) -> R:
             if other in options:
                 given = shown(options[other])
-                raise TypeError(f"{other}: this is called {name} here, for {why}; give {name}={given}.")
+                raise TypeError(f"{other}: use {name} here: {why}; give {name}={given}.")
             return function(*args, **options)
 
         return checked
@@ -281,8 +278,8 @@ def _called(name: str, other: str, why: str) -> Callable[[Callable[P, R]], Calla
     return decorate
 
 
-takes_seed = _called("seed", "random_state", "functions take seed, and estimators random_state")
-"""Decorator of a function that takes ``seed``: ``random_state=0`` is an error that says so.
+takes_seed = _called("seed", "random_state", "functions take seed, estimators random_state")
+"""Decorator of a function that takes ``seed``: ``random_state=0`` raises an error that names ``seed``.
 
 Examples
 --------
@@ -291,24 +288,24 @@ Examples
 ...     return seed
 >>> draw(random_state=3)
 Traceback (most recent call last):
-TypeError: random_state: this is called seed here, for functions take seed, and estimators random_state; give seed=3.
+TypeError: random_state: use seed here: functions take seed, estimators random_state; give seed=3.
 """
 
-takes_random_state = _called("random_state", "seed", "estimators take random_state, and functions seed")
-"""Decorator of the constructor of an estimator that takes ``random_state``: ``seed=0`` is an error that says so."""
+takes_random_state = _called("random_state", "seed", "estimators take random_state, functions seed")
+"""Decorator of the constructor of an estimator that takes ``random_state``: ``seed=0`` raises an error."""
 
 
 def extra(module: str, what: str, name: str) -> Any:
-    """Import a module of an extra; raise ImportError that says what needs it and how it is installed.
+    """Import a module of an extra; raise ImportError that names what needs it and how to install it.
 
     Parameters
     ----------
     module : str
         Module with its dots.
     what : str
-        What needs it, with a verb: ``"bd.plots needs"``.
+        Subject and verb of the message: ``"bd.plots needs"``.
     name : str
-        Extra of the package; where there is none, ``""``, the module's own package is named.
+        Extra of the package; if empty, the message names the module's own package.
 
     Examples
     --------

@@ -1,9 +1,9 @@
-"""Validation of tables: their kind, the names of their columns and their numbers.
+"""Validate tables of any library, the names of their columns and their numbers, for every public function.
 
 A table is a data frame of pandas, polars, pyarrow or another library that narwhals knows, a mapping from name to
 column, an array of records, an xarray Dataset of columns, or an xarray DataArray with labels of its columns.
 
-One value for each row: labels, responses or weights of any kind as an array of NumPy.
+Also convert labels, responses or weights of any kind to a NumPy array with a value per row.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ _MATRIX = "expected a matrix (n, p) or a table"
 
 
 def open_table(data: Any, name: str = "X") -> Any:
-    """A table as a data frame of narwhals; anything else unchanged, but for a DataArray without labels, an array.
+    """Convert a table to a narwhals data frame, and a DataArray without labels to an array; return the rest unchanged.
 
     Parameters
     ----------
     data : object
-        What came.
+        The value passed.
     name : str
         Argument, for messages.
 
@@ -99,7 +99,7 @@ def open_table(data: Any, name: str = "X") -> Any:
 
 
 def _is_foreign(column: Any) -> bool:
-    """Whether pandas does not know of a column that is an array to NumPy."""
+    """Whether a column is an array for NumPy but not for pandas."""
     return not isinstance(column, list | tuple | np.ndarray) and type(column).__module__.partition(".")[0] in (
         "polars",
         "pyarrow",
@@ -108,7 +108,7 @@ def _is_foreign(column: Any) -> bool:
 
 
 def _from_xarray(data: Any, name: str) -> Any:
-    """A Dataset, or a DataArray with labels, as a data frame of pandas; a DataArray without them as an array."""
+    """Convert a Dataset or a labelled DataArray to a pandas data frame, and a DataArray without labels to an array."""
     xr = sys.modules.get("xarray")
     if xr is None or not isinstance(data, xr.DataArray | xr.Dataset):
         return data
@@ -144,7 +144,7 @@ def is_table(found: Any) -> bool:
 
 
 def text_names(columns: Iterable[Any], name: str = "X") -> list[str] | None:
-    """Names of columns as text; None for whole numbers from 0 in order, which stand where nobody gave names.
+    """Names of columns as text; None for the integers from 0 in order, which stand for missing names.
 
     Examples
     --------
@@ -161,7 +161,7 @@ def text_names(columns: Iterable[Any], name: str = "X") -> list[str] | None:
 
 
 def table_names(data: Any, name: str = "X") -> list[str] | None:
-    """Names of the columns of a table; None of anything else, and where nobody named them.
+    """Names of the columns of a table; None for anything else, and for a table without names.
 
     Examples
     --------
@@ -182,7 +182,7 @@ def _refuse_repeated(columns: Iterable[Any], name: str) -> None:
 
 
 def plain_frame(table: nw.DataFrame[Any], name: str = "X") -> pd.DataFrame:
-    """A table of numbers as a pandas data frame of NumPy's types, what is missing being NaN, with names that are text.
+    """Convert a table of numbers to a pandas data frame of NumPy's types with text names, where NaN is missing.
 
     Such a frame, and one whose columns are all sparse, is returned unchanged.
 
@@ -206,7 +206,7 @@ def plain_frame(table: nw.DataFrame[Any], name: str = "X") -> pd.DataFrame:
         if plain or all(isinstance(dtype, pd.SparseDtype) for dtype in frame.dtypes):
             return frame
     columns = []
-    for column in table.iter_columns():  # for a name that is a number would be a row
+    for column in table.iter_columns():  # a name that is a number would select a row
         label, dtype = column.name, column.dtype
         if dtype.is_temporal():
             raise TypeError(f"{name}: expected numbers, got {dtype} in column {str(label)!r}; {_DATES}.")
@@ -222,12 +222,12 @@ def plain_frame(table: nw.DataFrame[Any], name: str = "X") -> pd.DataFrame:
 
 
 def as_numbers(values: Any, name: str = "X", where: str = "") -> Any:
-    """Numbers of an array of objects or text, what is missing being NaN; an array of numbers is returned unchanged.
+    """Convert an array of objects or text to numbers, where NaN is missing; return an array of numbers unchanged.
 
     Raises
     ------
     TypeError, ValueError
-        If some are dates, or else no numbers; the message shows the first, with ``where`` it is from.
+        If some are dates, or are not numbers; the message shows the first, and ``where`` it is.
 
     Examples
     --------
@@ -276,9 +276,9 @@ def refuse_dates(dtype: Any, name: str = "X", where: str = "") -> None:
 
 
 def _no_number(value: Any, name: str, where: str, row: int) -> TypeError | ValueError:
-    """The error that says what came instead of a number."""
+    """Error for a value that is not a number."""
     value, place = value.item() if isinstance(value, np.character) else value, f"{where}, row {row}"
-    # Periods of pandas have a beginning.
+    # Periods of pandas have a start time.
     if isinstance(value, date | time | timedelta | np.datetime64 | np.timedelta64) or hasattr(value, "start_time"):
         return TypeError(f"{name}: expected numbers, got {shown(value)}{place}; {_DATES}.")
     if isinstance(value, str | bytes):
@@ -294,9 +294,9 @@ def _no_number(value: Any, name: str, where: str, row: int) -> TypeError | Value
 
 
 def plain_column(values: Any, name: str = "y") -> Any:
-    """A column as an array of numbers, truth values or text, none of them missing.
+    """Convert a column to an array of numbers, truth values or text, without missing values.
 
-    What NumPy makes no vector of is returned as an array of its own, for the checks that come after.
+    A value that is not a vector for NumPy is returned as an array, for later checks.
 
     Parameters
     ----------
@@ -349,7 +349,7 @@ def plain_column(values: Any, name: str = "y") -> Any:
 
 
 def _opened(values: Any) -> Any:
-    """A column of a data frame as an array; anything else unchanged."""
+    """Convert a column of a data frame to an array; return anything else unchanged."""
     if isinstance(values, np.ndarray | list | tuple) or type(values).__module__.startswith("dask"):
         return values
     import narwhals as nw
@@ -367,7 +367,7 @@ def _is_missing(array: Any) -> Any:
 
 
 def _of_one_type(array: Any) -> Any:
-    """Objects that are all truth values, or all numbers, as such."""
+    """Convert objects that are all truth values, or all numbers, to that type."""
     if all(isinstance(one, bool | np.bool_) for one in array):
         return array.astype(bool)
     if all(isinstance(one, numbers.Real | Decimal) and not isinstance(one, bool | np.bool_) for one in array):
@@ -377,12 +377,12 @@ def _of_one_type(array: Any) -> Any:
 
 
 def one_per_row(values: Any, count: int, name: str = "y") -> Any:
-    """A column of ``count`` values; of a matrix with one column, whose vector it is, scikit-learn warns.
+    """Convert a column to an array of ``count`` values; for a matrix with one column scikit-learn warns.
 
     Raises
     ------
     TypeError, ValueError
-        If it is no vector, of another length, or as :func:`plain_column` has it.
+        If it is not a vector, has another length, or :func:`plain_column` raises.
 
     Examples
     --------

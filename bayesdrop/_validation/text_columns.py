@@ -1,4 +1,4 @@
-"""Columns of text that hold numbers but for a few cells, or a level for nearly every row. Used by every door."""
+"""Detect text columns that hold mostly numbers, or a level for nearly every row, for tables and formulas."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ _CODE = re.compile(r"\s*0\d+\s*")
 
 @dataclass(frozen=True)
 class Limits:
-    """From where on text is not taken for a factor.
+    """Limits beyond which text is not a factor.
 
     Attributes
     ----------
     number_share : float
-        Share of cells that are numbers: the other tenth is marks of missing values or typing errors.
+        Share of cells that are numbers; the others are marks of missing values or typing errors.
     level_share : float
-        Levels for each row: with hardly a second row, the effect of a level cannot be told from its one row.
+        Levels per row: if most levels have one row, their effects are not identified.
     few_levels : int
-        Levels that are a factor even so, of numbers or in as few rows: of a small table nothing can be said.
+        Number of levels up to which text is a factor in any case, since a small table proves nothing.
     """
 
     number_share: float = 0.9
@@ -50,7 +50,7 @@ def is_number(value: Any) -> bool:
 
 
 def spoilt_cells(cells: Sequence[Any], limits: Limits = LIMITS) -> list[int] | None:
-    """Places of the cells that keep a column from being numbers, None if it is not nearly one, or has codes.
+    """Places of the cells that are not numbers in a column of numbers; None for a column of text or of codes.
 
     Examples
     --------
@@ -64,7 +64,7 @@ def spoilt_cells(cells: Sequence[Any], limits: Limits = LIMITS) -> list[int] | N
 
 
 def cells_shown(cells: Sequence[Any], rows: Sequence[int], places: Sequence[int]) -> str:
-    """Some cells with their rows, for a message.
+    """Text of some cells with their rows, for a message.
 
     Examples
     --------

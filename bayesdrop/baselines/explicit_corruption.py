@@ -19,7 +19,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from .._typing import AnyArray, Float, Int, Shaped
-from .._validation import check_count, check_flag, check_random_state, shown, takes_random_state
+from .._validation import MOST_PARTS, check_count, check_flag, check_random_state, shown, takes_random_state
 from ..designs import as_design
 from ..designs.duplicates import merge_duplicates
 from ..designs.rows import check_sample_weight, unique_labels
@@ -29,13 +29,13 @@ from .one_vs_rest import check_noise, fixed_rates, keeps_zeros
 
 __all__ = ["ExplicitCorruption"]
 
-# Rows that are equal, of which more would only take memory.
+# Maximum number of copies of a row with an integer weight; more would only take memory.
 _MOST_TIMES = 100
 
 
 def _has(method: str) -> Any:
     def check(self: Any) -> bool:
-        # Raises the AttributeError of the wrapped estimator, which says what it lacks.
+        # The wrapped estimator raises an AttributeError that names the missing method.
         getattr(getattr(self, "estimator_", self.estimator), method)
         return True
 
@@ -146,14 +146,14 @@ class ExplicitCorruption(MetaEstimatorMixin, BaseEstimator):
         -------
         self
         """
-        check_count(self.copies, "copies", most=10**6)
+        check_count(self.copies, "copies", most=MOST_PARTS)
         check_flag(self.corrupted_inputs, "corrupted_inputs")
         if isinstance(self.estimator, type) or not hasattr(self.estimator, "fit"):
             raise TypeError(f"estimator: expected a classifier or regressor, got {shown(self.estimator)}.")
         noise = check_noise(self.noise)
         X, y = check_here(self, X, y, multi_output=True)
         if y.dtype == object:
-            unique_labels(y, "y")  # or NumPy would say, in the fit, that it cannot sort them
+            unique_labels(y, "y")  # otherwise the fit would fail because NumPy cannot sort them
         self.rates_ = fixed_rates(self.rates, noise, default_names(self))
         if sparse.issparse(X) and not keeps_zeros(noise):
             raise ValueError(
@@ -164,8 +164,7 @@ class ExplicitCorruption(MetaEstimatorMixin, BaseEstimator):
             X = X.copy()  # the caller's matrix is unchanged
             X.sum_duplicates()  # an entry stored in two parts is dropped as one
             X.eliminate_zeros()
-        smallest = X.min() if X.shape[0] and X.shape[1] else 0.0
-        noise.check(float(smallest))
+        noise.check(float(X.min()) if X.shape[0] and X.shape[1] else 0.0)
         weighs = has_fit_parameter(self.estimator, "sample_weight")
         if sample_weight is not None and not weighs:
             raise ValueError(
@@ -180,7 +179,7 @@ class ExplicitCorruption(MetaEstimatorMixin, BaseEstimator):
             options["sample_weight"] = np.tile(weight / self.copies, self.copies)
         stack = sparse.vstack if sparse.issparse(X) else np.vstack
         noised: Any = stack([self._corrupt(noise, generator, X) for _ in range(self.copies)])
-        # Coordinates of sparse stacks come in any format; rows are what every estimator reads.
+        # vstack chooses the sparse format; every estimator reads compressed rows.
         noised = noised.tocsr() if sparse.issparse(noised) else noised
         self.estimator_ = clone(self.estimator).fit(noised, np.concatenate([y] * self.copies), **options)
         if hasattr(self.estimator_, "classes_"):
@@ -191,10 +190,9 @@ class ExplicitCorruption(MetaEstimatorMixin, BaseEstimator):
         """One corrupted copy of the rows."""
         if not keeps_zeros(noise):
             return noise.sample(generator, X, self.rates_)
-        # Noise is drawn for the non-zero entries, row after row, whatever holds them: one matrix, one result.
-        dense = not sparse.issparse(X)
+        # Noise is drawn for the non-zero entries, row after row, so that dense and sparse storage give the same result.
         copy = X.copy()
-        if dense:
+        if not sparse.issparse(X):
             rows, columns = np.nonzero(X)
             copy[rows, columns] = noise.sample(generator, X[rows, columns], self.rates_[columns])
             return copy
@@ -203,14 +201,13 @@ class ExplicitCorruption(MetaEstimatorMixin, BaseEstimator):
         return copy
 
     def _expected(self, X: Any) -> Any:
-        """Mean of the noised features of new rows; rows that are noised already as they are."""
+        """Mean of the noised features of new rows; rows that are corrupted already are returned unchanged."""
         check_is_fitted(self)
         X = check_new_matrix(self, X)
         if self.corrupted_inputs:
             return X
         gain, shift, *_ = check_noise(self.noise).coefficients(self.rates_)
-        dense = not sparse.issparse(X)
-        if dense:
+        if not sparse.issparse(X):
             return X * gain + shift
         copy: Any = X.astype(np.float64)
         copy.data = copy.data * gain[X.indices]
@@ -219,7 +216,7 @@ class ExplicitCorruption(MetaEstimatorMixin, BaseEstimator):
     @available_if(_has("predict"))
     def predict(self, X: Any) -> Shaped[AnyArray, "m ..."]:
         """Predictions of the fitted estimator, (n,) or (n, outputs)."""
-        mean = self._expected(X)
+        mean = self._expected(X)  # raises NotFittedError before estimator_ is read
         return self.estimator_.predict(mean)
 
     @available_if(_has("predict_proba"))
@@ -245,7 +242,7 @@ class ExplicitCorruption(MetaEstimatorMixin, BaseEstimator):
 def _repeated(
     X: Any, y: Shaped[np.ndarray, "n ..."], weight: Float[np.ndarray, " n"]
 ) -> tuple[Int[np.ndarray, " m"], Float[np.ndarray, " m"]]:
-    """Numbers of the rows to be corrupted and their weights: a row of weight 2 is corrupted as often as a row twice."""
+    """Numbers and weights of the rows to corrupt; a row of weight 2 is corrupted as often as two equal rows."""
     kept = np.flatnonzero(weight > 0)
     labels = [np.unique(column, return_inverse=True)[1] for column in np.reshape(y, (len(y), -1))[kept].T]
     used = weight[kept]

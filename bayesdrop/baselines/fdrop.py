@@ -18,6 +18,7 @@ bounds the minimum of ``F`` from below; ``μ`` shrinks until that gap is below t
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,8 +32,31 @@ from .one_vs_rest import OneVsRest
 
 __all__ = ["FDROP", "WorstDeletion", "top_sum"]
 
-# Smoothing in units of the margin: where it starts, by what it shrinks, and where double precision ends it.
-_FIRST, _SHRINK, _LAST = 0.1, 0.2, 1e-9
+
+@dataclass(frozen=True)
+class Rules:
+    """Rules of the smoothing and of the minimisation by L-BFGS-B.
+
+    Attributes
+    ----------
+    first, shrink, last : float
+        First smoothing, in units of the margin, its factor after each minimisation, and the smallest smoothing, below
+        which double precision is exhausted.
+    share : float
+        Share of the tolerance that each minimisation may leave.
+    evaluations, corrections : int
+        Maximum number of evaluations per iteration, and number of corrections that L-BFGS-B keeps.
+    """
+
+    first: float = 0.1
+    shrink: float = 0.2
+    last: float = 1e-9
+    share: float = 0.2
+    evaluations: int = 20
+    corrections: int = 30
+
+
+RULES = Rules()
 
 
 def top_sum(
@@ -80,7 +104,7 @@ def top_sum(
         threshold[contested] = _thresholds(u[contested], k, smoothing)
     above = u - threshold[:, None]
     share = np.clip(above / smoothing, 0.0, 1.0)
-    # The dual form kθ + Σ max_q (q(u − θ) − ½μq²): it is stationary in θ, so that rounding of θ does not show.
+    # The dual form kθ + Σ max_q (q(u − θ) − ½μq²) is stationary in θ, so that rounding of θ has no first-order effect.
     return k * threshold + np.sum(share * (above - 0.5 * smoothing * share), axis=1), share
 
 
@@ -221,7 +245,7 @@ class FDROP(OneVsRest):
         Duality gap, relative to the objective, at which to stop. Iterations grow about as its inverse root; wide
         data, on which the adversary leaves most features tied, want 1e-3 or more.
     max_iter : int, default=20000
-        Most iterations, over all degrees of smoothing.
+        Maximum number of iterations, over all degrees of smoothing.
 
     Attributes
     ----------
@@ -280,12 +304,15 @@ class FDROP(OneVsRest):
         """Weights (p + 1,), objective, iterations and whether the tolerance is met."""
         weights = np.zeros(total.shape[1] + 1)
         best, best_value, bound = weights, self._objective(weights, total, 0.0)[0], 0.0
-        smoothing, left = _FIRST, self.max_iter
-        while left > 0 and smoothing >= _LAST:
-            # The objective is 1-strongly convex in w, so that half a squared slope bounds what is left of it; the
+        smoothing, left = RULES.first, self.max_iter
+        while left > 0 and smoothing >= RULES.last:
+            # The objective is 1-strongly convex in w, so that half the squared slope bounds its suboptimality. The
             # slope in the intercept enters the gap linearly, as the smoothing does, and shrinks with it.
-            goal = min(np.sqrt(0.2 * self.tol * best_value), smoothing * best_value) / np.sqrt(len(weights))
-            options: Any = {"maxiter": left, "maxfun": 20 * left, "maxcor": 30, "gtol": goal, "ftol": 0.0}
+            goal = min(np.sqrt(RULES.share * self.tol * best_value), smoothing * best_value) / np.sqrt(len(weights))
+            options: Any = {
+                "maxiter": left, "maxfun": RULES.evaluations * left, "maxcor": RULES.corrections, "gtol": goal,
+                "ftol": 0.0,
+            }  # fmt: skip
             result = minimize(
                 self._objective, weights, args=(total, smoothing), jac=True, method="L-BFGS-B", options=options
             )
@@ -296,7 +323,7 @@ class FDROP(OneVsRest):
             bound = max(bound, total.lower_bound(weights, smoothing, self.C, self.fit_intercept))
             if best_value - bound <= self.tol * best_value:
                 return best, best_value, self.max_iter - left, True
-            smoothing *= _SHRINK
+            smoothing *= RULES.shrink
         return best, best_value, self.max_iter - left, False
 
     def _objective(

@@ -7,20 +7,17 @@ r"""Marginalised corrupted features: linear classifiers trained on expected loss
 each times ``C``, plus ``½‖w‖²``. Noise is independent across features, so that the expectation of the exponential is
 a product of moment-generating functions. The logistic loss is bounded from above by Jensen's inequality, as
 ``E log(1 + e^{−ys}) <= log(1 + E e^{−ys})``. All three are convex. The intercept has no noise and no penalty.
-
-Van der Maaten, Chen, Tyree & Weinberger (2013), sections 3.1 to 3.3. The gradient in ``w_d`` is
-``−Σ_i y_i l'(a_i) μ_id`` for the loss ``l`` of ``a``, with ``μ_id`` the tilted mean of ``x̃_id``.
+Van der Maaten, Chen, Tyree & Weinberger (2013), sections 3.1 to 3.3.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
 from scipy.optimize import minimize
-from scipy.special import expit
 
 from .._typing import Float
 from ..designs import Design
@@ -33,116 +30,36 @@ from ..model import Model
 from ..moments import ScoreMoments
 from ..noise import Noise
 from ..rates import Fixed
-from .one_vs_rest import OneVsRest, check_noise, fixed_rates, keeps_zeros
+from .marginalised_loss import ExponentLoss, MarginalisedLoss, ObjectiveAndGradient, exponential, logistic
+from .one_vs_rest import OneVsRest, check_noise, fixed_rates
 
-__all__ = ["MCFExponential", "MCFLogistic", "MCFQuadratic", "MarginalisedLoss"]
-
-# Weights stay within this share of the limit of the moment-generating function.
-_INSIDE = 1 - 1e-6
-# Slope, per unit of curvature and objective, below which a failed search has converged.
-_ROUND_OFF = 1e-6
-# What stands for an objective that overflows: the line search steps back from it.
-_HUGE = 1e150
+__all__ = ["MCFExponential", "MCFLogistic", "MCFQuadratic"]
 
 
-class MarginalisedLoss:
-    """Weighted sum of a loss of the exponents ``a_i = −y_i b + Σ_d log E exp(−y_i w_d x̃_id)``, of two classes.
+@dataclass(frozen=True)
+class Rules:
+    """Rules of the minimisation by L-BFGS-B.
 
-    Zero entries that the noise changes contribute equally to every row of a class: the loops visit non-zero ones only.
-
-    Parameters
+    Attributes
     ----------
-    design : Design
-        Matrix with n rows and p columns.
-    noise, rate : Noise, array (p,)
-        Feature noise and dropout rates.
-    sign, weight : array (n,)
-        Labels as −1 and +1, and row weights.
-    loss : callable
-        Value and derivative of the loss, from the exponents.
-
-    Examples
-    --------
-    >>> from bayesdrop.designs import as_design
-    >>> from bayesdrop.noise import Dropout
-    >>> one = np.ones(1)
-    >>> total = MarginalisedLoss(as_design(np.ones((1, 1))), Dropout(), 0.5 * one, one, one, logistic)
-    >>> value, gradient = total(np.zeros(2))
-    >>> bool(np.isclose(value, np.log(2))), gradient.tolist()
-    (True, [-0.25, -0.5])
+    inside : float
+        Bound of the weights, as a share of the limit of the moment-generating function.
+    round_off : float
+        Slope, per unit of curvature and objective, below which a search that failed has converged.
+    huge : float
+        Value that replaces an objective that overflows, from which the line search steps back.
+    evaluations, corrections : int
+        Maximum number of evaluations per iteration, and number of corrections that L-BFGS-B keeps.
     """
 
-    def __init__(
-        self,
-        design: Design,
-        noise: Noise,
-        rate: Float[np.ndarray, " p"],
-        sign: Float[np.ndarray, " n"],
-        weight: Float[np.ndarray, " n"],
-        loss: Callable[[Float[np.ndarray, " m"]], tuple[Float[np.ndarray, " m"], Float[np.ndarray, " m"]]],
-    ) -> None:
-        self.design, self.noise, self.rate = design, noise, rate
-        self.sign, self.weight, self.loss = sign, weight, loss
-        self._disturbs_zeros = not keeps_zeros(noise)
-
-    def __call__(self, weights: Float[np.ndarray, " q"]) -> tuple[float, Float[np.ndarray, " q"]]:
-        """Value and gradient (p + 1,) at weights (p + 1,), the intercept last."""
-        n, p = self.design.shape
-        w, sign = weights[:-1], self.sign
-        exponent, gradient = -sign * weights[-1], np.zeros(p + 1)
-        if self._disturbs_zeros:
-            zero = np.zeros(p)
-            for side in (-1.0, 1.0):
-                exponent[sign == side] += np.sum(self.noise.log_mgf(-side * w, zero, self.rate))
-        for rows, columns, values in self.design.entries():
-            t, rate = -sign[rows] * w[columns], self.rate[columns]
-            part, tilted = self.noise.log_mgf(t, values, rate), self.noise.log_mgf_slope(t, values, rate)
-            if self._disturbs_zeros:
-                part -= self.noise.log_mgf(t, 0.0, rate)
-                tilted -= self.noise.log_mgf_slope(t, 0.0, rate)
-            block = slice(rows[0], rows[-1] + 1)
-            within = rows - rows[0]
-            exponent[block] += np.bincount(within, weights=part)
-            # Rows come whole, so that their exponents are complete here and one pass gives the gradient too.
-            pull = self._pull(exponent[block], block)
-            gradient[:-1] += np.bincount(columns, weights=pull[within] * tilted, minlength=p)
-        pull = self._pull(exponent, slice(0, n))
-        gradient[-1] = pull.sum()
-        if self._disturbs_zeros:
-            for side in (-1.0, 1.0):
-                total = pull[sign == side].sum()
-                gradient[:-1] += total * self.noise.log_mgf_slope(-side * w, zero, self.rate)
-        return float(self.weight @ self.loss(exponent)[0]), gradient
-
-    def _pull(self, exponent: Float[np.ndarray, " m"], rows: slice) -> Float[np.ndarray, " m"]:
-        """Derivative of each row's loss in its margin, with the sign of its label."""
-        return -self.sign[rows] * self.weight[rows] * self.loss(exponent)[1]
+    inside: float = 1 - 1e-6
+    round_off: float = 1e-6
+    huge: float = 1e150
+    evaluations: int = 20
+    corrections: int = 20
 
 
-def exponential(
-    a: Float[np.ndarray, " m"], steepest: float = 300.0
-) -> tuple[Float[np.ndarray, " m"], Float[np.ndarray, " m"]]:
-    """``e^a`` and its derivative, continued as the tangent above the exponent ``steepest``.
-
-    Examples
-    --------
-    >>> value, slope = exponential(np.array([0.0, 12.0]), 2.0)
-    >>> value[0].item(), bool(np.isclose(value[1], 11 * np.exp(2.0)))
-    (1.0, True)
-    """
-    slope = np.exp(np.minimum(a, steepest))
-    return slope * (1 + np.maximum(a - steepest, 0.0)), slope
-
-
-def logistic(a: Float[np.ndarray, " m"]) -> tuple[Float[np.ndarray, " m"], Float[np.ndarray, " m"]]:
-    """``log(1 + e^a)`` and its derivative.
-
-    Examples
-    --------
-    >>> logistic(np.zeros(1))[1].tolist()
-    [0.5]
-    """
-    return np.logaddexp(0.0, a), expit(a)
+RULES = Rules()
 
 
 class _MCF(OneVsRest):
@@ -237,9 +154,7 @@ class _Exponent(_MCF):
     _curvature: ClassVar[tuple[float, float]]
     """Weights of the mean's square and of the variance of ``x̃`` in the curvature at zero weights."""
 
-    def _loss(
-        self, weight: Float[np.ndarray, " n"]
-    ) -> Callable[[Float[np.ndarray, " m"]], tuple[Float[np.ndarray, " m"], Float[np.ndarray, " m"]]]:
+    def _loss(self, weight: Float[np.ndarray, " n"]) -> ExponentLoss:
         raise NotImplementedError
 
     def _solve(
@@ -271,27 +186,29 @@ class _Exponent(_MCF):
         self._check_start(first, curvature)
         scale = np.sqrt(unit / curvature)
 
-        def objective(scaled: Float[np.ndarray, " q"]) -> tuple[float, Float[np.ndarray, " q"]]:
+        def objective(scaled: Float[np.ndarray, " q"]) -> ObjectiveAndGradient:
             with np.errstate(over="ignore", invalid="ignore"):
                 value, gradient = self._objective(total, scale * scaled)
             if np.isfinite(value) and np.all(np.isfinite(gradient)):
                 return value / unit, scale * gradient / unit
-            return _HUGE, scaled
+            return RULES.huge, scaled
 
-        edge = _INSIDE * limit / scale[:-1]
+        edge = RULES.inside * limit / scale[:-1]
         bounds = [*zip(-edge, edge, strict=True), (None, None)] if np.isfinite(limit) else None
         goal = self.tol * np.max(np.abs(scale * first / unit))
-        options: Any = {"maxiter": self.max_iter, "maxfun": 20 * self.max_iter, "maxcor": 20, "gtol": goal, "ftol": 0.0}
+        options: Any = {
+            "maxiter": self.max_iter, "maxfun": RULES.evaluations * self.max_iter, "maxcor": RULES.corrections,
+            "gtol": goal, "ftol": 0.0,
+        }  # fmt: skip
         result = minimize(objective, np.zeros(p + 1), jac=True, method="L-BFGS-B", bounds=bounds, options=options)
         weights = scale * result.x
         self._check_inside(total, weights, limit)
-        # Short of iterations the goal counts; else no step was lower any more, in double precision.
-        enough = goal if result.nit >= self.max_iter else max(goal, _ROUND_OFF)
+        # If iterations ran out, the slope must meet the goal; otherwise no step lowers the objective in double
+        # precision.
+        enough = goal if result.nit >= self.max_iter else max(goal, RULES.round_off)
         return weights, int(result.nit), bool(np.max(np.abs(result.jac)) <= enough)
 
-    def _objective(
-        self, total: MarginalisedLoss, weights: Float[np.ndarray, " q"]
-    ) -> tuple[float, Float[np.ndarray, " q"]]:
+    def _objective(self, total: MarginalisedLoss, weights: Float[np.ndarray, " q"]) -> ObjectiveAndGradient:
         """``½‖w‖² + C Σ loss`` and its gradient (p + 1,)."""
         value, gradient = total(weights)
         gradient *= float(self.C)
@@ -303,17 +220,17 @@ class _Exponent(_MCF):
     def _check_start(self, slope: Float[np.ndarray, " q"], curvature: Float[np.ndarray, " q"]) -> None:
         """Raise ValueError if the features are too large for any step."""
         size = np.maximum(np.abs(slope), curvature)[:-1]
-        if not np.all(size < _HUGE):
+        if not np.all(size < RULES.huge):
             worst = default_names(self)[int(np.argmax(np.where(np.isnan(size), np.inf, size)))]
             raise ValueError(
                 f"X: feature {worst} is too large for double precision, or C is; standardise the features."
             )
 
     def _check_inside(self, total: MarginalisedLoss, weights: Float[np.ndarray, " q"], limit: float) -> None:
-        """Raise ValueError if the search broke off where the expectation is infinite, or just short of it."""
+        """Raise ValueError if the search stopped at the bound beyond which the expectation is infinite."""
         names = default_names(self)
         ratio = np.abs(weights[:-1]) / limit
-        if np.any(ratio >= _INSIDE * _INSIDE):
+        if np.any(ratio >= RULES.inside**2):
             raise ValueError(
                 f"noise: the weight of feature {names[int(np.argmax(ratio))]} stopped at {limit:g}, where the "
                 f"expectation under {total.noise!r} becomes infinite; use a smaller scale of the noise or a smaller "
@@ -353,11 +270,9 @@ class MCFExponential(_Exponent):
 
     _curvature = (1.0, 1.0)
 
-    def _loss(
-        self, weight: Float[np.ndarray, " n"]
-    ) -> Callable[[Float[np.ndarray, " m"]], tuple[Float[np.ndarray, " m"], Float[np.ndarray, " m"]]]:
-        # No row's loss may exceed that of all rows at zero weights, so that from this exponent on nothing but the
-        # line search looks, and is better served by a tangent.
+    def _loss(self, weight: Float[np.ndarray, " n"]) -> ExponentLoss:
+        # At the optimum no row's loss exceeds the loss of all rows at zero weights. Larger exponents occur only in line
+        # searches, for which a tangent is better.
         return partial(exponential, steepest=1 + np.log(weight.sum() / weight.min()))
 
 
@@ -394,7 +309,5 @@ class MCFLogistic(_Exponent):
 
     _curvature = (0.25, 0.5)
 
-    def _loss(
-        self, weight: Float[np.ndarray, " n"]
-    ) -> Callable[[Float[np.ndarray, " m"]], tuple[Float[np.ndarray, " m"], Float[np.ndarray, " m"]]]:
+    def _loss(self, weight: Float[np.ndarray, " n"]) -> ExponentLoss:
         return logistic

@@ -1,6 +1,6 @@
-r"""NBSVM: a linear classifier of log-count ratios, drawn towards naive Bayes.
+r"""NBSVM: a linear classifier of log-count ratios, shrunk towards naive Bayes.
 
-Of a feature only its presence counts, ``f = 1[x > 0]``. For one class against the rest, with row weights ``s``,
+A feature enters by its presence only, ``f = 1[x > 0]``. For one class against the rest, with row weights ``s``,
 
     u = α + Σ_{i: y_i = +1} s_i f_i,    v = α + Σ_{i: y_i = −1} s_i f_i,    r = log (u / ‖u‖₁) − log (v / ‖v‖₁)
 
@@ -8,7 +8,8 @@ is the weight that multinomial naive Bayes gives each feature. A linear classifi
 
     min_{w, b}  ½‖w‖² + C Σ_i s_i loss(y_i (wᵀ(r∘f_i) + b)),        loss(m) = max(0, 1 − m)²  or  log(1 + e^{−m}),
 
-and its weights are drawn towards their mean size ``w̄ = ‖w‖₁/p``, under which the score is naive Bayes' up to a factor:
+and its weights are shrunk towards their mean size ``w̄ = ‖w‖₁/p``, under which the score is naive Bayes' up to a
+factor:
 
     w' = (1 − β) w̄ + β w,        score = w'ᵀ(r∘f) + b.
 
@@ -56,7 +57,7 @@ class _SquaredHinge(Loss):
     def derivatives(self, y: Responses, mean: Scores, var: Scores) -> Derivatives:
         slack = 1 - y * mean
         below, zero = np.where(slack > 0, 1.0, 0.0), np.zeros_like(slack)
-        # As of a convex function, of which half the curvature is the slope in the variance.
+        # The slope in the variance is half the curvature, as for a convex function.
         return Derivatives(-2 * y * slack * below, below, 2 * below, zero, zero)
 
 
@@ -173,7 +174,7 @@ class NBSVM(OneVsRest):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.positive_only = True
-        tags.classifier_tags.poor_score = True  # where every entry is above 0 there is nothing to tell rows by
+        tags.classifier_tags.poor_score = True  # if every entry is above 0, all rows are equal
         return tags
 
     def _solve(

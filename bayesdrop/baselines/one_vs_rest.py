@@ -1,6 +1,6 @@
 """Base class of the linear baselines: validation, one class against the rest, scores and classes.
 
-A noise and its fixed rates, from the parameters of a baseline.
+Also read the noise and its fixed rates from the parameters of a baseline.
 """
 
 from __future__ import annotations
@@ -122,9 +122,9 @@ def check_noise(noise: Any) -> Noise:
     Raises
     ------
     TypeError
-        If it is no noise.
+        If it is not a noise.
     ValueError
-        If it is centred elsewhere: the baselines are the published ones.
+        If it has a centre other than 0, which the published baselines lack.
 
     Examples
     --------
@@ -144,9 +144,9 @@ def fixed_rates(rates: Any, noise: Noise, feature_names: Sequence[str]) -> Float
     Parameters
     ----------
     rates : float, array (p,) or Fixed
-        Rates in [0, 1). A baseline learns none.
+        Rates in [0, 1); a baseline does not learn rates.
     noise : Noise
-        Noise that they belong to.
+        Noise that the rates belong to.
     feature_names : sequence of p str
         Names of the columns.
 

@@ -1,4 +1,4 @@
-"""Write the results of a command: files all at once or not at all, and text that any terminal can show."""
+"""Write the results of a command: all files or none, and text that any terminal can show."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["complain", "console", "in_options", "plain", "show", "staged", "tell
 
 # Letters beyond ASCII in printed results, for terminals that show ASCII alone.
 _ASCII = str.maketrans({"–": "-", "−": "-", "…": "...", "±": "+-", "≥": ">=", "≤": "<=", "×": "x"})
-# First letters of a cell that a spreadsheet runs as a formula.
+# First characters of a cell that a spreadsheet runs as a formula.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")  # noqa: RUF001
 _NAMES = {"fit.nc", "posterior.nc", "weights.csv", "weights.png", "rates.png", "ranks.png", "demo.png"}
 
@@ -156,7 +156,7 @@ class _Output(io.TextIOBase):
             # Text left in the buffer would fail again when the process ends.
             with contextlib.suppress(OSError, ValueError), open(os.devnull, "w") as nowhere:
                 os.dup2(nowhere.fileno(), stream.fileno())
-            if not isinstance(error, OSError) or error.errno != errno.EPIPE:  # as of `| head`
+            if not isinstance(error, OSError) or error.errno != errno.EPIPE:  # such as `| head`
                 complain(f"bayesdrop: the rest of the report cannot be printed: {error}")
         return len(text)
 

@@ -54,7 +54,7 @@ def read_table(path: Path, **options: Any) -> Any:
 def formula_of(frame: Any, formula: str | None, target: str | None, drop: list[str]) -> tuple[str, Any]:
     """The formula of ``--formula``, or of ``--target`` by all other columns, and the data frame without ``drop``.
 
-    Names of columns are no part of the text: ``.`` stands for them.
+    The text contains no names of columns but the response: ``.`` stands for the others.
 
     Examples
     --------

@@ -1,6 +1,6 @@
-"""Facts about the columns of a fit, stored with its results, by which new rows are matched or refused.
+"""Store facts about the columns of a fit with its results, and match new rows by them.
 
-A table of the columns that a formula names is encoded by it.
+A table of the columns that a formula names is encoded by the formula.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 from .._stored import stored_count
 from .._typing import Bool, Float, Shaped
 from ..designs import column_names, read_as, with_columns_in
-from .frames import as_frame
+from .frames import SHOWN, as_frame
 
 __all__ = [
     "ColumnFacts",
@@ -28,13 +28,11 @@ __all__ = [
 ]
 
 _NAMED, _ZERO_BASED = "has_names", "zero_based"
-# Names that a message lists.
-_LISTED = 5
 
 
 @runtime_checkable
 class RowEncoder(Protocol):
-    """Protocol of what makes features, offset and response of a user's columns: a formula."""
+    """Protocol of a formula, which makes features, offset and response from a user's columns."""
 
     @property
     def formula(self) -> str:
@@ -42,36 +40,36 @@ class RowEncoder(Protocol):
 
     @property
     def classes(self) -> Shaped[np.ndarray, " 2"] | None:
-        """Names of the two classes, the positive one last, if it names them; else None."""
+        """Names of the two classes, the positive one last; None if the formula does not name them."""
 
     def to_json(self) -> str:
-        """All of it as text; raise ValueError where text cannot say it."""
+        """Text of the whole formula; raise ValueError if it cannot be stored as text."""
 
     def complete_rows(self, data: Any, *, with_response: bool) -> Bool[np.ndarray, " m"] | None:
-        """The rows that have all values, if rows that lack some are to be left out; else None."""
+        """Mask of the complete rows, if incomplete rows are left out; else None."""
 
     def transform(self, data: Any) -> Any:
         """Features of rows, (m, p)."""
 
     def offset_of(self, data: Any) -> Float[np.ndarray, " m"] | None:
-        """Known parts of their scores, (m,), or None."""
+        """Offsets of rows, (m,), or None."""
 
     def response_of(self, data: Any) -> Shaped[np.ndarray, "m ..."] | None:
-        """Their responses; None where the table has none."""
+        """Responses of rows; None if the table has none."""
 
 
 @dataclass(frozen=True)
 class ColumnFacts:
-    """What a fit found of its columns besides their names.
+    """Facts about the columns of a fit besides their names.
 
     Attributes
     ----------
     has_names : bool
-        True if the user named the columns; False if they are called ``x0, x1, …`` for want of names.
+        True if the user named the columns; False if they have the names ``x0, x1, …`` by default.
     zero_based : bool or None
-        Whether the indices of svmlight files begin at 0 rather than 1; None of features from elsewhere.
+        Whether the indices of svmlight files begin at 0 rather than 1; None for other features.
     formula : RowEncoder or None
-        What made the features of the columns of a table, if a formula did.
+        Formula that made the features from the columns of a table, if any.
     """
 
     has_names: bool = True
@@ -79,7 +77,7 @@ class ColumnFacts:
     formula: RowEncoder | None = field(default=None, repr=False, compare=False)
 
     def encoder_of(self, X: Any, names: Sequence[str]) -> RowEncoder | None:
-        """The formula, if ``X`` is a table of the columns that it names and not one of the features ``names``."""
+        """Formula of the fit, if ``X`` is a table of its columns rather than of the features ``names``."""
         columns = None if self.formula is None else column_names(X)
         return None if columns is None or set(columns) == set(names) else self.formula
 
@@ -96,7 +94,7 @@ class ColumnFacts:
 
     @classmethod
     def stored(cls, attrs: Mapping[str, Any]) -> ColumnFacts:
-        """What :meth:`attributes` put into a dataset; names count as given where nothing is said of them.
+        """Read the facts that :meth:`attributes` wrote to a dataset; without an attribute, columns have names.
 
         Raises
         ------
@@ -118,9 +116,9 @@ class ColumnFacts:
 def complete_rows(
     X: Any, names: Sequence[str], facts: ColumnFacts, *values: Any, with_response: bool = True
 ) -> tuple[Any, ...]:
-    """A table without the rows that a fit by ``dropna=True`` leaves out, and values for each row without theirs.
+    """Drop the rows that a fit by ``dropna=True`` leaves out from a table, and from values for each row.
 
-    Other features are unchanged, as are values that there are for the rows left alone.
+    Other features do not change, nor do values that exist for the remaining rows only.
 
     Examples
     --------
@@ -136,12 +134,12 @@ def complete_rows(
 
 
 def read_alike(X: Any, names: Sequence[str], facts: ColumnFacts) -> Any:
-    """New rows as they are; those of svmlight files are read by the first index and the number of features of a fit.
+    """Return new rows unchanged, or read svmlight files with the first index and number of features of a fit.
 
     Raises
     ------
     ValueError
-        If the files cannot be read so.
+        If the files do not fit these features.
     """
     return read_as(X, len(names), facts.zero_based)
 
@@ -149,10 +147,10 @@ def read_alike(X: Any, names: Sequence[str], facts: ColumnFacts) -> Any:
 def column_order(
     X: Any, names: Sequence[str], facts: ColumnFacts, name: str = "X", *, any_order: bool = True
 ) -> list[int] | None:
-    """Where the columns of a fit stand in new rows; None if they stand in order, or the new rows have no names.
+    """Positions of the columns of a fit in new rows; None if they are in order, or the new rows have no names.
 
-    Where the fit had no names, new rows may have names of their own, in any number of columns; names that would do for
-    other columns of the fit, such as ``x1, x0``, put them in order.
+    If the fit had no names, new rows may have any names and any number of columns; default names in another order,
+    such as ``x1, x0``, are put in order.
 
     Parameters
     ----------
@@ -161,11 +159,11 @@ def column_order(
     names : sequence of p str
         Columns of the fit.
     facts : ColumnFacts
-        What else it found of them.
+        Other facts about these columns.
     name : str
         Argument, for messages.
     any_order : bool
-        Whether columns in another order are taken, or refused as scikit-learn refuses them.
+        Whether columns in another order are accepted, or raise the error of scikit-learn.
 
     Raises
     ------
@@ -185,7 +183,7 @@ def column_order(
     place = {column: j for j, column in enumerate(columns)}
     known = [list(names)]
     if not facts.has_names:
-        # The labels that pandas gives to columns without names stand for the same.
+        # The labels that pandas gives to columns without names count as default names.
         known.append([str(d) for d in range(len(names))])
     for one in known:
         if place.keys() == set(one):
@@ -198,7 +196,7 @@ def column_order(
 
 
 def in_order(X: Any, names: Sequence[str], facts: ColumnFacts, name: str = "X") -> Any:
-    """New rows in memory with their columns as a fit has them; see :func:`column_order`.
+    """Return new rows in memory with their columns in the order of a fit; see :func:`column_order`.
 
     A table of the columns that the fit's formula names is encoded by it.
 
@@ -214,7 +212,7 @@ def in_order(X: Any, names: Sequence[str], facts: ColumnFacts, name: str = "X") 
 
 
 def offset_in(X: Any, names: Sequence[str], facts: ColumnFacts, offset: Any) -> Any:
-    """The offset that came with new rows, or else what the formula of a fit reads from their columns.
+    """Return the offset passed with new rows, or the one that the formula of a fit reads from their columns.
 
     Examples
     --------
@@ -226,7 +224,7 @@ def offset_in(X: Any, names: Sequence[str], facts: ColumnFacts, offset: Any) -> 
 
 
 def response_in(X: Any, names: Sequence[str], facts: ColumnFacts, y: Any) -> Any:
-    """The responses that came with rows, or else what the formula of a fit reads from their columns.
+    """Return the responses passed with rows, or those that the formula of a fit reads from their columns.
 
     Examples
     --------
@@ -238,10 +236,12 @@ def response_in(X: Any, names: Sequence[str], facts: ColumnFacts, y: Any) -> Any
 
 
 def _refusal(columns: list[str], names: list[str], argument: str, any_order: bool) -> str:
-    """What is wrong with names; where their order counts, in the words that scikit-learn's checks ask for as well."""
+    """Message for wrong names; if their order matters, with the words that scikit-learn's checks require."""
     strange, missing = sorted(set(columns) - set(names)), sorted(set(names) - set(columns))
     difference = (
-        f"missing: {missing[:_LISTED]}, unknown: {strange[:_LISTED]}" if strange or missing else "in another order"
+        f"missing: {missing[: SHOWN.few]}, unknown: {strange[: SHOWN.few]}"
+        if strange or missing
+        else "in another order"
     )
     lines = [f"{argument}: expected the {len(names)} columns of the fit, got {len(columns)}; {difference}."]
     if any_order:
@@ -252,7 +252,7 @@ def _refusal(columns: list[str], names: list[str], argument: str, any_order: boo
         ("Feature names seen at fit time, yet now missing:", missing),
     ):
         if some:
-            lines += [heading, *(f"- {name}" for name in some[:_LISTED]), *["- ..."] * (len(some) > _LISTED)]
+            lines += [heading, *(f"- {name}" for name in some[: SHOWN.few]), *["- ..."] * (len(some) > SHOWN.few)]
     if not (strange or missing):
         lines.append("Feature names must be in the same order as they were in fit.")
     return "\n".join(lines) + "\n"

@@ -1,4 +1,4 @@
-"""Validated data: a design, targets (signs, class indices or numbers), row weights and names."""
+"""Validate data for fits and samplers: a design, targets (signs, class indices or numbers), row weights and names."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from ..designs import Design, as_design, as_local_design, checking, column_names
 from ..designs.rows import check_sample_weight
 from ..losses import Loss
 from .column_facts import ColumnFacts, RowEncoder
+from .frames import SHOWN
 from .responses import check_responses, class_factors, read_pairs, refuse_response, single_trials, weigh_classes
 
 __all__ = ["Dataset", "as_dataset", "check_classes", "check_offset", "default_names", "read_rows"]
@@ -25,31 +26,31 @@ _ROW_FIELDS = ("target", "weight", "offset", "sample_weight", "counts")
 
 @dataclass(frozen=True)
 class Dataset:
-    """Data of two classes, of more, or of a regression.
+    """Data of two classes, of more classes, or of a regression.
 
     Attributes
     ----------
     design : Design (n, p)
-        Features, finite, those that are missing taken for 0. The other fields lie where its rows are: in memory, on the
-        cluster, or with the rows of this process.
+        Features, finite, with missing ones as 0. The other fields are stored with its rows: in memory, on the cluster,
+        or with the rows of this process.
     target : array (n,)
-        Labels as −1 and +1, those of many classes as 0 to K − 1, or numbers; of pairs of counts the share of successes.
+        Labels as −1 and +1, or 0 to K − 1 for many classes, or numbers; for pairs of counts the share of successes.
     weight : array (n,)
-        Row weights, >= 0; of pairs of counts times the trials.
+        Row weights, >= 0; for pairs of counts times the trials.
     feature_names : list of str
-        Names of the columns, ``x0, x1, …`` where the input has none.
+        Names of the columns, ``x0, x1, …`` if the input has none.
     classes : array (K,) or None
-        The user's labels, of two the negative class first; None in a regression.
+        The user's labels, the negative class first if there are two; None in a regression.
     offset : array (n,) or None
         Known part of every row's score.
     facts : ColumnFacts
-        What new rows are read by.
+        Facts of the columns, by which new rows are read.
     class_weight : array (K,) or None
-        Weights of the classes, by which ``weight`` is multiplied; None if there are none.
+        Weights of the classes, included in ``weight``; None if there are none.
     sample_weight : array (n,) or None
-        ``weight`` without those of classes or the trials; None if there are neither.
+        ``weight`` without class weights and trials; None if there are neither.
     counts : array (n, 2) or None
-        Successes and failures of each row, where ``y`` had both.
+        Successes and failures of each row, if ``y`` has both.
     """
 
     design: Design
@@ -76,19 +77,19 @@ class Dataset:
         return dict(zip(self.classes.tolist(), self.class_weight.tolist(), strict=True))
 
     def with_weight(self) -> Dataset:
-        """Leave out the rows of weight zero, which are no data, unless their design has to keep them."""
+        """Drop the rows of weight zero, unless their design cannot drop rows."""
         names = [name for name in _ROW_FIELDS if name != "weight" and getattr(self, name) is not None]
         design, weight, *rest = self.design.drop_zero_weight(self.weight, *(getattr(self, name) for name in names))
         return replace(self, design=design, weight=weight, **dict(zip(names, rest, strict=True)))
 
     def with_pairs(self) -> Dataset:
-        """Rows as a posterior stores them: pairs of counts (n, 2) as the target, weights without the trials."""
+        """Return rows as a posterior stores them: pairs of counts (n, 2) as the target, weights without the trials."""
         if self.counts is None or self.sample_weight is None:
             return self
         return replace(self, target=self.counts, weight=self.sample_weight)
 
     def with_single_trials(self) -> Dataset:
-        """Each trial of a pair of counts as a row of its own, whose masks are its own: two weighted rows per row.
+        """Split pairs of counts into trials with their own masks: two weighted rows per row.
 
         Raises
         ------
@@ -108,12 +109,12 @@ class Dataset:
         )
 
     def with_offset(self, offset: Any, multiclass: bool = False) -> Dataset:
-        """Give every row's score a known part, numbers (n,) or one number for all rows; None for none.
+        """Add an offset to the scores, numbers (n,) or one number for all rows; None for no offset.
 
         Raises
         ------
         ValueError
-            If it is none of these, each row has a score for each of many classes, or the rows lie elsewhere.
+            If the offset is something else, each row has a score per class, or the rows are on a cluster.
         """
         if offset is None:
             return self
@@ -131,22 +132,22 @@ class Dataset:
         return replace(self, offset=check_offset(offset, self.design.shape[0]))
 
     def checked(self, loss: Loss, *, fit_intercept: bool) -> Dataset:
-        """The rows of some weight; raise ValueError unless their responses are as the loss takes them."""
+        """Drop rows of weight zero; raise ValueError unless the loss accepts the responses of the others."""
         data = self.with_weight()
         whole = data.counts is None
         check_responses(loss, data.design, data.target, fit_intercept=fit_intercept, whole=whole)
         return data
 
     def of_formula(self, formula: RowEncoder) -> Dataset:
-        """Say that a formula has made the features, so that results take tables of the columns that it names.
+        """Record the formula that made the features, so that results accept tables of its columns.
 
-        The classes are those that it names, if it names some.
+        The classes are those that the formula names, if any.
         """
         classes = self.classes if formula.classes is None else formula.classes
         return replace(self, facts=replace(self.facts, formula=formula), classes=classes)
 
     def some(self, rows: Int[np.ndarray, " m"]) -> Dataset:
-        """Some rows, by their numbers, brought to memory in the order of the data."""
+        """Return some rows, by their numbers, in memory and in the order of the data."""
         from scipy.sparse import issparse, vstack
 
         keep = np.zeros(self.design.shape[0], dtype=bool)
@@ -169,12 +170,12 @@ def _kept(matrix: Any, keep: PerRow, *rows: PerRow) -> tuple[Any, ...]:
 
 
 def check_offset(offset: Any, n: int) -> Float[np.ndarray, " n"]:
-    """Known parts of the scores of ``n`` rows, from as many numbers or one.
+    """Offsets of ``n`` rows, from as many numbers or one.
 
     Raises
     ------
     ValueError
-        If they are something else, not finite, or so large that their squares are not.
+        If the offset is something else, not finite, or so large that its square is not.
 
     Examples
     --------
@@ -205,7 +206,7 @@ def check_offset(offset: Any, n: int) -> Float[np.ndarray, " n"]:
 
 
 def default_names(count: int) -> list[str]:
-    """Names of columns that have none.
+    """Default names of columns.
 
     Examples
     --------
@@ -231,9 +232,9 @@ def as_dataset(
     With ``multiclass`` the labels of two classes or more are coded by their numbers; with ``missing="nan"`` NaN among
     the features is a missing entry. Row weights are multiplied by those of their classes (:func:`.class_factors`).
 
-    ``wrap`` makes a design of the features and refuses what the caller cannot use: :func:`.as_local_design` for what
-    works on arrays alone, :func:`.as_sampling_design` for samplers, :func:`.as_design` for what uses nothing but the
-    products.
+    ``wrap`` makes a design of the features, and raises for features that the caller cannot use:
+    :func:`.as_local_design` for callers that need arrays, :func:`.as_sampling_design` for samplers, :func:`.as_design`
+    for callers that use products only.
 
     Raises
     ------
@@ -242,14 +243,14 @@ def as_dataset(
         for every row, or one without rows of some weight), or weights and names that do not fit, such as weights of
         classes where there are none.
     TypeError
-        If features that are elsewhere are needed in memory.
+        If features must be in memory and are not.
 
     Examples
     --------
     >>> as_dataset([[0.0], [1.0]], ["no", "yes"]).target.tolist()
     [-1.0, 1.0]
     """
-    # A caller who names no columns, as the formula y ~ 1 does, has none.
+    # A formula without features, y ~ 1, has an empty list of names.
     least = 0 if isinstance(feature_names, Sequence) and not feature_names else 1
     design = wrap(X, checking(partial(check_matrix, ensure_min_features=least), missing))
     p = design.shape[1]
@@ -268,9 +269,9 @@ def as_dataset(
     K, n = len(classes), design.shape[0]
     if K > 2 and not multiclass:
         raise ValueError(
-            f"y: expected two classes, got {K} ({classes[:5].tolist()} …); take loss=bd.Softmax(), which fits and "
-            "samples all of them jointly, DropoutSVC or DropoutLogisticRegression, which solve one against the rest, "
-            "or y == one_class."
+            f"y: expected two classes, got {K} ({classes[: SHOWN.few].tolist()} …); take loss=bd.Softmax(), which fits "
+            "and samples all of them jointly, DropoutSVC or DropoutLogisticRegression, which solve one against the "
+            "rest, or y == one_class."
         )
     if K > 2 and K >= n:
         raise ValueError(
@@ -298,7 +299,7 @@ def read_rows(
     class_weight: Any = None,
     offset: Any = None,
 ) -> Dataset:
-    """Check rows for a model with a loss, whatever the form of the responses: the door of fits and of samplers.
+    """Check rows for a model with a loss, for fits and samplers, with responses of any form.
 
     The other arguments are those of :func:`as_dataset`, and ``offset`` is the known part of the scores.
 

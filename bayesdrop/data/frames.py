@@ -1,11 +1,12 @@
-"""Conversion of data frames to pandas with plain types and text names.
+"""Convert data frames to pandas with plain types and text names, for formulas and the command line.
 
-Errors name the columns, count the rows and say what to do. formulaic works on pandas, and so does the command line.
+Errors name the columns, count the rows and say what to do.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
 
@@ -14,6 +15,7 @@ import numpy as np
 from .._validation import LIMITS, cells_shown, is_table, open_table, spoilt_cells, text_names
 
 __all__ = [
+    "SHOWN",
     "as_frame",
     "listed",
     "mostly_zeros",
@@ -25,8 +27,29 @@ __all__ = [
 ]
 
 
+@dataclass(frozen=True)
+class Limits:
+    """Numbers of what messages show, and the share of entries of a sparse table.
+
+    Attributes
+    ----------
+    names, levels, few : int
+        Names of columns, known levels, and unknown names or levels that a message shows.
+    filled : float
+        Share of non-zero entries below which features are stored as compressed rows.
+    """
+
+    names: int = 20
+    levels: int = 12
+    few: int = 5
+    filled: float = 0.3
+
+
+SHOWN = Limits()
+
+
 def mostly_zeros(X: Any) -> bool:
-    """Whether compressed rows have so many zeros, seven in ten, that an array of them would waste time and memory.
+    """Whether at least seven in ten entries of compressed rows are zero, so that an array would waste time and memory.
 
     Examples
     --------
@@ -34,32 +57,32 @@ def mostly_zeros(X: Any) -> bool:
     >>> mostly_zeros(csr_array([[0.0, 0, 0, 1]])), mostly_zeros(csr_array([[0.0, 1]]))
     (True, False)
     """
-    return bool(X.nnz < 0.3 * X.shape[0] * X.shape[1])
+    return bool(X.nnz < SHOWN.filled * X.shape[0] * X.shape[1])
 
 
-def listed(names: Iterable[Any], limit: int = 20) -> str:
-    """Names as a message shows them: the first of them, and how many more there are."""
+def listed(names: Iterable[Any], limit: int = SHOWN.names) -> str:
+    """Text of names for a message: the first ones, and the number of the others."""
     names = [str(name) for name in names]
     more = f" and {len(names) - limit} more" if len(names) > limit else ""
     return ", ".join(repr(name) for name in names[:limit]) + more
 
 
 def no_column(name: str, columns: Iterable[str]) -> str:
-    """Say that there is no such column, which one may have been meant, and which there are."""
+    """Message for an unknown column, with a similar name and the known names."""
     close = get_close_matches(name, list(columns), n=1)
     hint = f"; did you mean {close[0]!r}?" if close else "."
     return f"no column {name!r}{hint} The columns are {listed(columns)}."
 
 
 def as_frame(data: Any, name: str = "data", why: str = "") -> Any:
-    """Any table as a pandas data frame, with the names and types that it has, or raise.
+    """Convert any table to a pandas data frame with its names and types; raise TypeError for other objects.
 
     Parameters
     ----------
     data : table
-        What came; see :mod:`bayesdrop._validation.table`.
+        The value passed; see :mod:`bayesdrop._validation.table`.
     name, why : str
-        Argument, and why it is to be a table, for the message.
+        Argument, and the reason why it must be a table, for the message.
 
     Examples
     --------
@@ -78,7 +101,7 @@ def as_frame(data: Any, name: str = "data", why: str = "") -> Any:
 
 
 def to_pandas(data: Any) -> Any:
-    """Any table as a pandas data frame with names that are text and plain types, or raise."""
+    """Convert any table to a pandas data frame with text names and plain types; raise an error otherwise."""
     import pandas as pd
     from pandas.api import types
 
@@ -89,9 +112,9 @@ def to_pandas(data: Any) -> Any:
         raise ValueError("data: expected at least one row, got none.")
     plain: dict[str, Any] = {}
     for name, column in frame.items():
-        # formulaic knows NumPy's types: other text would be a number to it, and a number of Arrow an object.
+        # formulaic knows only NumPy's types: it would read other text as numbers, and numbers of Arrow as objects.
         if isinstance(column.dtype, np.dtype | pd.CategoricalDtype):
-            # Small whole numbers would overflow in the arithmetic of a formula, and single precision be learnt.
+            # Small integers would overflow in the arithmetic of a formula, and statistics would be in single precision.
             if column.dtype.kind in "iuf" and column.dtype not in (np.int64, np.float64, np.uint64):
                 plain[str(name)] = column.astype(np.float64 if column.dtype.kind == "f" else np.int64)
             continue
@@ -102,13 +125,13 @@ def to_pandas(data: Any) -> Any:
         elif types.is_numeric_dtype(column.dtype):
             whole = types.is_integer_dtype(column.dtype) and not column.hasnans
             plain[str(name)] = column.astype(np.int64 if whole else np.float64)
-    for name, column in plain.items():  # a column may be called self, which assign() does not take
+    for name, column in plain.items():  # assign() does not accept a column called self
         frame[name] = column
     return frame
 
 
 def refuse_missing(names: list[str], frame: Any, more: str = "") -> None:
-    """Raise ValueError if one of these columns has missing values, with their numbers and ``more`` of what to do."""
+    """Raise ValueError if one of these columns has missing values, with their numbers and ``more`` advice."""
     missing = frame[names].isna().sum()
     missing = missing[missing > 0]
     if len(missing):
@@ -146,9 +169,9 @@ def refuse_complex(values: Any, names: list[str]) -> None:
 
 
 def refuse_text(name: str, frame: Any, advice: str) -> None:
-    """Raise ValueError if a column of text is one of numbers but for some cells, or has a level for nearly every row.
+    """Raise ValueError if a text column holds mostly numbers, or has a level for nearly every row.
 
-    ``advice`` says how to insist that it is a factor.
+    ``advice`` says how to declare that it is a factor.
     """
     from pandas.api import types
 

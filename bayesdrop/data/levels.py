@@ -1,11 +1,11 @@
-"""The rule by which two values are the same level of a factor, whatever their types; for fixed and random factors.
+"""Decide whether two values of any types are the same level of a factor, for fixed and random factors.
 
 - Numbers are equal as numbers, and True and False are 1 and 0: ``2``, ``2.0`` and ``numpy.int64(2)`` are one level.
-- Texts are equal but for blanks around them; ``"1.0"`` and ``"1"`` are two, as of versions.
-- A number is the text that reads as exactly that number, without leading zeros: ``2000`` is ``"2000"`` and ``"2e3"``,
-  and ``1067`` is not the code ``"01067"``. True and False are also the texts of these words. If several texts read as
-  one number, it is the plainest of them, ``"1.1"`` and not ``"1.10"``.
-- A moment, of pandas, NumPy or Python, is its ISO text, with or without a time of midnight.
+- Texts are equal up to blanks around them; ``"1.0"`` and ``"1"`` are two levels, such as versions.
+- A number equals a text that reads as exactly that number, without leading zeros: ``2000`` is ``"2000"`` and
+  ``"2e3"``, but ``1067`` is not the code ``"01067"``. True and False also equal the texts of these words. If several
+  texts read as one number, it equals the shortest of them, ``"1.1"`` and not ``"1.10"``.
+- A date or time, of pandas, NumPy or Python, equals its ISO text, with or without a time of midnight.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .._typing import Int
 
 __all__ = ["NO_DRAWS", "UNSEEN", "KnownLevels", "level_text", "plain_level"]
 
-# What becomes of a level that was not seen: an error, no effect of its own, or one drawn from the scale of its term.
+# Treatment of a level absent from the fit: an error, no effect, or an effect drawn from the scale of its term.
 UNSEEN = ("error", "population", "draw")
 NO_DRAWS = (
     '"draw" draws an effect for each draw of a posterior, and a point fit has none; take "population", or sample by '
@@ -33,7 +33,7 @@ _TRUTH = {"true": True, "false": False}
 
 
 def plain_level(value: Any) -> str | float | int | bool:
-    """A level as a number, a truth value or a text, moments and other values as texts.
+    """Convert a level to a number, a truth value or a text; dates and other values become texts.
 
     Examples
     --------
@@ -57,7 +57,7 @@ def plain_level(value: Any) -> str | float | int | bool:
 
 
 def level_text(value: Any) -> str:
-    """A level as names show it: whole numbers without a point.
+    """Text of a level in names, whole numbers without a point.
 
     Examples
     --------
@@ -68,7 +68,7 @@ def level_text(value: Any) -> str:
 
 
 def _read(level: Any) -> float | None:
-    """The number that a plain level is or reads as; None of another text."""
+    """Number that a plain level is or reads as; None for another text."""
     if not isinstance(level, str):
         return float(level)
     if level.lower() in _TRUTH:
@@ -77,12 +77,12 @@ def _read(level: Any) -> float | None:
 
 
 class KnownLevels:
-    """Levels that are known, to which the values of other tables are compared.
+    """Known levels, with which values of other tables are compared.
 
     Parameters
     ----------
     levels : iterable of values
-        Different levels; of several that are the same the first counts.
+        Levels; of equal ones the first counts.
 
     Examples
     --------
@@ -99,18 +99,18 @@ class KnownLevels:
             self.add(level)
 
     def find(self, value: Any) -> int:
-        """Number of the level that a value is; −1 if it is none."""
+        """Number of the level that equals a value; −1 if there is none."""
         level = plain_level(value)
         if level in self._exact:
             return self._exact[level]
         number = _read(level)
         if number is None:
             return -1
-        # A text is compared with numbers here, and a number with texts: texts among themselves are equal or not.
+        # A text is compared with numbers, and a number with texts; two texts were compared above.
         return self._exact.get(number, -1) if isinstance(level, str) else self._texts.get(number, -1)
 
     def add(self, value: Any) -> int:
-        """Number of the level that a value is, which is then known."""
+        """Add a level unless it is known, and return its number."""
         place = self.find(value)
         if place >= 0:
             return place
@@ -125,6 +125,6 @@ class KnownLevels:
         return place
 
     def codes(self, values: Sequence[Any]) -> Int[np.ndarray, " n"]:
-        """Numbers of the levels of values, −1 for those that are none."""
+        """Numbers of the levels of values, −1 for values that are not levels."""
         places = {value: self.find(value) for value in dict.fromkeys(values)}
         return np.fromiter((places[value] for value in values), np.int64, len(values))

@@ -23,20 +23,20 @@ __all__ = [
 ]
 
 _LARGEST_COUNT = 1e15
-# Rows from which on a column does not equal the response by chance.
+# Minimum number of rows in which a column does not equal the response by chance.
 _TELLING_ROWS = 20
 
 
 def class_factors(
     class_weight: Any, classes: Shaped[AnyArray, " K"], code: PerRow, weight: PerRow, design: Design
 ) -> Float[np.ndarray, " K"] | None:
-    """Weights of the classes of the rows of a design, (K,); None if all are 1.
+    """Weights of the classes, (K,), for the rows of a design; None if all are 1.
 
     Parameters
     ----------
     class_weight : dict, "balanced" or None
-        Weight of each label, 1 where it is left out; ``"balanced"``: ``Σs/(K Σs_k)`` with the row weights ``s``, by
-        which all classes weigh the same, and all rows together what they did.
+        Weight of each label, 1 by default; ``"balanced"``: ``Σs/(K Σs_k)`` with the row weights ``s``, which gives all
+        classes the same weight and does not change the total weight.
     classes : array (K,)
         Labels.
     code : array (n,)
@@ -44,14 +44,14 @@ def class_factors(
     weight : array (n,)
         Row weights.
     design : Design (n, p)
-        Whose rows they are.
+        Design with these rows.
 
     Raises
     ------
     TypeError
-        If it is none of these.
+        If ``class_weight`` has another type.
     ValueError
-        If weights are not finite and above 0, or labels are unknown and known ones left out.
+        If weights are not finite and above 0, or an unknown label is given while a known one is missing.
 
     Examples
     --------
@@ -73,7 +73,7 @@ def class_factors(
         given = dict(check_instance(class_weight, "class_weight", Mapping, expected))
         labels = classes.tolist()
         strange = [label for label in given if label not in labels]
-        # Some rows may lack a class that a whole table has; a label that takes the place of another is a slip.
+        # Some rows may lack a class of the whole table; an unknown label in place of a known one is an error.
         if strange and any(label not in given for label in labels):
             raise ValueError(
                 f"class_weight: expected the labels {shown(labels)}, got {shown(strange)} too; name the classes as y "
@@ -88,7 +88,7 @@ def class_factors(
 
 
 def weigh_classes(factor: Float[np.ndarray, " K"] | None, code: PerRow, weight: PerRow) -> PerRow:
-    """Row weights times those of their classes, (n,).
+    """Row weights times the weights of their classes, (n,).
 
     Examples
     --------
@@ -123,9 +123,9 @@ def read_pairs(loss: Loss, y: Any) -> Float[np.ndarray, "n 2"] | None:
 
 
 def single_trials(matrix: Any, counts: PerRow, weight: PerRow, offset: PerRow | None) -> tuple[Any, ...]:
-    """Rows of one trial each, as two weighted rows: all successes (1) first, then all failures (0).
+    """Split rows into trials, as two weighted rows each: all successes (1) first, then all failures (0).
 
-    The trials of a row have masks of their own, so that a likelihood over masks is a product over the trials.
+    The trials of a row have their own masks, so that a likelihood over masks is a product over the trials.
 
     Parameters
     ----------
@@ -141,7 +141,7 @@ def single_trials(matrix: Any, counts: PerRow, weight: PerRow, offset: PerRow | 
     Returns
     -------
     matrix, target, weight, offset
-        Of 2n rows.
+        Features, targets, weights and offsets of 2n rows.
 
     Examples
     --------
@@ -156,14 +156,15 @@ def single_trials(matrix: Any, counts: PerRow, weight: PerRow, offset: PerRow | 
 
 
 def code_response(loss: Loss, classes: Shaped[np.ndarray, " K"] | None, design: Design, y: Any) -> PerRow:
-    """Responses of rows for a loss whose classes are known: signs, numbers of classes, numbers, or pairs (n, 2).
+    """Code responses of rows for a loss with known classes: signs, class numbers, numbers, or pairs (n, 2).
 
-    Every function of a result reads its responses here, in each form that ``bd.fit`` and ``bd.sample`` accept.
+    Every function of a result reads its responses by this function, in each form that ``bd.fit`` and ``bd.sample``
+    accept.
 
     Raises
     ------
     ValueError
-        If they are not one for each row, or labels are not among the classes.
+        If there is not one response per row, or labels are not among the classes.
 
     Examples
     --------
@@ -194,20 +195,20 @@ def code_response(loss: Loss, classes: Shaped[np.ndarray, " K"] | None, design: 
 
 
 def check_responses(loss: Loss, design: Design, target: PerRow, *, fit_intercept: bool, whole: bool = True) -> None:
-    """Raise ValueError unless the responses (n,) are counts as the loss takes them; others than of counts pass.
+    """Raise ValueError unless the responses (n,) are counts that the loss accepts; other losses accept any numbers.
 
     Parameters
     ----------
     loss : Loss
-        What ``y`` is the response of.
+        Loss of the responses.
     design : Design
-        Whose rows they are, those of weight 0 left out.
+        Design with these rows, without rows of weight 0.
     target : array (n,)
         Finite numbers.
     fit_intercept : bool
-        A flat intercept has no best value where every count is 0, or the largest there is.
+        Whether there is a flat intercept, which has no optimum if every count is 0, or the maximum.
     whole : bool
-        Refuse fractions. They make no likelihood, but a quasi-likelihood: events per unit of exposure.
+        Whether fractions raise an error. They give a quasi-likelihood, of events per unit of exposure.
 
     Examples
     --------
@@ -274,10 +275,9 @@ def check_responses(loss: Loss, design: Design, target: PerRow, *, fit_intercept
 
 
 def refuse_response(design: Design, response: PerRow, names: Iterable[str] | None, y: Any, classes: Any = None) -> None:
-    """Raise ValueError if a column equals the response in every row, of which a model would predict y by y.
+    """Raise ValueError if a column equals the response in every row, since a model would predict y by y.
 
-    Of fewer than 20 rows only the column that has the name of ``y`` is looked at. Rows that this process does not hold
-    are not.
+    For fewer than 20 rows only a column with the name of ``y`` is compared. Rows outside this process are not compared.
 
     Parameters
     ----------
@@ -288,9 +288,9 @@ def refuse_response(design: Design, response: PerRow, names: Iterable[str] | Non
     names : sequence of p str or None
         Names of the columns.
     y : response
-        As it came.
+        The response passed.
     classes : array (K,), optional
-        Labels; numbers are compared as they are, others by their codes.
+        Labels; numbers are compared as numbers, other labels by their codes.
 
     Examples
     --------
@@ -326,7 +326,7 @@ def refuse_response(design: Design, response: PerRow, names: Iterable[str] | Non
 
 
 def _equal_columns(matrix: Any, values: PerRow, candidates: Any) -> Any:
-    """Which of some columns, all if None, equal ``values`` in some rows; None if zeros leave all of them."""
+    """Candidates among the columns, all if None, that equal ``values`` in some rows; None if all values are zero."""
     if candidates is None:
         rows = np.flatnonzero(values)[:_TELLING_ROWS]
         for row in rows:

@@ -1,4 +1,4 @@
-"""Design matrices: a few products for each storage, and the conversion of a user's features to a design."""
+"""Convert a user's features to a design, which has the products of a matrix whatever its storage."""
 
 from __future__ import annotations
 
@@ -40,15 +40,14 @@ Check = Callable[[Any], Any]
 
 
 def as_design(X: Any, check: Check | None = None, name: str = "X") -> Design:
-    """Wrap features where they are: scipy sparse stays sparse, what is elsewhere stays there, anything else is dense.
+    """Wrap features as a design: sparse stays sparse, streamed or on a cluster stays so, anything else is dense.
 
     Parameters
     ----------
     X : array, data frame, scipy sparse, Blocks, Dask collection or Design (n, p)
         Features; a design is returned unchanged.
     check : function, optional
-        Makes an array or a sparse matrix in compressed rows of features in memory, or raises; others are checked where
-        they are.
+        Returns features in memory as an array or compressed rows, or raises; other features check themselves.
     name : str
         Argument, for messages.
 
@@ -71,7 +70,7 @@ def as_design(X: Any, check: Check | None = None, name: str = "X") -> Design:
 
 
 def column_names(X: Any, name: str = "X") -> list[str] | None:
-    """Names of the columns of features, wherever these lie; None where nobody named them.
+    """Names of the columns of features of any kind; None if they have none.
 
     Examples
     --------
@@ -89,7 +88,7 @@ def column_names(X: Any, name: str = "X") -> list[str] | None:
 
 
 def with_columns_in(X: Any, order: list[int] | None, name: str = "X") -> Any:
-    """A table in memory with its columns in another order; None, and rows that lie elsewhere, are left as they are.
+    """Return a table in memory with its columns in another order; for None, and for other rows, change nothing.
 
     Examples
     --------
@@ -100,7 +99,7 @@ def with_columns_in(X: Any, order: list[int] | None, name: str = "X") -> Any:
 
 
 def read_as(X: Any, n_features: int, zero_based: bool | None) -> Any:
-    """Rows of svmlight files by the features of a fit, see :meth:`Blocks.read_as`; all others as they are."""
+    """Read svmlight files with the features of a fit, see :meth:`Blocks.read_as`; return other rows unchanged."""
     return X.read_as(n_features, zero_based) if isinstance(X, Blocks) else X
 
 
@@ -110,13 +109,13 @@ def as_local_design(X: Any, check: Check | None = None) -> Design:
     Raises
     ------
     TypeError
-        If they lie on a cluster or are read when needed.
+        If the features are on a cluster or streamed.
     """
     return X if isinstance(X, DenseDesign | SparseDesign) else as_design(in_memory(X), check)
 
 
 def as_streamed_design(X: Any) -> Design | None:
-    """Wrap features that are read when needed or lie on a cluster; None for all others.
+    """Wrap features that are streamed or on a cluster; None for all others.
 
     Examples
     --------
@@ -141,7 +140,7 @@ def in_memory(X: Any, name: str = "X") -> Any:
     Raises
     ------
     TypeError
-        If they lie on a cluster, or as :func:`admit` raises.
+        If the features are on a cluster, or as :func:`admit` raises.
 
     Examples
     --------

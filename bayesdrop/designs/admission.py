@@ -1,13 +1,12 @@
-"""Validation of a matrix, once, before any computation uses its entries.
+"""Validate a matrix once, before any computation uses its entries, and store its missing entries.
 
-Compiled products trust the structure of a sparse matrix: an index out of range is a read of foreign memory, which ends
-the process. Masks and dates would be read as numbers that they are not. Tables of any kind become data frames of plain
-numbers. Entries themselves (NaN, shape) are the business of scikit-learn's checks, which come after.
+Compiled products trust the structure of a sparse matrix: an index out of range would read foreign memory and end the
+process. Masked values and dates would be read as numbers. Tables of any kind become data frames of plain numbers.
+scikit-learn's checks, which come after, examine the entries (NaN) and the shape.
 
-A missing entry is one whose mask is known to be zero: it takes the value that the noise gives to a dropped entry, which
-is the centre ``c`` of its column, and has no variance there. In ``X − c`` that is an entry of 0, which products leave
-out and noise leaves alone, so that nothing after the door need know of it. The centre may be the mean of the column,
-and that is the mean of the entries that are there.
+A missing entry has a mask known to be zero: it has the value of a dropped entry, the centre ``c`` of its column, and no
+variance. In ``X − c`` it is an entry of 0, which products leave out and noise does not change, so that later code needs
+no special case. If the centre is the mean of the column, it is the mean of the observed entries.
 """
 
 from __future__ import annotations
@@ -39,9 +38,9 @@ __all__ = [
 def admit(X: Any, name: str = "X") -> Any:
     """Return features as numbers: an array, a scipy sparse matrix, or a pandas data frame of NumPy's types.
 
-    An array of numbers is returned unchanged, and so is a sparse matrix, whose structure is checked in one pass; one
-    with entries in parts is copied, and has them summed. Anything that NumPy makes an array of is left to the checks
-    that come after.
+    An array of numbers is returned unchanged. So is a sparse matrix, after a check of its structure in one pass, unless
+    it has duplicate entries, which are summed in a copy. Anything that NumPy converts to an array is left to the later
+    checks.
 
     Raises
     ------
@@ -60,7 +59,7 @@ def admit(X: Any, name: str = "X") -> Any:
     [31.0, nan]
     """
     if type(X) is np.ndarray and X.dtype.kind in "biuf" and X.ndim:
-        with np.errstate(over="ignore"):  # of long doubles, which are infinite then
+        with np.errstate(over="ignore"):  # long doubles may become infinite
             return X.astype(np.float64) if X.dtype.itemsize > 8 else X
     refuse_masked(X, name)
     if isinstance(X, numbers.Number | str | bytes):
@@ -68,7 +67,7 @@ def admit(X: Any, name: str = "X") -> Any:
     if issparse(X):
         check_structure(X, name)
         if X.format in ("csr", "csc") and not X.has_canonical_format:
-            # Some of SciPy's methods, such as min, would sum entries in parts in the caller's own matrix.
+            # Some SciPy methods, such as min, would sum duplicate entries in the caller's own matrix.
             X = X.copy()
             X.sum_duplicates()
         return X
@@ -100,7 +99,7 @@ def check_structure(X: Any, name: str = "X") -> None:
         if X.format in ("csr", "csc", "bsr"):
             if X.indptr.dtype.kind not in "iu" or X.indices.dtype.kind not in "iu":
                 raise ValueError(f"indices of {X.indptr.dtype} and {X.indices.dtype}")
-            # Of another matrix with the same arrays, for the check drops what is beyond the last entry.
+            # In another matrix with the same arrays, because the check drops data beyond the last entry.
             type(X)((X.data, X.indices, X.indptr), shape=X.shape).check_format(full_check=True)
         elif X.format == "coo":
             type(X)((X.data, X.coords), shape=X.shape)
@@ -126,16 +125,16 @@ def checking(
     missing: str | None,
     advice: str = FOR_MISSING,
 ) -> Callable[[Any], Any]:
-    """A check of features in memory that takes NaN for missing entries if ``missing`` is "nan", or refuses it in words.
+    """Return a check of features in memory that accepts NaN as missing if ``missing`` is "nan", or raises with advice.
 
     Parameters
     ----------
     check : function
-        ``check_array`` or ``validate_data`` of scikit-learn with all its arguments but the features.
+        ``check_array`` or ``validate_data`` of scikit-learn with all arguments except the features.
     missing : None or "nan"
-        The setting of the model or of the estimator.
+        Setting of the model or of the estimator.
     advice : str
-        What to do about NaN, for the message.
+        Advice on NaN, for the message.
 
     Examples
     --------
@@ -164,7 +163,7 @@ def checking(
 
 
 def with_missing(X: Any) -> Any:
-    """Features as they are, or, if some are NaN, a design that takes them for dropped.
+    """Return features unchanged, or, if some are NaN, a design that treats these as dropped.
 
     Examples
     --------
@@ -191,14 +190,14 @@ def with_missing(X: Any) -> Any:
 
 
 class IncompleteDesign(DenseDesign):
-    """Dense matrix with missing entries, which products take for 0 and statistics of columns leave out.
+    """Dense matrix with missing entries, which are 0 in products and left out of summaries of columns.
 
     Parameters
     ----------
     X : array (n, p)
         Features, 0 where they are missing.
     missing : bool array (n, p)
-        Where they are.
+        Indicator of the missing entries.
 
     Examples
     --------
@@ -225,19 +224,19 @@ class IncompleteDesign(DenseDesign):
         return DenseDesign(np.where(self._missing, whole.dtype.type(0), whole))
 
     def column_summary(self, weight: Num[AnyArray, " n"]) -> ColumnSummary:
-        """Summary of what is there; see :func:`.columns.summarise`."""
+        """Summary of the observed entries; see :func:`.columns.summarise`."""
         return summarise(self.matrix(), weight, self._missing)
 
 
 class IncompleteSparseDesign(SparseDesign):
-    """Sparse matrix with missing entries, which products take for 0 and statistics of columns leave out.
+    """Sparse matrix with missing entries, which are 0 in products and left out of summaries of columns.
 
     Parameters
     ----------
     X : csr (n, p)
-        Features, nothing stored where they are missing.
+        Features, without stored missing entries.
     missing : csr (n, p)
-        1 where they are.
+        Indicator of the missing entries, 1 each.
     """
 
     def __init__(self, X: Any, missing: Any) -> None:
@@ -259,5 +258,5 @@ class IncompleteSparseDesign(SparseDesign):
         return SparseDesign(self._given + filled).shifted(centre)
 
     def column_summary(self, weight: Num[AnyArray, " n"]) -> ColumnSummary:
-        """Summary of what is there; see :func:`.columns.summarise`."""
+        """Summary of the observed entries; see :func:`.columns.summarise`."""
         return summarise(self._given, weight, self._missing)

@@ -1,32 +1,55 @@
-"""Interface of a design: products of its matrix, counts, and vectors over its rows. It never sees the model.
+"""Define the interface of a design: products of its matrix, counts, and vectors over its rows, without the model.
 
-A storage says a few things of its rows (the abstract methods); everything else is written on them here, once, and a
-storage that can do better overrides it. ``matvec`` and friends take a vector or a block of ``K`` columns; a block of K
-classes costs one pass over the data, not K. Vectors over the rows belong to the design: it codes labels, checks weights
-and drops rows of weight zero where its rows are; whoever asks for products does arithmetic with such vectors and sums
-them by ``total``, and need not know where they are. Letters: n rows, p columns, K problems.
+A storage implements the abstract methods; all other methods are built on these here, and a storage may override them
+with faster ones. ``matvec`` and similar methods take a vector or a block of ``K`` columns; a block of K classes costs
+one pass over the data, not K. Vectors over the rows are stored with the rows: the design codes labels, checks weights
+and drops rows of weight zero. Callers do arithmetic with such vectors and sum them by ``total``, whether they are
+arrays in memory or on a cluster. Letters: n rows, p columns, K problems.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from operator import add
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from .._typing import AnyArray, Float, Int, Num, PerRow, Shaped
 from .columns import ColumnSummary, merge_summaries, summarise
 
-__all__ = ["Between", "Blockwise", "Design", "RowFunction", "as_block"]
+__all__ = [
+    "Between", "Blockwise", "ByColumn", "ColumnProducts", "Design", "EntryBlocks", "PerColumn", "RowFunction",
+    "RowProducts", "SignSums", "SquaredByColumn", "added", "as_block",
+]  # fmt: skip
 
 Between = Callable[[slice, PerRow, PerRow], tuple[PerRow, PerRow]]
+ByColumn: TypeAlias = Num[AnyArray, "p K"]
+SquaredByColumn: TypeAlias = Num[AnyArray, "p L"]
+PerColumn: TypeAlias = Num[AnyArray, " p"]
+RowProducts: TypeAlias = tuple[Float[np.ndarray, "n K"], Float[np.ndarray, "n L"]]
+ColumnProducts: TypeAlias = tuple[Float[np.ndarray, "p K"], Float[np.ndarray, "p L"]]
+SignSums: TypeAlias = tuple[Float[np.ndarray, "p K"], Float[np.ndarray, "p K"]]
+EntryBlocks: TypeAlias = Iterator[tuple[Int[np.ndarray, " m"], Int[np.ndarray, " m"], Num[np.ndarray, " m"]]]
 RowFunction = Callable[..., tuple[PerRow, PerRow, PerRow]]
 
 
 def as_block(vector: Num[AnyArray, "rows ..."]) -> Num[AnyArray, "rows K"]:
     """Return a vector (n,) as a block (n, 1), and a block unchanged."""
     return vector if vector.ndim == 2 else vector[:, None]
+
+
+def _single(product: Callable[..., Any], vector: Num[AnyArray, "rows ..."], place: int) -> Any:
+    """Product of a pair with a vector or a block in one place, and no columns in the other."""
+    block = as_block(vector)
+    found = product(*((block, block[:, :0]) if place == 0 else (block[:, :0], block)))[place]
+    return found if vector.ndim == 2 else found[:, 0]
+
+
+def added(total: tuple[Any, ...], parts: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Sums of the parts of a tuple, where an empty total stands for zeros."""
+    return tuple(map(add, total, parts)) if total else parts
 
 
 class Design(ABC):
@@ -37,15 +60,15 @@ class Design(ABC):
     shape : (int, int)
         ``(n, p)``.
     columns : list of str or None
-        Names of the columns that the source of the rows has, if it is no array.
+        Names of the columns, if the source of the rows is not an array.
     zero_based : bool or None
-        Whether the indices of the svmlight files that the rows are read from begin at 0; None of other rows.
+        Whether the indices of the svmlight files of the rows begin at 0; None for other rows.
     prefers_gram, prefers_outer_gram : bool
-        Whether a dense ``gram``, or ``outer_gram``, costs less than a few dozen products (few columns; few rows).
+        Whether a dense ``gram`` (few columns), or ``outer_gram`` (few rows), costs less than a few dozen products.
     is_sparse : bool
-        Whether zeros are not stored, so that nothing dense is made of the rows.
+        Whether zeros are not stored, so that the rows are never made dense.
     is_streamed : bool
-        Whether every product is a pass over rows that are read or multiplied elsewhere; samplers then pass too.
+        Whether every product is a pass over rows that are read when needed or on a cluster; samplers then pass too.
     is_local : bool
         Whether the rows are in this process's memory, as an array or a sparse matrix.
     """
@@ -60,24 +83,24 @@ class Design(ABC):
     is_streamed = False
     is_local = False
 
-    # What a storage says
+    # Methods that a storage implements
 
     @abstractmethod
-    def pair_matvec(self, w: Num[AnyArray, "p K"], w_sq: Num[AnyArray, "p L"]) -> tuple[PerRow, PerRow]:
+    def pair_matvec(self, w: ByColumn, w_sq: SquaredByColumn) -> tuple[PerRow, PerRow]:
         """``(X w, X² w_sq)``, the square elementwise, in as few passes over the data as the storage allows."""
 
     @abstractmethod
-    def pair_rmatvec(self, r: PerRow, r_sq: PerRow) -> tuple[Float[np.ndarray, "p K"], Float[np.ndarray, "p L"]]:
+    def pair_rmatvec(self, r: PerRow, r_sq: PerRow) -> ColumnProducts:
         """``(Xᵀ r, (X²)ᵀ r_sq)`` in as few passes over the data as the storage allows."""
 
     @abstractmethod
     def sampled_products(
-        self, left: PerRow, right: Num[AnyArray, "p K"], square: Num[AnyArray, " p"], linear: Num[AnyArray, " p"]
+        self, left: PerRow, right: ByColumn, square: PerColumn, linear: PerColumn
     ) -> tuple[PerRow, Float[np.ndarray, "p K"]]:
         """``(E R, Eᵀ L)`` for ``E_ij = (a_j x_ij² + b_j x_ij) ⟨l_i, r_j⟩``, which is not formed.
 
         ``left`` (n, K) has the rows ``l_i``, ``right`` (p, K) the rows ``r_j``, ``square`` is ``a`` and ``linear`` is
-        ``b``, (p,) each. Only entries where ``X`` is not zero take part: O(K) for each of them.
+        ``b``, (p,) each. Only non-zero entries of ``X`` contribute, at a cost of O(K) each.
         """
 
     @abstractmethod
@@ -85,12 +108,12 @@ class Design(ABC):
         """``Xᵀ diag(ω) X``, dense (p, p), for ``ω >= 0`` of shape (n,); rows of weight 0 cost almost nothing."""
 
     @abstractmethod
-    def outer_gram(self, scale: Num[AnyArray, " p"]) -> Float[np.ndarray, "n n"]:
+    def outer_gram(self, scale: PerColumn) -> Float[np.ndarray, "n n"]:
         """``X diag(s) Xᵀ``, dense (n, n), for ``s`` of shape (p,)."""
 
     @abstractmethod
-    def sign_sums(self, r: PerRow) -> tuple[Float[np.ndarray, "p K"], Float[np.ndarray, "p K"]]:
-        """``(1[X > 0]ᵀ r, 1[X < 0]ᵀ r)`` for ``r`` of shape (n, K): what the rate update counts."""
+    def sign_sums(self, r: PerRow) -> SignSums:
+        """``(1[X > 0]ᵀ r, 1[X < 0]ᵀ r)`` for ``r`` of shape (n, K), the counts of the rate update."""
 
     @abstractmethod
     def minimum(self) -> float:
@@ -102,19 +125,19 @@ class Design(ABC):
 
     @abstractmethod
     def shifted(self, centre: Float[np.ndarray, " p"]) -> Design:
-        """``X − c`` for ``c`` (p,), entries at ``c`` but for rounding being 0, as are those that are missing."""
+        """``X − c`` for ``c`` (p,); entries equal to ``c`` up to rounding, and missing ones, become 0."""
 
     @abstractmethod
     def matrix(self) -> Any:
-        """Whole matrix in memory, array (n, p) or compressed rows; raise TypeError that says what else to do."""
+        """Whole matrix in memory, array (n, p) or compressed rows; raise TypeError with advice if it is elsewhere."""
 
     @abstractmethod
     def parts(self, size: int | None = None) -> Iterator[tuple[slice, Design]]:
-        """Designs in memory of some rows each, with where they stand: at most ``size`` rows, or as they are held."""
+        """Designs of blocks of rows in memory, with their slices; of at most ``size`` rows, if given."""
 
     @abstractmethod
     def codes(self, y: Any) -> tuple[Shaped[np.ndarray, " K"], PerRow]:
-        """Classes (K,) in order and the class number of each row (n,); raise ValueError if ``y`` is no labels."""
+        """Classes (K,) in order and the class number of each row (n,); raise ValueError unless ``y`` holds labels."""
 
     @abstractmethod
     def targets(self, y: Any) -> PerRow:
@@ -134,7 +157,7 @@ class Design(ABC):
 
     @abstractmethod
     def rowwise(self, function: Callable[..., Any], *rows: PerRow, widths: Sequence[int] | None = None) -> Any:
-        """Apply a function that treats every row separately, or at least may be given some rows at a time.
+        """Apply a function that treats every row separately, or that accepts some rows at a time.
 
         ``widths`` are the numbers of columns of the results if it returns several; a single one has the common shape
         of ``rows``.
@@ -144,53 +167,43 @@ class Design(ABC):
     def total(self, rows: PerRow) -> Num[np.ndarray, ...]:
         """Sum over the rows, (K,) for (n, K)."""
 
-    # What follows from it
+    # Methods that follow from these
 
     def matvec(self, w: Num[AnyArray, "p ..."]) -> PerRow:
         """``X w``: (p,) or (p, K) to (n,) or (n, K)."""
-        block = as_block(w)
-        found = self.pair_matvec(block, block[:, :0])[0]
-        return found if w.ndim == 2 else found[:, 0]
+        return _single(self.pair_matvec, w, 0)
 
     def rmatvec(self, r: PerRow) -> Float[np.ndarray, "p ..."]:
         """``Xᵀ r``: (n,) or (n, K) to (p,) or (p, K)."""
-        block = as_block(r)
-        found = self.pair_rmatvec(block, block[:, :0])[0]
-        return found if r.ndim == 2 else found[:, 0]
+        return _single(self.pair_rmatvec, r, 0)
 
     def sq_matvec(self, w: Num[AnyArray, "p ..."]) -> PerRow:
         """``X² w`` with the square taken elementwise."""
-        block = as_block(w)
-        found = self.pair_matvec(block[:, :0], block)[1]
-        return found if w.ndim == 2 else found[:, 0]
+        return _single(self.pair_matvec, w, 1)
 
     def sq_rmatvec(self, r: PerRow) -> Float[np.ndarray, "p ..."]:
         """``(X²)ᵀ r`` with the square taken elementwise."""
-        block = as_block(r)
-        found = self.pair_rmatvec(block[:, :0], block)[1]
-        return found if r.ndim == 2 else found[:, 0]
+        return _single(self.pair_rmatvec, r, 1)
 
     def back_sums(self, r: PerRow, s: PerRow) -> tuple[Float[np.ndarray, ...], ...]:
         """``(Xᵀr, (X²)ᵀs, Σr, Σs)``."""
         return *self.pair_rmatvec(r, s), self.total(r), self.total(s)
 
-    def normal_product(
-        self, w: Num[AnyArray, "p K"], w_sq: Num[AnyArray, "p L"], between: Between
-    ) -> tuple[PerRow, ...]:
+    def normal_product(self, w: ByColumn, w_sq: SquaredByColumn, between: Between) -> tuple[PerRow, ...]:
         """``(a, b, Xᵀr, (X²)ᵀs, Σr, Σs)`` for ``a = X w``, ``b = X² w_sq`` and ``(r, s) = between(rows, a, b)``.
 
-        ``rows`` says which rows ``a`` and ``b`` belong to, so that one pass over the data can do both products.
+        ``rows`` is the slice of the rows of ``a`` and ``b``, so that one pass over the data can do both products.
         """
         first, second = self.pair_matvec(w, w_sq)
         return first, second, *self.back_sums(*between(slice(None), first, second))
 
     def product_sums(
-        self, w: Num[AnyArray, "p K"], w_sq: Num[AnyArray, "p L"], function: RowFunction, *rows: PerRow
+        self, w: ByColumn, w_sq: SquaredByColumn, function: RowFunction, *rows: PerRow
     ) -> tuple[Float[np.ndarray, ...], ...]:
         """``(Xᵀr, (X²)ᵀs, Σr, Σs, Σt)`` for ``(r, s, t) = function(X w, X² w_sq, *rows)``.
 
-        The function treats every row separately and is given some rows at a time, with their parts of vectors over the
-        rows: one pass over the data where the storage allows, and nothing of the length of the rows is kept.
+        The function treats every row separately and receives some rows at a time, with their parts of vectors over the
+        rows: one pass over the data if the storage allows it, and no vector over all rows is kept.
         """
         r, s, t = function(*self.pair_matvec(w, w_sq), *rows)
         return *self.back_sums(r, s), self.total(t)
@@ -204,7 +217,7 @@ class Design(ABC):
         above, below = self.sign_sums(weight[:, None])
         return np.asarray((above + below)[:, 0])
 
-    def entries(self) -> Iterator[tuple[Int[np.ndarray, " m"], Int[np.ndarray, " m"], Num[np.ndarray, " m"]]]:
+    def entries(self) -> EntryBlocks:
         """Non-zero entries as ``(rows, columns, values)``, one block of whole rows after another.
 
         Rows are numbers in the whole matrix and ascend; a block has a bounded number of entries (or one row), and
@@ -215,63 +228,63 @@ class Design(ABC):
                 yield within + rows.start, columns, values
 
     def each_block(self, function: Callable[..., Any], *rows: PerRow) -> list[Any]:
-        """What a function makes of each block of rows, ``function(matrix, *parts)``, where the block is, in order.
+        """Apply ``function(matrix, *parts)`` to each block of rows, in the place of the block, and return the results.
 
-        The matrix is an array or in compressed rows, and never empty; what is made of it comes here.
+        The matrix is an array or in compressed rows, and never empty; results are in the order of the rows.
         """
         return [function(part.matrix(), *(row[here] for row in rows)) for here, part in self.parts() if part.shape[0]]
 
     def select_columns(self, index: Int[np.ndarray, " q"]) -> Any:
-        """The design of some columns, by their numbers; None where that would take a pass, or more than the matrix."""
+        """Design of some columns, by their numbers; None if that would need a pass or more memory than the matrix."""
         return None
 
     def missing_share(self) -> Float[np.ndarray, " p"]:
-        """Share of the rows in which each column is missing, (p,); products take what is missing for 0."""
+        """Share of the rows in which each column is missing, (p,); in products missing entries are 0."""
         return np.zeros(self.shape[1])
 
     def compressed(self, full: bool = False) -> Any:
-        """Compressed rows in memory, canonical and without zeros, or None where the rows are elsewhere.
+        """Compressed rows in memory, canonical and without zeros; None if the rows are not in memory.
 
-        Those of a dense matrix only if they serve its products, or if it is small and ``full`` rows are wanted too.
+        A dense matrix has them only if its products use them, or if it is small and ``full``.
         """
         return None
 
     def transposed(self, dtype: Any) -> Any:
-        """``Xᵀ`` of dense rows as a JAX array (p, n); raise TypeError where that would fill memory."""
+        """``Xᵀ`` of dense rows as a JAX array (p, n); raise TypeError for sparse or streamed rows."""
         return self.matrix()
 
     def drop_zero_weight(self, weight: PerRow, *rows: PerRow) -> tuple[Any, ...]:
-        """The design, the weights (n,) and other vectors over the rows, without the rows of weight zero.
+        """Return the design, the weights (n,) and other vectors over the rows, without the rows of weight zero.
 
-        Rows that must stay where they are keep their zero, which counts nothing.
+        A design that cannot drop rows keeps them, with weight zero.
         """
         return self, weight, *rows
 
     def persist(self, *rows: PerRow) -> tuple[PerRow, ...]:
-        """Compute now what will be used more than once."""
+        """Compute vectors over the rows now, since they are used more than once."""
         return rows
 
 
 class Blockwise(Design):
-    """What :class:`.blocks.design.Blocks` and :class:`.dask.design.DaskDesign` make of their blocks."""
+    """Methods that :class:`.blocks.design.Blocks` and :class:`.dask.design.DaskDesign` share: sums over blocks."""
 
     is_streamed = True
     _minimum: float | None
 
     @abstractmethod
     def _forward(self, method: str, tails: list[tuple[int, ...]], *weights: Num[AnyArray, "p ..."]) -> list[PerRow]:
-        """Vectors over the rows, (n, …) for each tail, that a method of every block makes of the same weights."""
+        """Apply a method of every block to the same weights; return vectors over the rows, (n, …) for each tail."""
 
     @abstractmethod
     def sum_over_parts(self, method: str, *rows: PerRow) -> list[Any]:
-        """Sums over the blocks of what a method makes of each block's part of vectors over the rows."""
+        """Apply a method of each block to its part of vectors over the rows, and sum the results over the blocks."""
 
-    def pair_matvec(self, w: Num[AnyArray, "p K"], w_sq: Num[AnyArray, "p L"]) -> tuple[PerRow, PerRow]:
+    def pair_matvec(self, w: ByColumn, w_sq: SquaredByColumn) -> tuple[PerRow, PerRow]:
         """``(X w, X² w_sq)``."""
         first, second = self._forward("pair_matvec", [w.shape[1:], w_sq.shape[1:]], w, w_sq)
         return first, second
 
-    def pair_rmatvec(self, r: PerRow, r_sq: PerRow) -> tuple[Float[np.ndarray, "p K"], Float[np.ndarray, "p L"]]:
+    def pair_rmatvec(self, r: PerRow, r_sq: PerRow) -> ColumnProducts:
         """``(Xᵀ r, (X²)ᵀ r_sq)``."""
         first, second = self.sum_over_parts("pair_rmatvec", r, r_sq)
         return first, second
@@ -280,7 +293,7 @@ class Blockwise(Design):
         """``(Xᵀr, (X²)ᵀs, Σr, Σs)``."""
         return tuple(self.sum_over_parts("back_sums", r, s))
 
-    def sign_sums(self, r: PerRow) -> tuple[Float[np.ndarray, "p K"], Float[np.ndarray, "p K"]]:
+    def sign_sums(self, r: PerRow) -> SignSums:
         """``(1[X > 0]ᵀ r, 1[X < 0]ᵀ r)``."""
         above, below = self.sum_over_parts("sign_sums", r)
         return above, below
@@ -298,7 +311,7 @@ class Blockwise(Design):
         return merge_summaries(self.each_block(summarise, weight))
 
     def minimum(self) -> float:
-        """Smallest entry; known from the first look unless rows were left out since."""
+        """Smallest entry, recorded in the first pass unless rows were dropped since."""
         if self._minimum is None:
             self._minimum = min(self.each_block(_least), default=0.0)
         return self._minimum

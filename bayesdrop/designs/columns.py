@@ -1,8 +1,8 @@
-"""What the columns of a matrix look like: one summary, the same wherever the rows lie and however they are stored.
+"""Summarise the columns of a matrix, in the same way for every storage, for centres, scales and defaults of fits.
 
-Sums are weighted as the rows are: a row of weight 2 is the row twice, and one of weight 0 is not there. Blocks of
-rows are summarised where they are, and their summaries merged (Chan, Golub & LeVeque 1983). Of a sparse matrix the
-stored entries alone are read; what is not stored is zero.
+Sums are weighted: a row of weight 2 counts as two rows, and a row of weight 0 as none. Blocks of rows are summarised
+where they are stored, and the summaries merged (Chan, Golub & LeVeque 1983). For a sparse matrix only the stored
+entries are read; the others are zero.
 """
 
 from __future__ import annotations
@@ -17,28 +17,28 @@ from scipy.sparse import issparse
 from .._memory import BLOCK
 from .._typing import Bool, Float, MatrixLike, Num
 from .kernels import ROUNDING
-from .threads import side_by_side
+from .threads import LIMITS, side_by_side
 
 __all__ = ["ColumnSummary", "merge_summaries", "summarise"]
 
 
 class ColumnSummary(NamedTuple):
-    """Summary of the columns, (p,) each, of the entries that are there in rows of some weight.
+    """Summary of each column, (p,), over the observed entries in rows of positive weight.
 
     Attributes
     ----------
     rows : int
-        Rows of some weight.
+        Number of rows of positive weight.
     total : array
-        Weight of the rows in which the column is there.
+        Weight of the rows in which the column is observed.
     nonzero : array
-        Weight of those in which it is not zero.
+        Weight of the rows in which the column is not zero.
     mean, scatter : array
-        Weighted mean, and weighted sum of the squared distances from it.
+        Weighted mean, and weighted sum of squared deviations from it.
     low, high : array
-        Smallest and largest entry; infinite if there is none.
+        Smallest and largest entry; infinite without entries.
     least : array
-        Smallest size of an entry but zero.
+        Smallest absolute value of a non-zero entry.
     """
 
     rows: int
@@ -52,13 +52,13 @@ class ColumnSummary(NamedTuple):
 
     @classmethod
     def empty(cls, p: int) -> ColumnSummary:
-        """That of no rows."""
+        """Summary of no rows."""
         zero, infinite = np.zeros(p), np.full(p, np.inf)
         return cls(0, zero, zero, zero, zero, infinite, -infinite, infinite)
 
     @property
     def varies(self) -> Bool[np.ndarray, " p"]:
-        """Which columns have more than one value, (p,) bool: a spread that is more than rounding."""
+        """Whether each column has more than one value, (p,) bool: a spread above rounding."""
         with np.errstate(over="ignore", invalid="ignore"):
             variance = self.scatter / np.where(self.total > 0, self.total, 1.0)
             return np.asarray(np.sqrt(variance) > ROUNDING * np.sqrt(variance + self.mean**2))
@@ -77,10 +77,10 @@ class ColumnSummary(NamedTuple):
 
     @property
     def usually_one_signed(self) -> Bool[np.ndarray, " p"]:
-        """Which columns zero is no usual value of, (p,) bool.
+        """Whether zero is not a usual value of each column, (p,) bool.
 
-        They are of one sign, non-zero in more than half of the weight of the rows, and have more than one value other
-        than zero: no dummy, no constant.
+        Such a column has one sign, is non-zero in more than half of the weight of the rows, and has more than one value
+        other than zero: it is neither a dummy nor a constant.
 
         Examples
         --------
@@ -89,21 +89,21 @@ class ColumnSummary(NamedTuple):
         [True, False, False, False]
         """
         one_signed = (self.low >= 0) | (self.high <= 0)
-        # Sums of the same weights in another order differ by less.
+        # The margin exceeds differences between sums of the same weights in another order.
         mostly = 2 * self.nonzero > self.total * (1 + 1000 * ROUNDING)
         return one_signed & mostly & (np.maximum(self.high, -self.low) > self.least)
 
     @property
     def always_one_signed(self) -> Bool[np.ndarray, " p"]:
-        """Which columns are never zero, of one sign and not constant, (p,) bool."""
+        """Whether each column is never zero, of one sign and not constant, (p,) bool."""
         return ((self.low > 0) | (self.high < 0)) & (self.high > self.low)
 
     @property
     def usual_square(self) -> float:
         """Mean square of the entries of the median column; 1 if all are zero.
 
-        Of a column that zero is a usual value of, they are the entries that are not zero, on which noise and weights
-        act: 1 for 0/1 words, and one over the words of a row for rows of norm 1. Of any other it is the variance.
+        For a column with usual zeros it is the mean over the non-zero entries, on which noise and weights act: 1 for
+        0/1 words, and one over the number of words of a row for rows of norm 1. For other columns it is the variance.
 
         Examples
         --------
@@ -120,7 +120,7 @@ class ColumnSummary(NamedTuple):
         return float(np.median(square)) if len(square) else 1.0
 
     def far_from_zero(self, deviations: float) -> Bool[np.ndarray, " p"]:
-        """Which columns have a mean that is more than so many standard deviations from zero, (p,) bool."""
+        """Whether the mean of each column is more than ``deviations`` standard deviations from zero, (p,) bool."""
         return np.asarray(np.abs(self.mean) > deviations * self.spread)
 
     def extreme_spreads(self) -> tuple[float, int, int]:
@@ -179,7 +179,7 @@ def summarise(X: MatrixLike, weight: Num[np.ndarray, " n"], missing: Any = None)
     weight : array (n,)
         Row weights.
     missing : bool array or csr (n, p), optional
-        Where entries are missing, in the same storage.
+        Indicator of the missing entries, in the same storage.
 
     Examples
     --------
@@ -205,9 +205,9 @@ def summarise(X: MatrixLike, weight: Num[np.ndarray, " n"], missing: Any = None)
 
 
 def _blocks(X: MatrixLike) -> list[slice]:
-    """Blocks of rows with so many stored entries, or a few rows."""
+    """Slices of the rows, for blocks of a bounded number of stored entries."""
     n, p = X.shape
-    step = max(1, BLOCK * n // max(X.nnz, 1)) if issparse(X) else max(16, BLOCK // (8 * max(p, 1)))
+    step = max(1, BLOCK * n // max(X.nnz, 1)) if issparse(X) else max(LIMITS.fewest, LIMITS.cached // max(p, 1))
     return [slice(start, min(start + step, n)) for start in range(0, n, step)]
 
 
@@ -215,7 +215,7 @@ def _of_dense(
     X: Num[np.ndarray, "n p"], weight: Num[np.ndarray, " n"], missing: Bool[np.ndarray, "n p"] | None
 ) -> ColumnSummary:
     block, nonzero = X.astype(np.float64, copy=False), X != 0
-    # About an entry of the column, so that neither a large mean nor rounding blurs a column that hardly varies.
+    # Deviations from an entry of the column are exact even if the column hardly varies about a large mean.
     origin, total = block[0], np.full(X.shape[1], weight.sum())
     if missing is not None:
         origin, total = block[np.argmin(missing, axis=0), np.arange(X.shape[1])], weight @ ~missing
@@ -240,7 +240,7 @@ def _of_dense(
 
 
 def _of_present(found: ColumnSummary) -> ColumnSummary:
-    """The same, with nothing said of columns of which no entry is there."""
+    """Replace the summary of columns without observed entries by that of no rows."""
     empty = ColumnSummary.empty(len(found.total))
     return ColumnSummary(
         found.rows, *(np.where(found.total > 0, *both) for both in zip(found[1:], empty[1:], strict=True))
@@ -255,7 +255,7 @@ def _of_sparse(X: Any, weight: Num[np.ndarray, " n"], missing: Any) -> ColumnSum
         total = total - np.bincount(missing.indices, weights=gone, minlength=p)
         there = there - np.bincount(missing.indices, minlength=p)
         total = np.where(there > 0, total, 0.0)
-    columns = X.tocsc()  # sums over neighbours in memory take a third of the time of sums over places that are apart
+    columns = X.tocsc()  # sums over adjacent entries take a third of the time
     count, of_entry, value = (
         np.diff(columns.indptr),
         weight[columns.indices],
@@ -273,7 +273,7 @@ def _of_sparse(X: Any, weight: Num[np.ndarray, " n"], missing: Any) -> ColumnSum
     zeros = np.maximum(total - by_column(np.add, of_entry), 0.0)
     safe = np.where(total > 0, total, 1.0)
     mean = by_column(np.add, of_entry * value) / safe
-    # Twice, so that the mean of equal numbers is that number.
+    # A second step, so that the mean of equal numbers is exactly that number.
     mean += (by_column(np.add, of_entry * (value - np.repeat(mean, count))) - zeros * mean) / safe
     found = ColumnSummary(
         rows=n,

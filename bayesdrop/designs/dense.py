@@ -1,8 +1,8 @@
-"""Dense design matrix on NumPy."""
+"""Store a design matrix as a NumPy array."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -10,7 +10,17 @@ import numpy as np
 
 from .._memory import BLOCK
 from .._typing import AnyArray, Float, Int, Num, PerRow
-from .base import RowFunction
+from .base import (
+    ByColumn,
+    ColumnProducts,
+    EntryBlocks,
+    PerColumn,
+    RowFunction,
+    RowProducts,
+    SignSums,
+    SquaredByColumn,
+    added,
+)  # fmt: skip
 from .kernels import available
 from .products import CompiledProducts, compress, shift
 from .rows import RowsInMemory
@@ -26,8 +36,8 @@ def _wide(X: Float[np.ndarray, "n p"]) -> Float[np.ndarray, "n p"]:
 class DenseDesign(RowsInMemory):
     """Dense matrix, float64 or float32; see :class:`bayesdrop.designs.Design` for the methods.
 
-    Single precision is kept and is widened a block of rows at a time, so that sums are in double precision. A
-    large matrix of mostly zeros is copied in compressed rows for its products, if Numba is installed.
+    Single precision is kept, and converted a block of rows at a time, so that sums are in double precision. For its
+    products a large matrix of mostly zeros is copied to compressed rows, if Numba is installed.
 
     Parameters
     ----------
@@ -49,11 +59,11 @@ class DenseDesign(RowsInMemory):
         self.shape: tuple[int, int] = self._x.shape
         n, p = self.shape
         self._is_small = X.size <= LIMITS.small
-        self.prefers_gram = p <= self.gram_columns and p <= max(n, 50)
+        self.prefers_gram = p <= self.gram_columns and p <= max(n, LIMITS.few)
         self.prefers_outer_gram = not self.prefers_gram and n <= self.gram_columns
 
     def __sizeof__(self) -> int:
-        """Bytes of the matrix, by which a scheduler knows what it would cost to move it."""
+        """Bytes of the matrix, by which a scheduler estimates the cost of moving it."""
         return object.__sizeof__(self) + int(self._x.nbytes)
 
     def __getitem__(self, rows: Any) -> DenseDesign:
@@ -66,28 +76,26 @@ class DenseDesign(RowsInMemory):
 
     @cached_property
     def _products(self) -> CompiledProducts | None:
-        """Compiled products of a large matrix with many zeros, made when first used: samplers need none."""
+        """Compiled products of a large matrix with many zeros, made at the first use, since samplers need none."""
         rows = None if self._is_small or not available() else compress(self._x, LIMITS.share * self._x.size)
         return None if rows is None else CompiledProducts(rows, False)
 
     @property
     def _rows_of_block(self) -> int:
-        """Rows that are gone through at once, so few that they stay in a core's cache, or all of a small matrix."""
-        return max(1, BLOCK // (8 * max(self.shape[1], 1)))
+        """Rows of a block that stays in a core's cache."""
+        return max(1, LIMITS.cached // max(self.shape[1], 1))
 
     def _in_blocks(
         self, shapes: Sequence[tuple[int, ...]], add: Callable[..., None]
     ) -> tuple[Float[np.ndarray, ...], ...]:
-        """Sums to which ``add(rows, block, *sums)`` adds for each block of rows in double precision."""
+        """Return sums to which ``add(rows, block, *sums)`` adds each block of rows, in double precision."""
 
         def one(rows: slice, *sums: Float[np.ndarray, ...]) -> None:
             add(rows, _wide(self._x[rows]), *sums)
 
         return summed(self.shape[0], self._rows_of_block, shapes, one)
 
-    def pair_matvec(
-        self, w: Num[AnyArray, "p K"], w_sq: Num[AnyArray, "p L"]
-    ) -> tuple[Float[np.ndarray, "n K"], Float[np.ndarray, "n L"]]:
+    def pair_matvec(self, w: ByColumn, w_sq: SquaredByColumn) -> RowProducts:
         """``(X w, X² w_sq)``, reading X once."""
         if self._products is not None:
             return self._products.forward(w, w_sq)
@@ -102,9 +110,7 @@ class DenseDesign(RowsInMemory):
         self._in_blocks([], write)
         return first, second
 
-    def pair_rmatvec(
-        self, r: Num[AnyArray, "n K"], r_sq: Num[AnyArray, "n L"]
-    ) -> tuple[Float[np.ndarray, "p K"], Float[np.ndarray, "p L"]]:
+    def pair_rmatvec(self, r: Num[AnyArray, "n K"], r_sq: Num[AnyArray, "n L"]) -> ColumnProducts:
         """``(Xᵀ r, (X²)ᵀ r_sq)``, reading X once."""
         if self._products is not None:
             return self._products.backward(r, r_sq)
@@ -119,11 +125,11 @@ class DenseDesign(RowsInMemory):
         return first, second
 
     def product_sums(
-        self, w: Num[AnyArray, "p K"], w_sq: Num[AnyArray, "p L"], function: RowFunction, *rows: PerRow
+        self, w: ByColumn, w_sq: SquaredByColumn, function: RowFunction, *rows: PerRow
     ) -> tuple[Float[np.ndarray, ...], ...]:
-        """A few rows at a time, from the first product to the last; see :class:`bayesdrop.designs.Design`.
+        """See :class:`bayesdrop.designs.Design`; a block of rows goes through all products while it is in the cache.
 
-        They stay in a core's cache, and products so small do not begin threads of their own.
+        Products of this size start no threads of their own.
         """
         if not self.shape[0] or self._products is not None:
             return super().product_sums(w, w_sq, function, *rows)
@@ -133,16 +139,15 @@ class DenseDesign(RowsInMemory):
             part = slice(start, start + step)
             block = _wide(self._x[part])
             square = block * block if w_sq.shape[1] else block[:, :0]
-            # Column after column, over which functions of the rows go faster than over a few numbers of each row.
+            # In column order, in which functions of the rows are faster.
             second = np.asfortranarray(square @ w_sq) if w_sq.shape[1] else np.zeros((len(block), 0))
             r, s, t = function(np.asfortranarray(block @ w), second, *(vector[part] for vector in rows))
             back = square.T @ s if w_sq.shape[1] else np.zeros((self.shape[1], 0))
-            found = block.T @ r, back, r.sum(axis=0), s.sum(axis=0), t.sum(axis=0)
-            sums = tuple(a + b for a, b in zip(sums, found, strict=True)) if sums else found
+            sums = added(sums, (block.T @ r, back, r.sum(axis=0), s.sum(axis=0), t.sum(axis=0)))
         return sums
 
     def sampled_products(
-        self, left: PerRow, right: Num[AnyArray, "p K"], square: Num[AnyArray, " p"], linear: Num[AnyArray, " p"]
+        self, left: PerRow, right: ByColumn, square: PerColumn, linear: PerColumn
     ) -> tuple[Float[np.ndarray, "n K"], Float[np.ndarray, "p K"]]:
         """``(E R, Eᵀ L)`` by blocks of rows; see :class:`bayesdrop.designs.Design`."""
         if self._products is not None:
@@ -160,7 +165,7 @@ class DenseDesign(RowsInMemory):
     def gram(self, omega: Num[AnyArray, " n"]) -> Float[np.ndarray, "p p"]:
         """``Xᵀ diag(ω) X`` by blocks of rows, ``ω >= 0``."""
         p = self.shape[1]
-        # To gather rows costs a copy, which the products saved pay for where half of them are left out.
+        # Gathering rows costs a copy, which pays if more than half of the rows have weight zero.
         rows = np.flatnonzero(omega) if 2 * np.count_nonzero(omega) < len(omega) else None
         root = np.sqrt(omega if rows is None else omega[rows])
 
@@ -171,7 +176,7 @@ class DenseDesign(RowsInMemory):
 
         return summed(len(root), 4 * self._rows_of_block, [(p, p)], add)[0]
 
-    def outer_gram(self, scale: Num[AnyArray, " p"]) -> Float[np.ndarray, "n n"]:
+    def outer_gram(self, scale: PerColumn) -> Float[np.ndarray, "n n"]:
         """``X diag(s) Xᵀ`` by blocks of columns, ``s >= 0``."""
         (n, p), root = self.shape, np.sqrt(scale)
 
@@ -181,7 +186,7 @@ class DenseDesign(RowsInMemory):
 
         return summed(p, max(1, BLOCK // (2 * max(n, 1))), [(n, n)], add)[0]
 
-    def sign_sums(self, r: Num[AnyArray, "n K"]) -> tuple[Float[np.ndarray, "p K"], Float[np.ndarray, "p K"]]:
+    def sign_sums(self, r: Num[AnyArray, "n K"]) -> SignSums:
         """``(1[X > 0]ᵀ r, 1[X < 0]ᵀ r)``."""
 
         def add(rows: slice, block: Float[np.ndarray, "rows p"], above: Any, below: Any) -> None:
@@ -195,7 +200,7 @@ class DenseDesign(RowsInMemory):
         """Smallest entry."""
         return float(self._x.min()) if self._x.size else 0.0
 
-    def entries(self) -> Iterator[tuple[Int[np.ndarray, " m"], Int[np.ndarray, " m"], Num[np.ndarray, " m"]]]:
+    def entries(self) -> EntryBlocks:
         """Non-zero entries as ``(rows, columns, values)`` in blocks of rows."""
         for start in range(0, self.shape[0], self._rows_of_block):
             block = _wide(self._x[start : start + self._rows_of_block])
@@ -204,7 +209,7 @@ class DenseDesign(RowsInMemory):
                 yield within + start, columns, block[within, columns]
 
     def matrix(self) -> Float[np.ndarray, "n p"]:
-        """The array in the precision that it came in."""
+        """The array in its original precision."""
         return self._x
 
     @cached_property
@@ -212,7 +217,7 @@ class DenseDesign(RowsInMemory):
         return compress(_wide(self._x))
 
     def compressed(self, full: bool = False) -> Any:
-        """Compressed rows that serve the products, or those of a small matrix if ``full`` ones are wanted too."""
+        """Compressed rows that the products use, or those of a small matrix if ``full``."""
         if self._products is not None:
             return self._products.compressed
         return self._compressed if full and self._is_small and available() else None
@@ -221,9 +226,9 @@ class DenseDesign(RowsInMemory):
         """``Xᵀ`` as a JAX array."""
         import jax
 
-        # A copy, for the array of the user's may change; `jnp.asarray` would compile a program for each shape.
+        # A copy, because the user's array may change; `jnp.asarray` would compile a program for each shape.
         return jax.device_put(np.array(np.transpose(self._x), dtype=dtype, order="C"))
 
     def shifted(self, centre: Float[np.ndarray, " p"]) -> DenseDesign:
-        """``X − c``; entries at ``c`` but for rounding become 0, for 0 is what noise leaves alone."""
+        """``X − c``; entries equal to ``c`` up to rounding become 0, which noise does not change."""
         return DenseDesign(shift(self._x, centre, np.float64 if self._is_small else self._x.dtype))

@@ -1,4 +1,4 @@
-"""Merge equal rows of a design, for fits whose end depends on the order of sums and for copies that are drawn."""
+"""Merge equal rows of a design, for fits whose result depends on the order of sums and for corrupted copies."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from scipy.sparse import csr_array
 
 from .._typing import Bool, Float, Int, Num
 from .base import Design
+from .threads import LIMITS
 
 __all__ = ["merge_duplicates"]
 
@@ -16,7 +17,7 @@ __all__ = ["merge_duplicates"]
 def merge_duplicates(
     design: Design, labels: Num[np.ndarray, "n m"], weight: Float[np.ndarray, " n"]
 ) -> tuple[Int[np.ndarray, " g"], Float[np.ndarray, " g"]]:
-    """Number of one row of each group of equal rows, and the weight of the group.
+    """Return the number of one row of each group of equal rows, and the weight of the group.
 
     The order of the groups depends neither on that of the rows nor on the columns' origins and units, so that a row of
     weight 2 and the row twice give the same result.
@@ -26,7 +27,7 @@ def merge_duplicates(
     design : Design (n, p)
         Features.
     labels : array (n, m)
-        What else equal rows have in common.
+        Further values in which equal rows agree.
     weight : array (n,)
         Row weights.
 
@@ -42,8 +43,8 @@ def merge_duplicates(
     spread = np.where(columns.scatter > 0, np.sqrt(columns.scatter), 1.0)
     key = np.asarray(design.matvec(np.random.default_rng(0).normal(size=len(spread)) / spread))
     order = np.lexsort((key, *labels.T))
-    # Of equal rows the keys are equal but for round-off, which depends on where a row lies.
-    is_near = np.abs(np.diff(key[order])) <= 1e-9 * np.max(np.abs(key), initial=1e-300)
+    # Keys of equal rows differ by round-off, which depends on the position of a row in its block.
+    is_near = np.abs(np.diff(key[order])) <= LIMITS.key_rounding * np.max(np.abs(key), initial=np.finfo(float).tiny)
     is_near &= np.all(labels[order[1:]] == labels[order[:-1]], axis=1)
     leader = np.arange(n)
     if np.any(is_near):
@@ -59,7 +60,7 @@ def merge_duplicates(
 
 
 def _contents(design: Design, some: Bool[np.ndarray, " n"]) -> Iterator[tuple[int, bytes]]:
-    """Numbers of some rows with what they hold, which is the same text for equal rows alone."""
+    """Numbers of some rows with their contents as bytes, equal for equal rows only."""
     for rows, part in design.parts():
         numbers = np.flatnonzero(some[rows])
         held = part.matrix()[numbers]

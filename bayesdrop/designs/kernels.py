@@ -1,11 +1,11 @@
-"""Loops over the entries of rows, compiled by Numba (the extra ``fast``) and called by :mod:`.products`.
+"""Loop over the entries of rows, compiled by Numba (the extra ``fast``), for :mod:`.products`.
 
-Compressed rows are ``pointers`` (where each row begins, and where the last one ends), ``indices`` (the column of each
-entry; unsigned, which spares Numba the check for negative ones) and ``data``, in single or double precision; sums are
-in double precision. Gather is ``X B``, scatter ``Xᵀ B``, of ``X²``, which is not stored, where it is ``squared``. One
-and two columns, the usual cases, have loops whose sums stay in registers; of the two each meets ``X`` or ``X²``.
+Compressed rows are ``pointers`` (the start of each row, and the end of the last one), ``indices`` (the column of each
+entry; unsigned, so that Numba does not check for negative ones) and ``data``, in single or double precision; sums are
+in double precision. Gather is ``X B`` and scatter ``Xᵀ B``; if ``squared``, ``X`` stands for ``X²``, which is not
+stored. One and two columns, the usual cases, have their own loops, whose sums stay in registers.
 
-Loops are compiled when they are first used, and kept on disk where that is possible.
+Loops are compiled at their first use, and cached on disk if possible.
 """
 
 from __future__ import annotations
@@ -42,18 +42,18 @@ __all__ = [
 Pointers: TypeAlias = Int[np.ndarray, " pointers"]
 Indices: TypeAlias = Int[np.ndarray, " m"]
 Values: TypeAlias = Float[np.ndarray, " m"]
+Inside: TypeAlias = Float[np.ndarray, "inside K"]
+Outside: TypeAlias = Float[np.ndarray, "outside K"]
+ByRow: TypeAlias = Float[np.ndarray, "n K"]
+ByColumn: TypeAlias = Float[np.ndarray, "p K"]
+PerColumn: TypeAlias = Float[np.ndarray, " p"]
 
-# Entries so near a centre, relative to it, are at it: the mean of equal numbers is one of them but for rounding.
+# Relative difference below which an entry equals a centre: the mean of equal numbers differs from them by rounding.
 ROUNDING = 1e-12
 
 
 def gather_one(
-    pointers: Pointers,
-    indices: Indices,
-    data: Values,
-    block: Float[np.ndarray, "inside 1"],
-    squared: bool,
-    result: Float[np.ndarray, "outside 1"],
+    pointers: Pointers, indices: Indices, data: Values, block: Inside, squared: bool, result: Outside
 ) -> None:
     """Write ``X b``, or ``X² b``, for one column."""
     first = np.uint32(0)
@@ -70,12 +70,7 @@ def gather_one(
 
 
 def gather_two(
-    pointers: Pointers,
-    indices: Indices,
-    data: Values,
-    block: Float[np.ndarray, "inside 2"],
-    squared: tuple[bool, bool],
-    result: Float[np.ndarray, "outside 2"],
+    pointers: Pointers, indices: Indices, data: Values, block: Inside, squared: tuple[bool, bool], result: Outside
 ) -> None:
     """Write ``X B`` for two columns."""
     first, second = np.uint32(0), np.uint32(1)
@@ -89,14 +84,7 @@ def gather_two(
         result[i, 1] = two
 
 
-def gather(
-    pointers: Pointers,
-    indices: Indices,
-    data: Values,
-    block: Float[np.ndarray, "inside K"],
-    squared: bool,
-    result: Float[np.ndarray, "outside K"],
-) -> None:
+def gather(pointers: Pointers, indices: Indices, data: Values, block: Inside, squared: bool, result: Outside) -> None:
     """Write ``X B`` for any number of columns."""
     for i in range(result.shape[0]):
         sums = result[i]
@@ -109,12 +97,7 @@ def gather(
 
 
 def scatter_one(
-    pointers: Pointers,
-    indices: Indices,
-    data: Values,
-    block: Float[np.ndarray, "inside 1"],
-    squared: bool,
-    result: Float[np.ndarray, "outside 1"],
+    pointers: Pointers, indices: Indices, data: Values, block: Inside, squared: bool, result: Outside
 ) -> None:
     """Add ``Xᵀ b``, or ``X²ᵀ b``, for one column."""
     first = np.uint32(0)
@@ -126,12 +109,7 @@ def scatter_one(
 
 
 def scatter_two(
-    pointers: Pointers,
-    indices: Indices,
-    data: Values,
-    block: Float[np.ndarray, "inside 2"],
-    squared: tuple[bool, bool],
-    result: Float[np.ndarray, "outside 2"],
+    pointers: Pointers, indices: Indices, data: Values, block: Inside, squared: tuple[bool, bool], result: Outside
 ) -> None:
     """Add ``Xᵀ B`` for two columns."""
     first, second = np.uint32(0), np.uint32(1)
@@ -143,14 +121,7 @@ def scatter_two(
             result[d, second] += (x * x if squared[1] else x) * two
 
 
-def scatter(
-    pointers: Pointers,
-    indices: Indices,
-    data: Values,
-    block: Float[np.ndarray, "inside K"],
-    squared: bool,
-    result: Float[np.ndarray, "outside K"],
-) -> None:
+def scatter(pointers: Pointers, indices: Indices, data: Values, block: Inside, squared: bool, result: Outside) -> None:
     """Add ``Xᵀ B`` for any number of columns."""
     for i in range(block.shape[0]):
         row = block[i]
@@ -165,12 +136,12 @@ def sampled(
     pointers: Pointers,
     indices: Indices,
     data: Values,
-    left: Float[np.ndarray, "n K"],
-    right: Float[np.ndarray, "p K"],
-    square: Float[np.ndarray, " p"],
-    linear: Float[np.ndarray, " p"],
-    forward: Float[np.ndarray, "n K"],
-    back: Float[np.ndarray, "p K"],
+    left: ByRow,
+    right: ByColumn,
+    square: PerColumn,
+    linear: PerColumn,
+    forward: ByRow,
+    back: ByColumn,
 ) -> None:
     """Add ``E R`` and ``Eᵀ L`` to results; see :meth:`bayesdrop.designs.Design.sampled_products`.
 
@@ -193,11 +164,7 @@ def sampled(
 
 
 def add_gram(
-    pointers: Pointers,
-    indices: Indices,
-    data: Values,
-    omega: Float[np.ndarray, " n"],
-    total: Float[np.ndarray, "p p"],
+    pointers: Pointers, indices: Indices, data: Values, omega: Float[np.ndarray, " n"], total: Float[np.ndarray, "p p"]
 ) -> None:
     """Add the lower triangle of ``Xᵀ diag(ω) X``; columns ascend within a row."""
     for i in range(omega.shape[0]):
@@ -211,7 +178,7 @@ def add_gram(
 
 
 def count_entries(X: Float[np.ndarray, "n p"], counts: Int[np.ndarray, " n"]) -> None:
-    """Write how many entries of each dense row are not zero."""
+    """Write the number of non-zero entries of each dense row."""
     for i in range(X.shape[0]):
         count = 0
         for d in range(X.shape[1]):
@@ -220,7 +187,7 @@ def count_entries(X: Float[np.ndarray, "n p"], counts: Int[np.ndarray, " n"]) ->
 
 
 def write_entries(X: Float[np.ndarray, "n p"], pointers: Pointers, indices: Indices, data: Values) -> None:
-    """Write columns and values of the entries that are not zero, row by row."""
+    """Write columns and values of the non-zero entries, row by row."""
     for i in range(X.shape[0]):
         place = pointers[i]
         for d in range(X.shape[1]):
@@ -238,18 +205,18 @@ def available() -> bool:
 
 @cache
 def compiled(loop: Any, *fast: str) -> Callable[..., Any]:
-    """A loop over arrays, which other threads may run at the same time; ``fast`` are what of arithmetic it may change.
+    """Compile a loop over arrays that threads may run in parallel; ``fast`` lists the permitted changes of arithmetic.
 
-    ``"reassoc"`` lets sums be ordered as the processor likes, ``"contract"`` makes a product and a sum one operation,
-    ``"nnan"`` and ``"nsz"`` take for granted that nothing is NaN and that the sign of zero does not matter.
+    ``"reassoc"`` permits any order of sums, ``"contract"`` fuses a product and a sum, ``"nnan"`` and ``"nsz"`` assume
+    that no number is NaN and that the sign of zero does not matter.
 
-    Numba's files are used if its folder can be written, by no other user; otherwise, and if a file is damaged or the
+    Numba's cache is used if its folder is writable, and by no other user. Otherwise, and if a file is damaged or the
     disk is full, each process compiles for itself.
     """
     import numba
 
     options: dict[str, Any] = {"nogil": True, "boundscheck": False, "fastmath": set(fast)}
-    # A test run may wrap functions in checks of their types, which Numba cannot compile.
+    # Tests may wrap functions in type checks, which Numba cannot compile.
     function = unwrap(loop)
     plain = chosen = numba.njit(**options)(function)
     if not hasattr(plain, "stats"):  # NUMBA_DISABLE_JIT
@@ -264,7 +231,7 @@ def compiled(loop: Any, *fast: str) -> Callable[..., Any]:
         nonlocal chosen
         try:
             return chosen(*arguments)
-        except Exception:  # reading a damaged file may raise any; the loops, which add to results, raise none
+        except Exception:  # reading a damaged file may raise any error; the loops raise none
             if chosen is plain:
                 raise
             chosen = plain

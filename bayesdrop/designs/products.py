@@ -1,9 +1,9 @@
-"""Products of a sparse matrix with blocks: by SciPy, or by loops that Numba compiles (:mod:`.kernels`).
+"""Multiply sparse matrices by blocks, for the designs: by SciPy, or by loops that Numba compiles (:mod:`.kernels`).
 
 ``forward(w, w_sq)`` is ``(X w, X² w_sq)`` and ``backward(r, r_sq)`` is ``(Xᵀ r, (X²)ᵀ r_sq)``, for blocks of any width,
-zero included; the square is elementwise. SciPy stores it, unless the entries are all 1. The loops make both products in
-one pass, over data in single precision too. Rows about a centre, ``X − c``, are dense ones, sparse ones of which
-columns are filled, or products of the others.
+zero included; the square is elementwise. SciPy stores the square, unless all entries are 1. The loops compute both
+products in one pass, also in single precision. Rows minus a centre, ``X − c``, are dense rows, sparse rows with filled
+columns, or products of the original rows with a correction.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cached_property, partial
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from scipy import sparse
@@ -19,10 +19,15 @@ from scipy import sparse
 from .._memory import BLOCK
 from .._typing import AnyArray, Float, Int, Num
 from . import kernels
+from .base import ByColumn, ColumnProducts, PerColumn, RowProducts, SquaredByColumn
 from .kernels import ROUNDING, compiled
-from .threads import LIMITS, cores, side_by_side
+from .threads import LIMITS, Limits, cores, side_by_side
 
 __all__ = ["CompiledProducts", "ScipyProducts", "ShiftedProducts", "compress", "shift", "shift_columns"]
+
+ByRow: TypeAlias = Num[np.ndarray, "n K"]
+SquaredByRow: TypeAlias = Num[np.ndarray, "n L"]
+SampledProducts: TypeAlias = tuple[Float[np.ndarray, "n K"], Float[np.ndarray, "p K"]]
 
 
 class ScipyProducts:
@@ -44,15 +49,11 @@ class ScipyProducts:
         # Transposes are views in compressed columns: nothing is copied.
         self._xt, self._sqt = self._x.T, self._sq.T
 
-    def forward(
-        self, w: Num[np.ndarray, "p K"], w_sq: Num[np.ndarray, "p L"]
-    ) -> tuple[Float[np.ndarray, "n K"], Float[np.ndarray, "n L"]]:
+    def forward(self, w: ByColumn, w_sq: SquaredByColumn) -> RowProducts:
         """See :class:`bayesdrop.designs.Design`."""
         return _product(self._x, w), _product(self._sq, w_sq)
 
-    def backward(
-        self, r: Num[np.ndarray, "n K"], r_sq: Num[np.ndarray, "n L"]
-    ) -> tuple[Float[np.ndarray, "p K"], Float[np.ndarray, "p L"]]:
+    def backward(self, r: ByRow, r_sq: SquaredByRow) -> ColumnProducts:
         """See :class:`bayesdrop.designs.Design`."""
         K = r.shape[1]
         if self._binary and K and r_sq.shape[1]:  # one matrix: scatter both in one pass
@@ -60,13 +61,7 @@ class ScipyProducts:
             return both[:, :K], both[:, K:]
         return _product(self._xt, r), _product(self._sqt, r_sq)
 
-    def sampled(
-        self,
-        left: Num[np.ndarray, "n K"],
-        right: Num[np.ndarray, "p K"],
-        square: Num[np.ndarray, " p"],
-        linear: Num[np.ndarray, " p"],
-    ) -> tuple[Float[np.ndarray, "n K"], Float[np.ndarray, "p K"]]:
+    def sampled(self, left: ByRow, right: ByColumn, square: PerColumn, linear: PerColumn) -> SampledProducts:
         """See :class:`bayesdrop.designs.Design`."""
         x, columns = self._x.data, self._x.indices
         rows = np.repeat(np.arange(self._x.shape[0]), np.diff(self._x.indptr))
@@ -89,14 +84,12 @@ class ScipyProducts:
 class CompiledProducts:
     """Products by loops over canonical compressed rows, float64 or float32; needs Numba.
 
-    Sums over the rows are made in parts, as many as the sizes tell, so that no bit depends on the number of threads.
-    Of entries that are all 1 one byte is read instead of eight, which is a third of the time of a product.
-    ``threaded`` is the number of entries times columns from which on there is work for threads, which takes some ten
-    microseconds to hand over, and ``worth`` how many of these a part of a sum has for each of its numbers.
+    Sums over the rows are made in parts, whose number depends on sizes only, so that results do not depend on threads.
+    If all entries are 1, a byte per entry is read instead of eight, which saves a third of the time of a product.
     """
 
-    def __init__(self, csr: Any, binary: bool, threaded: int = 1 << 19, worth: int = 32) -> None:
-        self.shape, self.compressed, self._threaded, self._worth = csr.shape, csr, threaded, worth
+    def __init__(self, csr: Any, binary: bool, limits: Limits = LIMITS) -> None:
+        self.shape, self.compressed, self._limits = csr.shape, csr, limits
         data = np.ones(csr.nnz, dtype=np.int8) if binary else csr.data
         self._pointers, self._entries = csr.indptr.astype(np.uint64), (_unsigned(csr.indices), data)
 
@@ -106,53 +99,49 @@ class CompiledProducts:
     def _summed(
         self, shape: tuple[int, ...], products: int, add: Callable[[slice, Float[np.ndarray, "p _"]], None]
     ) -> Float[np.ndarray, "p _"]:
-        """Sum to which ``add(rows, total)`` adds, in parts if there are so many products."""
-        count = products // (self._worth * int(np.prod(shape)) + 1) if products >= self._threaded else 1
+        """Return a sum to which ``add(rows, total)`` adds, in parts if ``products`` is large."""
+        count = products // (self._limits.worth * int(np.prod(shape)) + 1) if products >= self._limits.products else 1
         parts = _shares(self._pointers, int(np.clip(count, 1, LIMITS.parts)))
         sums = np.zeros((max(len(parts), 1), *shape))
         side_by_side([partial(add, *part) for part in zip(parts, sums, strict=False)])
         return sums.sum(axis=0) if len(sums) > 1 else sums[0]
 
-    def forward(
-        self, w: Num[np.ndarray, "p K"], w_sq: Num[np.ndarray, "p L"]
-    ) -> tuple[Float[np.ndarray, "n K"], Float[np.ndarray, "n L"]]:
+    def forward(self, w: ByColumn, w_sq: SquaredByColumn) -> RowProducts:
         """See :class:`bayesdrop.designs.Design`."""
         if w.shape[1] == w_sq.shape[1] == 1:
             both = self._gathered(kernels.gather_two, np.concatenate([w, w_sq], axis=1), (False, True))
             return both[:, :1], both[:, 1:]
         return self._gather(w, False), self._gather(w_sq, True)
 
-    def backward(
-        self, r: Num[np.ndarray, "n K"], r_sq: Num[np.ndarray, "n L"]
-    ) -> tuple[Float[np.ndarray, "p K"], Float[np.ndarray, "p L"]]:
+    def backward(self, r: ByRow, r_sq: SquaredByRow) -> ColumnProducts:
         """See :class:`bayesdrop.designs.Design`."""
         if r.shape[1] == r_sq.shape[1] == 1:
             both = self._scattered(kernels.scatter_two, np.concatenate([r, r_sq], axis=1), (False, True))
             return both[:, :1], both[:, 1:]
         return self._scatter(r, False), self._scatter(r_sq, True)
 
-    def _gather(self, block: Num[np.ndarray, "p K"], squared: bool) -> Float[np.ndarray, "n K"]:
+    def _gather(self, block: ByColumn, squared: bool) -> Float[np.ndarray, "n K"]:
         K = block.shape[1]
         if K == 2:
             return self._gathered(kernels.gather_two, block, (squared, squared))
         return self._gathered(kernels.gather_one if K == 1 else kernels.gather, block, squared)
 
-    def _scatter(self, block: Num[np.ndarray, "n K"], squared: bool) -> Float[np.ndarray, "p K"]:
+    def _scatter(self, block: ByRow, squared: bool) -> Float[np.ndarray, "p K"]:
         K = block.shape[1]
         if K == 2:
             return self._scattered(kernels.scatter_two, block, (squared, squared))
         return self._scattered(kernels.scatter_one if K == 1 else kernels.scatter, block, squared)
 
-    def _gathered(self, loop: Any, block: Num[np.ndarray, "p K"], squared: Any) -> Float[np.ndarray, "n K"]:
+    def _gathered(self, loop: Any, block: ByColumn, squared: Any) -> Float[np.ndarray, "n K"]:
         block, result = np.ascontiguousarray(block, np.float64), np.empty((self.shape[0], block.shape[1]))
         if not block.shape[1]:
             return result
         run, products = compiled(loop, "reassoc", "contract"), len(self._entries[0]) * block.shape[1]
-        parts = _shares(self._pointers, cores() if products >= self._threaded else 1)
+        parts = _shares(self._pointers, cores() if products >= self._limits.products else 1)
         side_by_side([partial(run, *self._rows(part), block, squared, result[part]) for part in parts])
         return result
 
-    def _scattered(self, loop: Any, block: Num[np.ndarray, "n K"], squared: Any) -> Float[np.ndarray, "p K"]:
+    def _scattered(self, loop: Any, block: ByRow, squared: Any) -> Float[np.ndarray, "p K"]:
         block, run = np.ascontiguousarray(block, np.float64), compiled(loop, "contract")
         if not block.shape[1]:
             return np.empty((self.shape[1], 0))
@@ -163,13 +152,7 @@ class CompiledProducts:
         K = block.shape[1]
         return self._summed((self.shape[1], K), len(self._entries[0]) * K, add)
 
-    def sampled(
-        self,
-        left: Num[np.ndarray, "n K"],
-        right: Num[np.ndarray, "p K"],
-        square: Num[np.ndarray, " p"],
-        linear: Num[np.ndarray, " p"],
-    ) -> tuple[Float[np.ndarray, "n K"], Float[np.ndarray, "p K"]]:
+    def sampled(self, left: ByRow, right: ByColumn, square: PerColumn, linear: PerColumn) -> SampledProducts:
         """See :class:`bayesdrop.designs.Design`."""
         given = [np.ascontiguousarray(part, np.float64) for part in (left, right, square, linear)]
         forward, back = np.zeros(left.shape), np.zeros(right.shape)
@@ -178,14 +161,14 @@ class CompiledProducts:
 
     @cached_property
     def _columns(self) -> tuple[Any, ...]:
-        """Compressed columns, made when first used: what belongs to a column stays in a core's cache."""
+        """Compressed columns, made at the first use: the numbers of a column stay in a core's cache."""
         csc = self.compressed.tocsc()
         return csc.indptr.astype(np.uint64), _unsigned(csc.indices), csc.data
 
     def gram(self, omega: Num[np.ndarray, " n"]) -> Float[np.ndarray, "p p"]:
         """See :class:`bayesdrop.designs.Design`.
 
-        A row adds the products of its entries two by two, which takes no sparse matrix of the result.
+        A row adds the products of its pairs of entries, so that no sparse matrix is formed.
         """
         p, weight, loop = self.shape[1], np.ascontiguousarray(omega, dtype=np.float64), compiled(kernels.add_gram)
 
@@ -198,7 +181,7 @@ class CompiledProducts:
 
 
 def _shares(pointers: Int[np.ndarray, " pointers"], count: int) -> list[slice]:
-    """Compressed rows in so many parts of like numbers of entries, at most.
+    """Cut compressed rows into at most ``count`` parts of similar numbers of entries.
 
     Examples
     --------
@@ -215,9 +198,9 @@ def _unsigned(indices: Int[np.ndarray, " m"]) -> Int[np.ndarray, " m"]:
 
 
 def compress(X: Float[np.ndarray, "n p"], most: float = np.inf) -> Any:
-    """Compressed rows of dense ones; needs Numba.
+    """Compress dense rows in their precision; needs Numba.
 
-    They have the precision of ``X``. None if there are more than ``most`` of them.
+    None if there are more than ``most`` entries.
     """
     step = max(1, BLOCK // max(X.shape[1], 1))
     parts = [slice(start, start + step) for start in range(0, len(X), step)]
@@ -241,7 +224,7 @@ def _product(matrix: Any, block: Num[np.ndarray, "rows K"]) -> Float[AnyArray, "
 
 
 def shift(X: Float[np.ndarray, "n p"], centre: Float[np.ndarray, " p"], dtype: Any) -> Float[np.ndarray, "n p"]:
-    """``X − c``; entries at ``c`` but for rounding become 0, for 0 is what noise leaves alone.
+    """``X − c``; entries equal to ``c`` up to rounding become 0, which noise does not change.
 
     Examples
     --------
@@ -259,14 +242,14 @@ def shift(X: Float[np.ndarray, "n p"], centre: Float[np.ndarray, " p"], dtype: A
         part[np.abs(part) <= ROUNDING * np.abs(about)] = 0.0
         result[rows, columns] = part
 
-    # Half of the time goes into memory that is written for the first time, which threads share.
+    # Half of the time is the first write to new memory, which threads share.
     step = max(1, BLOCK // max(X.shape[1], 1))
     side_by_side([partial(some, slice(start, start + step)) for start in range(0, len(X), step)])
     return result
 
 
 def shift_columns(X: Any, centre: Float[np.ndarray, " p"]) -> Any:
-    """``X − 1cᵀ`` of canonical compressed rows, whose columns are filled where ``c`` is not zero.
+    """``X − 1cᵀ`` for canonical compressed rows; columns with ``c ≠ 0`` are filled.
 
     Examples
     --------
@@ -285,7 +268,7 @@ def shift_columns(X: Any, centre: Float[np.ndarray, " p"]) -> Any:
 
 
 class ShiftedProducts:
-    """Products of ``X − 1cᵀ`` by those of ``X``; see :class:`bayesdrop.designs.Design`.
+    """Products of ``X − 1cᵀ``, from the products of ``X``; see :class:`bayesdrop.designs.Design`.
 
         (X − 1cᵀ)w = Xw − cᵀw,        (X − 1cᵀ)²w = X²w − 2X(c∘w) + (c²)ᵀw
 
@@ -300,32 +283,22 @@ class ShiftedProducts:
     def __init__(self, products: ScipyProducts | CompiledProducts, centre: Float[np.ndarray, " p"]) -> None:
         self._products, self._centre = products, centre[:, None]
 
-    def forward(
-        self, w: Num[np.ndarray, "p K"], w_sq: Num[np.ndarray, "p L"]
-    ) -> tuple[Float[np.ndarray, "n K"], Float[np.ndarray, "n L"]]:
+    def forward(self, w: ByColumn, w_sq: SquaredByColumn) -> RowProducts:
         """See :class:`bayesdrop.designs.Design`."""
         K, c = w.shape[1], self._centre
         first, second = self._products.forward(np.concatenate([w, c * w_sq], axis=1), w_sq)
         second = second - 2 * first[:, K:] + (c * c * w_sq).sum(axis=0)
         if not np.any(w_sq < 0):
-            second = np.maximum(second, 0.0)  # but for rounding it is
+            second = np.maximum(second, 0.0)  # it is non-negative up to rounding
         return first[:, :K] - (c * w).sum(axis=0), second
 
-    def backward(
-        self, r: Num[np.ndarray, "n K"], r_sq: Num[np.ndarray, "n L"]
-    ) -> tuple[Float[np.ndarray, "p K"], Float[np.ndarray, "p L"]]:
+    def backward(self, r: ByRow, r_sq: SquaredByRow) -> ColumnProducts:
         """See :class:`bayesdrop.designs.Design`."""
         K, c = r.shape[1], self._centre
         first, second = self._products.backward(np.concatenate([r, r_sq], axis=1), r_sq)
         return first[:, :K] - c * r.sum(axis=0), second - 2 * c * first[:, K:] + c * c * r_sq.sum(axis=0)
 
-    def sampled(
-        self,
-        left: Num[np.ndarray, "n K"],
-        right: Num[np.ndarray, "p K"],
-        square: Num[np.ndarray, " p"],
-        linear: Num[np.ndarray, " p"],
-    ) -> tuple[Float[np.ndarray, "n K"], Float[np.ndarray, "p K"]]:
+    def sampled(self, left: ByRow, right: ByColumn, square: PerColumn, linear: PerColumn) -> SampledProducts:
         """See :class:`bayesdrop.designs.Design`."""
         c = self._centre[:, 0]
         forward, back = self._products.sampled(left, right, square, linear - 2 * square * c)

@@ -1,8 +1,8 @@
-"""Vectors over the rows, stored with the rows: only sums over the rows are sent.
+"""Check, code and sum vectors over the rows of designs in memory, for the designs and for fits.
 
-Whoever minimises an energy holds a score, a target and a weight for each row, and does to them what this file lists and
-plain arithmetic. Labels and weights are checked and coded where the rows are, by the design. Here vectors over the rows
-are NumPy arrays; a design whose rows lie elsewhere keeps them there.
+A minimiser holds a score, a target and a weight for each row, and uses only the functions of this file and arithmetic.
+The design checks and codes labels and weights. In this file vectors over the rows are NumPy arrays; a design on a
+cluster keeps them there, and only sums over the rows leave it.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def check_sample_weight(
 ) -> Float[np.ndarray, " n"]:
     """Row weights as an array (n,), ones by default; raise ValueError if negative or of another length.
 
-    Also if all are zero, unless that is allowed. Messages call the argument ``name``.
+    Also if all are zero, unless ``all_zero`` allows it. Messages call the argument ``name``.
     """
     if sample_weight is None:
         return np.ones(n_rows)
@@ -71,7 +71,7 @@ def check_sample_weight(
 
 
 def code_labels(y: Any) -> tuple[Shaped[np.ndarray, " K"], Int[np.ndarray, " n"]]:
-    """Classes (K,) in order and the class number of each row, (n,); raise ValueError if they are no classes.
+    """Classes (K,) in order and the class number of each row, (n,); raise ValueError unless they are classes.
 
     Examples
     --------
@@ -95,7 +95,7 @@ def code_labels(y: Any) -> tuple[Shaped[np.ndarray, " K"], Int[np.ndarray, " n"]
 
 
 def unique_labels(values: Shaped[AnyArray, " m"], name: str) -> Shaped[np.ndarray, " K"]:
-    """Different labels in order; raise TypeError if they cannot be ordered, as text and None cannot.
+    """Distinct labels in order; raise TypeError if they cannot be ordered, such as text and None.
 
     Examples
     --------
@@ -111,12 +111,12 @@ def unique_labels(values: Shaped[AnyArray, " m"], name: str) -> Shaped[np.ndarra
 
 
 class LocalRows(Design):
-    """What the designs share whose vectors over the rows are NumPy arrays."""
+    """Methods of designs whose vectors over the rows are NumPy arrays."""
 
     __getitem__: Callable[..., Any]
 
     def _responses(self, y: Any) -> PerRow:
-        """Labels or numbers as a vector, one for each row."""
+        """Labels or numbers as a vector with a value per row."""
         return one_per_row(y, self.shape[0])
 
     def codes(self, y: Any) -> tuple[Shaped[np.ndarray, " K"], PerRow]:
@@ -160,7 +160,7 @@ class LocalRows(Design):
         return np.zeros((self.shape[0], columns))
 
     def rowwise(self, function: Callable[..., Any], *rows: PerRow, widths: Sequence[int] | None = None) -> Any:
-        """Apply a function that treats every row separately, or at least may be given some rows at a time, in threads.
+        """Apply a function that treats every row separately, or that accepts some rows at a time, in threads.
 
         ``widths`` are the numbers of columns of the results if it returns several; a single one has the common shape
         of ``rows``.
@@ -177,7 +177,7 @@ class LocalRows(Design):
 
 
 class RowsInMemory(LocalRows):
-    """What the designs share whose rows are in this process's memory: those of one array or sparse matrix."""
+    """Methods of designs whose rows are in this process's memory, as one array or sparse matrix."""
 
     is_local = True
 
@@ -186,7 +186,7 @@ class RowsInMemory(LocalRows):
         return summarise(self.matrix(), weight)
 
     def parts(self, size: int | None = None) -> Iterator[tuple[slice, Any]]:
-        """Some rows after the other, all at once if no size is given."""
+        """Blocks of ``size`` rows in order, or all rows at once."""
         n = self.shape[0]
         for start in range(0, n, size or max(n, 1)):
             rows = slice(start, min(start + (size or n), n))

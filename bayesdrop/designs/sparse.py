@@ -1,6 +1,6 @@
-"""Sparse design matrix; it is never made dense.
+"""Store a design matrix as compressed rows, which are never made dense.
 
-Products are scipy's, or compiled ones for a large matrix if Numba is installed: see :mod:`.products`.
+Products are scipy's, or compiled for a large matrix if Numba is installed: see :mod:`.products`.
 """
 
 from __future__ import annotations
@@ -12,9 +12,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from .._memory import BLOCK
 from .._typing import AnyArray, Float, Int, Num, PerRow
-from .base import Design
+from .base import ByColumn, ColumnProducts, Design, EntryBlocks, PerColumn, RowProducts, SignSums, SquaredByColumn
 from .columns import ColumnSummary, merge_summaries, summarise
 from .dense import DenseDesign
 from .kernels import ROUNDING, available
@@ -51,7 +50,7 @@ class SparseDesign(RowsInMemory):
         self._given = sparse.csr_array(X)
         self.shape: tuple[int, int] = self._given.shape
         n, p = self.shape
-        # A dense Gram matrix only where it takes no more room than the entries themselves.
+        # A dense Gram matrix only if it needs no more memory than the entries.
         self.prefers_gram = p * p <= self._given.nnz and p <= self.gram_columns
         self.prefers_outer_gram = not self.prefers_gram and n * n <= self._given.nnz and n <= self.gram_columns
 
@@ -60,7 +59,7 @@ class SparseDesign(RowsInMemory):
         """Canonical rows without explicit zeros, in the precision of the products."""
         csr = self._given
         if csr.indices.dtype == np.int64 and max(csr.nnz, *csr.shape) < np.iinfo(np.int32).max:
-            # Half the index traffic, and the same numbers.
+            # Half the memory traffic of indices, with the same result.
             csr = sparse.csr_array(
                 (csr.data, csr.indices.astype(np.int32), csr.indptr.astype(np.int32)), shape=csr.shape
             )
@@ -78,12 +77,12 @@ class SparseDesign(RowsInMemory):
 
     @cached_property
     def is_binary(self) -> bool:
-        """Every entry is 1."""
+        """Whether every stored entry is 1."""
         return bool(np.all(self._x.data == 1))
 
     @cached_property
     def _products(self) -> Any:
-        """Made when first used: samplers need none."""
+        """Products, made at the first use, since samplers need none."""
         return (CompiledProducts if self._compiled else ScipyProducts)(self._x, self.is_binary)
 
     def __getitem__(self, rows: Any) -> SparseDesign:
@@ -95,26 +94,22 @@ class SparseDesign(RowsInMemory):
         return SparseDesign(self._x[:, index])
 
     def __sizeof__(self) -> int:
-        """Bytes of the matrix, by which a scheduler knows what it would cost to move it."""
+        """Bytes of the matrix, by which a scheduler estimates the cost of moving it."""
         return object.__sizeof__(self) + int(self._x.data.nbytes + self._x.indices.nbytes + self._x.indptr.nbytes)
 
     def _with_data(self, data: Num[np.ndarray, " m"]) -> Any:
         return sparse.csr_array((data, self._x.indices, self._x.indptr), shape=self.shape)
 
-    def pair_matvec(
-        self, w: Num[AnyArray, "p K"], w_sq: Num[AnyArray, "p L"]
-    ) -> tuple[Float[np.ndarray, "n K"], Float[np.ndarray, "n L"]]:
+    def pair_matvec(self, w: ByColumn, w_sq: SquaredByColumn) -> RowProducts:
         """``(X w, X² w_sq)``."""
         return self._products.forward(w, w_sq)
 
-    def pair_rmatvec(
-        self, r: Num[AnyArray, "n K"], r_sq: Num[AnyArray, "n L"]
-    ) -> tuple[Float[np.ndarray, "p K"], Float[np.ndarray, "p L"]]:
+    def pair_rmatvec(self, r: Num[AnyArray, "n K"], r_sq: Num[AnyArray, "n L"]) -> ColumnProducts:
         """``(Xᵀ r, (X²)ᵀ r_sq)``."""
         return self._products.backward(r, r_sq)
 
     def sampled_products(
-        self, left: PerRow, right: Num[AnyArray, "p K"], square: Num[AnyArray, " p"], linear: Num[AnyArray, " p"]
+        self, left: PerRow, right: ByColumn, square: PerColumn, linear: PerColumn
     ) -> tuple[Float[np.ndarray, "n K"], Float[np.ndarray, "p K"]]:
         """``(E R, Eᵀ L)``; see :class:`bayesdrop.designs.Design`."""
         return self._products.sampled(left, right, square, linear)
@@ -123,12 +118,12 @@ class SparseDesign(RowsInMemory):
         """``Xᵀ diag(ω) X``, dense (p, p)."""
         return self._products.gram(omega)
 
-    def outer_gram(self, scale: Num[AnyArray, " p"]) -> Float[np.ndarray, "n n"]:
+    def outer_gram(self, scale: PerColumn) -> Float[np.ndarray, "n n"]:
         """``X diag(s) Xᵀ``, dense (n, n)."""
         scaled = self._with_data(self._x.data * np.sqrt(scale)[self._x.indices])
         return (scaled @ scaled.T).toarray()
 
-    def sign_sums(self, r: Num[AnyArray, "n K"]) -> tuple[Float[np.ndarray, "p K"], Float[np.ndarray, "p K"]]:
+    def sign_sums(self, r: Num[AnyArray, "n K"]) -> SignSums:
         """``(1[X > 0]ᵀ r, 1[X < 0]ᵀ r)``."""
         if self.is_binary:
             return self.rmatvec(r), np.zeros((self.shape[1], r.shape[1]))
@@ -141,13 +136,13 @@ class SparseDesign(RowsInMemory):
         """Smallest entry, absent zeros included."""
         return min(0.0, float(self._x.data.min())) if self._x.nnz else 0.0
 
-    def entries(self) -> Iterator[tuple[Int[np.ndarray, " m"], Int[np.ndarray, " m"], Num[np.ndarray, " m"]]]:
+    def entries(self) -> EntryBlocks:
         """Non-zero entries as ``(rows, columns, values)`` in blocks of rows."""
         ends = self._x.indptr
         start, n = 0, self.shape[0]
         while start < n:
-            # The last row that still fits, and one row at least.
-            stop = max(int(np.searchsorted(ends, ends[start] + BLOCK // 8, side="right")) - 1, start + 1)
+            # As many rows as fit, and at least one.
+            stop = max(int(np.searchsorted(ends, ends[start] + LIMITS.cached, side="right")) - 1, start + 1)
             part = slice(ends[start], ends[stop])
             if ends[stop] > ends[start]:
                 rows = np.repeat(np.arange(start, stop), np.diff(ends[start : stop + 1]))
@@ -155,7 +150,7 @@ class SparseDesign(RowsInMemory):
             start = stop
 
     def matrix(self) -> Any:
-        """Compressed rows as they came."""
+        """Compressed rows as the user gave them."""
         return self._given
 
     def compressed(self, full: bool = False) -> Any:
@@ -163,27 +158,28 @@ class SparseDesign(RowsInMemory):
         return self._x
 
     def transposed(self, dtype: Any) -> Any:
-        """Refused: never made dense."""
+        """Raise TypeError: sparse rows are never made dense."""
         raise TypeError("X: expected dense rows, got sparse ones, which are never made dense; use X.toarray().")
 
     def shifted(self, centre: Float[np.ndarray, " p"]) -> SparseDesign:
-        """``X − c``: columns that are mostly stored are filled, and from all others ``c`` is subtracted in products."""
+        """``X − c``: columns with mostly stored entries are filled; for the others products subtract ``c``."""
         X = self._x
-        # Which costs no more memory than they have, and no digits: other means are of the size of the deviations.
+        # Filling at most doubles their memory, and subtraction in products loses no digits: for other columns the mean
+        # has the size of the standard deviation.
         filled = np.where(2 * np.bincount(X.indices, minlength=self.shape[1]) > self.shape[0], centre, 0.0)
         rest, X = centre - filled, shift_columns(X, filled)
         return ShiftedSparseDesign(X, rest) if np.any(rest) else SparseDesign(X)
 
 
 class ShiftedSparseDesign(SparseDesign):
-    """Sparse rows less a centre, ``X − 1cᵀ``, which would fill them and is not formed.
+    """Sparse rows minus a centre, ``X − 1cᵀ``, which would be dense and is not formed.
 
     Parameters
     ----------
     X : csr (n, p)
         Canonical, without explicit zeros.
     centre : array (p,)
-        The ``c``.
+        Centre ``c``.
 
     Examples
     --------
@@ -202,7 +198,7 @@ class ShiftedSparseDesign(SparseDesign):
 
     @cached_property
     def _apart(self) -> Num[np.ndarray, " m"]:
-        """Stored entries less the centre; those at it but for rounding are 0."""
+        """Stored entries minus the centre; entries equal to it up to rounding are 0."""
         about = self._centre[self._x.indices]
         apart = self._x.data - about
         apart[np.abs(apart) <= ROUNDING * np.abs(about)] = 0.0
@@ -216,20 +212,20 @@ class ShiftedSparseDesign(SparseDesign):
         """See :class:`bayesdrop.designs.Design`."""
         return ShiftedSparseDesign(self._x[:, index], self._centre[index])
 
-    def outer_gram(self, scale: Num[AnyArray, " p"]) -> Float[np.ndarray, "n n"]:
+    def outer_gram(self, scale: PerColumn) -> Float[np.ndarray, "n n"]:
         """``(X − 1cᵀ) diag(s) (X − 1cᵀ)ᵀ``, dense (n, n)."""
         side = (self._x @ (scale * self._centre))[:, None]
         return super().outer_gram(scale) - side - side.T + scale @ self._centre**2
 
-    def sign_sums(self, r: Num[AnyArray, "n K"]) -> tuple[Float[np.ndarray, "p K"], Float[np.ndarray, "p K"]]:
-        """Counts of the signs of ``X − 1cᵀ``; what is not stored has that of ``−c``."""
+    def sign_sums(self, r: Num[AnyArray, "n K"]) -> SignSums:
+        """Counts of the signs of ``X − 1cᵀ``, where entries that are not stored have the sign of ``−c``."""
         signs = self._apart > 0, self._apart < 0, self._x.data != 0
         above, below, stored = (self._with_data(part.astype(np.float64)).T @ r for part in signs)
         absent, centre = r.sum(axis=0) - stored, self._centre[:, None]
         return above + np.where(centre < 0, absent, 0.0), below + np.where(centre > 0, absent, 0.0)
 
     def minimum(self) -> float:
-        """Smallest entry; what is not stored is ``−c``."""
+        """Smallest entry, where entries that are not stored are ``−c``."""
         absent = np.bincount(self._x.indices, minlength=self.shape[1]) < self.shape[0]
         both = np.append(self._apart, -self._centre[absent])
         return float(both.min()) if len(both) else 0.0
@@ -239,15 +235,15 @@ class ShiftedSparseDesign(SparseDesign):
         return shift_columns(self._x, self._centre)
 
     def compressed(self, full: bool = False) -> Any:
-        """None: they would be filled."""
+        """None, since compressed rows would be filled."""
         return None
 
     def parts(self, size: int | None = None) -> Iterator[tuple[slice, SparseDesign]]:
-        """Some rows after the other, never so many that to fill them takes much memory."""
-        most = max(1, BLOCK // (8 * int(np.count_nonzero(self._centre))))
+        """Blocks of rows in order, small enough to be filled."""
+        most = max(1, LIMITS.cached // int(np.count_nonzero(self._centre)))
         return super().parts(most if size is None else min(size, most))
 
-    def entries(self) -> Iterator[tuple[Int[np.ndarray, " m"], Int[np.ndarray, " m"], Num[np.ndarray, " m"]]]:
+    def entries(self) -> EntryBlocks:
         """Entries that are not at the centre, as ``(rows, columns, values)`` in blocks of rows."""
         for some, part in self.parts():
             for rows, columns, values in SparseDesign(part.matrix()).entries():
@@ -268,7 +264,7 @@ def of_matrix(matrix: Any) -> Design:
 
 
 def stacked(above: Design, below: Design) -> Design:
-    """Rows in memory and other ones below them; sparse, never dense, if either is, for sparse rows are the many."""
+    """Stack the rows of two designs in memory; the result is sparse if either is."""
     parts = above.matrix(), below.matrix()
     if above.is_sparse or below.is_sparse:
         return SparseDesign(sparse.vstack([sparse.csr_array(part) for part in parts], format="csr"))

@@ -1,4 +1,4 @@
-"""Thread pool for files, NumPy, BLAS and compiled loops, which release the interpreter."""
+"""Run files, NumPy, BLAS and compiled loops, which release the interpreter, in a pool of threads, for designs."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from .._memory import BLOCK
 from .._typing import Float
 
 __all__ = ["LIMITS", "Limits", "ahead", "cores", "in_pieces", "in_threads", "one_blas_thread", "side_by_side", "summed"]
@@ -23,48 +24,71 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class Limits:
-    """Sizes that choose between ways of the designs.
+    """Sizes that choose between the algorithms of designs, and limits of files.
 
     Attributes
     ----------
     piece, threaded : int
         Numbers of a piece, which stays in a core's cache, and of a block whose pieces are worth threads.
+    cached, fewest : int
+        Numbers of a block of rows that stays in a core's cache, and the minimum of rows of a block that is summarised.
     parts, room : int
-        Parts that sums over blocks are made in at most, and the numbers of them all, beyond which there are two.
+        Maximum number of parts of a sum over blocks, and of numbers of all parts together, beyond which there are two.
+    products, worth : int
+        Entries times columns of a sparse product from which threads pay, and the least number of these for each number
+        of a part of a sum.
     small, share : int, float
-        A dense matrix of more entries, of which no more than such a share are not zero, has its products by
+        A dense matrix with more entries than ``small``, of which at most the ``share`` are not zero, is multiplied in
         compressed rows, which are faster then and take less memory than the matrix.
+    few : int
+        Columns up to which a Gram matrix is preferred even for fewer rows.
     compiled : int
-        Entries of a sparse matrix from which on compiled loops save more than loading them costs.
-    block_bytes : int
-        Bytes of the blocks that threads work on, two precisions of each.
+        Entries of a sparse matrix from which compiled loops save more time than loading them costs.
+    block_bytes, entry_bytes : int
+        Bytes of all blocks that threads work on, and of an entry of a block, in two precisions.
     lines, even : int
-        Lines of a block of a text file, and a number of rows that those of a dense file are a multiple of, for
-        compiled loops take some at a time.
+        Lines of a block of a text file, and the number of which the rows of a block of a dense file are a multiple.
     text, columns : int
-        Bytes of a line of text, and of the lines that are read at once; and columns that a small file may have, for a
-        few vectors over them take no more than what a session takes anyway.
+        Bytes of a line of text, and of lines read at once; and columns that a small file may have, since a few vectors
+        of this length need no more memory than a session.
+    sample : int
+        Rows and columns of a block whose entries are recorded to detect a change of the source.
+    key_rounding : float
+        Relative difference of the keys of rows that may be equal.
+    fan_in, patience, workers : int, float, int
+        Sums that a task on a cluster adds, seconds between checks of the connection, and maximum number of workers.
     """
 
     piece: int = 1 << 15
     threaded: int = 1 << 17
+    cached: int = BLOCK // 8
+    fewest: int = 16
     parts: int = 4
     room: int = 1 << 22
+    products: int = 1 << 19
+    worth: int = 32
     small: int = 1 << 21
     share: float = 0.3
+    few: int = 50
     compiled: int = 100_000
     block_bytes: int = 1 << 28
+    entry_bytes: int = 16
     lines: int = 1 << 14
     even: int = 32
     text: int = 1 << 26
     columns: int = 1 << 24
+    sample: int = 64
+    key_rounding: float = 1e-9
+    fan_in: int = 8
+    patience: float = 2.0
+    workers: int = 10_000
 
 
 LIMITS = Limits()
 
 
 def cores() -> int:
-    """Cores that this process may use; no more than ``OMP_NUM_THREADS``, by which workers are kept to their share."""
+    """Number of cores that this process may use, at most ``OMP_NUM_THREADS``, which limits workers."""
     here = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     asked = os.environ.get("OMP_NUM_THREADS", "")
     return min(here, max(int(asked), 1)) if asked.isdecimal() else here
@@ -72,24 +96,24 @@ def cores() -> int:
 
 @cache
 def _pool(threads: int) -> ThreadPoolExecutor:
-    """Threads that wait for work: to begin one takes as long as a product of a million entries."""
+    """Pool of waiting threads: to start a thread takes as long as a product of a million entries."""
     return ThreadPoolExecutor(threads, thread_name_prefix="bayesdrop")
 
 
 if hasattr(os, "register_at_fork"):
-    # A forked process has none of the threads.
+    # A forked process has no threads.
     os.register_at_fork(after_in_child=_pool.cache_clear)
 
 
 def _in_a_thread() -> bool:
-    """Whether the caller is one of several threads, which are to begin no others."""
+    """Whether the caller is not the main thread; such a thread starts no others."""
     return threading.current_thread() is not threading.main_thread()
 
 
 def side_by_side(calls: Sequence[Callable[[], Result]]) -> list[Result]:
-    """Results of calls that have nothing to do with each other, made in threads unless the caller is one of several.
+    """Results of independent calls, made in threads unless the caller is not the main thread.
 
-    An error of one is raised when all have ended.
+    An error of a call is raised after all calls have ended.
 
     Examples
     --------
@@ -103,7 +127,7 @@ def side_by_side(calls: Sequence[Callable[[], Result]]) -> list[Result]:
     waiting, settings = deque(enumerate(calls)), np.geterr()
 
     def work() -> None:
-        # What NumPy says of overflows is a thread's own matter.
+        # NumPy's settings for overflows belong to a thread.
         with np.errstate(**settings):
             while True:
                 try:
@@ -123,9 +147,9 @@ def side_by_side(calls: Sequence[Callable[[], Result]]) -> list[Result]:
 
 
 def in_pieces(function: Callable[[slice], Result], rows: int, width: int) -> list[Result]:
-    """What a function makes of the rows of blocks of so many columns, given a few at a time.
+    """Apply a function to pieces of rows of ``width`` columns, and return the results.
 
-    What is made on the way then stays in a core's cache. The pieces depend on the sizes alone, and so does every bit.
+    Intermediate results stay in a core's cache. The pieces, and thus the results, depend on the sizes only.
 
     Examples
     --------
@@ -142,7 +166,7 @@ def in_pieces(function: Callable[[slice], Result], rows: int, width: int) -> lis
 
 @cache
 def _blas() -> Any:
-    """What BLAS the process has loaded; to look takes three milliseconds."""
+    """Controller of the loaded BLAS, cached because the search takes three milliseconds."""
     from threadpoolctl import ThreadpoolController
 
     return ThreadpoolController().select(user_api="blas")
@@ -150,10 +174,10 @@ def _blas() -> Any:
 
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """Keep BLAS to one thread meanwhile; then it has as many as before.
+    """Limit BLAS to one thread within the ``with`` statement.
 
-    A thread of BLAS that has done its share waits for more with its core at full load, tens of milliseconds long, and
-    takes it from what follows. Calls within each other end in turn; threads other than the main one change nothing.
+    A BLAS thread waits for more work for tens of milliseconds at full load, which slows down later code. Statements may
+    be nested; in threads other than the main one this has no effect.
 
     Examples
     --------
@@ -171,10 +195,10 @@ def one_blas_thread() -> Iterator[None]:
 def summed(
     size: int, step: int, shapes: Sequence[tuple[int, ...]], add: Callable[..., None]
 ) -> tuple[Float[np.ndarray, ...], ...]:
-    """Sums of some shapes to which ``add(block, *sums)`` adds, for one slice of so many lines after another.
+    """Return sums of some shapes to which ``add(block, *sums)`` adds each slice of ``step`` lines.
 
-    Blocks are dealt out to parts, as many as the sizes tell, which go in threads, BLAS having one: no bit depends on
-    how many there are.
+    Slices are distributed to parts, which run in threads, with one BLAS thread. The number of parts depends on sizes
+    only, so that results do not depend on the number of threads.
 
     Examples
     --------
@@ -200,7 +224,7 @@ def summed(
 
 
 def ahead(blocks: Generator[Any]) -> Iterator[Any]:
-    """Items of a generator, each made in a thread while the one before is in use.
+    """Items of a generator, each made in a thread while the caller uses the previous one.
 
     Examples
     --------
@@ -214,14 +238,14 @@ def ahead(blocks: Generator[Any]) -> Iterator[Any]:
                 coming = pool.submit(next, blocks, None)
                 yield item
     finally:
-        # The pool is done by now, so that nothing reads any more; this closes the files.
+        # The pool has ended, so that nothing reads; this closes the files.
         blocks.close()
 
 
 def in_threads(items: Iterator[tuple[Any, ...]], function: Callable[..., Result], threads: int) -> Iterator[Result]:
-    """What a function makes of each item, in their order; the caller's thread reads while ``threads`` others work.
+    """Apply a function to each item in ``threads`` threads, while the caller's thread reads; results are in order.
 
-    One more than there are threads is held at most.
+    At most ``threads + 1`` items are held.
 
     Examples
     --------
@@ -232,7 +256,7 @@ def in_threads(items: Iterator[tuple[Any, ...]], function: Callable[..., Result]
         waiting: deque[Future[Result]] = deque()
         for item in items:
             waiting.append(pool.submit(function, *item))
-            del item  # it is the thread's now
+            del item  # the thread holds it
             if len(waiting) > threads:
                 yield waiting.popleft().result()
         while waiting:

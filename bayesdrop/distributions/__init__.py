@@ -1,6 +1,6 @@
-"""NumPyro distributions: of augmentations, with two samplers of theirs without NumPyro, and pseudo-likelihoods.
+"""NumPyro distributions of augmentations, two samplers that need no NumPyro, and pseudo-likelihoods.
 
-The distributions are imported when they are first asked for, and NumPyro with them.
+The distributions, and NumPyro with them, are imported at their first use.
 """
 
 from __future__ import annotations

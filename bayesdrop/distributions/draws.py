@@ -1,4 +1,4 @@
-"""Exact draws that need no NumPyro: PG(1, z) and reciprocals of inverse Gaussian variables, vectorised.
+"""Draw PG(1, z) and reciprocals of inverse Gaussian variables exactly, vectorised and without NumPyro, for samplers.
 
 ``PG(1, z) = ¼ J*(1, z/2)``. As in Polson, Scott & Windle (2013, section 4) the density of J* is bounded by the first
 term of one of two alternating series, left and right of T = 0.64, and a draw from that envelope is accepted with the
@@ -9,17 +9,18 @@ value of the series over its first term. At these T four terms give that ratio t
 so that no loop over terms is needed. The whole proposal is drawn again on rejection, so the pieces are chosen by
 their masses under the *envelope*: right ``(π/2)/K exp(−KT)`` with ``K = π²/8 + z²/8``; left, for a small tilt,
 ``4Φ(−1/√T)`` (the reciprocal square of a normal tail, then accepted with ``exp(−z²x/8)``), else ``2 exp(−|z|/2)``
-(an inverse Gaussian, accepted if below T). About one draw in eight is rejected; the rejected ones are gathered into
-ever smaller buffers, which is what makes this fast.
+(an inverse Gaussian, accepted if below T). About one draw in eight is rejected; for speed, rejected draws are gathered
+into smaller and smaller buffers.
 
-Reciprocals of inverse Gaussian variables are the auxiliary variables of piecewise-linear losses:
-Michael, Schucany & Haas (1976), with the small root computed through the large one so that nothing cancels.
+Reciprocals of inverse Gaussian variables are the auxiliary variables of piecewise-linear losses. They are drawn by the
+method of Michael, Schucany & Haas (1976), with the small root computed from the large one to avoid cancellation.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import jax
@@ -36,8 +37,30 @@ Done = Bool[jax.Array, " m"]
 
 _T = 0.64
 _TAIL = 0.10564977366685535  # Φ(−1/√T) = Φ(−1.25)
-# Tilt |z|/2 at which the two left envelopes weigh the same: 4Φ(−1.25) = 2 exp(−|z|/2).
+# Tilt |z|/2 at which the two left envelopes have the same mass: 4Φ(−1.25) = 2 exp(−|z|/2).
 _SWITCH = -math.log(2 * _TAIL)
+
+
+@dataclass(frozen=True)
+class Rules:
+    """Sizes of the buffers of rejected draws, which affect time only.
+
+    Attributes
+    ----------
+    small : int
+        Number of draws up to which there are no buffers.
+    first, second, spare : int
+        Buffers hold an n-th of the draws, for these n, plus ``spare``; n/8 and n/64 are expected to be left, and a
+        buffer that overflows costs another iteration.
+    """
+
+    small: int = 256
+    first: int = 6
+    second: int = 40
+    spare: int = 64
+
+
+RULES = Rules()
 
 
 @jax.jit
@@ -68,18 +91,17 @@ def polya_gamma_one(key: PRNGKeyArray, z: Float[jax.Array, "*shape"]) -> Float[j
     """
     shape = z.shape
     flat = 0.5 * jnp.abs(z).reshape(-1)
-    # The smallest normal number is the draw at the largest tilts, whose sums below would overflow.
+    # Tilts are bounded so that no sum below overflows; the draw at the bound is the smallest normal number.
     flat = jnp.where(jnp.isfinite(flat), jnp.minimum(flat, float(jnp.finfo(z.dtype).max) / 16), flat)
     n = flat.size
     if n == 0:
         return jnp.zeros(shape, z.dtype)
     key, key_first = random.split(key)
     draws, accepted = _attempt(key_first, flat)
-    if n <= 256:
+    if n <= RULES.small:
         return 0.25 * _until_done(key, flat, draws, accepted).reshape(shape)
 
-    # Expected to be left over: n/8 and n/64. A buffer that overflows only costs another turn of the loop.
-    first, second = n // 6 + 64, n // 40 + 64
+    first, second = n // RULES.first + RULES.spare, n // RULES.second + RULES.spare
 
     def turn(carry: tuple[PRNGKeyArray, PerDraw, Done]) -> tuple[PRNGKeyArray, PerDraw, Done]:
         key, draws, accepted = carry
@@ -120,13 +142,13 @@ def _attempt(key: PRNGKeyArray, tilt: PerDraw) -> tuple[PerDraw, Done]:
     u, v = random.uniform(key, (2, tilt.size), dtype)
     square = tilt * tilt
     rate = math.pi**2 / 8 + 0.5 * square
-    # In logarithms: both masses underflow at large tilts, and their share must not become 0/0.
+    # In logarithms, because both masses underflow at large tilts and their share would be 0/0.
     log_right = math.log(math.pi / 2) - jnp.log(rate) - rate * _T
     small = tilt < _SWITCH
     log_left = jnp.where(small, jnp.full_like(tilt, math.log(4 * _TAIL)), math.log(2) - tilt)
     share_right = nn.sigmoid(log_right - log_left)
     right = u < share_right
-    # What is left of the uniform that chose the piece is uniform in the piece, and serves its value.
+    # Given the piece, the rescaled uniform that chose it is uniform again: it gives the value within the piece.
     u = jnp.where(right, u / share_right, (u - share_right) / (1 - share_right))
     u = jnp.clip(u, tiny, one)
     x_right = _T - jnp.log(u) / rate
@@ -139,7 +161,7 @@ def _attempt(key: PRNGKeyArray, tilt: PerDraw) -> tuple[PerDraw, Done]:
     large_root = jnp.maximum(large_root, tiny)
     chance = large_root / (large_root + tilt)
     first_root = v < chance
-    # Not the root over the square, which may overflow, also where the compiler multiplies the two divisors.
+    # Not the root over the square, which may overflow, even if the compiler multiplies the two divisors.
     x_large = 1 / jnp.where(first_root, large_root, jnp.maximum(tilt * (tilt / large_root), tiny))
     rest = jnp.where(first_root, v / chance, (v - chance) / jnp.maximum(1 - chance, tiny))
     use_rest = ~right & ~small
@@ -150,7 +172,7 @@ def _attempt(key: PRNGKeyArray, tilt: PerDraw) -> tuple[PerDraw, Done]:
     ratio = 1 - 3 * e + 5 * cube - 7 * cube * cube
     ratio = ratio * jnp.where(~right & small, jnp.exp(-0.5 * square * x), jnp.ones_like(x))
     inside = right | (x <= _T)
-    # A tilt that is not a number gives no number, and must not be tried for ever.
+    # A NaN tilt gives NaN, and must not be retried for ever.
     return x, (inside & (v < ratio)) | ~jnp.isfinite(tilt)
 
 
@@ -163,7 +185,7 @@ def reciprocal_inverse_gaussian(key: PRNGKeyArray, nu: Float[jax.Array, "*shape"
     key : JAX key
         Source of the random numbers.
     nu : array >= 0
-        At 0 the law is a chi-square with one degree of freedom; no value of ν is special to the arithmetic.
+        Parameter ν; at 0 the law is a chi-square with one degree of freedom.
 
     Returns
     -------
@@ -193,13 +215,13 @@ Value = TypeVar("Value")
 
 
 def where_needed(condition: Any, update: Callable[..., Value], value: Value, key: PRNGKeyArray | None = None) -> Value:
-    """``update(value)`` if the condition () holds, else ``value``, both of one structure; the other is not computed.
+    """Return ``update(value)`` if the condition () holds, else ``value``, and compute only that.
 
-    With a ``key`` it is ``update(value, key)``: a key that the function held would be used once for every passage of a
-    loop, by the rules of JAX's check of keys (``jax_debug_key_reuse``), which do not know that there is one.
+    With a ``key`` it is ``update(value, key)``: JAX's check of keys (``jax_debug_key_reuse``) would count a key that
+    the function holds as used once for every iteration of the loop.
 
-    It is a loop of one passage or none: on CPUs XLA compiles the branches of ``jax.lax.cond`` to code that took two to
-    three times as long as the same operations outside, and the body of a loop to the ordinary code.
+    It is a loop of one iteration or none: on CPUs XLA compiles the branches of ``jax.lax.cond`` to code that takes two
+    to three times as long as the same operations outside, and the body of a loop to ordinary code.
 
     Examples
     --------
@@ -208,8 +230,8 @@ def where_needed(condition: Any, update: Callable[..., Value], value: Value, key
     """
     keys = () if key is None else (jax.random.key_data(key), jax.random.key_impl(key))
 
-    def passage(_: Any, v: Value) -> Value:
+    def iteration(_: Any, v: Value) -> Value:
         return update(v, jax.random.wrap_key_data(keys[0], impl=keys[1])) if keys else update(v)
 
-    result: Value = jax.lax.fori_loop(0, jnp.asarray(condition).astype(jnp.int32), passage, value)
+    result: Value = jax.lax.fori_loop(0, jnp.asarray(condition).astype(jnp.int32), iteration, value)
     return result

@@ -1,4 +1,4 @@
-r"""Generalised inverse Gaussian distribution.
+r"""Define the generalised inverse Gaussian distribution for NumPyro, and its Bessel function.
 
     f(x) = (a/b)^{p/2} / (2 K_p(√(ab))) · x^{p−1} exp{−(a x + b/x)/2},      x > 0.
 
@@ -8,7 +8,7 @@ log-concave density of ``log x``. With ``ω = √(ab)``, ``R = √(ω² + p²)``
 
     x f(x) ∝ exp D(u),     D(u) = −(R − p)(cosh u − 1) − p(e^u − 1 − u),     u = log(x / x_0),
 
-whose terms are small where there is mass, however large ``ω`` and ``p``; for ``p < 0`` it is the law of ``1/x`` with
+whose terms are small in the bulk of the law, however large ``ω`` and ``p``; for ``p < 0`` it is the law of ``1/x`` with
 ``−p``. Constant, moments and ``K_p(ω) = ½ exp(p log((R + p)/ω) − R) ∫ exp D`` are sums of it over ``u``, on which the
 trapezoidal rule converges geometrically.
 """
@@ -16,6 +16,7 @@ trapezoidal rule converges geometrically.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import jax
 import jax.numpy as jnp
@@ -34,9 +35,29 @@ __all__ = ["GeneralizedInverseGaussian", "log_bessel_k"]
 Elementwise = Float[jax.Array, "*shape"]
 Carry = tuple[PRNGKeyArray, Elementwise, Bool[jax.Array, "*shape"]]
 
-_NODES = 800
-# What is left of the integrand's peak at the ends of the sum: e⁻⁴⁵.
-_DEPTH = 45.0
+
+@dataclass(frozen=True)
+class Rules:
+    """Accuracy of the sums over ``u``.
+
+    Attributes
+    ----------
+    nodes, depth : int, float
+        Number of nodes, and the fall of the logarithm of the integrand from its peak to the ends of the sum.
+    terms : int
+        Terms of the series of ``e^u − 1 − u``.
+    exponent, margin : float
+        Logarithm beyond which ``arccosh(1 + x)`` is ``log 2x``, and what is added so that it is no less.
+    """
+
+    nodes: int = 800
+    depth: float = 45.0
+    terms: int = 15
+    exponent: float = 9.0
+    margin: float = 1e-3
+
+
+RULES = Rules()
 
 
 def log_bessel_k(order: Numbers, x: Numbers) -> Float[jax.Array, ...]:
@@ -61,25 +82,25 @@ def _log_bessel_k(order: Elementwise, x: Elementwise) -> Elementwise:
 def _exponent(
     p: Float[jax.Array, ...], omega: Float[jax.Array, ...], u: Float[jax.Array, ...]
 ) -> Float[jax.Array, ...]:
-    """``D(u)``, of ``p >= 0``; the shapes broadcast."""
+    """``D(u)`` for ``p >= 0``; the shapes broadcast."""
     small = jnp.abs(u) < 0.5
     near = jnp.where(small, u, 0)
     series = jnp.ones_like(u)
-    for n in range(15, 2, -1):
+    for n in range(RULES.terms, 2, -1):
         series = 1 + near / n * series
     far = jnp.where(small, 1, u)
-    # R − p = ω²/(R + p), whose square may underflow where the sine overflows.
+    # R − p = ω²/(R + p), as a square root: ω² may underflow where the hyperbolic sine overflows.
     half = omega / jnp.sqrt(jnp.hypot(omega, p) + p) * jnp.sinh(u / 2)
     return -2 * half * half - p * jnp.where(small, near * near / 2 * series, jnp.expm1(far) - far)
 
 
 def _ends(p: Elementwise, omega: Elementwise) -> tuple[Elementwise, Elementwise]:
-    """Where the integrand has fallen to ``e⁻⁴⁵`` of its peak at least, (below, above) it; of ``p >= 0``."""
+    """Points below and above the peak at which the integrand is at most ``e⁻⁴⁵`` of it, for ``p >= 0``."""
     # Above the peak D falls as R(cosh u − 1) or faster, below as the larger of its two terms.
-    line = _DEPTH / jnp.maximum(p, jnp.finfo(p.dtype).tiny)
+    line = RULES.depth / jnp.maximum(p, jnp.finfo(p.dtype).tiny)
     root = jnp.hypot(omega, p)
-    below = _arccosh_above(math.log(_DEPTH) + jnp.log(root + p) - 2 * jnp.log(omega))
-    return -jnp.minimum(below, line + jnp.sqrt(2 * line)), _arccosh_above(math.log(_DEPTH) - jnp.log(root))
+    below = _arccosh_above(math.log(RULES.depth) + jnp.log(root + p) - 2 * jnp.log(omega))
+    return -jnp.minimum(below, line + jnp.sqrt(2 * line)), _arccosh_above(math.log(RULES.depth) - jnp.log(root))
 
 
 def _place(p: Elementwise, omega: Elementwise) -> Elementwise:
@@ -90,17 +111,17 @@ def _place(p: Elementwise, omega: Elementwise) -> Elementwise:
 
 def _arccosh_above(log_excess: Elementwise) -> Elementwise:
     """``arccosh(1 + excess)``, or a little more."""
-    excess = jnp.exp(jnp.minimum(log_excess, 9))
+    excess = jnp.exp(jnp.minimum(log_excess, RULES.exponent))
     near = jnp.log1p(excess + jnp.sqrt(excess * (excess + 2)))
-    return jnp.where(log_excess > 9, log_excess + math.log(2) + 1e-3, near)
+    return jnp.where(log_excess > RULES.exponent, log_excess + math.log(2) + RULES.margin, near)
 
 
 def _nodes(low: Elementwise, high: Elementwise) -> tuple[Float[jax.Array, "... nodes"], Elementwise]:
-    """Nodes from one end to the other along a new last axis, and the logarithm of their distance; both are held."""
+    """Nodes between the ends along a new last axis, and the logarithm of their distance, without derivatives."""
     low, high = lax.stop_gradient(low), lax.stop_gradient(high)
-    share = jnp.arange(_NODES, dtype=low.dtype) / (_NODES - 1)
+    share = jnp.arange(RULES.nodes, dtype=low.dtype) / (RULES.nodes - 1)
     u = low[..., None] + (high - low)[..., None] * share.reshape((1,) * low.ndim + (-1,))
-    return u, jnp.log((high - low) / (_NODES - 1))
+    return u, jnp.log((high - low) / (RULES.nodes - 1))
 
 
 @jax.jit
@@ -115,7 +136,7 @@ def _log_moments(p: Elementwise, omega: Elementwise, power: Elementwise) -> tupl
     """Logarithms of ``E (x/x_0)^power`` and of the variance of ``x/x_0``, from the same nodes as the constant."""
     sign, size = jnp.where(p < 0, -1, 1).astype(p.dtype), jnp.abs(p)
     low, high = _ends(size, omega)
-    # Tilted by a power of x the law is one of another order, whose peak is elsewhere.
+    # The law tilted by a power of x has another order and another peak.
     for tilt in (sign * power, 2 * sign):
         order = size + tilt
         ends = _ends(jnp.abs(order), omega)

@@ -1,8 +1,8 @@
-r"""Inverse Gaussian distribution.
+r"""Define the inverse Gaussian distribution for NumPyro.
 
     f(x) = √(λ / (2π x³)) exp{−λ (x − μ)² / (2 μ² x)},      x > 0,
 
-with mean μ and shape λ; variance ``μ³/λ``. Draws come from :mod:`.reciprocal`.
+with mean μ and shape λ; variance ``μ³/λ``. Draws come from :mod:`.draws`.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ from .draws import reciprocal_inverse_gaussian
 __all__ = ["InverseGaussian"]
 
 Numbers = Num[AnyArray, "..."] | float | int
+# Levels of the continued fraction of Mills' ratio, to double precision from 3 on.
+_FRACTION = 50
 
 
 class InverseGaussian(Distribution):
@@ -94,11 +96,11 @@ class InverseGaussian(Distribution):
 
 
 def _mills_ratio(x: Float[jax.Array, "*shape"]) -> Float[jax.Array, "*shape"]:
-    """``Φ(−x)/φ(x)`` of ``x >= 0``, from three on by its continued fraction (Abramowitz & Stegun 1964, 26.2.14)."""
+    """``Φ(−x)/φ(x)`` for ``x >= 0``, beyond 3 by a continued fraction (Abramowitz & Stegun 1964, 26.2.14)."""
     small = x < 3
     near, far = jnp.where(small, x, 0), jnp.where(small, 3, x)
     fraction = far
-    for n in range(50, 0, -1):
+    for n in range(_FRACTION, 0, -1):
         fraction = far + n / fraction
     return jnp.where(small, jnp.exp(log_ndtr(-near) + 0.5 * near * near) * math.sqrt(2 * math.pi), 1 / fraction)
 

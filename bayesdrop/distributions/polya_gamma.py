@@ -1,13 +1,14 @@
-r"""Polya-Gamma distribution PG(b, z) of Polson, Scott & Windle (2013).
+r"""Define the Polya-Gamma distribution PG(b, z) of Polson, Scott & Windle (2013) for NumPyro.
 
     E exp(−t x) = cosh^b(z/2) / cosh^b(√(z²/4 + t/2)),      f(x | b, z) = cosh^b(z/2) exp(−z² x/2) f(x | b, 0).
 
-The density is that of :mod:`.polya_gamma_density`.
+The density is computed in :mod:`.polya_gamma_density`.
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import jax
 import jax.numpy as jnp
@@ -27,8 +28,31 @@ __all__ = ["PolyaGamma"]
 Elementwise = Float[jax.Array, "*shape"]
 Carry = tuple[Float[jax.Array, ""], PRNGKeyArray, Elementwise]
 
-# Integer parts beyond this many draws of PG(1, z) are drawn as one inverse Gaussian of the same mean and variance.
-_MOST_SUMMED = 64
+
+@dataclass(frozen=True)
+class Rules:
+    """Rules of the draws.
+
+    Attributes
+    ----------
+    summed : int
+        Maximum number of draws of PG(1, z) that are summed; the rest of an integer shape is drawn as one inverse
+        Gaussian of the same mean and variance.
+    share, fewest, most : float, int, int
+        Gamma terms that are drawn for a fractional shape ``f``: ``share/f``, at least ``fewest`` and at most ``most``.
+        The smaller the shape, the more terms are tiny.
+    largest : float
+        Shape of an inverse Gaussian beyond which its draws are equal.
+    """
+
+    summed: int = 64
+    share: float = 1.2
+    fewest: int = 4
+    most: int = 64
+    largest: float = 1e30
+
+
+RULES = Rules()
 
 
 class PolyaGamma(Distribution):
@@ -37,7 +61,7 @@ class PolyaGamma(Distribution):
     Parameters
     ----------
     b : array > 0, default=1.0
-        Shape, any real number.
+        Shape, any positive number.
     z : array, default=0.0
         Tilt, any real number.
     validate_args : bool, optional
@@ -102,11 +126,11 @@ class PolyaGamma(Distribution):
 
 @jax.jit
 def _draw(key: PRNGKeyArray, b: Elementwise, z: Elementwise) -> Elementwise:
-    """Whole part by summing, fraction and excess by matching."""
+    """Draw the integer part by sums, the fractional part and the excess by matched moments."""
     key_sum, key_part, key_rest = random.split(key, 3)
     whole = jnp.floor(b)
     part = b - whole
-    summed = jnp.minimum(whole, _MOST_SUMMED)
+    summed = jnp.minimum(whole, RULES.summed)
 
     def add(carry: Carry) -> Carry:
         count, key, total = carry
@@ -126,23 +150,22 @@ def _draw(key: PRNGKeyArray, b: Elementwise, z: Elementwise) -> Elementwise:
 def _matched(key: PRNGKeyArray, b: Elementwise, mean: Elementwise, spread: Elementwise) -> Elementwise:
     """Inverse Gaussian of ``b`` times the mean and ``spread/b`` times the square of its mean; 0 where ``b`` is 0."""
     some = b > 0
-    # In units of its mean, so that no power of a small number underflows. From a shape of 1e30 on the draws are equal.
-    shape = jnp.minimum(jnp.where(some, b, 1) / spread, 1e30)
+    # In units of the mean, so that no power of a small number underflows.
+    shape = jnp.minimum(jnp.where(some, b, 1) / spread, RULES.largest)
     return b * mean * jnp.where(some, InverseGaussian(1.0, shape, validate_args=False).sample(key), 0)
 
 
 def _fraction(key: PRNGKeyArray, b: Elementwise, z: Elementwise) -> Elementwise:
-    """PG(b, z) for ``0 <= b < 1`` from ``Σ_k Gamma(b, 1) / (2π² (k − ½)² + z²/2)``: some terms and the rest matched."""
+    """PG(b, z) for ``0 <= b < 1`` from ``Σ_k Gamma(b, 1) / (2π² (k − ½)² + z²/2)``: first terms drawn, tail matched."""
     key_gamma, key_rest = random.split(key)
     some = b > 0
     shape = jnp.where(some, b, 1)
-    # The smaller the shape, the more terms it takes before one of them is not tiny.
-    terms = jnp.clip(jnp.ceil(1.2 / jnp.min(shape, initial=1.0)), 4, 64)
+    terms = jnp.clip(jnp.ceil(RULES.share / jnp.min(shape, initial=1.0)), RULES.fewest, RULES.most)
 
     def add(carry: Carry) -> Carry:
         k, key, total = carry
         key, key_draw = random.split(key)
-        # By logarithms: a gamma variable of small shape underflows in single precision.
+        # By logarithms, because a gamma variable of small shape underflows in single precision.
         draw = jnp.exp(random.loggamma(key_draw, shape, b.shape, z.dtype))
         weight = 1 / (2 * math.pi**2 * (k + 0.5) ** 2 + z * z / 2)
         return k + 1, key, total + weight * draw

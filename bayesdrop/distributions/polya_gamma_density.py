@@ -1,20 +1,23 @@
-r"""Density of PG(b, z), by three routes that share the ``(x, b)`` plane: ``cosh^b(z/2) exp(−z²x/2)`` times PG(b, 0)'s.
+r"""Compute the density of PG(b, z), ``cosh^b(z/2) exp(−z²x/2)`` times that of PG(b, 0), for :mod:`.polya_gamma`.
+
+There are three algorithms, each for a part of the ``(x, b)`` plane.
 
 *Small x.* The alternating series of Polson, Scott & Windle (2013, section 2.3). Its exponents and the tilt are one
 square, ``−½(zx − b/2)²/x``, so that nothing large cancels.
 
 *Small b.* A numerical inversion of the Laplace transform ``cosh^{−b}(√(s/2))``, all of whose singularities lie on the
-negative axis, for which the contour of Talbot (1979; weights of Abate & Valkó 2004) is made. Its terms grow with ``b``.
+negative axis, along the contour of Talbot (1979; weights of Abate & Valkó 2004). Its terms grow with ``b``.
 
 *Large b.* The inversion along the vertical line through the saddle point of ``K(s) + sx``, with
-``K(s) = −b log cosh √(s/2)``, which the trapezoidal rule sums to all digits: the integrand is near a normal one. With
-``q = 2s`` the saddle solves ``tanh(√q/2)/(2√q) = x/b`` (Windle, Polson & Scott 2014). Where the line is does not change
-the integral, so that derivatives are taken with the line held.
+``K(s) = −b log cosh √(s/2)``, by the trapezoidal rule, exact to all digits since the integrand is nearly normal. With
+``q = 2s`` the saddle solves ``tanh(√q/2)/(2√q) = x/b`` (Windle, Polson & Scott 2014). The
+integral does not depend on the position of the line, so that derivatives are taken for a constant line.
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import jax
 import jax.numpy as jnp
@@ -28,9 +31,37 @@ __all__ = ["log_cosh_change", "log_density", "relative_moments", "unit_moments"]
 
 Elementwise = Float[jax.Array, "*shape"]
 
-# Shapes from which on the vertical line has few enough nodes; Talbot's terms cancel to 1e-10 of the sum there.
-_LARGE = 8.0
 
+@dataclass(frozen=True)
+class Rules:
+    """Where each algorithm is used, and its accuracy.
+
+    Attributes
+    ----------
+    large : float
+        Shape from which on the vertical line is used: at this shape it has few enough nodes, and Talbot's terms cancel
+        to 1e-10 of their sum.
+    terms : int
+        Terms of the series for small ``x``.
+    talbot : (int, int)
+        Nodes of the contour in double and in single precision.
+    line : ((float, int), (float, int))
+        Spacing and number of nodes of the vertical line in double and in single precision.
+    steps : int
+        Newton steps for the saddle point.
+    near : float
+        Largest ``z`` at which moments are computed by series.
+    """
+
+    large: float = 8.0
+    terms: int = 12
+    talbot: tuple[int, int] = (24, 12)
+    line: tuple[tuple[float, int], tuple[float, int]] = ((0.33, 220), (0.5, 72))
+    steps: int = 12
+    near: float = 0.3
+
+
+RULES = Rules()
 
 # Series of tanh(x)/x in x², by Riemann's zeta function: SciPy's Bernoulli numbers lose three digits.
 _TANH = tuple(-2 * (4**k - 1) * float(zeta(2 * k)) / (-math.pi * math.pi) ** k for k in range(1, 9))
@@ -38,9 +69,9 @@ _TANH = tuple(-2 * (4**k - 1) * float(zeta(2 * k)) / (-math.pi * math.pi) ** k f
 
 @jax.jit
 def log_density(x: Elementwise, b: Elementwise, z: Elementwise) -> Elementwise:
-    """``log f(x | b, z)``, ``z >= 0``; one shape and type."""
-    large = b >= _LARGE
-    # Of a large shape the series serves where its first term is all of it, for its other terms have fewer digits.
+    """``log f(x | b, z)`` for ``z >= 0``; the arrays have one shape and dtype."""
+    large = b >= RULES.large
+    # For a large shape the series is used only if its first term is the whole sum: the other terms are inaccurate.
     digits = jnp.where(large, -math.log(jnp.finfo(x.dtype).eps), 0)
     small = x < (1 + b) / (2 * (jnp.log(2 + b) + 3 + digits))
     one, half = jnp.ones_like(x), jnp.full_like(x, 0.1)
@@ -64,7 +95,7 @@ def _first_term(x: Elementwise, b: Elementwise, z: Elementwise) -> Elementwise:
 def _other_terms(x: Elementwise, b: Elementwise) -> Elementwise:
     """Logarithm of ``Σ (−1)ⁿ Γ(n+b)/Γ(n+1)/Γ(b+1) (2n+b) exp{−(4n² + 4nb)/(8x)}``, the series by its first term."""
     total = jnp.ones_like(x)
-    for n in range(1, 12):
+    for n in range(1, RULES.terms):
         size = gammaln(n + b) - gammaln(b) - math.lgamma(n + 1) + jnp.log(2 * n + b) - jnp.log(b)
         total = total + (-1) ** n * jnp.exp(size - (4 * n * n + 4 * n * b) / (8 * x))
     return jnp.log(total)
@@ -72,7 +103,7 @@ def _other_terms(x: Elementwise, b: Elementwise) -> Elementwise:
 
 def _talbot(x: Elementwise, b: Elementwise) -> Elementwise:
     """Inverse Laplace transform of ``cosh^{−b}(√(s/2))`` after a shift by its first singularity, ``−π²/2``."""
-    M = 24 if x.dtype == jnp.float64 else 12
+    M = RULES.talbot[x.dtype != jnp.float64]
     k = np.arange(1, M)
     cot = 1 / np.tan(k * np.pi / M)
     node = np.concatenate([[2 * M / 5 + 0j], 2 * k * np.pi / 5 * (cot + 1j)])
@@ -86,9 +117,9 @@ def _talbot(x: Elementwise, b: Elementwise) -> Elementwise:
 
 
 def _vertical(x: Elementwise, b: Elementwise, z: Elementwise) -> Elementwise:
-    """The same along ``s = ŝ + it``: ``log Σ h/(2π) Re exp{K(s) + sx}`` and the tilt, by the saddle's term."""
+    """Inversion along ``s = ŝ + it``: ``log Σ h/(2π) Re exp{K(s) + sx}`` and the tilt, relative to the saddle point."""
     q, variance = jax.lax.stop_gradient(_saddle(jax.lax.stop_gradient(x / b)))
-    spacing, nodes = (0.33, 220) if x.dtype == jnp.float64 else (0.5, 72)
+    spacing, nodes = RULES.line[x.dtype != jnp.float64]
     step = spacing / jnp.sqrt(jax.lax.stop_gradient(b) * variance)
     kind = _complex(x)
     along = (1,) * x.ndim + (-1,)
@@ -98,7 +129,7 @@ def _vertical(x: Elementwise, b: Elementwise, z: Elementwise) -> Elementwise:
     turn = jax.lax.complex(jnp.zeros_like(t), t * x[..., None])
     terms = jnp.real(jnp.exp(turn - b.astype(kind)[..., None] * rest))
     total = (2 * terms.sum(axis=-1) - terms[..., 0]) * spacing
-    # The nodes of a huge shape cancel to its rounding, and the integrand is normal to 1/b.
+    # For a huge shape the nodes cancel to rounding errors, and the integrand is normal up to 1/b.
     total = jnp.where(b * b * jnp.finfo(x.dtype).eps > 1, math.sqrt(2 * math.pi), total)
     root = jnp.sqrt(jnp.abs(q))
     between = jnp.where(q > 0, (root - z) * (root + z), q - z * z)
@@ -134,7 +165,7 @@ def _log_cosh_ratio(root: jax.Array, start: jax.Array, t: Float[jax.Array, ...])
     near = jnp.abs(root) + jnp.abs(start) < 2
     r, h, d = (jnp.where(near, part, 0) for part in (root, start, apart))
     change = 2 * jnp.sinh((r + h) / 2) * jnp.sinh(d / 2) / jnp.cosh(h)
-    # A ratio that is near one does not wind around the origin, where a logarithm would jump.
+    # Only a ratio near one is taken this way: it cannot wind around the origin, where a logarithm jumps.
     near &= jnp.abs(change) < 0.5
     far = apart + jnp.log1p(jnp.exp(-2 * root)) - jnp.log1p(jnp.exp(-2 * start))
     return jnp.where(near, jnp.log1p(jnp.where(near, change, 0)), far)
@@ -147,8 +178,7 @@ def _saddle(ratio: Elementwise) -> tuple[Elementwise, Elementwise]:
     """
     edge = math.pi**2
     place = jnp.log(2 / ratio + 1 / (4 * ratio * ratio))
-    iterations = 12
-    for _ in range(iterations):
+    for _ in range(RULES.steps):
         q = jnp.exp(place) - edge
         mean, variance = unit_moments(jnp.sqrt(jnp.abs(q)), q > 0)
         place = place + jnp.log(mean / ratio) * 2 * mean / (variance * (q + edge))
@@ -158,14 +188,14 @@ def _saddle(ratio: Elementwise) -> tuple[Elementwise, Elementwise]:
 
 def unit_moments(root: Elementwise, real: jax.Array | bool) -> tuple[Elementwise, Elementwise]:
     """Mean and variance of PG(1, z) at ``z = root``, or ``i root`` where it is not ``real``; ``root >= 0``."""
-    small = root < 0.3
+    small = root < RULES.near
     safe = jnp.where(small, jnp.ones_like(root), root)
     decay = jnp.exp(-safe)
     tanh, sech2 = (1 - decay) / (1 + decay), 4 * decay / ((1 + decay) * (1 + decay))
     angle = jnp.minimum(safe, 3.1415)
     tan, sec2 = jnp.tan(angle / 2), 1 / jnp.cos(angle / 2) ** 2
     mean = jnp.where(real, tanh / (2 * safe), tan / (2 * angle))
-    # Not by the cube, which overflows before the variance is 0.
+    # Without a cube, which overflows before the variance is 0.
     variance = jnp.where(real, (2 * tanh / safe - sech2) / (4 * safe) / safe, (sec2 - 2 * tan / angle) / (4 * angle**2))
     q = jnp.where(small, jnp.where(real, root * root, -root * root), 0) / 4
     near_mean, near_variance = jnp.zeros_like(q), jnp.zeros_like(q)

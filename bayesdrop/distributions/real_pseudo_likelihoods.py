@@ -194,7 +194,7 @@ class EpsilonInsensitiveGivenScales(NormalPseudoLikelihood):
 class ConvexPseudoLikelihood(Distribution):
     """``log p(y) = −C loss(y, *moments)`` for any loss that is convex in ``y`` and grows on both sides.
 
-    Draws are from the normalised form, by rejection: beyond the points where the logarithm has fallen by one from its
+    Draws are from the normalised form, by rejection: beyond the points at which the logarithm is one below its
     peak, a concave function lies below the line through the peak and that point (after Devroye 1986, section VII.2). At
     least 46 % of the proposals are accepted.
 
@@ -203,7 +203,7 @@ class ConvexPseudoLikelihood(Distribution):
     loss : callable
         ``(y, *moments)``, elementwise, and differentiable almost everywhere.
     moments : sequence of arrays
-        The other arguments of the loss; the search for its minimum begins at the first of them, in units of ``y``.
+        Other arguments of the loss; the search for its minimum begins at the first, in units of ``y``.
     C : array > 0, default=1.0
         Weight of the loss.
     validate_args : bool, optional
@@ -270,7 +270,7 @@ class ConvexPseudoLikelihood(Distribution):
         return lax.while_loop(lambda carry: ~jnp.all(carry[2]), attempt, start)[1]
 
     def _envelope(self) -> tuple[Float[jax.Array, ...], Float[jax.Array, ...], Float[jax.Array, ...]]:
-        """Peak, and the points below and above it where the log-weight has fallen by one."""
+        """Peak, and the points below and above it at which the log-weight is one below the peak."""
         start, one = self.moments[0], jnp.ones_like(self.C)
         slope = jax.grad(lambda y: jnp.sum(self.log_prob(y)))
         low = start - _reach(lambda t: slope(start - t) > 0, one)
@@ -279,7 +279,7 @@ class ConvexPseudoLikelihood(Distribution):
         return peak, peak - self._fall(peak, -1), peak + self._fall(peak, 1)
 
     def _fall(self, peak: Elementwise, sign: int) -> Elementwise:
-        """Distance from the peak, to this side, at which the log-weight has fallen by one."""
+        """Distance from the peak to one side at which the log-weight is one below the peak."""
         least = self.log_prob(peak) - 1
 
         def above(t: Elementwise) -> Bool[jax.Array, "*shape"]:
@@ -290,14 +290,14 @@ class ConvexPseudoLikelihood(Distribution):
 
 
 def _reach(holds: Callable[[Elementwise], Bool[jax.Array, "*shape"]], step: Elementwise) -> Elementwise:
-    """A distance at which the condition holds: the step, doubled until it does."""
+    """Double the step until the condition holds."""
     return lax.fori_loop(0, _HALVINGS, lambda _, t: jnp.where(holds(t), t, 2 * t), step)
 
 
 def _bisect(
     low_side: Callable[[Elementwise], Bool[jax.Array, "*shape"]], low: Elementwise, high: Elementwise
 ) -> Elementwise:
-    """The end of the interval in which the condition holds, from its lower end on."""
+    """Upper end of the interval, from ``low`` on, in which the condition holds."""
 
     def halve(_: int, ends: tuple[Elementwise, Elementwise]) -> tuple[Elementwise, Elementwise]:
         middle = 0.5 * (ends[0] + ends[1])

@@ -1,47 +1,71 @@
-"""Alternating least squares on the expected loss of a factorisation whose columns are dropped.
+"""Minimise the expected loss of a factorisation whose columns are dropped, for :mod:`.estimator`.
 
-Each half of a sweep minimises the expected loss of :mod:`bayesdrop.factorization.entries` in one factor exactly, so the
-loss never rises. It is not convex in both together. With every entry observed the closed form tells whether the end is
-the global minimum, and the tests find it so from every start; with missing entries nothing tells, and several starts
-are worth their time.
+``alternate`` is alternating least squares. Each half of a sweep minimises the expected loss of
+:mod:`bayesdrop.factorization.entries` in one factor exactly, so the loss never rises. It is not convex in both factors
+together. With all entries observed the closed form confirms the global minimum from every start that the tests use;
+with missing entries a fit may end in a local minimum, and several starts help.
 
-Dropout as it is run: at each step a mask on the columns, and a gradient step on those that it retains.
-
-Algorithm 1 of Cavazza et al. (2018). With ``R = X − θ⁻¹U diag(r)Vᵀ`` (their equation 7 misprints this residual) a
+``descend`` runs dropout itself: at each step a mask on the columns, and a gradient step on the retained columns, by
+algorithm 1 of Cavazza et al. (2018). With ``R = X − θ⁻¹U diag(r)Vᵀ`` (their equation 7 misprints this residual) a
 step is
 
     U ← U + (2ε/θ) R V diag(r),   V ← V + (2ε/θ) Rᵀ U diag(r),
 
-whose mean is a gradient step on the expected loss. Columns that are dropped are unchanged, so a step costs what the
-retained ones cost. The rate ``ε_t = ε_0/(1 + t/τ)`` decreases, for a constant one leaves a noise of its own size, and
-the factors returned are the mean over the second half of the steps (Polyak & Juditsky 1992), less noisy than the last.
+whose mean is a gradient step on the expected loss. Dropped columns do not change, so that the cost of a step is
+proportional to the retained ones. The rate ``ε_t = ε_0/(1 + t/τ)`` decreases because a constant rate leaves noise of
+its own size. The factors returned are the mean over the second half of the steps (Polyak & Juditsky 1992).
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
 from .._typing import Float
-from .entries import Entries
+from .entries import Entries, Left, Right
 
 __all__ = ["Descended", "Factors", "alternate", "descend", "first_rate", "start"]
 
 
-class Factors(NamedTuple):
-    """Factors (n, d) and (p, d), the expected loss on the way, the steps taken and whether they sufficed."""
+@dataclass(frozen=True)
+class Rules:
+    """Rules of convergence and of the gradient steps.
 
-    left: Float[np.ndarray, "n d"]
-    right: Float[np.ndarray, "p d"]
+    Attributes
+    ----------
+    relative : float
+        Share of the data's squared norm to which a small loss is compared, since the loss of an exact fit is round-off.
+    every : int
+        Steps between two records of the expected loss, which costs all columns.
+    halved : float
+        Share of the steps after which the rate has halved.
+    powers, tilt : int, float
+        Power iterations for the spectral norm, and the size of the change of its constant starting vector.
+    """
+
+    relative: float = 1e-6
+    every: int = 10
+    halved: float = 0.03
+    powers: int = 10
+    tilt: float = 0.1
+
+
+RULES = Rules()
+
+
+class Factors(NamedTuple):
+    """Factors (n, d) and (p, d), the expected loss after each step, the steps taken and whether they converged."""
+
+    left: Left
+    right: Right
     trace: Float[np.ndarray, " n_iter"]
     n_iter: int
     converged: bool
 
 
-def start(
-    entries: Entries, width: int, generator: np.random.RandomState
-) -> tuple[Float[np.ndarray, "n d"], Float[np.ndarray, "p d"]]:
+def start(entries: Entries, width: int, generator: np.random.RandomState) -> tuple[Left, Right]:
     """Random factors whose product has about the size of the data.
 
     Examples
@@ -58,13 +82,7 @@ def start(
 
 
 def alternate(
-    entries: Entries,
-    width: int,
-    theta: float,
-    *,
-    tol: float = 1e-9,
-    max_iter: int = 500,
-    generator: np.random.RandomState,
+    entries: Entries, width: int, theta: float, *, tol: float, max_iter: int, generator: np.random.RandomState
 ) -> Factors:
     """Minimise the expected loss over factors of the given width.
 
@@ -79,9 +97,9 @@ def alternate(
     tol : float
         Stop when a sweep lowers the loss by less than this share of it; no less than the round-off of the dtype.
     max_iter : int
-        Most sweeps.
+        Maximum number of sweeps.
     generator : numpy.random.RandomState
-        Of the start.
+        Source of the start.
 
     Returns
     -------
@@ -92,7 +110,7 @@ def alternate(
     --------
     >>> from bayesdrop.factorization.entries import Complete
     >>> X = np.outer([1.0, 2.0], [3.0, 4.0])
-    >>> found = alternate(Complete(X), 1, 0.5, generator=np.random.RandomState(0))
+    >>> found = alternate(Complete(X), 1, 0.5, tol=1e-9, max_iter=500, generator=np.random.RandomState(0))
     >>> np.round(found.left @ found.right.T, 4)  # γ = 1 halves the singular value
     array([[1.5, 2. ],
            [3. , 4. ]])
@@ -105,33 +123,24 @@ def alternate(
         left = entries.solve_left(right, theta)
         right = entries.solve_right(left, theta)
         trace.append(entries.objective(left, right, theta))
-        # Relative to the data as well: the loss of an exact fit is round-off.
         converged = len(trace) > 1 and trace[-2] - trace[-1] <= least * max(
-            abs(trace[-1]), 1e-6 * entries.square_norm, np.finfo(float).tiny
+            abs(trace[-1]), RULES.relative * entries.square_norm, np.finfo(float).tiny
         )
     return Factors(left, right, np.array(trace), len(trace), converged)
 
 
-# The expected loss costs all columns, so it is recorded at some steps only.
-_EVERY = 10
-# Share of the steps after which the rate has halved.
-_HALVED = 0.03
-
-
 class Descended(NamedTuple):
-    """Factors (n, d) and (p, d), the expected loss at every tenth step and the loss of its mask at every step."""
+    """Factors (n, d) and (p, d), the expected loss at every tenth step, and at every step the loss of its mask."""
 
-    left: Float[np.ndarray, "n d"]
-    right: Float[np.ndarray, "p d"]
+    left: Left
+    right: Right
     trace: Float[np.ndarray, " records"]
     sampled_trace: Float[np.ndarray, " steps"]
     n_iter: int
 
 
-def first_rate(
-    entries: Entries, left: Float[np.ndarray, "n d"], right: Float[np.ndarray, "p d"], theta: float
-) -> float:
-    r"""Rate ``ε_0`` at which a step with the columns of one mask is still a descent.
+def first_rate(entries: Entries, left: Left, right: Right, theta: float) -> float:
+    r"""Rate ``ε_0`` at which a step with the columns of one mask still lowers the loss.
 
     The curvature of one mask's loss in ``U`` is ``2θ⁻²`` times the largest eigenvalue of the retained columns' Gram
     matrix, about ``θ‖V‖² + max_k ‖v_k‖²``; the norm of a factor is at most about ``√‖X‖``.
@@ -152,9 +161,9 @@ def _spectral_norm(entries: Entries) -> float:
     """``‖X‖`` to a few per cent, by power iteration: the gradient at zero factors is ``−2XV``."""
     n, p = entries.shape
     vector = np.full((p, 1), p**-0.5, entries.dtype)
-    vector += 0.1 * np.cos(np.arange(p, dtype=entries.dtype))[:, None] * vector
-    size, steps = 0.0, 10
-    for _ in range(steps):
+    vector += RULES.tilt * np.cos(np.arange(p, dtype=entries.dtype))[:, None] * vector
+    size = 0.0
+    for _ in range(RULES.powers):
         image = entries.sampled(np.zeros((n, 1), entries.dtype), vector, 1.0)[1] / -2
         vector = entries.sampled(image, np.zeros((p, 1), entries.dtype), 1.0)[2] / -2
         norm = float(np.linalg.norm(vector))
@@ -171,7 +180,7 @@ def descend(
     theta: float,
     *,
     learning_rate: float = 1.0,
-    max_iter: int = 10_000,
+    max_iter: int,
     generator: np.random.RandomState,
 ) -> Descended:
     """Run dropout for a number of steps.
@@ -185,11 +194,11 @@ def descend(
     theta : float
         Retain probability of a column, in (0, 1).
     learning_rate : float
-        Multiplies :func:`first_rate`.
+        Factor on :func:`first_rate`.
     max_iter : int
-        Steps. The rate has halved after 3 per cent of them.
+        Number of steps.
     generator : numpy.random.RandomState
-        Of the start and of the masks.
+        Source of the start and of the masks.
 
     Returns
     -------
@@ -219,12 +228,12 @@ def descend(
     trace = []
     with np.errstate(over="ignore", invalid="ignore"):
         for step in range(max_iter):
-            if step % _EVERY == 0:
+            if step % RULES.every == 0:
                 trace.append(entries.objective(left, right, theta))
                 _check_finite(trace[-1], learning_rate)
             kept = np.flatnonzero(generator.random_sample(width) < theta)
             value, left_slope, right_slope = entries.sampled(left[:, kept], right[:, kept], theta)
-            size = left.dtype.type(rate / (1 + step / (_HALVED * max_iter)))
+            size = left.dtype.type(rate / (1 + step / (RULES.halved * max_iter)))
             left[:, kept] -= size * left_slope
             right[:, kept] -= size * right_slope
             sampled_trace[step] = value

@@ -1,4 +1,4 @@
-r"""Observed entries of ``X``, behind the few products that the solvers of a factorisation need.
+r"""Give the solvers of a factorisation the products that they need with the observed entries of ``X``.
 
 With ``Ω`` the observed entries, all of them or fewer, and one mask ``r`` on the columns of the factors,
 
@@ -21,9 +21,12 @@ from scipy import sparse
 
 from .._typing import Float
 
-__all__ = ["Complete", "Entries", "Observed", "ridge"]
+__all__ = ["Complete", "Entries", "Left", "Observed", "Right", "ridge"]
 
-# Numbers that a batch of normal equations or of gathered rows may hold at a time.
+Left: TypeAlias = Float[np.ndarray, "n d"]
+Right: TypeAlias = Float[np.ndarray, "p d"]
+
+# Numbers held at a time by a batch of normal equations or of gathered rows.
 _BLOCK = 1 << 22
 
 
@@ -44,14 +47,14 @@ def ridge(gram: Float[np.ndarray, "... d d"], theta: float) -> Float[np.ndarray,
 
 
 class Complete:
-    """Every entry is observed; ``X`` is dense or scipy sparse and is used through products alone.
+    """Matrix with all entries observed, dense or scipy sparse, used through products only.
 
     Parameters
     ----------
     X : array or scipy sparse (n, p)
         Floats, finite.
     mean : array (p,), optional
-        Taken off every row, without a copy of ``X``.
+        Mean that is subtracted from every row, without a copy of ``X``.
 
     Examples
     --------
@@ -75,33 +78,27 @@ class Complete:
             sums = np.asarray(X.sum(axis=0, dtype=np.float64)).ravel()
             self.square_norm += float(mean @ (self.shape[0] * mean.astype(np.float64) - 2 * sums))
 
-    def times(self, right: Float[np.ndarray, "p d"]) -> Float[np.ndarray, "n d"]:
+    def times(self, right: Right) -> Left:
         """``X V``, (n, k)."""
         product = self.X @ right
         return np.asarray(product if self.mean is None else product - self.mean @ right)
 
-    def transposed_times(self, left: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "p d"]:
+    def transposed_times(self, left: Left) -> Right:
         """``Xᵀ U``, (p, k)."""
         product = self.X.T @ left
         return np.asarray(product if self.mean is None else product - np.outer(self.mean, left.sum(axis=0)))
 
-    def objective(self, left: Float[np.ndarray, "n d"], right: Float[np.ndarray, "p d"], theta: float) -> float:
+    def objective(self, left: Left, right: Right, theta: float) -> float:
         """Expected loss; see the module."""
         grams = (left.T @ left).astype(np.float64), (right.T @ right).astype(np.float64)
         return self._loss(left, self.times(right), *(ridge(grams[0], theta), grams[1]))
 
     def _loss(
-        self,
-        left: Float[np.ndarray, "n d"],
-        product: Float[np.ndarray, "n d"],
-        left_gram: Float[np.ndarray, "d d"],
-        right_gram: Float[np.ndarray, "d d"],
+        self, left: Left, product: Left, left_gram: Float[np.ndarray, "d d"], right_gram: Float[np.ndarray, "d d"]
     ) -> float:
         return self.square_norm - 2 * _dot(left, product) + float(np.vdot(left_gram, right_gram))
 
-    def sampled(
-        self, left: Float[np.ndarray, "n d"], right: Float[np.ndarray, "p d"], theta: float
-    ) -> tuple[float, Float[np.ndarray, "n d"], Float[np.ndarray, "p d"]]:
+    def sampled(self, left: Left, right: Right, theta: float) -> tuple[float, Left, Right]:
         """Loss of one mask and its gradients, from the retained columns alone, (n, k) and (p, k).
 
         The residual is ``X − θ⁻¹U diag(r)Vᵀ`` (Cavazza et al. 2018, equation 7, corrected).
@@ -113,11 +110,11 @@ class Complete:
         right_slope = (right @ (left_gram / theta) - self.transposed_times(left)) * (2 / theta)
         return value, left_slope, right_slope
 
-    def solve_left(self, right: Float[np.ndarray, "p d"], theta: float) -> Float[np.ndarray, "n d"]:
+    def solve_left(self, right: Right, theta: float) -> Left:
         """Minimiser (n, d) of the expected loss given ``right``."""
         return self._solve(self.times(right), right, theta)
 
-    def solve_right(self, left: Float[np.ndarray, "n d"], theta: float) -> Float[np.ndarray, "p d"]:
+    def solve_right(self, left: Left, theta: float) -> Right:
         """Minimiser (p, d) of the expected loss given ``left``."""
         return self._solve(self.transposed_times(left), left, theta)
 
@@ -129,14 +126,14 @@ class Complete:
 
 
 class Observed:
-    """Some entries are missing.
+    """Matrix with missing entries.
 
     Parameters
     ----------
     values : array or scipy sparse (n, p)
-        Zero where an entry is missing. Of a sparse matrix the stored entries are the observed ones.
+        Values, zero at missing entries. In a sparse matrix the stored entries are the observed ones.
     pattern : array (n, p), optional
-        1 where an entry of a dense ``values`` is observed, else 0, in its dtype.
+        Indicator of the observed entries of a dense ``values``, 1 or 0, in its dtype.
 
     Examples
     --------
@@ -164,7 +161,7 @@ class Observed:
         self.count = int(self.pattern.sum(dtype=np.float64))
         self.square_norm = _square_norm(self.values)
 
-    def _residual(self, left: Float[np.ndarray, "n d"], right: Float[np.ndarray, "p d"]) -> Any:
+    def _residual(self, left: Left, right: Right) -> Any:
         """``X − UVᵀ`` at the observed entries, stored as ``values`` is."""
         if not sparse.issparse(self.values):
             return self.values - self.pattern * (left @ right.T)
@@ -175,23 +172,21 @@ class Observed:
             data[part] -= np.einsum("ek,ek->e", left[self._rows[part]], right[self.values.indices[part]])
         return sparse.csr_array((data, self.values.indices, self.values.indptr), shape=self.shape)
 
-    def objective(self, left: Float[np.ndarray, "n d"], right: Float[np.ndarray, "p d"], theta: float) -> float:
+    def objective(self, left: Left, right: Right, theta: float) -> float:
         """See :class:`Complete`."""
         penalty = _dot(left**2, self.pattern @ right**2)
         return _square_norm(self._residual(left, right)) + (1 - theta) / theta * penalty
 
-    def sampled(
-        self, left: Float[np.ndarray, "n d"], right: Float[np.ndarray, "p d"], theta: float
-    ) -> tuple[float, Float[np.ndarray, "n d"], Float[np.ndarray, "p d"]]:
+    def sampled(self, left: Left, right: Right, theta: float) -> tuple[float, Left, Right]:
         """See :class:`Complete`."""
         residual = self._residual(left / theta, right)
         return _square_norm(residual), (residual @ right) * (-2 / theta), (residual.T @ left) * (-2 / theta)
 
-    def solve_left(self, right: Float[np.ndarray, "p d"], theta: float) -> Float[np.ndarray, "n d"]:
+    def solve_left(self, right: Right, theta: float) -> Left:
         """See :class:`Complete`; a row without an observed entry is zero."""
         return _solve_rows(self.values, self.pattern, right, theta)
 
-    def solve_right(self, left: Float[np.ndarray, "n d"], theta: float) -> Float[np.ndarray, "p d"]:
+    def solve_right(self, left: Left, theta: float) -> Right:
         """See :class:`Complete`."""
         return _solve_rows(self._values_transposed, self._pattern_transposed, left, theta)
 
@@ -215,7 +210,7 @@ def _dot(first: Float[np.ndarray, " ..."], second: Float[np.ndarray, " ..."]) ->
 def _solve_rows(
     values: Any, pattern: Any, other: Float[np.ndarray, "columns d"], theta: float
 ) -> Float[np.ndarray, "rows d"]:
-    """Normal equations of all rows, a batch at a time."""
+    """Solve the normal equations of all rows, a batch at a time."""
     width = other.shape[1]
     solution = np.empty((values.shape[0], width), values.dtype)
     step = max(1, _BLOCK // (width * width))

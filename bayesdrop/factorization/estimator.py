@@ -34,8 +34,8 @@ from .shrinkage import (
 __all__ = ["DropoutMatrixFactorization"]
 
 _STEPS = {"deterministic": 1000, "stochastic": 10_000}
-# A singular value below this share of the largest is what an iteration has not yet shrunk to zero.
-_GONE = 1e-3
+# Share of the largest singular value below which an iterative solver's value counts as zero.
+_NEGLIGIBLE = 1e-3
 
 
 class DropoutMatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -48,7 +48,7 @@ class DropoutMatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMix
     (Cavazza et al. 2018). With ``θ(d) = p/(d − (d−1)p)`` the optimum over all ``U``, ``V`` and ``d`` is that of
     ``‖X − A‖² + γ‖A‖*²`` with ``γ = (1 − p)/p``: singular values shrunk by one threshold, so that the rank is learnt.
 
-    Of missing entries nothing is assumed: both sums run over the observed entries ``Ω`` alone,
+    Missing entries are left out: both sums run over the observed entries ``Ω`` alone,
 
         Σ_Ω (x_ij − u_iᵀv_j)² + λ Σ_k Σ_Ω u_ik² v_jk²,
 
@@ -350,7 +350,7 @@ class DropoutMatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMix
         left_basis, left_part = np.linalg.qr(left)
         right_basis, right_part = np.linalg.qr(right)
         _, values, turned = np.linalg.svd(left_part @ right_part.T)
-        kept = int(np.sum(values > _GONE * values[0]))
+        kept = int(np.sum(values > _NEGLIGIBLE * values[0]))
         self._keep_product(values[:kept], right_basis @ turned[:kept].T, entries.dtype)
         self._keep_factor(result.right, theta)
         self.data_singular_values_ = None

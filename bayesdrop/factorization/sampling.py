@@ -9,6 +9,7 @@ from scipy.sparse import issparse
 
 from .._typing import ArvizData, Bool, Float
 from .._validation import (
+    MOST_PARTS,
     check_choice,
     check_count,
     check_flag,
@@ -134,7 +135,7 @@ def sample_factorization(
     2
     """
     data, seen, names = _checked(X, missing)
-    check_count(n_components, "n_components", most=10**6)
+    check_count(n_components, "n_components", most=MOST_PARTS)
     check_count(tune, "tune")
     check_counts(draws, tune, chains)
     check_flag(keep_fitted, "keep_fitted")

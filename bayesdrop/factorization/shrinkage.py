@@ -1,4 +1,6 @@
-"""Dropout on the columns of a factorisation is a squared nuclear norm, and its optimum a shrunk singular value.
+"""Shrink singular values to the optimum of dropout on the columns of a factorisation, for :mod:`.estimator`.
+
+Also check the settings of a factorisation and its observed entries.
 
 ``θ`` is the probability that a column is **retained**, ``r`` its mask. Cavazza et al. (2018) have
 
@@ -10,11 +12,9 @@ For ``d`` columns the penalty of a product ``A`` is least where all ``‖u_k‖�
 
     min_A ‖X − A‖² + γ‖A‖*²  over rank A ≤ d,   γ = λ/d,
 
-a fixed ``θ`` weighing ever less as ``d`` grows, while ``θ(d) = p/(d − (d−1)p)`` has ``γ = (1 − p)/p`` at every width
-(Cavazza et al. 2018, theorem 4). The minimum takes ``μ = γ‖A‖*`` off every singular value of ``X``
-and leaves those above ``μ``.
-
-What a factorisation asks of its settings, and of the entries that it is given.
+so that a fixed ``θ`` has less and less weight as ``d`` grows, while ``θ(d) = p/(d − (d−1)p)`` has ``γ = (1 − p)/p`` at
+every width (Cavazza et al. 2018, theorem 4). The minimum subtracts ``μ = γ‖A‖*`` from every singular value of ``X`` and
+drops those below ``μ``.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ __all__ = [
 
 
 class Shrunk(NamedTuple):
-    """Singular values of the optimum, (d̄,), and what was taken off each of them."""
+    """Singular values of the optimum, (d̄,), and the threshold that was subtracted from each."""
 
     values: Float[np.ndarray, " kept"]
     threshold: float
@@ -87,8 +87,8 @@ def nuclear_weight(theta: float, width: int) -> float:
 def count_kept(values: Float[np.ndarray, " k"], weight: float) -> int:
     """Largest ``d̄`` with ``σ_d̄ > μ(d̄) = γ/(1 + d̄γ) Σ_{i≤d̄} σ_i`` among descending singular values.
 
-    ``μ(d+1)`` is a weighted mean of ``μ(d)`` and ``σ_{d+1}``, so once the condition fails it fails for good: whether
-    more values than the given ones are needed shows in the last of them.
+    ``μ(d+1)`` is a weighted mean of ``μ(d)`` and ``σ_{d+1}``, so that once the condition fails, it fails for all
+    further values: more values are needed only if the last one given is kept.
 
     Parameters
     ----------
@@ -188,7 +188,7 @@ def equalise(values: Float[np.ndarray, " k"], width: int) -> Float[np.ndarray, "
     diagonal[: len(values)] = values
     mean = diagonal.sum() / width
     open_columns = list(range(width))
-    # The open columns are orthogonal in diag(a) until they are closed, so the rotation needs the diagonal alone.
+    # Open columns stay orthogonal in diag(a), so that the rotation needs only the diagonal.
     while len(open_columns) > 1:
         low = min(open_columns, key=lambda k: diagonal[k])
         high = max(open_columns, key=lambda k: diagonal[k])
@@ -207,8 +207,10 @@ def equalise(values: Float[np.ndarray, " k"], width: int) -> Float[np.ndarray, "
 
 _SOLVERS = ("closed_form", "deterministic", "stochastic")
 _MISSING = (None, "nan", "zeros")
-# Columns of an iterative solver's factors where the number is not given.
+# Columns of an iterative solver's factors if the number is not given.
 _WIDTH = 50
+# Rows or columns that a message lists.
+_LISTED = 10
 
 
 def check_settings(model: Any) -> None:
@@ -236,7 +238,7 @@ def check_settings(model: Any) -> None:
 
 
 def widest(model: Any, shape: tuple[int, int]) -> int:
-    """Columns of the factors, or of the adaptive closed form the largest rank.
+    """Number of columns of the factors, or for the adaptive closed form the largest rank.
 
     Examples
     --------
@@ -270,7 +272,7 @@ def check_observed(model: Any, rows: Num[np.ndarray, " n"], columns: Num[np.ndar
     Parameters
     ----------
     model : DropoutMatrixFactorization
-        With its names of columns.
+        The estimator, with its names of columns.
     rows, columns : array (n,) and (p,)
         Numbers of observed entries.
 
@@ -290,7 +292,7 @@ def check_observed(model: Any, rows: Num[np.ndarray, " n"], columns: Num[np.ndar
     }
     for kind, found in empty.items():
         if found:
-            shown = ", ".join(found[:10]) + (f" and {len(found) - 10} more" if len(found) > 10 else "")
+            shown = ", ".join(found[:_LISTED]) + (f" and {len(found) - _LISTED} more" if len(found) > _LISTED else "")
             raise ValueError(
                 f"X: expected an observed entry in every row and column, got none in {len(found)} {kind}"
                 f"{'s' * (len(found) > 1)} ({shown}); leave out what was never observed."

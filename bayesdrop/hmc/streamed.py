@@ -38,8 +38,8 @@ from ..losses.softmax import FORMS, log_sum_exp
 from .approximations.class_density import ClassDensity, contrasts
 from .kernels.density import Density, DensityOperands, Evaluation, Loadings, Point
 from .kernels.factors import unwhiten
-from .kernels.kernel import Departure, HMCKernel, HMCOperands, HMCState
-from .kernels.trajectory import turned
+from .kernels.kernel import HMCKernel, HMCOperands, HMCState
+from .kernels.trajectory import Departure, turned
 
 __all__ = [
     "ClassCosts",

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._progress import waiting
 from .._typing import Float, MatrixLike, Shaped
-from .._validation import check_choice, check_count, check_instance, check_random_state, takes_random_state
+from .._validation import MOST_PARTS, check_choice, check_count, check_instance, check_random_state, takes_random_state
 from ..data.responses import class_factors, weigh_classes
 from ..designs import in_memory
 from ..designs.dask.design import by_blocks
@@ -29,17 +29,16 @@ from ..rates import Fixed, PerFeature, RateMap
 from .minimisers.lbfgs import LBFGS, LatentMethod
 from .objective.criteria import Criterion, OneVersusRest, Softmax
 from .objective.energy import Block, LatentEnergy, Parameters, blocks_of
+from .objective.rules import RULES
 from .rates import class_ratio, learn_rates, random_start
 
 __all__ = ["LatentDropoutLogisticRegression", "LatentDropoutSVC"]
 
 _DEFAULT_RATE = 0.5
-# Added to the variances of a piecewise-linear loss, which is smooth within a hundredth of a score then.
-_ROUND = 1e-4
 
 
 class LatentClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassScores, DropoutEstimator):
-    """Shared by the two; a subclass names its loss."""
+    """Base of both estimators; a subclass names its loss."""
 
     n_hidden: int
     class_weight: Any
@@ -59,7 +58,7 @@ class LatentClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassS
             choose_form(FORMS, form, "softmax")
             return Softmax(form)
         loss = self._loss()
-        return OneVersusRest(loss, _ROUND if loss.piecewise_linear else 0.0)
+        return OneVersusRest(loss, RULES.smoothing if loss.piecewise_linear else 0.0)
 
     def _rate_map(self, model: Model, classes: Shaped[np.ndarray, " K"]) -> RateMap:
         joint = self._is_joint(classes)
@@ -68,8 +67,8 @@ class LatentClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassS
         rate_map = model.bind(default_names(self))
         if joint and rate_map.is_free:
             raise ValueError(
-                "rates: the sign rule that learns rates needs two classes a problem, and the softmax fits all at once; "
-                'give a rate, as in rates=0.3, or multiclass="one_vs_rest".'
+                "rates: the sign rule that learns rates needs two classes per problem, and the softmax fits all at "
+                'once; give a rate, as in rates=0.3, or multiclass="one_vs_rest".'
             )
         return rate_map
 
@@ -92,8 +91,8 @@ class LatentClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassS
         """
         model = self._model()
         self._check_limits()
-        units = check_count(self.n_hidden, "n_hidden", most=10**6)
-        check_count(self.n_init, "n_init", most=10**6)
+        units = check_count(self.n_hidden, "n_hidden", most=MOST_PARTS)
+        check_count(self.n_init, "n_init", most=MOST_PARTS)
         design, classes, code, origins = check_rows(self, in_memory(X), y, sample_weight)
         factor = class_factors(self.class_weight, classes, code, origins.weight, design)
         design, code, weight = merge_rows(design, code, origins.weight)
@@ -150,7 +149,7 @@ class LatentClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassS
         return LBFGS(self.tol, self.max_iter)
 
     def _last_fit(self, p: int, classes: Shaped[np.ndarray, " K"]) -> Parameters | None:
-        """Weights of the last fit, if a warm start can go on from them."""
+        """Weights of the last fit, if a warm start can continue from them."""
         if not (self.warm_start and hasattr(self, "hidden_coef_")) or not np.array_equal(self.classes_, classes):
             return None
         earlier = self._parameters()
@@ -203,7 +202,7 @@ class LatentClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassS
     def decision_function(self, X: MatrixLike) -> Float[np.ndarray, ...]:
         """Logarithm of the odds of the class, (n,) for two classes and of each against the rest, (n, K), for more.
 
-        To first order its average over the noise. The softmax gives the logarithm of the expected probabilities.
+        It is averaged over the noise to first order. The softmax gives the logarithm of the expected probabilities.
         """
         check_is_fitted(self)
         if self._is_joint(self.classes_):
@@ -278,7 +277,7 @@ class LatentDropoutLogisticRegression(LatentClassifier):
     hidden_coef_ : array (n_hidden, p)
         Weights of the hidden units.
     hidden_intercept_ : array (n_hidden,)
-        Their intercepts.
+        Intercepts of the hidden units.
     coef_ : array (1, n_hidden) or (K, n_hidden)
         Output weights.
     intercept_ : array (1,) or (K,)

@@ -1,4 +1,4 @@
-"""Dropout rates of the inputs of a hidden layer, learnt by the sign rule of Zhuo, Zhu & Zhang (2015).
+"""Learn the dropout rates of the inputs of a hidden layer by the sign rule of Zhuo, Zhu & Zhang (2015), and its start.
 
 For a linear score an entry contradicts its label where ``y_i w_d x_id < 0``. To first order a hidden layer is linear
 in each row, with the weight ``h_id = Σ_k Q_ik α_dk`` of feature ``d`` (:mod:`bayesdrop.latent.objective.energy`), so
@@ -7,55 +7,30 @@ here
     n_d = Σ_i s_i 1(h_id x_id ≠ 0),      n⁻_d = Σ_i s_i 1(y_i h_id x_id < 0),
 
 summed over the problems, which share the inputs and their rates, and over the features of a free rate; the update is
-the mode of the prior's law given ``n⁻`` entries dropped and ``n − n⁻`` kept, ``(n⁻ + μm)/(n + m)`` under a Beta prior.
-Their rule, applied to the linearised score.
+the mode of the prior's law given ``n⁻`` entries dropped and ``n − n⁻`` kept, ``(n⁻ + μm)/(n + m)`` under a Beta prior:
+their rule for the linearised score.
 
-Where the fit of a hidden layer begins: the best of several random starts after a few steps.
+A fit begins at the best of several random starts after a few steps (:func:`random_start`).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from scipy.special import expit
 
 from .._typing import Float
-from ..designs import as_design
 from ..fitting.solvers.driver import Status, Trace
 from ..linalg.systems import refuse_overflow
 from ..priors.rate_prior import BetaLaw
 from ..rates import RateMap
 from .minimisers.lbfgs import LatentMethod
 from .objective.energy import LatentEnergy, Parameters
+from .objective.rules import RULES
 
 __all__ = ["class_ratio", "learn_rates", "random_start", "sign_counts"]
-
-_LARGEST = 1 - 1e-6
-
-
-@dataclass(frozen=True)
-class Rules:
-    """Steps of a fit before the last descent.
-
-    Attributes
-    ----------
-    start_steps : int
-        Steps on each of several random starts.
-    rounds, round_steps : int
-        Maximum number of updates of the rates, and steps of the weights before each.
-    settled : float
-        Rates that move by less have converged.
-    """
-
-    start_steps: int = 15
-    rounds: int = 30
-    round_steps: int = 20
-    settled: float = 2e-3
-
-
-_RULES = Rules()
 
 
 def sign_counts(
@@ -78,10 +53,9 @@ def sign_counts(
     against, total = np.zeros(p), np.zeros(p)
     weight = parameters.output[:-1]
     for block in energy.blocks:
-        design = as_design(block.X) if block.design is None else block.design
-        unit = expit(energy.moments(design).mean(parameters.hidden))
+        unit = expit(energy.moments_of(block).mean(parameters.hidden))
         slope = unit * (1 - unit)
-        for rows, columns, values in design.entries():
+        for rows, columns, values in block.rows.entries():
             for m in range(weight.shape[1]):
                 pull = np.einsum("ek,ek->e", (slope * weight[:, m])[rows], parameters.hidden[columns])
                 sign = block.target[rows, m]
@@ -95,9 +69,9 @@ def sign_counts(
 def class_ratio(
     rate_map: RateMap, target: Float[np.ndarray, "n K"], weight: Float[np.ndarray, " n"], many: bool
 ) -> Float[np.ndarray, " K"]:
-    """Weight of the negative class of each problem in the rate update, (K,): ``n₊/n₋``, or 1 where it is not asked for.
+    """Weight of the negative class of each problem in the rate update, (K,): ``n₊/n₋``, or 1 if not requested.
 
-    ``target`` (n, K) holds signs, ``weight`` (n,) counts rows, and ``many`` says that the problems are classes.
+    ``target`` (n, K) holds signs, ``weight`` (n,) counts rows, and ``many`` is true if the problems are classes.
     """
     if not (rate_map.class_ratio if rate_map.class_ratio is not None else many):
         return np.ones(target.shape[1])
@@ -114,12 +88,12 @@ def learn_rates(
     weight_per_row: float,
     ratio: Float[np.ndarray, " M"],
 ) -> tuple[LatentEnergy, Parameters, BetaLaw, Float[np.ndarray, " k"]]:
-    """Alternate some steps of the weights with updates of the rates until these stand, then go on to the optimum.
+    """Alternate steps of the weights with updates of the rates until the rates converge, then minimise to the optimum.
 
     Returns
     -------
     energy, parameters : LatentEnergy, Parameters
-        At the learnt rates.
+        Energy and weights at the learnt rates.
     posterior : BetaLaw of shape (k,)
         Plug-in posterior of the free rates.
     occurrences : array (k,)
@@ -128,17 +102,17 @@ def learn_rates(
     occurrences = np.zeros(rate_map.size)
     here, posterior = start, rate_map.prior.law(occurrences).given(occurrences, occurrences)
     converged = False
-    for turn in range(_RULES.rounds):
-        here = method.minimise(energy, here, trace, _RULES.round_steps)
+    for turn in range(RULES.rounds):
+        here = method.minimise(energy, here, trace, RULES.round_steps)
         against, total = (
             rate_map.collapse(part[:, None])[:, 0] for part in sign_counts(energy, here, weight_per_row, ratio)
         )
         posterior, occurrences = rate_map.prior.law(total).given(against, total), total
-        update = rate_map.expand(np.minimum(posterior.mode(), _LARGEST))
-        # Later rounds move half way: a rate and the weights that it favours may chase each other.
-        rate = update if turn < _RULES.rounds // 3 else 0.5 * (update + energy.rate)
-        # Three entries more or fewer of few are the same rate.
-        near = rate_map.expand(np.maximum(_RULES.settled, 3 / np.maximum(total, 3)))
+        update = rate_map.expand(np.minimum(posterior.mode(), RULES.largest))
+        # Later rounds move half way, because a rate and its weights may oscillate.
+        rate = update if turn < RULES.rounds // 3 else 0.5 * (update + energy.rate)
+        # For a rate with few entries a change by three of them counts as converged.
+        near = rate_map.expand(np.maximum(RULES.settled, 3 / np.maximum(total, 3)))
         converged = bool(np.all(np.abs(rate - energy.rate) < near))
         if converged:
             break
@@ -154,14 +128,14 @@ def random_start(
 ) -> Parameters:
     """Draw weights of both layers, follow each draw for some steps and return the one with the lowest energy.
 
-    Starts are distinguished without the variance of the noise, which takes most of the time.
+    Starts are compared without the variance of the noise, which takes most of the time.
 
     Parameters
     ----------
     energy : LatentEnergy
-        What is to be minimised.
+        Energy to minimise.
     method : LatentMethod
-        By which the starts are followed.
+        Minimiser of the starts.
     units, problems : int
         Hidden units ``K`` and problems ``M``.
     starts : int
@@ -170,7 +144,7 @@ def random_start(
         Source of the draws.
     """
     p = len(energy.rate)
-    # Pre-activations of unit size, centred, for any units of the features.
+    # Weights for which pre-activations are centred and of size 1, in any units of the features.
     total, square, count = np.zeros(p), 0.0, 0.0
     for block in energy.blocks:
         moments = energy.moments_of(block)
@@ -190,7 +164,7 @@ def random_start(
         start, value = Parameters(hidden, output), 0.0
         if starts > 1:
             trace = Trace()
-            start = method.minimise(plain, start, trace, _RULES.start_steps)
+            start = method.minimise(plain, start, trace, RULES.start_steps)
             value = float(trace.values[-1][0]) if trace.values else plain.value_and_gradient(start).objective
         if best is None or value < best[0]:
             best = (value, start)

@@ -1,12 +1,10 @@
-"""Posterior of a hidden layer whose inputs are noised: weights of both layers and dropout rates, as ArviZ takes it.
+"""Draw from the posterior of a hidden layer whose inputs are noised: weights of both layers and dropout rates.
 
-Hidden units in one order and with one sign, draw by draw.
-
-Permuting the units changes nothing, and with free intercepts neither does turning a unit's signs: ``σ(−u) = 1 − σ(u)``,
-so ``(α_k, a_k, w_k, b)`` and ``(−α_k, −a_k, −w_k, b + w_k)`` have the same scores and, under symmetric priors, the same
-density. A chain visits some of the ``2^K K!`` equal modes. Each draw is brought to the one that is nearest to a
-reference (Stephens 2000, with squared distance as loss): an assignment problem of the units, after each has taken its
-better sign. What is left of multimodality after that is real, and shows as a large R-hat.
+The density does not change if units are permuted or, with free intercepts, if the signs of a unit are turned:
+``σ(−u) = 1 − σ(u)``, so that ``(α_k, a_k, w_k, b)`` and ``(−α_k, −a_k, −w_k, b + w_k)`` have the same scores and, under
+symmetric priors, the same density. A chain visits some of the ``2^K K!`` equal modes. Therefore each draw is mapped to
+the mode nearest to a reference (Stephens 2000, with squared distance as loss): an assignment problem of the units, each
+with its better sign. Any multimodality that remains shows as a large R-hat.
 """
 
 from __future__ import annotations
@@ -18,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._typing import ArvizData, Float
-from .._validation import check_count, check_flag, drawn_seed, shown, takes_seed
+from .._validation import MOST_PARTS, check_count, check_flag, drawn_seed, shown, takes_seed
 from ..data.dataset import Dataset, as_dataset
 from ..data.responses import check_responses
 from ..description import attributes
@@ -31,6 +29,7 @@ from ..posterior.arviz_groups.groups import assemble
 from ..posterior.diagnostics.diagnosis import warn_of_run
 from ..posterior.sampling import check_counts
 from ..sampling.run.late import LateInterruption
+from .objective.rules import RULES
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -135,7 +134,7 @@ def sample_latent(
     check_model(model)
     check_count(tune, "tune")
     check_counts(draws, tune, chains)
-    check_count(n_hidden, "n_hidden", most=10**6)
+    check_count(n_hidden, "n_hidden", most=MOST_PARTS)
     check_flag(progress, "progress")
     seed = drawn_seed(seed)
     if not model.weight_prior.gaussian or model.loss.variance_prior is not None:
@@ -239,9 +238,6 @@ def _groups(model: Model, data: Dataset, result: Run) -> dict[str, xr.Dataset]:
     )
 
 
-_ROUNDS = 5
-
-
 def align_units(
     hidden: Float[np.ndarray, "S K p"],
     shift: Float[np.ndarray, "S K"],
@@ -250,7 +246,7 @@ def align_units(
     reference: int = 0,
     turn: bool = True,
 ) -> tuple[Float[np.ndarray, "S K p"], Float[np.ndarray, "S K"], Float[np.ndarray, "S K"], Float[np.ndarray, " S"]]:
-    """Permute and turn the units of each draw towards a common reference.
+    """Permute and turn the units of each draw to match a common reference.
 
     Parameters
     ----------
@@ -261,9 +257,9 @@ def align_units(
     intercept : array (S,)
         Output intercepts.
     reference : int
-        Draw that begins as the reference; then it is the mean of the aligned draws, a few times.
+        Draw that is the first reference; later ones are means of the aligned draws.
     turn : bool
-        Units may be turned too, which needs an output intercept that makes up for it.
+        Whether units may be turned, which needs an output intercept.
 
     Returns
     -------
@@ -283,9 +279,9 @@ def align_units(
     whole = np.concatenate([hidden, shift[:, :, None], output[:, :, None]], axis=2).astype(np.float64)
     intercept = np.array(intercept, dtype=np.float64)
     centre = whole[reference]
-    for _ in range(_ROUNDS):
+    for _ in range(RULES.alignments):
         before = whole.copy()
-        # ‖±u − r‖² = ‖u‖² + ‖r‖² ∓ 2uᵀr: the better sign is that of uᵀr, and its gain the size.
+        # ‖±u − r‖² = ‖u‖² + ‖r‖² ∓ 2uᵀr: the better sign is the sign of uᵀr, and the gain its absolute value.
         product = np.einsum("ska,ra->skr", whole, centre)
         for s in range(len(whole)):
             gain = np.abs(product[s]) if turn else product[s]

@@ -1,11 +1,9 @@
-"""Linear systems: Cholesky factors, and conjugate gradients for a block of systems.
+"""Solve linear systems by Cholesky factors or conjugate gradients, for the solvers, and raise if a fit overflows.
 
-Factors are by LAPACK itself: of twenty columns the functions of ``scipy.linalg`` take five times as long.
+Factors are computed by LAPACK directly: for twenty columns ``scipy.linalg`` is five times slower.
 
-Also: raise if a fit overflows.
-
-Features of 1e160 have squares that no double holds, and an energy that is infinite or NaN compares as below every
-tolerance. What a fit returns is looked at once, at its end; on the way NumPy's warnings would only say the same before.
+The squares of features of 1e160 overflow, and an infinite or NaN energy would pass every test of convergence. Therefore
+the results of a fit are checked once, at its end; NumPy's warnings during the fit are suppressed.
 """
 
 from __future__ import annotations
@@ -32,7 +30,7 @@ __all__ = [
 ]
 
 Factor: TypeAlias = Float[np.ndarray, "q q"]
-"""Below its diagonal a Cholesky factor, above it anything."""
+"""Cholesky factor in the lower triangle; the upper triangle is arbitrary."""
 
 
 def factor(matrix: Float[np.ndarray, "q q"]) -> Factor:
@@ -43,7 +41,7 @@ def factor(matrix: Float[np.ndarray, "q q"]) -> Factor:
     >>> solved(factor(np.array([[4.0, 2.0], [2.0, 5.0]])), np.array([6.0, 7.0])).tolist()
     [1.0, 1.0]
     """
-    # Being symmetric, rows are columns as well, which spares a copy.
+    # The transpose of a symmetric matrix is the matrix, in the order of LAPACK: no copy.
     found, failed = lapack.dpotrf(matrix.T, lower=1, clean=0, overwrite_a=1)
     if failed:
         raise LinAlgError(f"{failed}-th leading minor of the array is not positive definite")
@@ -51,12 +49,12 @@ def factor(matrix: Float[np.ndarray, "q q"]) -> Factor:
 
 
 def solved(known: Factor, right: Float[np.ndarray, "q ..."]) -> Float[np.ndarray, "q ..."]:
-    """``A⁻¹ r`` of a matrix by its factor, for a vector or a block."""
+    """``A⁻¹ r`` from the factor of ``A``, for a vector or a block."""
     return np.asarray(lapack.dpotrs(known, right, lower=1)[0])
 
 
 def factored(matrix: Float[np.ndarray, "q q"], diagonal: Float[np.ndarray, " q"] | float = 0.0) -> Factor:
-    """Cholesky factor of a symmetric matrix, which is overwritten, with something added to its diagonal."""
+    """Cholesky factor of a symmetric matrix, which is overwritten, after an addition to its diagonal."""
     whole = matrix.diagonal() + diagonal
     refuse_overflow(curvature=whole)
     # A relative ridge at round-off keeps a nearly singular matrix factorisable.
@@ -73,7 +71,7 @@ _ADVICE = (
 
 @contextmanager
 def double_range() -> Iterator[None]:
-    """Keep NumPy's warnings about overflow to itself, and put failed factorisations into this module's words.
+    """Suppress NumPy's warnings about overflow, and re-raise failed factorisations with this module's message.
 
     Examples
     --------
@@ -90,14 +88,14 @@ def double_range() -> Iterator[None]:
     except (np.linalg.LinAlgError, OverflowError) as error:
         raise ValueError(_ADVICE.format(what=f"linear algebra: {error}")) from error
     except ValueError as error:
-        # What scipy.linalg says of a matrix that overflowed.
+        # The message of scipy.linalg for a matrix that overflowed.
         if "infs or NaNs" not in str(error):
             raise
         raise ValueError(_ADVICE.format(what="linear algebra")) from error
 
 
 def refuse_overflow(**parts: Any) -> None:
-    """Raise ValueError if a result is not finite; names of the parts are words for the message.
+    """Raise ValueError if a result is not finite; names of the parts appear in the message.
 
     Examples
     --------
@@ -133,7 +131,7 @@ def conjugate_gradient(
     tolerance : array (K,)
         Relative residual in the preconditioned norm at which a column stops.
     max_iter : int
-        Most products.
+        Maximum number of products.
     persist : callable, optional
         ``Design.persist``, for extras that are vectors over its rows.
 
@@ -159,7 +157,8 @@ def conjugate_gradient(
         active &= curvature > 0
         alpha = np.where(active, rho / np.where(active, curvature, 1.0), 0.0)
         if iteration == 0:
-            # The matrix is not positive along the first direction: take that direction, for the caller to search.
+            # The matrix is not positive along the first direction: return that direction, for a line search by the
+            # caller.
             alpha = np.where(bent, 1.0, alpha)
         x += alpha * direction
         residual -= alpha * applied

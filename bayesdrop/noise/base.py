@@ -1,16 +1,13 @@
-"""Interface of a feature noise: five coefficients per feature.
+"""Define the interface of a feature noise: five coefficients per feature.
 
 Independent noise on each feature has ``E[x̃ | x] = g x + h`` and ``Var[x̃ | x] = a x² + b x + c``: a quadratic
 variance function. A noise never sees the matrix, and a matrix never sees the noise.
 
-A noise may be centred, ``x̃ = c + α(x − c)``: everything here is then said of ``x − c``, which is what it is given.
-
-Where a multiplicative noise is centred: ``x̃ = c + α(x − c)``, so that a dropped entry takes the value ``c``.
-
-With ``c = 0`` it is the published noise. Zero is the natural value of an absent word or a dark pixel; the mean radius
-of a cell nucleus is never near it, and a noise that sets it to zero makes a value that no row has. A noise itself
-speaks of ``x − c`` and never sees the columns; :mod:`bayesdrop.fitting.objective.centring` finds ``c``, and the design
-makes ``X − c`` of it.
+A multiplicative noise may be centred, ``x̃ = c + α(x − c)``, so that a dropped entry takes the value ``c``. All methods
+then apply to ``x − c``, which is their argument. With ``c = 0`` it is the published noise. Zero is the natural value of
+an absent word or a dark pixel; but the mean radius of a cell nucleus is never near zero, and a noise that sets it to
+zero makes a value that no row has. A noise never sees the columns; :mod:`bayesdrop.fitting.objective.centring` finds
+``c``, and the design computes ``X − c``.
 """
 
 from __future__ import annotations
@@ -50,7 +47,7 @@ class Coefficients(NamedTuple):
 
 
 class Expansion(NamedTuple):
-    """What follows the variance in the logarithm of a characteristic function, and how fast the tails fall.
+    """Terms after the variance in the logarithm of a characteristic function, and a bound of the tails.
 
     For a noised entry and real ``u``, with ``(i, j, k) = powers``,
 
@@ -65,9 +62,9 @@ class Expansion(NamedTuple):
     third, fourth, remainder : array
         Coefficients, shaped like the rate.
     powers : tuple of three int
-        Powers of ``x`` that they come with.
+        Powers of ``x`` of these terms.
     proxy : array or None
-        Variance of a normal law whose moment-generating function is no smaller, for ``x = 1``.
+        Variance, at ``x = 1``, of a normal law whose moment-generating function bounds that of the noise.
     tail_scale : float
         Scale of exponential tails; 0 where they fall as a normal law's.
     """
@@ -89,13 +86,13 @@ class Noise(Protocol):
 
     @property
     def centre(self) -> Any:
-        """None, or where the noise is centred; see :mod:`bayesdrop.noise.base`. A class attribute None will do."""
+        """Centre of the noise, or None; see :mod:`bayesdrop.noise.base`. A class attribute None is enough."""
 
     def coefficients(self, rate: RateArray) -> Coefficients:
         """Coefficients of the quadratic variance function, each shaped like ``rate``."""
 
     def expansion(self, rate: RateArray) -> Expansion:
-        """Third and fourth cumulant and a bound of what follows, each shaped like ``rate``; see :class:`Expansion`."""
+        """Third and fourth cumulant and a bound of the remainder, each shaped like ``rate``; see :class:`Expansion`."""
 
     def check(self, minimum: float) -> None:
         """Raise ValueError if data whose smallest entry is ``minimum`` lie outside the domain of the noise."""
@@ -118,13 +115,13 @@ class Noise(Protocol):
 
 @runtime_checkable
 class MaskNoise(Noise, Protocol):
-    """What a noise with dropout rates offers in addition: rates so near to 0 or 1 that ``1 − η`` has no digits left."""
+    """Protocol of a noise with dropout rates, also for rates so near 1 that ``1 − η`` loses all digits."""
 
     def coefficients(self, rate: RateArray, keep: RateArray | None = None) -> Coefficients:
-        """Coefficients of the quadratic variance function; ``keep`` is ``1 − η`` where it is known better."""
+        """Coefficients of the quadratic variance function; ``keep`` is a more accurate ``1 − η``, if known."""
 
     def log_multiplier(self, logit: Any) -> Any:
-        """Logarithm of what a kept entry is multiplied by, ``log k(η)``, from ``log η − log(1 − η)``, elementwise."""
+        """Logarithm of the factor on a kept entry, ``log k(η)``, from ``log η − log(1 − η)``, elementwise."""
 
 
 AUTO, MEAN = "auto", "mean"
@@ -149,7 +146,7 @@ def check_centre(centre: Any) -> None | str | tuple[float, ...]:
 
 
 def centre_of(noise: Any) -> Any:
-    """Centre (p,) of a noise whose centre is known in numbers; None where it is zero, or not found yet.
+    """Centre (p,) of a noise in numbers; None if it is zero, or not yet computed.
 
     Examples
     --------
@@ -161,7 +158,7 @@ def centre_of(noise: Any) -> Any:
 
 
 def require_zero_centre(noise: Any, what: str) -> None:
-    """Raise ValueError if the user centred the noise elsewhere and ``what`` knows the noise about 0 alone.
+    """Raise ValueError if the user chose a centre other than 0, which ``what`` does not support.
 
     Examples
     --------

@@ -1,8 +1,7 @@
-"""A rate structure is an index map from features to free rates, plus a prior.
+"""Define the interface of a rate structure: an index map from features to free rates, and a prior.
 
 ``Fixed`` has no free rate, ``Shared`` one, ``PerGroup`` one per group and ``PerFeature`` one per feature. Bound to
-the columns of a matrix, every structure becomes the same plain :class:`RateMap`, which is all that the solvers
-and the samplers see.
+the columns of a matrix, every structure becomes a :class:`RateMap`, which is all that solvers and samplers use.
 """
 
 from __future__ import annotations
@@ -59,7 +58,7 @@ class RateMap:
     Attributes
     ----------
     index : int array (p,)
-        Free rate of each feature; ``k``, one beyond the last, of a feature without noise among others with it.
+        Free rate of each feature; ``k``, one beyond the last, for a feature without noise.
     initial : array (p,)
         Starting rates (for fixed rates, the rates).
     names : list of str
@@ -71,7 +70,7 @@ class RateMap:
     class_ratio : bool or None
         Weigh the negative class by ``n₊/n₋`` in the rate update; None: in one-vs-rest only.
     hierarchy : Hierarchy or None
-        Groups of rates whose prior is itself unknown; ``prior`` has no numbers then, and says so when asked.
+        Groups of rates whose prior is unknown; ``prior`` then raises an error if its numbers are requested.
     """
 
     index: Int[np.ndarray, " p"]

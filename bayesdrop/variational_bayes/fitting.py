@@ -5,29 +5,22 @@ The feature-noising model (Zhuo, Zhu & Zhang 2015, section 3) with its masks lat
     w ~ N(0, P⁻¹),  b flat,  η_d ~ prior,  α_id ~ Bernoulli(1 − η_d) where x_id ≠ 0,
     y_i ~ exp{−C · loss(y_i, wᵀ(x_i∘α_i) + b)}  to the power s_i,
 
-is approximated by ``q(w, b) Π q(α_id) Π q(η_j)``; see :mod:`.mean_field` for the bound and its updates. Several starts,
-because the bound has many local maxima: a feature may be kept with a small weight or dropped often with a large one.
-
-Rates and masks follow each other in small steps, so that plain coordinate ascent needs thousands of rounds. Two rounds
-``u₀ → u₁ → u₂`` tell how far that leads: with ``r = u₁ − u₀`` and ``v = u₂ − 2u₁ + u₀`` the third starts from
-
-    u₀ + 2t r + t² v,      t = |r| / |v|    (Varadhan & Roland 2008, eq. 9 and scheme S3)
-
-and is undone if the bound is lower after it than before. The norms are those of weights and rates, which lead.
+is approximated by ``q(w, b) Π q(α_id) Π q(η_j)``; see :mod:`.mean_field` for the bound and its updates. Several starts
+are needed because the bound has many local maxima: a feature may be kept with a small weight or dropped often with a
+large one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import numpy as np
 from scipy import special
 
 from .._typing import Float
-from .._validation import check_choice, check_count, check_number, check_seed, takes_seed
+from .._validation import MOST_PARTS, check_choice, check_count, check_number, check_seed, takes_seed
 from ..data.dataset import Dataset, read_rows
 from ..fitting.objective.centring import CentredProblem, centre_problem, moved
 from ..fitting.results.result import RatePosterior
@@ -35,14 +28,41 @@ from ..losses.protocols import Augmented, one_score, require
 from ..model import Model, check_model
 from ..rates import LeadingRates, RateMap
 from ..warnings import NarrowIntervalsWarning, warn
+from .ascent import Ascent, in_range
 from .mask_entries import Entries
 from .mean_field import MeanField, Problem
 from .result import AscentStatus, Variational, caveat
 
-__all__ = ["Ascent", "in_range", "variational"]
+__all__ = ["variational"]
 
-# Up to so many features the weights have a full covariance.
-_FULL_UP_TO = 1000
+
+@dataclass(frozen=True)
+class Rules:
+    """Starts of the ascent.
+
+    Attributes
+    ----------
+    full : int
+        Maximum number of features for a full covariance by default.
+    loose : float
+        Factor on the tolerance up to which every start is run.
+    rates, others : tuple of float
+        Rates of the second start and of those after it, and the range from which further starts draw theirs.
+    jitter : float
+        Standard deviation of random changes of the log-odds of starting rates.
+    edge : float
+        Smallest starting rate, since a rate of 0 would not change.
+    """
+
+    full: int = 1000
+    loose: float = 100
+    rates: tuple[float, ...] = (0.1, 0.9, 0.02)
+    others: tuple[float, float] = (0.01, 0.99)
+    jitter: float = 0.5
+    edge: float = 1e-3
+
+
+RULES = Rules()
 
 
 @takes_seed
@@ -142,7 +162,7 @@ def variational(
     ('CONVERGED', (3,), (4, 4))
     """
     check_model(model)
-    n_init, seed = check_count(n_init, "n_init", most=10**6), check_seed(seed)
+    n_init, seed = check_count(n_init, "n_init", most=MOST_PARTS), check_seed(seed)
     max_iter = check_count(max_iter, "max_iter")
     _check(model, covariance, tol)
     rows = read_rows(model.loss, X, y, sample_weight, feature_names, missing=model.missing, offset=offset)
@@ -154,7 +174,7 @@ def variational(
     with in_range():
         ascents = [Ascent(_start(problem, rate_map, seed, number)) for number in range(n_init)]
     for ascent in ascents:
-        ascent.run(100 * tol, max_iter)
+        ascent.run(RULES.loose * tol, max_iter)
     elbos = np.array([ascent.elbo for ascent in ascents])
     best = ascents[int(np.argmax(elbos))]
     status = best.run(tol, max_iter)
@@ -208,7 +228,7 @@ def _check(model: Model, covariance: str | None, tol: float) -> None:
 def _problem(model: Model, data: Dataset, rate_map: RateMap, covariance: str | None) -> Problem:
     p = len(data.feature_names)
     location = model.weight_prior.location(p)
-    diagonal = p > _FULL_UP_TO if covariance is None else covariance == "diagonal"
+    diagonal = p > RULES.full if covariance is None else covariance == "diagonal"
     return Problem(
         entries=Entries.of(data.X, by_column=not diagonal),
         target=np.asarray(data.target, dtype=np.float64),
@@ -228,22 +248,20 @@ def _problem(model: Model, data: Dataset, rate_map: RateMap, covariance: str | N
 
 
 def _start(problem: Problem, rate_map: RateMap, seed: int, number: int) -> MeanField:
-    """Start ``number``: the first at the rates' own start with equal masks, the others at ``others``, jittered."""
-    others, jitter = (0.1, 0.9, 0.02), 0.5
+    """Start ``number``: the first at the initial rates with equal masks, the others at other rates, jittered."""
     generator = np.random.default_rng([seed, number])
     entries, p = problem.entries, problem.entries.shape[1]
     rate = np.asarray(rate_map.initial, dtype=np.float64)
     if number and rate_map.is_free:
-        chance = others[number - 1] if number <= len(others) else generator.uniform(0.01, 0.99)
+        chance = RULES.rates[number - 1] if number <= len(RULES.rates) else generator.uniform(*RULES.others)
         rate = np.full(p, chance)
-    # A rate that starts at 0 would never leave it.
-    odds = special.logit(np.clip(rate, 1e-3, 1 - 1e-3))
+    odds = special.logit(np.clip(rate, RULES.edge, 1 - RULES.edge))
     if number:
-        odds = odds + jitter * generator.standard_normal(p)
+        odds = odds + RULES.jitter * generator.standard_normal(p)
     keep = special.expit(-odds)[entries.column]
     if not problem.is_free:
         keep = np.where(rate[entries.column] > 0, keep, 1.0)
-    # Scores of a size between certain and ignorant, whatever the units of the features.
+    # Starting scores have a size of about 1, whatever the units of the features.
     square = np.bincount(entries.column, weights=entries.value**2, minlength=p)
     spread = np.sqrt(max(np.sum(square) / entries.shape[0], np.finfo(float).tiny))
     mean = np.append(0.5 * generator.standard_normal(p) / spread, 0.0)
@@ -306,90 +324,3 @@ def _result(
         original_model=centring.original_model,
         inner_intercept_sd=float(deviation[-1]),
     )
-
-
-@contextmanager
-def in_range() -> Iterator[None]:
-    """Let no number pass that is not finite: raise a ValueError that says what to do."""
-    try:
-        with np.errstate(over="raise", invalid="raise", divide="raise"):
-            yield
-    except (FloatingPointError, np.linalg.LinAlgError) as error:
-        raise ValueError(
-            f"X: the evidence lower bound overflows double precision ({error}). Bring the features to a common scale, "
-            "as "
-            "sklearn.preprocessing.StandardScaler does, or lower C."
-        ) from error
-
-
-class Ascent:
-    """One ascent, which can go on where it stopped.
-
-    Attributes
-    ----------
-    field : MeanField
-        Where it is; what it starts from is changed in place or replaced.
-    trace : list of float
-        Evidence lower bound at each point reached; it never falls.
-    iterations : int
-        Rounds of updates, those undone included.
-    """
-
-    def __init__(self, field: MeanField) -> None:
-        self.field = field
-        self.trace: list[float] = []
-        self.iterations = 0
-        self._longest = 4.0
-
-    @property
-    def elbo(self) -> float:
-        """Evidence lower bound at the last point; minus infinity before the first."""
-        return self.trace[-1] if self.trace else -np.inf
-
-    def run(self, tol: float, max_iter: int) -> AscentStatus:
-        """Go on until a cycle raises the bound by less than ``tol`` relative to its size.
-
-        Raises ValueError if the bound is not finite.
-        """
-        while self.iterations < max_iter:
-            before = self.elbo
-            self._cycle()
-            if self.elbo - before <= tol * abs(self.elbo):
-                return AscentStatus.CONVERGED
-        return AscentStatus.MAX_ITERATIONS
-
-    def _cycle(self) -> None:
-        field = self.field
-        start = field.coordinates()
-        with in_range():
-            self._round(field)
-            middle = field.coordinates()
-            self._round(field)
-            self.trace.append(field.elbo())
-        end = field.coordinates()
-        first = [b - a for a, b in zip(start, middle, strict=True)]
-        second = [c - b - r for b, c, r in zip(middle, end, first, strict=True)]
-        second_size = float(np.linalg.norm(second[0]))
-        ratio = float(np.linalg.norm(first[0])) / second_size if second_size > 0 else np.inf
-        step = min(ratio, self._longest)
-        if step <= 1:
-            return
-        extrapolated = field.copy()
-        extrapolated.move_to(*(a + 2 * step * r + step**2 * v for a, r, v in zip(start, first, second, strict=True)))
-        try:
-            with in_range():
-                self._round(extrapolated)
-                elbo = extrapolated.elbo()
-        except ValueError:
-            elbo = -np.inf  # too far: there is no such point in double precision
-        if elbo >= self.elbo:
-            self.field = extrapolated
-            self.trace.append(elbo)
-            if step == self._longest:
-                self._longest *= 4
-        else:
-            self._longest = max(self._longest / 2, 1.5)
-
-    def _round(self, field: MeanField) -> None:
-        field.iterate()
-        self.iterations += 1

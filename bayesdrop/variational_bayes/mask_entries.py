@@ -1,6 +1,6 @@
-"""Entries of the matrix for the mean field of the masks: non-zero entries, and the expected matrix ``z = xρ``.
+"""Store the non-zero entries of the matrix and the expected matrix ``z = xρ``, for :mod:`.mean_field`.
 
-Masks live on the non-zero entries alone, so that all sums of a round are sums over these.
+Only non-zero entries have masks, so that all sums of a round are sums over these entries.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ class Entries:
     Attributes
     ----------
     row, column : int array (N,)
-        Where each entry lies.
+        Position of each entry.
     value : array (N,)
-        What it is.
+        Value of each entry.
     ends : int array (steps + 1,)
         Each step of a sweep takes the entries ``ends[t]:ends[t + 1]``, which lie in different rows.
     dense : array (n, p) or None
-        A dense matrix, kept as such for its products; a sparse one is never made dense.
+        The matrix, if it is dense, for its products; a sparse one is never made dense.
     shape : (int, int)
         Rows and columns.
 
@@ -81,7 +81,7 @@ class Entries:
 
 
 class Expected:
-    """The matrix ``Z`` of the entries ``xρ``, taken by column: products with few columns, and its Gram matrix."""
+    """The matrix ``Z`` of the entries ``xρ`` in column order: products with few columns, and its Gram matrix."""
 
     def __init__(self, entries: Entries, z: Float[np.ndarray, " N"]) -> None:
         self._sparse = entries.dense is None

@@ -1,4 +1,4 @@
-r"""The mean field of the feature-noising model: its evidence lower bound, and one exact update per coordinate.
+r"""Compute the mean field of the feature-noising model for :mod:`.fitting`: its bound, and exact coordinate updates.
 
     q(w, b) = N(μ, Σ),   q(α_id) = Bernoulli(ρ_id) where x_id ≠ 0,   q(η_j),   q(λ) profiled out.
 
@@ -21,14 +21,14 @@ Updates (Jaakkola & Jordan 2000; Bishop 2006, section 10.2), with ``(ω, κ)`` t
     q(α_id)   logit ρ_id = E log(1 − η) − E log η + x_id {κ_i μ_d − ω_i (½ x_id S_dd + E[w_d ψ_i without d])}
     q(η_j)    ∝ p(η_j) η_j^d (1 − η_j)^k,  d = Σ s_i (1 − ρ_id), k = Σ s_i ρ_id;  Beta(A + d, B + k) of Beta(A, B)
 
-Masks of different rows do not meet given the rest, so that a sweep may take a column at a time (full covariance), or
-the k-th entry of every row at a time (factorised): the same numbers.
+Masks of different rows are conditionally independent, so that a sweep may update a column at a time (full covariance),
+or the k-th entry of every row at a time (factorised), with the same result.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from scipy import linalg, sparse, special
@@ -40,17 +40,38 @@ from .mask_entries import Entries, Expected
 
 __all__ = ["MeanField", "Problem"]
 
-# Columns of which the spread is held at a time.
-_BLOCK = 32
-# Accuracy and number of conjugate-gradient steps; any number of them raises the bound.
-_ACCURACY, _STEPS = 1e-10, 200
-# Log-odds beyond which a mask is certain.
-_EXTREME = 30.0
+PerEntry: TypeAlias = Float[np.ndarray, " N"]
+PerRow: TypeAlias = Float[np.ndarray, " n"]
+PerFeature: TypeAlias = Float[np.ndarray, " p"]
+PerWeight: TypeAlias = Float[np.ndarray, " D"]
+
+
+@dataclass(frozen=True)
+class Rules:
+    """Sizes and accuracies of the updates.
+
+    Attributes
+    ----------
+    block : int
+        Columns for which ``ZΣ`` is held at a time.
+    accuracy, steps : float, int
+        Relative residual and maximum number of conjugate-gradient steps; any number of steps raises the bound.
+    extreme : float
+        Log-odds beyond which a mask counts as certain.
+    """
+
+    block: int = 32
+    accuracy: float = 1e-10
+    steps: int = 200
+    extreme: float = 30.0
+
+
+RULES = Rules()
 
 
 @dataclass(frozen=True)
 class Problem:
-    """What is given: data, loss and priors.
+    """Data, loss and priors of the model.
 
     Attributes
     ----------
@@ -79,18 +100,18 @@ class Problem:
     """
 
     entries: Entries
-    target: Float[np.ndarray, " n"]
-    weight: Float[np.ndarray, " n"]
+    target: PerRow
+    weight: PerRow
     loss: Augmented
     C: float
-    precision: Float[np.ndarray, " p"]
-    location: Float[np.ndarray, " p"]
+    precision: PerFeature
+    location: PerFeature
     fit_intercept: bool
     diagonal: bool
     index: Int[np.ndarray, " p"]
     n_rates: int
     rate_prior: Any
-    fixed_rate: Float[np.ndarray, " p"]
+    fixed_rate: PerFeature
     offset: Any = 0.0
 
     @property
@@ -98,7 +119,7 @@ class Problem:
         """True if there are rates to learn."""
         return self.n_rates > 0
 
-    def counts(self, keep: Float[np.ndarray, " N"]) -> tuple[Float[np.ndarray, " k"], Float[np.ndarray, " k"]]:
+    def counts(self, keep: PerEntry) -> tuple[Float[np.ndarray, " k"], Float[np.ndarray, " k"]]:
         """Weighted number of dropped and of kept entries behind each free rate, two of (k,)."""
         entries, k = self.entries, self.n_rates
         rate, weight = self.index[entries.column], self.weight[entries.row]
@@ -114,7 +135,7 @@ class MeanField:
     Attributes
     ----------
     problem : Problem
-        What is given.
+        Data, loss and priors.
     mean : array (p + 1,)
         Means of the weights and, last, of the intercept (0 without one).
     covariance : array (p + 1, p + 1) or (p + 1,)
@@ -126,16 +147,16 @@ class MeanField:
     """
 
     problem: Problem
-    mean: Float[np.ndarray, " D"]
-    covariance: Float[np.ndarray, "D D"] | Float[np.ndarray, " D"]
-    keep: Float[np.ndarray, " N"]
+    mean: PerWeight
+    covariance: Float[np.ndarray, "D D"] | PerWeight
+    keep: PerEntry
     rates: Any
-    # Vectors (n,) of pseudo-observations once they are updated; Any, for a number stands for them before.
+    # Pseudo-observations (n,); a number before the first update, hence Any.
     omega: Any = 0.0
     kappa: Any = 0.0
 
     def copy(self) -> MeanField:
-        """The same point, to go back to; no update changes an array of its predecessor but ``keep``."""
+        """Copy of this point; updates change no array in place but ``keep``."""
         return replace(self, keep=self.keep.copy())
 
     def iterate(self) -> None:
@@ -146,12 +167,14 @@ class MeanField:
         self.update_masks()
         self.update_rates()
 
-    def coordinates(self) -> tuple[Float[np.ndarray, " leading"], Float[np.ndarray, " N"]]:
+    def coordinates(self) -> tuple[Float[np.ndarray, " leading"], PerEntry]:
         """Free numbers without bounds: means of the weights and log-odds of the rates; log-odds of the masks."""
-        return np.append(self.mean, self.rates.log_odds()), np.clip(special.logit(self.keep), -_EXTREME, _EXTREME)
+        return np.append(self.mean, self.rates.log_odds()), np.clip(
+            special.logit(self.keep), -RULES.extreme, RULES.extreme
+        )
 
-    def move_to(self, leading: Float[np.ndarray, " leading"], masks: Float[np.ndarray, " N"]) -> None:
-        """Go where :meth:`coordinates` would be these; covariance and strength of the rates stay."""
+    def move_to(self, leading: Float[np.ndarray, " leading"], masks: PerEntry) -> None:
+        """Set the :meth:`coordinates`; the covariance and the strength of the rates do not change."""
         size = len(self.mean)
         self.mean, self.rates = leading[:size].copy(), self.rates.with_log_odds(leading[size:])
         if self.problem.is_free:
@@ -161,20 +184,20 @@ class MeanField:
             self.keep = np.where(never, 1.0, special.expit(masks))
 
     @property
-    def variance(self) -> Float[np.ndarray, " D"]:
+    def variance(self) -> PerWeight:
         """Variances of weights and intercept, (p + 1,)."""
         return self.covariance if self.problem.diagonal else np.diag(self.covariance)
 
-    def expected(self) -> Float[np.ndarray, " N"]:
+    def expected(self) -> PerEntry:
         """``z = xρ`` on the entries."""
         return self.problem.entries.value * self.keep
 
-    def score_mean(self) -> Float[np.ndarray, " n"]:
+    def score_mean(self) -> PerRow:
         """``m``, (n,)."""
         linear = self.problem.entries.row_sums(self.expected(), self.mean[:-1]) + self.mean[-1]
         return linear + self.problem.offset
 
-    def moments(self) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
+    def moments(self) -> tuple[PerRow, PerRow]:
         """Mean and variance of the scores, (n,) each."""
         entries = self.problem.entries
         z, second = self.expected(), self.variance + self.mean**2
@@ -184,17 +207,17 @@ class MeanField:
         else:
             var = entries.row_sums(spread, second[:-1]) + 2 * entries.row_sums(z, self.covariance[:-1, -1])
             matrix = Expected(entries, z)
-            for start in range(0, entries.shape[1], _BLOCK):
-                block = matrix.product(self.covariance[:-1, :-1][:, start : start + _BLOCK])
+            for start in range(0, entries.shape[1], RULES.block):
+                block = matrix.product(self.covariance[:-1, :-1][:, start : start + RULES.block])
                 stop = start + block.shape[1]
                 part = slice(entries.ends[start], entries.ends[stop])
                 row = entries.row[part]
                 crossed = z[part] * block[row, entries.column[part] - start]
                 var += np.bincount(row, weights=crossed, minlength=entries.shape[0])
-        # A variance of nearly 0 may come out below it.
+        # By rounding a variance near 0 may be negative.
         return self.score_mean(), np.maximum(var + self.variance[-1], 0.0)
 
-    def log_odds(self) -> tuple[Float[np.ndarray, " p"], Float[np.ndarray, " p"]]:
+    def log_odds(self) -> tuple[PerFeature, PerFeature]:
         """``E log(1 − η)`` and ``E log η`` of each feature, (p,) each."""
         problem = self.problem
         if not problem.is_free:
@@ -237,7 +260,7 @@ class MeanField:
         return float(0.5 * (prior + volume + free * (1 + np.log(2 * np.pi))))
 
     def _scaled(self) -> Float[np.ndarray, "D D"]:
-        """Correlations of weights and intercept: the determinant of features on unlike scales keeps its digits."""
+        """Correlations of weights and intercept, whose determinant is accurate for features on different scales."""
         root = np.sqrt(np.where(self.variance > 0, self.variance, 1.0))
         return self.covariance / root[:, None] / root
 
@@ -272,7 +295,7 @@ class MeanField:
         precision[np.arange(len(separate)), np.arange(len(separate))] += separate
         precision[:-1, -1] = precision[-1, :-1] = entries.column_sums(z, omega)
         precision[-1, -1] = np.sum(omega)
-        # Unit diagonal: features on unlike scales keep their digits.
+        # A unit diagonal keeps the inverse accurate for features on different scales.
         root = np.sqrt(np.diag(precision)[:size])
         scaled = precision[:size, :size] / root[:, None] / root
         inverse = linalg.cho_solve(linalg.cho_factor(scaled, lower=True), np.eye(size)) / root[:, None] / root
@@ -282,15 +305,9 @@ class MeanField:
         self.mean, self.covariance = mean, covariance
 
     def _solve_means(
-        self,
-        z: Float[np.ndarray, " N"],
-        omega: Float[np.ndarray, " n"],
-        separate: Float[np.ndarray, " p"],
-        right: Float[np.ndarray, " D"],
-        size: int,
-        variance: Float[np.ndarray, " D"],
-    ) -> Float[np.ndarray, " D"]:
-        """Means by conjugate gradients from where they are, so that every step raises the bound."""
+        self, z: PerEntry, omega: PerRow, separate: PerFeature, right: PerWeight, size: int, variance: PerWeight
+    ) -> PerWeight:
+        """Solve for the means by conjugate gradients from the current means, so that every step raises the bound."""
         entries = self.problem.entries
         csr = sparse.csr_array((z, (entries.row, entries.column)), shape=entries.shape)
         back = sparse.csr_array(csr.T)
@@ -303,7 +320,9 @@ class MeanField:
         operator = iterative.LinearOperator((size, size), matvec=product, dtype=np.float64)
         shrink = iterative.LinearOperator((size, size), matvec=lambda u: variance[:size] * u, dtype=np.float64)
         start = self.mean[:size]
-        found, _ = iterative.cg(operator, right[:size], x0=start, rtol=_ACCURACY, atol=0.0, maxiter=_STEPS, M=shrink)
+        found, _ = iterative.cg(
+            operator, right[:size], x0=start, rtol=RULES.accuracy, atol=0.0, maxiter=RULES.steps, M=shrink
+        )
         return np.append(found, np.zeros(len(right) - size))
 
     def update_masks(self) -> None:
@@ -317,7 +336,7 @@ class MeanField:
         second = variance + mean**2
         current = self.score_mean()
         column, row, value = entries.column, entries.row, entries.value
-        # What stays put in the log-odds, and what multiplies the running mean of the score.
+        # The constant part of the log-odds, and the factor of the current mean of the score.
         slope = value * mean[column]
         fixed = prior[column] + slope * self.kappa[row] - 0.5 * self.omega[row] * value**2 * second[column]
         if problem.diagonal:
@@ -325,10 +344,8 @@ class MeanField:
         else:
             self._sweep_columns(current, slope, fixed)
 
-    def _sweep(
-        self, current: Float[np.ndarray, " n"], slope: Float[np.ndarray, " N"], fixed: Float[np.ndarray, " N"]
-    ) -> None:
-        """Factorised weights: only the mean of a score ties its masks together."""
+    def _sweep(self, current: PerRow, slope: PerEntry, fixed: PerEntry) -> None:
+        """Sweep for factorised weights, where the masks of a row interact through the mean of its score alone."""
         entries, keep = self.problem.entries, self.keep
         for start, stop in zip(entries.ends[:-1], entries.ends[1:], strict=True):
             part = slice(start, stop)
@@ -338,19 +355,14 @@ class MeanField:
             current[row] = without + step * new
             keep[part] = new
 
-    def _sweep_columns(
-        self,
-        current: Float[np.ndarray, " n"],
-        slope: Float[np.ndarray, " N"],
-        fixed: Float[np.ndarray, " N"],
-    ) -> None:
-        """Full covariance: ``ZΣ`` for a block of columns at a time, kept up to date within it."""
+    def _sweep_columns(self, current: PerRow, slope: PerEntry, fixed: PerEntry) -> None:
+        """Sweep for a full covariance, with ``ZΣ`` for a block of columns at a time, updated within the block."""
         entries, keep = self.problem.entries, self.keep
         p = entries.shape[1]
         weights, cross = self.covariance[:-1, :-1], self.covariance[:-1, -1]
         matrix = Expected(entries, self.expected())
-        for first in range(0, p, _BLOCK):
-            last = min(first + _BLOCK, p)
+        for first in range(0, p, RULES.block):
+            last = min(first + RULES.block, p)
             spread = matrix.product(weights[:, first:last])
             for d in range(first, last):
                 part = slice(entries.ends[d], entries.ends[d + 1])

@@ -1,4 +1,4 @@
-"""Result of variational Bayes: means, intervals (too narrow), and draws for ArviZ."""
+"""Hold the result of variational Bayes: means, intervals (too narrow), and draws for ArviZ."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Variational(Shown):
         Mean and standard deviation of the weights. Standard deviations are too small, and means of features that may
         be dropped are shrunk towards 0: :class:`bayesdrop.NarrowIntervalsWarning`.
     intercept_mean, intercept_sd : float
-        The same of the intercept; 0 without one.
+        Mean and standard deviation of the intercept; 0 without one.
     covariance : array (p + 1, p + 1) or None
         Covariance of the weights and, last, the intercept; None if it was taken as diagonal.
     rate_posterior : RatePosterior or None
@@ -71,13 +71,13 @@ class Variational(Shown):
     elbo_trace : array
         Evidence lower bound along the best start, in natural logarithms; it never falls.
     elbos : array (n_init,)
-        Evidence lower bound that each start came to. All but the best stopped at 100 times the tolerance.
+        Evidence lower bound at the end of each start. All but the best stopped at 100 times the tolerance.
     status : AscentStatus
         How the ascent ended; ``status.value`` says what to do.
     n_iter : int
         Rounds of updates of the best start.
     feature_names, classes, model
-        What was fitted.
+        Names, labels and model of the fit.
     y : array (n,) or (n, 2)
         Labels as −1 and +1, numbers, or successes and failures, of the rows of weight above 0.
     row_weight : array (n,)
@@ -91,7 +91,7 @@ class Variational(Shown):
     offset : array (n,) or None
         Known parts of the scores of the rows of weight above 0.
     facts : ColumnFacts
-        What new rows are read by.
+        Facts of the columns, by which new rows are read.
 
     See Also
     --------
@@ -132,7 +132,7 @@ class Variational(Shown):
 
     @property
     def centre(self) -> Float[np.ndarray, " p"] | None:
-        """Where the noise is centred, (p,); None if it is 0 for all columns."""
+        """Centre of the noise, (p,); None if it is 0 for all columns."""
         return centre_of(self.original_model.noise)
 
     @property
@@ -166,7 +166,7 @@ class Variational(Shown):
         Raises
         ------
         ValueError
-            If ``draws`` or ``seed`` is no whole number of at least 1 or 0.
+            If ``draws`` is not a whole number of at least 1, or ``seed`` not one of at least 0.
 
         Examples
         --------
@@ -224,7 +224,7 @@ class Variational(Shown):
         """Weights and intercept, (draws, p + 1)."""
         mean = np.append(self.weight_mean, self.intercept_mean)
         if self.covariance is None:
-            # Weights and intercept are independent for X − c, and not for X.
+            # Weights and intercept are independent for X − c, but not for X.
             deviation = np.append(self.weight_sd, self.inner_intercept_sd)
             drawn = moved(mean, self.centre, 1.0) + generator.standard_normal((draws, len(mean))) * deviation
             return np.asarray(moved(drawn.T, self.centre, -1.0).T)

@@ -1,5 +1,6 @@
 """Marginalised corrupted features: objectives by enumeration, gradients by differences, optima by other solvers."""
 
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
@@ -10,10 +11,10 @@ from sklearn.exceptions import ConvergenceWarning
 
 import bayesdrop as bd
 from bayesdrop.baselines import MCFExponential, MCFLogistic, MCFQuadratic, mcf
-from bayesdrop.baselines.mcf import MarginalisedLoss, exponential, logistic
+from bayesdrop.baselines.marginalised_loss import MarginalisedLoss, exponential, logistic
 from bayesdrop.designs import as_design
 
-LOSSES = {"exponential": exponential, "logistic": logistic}
+LOSSES = {"exponential": partial(exponential, steepest=300.0), "logistic": logistic}
 NOISES = [
     bd.Dropout(),
     bd.Dropout(unbiased=True),

@@ -31,7 +31,7 @@ def plain(X, w, w_sq, target):
 
 @pytest.mark.parametrize("squares", [0, 1])
 def test_normal_products_of_dense_rows_by_blocks(monkeypatch, squares):
-    monkeypatch.setattr(dense, "BLOCK", 8 * 21)
+    monkeypatch.setattr(dense, "LIMITS", Limits(cached=21))
     X, w, w_sq, target = problem(17, 3, 1, squares)
     first, second = X @ w, X**2 @ w_sq
     r, s = first * target[:, None], second + first[:, :squares]
@@ -43,7 +43,7 @@ def test_normal_products_of_dense_rows_by_blocks(monkeypatch, squares):
 @pytest.mark.parametrize("squares", [0, 1])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_sums_of_a_few_rows_at_a_time(monkeypatch, dtype, squares):
-    monkeypatch.setattr(dense, "BLOCK", 8 * 21)
+    monkeypatch.setattr(dense, "LIMITS", Limits(cached=21))
     X, w, w_sq, target = problem(17, 3, 2, squares, dtype)
     for found, expected in zip(
         DenseDesign(X).product_sums(w, w_sq, rowwise, target), plain(X, w, w_sq, target), strict=True

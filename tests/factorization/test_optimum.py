@@ -11,7 +11,7 @@ import bayesdrop as bd
 from bayesdrop.factorization import estimator
 from bayesdrop.factorization.alternating import alternate
 from bayesdrop.factorization.entries import Complete
-from bayesdrop.factorization.leading import leading
+from bayesdrop.factorization.leading import Rules, leading
 from bayesdrop.factorization.shrinkage import adaptive_retain, equalise, minimum, nuclear_weight, shrink
 
 MF = bd.DropoutMatrixFactorization
@@ -131,7 +131,7 @@ def test_sparse_equals_dense(storage, shape, centre, monkeypatch):
     assert other.objective_ == pytest.approx(dense.objective_, rel=1e-10)
     best, _ = optimum(X - X.mean(axis=0) * centre, 1 / 9)
     np.testing.assert_allclose(product(other, storage(X)), best + X.mean(axis=0) * centre, atol=1e-8)
-    monkeypatch.setattr(estimator, "leading", partial(leading, gram_side=0, guess=3))
+    monkeypatch.setattr(estimator, "leading", partial(leading, rules=Rules(gram_side=0, guess=3)))
     lanczos = MF(centre=centre, n_components=6, retain=0.99).fit(storage(X))
     gram = MF(centre=centre, n_components=6, retain=0.99).fit(X)
     np.testing.assert_allclose(lanczos.singular_values_, gram.singular_values_, rtol=1e-9)
@@ -147,7 +147,7 @@ def test_truncated_equals_full(way, shape, retain):
     X = (left * values) @ right.T
     weight = (1 - retain) / retain
     kept = len(shrink(values, weight).values)
-    found, vectors = leading(Complete(X), weight, gram_side=2000 if way == "gram" else 0, guess=8)
+    found, vectors = leading(Complete(X), weight, rules=Rules(gram_side=2000 if way == "gram" else 0, guess=8))
     if way == "gram" or len(found) <= 50:
         assert kept < len(found) <= max(8, 4 * kept), "hardly more than needed"
     np.testing.assert_allclose(found[:kept], values[:kept], rtol=1e-10)

@@ -14,6 +14,7 @@ from bayesdrop.designs import as_design
 from bayesdrop.fitting.objective.energy import Energy
 from bayesdrop.latent.objective.criteria import OneVersusRest, Softmax, unpack
 from bayesdrop.latent.objective.energy import LatentEnergy, Parameters, blocks_of
+from bayesdrop.latent.objective.rules import Rules
 from bayesdrop.moments import ScoreMoments
 
 N, P, K, M = 25, 6, 3, 4
@@ -156,7 +157,8 @@ def test_sparse_and_blocks_change_nothing(criterion):
     value, gradient, _ = energy_of(rule, noise, X, code, weight, rate).value_and_gradient(parameters)
     others = [energy_of(rule, noise, sparse.csr_array(X), code, weight, rate)]
     for rows in (X, sparse.csr_array(X)):
-        blocks = blocks_of(rows, others[0].blocks[0].target, weight, K, block_entries=5 * P, kept_entries=0)
+        small = Rules(block_entries=5 * P, kept_entries=0)
+        blocks = blocks_of(rows, others[0].blocks[0].target, weight, K, small)
         others.append(replace(others[0], blocks=blocks))
     assert len(others[1].blocks) > 1
     assert others[1].blocks[0].design is None

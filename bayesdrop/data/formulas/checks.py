@@ -1,6 +1,6 @@
-"""What formulaic lets pass or does not know: levels, names and terms to refuse, labels, and entries without numbers.
+"""Check for what formulaic accepts or does not know, for :mod:`.formula`: levels, names, terms, labels, entries.
 
-``offset(...)`` in a formula: a known part of the score, which is no term and has no weight.
+Also take ``offset(...)``, a known part of the score without a weight, out of a formula.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..._typing import Bool, Float, Shaped
-from ..frames import listed, refuse_complex, refuse_kinds, refuse_text
+from ..frames import SHOWN, listed, refuse_complex, refuse_kinds, refuse_text
 from ..levels import KnownLevels, level_text, plain_level
 from .language.encoding import columns_of, levels_listed, words
 from .tokens import Token, text_of, without_added
@@ -36,7 +36,7 @@ _OF_WHOLE = re.compile(r"^(C|hashed)\(|[&|~]|<<|>>|bitwise")
 
 
 def check_columns(names: list[str], spec: Any, frame: Any, full_rank: bool) -> None:
-    """Refuse what formulaic lets pass: values that are no levels, contrasts without effect, names that repeat."""
+    """Raise ValueError on values that are not levels, contrasts without effect and repeated names."""
     from formulaic.transforms.contrasts import TreatmentContrasts
 
     refuse_kinds([factor.expr for factor in spec.factor_contrasts if factor.expr in frame], frame)
@@ -62,7 +62,7 @@ def check_columns(names: list[str], spec: Any, frame: Any, full_rank: bool) -> N
 
 
 def refuse_texts(frame: Any, left: Any, right: Any) -> None:
-    """Raise ValueError if a text that is a term or the response is no factor; ``C()`` and categories insist on it."""
+    """Raise ValueError if a text column, without ``C()`` or categories, is a term or the response but not a factor."""
     for side, is_response in ((left or [], True), (right, False)):
         for factor in {factor for term in side for factor in term.factors if factor.eval_method.value == "lookup"}:
             name = str(factor.expr)
@@ -73,7 +73,7 @@ def refuse_texts(frame: Any, left: Any, right: Any) -> None:
 
 
 def with_plain_levels(frame: Any, right: Any) -> Any:
-    """The frame with the texts, and the moments in ``C()``, that are factors as :func:`.plain_level` has them."""
+    """Convert texts that are factors, and dates in ``C()``, by :func:`.plain_level`."""
     from pandas.api import types
 
     plain = {}
@@ -93,9 +93,9 @@ def with_plain_levels(frame: Any, right: Any) -> Any:
 
 
 def with_doubles(frame: Any, left: Any, right: Any, others: Iterable[str], context: Mapping[str, Any]) -> Any:
-    """The frame with whole numbers as doubles where expressions compute with them, whose powers would overflow.
+    """Convert integers to doubles in columns that expressions compute with, because their powers would overflow.
 
-    Columns whose whole values count, as levels, labels or bits, stay as they are. ``others`` are the expressions of
+    Columns that are used as levels, labels or bits do not change. ``others`` are the expressions of
     offsets and slopes.
     """
     texts = [(words(text), text) for text in others]
@@ -109,7 +109,7 @@ def with_doubles(frame: Any, left: Any, right: Any, others: Iterable[str], conte
 def check_finite(X: Any, groups: list[str], missing: str | None, new: bool = False) -> None:
     """Raise ValueError on infinite entries of features, and on NaN unless it is missing.
 
-    Unless the rows are ``new``, also on columns of NaN alone, of compressed rows.
+    Unless the rows are ``new``, also on columns of compressed rows that are all NaN.
 
     Examples
     --------
@@ -155,7 +155,7 @@ def with_label(formula: Any) -> tuple[Any, str | float | None]:
 
 
 def is_label(y: Shaped[np.ndarray, " n"], label: str | float) -> Bool[np.ndarray, " n"]:
-    """True where the response is a label, as :mod:`..levels` compares values.
+    """Whether each response equals a label, as :mod:`..levels` compares values.
 
     Examples
     --------
@@ -167,7 +167,7 @@ def is_label(y: Shaped[np.ndarray, " n"], label: str | float) -> Bool[np.ndarray
 
 
 def classes_of(y: Shaped[np.ndarray, " n"], label: str | float) -> tuple[Any, Any]:
-    """Names of the two classes of ``response[label]``: the other label, or ``"not …"`` of several, and the label.
+    """Names of the two classes of ``response[label]``: the other label, or ``"not …"`` for several, and the label.
 
     Raises
     ------
@@ -183,7 +183,9 @@ def classes_of(y: Shaped[np.ndarray, " n"], label: str | float) -> tuple[Any, An
     chosen = is_label(labels, label)
     if not chosen.any():
         shown = repr(label) if isinstance(label, str) else f"{label:g}"
-        raise ValueError(f"formula: no row has the label {shown}; the labels are {levels_listed(labels, 12)}.")
+        raise ValueError(
+            f"formula: no row has the label {shown}; the labels are {levels_listed(labels, SHOWN.levels)}."
+        )
     if len(labels) == 2:
         negative, positive = labels[np.argsort(chosen)].tolist()
         return negative, positive
@@ -192,12 +194,12 @@ def classes_of(y: Shaped[np.ndarray, " n"], label: str | float) -> tuple[Any, An
 
 
 def without_offsets(formula: str) -> tuple[str, str | None]:
-    """The formula without its offsets, and the sum of those as one Python expression, None if there are none.
+    """Return the formula without its offsets, and their sum as one Python expression, None without offsets.
 
     Raises
     ------
     ValueError
-        If an offset is within another term, taken off, or on the left side.
+        If an offset is within another term, subtracted, or on the left side.
 
     Examples
     --------

@@ -1,7 +1,7 @@
-"""Words and marks of R, brms and bambi in a formula, put as formulaic and Python have them, or refused with advice.
+"""Translate words and marks of R, brms and bambi in a formula to those of formulaic and Python, or raise with advice.
 
 ``^`` is a power in an expression, and R's words for factors, functions and two counts are replaced by Python's. A term
-that formulaic would drop without a word is an error: ``age^2`` outside a function is the term ``age`` again.
+that formulaic would drop silently is an error: ``age^2`` outside a function is the term ``age`` again.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _FUNCTIONS = {
     "pmin": "np.minimum",
     "pmax": "np.maximum",
 }
-# What to do instead, for the first argument {0}.
+# Advice for words without a counterpart, with the first argument as {0}.
 _REFUSED = {
     "ns": "write cr({0}, df=4), a natural cubic spline",
     "s": "write bs({0}, df=5), a spline with that many columns",
@@ -46,7 +46,7 @@ _COMPARISONS = ("==", "!=", "<", ">", "<=", ">=")
 
 
 def in_python(formula: str, columns: Iterable[str], own: Container[str] = ()) -> str:
-    """A formula in the words of formulaic and Python.
+    """Translate a formula to the words of formulaic and Python.
 
     Parameters
     ----------
@@ -55,12 +55,12 @@ def in_python(formula: str, columns: Iterable[str], own: Container[str] = ()) ->
     columns : iterable of str
         Columns of the data; names with points, as in R, need no backticks.
     own : container of str
-        Functions and values of the user, whose names are left alone.
+        Functions and values of the user, whose names do not change.
 
     Returns
     -------
     str
-        The formula; what it says of columns in backticks and in texts is unchanged.
+        The formula; names in backticks and texts do not change.
 
     Raises
     ------
@@ -109,12 +109,12 @@ def _replaced(tokens: Sequence[Token], place: int, inside: bool, columns: set[st
 
 
 def _terms_in(operand: Sequence[Token]) -> Sequence[Token]:
-    """What a bracket around terms holds; nothing of any other operand."""
+    """Terms within brackets; empty for any other operand."""
     return operand[1:-1] if operand[0].is_mark("(") else ()
 
 
 def _is_one_term(operand: Sequence[Token]) -> bool:
-    """Whether an operand is a term, and not several in brackets or the dot."""
+    """Whether an operand is one term, not several in brackets or the dot."""
     if operand[0].is_mark("."):
         return False
     inner = operands(_terms_in(operand))
@@ -123,7 +123,7 @@ def _is_one_term(operand: Sequence[Token]) -> bool:
 
 
 def _refuse_repeats(side: Sequence[Token]) -> None:
-    """Raise ValueError if a term is combined with itself, which formulaic takes for the term."""
+    """Raise ValueError if a term is combined with itself, which formulaic reduces to the term."""
     items = operands(side)
     chain: dict[str, None] = {}
     for k, (mark, tokens) in enumerate(items):
@@ -155,7 +155,7 @@ def _refuse_repeats(side: Sequence[Token]) -> None:
 
 
 def _left_side(side: Sequence[Token], own: Container[str]) -> list[Token]:
-    """The response, with two counts as ``successes + failures``; raise ValueError if it is neither of the two."""
+    """Response, with two counts as ``successes + failures``; raise ValueError on any other left side."""
     items = operands(side)
     marks = [mark for mark, _ in items if mark]
     text, counts = text_of(side), list[list[Token]]()
@@ -204,7 +204,7 @@ def _grouped(tokens: Sequence[Token]) -> str:
 
 
 def _braced(text: str) -> str:
-    """An expression as formulaic takes it where terms are expected."""
+    """Put an expression in braces, if formulaic would read it as terms."""
     return text if len(tokenised(text)) == 1 else f"{{{text}}}"
 
 

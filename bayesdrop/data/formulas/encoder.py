@@ -31,7 +31,7 @@ __all__ = ["FormulaEncoder", "StoredFormula"]
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class FormulaEncoder(Shown):
-    """How a formula makes features of the columns of a data frame.
+    """Encode the columns of a data frame as features by a formula.
 
     Attributes
     ----------
@@ -52,8 +52,8 @@ class FormulaEncoder(Shown):
     missing : None or "nan"
         Whether missing values are NaN among the features, or refused.
     unseen : "error", "population" or "draw"
-        What becomes of a level that was not seen: an error, a row without any level of its factor, or, in a random
-        term, an effect that is drawn from the scale of the term.
+        Treatment of a level absent from the fit: an error, a row without a level of its factor, or, in a random term,
+        an effect drawn from the scale of the term.
     is_sparse : bool
         Whether features are compressed rows or an array.
     dropna : bool
@@ -100,7 +100,7 @@ class FormulaEncoder(Shown):
         Returns
         -------
         scipy.sparse.csr_array or array (m, p)
-            Of the kind of the features that were learnt from.
+            Features, sparse or dense like those of the fit.
 
         Raises
         ------
@@ -149,7 +149,7 @@ class FormulaEncoder(Shown):
         return None if complete.all() else complete
 
     def with_effects(self, X: Any, rows: Rows) -> Any:
-        """Features (m, ·) of rows, with the columns of the random terms behind them."""
+        """Append the columns of the random terms to the features (m, ·) of rows."""
         if not self.random_terms:
             return X
         from scipy.sparse import csr_array, hstack
@@ -176,7 +176,7 @@ class FormulaEncoder(Shown):
 
     @property
     def encoder(self) -> FormulaEncoder:
-        """What encodes other rows, without those it was learnt from."""
+        """Encoder of other rows, without the rows of the fit."""
         return FormulaEncoder(**{part.name: getattr(self, part.name) for part in fields(FormulaEncoder)})
 
     @property
@@ -193,7 +193,7 @@ class FormulaEncoder(Shown):
         return [pair for pair in dict.fromkeys(both) if pair[1] not in self.random_terms[pair[0]].levels]
 
     def with_levels(self, more: Sequence[tuple[int, tuple[Any, ...]]]) -> FormulaEncoder:
-        """The same with columns for more levels of random terms, behind all others."""
+        """Return the encoder with columns for more levels of random terms, after all others."""
         names = [f"{self.random_terms[number].name}[{level_name(level)}]" for number, level in more]
         groups = [self.random_terms[number].name for number, _ in more]
         return replace(
@@ -295,14 +295,14 @@ class FormulaEncoder(Shown):
         Raises
         ------
         ValueError
-            If it is no such text.
+            If it is not such a text.
         """
         return recalled(text) or FormulaEncoder(**read_formula_text(text))
 
 
 @dataclass(frozen=True)
 class StoredFormula:
-    """A formula as a file or a posterior has it, read when the first table comes.
+    """Formula of a file or a posterior, read when the first table is encoded.
 
     Attributes
     ----------
@@ -365,5 +365,5 @@ class StoredFormula:
         return self.encoder.response_of(data)
 
     def to_json(self) -> str:
-        """The text, as it was stored."""
+        """Stored text."""
         return self.text

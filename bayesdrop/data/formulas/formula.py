@@ -9,7 +9,7 @@ Two things differ from a formula for least squares, for the weights here are pen
 - Every level of a factor has a 0/1 column of its own. Leaving out a reference level would shrink the other levels
   towards that one; with all of them the penalty treats the levels equally. ``full_rank=True`` asks for reference levels
   and contrasts as in R.
-- The intercept is no column: the models have one of their own, neither penalised nor noised. ``0 +`` or ``- 1`` asks
+- The intercept is not a column: the models have one of their own, neither penalised nor noised. ``0 +`` or ``- 1`` asks
   for a model without one (``bd.fit`` and ``bd.sample`` of a formula take it so; else pass
   ``fit_intercept=design.has_intercept``), and, with ``full_rank=True``, lets the first factor keep all its levels.
 
@@ -262,7 +262,7 @@ def encode_formula(
     dropna: bool = False,
     large: int = 10**7,
 ) -> FormulaDesign:
-    """The same, with random terms, whose columns are the last."""
+    """Encode a data frame as :func:`from_formula` does, with random terms, whose columns are the last."""
     check_flag(full_rank, "full_rank")
     check_flag(sparse, "sparse", none=True)
     check_flag(dropna, "dropna")
@@ -305,7 +305,7 @@ def encode_formula(
     random_terms: list[RandomTerm] = learn_terms(random, given, learner.column)
     effects = [(name, term.name) for term in random_terms for name in term.feature_names]
     is_sparse = missing is None and mostly_zeros(X) if sparse is None else sparse
-    # The zeros of effects cost little compared with what dense features save, unless there are very many.
+    # Dense features save more time than the zeros of effects cost, unless there are very many.
     is_sparse |= len(frame) * len(effects) > large
     offset = None if known is None else learner.column(known, partial(check_offset_values, expression=known))
     encoded = FormulaDesign(

@@ -1,4 +1,4 @@
-"""Translate what formulaic learns of a table, and hold the translation to formulaic's numbers on its rows."""
+"""Translate what formulaic learns from a table, and compare the translation with formulaic's numbers on its rows."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ class Learner:
     Parameters
     ----------
     frame : pandas.DataFrame (n, ·)
-        The rows that are learnt from.
+        Rows of the fit.
     context : mapping
-        Functions and values of the user's own.
+        Functions and values of the user.
     missing, unseen : str or None
         As of :func:`bayesdrop.from_formula`.
     """
@@ -42,16 +42,16 @@ class Learner:
 
     @property
     def session(self) -> Session | None:
-        """What runs Python code of the formula; None if it has none."""
+        """Session that runs Python code of the formula; None without such code."""
         return self._session if self._session.specs or self._session.response is not None else None
 
     @property
     def token(self) -> str:
-        """A random text that tells formulas with Python code apart; empty without such code."""
+        """Random text that identifies a formula with Python code; empty without such code."""
         return secrets.token_hex(16) if self._session.specs else ""
 
     def terms(self, spec: Any, X: Any) -> tuple[Term, ...]:
-        """The terms of what formulaic has learnt, whose features on these rows are ``X``, compressed."""
+        """Translate the terms of formulaic's ``spec``, whose compressed features on these rows are ``X``."""
         known, nothing = (self._translator(columns, spec) for columns in self._choices())
         found = known.terms_of(spec)
         try:
@@ -65,7 +65,7 @@ class Learner:
         return found
 
     def column(self, expression: str, check: Callable[[Any], Any]) -> Factor:
-        """An offset or the variable of a slope, which ``check`` refuses if it is not one column of numbers."""
+        """Translate an offset or the variable of a slope; ``check`` raises unless it is one column of numbers."""
         from formulaic import Formula
 
         matrix = encode(Formula(f"0 + {{{expression}}}"), self.rows.frame, dict(self._session.context), output="pandas")
@@ -79,7 +79,7 @@ class Learner:
         return found
 
     def response(self, left: Any) -> tuple[Factor, ...] | None:
-        """The left side of a formula; None without one."""
+        """Translate the left side of a formula; None without one."""
         if left is None:
             return None
         found = []
@@ -107,7 +107,7 @@ class Learner:
             return None
 
     def _choices(self) -> tuple[frozenset[str], frozenset[str]]:
-        """All columns, and none, with which everything is Python code."""
+        """All columns, and no columns, with which every expression is Python code."""
         return frozenset(self.rows.frame.columns), frozenset()
 
     def _translator(self, columns: frozenset[str], spec: Any) -> Translator:
@@ -116,7 +116,7 @@ class Learner:
         return Translator(columns, state, self._session.context, learn)
 
     def _differing(self, X: Any, other: Any, needed: set[str]) -> Bool[np.ndarray, " p"]:
-        """Which columns of two compressed matrices differ in the rows without a missing value."""
+        """Whether each column of two compressed matrices differs in the rows without a missing value."""
         frame = self.rows.frame
         whole = frame[[name for name in frame.columns if name in needed]].notna().all(axis=1).to_numpy()
         one, two = X[whole], other[whole]

@@ -1,8 +1,8 @@
-"""Random terms of a formula: ``(1 | site)``, an effect of each level, and ``(0 + x | site)``, a slope of each.
+"""Encode random terms of a formula: ``(1 | site)``, an effect per level, and ``(0 + x | site)``, a slope per level.
 
-Their columns, one for each level, stand behind those of the features: 1 or the variable of the slope in the rows of the
-level, 0 in the others. No level is dropped, because the effects have a prior. A level that was not seen in the fit is
-an error, unless ``unseen="population"`` gives it no column, or ``unseen="draw"`` one behind all others
+Their columns, one per level, come after those of the features: 1 or the variable of the slope in the rows of the level,
+0 in the others. No level is dropped, because the effects have a prior. A level absent from the fit raises an error,
+unless ``unseen="population"`` gives it no column, or ``unseen="draw"`` one after all others
 (:meth:`.encoder.FormulaEncoder.with_levels`).
 """
 
@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from ..._typing import Float
-from ..frames import listed, no_column, refuse_missing
+from ..frames import SHOWN, listed, no_column, refuse_missing
 from ..levels import KnownLevels, level_text
 from .language.encoding import words
 from .language.interpreter import Rows, numbers_of
@@ -46,9 +46,9 @@ class RandomTerm:
     columns : list of str
         Columns whose values together are the levels.
     levels : sequence of tuples
-        Levels that are known, in order, a value of each column; which others are the same says :mod:`..levels`.
+        Known levels in order, a value per column; :mod:`..levels` decides which other values equal them.
     slope : Factor or None
-        The variable of the slope; None of an intercept.
+        Variable of the slope; None for an intercept.
 
     Examples
     --------
@@ -65,12 +65,12 @@ class RandomTerm:
 
     @property
     def name(self) -> str:
-        """As bambi names it: ``1|site``."""
+        """Name of the term, in the form of bambi: ``1|site``."""
         return f"{self.expression}|{':'.join(self.columns)}"
 
     @property
     def level_names(self) -> list[str]:
-        """The levels as names show them, different for different levels."""
+        """Distinct texts of the levels."""
         return [level_name(level) for level in self.levels]
 
     @property
@@ -79,7 +79,7 @@ class RandomTerm:
         return [f"{self.name}[{level}]" for level in self.level_names]
 
     def levels_in(self, frame: Any) -> list[tuple[Any, ...]]:
-        """The level of each row, a known one as it is known; raise ValueError if a column is absent or incomplete."""
+        """Level of each row, equal to a known one if possible; raise ValueError if a column is absent or incomplete."""
         columns = []
         for number, column in enumerate(self.columns):
             if column not in frame:
@@ -97,7 +97,7 @@ class RandomTerm:
         return list(zip(*columns, strict=True))
 
     def values_of(self, rows: Rows) -> Float[np.ndarray, " n"]:
-        """What multiplies the effect of a row's level, (n,)."""
+        """Factor on the effect of a row's level, (n,)."""
         if self.slope is None:
             return np.ones(len(rows))
         return check_slopes(np.array(numbers_of(self.slope, rows))[:, None], self.name)
@@ -109,7 +109,7 @@ def without_random_terms(formula: str) -> tuple[str, list[tuple[str, list[str]]]
     Raises
     ------
     ValueError
-        If a term is none that is known here; the message says how to write it.
+        If a term is not of a known form; the message says how to write it.
 
     Examples
     --------
@@ -178,7 +178,7 @@ def _effects(side: Sequence[Token], shown: str) -> list[str]:
 
 
 def _groups(side: Sequence[Token], shown: str) -> Iterator[list[str]]:
-    """The columns of each group: of ``a/b`` those of ``a`` and of ``a:b``."""
+    """Columns of each group: for ``a/b`` those of ``a`` and of ``a:b``."""
     columns: list[str] = []
     for part in parts(side, "/"):
         for one in parts(part, ":"):
@@ -200,7 +200,7 @@ def learn_terms(
     Raises
     ------
     ValueError
-        If a column is absent, has missing values or one value, or a slope is no number.
+        If a column is absent, has missing values or one value, or a slope is not a number.
 
     Examples
     --------
@@ -235,7 +235,7 @@ def random_columns(terms: Sequence[RandomTerm], rows_of: Rows, more: Sequence[tu
     Raises
     ------
     ValueError
-        If rows have other levels and those are errors.
+        If rows have unknown levels and these are errors.
     """
     from scipy.sparse import csr_array
 
@@ -251,8 +251,9 @@ def random_columns(terms: Sequence[RandomTerm], rows_of: Rows, more: Sequence[tu
             unseen = [level_name(level) for level, k in zip(levels, column, strict=True) if k < 0]
             raise ValueError(
                 f"data: {len(unseen)} of {len(levels)} rows have levels of ({term.name}) that the formula has not "
-                f"seen: {', '.join(list(dict.fromkeys(unseen))[:5])}; known are {', '.join(term.level_names[:12])}"
-                f"{', …' * (len(term.levels) > 12)}. Leave those rows out, recode them, or take "
+                f"seen: {', '.join(list(dict.fromkeys(unseen))[: SHOWN.few])}; known are "
+                f"{', '.join(term.level_names[: SHOWN.levels])}"
+                f"{', …' * (len(term.levels) > SHOWN.levels)}. Leave those rows out, recode them, or take "
                 'unseen="population", without an effect of their own, or unseen="draw", with one that is drawn from '
                 "the scale of the term."
             )
@@ -265,7 +266,7 @@ def random_columns(terms: Sequence[RandomTerm], rows_of: Rows, more: Sequence[tu
 
 
 def level_name(level: tuple[Any, ...]) -> str:
-    """A level as names show it; a part with a colon stands in quotes, so that no two levels have one name.
+    """Text of a level in names; a part with a colon is quoted, so that different levels have different names.
 
     Examples
     --------

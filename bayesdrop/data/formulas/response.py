@@ -1,4 +1,4 @@
-"""The response that a formula names."""
+"""Read the response that a formula names, for :mod:`.formula` and results."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ __all__ = ["read_response", "response_values"]
 
 
 def response_values(left: Any, right: Any, frame: Any, context: dict[str, Any]) -> Shaped[np.ndarray, "n ..."]:
-    """Values of the left side of a formula, numbers or labels; of ``successes + failures`` both columns.
+    """Values of the left side of a formula, numbers or labels; both columns of ``successes + failures``.
 
     Raises
     ------
     ValueError
-        If it is no column, is among the terms, or has missing or infinite values.
+        If it is not a column, is among the terms, or has missing or infinite values.
     """
     if len(left) == 2:
         pair = [response_values(type(left)([term]), right, frame, context) for term in left]
@@ -40,7 +40,7 @@ def response_values(left: Any, right: Any, frame: Any, context: dict[str, Any]) 
         raise ValueError(f"formula: the response {name!r} is among the terms; leave it out of the right side.")
     if factors[0].eval_method.value == "lookup":
         return _values(_column(name, frame), name)
-    encode(left, frame, context, ensure_full_rank=False)  # which refuses one number for all rows, as pandas does not
+    encode(left, frame, context, ensure_full_rank=False)  # raises on one number for all rows, which pandas accepts
     matrix = encode(left, frame, context, output="pandas", ensure_full_rank=False)
     if matrix.shape[1] != 1:
         raise ValueError(

@@ -1,4 +1,4 @@
-"""Python code of a formula that :mod:`.language.nodes` lacks, run by formulaic in the session that wrote it."""
+"""Run Python code of a formula that :mod:`.language.nodes` lacks, by formulaic, in the session that wrote it."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from .language.nodes import Outside
 
 __all__ = ["Session", "recalled", "remember"]
 
-# Encoders with Python code of this process, by the checksum of the text that results keep of them; the latest ones.
+# Latest encoders with Python code of this process, by the checksum of the text that results store.
 _ENCODERS: dict[str, Any] = {}
 _LARGEST = 256
 
 
 @dataclass(frozen=True)
 class Session:
-    """What formulaic has learnt of factors that no file can hold; it is never read from one.
+    """State of formulaic for factors that no file can hold; it is never read from a file.
 
     Attributes
     ----------
     context : mapping
-        Functions and values of the user's own.
+        Functions and values of the user.
     specs : dict
         The formulaic ``ModelSpec`` of each factor, by its text.
     response : Any
-        The left side of the formula, as formulaic parsed it, if the language lacks it.
+        Left side of the formula, as formulaic parsed it, if the language lacks it.
     """
 
     context: Mapping[str, Any] = field(default_factory=dict)
@@ -56,14 +56,14 @@ class Session:
 
 
 def remember(text: str, encoder: Any) -> None:
-    """Keep an encoder for the results of this process, which hold its text."""
+    """Store an encoder for the results of this process, which hold its text."""
     while len(_ENCODERS) >= _LARGEST:
         del _ENCODERS[next(iter(_ENCODERS))]
     _ENCODERS[_checksum(text)] = encoder
 
 
 def recalled(text: str) -> Any:
-    """The encoder of this process that wrote a text; None of another process or of a text without Python code."""
+    """Encoder of this process that wrote a text; None for another process or a text without Python code."""
     return _ENCODERS.get(_checksum(text))
 
 

@@ -19,7 +19,7 @@ from .random_terms import RandomTerm
 
 __all__ = ["VERSION", "column_facts", "read_facts", "read_factor", "read_formula_text", "read_json"]
 
-# Of the text that a formula is stored as.
+# Version of the text of a stored formula.
 VERSION = 2
 
 
@@ -29,7 +29,7 @@ def read_formula_text(text: str) -> dict[str, Any]:
     Raises
     ------
     ValueError
-        If it is no such text.
+        If it is not such a text.
     """
     try:
         known = read_json(text)

@@ -1,4 +1,4 @@
-"""A formula as a step of a scikit-learn pipeline, which learns levels and statistics on the rows it is fitted to."""
+"""Encode tables by a formula in a scikit-learn pipeline, with levels and statistics of the fitted rows."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class FormulaTransformer(TransformerMixin, BaseEstimator):
     """Encode a data frame by the terms of a formula.
 
     Levels of factors, and means and scales of ``center``, ``scale``, ``bs`` and the like, are those of the rows that it
-    is fitted to, so that in cross-validation the test folds do not influence them. A level that those rows lack is an
-    error in other rows, unless ``unseen="population"`` or all levels are declared by
+    is fitted to, so that in cross-validation the test folds do not influence them. A level absent from the
+    fitted rows raises an error in ``transform``, unless ``unseen="population"`` or all levels are declared by
     ``pandas.Categorical(values, categories=[...])``.
 
     Parameters
@@ -49,7 +49,7 @@ class FormulaTransformer(TransformerMixin, BaseEstimator):
     feature_names_in_ : array of str
         Columns of the data frame.
     n_features_in_ : int
-        Their number.
+        Number of these columns.
 
     See Also
     --------
@@ -85,7 +85,7 @@ class FormulaTransformer(TransformerMixin, BaseEstimator):
         self.unseen = unseen
 
     def fit(self, X: Any, y: Any = None) -> FormulaTransformer:
-        """Learn levels and statistics of the rows of a data frame, (n, ·); ``y`` is left aside."""
+        """Learn levels and statistics of the rows of a data frame, (n, ·); ``y`` is ignored."""
         self._learn(X)
         return self
 
@@ -100,7 +100,7 @@ class FormulaTransformer(TransformerMixin, BaseEstimator):
             return self.design_.transform(X)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
-        """Names of the columns that are made, (p,); ``input_features`` is there for scikit-learn's sake."""
+        """Names of the features, (p,); ``input_features`` is ignored, as scikit-learn passes it."""
         check_is_fitted(self, "design_")
         return np.array(self.design_.feature_names, dtype=object)
 
@@ -127,7 +127,7 @@ class FormulaTransformer(TransformerMixin, BaseEstimator):
 
 @contextmanager
 def _of_features() -> Iterator[None]:
-    """What a formula's errors call ``data`` is the argument ``X`` here."""
+    """Replace ``data:`` by ``X:`` in the errors of ``from_formula``."""
     try:
         yield
     except (TypeError, ValueError) as error:

@@ -1,9 +1,9 @@
-"""A design matrix that is read a block of rows at a time, for data that outgrow memory.
+"""Read a design matrix a block of rows at a time, for data larger than memory.
 
-Every product is one pass over the blocks: each block is a design of its own, and what it yields is summed or put in its
-rows. Vectors of length n and p are held, two or three blocks at once, and no more. The next block is read and checked
-while the current one is worked on; in the passes of a sampler each core reads, checks and works on a block of its own,
-where those fit into a quarter of a gigabyte.
+Every product is one pass over the blocks: each block is a design, whose results are summed or written to its rows. Only
+vectors of length n and p and two or three blocks are held. The next block is read and checked while the current one is
+multiplied; in the passes of a sampler each core reads, checks and multiplies a block of its own, if these fit into a
+quarter of a gigabyte.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from scipy.sparse import csr_array
 from ..._progress import is_watched
 from ..._typing import AnyArray, Bool, Float, Num, PerRow
 from ..._validation import check_count, check_flag, check_instance, check_names
-from ..base import Between, Blockwise, Design, RowFunction
+from ..base import Between, Blockwise, ByColumn, Design, PerColumn, RowFunction, SquaredByColumn, added
 from ..rows import LocalRows
 from ..sparse import of_matrix
 from ..threads import LIMITS, ahead, cores, in_threads
@@ -66,14 +66,14 @@ class Blocks(Blockwise, LocalRows):
     threads : int, optional
         Maximal number of threads, each with one block, in the passes of a sampler; by default one for each core.
     progress : bool, default=False
-        Show a bar for each pass that takes more than a second, in a terminal or notebook.
+        Show a progress bar for each pass that takes more than a second, in a terminal or notebook.
 
     Attributes
     ----------
     shape : (int, int)
         ``(n, p)``.
     passes : int
-        How often the data have been read, the first time included.
+        Number of passes over the data, including the first one.
     columns : list of str or None
         Names of the columns.
     response : array (n,) or None
@@ -174,7 +174,7 @@ class Blocks(Blockwise, LocalRows):
 
     @property
     def passes(self) -> int:
-        """How often the data have been read, by what was made of these blocks too."""
+        """Number of passes over the data, including those of objects derived from these blocks."""
         return self._passes[0]
 
     def __repr__(self) -> str:
@@ -185,7 +185,7 @@ class Blocks(Blockwise, LocalRows):
         return self.matrix()
 
     def matrix(self) -> Any:
-        """Refused: the rows are never in memory at once."""
+        """Raise TypeError: the rows are never in memory at once."""
         raise TypeError(
             "X: bd.Blocks are read when needed and never held in memory at once. bd.fit, bd.sample with bd.HMC(), "
             "bd.predict, bd.elpd, and fit and predict of the linear estimators take them; whatever keeps something for "
@@ -194,7 +194,7 @@ class Blocks(Blockwise, LocalRows):
         )
 
     def __getitem__(self, keep: Any) -> Blocks:
-        """Rows that a boolean mask (n,) selects; they are left out as the blocks are read."""
+        """Select rows by a boolean mask (n,); the others are dropped as the blocks are read."""
         keep = np.asarray(keep) if not isinstance(keep, tuple | slice) else np.empty(0)
         if keep.dtype != bool or keep.shape != self.shape[:1]:
             raise TypeError(
@@ -216,21 +216,21 @@ class Blocks(Blockwise, LocalRows):
         return result
 
     def shifted(self, centre: Float[np.ndarray, " p"]) -> Blocks:
-        """``X − c``, a block at a time as they are read."""
+        """``X − c``, computed as the blocks are read."""
         result = copy(self)
         result._centre = centre if self._centre is None else self._centre + centre
         result._minimum = None
         return result
 
     def read_as(self, n_features: int, zero_based: bool | None) -> Blocks:
-        """The rows of svmlight files by the features of a fit: their number, and whether its indices begin at 0.
+        """Read svmlight files with the features of a fit: their number, and whether its indices begin at 0.
 
-        Where the fit says nothing of it, these blocks are returned as they are.
+        If the fit was not of such files, these blocks are returned unchanged.
 
         Raises
         ------
         ValueError
-            If that was stated otherwise, or an index is none of these features.
+            If these blocks state another first index, or an index is not one of these features.
         """
         indices = self._source.indices
         if indices is None or zero_based is None or (n_features, zero_based) == (self.shape[1], self.zero_based):
@@ -256,7 +256,7 @@ class Blocks(Blockwise, LocalRows):
             yield where, as_matrix(block, f"source: {where}")
 
     def _pieces(self) -> Generator[tuple[int, int, str, Load]]:
-        """Number, first row, words and what reads it, of each block; raise ValueError unless there are as many."""
+        """Number, first row, name and reader of each block; raise ValueError if their number has changed."""
         number, start = -1, 0
         for number, (where, load) in enumerate(self._source.pieces()):
             if number >= len(self._records):
@@ -272,7 +272,7 @@ class Blocks(Blockwise, LocalRows):
             )
 
     def _design(self, number: int, start: int, where: str, load: Load) -> tuple[slice, Design]:
-        """A block, read, with where its rows stand; raise ValueError unless it is that of the first pass."""
+        """Read a block, and return the slice of its rows and its design; raise ValueError if it has changed."""
         block = as_matrix(load(), f"source: {where}")
         if not is_same(self._records[number], block, self._width):
             raise ValueError(f"source: {where} (block {number} of all) has changed: {_AGAIN}.")
@@ -285,18 +285,18 @@ class Blocks(Blockwise, LocalRows):
         return slice(start, start + block.shape[0]), design if self._centre is None else design.shifted(self._centre)
 
     def _checked(self) -> Generator[tuple[slice, Design]]:
-        """Blocks as designs with where their rows stand."""
+        """Blocks as designs, with the slices of their rows."""
         with closing(self._pieces()) as pieces:
             for piece in pieces:
                 yield self._design(*piece)
 
     def parts(self, size: int | None = None) -> Iterator[tuple[slice, Design]]:
-        """One pass: each block as a design of its own, whatever its size, with where its rows stand."""
+        """Make one pass: return each block as a design, of any size, with the slice of its rows."""
         self._passes[0] += 1
         return self._shown(ahead(self._checked()))
 
     def _shown(self, blocks: Iterator[Any]) -> Iterator[Any]:
-        """The same items, with a bar if it is wanted."""
+        """Show a progress bar over the items if requested."""
         if not (self._progress and is_watched(sys.stderr)):
             return blocks
         from tqdm import tqdm
@@ -305,7 +305,7 @@ class Blocks(Blockwise, LocalRows):
         return iter(tqdm(blocks, name, total, leave=False, delay=1.0, unit="block"))
 
     def product_sums(
-        self, w: Num[AnyArray, "p K"], w_sq: Num[AnyArray, "p L"], function: RowFunction, *rows: PerRow
+        self, w: ByColumn, w_sq: SquaredByColumn, function: RowFunction, *rows: PerRow
     ) -> tuple[Float[np.ndarray, ...], ...]:
         """See :class:`bayesdrop.designs.Design`; one pass, whose blocks are worked on by several threads."""
 
@@ -316,14 +316,14 @@ class Blocks(Blockwise, LocalRows):
         self._passes[0] += 1
         total: tuple[Any, ...] = ()
         with closing(self._pieces()) as pieces:
-            # In the order of the rows, so that the sums do not depend on which thread was first.
+            # In the order of the rows, so that the sums do not depend on the order of the threads.
             for found in in_threads(self._shown(pieces), sums, self._threads()):
-                total = tuple(a + b for a, b in zip(total, found, strict=True)) if total else found
+                total = added(total, found)
         return total
 
     def _threads(self) -> int:
-        """How many threads work on blocks: one for each core, as far as their blocks fit."""
-        largest = 16 * max(record.stored for record in self._records)
+        """Number of threads: one per core, as far as their blocks fit into memory."""
+        largest = LIMITS.entry_bytes * max(record.stored for record in self._records)
         return int(np.clip(LIMITS.block_bytes // max(largest, 1), 1, min(self._most_threads or cores(), cores())))
 
     def _forward(self, method: str, tails: list[tuple[int, ...]], *weights: Num[AnyArray, "p ..."]) -> list[PerRow]:
@@ -336,27 +336,23 @@ class Blocks(Blockwise, LocalRows):
 
     def sum_over_parts(self, method: str, *rows: PerRow) -> list[Any]:
         """Sums over the blocks, one pass; see :class:`.base.Blockwise`."""
-        found: Any = None
+        total: tuple[Any, ...] = ()
         for here, block in self.parts():
             made = getattr(block, method)(*(row[here] for row in rows))
-            made = made if isinstance(made, tuple) else (made,)
-            found = [*made] if found is None else [total + part for total, part in zip(found, made, strict=True)]
-        return list(found)
+            total = added(total, made if isinstance(made, tuple) else (made,))
+        return list(total)
 
-    def normal_product(
-        self, w: Num[AnyArray, "p K"], w_sq: Num[AnyArray, "p L"], between: Between
-    ) -> tuple[PerRow, ...]:
+    def normal_product(self, w: ByColumn, w_sq: SquaredByColumn, between: Between) -> tuple[PerRow, ...]:
         """Both products in one pass; see :class:`bayesdrop.designs.Design`."""
-        n, found = self.shape[0], None
+        n, total = self.shape[0], ()
         first, second = np.empty((n, w.shape[1])), np.empty((n, w_sq.shape[1]))
         for rows, block in self.parts():
             first[rows], second[rows] = block.pair_matvec(w, w_sq)
-            sums = block.back_sums(*between(rows, first[rows], second[rows]))
-            found = sums if found is None else tuple(total + part for total, part in zip(found, sums, strict=True))
-        return first, second, *(found or ())
+            total = added(total, block.back_sums(*between(rows, first[rows], second[rows])))
+        return first, second, *total
 
     def sampled_products(
-        self, left: PerRow, right: Num[AnyArray, "p K"], square: Num[AnyArray, " p"], linear: Num[AnyArray, " p"]
+        self, left: PerRow, right: ByColumn, square: PerColumn, linear: PerColumn
     ) -> tuple[Float[np.ndarray, "n K"], Float[np.ndarray, "p K"]]:
         """``(E R, Eᵀ L)`` in one pass; see :class:`bayesdrop.designs.Design`."""
         forward, back = np.empty(left.shape), np.zeros(right.shape)
@@ -365,6 +361,6 @@ class Blocks(Blockwise, LocalRows):
             back += part
         return forward, back
 
-    def outer_gram(self, scale: Num[AnyArray, " p"]) -> Float[np.ndarray, "n n"]:
+    def outer_gram(self, scale: PerColumn) -> Float[np.ndarray, "n n"]:
         """``X diag(s) Xᵀ``, dense (n, n), in two passes: for few rows only."""
         return self.matvec(scale[:, None] * self.rmatvec(np.eye(self.shape[0])))

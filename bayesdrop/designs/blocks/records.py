@@ -1,4 +1,4 @@
-"""Record of a block of rows at the first pass, by which a change between passes is detected."""
+"""Record each block of rows in the first pass, to detect changes between passes, for :mod:`.design`."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ from scipy.sparse import csr_array, issparse
 from ..._typing import Float, Num
 from ..admission import admit
 from ..kernels import ROUNDING
+from ..threads import LIMITS
 
 __all__ = ["Record", "as_matrix", "check_finite", "entries_of", "is_same", "record_of"]
 
 
 class Record(NamedTuple):
-    """What a block must still be when it is read again: its size, its sum, and a sum that depends on the order."""
+    """Size of a block, its sum, and a sum that depends on the order, which later passes compare."""
 
     rows: int
     stored: int
@@ -24,15 +25,15 @@ class Record(NamedTuple):
 
 
 def _ordered(block: Any) -> Float[np.ndarray, ...]:
-    """Some entries, multiplied by what depends on where they stand."""
-    sample = 64  # rows and columns of dense entries
+    """Some entries, multiplied by numbers that depend on their positions."""
+    sample = LIMITS.sample
     if issparse(block):
         step = max(1, block.nnz // sample**2)
         some = block.data[::step].astype(np.float64)
         return some * (1.0 + block.indices[::step] + np.arange(len(some)))
     n, p = block.shape
     some = block[:: max(1, n // sample), :: max(1, p // sample)].astype(np.float64)
-    # A number for each place, no two of them near each other the same.
+    # A number for each position, different for adjacent positions.
     return some * (1.0 + np.arange(len(some))[:, None] + np.sqrt(np.arange(some.shape[1])))
 
 
@@ -48,18 +49,18 @@ def record_of(block: Any, where: str, start: int) -> Record:
 
 
 def is_same(record: Record, block: Any, p: int) -> bool:
-    """True if a block is still what its record says, ``p`` columns wide and of a sound structure."""
+    """True if a block agrees with its record, has ``p`` columns and a valid structure."""
     values = entries_of(block)
     if block.shape != (record.rows, p) or values.size != record.stored:
         return False
     if issparse(block) and values.size:
-        # Compiled products trust these, and a column that is not there would be memory that is not the matrix's.
+        # Compiled products trust these: an index out of range would read foreign memory.
         inside = block.indices.min() >= 0 and block.indices.max() < p
         if not inside or block.indptr[-1] != values.size or np.any(np.diff(block.indptr) < 0):
             return False
     with np.errstate(invalid="ignore", over="ignore"):
         found = np.array([values.sum(dtype=np.float64), _ordered(block).sum()])
-        # A source that computes its numbers anew may have rounded them otherwise. NaN is unequal to everything.
+        # A source that computes its numbers again may round them differently. NaN is unequal to everything.
         return bool(np.all(np.abs(found - record.sums) <= ROUNDING * record.scale))
 
 
@@ -69,7 +70,7 @@ def entries_of(matrix: Any) -> Num[np.ndarray, ...]:
 
 
 def as_matrix(block: Any, where: str) -> Any:
-    """Real matrix, in compressed rows if sparse; raise an error that says ``where`` if it is none.
+    """Real matrix, in compressed rows if sparse; raise an error that names ``where`` otherwise.
 
     Examples
     --------

@@ -1,11 +1,12 @@
-"""Sources of the blocks of :class:`.blocks.design.Blocks`: files, a list of matrices, or a function.
+"""Read blocks of rows from files, a list of matrices or a function, for :class:`.blocks.design.Blocks`.
 
-A source is read from its start at every pass. It yields words for messages, and some rows as a dense or scipy sparse
-matrix, or what reads them, so that each thread can read its own. Files are read by ordinary reads rather than mapped
-into memory: a file that shrinks while it is mapped ends the process, while a short read raises an error.
+A source is read from its start at every pass. It yields a name for messages, and either a block as a dense or scipy
+sparse matrix, or a function that reads the block, so that each thread can read its own. Files are read by ordinary
+reads rather than mapped into memory: a file that shrinks while it is mapped ends the process, while a short read raises
+an error.
 
-What a file says of its sizes is held against its length before anything is made for it. A header of a hundred bytes can
-speak of terabytes, and one wrong index of a matrix of a billion columns.
+The sizes that a file declares are compared with its length before memory is allocated: a header of a hundred bytes can
+declare terabytes, and one wrong index a billion columns.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ _ADVICE = (
 )
 _RESPONSE = "pass the response as y, in the order of the rows"
 
-# What reads a block.
+# Function that reads a block.
 Load = Callable[[], Any]
 
 
@@ -46,7 +47,7 @@ def open_source(
     n_features: int | None = None,
     zero_based: bool | None = None,
 ) -> Files | Made:
-    """Return the source that the argument of :class:`.blocks.design.Blocks` stands for; raise TypeError if it is none.
+    """Return the source for the argument of :class:`.blocks.design.Blocks`; raise TypeError if it is not one.
 
     Examples
     --------
@@ -73,27 +74,27 @@ def open_source(
 
 
 class _InPieces:
-    """A source: ``columns`` are the names of its columns or None, ``indices`` those of svmlight files or None.
+    """Source with names of its ``columns``, or None, and ``indices`` of svmlight files, or None.
 
-    ``pieces`` are the blocks from the start, each as words that say where it is from and what any thread may call to
-    read it.
+    ``pieces`` yields the blocks from the start, each as a name for messages and a function by which any thread can read
+    it.
     """
 
     pieces: Callable[[], Iterator[tuple[str, Load]]]
 
     def read(self) -> Iterator[tuple[str, Any]]:
-        """The same blocks, read."""
+        """Read the blocks from the start."""
         for where, load in self.pieces():
             yield where, load()
 
 
 class Made(_InPieces):
-    """Blocks that a function makes anew at every call."""
+    """Blocks that a function makes again at every call."""
 
     indices: Indices | None = None
 
     def take(self, name: str) -> Any:
-        """Refused: a block that a function makes holds features alone."""
+        """Raise ValueError: a block that a function makes holds features only."""
         raise ValueError(f"target: expected Parquet files for {name!r}, got blocks of features alone; {_RESPONSE}.")
 
     def __init__(self, make: Callable[[], Iterator[Any]], columns: list[str] | None) -> None:
@@ -156,7 +157,7 @@ class Files(_InPieces):
         return reader
 
     def take(self, name: str) -> Any:
-        """Values of one column of Parquet files, (n,), which is not among the features any more.
+        """Return one column of Parquet files, (n,), and remove it from the features.
 
         Raises
         ------
@@ -227,22 +228,22 @@ class Files(_InPieces):
 
 
 def _there(block: Any) -> Load:
-    """What reads a block that is in memory."""
+    """Reader of a block that is in memory."""
     return lambda: block
 
 
 def _loaded(path: Path, stamp: tuple[int, int], load: Load) -> Any:
-    """A block of a file that has not been written to."""
+    """Read a block, and raise an error if the file has changed."""
     with _naming(path):
         try:
             return load()
-        finally:  # it says more than what cannot be read
+        finally:  # a change explains why a block cannot be read
             _unchanged(path, stamp)
 
 
 def _archive(path: Path) -> Any:
-    """Matrix of a file of scipy's."""
-    # An open file rather than the path: NumPy leaves a file open that is no archive.
+    """Matrix of a file written by scipy."""
+    # An open file rather than the path, because NumPy leaves a file open that is not an archive.
     with path.open("rb") as file:
         check_archive(file)
         file.seek(0)
@@ -252,7 +253,7 @@ def _archive(path: Path) -> Any:
 def _some_rows(
     path: Path, begin: int, dtype: Any, shape: tuple[int, int], by_columns: bool, first: int, count: int
 ) -> Any:
-    """Rows ``first`` to ``first + count`` of a matrix that begins at a place of a file."""
+    """Rows ``first`` to ``first + count`` of a matrix that starts at byte ``begin`` of a file."""
     n, p = shape
     if not by_columns:
         return _numbers(path, dtype, count * p, begin + first * p * dtype.itemsize).reshape(count, p)
@@ -261,7 +262,7 @@ def _some_rows(
 
 
 def _numbers(path: Path, dtype: Any, count: int, offset: int) -> Any:
-    """So many numbers from a place of a file."""
+    """Read ``count`` numbers at an offset of a file."""
     found = np.fromfile(path, dtype, count, offset=offset)
     if len(found) < count:
         raise ValueError(f"the file ends early, {count - len(found)} numbers are missing")
@@ -269,7 +270,7 @@ def _numbers(path: Path, dtype: Any, count: int, offset: int) -> Any:
 
 
 class _naming:
-    """Say which file it is that cannot be read; a file that is not there has words of its own."""
+    """Name the file in errors of reading; errors that name it already pass."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -287,7 +288,7 @@ class _naming:
 
 
 class _Changed(ValueError):
-    """A file is not what it was; its message needs no more words."""
+    """Error of a file that has changed, whose message is complete."""
 
 
 def _stamp(path: Path) -> tuple[int, int]:
@@ -309,7 +310,7 @@ def _parquet_file(path: Path) -> Any:
 
 
 def header(file: Any) -> tuple[tuple[int, ...], bool, Any]:
-    """Shape, whether it lies by columns, and type of the array in NumPy's format where the file stands."""
+    """Shape, order (by columns or not) and dtype of the NumPy array at the file's position."""
     version = np.lib.format.read_magic(file)
     read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
     shape, by_columns, dtype = read(file)
@@ -319,7 +320,7 @@ def header(file: Any) -> tuple[tuple[int, ...], bool, Any]:
 
 
 def room(needed: int, there: int) -> None:
-    """Raise ValueError unless a file has the bytes that its header declares, before anything is made for them."""
+    """Raise ValueError unless a file has the bytes that its header declares, before memory is allocated."""
     if needed > there:
         raise ValueError(
             f"the file ends early: its header declares {needed:,} bytes of numbers and {there:,} are there"
@@ -340,6 +341,6 @@ def check_archive(file: Any) -> None:
             with archive.open("shape.npy") as inner:
                 sizes = np.lib.format.read_array(inner, allow_pickle=False)
             held = sum(part.file_size for part in parts.values())
-            # Rows have a pointer each in the file, but in columns or coordinates they cost nothing there.
+            # Rows have a pointer each in the file, but rows of columns or coordinates do not.
             for size in np.ravel(sizes).tolist():
                 check_width(size, held)

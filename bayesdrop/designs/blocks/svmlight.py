@@ -1,7 +1,7 @@
 """Read svmlight files, lines of ``label index:value …``, and name the line of an error.
 
-A file does not say how many features there are, for zeros are left out, nor whether the first has the index 0 or 1.
-Both are guessed of the files of a fit unless they are stated, and new rows are read as those of the fit were.
+A file states neither the number of features, because zeros are left out, nor whether the first index is 0 or 1. Both
+are guessed from the files of a fit unless the user states them, and new rows are read like those of the fit.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["Indices", "LineError", "check_width", "indices_of", "read_rows", "ze
 
 
 def check_width(columns: int, held: int) -> None:
-    """Raise ValueError for more columns (or rows) than a file of so many bytes can mean."""
+    """Raise ValueError for more columns (or rows) than a file of ``held`` bytes can mean."""
     if columns > max(LIMITS.columns, held):
         raise ValueError(
             f"it declares {columns:,} rows or columns, and holds {held:,} bytes: an index is wrong, or hash the "
@@ -32,7 +32,7 @@ def check_width(columns: int, held: int) -> None:
 
 
 class LineError(ValueError):
-    """A line of a file is not as it should be; the message names it and needs no more words."""
+    """Error in a line of a file; its message names the line and is complete."""
 
 
 @dataclass(frozen=True)
@@ -42,11 +42,11 @@ class Indices:
     Attributes
     ----------
     ends : tuple of (int, str)
-        Smallest and largest index, and where they stand; none where all features are zero in all rows.
+        Smallest and largest index, and their lines; empty if all features are zero in all rows.
     zero_based : bool
         Whether the first feature has the index 0.
-    stated : bool
-        False if that was guessed.
+    explicit : bool
+        False if ``zero_based`` was guessed.
     width : int
         Number of features.
     """
@@ -57,7 +57,7 @@ class Indices:
     width: int
 
     def check(self, zero_based: bool, width: int) -> None:
-        """Raise ValueError, which names the line, unless all indices are those of so many features.
+        """Raise ValueError, which names the line, unless all indices are those of ``width`` features.
 
         Examples
         --------
@@ -83,7 +83,7 @@ def zero_or_one(zero_based: bool) -> str:
 
 
 def indices_of(paths: Sequence[Path], n_features: int | None, zero_based: bool | None) -> Indices:
-    """Indices of files in one pass over their lines, of which the first and the last entry are looked at.
+    """Indices of files, from the first and the last entry of every line.
 
     Raises
     ------
@@ -115,7 +115,7 @@ def indices_of(paths: Sequence[Path], n_features: int | None, zero_based: bool |
 
 
 def read_rows(path: Path, rows: int, width: int, zero_based: bool) -> Iterator[Any]:
-    """Rows of a file in compressed rows (rows, width), so many at a time; raise ValueError that names a bad line."""
+    """Read a file as compressed rows (rows, width), ``rows`` at a time; raise ValueError that names a bad line."""
     from io import BytesIO
 
     from sklearn.datasets import load_svmlight_file
@@ -131,7 +131,7 @@ def read_rows(path: Path, rows: int, width: int, zero_based: bool) -> Iterator[A
 
 
 def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
-    """Lines with their numbers; raise ValueError on one that a packed file makes of almost nothing."""
+    """Lines with their numbers; raise ValueError on a line that is too long, which a packed file may contain."""
     with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as file:
         for number, line in enumerate(iter(partial(file.readline, LIMITS.text), b""), 1):
             if len(line) == LIMITS.text:
@@ -140,7 +140,7 @@ def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
 
 
 def _gathered(path: Path, rows: int) -> Iterator[tuple[int, list[bytes]]]:
-    """So many lines at a time, or fewer where they are long, and the number of the first."""
+    """Up to ``rows`` lines at a time, fewer if they are long, with the number of the first."""
     some, size = list[bytes](), 0
     for number, line in _lines(path):
         some.append(line)
@@ -153,12 +153,12 @@ def _gathered(path: Path, rows: int) -> Iterator[tuple[int, list[bytes]]]:
 
 
 def _entries(line: bytes) -> list[bytes]:
-    """Words of a line after its label, those of queries left out."""
+    """Words of a line after its label, without query identifiers."""
     return [word for word in line.split(b"#", 1)[0].split()[1:] if not word.startswith(b"qid:")]
 
 
 def _fault(lines: Sequence[bytes], start: int, path: Path) -> LineError | None:
-    """What is wrong with the first bad line of some, of which the first has the number ``start``."""
+    """Error of the first bad line, where ``start`` is the number of the first of the lines."""
     for number, line in enumerate(lines, start):
         words, before, where = line.split(b"#", 1)[0].split(), -1, f"source: {path}, line {number}"
         if words and not _is_number(words[0]):

@@ -1,4 +1,4 @@
-"""Connection to a Dask cluster, on this machine or a running one, and tasks on it."""
+"""Connect to a Dask cluster, on this machine or a running one, and run the tasks of designs on it."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ from contextlib import contextmanager
 from typing import Any
 
 from ..._validation import check_count, check_instance, check_number, extra, shown
+from ..threads import LIMITS
 
 __all__ = ["cluster", "cluster_errors", "computed"]
-
-_MOST_WORKERS = 10_000
 
 
 def cluster(
@@ -75,7 +74,7 @@ def cluster(
     check_number(timeout, "timeout", above=0)
     if address == "local":
         if workers is not None:
-            check_count(workers, "workers", most=_MOST_WORKERS)
+            check_count(workers, "workers", most=LIMITS.workers)
         if memory is not None:
             check_instance(memory, "memory", (str, int), 'a size such as "2GB"')
         limit = "auto" if memory is None else memory
@@ -105,7 +104,7 @@ def cluster(
 
 @contextmanager
 def cluster_errors() -> Iterator[None]:
-    """Say what to do when the scheduler is gone."""
+    """Raise a RuntimeError with advice if the scheduler is lost."""
     try:
         yield
     except Exception as error:
@@ -117,12 +116,10 @@ def cluster_errors() -> Iterator[None]:
         raise
 
 
-def computed(parts: list[Any], patience: float = 2.0) -> list[Any]:
+def computed(parts: list[Any]) -> list[Any]:
     """Results of tasks, from the cluster if there is one, or from threads.
 
-    Every so many seconds it is looked whether the scheduler is still there.
-
-    A client whose scheduler has gone waits for ever, so that it is asked now and then whether it is still connected.
+    A client whose scheduler is gone would wait for ever, so that its connection is checked every few seconds.
     """
     import dask
 
@@ -135,7 +132,7 @@ def computed(parts: list[Any], patience: float = 2.0) -> list[Any]:
         futures, missed = client.compute(parts), 0
         while True:
             try:
-                wait(futures, timeout=patience)
+                wait(futures, timeout=LIMITS.patience)
                 return client.gather(futures)
             except TimeoutError:
                 missed = 0 if client.status == "running" else missed + 1

@@ -1,10 +1,10 @@
-"""A design matrix whose rows lie on the workers of a Dask cluster, for data that outgrow a machine.
+"""Store a design matrix on the workers of a Dask cluster, for data larger than a machine.
 
-Each block of rows is checked once, becomes a design of its own and stays where it is; so do the vectors over its rows,
-which are Dask arrays. What travels are weights on their way out and sums over the rows on their way back, ``p`` numbers
-for each class. A worker that is lost takes its blocks along; Dask makes them anew from where they came from.
+Each block of rows is checked once and becomes a design, which stays on its worker; so do the vectors over its rows,
+which are Dask arrays. Only weights are sent, and sums over the rows are returned, ``p`` numbers per class. If a worker
+is lost, Dask computes its blocks again from their source.
 
-Predictions of Dask collections are a lazy Dask array, made by the estimator's own method a block at a time.
+Predictions for Dask collections are a lazy Dask array, made by the estimator's own method a block at a time.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
-from ..._typing import AnyArray, Float, Int, Num, PerRow
+from ..._typing import AnyArray, Float, Num, PerRow
 from ..._validation import text_names
-from ..base import Blockwise, Design, RowFunction
+from ..base import Blockwise, ByColumn, Design, EntryBlocks, PerColumn, RowFunction, SquaredByColumn
 from ..blocks.records import as_matrix, check_finite
 from ..sparse import of_matrix
 from .cluster import cluster_errors, computed
@@ -107,11 +107,11 @@ class DaskDesign(Blockwise, DaskRows):
         return self.matrix()
 
     def matrix(self) -> Any:
-        """Refused: the rows stay on the workers."""
+        """Raise TypeError: the rows stay on the workers."""
         raise TypeError(f"X: {NOT_IN_MEMORY}")
 
     def parts(self, size: int | None = None) -> Iterator[tuple[slice, Design]]:
-        """Refused."""
+        """Raise TypeError: the rows stay on the workers."""
         return self.matrix()
 
     def shifted(self, centre: Float[np.ndarray, " p"]) -> DaskDesign:
@@ -121,7 +121,7 @@ class DaskDesign(Blockwise, DaskRows):
         return result
 
     def _tasks(self, method: str, *sent: Any, rows: Sequence[PerRow] = (), **named: Any) -> list[Any]:
-        """A task for each block: a method of it, of what is sent to all and of its part of vectors over the rows."""
+        """Tasks that call a method of each block with arguments sent to all and its part of vectors over the rows."""
         import dask
 
         apply, send = dask.delayed(_call, pure=False), partial(dask.delayed, traverse=False)
@@ -138,7 +138,7 @@ class DaskDesign(Blockwise, DaskRows):
             return list(dask.persist(*made))
 
     def _forward(self, method: str, tails: list[tuple[int, ...]], *weights: Num[np.ndarray, "p ..."]) -> list[PerRow]:
-        """Products of every block with weights that are sent to the workers; they stay there."""
+        """Products of every block with weights that are sent to the workers; the products stay there."""
         made = self._persisted(self._tasks(method, *map(np.ascontiguousarray, weights)))
         return [self._joined(made, k, tail) for k, tail in enumerate(tails)]
 
@@ -147,7 +147,7 @@ class DaskDesign(Blockwise, DaskRows):
         return self._summed(self._tasks(method, rows=rows))
 
     def product_sums(
-        self, w: Num[np.ndarray, "p K"], w_sq: Num[np.ndarray, "p L"], function: RowFunction, *rows: PerRow
+        self, w: ByColumn, w_sq: SquaredByColumn, function: RowFunction, *rows: PerRow
     ) -> tuple[Float[np.ndarray, ...], ...]:
         """See :class:`bayesdrop.designs.Design`; one task for each block."""
         return tuple(self._summed(self._tasks("product_sums", w, w_sq, function, rows=rows)))
@@ -157,7 +157,7 @@ class DaskDesign(Blockwise, DaskRows):
         return list(chain(*computed(self._tasks("each_block", function, rows=rows))))
 
     def sampled_products(
-        self, left: PerRow, right: Num[np.ndarray, "p K"], square: Num[np.ndarray, " p"], linear: Num[np.ndarray, " p"]
+        self, left: PerRow, right: ByColumn, square: PerColumn, linear: PerColumn
     ) -> tuple[PerRow, Float[np.ndarray, "p K"]]:
         """``(E R, Eᵀ L)``; see :class:`bayesdrop.designs.Design`."""
         import dask
@@ -166,14 +166,14 @@ class DaskDesign(Blockwise, DaskRows):
         back = self._summed([dask.delayed(_second)(part) for part in made])[0]
         return self._joined(made, 0, (right.shape[1],)), back
 
-    def outer_gram(self, scale: Num[np.ndarray, " p"]) -> Float[np.ndarray, "n n"]:
-        """Refused: an n × n matrix belongs in memory."""
+    def outer_gram(self, scale: PerColumn) -> Float[np.ndarray, "n n"]:
+        """Raise TypeError: an n × n matrix needs rows in memory."""
         raise TypeError(
             "X: an n × n matrix of a Dask collection is not formed; use bd.Newton() without settings, or X.compute()."
         )
 
-    def entries(self) -> Iterator[tuple[Int[np.ndarray, " m"], Int[np.ndarray, " m"], Num[np.ndarray, " m"]]]:
-        """Refused: the entries stay on the workers."""
+    def entries(self) -> EntryBlocks:
+        """Raise TypeError: the entries stay on the workers."""
         return self.matrix()
 
 
@@ -200,7 +200,7 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 
 
 def by_blocks(method: Method) -> Method:
-    """Let a method of a fitted estimator, rows to numbers or labels, take Dask collections and return Dask arrays."""
+    """Let a method of a fitted estimator that maps rows to values accept Dask collections and return Dask arrays."""
 
     @wraps(method)
     def taking_both(self: Any, X: Any) -> Any:
@@ -219,7 +219,7 @@ def _mapped(estimator: Any, name: str, X: Any) -> Any:
     else:
         X = X.rechunk({1: -1}) if X.numblocks[1] > 1 else X
         parts, sizes = X.to_delayed().ravel(), X.chunks[0]
-    # The estimator is sent once, not with every block.
+    # Sent once, not with every block.
     sent, apply = dask.delayed(estimator, traverse=False), dask.delayed(_apply)
     return da.concatenate(
         [
@@ -235,7 +235,7 @@ def _apply(estimator: Any, name: str, rows: Any, nothing: Any) -> Any:
 
 
 def _example(X: Any) -> Any:
-    """One row of zeros like those of ``X``, from which shape and type of the result are known."""
+    """A row of zeros like the rows of ``X``, from which shape and type of the result follow."""
     zeros = np.zeros((1, X.shape[1]))
     if not is_frame(X):
         return zeros

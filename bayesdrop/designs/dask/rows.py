@@ -1,4 +1,4 @@
-"""Vectors over the rows of a matrix on a Dask cluster, stored with the rows."""
+"""Keep vectors over the rows of a matrix on a Dask cluster, with the rows, for :mod:`.design`."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ from ..._typing import AnyArray, Float, Num, PerRow, Shaped
 from ..._validation import plain_column, refuse_masked, refuse_scalar
 from ..base import Design
 from ..rows import ALL_ZERO, NOT_ALL, unique_labels
+from ..threads import LIMITS
 from .cluster import cluster_errors, computed
 
 __all__ = ["DaskRows", "is_dask", "is_frame"]
 
 
 def is_dask(X: Any) -> bool:
-    """True for a Dask array or data frame; an xarray object that holds one has the methods and is none.
+    """True for a Dask array or data frame, but not for an xarray object that holds one.
 
     Examples
     --------
@@ -31,12 +32,12 @@ def is_dask(X: Any) -> bool:
 
 
 def is_frame(X: Any) -> bool:
-    """True for a Dask collection in partitions of pandas, whose numbers of rows are not known."""
+    """True for a Dask collection in partitions of pandas, whose numbers of rows are unknown."""
     return is_dask(X) and hasattr(X, "npartitions") and not hasattr(X, "numblocks")
 
 
 class DaskRows(Design):
-    """What :class:`.design.DaskDesign` does with vectors over its rows, which are Dask arrays."""
+    """Methods of :class:`.design.DaskDesign` for vectors over its rows, which are Dask arrays."""
 
     _rows: tuple[int, ...]
 
@@ -46,7 +47,7 @@ class DaskRows(Design):
         Raises
         ------
         ValueError
-            If there are not as many as rows, or a Dask collection of unknown sizes is cut otherwise.
+            If there is not one value per row, or a Dask collection of unknown sizes has other blocks.
         """
         import dask
         import dask.array as da
@@ -54,7 +55,7 @@ class DaskRows(Design):
         n = self.shape[0]
         if is_dask(values):
             if is_frame(values):
-                # By way of NumPy, since Dask warns about columns of text.
+                # Through NumPy, because Dask warns about columns of text.
                 parts = [dask.delayed(plain_column)(part, name) for part in values.to_delayed()]
                 shape = (np.nan, *values.shape[1:])
                 values = da.concatenate([da.from_delayed(part, shape, dtype=object) for part in parts])
@@ -86,7 +87,7 @@ class DaskRows(Design):
         return self._joined(made, 0, np.broadcast_shapes(*(part.shape[1:] for part in rows)))
 
     def gather(self, function: Callable[..., Any], *rows: PerRow) -> list[Any]:
-        """What a function makes of each block's part of vectors over the rows: something small."""
+        """Apply a function to each block's part of vectors over the rows, and return the small results."""
         import dask
 
         apply = dask.delayed(function, pure=False, traverse=False)
@@ -115,7 +116,7 @@ class DaskRows(Design):
         return list(rows.rechunk((self._rows, *columns)).to_delayed().ravel())
 
     def _joined(self, parts: list[Any], item: int, tail: tuple[int, ...]) -> PerRow:
-        """Vector over the rows from its pieces, which are the given item of tuples."""
+        """Vector over the rows from its pieces, which are one ``item`` of tuples."""
         import dask.array as da
         from dask.highlevelgraph import HighLevelGraph
 
@@ -125,13 +126,13 @@ class DaskRows(Design):
         graph = HighLevelGraph.from_collections(name, layer, dependencies=parts)
         return da.Array(graph, name, (self._rows, *((width,) for width in tail)), dtype=np.float64)
 
-    def _summed(self, parts: list[Any], fan_in: int = 8) -> list[Num[AnyArray, ...]]:
+    def _summed(self, parts: list[Any]) -> list[Num[AnyArray, ...]]:
         """Sums of arrays, or of tuples of them, a few at a time on the workers."""
         import dask
 
         add = dask.delayed(_add, pure=False)
         while len(parts) > 1:
-            parts = [add(parts[k : k + fan_in]) for k in range(0, len(parts), fan_in)]
+            parts = [add(parts[k : k + LIMITS.fan_in]) for k in range(0, len(parts), LIMITS.fan_in)]
         total = computed(parts)[0]
         return list(total) if isinstance(total, tuple) else [total]
 
@@ -143,7 +144,7 @@ class DaskRows(Design):
         refuse_scalar(y, "y")
         y = self.vector(y, "y")
         classes = unique_labels(np.concatenate(self.gather(partial(unique_labels, name="y"), y)), "y")
-        # Three of each, since labels that all differ look like measurements.
+        # Three of each, because labels that are all different look like measurements.
         check_classification_targets(np.repeat(classes, 3))
         return classes, self.rowwise(partial(np.searchsorted, classes), y)
 

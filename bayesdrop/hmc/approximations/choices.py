@@ -1,4 +1,4 @@
-"""Which normal approximation a gradient sampler has, and with it the kernel: one table, of which the first row holds.
+"""Choose the normal approximation of a gradient sampler, and its kernel, by the first row of a table that holds.
 
 Shapes: ``n`` rows, ``p`` features, ``K`` classes.
 """
@@ -21,17 +21,17 @@ __all__ = ["CHOICES", "Case", "Limits", "case_of", "choose", "without_noise"]
 
 @dataclass(frozen=True)
 class Limits:
-    """Sizes up to which a way is taken.
+    """Sizes up to which an approximation is used.
 
     Attributes
     ----------
     dense : int
-        Weights and intercepts whose covariance is a matrix.
+        Maximum number of weights and intercepts for a covariance matrix.
     rows, rows_per_feature : int, float
-        Rows of a factor by rows: three matrices of so many rows stay below a gigabyte, and ten times their cube are
-        the operations that it takes.
+        Maximum number of rows of a factor by rows, and per feature: its three n × n matrices stay below a gigabyte, and
+        it takes about 10 n³ operations.
     eigenvectors : int
-        Side of the matrix whose eigenvectors classes share; half a minute goes into them there.
+        Maximum side of the matrix whose eigenvectors classes share; they take half a minute at this size.
     """
 
     dense: int = 1500
@@ -41,7 +41,7 @@ class Limits:
 
 
 class Case(NamedTuple):
-    """What a choice depends on.
+    """Properties of a model and its data that a choice depends on.
 
     Attributes
     ----------
@@ -76,7 +76,7 @@ class Case(NamedTuple):
 
     @property
     def coordinates(self) -> int:
-        """Weights and intercepts, as if there were one of each score."""
+        """Number of weights and intercepts, counting an intercept per score."""
         return max(self.n_classes - 1, 1) * (self.p + 1)
 
 
@@ -125,7 +125,7 @@ CHOICES = (
     ),
     Choice("diagonal", lambda case, limits: True, "standard deviations", "nothing else fits into memory"),
 )  # fmt: skip
-"""Ways from the first that is taken if it can be."""
+"""Approximations in order of preference."""
 
 
 def choose(case: Case, limits: Limits) -> Choice:
@@ -141,7 +141,7 @@ def choose(case: Case, limits: Limits) -> Choice:
 
 
 def case_of(model: Model, data: Dataset, rate_map: RateMap, marginalised: bool) -> Case:
-    """What is to be known of a model with its data."""
+    """Case of a model with its data."""
     (n, p), design, loss = data.design.shape, data.design, model.loss
     probe = model.noise.coefficients(np.full(p, 0.5) if rate_map.is_free else rate_map.initial)
     noisy, learnt = not without_noise(model, rate_map), model.weight_prior.learnt_scale(p) is not None

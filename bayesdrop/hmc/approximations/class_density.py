@@ -1,13 +1,13 @@
-"""Log density of the weights of many classes without masks, for samplers that follow gradients.
+"""Compute the log density of the weights of many classes without masks, for gradient samplers, and its approximation.
 
     exp(−U),    U = ½ Σ_k w_kᵀPw_k + C Σ s_i φ(y_i, m_i, V_i),      m_i, V_i the moments of the scores of row i
 
-with ``φ`` of :mod:`bayesdrop.losses.softmax`; without noise it is the posterior of softmax regression. What all classes
-share changes nothing but the prior, and is left out: the coordinates are those of the weights that sum to zero over the
+with ``φ`` of :mod:`bayesdrop.losses.softmax`; without noise it is the posterior of softmax regression. A part that is
+common to all classes affects the prior only, and is left out: the coordinates are weights that sum to zero over the
 classes, ``W = BΘ`` with the orthonormal contrasts ``B`` (K, K − 1) of Helmert. The prior of ``Θ`` is then again
-``N(0, P⁻¹)`` for every contrast, and no direction is left in which the density is flat but for the prior.
+``N(0, P⁻¹)`` for every contrast, so that the data determine every direction.
 
-The Hessian of the energy at the point fit is made of one pass over the rows. The curvature of a row's loss in its
+The Hessian of the energy at the point fit takes one pass over the rows. The curvature of a row's loss in its
 scores is a sum over the pairs of classes,
 
     diag(π) − ππᵀ = Σ_{k<l} π_kπ_l (e_k − e_l)(e_k − e_l)ᵀ,
@@ -17,8 +17,8 @@ of the means of the noised features it is, in contrasts,
 
     Σ_{k<l} d_kl d_klᵀ ⊗ Mᵀ diag(cπ_kπ_l) M:
 
-``K(K − 1)/2`` Gram matrices of weights that are never negative, which one pass over the rows makes all. Prior and noise
-are added to the blocks of single features.
+``K(K − 1)/2`` Gram matrices with non-negative weights, all from one pass over the rows. Prior and noise are added to
+the blocks of single features.
 
 Shapes: ``C`` chains, ``K`` classes, ``J = K − 1`` contrasts, ``n`` rows, ``p`` features, ``q = p + 1``,
 ``D = J(p + 1)`` coordinates.
@@ -77,9 +77,9 @@ class ClassDensity:
     n_classes : int
         ``K``.
     fit_intercept : bool
-        There are intercepts.
+        Whether there are intercepts.
     quadratic, linear, constant, shift : bool
-        Which coefficients of the noise are there.
+        Whether the noise has each of these coefficients.
     """
 
     loss: Any
@@ -93,13 +93,13 @@ class ClassDensity:
 
     @property
     def variables(self) -> dict[str, tuple[str, ...]]:
-        """Dims of what ``record`` makes of a point."""
+        """Dims of the variables that ``record`` returns."""
         names: dict[str, tuple[str, ...]] = {"weight": ("class", "feature")}
         return names | ({"intercept": ("class",)} if self.fit_intercept else {})
 
     @property
     def of_rows(self) -> ClassDensity:
-        """What a row costs given its scores, without the prior: itself."""
+        """Density of a row given its scores, without the prior: this object."""
         return self
 
     @property
@@ -119,7 +119,7 @@ class ClassDensity:
         return weight, rest if self.fit_intercept else jnp.zeros(weight.shape[:2], theta.dtype)
 
     def record(self, operands: DensityOperands, theta: Point) -> dict[str, jax.Array]:
-        """What is kept of points θ (C, D): weight (C, K, p) and intercept (C, K), centred over the classes."""
+        """Variables of points θ (C, D) in a posterior: weight (C, K, p) and intercept (C, K), centred over classes."""
         weight, intercept = self._split(theta, operands.precision.shape[0])
         basis = jnp.asarray(contrasts(self.n_classes), theta.dtype)
         draw = {"weight": jnp.einsum("kj,cjp->ckp", basis, weight)}
@@ -131,8 +131,8 @@ class ClassDensity:
         return tuple(part.reshape(theta.shape[0], -1, part.shape[1]) for part in parts)
 
     def loadings(self, operands: DensityOperands, theta: Point) -> Loadings:
-        """What the moments of the scores depend on, without the rows: of every contrast of every chain, in that order,
-        and with noise of every pair of contrasts; see :mod:`bayesdrop.hmc.streamed`.
+        """Coefficients of the moments of the scores, of every contrast of every chain in this order, and with noise of
+        every pair of contrasts; see :mod:`bayesdrop.hmc.streamed`.
         """
         weight, intercept = self._split(theta, operands.precision.shape[0])
         gain, shift, quadratic, linear, constant = (
@@ -170,14 +170,14 @@ class ClassDensity:
         level: Float[jax.Array, "C n"],
         pairs: Float[jax.Array, "C pairs n"],
     ) -> Float[jax.Array, "C n"]:
-        """What the noise adds to the loss; see :mod:`bayesdrop.losses.softmax`."""
+        """Contribution of the noise to the loss; see :mod:`bayesdrop.losses.softmax`."""
         J = basis.shape[1]
         first, second = np.triu_indices(J)
         place = np.empty((J, J), dtype=int)
         place[first, second] = place[second, first] = np.arange(len(first))
         cov = jnp.moveaxis(pairs, 1, 2)[:, :, place]
         if self.loss.convex:
-            # As in the point fit: contrasts with the last class, whose score stays at its mean.
+            # As in the point fit: contrasts with the last class, whose score is at its mean.
             last = basis[:-1] - basis[-1:]
             cov = jnp.einsum("aj,cnjl,bl->cnab", last, cov, last)
             points = jnp.asarray(normal_points(J), score.dtype)
@@ -210,8 +210,8 @@ class ClassDensity:
 
 
 class ClassFitted(NamedTuple):
-    """A point fit: its weights (p + 1, K), the energy, and there the softmax of the rows (n, K) and what noise adds to
-    the curvature.
+    """Point fit: weights (p + 1, K), energy, and at these weights the softmax of the rows (n, K) and the noise's
+    contribution to the curvature.
     """
 
     weights: Float[np.ndarray, "q K"]
@@ -221,7 +221,7 @@ class ClassFitted(NamedTuple):
 
 
 def class_fit(model: Model, data: Dataset, rate_map: RateMap) -> ClassFitted:
-    """The point fit that approximations begin with."""
+    """Compute the point fit at which approximations begin."""
     labels: Any = data.classes
     K = len(labels)
     fit = fit_classes(model, data.design, rate_map, data.target, data.weight, K, tol=1e-6, max_iter=200)
@@ -257,9 +257,10 @@ def hessian_in_a_pass(
     intercept: bool,
     pairs: float = 8.0,
 ) -> Float[np.ndarray, "D D"]:
-    """The Hessian of the second-order model where rows have the softmax ``chance`` (n, K), contrast by contrast, the
-    intercepts last; beyond 17 classes in a few passes, ``pairs`` times the classes being the pairs of each: a fit holds
-    as many numbers of a row anyway.
+    """Hessian of the second-order model at softmax values ``chance`` (n, K), contrast by contrast, intercepts last.
+
+    A pass makes ``pairs`` times K pairs of classes, since a fit holds as many numbers per row: more than 17 classes
+    need a few passes.
     """
     K, J = basis.shape
     q, design = len(energy.precision), energy.moments.design
@@ -275,7 +276,7 @@ def hessian_in_a_pass(
     j, d = np.arange(J), np.arange(q)
     result[j[:, None], d, j[:, None], d] += energy.precision[:, 0]
     if noise is not None:
-        # Of each feature by itself, so that all are asked at once.
+        # Separately for each feature, so that one call computes all.
         for column in j:
             result[:, d[:-1], column, d[:-1]] += basis.T @ noise.times(np.tile(basis[:, column], (q - 1, 1))).T
     place = (q * j[:, None] + d[:-1]).ravel()

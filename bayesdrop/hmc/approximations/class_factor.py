@@ -1,31 +1,31 @@
-r"""A factor of the covariance of many classes' weights, of one set of eigenvectors for all classes.
+r"""Factor the covariance of the weights of many classes by eigenvectors that all classes share, for gradient samplers.
 
 Coordinates are those of :mod:`.class_density`: contrasts ``Θ`` (J, p) of the weights, and intercepts (J,). The
-curvature of a row's cost in its ``J`` scores is taken for the same matrix in all rows, ``C_i = d_iM``, so that the
+curvature of a row's cost in its ``J`` scores is approximated by one matrix for all rows, ``C_i = d_iM``, so that the
 precision is
 
     1 ⊗ P + M ⊗ A₀ᵀDA₀,      M = V diag(λ) Vᵀ,      D = diag(d),
 
-and of each contrast of the rotated ones, ``VᵀΘ``, it is ``P + λ_jA₀ᵀDA₀``. ``A₀`` are the rows less their mean ``x̄``
+and the precision of each rotated contrast, ``VᵀΘ``, is ``P + λ_jA₀ᵀDA₀``. ``A₀`` are the rows minus their mean ``x̄``
 under ``D`` if there are intercepts: these are then ``b' − x̄ᵀw`` with ``b'`` of variance ``1/(λ_jΣD)``, independent of
 the weights. With ``B = D^½A₀P^{−½}`` either
 
     BBᵀ = Q diag(γ) Qᵀ,    T_j = P^{−½}(1 − BᵀQ f_j QᵀB),    f_j = (1 − (1 + λ_jγ)^{−½})/γ,
 
-where there are fewer rows than features, or ``BᵀB = R diag(γ) Rᵀ`` and ``T_j = P^{−½}R(1 + λ_jγ)^{−½}``. One matrix of
+for fewer rows than features, or ``BᵀB = R diag(γ) Rᵀ`` and ``T_j = P^{−½}R(1 + λ_jγ)^{−½}``. One matrix of
 the shorter side serves all classes, and nothing of size (Jp, Jp) is formed.
 
 Noise multiplies the features by gains ``g`` (p,), and ``A₀`` is made of ``Xdiag(g)``. To the precision of every
 contrast's weights it adds ``e`` (p,): with ``Q`` it is part of ``P``, and with ``R`` of ``A₀ᵀDA₀``, whose eigenvectors
 are shared whatever its diagonal is.
 
-All of it is that of the point fit: with the softmax ``π_i`` there, weights ``c_i`` of the rows and the basis ``B``
+These are computed at the point fit: with the softmax ``π_i`` there, weights ``c_i`` of the rows and the basis ``B``
 (K, J) of the contrasts,
 
     C_i = c_i Bᵀ(diag π_i − π_iπ_iᵀ)B,    d_i = tr(C_i)/J = c_i (1 − |π_i|²)/J,    M = ΣC_i/Σd_i,
 
-and ``e = tr(E_d)/J`` with ``E_d`` what noise adds to the curvature of the fit. What that gets wrong, pilots of the
-sampler mend (:mod:`.kernels.kernel`).
+and ``e = tr(E_d)/J`` with ``E_d`` the contribution of noise to the curvature of the fit. Pilots of the sampler correct
+the errors of this approximation (:mod:`bayesdrop.hmc.kernels.kernel`).
 
 Shapes: ``C`` chains, ``K`` classes, ``J`` contrasts, ``n`` rows, ``p`` features, ``m`` the shorter side,
 ``D = J(p + 1)`` coordinates.
@@ -113,7 +113,7 @@ class ClassSpace:
 
 
 class ClassScores(NamedTuple):
-    """What the approximation is made of.
+    """Parts of the approximation.
 
     Attributes
     ----------
@@ -126,9 +126,9 @@ class ClassScores(NamedTuple):
     rotated : array (J,)
         ``λ``, above 0.
     extra : array (p,)
-        ``e``, what noise adds to the precision of the weights; zero without noise.
+        ``e``, the contribution of noise to the precision of the weights; zero without noise.
     space : ClassSpace
-        Eigenvectors for them all.
+        Eigenvectors for all contrasts.
     """
 
     centre: Float[np.ndarray, " D"]
@@ -148,7 +148,7 @@ def class_scores(model: Model, data: Dataset, rate_map: RateMap) -> ClassScores:
     result = class_fit(model, data, rate_map)
     weight = result.energy.loss_weight[:, None]
     (curvature,) = design.persist(*design.rowwise(_shares, weight, result.chance, widths=[1]))
-    # One class after the other: all pairs at once would be more numbers of a row than the fit holds.
+    # One class at a time: all pairs would need more numbers per row than the fit holds.
     square = [design.total(*design.rowwise(partial(_products, k), weight, result.chance, widths=[K])) for k in range(K)]
     shared = basis.T @ (np.diag(np.sum(square, axis=0)) - np.stack(square)) @ basis
     rotated, rotation = np.linalg.eigh(0.5 * (shared + shared.T) / float(design.total(curvature)[0]))
@@ -298,14 +298,14 @@ def _turn(matrix: Float[jax.Array, "p p"], parts: Parts) -> Parts:
 
 
 def class_factor(scores: ClassScores, matrix: Matrix, dtype: str) -> StructuredFactor:
-    """Factor of an approximation; call it under its precision."""
+    """Factor of an approximation; call this within the precision of its arrays."""
     real, space = partial(placed, dtype=dtype), scores.space
     scale, offset = space.precision**-0.5, real(space.mean_row * space.precision**-0.5)
     spread = np.sqrt(1 + scores.rotated[:, None] * space.value)
     basis, turned = real(space.basis), real(space.basis.T)
     root: ClassRowRoot | EigenvectorRoot = EigenvectorRoot(basis, turned, real(1 / spread))
     if space.by_rows:
-        # Where γ is nothing, both quotients are half of λ.
+        # At γ = 0 both quotients are λ/2.
         value = np.maximum(space.value, 1e-300)
         small = scores.rotated[:, None] * space.value < 1e-8
         half = np.broadcast_to(scores.rotated[:, None] / 2, spread.shape)

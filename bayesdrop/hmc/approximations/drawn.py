@@ -1,12 +1,12 @@
-r"""Normal approximation of a posterior of one score and many features, around the point fit.
+r"""Fit a normal approximation to a posterior of one score and many features, for :mod:`bayesdrop.hmc.binding`.
 
-Rows say of the weights what their curvatures ``D`` say, so that the precision is ``H = P + A₀ᵀDA₀`` in the notation of
-:mod:`bayesdrop.hmc.kernels.factors`, ``P`` being that of the prior and of what noise adds, and the probits of free
-rates are coordinates in addition to the weights. It begins at the point fit, at known rates or the medians of their
-priors. Then, twice or three times over, a factor of ``H⁻¹`` is made, and the centre moves by Newton's steps of that
-factor: without noise to the least mean energy over draws from the approximation, whose spread of the scores also
-averages the curvatures, so that it ends near the best normal approximation (Opper & Archambeau 2009, section 3); with
-noise towards the mode, by few steps.
+With the curvatures ``D`` of the rows' losses, the precision is ``H = P + A₀ᵀDA₀`` in the notation of
+:mod:`bayesdrop.hmc.kernels.factors`. ``P`` is the precision of the prior plus that of the noise. The probits of free
+rates are coordinates in addition to the weights. The approximation starts at the point fit, at known rates or at the
+medians of their priors. Two or three rounds follow, each of which computes a factor of ``H⁻¹`` and moves the centre by
+Newton steps with this factor. Without noise the steps minimise the mean energy over draws from the approximation, and
+the same draws average the curvatures, so that the result is close to the best normal approximation (Opper & Archambeau
+2009, section 3). With noise a few steps go towards the mode.
 
 Shapes: ``n`` rows, ``p`` features, ``q`` weights and free rates, ``D`` coordinates.
 """
@@ -14,7 +14,7 @@ Shapes: ``n`` rows, ``p`` features, ``q`` weights and free rates, ``D`` coordina
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import jax
@@ -38,8 +38,52 @@ from .precision import Precision, RateLoading, loading_of, precision_of
 __all__ = ["DrawnApproximation", "drawn_approximation", "rounding_width"]
 
 
+@dataclass(frozen=True)
+class Rules:
+    """Sizes and tolerances of the approximation.
+
+    Attributes
+    ----------
+    draws, steps, halvings : int
+        Draws for the mean energy, an even number; maximum number of Newton steps with one factor, and of trial
+        lengths of a step.
+    gain : float
+        Energy, in nats, that a step must gain for another one: less is negligible next to a trajectory's error.
+    tol : float
+        Tolerance of the point fit.
+    median, tail, deviation : float
+        Smallest starting rate, smallest quantile of a rate whose probit is taken, and probability below the mean less
+        one standard deviation, about.
+    curvature, prior : float
+        Smallest curvature of a row, as a share of the largest, and precision of a weight, as a share of the prior's.
+    spread : float
+        Smallest standard deviation of a score, as a share of the largest, and of a probit.
+    difference : float
+        Step of numerical derivatives in probits.
+    wrong : float
+        Variance that the rounding of kinks may add to the energy.
+    """
+
+    draws: int = 16
+    steps: int = 5
+    halvings: int = 8
+    gain: float = 0.1
+    tol: float = 1e-6
+    median: float = 0.02
+    tail: float = 1e-6
+    deviation: float = 0.16
+    curvature: float = 1e-6
+    prior: float = 0.2
+    spread: float = 1e-3
+    difference: float = 1e-4
+    wrong: float = 0.25
+
+
+RULES = Rules()
+
+
 class DrawnApproximation(NamedTuple):
-    """What it is made of.
+    """Mean, precision and scores of the approximation.
 
     Attributes
     ----------
@@ -50,12 +94,12 @@ class DrawnApproximation(NamedTuple):
     spread : array (n,)
         Standard deviations of the scores.
     pull : array (n,)
-        What each row says besides its curvature ``d``: the ``a`` of its cost ``½ d m² − a m`` of a score ``m``, that of
-        weights less the means of their prior.
+        Linear term ``a`` of each row's cost, ``½ d m² − a m`` at a score ``m`` for the curvature ``d``, of weights less
+        the means of their prior.
     gain : array (p,)
-        What the scores of the weights are multiplied by.
+        Factors of the noise on the weights in the mean scores.
     rates : RateLoading, optional
-        How free rates come in.
+        Effect of free rates on the scores.
     """
 
     centre: Float[np.ndarray, " D"]
@@ -72,26 +116,22 @@ def drawn_approximation(
     rate_map: RateMap,
     evaluate: Callable[[Point], Evaluation],
     factor_of: Callable[[DrawnApproximation], FactorMap],
-    draws: int = 16,
-    steps: int = 5,
 ) -> DrawnApproximation:
     """Approximate the posterior whose density ``evaluate`` gives at points (C, D).
 
     Parameters
     ----------
     factor_of : callable
-        From an approximation to the factor of its covariance.
-    draws, steps : int
-        Draws of the mean energy, an even number, and Newton's steps at most with a factor.
+        Returns the factor of an approximation's covariance.
     """
     noisy, u = not without_noise(model, rate_map), np.zeros(0)
     if rate_map.is_free:
         law = rate_map.prior.law(data.occurrences(rate_map.index, rate_map.size))
-        u = ndtri(np.clip(law.quantile(0.5), 0.02, 0.98))
+        u = ndtri(np.clip(law.quantile(0.5), RULES.median, 1 - RULES.median))
     rate = _rates_at(rate_map, u)
     fixed = replace(model, rates=Fixed(rate) if model.noise.has_rate else None)
     fit = fit_block(
-        fixed, data.design, fixed.bind(data.feature_names), data.target[:, None], data.weight, Newton(tol=1e-6),
+        fixed, data.design, fixed.bind(data.feature_names), data.target[:, None], data.weight, Newton(tol=RULES.tol),
         offset=data.offset,
     )  # fmt: skip
     p, keep = len(data.feature_names), len(fit.weights) - (not model.fit_intercept)
@@ -99,7 +139,7 @@ def drawn_approximation(
     location = model.weight_prior.location(p)
     if location is not None:
         centre[:p] -= location
-    half = np.random.default_rng(0).normal(size=(draws // 2, len(centre)))
+    half = np.random.default_rng(0).normal(size=(RULES.draws // 2, len(centre)))
     spread: Any = np.zeros((data.design.shape[0], 1))
     if model.loss.piecewise_linear and not noisy:
         # A rough spread of the scores under the prior keeps the curvature finite.
@@ -114,8 +154,8 @@ def drawn_approximation(
         parts, level = np.delete(theta, slice(p, keep), axis=1), theta[:, p:keep]
         scores = data.design.matvec(found.precision.loading @ parts.T) + level.sum(axis=1)
         spread = np.sqrt(np.mean(scores**2, axis=1, keepdims=True))
-        spread = np.maximum(spread, 1e-3 * (float(spread.max()) or 1.0))
-        centre = _moved(centre, evaluate, factor, 0 * away[:1] if noisy else away, steps)
+        spread = np.maximum(spread, RULES.spread * (float(spread.max()) or 1.0))
+        centre = _moved(centre, evaluate, factor, 0 * away[:1] if noisy else away)
     return found._replace(spread=spread[:, 0])
 
 
@@ -143,9 +183,8 @@ def _moved(
     evaluate: Callable[[Point], Evaluation],
     factor: FactorMap,
     away: Point,
-    steps: int,
 ) -> Float[np.ndarray, " D"]:
-    """The centre after Newton's steps to the least mean energy at it plus ``away`` (C, D)."""
+    """Minimise the mean energy at the centre plus ``away`` (C, D) by Newton steps; return the new centre."""
 
     def mean(at: Point) -> tuple[float, Point]:
         value, gradient = _mean(evaluate(at + away))
@@ -153,16 +192,15 @@ def _moved(
 
     at = jnp.asarray(centre, away.dtype)[None]
     value, gradient = mean(at)
-    for _ in range(steps):
+    for _ in range(RULES.steps):
         step, before = _newton(factor, gradient), value
-        for length in 0.5 ** np.arange(8):
+        for length in 0.5 ** np.arange(RULES.halvings):
             trial = at + jnp.asarray(length, at.dtype) * step
             value, slope = mean(trial)
             if value < before:
                 at, gradient = trial, slope
                 break
-        # A tenth of a nat is negligible compared with the error of a trajectory.
-        if not value < before - 0.1:
+        if not value < before - RULES.gain:
             break
     return np.asarray(at[0], float)
 
@@ -173,11 +211,8 @@ def _at(
     rate_map: RateMap,
     centre: Float[np.ndarray, " D"],
     spread: Float[np.ndarray, "n 1"],
-    flat: float = 1e-6,
-    least: float = 0.2,
 ) -> DrawnApproximation:
-    """The approximation around a centre, curvatures averaged over scores of a spread."""
-    # Curvature of a row, as a share of the largest, and precision of a weight, of the prior's, that are least.
+    """Approximate around a centre, with curvatures averaged over normal scores of standard deviation ``spread``."""
     design, intercept = data.design, model.fit_intercept
     p, k = design.shape[1], rate_map.size if rate_map.is_free else 0
     u = centre[len(centre) - k :]
@@ -188,7 +223,7 @@ def _at(
     moments = ScoreMoments(design, model.noise, np.asarray(rate, float)[:, None], intercept)
     loss: Any = model.loss if moments.has_variance else model.loss.plain
     if not moments.has_variance:
-        # A loss of the user's own may have no Gaussian form; its curvature is then that at the mean.
+        # A user's loss may lack the Gaussian form; its curvature is then taken at the mean.
         smooth = hasattr(loss, "expectation")
         loss, spread = replace(loss, expectation="gaussian") if smooth else loss, spread if smooth else 0 * spread
     prior = np.append(model.weight_prior.precision(p), 0.0)[:, None]
@@ -198,8 +233,8 @@ def _at(
     slopes = energy.derivatives(mean, var, spread)
     curve = energy.curvature(slopes, energy.gradient(weights, slopes)[1], np.zeros(1))
     bend = curve.mean_mean[:, 0]
-    bend = np.maximum(bend, flat * (bend.max() or 1.0))
-    own = np.maximum(curve.diagonal[:p, 0], least * prior[:p, 0])
+    bend = np.maximum(bend, RULES.curvature * (bend.max() or 1.0))
+    own = np.maximum(curve.diagonal[:p, 0], RULES.prior * prior[:p, 0])
     gain = np.asarray(np.broadcast_to(model.noise.coefficients(rate).gain, p), float)
     rates, whole = None, own
     if k:
@@ -213,12 +248,14 @@ def _at(
 def _loading(
     model: Model, data: Dataset, rate_map: RateMap, u: Float[np.ndarray, " k"], weight: Float[np.ndarray, " p"]
 ) -> RateLoading:
-    """How free rates come in: what they do to the scores, and the precision of their priors' probits."""
-    h, law = 1e-4, rate_map.prior.law(data.occurrences(rate_map.index, rate_map.size))
+    """Derivatives of the scores in the probits of free rates, and the prior precisions of these probits."""
+    h, law = RULES.difference, rate_map.prior.law(data.occurrences(rate_map.index, rate_map.size))
     up, down = (model.noise.coefficients(_rates_at(rate_map, u + step)).gain * np.ones(len(weight)) for step in (h, -h))
-    low, high = (ndtri(np.clip(law.quantile(q), 1e-6, 1 - 1e-6)) for q in (0.16, 0.84))
-    spread = np.maximum((high - low) / 2, 1e-3)
-    # A feature without noise has no slope, so that it does not matter whose rate it is.
+    low, high = (
+        ndtri(np.clip(law.quantile(q), RULES.tail, 1 - RULES.tail)) for q in (RULES.deviation, 1 - RULES.deviation)
+    )
+    spread = np.maximum((high - low) / 2, RULES.spread)
+    # A feature without noise has the derivative 0: its index has no effect.
     index = np.where(rate_map.noised, rate_map.index, 0)
     return RateLoading((up - down) / (2 * h) * weight, index, spread**-2.0)
 
@@ -226,11 +263,12 @@ def _loading(
 def rounding_width(
     weight: Float[np.ndarray, " n"], curvature: Float[np.ndarray, " n"], spread: Float[np.ndarray, " n"], most: float
 ) -> Float[np.ndarray, " n"]:
-    """Half-widths (n,) over which kinks are rounded, for weights, curvatures and deviations of the scores.
+    """Half-widths (n,) over which the kinks of a loss are rounded in the force of a trajectory.
 
-    They are at most so many standard deviations. Wide scores would make the rounded force that of another posterior:
-    the energy that it gets wrong, in all rows about ``Σ c D h³/24`` of variance with ``c`` the weight of a row, is to
-    stay below a quarter.
+    ``weight``, ``curvature`` and ``spread`` (n,) are the rows' weights, curvatures and standard deviations of the
+    scores. A half-width ``h`` is at most ``most`` standard deviations. A wide rounding changes the force too much: the
+    variance of its error in the energy is about ``Σ c D h³/24`` over the rows, with ``c`` the weight of a row, and is
+    kept below ``Rules.wrong``.
 
     Examples
     --------
@@ -238,5 +276,5 @@ def rounding_width(
     [1.0]
     """
     wrong = np.sum(weight * curvature * spread**3) / 24
-    share = min(most, float((0.25 / wrong) ** (1 / 3)))
-    return share * np.maximum(spread, 1e-3 * spread.max())
+    share = min(most, float((RULES.wrong / wrong) ** (1 / 3)))
+    return share * np.maximum(spread, RULES.spread * spread.max())

@@ -1,12 +1,12 @@
-r"""Learnt scales of normal weights as coordinates of a gradient sampler, weights and scales decoupled.
+r"""Make learnt scales of normal weights coordinates of a gradient sampler, decoupled from the weights.
 
     w_d ~ N(0, (σ_j u_d)²) for every feature d of group j,      t_j = log σ_j ~ a law
 
-With the weights themselves as coordinates the density is a funnel if the data are weak, and with ``w/σ`` it is a bent
-ridge if they are strong (Papaspiliopoulos, Roberts & Sköld 2007). A map takes standard normal coordinates and ``δ = t −
-τ`` to the weights, ``τ`` being the scales of a normal approximation: :mod:`.joint_scale_map` for a dense or diagonal
-factor, :mod:`.scale_map` for the factors by products of many weights. With the former the coordinates of the scales are
-close to standard normal too (:mod:`.scale_quantiles`).
+In the coordinates ``w`` the density is a funnel if the data are weak, and in the coordinates ``w/σ`` it is a bent
+ridge if they are strong (Papaspiliopoulos, Roberts & Sköld 2007). Therefore a map takes standard normal coordinates and
+``δ = t − τ`` to the weights, where ``τ`` are the log scales of a normal approximation: :mod:`.joint_scale_map` for a
+dense or diagonal factor, :mod:`.scale_map` for factors by products with many weights. With :mod:`.joint_scale_map` the
+coordinates of the scales are close to standard normal too (:mod:`.scale_quantiles`).
 
 Shapes: ``C`` chains, ``D`` coordinates ``θ``, ``J`` contrasts of classes (1 for a single score), ``g`` scales.
 """
@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -36,13 +36,44 @@ from .scale_quantiles import ScaleQuantiles, scale_quantiles
 __all__ = [
     "ScaleDensity",
     "ScaleDensityOperands",
+    "Scales",
     "best_scales",
     "scale_step",
     "with_scale_map",
     "with_scales",
 ]
 
-Factor = Float[np.ndarray, "D D"] | Float[np.ndarray, " D"]
+Scales: TypeAlias = Float[np.ndarray, " g"]
+Centre: TypeAlias = Float[np.ndarray, " D"]
+Factor = Float[np.ndarray, "D D"] | Centre
+
+
+@dataclass(frozen=True)
+class Rules:
+    """Tolerances of the search for the most likely scales, and steps of numerical derivatives.
+
+    Attributes
+    ----------
+    fits, longest, close : int, float, float
+        Maximum number of fits, the longest step of a log scale, and the step below which the search ends.
+    first, second : float
+        Steps of numerical first and second derivatives of a prior's log density.
+    tiny : float
+        Added to both sides of a ratio.
+    precision : float
+        Added to the precision of a log scale, so that its standard deviation stays finite.
+    """
+
+    fits: int = 12
+    longest: float = 1.5
+    close: float = 0.03
+    first: float = 1e-4
+    second: float = 1e-2
+    tiny: float = 1e-6
+    precision: float = 0.1
+
+
+RULES = Rules()
 
 
 class ScaleDensityOperands(NamedTuple):
@@ -51,15 +82,15 @@ class ScaleDensityOperands(NamedTuple):
     Attributes
     ----------
     given : DensityOperands
-        Of the density of ``θ``, with prior precision 0.
+        Operands of the density of ``θ``, with prior precision 0.
     scales : ScaleOperands
         Groups and priors.
     log_scale : array (g,)
         ``τ``.
     map : JointScaleMap or ScaleMap
-        From ``(ζ, δ)`` to ``θ``.
+        Map from ``(ζ, δ)`` to ``θ``.
     quantiles : ScaleQuantiles, optional
-        From coordinates of the scales to ``δ``; None: the coordinates are ``δ``.
+        Map from coordinates of the scales to ``δ``; None: the coordinates are ``δ``.
     """
 
     given: DensityOperands
@@ -89,7 +120,7 @@ class ScaleDensity:
 
     @property
     def variables(self) -> dict[str, tuple[str, ...]]:
-        """Dims of what ``record`` makes of a point."""
+        """Dims of the variables that ``record`` returns."""
         return {**self.given.variables, "weight_scale": self.dims}
 
     def place(self, operands: ScaleDensityOperands, point: Float[jax.Array, "C E"]) -> tuple[Point, Any, Any]:
@@ -103,11 +134,11 @@ class ScaleDensity:
 
     @property
     def of_rows(self) -> Any:
-        """What a row costs given its score."""
+        """Density of a row given its score."""
         return self.given.of_rows
 
     def loadings(self, operands: ScaleDensityOperands, point: Float[jax.Array, "C E"]) -> Loadings:
-        """What the moments of the scores depend on, of a density of one score."""
+        """Coefficients of the moments of the scores, for a density of one score."""
         found: Loadings = self.given.loadings(operands.given, self.place(operands, point)[0])
         return found
 
@@ -145,23 +176,16 @@ class ScaleDensity:
 
 
 def best_scales(
-    model: Model,
-    learnt: LearntScale,
-    contrasts: int,
-    start: Callable[[Model], tuple[Float[np.ndarray, " D"], Factor]],
-    fits: int = 12,
-    longest: float = 1.5,
-    close: float = 0.03,
-) -> tuple[Model, Float[np.ndarray, " g"]]:
-    """The model at the most likely scales (g,), by Laplace's approximation of the marginal likelihood (MacKay 1992).
+    model: Model, learnt: LearntScale, contrasts: int, start: Callable[[Model], tuple[Centre, Factor]]
+) -> tuple[Model, Scales]:
+    """Return the model at the most likely scales (g,), by Laplace's marginal likelihood (MacKay 1992).
 
-    With the mean ``c`` and covariance ``TTᵀ`` of the weights at scales ``e^t``, as ``start`` gives them for a model of
+    With the mean ``c`` and covariance ``TTᵀ`` of the weights at scales ``e^t``, which ``start`` returns for a model of
     known scales, the approximation has the slope ``‖c_j/u_j‖²e^{−2t_j} − m_j + tr(P_jTTᵀ)`` in ``t_j``, to which the
-    prior adds its own.
+    prior adds its own slope.
     """
-    # The most likely scale is looked for by so many fits, in steps of at most so much of its logarithm.
     log_scale, p = np.log(learnt.law.median()), len(learnt.index)
-    for _ in range(fits):
+    for _ in range(RULES.fits):
         known = with_scale(model.weight_prior, learnt.scale(np.exp(log_scale)))
         centre, factor = start(replace(model, weight_prior=known))
         variance = factor**2 if factor.ndim == 1 else np.sum(factor**2, axis=1)
@@ -169,38 +193,37 @@ def best_scales(
         size = contrasts * p
         fitted = learnt.sums(precision * centre[:size] ** 2, contrasts)
         decided = learnt.sums(1 - np.minimum(precision * variance[:size], 1), contrasts)
-        step = np.clip(scale_step(learnt, log_scale, fitted, decided), -longest, longest)
+        step = np.clip(scale_step(learnt, log_scale, fitted, decided), -RULES.longest, RULES.longest)
         log_scale = log_scale + step
-        if np.max(np.abs(step)) < close:
+        if np.max(np.abs(step)) < RULES.close:
             break
     return replace(model, weight_prior=with_scale(model.weight_prior, learnt.scale(np.exp(log_scale)))), log_scale
 
 
-def scale_step(
-    learnt: LearntScale,
-    log_scale: Float[np.ndarray, " g"],
-    fitted: Float[np.ndarray, " g"],
-    decided: Float[np.ndarray, " g"],
-    h: float = 1e-4,
-) -> Float[np.ndarray, " g"]:
-    """Step of ``log σ`` by MacKay's rule, by what is fitted and how many directions the data decide."""
+def scale_step(learnt: LearntScale, log_scale: Scales, fitted: Scales, decided: Scales) -> Scales:
+    """Step of ``log σ`` by MacKay's rule.
+
+    ``fitted`` (g,) is the sum of squares of the weights in units of the prior, ``decided`` (g,) the number of
+    directions that the data determine.
+    """
+    h = RULES.first
     slope = (learnt.law.log_density(log_scale + h) - learnt.law.log_density(log_scale - h)) / (2 * h)
-    # Where the prior's slope is below 0, it counts as more that is decided; above, as more that is fitted.
+    # A negative slope of the prior counts as determined directions, a positive one as fitted squares.
     up, down = fitted + np.maximum(slope, 0), decided + np.maximum(-slope, 0)
-    return np.asarray(0.5 * np.log((up + 1e-6) / (down + 1e-6)))
+    return np.asarray(0.5 * np.log((up + RULES.tiny) / (down + RULES.tiny)))
 
 
 def with_scales(
     density: Any,
     operands: DensityOperands,
-    centre: Float[np.ndarray, " D"],
+    centre: Centre,
     factor: Factor,
     learnt: LearntScale,
-    log_scale: Float[np.ndarray, " g"],
+    log_scale: Scales,
     contrasts: int,
     dtype: Any,
 ) -> tuple[ScaleDensity, ScaleDensityOperands, Float[np.ndarray, " E"], Factor]:
-    """Density and operands with the scales as coordinates, and where and how wide these are.
+    """Add the scales as coordinates; return the density, its operands, and centre and factor of the coordinates.
 
     ``centre`` and ``factor`` approximate the density at scales ``e^log_scale``.
     """
@@ -224,25 +247,26 @@ def with_scale_map(
     density: Any,
     operands: DensityOperands,
     found: ScaleMap,
-    decided: Float[np.ndarray, " g"],
+    decided: Scales,
     learnt: LearntScale,
-    log_scale: Float[np.ndarray, " g"],
+    log_scale: Scales,
     contrasts: int,
     dtype: Any,
 ) -> tuple[ScaleDensity, ScaleDensityOperands, StretchFactor]:
-    """The same by a structured approximation at scales ``e^log_scale``, of which the data decide so many directions."""
+    """Add the scales as coordinates, by a structured approximation at scales ``e^log_scale``.
+
+    ``decided`` (g,) are the numbers of directions that the data determine.
+    """
     widths = np.concatenate([np.ones(found.size), _spread(learnt, log_scale, decided)])
     bound = _with_map(density, operands, found, learnt, log_scale, contrasts, dtype)
     return *bound, StretchFactor(placed(widths, dtype))
 
 
-def _spread(
-    learnt: LearntScale, log_scale: Float[np.ndarray, " g"], decided: Float[np.ndarray, " g"]
-) -> Float[np.ndarray, " g"]:
-    """Standard deviations of ``log σ``: of ``k`` directions that the data decide, its precision is about ``2k``."""
-    h, law = 1e-2, learnt.law.log_density
+def _spread(learnt: LearntScale, log_scale: Scales, decided: Scales) -> Scales:
+    """Standard deviations of ``log σ``, whose precision is about ``2k`` if the data determine ``k`` directions."""
+    h, law = RULES.second, learnt.law.log_density
     bend = -(law(log_scale + h) - 2 * law(log_scale) + law(log_scale - h)) / h**2
-    found: Float[np.ndarray, " g"] = 1 / np.sqrt(2 * np.maximum(decided, 0) + np.maximum(bend, 0) + 0.1)
+    found: Scales = 1 / np.sqrt(2 * np.maximum(decided, 0) + np.maximum(bend, 0) + RULES.precision)
     return found
 
 

@@ -1,22 +1,22 @@
-r"""Normal approximation of the posterior at fixed rates: where a gradient sampler starts and how it measures distance.
+r"""Approximate the posterior at fixed rates by a normal distribution, from which gradient samplers start and scale.
 
-For a smooth loss it is Laplace's: the point fit ``ŵ`` and the inverse Hessian ``H⁻¹`` of the energy there. A
-piecewise-linear loss has no Hessian to speak of: noise rounds its kinks off, but not in rows that it leaves alone, nor
-where the fit sets the weights to zero, and the fit likes to lie on just these kinks. They are smoothed by the posterior
-spread of the scores itself: the mean and the covariance solve
+For a smooth loss it is Laplace's approximation: the point fit ``ŵ`` and the inverse Hessian ``H⁻¹`` of the energy
+there. A piecewise-linear loss has no useful Hessian: noise smooths its kinks, but not in rows without noise and not at
+weights of zero, and the optimum often lies on these kinks. The posterior spread of the scores smooths them: the mean
+and the covariance solve
 
     ∇U_Σ(ŵ) = 0,    Σ⁻¹ = ∇²U_Σ(ŵ),
 
-where ``U_Σ`` adds to the variance that the noise gives to a score that of its mean, ``x̄_iᵀΣx̄_i`` with the mean ``x̄_i``
-of the noised features. Without noise, and the loss in its Gaussian form, that is ``E ∇U(w) = 0`` and ``Σ⁻¹ = E ∇²U(w)``
-under ``w ~ N(ŵ, Σ)``, the stationary point of the Gaussian variational bound (Opper & Archambeau 2009). Nothing about a
-sampler's correctness rests on it.
+where ``U_Σ`` adds ``x̄_iᵀΣx̄_i``, with the mean ``x̄_i`` of the noised features, to the variance of each score under
+the noise. Without noise, and with the loss in its Gaussian form, these are ``E ∇U(w) = 0`` and ``Σ⁻¹ = E ∇²U(w)`` under
+``w ~ N(ŵ, Σ)``, the stationary point of the Gaussian variational bound (Opper & Archambeau 2009). The approximation
+affects efficiency only.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -30,11 +30,51 @@ from ...model import Model
 from ...moments import ScoreMoments
 from ...rates import Fixed
 
-__all__ = ["Factor", "normal_approximation", "root_inverse", "score_spread"]
+__all__ = ["Factor", "Rules", "normal_approximation", "root_inverse", "score_spread"]
 
 Factor = Float[np.ndarray, "D D"] | Float[np.ndarray, " D"]
 
-_BLOCK = 128
+
+@dataclass(frozen=True)
+class Rules:
+    """Sizes and tolerances of the approximation.
+
+    Attributes
+    ----------
+    tol : float
+        Tolerance of the point fit, a share of its objective: 1e-6 of a million rows is 0.3 posterior standard
+        deviations.
+    block : int
+        Maximum number of columns in a block of products.
+    held, few : int
+        Numbers held at a time for the scores of a block of columns, and columns of a block in any case.
+    steps, tolerance, still : int, float, float
+        Maximum number of steps of the smoothed approximation, and the squared whitened gradient and the change of the
+        spread, as a share of the largest, below which they end.
+    halvings : int
+        Maximum number of trial lengths of a step.
+    spread : float
+        Smallest standard deviation of a score, as a share of the largest.
+    negligible : float
+        Eigenvalues, as a share of the largest, of directions without curvature; also the smallest diagonal entry.
+    variance : float
+        Added to the variances of the scores, so that none is 0.
+    """
+
+    tol: float = 1e-9
+    block: int = 128
+    held: int = 1 << 26
+    few: int = 8
+    steps: int = 30
+    tolerance: float = 1e-3
+    still: float = 0.05
+    halvings: int = 20
+    spread: float = 1e-3
+    negligible: float = 1e-10
+    variance: float = 1e-12
+
+
+RULES = Rules()
 
 
 def normal_approximation(
@@ -43,18 +83,14 @@ def normal_approximation(
     rate: Float[np.ndarray, " p"],
     averaged: bool = False,
     dense: bool = True,
-    tol: float = 1e-9,
-    steps: int = 30,
-    tolerance: float = 1e-3,
+    rules: Rules = RULES,
 ) -> tuple[Float[np.ndarray, " D"], Factor]:
-    """Mean (D,) and a factor ``T`` with ``Σ = TTᵀ``, (D, D) or, of a diagonal one, (D,), of weights and intercept.
+    """Return the mean (D,) of weights and intercept and a factor ``T`` of their covariance ``Σ = TTᵀ``.
 
-    ``rate`` (p,) are the dropout rates to take as known; ``D`` counts the intercept if there is one. ``averaged`` takes
-    the second approximation for smooth losses as well: where classes are nearly separated the loss at the mode is flat,
-    and almost nowhere else. Point fits are to ``tol``; the second approximation takes at most so many ``steps``, until
-    its squared distance from the fixed point is below the ``tolerance``.
+    ``rate`` (p,) are the dropout rates; ``D`` includes the intercept if the model has one. ``T`` is a matrix (D, D), or
+    the standard deviations (D,) if not ``dense``. ``averaged`` uses the smoothed approximation for smooth losses too:
+    if classes are nearly separable, the loss is flat at the mode and almost nowhere else.
     """
-    # Fits stop within a share of their objective: a millionth, of a million rows, is 0.3 posterior standard deviations.
     design = data.design
     p = design.shape[1]
     moments = ScoreMoments(design, model.noise, np.asarray(rate, dtype=np.float64)[:, None], model.fit_intercept)
@@ -62,7 +98,7 @@ def normal_approximation(
     precision, location, level, _ = prior_block(model, p)
     weight = model.C * data.weight[:, None]
     piecewise_linear = loss.piecewise_linear
-    # A loss of the user's own may have no Gaussian form.
+    # A user's loss may lack the Gaussian form.
     averaged &= dense and not moments.has_variance and hasattr(loss, "expectation")
     if (piecewise_linear or averaged) and not moments.has_variance:
         smooth: Any = loss
@@ -73,11 +109,11 @@ def normal_approximation(
     )
     keep = slice(None) if model.fit_intercept else slice(p)
     if averaged or (piecewise_linear and dense):
-        weights, factor = _smoothed(energy, keep, steps, tolerance)
+        weights, factor = _smoothed(energy, keep, rules)
     else:
         fixed = replace(model, rates=Fixed(rate) if model.noise.has_rate else None)
         start = fit_block(
-            fixed, design, fixed.bind(data.feature_names), data.target[:, None], data.weight, Newton(tol=tol),
+            fixed, design, fixed.bind(data.feature_names), data.target[:, None], data.weight, Newton(tol=rules.tol),
             offset=data.offset,
         )  # fmt: skip
         weights, smoothing = start.weights, np.zeros((1, 1))
@@ -91,7 +127,7 @@ def normal_approximation(
 def score_spread(data: Dataset, factor: Factor) -> PerRow:
     """Standard deviation of every row's score (n,) under the approximation with factor (D, D) or (D,), without noise.
 
-    At least a thousandth of the largest, so that it is positive.
+    It is bounded below by a share of the largest, so that it is positive.
     """
     design = data.design
     p = design.shape[1]
@@ -103,13 +139,12 @@ def score_spread(data: Dataset, factor: Factor) -> PerRow:
             block = factor[:, part]
             (square,) = design.persist(square + ((design.matvec(block[:p]) + block[p:].sum(axis=0)) ** 2).sum(axis=1))
     (spread,) = design.persist(np.sqrt(square))
-    return np.maximum(spread, 1e-3 * (float(spread.max()) or 1.0))
+    return np.maximum(spread, RULES.spread * (float(spread.max()) or 1.0))
 
 
-def _columns(n: int, D: int, held: int = 1 << 26, few: int = 8) -> Iterator[slice]:
-    """Cut ``D`` columns so that the scores of ``n`` rows under some of them fit into memory."""
-    # Numbers for each row that are held at once: columns of the scores of so many vectors, but a few in any case.
-    size = max(few, min(_BLOCK, held // max(n, 1)))
+def _columns(n: int, D: int) -> Iterator[slice]:
+    """Cut ``D`` columns into blocks for which the scores of ``n`` rows fit into memory."""
+    size = max(RULES.few, min(RULES.block, RULES.held // max(n, 1)))
     return (slice(start, start + size) for start in range(0, D, size))
 
 
@@ -118,8 +153,8 @@ def _hessian(
 ) -> Float[np.ndarray, "D D"]:
     """Hessian of the energy, (D, D), by products with blocks of unit vectors.
 
-    Of rows that are streamed, where such products would keep a block of numbers for each row, it is one Gram matrix,
-    without the terms through which weights move the slope of the variance.
+    For streamed rows, where such products would hold a block of numbers per row, it is one Gram matrix instead, without
+    the derivatives of the variance's slope in the weights.
     """
     curvature, size = _curvature(energy, weights, smoothing), weights.shape[0]
     if energy.moments.design.is_streamed:
@@ -127,8 +162,8 @@ def _hessian(
         own = np.diag(curvature.diagonal[:, 0])
         return (gram + (own if energy.level is None else own + energy.level.hessian))[keep, keep]
     columns = []
-    for start in range(0, size, _BLOCK):
-        direction = np.eye(size)[:, start : start + _BLOCK]
+    for start in range(0, size, RULES.block):
+        direction = np.eye(size)[:, start : start + RULES.block]
         repeated = np.repeat(weights, direction.shape[1], axis=1)
         columns.append(energy.product(repeated, curvature, direction)[0])
     hessian = np.concatenate(columns, axis=1)[keep, keep]
@@ -145,16 +180,16 @@ def _curvature(energy: Energy, weights: Float[np.ndarray, "size 1"], smoothing: 
 
 
 def root_inverse(hessian: Float[np.ndarray, "D D"]) -> Float[np.ndarray, "D D"]:
-    """``T`` with ``H⁻¹ = TTᵀ``; a direction without curvature is given unit length."""
+    """Return ``T`` with ``H⁻¹ = TTᵀ``; a direction without curvature gets unit length."""
     from scipy.linalg import cholesky, eigh, solve_triangular
 
     try:
-        # H = RᵀR with R upper-triangular, and T = R⁻¹ is so too.
+        # H = RᵀR with R upper-triangular, and so is T = R⁻¹.
         root = cholesky(hessian, lower=False)
         return solve_triangular(root, np.eye(len(root)), lower=False)
     except np.linalg.LinAlgError:
         value, vector = eigh(hessian)
-        return vector / np.sqrt(np.where(value > 1e-10 * value[-1], value, 1.0))
+        return vector / np.sqrt(np.where(value > RULES.negligible * value[-1], value, 1.0))
 
 
 def _factor(
@@ -166,18 +201,18 @@ def _factor(
     diagonal = energy.moments.diagonal(np.maximum(curvature.mean_mean, 0)) + curvature.diagonal
     if energy.level is not None:
         diagonal = diagonal + energy.level.precision * energy.level.row**2
-    return 1 / np.sqrt(np.maximum(diagonal[keep, 0], 1e-10))
+    return 1 / np.sqrt(np.maximum(diagonal[keep, 0], RULES.negligible))
 
 
 def _smoothed(
-    energy: Energy, keep: slice, steps: int, tolerance: float
+    energy: Energy, keep: slice, rules: Rules
 ) -> tuple[Float[np.ndarray, "size 1"], Float[np.ndarray, "D D"]]:
-    """Newton's method on the expected energy, its covariance following."""
+    """Minimise the expected energy by Newton's method, with the covariance updated at every step."""
     size, design = energy.precision.shape[0], energy.moments.design
     weights = np.zeros((size, 1))
     (spread,) = design.persist(np.sqrt(design.sq_matvec(1 / (energy.precision[:-1] + 1)) + 1.0))
     factor: Any = None
-    for _ in range(steps):
+    for _ in range(rules.steps):
         mean, var = energy.moments.scores(weights)
         value = energy.value(weights, mean, var, spread)
         gradient, _ = energy.gradient(weights, energy.derivatives(mean, var, spread))
@@ -186,7 +221,7 @@ def _smoothed(
         step = np.zeros_like(weights)
         step[keep] = -factor @ whitened
         length = 1.0
-        for _ in range(20):
+        for _ in range(rules.halvings):
             trial = weights + length * step
             if energy.value(trial, *energy.moments.scores(trial), spread)[0] <= value[0]:
                 weights = trial
@@ -194,12 +229,12 @@ def _smoothed(
             length /= 2
         block = np.zeros((size, factor.shape[1]))
         block[keep] = factor
-        fitted = 1e-12
+        fitted = rules.variance
         for part in _columns(design.shape[0], block.shape[1]):
             (fitted,) = design.persist(fitted + (energy.moments.mean(block[:, part]) ** 2).sum(axis=1, keepdims=True))
         (new,) = design.persist(np.sqrt(fitted))
-        still = bool(np.max(np.abs(new - spread)) < 0.05 * np.max(new))
+        still = bool(np.max(np.abs(new - spread)) < rules.still * np.max(new))
         spread = new
-        if still and float(np.sum(whitened**2)) < tolerance:
+        if still and float(np.sum(whitened**2)) < rules.tolerance:
             break
     return weights, factor

@@ -1,19 +1,19 @@
-"""Precision of a normal approximation of many features, by products, and factors of its inverse, by rows or directions.
+"""Compute the precision of a normal approximation of many features by products, and factors of its inverse.
 
 Weights and the probits of free rates, ``q`` coordinates in all, have the precision
 
     H = P + A₀ᵀDA₀,      A₀ = XL − 1x̄ᵀ,      x̄ = (XL)ᵀD1/ΣD,
 
-``L`` (p, q) being what they do to the coefficients of the features: the gain of the noise for the weight, its slope in
-the rate times the weight for the rate. Without an intercept ``x̄`` is zero. Without noise ``L`` is one.
+where ``L`` (p, q) holds the derivatives of the coefficients of the features: the gain of the noise for a weight, and
+its slope in the rate times the weight for a rate. Without an intercept ``x̄`` is zero. Without noise ``L`` is one.
 
-The factor by rows is made of Cholesky factors of matrices of the rows (:mod:`bayesdrop.hmc.kernels.factors`). That by
+The factor by rows uses Cholesky factors of n × n matrices (:mod:`bayesdrop.hmc.kernels.factors`). The factor by
 directions has the diagonal ``S = min(diag H, 4P)`` and the leading directions of
-``S^{−½}HS^{−½}`` by subspace iteration (Halko, Martinsson & Tropp 2011, algorithm 4.4). The diagonal of ``H`` alone
-would give two words that always come together, of which the rows tell the sum and the prior the difference, steps as
-short for the one as for the other; with at most 4 times the prior's no direction turns less than half as fast as it
-should, and those that turn faster are the leading ones. A rate that many features share is one of them, with what the
-weights do along with it.
+``S^{−½}HS^{−½}`` by subspace iteration (Halko, Martinsson & Tropp 2011, algorithm 4.4). With the diagonal of ``H``
+alone, two words that always occur together would get equally short steps for their sum, which the rows determine, and
+for their difference, which the prior determines. With at most 4 times the precision of the prior no direction turns
+less than half as fast as it should, and those that turn faster are the leading ones. A rate that many features share is
+one of these, together with the correlated weights.
 
 Shapes: ``n`` rows, ``p`` features, ``m`` vectors, ``k`` rates or directions.
 """
@@ -21,7 +21,7 @@ Shapes: ``n`` rows, ``p`` features, ``m`` vectors, ``k`` rates or directions.
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import jax.numpy as jnp
 import numpy as np
@@ -48,10 +48,13 @@ __all__ = [
     "row_roots",
 ]
 
+PerFeature: TypeAlias = Float[np.ndarray, " p"]
+PerRow: TypeAlias = Float[np.ndarray, " n"]
+PerCoordinate: TypeAlias = Float[np.ndarray, " q"]
+RowMatrix: TypeAlias = Float[np.ndarray, "n n"]
 
-def centred_gram(
-    gram: Float[np.ndarray, "n n"], curvature: Float[np.ndarray, " n"], intercept: bool
-) -> Float[np.ndarray, "n n"]:
+
+def centred_gram(gram: RowMatrix, curvature: PerRow, intercept: bool) -> RowMatrix:
     """``A₀P⁻¹A₀ᵀ`` from ``Xdiag(g²)P⁻¹Xᵀ``, both (n, n)."""
     if not intercept:
         return gram
@@ -61,7 +64,7 @@ def centred_gram(
 
 
 class RowRoots(NamedTuple):
-    """What the factor is made of, in matrices of the rows.
+    """Matrices (n, n) of the factor by rows.
 
     Attributes
     ----------
@@ -69,23 +72,21 @@ class RowRoots(NamedTuple):
         ``L``, ``N`` and ``(1 + Lᵀ)⁻¹``.
     """
 
-    lower: Float[np.ndarray, "n n"]
-    inner: Float[np.ndarray, "n n"]
-    outer: Float[np.ndarray, "n n"]
+    lower: RowMatrix
+    inner: RowMatrix
+    outer: RowMatrix
 
 
-def row_cholesky(gram: Float[np.ndarray, "n n"], curvature: Float[np.ndarray, " n"]) -> Float[np.ndarray, "n n"]:
+def row_cholesky(gram: RowMatrix, curvature: PerRow) -> RowMatrix:
     """``L`` for a :func:`centred_gram` (n, n) and curvatures (n,)."""
     from scipy.linalg import cholesky
 
     root = np.sqrt(curvature)
-    lower: Float[np.ndarray, "n n"] = cholesky(
-        np.eye(len(root)) + root[:, None] * gram * root, lower=True, check_finite=False
-    )
+    lower: RowMatrix = cholesky(np.eye(len(root)) + root[:, None] * gram * root, lower=True, check_finite=False)
     return lower
 
 
-def row_roots(gram: Float[np.ndarray, "n n"], curvature: Float[np.ndarray, " n"]) -> RowRoots:
+def row_roots(gram: RowMatrix, curvature: PerRow) -> RowRoots:
     """Roots for a :func:`centred_gram` (n, n) and curvatures (n,).
 
     Examples
@@ -114,11 +115,11 @@ class RateLoading(NamedTuple):
         ``P`` of the rates.
     """
 
-    slope: Float[np.ndarray, " p"]
+    slope: PerFeature
     index: Int[np.ndarray, " p"]  # type: ignore[assignment]  # tuples have a method of this name
     precision: Float[np.ndarray, " k"]
 
-    def gram(self, design: Design) -> Float[np.ndarray, "n n"]:
+    def gram(self, design: Design) -> RowMatrix:
         """What they add to ``Xdiag(g²)P⁻¹Xᵀ``."""
         k = len(self.precision)
         if k == len(self.index):  # each feature has its own
@@ -133,12 +134,12 @@ class RateLoading(NamedTuple):
 
 def row_gram(
     design: Design,
-    precision: Float[np.ndarray, " p"],
-    gain: Float[np.ndarray, " p"],
-    curvature: Float[np.ndarray, " n"],
+    precision: PerFeature,
+    gain: PerFeature,
+    curvature: PerRow,
     intercept: bool,
     rates: RateLoading | None = None,
-) -> Float[np.ndarray, "n n"]:
+) -> RowMatrix:
     """``A₀P⁻¹A₀ᵀ`` of weights and free rates."""
     gram = design.outer_gram(gain**2 / precision)
     return centred_gram(gram if rates is None else gram + rates.gram(design), curvature, intercept)
@@ -147,9 +148,9 @@ def row_gram(
 def row_frame(
     data: Dataset,
     matrix: Matrix,
-    precision: Float[np.ndarray, " p"],
-    gain: Float[np.ndarray, " p"],
-    curvature: Float[np.ndarray, " n"],
+    precision: PerFeature,
+    gain: PerFeature,
+    curvature: PerRow,
     intercept: bool,
     dtype: str,
     rates: RateLoading | None = None,
@@ -170,9 +171,9 @@ def row_frame(
 def row_factor(
     data: Dataset,
     matrix: Matrix,
-    precision: Float[np.ndarray, " p"],
-    gain: Float[np.ndarray, " p"],
-    curvature: Float[np.ndarray, " n"],
+    precision: PerFeature,
+    gain: PerFeature,
+    curvature: PerRow,
     roots: RowRoots,
     intercept: bool,
     dtype: str,
@@ -185,7 +186,7 @@ def row_factor(
     return StructuredFactor(frame, root, real(np.ones(len(frame.offset) + len(frame.level))))
 
 
-def loading_of(gain: Float[np.ndarray, " p"], rates: RateLoading | None = None) -> Any:
+def loading_of(gain: PerFeature, rates: RateLoading | None = None) -> Any:
     """``L`` (p, q), sparse, for the gains of the weights and free rates.
 
     Examples
@@ -206,7 +207,7 @@ def loading_of(gain: Float[np.ndarray, " p"], rates: RateLoading | None = None) 
 
 
 class Precision(NamedTuple):
-    """``H``, by products.
+    """Precision ``H``, by products.
 
     Attributes
     ----------
@@ -224,9 +225,9 @@ class Precision(NamedTuple):
 
     design: Design
     loading: Any
-    prior: Float[np.ndarray, " q"]
-    curvature: Float[np.ndarray, " n"]
-    mean: Float[np.ndarray, " q"]
+    prior: PerCoordinate
+    curvature: PerRow
+    mean: PerCoordinate
 
     def rows(self, w: Float[np.ndarray, "q m"]) -> Float[np.ndarray, "n m"]:
         """``A₀w``."""
@@ -242,18 +243,16 @@ class Precision(NamedTuple):
         """``Hw``."""
         return self.prior[:, None] * w + self.columns(self.curvature[:, None] * self.rows(w))
 
-    def diagonal(self) -> Float[np.ndarray, " q"]:
-        """Diagonal of ``H``; for a rate as if its features came in different rows."""
+    def diagonal(self) -> PerCoordinate:
+        """Diagonal of ``H``; for a rate as if its features occurred in different rows."""
         own = self.design.sq_rmatvec(self.curvature)
         if np.any(self.mean):
             own = own - self.design.rmatvec(self.curvature) ** 2 / self.curvature.sum()
-        found: Float[np.ndarray, " q"] = self.prior + self.loading.power(2).T @ np.maximum(own, 0.0)
+        found: PerCoordinate = self.prior + self.loading.power(2).T @ np.maximum(own, 0.0)
         return found
 
 
-def precision_of(
-    design: Design, prior: Float[np.ndarray, " q"], curvature: Float[np.ndarray, " n"], intercept: bool, loading: Any
-) -> Precision:
+def precision_of(design: Design, prior: PerCoordinate, curvature: PerRow, intercept: bool, loading: Any) -> Precision:
     """``H`` for prior precisions (q,), curvatures (n,) and a loading (p, q)."""
     none = np.zeros(len(prior))
     mean = loading.T @ design.rmatvec(curvature) / curvature.sum() if intercept else none
@@ -261,17 +260,12 @@ def precision_of(
 
 
 def leading_directions(
-    precision: Precision,
-    scale: Float[np.ndarray, " q"],
-    most: int,
-    more: int = 10,
-    passes: int = 3,
-    beyond: float = 2.0,
+    precision: Precision, scale: PerCoordinate, most: int, more: int = 10, passes: int = 3, beyond: float = 2.0
 ) -> tuple[Float[np.ndarray, " k"], Float[np.ndarray, "q k"]]:
-    """Ritz values (k,) of ``S^{−½}HS^{−½}`` from the largest, at most so many, and their directions (q, k).
+    """Ritz values (k,) of ``S^{−½}HS^{−½}`` from the largest, at most ``most``, and their directions (q, k).
 
-    ``scale`` is ``S^{−½}``; ``more`` vectors than that are kept for so many passes. Values not ``beyond`` a bound are
-    left out: they can no longer be distinguished from the others.
+    ``scale`` is ``S^{−½}``. ``more`` vectors than ``most`` are iterated for a number of ``passes``. Values up to the
+    bound ``beyond`` are dropped, because they cannot be distinguished from the others.
     """
     q = len(scale)
     start = np.random.default_rng(0).normal(size=(q, min(most + more, q)))
@@ -296,10 +290,10 @@ def direction_factor(
     passes: int = 3,
     beyond: float = 2.0,
 ) -> StructuredFactor:
-    """Factor of ``H``; call it under its precision.
+    """Factor of ``H``; call this within the precision ``dtype``.
 
-    There are as many directions as the matrix has entries in two columns, at most 256: products with them then take
-    about as long as those with the matrix. The diagonal has at most ``largest`` times the prior's precision.
+    There are as many directions as the matrix has entries in two columns, at most ``most``: products with them then
+    take about as long as products with the matrix. The diagonal has at most ``largest`` times the prior's precision.
     """
     n, p = precision.design.shape
     entries = float(np.sum(precision.design.occurrences(np.ones(n)))) / p

@@ -1,4 +1,4 @@
-"""Weights decoupled from their learnt scales by a structured normal approximation.
+"""Decouple weights from their learnt scales by a structured normal approximation, for gradient samplers.
 
 At scales ``e^τ`` let the covariance of the weights be one of the factors by products
 (:mod:`bayesdrop.hmc.kernels.factors`): with a diagonal ``S`` and orthonormal columns ``V`` of precision ``λ``,
@@ -24,8 +24,7 @@ likelihood; where classes are separated, in the end so that ``w/σ`` does not de
     e^{(a−b)·δ} l + e^{a·δ/2} s ζ,      log |d·/dζ| = ½ a·δ for each of them.
 
 For one scale, a Gaussian likelihood, no noise and all directions in which the rows say anything the map is exact: ``ζ``
-is standard normal at every scale. The Jacobian is exact in any case, and nothing about a sampler's correctness rests on
-the rest.
+is standard normal at every scale. The Jacobian is exact in any case; the approximation affects efficiency only.
 
 Of the rows ``B = D^½A₀S^{−½}`` with ``BBᵀ = Q diag(γ) Qᵀ`` the directions are ``V = BᵀQγ^{−½}``, of fewer features than
 rows the eigenvectors of ``BᵀB``, and of many rows and features the leading ones of :mod:`.precision`.
@@ -43,6 +42,7 @@ import jax.numpy as jnp
 
 from ..._typing import Float, Int
 from ..kernels.factors import WeightedRows, row_product
+from .joint_scale_map import RULES
 
 __all__ = ["Eigenvectors", "LeadingDirections", "RowDirections", "ScaleMap", "FARTHEST"]
 
@@ -50,17 +50,17 @@ Parts = Float[jax.Array, "C J q"]
 Along = Float[jax.Array, "C J k"]
 Point = Float[jax.Array, "C D"]
 
-FARTHEST = 60.0
-"""Largest exponent of a ratio of precisions, before single precision ends."""
+FARTHEST = 2 * RULES.farthest
+"""Largest exponent of a ratio of precisions, the squares of scales."""
 
 
 class ScaleMap(NamedTuple):
-    """Where weights are at given ``ζ`` and ``δ``.
+    """Map from ``ζ`` and ``δ`` to the weights.
 
     Attributes
     ----------
     frame : Frame or ClassFrame
-        ``S^{−½}``, and what intercepts have of the weights.
+        ``S^{−½}``, and the part of the intercepts that the weights determine.
     directions : RowDirections, Eigenvectors or LeadingDirections
         ``V``, in the coordinates that the frame whitens.
     prior_share : array (q,)
@@ -152,7 +152,7 @@ class ScaleMap(NamedTuple):
 def _turn(
     matrix: Float[jax.Array, "m m"], transposed: Float[jax.Array, "m m"], rows: Float[jax.Array, "C m"]
 ) -> Float[jax.Array, "C m"]:
-    """``Mr``, whose slopes go by the transpose at hand: products with one that is not take several times as long."""
+    """``Mr``, differentiated with the stored transpose: a transpose in the program takes several times as long."""
     return row_product(matrix, rows)
 
 
@@ -163,7 +163,7 @@ _turn.defvjp(
 
 
 class RowDirections(NamedTuple):
-    """``V = BᵀQγ^{−½}``, those of fewer rows than features.
+    """``V = BᵀQγ^{−½}``, for fewer rows than features.
 
     Attributes
     ----------
@@ -172,7 +172,7 @@ class RowDirections(NamedTuple):
     basis, turned : array (n, n)
         ``Q`` and its transpose.
     unit : array (n,)
-        ``γ^{−½}``, 0 where the rows say nothing.
+        ``γ^{−½}``, 0 where the rows carry no information.
     """
 
     rows: WeightedRows
@@ -182,7 +182,7 @@ class RowDirections(NamedTuple):
 
     @property
     def complete(self) -> bool:
-        """False: ``V`` is not square, and directions beyond those of the rows are left."""
+        """False: ``V`` is not square, and other directions remain."""
         return False
 
     def along(self, parts: Parts) -> Along:
@@ -197,7 +197,7 @@ class RowDirections(NamedTuple):
 
 
 class Eigenvectors(NamedTuple):
-    """``V``, square, of no more features than rows: a matrix (p, p) and its transpose."""
+    """``V``, square, for at most as many features as rows: a matrix (p, p) and its transpose."""
 
     basis: Float[jax.Array, "p p"]
     turned: Float[jax.Array, "p p"]
@@ -217,13 +217,13 @@ class Eigenvectors(NamedTuple):
 
 
 class LeadingDirections(NamedTuple):
-    """``V``, the leading ones of many rows and features, as rows of a matrix (k, q)."""
+    """``V``, the leading directions of many rows and features, as rows of a matrix (k, q)."""
 
     vectors: Float[jax.Array, "k q"]
 
     @property
     def complete(self) -> bool:
-        """False: they are the leading ones."""
+        """False: other directions remain."""
         return False
 
     def along(self, parts: Parts) -> Along:

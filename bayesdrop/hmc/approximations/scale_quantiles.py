@@ -1,9 +1,9 @@
-"""Coordinates in which the posterior of a log scale is close to standard normal, for samplers that follow gradients.
+"""Transform log scales so that their posterior is close to standard normal, for gradient samplers.
 
-Near 0 the likelihood does not depend on a scale, so that the density of its logarithm falls as slowly as ``e^t`` there,
-however narrow it is elsewhere. Steps that suit the narrow part do not reach the tail. The coordinate of the scale is
+The likelihood does not depend on a scale near 0, so that the density of its logarithm ``t`` has a tail ``e^t``, however
+narrow its bulk is. Steps that suit the bulk do not reach the tail. The coordinate of the scale is
 therefore ``u = Φ⁻¹{F(δ)}``, with ``F`` the distribution function of ``δ`` in a normal approximation, the other scales
-held at the values of the approximation. Its inverse is a cubic Hermite interpolant between knots, linear beyond them.
+fixed at the values of the approximation. Its inverse is a cubic Hermite interpolant between knots, linear beyond them.
 The derivative is exact; how well ``F`` approximates the posterior affects efficiency only.
 
 Shapes: ``C`` chains, ``g`` scales, ``k`` knots.
@@ -12,6 +12,7 @@ Shapes: ``C`` chains, ``g`` scales, ``k`` knots.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -24,10 +25,32 @@ from ...sampling.matrix import placed
 
 __all__ = ["ScaleQuantiles", "scale_quantiles"]
 
-# Knots of u: beyond the last lies a probability of 3e-7.
-_KNOTS = np.linspace(-5.0, 5.0, 81)
-# Values of δ at which the density is computed; between them its logarithm is smooth, beyond them linear.
-_GRID = np.linspace(-12.0, 12.0, 97)
+
+@dataclass(frozen=True)
+class Rules:
+    """Points at which a distribution function is computed and interpolated.
+
+    Attributes
+    ----------
+    last, knots : float, int
+        Largest knot of ``u``, beyond which lies a probability of 3e-7, and number of knots.
+    farthest, points : float, int
+        Largest ``δ`` at which the density is computed, and number of these ``δ``; between them its logarithm is
+        smooth, beyond them linear.
+    fine : float
+        Step of the sums over ``δ``.
+    """
+
+    last: float = 5.0
+    knots: int = 81
+    farthest: float = 12.0
+    points: int = 97
+    fine: float = 1e-3
+
+
+RULES = Rules()
+_KNOTS = np.linspace(-RULES.last, RULES.last, RULES.knots)
+_GRID = np.linspace(-RULES.farthest, RULES.farthest, RULES.points)
 
 
 class ScaleQuantiles(NamedTuple):
@@ -67,10 +90,10 @@ def scale_quantiles(log_density: Callable[[Any], Any], groups: int, dtype: Any) 
 
     real, values, slopes = partial(placed, dtype=dtype), [], []
     each = jax.jit(lambda at: jax.lax.map(lambda delta: log_density(delta[None])[0], at))
-    fine = np.arange(3 * _GRID[0], 2 * _GRID[-1], 1e-3)
+    fine = np.arange(3 * _GRID[0], 2 * _GRID[-1], RULES.fine)
     for j in range(groups):
         log_density_at = np.asarray(each(real(np.outer(_GRID, np.arange(groups) == j))), float)
-        # Single precision may end before the grid does.
+        # In single precision the density may overflow within the grid.
         is_finite = np.isfinite(log_density_at)
         grid = _GRID[is_finite]
         spline, inside = CubicSpline(grid, log_density_at[is_finite]), np.clip(fine, grid[0], grid[-1])

@@ -1,9 +1,10 @@
-r"""Structured approximations of posteriors with learnt scales, and the most likely scales by them.
+r"""Find the most likely scales of the weights, and approximate the posterior there, for :mod:`bayesdrop.hmc.binding`.
 
-Of the weights' mean ``c`` and covariance ``Σ`` at scales ``e^{τ+δ}``, Laplace's approximation of the marginal
+With the mean ``c`` and covariance ``Σ`` of the weights at scales ``e^{τ+δ}``, Laplace's approximation of the marginal
 likelihood has the slope ``‖P_j^½c_j‖² − tr(1 − P_jΣ)`` in ``δ_j`` (MacKay 1992), to which the prior of the scale adds
-its own. :class:`.scale_map.ScaleMap` says both at any scales near by, the curvature of the rows staying what it was: a
-few approximations are enough. Where classes are separated the likely scale is found too small, which costs time only.
+its own slope. :class:`.scale_map.ScaleMap` gives both terms at any scales nearby, for unchanged curvatures of the rows,
+so that a few approximations are enough. If the classes are separable, the scale found is too small, which affects
+efficiency only.
 
 Shapes: ``p`` features, ``q`` weights and free rates, ``J`` contrasts, ``m`` directions, ``g`` scales.
 """
@@ -11,6 +12,7 @@ Shapes: ``p`` features, ``q`` weights and free rates, ``J`` contrasts, ``m`` dir
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -27,43 +29,76 @@ from ...sampling.matrix import placed
 from ..kernels.density import DensityOperands, Point
 from .class_factor import ClassScores, class_factor
 from .drawn import DrawnApproximation
-from .learnt_scales import scale_step
+from .learnt_scales import Scales, scale_step
 from .precision import direction_factor, row_cholesky, row_frame, row_gram
 from .scale_map import Eigenvectors, LeadingDirections, RowDirections, ScaleMap
 
 __all__ = ["class_scale_map", "drawn_scale_map", "likely_scales", "row_scale_map"]
 
-# Compiled as a whole: each of its products with sparse rows would be compiled anew at every step.
+# Compiled as a whole, because each product with sparse rows would otherwise be compiled again at every step.
 _prior_terms = jax.jit(ScaleMap.prior_terms)
-# How far apart two approximations are that say how the curvature falls, in the logarithm of all scales.
-_APART = 0.5
+
+
+@dataclass(frozen=True)
+class Rules:
+    """Tolerances of the search for the most likely scales.
+
+    Attributes
+    ----------
+    fits, close : int, float
+        Maximum number of approximations, and the change of a log scale below which no further one is made.
+    steps, longest, still : int, float, float
+        Maximum number of steps with one approximation, the largest total change of a log scale by them, and the change
+        of a step below which they end.
+    apart : float
+        Difference of the log scales of the two approximations that measure how the curvature falls.
+    spreading, rays : float, pair of float
+        Exponent ``a`` of scores that spread with the scale, and ``(a, b)`` of separable classes, to which the exponents
+        converge.
+    tiny : float
+        Floor of norms in a logarithm, and of the number of directions in a ratio.
+    negligible : float
+        Eigenvalues, as a share of the largest, of directions about which the rows carry no information.
+    numbers : int
+        Numbers held at a time for the shares of the groups.
+    """
+
+    fits: int = 4
+    close: float = 0.2
+    steps: int = 60
+    longest: float = 1.5
+    still: float = 1e-3
+    apart: float = 0.5
+    spreading: float = 1.0
+    rays: tuple[float, float] = (2.0, 1.0)
+    tiny: float = 1e-6
+    negligible: float = 1e-10
+    numbers: int = 1 << 23
+
+
+RULES = Rules()
 
 
 def likely_scales(
-    model: Model,
-    learnt: LearntScale,
-    fit: Callable[[Model], tuple[Any, ScaleMap]],
-    noisy: bool,
-    fits: int = 4,
-    close: float = 0.2,
-) -> tuple[Any, ScaleMap, Float[np.ndarray, " g"], Float[np.ndarray, " g"], Float[np.ndarray, " g"]]:
-    """What ``fit`` finds near the most likely scales, the map there, ``τ``, the likely ``δ``, and what data decide.
+    model: Model, learnt: LearntScale, fit: Callable[[Model], tuple[Any, ScaleMap]], noisy: bool
+) -> tuple[Any, ScaleMap, Scales, Scales, Scales]:
+    """Approximate the posterior near the most likely scales.
 
-    ``fit`` approximates a model of known scales, with noise or without.
+    Returns the approximation, its scale map, ``τ``, the likely ``δ``, and the number of directions of each group that
+    the data determine. ``fit`` approximates the posterior of a model of known scales; ``noisy`` says whether the model
+    has noise.
     """
-    from dataclasses import replace
-
     log_scale = np.log(learnt.law.median())
-    for number in range(fits):
+    for number in range(RULES.fits):
         approximation, there = fit(
             replace(model, weight_prior=with_scale(model.weight_prior, learnt.scale(np.exp(log_scale))))
         )
         delta, decided = _likely(there, learnt, log_scale)
-        if number + 1 == fits or np.max(np.abs(delta)) < close:
+        if number + 1 == RULES.fits or np.max(np.abs(delta)) < RULES.close:
             break
         log_scale = log_scale + delta
-    moved = replace(model, weight_prior=with_scale(model.weight_prior, learnt.scale(np.exp(log_scale + _APART))))
-    weight = decided / max(float(decided.sum()), 1e-6)
+    moved = replace(model, weight_prior=with_scale(model.weight_prior, learnt.scale(np.exp(log_scale + RULES.apart))))
+    weight = decided / max(float(decided.sum()), RULES.tiny)
     part = partial(placed, dtype=there.prior_share.dtype)
     size = len(there.rest) * len(learnt.index)
     fall, pull_fall = (part(value * weight) for value in _falls(approximation, fit(moved)[0], size, noisy))
@@ -71,52 +106,41 @@ def likely_scales(
     return approximation, there, log_scale, delta, decided
 
 
-def _falls(
-    first: Any, second: Any, size: int, noisy: bool, spreading: float = 1.0, rays: tuple[float, float] = (2.0, 1.0)
-) -> tuple[float, float]:
-    """``a`` and ``b``, all scales together, of two approximations at scales apart, whose first ``size`` are weights.
+def _falls(first: Any, second: Any, size: int, noisy: bool) -> tuple[float, float]:
+    """Exponents ``a`` and ``b``, common to all scales, from two approximations at different scales.
 
-    Scores that only spread as the scale does have a mean curvature that falls with it, ``a = 1``. Where it falls faster
-    the rows grow surer: their classes are apart, and no normal approximation knows how far the scale then reaches. What
-    holds in the end is taken at once; not with noise, which grows with the weights and sets an end of its own.
+    The first ``size`` coordinates are weights. If the scores only spread with the scale, their mean curvature falls
+    with ``a = 1``. A faster fall means separable classes, whose scale a normal approximation cannot bound; the limits
+    of the exponents are then used at once. With noise they are not, because the noise grows with the weights and bounds
+    the scale.
     """
-    # ``a`` of scores that spread and say no more, and ``a`` and ``b`` of posteriors in which ``w/σ`` forgets the scale.
     curvature = [_curvature(found) for found in (first, second)]
-    fall = float(np.clip(-np.log(curvature[1] / curvature[0]) / _APART, 0, 2))
-    if fall > spreading and not noisy:
-        return rays
+    fall = float(np.clip(-np.log(curvature[1] / curvature[0]) / RULES.apart, 0, 2))
+    if fall > RULES.spreading and not noisy:
+        return RULES.rays
     norm = [float(np.linalg.norm(found.centre[:size])) for found in (first, second)]
-    growth = np.log(max(norm[1], 1e-12) / max(norm[0], 1e-12)) / _APART
+    growth = np.log(max(norm[1], RULES.tiny**2) / max(norm[0], RULES.tiny**2)) / RULES.apart
     return fall, fall - float(np.clip(growth, 0, 1))
 
 
 def _curvature(found: Any) -> float:
-    """That of all rows together."""
+    """Sum of the curvatures of all rows."""
     if isinstance(found, DrawnApproximation):
         return float(found.precision.curvature.sum())
     return float(found.curvature.sum() * (found.rotated.mean() if isinstance(found, ClassScores) else 1.0))
 
 
-def _likely(
-    there: ScaleMap,
-    learnt: LearntScale,
-    log_scale: Float[np.ndarray, " g"],
-    longest: float = 1.5,
-    steps: int = 60,
-    still: float = 1e-3,
-) -> tuple[Float[np.ndarray, " g"], Float[np.ndarray, " g"]]:
-    """``δ`` where the slope vanishes, and how many directions the data decide there, (g,) each."""
-    # Steps at one approximation.
-    # Approximations at most, and the change of a log scale that asks for no further one.
+def _likely(there: ScaleMap, learnt: LearntScale, log_scale: Scales) -> tuple[Scales, Scales]:
+    """``δ`` where the slope vanishes, and the number of directions that the data determine there, (g,) each."""
     delta, decided = np.zeros_like(log_scale), np.zeros_like(log_scale)
     size = there.rest.shape[0] * learnt.sums(np.ones(len(learnt.index)))
-    for _ in range(steps):
+    for _ in range(RULES.steps):
         terms = _prior_terms(there, placed(delta, there.prior_share.dtype))
         fitted, spread = (np.asarray(part, float) for part in terms)
         decided = np.maximum(size - spread, 0)
         step = scale_step(learnt, log_scale + delta, fitted, decided)
-        delta = np.clip(delta + step, -longest, longest)
-        if np.max(np.abs(step)) < still:
+        delta = np.clip(delta + step, -RULES.longest, RULES.longest)
+        if np.max(np.abs(step)) < RULES.still:
             break
     return delta, decided
 
@@ -124,7 +148,7 @@ def _likely(
 def class_scale_map(
     scores: ClassScores, operands: DensityOperands, prior: Float[np.ndarray, " p"], learnt: LearntScale, dtype: str
 ) -> ScaleMap:
-    """The map of many classes, at a prior precision (p,)."""
+    """Scale map of many classes, at a prior precision (p,)."""
     space, factor = scores.space, class_factor(scores, operands.matrix, dtype)
     (value, unit), root = _units(space.value), factor.root
     directions: RowDirections | Eigenvectors
@@ -143,14 +167,9 @@ def class_scale_map(
 
 
 def row_scale_map(
-    normal: DrawnApproximation,
-    data: Dataset,
-    operands: DensityOperands,
-    model: Model,
-    learnt: LearntScale,
-    dtype: str,
+    normal: DrawnApproximation, data: Dataset, operands: DensityOperands, model: Model, learnt: LearntScale, dtype: str
 ) -> ScaleMap:
-    """The map of a single score and few rows, for a model of known scales."""
+    """Scale map of a single score and few rows, for a model of known scales."""
     design, curvature, precision = data.design, normal.precision.curvature, normal.precision.prior[: len(normal.gain)]
     gram = row_gram(design, precision, normal.gain, curvature, model.fit_intercept, normal.rates)
     lower = row_cholesky(gram, curvature)
@@ -176,7 +195,7 @@ def row_scale_map(
 def drawn_scale_map(
     found: DrawnApproximation, prior: Float[np.ndarray, " p"], intercept: bool, learnt: LearntScale, dtype: str
 ) -> ScaleMap:
-    """The map of many rows and features, at a prior precision (p,)."""
+    """Scale map of many rows and features, at a prior precision (p,)."""
     factor, p = direction_factor(found.precision, intercept, dtype), len(prior)
     frame, root = factor.frame, factor.root
     vector, length = np.asarray(root.directions, float), np.asarray(root.length, float)
@@ -186,20 +205,17 @@ def drawn_scale_map(
     return _scale_map(frame, directions, prior_share, share[:, None], length[None] ** -2, found.centre, learnt, dtype)
 
 
-def _units(
-    value: Float[np.ndarray, " m"], nothing: float = 1e-10
-) -> tuple[Float[np.ndarray, " m"], Float[np.ndarray, " m"]]:
+def _units(value: Float[np.ndarray, " m"]) -> tuple[Float[np.ndarray, " m"], Float[np.ndarray, " m"]]:
     """Eigenvalues ``γ`` and ``γ^{−½}``, both 0 where the first is negligible compared with the largest."""
-    # Eigenvalues, as a share of the largest, below which the rows say nothing.
-    kept = value > nothing * max(float(value.max()), 1.0)
-    return np.where(kept, value, 0.0), np.where(kept, np.maximum(value, 1e-300) ** -0.5, 0.0)
+    kept = value > RULES.negligible * max(float(value.max()), 1.0)
+    return np.where(kept, value, 0.0), np.where(kept, np.where(kept, value, 1.0) ** -0.5, 0.0)
 
 
 def _by_group(learnt: LearntScale, prior_share: Float[np.ndarray, " p"]) -> Any:
     """``m_jd``, sparse (g, p)."""
     from scipy.sparse import csr_array
 
-    # The last line is that of weights whose scale is known.
+    # The last row, of weights whose scale is known, is dropped.
     return csr_array(
         (prior_share, (learnt.index, np.arange(len(prior_share)))), shape=(learnt.groups + 1, len(prior_share))
     )[: learnt.groups]
@@ -211,15 +227,13 @@ def _shares(
     unit: Float[np.ndarray, " m"],
     learnt: LearntScale,
     prior_share: Float[np.ndarray, " p"],
-    values: int = 1 << 23,
 ) -> Float[np.ndarray, "g m"]:
-    """``m_jk`` of ``V = BᵀQγ^{−½}``, ``columns`` being ``Bᵀ``."""
-    # Numbers that are held at a time.
+    """``m_jk`` of ``V = BᵀQγ^{−½}``, where ``columns`` multiplies by ``Bᵀ``."""
     groups, found = _by_group(learnt, prior_share), np.zeros((learnt.groups, len(unit)))
-    step = max(1, values // len(prior_share))
+    step = max(1, RULES.numbers // len(prior_share))
     for part in (slice(start, start + step) for start in range(0, len(unit), step)):
         found[:, part] = groups @ columns(basis[:, part] * unit[part]) ** 2
-    # Rounding may have the prior's part larger than the whole; where the rows say nothing it is the whole.
+    # By rounding the prior's share may exceed 1; it is 1 in directions about which the rows carry no information.
     shares: Float[np.ndarray, "g m"] = np.where(unit > 0, found / np.maximum(found.sum(axis=0), 1.0), 1 / len(found))
     return shares
 
@@ -228,7 +242,7 @@ def _shares(
 def _whitened(
     frame: Any, directions: Any, theta: Point
 ) -> tuple[Float[jax.Array, "J m"], Float[jax.Array, "J q"], Float[jax.Array, " level"]]:
-    """A point (1, D) along the directions, what is left of it across, and its levels."""
+    """Coordinates of a point (1, D) along the directions, its remainder, and its levels."""
     parts, level = frame.whiten(theta)
     along = directions.along(parts)
     rest = jnp.zeros_like(parts[0]) if directions.complete else (parts - directions.back(along))[0]

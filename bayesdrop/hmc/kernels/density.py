@@ -1,6 +1,6 @@
-r"""Log densities without masks, for samplers that follow gradients.
+r"""Compute log densities without masks, for gradient samplers.
 
-Either the pseudo-posterior of weights and intercept at fixed noise,
+The density is either the pseudo-posterior of weights and intercept at fixed noise,
 
     exp(−U),    U = ½ (w − μ)ᵀP(w − μ) + C Σ s_i φ(y_i, m_i, v_i),
 
@@ -8,21 +8,21 @@ with the ``expectation`` of the loss, or the noising model with its masks integr
 
     N(w; μ, P⁻¹) Π_j p(η_j) Π_i [E_{s~N(m_i, v_i)} exp{−C loss(y_i, s)}]^{s_i},
 
-the expectation as :mod:`bayesdrop.losses.normal_score` has it. The rates are ``η = Φ(u)``: on this probit scale a flat
+with the expectation of :mod:`bayesdrop.losses.normal_score`. The rates are ``η = Φ(u)``: on this probit scale a flat
 prior is standard normal and a posterior is close to normal. ``m_i`` and ``v_i`` are the moments of the noised score
-(:mod:`bayesdrop.moments`); a known offset is added where the loss is looked at. Derivatives are in closed form but for
+(:mod:`bayesdrop.moments`); a known offset is added in the loss. Derivatives are in closed form except for
 the chain rule through the two moments.
 
-A loss with kinks may have them rounded in the gradient, never in the density: its slope at a score ``s`` is then the
-mean slope over ``s ± h``, which is ``(loss(s + h) − loss(s − h)) / 2h``. A trajectory may follow any field of forces
-that depends on the position alone, since steps and turns keep volume and can be run back, and is judged by the density
-itself. Forces that jump at every kink cost it an energy error that falls only with the first power of the step; rounded
-over half the posterior spread of a score, they took half the leapfrog steps at the same acceptance.
+The kinks of a loss may be rounded in the gradient, never in the density: the slope at a score ``s`` is then the mean
+slope over ``s ± h``, ``(loss(s + h) − loss(s − h)) / 2h``. A trajectory may follow any force that depends on the
+position only, because steps and turns are reversible and preserve volume, and it is accepted by the exact density.
+Forces that jump at every kink give an energy error of first order in the step; rounded over half the posterior spread
+of a score, they need half the leapfrog steps for the same acceptance.
 
 Against the sum over all masks, the second density is off by 0.01 a row (root mean square of the log-likelihood of the
 logistic loss; ten standard normal features, rates uniform on (0, 1)) at weights of standard deviation 0.5, by 0.07 at 1
 and by 0.4 at 3; for the hinge by 0.035, 0.12 and 0.5. Jensen's bound is off by 0.12, 0.5 and 2.7 for the logistic loss,
-by 0.2, 0.65 and 3 for the hinge. The error of a row has long tails: large weights on a few features make it.
+by 0.2, 0.65 and 3 for the hinge. The error of a row has long tails, from large weights on a few features.
 
 Shapes: ``C`` chains, ``n`` rows, ``p`` features, ``k`` free rates, ``D`` coordinates.
 """
@@ -58,17 +58,17 @@ class DensityOperands(NamedTuple):
     target, row_weight : array (n,)
         Labels −1 and +1 or numbers, and ``C`` times the row weights.
     loss_weight : array ()
-        ``C``: what the loss is multiplied by inside the expectation where masks are integrated.
+        ``C``, the factor on the loss inside the expectation if masks are integrated.
     precision : array (p,)
         Prior precision of the weights.
     fixed_rate : array (p,)
-        Rates where none is free.
+        Rates, if none is free.
     index : int array (p,)
-        Free rate of each feature; ``k`` of one without noise.
+        Free rate of each feature; ``k`` for a feature without noise.
     rate_prior : BetaLaw of shape (k,)
         Prior of the free rates.
     width : array (n,), optional
-        Half-width ``h`` over which the slopes of each row are averaged, positive; by default they are not.
+        Positive half-width ``h`` over which the slopes of each row are averaged; by default they are exact.
     offset : array (n,), optional
         Known part of every row's score.
     location : array (p,), optional
@@ -92,7 +92,7 @@ class DensityOperands(NamedTuple):
 
 
 class Loadings(NamedTuple):
-    """What a point makes of the features: scores have mean ``Xu + l`` and variance ``X²a + Xb + c``.
+    """Coefficients of the features at a point: scores have mean ``Xu + l`` and variance ``X²a + Xb + c``.
 
     Attributes
     ----------
@@ -115,8 +115,8 @@ class Evaluation(NamedTuple):
     Attributes
     ----------
     cost : array (C, n)
-        Contribution of each row. Differences of two energies are summed over rows, which keeps their digits in
-        single precision.
+        Contribution of each row. Differences of two energies are summed over rows, which is accurate in single
+        precision.
     prior : array (C,)
         Log prior density.
     gradient : array (C, D)
@@ -130,11 +130,11 @@ class Evaluation(NamedTuple):
 
 @runtime_checkable
 class LogDensity(Protocol):
-    """Protocol of a density in coordinates θ: what a kernel that follows gradients asks."""
+    """Protocol of a density in coordinates θ, for gradient kernels."""
 
     @property
     def variables(self) -> dict[str, tuple[str, ...]]:
-        """Dims of what ``record`` makes of a point."""
+        """Dims of the variables that ``record`` returns."""
 
     def record(self, operands: Any, theta: Point) -> dict[str, jax.Array]:
         """Posterior variables at points θ (C, D), chains first."""
@@ -144,7 +144,7 @@ class LogDensity(Protocol):
 
 
 def score_moments(density: Any, matrix: Matrix, load: Loadings) -> tuple[Float[jax.Array, "C n"], ...]:
-    """Mean of scores by their loadings, and if noise gives them one their variance, one for each line of a loading."""
+    """Mean of scores from their loadings and, with noise, their variance; one row per row of a loading."""
     mean = product(matrix, load.mean) + load.level[:, None]
     if not density.has_variance:
         return (mean,)
@@ -159,22 +159,20 @@ def score_moments(density: Any, matrix: Matrix, load: Loadings) -> tuple[Float[j
 
 @dataclass(frozen=True)
 class Density:
-    """A log density in coordinates ``θ = (w − μ, b, u)`` for the prior mean ``μ``.
-
-    It holds everything that is fixed at compilation, and nothing else.
+    """Log density in coordinates ``θ = (w − μ, b, u)``, ``μ`` the prior mean, with all that is constant at compilation.
 
     Attributes
     ----------
-    loss, noise : Loss that is Curved, Scored or Sloped, as the case needs; Noise
+    loss, noise : Loss that is Curved, Scored or Sloped, as the density requires; Noise
         Components of the model.
     fit_intercept : bool
-        There is an intercept.
+        Whether there is an intercept.
     free : int
         Number ``k`` of free rates.
     integrated : bool
-        Masks integrated under normal scores; else the loss is marginalised by its bound.
+        Whether masks are integrated under normal scores; otherwise the loss is marginalised by its bound.
     quadratic, linear, constant, shift : bool
-        Which coefficients of the noise are there.
+        Whether the noise has each of these coefficients.
     rate_dim : str
         Dim of the free rates in a posterior.
     """
@@ -192,13 +190,13 @@ class Density:
 
     @property
     def variables(self) -> dict[str, tuple[str, ...]]:
-        """Dims of what ``record`` makes of a point."""
+        """Dims of the variables that ``record`` returns."""
         names: dict[str, tuple[str, ...]] = {"weight": ("feature",)}
         names |= {"intercept": ()} if self.fit_intercept else {}
         return names | ({"rate": (self.rate_dim,)} if self.free else {})
 
     def record(self, operands: DensityOperands, theta: Point) -> dict[str, jax.Array]:
-        """What is kept of points θ (C, D): weight (C, p), intercept (C,), logit_rate (C, k)."""
+        """Variables of points θ (C, D) in a posterior: weight (C, p), intercept (C,), logit_rate (C, k)."""
         weight, intercept = self.weights(operands, theta)
         draw = {"weight": weight}
         if self.fit_intercept:
@@ -209,7 +207,7 @@ class Density:
 
     @property
     def of_rows(self) -> Density:
-        """What a row costs given its score, without the prior: itself."""
+        """Density of a row given its score, without the prior: this object."""
         return self
 
     @property
@@ -246,7 +244,7 @@ class Density:
         return drawn
 
     def loadings(self, operands: DensityOperands, theta: Point) -> Loadings:
-        """All that the moments of the scores depend on besides the features."""
+        """Coefficients of the moments of the scores."""
         weight, level = self.weights(operands, theta)
         gain, shift, quadratic, linear, constant = self._coefficients(operands, theta)
         square = weight * weight

@@ -1,8 +1,9 @@
-r"""Factors ``T`` of a covariance, and whitened coordinates ``θ = c + T z``, in which ``N(c, TTᵀ)`` is standard normal.
+r"""Multiply by factors ``T`` of a covariance, for coordinates ``θ = c + T z`` with ``N(c, TTᵀ)`` standard normal.
 
-A factor is a matrix (D, D), standard deviations (D,), or a :class:`FactorMap`, which multiplies by products: diagonal
-plus what the rows say, plus some directions, or eigenvectors that classes share (:mod:`.approximations.class_factor`).
-Each is a :class:`StructuredFactor`: a root of what the diagonal leaves, within a frame, the diagonal itself.
+A factor is a matrix (D, D), standard deviations (D,), or a :class:`FactorMap`, which multiplies by products: a diagonal
+plus the curvature of the rows, or plus some directions, or eigenvectors that classes share
+(:mod:`bayesdrop.hmc.approximations.class_factor`). Each is a :class:`StructuredFactor`: a root within a frame, which
+is the diagonal.
 Weights and free rates are ``q`` coordinates; the intercept, if there is one, is ``b' − x̄ᵀw`` with ``x̄`` the mean of
 the rows under their curvatures ``D``, and ``b'`` has the variance ``1/ΣD`` and is independent of the weights.
 
@@ -15,17 +16,17 @@ with ``P`` (p,) and ``D`` (n,) diagonal, ``B = D^½A₀P^{−½}``, ``LLᵀ = 1 
 ``N + Nᵀ − NGNᵀ = (1 + G)⁻¹``. To multiply by ``T`` takes two products with the matrix, which stays sparse, and one with
 an (n, n) matrix: nothing of size (p, p) is formed.
 
-``A₀`` are the rows ``Xdiag(g)``, less their mean ``x̄ = (Xdiag(g))ᵀD1/ΣD`` if there is an intercept. The latter is then
-``b' − x̄ᵀw``, and ``b'`` has the variance ``1/ΣD`` and is independent of the weights. Free rates are columns of ``A₀``
-too: what they do to the scores is ``X`` times what they do to the coefficients.
+``A₀`` are the rows ``Xdiag(g)``, minus their mean ``x̄ = (Xdiag(g))ᵀD1/ΣD`` if there is an intercept. The latter is
+then ``b' − x̄ᵀw``, and ``b'`` has the variance ``1/ΣD`` and is independent of the weights. Free rates are columns of
+``A₀`` too: ``X`` times the derivatives of the coefficients in the rates.
 
 **By directions** (:class:`DirectionRoot`). With a diagonal ``S`` and ``k`` orthonormal columns ``U`` of Ritz values
-``λ`` of ``S^{−½}HS^{−½}`` (:mod:`.approximations.drawn_precision`), ``H`` being the same precision,
+``λ`` of ``S^{−½}HS^{−½}`` (:mod:`bayesdrop.hmc.approximations.precision`), with the same precision ``H``,
 
     T = S^{−½}{1 + U diag(λ^{−½} − 1) Uᵀ},    T⁻¹ = {1 + U diag(λ^{½} − 1) Uᵀ} S^½.
 
-With ``U`` all eigenvectors ``TTᵀ = H⁻¹``; with the leading ones what is left of ``TᵀHT`` is near one in all other
-directions. It takes ``2kq`` numbers a product, and nothing of size (n, n) or (p, p) is formed.
+If ``U`` has all eigenvectors, ``TTᵀ = H⁻¹``; with the leading ones ``TᵀHT`` is near one in all other directions. A
+product takes ``2kq`` operations, and nothing of size (n, n) or (p, p) is formed.
 
 Shapes: ``C`` chains, ``n`` rows, ``p`` features, ``q`` weights and free rates, ``k`` rates or directions, ``D``
 coordinates: weights, intercept if there is one, rates.
@@ -53,15 +54,15 @@ Levels = Float[jax.Array, "C levels"]
 
 @runtime_checkable
 class FactorMap(Protocol):
-    """A factor ``T`` of ``D`` coordinates that is known by its products; points are (C, D)."""
+    """Protocol of a factor ``T`` of ``D`` coordinates that multiplies by products; points are (C, D)."""
 
     @property
     def stretch(self) -> Float[jax.Array, " D"]:
-        """Factors of the whitened coordinates, 1 unless something better was learnt."""
+        """Factors of the whitened coordinates, 1 unless a pilot learnt others."""
         ...
 
     def stretched(self, stretch: Float[jax.Array, " D"]) -> FactorMap:
-        """The same with other factors (D,)."""
+        """Return the factor with other factors (D,) of the whitened coordinates."""
         ...
 
     def times(self, z: Float[jax.Array, "C D"]) -> Float[jax.Array, "C D"]:
@@ -131,7 +132,7 @@ def parted(theta: Point, p: int, one: int) -> tuple[Float[jax.Array, "C q"], Flo
 
 
 class StretchFactor(NamedTuple):
-    """A diagonal factor that a kernel stretches by what its pilots say, as it does those that are known by products.
+    """Diagonal factor that a kernel stretches by the moments of its pilots, like the other factor maps.
 
     Attributes
     ----------
@@ -142,7 +143,7 @@ class StretchFactor(NamedTuple):
     stretch: Float[jax.Array, " D"]
 
     def stretched(self, stretch: Float[jax.Array, " D"]) -> StretchFactor:
-        """The same with another diagonal (D,)."""
+        """Return the factor with another diagonal (D,)."""
         return StretchFactor(stretch)
 
     def times(self, z: Point) -> Point:
@@ -162,9 +163,8 @@ def row_product(
     matrix: Float[jax.Array, "n n"], rows: Float[jax.Array, "C n"], few: int = 8
 ) -> Float[jax.Array, "C n"]:
     """``Mr`` for every chain."""
-    # Chains up to which products go one by one.
-    # On a CPU a few chains go faster one by one than together, whose layout in memory decides between 1 and 5 ms for
-    # 2,000 rows; many chains go from the left, which takes half the time of a product from the right.
+    # On a CPU up to ``few`` chains are faster one by one: together they take 1 to 5 ms for 2,000 rows, depending on the
+    # memory layout. Many chains are multiplied from the left, in half the time of a product from the right.
     if len(rows) <= few:
         return jnp.stack([matrix @ one for one in rows])
     return (matrix @ rows.T).T
@@ -188,7 +188,7 @@ class StructuredFactor(NamedTuple):
     stretch: Float[jax.Array, " D"]
 
     def stretched(self, stretch: Float[jax.Array, " D"]) -> StructuredFactor:
-        """The same with other factors (D,) of the whitened coordinates."""
+        """Return the factor with other factors (D,) of the whitened coordinates."""
         return self._replace(stretch=stretch)
 
     def times(self, z: Point) -> Point:

@@ -1,10 +1,10 @@
 r"""Split Hamiltonian Monte Carlo around a normal approximation.
 
 In whitened coordinates, ``θ = c + T z`` with mean ``c`` and covariance ``TTᵀ``, minus the log density is nearly
-``½‖z‖²``: trajectories turn around the centre, with a few leapfrog steps by what remains (:mod:`.trajectory`), and are
-accepted by the total energy. The angle of a turn is drawn afresh for each trajectory, ±20 %. What warm-up chooses is
-the number of leapfrog steps, as few as accept often enough, and, if rates are sampled, a better centre and factor from
-three short pilots.
+``½‖z‖²``: trajectories turn around the centre, with a few leapfrog steps for the remainder (:mod:`.trajectory`), and
+are accepted by the total energy. The angle of a turn is drawn anew for each trajectory, ±20 %. Warm-up chooses the
+smallest number of leapfrog steps that are accepted often enough, and, if rates are sampled, a better centre and factor
+from three short pilot runs.
 
 Shapes: ``C`` chains, ``n`` rows, ``D`` coordinates.
 """
@@ -26,6 +26,7 @@ from .density import Evaluation, LogDensity, Point
 from .factors import Factor, FactorMap, unwhiten, whiten, whiten_gradient
 from .trajectory import (
     STATISTICS,
+    Departure,
     HMCOptions,
     StepSearch,
     draw_length,
@@ -36,29 +37,35 @@ from .trajectory import (
     statistics_of,
 )
 
-__all__ = ["Departure", "HMCKernel", "HMCOperands", "HMCState"]
+__all__ = ["HMCKernel", "HMCOperands", "HMCState"]
 
 
-class Departure(NamedTuple):
-    """What is drawn before a trajectory.
+@dataclass(frozen=True)
+class Rules:
+    """Rules of acceptance and of pilots.
 
     Attributes
     ----------
-    momentum : array (C, D)
-        Of every chain.
-    angle, n_leapfrog_steps : array ()
-        Angle and number of turns.
-    fall : array (C,)
-        By how much the log density may fall.
-    key : key
-        Of the next draw.
+    diverged : float
+        Error of the energy beyond which a trajectory counts as divergent.
+    pilots : tuple of float
+        Ends of the pilots, as shares of the warm-up; each begins where the one before ended.
+    prior_draws : float
+        Weight of the approximation when a map is stretched, in draws.
+    independent : float
+        Share of a pilot's draws that are as good as independent.
+    tiny : float
+        Floor of a squared shift that is divided by.
     """
 
-    momentum: Point
-    angle: Float[jax.Array, ""]
-    n_leapfrog_steps: Int[jax.Array, ""]
-    fall: Float[jax.Array, " C"]
-    key: PRNGKeyArray
+    diverged: float = 1000.0
+    pilots: tuple[float, ...] = (0.15, 0.4, 0.7)
+    prior_draws: float = 100.0
+    independent: float = 0.3
+    tiny: float = 1e-12
+
+
+RULES = Rules()
 
 
 class HMCOperands(NamedTuple):
@@ -90,20 +97,19 @@ class HMCState(NamedTuple):
     position : array (C, D)
         Whitened coordinates ``z``.
     evaluation : Evaluation
-        Minus the log density there, its gradient taken in ``θ``.
+        Minus the log density at ``position``, and its gradient in ``θ``.
     centre, factor : array
-        Normal approximation in use; of a map its stretch (D,).
+        Normal approximation in use; for a map, its stretch (D,).
     mean, square : array (D,); (D, D) or (D,)
-        Sums of ``θ`` and of its products over the current pilot, of a map of ``z``.
+        Sums of ``θ``, or for a map of ``z``, and of its products over the current pilot.
     seen : int array ()
         Draws of the pilot.
     search : StepSearch
-        What is known of the numbers of leapfrog steps, and the one in use.
+        Acceptance of the numbers of leapfrog steps tried so far, and the number in use.
     acceptance, energy, diverging : array (C,)
-        Of the last trajectory: its acceptance probability, the total energy at its end, whether its error was beyond
-        any use.
+        Acceptance probability of the last trajectory, total energy at its end, and whether it diverged.
     n_leapfrog_steps, angle : array ()
-        Its number of leapfrog steps and the angle of each.
+        Number of leapfrog steps of the last trajectory and the angle of each.
     count : int array ()
         Draws so far.
     key : key
@@ -287,9 +293,8 @@ class HMCKernel:
         new_z: Point,
         r: Point,
         new: Evaluation,
-        diverged: float = 1000.0,
     ) -> HMCState:
-        """The end of a trajectory where the total energy allows, by the rule of Metropolis."""
+        """Accept the end of a trajectory or stay, by the Metropolis rule for the total energy."""
         momentum, angle, n_leapfrog_steps, fall, key = departure
         z, old = state.position, state.evaluation
         gain = (
@@ -312,15 +317,13 @@ class HMCKernel:
             energy=jnp.sum(kept[1].cost, axis=1) - kept[1].prior + kinetic,
             n_leapfrog_steps=n_leapfrog_steps,
             angle=angle,
-            diverging=gain < -diverged,
+            diverging=gain < -RULES.diverged,
             count=state.count + 1,
             key=key,
         )
 
     def _learn(self, operands: HMCOperands, state: HMCState) -> HMCState:
-        """Sum up the pilot; at its end, centre and whiten by its moments."""
-        # Where the pilots end, as shares of the warm-up; each begins where the one before ended.
-        pilots = (0.15, 0.4, 0.7)
+        """Add the state to the pilot's sums; at the end of a pilot, centre and whiten by its moments."""
         mapped = isinstance(operands.factor, FactorMap)
         theta = unwhiten(state.centre, self.factor(operands, state), state.position)
         deviation, dtype = state.position if mapped else theta - state.centre[None], theta.dtype
@@ -330,7 +333,7 @@ class HMCKernel:
             square=state.square + (deviation.T @ deviation if dense else jnp.sum(deviation * deviation, axis=0)),
             seen=state.seen + theta.shape[0],
         )
-        ends = jnp.stack([(share * operands.tune.astype(dtype)).astype(jnp.int32) for share in pilots])
+        ends = jnp.stack([(share * operands.tune.astype(dtype)).astype(jnp.int32) for share in RULES.pilots])
         due = jnp.any(state.count == jnp.maximum(ends, 2))
 
         def centre(s: HMCState) -> HMCState:
@@ -365,16 +368,14 @@ class HMCKernel:
     ) -> HMCState:
         """Centre and stretch a map by the whitened moments of a pilot.
 
-        A moment of few draws is worth so many of them as its prior is, 100 for a width; means are shrunk together
+        A width is averaged with its prior, which counts as ``Rules.prior_draws`` draws; means are shrunk together
         (James & Stein 1961).
         """
-        # What the approximation counts for where a map is stretched, in draws, and the share of a pilot's draws that
-        # are as good as independent.
-        prior_draws, independent = 100.0, 0.3
+        prior_draws = RULES.prior_draws
         total = s.seen.astype(shift.dtype)
         variance = jnp.maximum(square - shift * shift, 0)
         excess = jnp.sum(shift * shift)
-        kept = jnp.maximum(1 - jnp.sum(variance) / (independent * total) / jnp.maximum(excess, 1e-12), 0)
+        kept = jnp.maximum(1 - jnp.sum(variance) / (RULES.independent * total) / jnp.maximum(excess, RULES.tiny), 0)
         width = jnp.sqrt((total * variance + prior_draws) / (total + prior_draws))
         good = jnp.all(jnp.isfinite(width))
         width, shift = jnp.where(good, width, 1), jnp.where(good, kept * shift, 0)
@@ -390,7 +391,7 @@ class HMCKernel:
         )
 
     def record(self, operands: HMCOperands, state: HMCState) -> dict[str, jax.Array]:
-        """What is kept of a draw: position, log density and how the trajectory went."""
+        """Variables and statistics of a draw: position, log density, and the trajectory's statistics."""
         theta = self.place(operands, state, state.position)
         lp = state.evaluation.prior - jnp.sum(state.evaluation.cost, axis=1)
         return self.density.record(operands.density, theta) | statistics_of(state, lp)

@@ -1,25 +1,26 @@
-"""Split Hamiltonian trajectories in whitened coordinates.
+"""Follow split Hamiltonian trajectories in whitened coordinates, and search for their number of steps in warm-up.
 
-Minus the log density is ``½‖z‖² + R(z)`` with a small remainder ``R``. The first part is followed exactly, as a
-rotation of position and momentum ``r``, and only the remainder changes the momentum (Shahbaba, Lan, Johnson & Neal
-2014; Beskos, Pinski, Sanz-Serna & Stuart 2011):
+Minus the log density is ``½‖z‖² + R(z)`` with a small remainder ``R``. The flow of the first part is exact, a rotation
+of position and momentum ``r``, and only the remainder changes the momentum (Shahbaba, Lan, Johnson & Neal 2014; Beskos,
+Pinski, Sanz-Serna & Stuart 2011):
 
     r ← r − ½ε∇R(z),   (z, r) ← (z cos ε + r sin ε, r cos ε − z sin ε),   r ← r − ½ε∇R(z),
 
-repeated. It can be run back and keeps volume, whatever the force. With ``R = 0`` a quarter turn is an independent draw.
+repeated. The map is reversible and preserves volume for any force. With ``R = 0`` a quarter turn is an independent
+draw.
 
-Warm-up looks for the fewest leapfrog steps that are accepted often enough. The candidates are ordered from long steps
-to short ones: one to three steps with the whole turn and with nine and eight tenths of it, more with the whole turn,
-and a hundred with less and less of it. The acceptance of a candidate is the mean over the trajectories that tried it,
-in rounds of ten; a round ends as soon as eight trajectories, of all chains together, were hardly ever accepted. What is
-chosen was measured: one step that accepts 0.4 and two that accept 0.87 are 0.8 on average, and neither is. Where a
-shorter turn is at hand the whole one has to accept more than the aim: it makes draws that are on opposite sides, so
-that means converge fast, and where it is rejected more often the tails converge slowly. A single step has to accept
-nearly always: its error is not the same everywhere, and of few rows a chain of single steps that accepts 0.8 on average
-stands still for dozens of draws where the error is large. Two steps have more effective draws per gradient there.
+Warm-up searches for the smallest number of leapfrog steps that is accepted often enough. The candidates are ordered
+from long steps to short ones: one to three steps with the whole turn and with 0.9 and 0.8 of it, more steps with the
+whole turn, and 100 steps with smaller and smaller turns. The acceptance of a candidate is the mean over the
+trajectories that tried it, in rounds of ten; a round ends early if trajectories are hardly ever accepted. The candidate
+used after warm-up has itself been tried: if one step accepts 0.4 and two accept 0.87, no mixture of them is used. If a
+shorter turn is available, the whole turn must accept more than the target: its successive draws are on opposite sides,
+so that means converge fast, but with more rejections the tails converge slowly. A single step must accept nearly
+always: its error varies over the space, and with few rows a chain of single steps that accepts 0.8 on average can stay
+in place for dozens of draws where the error is large. Two steps give more effective draws per gradient in that case.
 
-How many steps to try next comes from the law of the error: the acceptance is ``2Φ(−σ/2)`` with ``σ`` proportional to
-the square of the step size (Beskos, Pillai, Roberts, Sanz-Serna & Stuart 2013).
+The next candidate follows from the acceptance probability ``2Φ(−σ/2)``, with ``σ`` proportional to the square of the
+step size (Beskos, Pillai, Roberts, Sanz-Serna & Stuart 2013).
 
 Shapes: ``C`` chains, ``D`` coordinates, ``L`` candidates.
 """
@@ -41,6 +42,7 @@ from ..._typing import Bool, Float, Int
 from ...distributions.draws import where_needed
 
 __all__ = [
+    "Departure",
     "HMCOptions",
     "StepSearch",
     "draw_length",
@@ -54,29 +56,51 @@ __all__ = [
 ]
 
 STATISTICS = ("lp", "acceptance_rate", "energy", "step_size", "n_steps", "diverging")
-"""What is recorded of a draw besides the variables: the log density, and how the trajectory went."""
+"""Names of the statistics of a draw: the log density and properties of the trajectory."""
 
 Point = Float[jax.Array, "C D"]
 
 
 @dataclass(frozen=True)
 class HMCOptions:
-    """What a user may say of trajectories; every kernel has all of it as ``options``.
+    """Options of trajectories that a user sets; every kernel has them as ``options``.
 
     Attributes
     ----------
     n_leapfrog_steps : int, optional
         Leapfrog steps of a trajectory; by default warm-up chooses them.
     target_accept : float
-        Acceptance probability that they are chosen for.
+        Target acceptance probability of this choice.
     turn : float
-        Angle of a trajectory. Somewhat more than a quarter turn: successive draws are then on opposite sides, and means
-        converge faster than from independent draws, while squares still forget (their correlation is cos²).
+        Angle of a trajectory, somewhat more than a quarter turn: successive draws are then on opposite sides, and means
+        converge faster than from independent draws, while the correlation cos² of squares stays small.
     """
 
     n_leapfrog_steps: int | None = None
     target_accept: float = 0.8
     turn: float = 2.0
+
+
+class Departure(NamedTuple):
+    """Random numbers drawn before a trajectory.
+
+    Attributes
+    ----------
+    momentum : array (C, D)
+        Momentum of every chain.
+    angle, n_leapfrog_steps : array ()
+        Angle and number of turns.
+    fall : array (C,)
+        Maximum fall of the log density that is accepted.
+    key : key
+        Random key of the next draw.
+    """
+
+    momentum: Point
+    angle: Float[jax.Array, ""]
+    n_leapfrog_steps: Int[jax.Array, ""]
+    fall: Float[jax.Array, " C"]
+    key: PRNGKeyArray
 
 
 def turned(z: Point, momentum: Point, angle: Float[jax.Array, ""] | float) -> tuple[Point, Point]:
@@ -99,25 +123,25 @@ def split_trajectory(
     n_leapfrog_steps: Int[jax.Array, ""] | int,
     start: tuple[Point, Any] | None = None,
 ) -> tuple[Point, Point, Any, Any]:
-    """Where ``n_leapfrog_steps`` turns of an angle lead.
+    """Follow a trajectory of ``n_leapfrog_steps`` turns by an angle.
 
     Parameters
     ----------
     force : callable
-        From positions (C, D) to the force ``−∇R`` (C, D) and a pytree of arrays that is found on the way.
+        Returns the force ``−∇R`` (C, D) at positions (C, D), and a pytree of arrays computed on the way.
     z, momentum : array (C, D)
-        Where it begins.
+        Position and momentum at the start.
     angle : array ()
-        Of each turn.
+        Angle of each turn.
     n_leapfrog_steps : int or int array ()
         Number of turns, at least 1.
     start : (force, pytree), optional
-        What ``force`` gives at ``z``, where it is known.
+        Result of ``force`` at ``z``, if it is known.
 
     Returns
     -------
     z, momentum, first, last
-        The end, and what was found at the start and there.
+        Position and momentum at the end, and the pytrees at the start and at the end.
 
     Examples
     --------
@@ -130,8 +154,8 @@ def split_trajectory(
 
     def move(i: jax.Array | int, carry: tuple[Point, Point, Any, Any]) -> tuple[Point, Point, Any, Any]:
         z, r, first, _ = carry
-        # The passage of the start does not turn, and it and the last one are by half: one copy of the gradient in the
-        # compiled program.
+        # Iteration 0 does not turn, and iterations 0 and n apply half the force: in this form the compiled program has
+        # one copy of the gradient.
         turn = jnp.where(i > 0, angle, 0)
         z, r = turned(z, r, turn)
         push, found = force(z)
@@ -152,7 +176,8 @@ def split_trajectory(
 def statistics_of(state: Any, lp: Float[jax.Array, " C"]) -> dict[str, jax.Array]:
     """``STATISTICS`` of the trajectory that led to a state, given the log density there, (C,) each.
 
-    The state has ``acceptance``, ``energy``, ``diverging`` of each chain, ``angle``, ``n_leapfrog_steps`` of all.
+    The state has ``acceptance``, ``energy`` and ``diverging`` of each chain, and a common ``angle`` and
+    ``n_leapfrog_steps``.
     """
     ones = jnp.ones_like(state.acceptance)
     steps = state.n_leapfrog_steps.astype(jnp.int32) * jnp.ones(ones.shape, jnp.int32)
@@ -160,18 +185,59 @@ def statistics_of(state: Any, lp: Float[jax.Array, " C"]) -> dict[str, jax.Array
     return dict(zip(STATISTICS, found, strict=True))
 
 
-# Trajectories of a round. Angles vary within one, and four chains give a standard error of .05 or so.
-_ROUND = 10
-# Steps up to which there are shorter turns; what the whole turn may reject there, and what a single step may, of what
-# the others may.
-_FEW, _WHOLE, _SINGLE = 3, 0.65, 0.25
+@dataclass(frozen=True)
+class Rules:
+    """Candidates of the search for the number of steps, and its decisions.
+
+    Attributes
+    ----------
+    trajectories : int
+        Trajectories of a round: angles vary within it, and four chains give a standard error of about 0.05.
+    few, shares : int, tuple of float
+        Number of steps up to which there are shorter turns, and their shares of the whole turn.
+    most, spaced : int
+        Largest number of steps, and about the number of candidates from ``few`` to it, at equal ratios.
+    shrinking, turns : float, int
+        Ratio of successive turns of ``most`` steps, and their number.
+    whole, single : float
+        Rejection allowed to the whole turn if there are shorter ones, and to a single step, as shares of the rejection
+        allowed to other candidates.
+    shortest, width : float
+        Smallest factor on the angle of a trajectory, and the range of this random factor.
+    enough, hopeless : int, float
+        Trajectories of all chains after which a candidate is dropped, and the acceptance below which it is.
+    lowest, highest : float
+        Range of acceptances from which the next candidate is predicted.
+    rounding : float
+        Factor on a step size that is looked up, so that rounding does not skip a candidate.
+    """
+
+    trajectories: int = 10
+    few: int = 3
+    shares: tuple[float, ...] = (1, 0.9, 0.8)
+    most: int = 100
+    spaced: int = 40
+    shrinking: float = 0.9
+    turns: int = 21
+    whole: float = 0.65
+    single: float = 0.25
+    shortest: float = 0.8
+    width: float = 0.4
+    enough: int = 8
+    hopeless: float = 0.05
+    lowest: float = 1e-3
+    highest: float = 0.9999
+    rounding: float = 0.999
+
+
+RULES = Rules()
 
 
 def _candidates() -> tuple[np.ndarray, np.ndarray]:
     """Number of steps and share of the whole turn (L,), from the longest step size on."""
-    few = [(steps, share) for steps in range(1, _FEW + 1) for share in (1, 0.9, 0.8)]
-    more = [(steps, 1.0) for steps in np.unique(np.rint(np.geomspace(_FEW + 1, 100, 40)))]
-    least = [(100, 0.9**power) for power in range(1, 22)]
+    few = [(steps, share) for steps in range(1, RULES.few + 1) for share in RULES.shares]
+    more = [(steps, 1.0) for steps in np.unique(np.rint(np.geomspace(RULES.few + 1, RULES.most, RULES.spaced)))]
+    least = [(RULES.most, RULES.shrinking**power) for power in range(1, RULES.turns + 1)]
     steps, share = np.array(few + more + least).T
     return steps.astype(np.int32), share
 
@@ -180,7 +246,7 @@ _STEPS, _SHARE = _candidates()
 
 
 class StepSearch(NamedTuple):
-    """What is known of the candidates.
+    """Acceptance of the candidates tried so far.
 
     Attributes
     ----------
@@ -189,7 +255,7 @@ class StepSearch(NamedTuple):
     accepted : array (L,)
         Sums of the mean acceptance of the trajectories that tried each.
     tried : int array (L,)
-        Number of these.
+        Number of these trajectories.
     """
 
     chosen: Int[jax.Array, ""]
@@ -198,7 +264,7 @@ class StepSearch(NamedTuple):
 
 
 def first_search(steps: int, dtype: DTypeLike) -> StepSearch:
-    """Search that begins at a number of steps, of the whole turn.
+    """Start a search at a number of steps with the whole turn.
 
     Examples
     --------
@@ -210,7 +276,7 @@ def first_search(steps: int, dtype: DTypeLike) -> StepSearch:
 
 
 def started_again(search: StepSearch) -> StepSearch:
-    """The search with its measurements forgotten, where trajectories move in other coordinates from now on."""
+    """Forget the measurements of a search, after a change of the coordinates."""
     return search._replace(accepted=jnp.zeros_like(search.accepted), tried=jnp.zeros_like(search.tried))
 
 
@@ -222,7 +288,8 @@ def draw_length(
     steps, share = jnp.asarray(_STEPS)[search.chosen], jnp.asarray(_SHARE, dtype)[search.chosen]
     if options.n_leapfrog_steps is not None:
         steps, share = jnp.int32(options.n_leapfrog_steps), jnp.ones((), dtype)
-    return steps, options.turn * share / steps.astype(dtype) * (0.8 + 0.4 * jax.random.uniform(key, (), dtype))
+    factor = RULES.shortest + RULES.width * jax.random.uniform(key, (), dtype)
+    return steps, options.turn * share / steps.astype(dtype) * factor
 
 
 def searched(
@@ -232,7 +299,7 @@ def searched(
     tune: Int[jax.Array, ""],
     options: HMCOptions,
 ) -> StepSearch:
-    """The search after one more trajectory, draw ``count`` of all; the same after warm-up."""
+    """Update the search after a trajectory, draw ``count`` of all; after warm-up it does not change."""
 
     def learn(search: StepSearch) -> StepSearch:
         chosen = search.chosen
@@ -242,7 +309,7 @@ def searched(
         last = count == tune - 1
         return StepSearch(
             where_needed(
-                last | (tried[chosen] % _ROUND == 0) | rejected[chosen],
+                last | (tried[chosen] % RULES.trajectories == 0) | rejected[chosen],
                 lambda now: _next(now, accepted, tried, rejected, last, options.target_accept),
                 chosen,
             ),
@@ -261,16 +328,16 @@ def _next(
     last: Bool[jax.Array, ""],
     aim: float,
 ) -> Int[jax.Array, ""]:
-    """Candidate of the next round, or at the ``last`` draw of the warm-up that of all draws to come."""
+    """Candidate of the next round, or, at the ``last`` draw of warm-up, of all later draws."""
     place = jnp.arange(len(_STEPS), dtype=chosen.dtype)
     mean = accepted / jnp.maximum(tried, 1).astype(accepted.dtype)
-    known = (tried >= _ROUND) | rejected
-    rejects = np.select([_STEPS == 1, (_SHARE == 1) & (_STEPS <= _FEW)], [_SINGLE, _WHOLE], 1.0)
+    known = (tried >= RULES.trajectories) | rejected
+    rejects = np.select([_STEPS == 1, (_SHARE == 1) & (_STEPS <= RULES.few)], [RULES.single, RULES.whole], 1.0)
     passes = known & (mean >= 1 - jnp.asarray(rejects, mean.dtype) * (1 - aim))
     best = jnp.argmax(passes).astype(chosen.dtype)
-    # Shorter steps where none passes.
+    # If no candidate passes, try shorter steps.
     up = jnp.where(known[chosen], jnp.maximum(chosen + 1, _predicted(chosen, mean[chosen], aim)), chosen)
-    # Longer ones than the best are tried until each of them that failed was tried half as often.
+    # Otherwise try longer steps than the best, except those that failed after half as many trajectories as the best.
     failed = known & ~passes & (place < best) & (2 * tried >= tried[best])
     least = jnp.max(jnp.where(failed, place + 1, 0))
     down = jnp.clip(jnp.minimum(_predicted(best, mean[best], aim), best - 1), least, best)
@@ -279,18 +346,15 @@ def _next(
 
 
 def _rejected(accepted: Float[jax.Array, " L"], tried: Int[jax.Array, " L"], chains: int) -> Bool[jax.Array, " L"]:
-    """Candidates whose acceptance is below ``least`` after ``enough`` trajectories of all chains together.
-
-    No round is spent on them.
-    """
-    enough, least = 8, 0.05
-    return (chains * tried >= enough) & (accepted < least * tried.astype(accepted.dtype))
+    """Candidates that are hardly ever accepted, so that no whole round is spent on them."""
+    return (chains * tried >= RULES.enough) & (accepted < RULES.hopeless * tried.astype(accepted.dtype))
 
 
 def _predicted(candidate: Int[jax.Array, ""], acceptance: Float[jax.Array, ""], aim: float) -> Int[jax.Array, ""]:
-    """First candidate whose acceptance is the aim by the law of the error, given that of one."""
+    """First candidate with the target acceptance, predicted from the acceptance of another candidate."""
     sizes = jnp.asarray(_STEPS / _SHARE, acceptance.dtype)
     error, wanted = (
-        ndtri(jnp.clip(jnp.asarray(part, acceptance.dtype), 1e-3, 0.9999) / 2) for part in (acceptance, aim)
+        ndtri(jnp.clip(jnp.asarray(part, acceptance.dtype), RULES.lowest, RULES.highest) / 2)
+        for part in (acceptance, aim)
     )
-    return jnp.searchsorted(sizes, 0.999 * sizes[candidate] * jnp.sqrt(error / wanted)).astype(candidate.dtype)
+    return jnp.searchsorted(sizes, RULES.rounding * sizes[candidate] * jnp.sqrt(error / wanted)).astype(candidate.dtype)

@@ -1,9 +1,7 @@
-"""L-BFGS on all weights of a hidden layer at once, by SciPy.
+"""Minimise over all weights of a hidden layer at once by SciPy's L-BFGS, and define the protocol of a minimiser.
 
-On the energy without variance first, whose steps cost a fifth, then on the whole one, in the coordinates of
-:mod:`.whitening` where features are few.
-
-Also: the protocol of a minimiser of the energy of a hidden layer. The other one is :mod:`.alternating`, whose turns
+The energy without variance, whose steps cost a fifth, is minimised first, then the whole energy, for few features in
+the coordinates of :mod:`.whitening`. The other minimiser is :mod:`.alternating`, whose turns
 :mod:`bayesdrop.fitting.solvers.driver` runs.
 """
 
@@ -22,20 +20,16 @@ from ..._typing import Float
 from ..._validation import check_count, check_number
 from ...fitting.solvers.driver import LOOSE, OneProblem, Status, Trace
 from ..objective.energy import LatentEnergy, Parameters
-from .whitening import MOST_INPUTS, Axes, Whitening
+from ..objective.rules import RULES
+from .whitening import Axes, Whitening
 
 __all__ = ["Evaluated", "LatentMethod", "LatentState", "descend", "LBFGS"]
 
 _log = logging.getLogger("bayesdrop")
 
-# Share of the steps that may be spent on the energy without variance.
-_FIRST = 0.3
-# Steps over which the gain is judged: single ones go up and down.
-_WINDOW = 10
-
 
 class Evaluated(NamedTuple):
-    """A function of a vector (D,): its value, its slope (D,), and the value as it is reported."""
+    """Value of a function of a vector (D,), its slope (D,), and the reported value."""
 
     value: float
     slope: Float[np.ndarray, " D"]
@@ -53,23 +47,23 @@ def descend(
     Parameters
     ----------
     function : callable
-        Gives value and slope at a vector.
+        Returns value and slope at a vector.
     start : array (D,)
-        Where to begin.
+        Starting vector.
     least : float
-        Gain of a step that is too little.
+        Gain of a step below which to stop.
     steps : int
-        Maximal number of steps.
+        Maximum number of steps.
     trace : Trace
-        Gets the objective after every step, and the status.
+        Receives the objective after every step, and the status.
 
     Returns
     -------
     array (D,)
-        Where it ended.
+        Last vector.
     """
     here = function(start)
-    values = [here.value]
+    values, window = [here.value], RULES.window
 
     def evaluate(x: Float[np.ndarray, " D"]) -> tuple[float, Float[np.ndarray, " D"]]:
         nonlocal here
@@ -77,13 +71,13 @@ def descend(
         return here.value, here.slope
 
     def gain() -> float:
-        return values[-1 - _WINDOW :][0] - values[-1]
+        return values[-1 - window :][0] - values[-1]
 
     def after_step(intermediate_result: OptimizeResult) -> None:
-        # A line search ends where it evaluated last.
+        # A line search ends at its last evaluation.
         values.append(here.value)
         add()
-        if len(values) > _WINDOW and gain() < _WINDOW * least:
+        if len(values) > window and gain() < window * least:
             raise StopIteration
 
     def add() -> None:
@@ -97,10 +91,10 @@ def descend(
     if len(values) == 1:
         here = function(start)
         add()
-    # Where no step leads down, the last ones tell whether that is the optimum.
+    # If no step lowers the value, the last gains show whether this is the optimum.
     left = gain() if len(values) > 1 else float(np.sum(here.slope**2))
-    stuck = result.nit < steps and (len(values) <= _WINDOW or left >= _WINDOW * least)
-    if (len(values) > _WINDOW or stuck) and (left < _WINDOW * least or not np.any(here.slope)):
+    stuck = result.nit < steps and (len(values) <= window or left >= window * least)
+    if (len(values) > window or stuck) and (left < window * least or not np.any(here.slope)):
         trace.status = Status.CONVERGED
     elif stuck and left <= LOOSE * abs(values[-1]):
         trace.status = Status.ROUND_OFF
@@ -144,7 +138,7 @@ class LBFGS:
 
         def follow(of: LatentEnergy, start: Parameters, steps: int, trace: Trace) -> Parameters:
             p = len(of.rate)
-            many = p > MOST_INPUTS or p > sum(len(block.weight) for block in of.blocks)
+            many = p > RULES.inputs or p > sum(len(block.weight) for block in of.blocks)
             axes = Axes(start) if many else Whitening(of, start)
 
             def function(flat: Float[np.ndarray, " D"]) -> Evaluated:
@@ -155,7 +149,7 @@ class LBFGS:
 
         least = self.tol * energy.row_weight
         if not trace.values and energy.has_variance:
-            start = follow(energy.without_variance, start, max(1, int(_FIRST * most)), Trace())
+            start = follow(energy.without_variance, start, max(1, int(RULES.first * most)), Trace())
         return follow(energy, start, most, trace)
 
 
@@ -164,21 +158,21 @@ class LatentMethod(Protocol):
     """Protocol of a minimiser."""
 
     def minimise(self, energy: LatentEnergy, start: Parameters, trace: Trace, steps: int | None = None) -> Parameters:
-        """Go downhill from ``start``, so many steps at most, and add to the trace; its status is set."""
+        """Minimise from ``start`` by at most ``steps`` steps, add to the trace and set its status."""
 
 
 @dataclass(frozen=True)
 class LatentState(OneProblem):
-    """Where a minimiser is.
+    """State of a minimiser.
 
     Attributes
     ----------
     weights
         :class:`Parameters`.
     value, objective : array (1,)
-        Energy there, with a piecewise-linear loss smoothed and as it is.
+        Energy at the weights, with a piecewise-linear loss smoothed and exact.
     remaining : array (1,)
-        0 once steps gain less than was asked for, else infinite.
+        0 if steps gain less than required, else infinite.
     """
 
     weights: Parameters
@@ -188,6 +182,6 @@ class LatentState(OneProblem):
 
     @classmethod
     def at(cls, weights: Parameters, value: float, objective: float, done: bool = False) -> LatentState:
-        """The state at weights where the energy is known."""
+        """State at weights whose energy is known."""
         remaining = 0.0 if done else np.inf
         return cls(weights, np.array([value]), np.array([objective]), np.array([remaining]))

@@ -1,12 +1,12 @@
-r"""Coordinates in which the energy of a hidden layer is about equally curved in all directions.
+r"""Choose coordinates in which the energy of a hidden layer has about equal curvature in all directions, for L-BFGS.
 
-The curvature of a layer is taken for a Kronecker product (Martens & Grosse 2015, section 3), with ``r`` the slope of
-the loss in the scores and ``t_k = (σ'_k)² Σ_m W_km² r_m²``:
+The curvature of a layer is approximated by a Kronecker product (Martens & Grosse 2015, section 3), with ``r`` the slope
+of the loss in the scores and ``t_k = (σ'_k)² Σ_m W_km² r_m²``:
 
     in α_k:  t̄_k A + P,   A = Σ_i s_i E x̃x̃ᵀ        in W_m:  r̄²_m H + I,   H = Σ_i s_i hhᵀ
 
-where a bar is a mean over the rows and both ``x̃`` and ``h`` end with a 1. Quasi-Newton steps see no more than this of
-correlated inputs only after very many of them.
+where a bar is a mean over the rows and both ``x̃`` and ``h`` end with a 1. Without these coordinates quasi-Newton
+methods need very many steps for correlated inputs.
 """
 
 from __future__ import annotations
@@ -17,10 +17,7 @@ from scipy.special import expit
 from ..._typing import Float
 from ..objective.energy import LatentEnergy, Parameters, principal_axes
 
-__all__ = ["MOST_INPUTS", "Axes", "Whitening"]
-
-MOST_INPUTS = 1000
-"""Features up to which their second moments are taken apart, if there are as many rows."""
+__all__ = ["Axes", "Whitening"]
 
 
 class Axes:
@@ -34,7 +31,7 @@ class Axes:
         return self._like.like(flat)
 
     def slope(self, gradient: Parameters) -> Float[np.ndarray, " D"]:
-        """The slope in the coordinates, given that in the weights."""
+        """Slope in the coordinates, given the slope in the weights."""
         return gradient.flatten()
 
     def coordinates(self, parameters: Parameters) -> Float[np.ndarray, " D"]:
@@ -43,14 +40,14 @@ class Axes:
 
 
 class Whitening(Axes):
-    """The map from such coordinates to weights, the curvature being that at given weights.
+    """Map from these coordinates to weights, with the curvature at given weights.
 
     Parameters
     ----------
     energy : LatentEnergy
-        What is to be minimised.
+        Energy to minimise.
     parameters : Parameters
-        Where.
+        Weights at which the curvature is taken.
     """
 
     def __init__(self, energy: LatentEnergy, parameters: Parameters) -> None:
@@ -85,7 +82,7 @@ class Whitening(Axes):
         )
 
     def slope(self, gradient: Parameters) -> Float[np.ndarray, " D"]:
-        """The slope in the coordinates, given that in the weights."""
+        """Slope in the coordinates, given the slope in the weights."""
         return Parameters(
             self._scale * (self._inputs.T @ (self._prior * gradient.hidden)),
             self._output_scale * (self._units.T @ gradient.output),

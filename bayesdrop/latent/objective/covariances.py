@@ -1,4 +1,4 @@
-"""Covariances of the scores of a hidden layer and their slopes, in the cheaper of two orders.
+"""Compute covariances of the scores of a hidden layer, and slopes, in the cheaper of two orders, for :mod:`.energy`.
 
 With ``Q = diag(σ'(ū)) W`` of a row, (K, M), and its variances ``V_d = Var(x̃_d)``,
 
@@ -6,12 +6,11 @@ With ``Q = diag(σ'(ū)) W`` of a row, (K, M), and its variances ``V_d = Var(x̃
 
 :class:`.criteria.UnitPairs` takes the inner sum, for all rows one product with ``K(K + 1)/2`` pairs of units, dense or
 sparse; :class:`EntryScores` the right-hand side, entry by entry of the non-zeros with ``M`` numbers each, compiled.
-Both are exact. With few scores, many units or many zeros the latter has less to do.
-
-Covariances of the scores of a hidden layer over the non-zeros of each row, compiled by Numba (the extra ``fast``).
+Both are exact. With few scores, many units or many zeros :class:`EntryScores` needs fewer operations; its loops are
+compiled by Numba (the extra ``fast``).
 
 An entry of row ``i`` and feature ``d`` moves the scores by ``g = Q_iᵀα_d`` (M,), ``Q_i = diag(σ'_i) W``; with its
-variance ``v = x (a_d x + b_d)`` the covariances are ``Σ_d v g gᵀ``. Sums may be ordered as the processor likes.
+variance ``v = x (a_d x + b_d)`` the covariances are ``Σ_d v g gᵀ``. Sums may be made in any order.
 """
 
 from __future__ import annotations
@@ -23,13 +22,14 @@ import numpy as np
 from ..._typing import Float, Int
 from ...designs.kernels import available, compiled
 from ...moments import ScoreMoments
-from .criteria import UnitPairs
+from .criteria import HiddenWeights, OutputWeights, PairCovariances, Pairs, UnitPairs, Units
+from .rules import RULES
 
 __all__ = ["EntryScores", "ScoreCovariances", "backward_rows", "forward_rows"]
 
 
 class ScoreCovariances:
-    """Both routes at given weights, each made when it is first taken.
+    """Both algorithms at given weights, each made at its first use.
 
     Parameters
     ----------
@@ -38,20 +38,15 @@ class ScoreCovariances:
     weight : array (K, M)
         ``W``, without intercepts.
     problems : pair of arrays (J,)
-        Scores whose covariances are wanted.
+        Pairs of scores whose covariances are computed.
     """
 
-    def __init__(
-        self,
-        hidden: Float[np.ndarray, "p K"],
-        weight: Float[np.ndarray, "K M"],
-        problems: tuple[Int[np.ndarray, " J"], Int[np.ndarray, " J"]],
-    ) -> None:
+    def __init__(self, hidden: HiddenWeights, weight: OutputWeights, problems: Pairs) -> None:
         self._arguments = hidden, weight, problems
         self._routes: dict[Any, EntryScores | UnitPairs] = {}
 
     def route(self, moments: ScoreMoments, nonzeros: int) -> EntryScores | UnitPairs:
-        """The cheaper one for some rows with so many non-zeros."""
+        """Cheaper algorithm for some rows with a number of non-zeros."""
         kind: Any = EntryScores if self._by_entries(moments, nonzeros) else UnitPairs
         if kind not in self._routes:
             self._routes[kind] = kind(*self._arguments)
@@ -62,56 +57,51 @@ class ScoreCovariances:
             return False
         (K, M), J = self._arguments[1].shape, len(self._arguments[2][0])
         rows, features = moments.design.shape
-        # Operations, by the time that they take: BLAS does three while a compiled loop over entries does one, and
-        # single columns of a sparse product are three times as slow again.
-        product = nonzeros * 3 if moments.design.is_sparse else rows * features / 3
+        # Operations by their time: BLAS does three while a compiled loop over entries does one, and a column of a
+        # sparse product is three times slower than that.
+        product = nonzeros * RULES.product if moments.design.is_sparse else rows * features / RULES.product
         pairs = K * (K + 1) * (2 * product + rows * J)
-        return nonzeros * 6 * (K * M + J) + rows * 12 * K * M < pairs
+        return nonzeros * RULES.entry * (K * M + J) + rows * RULES.row * K * M < pairs
 
-    def gradient(self) -> tuple[Float[np.ndarray, "p K"] | float, Float[np.ndarray, "K M"] | float]:
+    def gradient(self) -> tuple[HiddenWeights | float, OutputWeights | float]:
         """Slopes in ``α`` and ``W`` of all rows."""
         routes = self._routes.values()
         return sum(route.for_hidden for route in routes), sum(route.for_output for route in routes)
 
 
 class EntryScores:
-    """What each non-zero entry does to the scores, at given weights ``α`` (p, K) and ``W`` (K, M).
+    """Effect of each non-zero entry on the scores, at given weights ``α`` (p, K) and ``W`` (K, M).
 
     ``for_hidden`` (p, K) and ``for_output`` (K, M) are the slopes in the weights of the rows so far.
 
-    Noise of entries that are zero is the same for all rows: ``Qᵀ S₀ Q``, ``S₀ = Σ_d c_d α_d α_dᵀ``, without a sum over
+    The noise of zero entries is the same for all rows: ``Qᵀ S₀ Q``, ``S₀ = Σ_d c_d α_d α_dᵀ``, without a sum over
     entries.
     """
 
-    def __init__(
-        self,
-        hidden: Float[np.ndarray, "p K"],
-        weight: Float[np.ndarray, "K M"],
-        problems: tuple[Int[np.ndarray, " J"], Int[np.ndarray, " J"]],
-    ) -> None:
+    def __init__(self, hidden: HiddenWeights, weight: OutputWeights, problems: Pairs) -> None:
         self._hidden, self._weight = np.ascontiguousarray(hidden), np.ascontiguousarray(weight.T)
         self._first, self._second = problems
         self.for_hidden = np.zeros(hidden.shape)
         self._for_weight = np.zeros(self._weight.shape)
 
     @property
-    def for_output(self) -> Float[np.ndarray, "K M"]:
+    def for_output(self) -> OutputWeights:
         """Slope in ``W`` of the rows so far."""
         return self._for_weight.T
 
     def _entries(self, moments: ScoreMoments) -> tuple[Any, ...]:
-        """Rows, noise and weights as the compiled loops take them."""
+        """Rows, noise and weights in the form of the compiled loops."""
         csr, p = moments.design.compressed(full=True), len(self._hidden)
         parts = (moments.coefficients.quadratic, moments.coefficients.linear)
         square, linear = (np.ascontiguousarray(np.broadcast_to(part, (p, 1))[:, 0]) for part in parts)
-        # Unsigned columns spare a check for negative ones.
+        # For unsigned columns Numba does not check for negative ones.
         indices = csr.indices.view(np.uint32 if csr.indices.dtype.itemsize == 4 else np.uint64)
         return csr.indptr.astype(np.int64), indices, csr.data, square, linear, self._hidden, self._weight
 
-    def forward(self, moments: ScoreMoments, slope: Float[np.ndarray, "m K"]) -> tuple[Float[np.ndarray, "m J"], Any]:
-        """Covariances (m, J) of the pairs of scores of some rows, whose ``σ'`` (m, K) are given, and what to keep.
+    def forward(self, moments: ScoreMoments, slope: Units) -> tuple[PairCovariances, Any]:
+        """Covariances (m, J) of pairs of scores of some rows with given ``σ'`` (m, K), and values for ``backward``.
 
-        That is the entries, their variances and what they do to the scores.
+        These values are the entries, their variances and their effects on the scores.
         """
         cov = np.zeros((len(slope), len(self._first)))
         if not moments.leaves_zeros:
@@ -125,14 +115,8 @@ class EntryScores:
         loop(*entries, slope, self._first, self._second, variance, pull, cov)
         return cov, (*entries[:2], variance, pull)
 
-    def backward(
-        self,
-        moments: ScoreMoments,
-        slope: Float[np.ndarray, "m K"],
-        for_cov: Float[np.ndarray, "m J"],
-        kept: Any,
-    ) -> Float[np.ndarray, "m K"]:
-        """Slope in ``σ'`` (m, K) given that in the covariances (m, J); those in ``α`` and ``W`` are added up."""
+    def backward(self, moments: ScoreMoments, slope: Units, for_cov: PairCovariances, kept: Any) -> Units:
+        """Slope in ``σ'`` (m, K), given the slope in the covariances (m, J); adds the slopes in ``α`` and ``W``."""
         for_slope, for_cov = np.zeros(slope.shape), np.ascontiguousarray(for_cov)
         compiled(backward_rows, "reassoc", "contract")(
             *kept, self._hidden, self._weight, slope, self._first, self._second, for_cov,
@@ -162,14 +146,14 @@ def forward_rows(
     data: Float[np.ndarray, " _"],
     square: Float[np.ndarray, " p"],
     linear: Float[np.ndarray, " p"],
-    hidden: Float[np.ndarray, "p K"],
+    hidden: HiddenWeights,
     weight: Float[np.ndarray, "M K"],
-    slope: Float[np.ndarray, "m K"],
+    slope: Units,
     first: Int[np.ndarray, " J"],
     second: Int[np.ndarray, " J"],
     variance: Float[np.ndarray, " _"],
     pull: Float[np.ndarray, " _"],
-    cov: Float[np.ndarray, "m J"],
+    cov: PairCovariances,
 ) -> None:
     """Write ``v`` and ``g`` of all entries, ``g`` (M, entries) row after row, and add the covariances of the pairs."""
     units, scores = hidden.shape[1], weight.shape[0]
@@ -201,17 +185,17 @@ def backward_rows(
     indices: Int[np.ndarray, " _"],
     variance: Float[np.ndarray, " _"],
     pull: Float[np.ndarray, " _"],
-    hidden: Float[np.ndarray, "p K"],
+    hidden: HiddenWeights,
     weight: Float[np.ndarray, "M K"],
-    slope: Float[np.ndarray, "m K"],
+    slope: Units,
     first: Int[np.ndarray, " J"],
     second: Int[np.ndarray, " J"],
-    for_cov: Float[np.ndarray, "m J"],
-    for_slope: Float[np.ndarray, "m K"],
+    for_cov: PairCovariances,
+    for_slope: Units,
     for_weight: Float[np.ndarray, "M K"],
-    for_hidden: Float[np.ndarray, "p K"],
+    for_hidden: HiddenWeights,
 ) -> None:
-    """Add the slopes in ``σ'``, in the output weights and in the hidden weights, given those in the covariances."""
+    """Add the slopes in ``σ'``, in the output and in the hidden weights, given the slopes in the covariances."""
     units, scores = hidden.shape[1], weight.shape[0]
     both, for_both, turn = np.empty((scores, units)), np.empty((scores, units)), np.empty((scores, scores))
     for i in range(slope.shape[0]):

@@ -1,6 +1,6 @@
-"""Marginalised losses of the scores of a row, of each problem separately or of all classes jointly.
+"""Compute marginalised losses of the scores of a row, per problem or jointly over classes, for :mod:`.energy`.
 
-Covariances of the pre-activations of a hidden layer, pair by pair of units.
+Also compute the covariances of the pre-activations of a hidden layer, by pairs of units.
 """
 
 from __future__ import annotations
@@ -14,10 +14,19 @@ from ..._typing import Float, Int, Num
 from ...losses.softmax import FORMS, expected_softmax, log_sum_exp
 from ...moments import ScoreMoments
 
-__all__ = ["Criterion", "OneVersusRest", "Softmax", "Targets", "UnitPairs", "unpack"]
+__all__ = [
+    "Criterion", "HiddenWeights", "OneVersusRest", "OutputWeights", "PairCovariances", "Pairs", "Scores", "Softmax",
+    "Targets", "UnitPairs", "Units", "unpack",
+]  # fmt: skip
 
 # Class numbers (m,) or signs (m, M).
 Targets = Num[np.ndarray, "m *problems"]
+Scores: TypeAlias = Float[np.ndarray, "m M"]
+Pairs: TypeAlias = tuple[Int[np.ndarray, " J"], Int[np.ndarray, " J"]]
+PairCovariances: TypeAlias = Float[np.ndarray, "m J"]
+Units: TypeAlias = Float[np.ndarray, "m K"]
+HiddenWeights: TypeAlias = Float[np.ndarray, "p K"]
+OutputWeights: TypeAlias = Float[np.ndarray, "K M"]
 
 
 @dataclass(frozen=True)
@@ -29,25 +38,22 @@ class OneVersusRest:
     loss : Curved and Sloped
         Marginalised loss.
     smoothing : float
-        Added to the variances: what a piecewise-linear loss without noise needs to have a gradient.
+        Added to the variances, so that a piecewise-linear loss without noise has a gradient.
     """
 
     loss: Any
     smoothing: float = 0.0
 
-    def pairs(self, problems: int) -> tuple[Int[np.ndarray, " J"], Int[np.ndarray, " J"]]:
-        """Problems whose covariances the loss looks at, two arrays (J,): each with itself."""
+    def pairs(self, problems: int) -> Pairs:
+        """Pairs of problems whose covariances the loss uses, two arrays (J,): each problem with itself."""
         return np.arange(problems), np.arange(problems)
 
     def __call__(
-        self,
-        target: Targets,
-        mean: Float[np.ndarray, "m M"],
-        cov: Float[np.ndarray, "m J"] | None,
-    ) -> tuple[Float[np.ndarray, " m"], Float[np.ndarray, "m M"], Float[np.ndarray, "m J"] | None]:
-        """Loss (m,), its slope in the mean (m, M), and in the covariances (m, J) of the pairs; None if those are.
+        self, target: Targets, mean: Scores, cov: PairCovariances | None
+    ) -> tuple[Float[np.ndarray, " m"], Scores, PairCovariances | None]:
+        """Loss (m,), its slope in the mean (m, M), and in the covariances (m, J) of the pairs, or None without them.
 
-        ``target`` (m, M) is of −1 and +1.
+        ``target`` (m, M) holds −1 and +1.
         """
         if cov is None and self.smoothing == 0:
             value, slope = self.loss.plain_value_and_slope(target, mean)
@@ -57,13 +63,9 @@ class OneVersusRest:
         return self.loss.value(target, mean, var).sum(axis=1), slopes.mean, None if cov is None else slopes.var
 
     def excess(
-        self,
-        target: Targets,
-        mean: Float[np.ndarray, "m M"],
-        cov: Float[np.ndarray, "m J"] | None,
-        value: Float[np.ndarray, " m"],
+        self, target: Targets, mean: Scores, cov: PairCovariances | None, value: Float[np.ndarray, " m"]
     ) -> Float[np.ndarray, " m"] | float:
-        """What smoothing adds to the loss, (m,), whose ``value`` (m,) is known; 0 where nothing is smoothed."""
+        """Part of the loss ``value`` (m,) that is due to smoothing, (m,); 0 without smoothing."""
         if self.smoothing == 0:
             return 0.0
         return value - self.loss.value(target, mean, np.zeros_like(mean) if cov is None else cov).sum(axis=1)
@@ -81,17 +83,14 @@ class Softmax:
 
     form: str
 
-    def pairs(self, problems: int) -> tuple[Int[np.ndarray, " J"], Int[np.ndarray, " J"]]:
+    def pairs(self, problems: int) -> Pairs:
         """All pairs, each once."""
         first, second = np.triu_indices(problems)
         return first, second
 
     def __call__(
-        self,
-        target: Targets,
-        mean: Float[np.ndarray, "m M"],
-        cov: Float[np.ndarray, "m J"] | None,
-    ) -> tuple[Float[np.ndarray, " m"], Float[np.ndarray, "m M"], Float[np.ndarray, "m J"] | None]:
+        self, target: Targets, mean: Scores, cov: PairCovariances | None
+    ) -> tuple[Float[np.ndarray, " m"], Scores, PairCovariances | None]:
         """See :class:`OneVersusRest`; ``target`` (m,) of class numbers."""
         rows = np.arange(len(mean))
         level, slope = log_sum_exp(mean)
@@ -104,19 +103,13 @@ class Softmax:
         return value + extra, slope + more, np.where(first == second, 1.0, 2.0) * to_cov[:, first, second]
 
     def excess(
-        self,
-        target: Targets,
-        mean: Float[np.ndarray, "m M"],
-        cov: Float[np.ndarray, "m J"] | None,
-        value: Float[np.ndarray, " m"],
+        self, target: Targets, mean: Scores, cov: PairCovariances | None, value: Float[np.ndarray, " m"]
     ) -> float:
-        """See :class:`OneVersusRest`: it is smooth as it is."""
+        """See :class:`OneVersusRest`; 0, since this loss is smooth."""
         return 0.0
 
     @staticmethod
-    def expected_probabilities(
-        mean: Float[np.ndarray, "m M"], cov: Float[np.ndarray, "m J"] | None
-    ) -> Float[np.ndarray, "m M"]:
+    def expected_probabilities(mean: Scores, cov: PairCovariances | None) -> Scores:
         """Expected softmax (m, M) of scores with the given means and covariances, pair by pair."""
         if cov is None:
             return log_sum_exp(mean)[1]
@@ -128,9 +121,9 @@ Criterion: TypeAlias = OneVersusRest | Softmax
 
 
 def unpack(
-    flat: Float[np.ndarray, "m J"], first: Int[np.ndarray, " J"], second: Int[np.ndarray, " J"]
+    flat: PairCovariances, first: Int[np.ndarray, " J"], second: Int[np.ndarray, " J"]
 ) -> Float[np.ndarray, "m K K"]:
-    """Symmetric matrices (m, K, K) of which ``flat`` (m, J) holds the entries of the pairs."""
+    """Symmetric matrices (m, K, K) from the entries ``flat`` (m, J) of the pairs."""
     size = int(second.max()) + 1
     full = np.empty((len(flat), size, size))
     full[:, first, second] = flat
@@ -139,19 +132,14 @@ def unpack(
 
 
 class UnitPairs:
-    """What all rows share: products of weights, pair by pair ``k <= l`` of units and ``m <= n`` of problems.
+    """Products of weights, common to all rows, by pairs ``k <= l`` of units and ``m <= n`` of problems.
 
     ``S_kl`` is linear in ``α_k∘α_l``, (p, L), and a covariance of scores in ``B_kl = σ'_k σ'_l S_kl``: ``C_j = Σ_L B_L
     F_Lj``, ``F_Lj = W_km W_ln + W_lm W_kn``, the second term only for k ≠ l. ``S`` of all rows is one product of ``X²``
     with the pairs, and its adjoint is another. See :class:`bayesdrop.latent.objective.covariances.EntryScores`.
     """
 
-    def __init__(
-        self,
-        hidden: Float[np.ndarray, "p K"],
-        weight: Float[np.ndarray, "K M"],
-        problems: tuple[Int[np.ndarray, " J"], Int[np.ndarray, " J"]],
-    ) -> None:
+    def __init__(self, hidden: HiddenWeights, weight: OutputWeights, problems: Pairs) -> None:
         self._hidden, self._weight = hidden, weight
         K, M = weight.shape
         self._first, self._second = np.triu_indices(K)
@@ -164,19 +152,13 @@ class UnitPairs:
         self._matrix = one[:, self._m] * other[:, self._n] + self._crossed * other[:, self._m] * one[:, self._n]
         self._for_products, self._for_matrix = np.zeros_like(self._products), np.zeros_like(self._matrix)
 
-    def forward(self, moments: ScoreMoments, slope: Float[np.ndarray, "m K"]) -> tuple[Float[np.ndarray, "m J"], Any]:
+    def forward(self, moments: ScoreMoments, slope: Units) -> tuple[PairCovariances, Any]:
         """See :class:`bayesdrop.latent.objective.covariances.EntryScores`; kept are the covariances of the units."""
         cov = moments.covariance(self._products)
         bent = slope[:, self._first] * slope[:, self._second]
         return np.multiply(bent, cov, out=bent) @ self._matrix, cov
 
-    def backward(
-        self,
-        moments: ScoreMoments,
-        slope: Float[np.ndarray, "m K"],
-        for_cov: Float[np.ndarray, "m J"],
-        kept: Any,
-    ) -> Float[np.ndarray, "m K"]:
+    def backward(self, moments: ScoreMoments, slope: Units, for_cov: PairCovariances, kept: Any) -> Units:
         """See :class:`bayesdrop.latent.objective.covariances.EntryScores`."""
         one, other = slope[:, self._first], slope[:, self._second]
         pair = one * other
@@ -185,19 +167,19 @@ class UnitPairs:
         self._for_products += moments.spread(np.multiply(for_bent, pair, out=pair))
         # Both factors σ' of a pair move with the mean.
         for_bent *= kept
-        for_slope: Float[np.ndarray, "m K"] = np.multiply(for_bent, other, out=other) @ self._of_first
+        for_slope: Units = np.multiply(for_bent, other, out=other) @ self._of_first
         for_slope += np.multiply(for_bent, one, out=one) @ self._of_second
         return for_slope
 
     @property
-    def for_hidden(self) -> Float[np.ndarray, "p K"]:
-        """From the slope in the products (p, L)."""
+    def for_hidden(self) -> HiddenWeights:
+        """Slope in the hidden weights, from the slope in the products (p, L)."""
         one, other = self._hidden[:, self._first], self._hidden[:, self._second]
         return (self._for_products * other) @ self._of_first + (self._for_products * one) @ self._of_second
 
     @property
-    def for_output(self) -> Float[np.ndarray, "K M"]:
-        """From the slope in ``F`` (L, J)."""
+    def for_output(self) -> OutputWeights:
+        """Slope in the output weights, from the slope in ``F`` (L, J)."""
         slope, crossed = self._for_matrix, self._crossed * self._for_matrix
         one, other = self._weight[self._first], self._weight[self._second]
         return (
@@ -209,5 +191,5 @@ class UnitPairs:
 
 
 def _members(index: Int[np.ndarray, " L"], size: int) -> Float[np.ndarray, "L size"]:
-    """Indicators (L, size) of what each pair belongs to: sums over pairs are products with it."""
+    """Indicators (L, size) of the member of each pair: sums over pairs are products with this matrix."""
     return (index[:, None] == np.arange(size)).astype(np.float64)

@@ -1,8 +1,8 @@
-"""Energy of a predictor with one hidden layer of ``K`` units whose inputs are noised (Chen, Zhu, Chen & Chen 2015).
+"""Compute the energy of a predictor with one hidden layer whose inputs are noised (Chen, Zhu, Chen & Chen 2015).
 
-A row has pre-activations ``u = αᵀx̃ + a``, hidden features ``h = σ(u)`` and scores ``s = Wᵀh + b`` of ``M`` problems.
-Under the noise ``u`` has a mean ``ū`` and a covariance ``S``, ``S_kl = Σ_d Var(x̃_d) α_dk α_dl``, and to first order
-around the mean (their sections 4.2 and 5.2)
+A row has pre-activations of ``K`` units ``u = αᵀx̃ + a``, hidden features ``h = σ(u)`` and scores ``s = Wᵀh + b`` of
+``M`` problems. Under the noise ``u`` has a mean ``ū`` and a covariance ``S``, ``S_kl = Σ_d Var(x̃_d) α_dk α_dl``, and
+to first order around the mean (their sections 4.2 and 5.2)
 
     E s = Wᵀσ(ū) + b,      Cov(s) = QᵀSQ,      Q = diag(σ'(ū)) W.
 
@@ -12,10 +12,8 @@ The energy is
     U = ½ Σ_k α_kᵀPα_k + ½‖W‖² + C Σ_i s_i φ(y_i, E s_i, Cov(s_i)),
 
 and neither intercept is penalised. Since ``σ'`` and ``S`` both depend on ``α``, the gradient has cross terms that the
-printed one lacks: it keeps only a feature's product with itself. Nothing of size (n, p) is formed; how the covariances
-are summed is said in :mod:`.covariances`.
-
-The rows of a fit of a hidden layer, cut into blocks.
+printed one lacks: it has only the products of a feature with itself. No array of size (n, p) is formed; the covariances
+are summed by :mod:`.covariances`. The rows of a fit are cut into blocks.
 """
 
 from __future__ import annotations
@@ -34,6 +32,7 @@ from ...noise import Noise
 from ...noise.base import require_zero_centre
 from .covariances import ScoreCovariances
 from .criteria import Criterion, Targets
+from .rules import RULES, Rules
 
 __all__ = ["Block", "Evaluation", "LatentEnergy", "Parameters", "Rows", "blocks_of", "hidden_moments", "principal_axes"]
 
@@ -63,16 +62,16 @@ class Parameters(NamedTuple):
 
 
 class Evaluation(NamedTuple):
-    """The energy at given weights.
+    """Energy at given weights.
 
     Attributes
     ----------
     value : float
-        What is minimised, the kink of a loss smoothed.
+        Minimised value, with the kink of a loss smoothed.
     gradient : Parameters
         Gradient of ``value``.
     objective : float
-        The same with the loss as it is: what is reported.
+        Reported value, with the exact loss.
     """
 
     value: float
@@ -106,11 +105,11 @@ class LatentEnergy:
     criterion : Criterion
         Marginalised loss.
     precision : array (p,)
-        Prior precision of the hidden weights of each feature; that of the output weights is 1.
+        Prior precision of the hidden weights of each feature; the output weights have precision 1.
     fit_intercept : bool
         The intercepts of both layers are free.
     keep_variance : bool
-        If false the variance of the noise is forgotten, and only its mean kept.
+        If false, the variance of the noise is ignored, and only its mean used.
     """
 
     blocks: Rows
@@ -124,14 +123,10 @@ class LatentEnergy:
     def __post_init__(self) -> None:
         require_zero_centre(self.noise, "a hidden layer")
 
-    def moments(self, design: Design) -> ScoreMoments:
-        """Moments of the noised features of some rows."""
-        moments = ScoreMoments(design, self.noise, self.rate[:, None], self.fit_intercept)
-        return moments if self.keep_variance else moments.without_variance()
-
     def moments_of(self, block: Block) -> ScoreMoments:
         """Moments of the noised features of a block."""
-        return self.moments(as_design(block.X) if block.design is None else block.design)
+        moments = ScoreMoments(block.rows, self.noise, self.rate[:, None], self.fit_intercept)
+        return moments if self.keep_variance else moments.without_variance()
 
     def _covariances(self, parameters: Parameters) -> ScoreCovariances:
         hidden, weight = parameters.hidden[:-1], parameters.output[:-1]
@@ -151,7 +146,7 @@ class LatentEnergy:
 
     @cached_property
     def without_variance(self) -> LatentEnergy:
-        """The energy that forgets the variance of the noise."""
+        """Energy that ignores the variance of the noise."""
         return replace(self, keep_variance=False)
 
     @cached_property
@@ -233,7 +228,7 @@ class Block(NamedTuple):
     target, weight : array
         Class numbers (m,) or signs (m, M), and weights (m,).
     nonzeros : int
-        Non-zeros of the features, about so many.
+        Approximate number of non-zeros of the features.
     design : Design or None
         The features as a design, if it is kept.
     """
@@ -244,19 +239,23 @@ class Block(NamedTuple):
     nonzeros: int
     design: Design | None = None
 
+    @property
+    def rows(self) -> Design:
+        """Features as a design."""
+        return as_design(self.X) if self.design is None else self.design
+
 
 class Rows(list[Block]):
-    """All rows, block by block."""
+    """All rows, in blocks."""
 
     @cached_property
     def second_moments(self) -> tuple[Float[np.ndarray, "p p"], Float[np.ndarray, " p"], float]:
-        """``Σ C s_i x xᵀ``, ``Σ C s_i x`` and ``Σ C s_i``, made when first asked for."""
+        """``Σ C s_i x xᵀ``, ``Σ C s_i x`` and ``Σ C s_i``, made at the first use."""
         p = self[0].X.shape[1]
         gram, total, count = np.zeros((p, p)), np.zeros(p), 0.0
         for block in self:
-            design = as_design(block.X) if block.design is None else block.design
-            gram += design.gram(block.weight)
-            total += design.rmatvec(block.weight)
+            gram += block.rows.gram(block.weight)
+            total += block.rows.rmatvec(block.weight)
             count += float(block.weight.sum())
         return gram, total, count
 
@@ -266,18 +265,17 @@ def blocks_of(
     target: Targets,
     weight: Float[np.ndarray, " n"],
     units: int,
-    block_entries: int = 1 << 21,
-    kept_entries: int = 1 << 27,
+    rules: Rules = RULES,
 ) -> Rows:
-    """Cut the rows into blocks for which features and covariances of ``units`` hidden units fit into a core's reach.
+    """Cut the rows into blocks whose features and covariances of ``units`` hidden units are small.
 
-    A block has at most ``block_entries``, few enough that a dense design multiplies them as they are. The design of
-    each is kept unless all together, with what a design may hold besides, have more than ``kept_entries``.
+    The designs of the blocks are kept unless all entries together are more than ``rules.kept_entries``.
     """
     n, p = X.shape
     dense = not hasattr(X, "nnz")
-    rows = max(1, min(block_entries // (max(p, 1) if dense else 1), block_entries // units**2))
-    keep = (n * p if dense else X.nnz) <= kept_entries
+    most = rules.block_entries
+    rows = max(1, min(most // (max(p, 1) if dense else 1), most // units**2))
+    keep = (n * p if dense else X.nnz) <= rules.kept_entries
     cuts = (slice(start, start + rows) for start in range(0, n, rows))
 
     def block(X: MatrixLike, cut: slice) -> Block:
@@ -290,7 +288,7 @@ def blocks_of(
 def principal_axes(
     matrix: Float[np.ndarray, "q q"], with_last: bool
 ) -> tuple[Float[np.ndarray, " q"], Float[np.ndarray, "q q"]]:
-    """Eigenvalues (q,) and vectors (q, q) of a symmetric matrix; the last coordinate may be left to itself.
+    """Eigenvalues (q,) and vectors (q, q) of a symmetric matrix, with or without its last coordinate.
 
     Examples
     --------

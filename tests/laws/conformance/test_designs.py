@@ -124,8 +124,8 @@ def test_grams_and_counts(design, X):
 @pytest.mark.parametrize("block", [1, 7, 1 << 17])
 def test_entries(design, X, block, monkeypatch):
     """Blocks of whole, ascending rows hold every non-zero entry once, and little more than the block size."""
-    monkeypatch.setattr(dense, "BLOCK", 8 * block)
-    monkeypatch.setattr(sparse_storage, "BLOCK", 8 * block)
+    for module in (dense, sparse_storage):
+        monkeypatch.setattr(module, "LIMITS", threads.Limits(cached=block))
     total, last = np.zeros(X.shape), -1
     for rows, columns, values in design.entries():
         assert len(rows) == len(columns) == len(values)
@@ -140,8 +140,7 @@ def test_entries(design, X, block, monkeypatch):
 
 def test_blocks_of_rows_equal_one_block(monkeypatch):
     """Those of large matrices."""
-    monkeypatch.setattr(dense, "LIMITS", threads.Limits(small=0))
-    monkeypatch.setattr(dense, "BLOCK", 8 * 40)
+    monkeypatch.setattr(dense, "LIMITS", threads.Limits(small=0, cached=40))
     rng = np.random.default_rng(3)
     X = rng.normal(size=(41, 6))
     design = DenseDesign(X)
@@ -156,8 +155,7 @@ def test_blocks_of_rows_equal_one_block(monkeypatch):
 
 @pytest.mark.parametrize("columns", [None, 2])
 def test_single_precision_stays_and_sums_in_double(monkeypatch, columns):
-    monkeypatch.setattr(dense, "LIMITS", threads.Limits(small=0))
-    monkeypatch.setattr(dense, "BLOCK", 8 * 40)
+    monkeypatch.setattr(dense, "LIMITS", threads.Limits(small=0, cached=40))
     X = np.random.default_rng(3).normal(size=(41, 6)).astype(np.float32)
     design, wide = DenseDesign(X), X.astype(np.float64)
     assert design._x is X
@@ -195,7 +193,7 @@ def test_a_dense_matrix_of_mostly_zeros_takes_compiled_products(monkeypatch, dty
 @pytest.mark.parametrize("share", [0.2, 1.0])
 def test_rows_about_a_centre(monkeypatch, dtype, share, check_normal_product):
     """Products, Gram matrices and counts are those of the matrix itself."""
-    monkeypatch.setattr(dense, "LIMITS", threads.Limits(small=0))
+    monkeypatch.setattr(dense, "LIMITS", threads.Limits(small=0, cached=40))
     monkeypatch.setattr(dense, "BLOCK", 8 * 40)
     rng = np.random.default_rng(8)
     X = (rng.normal(size=(31, 7)) * (rng.random((31, 7)) < share)).astype(dtype)

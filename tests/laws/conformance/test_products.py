@@ -13,7 +13,7 @@ from bayesdrop.designs.kernels import available
 from bayesdrop.designs.products import CompiledProducts, ScipyProducts, compress
 
 N, P = 23, 9
-IN_PARTS = {"threaded": 0, "worth": 0}
+IN_PARTS = threads.Limits(products=0, worth=0)
 
 needs_numba = pytest.mark.skipif(not available(), reason="needs Numba")
 
@@ -36,10 +36,10 @@ def matrix(kind, dtype, index):
 @pytest.mark.parametrize(
     "widths", [(1, 0), (0, 1), (1, 1), (2, 0), (0, 2), (3, 2), (0, 3), (0, 0), (2, 2), (5, 5), (11, 0), (9, 9)]
 )
-@pytest.mark.parametrize("limits", [IN_PARTS, {}], ids=["in parts", "at once"])
+@pytest.mark.parametrize("limits", [IN_PARTS, threads.LIMITS], ids=["in parts", "at once"])
 def test_compiled_equals_scipy(kind, dtype, index, widths, limits):
     csr = matrix(kind, dtype, index)
-    fast, plain = CompiledProducts(csr, kind == "binary", **limits), ScipyProducts(csr, kind == "binary")
+    fast, plain = CompiledProducts(csr, kind == "binary", limits), ScipyProducts(csr, kind == "binary")
     rng = np.random.default_rng(1)
     for name, size in (("forward", P), ("backward", N)):
         first, second = rng.normal(size=(size, widths[0])), rng.normal(size=(size, widths[1]))
@@ -77,7 +77,7 @@ def test_the_loops_are_python_too():
 @pytest.mark.parametrize("widths", [(1, 0), (1, 1), (4, 0), (5, 5)])
 def test_threads_change_no_bit(monkeypatch, widths, kind):
     rng, csr = np.random.default_rng(5), matrix(kind, np.float64, np.int32)
-    products = CompiledProducts(csr, kind == "binary", **IN_PARTS)
+    products = CompiledProducts(csr, kind == "binary", IN_PARTS)
     w, r = ([rng.normal(size=(size, width)) for width in widths] for size in (P, N))
     found = []
     # Five cores are more than half of the columns.

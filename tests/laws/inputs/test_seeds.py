@@ -30,7 +30,7 @@ def test_the_other_word_is_an_error_that_says_the_right_one(thing, word):
     estimator = isinstance(thing, type) and issubclass(thing, BaseEstimator)
     assert word == ("random_state" if estimator else "seed")
     other = {"seed": "random_state", "random_state": "seed"}[word]
-    with pytest.raises(TypeError, match=f"{other}: this is called {word} here.* give {word}=7"):
+    with pytest.raises(TypeError, match=f"{other}: use {word} here: .* give {word}=7"):
         thing(**{other: 7})
 
 

@@ -21,7 +21,7 @@ from bayesdrop.designs import as_design
 from bayesdrop.hmc import method as hmc_method
 from bayesdrop.hmc.approximations import normal as laplace
 from bayesdrop.hmc.approximations.choices import CHOICES, Limits
-from bayesdrop.hmc.approximations.normal import normal_approximation, score_spread
+from bayesdrop.hmc.approximations.normal import Rules, normal_approximation, score_spread
 from bayesdrop.hmc.kernels.factors import unwhiten
 from bayesdrop.losses import EpsilonInsensitive, Hinge, Logistic, Quantile, Squared
 from bayesdrop.sampling.protocols import natural
@@ -648,7 +648,7 @@ def test_approximation_of_a_kinked_posterior_is_a_fixed_point(model):
     (mean, factor), data, _ = approximation(model)
     slope, _ = expected_slope(model, data, mean, factor @ factor.T)
     assert np.linalg.norm(factor.T @ slope) < 0.1
-    (mean, factor), data, _ = approximation(model, steps=200, tolerance=0.0)
+    (mean, factor), data, _ = approximation(model, rules=Rules(steps=200, tolerance=0.0))
     slope, curvature = expected_slope(model, data, mean, factor @ factor.T)
     np.testing.assert_allclose(factor.T @ slope, 0, atol=1e-6)
     np.testing.assert_allclose(factor @ factor.T @ curvature, np.eye(len(mean)), atol=1e-6)
@@ -668,7 +668,7 @@ KINKED_WITH_NOISE = [
 def test_approximation_of_a_kinked_posterior_with_noise_is_a_fixed_point(model):
     """As without noise, of the energy whose scores have the posterior's spread as well."""
     derivatives = slope_and_hessian(model)
-    for accuracy, options in ((0.1, {}), (1e-6, {"steps": 200, "tolerance": 0.0})):
+    for accuracy, options in ((0.1, {}), (1e-6, {"rules": Rules(steps=200, tolerance=0.0)})):
         (mean, factor), data, rate = approximation(model, **options)
         X = data.X * model.noise.coefficients(rate).gain
         X = np.column_stack([X, np.ones(len(X))]) if model.fit_intercept else X

@@ -1,4 +1,4 @@
-"""Read the language of :mod:`.nodes` from JSON, ``["Apply", "log", [["Column", "dose"]]]``, and write it."""
+"""Read the language of :mod:`.nodes` from JSON, ``["Apply", "log", [["Column", "dose"]]]``, and write it, for files."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import fields, is_dataclass
 from typing import Any
 
+from ...._validation import MOST
 from .limits import finite, short, within
 from .nodes import (
     Apply,
@@ -28,7 +29,7 @@ __all__ = ["plain", "read_node"]
 
 
 def plain(node: Any) -> Any:
-    """A node as JSON has it, ``[name of its class, parts …]``.
+    """Return a node as JSON stores it, ``[name of its class, parts …]``.
 
     Examples
     --------
@@ -43,7 +44,7 @@ def plain(node: Any) -> Any:
 
 
 def read_node(value: Any, depth: int = 0) -> Any:
-    """The node that :func:`plain` wrote; raise ValueError if it is not one, or beyond the limits.
+    """Return the node that :func:`plain` wrote; raise ValueError if the value is not a node or exceeds the limits.
 
     Examples
     --------
@@ -61,43 +62,43 @@ def read_node(value: Any, depth: int = 0) -> Any:
     return kind(*(reader(part, depth + 1) for reader, part in zip(readers, value[1:], strict=True)))
 
 
-def _text(value: Any, depth: int = 0) -> str:
+def _text(value: Any, depth: int) -> str:
     if not isinstance(value, str):
         raise ValueError(f"expected a text, got {short(value)}")
     within(len(value), "name")
     return value
 
 
-def _flag(value: Any, depth: int = 0) -> bool:
+def _flag(value: Any, depth: int) -> bool:
     if not isinstance(value, bool):
         raise ValueError(f"expected true or false, got {short(value)}")
     return value
 
 
-def _count(value: Any, depth: int = 0) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 2**31:
+def _count(value: Any, depth: int) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= MOST:
         raise ValueError(f"expected a whole number, got {short(value)}")
     return value
 
 
-def _real(value: Any, depth: int = 0) -> float:
+def _real(value: Any, depth: int) -> float:
     return finite(value)
 
 
-def _scalar(value: Any, depth: int = 0) -> Any:
+def _scalar(value: Any, depth: int) -> Any:
     return value if isinstance(value, bool) else finite(value)
 
 
-def _level(value: Any, depth: int = 0) -> Any:
+def _level(value: Any, depth: int) -> Any:
     if isinstance(value, str):
-        return _text(value)
+        return _text(value, depth)
     if isinstance(value, int) and abs(value) < 2**64:
         return value
-    return _scalar(value)
+    return _scalar(value, depth)
 
 
 def _each(reader: Callable[..., Any]) -> Callable[..., Any]:
-    def read(value: Any, depth: int = 0) -> tuple[Any, ...]:
+    def read(value: Any, depth: int) -> tuple[Any, ...]:
         if not isinstance(value, list):
             raise ValueError(f"expected a list, got {short(value)}")
         return tuple(reader(part, depth) for part in value)
