@@ -16,10 +16,12 @@ from ..model import Model
 from ..priors import Normal
 from ..priors.base import LearntScale
 from ..rates import RateMap
+from ..sampling.likelihood_parameters import learnt_parameter, parameter_operands
 from ..sampling.matrix import Matrix, placed, samplers_matrix
 from .approximations.class_density import ClassDensity, class_approximation
 from .approximations.class_factor import class_factor, class_scores
 from .approximations.drawn import DrawnApproximation, drawn_approximation, rounding_width
+from .approximations.learnt_parameter import with_parameter
 from .approximations.learnt_scales import best_scales, with_scale_map, with_scales
 from .approximations.normal import Factor, normal_approximation, score_spread
 from .approximations.precision import direction_factor, row_factor, row_gram, row_roots
@@ -109,8 +111,9 @@ def bind_start(
     centre, factor = start_of(model, data, rate_map, learnt is not None and not data.design.is_streamed, dense)
     piecewise_linear = density.loss.piecewise_linear and not density.has_variance
     if piecewise_linear and rounded:
-        width = ROUNDED * score_spread(data, factor)
-        operands = operands._replace(width=placed(width, dtype))
+        # A learnt parameter, the last coordinate, is no part of a score.
+        of_scores = factor if density.parameter is None else factor[:-1]
+        operands = operands._replace(width=placed(ROUNDED * score_spread(data, of_scores), dtype))
     if learnt is None:
         return Bound(density, operands, density, centre, factor, piecewise_linear, factor)
     wrapped = with_scales(density, operands, centre, factor, learnt, log_scale, contrasts, dtype)
@@ -239,13 +242,12 @@ def bind_density(
     Raises
     ------
     ValueError
-        If the weight prior is a scale mixture or the noise variance unknown, or masks of many classes would have to be
-        integrated.
+        If the weight prior is a scale mixture, or masks of many classes would have to be integrated.
     """
-    if not model.weight_prior.gaussian or model.loss.variance_prior is not None:
+    if not model.weight_prior.gaussian:
         raise ValueError(
-            f"method: {name} takes normal weight priors (of known or learnt scales) and known variances, got "
-            f"{model.weight_prior!r} and {model.loss!r}; bd.Gibbs() draws the scales of the others in closed form."
+            f"method: {name} takes normal weight priors (of known or learnt scales), got {model.weight_prior!r}; "
+            "bd.Gibbs() draws the scales of the others in closed form."
         )
     p = len(data.feature_names)
     model.noise.check(data.design.minimum())
@@ -268,7 +270,9 @@ def bind_density(
             f'{model.noise!r} are not sufficient; take expectation="gaussian", or target="noising" for dropout.'
         )
     density = Density(
+        # A learnt scale or shape is a coordinate, and the loss that of scale 1.
         loss=model.loss if marginalised and noisy else model.loss.plain,
+        parameter=learnt_parameter(model.loss),
         noise=model.noise,
         fit_intercept=model.fit_intercept,
         free=rate_map.size,
@@ -307,13 +311,14 @@ def operands_of(
         index=placed(rate_map.index, np.int32),
         rate_prior=jax.tree.map(real, prior),
         offset=None if data.offset is None else real(data.offset),
+        parameter=parameter_operands(model.loss, data, dtype),
     )
 
 
 def start_of(
     model: Model, data: Dataset, rate_map: RateMap, averaged: bool = False, dense: bool = True
 ) -> tuple[Float[np.ndarray, " D"], Factor]:
-    """Centre (D,) and factor, (D, D) or (D,), of weights, intercept and probits of the free rates.
+    """Centre (D,) and factor, (D, D) or (D,), of weights, intercept, a learnt parameter and probits of the free rates.
 
     ``averaged`` takes the curvature of a smooth loss averaged over the posterior, as far as that costs little;
     ``dense`` a matrix, else standard deviations.
@@ -322,12 +327,15 @@ def start_of(
         return class_approximation(model, data, rate_map, dense)
     if not rate_map.is_free:
         averaged &= len(data.feature_names) < _AVERAGED
-        return normal_approximation(model, data, rate_map.initial, averaged, dense)
+        return with_parameter(
+            model, data, rate_map.initial, lambda m: normal_approximation(m, data, rate_map.initial, averaged, dense)
+        )
     from scipy.stats import norm
 
     prior = rate_map.prior.law(data.occurrences(rate_map.index, rate_map.size))
     typical = np.clip(prior.quantile(0.5), 0.02, 0.98)
-    mean, factor = normal_approximation(model, data, rate_map.expand(typical), dense=dense)
+    rates = rate_map.expand(typical)
+    mean, factor = with_parameter(model, data, rates, lambda m: normal_approximation(m, data, rates, dense=dense))
     low, high = (norm.ppf(np.clip(prior.quantile(q), 1e-6, 1 - 1e-6)) for q in (0.16, 0.84))
     spread = np.maximum((high - low) / 2, 1e-3)
     centre = np.concatenate([mean, norm.ppf(typical)])

@@ -358,16 +358,17 @@ def _responses(
     offset: Float[np.ndarray, " n"] | None,
 ) -> Float[np.ndarray, "n draws"]:
     """Responses of each row, ``repeats`` of each draw and each under noise of its own, (n, S repeats)."""
-    loss = require(draws.model.loss, Simulated, "bd.predict", "write how y is drawn given the score")
+    require(draws.model.loss, Simulated, "bd.predict", "write how y is drawn given the score")
     drawn = np.empty((X.shape[0], draws.size * repeats))
     # Few draws are laid side by side, so that they take few passes over the rows.
     for part in blocks(repeats, draws.size * max(X.shape)):
         count = part.stop - part.start
         weight, free = (np.tile(values, (count, 1)) for values in (draws.weight, draws.free_rate))
         intercept, C = (np.tile(values, count) for values in (draws.intercept, draws.C))
-        copies = replace(draws, weight=weight, free_rate=free, intercept=intercept, C=C)
+        parameter = None if draws.parameter is None else np.tile(draws.parameter, count)
+        copies = replace(draws, weight=weight, free_rate=free, intercept=intercept, C=C, parameter=parameter)
         score = copies.noised_scores(X, slice(0, copies.size), generator, corrupted_inputs)
         score = score if offset is None else score + offset[:, None]
         columns = slice(part.start * draws.size, part.stop * draws.size)
-        drawn[:, columns] = loss.sample_response(generator, score, C)
+        drawn[:, columns] = copies.loss_of(slice(None)).sample_response(generator, score, C)
     return drawn

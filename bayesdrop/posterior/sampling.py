@@ -260,6 +260,8 @@ def sample(
     attrs |= attributes(centring.original_model, data.classes, data.facts, data.feature_names)
     attrs |= {"settings": json.dumps(sampler_settings(method)), "scale_ratio": centring.scale_ratio}
     attrs |= choices
+    if problem.unit != 1:
+        attrs["response_spread"] = problem.unit
     if centring.centre is not None:
         attrs["centred"] = centred_columns(centring.centre)
     if centring.unscaled:
@@ -370,7 +372,7 @@ def _run(
 
 def _original(draws: dict[str, Any], problem: Problem) -> dict[str, Any]:
     """Draws on the scales of the posterior, with intercepts for features that are not centred."""
-    stated, found = problem.centring.original_model, natural(draws)
+    stated, found = problem.centring.original_model, problem.in_response_units(natural(draws))
     centre = centre_of(stated.noise) if stated.fit_intercept else None
     if centre is not None:
         # In double precision, because wᵀc is added again wherever scores are computed.

@@ -32,6 +32,7 @@ from .arviz_groups.groups import assemble, extend
 from .draws.draws import Draws, blocks, read_draws, stored_constants, stored_offset
 from .draws.new_rows import NewRows, check_rows, for_rows, match_design, match_offset, match_rows, with_unseen
 from .noise_average.probability import expected_response
+from .problem import with_spread
 from .sampling import check_counts
 from .scores.pointwise import MOST
 
@@ -175,7 +176,8 @@ def _responses(
     for part in blocks(0 if trials is not None else draws.size, n * (draws.weight.shape[1] if loss.multiclass else 1)):
         score = draws.noised_scores(X, part, generator, corrupted_inputs)
         score = score if offset is None else score + offset[:, None]
-        drawn = loss.sample_response(generator, score, draws.C[part]).T
+        # Of classes a score has an axis more, and no shape.
+        drawn = draws.loss_of(part).sample_response(generator, score, draws.C[part]).T
         values[part] = drawn > 0 if loss.binary else drawn
     coords = {**draws.steps, "obs_id": np.arange(n), **class_names(draws.classes if named else None)}
     return xr.Dataset({"y": (("chain", "draw", "obs_id"), values.reshape(*draws.shape, n))}, coords=coords)
@@ -204,7 +206,7 @@ def prior_draws(
     X : array, data frame or scipy sparse (n, p)
         Rows to simulate responses for; priors of relative strength also take the number of occurrences of each feature
         from them. Or a formula, ``"~ a + C(b) + (1 | site)"``, whose response is ignored, unless it is numeric and its
-        standard deviation is the default scale of random terms.
+        standard deviation is the unit of default priors, which is 1 without one.
     data : data frame or dict of columns, optional
         The columns of a formula.
     draws : int, default=500
@@ -230,7 +232,7 @@ def prior_draws(
     -------
     InferenceData or DataTree
         Groups ``prior`` (``weight``, ``rate``, ``group_rate``, ``group_strength``, ``intercept``, ``sigma``,
-        ``global_scale``, ``weight_scale`` as far as there are any, and for random terms the effects ``1|site`` and
+        ``dispersion``, ``global_scale``, ``weight_scale`` as far as there are any, and for random terms the effects ``1|site`` and
         their scale ``1|site|scale``) and ``prior_predictive`` (``y``), one chain. With ``bd.Softmax()`` weights and
         intercepts sum to zero over the classes, as in a posterior.
 
@@ -254,15 +256,16 @@ def prior_draws(
     import xarray as xr
 
     check_model(model)
-    facts = None
+    facts, spread = None, 1.0
     if isinstance(X, str):
         if feature_names is not None:
             raise ValueError("feature_names: a formula names its columns; leave them out.")
         terms = X.partition("~")[2] if "~" in X else X
         table = as_frame(data, "data", "for X is a formula")
         encoded = encode_formula(f"~ {terms.strip()}", table, missing=model.missing)
-        if encoded.random_terms and takes_response_scale(model.loss) and X.partition("~")[0].strip():
+        if takes_response_scale(model.loss) and X.partition("~")[0].strip():
             encoded = encode_formula(X, table, missing=model.missing)
+            spread = float(np.std(np.asarray(encoded.y, dtype=np.float64))) or 1.0
         model = of_effects(of_terms(model, encoded), encoded, random_scale)
         X, feature_names, offset = encoded.X, encoded.feature_names, one_offset(encoded, offset)
         facts = ColumnFacts(formula=encoded.encoder)
@@ -270,6 +273,7 @@ def prior_draws(
         raise ValueError("data: it is the table of a formula, and X is none; leave it out.")
     elif random_scale is not None:
         raise ValueError("random_scale: it is of the random terms of a formula, and X is none; leave it out.")
+    model = with_spread(model, spread)
     labels = _labels(model, classes)
     check_counts(draws, None, 1)
     seed = check_seed(seed)
@@ -302,24 +306,22 @@ def prior_draws(
             weight -= weight.mean(axis=1, keepdims=True)
     data = Dataset(centring.design, np.zeros(n), np.ones(n), names, None)
     free, groups = _prior_rates(rate_map, data, draws, generator)
-    C = np.full(draws, float(model.C))
-    variance = model.loss.variance_prior
-    if variance is not None:
-        C = generator.gamma(variance.shape, size=draws) / variance.scale
+    C, parameter, learnt_values = np.full(draws, float(model.C)), None, {}
+    for one in model.loss.parameters:
+        parameter = one.prior.sample(generator, draws, 1)[:, 0] ** (1 / one.power)
+        C, learnt_values = parameter**-one.degree, {one.name: parameter}
     steps = {"chain": np.arange(1), "draw": np.arange(draws)}
     sampled = Draws(
         inner, names, weight, intercept, free, rate_map.index, None if rate_map.is_free else rate_map.initial,
-        C, 1.0, False, labels, steps,
+        C, False, labels, steps, parameter=parameter,
     )  # fmt: skip
     known = match_offset(sampled, offset, n)
-    drawn = {"weight": weight, "rate": free, **scales, **groups}
+    drawn = {"weight": weight, "rate": free, **scales, **groups, **learnt_values}
     if model.fit_intercept:
         block = np.vstack([weight.reshape(-1, p).T, intercept.reshape(1, -1)])
         drawn["intercept"] = centring.to_original(block)[-1].reshape(size)
         if labels is not None:
             drawn["intercept"] -= drawn["intercept"].mean(axis=1, keepdims=True)
-    if variance is not None:
-        drawn["sigma"] = 1 / np.sqrt(C)
     many = () if labels is None else ("class",)
     dims: dict[str, tuple[str, ...]] = {name: many for name in drawn}
     dims |= {"weight": (*many, "feature"), "rate": (rate_map.dim,)} | {name: ("group",) for name in groups}

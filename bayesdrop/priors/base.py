@@ -97,6 +97,12 @@ class WeightPrior(Protocol):
     def absolute(self, spread: np.ndarray) -> Any:
         """The same prior with absolute scales, for columns of standard deviations ``spread`` (p,)."""
 
+    def of_responses(self, spread: float) -> Any:
+        """The prior for responses of standard deviation ``spread``: another one if it is in units of that."""
+
+    def in_units(self, unit: float) -> Any:
+        """The prior of ``w/unit``, of an absolute one: that of weights of a response counted in such units."""
+
     def check(self, n_features: int) -> None:
         """Raise ValueError unless the prior fits ``n_features`` weights."""
 
@@ -183,6 +189,10 @@ class ScaleMixture:
     relative: ClassVar[bool] = False
 
     def absolute(self, spread: np.ndarray) -> Any:
+        """The prior as it is: its scales are absolute."""
+        return self
+
+    def of_responses(self, spread: float) -> Any:
         """The prior as it is: its scales are absolute."""
         return self
 

@@ -39,6 +39,9 @@ class Normal(NormalLaw):
         position. ``weight_scale`` then has the dim ``weight_group``. By default all weights share one scale.
     unit : float or array of shape (p,), default=1.0
         Factor of a learnt scale, above 0: the standard deviation of a weight is ``scale · unit``.
+    of_response : bool, default=False
+        Give ``scale`` in units of the standard deviation of the response where ``bd.sample`` learns the scale of the
+        likelihood (numbers); it changes nothing elsewhere. It is True in the default prior of ``bd.Model``.
 
     Raises
     ------
@@ -65,9 +68,11 @@ class Normal(NormalLaw):
     relative: bool = field(default=False, kw_only=True)
     groups: Any = field(default=None, kw_only=True)
     unit: Any = field(default=1.0, kw_only=True)
+    of_response: bool = field(default=False, kw_only=True)
 
     def __post_init__(self) -> None:
         check_flag(self.relative, "Normal relative")
+        check_flag(self.of_response, "Normal of_response")
         check_scale(self.unit, "Normal", "unit")
         if self.gaussian:
             check_scale(self.scale, "Normal", advice="with noise, bd.Normal(1e4) is as good as no penalty")
@@ -85,6 +90,7 @@ class Normal(NormalLaw):
 
     def __repr__(self) -> str:
         more = "" if self.gaussian else f", groups={self.groups!r}, unit={self.unit!r}"
+        more += ", of_response=True" if self.of_response else ""
         return f"Normal(scale={self.scale!r}, relative={self.relative!r}{more})"
 
     @property
@@ -103,8 +109,18 @@ class Normal(NormalLaw):
         if not self.relative:
             return self
         if self.gaussian:
-            return Normal(spread_scale(self.scale, len(spread), "Normal") / spread)
+            scale = spread_scale(self.scale, len(spread), "Normal") / spread
+            return Normal(scale, of_response=self.of_response)
         return replace(self, relative=False, unit=spread_scale(self.unit, len(spread), "Normal unit") / spread)
+
+    def of_responses(self, spread: float) -> Normal:
+        """See :class:`bayesdrop.priors.WeightPrior`."""
+        return replace(self.in_units(1 / spread), of_response=False) if self.of_response else self
+
+    def in_units(self, unit: float) -> Normal:
+        """See :class:`bayesdrop.priors.WeightPrior`."""
+        scale: Any = self.scale
+        return replace(self, scale=np.asarray(scale, float)[()] / unit if self.gaussian else scale.in_units(unit))
 
     def check(self, n_features: int) -> None:
         """See :class:`bayesdrop.priors.WeightPrior`."""

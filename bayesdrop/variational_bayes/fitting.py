@@ -188,10 +188,10 @@ def _check(model: Model, covariance: str | None, tol: float) -> None:
             f"loss: the updates need the augmentation of the loss, and {model.loss!r} has another bound; use "
             f'bd.{type(model.loss).__name__}(expectation="augmentation"), or bd.sample.'
         )
-    if model.loss.variance_prior is not None:
+    for parameter in model.loss.parameters:
         raise ValueError(
-            f"loss: the noise variance of {model.loss!r} is unknown, and variational Bayes takes it as known, 1/C; "
-            "leave its prior out, or use bd.sample."
+            f"loss: the {parameter.name} of {model.loss!r} is unknown, and variational Bayes takes it as known; give it, "
+            f"as in bd.{type(model.loss).__name__}({parameter.field}=1.0), or use bd.sample, which learns it."
         )
     if not model.weight_prior.gaussian or isinstance(model.rates, LeadingRates):
         raise ValueError(

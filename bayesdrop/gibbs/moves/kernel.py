@@ -4,10 +4,10 @@ r"""Partially collapsed Gibbs sampling of the feature-noising model, its masks i
     y_i ~ exp{−C s_i · loss(y_i, o_i + Σ_d w_d k(η_d) x_id α_id + b)/σ²}
 
 (Zhuo, Zhu & Zhang 2015, section 3, with its exact likelihood and not Jensen's bound); rows that have masks have
-``s_i = 1`` (:mod:`.row_copies`). ``P``, the parameters of a Beta prior of the rates, and ``σ²`` (else 1) may be
-unknown. One sweep is
+``s_i = 1`` (:mod:`.row_copies`). ``P``, the parameters of a Beta prior of the rates, and the scale ``σ`` (else 1) or
+shape of the likelihood may be unknown. One sweep is
 
-0. what is unknown of ``P``, ``σ²`` and the prior of the rates, each given weights, scores or rates,
+0. what is unknown of ``P``, the likelihood and the prior of the rates, each given weights, scores or rates,
    a scale that weights share also given their directions (:mod:`.moves.scales`);
 1. auxiliary variables given the scores, then weights and intercept given them and the masks, as one Gaussian draw
    (Polson & Scott 2011; Polson, Scott & Windle 2013); then the auxiliary variables are forgotten;
@@ -82,10 +82,10 @@ class GibbsKernel(NoisingModel):
         return State(
             **rates,
             **self.first_precision(operands, key_scale, weight),
+            **self.first_parameter(operands, chains, dtype),
             effective=effective,
             intercept=jnp.zeros(chains, dtype),
             score=operands.with_offset(columns.product(rates["kept"], effective, n)),
-            noise_precision=jnp.broadcast_to(operands.variance_shape / operands.variance_scale, (chains,)),
             weight_width=4 / jnp.sqrt(operands.precision),
             metric=first_metric(jnp.ones(size, dtype)),
             count=jnp.int32(0),
@@ -113,7 +113,7 @@ class GibbsKernel(NoisingModel):
         key, key_prior, key_gauss, key_features, key_groups = jax.random.split(state.key, 5)
         state = self._draw_priors(operands, self._temper(operands, state._replace(key=key)), key_prior)
         state = self._draw_weights(operands, state, key_gauss)
-        cost = partial(self.total_cost, operands)
+        cost = partial(self.total_cost, operands, state)
         state = move_scales(jax.random.fold_in(key_prior, 1), operands, state, cost, shared=not self.scale_dims)
         state = self._draw_features(operands, state, key_features, thorough)
         if self.grouped:
@@ -147,8 +147,8 @@ class GibbsKernel(NoisingModel):
         return state._replace(noise_precision=jnp.broadcast_to(power, state.noise_precision.shape))
 
     def _draw_priors(self, operands: Operands, state: State, key: PRNGKeyArray) -> State:
-        """Precisions of weights and noise and the priors of rates, as far as they are unknown."""
-        key_scale, key_noise, key_groups = jax.random.split(key, 3)
+        """Precisions of weights, the likelihood's parameter and the priors of rates, as far as they are unknown."""
+        key_scale, key_parameter, key_groups = jax.random.split(key, 3)
         if self.scale_mixture is not None:
             weight = self.weights(operands, state.effective, state.logit)
             precision, scales = self.mixture_precision(key_scale, weight, state.scales)
@@ -158,9 +158,18 @@ class GibbsKernel(NoisingModel):
             log_scale = draw_given_weights(key_scale, operands.learnt, weight, state.log_scale)
             precision = weight_precision(operands.learnt, log_scale)
             state = state._replace(precision=precision, log_scale=log_scale)
-        if self.unknown_variance:
-            cost = self.total_cost(operands, state.score)
-            state = state._replace(noise_precision=self.draw_variance(operands, key_noise, cost))
+        # Given the scores and before the auxiliary variables, of which it is not independent.
+        if self.parameter is not None and self.parameter.is_scale:
+            state = self.draw_scale(operands, key_parameter, state, self.total_cost(operands, state, state.score))
+        elif self.parameter is not None:
+            target = jnp.broadcast_to(operands.target[None], state.score.shape)
+
+            def costs(loss: Any, higher: Float[jax.Array, " C"]) -> Float[jax.Array, "C n"]:
+                value, _ = loss.plain_value_and_slope(target, state.score + higher[:, None])
+                return operands.row_weight[None] * value
+
+            state, higher = self.draw_shape(operands, key_parameter, state, costs)
+            state = state._replace(score=state.score + higher[:, None])
         if operands.hierarchy is not None:
             mean, strength = draw_groups(
                 key_groups, operands.hierarchy, state.logit, state.group_logit, state.group_log_strength
@@ -179,7 +188,7 @@ class GibbsKernel(NoisingModel):
             weight = jnp.broadcast_to(operands.row_weight[None], (chains, n))
             weight = (weight * state.noise_precision[:, None]).reshape(-1)
         score = state.score.reshape(-1)
-        pseudo = self.loss.sample_pseudo(key_aux, target, score, jnp.zeros_like(score), weight)
+        pseudo = self.flat_loss(state, n).sample_pseudo(key_aux, target, score, jnp.zeros_like(score), weight)
         omega, kappa = (part.reshape(chains, n) for part in pseudo)
         factor = self.log_multiplier(self.feature_logit(operands, state.logit))
         effective, intercept = self.gaussian_draw(
@@ -198,7 +207,7 @@ class GibbsKernel(NoisingModel):
         self, operands: Operands, state: State, key: PRNGKeyArray, thorough: Bool[jax.Array, ""]
     ) -> State:
         """Every feature in turn, with its mask column summed out."""
-        free, cost = self.per_feature, self.cost_given(state.noise_precision)
+        free, cost = self.per_feature, self.cost_given(state)
 
         def body(score: Float[jax.Array, "C n"], inputs: tuple[Any, ...]) -> Any:
             values, rows, kept, uniform, weight, logit, precision, width, prior, key = inputs
@@ -235,7 +244,7 @@ class GibbsKernel(NoisingModel):
         weight = self.weights(operands, state.effective, state.logit)
         rates, lp = self.recorded_rates(operands, state)
         lp = lp - 0.5 * jnp.sum(state.precision * weight * weight, axis=-1)
-        lp = lp - state.noise_precision * self.total_cost(operands, state.score)
+        lp = lp - state.noise_precision * self.total_cost(operands, state, state.score)
         priors, density = self.recorded_priors(operands, state)
         intercept = {"intercept": state.intercept} if self.fit_intercept else {}
         return {"weight": weight, **rates, **intercept, **priors, "lp": lp + density}

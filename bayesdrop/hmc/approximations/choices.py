@@ -57,6 +57,8 @@ class Case(NamedTuple):
         The loss has what the approximation of a single score asks for.
     learnt : bool
         Scales of the weights are learnt.
+    parameter : bool
+        A scale or shape of the likelihood is learnt, a coordinate that approximations by scores do not have.
     """
 
     n: int
@@ -70,6 +72,7 @@ class Case(NamedTuple):
     free: bool
     curved: bool
     learnt: bool
+    parameter: bool = False
 
     @property
     def coordinates(self) -> int:
@@ -78,7 +81,7 @@ class Case(NamedTuple):
 
 
 def _single(case: Case, limits: Limits) -> bool:
-    many = case.coordinates > limits.dense
+    many = case.coordinates > limits.dense and not case.parameter
     return many and case.n_classes == 1 and case.local and case.curved and not case.shift
 
 
@@ -154,6 +157,7 @@ def case_of(model: Model, data: Dataset, rate_map: RateMap, marginalised: bool) 
         free=rate_map.is_free,
         curved=isinstance(loss if noisy else loss.plain, Curved),
         learnt=model.weight_prior.learnt_scale(p) is not None,
+        parameter=bool(loss.parameters),
     )
 
 

@@ -104,9 +104,10 @@ def log_prior_terms(draws: Draws, law: BetaLaw | None) -> dict[str, Float[np.nda
         rate = draws.free_rate.astype(np.float64)
         density = law.log_rate_density(np.log(np.maximum(rate, least)), np.log1p(-np.minimum(rate, 1 - 1e-12)))
         terms["rate"] = density.reshape(draws.size, -1).sum(axis=1)
-    prior = draws.model.loss.variance_prior
-    if prior is not None:
-        terms["sigma"] = (prior.shape + 1) * np.log(draws.C) - prior.scale * draws.C
+    for one in draws.model.loss.parameters:
+        # The law is that of the logarithm; dividing by the value makes it that of the value.
+        log_value = np.log(np.asarray(draws.parameter))
+        terms[one.name] = one.prior.law(1).log_density(one.power * log_value) - log_value
     return terms
 
 

@@ -282,7 +282,6 @@ def draws_of_fit(fit: Fit) -> Draws:
         index=np.arange(weight.shape[-1]),
         fixed_rate=np.asarray(fit.rates, dtype=np.float64),
         C=np.array([float(model.C)]),
-        power=1.0,
         marginalised=False,
         classes=None if fit.classes is None else np.asarray(fit.classes),
         steps={"chain": np.array([0]), "draw": np.array([0])},
