@@ -25,7 +25,8 @@ from .objective.energy import Energy
 from .objective.softmax_energy import centred
 from .problems.block import BlockFit, ProblemFit, fit_in_parts
 from .problems.many_classes import fit_classes
-from .results.laplace import laplace_covariances
+from .problems.shapes import fitted_shape, has_shape
+from .results.laplace import laplace_covariances, residual_scale
 from .results.result import Fit, RatePosterior
 from .solvers.auxiliary import first_problem
 from .solvers.driver import FitMethod, announce, check_minimiser
@@ -184,7 +185,8 @@ def fit(
         solver=result.solver,
         feature_names=names,
         classes=classes,
-        model=replace(model, rates=solved.model.rates),
+        model=replace(model, rates=solved.model.rates, loss=solved.model.loss),
+        sigma=solved.sigma,
         centre=centring.centre,
         selection=solved.selection,
         offset=all_rows.offset,
@@ -217,6 +219,7 @@ class Solved:
     selection: Selection | None
     fit: ProblemFit
     covariances: Float[np.ndarray, "B D D"] | None
+    sigma: float | None = None
 
 
 def solve(
@@ -235,6 +238,8 @@ def solve(
     earlier : (array (p + 1, K), array (p, _)), optional
         Weights for the user's columns, and rates, from which to start.
     """
+    if has_shape(task.model):
+        task = replace(task, model=fitted_shape(task, lambda one, begin: _weights_and_rates(one, centring, begin)))
     whole, columns = task, used_columns(task) if np.sum(task.empty_columns) > 1 else None
     start = None if earlier is None else (centring.to_centred(earlier[0]), earlier[1])
     if columns is not None:
@@ -261,7 +266,18 @@ def solve(
     announce(result.status, result.iterations)
     # Rates above 0 are noise, whose fits have no covariance.
     covariances = None if np.any(result.rates) else laplace_covariances(model, whole, result, centring)
-    return Solved(model, rate_map, selection, replace(result, weights=weights), covariances)
+    sigma = residual_scale(model, whole, result)
+    if covariances is not None and sigma is not None:
+        # The energy is that of weights in units of σ.
+        covariances = sigma**2 * covariances
+    return Solved(model, rate_map, selection, replace(result, weights=weights), covariances, sigma)
+
+
+def _weights_and_rates(task: Task, centring: CentredProblem, start: Any) -> Any:
+    """Weights for the centred rows, and rates, of a fit on the way to another."""
+    at = None if start is None else (centring.to_original(start[0]), start[1])
+    found = solve(task, centring, at).fit
+    return centring.to_centred(found.weights), found.rates
 
 
 def rate_posterior(rate_map: RateMap, law: Any, occurrences: Num[np.ndarray, ...] | None) -> RatePosterior | None:

@@ -170,7 +170,7 @@ class WeightsBlock:
                 )
             if C is None:
                 raise ValueError(
-                    f"C: {model.loss!r} has an unknown scale; name its site, as in C=lambda sites: sites[\"sigma\"] ** "
+                    f'C: {model.loss!r} has an unknown scale; name its site, as in C=lambda sites: sites["sigma"] ** '
                     f"-{parameter.degree}, or give the loss a number."
                 )
         require_complete(model, "bd.WeightsBlock")

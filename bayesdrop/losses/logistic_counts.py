@@ -295,7 +295,12 @@ class NegativeBinomial(_LogisticCount):
     @property
     def _r(self) -> Any:
         """``r``: a number, or numbers of draws that broadcast against scores."""
-        return 1.0 if self.dispersion is None else self.dispersion
+        if self.dispersion is None:
+            raise ValueError(
+                "dispersion: it is learnt by bd.fit and bd.sample, and is not known here; give it, as in "
+                "bd.NegativeBinomial(2.0), such as the estimate of a fit."
+            )
+        return self.dispersion
 
     def _failures(self, y: Responses) -> Scores:
         return 0.0 * y + self._r

@@ -100,9 +100,7 @@ class Squared(Loss):
         """Derivatives in ``(m, v)``; see :class:`bayesdrop.losses.protocols.Curved`."""
         xp = mean.__array_namespace__()
         zero, one = xp.zeros_like(mean), self.precision * xp.ones_like(mean)
-        return Derivatives(
-            mean=self.precision * (mean - y), var=0.5 * one, mean_mean=one, mean_var=zero, var_var=zero
-        )
+        return Derivatives(mean=self.precision * (mean - y), var=0.5 * one, mean_mean=one, mean_var=zero, var_var=zero)
 
     def plain_value_and_slope(self, y: Responses, score: Scores) -> tuple[Scores, Scores]:
         """``½(y − s)²/σ²`` and ``(s − y)/σ²``."""

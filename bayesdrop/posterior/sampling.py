@@ -32,6 +32,7 @@ from .arviz_groups.builder import build_groups, provenance
 from .arviz_groups.constants import model_constants, observed_group, parted
 from .arviz_groups.groups import assemble
 from .diagnostics.diagnosis import warn_of_run
+from .diagnostics.response_spread import spread_ratio
 from .draws.draws import draws_of
 from .draws.new_rows import NewRows
 from .noise_average.expectation import MASKS
@@ -266,6 +267,8 @@ def sample(
         attrs["centred"] = centred_columns(centring.centre)
     if centring.unscaled:
         attrs["unscaled"] = json.dumps(centring.unscaled)
+    if not data.design.is_streamed:
+        attrs |= late.optional("the spread of responses", lambda: _spread(problem, groups["posterior"]), {})
     if method.integrates_masks and not marginalised:
         attrs |= stated_approximation(centring.original_model)
         correct, law = getattr(method, "correct", False), problem.rate_law
@@ -294,6 +297,14 @@ def sample(
         found = assemble(groups, attrs)
     late.warn()
     return found
+
+
+def _spread(problem: Problem, posterior: xr.Dataset) -> dict[str, float]:
+    """How much responses vary beside what their likelihood says, as an attribute."""
+    found = draws_of(posterior, problem.centring.original_model, marginalised=problem.marginalised)
+    rows, centre = problem.rows, problem.centring.centre
+    matrix = (rows.design if centre is None else rows.design.shifted(centre)).matrix()
+    return spread_ratio(found, matrix, np.asarray(rows.target), rows.offset, seed=0)
 
 
 def _log_likelihood(problem: Problem, posterior: xr.Dataset, masks: int) -> xr.Dataset:

@@ -191,7 +191,9 @@ class WeightPrior:
 
         def log_terms(t: Float[jax.Array, " C"]) -> Float[jax.Array, "C n"]:
             loss = parameter.loss_at(self.row_loss, t)
-            known = operands.row_weight[None] * loss.log_base_measure(jnp.broadcast_to(target, (len(t), target.shape[1])))
+            known = operands.row_weight[None] * loss.log_base_measure(
+                jnp.broadcast_to(target, (len(t), target.shape[1]))
+            )
             return known - costs(loss, moves * (now - t))
 
         first = log_terms(now)

@@ -229,7 +229,12 @@ class Density:
     @property
     def is_normal(self) -> bool:
         """True if minus the log density is quadratic in θ."""
-        return self.loss.quadratic and self.parameter is None and not self.free and not (self.integrated and self.has_variance)
+        return (
+            self.loss.quadratic
+            and self.parameter is None
+            and not self.free
+            and not (self.integrated and self.has_variance)
+        )
 
     def weights(self, theta: Point, p: int) -> tuple[Float[jax.Array, "C p"], Float[jax.Array, " C"]]:
         """Weights (C, p) and intercept (C,)."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -103,11 +103,18 @@ class Draws:
     def loss_of(self, part: Any, rank: int = 2, axis: int = -1, plain: bool = False) -> Any:
         """The loss, or its plain form, at the shapes of the draws of ``part``, for scores whose ``axis`` is of draws."""
         loss, values = self.model.loss.plain if plain else self.model.loss, self.parameter
-        if values is None or loss.parameters[0].degree:
+        if values is None or self.model.loss.parameters[0].degree:
             return loss
         shape = [1] * rank
         shape[axis] = -1
-        return at_shape(loss, {loss.parameters[0].field: values[part].reshape(shape)})
+        return at_shape(loss, {self.model.loss.parameters[0].field: values[part].reshape(shape)})
+
+    def taken(self, part: Any) -> Draws:
+        """Some of the draws, by a slice or an array of indices, as if they were of one chain."""
+        names = ("weight", "intercept", "free_rate", "C", "weight_scale", "parameter")
+        chosen = {name: getattr(self, name)[part] for name in names if getattr(self, name) is not None}
+        steps = {"chain": np.zeros(1, int), "draw": np.arange(len(chosen["weight"]))}
+        return replace(self, **chosen, steps=steps)
 
     @property
     def size(self) -> int:

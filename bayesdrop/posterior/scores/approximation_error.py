@@ -19,7 +19,7 @@ weights then; the variance over stretched draws counts instead of the second.
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -45,7 +45,6 @@ __all__ = [
     "error_over",
     "errors_of",
     "likelihoods_of",
-    "part_of",
 ]
 
 _USER = "the error of the approximation"
@@ -148,7 +147,7 @@ def approximation_error(draws: Draws, data: Dataset, law: BetaLaw | None = None,
     affordable = int(EFFORT.work / entries) // 3
     if affordable < draws.size:
         few = min(max(affordable, EFFORT.fewest), draws.size)
-        draws = part_of(draws, np.linspace(0, draws.size - 1, few).round().astype(int))
+        draws = draws.taken(np.linspace(0, draws.size - 1, few).round().astype(int))
     if held == n and (affordable >= draws.size or n < 2 * EFFORT.groups):
         found = widen(draws, law, draws.size, seed)
         return error_over(found, likelihoods_of(found, X, data.target, data.weight, data.offset), n)
@@ -276,14 +275,6 @@ def likelihoods_of(
             values[2, here] -= _normal_costs(inside, *part).sum(axis=1)
             start = here.stop
     return values
-
-
-def part_of(draws: Draws, part: Any) -> Draws:
-    """Some of the draws, by a slice or an array of indices, as if they were of one chain."""
-    names = ("weight", "intercept", "free_rate", "C", "weight_scale", "parameter")
-    chosen = {name: getattr(draws, name)[part] for name in names if getattr(draws, name) is not None}
-    steps = {"chain": np.zeros(1, int), "draw": np.arange(len(chosen["weight"]))}
-    return replace(draws, **chosen, steps=steps)
 
 
 def _variance(values: Float[np.ndarray, " S"], share: Float[np.ndarray, " S"]) -> tuple[float, float]:
