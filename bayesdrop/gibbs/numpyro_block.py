@@ -166,7 +166,7 @@ class WeightsBlock:
         for parameter in model.loss.parameters:
             if not parameter.degree:
                 raise ValueError(
-                    f"loss: the {parameter.name} of {model.loss!r} is unknown; give it, for a block draws weights alone."
+                    f"loss: the {parameter.name} of {model.loss!r} is unknown; give it, for a block draws weights."
                 )
             if C is None:
                 raise ValueError(

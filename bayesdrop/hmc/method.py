@@ -150,7 +150,7 @@ class HMC(HMCOptions):
                 bool(loss.parameters),
                 "a likelihood of known scale and shape",
                 loss,
-                "give the number, as in bd.Squared(variance=1.0), bd.Quantile(0.5, scale=1.0) or bd.NegativeBinomial(2.0)",
+                "give numbers, as in bd.Squared(variance=1.0), bd.Quantile(0.5, scale=1.0) or bd.NegativeBinomial(2.0)",
             ),
             (
                 not (learnt or prior.gaussian),

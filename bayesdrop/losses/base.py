@@ -182,7 +182,7 @@ class Loss(Protocol):
 
     @property
     def parameters(self) -> tuple[Parameter, ...]:
-        """What the likelihood has besides the scores and ``bd.sample`` learns: one scale or one shape; none by default."""
+        """What the likelihood has besides the scores and ``bd.sample`` learns, one scale or shape; none by default."""
         return ()
 
     @property

@@ -52,8 +52,8 @@ class Quantile(positive_part.PiecewiseLoss):
         Level of the quantile, in (0, 1); 0.5 is the median.
     scale : float, HalfNormal or HalfCauchy, optional
         Scale ``σ`` of the asymmetric Laplace law, above 0, in units of the response. By default ``bd.sample`` learns it
-        and stores it as ``sigma``, under the prior ``HalfNormal(sd of the response)``; a prior is another one. ``bd.fit``
-        minimises the same energy whatever the prior is, at scale 1.
+        and stores it as ``sigma``, under the prior ``HalfNormal(sd of the response)``, or under the one given.
+        ``bd.fit`` minimises the same energy whatever the prior is, at scale 1.
     expectation : str, default="augmentation"
         ``"augmentation"`` or ``"gaussian"``; see :mod:`bayesdrop.losses.base`.
 
@@ -61,9 +61,9 @@ class Quantile(positive_part.PiecewiseLoss):
     -----
     The asymmetric Laplace law is a working likelihood: it makes the posterior centre on the quantile, and nobody
     expects responses to follow it. Intervals of weights and scores are those of this law, not of the data: they have
-    about the right width where the law fits, and need not cover elsewhere (Yang, Wang & He 2016 correct them). Intervals
-    of new responses are quantiles of the law about the score: they are no prediction intervals of data of another
-    shape; for these fit the two quantiles.
+    about the right width where the law fits, and need not cover elsewhere (Yang, Wang & He 2016 correct them).
+    Intervals of new responses are quantiles of the law about the score: they are no prediction intervals of data of
+    another shape; for these fit the two quantiles.
 
     See Also
     --------

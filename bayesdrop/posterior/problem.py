@@ -281,8 +281,8 @@ def _check_parameters(model: Model, streamed: bool) -> None:
     if model.C != 1:
         known = f"bd.Squared(variance=1/C), here variance={1 / model.C:g}" if parameter.field == "variance" else known
         raise ValueError(
-            f"C: expected 1 beside a {parameter.field} that is learnt with the weights, got {model.C:g}; for a known one "
-            f"take {known}, and for rows that count more or less sample_weight."
+            f"C: expected 1 beside a {parameter.field} that is learnt with the weights, got {model.C:g}; for a known "
+            f"one take {known}, and for rows that count more or less sample_weight."
         )
     if streamed:
         raise ValueError(

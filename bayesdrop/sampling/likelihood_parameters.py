@@ -46,7 +46,7 @@ class LearntParameter(NamedTuple):
         return jnp.exp(-self.degree * log_parameter)
 
     def loss_at(self, loss: Any, log_parameter: PerChain, rank: int = 2) -> Any:
-        """The loss whose shape is that of the chains, for arrays whose last two axes of ``rank`` are chains and rows."""
+        """The loss at the shapes of the chains, for arrays whose last two axes of ``rank`` are chains and rows."""
         if self.is_scale:
             return loss
         return at_shape(loss, {self.field: jnp.exp(log_parameter).reshape((1,) * (rank - 2) + (-1, 1))})

@@ -190,8 +190,8 @@ def _check(model: Model, covariance: str | None, tol: float) -> None:
         )
     for parameter in model.loss.parameters:
         raise ValueError(
-            f"loss: the {parameter.name} of {model.loss!r} is unknown, and variational Bayes takes it as known; give it, "
-            f"as in bd.{type(model.loss).__name__}({parameter.field}=1.0), or use bd.sample, which learns it."
+            f"loss: the {parameter.name} of {model.loss!r} is unknown, and variational Bayes takes it as known; give "
+            f"it, as in bd.{type(model.loss).__name__}({parameter.field}=1.0), or use bd.sample, which learns it."
         )
     if not model.weight_prior.gaussian or isinstance(model.rates, LeadingRates):
         raise ValueError(

@@ -153,9 +153,9 @@ def laplace_covariances(
 def residual_scale(model: Model, task: Task, found: ProblemFit) -> float | None:
     """Scale of the responses of a problem about their scores, from the residuals; None where it is known, or unknown.
 
-    Of the squared loss the residuals' variance is their sum of squares over ``n`` less the effective degrees of freedom,
-    the trace of the matrix that takes responses to fitted ones; what the noise of the features makes of it is taken off.
-    Of the check loss it is the mean loss, the maximum of the likelihood.
+    Of the squared loss the residuals' variance is their sum of squares over ``n`` less the effective degrees of
+    freedom, the trace of the matrix that takes responses to fitted ones; the variance that the noise of the features
+    gives to scores is taken off. Of the check loss it is the mean loss, the maximum of the likelihood.
     """
     scales = [parameter for parameter in model.loss.parameters if parameter.degree]
     if not scales or task.target.shape[-1:] != (1,) or task.unlabelled is not None or task.design.is_streamed:

@@ -154,9 +154,9 @@ class Fit(Shown):
         Covariance of the at most 1,000 weights of a fit without noise, by Laplace's approximation: class after class
         its features, and last its intercept.
     sigma : float or None
-        Of ``bd.Squared()`` the standard deviation of a response about its noised score, by the residuals over ``n`` less
-        the effective degrees of freedom; of ``bd.Quantile(tau)`` the scale of the asymmetric Laplace law, the mean check
-        loss. None if the loss has a known scale, or none, or there are more than 1,000 weights. Intervals of new
+        Of ``bd.Squared()`` the standard deviation of a response about its noised score, by the residuals over ``n``
+        less the effective degrees of freedom; of ``bd.Quantile(tau)`` the scale of the asymmetric Laplace law, the mean
+        check loss. None if the loss has a known scale, or none, or there are more than 1,000 weights. Intervals of new
         responses use it. A dispersion that was fitted is that of ``model.loss``.
     solver : str
         Row of :data:`bayesdrop.fitting.solvers.choices.CHOICES` that was used, or the name of the method passed.

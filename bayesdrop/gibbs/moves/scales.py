@@ -183,7 +183,7 @@ class WeightPrior:
         """The state with its shape drawn given weights and scores, the auxiliary variables integrated, and the change.
 
         ``costs`` are those of each row, (C, n), given the loss and an intercept that is so much (C,) higher. A flat
-        intercept it moves along with the shape, so that mean responses stay; given the intercept the shape hardly moves.
+        intercept moves along with the shape, so that mean responses stay; given it the shape hardly moves.
         """
         parameter: Any = self.parameter
         now, target = state.log_parameter, operands.target[None]

@@ -117,7 +117,8 @@ class State(NamedTuple):
     log_parameter : array (C,)
         Logarithm of the scale or shape of the likelihood, where it is drawn.
     noise_precision : array (C,)
-        What a scale that is drawn multiplies the loss by; else the power of the likelihood, 1 but in a tempered warm-up.
+        What a scale that is drawn multiplies the loss by; else the power of the likelihood, 1 but in a tempered
+        warm-up.
     group_logit, group_log_strength : array (C, g)
         Beta priors of the rates, where they are drawn: logits of their means, logarithms of their strengths.
     weight_width : array (p,)

@@ -1,7 +1,7 @@
 """Whether responses vary as much about their scores as a likelihood of fixed scale and shape says.
 
-Chains that mix perfectly draw from the posterior of whatever likelihood is given, a hundred times too narrow a one among
-them. Responses of some draws are simulated and compared with those that came.
+Chains that mix perfectly draw from the posterior of whatever likelihood is given, even if it is a hundred times too
+narrow. Responses of some draws are simulated and compared with those that came.
 """
 
 from __future__ import annotations
@@ -77,6 +77,6 @@ def spread_problem(attrs: Mapping[str, Any]) -> Problem | None:
         return None
     return Problem(
         f"responses vary {ratio:.2g} times as much about their scores as their likelihood says",
-        "Intervals are of a wrong width: let bd.sample learn the scale or dispersion, by bd.Squared(), bd.Quantile(tau) or "
-        "bd.NegativeBinomial() without a number and with C=1, or give one that fits.",
+        "Intervals are of a wrong width: let bd.sample learn the scale or dispersion, by bd.Squared(), "
+        "bd.Quantile(tau) or bd.NegativeBinomial() without a number and with C=1, or give one that fits.",
     )

@@ -101,7 +101,7 @@ class Draws:
     parameter: Float[np.ndarray, " S"] | None = None
 
     def loss_of(self, part: Any, rank: int = 2, axis: int = -1, plain: bool = False) -> Any:
-        """The loss, or its plain form, at the shapes of the draws of ``part``, for scores whose ``axis`` is of draws."""
+        """The loss, or its plain form, at the shapes of the draws of ``part``: of scores whose ``axis`` is draws."""
         loss, values = self.model.loss.plain if plain else self.model.loss, self.parameter
         if values is None or self.model.loss.parameters[0].degree:
             return loss
