@@ -42,8 +42,8 @@ def scores(X, scale, intercept_scale):
 def program(X, y=None, C=1.0, scale=1.0, tau=0.5, intercept_scale=10.0, sigma=None):
     """Plain program: ``X`` (n, p), ``y`` (n,), ``C`` a number or (n,), prior sds.
 
-    ``sigma`` is the scale of the law, or a law of it such as ``HalfNormal(y.std())``, under which it is a site; ``C`` is
-    then 1/σ.
+    ``sigma`` is the scale of the law, or a law of it such as ``HalfNormal(y.std())``, under which it is a site; ``C``
+    is then 1/σ.
     """
     check_numbers(y, (len(X),))
     C = C if sigma is None else 1 / response_scale(sigma)

@@ -40,7 +40,9 @@ def program(X, y=None, rate=0.0, C=1.0, scale=1.0, intercept_scale=2.5, sigma=No
     mean = X @ ((1 - rate) * weight) + intercept
     var = X**2 @ (rate * (1 - rate) * weight**2)
     with numpyro.plate("obs_id", n):
-        numpyro.sample("y", NormalPseudoLikelihood(mean, C, -0.5 * C * var), obs=y)
+        # A variance that is learnt needs the constant of its density, which a known one may leave out.
+        level = 0.0 if sigma is None else 0.5 * jnp.log(C)
+        numpyro.sample("y", NormalPseudoLikelihood(mean, C, level - 0.5 * C * var), obs=y)
 
 
 STATES = {

@@ -303,7 +303,9 @@ class NegativeBinomial(_LogisticCount):
         return self.dispersion
 
     def _failures(self, y: Responses) -> Scores:
-        return 0.0 * y + self._r
+        r = self._r
+        # Quadrature puts an axis of nodes before those of the draws.
+        return 0.0 * y + (r if np.ndim(r) in (0, y.ndim) else r.reshape((1,) * (y.ndim - r.ndim) + r.shape))
 
     def first_score(self, mean_response: Float[AnyArray, " K"]) -> Float[AnyArray, " K"]:
         """``log(ȳ/r)``."""
@@ -311,7 +313,7 @@ class NegativeBinomial(_LogisticCount):
 
     def log_base_measure(self, y: Responses) -> Scores:
         """``log Γ(y + r) − log Γ(r) − log y!``."""
-        return log_rising(y, 0.0 * y + self._r) - special("gammaln", y + 1.0)
+        return log_rising(y, self._failures(y)) - special("gammaln", y + 1.0)
 
     def expected_response(self, law: NoisedScores) -> Float[AnyArray, ...]:
         """``r E e^s``."""

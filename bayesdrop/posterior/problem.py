@@ -261,6 +261,7 @@ def _unit(loss: Any, data: Dataset) -> float:
     centred = known - float(share @ known)
     # Of the largest, so that squares neither overflow nor underflow.
     largest = float(np.max(np.abs(centred)))
+    largest = 0.0 if largest <= 8 * np.finfo(float).eps * float(np.max(np.abs(known))) else largest
     n, p = data.design.shape
     if largest == 0 and n > p + 2:
         raise ValueError(

@@ -31,7 +31,7 @@ CASES["counts"] = (bd.NegativeBinomial(), COUNTS)
 QUIET = {"progress": False, "chains": 4}
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def _numpyro_promotion():
     with jax.numpy_rank_promotion("allow"), jax.numpy_dtype_promotion("standard"):  # NumPyro's own code needs both
         yield
@@ -82,6 +82,7 @@ def numpyro_half_normal(scale):
     return dist.HalfNormal(scale)
 
 
+@pytest.mark.usefixtures("_numpyro_promotion")
 @pytest.mark.parametrize("kind", CASES)
 def test_the_density_is_that_of_the_program(kind):
     """Of weights, intercept and the logarithm of what is learnt, up to one constant, at random points."""
@@ -156,14 +157,14 @@ def z_scores(post, samples, name):
         here, there = np.asarray(found[key], float), np.asarray(samples[key], float)
         here, there = (part.reshape(*part.shape[:2], -1) for part in (here, there))
         for j in range(here.shape[2]):
-            pair = [
-                (part[..., j].mean(), part[..., j].std(), float(arviz().ess(part[..., j]))) for part in (here, there)
-            ]
+            parts = (here[..., j], there[..., j])
+            pair = [(part.mean(), part.std(), float(arviz().ess(part))) for part in parts]
             error = np.sqrt(sum(sd**2 / ess for _, sd, ess in pair))
             worst = max(worst, abs(pair[0][0] - pair[1][0]) / error)
     return worst
 
 
+@pytest.mark.usefixtures("_numpyro_promotion")
 @pytest.mark.parametrize(
     ("kind", "method"),
     [("squared", bd.HMC()), ("squared", bd.Gibbs()), ("quantile", bd.HMC()), ("counts", bd.HMC())],
@@ -332,18 +333,15 @@ def test_a_response_that_its_likelihood_does_not_allow_is_a_problem(variance, wr
 
 def test_a_fixed_variance_is_a_weight_of_the_loss():
     """``variance=v`` is the energy of ``C = 1/v``, in fits and posteriors."""
-    both = [
-        bd.Model(bd.Squared(variance=0.25), rates=bd.Fixed(0.2)),
-        bd.Model(bd.Squared(variance=1.0), rates=bd.Fixed(0.2), C=4.0),
-    ]
-    one, other = (bd.fit(model, X, NUMBERS) for model in both)
+    both = (0.25, 1.0), (1.0, 4.0)
+    models = [bd.Model(bd.Squared(variance=variance), rates=bd.Fixed(0.2), C=C) for variance, C in both]
+    one, other = (bd.fit(model, X, NUMBERS) for model in models)
     np.testing.assert_allclose(one.weight, other.weight, rtol=1e-6)
     np.testing.assert_allclose(one.objective_trace[-1], other.objective_trace[-1], rtol=1e-9)
-    for y in (bd.Quantile(0.3, scale=0.5), bd.Quantile(0.3, scale=1.0)):
-        part = y.plain_value_and_slope(NUMBERS, SCORE)[0]
-        np.testing.assert_allclose(
-            part * (0.5 if y.scale == 0.5 else 1.0), bd.Quantile(0.3).plain_value_and_slope(NUMBERS, SCORE)[0]
-        )
+    plain = bd.Quantile(0.3).plain_value_and_slope(NUMBERS, SCORE)
+    for scale in (0.5, 2.0):
+        for part, whole in zip(bd.Quantile(0.3, scale).plain_value_and_slope(NUMBERS, SCORE), plain, strict=True):
+            np.testing.assert_allclose(scale * part, whole)
 
 
 def test_priors_of_one_s_own_are_in_units_of_the_response():
@@ -360,8 +358,8 @@ def test_priors_of_one_s_own_are_in_units_of_the_response():
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda: bd.sample(bd.Model(bd.Squared(), C=4.0), X, NUMBERS), r"C: expected 1 .*variance=0\.25, and .*sample_weight"),
-        (lambda: bd.sample(bd.Model(bd.NegativeBinomial(), C=2.0), X, COUNTS), r"C: .*bd\.NegativeBinomial\(dispersion="),
+        (lambda: bd.sample(bd.Model(bd.Squared(), C=4.0), X, NUMBERS), r"C: .*variance=0\.25, and .*sample_weight"),
+        (lambda: bd.sample(bd.Model(bd.NegativeBinomial(), C=2.0), X, COUNTS), r"C: .*Binomial\(dispersion="),
         (lambda: bd.NegativeBinomial(0.0), "dispersion: expected a finite number"),
         (lambda: bd.sample(bd.Model(bd.Squared(), rates=NONE), X, np.ones(N)), "y: all responses are equal"),
         (lambda: bd.variational(bd.Model(bd.Squared(), rates=NONE), X, NUMBERS), "the sigma of Squared.* is unknown"),
@@ -375,7 +373,7 @@ def test_errors_name_what_to_do(make, words):
 @pytest.mark.parametrize(
     ("response", "words"),
     [
-        ([0.5, 1.5, 2.5, 4.0], "numbers of 4 values: bd.Squared() without noise".replace(": ", ": ")),
+        ([0.5, 1.5, 2.5, 4.0], "numbers of 4 values"),
         ([0.0, 1.0, 1.0, 0.0], "0 and 1"),
         (["a", "b", "c", "a"], "one of 3 classes"),
         ([0.0, 3.0, 2.0, 5.0], "whole numbers, none below 0"),
@@ -389,7 +387,7 @@ def test_a_formula_says_what_the_response_is_taken_for(response, words, caplog):
         model = default_model(encode_formula("y ~ x", {"x": [1.0, 2.0, 4.0, 3.0], "y": response}))
     text = caplog.text
     assert "the response is taken for" in text
-    assert words.split(":")[0] in text
+    assert words in text
     if isinstance(model.loss, bd.Squared):
         assert model.rates == bd.Fixed(0.0)
         assert "without noise" in text
