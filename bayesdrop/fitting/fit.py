@@ -61,7 +61,7 @@ def fit(
     ----------
     model : Model or str
         The model; or a formula, ``bd.fit("y ~ a + C(b)", data)``, with the data frame as ``X`` and no ``y``, which
-        takes the default model for two classes, for more, or for numbers (squared loss, rate 0.1).
+        takes the default model for two classes, for more, or for numbers (squared loss, no noise).
     X : array, data frame, scipy sparse, Blocks or Dask collection (n, p)
         Features. Sparse input is never made dense; :class:`bayesdrop.Blocks` are read when needed. Or a formula,
         ``bd.fit(model, "y ~ a + C(b)", data)``; see :func:`bayesdrop.from_formula`. A formula may contain Python

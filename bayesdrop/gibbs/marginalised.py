@@ -5,7 +5,7 @@ r"""Gibbs sampling of the pseudo-posterior ``exp(−U)``: fixed noise, averaged 
 with the moments ``m_i`` (an offset included) and ``v_i`` of the noised scores and the augmentation bound ``φ``. Each
 sweep draws weights and intercept as :class:`.weights.AugmentedWeights` does. Without noise it is the Gibbs sampler of
 the Bayesian support vector machine and of logistic regression. Scale mixtures of the weights' prior and an unknown
-noise variance add a draw each.
+scale or shape of the likelihood add a draw each.
 
 Shapes: ``C`` chains, ``n`` rows, ``p`` features.
 """

@@ -169,10 +169,13 @@ def sample(
         has ``weight`` (chain, draw, feature), ``intercept`` (chain, draw) if the model has one, and ``rate`` (chain,
         draw, feature or group) unless the rates are fixed, and ``weight_scale`` (chain, draw, and weight_group if there
         are groups) if the prior learns one; for ``(1 | site)`` the effects ``1|site`` (chain, draw, ``site|level``) and
-        their scale ``1|site|scale`` if it is learnt. ``sample_stats`` has the joint log density ``lp``, up to a
-        constant; ``observed_data`` the responses ``y``, numbers, classes as 0 and 1, whose labels are the coordinate
-        ``class``, or of two columns the successes; ``constant_data`` the ``trials`` of these, the priors or fixed
-        rates, the group of each feature, and the ``centre`` of the noise if it is not 0. Masks and auxiliary variables
+        their scale ``1|site|scale`` if it is learnt; ``sigma`` (chain, draw), the standard deviation of normal
+        responses or the scale of ``bd.Quantile``, and ``dispersion`` of ``bd.NegativeBinomial``, unless they are
+        given. Where a ``sigma`` is learnt, default priors are in units of the standard deviation of the response, the
+        attribute ``response_spread``; what they come to is in ``constant_data``. ``sample_stats`` has the joint log
+        density ``lp``, up to a constant; ``observed_data`` the responses ``y``, numbers, classes as 0 and 1, whose
+        labels are the coordinate ``class``, or of two columns the successes; ``constant_data`` the ``trials`` of these,
+        the priors or fixed rates, the group of each feature, and the ``centre`` of the noise if it is not 0. Masks and auxiliary variables
         are not stored. The attribute ``stopped`` says why the run ended: "draws", "target", "budget" or "interrupted".
         With ``bd.Softmax()`` ``weight`` and ``intercept`` have the dim ``class`` after ``draw`` and sum to zero over
         it, as only differences between classes change a probability, and ``y`` is the number of the class.

@@ -233,8 +233,8 @@ def prior_draws(
     InferenceData or DataTree
         Groups ``prior`` (``weight``, ``rate``, ``group_rate``, ``group_strength``, ``intercept``, ``sigma``,
         ``dispersion``, ``global_scale``, ``weight_scale`` as far as there are any, and for random terms the effects
-        ``1|site`` and their scale ``1|site|scale``) and ``prior_predictive`` (``y``), one chain. With ``bd.Softmax()`` weights and
-        intercepts sum to zero over the classes, as in a posterior.
+        ``1|site`` and their scale ``1|site|scale``) and ``prior_predictive`` (``y``), one chain. With ``bd.Softmax()``
+        weights and intercepts sum to zero over the classes, as in a posterior.
 
     Raises
     ------

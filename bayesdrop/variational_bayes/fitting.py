@@ -102,8 +102,8 @@ def variational(
         If ``model`` is not a ``bd.Model``.
     ValueError
         If the data, the labels, the groups or a number do not fit, or the model has no closed form: a noise without
-        masks, unbiased dropout, an ``expectation`` other than augmentation, an unknown noise variance, a weight prior
-        that is not normal. The message names the argument and what to do.
+        masks, unbiased dropout, an ``expectation`` other than augmentation, an unknown scale of the likelihood, a
+        weight prior that is not normal. The message names the argument and what to do.
 
     Warns
     -----
