@@ -175,8 +175,9 @@ def sample(
         attribute ``response_spread``; what they come to is in ``constant_data``. ``sample_stats`` has the joint log
         density ``lp``, up to a constant; ``observed_data`` the responses ``y``, numbers, classes as 0 and 1, whose
         labels are the coordinate ``class``, or of two columns the successes; ``constant_data`` the ``trials`` of these,
-        the priors or fixed rates, the group of each feature, and the ``centre`` of the noise if it is not 0. Masks and auxiliary variables
-        are not stored. The attribute ``stopped`` says why the run ended: "draws", "target", "budget" or "interrupted".
+        the priors or fixed rates, the group of each feature, and the ``centre`` of the noise if it is not
+        0. Masks and auxiliary variables are not stored. The attribute ``stopped`` says why the run ended: "draws",
+        "target", "budget" or "interrupted".
         With ``bd.Softmax()`` ``weight`` and ``intercept`` have the dim ``class`` after ``draw`` and sum to zero over
         it, as only differences between classes change a probability, and ``y`` is the number of the class.
 
