@@ -166,14 +166,17 @@ def fit(
         )
     centring = centre_problem(model, data.design, data.weight, first_rates(model).bind(names), names)
     centring.advise_C()
-    solved = solve(
-        Task(
-            centring.model, centring.design, data.target if many else data.target[:, None], data.weight, names, method,
-            origins, len(np.asarray(classes)) if many else None, offset=data.offset,
-        ),
-        centring,
+    task = Task(
+        centring.model, centring.design, data.target if many else data.target[:, None], data.weight, names, method,
+        origins, len(np.asarray(classes)) if many else None, offset=data.offset,
     )  # fmt: skip
+    solved = solve(task, centring)
     result, weights = solved.fit, solved.fit.weights
+    sigma = residual_scale(solved.model, task, replace(result, weights=centring.to_centred(weights)))
+    covariance = None if solved.covariances is None else solved.covariances[0]
+    if covariance is not None and sigma is not None:
+        # The energy is that of weights in units of σ.
+        covariance = sigma**2 * covariance
     return Fit(
         weight=np.ascontiguousarray(weights[:-1].T) if many else weights[:-1, 0],
         intercept=weights[-1] if many else float(weights[-1, 0]),
@@ -186,13 +189,13 @@ def fit(
         feature_names=names,
         classes=classes,
         model=replace(model, rates=solved.model.rates, loss=solved.model.loss),
-        sigma=solved.sigma,
+        sigma=sigma,
         centre=centring.centre,
         selection=solved.selection,
         offset=all_rows.offset,
         facts=data.facts,
         class_weight=data.weight_of_classes,
-        covariance=None if solved.covariances is None else solved.covariances[0],
+        covariance=covariance,
         _auxiliary=first_problem(result.auxiliary, all_rows.weight) if isinstance(result, BlockFit) else None,
     )
 
@@ -219,7 +222,6 @@ class Solved:
     selection: Selection | None
     fit: ProblemFit
     covariances: Float[np.ndarray, "B D D"] | None
-    sigma: float | None = None
 
 
 def solve(
@@ -266,11 +268,7 @@ def solve(
     announce(result.status, result.iterations)
     # Rates above 0 are noise, whose fits have no covariance.
     covariances = None if np.any(result.rates) else laplace_covariances(model, whole, result, centring)
-    sigma = residual_scale(model, whole, result)
-    if covariances is not None and sigma is not None:
-        # The energy is that of weights in units of σ.
-        covariances = sigma**2 * covariances
-    return Solved(model, rate_map, selection, replace(result, weights=weights), covariances, sigma)
+    return Solved(model, rate_map, selection, replace(result, weights=weights), covariances)
 
 
 def _weights_and_rates(task: Task, centring: CentredProblem, start: Any) -> Any:

@@ -221,7 +221,8 @@ def _first_power(model: Model, data: Dataset) -> float:
     known = data.target if data.offset is None else data.target - data.offset
     centred = known - float(data.weight @ known) / total
     # The precision of a known variance is what the loss curves by.
-    curvature = float(model.loss.derivatives(*np.zeros((3, 1))).mean_mean[0])
+    loss: Any = model.loss
+    curvature = float(loss.derivatives(*np.zeros((3, 1))).mean_mean[0])
     spread = curvature * model.C * float(data.weight @ (centred * centred)) / total
     return 1.0 / max(spread, 1.0)
 

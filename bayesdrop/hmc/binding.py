@@ -112,7 +112,7 @@ def bind_start(
     piecewise_linear = density.loss.piecewise_linear and not density.has_variance
     if piecewise_linear and rounded:
         # A learnt parameter, the last coordinate, is no part of a score.
-        of_scores = factor if density.parameter is None else factor[:-1]
+        of_scores = factor if getattr(density, "parameter", None) is None else factor[:-1]
         operands = operands._replace(width=placed(ROUNDED * score_spread(data, of_scores), dtype))
     if learnt is None:
         return Bound(density, operands, density, centre, factor, piecewise_linear, factor)

@@ -272,7 +272,8 @@ def sample(
     if centring.unscaled:
         attrs["unscaled"] = json.dumps(centring.unscaled)
     if not data.design.is_streamed:
-        attrs |= late.optional("the spread of responses", lambda: _spread(problem, groups["posterior"]), {})
+        unknown: dict[str, float] = {}
+        attrs |= late.optional("the spread of responses", lambda: _spread(problem, groups["posterior"]), unknown)
     if method.integrates_masks and not marginalised:
         attrs |= stated_approximation(centring.original_model)
         correct, law = getattr(method, "correct", False), problem.rate_law

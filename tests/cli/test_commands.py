@@ -40,7 +40,7 @@ CASES = {
     "tuned": ([*BY_TARGET, "--rates", "tuned"], bd.Model(rates=bd.Tuned(), **RELATIVE), "bought ~ ."),
     "counts": (
         ["--formula", "visits ~ age", "--loss", "poisson"],
-        bd.Model(bd.Poisson(), rates=bd.Fixed(0.1), **RELATIVE), "visits ~ age",
+        bd.Model(bd.Poisson(), rates=bd.Fixed(0.0), **RELATIVE), "visits ~ age",
     ),
 }  # fmt: skip
 

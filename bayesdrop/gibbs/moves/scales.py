@@ -152,6 +152,11 @@ class WeightPrior:
             precision = weight_precision(operands.learnt, log_scale)
         return {"precision": jnp.broadcast_to(precision, weight.shape), "scales": scales, "log_scale": log_scale}
 
+    @property
+    def row_loss(self) -> Any:
+        """The loss of a row, which a kernel has."""
+        raise NotImplementedError
+
     def first_parameter(self, operands: Any, chains: int, dtype: Any) -> dict[str, Any]:
         """Parameter of the likelihood to start from, and what it multiplies the loss by, by the names of a state."""
         if self.parameter is None:
