@@ -78,7 +78,8 @@ def log_rising(successes: Any, failures: Any) -> Any:
     total = successes + failures
     steps = sum(xp.log((total + j) / (failures + j)) for j in range(8))
     low, high = failures + 8.0, total + 8.0
-    series = [(1 / z - 1 / (30.0 * z**3) + 1 / (105.0 * z**5)) / 12 for z in (low, high)]
+    terms = (1.0, -1 / 30, 1 / 105, -1 / 140, 1 / 99, -691 / 30030)
+    series = [sum(c / z ** (2 * k + 1) for k, c in enumerate(terms)) / 12 for z in (low, high)]
     leading = (low - 0.5) * xp.log1p(successes / low) + successes * (xp.log(high) - 1.0)
     return leading + series[1] - series[0] - steps
 

@@ -238,7 +238,8 @@ def predict(
         positive class, for more (``bd.Softmax()``) that of each class, (n, K); for a hinge this is the normalised
         pseudo-likelihood, which is not calibrated, as its note says. For numbers it has the posterior of the expected
         response, or of the quantile under ``bd.Quantile``, and an interval of a new response, which includes the noise
-        of the features and of the response. A point fit has only the interval of a new response.
+        of the features and of the response. A point fit has only the interval of a new response, by its
+        ``sigma``, and none where that is None though the scale is unknown.
 
     Raises
     ------
@@ -293,7 +294,12 @@ def predict(
     known = match_offset(draws, offset, matched.design.shape[0], X)
     found = _joined(matched.each(made, *(() if known is None else (matched.design.targets(known),))))
     found = replace(found, rows=labels)
-    return replace(found, sd=None, low=None, high=None) if isinstance(post, Fit) else found
+    if not isinstance(post, Fit):
+        return found
+    if post.sigma is None and any(one.degree for one in post.model.loss.parameters):
+        # The scale of responses was not estimated: rows not in memory, or more than a thousand weights.
+        found = replace(found, response_low=None, response_high=None)
+    return replace(found, sd=None, low=None, high=None)
 
 
 def _joined(parts: list[Prediction]) -> Prediction:

@@ -26,6 +26,7 @@ OTHERS = {
     "strength_prior": Gamma(3.0, 4.0),
     "prior": bd.Beta(2.0, [3.0, 4.0, 5.0]),
     "trials": 7,
+    "dispersion": 2.5,
     "structure": bd.Shared(bd.Beta(2.0, 3.0)),
     "strengths": (1.0, 0.5),
     "cv": 3,
