@@ -25,7 +25,6 @@ from .objective.energy import Energy
 from .objective.softmax_energy import centred
 from .problems.block import BlockFit, ProblemFit, fit_in_parts
 from .problems.many_classes import fit_classes
-from .problems.shapes import fitted_shape, has_shape
 from .results.laplace import laplace_covariances, residual_scale
 from .results.result import Fit, RatePosterior
 from .solvers.auxiliary import first_problem
@@ -172,7 +171,9 @@ def fit(
     )  # fmt: skip
     solved = solve(task, centring)
     result, weights = solved.fit, solved.fit.weights
-    sigma = residual_scale(solved.model, task, replace(result, weights=centring.to_centred(weights)))
+    sigma = None
+    if model.loss.parameters:
+        sigma = residual_scale(solved.model, task, replace(result, weights=centring.to_centred(weights)))
     covariance = None if solved.covariances is None else solved.covariances[0]
     if covariance is not None and sigma is not None:
         # The energy is that of weights in units of σ.
@@ -240,7 +241,9 @@ def solve(
     earlier : (array (p + 1, K), array (p, _)), optional
         Weights for the user's columns, and rates, from which to start.
     """
-    if has_shape(task.model):
+    if any(not parameter.degree for parameter in task.model.loss.parameters):
+        from .problems.shapes import fitted_shape
+
         task = replace(task, model=fitted_shape(task, lambda one, begin: _weights_and_rates(one, centring, begin)))
     whole, columns = task, used_columns(task) if np.sum(task.empty_columns) > 1 else None
     start = None if earlier is None else (centring.to_centred(earlier[0]), earlier[1])

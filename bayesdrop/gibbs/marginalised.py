@@ -32,6 +32,7 @@ from ..sampling.likelihood_parameters import ParameterOperands, learnt_parameter
 from ..sampling.matrix import placed
 from ..sampling.weight_scales import ScaleOperands, by_weight, scale_operands, weight_precision
 from .moves.columns import Columns
+from .moves.parameters import draw_scale, draw_shape
 from .moves.scales import WeightPrior, draw_along_rays, draw_given_weights
 from .weights import DRAWS, AugmentedWeights, NoisedFeatures, augmented_weights
 
@@ -141,14 +142,14 @@ class MarginalKernel(WeightPrior):
         state = self._draw_scales(operands, state, key_scale)
         # Given the weights and before the next auxiliary variables, of which it is not independent.
         if self.parameter is not None and self.parameter.is_scale:
-            return self.draw_scale(operands, key_parameter, state, jnp.sum(self.costs(operands, state), axis=1))
+            return draw_scale(self, operands, key_parameter, state, jnp.sum(self.costs(operands, state), axis=1))
         if self.parameter is not None:
             target = jnp.broadcast_to(operands.target[None], mean.shape)
 
             def costs(loss: Any, higher: Float[jax.Array, " C"]) -> Float[jax.Array, "C n"]:
                 return operands.row_weight[None] * loss.value(target, state.mean + higher[:, None], state.var)
 
-            state, higher = self.draw_shape(operands, key_parameter, state, costs)
+            state, higher = draw_shape(self, operands, key_parameter, state, costs)
             state = state._replace(mean=state.mean + higher[:, None])
         return state
 

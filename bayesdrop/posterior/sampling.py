@@ -32,7 +32,7 @@ from .arviz_groups.builder import build_groups, provenance
 from .arviz_groups.constants import model_constants, observed_group, parted
 from .arviz_groups.groups import assemble
 from .diagnostics.diagnosis import warn_of_run
-from .diagnostics.response_spread import spread_ratio
+from .diagnostics.response_spread import spread_of
 from .draws.draws import draws_of
 from .draws.new_rows import NewRows
 from .noise_average.expectation import MASKS
@@ -169,15 +169,12 @@ def sample(
         has ``weight`` (chain, draw, feature), ``intercept`` (chain, draw) if the model has one, and ``rate`` (chain,
         draw, feature or group) unless the rates are fixed, and ``weight_scale`` (chain, draw, and weight_group if there
         are groups) if the prior learns one; for ``(1 | site)`` the effects ``1|site`` (chain, draw, ``site|level``) and
-        their scale ``1|site|scale`` if it is learnt; ``sigma`` (chain, draw), the standard deviation of normal
-        responses or the scale of ``bd.Quantile``, and ``dispersion`` of ``bd.NegativeBinomial``, unless they are
-        given. Where a ``sigma`` is learnt, default priors are in units of the standard deviation of the response, the
-        attribute ``response_spread``; what they come to is in ``constant_data``. ``sample_stats`` has the joint log
-        density ``lp``, up to a constant; ``observed_data`` the responses ``y``, numbers, classes as 0 and 1, whose
-        labels are the coordinate ``class``, or of two columns the successes; ``constant_data`` the ``trials`` of these,
-        the priors or fixed rates, the group of each feature, and the ``centre`` of the noise if it is not
-        0. Masks and auxiliary variables are not stored. The attribute ``stopped`` says why the run ended: "draws",
-        "target", "budget" or "interrupted".
+        their scale ``1|site|scale`` if it is learnt; a learnt ``sigma`` or ``dispersion`` (chain, draw). With ``sigma``
+        default priors are in units of the response's sd, the attribute ``response_spread``. ``sample_stats`` has the
+        joint log density ``lp``, up to a constant; ``observed_data`` the responses ``y``, numbers, classes as 0 and 1,
+        whose labels are the coordinate ``class``, or of two columns the successes; ``constant_data`` the ``trials`` of
+        these, the priors or fixed rates, the group of each feature, and the ``centre`` of the noise if it is not 0. The
+        attribute ``stopped`` says why the run ended: "draws", "target", "budget" or "interrupted".
         With ``bd.Softmax()`` ``weight`` and ``intercept`` have the dim ``class`` after ``draw`` and sum to zero over
         it, as only differences between classes change a probability, and ``y`` is the number of the class.
 
@@ -265,15 +262,11 @@ def sample(
     attrs |= attributes(centring.original_model, data.classes, data.facts, data.feature_names)
     attrs |= {"settings": json.dumps(sampler_settings(method)), "scale_ratio": centring.scale_ratio}
     attrs |= choices
-    if problem.unit != 1:
-        attrs["response_spread"] = problem.unit
     if centring.centre is not None:
         attrs["centred"] = centred_columns(centring.centre)
     if centring.unscaled:
         attrs["unscaled"] = json.dumps(centring.unscaled)
-    if not data.design.is_streamed:
-        unknown: dict[str, float] = {}
-        attrs |= late.optional("the spread of responses", lambda: _spread(problem, groups["posterior"]), unknown)
+    attrs |= late.optional("the spread of responses", lambda: spread_of(problem, groups), dict[str, float]())
     if method.integrates_masks and not marginalised:
         attrs |= stated_approximation(centring.original_model)
         correct, law = getattr(method, "correct", False), problem.rate_law
@@ -302,14 +295,6 @@ def sample(
         found = assemble(groups, attrs)
     late.warn()
     return found
-
-
-def _spread(problem: Problem, posterior: xr.Dataset) -> dict[str, float]:
-    """How much responses vary beside what their likelihood says, as an attribute."""
-    found = draws_of(posterior, problem.centring.original_model, marginalised=problem.marginalised)
-    rows, centre = problem.rows, problem.centring.centre
-    matrix = (rows.design if centre is None else rows.design.shifted(centre)).matrix()
-    return spread_ratio(found, matrix, np.asarray(rows.target), rows.offset, seed=0)
 
 
 def _log_likelihood(problem: Problem, posterior: xr.Dataset, masks: int) -> xr.Dataset:

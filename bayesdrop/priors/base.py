@@ -14,7 +14,7 @@ Shapes: ``C`` chains, ``p`` features. Importing a prior does not import JAX; dra
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
@@ -195,6 +195,18 @@ class ScaleMixture:
     def of_responses(self, spread: float) -> Any:
         """The prior as it is: its scales are absolute."""
         return self
+
+    def in_units(self, unit: float) -> Any:
+        """The prior with its ``scale`` divided; raise ValueError if there is none, unless the unit is 1."""
+        if unit == 1:
+            return self
+        mixture: Any = self
+        if not hasattr(mixture, "scale"):
+            raise ValueError(
+                f"weight_prior: {self!r} has no scale that could be counted in another unit of the response; write "
+                "in_units, or give the likelihood a known scale, as in bd.Squared(variance=1.0)."
+            )
+        return replace(mixture, scale=np.asarray(mixture.scale, dtype=float)[()] / unit)
 
     def learnt_scale(self, n_features: int) -> None:
         """None: the scales of single weights are drawn; see :class:`WeightPrior`."""

@@ -91,10 +91,6 @@ class Horseshoe(ScaleMixture):
                 f"Horseshoe scale: expected one number, for all features share it, got {shown(self.scale)}."
             )
 
-    def in_units(self, unit: float) -> Horseshoe:
-        """See :class:`bayesdrop.priors.WeightPrior`."""
-        return Horseshoe(self.scale / unit)
-
     def check(self, n_features: int) -> None:
         """Any number of features will do."""
 

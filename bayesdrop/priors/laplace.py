@@ -59,10 +59,6 @@ class Laplace(ScaleMixture):
     def __post_init__(self) -> None:
         check_scale(self.scale, "Laplace")
 
-    def in_units(self, unit: float) -> Laplace:
-        """See :class:`bayesdrop.priors.WeightPrior`."""
-        return Laplace(self.scale / unit)
-
     def check(self, n_features: int) -> None:
         """See :class:`bayesdrop.priors.WeightPrior`."""
         spread_scale(self.scale, n_features, "Laplace")

@@ -23,7 +23,7 @@ from ...model import Model
 from ...moments import ScoreMoments
 from ...warnings import warn
 
-__all__ = ["fitted_shape", "has_shape"]
+__all__ = ["fitted_shape"]
 
 
 @dataclass(frozen=True)
@@ -50,11 +50,6 @@ class Rules:
 
 
 RULES = Rules()
-
-
-def has_shape(model: Model) -> bool:
-    """True if a fit is to find a shape of the likelihood."""
-    return any(not parameter.degree for parameter in model.loss.parameters)
 
 
 def fitted_shape(

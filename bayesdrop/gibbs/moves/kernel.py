@@ -39,6 +39,7 @@ from .features import FeatureStep, update_feature
 from .interweaving import interweave
 from .joint_move import joint_moves
 from .noising_model import NoisingModel
+from .parameters import draw_scale, draw_shape
 from .pseudo_marginal import first_metric
 from .scales import draw_given_weights, draw_groups, move_scales
 from .state import Operands, State
@@ -160,7 +161,7 @@ class GibbsKernel(NoisingModel):
             state = state._replace(precision=precision, log_scale=log_scale)
         # Given the scores and before the auxiliary variables, of which it is not independent.
         if self.parameter is not None and self.parameter.is_scale:
-            state = self.draw_scale(operands, key_parameter, state, self.total_cost(operands, state, state.score))
+            state = draw_scale(self, operands, key_parameter, state, self.total_cost(operands, state, state.score))
         elif self.parameter is not None:
             target = jnp.broadcast_to(operands.target[None], state.score.shape)
 
@@ -168,7 +169,7 @@ class GibbsKernel(NoisingModel):
                 value, _ = loss.plain_value_and_slope(target, state.score + higher[:, None])
                 return operands.row_weight[None] * value
 
-            state, higher = self.draw_shape(operands, key_parameter, state, costs)
+            state, higher = draw_shape(self, operands, key_parameter, state, costs)
             state = state._replace(score=state.score + higher[:, None])
         if operands.hierarchy is not None:
             mean, strength = draw_groups(

@@ -164,53 +164,6 @@ class WeightPrior:
         first = jnp.broadcast_to(operands.parameter.first, (chains,))
         return {"log_parameter": first, "noise_precision": self.parameter.multiplier(first)}
 
-    def draw_scale(self, operands: Any, key: PRNGKeyArray, state: Any, cost: Float[jax.Array, " C"]) -> Any:
-        """The state with its scale drawn given weights and scores, whose loss at scale 1 is ``cost`` (C,)."""
-        parameter, now = self.parameter, state.log_parameter
-        rows, degree = operands.parameter.rows, parameter.degree  # type: ignore[union-attr]  # callers look
-        there = parameter.multiplier(now) * cost  # type: ignore[union-attr]
-
-        def log_density(t: Float[jax.Array, " C"]) -> Float[jax.Array, " C"]:
-            # As differences from where the chain is, which keeps the digits of single precision.
-            fit = -rows * (t - now) - there * jnp.expm1(-degree * (t - now))
-            return fit + log_parameter_prior(parameter, operands.parameter, t)  # type: ignore[arg-type]
-
-        new = slice_sample(key, log_density, now, jnp.full_like(now, _WIDTH))
-        return state._replace(log_parameter=new, noise_precision=parameter.multiplier(new))  # type: ignore[union-attr]
-
-    def draw_shape(
-        self,
-        operands: Any,
-        key: PRNGKeyArray,
-        state: Any,
-        costs: Callable[[Any, Float[jax.Array, " C"]], Float[jax.Array, "C n"]],
-    ) -> tuple[Any, Float[jax.Array, " C"]]:
-        """The state with its shape drawn given weights and scores, the auxiliary variables integrated, and the change.
-
-        ``costs`` are those of each row, (C, n), given the loss and an intercept that is so much (C,) higher. A flat
-        intercept moves along with the shape, so that mean responses stay; given it the shape hardly moves.
-        """
-        parameter: Any = self.parameter
-        now, target = state.log_parameter, operands.target[None]
-        moves = float(self.fit_intercept)
-
-        def log_terms(t: Float[jax.Array, " C"]) -> Float[jax.Array, "C n"]:
-            loss = parameter.loss_at(self.row_loss, t)
-            known = operands.row_weight[None] * loss.log_base_measure(
-                jnp.broadcast_to(target, (len(t), target.shape[1]))
-            )
-            return known - costs(loss, moves * (now - t))
-
-        first = log_terms(now)
-
-        def log_density(t: Float[jax.Array, " C"]) -> Float[jax.Array, " C"]:
-            prior = log_parameter_prior(parameter, operands.parameter, t)
-            return prior + jnp.sum(log_terms(t) - first, axis=1)
-
-        width = jnp.full_like(now, _WIDTH) / jnp.sqrt(1 + operands.parameter.rows / 8)
-        new = slice_sample(key, log_density, now, jnp.maximum(width, 0.5))
-        return state._replace(log_parameter=new, intercept=state.intercept + moves * (now - new)), moves * (now - new)
-
     def recorded_priors(self, operands: Any, state: Any) -> tuple[dict[str, jax.Array], Float[jax.Array, " C"]]:
         """What is kept of scales and variance, and what they add to the log density of weights that are normal."""
         draw: dict[str, jax.Array] = {}

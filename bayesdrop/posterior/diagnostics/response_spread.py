@@ -12,12 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from ..._typing import PerRow
 from ...losses.protocols import Simulated
-from ..draws.draws import Draws
+from ..draws.draws import draws_of
 from .problems import Problem
 
-__all__ = ["spread_problem", "spread_ratio"]
+__all__ = ["spread_problem", "spread_of"]
 
 
 @dataclass(frozen=True)
@@ -41,24 +40,32 @@ LIMITS = Limits()
 _NAME = "response_ratio"
 
 
-def spread_ratio(draws: Draws, X: Any, target: PerRow, offset: PerRow | None, seed: int) -> dict[str, float]:
-    """Attribute of a posterior: the responses' standard deviation about their expectation, by that of simulated ones.
+def spread_of(problem: Any, groups: Mapping[str, Any]) -> dict[str, float]:
+    """Attributes of a posterior: the unit of its priors where that is not 1, and how much responses vary.
 
-    Empty where the likelihood's scale or shape is learnt, where responses are classes or pairs, or have no law.
+    That is their standard deviation about their expectation, by that of simulated ones; it is left out where the
+    likelihood's scale or shape is learnt, responses are classes or pairs, or have no law, or rows are not in memory.
     """
-    loss: Any = draws.model.loss
-    if loss.parameters or loss.binary or loss.multiclass or target.ndim > 1 or not isinstance(loss, Simulated):
+    model, rows, centre = problem.centring.original_model, problem.rows, problem.centring.centre
+    loss: Any = model.loss
+    if loss.parameters:
+        return {"response_spread": problem.unit} if problem.unit != 1 else {}
+    classes = loss.binary or loss.multiclass or np.ndim(rows.target) > 1
+    if classes or rows.design.is_streamed or not isinstance(loss, Simulated):
         return {}
-    n, generator = X.shape[0], np.random.default_rng(seed)
-    rows = np.arange(n) if n <= LIMITS.rows else np.sort(generator.choice(n, LIMITS.rows, replace=False))
+    draws = draws_of(groups["posterior"], model, marginalised=problem.marginalised)
+    X: Any = (rows.design if centre is None else rows.design.shifted(centre)).matrix()
+    target, offset = rows.target, rows.offset
+    n, generator = X.shape[0], np.random.default_rng(0)
+    chosen = np.arange(n) if n <= LIMITS.rows else np.sort(generator.choice(n, LIMITS.rows, replace=False))
     some = np.unique(np.linspace(0, draws.size - 1, LIMITS.draws).round().astype(int))
     few = draws.taken(some)
-    score = few.noised_scores(X[rows], slice(0, few.size), generator)
-    score = score if offset is None else score + offset[rows, None]
+    score = few.noised_scores(X[chosen], slice(0, few.size), generator)
+    score = score if offset is None else score + offset[chosen, None]
     with np.errstate(over="ignore", invalid="ignore"):
         drawn = loss.sample_response(generator, score, few.C)
         variance = float(np.mean(np.var(drawn, axis=1, ddof=1)))
-        square = float(np.mean((target[rows] - drawn.mean(axis=1)) ** 2)) - variance / few.size
+        square = float(np.mean((np.asarray(target)[chosen] - drawn.mean(axis=1)) ** 2)) - variance / few.size
     if few.size < 2 or not (np.isfinite(variance) and variance > 0):
         return {}
     return {_NAME: float(np.sqrt(max(square, 0.0) / variance))}
