@@ -260,12 +260,10 @@ def sample(
         run=result, tune=tune, thin=thin,
     )  # fmt: skip
     attrs |= attributes(centring.original_model, data.classes, data.facts, data.feature_names)
-    attrs |= {"settings": json.dumps(sampler_settings(method)), "scale_ratio": centring.scale_ratio}
-    attrs |= choices
+    attrs |= {"settings": json.dumps(sampler_settings(method)), "scale_ratio": centring.scale_ratio} | choices
     if centring.centre is not None:
         attrs["centred"] = centred_columns(centring.centre)
-    if centring.unscaled:
-        attrs["unscaled"] = json.dumps(centring.unscaled)
+    attrs |= {"unscaled": json.dumps(centring.unscaled)} if centring.unscaled else {}
     attrs |= late.optional("the spread of responses", lambda: spread_of(problem, groups), dict[str, float]())
     if method.integrates_masks and not marginalised:
         attrs |= stated_approximation(centring.original_model)

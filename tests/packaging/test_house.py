@@ -15,8 +15,8 @@ import numpy as np
 import bayesdrop
 
 PACKAGE = Path(bayesdrop.__file__).parent
-# Files, lines of code and constants of each room; "." has the modules of the package itself. Learnt scales and shapes of
-# a likelihood took a file each in five rooms: its prior and slices, where HMC starts, fits, and what diagnosis compares.
+# Files, lines of code and constants of each room; "." has the modules of the package itself. Learnt scales and shapes
+# of a likelihood took a file in five rooms: prior and operands, slices, where HMC starts, fits, and what is diagnosed.
 ROOMS = {
     "fitting": (43, 5294, 10),
     "posterior": (39, 4884, 6),
