@@ -119,8 +119,10 @@ class Normal(NormalLaw):
 
     def in_units(self, unit: float) -> Normal:
         """See :class:`bayesdrop.priors.WeightPrior`."""
-        scale: Any = self.scale
-        return replace(self, scale=np.asarray(scale, float)[()] / unit if self.gaussian else scale.in_units(unit))
+        if not self.gaussian:
+            return replace(self, scale=self.scale.in_units(unit))
+        scale = np.asarray(self.scale, dtype=float)
+        return replace(self, scale=scale / unit if scale.ndim else float(scale) / unit)
 
     def check(self, n_features: int) -> None:
         """See :class:`bayesdrop.priors.WeightPrior`."""
