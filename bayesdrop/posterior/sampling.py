@@ -260,7 +260,7 @@ def sample(
         run=result, tune=tune, thin=thin,
     )  # fmt: skip
     attrs |= attributes(centring.original_model, data.classes, data.facts, data.feature_names)
-    attrs |= {"settings": json.dumps(sampler_settings(method)), "scale_ratio": centring.scale_ratio} | choices
+    attrs |= {"settings": json.dumps(sampler_settings(method)), "scale_ratio": centring.scale_ratio, **choices}
     if centring.centre is not None:
         attrs["centred"] = centred_columns(centring.centre)
     attrs |= {"unscaled": json.dumps(centring.unscaled)} if centring.unscaled else {}
