@@ -62,8 +62,9 @@ class Model:
         Weight of the loss, with the meaning that it has in scikit-learn: ``U = ½‖w‖² + C Σ loss``. It is the c of
         Chen et al. (2015) for the hinge, half of it for the logistic loss, and ``1/(2c)`` of Zhuo et al. (2015).
     weight_prior : Normal, Laplace or Horseshoe, optional
-        Prior of the weights. A point fit needs ``bd.Normal`` with a known scale, or ``bd.Laplace``; ``bd.sample``
-        accepts every prior.
+        Prior of the weights. By default normal with scale 1, where ``bd.sample`` learns the scale of numeric responses
+        in units of their standard deviation, so that their unit does not matter. A point fit needs ``bd.Normal`` with a
+        known scale, or ``bd.Laplace``; ``bd.sample`` accepts every prior.
     fit_intercept : bool, default=True
         Add an intercept, which is not noised, and not penalised unless ``intercept_prior`` is given.
     missing : None or "nan", optional
@@ -88,7 +89,7 @@ class Model:
     noise: Noise = field(default_factory=Dropout)
     rates: Rates | None = None
     C: float = 1.0
-    weight_prior: WeightPrior = field(default_factory=Normal)
+    weight_prior: WeightPrior = field(default_factory=lambda: Normal(1.0, of_response=True))
     fit_intercept: bool = True
     missing: str | None = None
     intercept_prior: Normal | CentredIntercept | None = None

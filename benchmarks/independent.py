@@ -215,7 +215,7 @@ def cases() -> list[Case]:
     pooled, at_ends = bd.Hierarchical(["a"] * 3), bd.Hierarchical(["a"] * 3, bd.Beta(0.1, 0.4))
     few = bd.PerGroup(groups, bd.Beta(0.5, 5))
     return [
-        Case("squared, C = 2, hierarchy", bd.Model(bd.Squared(), rates=pooled, C=2.0), signs, response, each),
+        Case("squared, C = 2, hierarchy", bd.Model(bd.Squared(0.5), rates=pooled), signs, response, each),
         Case("logistic, hierarchy, means Beta(.1, .4)", bd.Model(rates=at_ends), X, y, each),
         Case("logistic, per feature, Beta(.05, .05)", bd.Model(rates=tails[0]), X, y, each),
         Case("hinge, per feature, Beta(.1, .9)", bd.Model(bd.Hinge(), rates=tails[1]), X, y, each),

@@ -25,7 +25,7 @@ from bayesdrop.distributions import PolyaGamma
 from bayesdrop.models.observed import check_counts
 from bayesdrop.models.steps import nuts, six_steps
 
-__all__ = ["augmented", "binomial", "demonstrate", "negative_binomial", "noised", "poisson", "program"]
+__all__ = ["augmented", "binomial", "demonstrate", "negative_binomial", "noised", "overdispersed", "poisson", "program"]
 
 Law = namedtuple("Law", "response trials")  # the law of a count given its score, and ``b`` given the count
 
@@ -38,12 +38,22 @@ def negative_binomial(r):  # noqa: D103
     return Law(lambda s: dist.NegativeBinomialLogits(r, s), lambda y: y + r)
 
 
+def overdispersed():
+    """Negative binomial law of a dispersion that is learnt: ``r^{−½}``, the site ``overdispersion``, is half-normal."""
+    r = numpyro.sample("overdispersion", dist.HalfNormal(1.0)) ** -2
+    return negative_binomial(numpyro.deterministic("dispersion", r))
+
+
 poisson, geometric = Law(lambda s: dist.Poisson(jnp.exp(s)), None), negative_binomial(1.0)
 
 
 def program(X, y=None, law=poisson, C=1.0, scale=1.0, intercept_scale=3.0, omega=False, rate=None):
-    """``X`` (n, p), counts ``y`` (n,), ``C`` a number or (n,); with ``omega`` (n,) or masks of rates (p,) explicit."""
+    """``X`` (n, p), counts ``y`` (n,), ``C`` a number or (n,); with ``omega`` (n,) or masks of rates (p,) explicit.
+
+    ``law`` is one of those above, or a function that samples one, ``overdispersed``.
+    """
     check_counts(y, len(X))
+    law = law() if callable(law) else law
     with numpyro.plate("feature", X.shape[1]):
         weight = numpyro.sample("weight", dist.Normal(0.0, scale))
     flat = dist.ImproperUniform(dist.constraints.real, (), ())

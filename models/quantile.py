@@ -20,7 +20,7 @@ import numpyro.distributions as dist
 from bayesdrop.distributions import reciprocal_inverse_gaussian
 from bayesdrop.models import marginalised_dropout
 from bayesdrop.models.observed import check_numbers
-from bayesdrop.models.scales import draw_weights, sample_linear
+from bayesdrop.models.scales import draw_weights, response_scale, sample_linear
 from bayesdrop.models.statements import Statement
 from bayesdrop.models.steps import nuts, six_steps
 
@@ -39,9 +39,14 @@ def scores(X, scale, intercept_scale):
     return X @ weight + intercept
 
 
-def program(X, y=None, C=1.0, scale=1.0, tau=0.5, intercept_scale=10.0):
-    """Plain program: ``X`` (n, p), ``y`` (n,), ``C`` a number or (n,), prior sds."""
+def program(X, y=None, C=1.0, scale=1.0, tau=0.5, intercept_scale=10.0, sigma=None):
+    """Plain program: ``X`` (n, p), ``y`` (n,), ``C`` a number or (n,), prior sds.
+
+    ``sigma`` is the scale of the law, or a law of it such as ``HalfNormal(y.std())``, under which it is a site; ``C``
+    is then 1/σ.
+    """
     check_numbers(y, (len(X),))
+    C = C if sigma is None else 1 / response_scale(sigma)
     score = scores(X, scale, intercept_scale)
     with numpyro.plate("obs_id", X.shape[0]):
         numpyro.sample("y", dist.AsymmetricLaplaceQuantile(score, 1 / C, tau), obs=y)

@@ -16,21 +16,23 @@ import numpyro.distributions as dist
 from bayesdrop.distributions import NormalPseudoLikelihood
 from bayesdrop.models import marginalised_dropout
 from bayesdrop.models.observed import check_numbers
-from bayesdrop.models.scales import weight_scale
+from bayesdrop.models.scales import response_scale, weight_scale
 from bayesdrop.models.statements import Statement
 from bayesdrop.models.steps import nuts, six_steps
 
 __all__ = ["STATES", "demonstrate", "program"]
 
 
-def program(X, y=None, rate=0.0, C=1.0, scale=1.0, intercept_scale=2.5):
+def program(X, y=None, rate=0.0, C=1.0, scale=1.0, intercept_scale=2.5, sigma=None):
     """``X`` (n, p), ``y`` (n,) real, ``rate`` of dropout in [0, 1) and ``scale`` numbers or (p,), ``C`` > 0 or (n,).
 
-    ``intercept_scale=None`` is a flat prior of the intercept, which cannot be simulated from.
+    ``intercept_scale=None`` is a flat prior of the intercept, which cannot be simulated from. ``sigma`` is the standard
+    deviation of ``y``, or a law of it such as ``HalfNormal(y.std())``, under which it is a site; ``C`` is then 1/σ².
     """
     n, p = X.shape
     check_numbers(y, (n,))
     scale = weight_scale(scale)
+    C = C if sigma is None else response_scale(sigma) ** -2
     with numpyro.plate("feature", p):
         weight = numpyro.sample("weight", dist.Normal(0.0, scale))
     flat = dist.ImproperUniform(dist.constraints.real, (), ())
@@ -38,7 +40,9 @@ def program(X, y=None, rate=0.0, C=1.0, scale=1.0, intercept_scale=2.5):
     mean = X @ ((1 - rate) * weight) + intercept
     var = X**2 @ (rate * (1 - rate) * weight**2)
     with numpyro.plate("obs_id", n):
-        numpyro.sample("y", NormalPseudoLikelihood(mean, C, -0.5 * C * var), obs=y)
+        # A variance that is learnt needs the constant of its density, which a known one may leave out.
+        level = 0.0 if sigma is None else 0.5 * jnp.log(C)
+        numpyro.sample("y", NormalPseudoLikelihood(mean, C, level - 0.5 * C * var), obs=y)
 
 
 STATES = {

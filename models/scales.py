@@ -5,12 +5,17 @@ import jax.numpy as jnp
 import numpyro
 import numpyro.distributions as dist
 
-__all__ = ["draw_weights", "sample_linear", "weight_scale"]
+__all__ = ["draw_weights", "response_scale", "sample_linear", "weight_scale"]
 
 
 def weight_scale(scale):
     """``scale`` as it is; if it is a law, such as ``HalfNormal(2.0)``, a draw from it, the site ``weight_scale``."""
     return numpyro.sample("weight_scale", scale) if isinstance(scale, dist.Distribution) else scale
+
+
+def response_scale(sigma):
+    """``sigma`` as it is; if it is a law, such as ``HalfNormal(2.0)``, a draw from it, the site ``sigma``."""
+    return numpyro.sample("sigma", sigma) if isinstance(sigma, dist.Distribution) else sigma
 
 
 def sample_linear(p, scale, intercept_scale):

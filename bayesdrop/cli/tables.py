@@ -103,7 +103,7 @@ def fit_table(
             f"--formula: {design.outside!r} is Python code, which no file holds for predict; make a column of it in "
             "the table."
         )
-    model = replace(_model(design, loss, rates, sampled=sampler is not None), C=C, missing=missing)
+    model = replace(_model(design, loss, rates), C=C, missing=missing)
     tell(design)
     result = fit(model, formula, frame, **how) if sampler is None else sample(model, formula, frame, **how, **sampler)
     table = write_results(stage, result)
@@ -115,11 +115,11 @@ def fit_table(
     return report
 
 
-def _model(design: Any, loss: str | None, rates: str | None, *, sampled: bool) -> Any:
+def _model(design: Any, loss: str | None, rates: str | None) -> Any:
     """The model of ``--loss`` and ``--rates``, with priors in units of the columns and of a response of numbers."""
     from .. import losses
     from ..fitting.by_formula import default_model
-    from ..priors import InverseGamma, Normal
+    from ..priors import Normal
     from ..rates import Fixed, PerFeature, PerGroup, Shared, Tuned
 
     model = default_model(design, None if loss is None else getattr(losses, loss)())
@@ -133,11 +133,7 @@ def _model(design: Any, loss: str | None, rates: str | None, *, sampled: bool) -
             raise ValueError(
                 f"--rates: expected tuned, feature, group, shared or a number in [0, 1), got {rates!r}."
             ) from None
-    scale = 1.0
-    if isinstance(model.loss, losses.Squared) and sampled:
-        scale = float(np.std(np.asarray(design.y, dtype=float))) or 1.0
-        model = replace(model, loss=losses.Squared(variance_prior=InverseGamma(2.0, scale**2)))
-    return replace(model, weight_prior=Normal(scale, relative=True))
+    return replace(model, weight_prior=Normal(1.0, relative=True, of_response=True))
 
 
 def predict_table(model: Path, frame: Any, out: Path, kept: list[str]) -> Callable[[], None]:

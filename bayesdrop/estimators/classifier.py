@@ -329,7 +329,7 @@ def _positive_probability(estimator: Any, X: Any) -> Float[AnyArray, "m K"]:
         return Draws(
             model=estimator._model(), feature_names=[], weight=coef[part], intercept=intercept[part],
             free_rate=rates[part], index=np.arange(coef.shape[1]), fixed_rate=rates[0] if len(rates) == 1 else None,
-            C=np.full(len(coef[part]), estimator._loss_weight()), power=1.0, marginalised=False, classes=None, steps={},
+            C=np.full(len(coef[part]), estimator._loss_weight()), marginalised=False, classes=None, steps={},
         )  # fmt: skip
 
     if estimator.arrives_noised or not is_quick(loss, noise, *coef.shape):
@@ -362,7 +362,7 @@ def _joint_probability(estimator: Any, model: Model, X: Any) -> Float[AnyArray, 
     draws = Draws(
         model=model, feature_names=[], weight=np.ascontiguousarray(weights[:-1].T)[None],
         intercept=weights[-1][None], free_rate=np.zeros((1, 0)), index=np.arange(len(weights) - 1),
-        fixed_rate=estimator.rates_, C=np.ones(1), power=1.0, marginalised=False, classes=None, steps={},
+        fixed_rate=estimator.rates_, C=np.ones(1), marginalised=False, classes=None, steps={},
     )  # fmt: skip
     return _by_rows(design, lambda part: class_chances(draws, part)[:, 0])
 

@@ -196,7 +196,7 @@ class DropoutQuantileRegressor(DropoutRegressor):
     def _loss(self) -> Loss:
         # Checked here as well, under the name that this parameter goes by.
         check_number(self.quantile, "quantile", above=0, below=1, advice="the median has 0.5, the upper decile 0.9")
-        return Quantile(self.quantile, self.expectation)
+        return Quantile(self.quantile, expectation=self.expectation)
 
 
 class DropoutRidge(DropoutRegressor):

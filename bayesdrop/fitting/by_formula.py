@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -35,8 +36,11 @@ __all__ = [
     "takes_response_scale",
 ]
 
-# Of a loss for numbers no rule learns rates: the rate that DropoutRidge has by default.
-_RATE = 0.1
+
+# The package's logger, which fits use too.
+_log = logging.getLogger("bayesdrop")
+# Values of a numeric response up to which their number is named.
+_FEW = 10
 
 
 class FormulaOptions(NamedTuple):
@@ -67,9 +71,9 @@ def read_formula(
     ----------
     model : Model or str
         A model, or a formula with the data frame as ``X``: two labels of the response then mean ``bd.Logistic()``,
-        more ``bd.Softmax()``, numbers ``bd.Squared()`` at a fixed rate of 0.1, and two columns, as in
-        ``"successes + failures ~ dose"``, ``bd.Binomial()``. Whole numbers with an offset mean ``bd.Poisson()`` at a
-        rate of 0.1, and a warning says so.
+        more ``bd.Softmax()``, numbers ``bd.Squared()`` without noise, and two columns, as in ``"successes + failures ~
+        dose"``, ``bd.Binomial()``. Whole numbers with an offset mean ``bd.Poisson()`` without noise, and a warning says
+        so. A line of the log says what the response was taken for.
     X : features, str or data frame
         Features, or a formula with the data frame as ``y``.
     y : response or data frame
@@ -295,16 +299,30 @@ def default_model(design: FormulaDesign, loss: Loss | None = None) -> Model:
     """
     y = np.asarray(design.y)
     if loss is not None:
-        return Model(loss, rates=None if loss.binary or loss.multiclass else Fixed(_RATE))
+        # Of a loss for numbers no rule learns rates, and noise is put in on purpose.
+        return Model(loss, rates=None if loss.binary or loss.multiclass else Fixed(0.0))
+    levels = 0 if y.ndim > 1 else len(np.unique(y))
+    whole = y.dtype.kind in "iuf" and bool(np.all(y == np.round(y)))
+
+    def taken(kind: str, model: Model) -> Model:
+        noise = ", without noise" if isinstance(model.rates, Fixed) else ""
+        _log.info("the response is taken for %s: bd.%s()%s", kind, type(model.loss).__name__, noise)
+        return model
+
     if y.ndim > 1:
-        return Model(Binomial())
+        return taken("successes and failures", Model(Binomial()))
     if design.offset is not None and y.dtype.kind in "iuf" and np.all((y >= 0) & (y == np.round(y))):
         warn(
             "whole numbers with an offset are taken for counts: the model is "
-            f"bd.Model(bd.Poisson(), rates=bd.Fixed({_RATE})). To choose, write it before the formula.",
+            "bd.Model(bd.Poisson(), rates=bd.Fixed(0.0)). To choose, write it before the formula.",
             DefaultModelWarning,
         )
-        return Model(Poisson(), rates=Fixed(_RATE))
-    if y.dtype.kind in "iuf" and len(np.unique(y)) > 2:
-        return Model(Squared(), rates=Fixed(_RATE))
-    return Model(Softmax() if len(np.unique(y)) > 2 else Logistic())
+        return taken("counts", Model(Poisson(), rates=Fixed(0.0)))
+    if y.dtype.kind in "iuf" and levels > 2:
+        few = f" of {levels} values" if levels <= _FEW else ""
+        counts = " (whole numbers, none below 0: bd.Poisson() and bd.NegativeBinomial() take them for counts)"
+        kind = f"numbers{few}{counts if whole and np.all(y >= 0) else ''}"
+        return taken(kind, Model(Squared(), rates=Fixed(0.0)))
+    if levels > 2:
+        return taken(f"one of {levels} classes", Model(Softmax()))
+    return taken("0 and 1" if y.dtype.kind in "iufb" else "two classes", Model(Logistic()))

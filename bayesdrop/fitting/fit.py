@@ -25,7 +25,7 @@ from .objective.energy import Energy
 from .objective.softmax_energy import centred
 from .problems.block import BlockFit, ProblemFit, fit_in_parts
 from .problems.many_classes import fit_classes
-from .results.laplace import laplace_covariances
+from .results.laplace import laplace_covariances, residual_scale
 from .results.result import Fit, RatePosterior
 from .solvers.auxiliary import first_problem
 from .solvers.driver import FitMethod, announce, check_minimiser
@@ -60,7 +60,7 @@ def fit(
     ----------
     model : Model or str
         The model; or a formula, ``bd.fit("y ~ a + C(b)", data)``, with the data frame as ``X`` and no ``y``, which
-        takes the default model for two classes, for more, or for numbers (squared loss, rate 0.1).
+        takes the default model for two classes, for more, or for numbers (squared loss, no noise).
     X : array, data frame, scipy sparse, Blocks or Dask collection (n, p)
         Features. Sparse input is never made dense; :class:`bayesdrop.Blocks` are read when needed. Or a formula,
         ``bd.fit(model, "y ~ a + C(b)", data)``; see :func:`bayesdrop.from_formula`. A formula may contain Python
@@ -165,14 +165,19 @@ def fit(
         )
     centring = centre_problem(model, data.design, data.weight, first_rates(model).bind(names), names)
     centring.advise_C()
-    solved = solve(
-        Task(
-            centring.model, centring.design, data.target if many else data.target[:, None], data.weight, names, method,
-            origins, len(np.asarray(classes)) if many else None, offset=data.offset,
-        ),
-        centring,
+    task = Task(
+        centring.model, centring.design, data.target if many else data.target[:, None], data.weight, names, method,
+        origins, len(np.asarray(classes)) if many else None, offset=data.offset,
     )  # fmt: skip
+    solved = solve(task, centring)
     result, weights = solved.fit, solved.fit.weights
+    sigma = None
+    if model.loss.parameters:
+        sigma = residual_scale(solved.model, task, replace(result, weights=centring.to_centred(weights)))
+    covariance = None if solved.covariances is None else solved.covariances[0]
+    if covariance is not None and sigma is not None:
+        # The energy is that of weights in units of σ.
+        covariance = sigma**2 * covariance
     return Fit(
         weight=np.ascontiguousarray(weights[:-1].T) if many else weights[:-1, 0],
         intercept=weights[-1] if many else float(weights[-1, 0]),
@@ -184,13 +189,14 @@ def fit(
         solver=result.solver,
         feature_names=names,
         classes=classes,
-        model=replace(model, rates=solved.model.rates),
+        model=replace(model, rates=solved.model.rates, loss=solved.model.loss),
+        sigma=sigma,
         centre=centring.centre,
         selection=solved.selection,
         offset=all_rows.offset,
         facts=data.facts,
         class_weight=data.weight_of_classes,
-        covariance=None if solved.covariances is None else solved.covariances[0],
+        covariance=covariance,
         _auxiliary=first_problem(result.auxiliary, all_rows.weight) if isinstance(result, BlockFit) else None,
     )
 
@@ -235,6 +241,10 @@ def solve(
     earlier : (array (p + 1, K), array (p, _)), optional
         Weights for the user's columns, and rates, from which to start.
     """
+    if any(not parameter.degree for parameter in task.model.loss.parameters):
+        from .problems.shapes import fitted_shape
+
+        task = replace(task, model=fitted_shape(task, lambda one, begin: _weights_and_rates(one, centring, begin)))
     whole, columns = task, used_columns(task) if np.sum(task.empty_columns) > 1 else None
     start = None if earlier is None else (centring.to_centred(earlier[0]), earlier[1])
     if columns is not None:
@@ -267,6 +277,13 @@ def solve(
     # Rates above 0 are noise, whose fits have no covariance.
     covariances = None if np.any(result.rates) else laplace_covariances(model, whole, result, centring)
     return Solved(model, rate_map, selection, replace(result, weights=weights), covariances)
+
+
+def _weights_and_rates(task: Task, centring: CentredProblem, start: Any) -> Any:
+    """Weights for the centred rows, and rates, of a fit on the way to another."""
+    at = None if start is None else (centring.to_original(start[0]), start[1])
+    found = solve(task, centring, at).fit
+    return centring.to_centred(found.weights), found.rates
 
 
 def rate_posterior(rate_map: RateMap, law: Any, occurrences: Num[np.ndarray, ...] | None) -> RatePosterior | None:

@@ -5,14 +5,14 @@ r"""Gibbs sampling of the pseudo-posterior ``exp(−U)``: fixed noise, averaged 
 with the moments ``m_i`` (an offset included) and ``v_i`` of the noised scores and the augmentation bound ``φ``. Each
 sweep draws weights and intercept as :class:`.weights.AugmentedWeights` does. Without noise it is the Gibbs sampler of
 the Bayesian support vector machine and of logistic regression. Scale mixtures of the weights' prior and an unknown
-noise variance add a draw each.
+scale or shape of the likelihood add a draw each.
 
 Shapes: ``C`` chains, ``n`` rows, ``p`` features.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -23,14 +23,17 @@ from jaxtyping import PRNGKeyArray
 
 from .._typing import Float
 from ..data.dataset import Dataset
+from ..losses.base import at_shape
 from ..losses.protocols import Augmented
 from ..model import Model
 from ..noise import Coefficients
 from ..rates import RateMap
 from ..sampling.intercept_level import LevelOperands, level_operands
+from ..sampling.likelihood_parameters import ParameterOperands, learnt_parameter, parameter_operands
 from ..sampling.matrix import placed
 from ..sampling.weight_scales import ScaleOperands, by_weight, scale_operands, weight_precision
 from .moves.columns import Columns
+from .moves.parameters import draw_scale, draw_shape
 from .moves.scales import WeightPrior, draw_along_rays, draw_given_weights
 from .weights import DRAWS, AugmentedWeights, NoisedFeatures, augmented_weights
 
@@ -54,8 +57,8 @@ class MarginalOperands(NamedTuple):
         Latent scales of the weights to start from, empty for a normal prior.
     learnt : ScaleOperands or None
         Scales that normal weights share and that are drawn.
-    variance_shape, variance_scale : array ()
-        Inverse gamma prior of the noise variance, where it is drawn.
+    parameter : ParameterOperands or None
+        Prior of the scale or shape of the likelihood, where it is drawn.
     offset : array (n,), optional
         Known part of every row's score, which the means of a state have.
     location : array (p,), optional
@@ -71,8 +74,7 @@ class MarginalOperands(NamedTuple):
     precision: Float[jax.Array, " p"]
     scales: Any
     learnt: ScaleOperands | None
-    variance_shape: Float[jax.Array, ""]
-    variance_scale: Float[jax.Array, ""]
+    parameter: ParameterOperands | None
     offset: Float[jax.Array, " n"] | None = None
     location: Float[jax.Array, " p"] | None = None
     level: LevelOperands | None = None
@@ -97,6 +99,7 @@ class MarginalState(NamedTuple):
     precision: Float[jax.Array, "C p"]
     scales: Any
     log_scale: Float[jax.Array, "C g"]
+    log_parameter: Float[jax.Array, " C"]
     noise_precision: Float[jax.Array, " C"]
     key: PRNGKeyArray
 
@@ -126,9 +129,8 @@ class MarginalKernel(WeightPrior):
         weight = weight if operands.location is None else weight + operands.location[None]
         intercept = jnp.zeros(chains, dtype)
         mean, var = self.weights.moments(operands.features, weight, intercept)
-        noise = jnp.broadcast_to(operands.variance_shape / operands.variance_scale, (chains,))
-        priors = self.first_precision(operands, key_scale, weight)
-        return MarginalState(weight, intercept, mean, var, noise_precision=noise, key=key, **priors)
+        priors = self.first_precision(operands, key_scale, weight) | self.first_parameter(operands, chains, dtype)
+        return MarginalState(weight, intercept, mean, var, key=key, **priors)
 
     def step(self, operands: MarginalOperands, state: MarginalState) -> tuple[MarginalState, dict[str, jax.Array]]:
         """One recorded draw: ``sweeps`` sweeps."""
@@ -136,12 +138,12 @@ class MarginalKernel(WeightPrior):
         return state, self.record(operands, state)
 
     def sweep(self, operands: MarginalOperands, state: MarginalState) -> MarginalState:
-        """Auxiliary variables, weights and intercept, then scales and variance."""
-        key, key_aux, key_draw, key_scale, key_variance = jax.random.split(state.key, 5)
+        """Auxiliary variables, weights and intercept, then scales, of the weights and of the likelihood."""
+        key, key_aux, key_draw, key_scale, key_parameter = jax.random.split(state.key, 5)
         row_weight: Any = np.ones((), operands.target.dtype)
         if not self.unit_weight:
             row_weight = operands.row_weight[None] * state.noise_precision[:, None]
-        weight, intercept = self.weights.draw(
+        weight, intercept = self.given(state).draw(
             key_aux, key_draw, operands.features, state.mean, state.var, row_weight, state.precision,
             operands.location, operands.level,
         )  # fmt: skip
@@ -151,10 +153,34 @@ class MarginalKernel(WeightPrior):
             new_precision, scales = self.mixture_precision(key_scale, state.weight, state.scales)
             state = state._replace(precision=new_precision, scales=scales)
         state = self._draw_scales(operands, state, key_scale)
-        if self.unknown_variance:
-            cost = jnp.sum(self.costs(operands, state), axis=1)
-            state = state._replace(noise_precision=self.draw_variance(operands, key_variance, cost))
+        # Given the weights and before the next auxiliary variables, of which it is not independent.
+        if self.parameter is not None and self.parameter.is_scale:
+            return draw_scale(self, operands, key_parameter, state, jnp.sum(self.costs(operands, state), axis=1))
+        if self.parameter is not None:
+            target = jnp.broadcast_to(operands.target[None], mean.shape)
+
+            def costs(loss: Any, higher: Float[jax.Array, " C"]) -> Float[jax.Array, "C n"]:
+                return operands.row_weight[None] * loss.value(target, state.mean + higher[:, None], state.var)
+
+            state, higher = draw_shape(self, operands, key_parameter, state, state.weight, costs)
+            state = state._replace(mean=state.mean + higher[:, None])
         return state
+
+    @property
+    def row_loss(self) -> Any:
+        """The loss of a row."""
+        return self.weights.loss
+
+    def given(self, state: MarginalState) -> AugmentedWeights:
+        """Draw of weights and intercept at the shapes of the chains."""
+        if self.parameter is None:
+            return self.weights
+        # Rows of all chains, one chain after another.
+        loss = self.parameter.loss_at(self.row_loss, state.log_parameter)
+        if not self.parameter.is_scale:
+            setting = getattr(loss, self.parameter.field)
+            loss = at_shape(loss, {self.parameter.field: jnp.repeat(setting[:, 0], state.mean.shape[1])})
+        return replace(self.weights, loss=loss)
 
     def _draw_scales(self, operands: MarginalOperands, state: MarginalState, key: PRNGKeyArray) -> MarginalState:
         """Scales that weights share: given the weights, then given their directions, weights and moments with them."""
@@ -181,7 +207,7 @@ class MarginalKernel(WeightPrior):
             key_rays,
             learnt,
             share,
-            lambda scores: -state.noise_precision * jnp.sum(self.costs_at(operands, *scores), axis=1),
+            lambda scores: -state.noise_precision * jnp.sum(self.costs_at(operands, state, *scores), axis=1),
             (state.mean, state.var),
             start,
         )
@@ -196,14 +222,20 @@ class MarginalKernel(WeightPrior):
 
     def costs(self, operands: MarginalOperands, state: MarginalState) -> Float[jax.Array, "C n"]:
         """Weighted marginalised loss of each row, (C, n)."""
-        return self.costs_at(operands, state.mean, state.var)
+        return self.costs_at(operands, state, state.mean, state.var)
 
     def costs_at(
-        self, operands: MarginalOperands, mean: Float[jax.Array, "C n"], var: Float[jax.Array, "C n"]
+        self,
+        operands: MarginalOperands,
+        state: MarginalState,
+        mean: Float[jax.Array, "C n"],
+        var: Float[jax.Array, "C n"],
     ) -> Float[jax.Array, "C n"]:
         """The same at given moments of the scores."""
-        target = jnp.broadcast_to(operands.target[None], mean.shape)
-        value: Float[jax.Array, "C n"] = operands.row_weight[None] * self.weights.loss.value(target, mean, var)
+        target, loss = jnp.broadcast_to(operands.target[None], mean.shape), self.row_loss
+        if self.parameter is not None:
+            loss = self.parameter.loss_at(loss, state.log_parameter)
+        value: Float[jax.Array, "C n"] = operands.row_weight[None] * loss.value(target, mean, var)
         return value
 
     def record(self, operands: MarginalOperands, state: MarginalState) -> dict[str, jax.Array]:
@@ -247,14 +279,14 @@ def bind_marginal(
         raise ValueError(f"noise: {model.noise!r} shifts the mean of a feature; take method=bd.HMC().")
     model.noise.check(data.design.minimum())
     row_weight = model.C * data.weight
-    variance, prior = model.loss.variance_prior, model.weight_prior
+    prior, parameter = model.weight_prior, learnt_parameter(model.loss)
     real = partial(placed, dtype=dtype)
     scales, learnt = prior.init(jax.random.key(0), 1, p, np.dtype(dtype)), prior.learnt_scale(p)
     kernel = MarginalKernel(
         fit_intercept=model.fit_intercept,
         weights=augmented_weights(loss, parts, model.fit_intercept, DRAWS[choice]),
-        unit_weight=variance is None and bool(np.all(row_weight == 1)),
-        unknown_variance=variance is not None,
+        unit_weight=parameter is None and bool(np.all(row_weight == 1)),
+        parameter=parameter,
         scale_mixture=None if prior.gaussian or learnt is not None else type(prior),
         scale_names=tuple(prior.record(scales)),
         scale_dims=None if learnt is None else learnt.dims,
@@ -269,8 +301,7 @@ def bind_marginal(
         precision=real(prior.first_precision(p)),
         scales=scales,
         learnt=scale_operands(learnt, dtype),
-        variance_shape=real(1.0 if variance is None else variance.shape),
-        variance_scale=real(1.0 if variance is None else variance.scale),
+        parameter=parameter_operands(model.loss, data, dtype),
         offset=None if data.offset is None else real(data.offset),
         location=None if prior.location(p) is None else real(prior.location(p)),
         level=level_operands(model, dtype),

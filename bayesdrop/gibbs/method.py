@@ -27,6 +27,7 @@ from ..losses.protocols import Augmented, require
 from ..model import Model
 from ..rates import RateMap
 from ..sampling.intercept_level import level_operands
+from ..sampling.likelihood_parameters import learnt_parameter, parameter_operands
 from ..sampling.matrix import placed
 from ..sampling.run.runner import as_key
 from ..sampling.weight_scales import scale_operands
@@ -166,9 +167,9 @@ class Gibbs:
         per_feature = rate_map.is_free and rate_map.size == len(noised) == len(np.unique(noised))
         grouped = rate_map.is_free and not per_feature
         row_weight = model.C * data.weight
-        prior, hierarchy, variance = model.weight_prior, rate_map.hierarchy, model.loss.variance_prior
+        prior, hierarchy, parameter = model.weight_prior, rate_map.hierarchy, learnt_parameter(model.loss)
         learnt, location = prior.learnt_scale(p), prior.location(p)
-        first_power = _first_power(model, data) if tune and variance is None else 1.0
+        first_power = _first_power(model, data) if tune and parameter is None else 1.0
         tempered = first_power < _TEMPERED
         scales = prior.init(as_key(0), 1, p, np.dtype(self.dtype))
         common: dict[str, Any] = {
@@ -179,8 +180,8 @@ class Gibbs:
             "grouped": grouped,
             "some_kept": not bool(np.all(rate_map.noised)),
             "hierarchical": hierarchy is not None,
-            "unit_weight": variance is None and not tempered and bool(np.all(row_weight == 1)),
-            "unknown_variance": variance is not None,
+            "unit_weight": parameter is None and not tempered and bool(np.all(row_weight == 1)),
+            "parameter": parameter,
             "tempered": tempered,
             "scale_mixture": None if prior.gaussian or learnt is not None else type(prior),
             "scale_names": tuple(prior.record(scales)),
@@ -211,8 +212,7 @@ class Gibbs:
             groups=group_blocks(columns, rate_map.index, rate_map.size, n) if grouped else (),
             rate_prior=jax.tree.map(real, rate_prior),
             hierarchy=None if hierarchy is None else hierarchy_operands(hierarchy, self.dtype),
-            variance_shape=real(1.0 if variance is None else variance.shape),
-            variance_scale=real(1.0 if variance is None else variance.scale),
+            parameter=parameter_operands(model.loss, data, self.dtype),
             first_power=real(first_power),
             tune=placed(tune, np.int32),
             offset=None if data.offset is None else real(data.offset),
@@ -229,7 +229,10 @@ def _first_power(model: Model, data: Dataset) -> float:
     total = float(data.weight.sum())
     known = data.target if data.offset is None else data.target - data.offset
     centred = known - float(data.weight @ known) / total
-    spread = model.C * float(data.weight @ (centred * centred)) / total
+    # The precision of a known variance is what the loss curves by.
+    loss: Any = model.loss
+    curvature = float(loss.derivatives(*np.zeros((3, 1))).mean_mean[0])
+    spread = curvature * model.C * float(data.weight @ (centred * centred)) / total
     return 1.0 / max(spread, 1.0)
 
 

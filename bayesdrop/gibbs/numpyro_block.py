@@ -163,10 +163,16 @@ class WeightsBlock:
                 f"weight_prior: {model.weight_prior!r} has no known scales; name the site that has them, as in "
                 'scale="scale", or use bd.Normal(...).'
             )
-        if C is None and model.loss.variance_prior is not None:
-            raise ValueError(
-                f'C: {model.loss!r} has an unknown variance; name its site, as in C=lambda sites: sites["sigma"] ** -2.'
-            )
+        for parameter in model.loss.parameters:
+            if not parameter.degree:
+                raise ValueError(
+                    f"loss: the {parameter.name} of {model.loss!r} is unknown; give it, for a block draws weights."
+                )
+            if C is None:
+                raise ValueError(
+                    f'C: {model.loss!r} has an unknown scale; name its site, as in C=lambda sites: sites["sigma"] ** '
+                    f"-{parameter.degree}, or give the loss a number."
+                )
         require_complete(model, "bd.WeightsBlock")
         data = as_dataset(X, y, sample_weight, feature_names, model.loss.binary).with_weight()
         check_responses(model.loss, data.design, data.target, fit_intercept=model.fit_intercept)

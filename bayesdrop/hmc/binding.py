@@ -18,10 +18,12 @@ from ..priors.base import LearntScale, NonCentred
 from ..priors.normal import with_scale
 from ..rates import RateMap
 from ..sampling.intercept_level import level_operands
+from ..sampling.likelihood_parameters import learnt_parameter, parameter_operands
 from ..sampling.matrix import Matrix, placed, samplers_matrix
 from .approximations.class_density import ClassDensity, class_approximation
 from .approximations.class_factor import class_factor, class_scores
 from .approximations.drawn import DrawnApproximation, drawn_approximation, rounding_width
+from .approximations.learnt_parameter import with_parameter
 from .approximations.learnt_scales import best_scales, with_scale_map, with_scales
 from .approximations.mixture_scales import median_scales, with_mixture
 from .approximations.normal import Factor, normal_approximation, score_spread
@@ -114,8 +116,9 @@ def bind_start(
     centre, factor = start_of(model, data, rate_map, learnt is not None and not data.design.is_streamed, dense)
     piecewise_linear = density.loss.piecewise_linear and not density.has_variance
     if piecewise_linear and rounded:
-        width = ROUNDED * score_spread(data, factor)
-        operands = operands._replace(width=placed(width, dtype))
+        # A learnt parameter, the last coordinate, is no part of a score.
+        of_scores = factor if getattr(density, "parameter", None) is None else factor[:-1]
+        operands = operands._replace(width=placed(ROUNDED * score_spread(data, of_scores), dtype))
     if learnt is None:
         return Bound(density, operands, density, centre, factor, piecewise_linear, factor)
     wrapped = with_scales(density, operands, centre, factor, learnt, log_scale, contrasts, dtype)
@@ -274,13 +277,12 @@ def bind_density(
     Raises
     ------
     ValueError
-        If the weight prior is a scale mixture or the noise variance unknown, or masks of many classes would have to be
-        integrated.
+        If the weight prior is a scale mixture, or masks of many classes would have to be integrated.
     """
-    if not model.weight_prior.gaussian or model.loss.variance_prior is not None:
+    if not model.weight_prior.gaussian:
         raise ValueError(
-            f"method: {name} takes normal weight priors (of known or learnt scales) and known variances, got "
-            f"{model.weight_prior!r} and {model.loss!r}; bd.Gibbs() draws the scales of the others in closed form."
+            f"method: {name} takes normal weight priors (of known or learnt scales), got {model.weight_prior!r}; "
+            "bd.Gibbs() draws the scales of the others in closed form."
         )
     p = len(data.feature_names)
     model.noise.check(data.design.minimum())
@@ -303,7 +305,9 @@ def bind_density(
             f'{model.noise!r} are not sufficient; take expectation="gaussian", or target="noising" for dropout.'
         )
     density = Density(
+        # A learnt scale or shape is a coordinate, and the loss that of scale 1.
         loss=model.loss if marginalised and noisy else model.loss.plain,
+        parameter=learnt_parameter(model.loss),
         noise=model.noise,
         fit_intercept=model.fit_intercept,
         free=rate_map.size,
@@ -345,13 +349,15 @@ def operands_of(
         offset=None if data.offset is None else real(data.offset),
         location=None if location is None else real(location),
         level=level_operands(model, dtype),
+        parameter=parameter_operands(model.loss, data, dtype),
     )
 
 
 def start_of(
     model: Model, data: Dataset, rate_map: RateMap, averaged: bool = False, dense: bool = True
 ) -> tuple[Float[np.ndarray, " D"], Factor]:
-    """Centre (D,) and factor, (D, D) or (D,), of the coordinates: weights, intercept and probits of the free rates.
+    """Centre (D,) and factor, (D, D) or (D,), of the coordinates: weights, intercept, a learnt parameter and probits of
+    the free rates.
 
     Weights are counted from their prior means. ``averaged`` takes the curvature of a smooth loss averaged over the
     posterior, as far as that costs little; ``dense`` a matrix, else standard deviations.
@@ -360,12 +366,22 @@ def start_of(
         return class_approximation(model, data, rate_map, dense)
     if not rate_map.is_free:
         averaged &= len(data.feature_names) < _AVERAGED
-        return _from_location(model, *normal_approximation(model, data, rate_map.initial, averaged, dense))
+        return _from_location(
+            model,
+            *with_parameter(
+                model, data, rate_map.initial,
+                lambda known: normal_approximation(known, data, rate_map.initial, averaged, dense),
+            ),
+        )  # fmt: skip
     from scipy.stats import norm
 
     prior = rate_map.prior.law(data.occurrences(rate_map.index, rate_map.size))
     typical = np.clip(prior.quantile(0.5), 0.02, 0.98)
-    mean, factor = _from_location(model, *normal_approximation(model, data, rate_map.expand(typical), dense=dense))
+    rates = rate_map.expand(typical)
+    mean, factor = _from_location(
+        model,
+        *with_parameter(model, data, rates, lambda known: normal_approximation(known, data, rates, dense=dense)),
+    )
     low, high = (norm.ppf(np.clip(prior.quantile(q), 1e-6, 1 - 1e-6)) for q in (0.16, 0.84))
     spread = np.maximum((high - low) / 2, 1e-3)
     centre = np.concatenate([mean, norm.ppf(typical)])

@@ -147,7 +147,12 @@ class HMC(HMCOptions):
                 model.noise,
                 'average them inside the loss, target="marginalised", at fixed rates',
             ),
-            (loss.variance_prior is not None, "known variances", loss, "leave out variance_prior and set C"),
+            (
+                bool(loss.parameters),
+                "a likelihood of known scale and shape",
+                loss,
+                "give numbers, as in bd.Squared(variance=1.0), bd.Quantile(0.5, scale=1.0) or bd.NegativeBinomial(2.0)",
+            ),
             (
                 not (learnt or prior.gaussian),
                 "normal weights",

@@ -137,10 +137,10 @@ def sample_latent(
     check_count(n_hidden, "n_hidden", most=MOST_PARTS)
     check_flag(progress, "progress")
     seed = drawn_seed(seed)
-    if not model.weight_prior.gaussian or model.loss.variance_prior is not None:
+    if not model.weight_prior.gaussian or model.loss.parameters:
         raise ValueError(
-            f"model: a hidden layer takes normal weight priors and known variances, got {model.weight_prior!r} and "
-            f"{model.loss!r}."
+            "model: a hidden layer takes normal weight priors and a likelihood of known scale and shape, such as "
+            f"bd.Squared(variance=1.0), got {model.weight_prior!r} and {model.loss!r}."
         )
     require_zero_centre(model.noise, "a hidden layer")
     require_complete(model, "a hidden layer")

@@ -26,6 +26,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
+from copy import copy
 from dataclasses import replace
 from importlib import import_module
 from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias, TypeVar, runtime_checkable
@@ -33,18 +34,23 @@ from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias, TypeVar, runt
 import numpy as np
 
 from .._typing import AnyArray, Float, Num, Shaped
-from .._validation import shown
+from .._validation import check_number, shown
+from ..priors import HalfNormal, ScalePrior
 
 __all__ = [
     "Derivatives",
     "Loss",
     "LossOfForms",
     "NoisedScores",
+    "Parameter",
     "Pseudo",
     "Responses",
     "ScoreCost",
     "Scores",
+    "at_shape",
+    "check_scale_setting",
     "choose_form",
+    "learnt_scale",
     "misplaced_expectation",
     "special",
 ]
@@ -81,6 +87,35 @@ class Pseudo(NamedTuple):
 
     omega: Scores
     kappa: Scores
+
+
+class Parameter(NamedTuple):
+    """A number above 0 that the likelihood has besides the scores, learnt with the weights; ``t`` is its logarithm.
+
+    Attributes
+    ----------
+    name : str
+        The variable of a posterior.
+    field : str
+        The setting of the loss that is the number, or its prior.
+    prior : ScalePrior
+        Prior of the number to the power of ``power``.
+    degree : int
+        Above 0 for a scale ``σ`` in units of the response: at the scale ``σ`` the loss is ``σ^{−degree}`` times that of
+        scale 1, ``φ(σy, σm, σ²v) = σ^degree φ(y, m, v)``, and the density of a row has the factor ``1/σ``. 0 for a
+        shape of ``φ``, the mean response being a function of ``s + t``.
+    power : float
+        See ``prior``.
+    relative : bool
+        The prior is in units of the spread of the response.
+    """
+
+    name: str
+    field: str
+    prior: Any
+    degree: int
+    power: float = 1.0
+    relative: bool = False
 
 
 @runtime_checkable
@@ -146,13 +181,13 @@ class Loss(Protocol):
         return "expected response"
 
     @property
-    def variance_prior(self) -> Any:
-        """Prior of an unknown noise variance ``1/C``, or None."""
-        return None
+    def parameters(self) -> tuple[Parameter, ...]:
+        """What the likelihood has besides the scores and ``bd.sample`` learns, one scale or shape; none by default."""
+        return ()
 
     @property
     def plain(self) -> Loss:
-        """The same loss in the form that costs least, for scores without noise; itself by default."""
+        """The same loss in the form that costs least, for scores without noise, at scale 1 if that is learnt."""
         return self
 
     @property
@@ -233,6 +268,36 @@ class LossOfForms(Loss):
         slopes = self.derivatives(y, mean, var)
         omega = 2 * weight * slopes.var
         return Pseudo(omega, omega * mean - weight * slopes.mean)
+
+
+def learnt_scale(setting: Any, field: str, degree: int) -> tuple[Parameter, ...]:
+    """Parameter ``sigma`` of a loss whose setting is None or a prior; none where it is a number."""
+    if isinstance(setting, float):
+        return ()
+    prior = HalfNormal(1.0) if setting is None else setting
+    return (Parameter("sigma", field, prior, degree, relative=setting is None),)
+
+
+def check_scale_setting(loss: Loss, field: str, advice: str, *kinds: type) -> None:
+    """Raise an error unless the setting is None, a prior of a scale or of one of the ``kinds``, or a number above 0.
+
+    A number becomes a float.
+    """
+    setting = getattr(loss, field)
+    if setting is None or isinstance(setting, (ScalePrior, *kinds)):
+        return
+    number = check_number(
+        setting, field, above=0, advice=advice or "leave it out and bd.sample learns it, or give a prior of it"
+    )
+    object.__setattr__(loss, field, float(number))
+
+
+def at_shape(loss: Any, values: Mapping[str, Any]) -> Any:
+    """The loss with arrays for settings of its shape, which broadcast against scores."""
+    changed = copy(loss)
+    for field, value in values.items():
+        object.__setattr__(changed, field, value)
+    return changed
 
 
 def special(name: str, z: Any) -> Scores:

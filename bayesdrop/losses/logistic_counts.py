@@ -26,17 +26,20 @@ import numpy as np
 
 from .._typing import AnyArray, Float
 from .._validation import check_count, check_number
+from ..priors import HalfNormal
 from . import normal_score
 from .base import (
     Derivatives,
     LossOfForms,
     NoisedScores,
+    Parameter,
     Pseudo,
     Responses,
     ScoreCost,
     Scores,
     choose_form,
     misplaced_expectation,
+    special,
 )
 from .logistic import FORMS
 from .poisson import LARGEST_DRAW, draw_counts
@@ -59,6 +62,26 @@ def log_binomial(trials: Any, successes: Any) -> Float[AnyArray, ...]:
 
 # From here on a negative binomial count is a Poisson count to eight digits, and its probabilities have fewer.
 LARGEST_DISPERSION = 1e8
+
+
+def log_rising(successes: Any, failures: Any) -> Any:
+    """``log Γ(y + r) − log Γ(r)``, which keeps its digits in single precision and where ``r`` is large.
+
+    Stirling's series at ``r + 8``, less the product of the eight factors between; arrays of NumPy or JAX.
+
+    Examples
+    --------
+    >>> round(float(np.exp(log_rising(np.array(3.0), np.array(2.0)))), 9)
+    24.0
+    """
+    xp = successes.__array_namespace__()
+    total = successes + failures
+    steps = sum(xp.log((total + j) / (failures + j)) for j in range(8))
+    low, high = failures + 8.0, total + 8.0
+    terms = (1.0, -1 / 30, 1 / 105, -1 / 140, 1 / 99, -691 / 30030)
+    series = [sum(c / z ** (2 * k + 1) for k, c in enumerate(terms)) / 12 for z in (low, high)]
+    leading = (low - 0.5) * xp.log1p(successes / low) + successes * (xp.log(high) - 1.0)
+    return leading + series[1] - series[0] - steps
 
 
 class _LogisticCount(LossOfForms):
@@ -214,16 +237,20 @@ class Binomial(_LogisticCount):
 
 @dataclass(frozen=True)
 class NegativeBinomial(_LogisticCount):
-    """Loss of a negative binomial count, ``(y + r) log(1 + e^s) − y s``: an overdispersed Poisson count.
+    r"""Loss of a negative binomial count, ``(y + r) log(1 + e^s) − y s``: an overdispersed Poisson count.
 
     The score is the logarithm of the odds ``μ/r`` of the mean ``μ = r e^s``, and the variance is ``μ + μ²/r``. As
     ``r`` grows it becomes :class:`bayesdrop.Poisson` with the score ``s + log r``; the intercept absorbs ``log r``.
 
     Parameters
     ----------
-    dispersion : float, default=1.0
+    dispersion : float, optional
         The ``r``, above 0 and up to 1e8: the smaller, the more overdispersed. It is ``1/alpha`` of statsmodels,
-        ``size`` and ``theta`` of R, and ``concentration`` of NumPyro. Where the mean count is far below ``r`` noise
+        ``size`` and ``theta`` of R, and ``concentration`` of NumPyro. By default it is learnt: ``bd.sample`` stores it
+        as ``dispersion``, under the prior ``r^{−½} ~ HalfNormal(1)``, whose median of ``r`` is 2.2 and which does not
+        keep counts from being Poisson counts; ``bd.fit`` estimates it with the weights, by maximum likelihood where
+        there is no noise, and with noise where the expected loss is lowest, so that variation which the noise makes
+        does not count as overdispersion. Where the mean count is far below ``r`` noise
         weighs more in the ``"augmentation"`` bound than in the expected loss (at ``r = 100``, mean 3 and rate 0.1
         weights are a quarter smaller): take ``"gaussian"`` there. Where ``y + r`` times ``C`` is a whole number of at
         most 64, Gibbs sampling draws its auxiliary variables exactly; else from laws that are off by less than 1e-3.
@@ -246,7 +273,7 @@ class NegativeBinomial(_LogisticCount):
     True
     """
 
-    dispersion: float = 1.0
+    dispersion: float | None = None
     expectation: str = "augmentation"
     largest_count: ClassVar[float] = float("inf")
     ratio: ClassVar[str] = "rate_ratio"
@@ -254,29 +281,47 @@ class NegativeBinomial(_LogisticCount):
     def __post_init__(self) -> None:
         advice = misplaced_expectation(self.dispersion, FORMS)
         advice = advice or "r of the variance μ + μ²/r; for no overdispersion take bd.Poisson()"
-        check_number(self.dispersion, "dispersion", above=0, most=LARGEST_DISPERSION, advice=advice)
+        if self.dispersion is not None:
+            r = check_number(self.dispersion, "dispersion", above=0, most=LARGEST_DISPERSION, advice=advice)
+            object.__setattr__(self, "dispersion", float(r))
         choose_form(FORMS, self.expectation, "NegativeBinomial")
 
+    @property
+    def parameters(self) -> tuple[Parameter, ...]:
+        """``dispersion``, unless it is a number; see :class:`bayesdrop.losses.base.Loss`."""
+        if self.dispersion is not None:
+            return ()
+        return (Parameter("dispersion", "dispersion", HalfNormal(1.0), 0, -0.5),)
+
+    @property
+    def _r(self) -> Any:
+        """``r``: a number, or numbers of draws that broadcast against scores."""
+        if self.dispersion is None:
+            raise ValueError(
+                "dispersion: it is learnt by bd.fit and bd.sample, and is not known here; give it, as in "
+                "bd.NegativeBinomial(2.0), such as the estimate of a fit."
+            )
+        return self.dispersion
+
     def _failures(self, y: Responses) -> Scores:
-        return 0.0 * y + float(self.dispersion)
+        r = self._r
+        # Quadrature puts an axis of nodes before those of the draws.
+        return 0.0 * y + (r if np.ndim(r) in (0, y.ndim) else r.reshape((1,) * (y.ndim - r.ndim) + r.shape))
 
     def first_score(self, mean_response: Float[AnyArray, " K"]) -> Float[AnyArray, " K"]:
         """``log(ȳ/r)``."""
-        return np.log(np.maximum(mean_response, 1e-6) / self.dispersion)
+        return np.log(np.maximum(mean_response, 1e-6) / self._r)
 
     def log_base_measure(self, y: Responses) -> Scores:
         """``log Γ(y + r) − log Γ(r) − log y!``."""
-        from scipy.special import betaln
-
-        # = −log B(y + 1, r) − log(y + r), which keeps its digits where r is large.
-        return -betaln(y + 1.0, self.dispersion) - np.log(y + self.dispersion)
+        return log_rising(y, self._failures(y)) - special("gammaln", y + 1.0)
 
     def expected_response(self, law: NoisedScores) -> Float[AnyArray, ...]:
         """``r E e^s``."""
-        return self.dispersion * np.exp(law.log_exponential())
+        return self._r * np.exp(law.log_exponential())
 
     def sample_response(self, generator: Any, score: Scores, weight: Any) -> Scores:
         """Draw a Poisson count of a Gamma(r, e^s) mean, whatever ``C``, which tempers the posterior only."""
         del weight
-        mean = generator.gamma(self.dispersion, size=np.shape(score)) * np.exp(np.minimum(score, np.log(LARGEST_DRAW)))
+        mean = generator.gamma(self._r, size=np.shape(score)) * np.exp(np.minimum(score, np.log(LARGEST_DRAW)))
         return draw_counts(generator, mean)

@@ -10,20 +10,33 @@ Jensen's bound with λ profiled out is
 
     φ = ½√(Δ² + v) + (τ − ½)Δ,    ω = C / (2√(Δ² + v)),    κ = ωy + C(τ − ½),    Δ = y − m.
 
-Twice the loss of ``τ = ½`` is the ε-insensitive loss of ``ε = 0``.
+Twice the loss of ``τ = ½`` is the ε-insensitive loss of ``ε = 0``. At the scale ``σ`` the loss is ``ρ(u)/σ`` and the
+density ``τ(1 − τ)/σ · exp{−ρ(u)/σ}``.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 
 from .._typing import AnyArray, Float
 from .._validation import check_number
+from ..priors import ScalePrior
 from . import normal_score, positive_part
-from .base import Derivatives, Pseudo, Responses, ScoreCost, Scores, choose_form, misplaced_expectation
+from .base import (
+    Derivatives,
+    Parameter,
+    Pseudo,
+    Responses,
+    ScoreCost,
+    Scores,
+    check_scale_setting,
+    choose_form,
+    learnt_scale,
+    misplaced_expectation,
+)
 from .protocols import Interval
 
 __all__ = ["Quantile"]
@@ -37,8 +50,20 @@ class Quantile(positive_part.PiecewiseLoss):
     ----------
     tau : float, default=0.5
         Level of the quantile, in (0, 1); 0.5 is the median.
+    scale : float, HalfNormal or HalfCauchy, optional
+        Scale ``σ`` of the asymmetric Laplace law, above 0, in units of the response. By default ``bd.sample`` learns it
+        and stores it as ``sigma``, under the prior ``HalfNormal(sd of the response)``, or under the one given.
+        ``bd.fit`` minimises the same energy whatever the prior is, at scale 1.
     expectation : str, default="augmentation"
         ``"augmentation"`` or ``"gaussian"``; see :mod:`bayesdrop.losses.base`.
+
+    Notes
+    -----
+    The asymmetric Laplace law is a working likelihood: it makes the posterior centre on the quantile, and nobody
+    expects responses to follow it. Intervals of weights and scores are those of this law, not of the data: they have
+    about the right width where the law fits, and need not cover elsewhere (Yang, Wang & He 2016 correct them).
+    Intervals of new responses are quantiles of the law about the score: they are no prediction intervals of data of
+    another shape; for these fit the two quantiles.
 
     See Also
     --------
@@ -48,6 +73,8 @@ class Quantile(positive_part.PiecewiseLoss):
     ----------
     - Koenker & Bassett (1978), Regression quantiles, Econometrica 46.
     - Kozumi & Kobayashi (2011), J. Stat. Comput. Simul. 81.
+    - Yang, Wang & He (2016), Posterior inference in Bayesian quantile regression with asymmetric Laplace likelihood,
+      International Statistical Review 84.
 
     Examples
     --------
@@ -57,6 +84,7 @@ class Quantile(positive_part.PiecewiseLoss):
     """
 
     tau: float = 0.5
+    scale: float | ScalePrior | None = None
     expectation: str = "augmentation"
     binary: ClassVar[bool] = False
     normalised: ClassVar[bool] = True
@@ -64,12 +92,33 @@ class Quantile(positive_part.PiecewiseLoss):
     def __post_init__(self) -> None:
         advice = misplaced_expectation(self.tau, positive_part.FORMS) or "the median has 0.5, the upper decile 0.9"
         check_number(self.tau, "tau", above=0, below=1, advice=advice)
+        check_scale_setting(self, "scale", misplaced_expectation(self.scale, positive_part.FORMS))
         choose_form(
             positive_part.FORMS,
             self.expectation,
             "Quantile",
             ' The loss is piecewise linear: its Taylor penalty is zero; expectation="gaussian" is exact.',
         )
+
+    @property
+    def parameters(self) -> tuple[Parameter, ...]:
+        """``sigma``, unless the scale is a number; see :class:`bayesdrop.losses.base.Loss`."""
+        return learnt_scale(self.scale, "scale", 1)
+
+    @property
+    def plain(self) -> Quantile:
+        """See :class:`bayesdrop.losses.base.Loss`."""
+        return replace(self, expectation="augmentation", scale=1.0 if self.parameters else self.scale)
+
+    @property
+    def precision(self) -> float:
+        """``1/σ`` where the scale is known, and else that of scale 1."""
+        return 1 / self.scale if isinstance(self.scale, float) else 1.0
+
+    @property
+    def _sides(self) -> tuple[float, float]:
+        """``τ/σ`` and ``(1 − τ)/σ``."""
+        return self.tau * self.precision, (1 - self.tau) * self.precision
 
     @property
     def score_is(self) -> str:
@@ -79,13 +128,14 @@ class Quantile(positive_part.PiecewiseLoss):
     def value(self, y: Responses, mean: Scores, var: Scores) -> Scores:
         """Marginalised loss; see :class:`bayesdrop.losses.base.Loss`."""
         part, residual = self.form, y - mean
-        return self.tau * part.value(residual, var) + (1 - self.tau) * part.value(-residual, var)
+        up, down = self._sides
+        return up * part.value(residual, var) + down * part.value(-residual, var)
 
     def derivatives(self, y: Responses, mean: Scores, var: Scores) -> Derivatives:
         """Derivatives in ``(m, v)``; see :class:`bayesdrop.losses.protocols.Curved`."""
         part, residual = self.form, y - mean
         above, below = part.derivatives(residual, var), part.derivatives(-residual, var)
-        up, down = self.tau, 1 - self.tau
+        up, down = self._sides
         return Derivatives(
             mean=down * below.mean - up * above.mean,
             var=up * above.var + down * below.var,
@@ -95,24 +145,26 @@ class Quantile(positive_part.PiecewiseLoss):
         )
 
     def plain_value_and_slope(self, y: Responses, score: Scores) -> tuple[Scores, Scores]:
-        """``ρ(y − s)``, and ``−τ`` below ``y``, ``1 − τ`` above it, 0 on it."""
-        xp = score.__array_namespace__()
+        """``ρ(y − s)/σ``, and ``−τ/σ`` below ``y``, ``(1 − τ)/σ`` above it, 0 on it."""
+        xp, (up, down) = score.__array_namespace__(), self._sides
         residual = y - score
         zero = xp.zeros_like(residual)
-        value = self.tau * xp.maximum(residual, zero) + (1 - self.tau) * xp.maximum(-residual, zero)
-        return value, xp.where(residual > 0, zero - self.tau, xp.where(residual < 0, zero + (1 - self.tau), zero))
+        value = up * xp.maximum(residual, zero) + down * xp.maximum(-residual, zero)
+        return value, xp.where(residual > 0, zero - up, xp.where(residual < 0, zero + down, zero))
 
     def interval(self, y: Responses, weight: Any) -> Interval:
-        """``−(1 − τ)c <= β <= τc``; see :class:`bayesdrop.losses.protocols.PiecewiseLinear`."""
-        return Interval(y, -(1 - self.tau) * weight, self.tau * weight, np.zeros(np.shape(y)))
+        """``−(1 − τ)c/σ <= β <= τc/σ``; see :class:`bayesdrop.losses.protocols.PiecewiseLinear`."""
+        up, down = self._sides
+        return Interval(y, -down * weight, up * weight, np.zeros(np.shape(y)))
 
     def score_cost(self, y: Responses, mean: Scores, var: Scores, weight: Any) -> ScoreCost:
         """Cost of a normal score; see :class:`bayesdrop.losses.protocols.Scored`."""
-        part = normal_score.of_check_loss(y - mean, self.tau, var, weight)
+        part = normal_score.of_check_loss(y - mean, self.tau, var, self.precision * weight)
         return part._replace(mean=-part.mean)
 
     def sample_pseudo(self, key: Any, y: Responses, mean: Scores, var: Scores, weight: Any) -> Pseudo:
-        """Draw ``λ ~ GIG(½, 1, ¼C²(Δ² + v))`` and return ``(¼C²/λ, ωy + C(τ − ½))``."""
+        """Draw ``λ ~ GIG(½, 1, ¼C²(Δ² + v))`` and return ``(¼C²/λ, ωy + C(τ − ½))``, with ``C/σ`` for ``C``."""
+        weight = self.precision * weight
         omega = positive_part.draw_precision(key, y - mean, var, weight / 2)
         return Pseudo(omega, omega * y + weight * (self.tau - 0.5))
 
@@ -122,11 +174,11 @@ class Quantile(positive_part.PiecewiseLoss):
         It lies above the score with chance ``1 − τ``, by an exponential of rate ``Cτ``, and else below by one of rate
         ``C(1 − τ)``.
         """
-        shape = np.shape(score)
+        shape, (up, down) = np.shape(score), self._sides
         distance = generator.exponential(size=shape) / weight
         above = generator.random(shape) >= self.tau
-        return score + np.where(above, distance / self.tau, -distance / (1 - self.tau))
+        return score + np.where(above, distance / up, -distance / down)
 
     def log_constant(self, weight: Any) -> Float[AnyArray, ...]:
-        """``log{C τ(1 − τ)}``; see :class:`bayesdrop.losses.protocols.Simulated`."""
-        return np.log(self.tau * (1 - self.tau) * np.asarray(weight, dtype=np.float64))
+        """``log{C τ(1 − τ)/σ}``; see :class:`bayesdrop.losses.protocols.Simulated`."""
+        return np.log(self.tau * self._sides[1] * np.asarray(weight, dtype=np.float64))

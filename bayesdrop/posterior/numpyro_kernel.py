@@ -216,7 +216,7 @@ class NumpyroKernel(MCMCKernel):
         self, inner: Any, recorded: dict[str, jax.Array], rng_key: jax.Array, words: Shaped[jax.Array, " words"]
     ) -> NumpyroState:
         kernel, _ = self._bind()
-        record, centre = natural(recorded), self._problem.centring.centre
+        record, centre = self._problem.in_response_units(natural(recorded)), self._problem.centring.centre
         if centre is not None:
             # NumPyro keeps every draw in the precision of the session, in which wᵀc is taken off.
             level = record["intercept"] - record["weight"] @ jnp.asarray(centre, record["weight"].dtype)

@@ -238,7 +238,8 @@ def predict(
         positive class, for more (``bd.Softmax()``) that of each class, (n, K); for a hinge this is the normalised
         pseudo-likelihood, which is not calibrated, as its note says. For numbers it has the posterior of the expected
         response, or of the quantile under ``bd.Quantile``, and an interval of a new response, which includes the noise
-        of the features and of the response. A point fit has only the interval of a new response.
+        of the features and of the response. A point fit has only the interval of a new response, by its
+        ``sigma``, and none where that is None though the scale is unknown.
 
     Raises
     ------
@@ -293,7 +294,12 @@ def predict(
     known = match_offset(draws, offset, matched.design.shape[0], X)
     found = _joined(matched.each(made, *(() if known is None else (matched.design.targets(known),))))
     found = replace(found, rows=labels)
-    return replace(found, sd=None, low=None, high=None) if isinstance(post, Fit) else found
+    if not isinstance(post, Fit):
+        return found
+    if post.sigma is None and any(one.degree for one in post.model.loss.parameters):
+        # The scale of responses was not estimated: rows not in memory, or more than a thousand weights.
+        found = replace(found, response_low=None, response_high=None)
+    return replace(found, sd=None, low=None, high=None)
 
 
 def _joined(parts: list[Prediction]) -> Prediction:
@@ -358,16 +364,17 @@ def _responses(
     offset: Float[np.ndarray, " n"] | None,
 ) -> Float[np.ndarray, "n draws"]:
     """Responses of each row, ``repeats`` of each draw and each under noise of its own, (n, S repeats)."""
-    loss = require(draws.model.loss, Simulated, "bd.predict", "write how y is drawn given the score")
+    require(draws.model.loss, Simulated, "bd.predict", "write how y is drawn given the score")
     drawn = np.empty((X.shape[0], draws.size * repeats))
     # Few draws are laid side by side, so that they take few passes over the rows.
     for part in blocks(repeats, draws.size * max(X.shape)):
         count = part.stop - part.start
         weight, free = (np.tile(values, (count, 1)) for values in (draws.weight, draws.free_rate))
         intercept, C = (np.tile(values, count) for values in (draws.intercept, draws.C))
-        copies = replace(draws, weight=weight, free_rate=free, intercept=intercept, C=C)
+        parameter = None if draws.parameter is None else np.tile(draws.parameter, count)
+        copies = replace(draws, weight=weight, free_rate=free, intercept=intercept, C=C, parameter=parameter)
         score = copies.noised_scores(X, slice(0, copies.size), generator, corrupted_inputs)
         score = score if offset is None else score + offset[:, None]
         columns = slice(part.start * draws.size, part.stop * draws.size)
-        drawn[:, columns] = loss.sample_response(generator, score, C)
+        drawn[:, columns] = copies.loss_of(slice(None)).sample_response(generator, score, C)
     return drawn

@@ -50,6 +50,8 @@ class PriorRows(NamedTuple):
         Term of the formula that each column is of, if one made them.
     trials : array (n,) or None
         Sums of successes and failures, if the response is pairs of them.
+    spread : float
+        Standard deviation of a numeric response, the unit of default priors; 1 without one.
     """
 
     model: Model
@@ -61,6 +63,7 @@ class PriorRows(NamedTuple):
     classes: Any
     terms: list[str] | None
     trials: PerRow | None
+    spread: float
 
 
 def read_prior_rows(
@@ -119,7 +122,11 @@ def read_prior_rows(
     if design is not None:
         facts, terms = ColumnFacts(formula=design.encoder), list(design.groups)
     trials = np.sum(np.asarray(y), axis=1) if pairs else None
-    return PriorRows(model, X, names, facts, weight, one_offset(design, offset), classes, terms, trials)
+    known, spread = one_offset(design, offset), 1.0
+    if takes_response_scale(model.loss) and y is not None and np.shape(y) == (n,):
+        y = check_numbers(y, "y", least=-np.inf)
+        spread = float(np.sqrt(np.cov(y, aweights=weight, ddof=0))) or 1.0
+    return PriorRows(model, X, names, facts, weight, known, classes, terms, trials, spread)
 
 
 def _encoded(model: Model, formula: str, data: Any, options: FormulaOptions, classes: Any) -> FormulaDesign:
@@ -129,7 +136,7 @@ def _encoded(model: Model, formula: str, data: Any, options: FormulaOptions, cla
     del how["random_scale"]
     response, _, terms = formula.rpartition("~")
     encoded = encode_formula(f"~ {terms.strip()}", table, missing=model.missing, **how)
-    in_units = bool(encoded.random_terms) and takes_response_scale(model.loss)
+    in_units = takes_response_scale(model.loss)
     in_classes = model.loss.multiclass and classes is None
     if response.strip() and (in_units or in_classes or "+" in response):
         return encode_formula(formula, table, missing=model.missing, **how)

@@ -15,6 +15,7 @@ from ..model import Model
 from ..priors import Normal
 from ..priors.by_name import DEFAULT, of_columns
 from .prior_rows import PriorRows, read_prior_rows
+from .problem import with_spread
 
 __all__ = ["priors_table"]
 
@@ -92,8 +93,11 @@ def priors_table(
         model, X, y, options, feature_names=feature_names, sample_weight=sample_weight, offset=None, classes=None
     )
     design = as_local_design(rows.X)
-    found: Any = centre_problem(rows.model, design, rows.weight, rows.model.bind(rows.names), rows.names)
-    prior, p = found.original_model.weight_prior, len(rows.names)
+    found = with_spread(
+        centre_problem(rows.model, design, rows.weight, rows.model.bind(rows.names), rows.names), rows.spread
+    )
+    prior: Any = found.original_model.weight_prior
+    p = len(rows.names)
     own = p - getattr(prior, "size", 0)
     features = getattr(prior, "features", prior)
     location = prior.location(p)
@@ -119,6 +123,17 @@ def priors_table(
         level = found.original_model.intercept_prior
         flat = ["1", "flat", np.nan, np.nan, "", BY_DEFAULT]
         table.loc[INTERCEPT] = flat if level is None else ["1", "normal", level.mean, level.scale, "", STATED]
+    for one in found.original_model.loss.parameters:
+        law = repr(one.prior) if one.power == 1 else f"{one.name} ** {one.power:g} ~ {one.prior!r}"
+        stated = getattr(rows.model.loss, one.field) is not None
+        table.loc[one.name] = [
+            "",
+            type(one.prior).__name__.lower(),
+            np.nan,
+            np.nan,
+            law,
+            STATED if stated else BY_DEFAULT,
+        ]
     return table
 
 

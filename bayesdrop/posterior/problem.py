@@ -50,6 +50,9 @@ class Problem:
         Features mapped to free rates.
     marginalised : bool
         Wanted is the pseudo-posterior ``exp(−U)``; else that of the noising model.
+    unit : float
+        Standard deviation of the responses where the scale of the likelihood is learnt, else 1. Samplers see responses,
+        offsets and priors in this unit, so that what they draw does not depend on the user's.
     """
 
     centring: CentredProblem
@@ -57,6 +60,7 @@ class Problem:
     rows: Dataset
     rate_map: RateMap
     marginalised: bool
+    unit: float = 1.0
 
     @classmethod
     def of(
@@ -99,6 +103,7 @@ class Problem:
                 "offset: rows that are not in memory are sampled without one; pass an array or a scipy sparse matrix: "
                 "all rows if they fit in memory, or a random sample of them."
             )
+        _check_parameters(model, given.design.is_streamed)
         rate_map = model.bind(given.feature_names)
         marginalised = is_marginalised(model, rate_map, target)
         data = given if marginalised else given.with_single_trials()
@@ -113,7 +118,10 @@ class Problem:
         centring.advise_C()
         data = replace(data, design=centring.design)
         check_proper(model, data, rate_map, marginalised)
-        return cls(centring, data, given.with_pairs().with_weight(), rate_map, marginalised)
+        unit = _unit(model.loss, data)
+        centring = with_spread(centring, unit)
+        centring = replace(centring, model=in_units(centring.model, unit))
+        return cls(centring, data, given.with_pairs().with_weight(), rate_map, marginalised, unit)
 
     def method(self, chosen: Any) -> Any:
         """The chosen sampler, checked, or if that is None the one that is exact.
@@ -168,15 +176,23 @@ class Problem:
                 "take bd.Gibbs(), bd.HMC() or bd.NUTS()."
             )
         bind = method.bind_streamed if self.data.design.is_streamed else method.bind
-        kernel, operands = bind(
-            self.centring.model, self.data, self.rate_map, tune, marginalised=self.marginalised
-        )  # fmt: skip
+        data = self.data
+        if self.unit != 1:
+            offset = None if data.offset is None else data.offset / self.unit
+            data = replace(data, target=data.target / self.unit, offset=offset)
+        kernel, operands = bind(self.centring.model, data, self.rate_map, tune, marginalised=self.marginalised)
         if not isinstance(kernel, Kernel):
             raise TypeError(
                 f"method: expected a kernel with init, step, variables and statistics, got {kernel!r}; see "
                 "bayesdrop.sampling.protocols.Kernel."
             )
         return kernel, operands
+
+    def in_response_units(self, draws: dict[str, Any]) -> dict[str, Any]:
+        """Draws of a sampler, by the names of a posterior, in the unit of the responses."""
+        if self.unit == 1:
+            return draws
+        return {name: value * self.unit if name in _IN_UNITS else value for name, value in draws.items()}
 
     @property
     def rate_law(self) -> BetaLaw | None:
@@ -200,6 +216,87 @@ class Problem:
         if learnt is not None and learnt.names:
             named["weight_group"] = learnt.names
         return named
+
+
+# Variables of a posterior in the unit of the score.
+_IN_UNITS = ("weight", "intercept", "weight_scale", "global_scale", "sigma")
+
+
+def with_spread(centring: CentredProblem, spread: float) -> CentredProblem:
+    """The same problem with numbers for priors that are in units of the responses' standard deviation.
+
+    Examples
+    --------
+    >>> import bayesdrop as bd
+    >>> from bayesdrop.fitting.objective.centring import centre_problem
+    >>> model, X = bd.Model(bd.Squared(), rates=bd.Fixed(0.0)), as_local_design([[1.0], [2.0]])
+    >>> found = with_spread(centre_problem(model, X, np.ones(2), model.bind(["x0"]), ["x0"]), 4.0).model
+    >>> found.weight_prior.scale, found.loss.variance
+    (4.0, HalfNormal(scale=4.0))
+    """
+    stated, inner = (_of_spread(model, spread) for model in (centring.original_model, centring.model))
+    return replace(centring, original_model=stated, model=inner)
+
+
+def _of_spread(model: Model, spread: float) -> Model:
+    scales = [parameter for parameter in model.loss.parameters if parameter.degree]
+    if not scales:
+        return model
+    priors = {one.field: one.prior.in_units(1 / spread) for one in scales if one.relative}
+    loss: Any = model.loss
+    return replace(model, weight_prior=model.weight_prior.of_responses(spread), loss=replace(loss, **priors))
+
+
+def in_units(model: Model, unit: float) -> Model:
+    """The model of responses that are counted in such units."""
+    scales = [parameter for parameter in model.loss.parameters if parameter.degree]
+    if not scales:
+        return model
+    loss: Any = model.loss
+    loss = replace(loss, **{one.field: one.prior.in_units(unit) for one in scales})
+    level: Any = model.intercept_prior
+    level = None if level is None else level.in_units(unit)
+    return replace(model, weight_prior=model.weight_prior.in_units(unit), intercept_prior=level, loss=loss)
+
+
+def _unit(loss: Any, data: Dataset) -> float:
+    """Standard deviation of the responses, less their offsets, where a scale is learnt; 1 if it is 0, or none is."""
+    if not any(parameter.degree for parameter in loss.parameters):
+        return 1.0
+    known = np.asarray(data.target if data.offset is None else data.target - data.offset, dtype=np.float64)
+    share = np.asarray(data.weight) / float(np.sum(data.weight))
+    centred = known - float(share @ known)
+    # Of the largest, so that squares neither overflow nor underflow.
+    largest = float(np.max(np.abs(centred)))
+    largest = 0.0 if largest <= 8 * np.finfo(float).eps * float(np.max(np.abs(known))) else largest
+    n, p = data.design.shape
+    if largest == 0 and n > p + 2:
+        raise ValueError(
+            "y: all responses are equal, which leaves the scale of their likelihood no posterior; give it, as in "
+            "bd.Squared(variance=1.0) or bd.Quantile(0.5, scale=1.0)."
+        )
+    if largest == 0 or not np.isfinite(largest):
+        return 1.0
+    return largest * float(np.sqrt(share @ np.square(centred / largest)))
+
+
+def _check_parameters(model: Model, streamed: bool) -> None:
+    """Raise ValueError if a scale or shape is to be learnt where it cannot be."""
+    if not model.loss.parameters:
+        return
+    (parameter,) = model.loss.parameters
+    known = f"bd.{type(model.loss).__name__}({parameter.field}=...)"
+    if model.C != 1:
+        known = f"bd.Squared(variance=1/C), here variance={1 / model.C:g}" if parameter.field == "variance" else known
+        raise ValueError(
+            f"C: expected 1 beside a {parameter.field} that is learnt with the weights, got {model.C:g}; for a known "
+            f"one take {known}, and for rows that count more or less sample_weight."
+        )
+    if streamed:
+        raise ValueError(
+            f"loss: rows that are not in memory are sampled at a known {parameter.field}; take {known}, such as the "
+            "estimate of a sample of the rows."
+        )
 
 
 def check_sampler(method: Any) -> Any:
@@ -279,7 +376,7 @@ def default_method(model: Model, marginalised: bool, n_features: int, broken_wei
     followed |= isinstance(prior, NonCentred) and not augmented
     classes = model.loss.multiclass and not marginalised
     approximated = marginalised or broken_weights or not augmented
-    if approximated and followed and not classes and model.loss.variance_prior is None:
+    if approximated and followed and not classes:
         from ..hmc.method import HMC
 
         return HMC()

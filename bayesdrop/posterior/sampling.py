@@ -32,6 +32,7 @@ from .arviz_groups.builder import build_groups, provenance
 from .arviz_groups.constants import model_constants, observed_group, parted
 from .arviz_groups.groups import assemble
 from .diagnostics.diagnosis import warn_of_run
+from .diagnostics.response_spread import spread_of
 from .draws.draws import draws_of
 from .draws.new_rows import NewRows
 from .noise_average.expectation import MASKS
@@ -168,11 +169,12 @@ def sample(
         has ``weight`` (chain, draw, feature), ``intercept`` (chain, draw) if the model has one, and ``rate`` (chain,
         draw, feature or group) unless the rates are fixed, and ``weight_scale`` (chain, draw, and weight_group if there
         are groups) if the prior learns one; for ``(1 | site)`` the effects ``1|site`` (chain, draw, ``site|level``) and
-        their scale ``1|site|scale`` if it is learnt. ``sample_stats`` has the joint log density ``lp``, up to a
-        constant; ``observed_data`` the responses ``y``, numbers, classes as 0 and 1, whose labels are the coordinate
-        ``class``, or of two columns the successes; ``constant_data`` the ``trials`` of these, the priors or fixed
-        rates, the group of each feature, and the ``centre`` of the noise if it is not 0. Masks and auxiliary variables
-        are not stored. The attribute ``stopped`` says why the run ended: "draws", "target", "budget" or "interrupted".
+        their scale ``1|site|scale`` if it is learnt; a learnt ``sigma`` or ``dispersion`` (chain, draw). With ``sigma``
+        default priors are in units of the response's sd, the attribute ``response_spread``. ``sample_stats`` has the
+        joint log density ``lp``, up to a constant; ``observed_data`` the responses ``y``, numbers, classes as 0 and 1,
+        whose labels are the coordinate ``class``, or of two columns the successes; ``constant_data`` the ``trials`` of
+        these, the priors or fixed rates, the group of each feature, and the ``centre`` of the noise if it is not 0. The
+        attribute ``stopped`` says why the run ended: "draws", "target", "budget" or "interrupted".
         With ``bd.Softmax()`` ``weight`` and ``intercept`` have the dim ``class`` after ``draw`` and sum to zero over
         it, as only differences between classes change a probability, and ``y`` is the number of the class.
 
@@ -258,12 +260,11 @@ def sample(
         run=result, tune=tune, thin=thin,
     )  # fmt: skip
     attrs |= attributes(centring.original_model, data.classes, data.facts, data.feature_names)
-    attrs |= {"settings": json.dumps(sampler_settings(method)), "scale_ratio": centring.scale_ratio}
-    attrs |= choices
+    attrs |= {"settings": json.dumps(sampler_settings(method)), "scale_ratio": centring.scale_ratio, **choices}
     if centring.centre is not None:
         attrs["centred"] = centred_columns(centring.centre)
-    if centring.unscaled:
-        attrs["unscaled"] = json.dumps(centring.unscaled)
+    attrs |= {"unscaled": json.dumps(centring.unscaled)} if centring.unscaled else {}
+    attrs |= late.optional("the spread of responses", lambda: spread_of(problem, groups), dict[str, float]())
     if method.integrates_masks and not marginalised:
         attrs |= stated_approximation(centring.original_model)
         correct, law = getattr(method, "correct", False), problem.rate_law
@@ -370,7 +371,7 @@ def _run(
 
 def _original(draws: dict[str, Any], problem: Problem) -> dict[str, Any]:
     """Draws on the scales of the posterior, with intercepts for features that are not centred."""
-    stated, found = problem.centring.original_model, natural(draws)
+    stated, found = problem.centring.original_model, problem.in_response_units(natural(draws))
     centre = centre_of(stated.noise) if stated.fit_intercept else None
     if centre is not None:
         # In double precision, because wᵀc is added again wherever scores are computed.

@@ -30,6 +30,7 @@ from .draws.draws import Draws, blocks, read_draws, stored_constants, stored_off
 from .draws.new_rows import NewRows, check_rows, for_rows, match_design, match_offset, match_rows, with_unseen
 from .noise_average.probability import expected_response
 from .prior_rows import read_prior_rows
+from .problem import with_spread
 from .sampling import check_counts
 from .scores.pointwise import MOST
 
@@ -173,7 +174,8 @@ def _responses(
     for part in blocks(0 if trials is not None else draws.size, n * (draws.weight.shape[1] if loss.multiclass else 1)):
         score = draws.noised_scores(X, part, generator, corrupted_inputs)
         score = score if offset is None else score + offset[:, None]
-        drawn = loss.sample_response(generator, score, draws.C[part]).T
+        # Of classes a score has an axis more, and no shape.
+        drawn = draws.loss_of(part).sample_response(generator, score, draws.C[part]).T
         values[part] = drawn > 0 if loss.binary else drawn
     coords = {**draws.steps, "obs_id": np.arange(n), **class_names(draws.classes if named else None)}
     return xr.Dataset({"y": (("chain", "draw", "obs_id"), values.reshape(*draws.shape, n))}, coords=coords)
@@ -239,9 +241,9 @@ def prior_draws(
     -------
     InferenceData or DataTree
         Groups ``prior`` (``weight``, ``rate``, ``group_rate``, ``group_strength``, ``intercept``, ``sigma``,
-        ``global_scale``, ``weight_scale`` as far as there are any, and for random terms the effects ``1|site`` and
-        their scale ``1|site|scale``) and ``prior_predictive`` (``y``), one chain. With ``bd.Softmax()`` weights and
-        intercepts sum to zero over the classes, as in a posterior.
+        ``dispersion``, ``global_scale``, ``weight_scale`` as far as there are any, and for random terms the effects
+        ``1|site`` and their scale ``1|site|scale``) and ``prior_predictive`` (``y``), one chain. With ``bd.Softmax()``
+        weights and intercepts sum to zero over the classes, as in a posterior.
 
     Raises
     ------
@@ -291,7 +293,7 @@ def prior_draws(
     generator = np.random.default_rng(seed)
     rate_map = model.bind(names)
     n, p = design.shape
-    centring = centre_problem(model, design, rows.weight, rate_map, names)
+    centring = with_spread(centre_problem(model, design, rows.weight, rate_map, names), rows.spread)
     matrix, inner = centring.design.matrix(), centring.model
     size = (draws,) if labels is None else (draws, len(labels))
     learnt = inner.weight_prior.learnt_scale(p)
@@ -306,24 +308,22 @@ def prior_draws(
             weight -= weight.mean(axis=1, keepdims=True)
     data = Dataset(centring.design, np.zeros(n), rows.weight, names, None)
     free, groups = _prior_rates(rate_map, data, draws, generator)
-    C = np.full(draws, float(model.C))
-    variance = model.loss.variance_prior
-    if variance is not None:
-        C = generator.gamma(variance.shape, size=draws) / variance.scale
+    C, parameter, learnt_values = np.full(draws, float(model.C)), None, {}
+    for one in inner.loss.parameters:
+        parameter = one.prior.sample(generator, draws, 1)[:, 0] ** (1 / one.power)
+        C, learnt_values = parameter**-one.degree, {one.name: parameter}
     steps = {"chain": np.arange(1), "draw": np.arange(draws)}
     sampled = Draws(
         inner, names, weight, intercept, free, rate_map.index, None if rate_map.is_free else rate_map.initial,
-        C, 1.0, False, labels, steps,
+        C, False, labels, steps, parameter=parameter,
     )  # fmt: skip
     known = match_offset(sampled, rows.offset, n)
-    drawn = {"weight": weight, "rate": free, **scales, **groups}
+    drawn = {"weight": weight, "rate": free, **scales, **groups, **learnt_values}
     if model.fit_intercept:
         block = np.vstack([weight.reshape(-1, p).T, intercept.reshape(1, -1)])
         drawn["intercept"] = centring.to_original(block)[-1].reshape(size)
         if labels is not None:
             drawn["intercept"] -= drawn["intercept"].mean(axis=1, keepdims=True)
-    if variance is not None:
-        drawn["sigma"] = 1 / np.sqrt(C)
     many = () if labels is None else ("class",)
     dims: dict[str, tuple[str, ...]] = {name: many for name in drawn}
     dims |= {"weight": (*many, "feature"), "rate": (rate_map.dim,)} | {name: ("group",) for name in groups}

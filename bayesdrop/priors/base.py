@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
@@ -115,6 +115,12 @@ class WeightPrior(Protocol):
 
     def absolute(self, spread: np.ndarray) -> Any:
         """The same prior with absolute scales, for columns of standard deviations ``spread`` (p,)."""
+
+    def of_responses(self, spread: float) -> Any:
+        """The prior for responses of standard deviation ``spread``: another one if it is in units of that."""
+
+    def in_units(self, unit: float) -> Any:
+        """The prior of ``w/unit``, of an absolute one: that of weights of a response counted in such units."""
 
     def check(self, n_features: int) -> None:
         """Raise ValueError unless the prior fits ``n_features`` weights."""
@@ -242,6 +248,22 @@ class ScaleMixture:
 
     def location(self, n_features: int) -> None:
         """None: all means are 0; see :class:`WeightPrior`."""
+
+    def of_responses(self, spread: float) -> Any:
+        """The prior as it is: its scales are absolute."""
+        return self
+
+    def in_units(self, unit: float) -> Any:
+        """The prior with its ``scale`` divided; raise ValueError if there is none, unless the unit is 1."""
+        if unit == 1:
+            return self
+        mixture: Any = self
+        if not hasattr(mixture, "scale"):
+            raise ValueError(
+                f"weight_prior: {self!r} has no scale that could be counted in another unit of the response; write "
+                "in_units, or give the likelihood a known scale, as in bd.Squared(variance=1.0)."
+            )
+        return replace(mixture, scale=np.asarray(mixture.scale, dtype=float)[()] / unit)
 
     def learnt_scale(self, n_features: int) -> None:
         """None: the scales of single weights are drawn; see :class:`WeightPrior`."""

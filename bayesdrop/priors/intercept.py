@@ -54,6 +54,10 @@ class CentredIntercept:
         """The same prior for columns less ``centre`` (p,)."""
         return self if centre is None else replace(self, place=tuple((np.asarray(self.place) - centre).tolist()))
 
+    def in_units(self, unit: float) -> CentredIntercept:
+        """The same prior where scores are counted in such units."""
+        return replace(self, scale=self.scale / unit, mean=self.mean / unit)
+
     def at_means(self, weight: Float[np.ndarray, "*batch p"], intercept: Any) -> Float[np.ndarray, "*batch"]:
         """Intercept at the means of the columns, of weights (..., p) and intercepts (...)."""
         return np.asarray(intercept + weight.astype(np.float64) @ np.asarray(self.place, dtype=np.float64))

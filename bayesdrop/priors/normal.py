@@ -45,6 +45,9 @@ class Normal(NormalLaw):
     mean : float, array of shape (p,) or mapping from name to float, default=0.0
         Mean of the weights, finite; by name as for ``scale``, and 0 for columns that it does not name. If ``relative``,
         in units of ``1/sd`` too. Not for ``bd.Softmax()``, whose weights sum to zero over the classes.
+    of_response : bool, default=False
+        Give ``scale`` in units of the standard deviation of the response where ``bd.sample`` learns the scale of the
+        likelihood (numbers); it changes nothing elsewhere. It is True in the default prior of ``bd.Model``.
 
     Raises
     ------
@@ -76,9 +79,11 @@ class Normal(NormalLaw):
     groups: Any = field(default=None, kw_only=True)
     unit: Any = field(default=1.0, kw_only=True)
     mean: Any = field(default=0.0, kw_only=True)
+    of_response: bool = field(default=False, kw_only=True)
 
     def __post_init__(self) -> None:
         check_flag(self.relative, "Normal relative")
+        check_flag(self.of_response, "Normal of_response")
         check_scale(self.unit, "Normal", "unit")
         if isinstance(self.mean, Mapping):
             check_by_name(self.mean, "Normal mean", check_number)
@@ -105,6 +110,7 @@ class Normal(NormalLaw):
         more = "" if self.gaussian else f", groups={self.groups!r}, unit={self.unit!r}"
         centred = not isinstance(self.mean, Mapping) and not np.any(self.mean)
         more += "" if centred else f", mean={self.mean!r}"
+        more += ", of_response=True" if self.of_response else ""
         return f"Normal(scale={self.scale!r}, relative={self.relative!r}{more})"
 
     @property
@@ -139,6 +145,19 @@ class Normal(NormalLaw):
         if self.gaussian:
             return replace(self, relative=False, scale=spread_scale(self.scale, p, "Normal") / spread, mean=mean)
         return replace(self, relative=False, unit=spread_numbers(self.unit, p, "Normal unit") / spread, mean=mean)
+
+    def of_responses(self, spread: float) -> Normal:
+        """See :class:`bayesdrop.priors.WeightPrior`."""
+        return replace(self.in_units(1 / spread), of_response=False) if self.of_response else self
+
+    def in_units(self, unit: float) -> Normal:
+        """See :class:`bayesdrop.priors.WeightPrior`."""
+
+        def counted(value: Any) -> Any:
+            return float(value) / unit if np.ndim(value) == 0 else np.asarray(value, dtype=np.float64) / unit
+
+        scale = counted(self.scale) if self.gaussian else self.scale.in_units(unit)
+        return replace(self, scale=scale, mean=counted(self.mean))
 
     def check(self, n_features: int) -> None:
         """See :class:`bayesdrop.priors.WeightPrior`."""

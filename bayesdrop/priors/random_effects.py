@@ -130,6 +130,15 @@ class RandomEffects(NormalLaw):
         """The same prior with absolute scales; see :class:`bayesdrop.priors.WeightPrior`."""
         return replace(self, features=self.features.absolute(spread[: len(spread) - self.size]))
 
+    def of_responses(self, spread: float) -> RandomEffects:
+        """See :class:`bayesdrop.priors.WeightPrior`: the scales of effects are in units of the response itself."""
+        return replace(self, features=self.features.of_responses(spread))
+
+    def in_units(self, unit: float) -> RandomEffects:
+        """See :class:`bayesdrop.priors.WeightPrior`."""
+        scale = [one.in_units(unit) if isinstance(one, ScalePrior) else one / unit for one in self.scale]
+        return replace(self, features=self.features.in_units(unit), scale=scale)
+
     def check(self, n_features: int) -> None:
         """See :class:`bayesdrop.priors.WeightPrior`."""
         self.features.check(n_features - self.size)

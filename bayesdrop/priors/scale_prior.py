@@ -38,6 +38,7 @@ __all__ = [
     "HalfNormal",
     "HalfNormalLaw",
     "InverseGamma",
+    "InverseGammaLaw",
     "ScaleLaw",
     "ScalePrior",
 ]
@@ -71,6 +72,9 @@ class ScalePrior(Protocol):
     def constants(self, groups: int) -> dict[str, Float[np.ndarray, " g"]]:
         """What a posterior stores of it, by name."""
 
+    def in_units(self, unit: float) -> Any:
+        """The prior of ``σ/unit``."""
+
 
 class HalfNormalLaw(NamedTuple):
     """``|N(0, scale²)|``; see :class:`ScaleLaw`."""
@@ -101,6 +105,22 @@ class HalfCauchyLaw(NamedTuple):
     def median(self) -> Float[AnyArray, "*law"]:
         """``a``."""
         return self.scale
+
+
+class InverseGammaLaw(NamedTuple):
+    """Root of an inverse gamma variance; see :class:`ScaleLaw`."""
+
+    shape: Float[AnyArray, "*law"]
+    scale: Float[AnyArray, "*law"]
+
+    def log_density(self, log_scale: Float[AnyArray, "*shape"]) -> Float[AnyArray, "*shape"]:
+        """``−2at − be^{−2t}``."""
+        xp = log_scale.__array_namespace__()
+        return -2 * self.shape * log_scale - self.scale * xp.exp(-2 * log_scale)
+
+    def median(self) -> Float[AnyArray, "*law"]:
+        """A typical value, ``√(b/a)``, for the median has no closed form; samplers start there."""
+        return (self.scale / self.shape) ** 0.5
 
 
 @dataclass(frozen=True)
@@ -139,6 +159,10 @@ class HalfNormal:
     def constants(self, groups: int) -> dict[str, Float[np.ndarray, " g"]]:
         """``weight_scale_half_normal``."""
         return {"weight_scale_half_normal": self.law(groups).scale}
+
+    def in_units(self, unit: float) -> HalfNormal:
+        """See :class:`ScalePrior`."""
+        return HalfNormal(self.scale / unit)
 
 
 @dataclass(frozen=True)
@@ -184,6 +208,10 @@ class HalfCauchy:
     def constants(self, groups: int) -> dict[str, Float[np.ndarray, " g"]]:
         """``weight_scale_half_cauchy``."""
         return {"weight_scale_half_cauchy": self.law(groups).scale}
+
+    def in_units(self, unit: float) -> HalfCauchy:
+        """See :class:`ScalePrior`."""
+        return HalfCauchy(self.scale / unit)
 
 
 @dataclass(frozen=True)
@@ -246,3 +274,15 @@ class InverseGamma:
     def mode(self) -> float:
         """Most likely variance, ``b/(a + 1)``."""
         return float(self.scale / (self.shape + 1))
+
+    def law(self, groups: int) -> InverseGammaLaw:
+        """Law of the root of the variance; see :class:`ScalePrior`."""
+        return InverseGammaLaw(*(np.full(groups, float(part)) for part in (self.shape, self.scale)))
+
+    def sample(self, generator: np.random.Generator, draws: int, groups: int) -> Float[np.ndarray, "draws g"]:
+        """Independent draws of the root of the variance."""
+        return np.sqrt(self.scale / generator.gamma(self.shape, size=(draws, groups)))
+
+    def in_units(self, unit: float) -> InverseGamma:
+        """The prior of ``σ²/unit²``."""
+        return InverseGamma(self.shape, self.scale / unit**2)

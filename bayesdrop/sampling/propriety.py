@@ -19,8 +19,9 @@ one term keeps all entries, and separated classes have no posterior. Strictly, a
 enough, and few data are free of them; but each is improbable, and the scales that are drawn end at the inverse of
 round-off, so that what such masks add to the posterior of data that overlap is out of sight. That is not refused.
 
-*Numbers.* One row makes the integral finite, and an unknown variance adds ``σ^{1−S}``, ``S = C Σ s_i``, which under
-``σ² ~ InverseGamma(a, ·)`` has a mean if and only if ``S + 2a > 1``.
+*Numbers.* One row makes the integral finite, and an unknown scale adds ``σ^{1−S}``, ``S = Σ s_i``, which under ``σ² ~
+InverseGamma(a, ·)`` has a mean if and only if ``S + 2a > 1``, and under a half-normal or half-Cauchy prior always:
+their density is bounded where ``σ`` is small, and weights that fit every row exactly are improbable.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ import numpy as np
 from .._typing import Float
 from ..data.dataset import Dataset
 from ..model import Model
-from ..priors import RandomEffects
+from ..priors import InverseGamma, RandomEffects
 from ..rates import RateMap
 
 __all__ = ["check_proper", "separates"]
@@ -49,14 +50,14 @@ def check_proper(model: Model, data: Dataset, rate_map: RateMap, marginalised: b
     """
     if not model.fit_intercept:
         return
-    variance = model.loss.variance_prior
-    if variance is not None:
-        total = model.C * float(np.sum(data.weight))
+    variance: Any = getattr(model.loss, "variance", None)
+    if isinstance(variance, InverseGamma):
+        total = float(np.sum(data.weight))
         if total + 2 * variance.shape <= 1:
             raise ValueError(
-                f"variance_prior: with a flat intercept the posterior is improper unless C Σ sample_weight + 2 shape "
-                f"is above 1, got {total:g} + 2 · {variance.shape:g}; give a shape above {max(1 - total, 0) / 2:g}, "
-                "more data, or fit_intercept=False."
+                f"variance: with a flat intercept the posterior is improper unless Σ sample_weight + 2 shape is above "
+                f"1, got {total:g} + 2 · {variance.shape:g}; give a shape above {max(1 - total, 0) / 2:g}, more data, "
+                "or fit_intercept=False."
             )
     # Priors without a mean are refused by those who sample rows that are streamed, and rows are not gone through.
     if data.design.is_streamed or model.weight_prior.has_mean or not (model.loss.binary or model.loss.multiclass):

@@ -114,6 +114,7 @@ Draws = dict[str, Shaped[AnyArray, "..."]]
 
 _LOGITS = {"logit_rate": "rate", "logit_group_rate": "group_rate"}
 _LOGARITHMS = {"log_group_strength": "group_strength", "log_weight_scale": "weight_scale"}
+_LOGARITHMS |= {"log_sigma": "sigma", "log_dispersion": "dispersion"}
 
 
 def natural_name(name: str) -> str:

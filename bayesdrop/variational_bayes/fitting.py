@@ -122,8 +122,8 @@ def variational(
         If ``model`` is not a ``bd.Model``.
     ValueError
         If the data, the labels, the groups or a number do not fit, or the model has no closed form: a noise without
-        masks, unbiased dropout, an ``expectation`` other than augmentation, an unknown noise variance, a weight prior
-        that is not normal. The message names the argument and what to do.
+        masks, unbiased dropout, an ``expectation`` other than augmentation, an unknown scale of the likelihood, a
+        weight prior that is not normal. The message names the argument and what to do.
 
     Warns
     -----
@@ -208,10 +208,10 @@ def _check(model: Model, covariance: str | None, tol: float) -> None:
             f"loss: the updates need the augmentation of the loss, and {model.loss!r} has another bound; use "
             f'bd.{type(model.loss).__name__}(expectation="augmentation"), or bd.sample.'
         )
-    if model.loss.variance_prior is not None:
+    for parameter in model.loss.parameters:
         raise ValueError(
-            f"loss: the noise variance of {model.loss!r} is unknown, and variational Bayes takes it as known, 1/C; "
-            "leave its prior out, or use bd.sample."
+            f"loss: the {parameter.name} of {model.loss!r} is unknown, and variational Bayes takes it as known; give "
+            f"it, as in bd.{type(model.loss).__name__}({parameter.field}=1.0), or use bd.sample, which learns it."
         )
     if model.intercept_prior is not None:
         raise ValueError(

@@ -107,8 +107,8 @@ def test_blanks_around_texts_make_no_levels():
 @pytest.fixture(scope="module")
 def post():
     return bd.sample(
-        bd.Model(bd.Squared(), rates=bd.Fixed(0.1)), "y ~ x + word + (1 | code)", TABLE, draws=50, tune=50, chains=2,
-        progress=False,
+        bd.Model(bd.Squared(variance=1.0), rates=bd.Fixed(0.1)), "y ~ x + word + (1 | code)", TABLE, draws=50, tune=50,
+        chains=2, progress=False,
     )  # fmt: skip
 
 
@@ -147,7 +147,7 @@ def test_a_level_that_was_never_seen_is_an_error_unless_unseen_says_otherwise(po
 
 
 def test_a_point_fit_has_no_draws_of_new_levels():
-    model = bd.Model(bd.Squared(), rates=bd.Fixed(0.0))
+    model = bd.Model(bd.Squared(variance=1.0), rates=bd.Fixed(0.0))
     fit = bd.fit(model, "y ~ x + (1 | code)", TABLE, random_scale=0.5)
     new = TABLE.iloc[:2].assign(code=9)
     with pytest.raises(ValueError, match="not seen"):

@@ -48,7 +48,7 @@ def test_labels_have_minus_the_loss(law, loss):
     ("law", "loss"),
     [
         (lambda s, C: EpsilonInsensitivePseudoLikelihood(s, C, 0.3), bd.EpsilonInsensitive(0.3)),
-        (lambda s, C: NormalPseudoLikelihood(s, C), bd.Squared()),
+        (lambda s, C: NormalPseudoLikelihood(s, C), bd.Squared(variance=1.0)),
     ],
 )
 def test_numbers_have_minus_the_loss(law, loss):

@@ -255,7 +255,7 @@ def test_random_terms_scales_and_sigma():
     rng = np.random.default_rng(0)
     table = pd.DataFrame({"x": rng.normal(size=40), "site": np.resize(["a", "b", "c", "d"], 40)})
     table["y"] = table.x + rng.normal(size=40)
-    model = bd.Model(bd.Squared(variance_prior=bd.InverseGamma(2.0, 1.0)), rates=bd.Fixed(0.0))
+    model = bd.Model(bd.Squared(variance=bd.InverseGamma(2.0, 1.0)), rates=bd.Fixed(0.0))
     with pytest.warns(bd.MixingWarning):
         post = bd.sample(model, "y ~ x + (1 | site)", table, draws=30, tune=30, chains=2, progress=False)
     group = bd.groups.dataset(post, "posterior")

@@ -70,9 +70,9 @@ def test_gaussian_noise(data):
 
 
 def test_numbers_and_counts(data):
-    ridge = bd.fit(bd.Model(bd.Squared(), rates=bd.Fixed(0.3)), data.X, data.NUMBERS)
+    ridge = bd.fit(bd.Model(bd.Squared(variance=1.0), rates=bd.Fixed(0.3)), data.X, data.NUMBERS)
     np.testing.assert_allclose(bd.marginal_effects(ridge, data.X)["effect"], 0.7 * ridge.weight, rtol=1e-8)
-    plain = bd.fit(bd.Model(bd.Squared(), rates=bd.Fixed(0.0)), data.X, data.NUMBERS)
+    plain = bd.fit(bd.Model(bd.Squared(variance=1.0), rates=bd.Fixed(0.0)), data.X, data.NUMBERS)
     table = bd.marginal_effects(plain, data.X)
     sd = bd.weights_table(plain)["sd"]
     np.testing.assert_allclose(table["sd"], sd, rtol=1e-6)

@@ -18,7 +18,7 @@ from bayesdrop.moments import ScoreMoments
 def test_least_squares_has_the_conjugate_posterior(data):
     """``(P + C MᵀM)⁻¹`` in closed form, with weights of rows."""
     X, weight = data.X + [0.0, 7.0, 0.0], np.random.default_rng(3).random(50) + 0.5
-    model = bd.Model(bd.Squared(), rates=bd.Fixed(0.0), C=2.0, weight_prior=bd.Normal(0.5))
+    model = bd.Model(bd.Squared(variance=1.0), rates=bd.Fixed(0.0), C=2.0, weight_prior=bd.Normal(0.5))
     fit = bd.fit(model, X, data.NUMBERS, sample_weight=weight)
     M = np.column_stack([X, np.ones(50)])
     expected = np.linalg.inv(np.diag([4.0, 4.0, 4.0, 0.0]) + 2 * (M.T * weight) @ M)
@@ -106,7 +106,7 @@ def test_odds_ratios_are_of_logistic_losses(data):
     noised = bd.weights_table(bd.fit(bd.Model(bd.Binomial(1), rates=bd.Fixed(0.2)), data.X, y))
     np.testing.assert_allclose(noised["odds_ratio"], np.exp(noised["scaled_weight"]))
     np.testing.assert_allclose(noised["odds_ratio_if_kept"], np.exp(noised["weight"]))
-    for loss in (bd.Hinge(), bd.Squared()):
+    for loss in (bd.Hinge(), bd.Squared(variance=1.0)):
         assert not [
             name for name in bd.weights_table(bd.fit(bd.Model(loss, rates=bd.Fixed(0.2)), data.X, y)) if "ratio" in name
         ]

@@ -129,7 +129,7 @@ def test_rates_that_do_not_fit(rates, message):
         (lambda: bd.Quantile(float("nan")), "tau: expected a finite number"),
         (lambda: bd.Quantile("0.9"), "tau: expected a finite number"),
         (lambda: bd.Quantile("gaussian"), r'tau: expected a finite number.*expectation="gaussian"'),
-        (lambda: bd.Quantile(0.5, "taylor"), "expectation: expected one of.*Quantile"),
+        (lambda: bd.Quantile(0.5, expectation="taylor"), "expectation: expected one of.*Quantile"),
         (lambda: bd.DropoutQuantileRegressor(quantile=0.0).fit(X, X[:, 0]), "quantile: expected .* got 0"),
         (lambda: bd.DropoutQuantileRegressor(quantile="median").fit(X, X[:, 0]), "quantile: expected .* got 'median'"),
         (lambda: bd.Hinge(True), "margin: expected a finite number"),

@@ -81,7 +81,7 @@ def test_density_is_the_program(storage):
     [
         (bd.Hinge(), bd.Dropout(unbiased=True)),
         (bd.EpsilonInsensitive(), bd.GaussianNoise(0.3)),
-        (bd.Squared(), bd.Dropout()),
+        (bd.Squared(variance=1.0), bd.Dropout()),
     ],
 )
 def test_moments_and_gradient_for_other_losses_and_noises(loss, noise):

@@ -140,8 +140,8 @@ def posterior(fit):
     elif model.noise.centre is not None:
         model = replace(model, noise=replace(model.noise, centre=None))
     coords |= {"class": [str(label) for label in fit.classes]} if K else {}
-    if model.loss.variance_prior is not None:
-        parts["sigma"] = (both, 1 + rng.random((2, 3)))
+    for parameter in model.loss.parameters:
+        parts[parameter.name] = (both, 1 + rng.random((2, 3)))
     groups = {"posterior": xr.Dataset(parts, coords)}
     if fit.offset is not None:
         groups["constant_data"] = xr.Dataset({"offset": ("obs_id", fit.offset)})

@@ -69,7 +69,14 @@ class Problem:
 
     @property
     def model(self):
-        losses = (bd.Logistic(), bd.Hinge(), bd.EpsilonInsensitive(0.3), bd.Quantile(0.3), bd.Squared(), bd.Poisson())
+        losses = (
+            bd.Logistic(),
+            bd.Hinge(),
+            bd.EpsilonInsensitive(0.3),
+            bd.Quantile(0.3, 1.0),
+            bd.Squared(variance=1.0),
+            bd.Poisson(),
+        )
         losses += (bd.NegativeBinomial(2.0), bd.Binomial(5))
         prior = bd.Beta(*self.shape)
         rates = {"fixed": bd.Fixed(self.rate), "shared": bd.Shared(prior), "feature": bd.PerFeature(prior)}

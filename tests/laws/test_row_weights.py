@@ -18,7 +18,14 @@ from bayesdrop.posterior.scores.pointwise import log_likelihood_group
 
 N, P = 12, 3
 TIMES = np.tile([1, 2, 3, 1], N // 4)
-LOSSES = [bd.Logistic(), bd.Hinge(), bd.Squared(), bd.EpsilonInsensitive(), bd.Quantile(0.8), bd.Poisson()]
+LOSSES = [
+    bd.Logistic(),
+    bd.Hinge(),
+    bd.Squared(variance=1.0),
+    bd.EpsilonInsensitive(),
+    bd.Quantile(0.8, 1.0),
+    bd.Poisson(),
+]
 
 
 def problem(loss, seed=0):
@@ -104,7 +111,7 @@ GIBBS = {
     "per feature": bd.Model(C=2.0),
     "shared": bd.Model(bd.Hinge(), rates=bd.Shared()),
     "counted prior": bd.Model(rates=bd.PerFeature(bd.Beta.from_mode(0.3, relative_strength=0.5))),
-    "unknown variance": bd.Model(bd.Squared(variance_prior=bd.InverseGamma(2.0, 1.0))),
+    "unknown variance": bd.Model(bd.Squared(variance=bd.InverseGamma(2.0, 1.0))),
     "horseshoe, hierarchy": bd.Model(weight_prior=bd.Horseshoe(), rates=bd.Hierarchical(["a", "b", "a"])),
     "classes": bd.Model(bd.Softmax()),
 }

@@ -145,7 +145,9 @@ def test_codes_are_read_as_they_were_written():
         read_response(observed_group(signs, ["a", "b"], bd.Logistic()), {}, binary=True), signs
     )
     numbers = np.array([0.5, -1.0, 2.0])
-    np.testing.assert_array_equal(read_response(observed_group(numbers, None, bd.Squared()), {}, binary=False), numbers)
+    np.testing.assert_array_equal(
+        read_response(observed_group(numbers, None, bd.Squared(variance=1.0)), {}, binary=False), numbers
+    )
 
 
 def test_the_variational_draws_are_coded_alike():

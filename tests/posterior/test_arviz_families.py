@@ -25,7 +25,7 @@ FAMILIES = {
     "logistic": (bd.Logistic(), SIGNS, TWO[(SIGNS > 0).astype(int)], TWO),
     "hinge": (bd.Hinge(), SIGNS, TWO[(SIGNS > 0).astype(int)], TWO),
     "squared": (bd.Squared(), NUMBERS, NUMBERS, None),
-    "unknown variance": (bd.Squared(variance_prior=bd.InverseGamma(2.0, 1.0)), NUMBERS, NUMBERS, None),
+    "unknown variance": (bd.Squared(variance=bd.InverseGamma(2.0, 1.0)), NUMBERS, NUMBERS, None),
     "insensitive": (bd.EpsilonInsensitive(0.1), NUMBERS, NUMBERS, None),
     "quantile": (bd.Quantile(0.5), NUMBERS, NUMBERS, None),
     "poisson": (bd.Poisson(), COUNTS, COUNTS, None),

@@ -22,11 +22,12 @@ OTHERS = {
     "scale": 0.75,
     "class_ratio": True,
     "centre": (0.5, -2.0, 0.0),
-    "variance_prior": InverseGamma(2.0, 3.0),
+    "variance": InverseGamma(2.0, 3.0),
     "mean_prior": bd.Beta(2.0, 3.0),
     "strength_prior": Gamma(3.0, 4.0),
     "prior": bd.Beta(2.0, [3.0, 4.0, 5.0]),
     "trials": 7,
+    "dispersion": 2.5,
     "structure": bd.Shared(bd.Beta(2.0, 3.0)),
     "strengths": (1.0, 0.5),
     "cv": 3,
@@ -90,7 +91,7 @@ def _model(part):
     if isinstance(part, bd.HalfNormal | bd.HalfCauchy):
         return bd.Model(weight_prior=bd.Normal(part))
     if isinstance(part, InverseGamma):
-        return bd.Model(bd.Squared(variance_prior=part), rates=bd.Fixed(0.2))
+        return bd.Model(bd.Squared(variance=part), rates=bd.Fixed(0.2))
     if isinstance(part, CentredIntercept):
         return bd.Model(intercept_prior=part)
     assert hasattr(part, "precision"), f"{part!r}: a kind of component that this law does not know"

@@ -53,7 +53,10 @@ def test_draws_and_what_is_made_of_them(method, tmp_path):
 
 def test_folds_of_a_posterior():
     options = {"cv": 2, "draws": 20, "tune": 20, "chains": 2, "progress": False}
-    models = [bd.Model(bd.Squared(), noise=ABOUT, rates=bd.Fixed(0.2), missing=missing) for missing in ("nan", None)]
+    models = [
+        bd.Model(bd.Squared(variance=1.0), noise=ABOUT, rates=bd.Fixed(0.2), missing=missing)
+        for missing in ("nan", None)
+    ]
     one, two = (bd.kfold(model, rows, Y * 1.0, **options) for model, rows in zip(models, (HOLES, FILLED), strict=True))
     np.testing.assert_allclose(one.pointwise, two.pointwise, rtol=1e-6)
 

@@ -88,7 +88,7 @@ def test_probability_is_that_of_drawn_masks_where_there_are_many(build):
 
 
 def test_regression_mean_and_interval_of_the_mean(build):
-    post, X = _some(build, loss=bd.Squared())
+    post, X = _some(build, loss=bd.Squared(variance=1.0))
     found = bd.predict(post, X)
     w, b, r = _flat(post)
     mean = X @ ((1 - r) * w).T + b
@@ -104,7 +104,7 @@ def test_regression_mean_and_interval_of_the_mean(build):
 def test_interval_of_a_new_response_covers_what_it_says(build, sigma):
     """One draw, no noise on the features: normal quantiles, from 40,000 responses at each of 60 rows."""
     variance = None if sigma is None else InverseGamma(2.0, 1.0)
-    model = bd.Model(bd.Squared(variance_prior=variance), rates=bd.Fixed(0.0), C=4.0)
+    model = bd.Model(bd.Squared(variance=0.25 if variance is None else variance), rates=bd.Fixed(0.0))
     post = build(model, [[[1.0, -2.0]]], intercept=0.5, sigma=sigma)
     X = RNG(2).normal(size=(60, 2))
     found = bd.predict(post, X, probability=0.8)
@@ -118,7 +118,7 @@ def test_interval_of_a_new_response_covers_what_it_says(build, sigma):
 
 def test_the_noise_of_the_features_widens_a_new_response(build):
     """Gaussian noise, whose scores are normal indeed: variance 1/C + σ²‖w‖²."""
-    post = build(bd.Model(bd.Squared(), bd.GaussianNoise(2.0), C=4.0), [[[1.0, -2.0]]], intercept=0.0)
+    post = build(bd.Model(bd.Squared(variance=1.0), bd.GaussianNoise(2.0), C=4.0), [[[1.0, -2.0]]], intercept=0.0)
     found = bd.predict(post, np.zeros((60, 2)), probability=0.8)
     sd = np.sqrt(0.25 + 4 * 5)
     error = np.sqrt(0.09 / 40_000) / (norm.pdf(norm.ppf(0.9)) / sd) / np.sqrt(60)
@@ -127,7 +127,7 @@ def test_the_noise_of_the_features_widens_a_new_response(build):
 
 def test_what_the_score_is_is_said(build):
     """Of a quantile the mean over draws is no expected response, and the interval of a new one is about it."""
-    post = build(bd.Model(bd.Quantile(0.9), rates=bd.Fixed(0.0), C=2.0), [[[1.0, -2.0]]], intercept=0.5)
+    post = build(bd.Model(bd.Quantile(0.9, 1.0), rates=bd.Fixed(0.0), C=2.0), [[[1.0, -2.0]]], intercept=0.5)
     found = bd.predict(post, np.zeros((2, 2)), probability=0.8)
     assert "2 rows, posterior 0.9 quantile of the response, 80 % interval" in str(found)
     np.testing.assert_allclose(found.mean, 0.5)
@@ -143,7 +143,9 @@ def test_labels_are_the_users(build, classes):
     np.testing.assert_array_equal(found.label == classes[1], found.mean > 0.5)
 
 
-@pytest.mark.parametrize("loss", [*LOSSES, bd.Squared(), bd.EpsilonInsensitive(), bd.Quantile(0.9)], ids=repr)
+@pytest.mark.parametrize(
+    "loss", [*LOSSES, bd.Squared(variance=1.0), bd.EpsilonInsensitive(), bd.Quantile(0.9, 1.0)], ids=repr
+)
 @pytest.mark.parametrize("convert", [sparse.csr_array, sparse.coo_matrix, lambda X: X.astype(np.float32)])
 def test_storage_does_not_matter(build, loss, convert):
     post, X = _some(build, loss=loss)
@@ -228,7 +230,7 @@ def test_what_is_shown(build):
     assert set(data) == {"mean", "sd", "low", "high", "label"}
     assert data.attrs["positive_class"] == "yes"
     assert "note" in data.attrs
-    numbers = bd.predict(_some(build, loss=bd.Squared())[0], X)
+    numbers = bd.predict(_some(build, loss=bd.Squared(variance=1.0))[0], X)
     assert "new response" in str(numbers)
     assert {"response_low", "response_high"} <= set(numbers.to_dataset())
 
@@ -251,7 +253,7 @@ def test_bad_rows_are_refused(build):
     ):
         with pytest.raises(ValueError, match=message):
             bd.predict(post, wrong)
-    counts = build(bd.Model(bd.Squared(), bd.PoissonNoise()), np.ones((1, 1, 4)), intercept=0.0)
+    counts = build(bd.Model(bd.Squared(variance=1.0), bd.PoissonNoise()), np.ones((1, 1, 4)), intercept=0.0)
     with pytest.raises(ValueError, match="Poisson noise needs x >= 0"):
         bd.predict(counts, X)
     with pytest.raises(ValueError, match="Poisson noise needs x >= 0"):

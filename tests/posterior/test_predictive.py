@@ -29,7 +29,7 @@ def _losses():
     kinds = [kind for kind in found if isinstance(kind, type) and kind is not Loss and hasattr(kind, "sample_pseudo")]
     # Counts have sums, which tests/losses/test_counts.py takes.
     kinds = [kind for kind in kinds if kind().largest_count is None]
-    others = [bd.Hinge(2.0), bd.EpsilonInsensitive(0.0), bd.EpsilonInsensitive(2.0), bd.Quantile(0.2)]
+    others = [bd.Hinge(2.0), bd.EpsilonInsensitive(0.0), bd.EpsilonInsensitive(2.0), bd.Quantile(0.2, 1.0)]
     return [kind() for kind in kinds] + others
 
 
@@ -129,7 +129,9 @@ WEIGHT, RATE = np.array([1.2, -2.0, 0.8]), np.array([0.3, 0.6, 0.45])
 
 @pytest.mark.parametrize("convert", [np.asarray, sparse.csr_array], ids=["dense", "sparse"])
 @pytest.mark.parametrize("unbiased", [False, True])
-@pytest.mark.parametrize("loss", [bd.Logistic(), bd.Hinge(), bd.Squared(), bd.EpsilonInsensitive(0.5)], ids=repr)
+@pytest.mark.parametrize(
+    "loss", [bd.Logistic(), bd.Hinge(), bd.Squared(variance=1.0), bd.EpsilonInsensitive(0.5)], ids=repr
+)
 def test_responses_average_over_all_masks(build, enumerate_masks, loss, unbiased, convert):
     """The same draw of the posterior many times over: moments of y against the sum over the eight masks."""
     draws, C = 20_000, 1.5
@@ -172,7 +174,9 @@ def test_responses_average_over_all_masks(build, enumerate_masks, loss, unbiased
 def test_other_noises_have_the_moments_of_their_scores(build, noise, convert, monkeypatch):
     monkeypatch.setattr("bayesdrop.posterior.draws.draws.BLOCK", 5)
     draws, rows = 5_000, np.abs(X)
-    post = build(bd.Model(bd.Squared(), noise, C=4.0), np.broadcast_to(WEIGHT, (1, draws, 3)), intercept=0.3)
+    post = build(
+        bd.Model(bd.Squared(variance=1.0), noise, C=4.0), np.broadcast_to(WEIGHT, (1, draws, 3)), intercept=0.3
+    )
     y = bd.groups.dataset(bd.posterior_predictive(post, convert(rows), new=True), "predictions")["y"].values[0]
     part = noise.coefficients(np.zeros(3))
     mean = rows @ WEIGHT + 0.3
@@ -187,7 +191,7 @@ def test_each_draw_has_its_own_masks_weights_and_noise(build):
     rng = np.random.default_rng(5)
     draws = 40_000
     w, sigma = rng.normal(size=(1, draws, 2)), rng.gamma(5.0, 0.2, size=(1, draws))
-    loss = bd.Squared(variance_prior=InverseGamma(2.0, 1.0))
+    loss = bd.Squared(variance=InverseGamma(2.0, 1.0))
     post = build(bd.Model(loss, rates=bd.Fixed(0.4), fit_intercept=False), w, sigma=sigma)
     x = np.array([[1.0, 2.0]])
     y = bd.groups.dataset(bd.posterior_predictive(post, x, new=True), "predictions")["y"].values.ravel()
@@ -196,7 +200,11 @@ def test_each_draw_has_its_own_masks_weights_and_noise(build):
 
 
 def test_corrupted_inputs_suffer_no_more_noise(build):
-    post = build(bd.Model(bd.Squared(), rates=bd.Fixed(0.9), C=1e12), np.broadcast_to(WEIGHT, (1, 5, 3)), intercept=0.3)
+    post = build(
+        bd.Model(bd.Squared(variance=1.0), rates=bd.Fixed(0.9), C=1e12),
+        np.broadcast_to(WEIGHT, (1, 5, 3)),
+        intercept=0.3,
+    )
     done = bd.posterior_predictive(post, X, new=True, corrupted_inputs=True)
     y = bd.groups.dataset(done, "predictions")["y"].values[0]
     np.testing.assert_allclose(y, np.broadcast_to(X @ WEIGHT + 0.3, y.shape), atol=1e-4)
@@ -265,7 +273,7 @@ def test_laplace_weights_are_drawn():
     """Their law, and responses of the variance 1/C + Σ x² 2b² E[1 − η]."""
     scale = np.array([0.5, 1.0, 2.0])
     rates = bd.PerFeature(bd.Beta(2, 3))
-    model = bd.Model(bd.Squared(), rates=rates, C=2.0, weight_prior=bd.Laplace(scale), fit_intercept=False)
+    model = bd.Model(bd.Squared(variance=1.0), rates=rates, C=2.0, weight_prior=bd.Laplace(scale), fit_intercept=False)
     tree = bd.prior_draws(model, X, draws=40_000)
     weight = bd.groups.dataset(tree, "prior")["weight"].values[0]
     for d in range(3):
@@ -314,7 +322,7 @@ def test_heavy_tails_of_the_prior_give_finite_responses(loss):
 
 def test_prior_responses_have_the_variance_of_the_prior():
     """Numbers: 1/C + Σ x² scale² E[1 − η], since E α² = E α."""
-    model = bd.Model(bd.Squared(), rates=bd.PerFeature(bd.Beta(2, 3)), C=2.0, fit_intercept=False)
+    model = bd.Model(bd.Squared(variance=1.0), rates=bd.PerFeature(bd.Beta(2, 3)), C=2.0, fit_intercept=False)
     y = bd.groups.dataset(bd.prior_draws(model, X, draws=40_000), "prior_predictive")["y"].values[0]
     var = 0.5 + 0.6 * (X**2).sum(axis=1)
     square = y**2
@@ -330,7 +338,7 @@ def test_relative_priors_count_the_rows():
 
 
 def test_an_unknown_variance_is_drawn():
-    loss = bd.Squared(variance_prior=InverseGamma(5.0, 3.0))
+    loss = bd.Squared(variance=InverseGamma(5.0, 3.0))
     tree = bd.prior_draws(bd.Model(loss, rates=bd.Fixed(0.3), fit_intercept=False), X, draws=40_000)
     sigma = bd.groups.dataset(tree, "prior")["sigma"].values[0]
     assert kstest(sigma**2, invgamma(5.0, scale=3.0).cdf).pvalue > LEAST
@@ -392,7 +400,7 @@ def test_prior_responses_follow_the_offset():
         tree = bd.prior_draws(model, rows, draws=50, intercept_scale=1.0, **options)
         return tree, bd.groups.dataset(tree, "prior_predictive")["y"].values[0]
 
-    numbers = bd.Model(bd.Squared(), rates=bd.PerFeature())
+    numbers = bd.Model(bd.Squared(variance=1.0), rates=bd.PerFeature())
     plain = responses(numbers)[1]
     tree, moved = responses(numbers, offset=known)
     np.testing.assert_allclose(moved - plain, np.tile(known, (50, 1)), rtol=0, atol=1e-12)

@@ -66,18 +66,39 @@ CASES = {
     "Gibbs, fixed, no joint moves": (logistic(bd.Fixed(0.3)), bd.Gibbs(joint_moves=0)),
     "Gibbs, unbiased": (logistic(bd.PerFeature(PRIOR), noise=bd.Dropout(unbiased=True)), bd.Gibbs()),
     "Gibbs, unknown variance": (
-        bd.Model(bd.Squared(variance_prior=VARIANCE), rates=bd.PerFeature(PRIOR), fit_intercept=False),
+        bd.Model(bd.Squared(variance=VARIANCE), rates=bd.PerFeature(PRIOR), fit_intercept=False),
         bd.Gibbs(),
     ),
     "Gibbs, quantile": (
-        bd.Model(bd.Quantile(0.8), rates=bd.PerFeature(PRIOR), C=2.0, fit_intercept=False),
+        bd.Model(bd.Quantile(0.8, 1.0), rates=bd.PerFeature(PRIOR), C=2.0, fit_intercept=False),
         bd.Gibbs(),
     ),
-    "Gibbs without masks, quantile": (
-        bd.Model(bd.Quantile(0.8), rates=bd.Fixed(0.0), C=2.0, fit_intercept=False),
+    "Gibbs, learnt sigma": (
+        bd.Model(bd.Squared(), rates=bd.PerFeature(PRIOR), fit_intercept=False),
+        bd.Gibbs(),
+    ),
+    "Gibbs without masks, learnt sigma": (
+        bd.Model(bd.Squared(), rates=bd.Fixed(0.0), fit_intercept=False),
         bd.Gibbs(dtype="float64"),
     ),
-    "HMC, quantile": (bd.Model(bd.Quantile(0.2), rates=bd.Fixed(0.0), C=2.0, fit_intercept=False), bd.HMC()),
+    "HMC, learnt sigma": (bd.Model(bd.Squared(), rates=bd.Fixed(0.0), fit_intercept=False), bd.HMC(dtype="float64")),
+    "Gibbs, quantile, learnt scale": (
+        bd.Model(bd.Quantile(0.8), rates=bd.PerFeature(PRIOR), fit_intercept=False),
+        bd.Gibbs(),
+    ),
+    "Gibbs without masks, quantile, learnt scale": (
+        bd.Model(bd.Quantile(0.8), rates=bd.Fixed(0.0), fit_intercept=False),
+        bd.Gibbs(dtype="float64"),
+    ),
+    "HMC, quantile, learnt scale": (
+        bd.Model(bd.Quantile(0.2), rates=bd.Fixed(0.0), fit_intercept=False),
+        bd.HMC(dtype="float64"),
+    ),
+    "Gibbs without masks, quantile": (
+        bd.Model(bd.Quantile(0.8, 1.0), rates=bd.Fixed(0.0), C=2.0, fit_intercept=False),
+        bd.Gibbs(dtype="float64"),
+    ),
+    "HMC, quantile": (bd.Model(bd.Quantile(0.2, 1.0), rates=bd.Fixed(0.0), C=2.0, fit_intercept=False), bd.HMC()),
     "Gibbs without masks, Laplace": (logistic(bd.Fixed(0.0), weight_prior=bd.Laplace(0.7)), bd.Gibbs()),
     "Gibbs without masks": (logistic(bd.Fixed(0.0)), bd.Gibbs(dtype="float64")),
     "Gibbs, per feature, learnt scale": (logistic(bd.PerFeature(PRIOR), weight_prior=SCALE), bd.Gibbs()),
@@ -115,6 +136,14 @@ CASES = {
     "negative binomial, Gibbs without masks": (counts(bd.NegativeBinomial(2.5), bd.Fixed(0.0)), bd.Gibbs()),
     "binomial, Gibbs, per feature": (counts(bd.Binomial(4), bd.PerFeature(PRIOR)), bd.Gibbs()),
     "binomial, Gibbs without masks": (counts(bd.Binomial(4), bd.Fixed(0.0)), bd.Gibbs()),
+    "negative binomial, Gibbs, learnt dispersion": (
+        counts(bd.NegativeBinomial(), bd.PerFeature(PRIOR)),
+        bd.Gibbs(dtype="float64"),
+    ),
+    "negative binomial, HMC, learnt dispersion": (
+        counts(bd.NegativeBinomial(), bd.Fixed(0.0)),
+        bd.HMC(dtype="float64"),
+    ),
     "negative binomial, HMC": (counts(bd.NegativeBinomial(3.0), bd.Fixed(0.0)), bd.HMC()),
     "Poisson, HMC": (counts(bd.Poisson(), bd.Fixed(0.0)), bd.HMC()),
 }
@@ -156,14 +185,21 @@ def simulate(model, generator, replications):
         return truth, generator.poisson(np.exp(score)).astype(float)
     if isinstance(model.loss, bd.Binomial):
         return truth, generator.binomial(model.loss.trials, 1 / (1 + np.exp(-score))).astype(float)
+    if model.loss.parameters:
+        half_normal = np.abs(generator.normal(size=replications))
+        counts = isinstance(model.loss, bd.NegativeBinomial)
+        truth |= {"dispersion": half_normal**-2} if counts else {"sigma": half_normal}
     if isinstance(model.loss, bd.NegativeBinomial):
-        return truth, generator.negative_binomial(model.loss.dispersion, 1 / (1 + np.exp(score))).astype(float)
+        r = truth["dispersion"][:, None] if "dispersion" in truth else model.loss.dispersion
+        return truth, generator.poisson(generator.gamma(r, size=score.shape) * np.exp(score)).astype(float)
     if isinstance(model.loss, bd.Quantile):
         # An asymmetric Laplace variable is a difference of exponential ones.
         above, below = generator.exponential(size=(2, *score.shape))
-        return truth, score + (above / model.loss.tau - below / (1 - model.loss.tau)) / model.C
-    variance = 1 / generator.gamma(VARIANCE.shape, 1 / VARIANCE.scale, size=replications)
-    truth["sigma"] = np.sqrt(variance)
+        scale = truth["sigma"][:, None] if "sigma" in truth else 1 / model.C
+        return truth, score + (above / model.loss.tau - below / (1 - model.loss.tau)) * scale
+    if isinstance(model.loss.variance, bd.InverseGamma):
+        variance = 1 / generator.gamma(VARIANCE.shape, 1 / VARIANCE.scale, size=replications)
+        truth["sigma"] = np.sqrt(variance)
     return truth, score + truth["sigma"][:, None] * generator.normal(size=score.shape)
 
 
@@ -180,6 +216,8 @@ def about_the_prior(model, kernel, operands):
     """Operands of a gradient sampler whose centre and spread are a prior's, which favour no data set."""
     learnt, dtype = model.weight_prior.learnt_scale(P), operands.centre.dtype
     spread = model.weight_prior.first_precision(P) ** -0.5
+    if model.loss.parameters:
+        spread = np.append(spread, 1.0)
     if learnt is None:
         return operands._replace(centre=jnp.zeros_like(operands.centre), factor=jnp.diag(jnp.asarray(spread, dtype)))
     # Halfway between weights and their directions: as if the data said as much of each weight as its prior.
@@ -192,7 +230,9 @@ def about_the_prior(model, kernel, operands):
 def log_likelihood(model, weight, target):
     """A function of parameters and data both: the log-likelihood with nothing dropped, (…)."""
     score = weight @ X.T
-    loss = model.loss.plain.value(np.broadcast_to(target, score.shape), score, np.zeros_like(score))
+    plain = model.loss.plain
+    plain = bd.NegativeBinomial(1.0) if isinstance(plain, bd.NegativeBinomial) and plain.parameters else plain
+    loss = plain.value(np.broadcast_to(target, score.shape), score, np.zeros_like(score))
     return -np.sum(loss, axis=-1)
 
 

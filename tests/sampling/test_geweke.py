@@ -38,7 +38,7 @@ def design():
 
 
 LOGISTIC = bd.Model(bd.Logistic(), fit_intercept=False)
-NOISY = bd.Squared(variance_prior=bd.InverseGamma(3.0, 2.0))
+NOISY = bd.Squared(variance=bd.InverseGamma(3.0, 2.0))
 POOLED = bd.Hierarchical(["a", "a", "a", "b"], PRIOR, bd.Gamma(2.0, 5.0))
 CASES = {
     "per feature": replace(LOGISTIC, rates=bd.PerFeature(PRIOR)),
@@ -117,9 +117,11 @@ def prior_state(model, kernel, operands, key):
     uniform = jax.random.uniform(key_mask, masks.shape, jnp.float64)
     kept = ((uniform >= per_feature.T[:, :, None]) | ~operands.columns.blocks[0].occurs[:, None, :],)
     score = operands.columns.product(kept, effective, N)
-    noise = state.noise_precision
-    if kernel.unknown_variance:
-        noise = jax.random.gamma(key_noise, operands.variance_shape, (1,), jnp.float64) / operands.variance_scale
+    noise, log_parameter = state.noise_precision, state.log_parameter
+    if kernel.parameter is not None:
+        prior = model.loss.variance
+        noise = jax.random.gamma(key_noise, prior.shape, (1,), jnp.float64) / prior.scale
+        log_parameter = -0.5 * jnp.log(noise)
     state = state._replace(
         logit=logit(rate),
         effective=effective,
@@ -129,12 +131,13 @@ def prior_state(model, kernel, operands, key):
         scales=scales,
         log_scale=log_scale,
         noise_precision=noise,
+        log_parameter=log_parameter,
     )
     return state, labels(kernel, key_label, state)
 
 
 def labels(kernel, key, state):
-    if kernel.unknown_variance:
+    if kernel.parameter is not None:
         return state.score[0] + jax.random.normal(key, (N,), jnp.float64) / jnp.sqrt(state.noise_precision)
     return jnp.where(jax.random.uniform(key, (N,), jnp.float64) < jax.nn.sigmoid(state.score[0]), 1.0, -1.0)
 
@@ -145,7 +148,7 @@ def statistics(model, kernel, operands, state, label):
     weight = state.effective[0] * (1 - rate[operands.index]) if kernel.noise.unbiased else state.effective[0]
     score = state.score[0]
     share = jnp.mean(state.kept[0][:, 0, :].astype(score.dtype), axis=1)
-    if not model.weight_prior.has_mean or kernel.unknown_variance:
+    if not model.weight_prior.has_mean or kernel.parameter is not None:
         weight, score, label = (x / (1 + jnp.abs(x)) for x in (weight, score, label))
     mean, strength = jax.nn.sigmoid(state.group_logit[0]), state.group_log_strength[0]
     mean, strength = (x if x.size else jnp.zeros(2) for x in (mean, strength))

@@ -24,7 +24,7 @@ CASES = {
     "gibbs, groups": (bd.Model(rates=bd.Hierarchical([0, 0])), Y, bd.Gibbs()),
     "gibbs, horseshoe": (bd.Model(weight_prior=bd.Horseshoe()), Y, bd.Gibbs()),
     "gibbs, scale": (bd.Model(weight_prior=bd.Normal(bd.HalfNormal(1.0))), Y, bd.Gibbs()),
-    "gibbs, counts": (bd.Model(bd.NegativeBinomial()), CLASSES, bd.Gibbs()),
+    "gibbs, counts": (bd.Model(bd.NegativeBinomial(1.0)), CLASSES, bd.Gibbs()),
     "gibbs, classes": (bd.Model(bd.Softmax()), CLASSES, bd.Gibbs()),
     "hmc": (bd.Model(), Y, bd.HMC()),
     "hmc, shared": (bd.Model(rates=bd.Shared()), Y, bd.HMC()),

@@ -171,7 +171,7 @@ def test_on_one_device_parallel_falls_back_as_numpyro_does():
         (bd.Model(), bd.HMC(), {"weight": (2,), "intercept": (), "rate": (2,)}),
         (bd.Model(fit_intercept=False), None, {"weight": (2,), "rate": (2,)}),
         (
-            bd.Model(bd.Squared(variance_prior=bd.InverseGamma(2.0, 1.0)), rates=bd.Shared()),
+            bd.Model(bd.Squared(variance=bd.InverseGamma(2.0, 1.0)), rates=bd.Shared()),
             None,
             {"weight": (2,), "intercept": (), "rate": (1,), "sigma": ()},
         ),
@@ -381,13 +381,15 @@ FAST = [
     pytest.param(bd.Model(bd.Hinge(), rates=NONE), 1, AS_SCALE, id="hinge, scale"),
 ]
 SLOW = [
-    pytest.param(bd.Model(bd.Squared(), rates=NONE, fit_intercept=False), 2, {**AS_SCALE, "C": "power"}, id="ridge"),
+    pytest.param(
+        bd.Model(bd.Squared(variance=1.0), rates=NONE, fit_intercept=False), 2, {**AS_SCALE, "C": "power"}, id="ridge"
+    ),
     pytest.param(bd.Model(rates=NONE), 1, AS_SCALE, id="logistic, scale"),
     pytest.param(bd.Model(rates=NONE), 1, {"C": "power"}, id="logistic, C"),
     pytest.param(bd.Model(rates=NONE, C=2.0, fit_intercept=False), 2, AS_SCALE, id="logistic, weight 2"),
     pytest.param(bd.Model(bd.Hinge(), rates=NONE, fit_intercept=False), 2, {**AS_SCALE, "C": "power"}, id="hinge, C"),
     pytest.param(bd.Model(bd.EpsilonInsensitive(), rates=NONE), 1, {"C": "power"}, id="epsilon, C"),
-    pytest.param(bd.Model(bd.Quantile(0.8), rates=NONE), 1, {"C": "power"}, id="quantile, C"),
+    pytest.param(bd.Model(bd.Quantile(0.8, 1.0), rates=NONE), 1, {"C": "power"}, id="quantile, C"),
     pytest.param(bd.Model(bd.Hinge(), rates=HALF), 1, AS_SCALE, id="hinge, dropout"),
     pytest.param(bd.Model(rates=HALF, noise=bd.Dropout(unbiased=True)), 1, AS_SCALE, id="logistic, unbiased dropout"),
     pytest.param(bd.Model(noise=bd.GaussianNoise(0.8)), 1, AS_SCALE, id="logistic, Gaussian noise"),
@@ -481,7 +483,7 @@ def test_the_block_says_what_it_needs():
     with pytest.raises(ValueError, match="name the site that has them"):
         block(bd.Model(rates=NONE, weight_prior=bd.Laplace()), X, Y)
     with pytest.raises(ValueError, match="has an unknown variance"):
-        block(bd.Model(bd.Squared(variance_prior=bd.InverseGamma(2.0, 1.0)), rates=NONE), X, Y)
+        block(bd.Model(bd.Squared(variance=bd.InverseGamma(2.0, 1.0)), rates=NONE), X, Y)
     with pytest.raises(ValueError, match="draw: expected .* X is sparse"):
         block(PLAIN, sparse.csr_array(X), Y, draw="cholesky")
     with pytest.raises(TypeError, match="scale: expected the name of a site"):
@@ -510,7 +512,7 @@ def test_the_block_takes_names_and_scales_of_each_weight():
 
 def test_row_weights_are_repetitions():
     """One draw from the same key with a row twice and with weight two, where the loss needs no auxiliary variables."""
-    model = bd.Model(bd.Squared(), rates=NONE)
+    model = bd.Model(bd.Squared(variance=1.0), rates=NONE)
     sites = {"weight": jnp.zeros(2), "intercept": jnp.zeros(())}
     twice = bd.WeightsBlock(model, np.vstack([X, X[:1]]), np.append(Y, Y[0]))
     heavy = bd.WeightsBlock(model, X, Y, sample_weight=np.append(2.0, np.ones(19)))

@@ -19,30 +19,34 @@ N, CHAINS = 24, 3
 SPREAD = bd.InverseGamma(2.0, 1.0)
 # Posteriors of numbers: everything but the auxiliary variables of other losses.
 SAMPLED = {
-    "masks": (bd.Model(bd.Squared(), rates=bd.PerFeature()), bd.Gibbs(dtype="float64")),
-    "groups": (bd.Model(bd.Squared(), rates=bd.PerGroup([0, 0, 1])), bd.Gibbs(dtype="float64")),
+    "masks": (bd.Model(bd.Squared(variance=1.0), rates=bd.PerFeature()), bd.Gibbs(dtype="float64")),
+    "groups": (bd.Model(bd.Squared(variance=1.0), rates=bd.PerGroup([0, 0, 1])), bd.Gibbs(dtype="float64")),
     "unknown variance and scale": (
-        bd.Model(bd.Squared(variance_prior=SPREAD), rates=bd.PerFeature(), weight_prior=bd.Normal(bd.HalfNormal(1.0))),
+        bd.Model(bd.Squared(variance=SPREAD), rates=bd.PerFeature(), weight_prior=bd.Normal(bd.HalfNormal(1.0))),
         bd.Gibbs(dtype="float64"),
     ),
     "scales by group": (
-        bd.Model(bd.Squared(), rates=bd.Fixed(0.2), weight_prior=bd.Normal(bd.HalfNormal(1.0), groups=[0, 0, 1])),
+        bd.Model(
+            bd.Squared(variance=1.0), rates=bd.Fixed(0.2), weight_prior=bd.Normal(bd.HalfNormal(1.0), groups=[0, 0, 1])
+        ),
         bd.Gibbs(dtype="float64"),
     ),
     "two auxiliary variables": (bd.Model(bd.EpsilonInsensitive(0.2), rates=bd.Fixed(0.3)), bd.Gibbs(dtype="float64")),
-    "one auxiliary variable": (bd.Model(bd.Quantile(0.3), rates=bd.Fixed(0.0)), bd.Gibbs(dtype="float64")),
-    "marginalised": (bd.Model(bd.Quantile(0.3), noise=bd.GaussianNoise(0.3)), bd.Gibbs(dtype="float64")),
+    "one auxiliary variable": (bd.Model(bd.Quantile(0.3, 1.0), rates=bd.Fixed(0.0)), bd.Gibbs(dtype="float64")),
+    "marginalised": (bd.Model(bd.Quantile(0.3, 1.0), noise=bd.GaussianNoise(0.3)), bd.Gibbs(dtype="float64")),
     "marginalised, with a scale": (
         bd.Model(bd.EpsilonInsensitive(0.2), rates=bd.Fixed(0.0), weight_prior=bd.Normal(bd.HalfNormal(1.0))),
         bd.Gibbs(dtype="float64"),
     ),
     "marginalised, with scales by group": (
-        bd.Model(bd.Squared(), rates=bd.Fixed(0.0), weight_prior=bd.Normal(bd.HalfNormal(1.0), groups=[0, 0, 1])),
+        bd.Model(
+            bd.Squared(variance=1.0), rates=bd.Fixed(0.0), weight_prior=bd.Normal(bd.HalfNormal(1.0), groups=[0, 0, 1])
+        ),
         bd.Gibbs(dtype="float64"),
     ),
-    "hmc": (bd.Model(bd.Quantile(0.3), rates=bd.Fixed(0.0)), bd.HMC(dtype="float64")),
+    "hmc": (bd.Model(bd.Quantile(0.3, 1.0), rates=bd.Fixed(0.0)), bd.HMC(dtype="float64")),
     "hmc, masks": (bd.Model(bd.EpsilonInsensitive(0.2), rates=bd.PerFeature()), bd.HMC(dtype="float64")),
-    "nuts": (bd.Model(bd.Squared(), rates=bd.PerFeature()), bd.NUTS()),
+    "nuts": (bd.Model(bd.Squared(variance=1.0), rates=bd.PerFeature()), bd.NUTS()),
 }
 FOLLOWED = {
     "logistic": (bd.Logistic(), np.sign),

@@ -118,7 +118,7 @@ HORSESHOE = bd.Model(rates=bd.Fixed(0.0), weight_prior=bd.Horseshoe())
         (bd.Model(weight_prior=bd.Horseshoe(), fit_intercept=False), None, False),
         (bd.Model(weight_prior=bd.Laplace()), None, False),
         (bd.Model(), None, False),
-        (bd.Model(bd.Squared(), weight_prior=bd.Horseshoe()), None, False),
+        (bd.Model(bd.Squared(variance=1.0), weight_prior=bd.Horseshoe()), None, False),
     ],
     ids=repr,
 )
@@ -149,8 +149,8 @@ def test_one_class_alone_is_refused():
 @pytest.mark.parametrize(("power", "shape", "improper"), [(0.3, 0.2, True), (0.3, 0.45, False), (1.5, 0.01, False)])
 def test_an_unknown_variance_needs_data_or_a_prior(power, shape, improper):
     """Of one row: the evidence, integrated over the intercept, up to ever larger variances."""
-    model = bd.Model(bd.Squared(variance_prior=bd.InverseGamma(shape, 1.0)), rates=bd.Fixed(0.0), C=power)
-    message = refused(model, np.ones((1, 1)), np.zeros(1))
+    model = bd.Model(bd.Squared(variance=bd.InverseGamma(shape, 1.0)), rates=bd.Fixed(0.0))
+    message = refused(model, np.ones((1, 1)), np.zeros(1), sample_weight=[power])
     assert bool(message) == improper
     totals = []
     for largest in (1e10, 1e20, 1e40):

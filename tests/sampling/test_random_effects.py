@@ -210,7 +210,8 @@ def test_samplers_keep_effects_without_noise(method):
 
 
 @pytest.mark.parametrize(
-    ("loss", "response"), [(bd.Softmax(), "kind"), (bd.Poisson(), "count"), (bd.Squared(), "b"), (bd.Hinge(), "ill")]
+    ("loss", "response"),
+    [(bd.Softmax(), "kind"), (bd.Poisson(), "count"), (bd.Squared(variance=1.0), "b"), (bd.Hinge(), "ill")],
 )
 def test_losses_of_every_kind_take_random_terms(loss, response):
     data = table(5, sites=5, rows=6)
@@ -272,7 +273,7 @@ def test_effects_are_drawn_from_their_scale_and_the_scale_from_its_prior():
 def test_responses_of_the_prior_follow_the_effects_of_their_rows():
     """Of numbers with a known variance each draw's score is known: what is left is standard normal."""
     rows = table(sites=6)
-    model = bd.Model(bd.Squared(), rates=bd.Fixed(0.0), fit_intercept=False)
+    model = bd.Model(bd.Squared(variance=1.0), rates=bd.Fixed(0.0), fit_intercept=False)
     tree = bd.prior_draws(model, "~ 0 + a + (1 | site)", rows, draws=200, random_scale=bd.HalfNormal(3.0))
     drawn, y = bd.groups.dataset(tree, "prior"), bd.groups.dataset(tree, "prior_predictive")["y"].values[0]
     score = drawn["weight"].values[0, :, 0][:, None] * rows["a"].values
@@ -282,7 +283,7 @@ def test_responses_of_the_prior_follow_the_effects_of_their_rows():
 
 def test_the_default_scale_of_the_prior_is_that_of_the_posterior():
     rows = table(sites=6).assign(size=lambda frame: 30 * frame["b"])
-    model = bd.Model(bd.Squared(), rates=bd.Fixed(0.0))
+    model = bd.Model(bd.Squared(variance=1.0), rates=bd.Fixed(0.0))
     options = {"draws": 4000, "intercept_scale": 1.0}
     drawn = bd.groups.dataset(bd.prior_draws(model, "size ~ a + (1 | site)", rows, **options), "prior")
     law = stats.halfnorm(scale=rows["size"].std(ddof=0))

@@ -67,12 +67,12 @@ def distribution_functions(name, data):
     return [np.cumsum(side) - 0.5 * side for side in sides]
 
 
-BESIDE = bd.Model(bd.Squared(), **PLAIN)
+BESIDE = bd.Model(bd.Squared(variance=1.0), **PLAIN)
 CASES = {
     "side by side": (BESIDE, "y ~ x + (1 | site) + (0 + x | site)", ["1|site|scale", "x|site|scale"]),
     "crossed": (BESIDE, "y ~ x + (1 | site) + (1 | day)", ["1|site|scale", "1|day|scale"]),
     "features": (
-        bd.Model(bd.Squared(), weight_prior=bd.Normal(bd.HalfNormal(1.0)), **PLAIN),
+        bd.Model(bd.Squared(variance=1.0), weight_prior=bd.Normal(bd.HalfNormal(1.0)), **PLAIN),
         "y ~ x + z + (1 | site)",
         ["1|site|scale", "weight_scale"],
     ),

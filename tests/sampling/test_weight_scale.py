@@ -187,7 +187,7 @@ def test_density_and_gradient_of_gradient_samplers(name):
 
 def test_the_map_decouples_a_gaussian_posterior():
     """One scale and a squared loss: at any scale ζ is standard normal, so that the density depends on δ alone."""
-    model = bd.Model(bd.Squared(), rates=PLAIN, weight_prior=bd.Normal(bd.HalfNormal(2.0)))
+    model = bd.Model(bd.Squared(variance=1.0), rates=PLAIN, weight_prior=bd.Normal(bd.HalfNormal(2.0)))
     with jax.enable_x64(True):
         data = as_dataset(X, X[:, 0] + GENERATOR.normal(size=14), binary=False)
         bound = bind_start("HMC", model, data, model.bind(data.feature_names), True, "float64", "dense")

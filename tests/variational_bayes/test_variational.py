@@ -18,7 +18,7 @@ from bayesdrop.variational_bayes.mask_entries import Entries
 from bayesdrop.variational_bayes.mean_field import MeanField, Problem
 from bayesdrop.warnings import NarrowIntervalsWarning
 
-LOSSES = [bd.Logistic(), bd.Hinge(), bd.EpsilonInsensitive(0.3), bd.Quantile(0.8), bd.Squared()]
+LOSSES = [bd.Logistic(), bd.Hinge(), bd.EpsilonInsensitive(0.3), bd.Quantile(0.8, 1.0), bd.Squared(variance=1.0)]
 COVARIANCES = ["full", "diagonal"]
 
 
@@ -348,7 +348,7 @@ def test_doubling_a_row_is_weight_two_and_weight_zero_is_removal(loss, covarianc
 def test_squared_loss_without_dropout_is_the_exact_posterior(storage):
     X, y = data(n=40, p=5, binary=False)
     scale = np.array([1.0, 0.5, 2.0, 1.0, 3.0])
-    model = bd.Model(bd.Squared(), rates=bd.Fixed(0.0), C=2.5, weight_prior=bd.Normal(scale))
+    model = bd.Model(bd.Squared(variance=1.0), rates=bd.Fixed(0.0), C=2.5, weight_prior=bd.Normal(scale))
     result = run(model, storage(X), y)
     Z = np.column_stack([X, np.ones(40)])
     precision = 2.5 * Z.T @ Z + np.diag(np.append(1 / scale**2, 0.0))
@@ -431,7 +431,7 @@ def test_draws_follow_the_approximation_and_the_file_keeps_them(kind, covariance
         ({"noise": bd.Dropout(unbiased=True)}, r"noise: .*unbiased=False"),
         ({"loss": bd.Logistic(expectation="gaussian")}, 'loss: .*expectation="augmentation"'),
         ({"loss": bd.Hinge(expectation="gaussian")}, 'loss: .*expectation="augmentation"'),
-        ({"loss": bd.Squared(variance_prior=InverseGamma(2.0, 1.0))}, "loss: the noise variance"),
+        ({"loss": bd.Squared(variance=InverseGamma(2.0, 1.0))}, "loss: the sigma of .* is unknown"),
         ({"weight_prior": Horseshoe()}, "weight_prior: expected a normal prior"),
         ({"rates": Hierarchical(list("aabb"))}, "rates: .*bd.variational"),
     ],
@@ -527,7 +527,9 @@ def test_the_pieces_are_public_enough_to_build_by_hand():
     entries = Entries.of(np.array([[2.0]]), by_column=True)
     one = np.ones(1)
     index, prior = np.zeros(1, int), BetaLaw(one, one)
-    problem = Problem(entries, one, one, bd.Squared(), 1.0, one, 0 * one, False, False, index, 1, prior, np.zeros(1))
+    problem = Problem(
+        entries, one, one, bd.Squared(variance=1.0), 1.0, one, 0 * one, False, False, index, 1, prior, np.zeros(1)
+    )
     field = MeanField(problem, np.array([0.5, 0.0]), np.diag([0.1, 0.0]), np.array([0.4]), BetaLaw(2 * one, 3 * one))
     field.update_auxiliary()
     field.update_masks()
@@ -536,7 +538,7 @@ def test_the_pieces_are_public_enough_to_build_by_hand():
 
 
 @pytest.mark.parametrize("covariance", COVARIANCES)
-@pytest.mark.parametrize("loss", [bd.EpsilonInsensitive(0.3), bd.Squared()])
+@pytest.mark.parametrize("loss", [bd.EpsilonInsensitive(0.3), bd.Squared(variance=1.0)])
 def test_an_offset_of_numbers_is_taken_off_the_response(loss, covariance):
     X, y = data(binary=False)
     offset = np.random.default_rng(8).normal(size=len(y))

@@ -182,11 +182,6 @@ def _fit(
             f"needs two classes, or counts; {type(model.loss).__name__} has numbers. Give fixed rates, as in "
             "bd.Fixed(0.1), or draw the rates from their posterior with bd.sample."
         )
-    if model.loss.variance_prior is not None:
-        raise ValueError(
-            f"loss: a point fit takes the noise variance as known, 1/C, and {model.loss!r} has a prior for it; leave "
-            "out variance_prior and set C, or use bd.sample, which draws the variance."
-        )
     weight, noisy, plain = problem.rows
     if rate is None:
         rate = np.repeat(rate_map.initial[:, None], K, axis=1) if rate_map.is_free else rate_map.initial[:, None]

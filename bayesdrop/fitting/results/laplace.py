@@ -4,7 +4,9 @@ r"""Laplace's approximation at a point fit without noise: a normal law of the we
 
 with the row weights ``s`` of the fit, so that the intervals of a fit need no row again. The Hessian is one weighted
 Gram matrix, for the softmax one for each pair of classes. The weights of many classes sum to zero, and theirs is the
-law on that plane. If the loss is not a likelihood, the width depends on ``C``.
+law on that plane. If the loss is not a likelihood, the width depends on ``C``. Of normal responses of unknown variance,
+``bd.Squared()``, the covariance is ``σ̂²H⁻¹`` with that of the residuals: the prior is one of ``w/σ``, as in ridge
+regression.
 
 A fit with noise has no such intervals. It minimises an expected loss, which is not minus the logarithm of the noising
 model's likelihood: its minimum is shrunk, and intervals around it miss. At known rates of 0.3 and 0.5 and 60 rows,
@@ -31,7 +33,7 @@ from ..tuning.choose import Task
 if TYPE_CHECKING:
     from .result import Fit
 
-__all__ = ["LAPLACE_LIMITS", "laplace_covariances", "why_no_covariance"]
+__all__ = ["LAPLACE_LIMITS", "laplace_covariances", "residual_scale", "why_no_covariance"]
 
 
 @dataclass(frozen=True)
@@ -42,11 +44,14 @@ class Limits:
     ----------
     weights : int
         Maximum number of weights and intercepts, of all classes: 8 MB, and less time than such a fit takes.
+    share : float
+        Smallest share of the residuals' variance that is left to the responses where noise explains the rest.
     eigenvalue : float
         Smallest eigenvalue, relative to the largest, of a Hessian of unit diagonal that counts as positive.
     """
 
     weights: int = 1000
+    share: float = 0.01
     eigenvalue: float = 1e-12
 
 
@@ -115,7 +120,7 @@ def laplace_covariances(
     Examples
     --------
     >>> import bayesdrop as bd
-    >>> model = bd.Model(bd.Squared(), rates=bd.Fixed(0.0), fit_intercept=False)
+    >>> model = bd.Model(bd.Squared(variance=1.0), rates=bd.Fixed(0.0), fit_intercept=False)
     >>> float(bd.fit(model, [[0.0], [1.0], [2.0]], [0.0, 1.0, 3.0]).covariance[0, 0].round(6))  # 1/(1 + 0 + 1 + 4)
     0.166667
     """
@@ -151,6 +156,51 @@ def laplace_covariances(
     plane = np.eye(classes) - (np.ones((K, K)) / K if joint else 0.0)
     outward = np.kron(plane, centring.to_original(np.eye(q)))
     return np.stack([outward @ _inverse(hessian, keep) @ outward.T for hessian in hessians])
+
+
+def residual_scale(model: Model, task: Task, found: ProblemFit) -> float | None:
+    """Scale of the responses of a problem about their scores, from the residuals; None where it is known, or unknown.
+
+    Of the squared loss the residuals' variance is their sum of squares over ``n`` less the effective degrees of
+    freedom, the trace of the matrix that takes responses to fitted ones; the variance that the noise of the features
+    gives to scores is taken off. Of the check loss it is the mean loss, the maximum of the likelihood.
+    """
+    scales = [parameter for parameter in model.loss.parameters if parameter.degree]
+    if not scales or task.target.shape[-1:] != (1,) or task.unlabelled is not None or task.design.is_streamed:
+        return None
+    moments = ScoreMoments(task.design, model.noise, found.rates, model.fit_intercept)
+    mean, var = (part[:, 0] for part in moments.scores(found.weights))
+    mean = mean if task.offset is None else mean + task.offset
+    weight, y = np.asarray(task.weight).reshape(-1), np.asarray(task.target)[:, 0]
+    rows, plain = float(weight.sum()), model.loss.plain
+    total = float(weight @ plain.value(y, mean, np.zeros_like(mean)))
+    if scales[0].degree == 1:
+        return total / rows if total > 0 else None
+    freedom = _effective_freedom(model, task, found, moments, mean, var)
+    if freedom is None or rows <= freedom or total <= 0:
+        return None
+    variance = 2 * total / (rows - freedom)
+    of_noise = float(weight @ var) / rows if moments.has_variance else 0.0
+    return float(np.sqrt(max(variance - of_noise, LAPLACE_LIMITS.share * variance)))
+
+
+def _effective_freedom(
+    model: Model, task: Task, found: ProblemFit, moments: ScoreMoments, mean: Any, var: Any
+) -> float | None:
+    """``tr{H⁻¹ MᵀC diag(s) M}``; None of more weights than a Gram matrix is made for."""
+    q = len(found.weights)
+    if q > LAPLACE_LIMITS.weights:
+        return None
+    weight = model.C * np.asarray(task.weight).reshape(-1, 1)
+    prior = np.append(model.weight_prior.precision(q - 1), 0.0)
+    offset = None if task.offset is None else task.offset[:, None]
+    energy = Energy(moments, model.loss.plain, task.target, weight, prior[:, None], offset=offset)
+    slopes = energy.derivatives(*moments.scores(found.weights), np.zeros((1, 1)))
+    _, spread = energy.gradient(found.weights, slopes)
+    penalty = energy.curvature(slopes, spread, np.zeros(1)).diagonal[:, 0]
+    gram = moments.grams(slopes.mean_mean)[0]
+    keep = np.arange(q) < q - 1 + model.fit_intercept
+    return float(np.sum(_inverse(gram + np.diag(penalty), keep) * gram))
 
 
 def _inverse(hessian: Float[np.ndarray, "D D"], keep: Any) -> Float[np.ndarray, "D D"]:

@@ -36,6 +36,9 @@ PLUG_IN_CAVEAT = (
 )
 
 
+_SIGMA = {True: "residual standard deviation", False: "scale of the residuals"}
+
+
 def centred_columns(centre: Float[np.ndarray, " p"]) -> str:
     """In how many columns a dropped entry does not become 0, in words.
 
@@ -151,6 +154,11 @@ class Fit(Shown):
     covariance : array (D, D) or None
         Covariance of the at most 1,000 weights of a fit without noise, by Laplace's approximation: class after class
         its features, and last its intercept.
+    sigma : float or None
+        Of ``bd.Squared()`` the standard deviation of a response about its noised score, by the residuals over ``n``
+        less the effective degrees of freedom; of ``bd.Quantile(tau)`` the scale of the asymmetric Laplace law, the mean
+        check loss. None if the loss has a known scale, or none, or there are more than 1,000 weights. Intervals of new
+        responses use it. A dispersion that was fitted is that of ``model.loss``.
     solver : str
         Row of :data:`bayesdrop.fitting.solvers.choices.CHOICES` that was used, or the name of the method passed.
 
@@ -182,6 +190,7 @@ class Fit(Shown):
     facts: ColumnFacts = field(default_factory=ColumnFacts, repr=False)
     class_weight: dict[Any, float] | None = None
     covariance: Float[np.ndarray, "D D"] | None = field(default=None, repr=False, compare=False)
+    sigma: float | None = field(default=None, compare=False)
     solver: str = field(default="", compare=False)
     _auxiliary: Auxiliary | None = field(default=None, repr=False, compare=False)
 
@@ -370,6 +379,9 @@ class Fit(Shown):
             f"{self.status.value} ({self.n_iter} iterations, energy {self.objective_trace[-1]:.6g})",
         ]
         lines += [] if self.centre is None else [centred_columns(self.centre)]
+        lines += [] if self.sigma is None else [f"{_SIGMA[self.model.loss.quadratic]} {self.sigma:.4g}"]
+        if isinstance(dispersion := getattr(self.model.loss, "dispersion", None), float):
+            lines.append(f"dispersion {dispersion:.4g}")
         if (posterior := self.rate_posterior) is not None:
             order = np.argsort(posterior.mode, kind="stable")
             shown = order if len(order) <= 12 else np.concatenate([order[:6], order[-6:]])

@@ -58,6 +58,8 @@ def fit_dataset(fit: Any) -> xr.Dataset:
         data["class_weight"] = ("label", [fit.class_weight[label] for label in fit.classes.tolist()])
     if fit.covariance is not None:
         data["covariance"] = (_COVARIANCE, fit.covariance)
+    if fit.sigma is not None:
+        data["sigma"] = ((), fit.sigma)
     posterior = fit.rate_posterior
     if posterior is not None:
         coords[posterior.dim] = posterior.names
@@ -137,6 +139,7 @@ def fit_fields(data: xr.Dataset, own: Model | None = None) -> dict[str, Any]:
             "centre": stored_numbers(data, "centre", ("feature",)) if "centre" in data else None,
             "offset": stored_numbers(data, "offset", ("obs_id",)) if "offset" in data else None,
             "facts": stored_facts(data.attrs),
+            "sigma": _stored_sigma(data),
             "covariance": _stored_covariance(data, np.size(weight) + np.size(intercept)),
             "class_weight": None
             if factor is None
@@ -153,6 +156,16 @@ def _stored_covariance(data: xr.Dataset, size: int) -> Float[np.ndarray, "D D"] 
     found = stored_numbers(data, "covariance", _COVARIANCE)
     if found.shape != (size, size) or not np.allclose(found, found.T) or np.any(found.diagonal() < 0):
         raise ValueError(f"expected a covariance of {size} weights and intercepts, got {found.shape} numbers")
+    return found
+
+
+def _stored_sigma(data: xr.Dataset) -> float | None:
+    """Scale of the residuals; None if the file has none."""
+    if "sigma" not in data:
+        return None
+    found = float(stored_numbers(data, "sigma", ()))
+    if not found > 0:
+        raise ValueError(f"expected sigma above 0, got {found}")
     return found
 
 

@@ -1,9 +1,9 @@
 """The joint move of the mask sampler: :mod:`.pseudo_marginal` on weights, intercept, rates, their groups, and masks.
 
-Precisions of weights and noise, where they are drawn, stand still meanwhile. The coordinates are weights, not the
-effective ones, which unbiased dropout multiplies by ``1/(1 − η)``: their scale would run over as many orders of
-magnitude as that does, and positions be rounded to a grid with zero on it. They are counted in units of their prior's
-standard deviation, so that a metric learnt over time serves whatever that is.
+Precisions of weights and parameters of the likelihood, where they are drawn, stand still meanwhile. The coordinates are
+weights, not the effective ones, which unbiased dropout multiplies by ``1/(1 − η)``: their scale would run over as many
+orders of magnitude as that does, and positions be rounded to a grid with zero on it. They are counted in units of their
+prior's standard deviation, so that a metric learnt over time serves whatever that is.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def joint_moves(
     kernel: NoisingModel, count: int, operands: Operands, state: State, tuning: Bool[jax.Array, ""]
 ) -> State:
     """Move weights, intercept, rates and all masks of every chain together, ``count`` times."""
-    data = (operands.columns, kernel.likelihood_given(state.noise_precision), operands.target, operands.row_weight)
+    data = (operands.columns, kernel.likelihood_given(state), operands.target, operands.row_weight)
     offset = operands.offset
 
     def surrogate(theta: Float[jax.Array, "C D"]) -> Float[jax.Array, " C"]:

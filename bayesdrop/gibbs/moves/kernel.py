@@ -4,10 +4,10 @@ r"""Partially collapsed Gibbs sampling of the feature-noising model, its masks i
     y_i ~ exp{−C s_i · loss(y_i, o_i + Σ_d w_d k(η_d) x_id α_id + b)/σ²}
 
 (Zhuo, Zhu & Zhang 2015, section 3, with its exact likelihood and not Jensen's bound); rows that have masks have
-``s_i = 1`` (:mod:`.row_copies`). ``P``, the parameters of a Beta prior of the rates, and ``σ²`` (else 1) may be
-unknown. One sweep is
+``s_i = 1`` (:mod:`.row_copies`). ``P``, the parameters of a Beta prior of the rates, and the scale ``σ`` (else 1) or
+shape of the likelihood may be unknown. One sweep is
 
-0. what is unknown of ``P``, ``σ²`` and the prior of the rates, each given weights, scores or rates,
+0. what is unknown of ``P``, the likelihood and the prior of the rates, each given weights, scores or rates,
    a scale that weights share also given their directions (:mod:`.moves.scales`);
 1. auxiliary variables given the scores, then weights and intercept given them and the masks, as one Gaussian draw
    (Polson & Scott 2011; Polson, Scott & Windle 2013); then the auxiliary variables are forgotten;
@@ -32,13 +32,14 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PRNGKeyArray
 
-from ..._typing import Bool
+from ..._typing import Bool, Float
 from ...distributions.draws import where_needed
 from ...sampling.weight_scales import weight_precision
 from .features import FeatureLevel, FeatureStep, update_feature
 from .interweaving import interweave
 from .joint_move import joint_moves
 from .noising_model import NoisingModel
+from .parameters import draw_scale, draw_shape
 from .pseudo_marginal import first_metric
 from .scales import draw_given_weights, draw_groups, move_scales
 from .state import Operands, State
@@ -83,10 +84,10 @@ class GibbsKernel(NoisingModel):
         return State(
             **rates,
             **self.first_precision(operands, key_scale, weight),
+            **self.first_parameter(operands, chains, dtype),
             effective=effective,
             intercept=jnp.zeros(chains, dtype),
             score=operands.with_offset(columns.product(rates["kept"], effective, n)),
-            noise_precision=jnp.broadcast_to(operands.variance_shape / operands.variance_scale, (chains,)),
             weight_width=4 / jnp.sqrt(operands.precision),
             metric=first_metric(jnp.ones(size, dtype)),
             count=jnp.int32(0),
@@ -114,7 +115,7 @@ class GibbsKernel(NoisingModel):
         key, key_prior, key_gauss, key_features, key_groups = jax.random.split(state.key, 5)
         state = self._draw_priors(operands, self._temper(operands, state._replace(key=key)), key_prior)
         state = self._draw_weights(operands, state, key_gauss)
-        cost = partial(self.total_cost, operands)
+        cost = partial(self.total_cost, operands, state)
         location = self.effective_location(operands, state.logit)
         shared = not self.scale_dims
         state = move_scales(jax.random.fold_in(key_prior, 1), operands, state, cost, shared, location)
@@ -151,8 +152,8 @@ class GibbsKernel(NoisingModel):
         return state._replace(noise_precision=jnp.broadcast_to(power, state.noise_precision.shape))
 
     def _draw_priors(self, operands: Operands, state: State, key: PRNGKeyArray) -> State:
-        """Precisions of weights and noise and the priors of rates, as far as they are unknown."""
-        key_scale, key_noise, key_groups = jax.random.split(key, 3)
+        """Precisions of weights, the likelihood's parameter and the priors of rates, as far as they are unknown."""
+        key_scale, key_parameter, key_groups = jax.random.split(key, 3)
         if self.scale_mixture is not None:
             weight = self.weights(operands, state.effective, state.logit)
             precision, scales = self.mixture_precision(key_scale, weight, state.scales)
@@ -163,9 +164,19 @@ class GibbsKernel(NoisingModel):
             log_scale = draw_given_weights(key_scale, operands.learnt, away, state.log_scale)
             precision = weight_precision(operands.learnt, log_scale)
             state = state._replace(precision=precision, log_scale=log_scale)
-        if self.unknown_variance:
-            cost = self.total_cost(operands, state.score)
-            state = state._replace(noise_precision=self.draw_variance(operands, key_noise, cost))
+        # Given the scores and before the auxiliary variables, of which it is not independent.
+        if self.parameter is not None and self.parameter.is_scale:
+            state = draw_scale(self, operands, key_parameter, state, self.total_cost(operands, state, state.score))
+        elif self.parameter is not None:
+            target = jnp.broadcast_to(operands.target[None], state.score.shape)
+
+            def costs(loss: Any, higher: Float[jax.Array, " C"]) -> Float[jax.Array, "C n"]:
+                value, _ = loss.plain_value_and_slope(target, state.score + higher[:, None])
+                return operands.row_weight[None] * value
+
+            weight = self.weights(operands, state.effective, state.logit)
+            state, higher = draw_shape(self, operands, key_parameter, state, weight, costs)
+            state = state._replace(score=state.score + higher[:, None])
         if operands.hierarchy is not None:
             mean, strength = draw_groups(
                 key_groups, operands.hierarchy, state.logit, state.group_logit, state.group_log_strength
@@ -184,7 +195,7 @@ class GibbsKernel(NoisingModel):
             weight = jnp.broadcast_to(operands.row_weight[None], (chains, n))
             weight = (weight * state.noise_precision[:, None]).reshape(-1)
         score = state.score.reshape(-1)
-        pseudo = self.loss.sample_pseudo(key_aux, target, score, jnp.zeros_like(score), weight)
+        pseudo = self.flat_loss(state, n).sample_pseudo(key_aux, target, score, jnp.zeros_like(score), weight)
         omega, kappa = (part.reshape(chains, n) for part in pseudo)
         factor = self.log_multiplier(self.feature_logit(operands, state.logit))
         location = self.effective_location(operands, state.logit)
@@ -209,7 +220,7 @@ class GibbsKernel(NoisingModel):
         self, operands: Operands, state: State, key: PRNGKeyArray, thorough: Bool[jax.Array, ""]
     ) -> State:
         """Every feature in turn, with its mask column summed out."""
-        free, cost, known = self.per_feature, self.cost_given(state.noise_precision), operands.level
+        free, cost, known = self.per_feature, self.cost_given(state), operands.level
 
         def body(carry: Any, inputs: tuple[Any, ...]) -> Any:
             score, level = (carry, None) if known is None else carry
@@ -253,7 +264,7 @@ class GibbsKernel(NoisingModel):
         weight = self.weights(operands, state.effective, state.logit)
         rates, lp = self.recorded_rates(operands, state)
         lp = lp - 0.5 * jnp.sum(state.precision * jnp.square(operands.from_location(weight)), axis=-1)
-        lp = lp - state.noise_precision * self.total_cost(operands, state.score)
+        lp = lp - state.noise_precision * self.total_cost(operands, state, state.score)
         if operands.level is not None:
             lp = lp + operands.level.log_density(weight, state.intercept)
         priors, density = self.recorded_priors(operands, state)

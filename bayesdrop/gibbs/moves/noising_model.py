@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import jax
@@ -17,6 +18,7 @@ from jax.scipy.special import logit
 from jaxtyping import PRNGKeyArray
 
 from ..._typing import Float
+from ...losses.base import at_shape
 from ...losses.protocols import Augmented, likelihood_of
 from ...noise import MaskNoise
 from ...priors.rate_prior import log_rates
@@ -78,34 +80,50 @@ class NoisingModel(WeightPrior):
         """Logarithm of what a kept entry is multiplied by, ``log k(η)``, from logits of rates, elementwise."""
         return self.noise.log_multiplier(logit)
 
-    def cost(self, target: Elementwise, score: Elementwise, row_weight: Elementwise) -> Elementwise:
-        """Loss of each score, elementwise, for ``σ² = 1``."""
-        value, _ = self.loss.plain_value_and_slope(target, score)
+    def cost(self, loss: Any, target: Elementwise, score: Elementwise, row_weight: Elementwise) -> Elementwise:
+        """Loss of each score, elementwise, at scale 1."""
+        value, _ = loss.plain_value_and_slope(target, score)
         return value if self.unit_weight else row_weight * value
 
-    def cost_given(self, noise_precision: Float[jax.Array, " C"]) -> Cost:
-        """Loss of each score (…, C, m) where the chains have noise precisions (C,)."""
-        if not (self.unknown_variance or self.tempered):
-            return jax.jit(self.cost)  # a sweep calls it at dozens of places: traced once for all of them
+    @property
+    def row_loss(self) -> Any:
+        """The loss of a row."""
+        return self.loss
+
+    def loss_of(self, state: Any, rank: int = 2) -> Any:
+        """The loss at the shapes of the chains, for scores (…, C, m) of so many axes."""
+        return self.loss if self.parameter is None else self.parameter.loss_at(self.loss, state.log_parameter, rank)
+
+    def flat_loss(self, state: Any, rows: int) -> Any:
+        """The same for the rows of all chains, one chain after another."""
+        if self.parameter is None or self.parameter.is_scale:
+            return self.loss
+        return at_shape(self.loss, {self.parameter.field: jnp.repeat(jnp.exp(state.log_parameter), rows)})
+
+    def cost_given(self, state: Any) -> Cost:
+        """Loss of each score (…, C, m) at the scales or shapes of the chains of a state."""
+        if self.parameter is None and not self.tempered:
+            # A sweep calls it at dozens of places: traced once for all of them.
+            return jax.jit(partial(self.cost, self.loss))
 
         def cost(target: Elementwise, score: Elementwise, row_weight: Elementwise) -> Elementwise:
-            precision = noise_precision.reshape((1,) * (score.ndim - 2) + (-1, 1))
-            return precision * self.cost(target, score, row_weight)
+            precision = state.noise_precision.reshape((1,) * (score.ndim - 2) + (-1, 1))
+            return precision * self.cost(self.loss_of(state, score.ndim), target, score, row_weight)
 
         return jax.jit(cost)
 
-    def likelihood_given(self, noise_precision: Float[jax.Array, " C"]) -> RowLikelihood:
-        """What rows say of their scores where the chains have noise precisions (C,)."""
-        cost = self.cost_given(noise_precision)
+    def likelihood_given(self, state: Any) -> RowLikelihood:
+        """What rows say of their scores at the scales or shapes of the chains of a state."""
+        cost = self.cost_given(state)
         direct = likelihood_of(self.loss)
         if direct is None or not self.unit_weight:
             return RowLikelihood(cost)
         return RowLikelihood(cost, jax.jit(lambda target, score, row_weight: direct(target, score)))
 
-    def total_cost(self, operands: Operands, score: Float[jax.Array, "C n"]) -> Float[jax.Array, " C"]:
-        """Loss of each chain for ``σ² = 1``: (C, n) to (C,)."""
+    def total_cost(self, operands: Operands, state: Any, score: Float[jax.Array, "C n"]) -> Float[jax.Array, " C"]:
+        """Loss of each chain at scale 1: (C, n) to (C,)."""
         target = jnp.broadcast_to(operands.target[None], score.shape)
-        cost = self.cost(target, score, jnp.broadcast_to(operands.row_weight[None], score.shape))
+        cost = self.cost(self.loss_of(state), target, score, jnp.broadcast_to(operands.row_weight[None], score.shape))
         return jnp.sum(cost, axis=-1)
 
     def feature_logit(self, operands: Operands, logit: Float[jax.Array, "C k"]) -> Float[jax.Array, "C p"]:

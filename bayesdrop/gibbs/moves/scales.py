@@ -46,6 +46,7 @@ from jaxtyping import PRNGKeyArray
 from ..._typing import Float, Int
 from ...priors.rate_prior import BetaLaw, log_rates
 from ...rates import Hierarchy
+from ...sampling.likelihood_parameters import LearntParameter, log_parameter_prior
 from ...sampling.matrix import placed
 from ...sampling.slice_sampling import slice_sample
 from ...sampling.weight_scales import (
@@ -92,9 +93,9 @@ class WeightPrior:
     fit_intercept : bool
         There is an intercept.
     unit_weight : bool
-        Every ``C s_i`` is 1, and the noise variance known.
-    unknown_variance : bool
-        The noise variance is drawn.
+        Every ``C s_i`` is 1, and no parameter of the likelihood learnt.
+    parameter : LearntParameter or None
+        Scale or shape of the likelihood that is drawn.
     scale_mixture : type of a WeightPrior, or None
         Prior that draws the precisions of the weights; None if they are known.
     scale_names : tuple of str
@@ -109,7 +110,7 @@ class WeightPrior:
 
     fit_intercept: bool
     unit_weight: bool
-    unknown_variance: bool
+    parameter: LearntParameter | None
     scale_mixture: type[Any] | None
     scale_names: tuple[str, ...]
     scale_dims: tuple[str, ...] | None
@@ -132,7 +133,7 @@ class WeightPrior:
         names |= {"intercept": own} if self.fit_intercept else {}
         names |= dict.fromkeys(self.scale_names, own)
         names |= {} if self.scale_dims is None else {"weight_scale": self.scale_dims}
-        return names | ({"sigma": ()} if self.unknown_variance else {})
+        return names | ({} if self.parameter is None else {self.parameter.name: ()})
 
     def mixture_precision(self, key: PRNGKeyArray, weight: Weights, scales: Any) -> tuple[Weights, Any]:
         """Precisions of the weights under a mixture, and the scales behind them, given the weights."""
@@ -151,10 +152,17 @@ class WeightPrior:
             precision = weight_precision(operands.learnt, log_scale)
         return {"precision": jnp.broadcast_to(precision, weight.shape), "scales": scales, "log_scale": log_scale}
 
-    def draw_variance(self, operands: Any, key: PRNGKeyArray, cost: Float[jax.Array, " C"]) -> Float[jax.Array, " C"]:
-        """Precision of the noise of each chain, given its loss for ``σ² = 1``."""
-        shape = operands.variance_shape + 0.5 * jnp.sum(operands.row_weight)
-        return jax.random.gamma(key, shape, cost.shape, cost.dtype) / (operands.variance_scale + cost)
+    @property
+    def row_loss(self) -> Any:
+        """The loss of a row, which a kernel has."""
+        raise NotImplementedError
+
+    def first_parameter(self, operands: Any, chains: int, dtype: Any) -> dict[str, Any]:
+        """Parameter of the likelihood to start from, and what it multiplies the loss by, by the names of a state."""
+        if self.parameter is None:
+            return {"log_parameter": jnp.zeros(chains, dtype), "noise_precision": jnp.ones(chains, dtype)}
+        first = jnp.broadcast_to(operands.parameter.first, (chains,))
+        return {"log_parameter": first, "noise_precision": self.parameter.multiplier(first)}
 
     def recorded_priors(self, operands: Any, state: Any) -> tuple[dict[str, jax.Array], Float[jax.Array, " C"]]:
         """What is kept of scales and variance, and what they add to the log density of weights that are normal."""
@@ -172,10 +180,17 @@ class WeightPrior:
         if operands.learnt is not None:
             draw["log_weight_scale"], density = recorded_scales(operands.learnt, state.log_scale, self.scale_dims)
             lp = lp + density
-        if self.unknown_variance:
-            draw["sigma"] = 1 / jnp.sqrt(state.noise_precision)
-            count = operands.variance_shape + 1 + 0.5 * jnp.sum(operands.row_weight)
-            lp = lp + count * jnp.log(state.noise_precision) - operands.variance_scale * state.noise_precision
+        if self.parameter is not None:
+            t = state.log_parameter
+            draw[f"log_{self.parameter.name}"] = t
+            # The density of the parameter, not of its logarithm.
+            lp = lp + log_parameter_prior(self.parameter, operands.parameter, t) - t
+            if self.parameter.is_scale:
+                lp = lp - operands.parameter.rows * t
+            else:
+                loss = self.parameter.loss_at(self.row_loss, t)
+                target = jnp.broadcast_to(operands.target[None], (chains, operands.target.shape[0]))
+                lp = lp + jnp.sum(operands.row_weight[None] * loss.log_base_measure(target), axis=1)
         return draw, lp
 
 

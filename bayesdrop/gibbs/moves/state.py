@@ -13,6 +13,7 @@ from jaxtyping import PRNGKeyArray
 
 from ..._typing import Bool, Float, Int
 from ...sampling.intercept_level import LevelOperands
+from ...sampling.likelihood_parameters import ParameterOperands
 from ...sampling.weight_scales import ScaleOperands
 from .columns import Columns
 from .interweaving import GroupBlock
@@ -64,8 +65,8 @@ class Operands(NamedTuple):
         Prior of the free rates; None where it is drawn.
     hierarchy : HierarchyOperands or None
         Priors of the Beta priors that are drawn.
-    variance_shape, variance_scale : array ()
-        Inverse gamma prior of the noise variance, where it is drawn.
+    parameter : ParameterOperands or None
+        Prior of the scale or shape of the likelihood, where it is drawn.
     first_power : array ()
         Power of the likelihood that warm-up begins with, where it is tempered.
     tune : int array ()
@@ -89,8 +90,7 @@ class Operands(NamedTuple):
     groups: tuple[GroupBlock, ...]
     rate_prior: Any
     hierarchy: HierarchyOperands | None
-    variance_shape: Float[jax.Array, ""]
-    variance_scale: Float[jax.Array, ""]
+    parameter: ParameterOperands | None
     first_power: Float[jax.Array, ""]
     tune: Int[jax.Array, ""]
     offset: Float[jax.Array, " n"] | None = None
@@ -125,8 +125,11 @@ class State(NamedTuple):
         Latent scales behind it.
     log_scale : array (C, g)
         Logarithms of scales that weights share, where they are drawn.
+    log_parameter : array (C,)
+        Logarithm of the scale or shape of the likelihood, where it is drawn.
     noise_precision : array (C,)
-        ``1/σ²`` where it is drawn; else the power of the likelihood, 1 but in a tempered warm-up.
+        What a scale that is drawn multiplies the loss by; else the power of the likelihood, 1 but in a tempered
+        warm-up.
     group_logit, group_log_strength : array (C, g)
         Beta priors of the rates, where they are drawn: logits of their means, logarithms of their strengths.
     weight_width : array (p,)
@@ -147,6 +150,7 @@ class State(NamedTuple):
     precision: Float[jax.Array, "C p"]
     scales: Any
     log_scale: Float[jax.Array, "C scales"]
+    log_parameter: Float[jax.Array, " C"]
     noise_precision: Float[jax.Array, " C"]
     group_logit: Float[jax.Array, "C g"]
     group_log_strength: Float[jax.Array, "C g"]

@@ -59,6 +59,8 @@ class Case(NamedTuple):
         Scales of the weights are learnt.
     level : bool
         The intercept has a prior.
+    parameter : bool
+        A scale or shape of the likelihood is learnt, a coordinate that approximations by scores do not have.
     """
 
     n: int
@@ -73,6 +75,7 @@ class Case(NamedTuple):
     curved: bool
     learnt: bool
     level: bool = False
+    parameter: bool = False
 
     @property
     def coordinates(self) -> int:
@@ -81,7 +84,7 @@ class Case(NamedTuple):
 
 
 def _single(case: Case, limits: Limits) -> bool:
-    many = case.coordinates > limits.dense
+    many = case.coordinates > limits.dense and not case.parameter
     return many and case.n_classes == 1 and case.local and case.curved and not case.shift
 
 
@@ -158,6 +161,7 @@ def case_of(model: Model, data: Dataset, rate_map: RateMap, marginalised: bool) 
         curved=isinstance(loss if noisy else loss.plain, Curved) and (model.weight_prior.gaussian or learnt),
         learnt=learnt,
         level=model.intercept_prior is not None,
+        parameter=bool(loss.parameters),
     )
 
 

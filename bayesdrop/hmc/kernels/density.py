@@ -24,12 +24,20 @@ logistic loss; ten standard normal features, rates uniform on (0, 1)) at weights
 and by 0.4 at 3; for the hinge by 0.035, 0.12 and 0.5. Jensen's bound is off by 0.12, 0.5 and 2.7 for the logistic loss,
 by 0.2, 0.65 and 3 for the hinge. The error of a row has long tails, from large weights on a few features.
 
+A learnt scale or shape of the likelihood (:mod:`bayesdrop.sampling.likelihood_parameters`) is the coordinate ``t``, its
+logarithm. By the homogeneity of the loss, a row at the scale ``e^t`` has the slope
+
+    ∂ cost/∂t = (y − m) ∂ cost/∂m − 2v ∂ cost/∂v
+
+in it, whether masks are integrated or not, besides the normaliser. With a shape and a flat intercept the coordinate of
+the intercept is ``b + t``, of which the mean response is a function.
+
 Shapes: ``C`` chains, ``n`` rows, ``p`` features, ``k`` free rates, ``D`` coordinates.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import jax
@@ -40,6 +48,7 @@ from ..._typing import AnyArray, Float, Int
 from ...losses.normal_score import row_cost
 from ...noise import Coefficients
 from ...sampling.intercept_level import LevelOperands
+from ...sampling.likelihood_parameters import LearntParameter, ParameterOperands, log_parameter_prior
 from ...sampling.matrix import Matrix, product, squared_product
 
 __all__ = ["Density", "DensityOperands", "Evaluation", "Loadings", "LogDensity", "Point", "score_moments"]
@@ -75,6 +84,8 @@ class DensityOperands(NamedTuple):
         Prior mean of the weights, which coordinates are counted from; None if it is 0.
     level : LevelOperands, optional
         Prior of the intercept; None if it is flat.
+    parameter : ParameterOperands, optional
+        Prior of the scale or shape of the likelihood, where it is a coordinate.
     """
 
     matrix: Matrix
@@ -89,6 +100,7 @@ class DensityOperands(NamedTuple):
     offset: Float[jax.Array, " n"] | None = None
     location: Float[jax.Array, " p"] | None = None
     level: LevelOperands | None = None
+    parameter: ParameterOperands | None = None
 
 
 class Loadings(NamedTuple):
@@ -159,7 +171,7 @@ def score_moments(density: Any, matrix: Matrix, load: Loadings) -> tuple[Float[j
 
 @dataclass(frozen=True)
 class Density:
-    """Log density in coordinates ``θ = (w − μ, b, u)``, ``μ`` the prior mean, with all that is constant at compilation.
+    """Log density in coordinates ``θ = (w − μ, b, t, u)``, ``μ`` the prior mean, with all that is fixed at compilation.
 
     Attributes
     ----------
@@ -175,6 +187,8 @@ class Density:
         Whether the noise has each of these coefficients.
     rate_dim : str
         Dim of the free rates in a posterior.
+    parameter : LearntParameter or None
+        Scale or shape of the likelihood that is a coordinate.
     """
 
     loss: Any
@@ -187,12 +201,14 @@ class Density:
     constant: bool
     shift: bool
     rate_dim: str
+    parameter: LearntParameter | None = None
 
     @property
     def variables(self) -> dict[str, tuple[str, ...]]:
         """Dims of the variables that ``record`` returns."""
         names: dict[str, tuple[str, ...]] = {"weight": ("feature",)}
         names |= {"intercept": ()} if self.fit_intercept else {}
+        names |= {} if self.parameter is None else {self.parameter.name: ()}
         return names | ({"rate": (self.rate_dim,)} if self.free else {})
 
     def record(self, operands: DensityOperands, theta: Point) -> dict[str, jax.Array]:
@@ -201,6 +217,8 @@ class Density:
         draw = {"weight": weight}
         if self.fit_intercept:
             draw["intercept"] = intercept
+        if self.parameter is not None:
+            draw[f"log_{self.parameter.name}"] = self.log_parameter(theta)
         if self.free:
             draw["logit_rate"] = self.logit_rates(theta)
         return draw
@@ -218,7 +236,12 @@ class Density:
     @property
     def is_normal(self) -> bool:
         """True if minus the log density is quadratic in θ."""
-        return self.loss.quadratic and not self.free and not (self.integrated and self.has_variance)
+        return (
+            self.loss.quadratic
+            and self.parameter is None
+            and not self.free
+            and not (self.integrated and self.has_variance)
+        )
 
     def weights(
         self, operands: DensityOperands, theta: Point
@@ -226,7 +249,14 @@ class Density:
         """Weights (C, p) and intercept (C,)."""
         p = operands.precision.shape[0]
         weight = theta[:, :p] if operands.location is None else theta[:, :p] + operands.location[None]
-        return weight, theta[:, p] if self.fit_intercept else jnp.zeros(theta.shape[0], theta.dtype)
+        if not self.fit_intercept:
+            return weight, jnp.zeros(theta.shape[0], theta.dtype)
+        shape = self.parameter is not None and not self.parameter.is_scale
+        return weight, theta[:, p] - self.log_parameter(theta) if shape else theta[:, p]
+
+    def log_parameter(self, theta: Point) -> Float[jax.Array, " C"]:
+        """``t`` (C,)."""
+        return theta[:, theta.shape[1] - self.free - 1]
 
     def logit_rates(self, theta: Point) -> Float[jax.Array, "C k"]:
         """Logits of the free rates (C, k)."""
@@ -266,6 +296,9 @@ class Density:
             u = theta[:, theta.shape[1] - self.free :]
             prior = jax.tree.map(lambda part: part[None], operands.rate_prior)
             total = total + jnp.sum(prior.log_rate_density(log_ndtr(u), log_ndtr(-u)) - 0.5 * u * u, axis=1)
+        if self.parameter is not None:
+            t = self.log_parameter(theta)
+            total = total + log_parameter_prior(self.parameter, operands.parameter, t)  # type: ignore[arg-type]
         return total
 
     def cost(self, operands: DensityOperands, mean: PerScore, var: PerScore) -> tuple[PerScore, ...]:
@@ -303,7 +336,37 @@ class Density:
         moments, pull_back = jax.vjp(lambda t: self.moments(operands, t), theta)
         mean = moments[0]
         var = moments[1] if self.has_variance else jnp.zeros_like(mean)
-        cost, mean_slope, var_slope = self.cost(operands, mean, var)
+        cost, mean_slope, var_slope, *of_parameter = self._cost_at(operands, theta, mean, var)
         prior, prior_slope = jax.vjp(lambda t: self.log_prior(operands, t), theta)
         (gradient,) = pull_back((mean_slope, var_slope) if self.has_variance else (mean_slope,))
+        if of_parameter:
+            gradient = gradient.at[:, theta.shape[1] - self.free - 1].add(of_parameter[0])
         return Evaluation(cost, prior, gradient - prior_slope(jnp.ones_like(prior))[0])
+
+    def _cost_at(
+        self, operands: DensityOperands, theta: Point, mean: PerScore, var: PerScore
+    ) -> tuple[Float[jax.Array, "C ..."], ...]:
+        """As :meth:`cost`, at the scale or shape of each chain, and the slope in its logarithm (C,)."""
+        if self.parameter is None:
+            return self.cost(operands, mean, var)
+        t, weight = self.log_parameter(theta), operands.row_weight[None]  # C is 1 beside a learnt parameter
+        if not self.parameter.is_scale:
+            target = jnp.broadcast_to(operands.target[None], mean.shape)
+
+            def at(t: Float[jax.Array, " C"]) -> tuple[PerScore, tuple[PerScore, ...]]:
+                loss = self.parameter.loss_at(self.loss, t)  # type: ignore[union-attr]
+                cost, *slopes = replace(self, loss=loss, parameter=None).cost(operands, mean, var)
+                return cost - operands.row_weight[None] * loss.log_base_measure(target), tuple(slopes)
+
+            (cost, slopes), (slope, _) = jax.jvp(at, (t,), (jnp.ones_like(t),))
+            return cost, *slopes, jnp.sum(slope, axis=1)
+        power = self.parameter.multiplier(t)[:, None]
+        known = mean if operands.offset is None else mean + operands.offset[None]
+        width = None if operands.width is None else operands.width[None]
+        given = operands.target[None], weight * power, power
+        cost, mean_slope, var_slope = self.score_cost(*given, width, known, var)
+        if self.integrated and self.has_variance:
+            slope = (operands.target[None] - known) * mean_slope - 2 * var * var_slope
+        else:
+            slope = -self.parameter.degree * cost
+        return cost + weight * t[:, None], mean_slope, var_slope, jnp.sum(slope + weight, axis=1)

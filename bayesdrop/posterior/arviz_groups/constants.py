@@ -9,6 +9,7 @@ probability and need 0 and 1.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -94,10 +95,10 @@ def model_constants(
     if level is not None:
         constants |= {"intercept_prior_mean": ((), level.mean), "intercept_prior_scale": ((), level.scale)}
         constants["column_mean"] = ("feature", known_place(level))
-    variance = model.loss.variance_prior
-    if variance is not None:
-        constants["variance_prior_shape"] = ((), variance.shape)
-        constants["variance_prior_scale"] = ((), variance.scale)
+    for one in model.loss.parameters:
+        law = one.prior.law(1)
+        kind = re.sub(r"(?<!^)(?=[A-Z])", "_", type(one.prior).__name__).lower()
+        constants |= {f"{one.name}_prior_{kind}_{name}": ((), part[0]) for name, part in law._asdict().items()}
     if not rate_map.is_free:
         constants["fixed_rate"] = ("feature", rate_map.initial)
     elif rate_map.hierarchy is not None:

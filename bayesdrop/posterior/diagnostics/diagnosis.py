@@ -28,6 +28,7 @@ from .problems import (
     more_draws,
     shorter_steps,
 )
+from .response_spread import spread_problem
 from .small_scales import small_scale_problems
 
 if TYPE_CHECKING:
@@ -236,8 +237,7 @@ def diagnose_groups(groups: Mapping[str, xr.Dataset], attrs: Mapping[str, Any]) 
     sampled = (None, None, None) if stats is None else _from_stats(stats, draws, problems, attrs)
     rates, undetermined = _undetermined(posterior, groups.get("constant_data"))
     wrong = approximation_problem(attrs, chains * draws)
-    if wrong is not None:
-        problems.append(wrong)
+    problems += [problem for problem in (wrong, spread_problem(attrs)) if problem is not None]
     return Diagnosis(
         chains, draws, r_hat, bulk, tail, *sampled, rates, undetermined, complete, problems,
         approximation_words(attrs, chains * draws), limit, words,

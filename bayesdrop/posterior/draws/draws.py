@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,6 +25,7 @@ from ..._validation import check_count
 from ...data.column_facts import ColumnFacts
 from ...description import required_model, stored_facts, stored_feature_names
 from ...designs import as_design
+from ...losses.base import at_shape
 from ...model import Model
 from ...moments import ScoreMoments
 from ...noise.base import centre_of
@@ -66,9 +67,8 @@ class Draws:
     fixed_rate : array (p,) or None
         Rates of the features if none is free.
     C : array (S,)
-        Loss weight: the model's, or ``1/σ²`` where the noise variance was drawn too.
-    power : float
-        Power of each likelihood: 1, or the model's ``C`` where the noise variance was drawn too.
+        Loss weight: the model's, or where a scale was learnt what it multiplies the loss of scale 1 by, ``1/σ²`` of
+        normal responses.
     marginalised : bool
         True if the draws are those of ``exp(−U)``, with the noise averaged inside the loss.
     classes : array (K,) or None
@@ -81,6 +81,8 @@ class Draws:
         What new rows are read by.
     weight_scale : array (S, g) or None
         Learnt scales of the weights.
+    parameter : array (S,) or None
+        Learnt scale or shape of the likelihood.
     """
 
     model: Model
@@ -91,13 +93,29 @@ class Draws:
     index: Int[np.ndarray, " p"]
     fixed_rate: Num[np.ndarray, " p"] | None
     C: Float[np.ndarray, " S"]
-    power: float
     marginalised: bool
     classes: Shaped[np.ndarray, " K"] | None
     steps: dict[str, Shaped[np.ndarray, " _"]]
     has_offset: bool = False
     facts: ColumnFacts = field(default_factory=ColumnFacts)
     weight_scale: Float[np.ndarray, "S g"] | None = None
+    parameter: Float[np.ndarray, " S"] | None = None
+
+    def loss_of(self, part: Any, rank: int = 2, axis: int = -1, plain: bool = False) -> Any:
+        """The loss, or its plain form, at the shapes of the draws of ``part``: of scores whose ``axis`` is draws."""
+        loss, values = self.model.loss.plain if plain else self.model.loss, self.parameter
+        if values is None or self.model.loss.parameters[0].degree:
+            return loss
+        shape = [1] * rank
+        shape[axis] = -1
+        return at_shape(loss, {self.model.loss.parameters[0].field: values[part].reshape(shape)})
+
+    def taken(self, part: Any) -> Draws:
+        """Some of the draws, by a slice or an array of indices, as if they were of one chain."""
+        names = ("weight", "intercept", "free_rate", "C", "weight_scale", "parameter")
+        chosen = {name: getattr(self, name)[part] for name in names if getattr(self, name) is not None}
+        steps = {"chain": np.zeros(1, int), "draw": np.arange(len(chosen["weight"]))}
+        return replace(self, **chosen, steps=steps)
 
     @property
     def size(self) -> int:
@@ -329,14 +347,15 @@ def draws_of(
         free = flat("rate", rate_map.dim)
     else:
         free = np.zeros((total, 0))
-    C, power = np.full(total, float(model.C)), 1.0
-    if model.loss.variance_prior is not None:
-        if "sigma" not in posterior:
-            raise ValueError(f"post: expected the variable 'sigma' in the posterior, for {model.loss!r}; got none.")
-        sigma = flat("sigma").astype(np.float64)
-        if not np.all(sigma > 0):
-            raise ValueError(f"post: expected standard deviations 'sigma' above 0, got {sigma.min():g}; sample again.")
-        C, power = 1 / sigma**2, float(model.C)
+    C, parameter = np.full(total, float(model.C)), None
+    for learnt_parameter in model.loss.parameters:
+        name = learnt_parameter.name
+        if name not in posterior:
+            raise ValueError(f"post: expected the variable {name!r} in the posterior, for {model.loss!r}; got none.")
+        parameter = flat(name).astype(np.float64)
+        if not np.all(parameter > 0):
+            raise ValueError(f"post: expected {name!r} above 0, got {parameter.min():g}; sample again.")
+        C = parameter**-learnt_parameter.degree
     if np.any((free < 0) | (free > 1)):  # NaN is another error's
         raise ValueError(
             f"post: expected rates in [0, 1], got {free.min():g} to {free.max():g}; the file was changed since "
@@ -370,11 +389,11 @@ def draws_of(
         index=rate_map.index,
         fixed_rate=None if rate_map.is_free else rate_map.initial,
         C=C,
-        power=power,
         marginalised=marginalised,
         classes=classes,
         steps={name: posterior[name].values for name in ("chain", "draw")},
         has_offset=has_offset,
         facts=ColumnFacts() if facts is None else facts,
         weight_scale=scale,
+        parameter=parameter,
     )

@@ -112,9 +112,10 @@ def log_prior_terms(draws: Draws, law: BetaLaw | None) -> dict[str, Float[np.nda
         # The intercepts of draws are those of columns less the centre of the noise.
         level = stated.moved(centre_of(draws.model.noise))
         terms["intercept"] = level.log_density(draws.weight, draws.intercept)
-    prior = draws.model.loss.variance_prior
-    if prior is not None:
-        terms["sigma"] = (prior.shape + 1) * np.log(draws.C) - prior.scale * draws.C
+    for one in draws.model.loss.parameters:
+        # The law is that of the logarithm; dividing by the value makes it that of the value.
+        log_value = np.log(np.asarray(draws.parameter))
+        terms[one.name] = one.prior.law(1).log_density(one.power * log_value) - log_value
     return terms
 
 

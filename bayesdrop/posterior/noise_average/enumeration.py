@@ -17,7 +17,7 @@ Shapes: ``N`` scores, ``k`` entries of each that may be dropped, ``A`` and ``B``
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -191,31 +191,33 @@ class LogLikelihood:
     ) -> Float[np.ndarray, "N M"]:
         """``log p(y_i | s)``."""
         power, level = self.scale(rows, draws)
-        value, _ = self._loss.plain_value_and_slope(np.broadcast_to(self.target[rows, None], score.shape), score)
+        loss = self._loss(draws, 2)
+        value, _ = loss.plain_value_and_slope(np.broadcast_to(self.target[rows, None], score.shape), score)
         return np.asarray(level[:, None] - power[:, None] * value)
 
     def slope(
         self, rows: Int[np.ndarray, " N"], draws: Int[np.ndarray, " N"], score: Float[np.ndarray, " N"]
     ) -> Float[np.ndarray, " N"]:
         """Its slope in the score."""
-        return np.asarray(-self.scale(rows, draws)[0] * self._loss.plain_value_and_slope(self.target[rows], score)[1])
+        loss = self._loss(draws, 1)
+        return np.asarray(-self.draws.C[draws] * loss.plain_value_and_slope(self.target[rows], score)[1])
 
     def pieces(self, rows: Int[np.ndarray, " N"], draws: Int[np.ndarray, " N"]) -> LinearPieces | None:
         """The lines of a piecewise linear loss."""
-        if not isinstance(self._loss, PiecewiseLinear):
+        loss = self._loss(draws, 1)
+        if not isinstance(loss, PiecewiseLinear):
             return None
         power, level = self.scale(rows, draws)
-        line = self._loss.interval(self.target[rows], power)
+        line = loss.interval(self.target[rows], power)
         return LinearPieces(line.centre - line.width, line.centre + line.width, line.high, -line.low, level)
 
-    @property
-    def _loss(self) -> Any:
-        return self.draws.model.loss.plain
+    def _loss(self, draws: Int[np.ndarray, " N"], rank: int) -> Any:
+        """The loss at the shapes of the draws, the first of so many axes."""
+        return self.draws.loss_of(draws, rank, 0, plain=True)
 
     def scale(
         self, rows: Int[np.ndarray, " N"], draws: Int[np.ndarray, " N"]
     ) -> tuple[Float[np.ndarray, " N"], Float[np.ndarray, " N"]]:
         """What the loss is multiplied by, and the rest of the log density."""
-        C, power, target = self.draws.C[draws], self.draws.power, np.asarray(self.target[rows], dtype=np.float64)
-        loss = cast(Any, self._loss)
-        return power * C, power * (loss.log_constant(C) + C * loss.log_base_measure(target))
+        C, target, loss = self.draws.C[draws], np.asarray(self.target[rows], dtype=np.float64), self._loss(draws, 1)
+        return C, loss.log_constant(C) + C * loss.log_base_measure(target)

@@ -254,4 +254,4 @@ def expected_response(
     if draws.model.loss.binary:
         return class_probability(draws, X, corrupted_inputs, offset=offset)
     with np.errstate(over="ignore"):  # a mean beyond double precision is infinite
-        return np.asarray(draws.model.loss.expected_response(DrawnScores(draws, X, corrupted_inputs, offset)))
+        return np.asarray(draws.loss_of(slice(None)).expected_response(DrawnScores(draws, X, corrupted_inputs, offset)))

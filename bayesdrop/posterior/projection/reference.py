@@ -64,7 +64,7 @@ class Reference:
         mean = expected_response(draws, centred, offset=offset)
         loss.check(mean[:, 0])
         variance = None
-        if draws.model.loss.variance_prior is not None:
+        if draws.model.loss.quadratic and draws.parameter is not None:
             _, noise = draws.moments(design, slice(0, draws.size))
             variance = noise + 1 / draws.C
         known = np.zeros(n) if offset is None else np.asarray(offset, dtype=np.float64)
@@ -91,6 +91,7 @@ class Reference:
             self.draws, model=_without_noise(self.draws.model), weight=weight, intercept=intercept,
             free_rate=np.zeros((len(weight), 0)), index=np.zeros(weight.shape[1], dtype=int),
             fixed_rate=np.zeros(weight.shape[1]), C=C, weight_scale=None,
+            parameter=self.draws.parameter if self.variance is None else C**-0.5,
         )  # fmt: skip
 
     def scores(

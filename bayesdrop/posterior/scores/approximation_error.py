@@ -19,7 +19,7 @@ weights then; the variance over stretched draws counts instead of the second.
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -45,7 +45,6 @@ __all__ = [
     "error_over",
     "errors_of",
     "likelihoods_of",
-    "part_of",
 ]
 
 _USER = "the error of the approximation"
@@ -148,7 +147,7 @@ def approximation_error(draws: Draws, data: Dataset, law: BetaLaw | None = None,
     affordable = int(EFFORT.work / entries) // 3
     if affordable < draws.size:
         few = min(max(affordable, EFFORT.fewest), draws.size)
-        draws = part_of(draws, np.linspace(0, draws.size - 1, few).round().astype(int))
+        draws = draws.taken(np.linspace(0, draws.size - 1, few).round().astype(int))
     if held == n and (affordable >= draws.size or n < 2 * EFFORT.groups):
         found = widen(draws, law, draws.size, seed)
         return error_over(found, likelihoods_of(found, X, data.target, data.weight, data.offset), n)
@@ -218,12 +217,17 @@ def errors_of(
     offset : array (n,), optional
         Known part of every row's score.
     """
-    loss = require(draws.model.loss.plain, Simulated, _USER, "write the constant of its density")
     found = log_likelihood_group(draws, X, target, weight, offset=offset)["y"].values.reshape(draws.size, -1)
-    found -= weight * (
-        np.asarray(loss.log_constant(draws.C))[..., None] + draws.C[:, None] * loss.log_base_measure(target)
-    )
-    return found + _normal_costs(draws, X, target, weight, offset)
+    return found - _constants(draws, target, weight) + _normal_costs(draws, X, target, weight, offset)
+
+
+def _constants(draws: Draws, target: PerRow, weight: PerRow) -> Float[np.ndarray, "S n"]:
+    """What log-likelihoods have besides the costs of scores."""
+    require(draws.model.loss, Simulated, _USER, "write the constant of its density")
+    loss = draws.loss_of(slice(None), 2, 0, plain=True)
+    level = np.broadcast_to(np.asarray(loss.log_constant(draws.C)), (draws.size,))[:, None]
+    rows = np.broadcast_to(target[None], (draws.size, len(target)))
+    return np.asarray(weight * (level + draws.C[:, None] * loss.log_base_measure(rows)))
 
 
 def _normal_costs(
@@ -231,11 +235,12 @@ def _normal_costs(
 ) -> Float[np.ndarray, "S n"]:
     """Minus the log-likelihood under normal scores, less the constants of its density."""
     design, found = as_design(X), np.empty((draws.size, X.shape[0]))
-    loss = require(draws.model.loss.plain, Scored, _USER, "write its cost under normal scores")
+    require(draws.model.loss.plain, Scored, _USER, "write its cost under normal scores")
     for few in blocks(draws.size, max(design.shape)):
         mean, var = draws.moments(design, few)
         mean = mean if offset is None else mean + offset[:, None]
         sign = np.broadcast_to(target[:, None], mean.shape)
+        loss: Any = draws.loss_of(few, plain=True)
         found[few] = row_cost(loss, sign, mean, var, draws.C[few], weight[:, None]).value.T
     return found
 
@@ -261,20 +266,15 @@ def likelihoods_of(
                 if number:  # far out sums are known roughly, and weigh nothing
                     warnings.simplefilter("ignore", AccuracyWarning)
                 errors = errors_of(draws, *part)
+            if draws.parameter is not None:  # of others they are the same for all draws
+                normal += _constants(draws, *part[1:3]).sum(axis=1)
+                values[2, here] += _constants(inside, *part[1:3]).sum(axis=1)
             values[0, here] += normal + errors.sum(axis=1)
             values[1, here] += normal
             values[3, here] += np.sum(errors**2, axis=1)
             values[2, here] -= _normal_costs(inside, *part).sum(axis=1)
             start = here.stop
     return values
-
-
-def part_of(draws: Draws, part: Any) -> Draws:
-    """Some of the draws, by a slice or an array of indices, as if they were of one chain."""
-    names = ("weight", "intercept", "free_rate", "C", *(() if draws.weight_scale is None else ("weight_scale",)))
-    chosen = {name: getattr(draws, name)[part] for name in names}
-    steps = {"chain": np.zeros(1, int), "draw": np.arange(len(chosen["weight"]))}
-    return replace(draws, **chosen, steps=steps)
 
 
 def _variance(values: Float[np.ndarray, " S"], share: Float[np.ndarray, " S"]) -> tuple[float, float]:

@@ -252,16 +252,17 @@ def _of_classes(draws: Draws, X: Any, code: PerRow, masks: int) -> Float[np.ndar
 
 def _marginal(draws: Draws, X: Any, target: PerRow, values: Float[np.ndarray, "S n"], offset: PerRow | None) -> None:
     """``−C φ(y_i, m_i, v_i)``: the noise is averaged inside the loss."""
-    loss = require(draws.model.loss, Simulated, "a log-likelihood", "write the constant of its density")
+    require(draws.model.loss, Simulated, "a log-likelihood", "write the constant of its density")
     for rows in blocks(X.shape[0], min(draws.size, X.shape[1])):
         design = as_design(X[rows])
         for part in blocks(draws.size, max(design.shape)):
             mean, var = draws.moments(design, part)
             mean = mean if offset is None else mean + offset[rows, None]
             y = np.broadcast_to(target[rows, None], mean.shape)
+            loss = draws.loss_of(part)
             logs = loss.log_base_measure(y) - loss.value(y, mean, var)
             terms = loss.log_constant(draws.C[part]) + draws.C[part] * logs
-            values[part, rows] = draws.power * terms.T
+            values[part, rows] = terms.T
 
 
 def warn_of_pseudo_likelihood(draws: Draws, weighted: bool) -> None:
@@ -281,7 +282,7 @@ def pseudo_likelihood(draws: Draws, weighted: bool) -> str:
     if not loss.normalised:
         return f"{loss!r} is no likelihood"
     classes = loss.binary or loss.multiclass
-    if draws.model.C != 1 and (classes or loss.largest_count is not None or draws.power != 1):
+    if draws.model.C != 1 and (classes or loss.largest_count is not None):
         return f"C = {draws.model.C:g} raises the likelihood to a power"
     if weighted:
         return "the row weights raise likelihoods to powers"

@@ -299,6 +299,8 @@ def _variables(group: xr.Dataset, widened: Widened, chosen: Int[np.ndarray, " S"
     }
     if sampled.weight_scale is not None:
         beyond["weight_scale"] = np.concatenate([draws.weight_scale for draws in widened.sets[1:]])
+    for one in sampled.model.loss.parameters:
+        beyond[one.name] = np.concatenate([np.asarray(draws.parameter) for draws in widened.sets[1:]])
     if centre is not None:
         # From weights as they are stored: of columns far from 0 their rounding would move the scores.
         beyond["intercept"] = beyond["intercept"].astype(np.float64) - beyond["weight"].astype(np.float64) @ centre

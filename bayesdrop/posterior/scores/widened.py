@@ -144,32 +144,36 @@ class _Coordinates:
 
     def __init__(self, draws: Draws, law: BetaLaw | None) -> None:
         self.like, self.law, self.p, self.k = draws, law, draws.weight.shape[1], draws.free_rate.shape[1]
-        self.intercept = int(draws.model.fit_intercept)
+        self.intercept, self.learnt = int(draws.model.fit_intercept), draws.model.loss.parameters
 
     def points(self, draws: Draws) -> Float[np.ndarray, "N D"]:
         """Coordinates of draws."""
         # Of a rate that is 0 or 1 in the precision of the draws the probit is not known.
         rate = np.clip(draws.free_rate.astype(np.float64), np.finfo(float).tiny, 1 - 1e-12)
         parts = [draws.weight, draws.intercept[:, None][:, : self.intercept], ndtri(rate)]
+        parts += [] if draws.parameter is None else [np.log(draws.parameter)[:, None]]
         parts += [] if draws.weight_scale is None else [np.log(draws.weight_scale)]
         return np.concatenate(parts, axis=1, dtype=np.float64)
 
     def draws(self, points: Float[np.ndarray, "N D"]) -> Draws:
         """Draws at coordinates, as if they were of one chain."""
-        ends = np.cumsum([self.p, self.intercept, self.k])
-        weight, intercept, probit, log_scale = np.split(points, ends, axis=1)
+        ends = np.cumsum([self.p, self.intercept, self.k, len(self.learnt)])
+        weight, intercept, probit, t, log_scale = np.split(points, ends, axis=1)
+        parameter = np.exp(t[:, 0]) if self.learnt else None
         return replace(
             self.like,
             weight=weight,
             intercept=intercept.sum(axis=1),
             free_rate=ndtr(probit),
             weight_scale=None if self.like.weight_scale is None else np.exp(log_scale),
-            C=np.full(len(points), self.like.C[0]),
+            C=np.full(len(points), self.like.C[0]) if parameter is None else parameter ** -self.learnt[0].degree,
+            parameter=parameter,
             steps={"chain": np.zeros(1, int), "draw": np.arange(len(points))},
         )
 
     def log_prior(self, points: Float[np.ndarray, "N D"], of_intercept: bool = True) -> Float[np.ndarray, " N"]:
         """Log prior density of the coordinates, up to a constant; without that of the intercept unless asked for."""
+        # The parameter of the likelihood and the scales of the weights, by their logarithms.
         probit, log_scale = np.split(points[:, self.p + self.intercept :], [self.k], axis=1)
         jacobian = log_scale.sum(axis=1) - 0.5 * np.sum(probit**2, axis=1)
         terms = log_prior_terms(self.draws(points), self.law)
@@ -183,7 +187,10 @@ class _Coordinates:
         scale = np.reshape(more["weight_scale"], (count, -1)) if "weight_scale" in more else None
         rate = np.zeros((count, 0)) if self.law is None else self.law.sample(generator, count)
         level = np.zeros(count) if intercept is None else intercept.draw(weight, generator)
-        return self.points(replace(self.like, weight=weight, intercept=level, free_rate=rate, weight_scale=scale))
+        found = replace(self.like, weight=weight, intercept=level, free_rate=rate, weight_scale=scale)
+        for one in self.learnt:
+            found = replace(found, parameter=one.prior.sample(generator, count, 1)[:, 0] ** (1 / one.power))
+        return self.points(found)
 
 
 class _Intercept:

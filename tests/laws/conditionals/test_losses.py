@@ -297,7 +297,7 @@ def test_the_median_is_half_of_no_tube(same):
     """``τ = ½`` is half of the ε-insensitive loss of ``ε = 0``, whose pseudo-observation it has at twice the weight."""
     y, mean, var = _grid(MEANS, VARIANCES[1:])
     for expectation in ("augmentation", "gaussian"):
-        median, tube = Quantile(0.5, expectation), EpsilonInsensitive(0.0, expectation)
+        median, tube = Quantile(0.5, expectation=expectation), EpsilonInsensitive(0.0, expectation)
         same(2 * median.value(y, mean, var), tube.value(y, mean, var))
         for half, whole in zip(median.derivatives(y, mean, var), tube.derivatives(y, mean, var), strict=True):
             same(2 * half, whole)

@@ -108,7 +108,7 @@ def _each(loss, y):
     if not loss.multiclass:
         post = bd.sample(model, X, y, method=bd.HMC(correct=False), **{**SHORT, "draws": 60, "tune": 60})
         yield "reweight", bd.groups.dataset(bd.reweight(post, X, y), "sample_stats")["lp"]
-    if hasattr(loss, "sample_pseudo") and loss.variance_prior is None:
+    if hasattr(loss, "sample_pseudo") and not loss.parameters:
         found = bd.variational(model, X, y, n_init=1)
         yield "variational", found.weight_mean
         yield "elpd of a mean field", bd.elpd(found.to_arviz(20), X, y).pointwise

@@ -32,7 +32,7 @@ def exact_draws(generator, scale=0.0, shape=(4, 2500), levels=LEVELS, rows=ROWS)
 def posterior_of(t, effects):
     prior = bd.Normal(bd.HalfNormal(1.0))
     data = {"weight": (("chain", "draw", "feature"), effects), "weight_scale": (("chain", "draw"), np.exp(t))}
-    model = bd.Model(bd.Squared(), rates=bd.Fixed(0.0), weight_prior=prior, fit_intercept=False)
+    model = bd.Model(bd.Squared(variance=1.0), rates=bd.Fixed(0.0), weight_prior=prior, fit_intercept=False)
     posterior = xr.Dataset(data, {"feature": [f"x{d}" for d in range(effects.shape[2])]})
     return bd.groups.assemble({"posterior": posterior}, attributes(model, None))
 

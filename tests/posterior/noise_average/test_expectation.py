@@ -71,7 +71,7 @@ def _masks(enumerate_masks, post, model, X):
 
 
 BINARY = [bd.Logistic(), bd.Hinge()]
-LOSSES = [*BINARY, bd.Squared(), bd.EpsilonInsensitive(), bd.Quantile(0.9)]
+LOSSES = [*BINARY, bd.Squared(variance=1.0), bd.EpsilonInsensitive(), bd.Quantile(0.9, 1.0)]
 
 
 @pytest.mark.slow_cases("1.0-", "10.0-Squared", "100.0-Eps", "100.0-Hinge", "0.3-H", "0.3-S", "0.3-E", "0.3-Q")
@@ -234,6 +234,6 @@ def test_an_error_that_stays_is_told(build, monkeypatch):
 
 
 def test_a_probability_needs_classes(build):
-    post, X, _ = _setting(build, bd.Squared(), 1.0, 7, 1.0, False, 0)
+    post, X, _ = _setting(build, bd.Squared(variance=1.0), 1.0, 7, 1.0, False, 0)
     with pytest.raises(ValueError, match="is Classifying.*Squared has no probability"):
         class_probability(read_draws(post), X)

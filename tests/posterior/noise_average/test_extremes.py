@@ -21,8 +21,8 @@ COSTS = {
     bd.Logistic(): lambda y, s: np.logaddexp(0, -y * s),
     bd.Hinge(): lambda y, s: np.maximum(1 - y * s, 0),
     bd.EpsilonInsensitive(0.3): lambda y, s: np.maximum(np.abs(y - s) - 0.3, 0),
-    bd.Quantile(0.8): lambda y, s: np.maximum(0.8 * (y - s), -0.2 * (y - s)),
-    bd.Squared(): lambda y, s: 0.5 * (y - s) ** 2,
+    bd.Quantile(0.8, 1.0): lambda y, s: np.maximum(0.8 * (y - s), -0.2 * (y - s)),
+    bd.Squared(variance=1.0): lambda y, s: 0.5 * (y - s) ** 2,
     bd.Poisson(): lambda y, s: np.exp(s) - y * s + xlogy(y, y) - y,
     bd.NegativeBinomial(DISPERSION): lambda y, s: (y + DISPERSION) * np.logaddexp(0, s) - y * s,
     bd.Binomial(TRIALS): lambda y, s: TRIALS * np.logaddexp(0, s) - y * s,
@@ -94,7 +94,9 @@ def test_errors_of_integrated_masks_have_these_sums(build, loss):
         np.testing.assert_allclose(found, weight * (exact + normal), rtol=1e-9, atol=weight * ERROR)
 
 
-@pytest.mark.parametrize("loss", [bd.EpsilonInsensitive(0.3), bd.Quantile(0.8)], ids=lambda loss: type(loss).__name__)
+@pytest.mark.parametrize(
+    "loss", [bd.EpsilonInsensitive(0.3), bd.Quantile(0.8, 1.0)], ids=lambda loss: type(loss).__name__
+)
 def test_rows_far_away_still_pull(build, loss):
     """Thirty rows, three of them at 400: what they cost rises with their distance, as all masks say."""
     rng = np.random.default_rng(0)

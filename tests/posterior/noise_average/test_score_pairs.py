@@ -23,7 +23,7 @@ def _draws(p: int, generator: np.random.Generator, n_classes: int = K) -> Draws:
     return Draws(
         model=bd.Model(bd.Softmax(), rates=bd.Fixed(RATE)), feature_names=[], weight=weight,
         intercept=generator.normal(size=(2, n_classes)), free_rate=np.zeros((2, 0)), index=np.arange(p),
-        fixed_rate=np.full(p, RATE), C=np.ones(2), power=1.0, marginalised=False, classes=None, steps={},
+        fixed_rate=np.full(p, RATE), C=np.ones(2), marginalised=False, classes=None, steps={},
     )  # fmt: skip
 
 

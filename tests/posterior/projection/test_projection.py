@@ -208,7 +208,7 @@ def test_the_variance_of_a_projection_is_the_nearest(build):
     generator = RNG(0)
     X = generator.normal(size=(60, 3))
     y = X @ [1.0, 0.5, 0.0] + generator.normal(size=60)
-    model = bd.Model(Squared(variance_prior=InverseGamma(2.0, 1.0)), rates=bd.Fixed(0.3), C=1.0)
+    model = bd.Model(Squared(variance=InverseGamma(2.0, 1.0)), rates=bd.Fixed(0.3), C=1.0)
     weight = np.array([1.0, 0.5, 0.0]) + 0.1 * generator.normal(size=(2, 300, 3))
     post = build(model, weight, intercept=0.0, sigma=0.9, y=y)
     path = _project(post, X, sizes=1, folds=None)

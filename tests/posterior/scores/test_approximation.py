@@ -65,7 +65,7 @@ def test_error_is_that_against_all_masks(model):
     assert found.bound > found.total
 
 
-@pytest.mark.parametrize("model", [bd.Model(C=1.5), bd.Model(bd.Hinge()), bd.Model(bd.Quantile(0.3))])
+@pytest.mark.parametrize("model", [bd.Model(C=1.5), bd.Model(bd.Hinge()), bd.Model(bd.Quantile(0.3, 1.0))])
 def test_errors_are_those_of_all_masks(model):
     """Rows of nine entries, and of 26, to 0.002; row weights multiply them."""
     rng = np.random.default_rng(2)

@@ -51,7 +51,7 @@ def test_of_a_fit_by_all_masks_and_in_closed_form():
         chance = np.prod(np.where(mask, 1 - fit.rates, fit.rates))
         total += chance * expit(np.where(Y == "yes", 1, -1) * (X @ (fit.weight * mask) + fit.intercept))
     np.testing.assert_allclose(bd.elpd(fit, X, Y).pointwise, np.log(total))
-    ridge = bd.fit(bd.Model(bd.Squared(), rates=bd.Fixed(0.0), C=4.0), X, NUMBERS)
+    ridge = bd.fit(bd.Model(bd.Squared(variance=1.0), rates=bd.Fixed(0.0), C=4.0), X, NUMBERS)
     expected = norm.logpdf(NUMBERS, X @ ridge.weight + ridge.intercept, 0.5)
     np.testing.assert_allclose(bd.elpd(ridge, X, NUMBERS).pointwise, expected)
     many = bd.fit(bd.Model(bd.Softmax(), rates=bd.Fixed(0.0)), X, np.arange(20) % 3)
@@ -61,7 +61,7 @@ def test_of_a_fit_by_all_masks_and_in_closed_form():
 
 def test_folds_against_the_conjugate_posterior():
     """Each row's predictive density ``N(x'm, 1 + x'Vx)`` given the other folds, to 8σ of 2,000 free draws."""
-    model, splitter = bd.Model(bd.Squared(), rates=bd.Fixed(0.0)), KFold(2, shuffle=True, random_state=1)
+    model, splitter = bd.Model(bd.Squared(variance=1.0), rates=bd.Fixed(0.0)), KFold(2, shuffle=True, random_state=1)
     found = bd.kfold(model, X, NUMBERS, cv=splitter, draws=1000, chains=4, progress=False, seed=3)
     M, expected, error = np.column_stack([X, np.ones(20)]), np.empty(20), np.empty(20)
     for train, test in splitter.split(X):

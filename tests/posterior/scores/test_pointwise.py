@@ -15,7 +15,7 @@ import bayesdrop as bd
 from bayesdrop.priors import InverseGamma
 from bayesdrop.warnings import InfluenceWarning, PseudoLikelihoodWarning
 
-LOSSES = [bd.Logistic(), bd.Hinge(2.0), bd.Squared(), bd.EpsilonInsensitive(0.5), bd.Quantile(0.2)]
+LOSSES = [bd.Logistic(), bd.Hinge(2.0), bd.Squared(variance=1.0), bd.EpsilonInsensitive(0.5), bd.Quantile(0.2, 1.0)]
 CONSTANT = {"Squared": 0.5 * np.log(1.5 / (2 * np.pi)), "EpsilonInsensitive": -np.log(1.0 + 2 / 1.5)}
 CONSTANT["Quantile"] = np.log(1.5 * 0.2 * 0.8)
 
@@ -92,7 +92,7 @@ def test_blocks_do_not_matter(build, monkeypatch, block):
 
 
 @pytest.mark.parametrize("masks", [1, 64, 4096])
-@pytest.mark.parametrize("loss", [bd.Logistic(), bd.Squared()], ids=repr)
+@pytest.mark.parametrize("loss", [bd.Logistic(), bd.Squared(variance=1.0)], ids=repr)
 def test_many_masks_are_summed_without_bias(build, enumerate_masks, loss, masks):
     """Rows with up to 12 noised entries; all enumerated at ``masks=4096``. The logarithm itself, and no noise."""
     post, model, X, y = _setting(build, loss, bd.PerFeature(), p=12, n=4, seed=4, chains=1, draws=4)
@@ -113,7 +113,7 @@ def test_without_masks_it_is_the_plain_loss(build, loss):
     np.testing.assert_allclose(found, CONSTANT.get(type(loss).__name__, 0.0) - 1.5 * plain, rtol=1e-10, atol=1e-12)
 
 
-@pytest.mark.parametrize("loss", [bd.Logistic(), bd.Hinge(expectation="gaussian"), bd.Squared()], ids=repr)
+@pytest.mark.parametrize("loss", [bd.Logistic(), bd.Hinge(expectation="gaussian"), bd.Squared(variance=1.0)], ids=repr)
 def test_a_noise_inside_the_loss(build, loss):
     """Draws of ``exp(−U)``: the terms of U, whatever their bound."""
     rng = np.random.default_rng(1)
@@ -134,12 +134,12 @@ def test_each_draw_has_its_noise_variance(build, noise):
     rng = np.random.default_rng(1)
     X, w, sigma = rng.normal(size=(6, 3)), rng.normal(size=(2, 5, 3)), rng.gamma(4, 0.3, size=(2, 5))
     y = rng.normal(size=6)
-    loss = bd.Squared(variance_prior=InverseGamma(2.0, 1.0))
-    model = bd.Model(loss, **noise, C=1.5, fit_intercept=False)
+    loss = bd.Squared(variance=InverseGamma(2.0, 1.0))
+    model = bd.Model(loss, **noise, fit_intercept=False)
     post = build(model, w, sigma=sigma, y=y, row_weight=np.full(6, 2.0))
     found = bd.groups.dataset(bd.log_likelihood(post, X, y), "log_likelihood")["y"].values
-    # C and the row weights are powers here.
-    np.testing.assert_allclose(found, 3.0 * norm.logpdf(y, w @ X.T, sigma[:, :, None]), rtol=1e-10)
+    # The row weights are powers.
+    np.testing.assert_allclose(found, 2.0 * norm.logpdf(y, w @ X.T, sigma[:, :, None]), rtol=1e-10)
     without = bd.groups.dataset(post, "posterior").drop_vars("sigma")
     with pytest.raises(ValueError, match="expected the variable 'sigma'"):
         bd.log_likelihood(bd.groups.extend(post, {"posterior": without}), X, y)
@@ -182,7 +182,7 @@ def test_other_rows_are_refused(build):
         bd.log_likelihood(post, X, labels, masks=0)
     with pytest.raises(ValueError, match="add it by"):
         bd.loo(post)
-    numbers, model, X, y = _setting(build, bd.Squared(), bd.PerFeature())
+    numbers, model, X, y = _setting(build, bd.Squared(variance=1.0), bd.PerFeature())
     with pytest.raises(ValueError, match="other values"):
         bd.log_likelihood(numbers, X, y + 0.1)
 
@@ -200,7 +200,9 @@ def _ridge(build, rates_scale, seed=0, n=40, draws=1000, chains=4):
 
     mean, covariance = posterior(np.arange(n))
     w = rng.multivariate_normal(mean, covariance, size=(chains, draws))
-    model = bd.Model(bd.Squared(), rates=bd.Fixed(0.0), weight_prior=bd.Normal(rates_scale), fit_intercept=False)
+    model = bd.Model(
+        bd.Squared(variance=1.0), rates=bd.Fixed(0.0), weight_prior=bd.Normal(rates_scale), fit_intercept=False
+    )
     exact = 0.0
     for i in range(n):
         m, S = posterior(np.delete(np.arange(n), i))
@@ -265,7 +267,7 @@ def test_rate_structures_are_compared(build):
 def test_influential_rows_are_named_with_advice(build):
     rng = np.random.default_rng(0)
     X, y = np.array([[0.1], [30.0], [0.2]]), np.array([0.0, 10.0, 0.0])
-    model = bd.Model(bd.Squared(), rates=bd.Fixed(0.0), fit_intercept=False)
+    model = bd.Model(bd.Squared(variance=1.0), rates=bd.Fixed(0.0), fit_intercept=False)
     post = bd.log_likelihood(build(model, rng.normal(size=(2, 500, 1)), y=y), X, y)
     with pytest.warns(InfluenceWarning, match=r"1 of 3 rows have a Pareto k above 0\.67 \(rows 1; .*Use more draws"):
         bd.loo(post)
@@ -278,9 +280,9 @@ def test_influential_rows_are_named_with_advice(build):
         (bd.Logistic(), 0.5, None, "C = 0.5 raises"),
         (bd.Logistic(), 1.0, np.full(8, 2.0), "row weights"),
         (bd.Logistic(), 1.0, None, None),
-        (bd.Squared(), 0.5, None, None),
+        (bd.Squared(variance=1.0), 0.5, None, None),
         (bd.EpsilonInsensitive(), 0.5, None, None),
-        (bd.Quantile(0.9), 0.5, None, None),
+        (bd.Quantile(0.9, 1.0), 0.5, None, None),
     ],
 )
 def test_a_pseudo_likelihood_is_called_one(build, loss, C, row_weight, reason):

@@ -14,7 +14,7 @@ X = RNG.normal(size=(12, 2))
 X[3] = 12.0, -10.0
 Y = X @ [0.5, -0.5] + RNG.normal(size=12)
 Y[3] = 3.0
-MODEL = bd.Model(bd.Squared(), rates=bd.Fixed(0.0), fit_intercept=False)
+MODEL = bd.Model(bd.Squared(variance=1.0), rates=bd.Fixed(0.0), fit_intercept=False)
 OPTIONS = {"draws": 1000, "tune": 200, "chains": 2, "progress": False, "log_likelihood": True}
 
 

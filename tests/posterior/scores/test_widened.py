@@ -43,7 +43,7 @@ def deviation(share, values):
 
 
 @pytest.mark.parametrize(
-    ("loss", "seed"), [(bd.Squared(), 26), (bd.Quantile(0.3), 30), (bd.EpsilonInsensitive(0.3), 8)]
+    ("loss", "seed"), [(bd.Squared(variance=1.0), 26), (bd.Quantile(0.3, 1.0), 30), (bd.EpsilonInsensitive(0.3), 8)]
 )
 def test_what_the_approximation_missed_is_seen(loss, seed):
     """A weight of standard deviation .1 to .2 where it is 3.5, with an error of half a nat at its own draws.

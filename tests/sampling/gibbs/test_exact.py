@@ -131,8 +131,8 @@ def exact_means(model, X, y, row_weight, draws=400_000, seed=1):
     free, more = prior_rates(rate_map, generator, draws, count)
     rate = free[:, rate_map.index] if rate_map.is_free else np.broadcast_to(rate_map.initial, (draws, p))
     noise_precision = np.ones(draws)
-    if model.loss.variance_prior is not None:
-        prior = model.loss.variance_prior
+    prior = getattr(model.loss, "variance", None)
+    if isinstance(prior, bd.InverseGamma):
         noise_precision = generator.gamma(prior.shape, 1 / prior.scale, size=draws)
         more["sigma"] = noise_precision**-0.5
     likelihood = log_marginal(model, X, y, row_weight, weight, intercept, rate, noise_precision)
@@ -243,7 +243,7 @@ def test_posterior_means_are_exact_at_length(name):
     compare(*SLOW[name], tune=400, draws=2000)
 
 
-NOISY = bd.Squared(variance_prior=bd.InverseGamma(3.0, 2.0))
+NOISY = bd.Squared(variance=bd.InverseGamma(3.0, 2.0))
 REGRESSIONS = {
     "per feature": (bd.Model(NOISY, fit_intercept=False), BOTH, None),
     "row weights, no joint moves": (bd.Model(NOISY, C=0.4, rates=bd.Fixed(0.3)), GIBBS, WEIGHTS),
@@ -347,7 +347,7 @@ def test_a_small_known_variance_freezes_no_chain():
     generator = np.random.default_rng(0)
     X = generator.normal(size=(100, 4))
     y = X @ [2.0, -1.0, 1.5, 0.5] + 0.1 * generator.normal(size=100)
-    model = bd.Model(bd.Squared(), C=100.0, fit_intercept=False)
+    model = bd.Model(bd.Squared(variance=1.0), C=100.0, fit_intercept=False)
     data = as_dataset(X, y, binary=False)
     kernel, operands = bd.Gibbs().bind(model, data, model.bind(data.feature_names), 300)
     assert kernel.tempered

@@ -182,7 +182,7 @@ def test_directions_that_are_left_out_stay_as_they_were():
 def test_a_normal_posterior_is_exact(name):
     """Its mean and covariance by linear algebra; and of scores no trajectory is rejected."""
     size = WIDE if name == "scores" else TALL
-    model = bd.Model(Squared(), rates=NO_NOISE, C=2.0)
+    model = bd.Model(Squared(variance=1.0), rates=NO_NOISE, C=2.0)
     data = data_of(model, *size)
     weight, A = model.C * data.weight, columns(data.design.matrix().toarray(), 1.0, True)
     covariance = np.linalg.inv(np.diag(np.append(np.ones(size[1]), 0.0)) + (A.T * weight) @ A)
@@ -215,7 +215,7 @@ def scores_of(model):
     [
         bd.Model(rates=NO_NOISE, C=2.0, weight_prior=scales(TALL[1])),
         bd.Model(Hinge(), rates=NO_NOISE, fit_intercept=False),
-        bd.Model(Squared(), rates=NO_NOISE, C=2.0),
+        bd.Model(Squared(variance=1.0), rates=NO_NOISE, C=2.0),
     ],
     ids=lambda model: str(model.loss),
 )
@@ -265,7 +265,7 @@ CASES = {
     "classes, dropout": (bd.Model(bd.Softmax(), rates=bd.Fixed(0.3), C=2.0), WIDE, BY_ROWS),
     "plain": (bd.Model(rates=NO_NOISE, C=2.0, weight_prior=scales(6)), TALL, BY_DIRECTIONS),
     "hinge": (bd.Model(Hinge(), rates=NO_NOISE, fit_intercept=False), TALL, BY_DIRECTIONS),
-    "squared": (bd.Model(Squared(), rates=NO_NOISE, C=2.0), TALL, BY_DIRECTIONS),
+    "squared": (bd.Model(Squared(variance=1.0), rates=NO_NOISE, C=2.0), TALL, BY_DIRECTIONS),
     "fixed": (bd.Model(rates=bd.Fixed(0.3), C=2.0, weight_prior=scales(6)), TALL, BY_DIRECTIONS),
     "shared": (bd.Model(rates=bd.Shared(BETA), C=2.0), TALL, BY_DIRECTIONS),
     "each": (bd.Model(rates=bd.PerFeature(BETA), fit_intercept=False), TALL, BY_DIRECTIONS),

@@ -192,7 +192,7 @@ def closed_form(model, X, y, rate, weight):
     return np.linalg.solve(Q, model.C * M.T @ (weight * y)), np.linalg.inv(Q)
 
 
-RIDGE = bd.Model(Squared(), rates=bd.Fixed([0.3, 0.6]), C=2.0, weight_prior=bd.Normal([0.5, 2.0]))
+RIDGE = bd.Model(Squared(variance=1.0), rates=bd.Fixed([0.3, 0.6]), C=2.0, weight_prior=bd.Normal([0.5, 2.0]))
 
 
 def test_squared_loss_is_the_exact_limit():
@@ -230,10 +230,10 @@ def test_a_normal_posterior_is_left_as_it_is(method, accuracy):
 @pytest.mark.parametrize(
     ("model", "marginalised", "normal"),
     [
-        (bd.Model(Squared(), rates=bd.Fixed(0.3)), True, True),
-        pytest.param(bd.Model(Squared(), rates=bd.Fixed(0.0)), False, True, marks=pytest.mark.slow),
-        pytest.param(bd.Model(Squared(), rates=bd.Fixed(0.3)), False, False, marks=pytest.mark.slow),
-        (bd.Model(Squared()), False, False),
+        (bd.Model(Squared(variance=1.0), rates=bd.Fixed(0.3)), True, True),
+        pytest.param(bd.Model(Squared(variance=1.0), rates=bd.Fixed(0.0)), False, True, marks=pytest.mark.slow),
+        pytest.param(bd.Model(Squared(variance=1.0), rates=bd.Fixed(0.3)), False, False, marks=pytest.mark.slow),
+        (bd.Model(Squared(variance=1.0)), False, False),
         pytest.param(bd.Model(Hinge(), rates=bd.Fixed(0.3)), True, False, marks=pytest.mark.slow),
         (bd.Model(Logistic(), rates=bd.Fixed(0.3)), True, False),
     ],
@@ -391,11 +391,11 @@ SLOW = [
     (bd.Model(Hinge(), rates=NO_NOISE, weight_prior=bd.Normal([0.5, 3.0])), SINGLE, True, None),
     (bd.Model(EpsilonInsensitive(0.3), rates=NO_NOISE, C=3.0), SINGLE, True, WEIGHTS),
     (bd.Model(EpsilonInsensitive(0.3), rates=NO_NOISE, C=3.0), DOUBLE, True, None),
-    (bd.Model(Quantile(0.8), rates=NO_NOISE, C=3.0), SINGLE, True, WEIGHTS),
-    (bd.Model(Quantile(0.8), rates=DROPOUT, C=3.0), SINGLE, True, WEIGHTS),
-    (bd.Model(Quantile(0.8, expectation="gaussian"), rates=DROPOUT, C=3.0), DOUBLE, True, None),
-    (bd.Model(Quantile(0.8), rates=bd.PerFeature(), C=1.0), SINGLE, False, None),
-    (bd.Model(Squared(), rates=DROPOUT, C=2.0), SINGLE, True, WEIGHTS),
+    (bd.Model(Quantile(0.8, 1.0), rates=NO_NOISE, C=3.0), SINGLE, True, WEIGHTS),
+    (bd.Model(Quantile(0.8, 1.0), rates=DROPOUT, C=3.0), SINGLE, True, WEIGHTS),
+    (bd.Model(Quantile(0.8, 1.0, expectation="gaussian"), rates=DROPOUT, C=3.0), DOUBLE, True, None),
+    (bd.Model(Quantile(0.8, 1.0), rates=bd.PerFeature(), C=1.0), SINGLE, False, None),
+    (bd.Model(Squared(variance=1.0), rates=DROPOUT, C=2.0), SINGLE, True, WEIGHTS),
     *((bd.Model(loss, rates=DROPOUT, C=1.5), SINGLE, True, WEIGHTS) for loss in (
         Hinge(), Hinge(expectation="gaussian"),
         EpsilonInsensitive(0.3), EpsilonInsensitive(0.3, expectation="gaussian"),
@@ -559,7 +559,7 @@ LAPLACE = [
         for form in ("augmentation", "gaussian")
     ),
     bd.Model(Logistic(expectation="taylor"), bd.MultiplicativeNoise(0.3)),
-    bd.Model(Squared(), rates=DROPOUT),
+    bd.Model(Squared(variance=1.0), rates=DROPOUT),
 ]
 
 
@@ -615,7 +615,7 @@ KINKED = [
     bd.Model(Hinge(), rates=NO_NOISE, C=2.0),
     bd.Model(Hinge(0.5), rates=NO_NOISE, fit_intercept=False),
     bd.Model(EpsilonInsensitive(0.2), rates=NO_NOISE, C=3.0, weight_prior=bd.Normal([0.5, 1.0, 3.0])),
-    bd.Model(Quantile(0.8), rates=NO_NOISE, C=3.0),
+    bd.Model(Quantile(0.8, 1.0), rates=NO_NOISE, C=3.0),
 ]
 
 
@@ -861,7 +861,7 @@ def test_senseless_settings_are_refused(method, settings, message):
 @pytest.mark.parametrize(
     ("model", "options", "message"),
     [
-        (bd.Model(Squared(variance_prior=bd.InverseGamma(2, 1)), rates=NO_NOISE), {}, "known variances"),
+        (bd.Model(Squared(), rates=NO_NOISE, C=4.0), {}, r"C: expected 1 beside a variance .*variance=0\.25"),
         (bd.Model(rates=NO_NOISE, weight_prior=bd.Normal([1.0, 2.0, 3.0])), {}, "expected one number or 2 of them"),
         (bd.Model(), {"target": "mode"}, 'target: expected "noising", "marginalised" or None, got \'mode\''),
         (bd.Model(), {"target": "marginalised"}, "give fixed rates"),

@@ -89,8 +89,8 @@ EVERY = {"noise": EveryPart(), "rates": bd.Fixed([0.1, 0.3, 0.2])}
 DENSITIES = {
     "logistic": (PLAIN, True),
     "hinge": (bd.Model(bd.Hinge(), rates=bd.Fixed(0.0), C=2.0), True),
-    "quantile": (bd.Model(bd.Quantile(0.3), rates=bd.Fixed(0.0)), True),
-    "squared, free rates": (bd.Model(bd.Squared(), rates=bd.PerFeature(bd.Beta(2, 3)), C=0.5), False),
+    "quantile": (bd.Model(bd.Quantile(0.3, 1.0), rates=bd.Fixed(0.0)), True),
+    "squared, free rates": (bd.Model(bd.Squared(variance=1.0), rates=bd.PerFeature(bd.Beta(2, 3)), C=0.5), False),
     "poisson": (bd.Model(bd.Poisson(), rates=bd.Fixed(0.0)), True),
     "negative binomial, dropout": (bd.Model(bd.NegativeBinomial(0.5), rates=bd.Fixed(0.2)), False),
     "hinge, dropout": (bd.Model(bd.Hinge(), rates=bd.Fixed([0.4, 0.1, 0.3])), True),
@@ -445,8 +445,8 @@ def test_predictions_and_scores_by_blocks(drawn):
 
 
 def test_predictions_of_numbers_by_blocks():
-    X, y = problem(bd.Model(bd.Squared()))
-    model = bd.Model(bd.Squared(), rates=bd.Fixed(0.3))
+    X, y = problem(bd.Model(bd.Squared(variance=1.0)))
+    model = bd.Model(bd.Squared(variance=1.0), rates=bd.Fixed(0.3))
     fit = bd.fit(model, stream(X), y)
     here, there = bd.predict(fit, X), bd.predict(fit, stream(X))
     np.testing.assert_allclose(there.mean, here.mean, rtol=1e-10)
@@ -587,8 +587,8 @@ REFUSED = {
     ),
     "an offset of classes": (CLASSES, {"offset": np.zeros(N)}, "offset: expected a model of one score a row"),
     "an unknown variance": (
-        bd.Model(bd.Squared(variance_prior=bd.InverseGamma(2.0, 1.0)), rates=bd.Fixed(0.0)), {"method": bd.HMC()},
-        "takes known variances.*leave out variance_prior",
+        bd.Model(bd.Squared(variance=bd.InverseGamma(2.0, 1.0)), rates=bd.Fixed(0.0)), {"method": bd.HMC()},
+        r"rows that are not in memory are sampled at a known variance; take bd.Squared\(variance=",
     ),
     "classes with masks by default": (
         bd.Model(bd.Softmax()), {}, r"by default, .* take method=bd.HMC\(\) with target=\"marginalised\"",

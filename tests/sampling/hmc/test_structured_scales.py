@@ -228,7 +228,7 @@ def test_the_map_decouples_a_gaussian_posterior(p):
     """One scale and a squared loss: at any scale ``ζ`` is standard normal, where the rows' directions are all there."""
     n = 12 if p == 16 else 8
     X = np.random.default_rng(2).normal(size=(n, p))
-    model = bd.Model(bd.Squared(), rates=bd.Fixed(0.0), weight_prior=learnt(p))
+    model = bd.Model(bd.Squared(variance=1.0), rates=bd.Fixed(0.0), weight_prior=learnt(p))
     with jax.enable_x64(True):
         data = as_dataset(sparse.csr_array(X), X[:, 0] + 0.3 * X[:, 1], binary=False).with_weight()
         bound = start_of(model, data, True)

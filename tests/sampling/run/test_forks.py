@@ -13,7 +13,8 @@ import numpy as np
 import bayesdrop as bd
 
 X = np.random.default_rng(0).normal(size=(20, 2))
-model, squared = bd.Model(rates=bd.Fixed(0.0)), bd.Model(bd.Squared(), rates=bd.Fixed(0.0))  # the quickest to compile
+# The quickest to compile.
+model, squared = bd.Model(rates=bd.Fixed(0.0)), bd.Model(bd.Squared(variance=1.0), rates=bd.Fixed(0.0))
 
 
 def draw():

@@ -1,0 +1,124 @@
+r"""A shape of the likelihood that is fitted with the weights: the dispersion ``r`` of negative binomial counts.
+
+The energy is lowest in both. At the weights of a given ``r`` its slope in ``log r`` is that of the rows alone,
+
+    r Σ s_i {φ(0, m_i, v_i; 1) − ψ(y_i + r) + ψ(r)},
+
+for ``φ`` is linear in ``r`` and its value at ``r = 1`` for no count is the slope; ``r`` is where it is 0. Without noise
+this is maximum likelihood. With noise it is the minimiser of the expected loss, to which counts that vary because the
+noise moves their scores are no overdispersion: ``r`` is then larger.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ..._typing import Float
+from ...losses import NegativeBinomial
+from ...model import Model
+from ...moments import ScoreMoments
+from ...warnings import warn
+
+__all__ = ["fitted_shape"]
+
+
+@dataclass(frozen=True)
+class Rules:
+    """How the shape is looked for.
+
+    Attributes
+    ----------
+    low, high : float
+        Range of ``log r``; at its upper end counts are Poisson counts.
+    step : float
+        First step of ``log r``, doubled until the slope changes its sign.
+    tolerance : float
+        Of ``log r``.
+    tol : float
+        Of the fits on the way, which say the slope as accurately as the weights.
+    """
+
+    low: float = -9.0
+    high: float = 14.0
+    step: float = 1.0
+    tolerance: float = 1e-10
+    tol: float = 1e-13
+
+
+RULES = Rules()
+
+
+def fitted_shape(
+    task: Any,
+    solve: Callable[[Any, Any], tuple[Float[np.ndarray, "q 1"], Float[np.ndarray, "p _"]]],
+    rules: Rules = RULES,
+) -> Model:
+    """The model of a task with its shape fitted.
+
+    Parameters
+    ----------
+    task : Task
+        One problem of rows in memory.
+    solve : callable
+        Weights of the centred rows and rates of a task, from earlier ones or None.
+    rules : Rules
+        How it is looked for.
+
+    Raises
+    ------
+    ValueError
+        If the rows are not in memory, or the loss is not ``bd.NegativeBinomial()``.
+
+    Warns
+    -----
+    ConvergenceWarning
+        If counts vary no more than Poisson counts, so that the fit is best at any large ``r``.
+    """
+    from scipy.optimize import brentq
+    from scipy.special import digamma
+    from sklearn.exceptions import ConvergenceWarning
+
+    model, loss = task.model, task.model.loss
+    if not isinstance(loss, NegativeBinomial) or task.design.is_streamed or task.unlabelled is not None:
+        raise ValueError(
+            f"loss: the shape of {loss!r} is fitted to counts of labelled rows in memory; give it, as in "
+            "bd.NegativeBinomial(2.0)."
+        )
+    y, weight = np.asarray(task.target, dtype=np.float64).reshape(-1), np.asarray(task.weight)
+    method = replace(task.method, tol=min(task.method.tol, rules.tol)) if hasattr(task.method, "tol") else task.method
+    known = 0.0 if task.offset is None else np.asarray(task.offset)
+    one, zero = replace(loss, dispersion=1.0), np.zeros(len(y))
+    start: Any = None
+
+    def slope(t: float) -> float:
+        nonlocal start
+        r = float(np.exp(t))
+        at = replace(model, loss=replace(loss, dispersion=r))
+        start = solve(replace(task, model=at, method=method), start)
+        moments = ScoreMoments(task.design, model.noise, start[1], model.fit_intercept)
+        mean, var = (part[:, 0] for part in moments.scores(start[0]))
+        rows = one.value(zero, mean + known, var + zero) - digamma(y + r) + digamma(r)
+        return float(weight @ rows)
+
+    at, step = 0.0, rules.step
+    value = slope(at)
+    direction = -1.0 if value > 0 else 1.0
+    while True:
+        new = float(np.clip(at + direction * step, rules.low, rules.high))
+        found = slope(new)
+        if found * value <= 0:
+            break
+        if new in (rules.low, rules.high):
+            warn(
+                f"dispersion: the fit is best at the end of its range, r = {np.exp(new):.3g}: "
+                + ("counts vary no more than Poisson counts; take bd.Poisson()." if new > 0 else "look at the counts."),
+                ConvergenceWarning,
+            )
+            return replace(model, loss=replace(loss, dispersion=float(np.exp(new))))
+        at, value, step = new, found, 2 * step
+    t = float(brentq(slope, min(at, new), max(at, new), xtol=rules.tolerance, rtol=4 * np.finfo(float).eps))
+    return replace(model, loss=replace(loss, dispersion=float(np.exp(t))))

@@ -1,0 +1,71 @@
+"""Draws of a learnt scale or shape of the likelihood by slices, given weights and scores.
+
+The auxiliary variables are integrated out and drawn afterwards: drawn between, they would be those of another value.
+Shapes: ``C`` chains, ``n`` rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import PRNGKeyArray
+
+from ..._typing import Float
+from ...sampling.likelihood_parameters import log_parameter_prior
+from ...sampling.slice_sampling import slice_sample
+
+__all__ = ["draw_scale", "draw_shape"]
+
+# Width of the first interval of a slice, in units of the logarithm; of a shape it is smaller where rows are many.
+_WIDTH = 6.0
+_ROWS, _NARROWEST = 8.0, 0.5
+
+
+def draw_scale(kernel: Any, operands: Any, key: PRNGKeyArray, state: Any, cost: Float[jax.Array, " C"]) -> Any:
+    """The state with its scale drawn given weights and scores, whose loss at scale 1 is ``cost`` (C,)."""
+    parameter, now = kernel.parameter, state.log_parameter
+    rows, there = operands.parameter.rows, parameter.multiplier(now) * cost
+
+    def log_density(t: Float[jax.Array, " C"]) -> Float[jax.Array, " C"]:
+        # As differences from where the chain is, which keeps the digits of single precision.
+        fit = -rows * (t - now) - there * jnp.expm1(-parameter.degree * (t - now))
+        return fit + log_parameter_prior(parameter, operands.parameter, t)
+
+    new = slice_sample(key, log_density, now, jnp.full_like(now, _WIDTH))
+    return state._replace(log_parameter=new, noise_precision=parameter.multiplier(new))
+
+
+def draw_shape(
+    kernel: Any,
+    operands: Any,
+    key: PRNGKeyArray,
+    state: Any,
+    weight: Float[jax.Array, "C p"],
+    costs: Callable[[Any, Float[jax.Array, " C"]], Float[jax.Array, "C n"]],
+) -> tuple[Any, Float[jax.Array, " C"]]:
+    """The state with its shape drawn given weights and scores, and by how much its intercept moved, (C,).
+
+    ``costs`` are those of each row, (C, n), given the loss and an intercept that is so much (C,) higher. The intercept
+    moves along with the shape, so that mean responses stay; given it the shape hardly moves.
+    """
+    parameter, now, moves = kernel.parameter, state.log_parameter, float(kernel.fit_intercept)
+    target = jnp.broadcast_to(operands.target[None], (now.shape[0], operands.target.shape[0]))
+
+    def log_terms(t: Float[jax.Array, " C"]) -> Float[jax.Array, "C n"]:
+        loss = parameter.loss_at(kernel.row_loss, t)
+        return operands.row_weight[None] * loss.log_base_measure(target) - costs(loss, moves * (now - t))
+
+    first = log_terms(now)
+
+    def log_density(t: Float[jax.Array, " C"]) -> Float[jax.Array, " C"]:
+        prior = log_parameter_prior(parameter, operands.parameter, t)
+        if operands.level is not None:
+            prior = prior + operands.level.log_density(weight, state.intercept + moves * (now - t))
+        return prior + jnp.sum(log_terms(t) - first, axis=1)
+
+    width = jnp.maximum(_WIDTH / jnp.sqrt(1 + operands.parameter.rows / _ROWS), _NARROWEST)
+    new = slice_sample(key, log_density, now, jnp.broadcast_to(width, now.shape))
+    return state._replace(log_parameter=new, intercept=state.intercept + moves * (now - new)), moves * (now - new)

@@ -1,0 +1,89 @@
+"""Whether responses vary as much about their scores as a likelihood of fixed scale and shape says.
+
+Chains that mix perfectly draw from the posterior of whatever likelihood is given, even if it is a hundred times too
+narrow. Responses of some draws are simulated and compared with those that came.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ...losses.protocols import Simulated
+from ..draws.draws import draws_of
+from .problems import Problem
+
+__all__ = ["spread_problem", "spread_of"]
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What is compared.
+
+    Attributes
+    ----------
+    ratio : float
+        Standard deviations of responses and of simulated ones that differ by more than such a factor are a problem.
+    draws, rows : int
+        Draws and rows that are simulated at most.
+    """
+
+    ratio: float = 10.0
+    draws: int = 60
+    rows: int = 2000
+
+
+LIMITS = Limits()
+_NAME = "response_ratio"
+
+
+def spread_of(problem: Any, groups: Mapping[str, Any]) -> dict[str, float]:
+    """Attributes of a posterior: the unit of its priors where that is not 1, and how much responses vary.
+
+    That is their standard deviation about their expectation, by that of simulated ones; it is left out where the
+    likelihood's scale or shape is learnt, responses are classes or pairs, or have no law, or rows are not in memory.
+    """
+    model, rows, centre = problem.centring.original_model, problem.rows, problem.centring.centre
+    loss: Any = model.loss
+    if loss.parameters:
+        return {"response_spread": problem.unit} if problem.unit != 1 else {}
+    classes = loss.binary or loss.multiclass or np.ndim(rows.target) > 1
+    if classes or rows.design.is_streamed or not isinstance(loss, Simulated):
+        return {}
+    draws = draws_of(groups["posterior"], model, marginalised=problem.marginalised)
+    X: Any = (rows.design if centre is None else rows.design.shifted(centre)).matrix()
+    target, offset = rows.target, rows.offset
+    n, generator = X.shape[0], np.random.default_rng(0)
+    chosen = np.arange(n) if n <= LIMITS.rows else np.sort(generator.choice(n, LIMITS.rows, replace=False))
+    some = np.unique(np.linspace(0, draws.size - 1, LIMITS.draws).round().astype(int))
+    few = draws.taken(some)
+    score = few.noised_scores(X[chosen], slice(0, few.size), generator)
+    score = score if offset is None else score + offset[chosen, None]
+    with np.errstate(over="ignore", invalid="ignore"):
+        drawn = loss.sample_response(generator, score, few.C)
+        variance = float(np.mean(np.var(drawn, axis=1, ddof=1)))
+        square = float(np.mean((np.asarray(target)[chosen] - drawn.mean(axis=1)) ** 2)) - variance / few.size
+    if few.size < 2 or not (np.isfinite(variance) and variance > 0):
+        return {}
+    return {_NAME: float(np.sqrt(max(square, 0.0) / variance))}
+
+
+def spread_problem(attrs: Mapping[str, Any]) -> Problem | None:
+    """Responses that vary far more or less than their likelihood allows; None where they do not.
+
+    Examples
+    --------
+    >>> spread_problem({"response_ratio": 1.3}), spread_problem({"response_ratio": 50.0}).text
+    (None, 'responses vary 50 times as much about their scores as their likelihood says')
+    """
+    ratio = float(attrs.get(_NAME, 1.0))
+    if 1 / LIMITS.ratio <= ratio <= LIMITS.ratio:
+        return None
+    return Problem(
+        f"responses vary {ratio:.2g} times as much about their scores as their likelihood says",
+        "Intervals are of a wrong width: let bd.sample learn the scale or dispersion, by bd.Squared(), "
+        "bd.Quantile(tau) or bd.NegativeBinomial() without a number and with C=1, or give one that fits.",
+    )
