@@ -123,8 +123,8 @@ def worst(model, weights, features, method, chains=64, tune=100, draws=400):
         drawn = run(kernel, operands, as_key(3), tune=tune, draws=draws, chains=chains, progress=False).draws
     flat = {name: value.astype(float).reshape(chains * draws, *value.shape[2:]) for name, value in drawn.items()}
     values = statistics(flat["weight"], flat.get("intercept", np.zeros(chains * draws)))
-    if "sigma" in flat:
-        values = np.concatenate([values, flat["sigma"][:, None]], axis=1)
+    if "log_sigma" in flat:
+        values = np.concatenate([values, np.exp(flat["log_sigma"])[:, None]], axis=1)
     means = values.reshape(chains, draws, -1).mean(axis=1)
     truth, error = exact(model, target, row_weight, features)
     total = np.hypot(error, means.std(axis=0, ddof=1) / np.sqrt(chains))
