@@ -24,12 +24,14 @@ TWO, THREE = np.array(["no", "yes"]), np.array(["a", "b", "c"])
 FAMILIES = {
     "logistic": (bd.Logistic(), SIGNS, TWO[(SIGNS > 0).astype(int)], TWO),
     "hinge": (bd.Hinge(), SIGNS, TWO[(SIGNS > 0).astype(int)], TWO),
-    "squared": (bd.Squared(), NUMBERS, NUMBERS, None),
+    "squared": (bd.Squared(variance=1.0), NUMBERS, NUMBERS, None),
     "unknown variance": (bd.Squared(variance=bd.InverseGamma(2.0, 1.0)), NUMBERS, NUMBERS, None),
     "insensitive": (bd.EpsilonInsensitive(0.1), NUMBERS, NUMBERS, None),
-    "quantile": (bd.Quantile(0.5), NUMBERS, NUMBERS, None),
+    "quantile": (bd.Quantile(0.5, scale=1.0), NUMBERS, NUMBERS, None),
+    "unknown scale": (bd.Quantile(0.5), NUMBERS, NUMBERS, None),
     "poisson": (bd.Poisson(), COUNTS, COUNTS, None),
     "negative binomial": (bd.NegativeBinomial(2.0), COUNTS, COUNTS, None),
+    "unknown dispersion": (bd.NegativeBinomial(), COUNTS, COUNTS, None),
     "binomial": (bd.Binomial(), PAIRS, PAIRS, None),
     "softmax": (bd.Softmax(), CODES, THREE[CODES.astype(int)], THREE),
 }
@@ -48,8 +50,8 @@ def checked(request):
     }
     coords = {"chain": [0, 1], "draw": np.arange(60), "feature": ["x0", "x1"]}
     coords |= {"class": classes} if more else {}
-    if loss.variance_prior is not None:
-        parts["sigma"] = (both, np.exp(0.1 * rng.normal(size=(2, 60))))
+    for parameter in loss.parameters:
+        parts[parameter.name] = (both, np.exp(0.1 * rng.normal(size=(2, 60))))
     model = bd.Model(loss, rates=bd.Fixed(0.2))
     rate_map = model.bind(["x0", "x1"])
     constants = model_constants(model, rate_map, np.ones(N), lambda: np.zeros(0), None, coded)
