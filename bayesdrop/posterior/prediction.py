@@ -259,8 +259,8 @@ def predict(
     -----
     Rows and draws are processed a block at a time, in float64, so that memory is bounded. Probabilities of single
     draws, and hence their mean and interval, are exact if a row has at most 6 entries that may be dropped or the noise
-    is normal, otherwise within 5e-4 (softmax: 0.002). An interval of a new response is computed from at least 40,000 simulated
-    responses: the standard error of its content is ``√(q(1 − q)/40000)``, 0.0015 for ``probability=0.9``.
+    is normal, otherwise within 5e-4 (softmax: 0.002). An interval of a new response is computed from at least 40,000
+    simulated responses: the standard error of its content is ``√(q(1 − q)/40000)``, 0.0015 for ``probability=0.9``.
 
     Examples
     --------

@@ -23,7 +23,7 @@ which leaves no zero where it was, a few at a time and only where way 2 does not
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, cast
 
@@ -309,13 +309,11 @@ class _Block:
         value, error, change = by_entries(law, tilted, logarithmic=self.logarithmic)
         value += law.log_norm
         for k in np.flatnonzero(~(error <= self.doubt.allowed)):
-            one = np.array([k])
             exact = over_window(
-                float(pairs.base[k]), pairs.step[k], pairs.rate[k], lambda s, one=one: function(one, s[None])[0],
-                self.logarithmic,
-            )  # fmt: skip
+                float(pairs.base[k]), pairs.step[k], pairs.rate[k], _of_one(function, int(k)), self.logarithmic
+            )
             if np.isnan(exact):
-                self.doubt.add(np.minimum(error, change)[one])
+                self.doubt.add(np.minimum(error, change)[[k]])
             else:
                 value[k] = exact
         return value
@@ -337,6 +335,11 @@ class _Block:
             law = Entries(base, mean - reach, mean + reach, weight, entry, noise.log_mgf)
             self.result[i, j], error, change = by_entries(law, self._of(i, j), logarithmic=self.logarithmic)
             self.doubt.add(np.minimum(error, change))
+
+
+def _of_one(function: Any, k: int) -> Callable[[Float[np.ndarray, " M"]], Float[np.ndarray, " M"]]:
+    """The function of the scores of one pair."""
+    return lambda score: function(np.array([k]), score[None])[0]
 
 
 def _powers(X: Any, powers: tuple[int, int, int]) -> dict[int, Any]:
