@@ -35,8 +35,8 @@ from ..._typing import Float, Int, PerRow
 from ...designs import as_design
 from ...moments import ScoreMoments
 from ..draws.draws import Draws, blocks
+from .doubt import Doubt
 from .enumeration import MASKS, log_sum
-from .quadrature import Doubt
 from .score_pairs import SIZES, Pairs, has_factor, log_totals
 
 __all__ = ["class_chances", "class_log_likelihood"]

@@ -32,7 +32,8 @@ from ..draws.draws import Draws, blocks, read_draws, read_group, stored_constant
 from ..draws.new_rows import NewRows, check_rows, match_rows
 from ..noise_average.class_chances import class_log_likelihood
 from ..noise_average.enumeration import MASKS
-from ..noise_average.expectation import LogLikelihood, expectation
+from ..noise_average.expectation import expectation
+from ..noise_average.functions import LogLikelihood
 from .smoothed_loo import GROUP, STEP, open_group, write_group
 
 if TYPE_CHECKING:

@@ -7,7 +7,8 @@ import pytest
 from scipy.special import expit, log_expit, logsumexp
 
 from bayesdrop.posterior.noise_average.enumeration import all_masks
-from bayesdrop.posterior.noise_average.quadrature import Masked, by_entries, over_window, saddle_tilt
+from bayesdrop.posterior.noise_average.quadrature import Masked, by_entries, saddle_tilt
+from bayesdrop.posterior.noise_average.window import over_window
 
 N = 6
 

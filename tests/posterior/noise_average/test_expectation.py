@@ -13,8 +13,9 @@ from scipy.stats import binom, laplace, norm, poisson
 
 import bayesdrop as bd
 from bayesdrop.posterior.draws.draws import read_draws
-from bayesdrop.posterior.noise_average import quadrature
-from bayesdrop.posterior.noise_average.expectation import LogLikelihood, class_probability, expectation
+from bayesdrop.posterior.noise_average import quadrature, window
+from bayesdrop.posterior.noise_average.expectation import class_probability, expectation
+from bayesdrop.posterior.noise_average.functions import LogLikelihood
 from bayesdrop.posterior.noise_average.quadrature import RULES
 from bayesdrop.warnings import AccuracyWarning
 
@@ -229,7 +230,9 @@ def test_blocks_and_storage_do_not_matter(build, monkeypatch):
 
 def test_an_error_that_stays_is_told(build, monkeypatch):
     """Large entries, a steep hinge, too few nodes for it and no masks enumerated."""
-    monkeypatch.setattr(quadrature, "RULES", quadrature.Rules(last=64, masks=0))
+    rules = quadrature.Rules(last=64, masks=0)
+    for module in (quadrature, window):
+        monkeypatch.setattr(module, "RULES", rules)
     post, X, _ = _setting(build, bd.Hinge(), 100.0, 21, 5.0, False, 1)
     with pytest.warns(AccuracyWarning, match=r"averages over .* have errors of about .*expected 0\.0005"):
         class_probability(read_draws(post), X)

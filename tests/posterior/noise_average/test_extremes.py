@@ -12,7 +12,8 @@ from scipy.special import gammaln, logsumexp, xlogy
 
 import bayesdrop as bd
 from bayesdrop.posterior.draws.draws import read_draws
-from bayesdrop.posterior.noise_average.expectation import LogLikelihood, expectation
+from bayesdrop.posterior.noise_average.expectation import expectation
+from bayesdrop.posterior.noise_average.functions import LogLikelihood
 from bayesdrop.posterior.noise_average.quadrature import RULES
 from bayesdrop.posterior.scores.approximation_error import errors_of
 

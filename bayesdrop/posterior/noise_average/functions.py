@@ -1,0 +1,80 @@
+"""Functions of a noised score that are averaged: the probability of a class, and the likelihood of a response."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, cast
+
+import numpy as np
+
+from ..._typing import Float, Int, PerRow
+from ...losses.protocols import Classifying
+from ..draws.draws import Draws
+
+__all__ = ["LogLikelihood", "Probability"]
+
+
+@dataclass(frozen=True)
+class Probability:
+    """Probability of the positive class that a loss makes of a score; rows and draws are numbered by (N,) each.
+
+    Attributes
+    ----------
+    draws : Draws
+        With the loss weights ``C``.
+    loss : Classifying
+        The loss.
+    """
+
+    draws: Draws
+    loss: Classifying
+    logarithmic: ClassVar[bool] = False
+
+    def __call__(
+        self, rows: Int[np.ndarray, " N"], draws: Int[np.ndarray, " N"], score: Float[np.ndarray, "N M"]
+    ) -> Float[np.ndarray, "N M"]:
+        """Probabilities (N, M)."""
+        return np.asarray(self.loss.probability(score, self.draws.C[draws, None]))
+
+
+@dataclass(frozen=True)
+class LogLikelihood:
+    """Log density of the responses of rows given their scores, without the weights of the rows.
+
+    Attributes
+    ----------
+    draws : Draws
+        Draws of a model.
+    target : array (n,)
+        Signs or numbers of the rows.
+    """
+
+    draws: Draws
+    target: PerRow
+    logarithmic: ClassVar[bool] = True
+
+    def __call__(
+        self, rows: Int[np.ndarray, " N"], draws: Int[np.ndarray, " N"], score: Float[np.ndarray, "N M"]
+    ) -> Float[np.ndarray, "N M"]:
+        """``log p(y_i | s)``."""
+        power, level = self.scale(rows, draws)
+        value, _ = self._loss.plain_value_and_slope(np.broadcast_to(self.target[rows, None], score.shape), score)
+        return np.asarray(level[:, None] - power[:, None] * value)
+
+    def slope(
+        self, rows: Int[np.ndarray, " N"], draws: Int[np.ndarray, " N"], score: Float[np.ndarray, " N"]
+    ) -> Float[np.ndarray, " N"]:
+        """Its slope in the score."""
+        return np.asarray(-self.scale(rows, draws)[0] * self._loss.plain_value_and_slope(self.target[rows], score)[1])
+
+    @property
+    def _loss(self) -> Any:
+        return self.draws.model.loss.plain
+
+    def scale(
+        self, rows: Int[np.ndarray, " N"], draws: Int[np.ndarray, " N"]
+    ) -> tuple[Float[np.ndarray, " N"], Float[np.ndarray, " N"]]:
+        """What the loss is multiplied by, and the rest of the log density."""
+        C, power, target = self.draws.C[draws], self.draws.power, np.asarray(self.target[rows], dtype=np.float64)
+        loss = cast(Any, self._loss)
+        return power * C, power * (loss.log_constant(C) + C * loss.log_base_measure(target))
