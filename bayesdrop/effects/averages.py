@@ -18,7 +18,7 @@ from ..designs import as_design
 from ..noise.base import centre_of
 from ..posterior.draws.draws import Draws, blocks
 from ..posterior.draws.new_rows import match_columns
-from ..posterior.noise_average.probability import expected_response
+from ..posterior.noise_average.expectation import expected_response
 
 __all__ = ["Average", "Averaged", "Averages", "average_response"]
 

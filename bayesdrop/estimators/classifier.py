@@ -16,7 +16,7 @@ from sklearn.utils import column_or_1d
 from sklearn.utils.validation import check_is_fitted
 
 from .._memory import check_memory
-from .._typing import AnyArray, ArvizData, Float, Int, PerRow, Shaped
+from .._typing import AnyArray, ArvizData, Float, PerRow, Shaped
 from .._validation import refuse_masked
 from ..data.column_facts import in_order
 from ..data.responses import class_factors, refuse_response, weigh_classes
@@ -32,7 +32,7 @@ from ..losses.softmax import log_sum_exp
 from ..model import Model
 from ..posterior.draws.draws import Draws
 from ..posterior.noise_average.class_chances import class_chances
-from ..posterior.noise_average.probability import class_probability, costly_probability, few_probabilities, is_quick
+from ..posterior.noise_average.expectation import class_probability
 from ..priors import Normal
 from ..rates import PerFeature, Tuned
 from ..rates.learnt import ExpectedDeletion
@@ -323,28 +323,12 @@ def _positive_probability(estimator: Any, X: Any) -> Float[AnyArray, "m K"]:
     """
     design, weights = estimator._about_centre(check_features(estimator, X))
     coef, rates = np.ascontiguousarray(weights[:-1].T), np.atleast_2d(estimator.rates_)
-    intercept, loss, noise = weights[-1], estimator._loss(), estimator._noise()
-
-    def draws_of(part: Any) -> Draws:
-        return Draws(
-            model=estimator._model(), feature_names=[], weight=coef[part], intercept=intercept[part],
-            free_rate=rates[part], index=np.arange(coef.shape[1]), fixed_rate=rates[0] if len(rates) == 1 else None,
-            C=np.full(len(coef[part]), estimator._loss_weight()), marginalised=False, classes=None, steps={},
-        )  # fmt: skip
-
-    if estimator.arrives_noised or not is_quick(loss, noise, *coef.shape):
-        draws = draws_of(slice(None))
-        return _by_rows(design, lambda part: class_probability(draws, part, estimator.arrives_noised))
-    kept = coef * (noise.coefficients(rates).gain / (1 - rates))
-
-    def chances(part: Any) -> Float[np.ndarray, "n K"]:
-        def hard(rows: Int[np.ndarray, " r"], some: Int[np.ndarray, " s"]) -> Float[np.ndarray, "r s"]:
-            return costly_probability(draws_of(some), part[rows], loss)
-
-        level = np.broadcast_to(intercept, (part.shape[0], len(coef)))
-        return few_probabilities(part, kept, np.broadcast_to(rates, coef.shape), level, hard)
-
-    return _by_rows(design, chances)
+    draws = Draws(
+        model=estimator._model(), feature_names=[], weight=coef, intercept=weights[-1], free_rate=rates,
+        index=np.arange(coef.shape[1]), fixed_rate=rates[0] if len(rates) == 1 else None,
+        C=np.full(len(coef), estimator._loss_weight()), marginalised=False, classes=None, steps={},
+    )  # fmt: skip
+    return _by_rows(design, lambda part: class_probability(draws, part, estimator.arrives_noised))
 
 
 def _joint_probability(estimator: Any, model: Model, X: Any) -> Float[AnyArray, "m K"]:

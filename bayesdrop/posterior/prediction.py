@@ -3,7 +3,7 @@ r"""``predict``: what a posterior, or a point fit as a posterior of one draw, sa
 A new row suffers the noise that the model has, so each draw averages over it. With ``s`` the noised score under the
 weights and rates of the draw,
 
-    two classes   P(y = +1 | w, b, η) = E P(y = +1 | s)        (:mod:`.noise_average`: exact, or to 0.002)
+    two classes   P(y = +1 | w, b, η) = E P(y = +1 | s)        (:mod:`.noise_average`: exact, or to 5e-4)
     many classes  P(y = k | w, b, η) = E softmax(s)_k          (the same: exact, or to about 0.002)
     numbers       E s, which is E(y | w, b, η), or a quantile of y given the score (``score_is`` of the loss)
     counts        E(y | w, b, η) = E e^s, r E e^s or N E σ(s)  (:mod:`.expected_response`)
@@ -30,7 +30,7 @@ from ..losses.protocols import Simulated, require
 from .arviz_groups.constants import class_names
 from .draws.draws import Draws, blocks
 from .draws.new_rows import for_rows, match_offset, match_rows, read_result, with_unseen
-from .noise_average.probability import expected_response
+from .noise_average.expectation import expected_response
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -250,7 +250,7 @@ def predict(
     Warns
     -----
     AccuracyWarning
-        If an average over the noise cannot be computed to within 0.002.
+        If an average over the noise cannot be computed to within 5e-4, or 0.002 for a softmax.
 
     See Also
     --------
@@ -260,8 +260,8 @@ def predict(
     -----
     Rows and draws are processed a block at a time, in float64, so that memory is bounded. Probabilities of single
     draws, and hence their mean and interval, are exact if a row has at most 6 entries that may be dropped or the noise
-    is normal, and otherwise within 0.002. An interval of a new response is computed from at least 40,000 simulated
-    responses: the standard error of its content is ``√(q(1 − q)/40000)``, 0.0015 for ``probability=0.9``.
+    is normal, otherwise within 5e-4 (softmax: 0.002). An interval of a new response is computed from at least 40,000
+    simulated responses: the standard error of its content is ``√(q(1 − q)/40000)``, 0.0015 for ``probability=0.9``.
 
     Examples
     --------

@@ -35,7 +35,7 @@ from .diagnostics.diagnosis import warn_of_run
 from .diagnostics.response_spread import spread_of
 from .draws.draws import draws_of
 from .draws.new_rows import NewRows
-from .noise_average.expectation import MASKS
+from .noise_average.enumeration import MASKS
 from .problem import Problem, sampler_settings
 from .scores.pointwise import check_size, rows_group
 from .scores.reweighting import judged, stated_approximation

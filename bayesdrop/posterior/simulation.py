@@ -28,7 +28,7 @@ from .arviz_groups.constants import class_names, model_coords, parted
 from .arviz_groups.groups import assemble, extend
 from .draws.draws import Draws, blocks, read_draws, stored_constants, stored_offset
 from .draws.new_rows import NewRows, check_rows, for_rows, match_design, match_offset, match_rows, with_unseen
-from .noise_average.probability import expected_response
+from .noise_average.expectation import expected_response
 from .prior_rows import read_prior_rows
 from .problem import with_spread
 from .sampling import check_counts

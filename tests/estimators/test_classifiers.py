@@ -10,7 +10,7 @@ from sklearn.datasets import load_iris
 
 import bayesdrop as bd
 from bayesdrop.estimators.classes import shares
-from bayesdrop.posterior.noise_average.logistic import TOLERANCE
+from bayesdrop.posterior.noise_average.quadrature import RULES
 
 BOTH = [bd.DropoutSVC, bd.DropoutLogisticRegression]
 
@@ -70,7 +70,7 @@ def test_sparse_equals_dense(kind, breast_cancer):
         np.testing.assert_allclose(other.coef_, dense.coef_, atol=1e-5)
         np.testing.assert_allclose(other.rates_, dense.rates_, atol=1e-12)
         # Which entries are averaged exactly and which by their cumulants depends on the storage.
-        np.testing.assert_allclose(other.predict_proba(storage(X)), dense.predict_proba(X), atol=2 * TOLERANCE)
+        np.testing.assert_allclose(other.predict_proba(storage(X)), dense.predict_proba(X), atol=RULES.probability)
 
 
 def test_logistic_probability_is_the_expectation_under_the_noise():

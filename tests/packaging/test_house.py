@@ -19,7 +19,7 @@ PACKAGE = Path(bayesdrop.__file__).parent
 # Priors by name, about means and of the intercept, and their table, are in each room that solves, samples or draws.
 ROOMS = {
     "fitting": (45, 5606, 10),
-    "posterior": (48, 5650, 6),  # projections; weights of the draws without a row
+    "posterior": (50, 5469, 6),  # projections; weights of the draws without a row
     "hmc": (25, 3446, 5),
     "designs": (20, 2425, 1),
     "data": (27, 3238, 6),  # a formula is data for an interpreter, so that a file runs nothing
@@ -28,7 +28,7 @@ ROOMS = {
     "latent": (14, 1263, 2),
     "losses": (14, 1458, 13),
     ".": (15, 1300, 4),
-    "estimators": (10, 1222, 1),
+    "estimators": (10, 1211, 1),
     "effects": (14, 1404, 6),  # statements, read and answered; functions that compare; names of events; baselines
     "priors": (11, 1023, 5),
     "factorization": (8, 1004, 6),

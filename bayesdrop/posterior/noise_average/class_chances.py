@@ -35,11 +35,14 @@ from ..._typing import Float, Int, PerRow
 from ...designs import as_design
 from ...moments import ScoreMoments
 from ..draws.draws import Draws, blocks
-from .enumeration import log_sum
-from .expectation import ERROR, MASKS, Doubt
+from .doubt import Doubt
+from .enumeration import MASKS, log_sum
 from .score_pairs import SIZES, Pairs, has_factor, log_totals
 
 __all__ = ["class_chances", "class_log_likelihood"]
+
+ERROR = 2e-3
+"""Change of a result in the last step up to which it is taken."""
 
 Reduce = Callable[..., Float[np.ndarray, "N _"]]
 
@@ -100,7 +103,7 @@ def class_chances(
         If the last step of some results was above :data:`ERROR`.
     """
     result = np.empty((X.shape[0], draws.size, draws.weight.shape[1]))
-    doubt = Doubt()
+    doubt = Doubt(ERROR)
     for rows, part, pairs in _pairs_of(draws, X, corrupted_inputs, masks):
         found = _adaptive(pairs, lambda some, J, _: _probabilities(some, J), masks, doubt)
         result[rows, part] = found.reshape(-1, part.stop - part.start, found.shape[1])
@@ -110,7 +113,7 @@ def class_chances(
 
 def class_log_likelihood(draws: Draws, X: Any, code: PerRow, masks: int = MASKS) -> Float[np.ndarray, "S n"]:
     """``log E π_{y_i}^C`` of each draw and row, the noise summed out; numbers of classes (n,)."""
-    result, doubt = np.empty((draws.size, X.shape[0])), Doubt()
+    result, doubt = np.empty((draws.size, X.shape[0])), Doubt(ERROR)
     for rows, part, pairs in _pairs_of(draws, X, False, masks):
         size = (len(code[rows]), part.stop - part.start)
         own = np.repeat(code[rows].astype(int), size[1])

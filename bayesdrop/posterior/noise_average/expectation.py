@@ -1,21 +1,21 @@
-r"""The expectation, over the noise of a row, of any function of its noised score, for every draw of a posterior.
+r"""Average any function of a row's noised score over the noise, for every draw of a posterior or for one fit.
 
     E f(s_i),      s_i = b + Σ_d w_d x̃_id
 
-Each row and draw has the first of these that is good enough:
+Each row and draw has the first of these that is accurate enough:
 
-1. a row with at most ``log₂ masks`` entries that may be dropped has all its masks enumerated, and with twice as many
-   entries the two halves of it where the logarithm of the function is piecewise linear (:mod:`.enumeration`): exact;
-2. the characteristic function of the score by its first four cumulants, which are products with powers of the matrix,
-   while a bound of what follows shows the error to be small: rows of many small entries, and normal noises, for which
-   it is exact;
-3. the characteristic function as a product over the entries, the law tilted to where a small function has its mass;
-4. enumeration again, of up to 20 entries and by halves of up to 24.
+1. a row of few entries that may be dropped has all its masks enumerated (:mod:`.enumeration`), which is exact;
+2. probabilities of a logistic loss from dense rows have a quick way of their own (:mod:`.logistic`), and all else the
+   quadrature of a law close to normal, from four cumulants, which are products with powers of the matrix;
+3. the quadrature of any law, from the characteristic functions of its entries (:mod:`.quadrature`);
+4. enumeration again, of the masks whose scores lie where the function varies, which are few of a steep function.
 
-Ways 2 and 3 sum a Fourier series (see :mod:`.score_law`) until the estimate of its error is below ``ERROR`` = 0.002,
-of the expectation where the function is a probability, relative to it where it is a likelihood. That is a ceiling:
-where the function is smooth the error is a hundred times smaller. Likelihoods are logarithms throughout, so that none
-is too small for a sum. No random numbers are used.
+Probabilities have errors of at most 5e-4, and logarithms of likelihoods of at most 1e-3. No random numbers are used.
+
+Of the expected response a loss says what it is of the noised score: the mean score for numbers, ``E e^s`` for counts of
+a logarithmic mean, ``N E σ(s)`` for binomial ones. The second is exact for every noise,
+
+    log E e^s = b + Σ_d log E e^{w_d x̃_d}.
 
 Memory is bounded: rows and draws are taken a block at a time. Sparse rows are never made dense, but for additive noise,
 which leaves no zero where it was, a few at a time and only where way 2 does not do.
@@ -23,22 +23,35 @@ which leaves no zero where it was, a few at a time and only where way 2 does not
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.sparse import csr_array, issparse
 
-from ..._typing import Float, Int
+from ..._typing import Float, Int, Shaped
 from ...designs import as_design
-from ...warnings import AccuracyWarning, warn
+from ...losses import Logistic
+from ...losses.protocols import Classifying, require
 from ..draws.draws import Draws, blocks
-from .enumeration import LogLikelihood, Probability, all_masks, by_halves, log_sum
-from .score_law import SERIES, Exact, NearNormal, TwoPoint, integrate, saddle_tilt
+from .class_chances import class_chances
+from .doubt import Doubt
+from .enumeration import MASKS, all_masks, log_sum
+from .functions import LogLikelihood, Probability
+from .logistic import TOLERANCE, average_logistic
+from .quadrature import (
+    RULES,
+    Cumulants,
+    Entries,
+    Masked,
+    by_cumulants,
+    by_entries,
+    saddle_tilt,
+)
+from .window import over_window
 
-__all__ = ["ERROR", "MASKS", "Doubt", "expectation"]
-
-ERROR = 2e-3
-MASKS = 64
+__all__ = ["DrawnScores", "class_probability", "expectation", "expected_response"]
 
 
 def expectation(
@@ -67,36 +80,25 @@ def expectation(
     Warns
     -----
     AccuracyWarning
-        If the error of some cannot be shown to be below :data:`ERROR`.
+        If the error of some is estimated to be larger than :data:`.quadrature.RULES` allows.
     """
-    values, offset = np.empty((X.shape[0], draws.size)), np.zeros(X.shape[0]) if offset is None else offset
-    doubt = Doubt()
-    entries = X.nnz / max(X.shape[0], 1) if hasattr(X, "nnz") else X.shape[1]
-    for rows in blocks(X.shape[0], int(max(draws.size, entries))):
-        values[rows] = _Block(draws, X[rows], function, rows.start, masks, offset[rows], doubt).values()
+    n, doubt = X.shape[0], Doubt(RULES.error(function.logarithmic))
+    values, offset = np.empty((n, draws.size)), np.zeros(n) if offset is None else offset
+    entries = X.nnz / max(n, 1) if issparse(X) else X.shape[1]
+    for rows in blocks(n, int(max(draws.size, entries))):
+        values[rows] = _Block(draws, X[rows], function, rows.start, masks, offset[rows], doubt).result
     doubt.tell(values.size, "a steep function of scores that spread widely, as with a very large C")
     return values
 
 
-class Doubt:
-    """Averages whose error is not known to be below :data:`ERROR`."""
+class _Pairs(NamedTuple):
+    """Pairs of a row and a draw, by their numbers: what no mask moves, what kept entries add, and their rates."""
 
-    def __init__(self) -> None:
-        self.failed, self.worst = 0, 0.0
-
-    def add(self, error: Float[np.ndarray, " failed"]) -> None:
-        """Count some, by their errors."""
-        if len(error):
-            self.failed, self.worst = self.failed + len(error), max(self.worst, float(error.max()))
-
-    def tell(self, total: int, why: str) -> None:
-        """Warn of them, if there are any."""
-        if self.failed:
-            warn(
-                f"{self.failed} of {total} averages over the noise of a row have errors of up to {self.worst:.2g} "
-                f"(expected {ERROR:g}): {why}.",
-                AccuracyWarning,
-            )
+    rows: Int[np.ndarray, " N"]
+    draws: Int[np.ndarray, " N"]
+    base: Float[np.ndarray, " N"]
+    step: Float[np.ndarray, "N k"]
+    rate: Float[np.ndarray, "N k"]
 
 
 class _Block:
@@ -114,29 +116,25 @@ class _Block:
     ) -> None:
         self.draws, self.X, self.function, self.start, self.offset = draws, X, function, start, offset
         self.limit = int(masks).bit_length() - 1  # 2^limit <= masks
-        self.has_masks = draws.model.noise.has_rate
-        self.doubt = doubt
-        self.fixed = draws.without_noise if self.has_masks and np.any(draws.without_noise) else None
-
-    def values(self) -> Float[np.ndarray, "n S"]:
-        draws, n = self.draws, self.X.shape[0]
-        result = np.empty((n, draws.size))
+        self.doubt, self.logarithmic = doubt, function.logarithmic
+        has_masks = draws.model.noise.has_rate
+        self.fixed = draws.without_noise if has_masks and np.any(draws.without_noise) else None
+        self.result = np.empty((X.shape[0], draws.size))
+        if not has_masks:
+            self._unmasked(*self._close_to_normal(np.arange(X.shape[0])))
+            return
         self.base = self._base()
-        many = np.ones(n, dtype=bool)
-        if self.has_masks:
-            self.starts, self.columns, self.entries = self._noised_entries()
-            size = np.diff(self.starts)
-            linear = self.function.pieces(np.zeros(1, int), np.zeros(1, int)) is not None
-            many = size > (2 * self.limit if linear else self.limit)
-            for count in np.unique(size[~many]):
-                self._enumerate(result, *self._pairs(np.flatnonzero(size == count)), int(count))
-        chosen = np.flatnonzero(many)
-        if not len(chosen):
-            return result
-        failed = self._near_normal(result, chosen)
-        if len(failed[0]):
-            (self._products if self.has_masks else self._exact)(result, *failed)
-        return result
+        self.noised = np.arange(X.shape[1]) if self.fixed is None else np.flatnonzero(~self.fixed)
+        self.matrix = X if self.fixed is None else X[:, self.noised]
+        size = (self.matrix != 0).sum(axis=1)
+        few, many = np.flatnonzero(size <= self.limit), np.flatnonzero(size > self.limit)
+        if len(few):
+            each = np.indices((len(few), draws.size)).reshape(2, -1)
+            self._masked(few[each[0]], each[1])
+        if len(many):
+            loss = getattr(function, "loss", None)
+            quick = loss is not None and loss.ratio == "odds_ratio" and not issparse(X)
+            self._masked(*(self._quickly(many) if quick else self._close_to_normal(many)))
 
     def _base(self) -> Float[np.ndarray, "n S"] | None:
         """Part of each score that no mask moves, (n, S), without its offset; None if that is the intercept."""
@@ -148,178 +146,146 @@ class _Block:
             base[:, part] = design.matvec(np.ascontiguousarray(weight)) + self.draws.intercept[part]
         return base
 
-    def _noised_entries(self) -> tuple[Int[np.ndarray, " rows_and_1"], Int[np.ndarray, " e"], Float[np.ndarray, " e"]]:
-        """Entries that may be dropped, row after row: where each row starts, columns, values."""
-        parts = list(as_design(self.X).entries())
-        row, column, value = (np.concatenate([part[j] for part in parts]) if parts else np.zeros(0) for j in range(3))
-        if self.fixed is not None and len(row):
-            kept = ~self.fixed[column]
-            row, column, value = row[kept], column[kept], value[kept]
-        starts = np.searchsorted(row, np.arange(self.X.shape[0] + 1))
-        return starts, column.astype(int), value.astype(np.float64)
+    def _masked(self, rows: Int[np.ndarray, " N"], some: Int[np.ndarray, " N"]) -> None:
+        """Average pairs of a row and a draw by their entries, those of equally many together."""
+        chosen, place = np.unique(rows, return_inverse=True)
+        matrix = csr_array(self.matrix[chosen])
+        length = np.diff(matrix.indptr)
+        for count in np.unique(length):
+            few = count <= max(self.limit, RULES.few)
+            mine = np.flatnonzero(length[place] == count)
+            for part in blocks(len(mine), 2**count if few else max(count, RULES.first), RULES.cache):
+                k = mine[part]
+                at = matrix.indptr[place[k]][:, None] + np.arange(count)
+                pairs = self._pairs(rows[k], some[k], self.noised[matrix.indices[at]], matrix.data[at])
+                self.result[pairs.rows, pairs.draws] = self._enumerated(pairs) if few else self._transformed(pairs)
 
-    def _pairs(self, rows: Int[np.ndarray, " r"]) -> tuple[Int[np.ndarray, " N"], Int[np.ndarray, " N"]]:
-        return np.repeat(rows, self.draws.size), np.tile(np.arange(self.draws.size), len(rows))
-
-    def _entries_of(
-        self, rows: Int[np.ndarray, " N"], some: Int[np.ndarray, " N"], count: int
-    ) -> tuple[Float[np.ndarray, " N"], Float[np.ndarray, "N k"], Float[np.ndarray, "N k"]]:
-        """Base (N,), contributions and rates (N, count) of pairs of a row and a draw."""
+    def _pairs(
+        self,
+        rows: Int[np.ndarray, " N"],
+        some: Int[np.ndarray, " N"],
+        column: Int[np.ndarray, "N k"],
+        value: Shaped[np.ndarray, "N k"],
+    ) -> _Pairs:
+        """Pairs of a row and a draw, given the columns and values of the noised entries."""
         base = (self.draws.intercept[some] if self.base is None else self.base[rows, some]) + self.offset[rows]
-        if count == 0:
-            return base, np.zeros((len(rows), 0)), np.zeros((len(rows), 0))
-        place = self.starts[rows][:, None] + np.arange(count)
-        column, draws = self.columns[place], self.draws
+        draws = self.draws
         if draws.fixed_rate is not None:
             rate = draws.fixed_rate[column]
         else:
             # Of the entries here each has a free rate.
-            rate = np.clip(
-                draws.free_rate[some[:, None], draws.index[column]].astype(np.float64), 0.0, np.nextafter(1.0, 0.0)
-            )
+            free = draws.free_rate[some[:, None], draws.index[column]].astype(np.float64)
+            rate = np.clip(free, 0.0, np.nextafter(1.0, 0.0))
         kept = draws.model.noise.coefficients(rate).gain / (1 - rate)
-        return base, draws.weight[some[:, None], column] * kept * self.entries[place], rate
+        return _Pairs(rows, some, base, draws.weight[some[:, None], column] * kept * value, rate)
 
-    def _enumerate(
-        self, result: Float[np.ndarray, "n S"], rows: Int[np.ndarray, " N"], some: Int[np.ndarray, " N"], count: int
-    ) -> None:
-        """Sum over the ``2^count`` masks of pairs with ``count`` noised entries each, by halves where they will do."""
-        halved = count > self.limit and self.function.pieces(rows[:1] + self.start, some[:1]) is not None
-        for part in blocks(len(rows), 4 * 2 ** ((count + 1) // 2 if halved else count)):
-            i, j = rows[part], some[part]
-            base, step, rate = self._entries_of(i, j, count)
-            if halved:
-                pieces: Any = self.function.pieces(i + self.start, j)
-                result[i, j] = by_halves(base, step, rate, pieces)
-                continue
-            value, log_chance = all_masks(step, rate)
-            terms = self.function(i + self.start, j, base[:, None] + value)
-            logarithmic = self.function.logarithmic
-            result[i, j] = log_sum(log_chance + terms) if logarithmic else (np.exp(log_chance) * terms).sum(axis=1)
+    def _of(self, rows: Int[np.ndarray, " N"], some: Int[np.ndarray, " N"]) -> Any:
+        """The function of the scores of pairs of a row and a draw, by their numbers."""
+        return lambda cells, score: self.function(rows[cells] + self.start, some[cells], score)
 
-    def _near_normal(
-        self, result: Float[np.ndarray, "n S"], chosen: Int[np.ndarray, " r"]
-    ) -> tuple[Int[np.ndarray, " f"], Int[np.ndarray, " f"]]:
-        """Ways by cumulants; returns the pairs of a row and a draw for which they do not do."""
-        X = self.X[chosen] if len(chosen) < self.X.shape[0] else self.X
-        fail_rows, fail_draws = [], []
-        for part, law in self._laws(X, self.offset[chosen]):
+    def _quickly(self, chosen: Int[np.ndarray, " r"]) -> tuple[Int[np.ndarray, " f"], Int[np.ndarray, " f"]]:
+        """Average the logistic function; return the pairs of a row and a draw for which its own way does not do."""
+        draws = self.draws
+        rate = np.asarray(draws.rate(slice(0, draws.size))[:, self.noised], dtype=np.float64)
+        kept = draws.weight[:, self.noised] * (draws.model.noise.coefficients(rate).gain / (1 - rate))
+        base = np.broadcast_to(draws.intercept, (len(chosen), draws.size)) if self.base is None else self.base[chosen]
+        matrix = self.matrix if len(chosen) == len(self.matrix) else self.matrix[chosen]
+        self.result[chosen], error = average_logistic(matrix, kept, rate, base + self.offset[chosen, None])
+        rows, some = np.nonzero(~(error <= TOLERANCE))
+        return chosen[rows], some
+
+    def _close_to_normal(self, chosen: Int[np.ndarray, " r"]) -> tuple[Int[np.ndarray, " f"], Int[np.ndarray, " f"]]:
+        """Average by cumulants; return the pairs of a row and a draw for which they do not do."""
+        failed = []
+        for part, law in self._laws(chosen):
             rows = np.repeat(chosen, part.stop - part.start)
             some = np.tile(np.arange(part.start, part.stop), len(chosen))
-            # What the remainder makes of a function that changes over one unit of the score, if the law lets it.
-            doubt = law.remainder * np.minimum(1.0, np.maximum(law.var, 1e-9) ** -2.5)
-            hope = doubt <= 2 * ERROR
-            fail_rows.append(rows[~hope])
-            fail_draws.append(some[~hope])
-            rows, some = rows[hope], some[hope]
+            value, error = by_cumulants(law, self._of(rows, some), logarithmic=self.logarithmic)
+            self.result[rows, some] = value
+            poor = ~(error <= self.doubt.allowed / 2)  # the series estimates its own error
+            failed.append((rows[poor], some[poor]))
+        rows, some = (np.concatenate(parts) for parts in zip(*failed, strict=True))
+        return rows, some
 
-            def function(cells: Any, score: Any, rows: Any = rows, some: Any = some) -> Any:
-                return self.function(rows[cells] + self.start, some[cells], score)
-
-            logarithmic = self.function.logarithmic
-            value, error = integrate(law.take(hope), function, logarithmic=logarithmic, tolerance=ERROR)
-            result[rows, some] = value
-            failed = ~(error <= ERROR)
-            fail_rows.append(rows[failed])
-            fail_draws.append(some[failed])
-        return np.concatenate(fail_rows), np.concatenate(fail_draws)
-
-    def _laws(self, X: Any, offset: Float[np.ndarray, " r"]) -> Iterator[tuple[slice, NearNormal]]:
-        """Laws of the scores by their cumulants, for some draws at a time; rows ascend slowest."""
+    def _laws(self, chosen: Int[np.ndarray, " r"]) -> Iterator[tuple[slice, Cumulants]]:
+        """Cumulants of the scores, for some draws at a time; rows ascend slowest."""
         draws, noise = self.draws, self.draws.model.noise
-        design = as_design(X)
-        powers = {power: _power(X, power) for power in noise.expansion(np.zeros(1)).powers if power}
+        X = self.X[chosen] if len(chosen) < self.X.shape[0] else self.X
+        design, powers = as_design(X), _powers(X, noise.expansion(np.zeros(1)).powers)
         for part in blocks(draws.size, 4 * max(X.shape)):
             mean, var = draws.moments(design, part)
-            mean = mean + offset[:, None]
             weight = draws.weight[part].T.astype(np.float64)
+            square = weight * weight
+            orders = (square * weight, square * square, square * square * np.abs(weight))
             expansion = noise.expansion(np.ascontiguousarray(draws.rate(part).T))
-            orders = zip(expansion[:3], expansion.powers, (weight**3, weight**4, np.abs(weight) ** 5), strict=True)
-            rest = [
+            rest = (
                 np.broadcast_to(_product(powers.get(power), coefficient * factor), mean.shape)
-                for coefficient, power, factor in orders
-            ]
-            proxy = var if expansion.proxy is None else design.sq_matvec(expansion.proxy * weight**2)
-            jump = np.broadcast_to(expansion.tail_scale * np.abs(weight).max(axis=0), mean.shape)
-            cumulants = tuple(cells.ravel() for cells in (mean, np.maximum(var, 0.0), *rest))
-            yield part, NearNormal.of(cumulants, np.maximum(proxy, 0.0).ravel(), jump.ravel())
+                for coefficient, power, factor in zip(expansion[:3], expansion.powers, orders, strict=True)
+            )
+            yield part, Cumulants(*(each.ravel() for each in (mean + self.offset[chosen, None], var, *rest)))
 
-    def _products(
-        self, result: Float[np.ndarray, "n S"], rows: Int[np.ndarray, " N"], some: Int[np.ndarray, " N"]
-    ) -> None:
-        """Ways by products over the entries, tilted to where the function has its expectation."""
-        size = np.diff(self.starts)[rows]
-        for count in np.unique(size):
-            mine = np.flatnonzero(size == count)
-            for part in blocks(len(mine), 4 * max(int(count), 32)):
-                i, j = rows[mine[part]], some[mine[part]]
-                self._product_of(result, i, j, int(count))
+    def _enumerated(self, pairs: _Pairs) -> Float[np.ndarray, " N"]:
+        """Averages over all masks."""
+        value, log_chance = all_masks(pairs.step, pairs.rate)
+        terms = self.function(pairs.rows + self.start, pairs.draws, pairs.base[:, None] + value)
+        return log_sum(log_chance + terms) if self.logarithmic else (np.exp(log_chance) * terms).sum(axis=1)
 
-    def _product_of(
-        self, result: Float[np.ndarray, "n S"], rows: Int[np.ndarray, " N"], some: Int[np.ndarray, " N"], count: int
-    ) -> None:
-        base, step, rate = self._entries_of(rows, some, count)
-        logarithmic = self.function.logarithmic
+    def _transformed(self, pairs: _Pairs) -> Float[np.ndarray, " N"]:
+        """Averages by quadrature, likelihoods by tilted laws; where that fails over the masks that matter."""
+        f, function, tilt = self.function, self._of(pairs.rows, pairs.draws), np.zeros(len(pairs.base))
+        if isinstance(f, LogLikelihood):
+            rows = pairs.rows + self.start
+            tilt = saddle_tilt(lambda some, s: f.slope(rows[some], pairs.draws[some], s), *pairs[2:])
+        law = Masked.of(*pairs[2:], tilt)
 
-        def slope(cells: Any, score: Any) -> Any:
-            return self.function.slope(rows[cells] + self.start, some[cells], score)
+        def tilted(some: Int[np.ndarray, " r"], score: Float[np.ndarray, "r M"]) -> Float[np.ndarray, "r M"]:
+            return function(some, score) - tilt[some, None] * score if self.logarithmic else function(some, score)
 
-        tilt = saddle_tilt(slope, base, step, rate) if logarithmic else np.zeros(len(rows))
-        todo = np.arange(len(rows))
-        for wide in (False, True):
-            law = TwoPoint.of(base[todo], step[todo], rate[todo], tilt[todo], wide)
+        value, error, change = by_entries(law, tilted, logarithmic=self.logarithmic)
+        value += law.log_norm
+        for k in np.flatnonzero(~(error <= self.doubt.allowed)):
+            exact = over_window(
+                float(pairs.base[k]), pairs.step[k], pairs.rate[k], _of_one(function, int(k)), self.logarithmic
+            )
+            if np.isnan(exact):
+                self.doubt.add(np.minimum(error, change)[[k]])
+            else:
+                value[k] = exact
+        return value
 
-            def function(cells: Any, score: Any, todo: Any = todo) -> Any:
-                here = todo[cells]
-                plain = self.function(rows[here] + self.start, some[here], score)
-                return plain - tilt[here, None] * score if logarithmic else plain
-
-            value, error = integrate(law, function, logarithmic=logarithmic, tolerance=ERROR)
-            result[rows[todo], some[todo]] = value + law.log_norm
-            poor = ~(error <= ERROR)
-            todo, error = todo[poor], error[poor]
-            if not len(todo):
-                return
-        linear = self.function.pieces(rows[:1] + self.start, some[:1]) is not None
-        if count <= (SERIES.halved if linear else SERIES.entries):
-            self._enumerate(result, rows[todo], some[todo], count)
-        else:
-            self.doubt.add(error)
-
-    def _exact(
-        self, result: Float[np.ndarray, "n S"], rows: Int[np.ndarray, " N"], some: Int[np.ndarray, " N"]
-    ) -> None:
-        """Ways by products of the noise's own characteristic functions, zeros written out."""
+    def _unmasked(self, rows: Int[np.ndarray, " N"], some: Int[np.ndarray, " N"]) -> None:
+        """Average by the characteristic functions of a noise without masks, zeros written out."""
         noise = self.draws.model.noise
-        for part in blocks(len(rows), 8 * self.X.shape[1]):
+        for part in blocks(len(rows), RULES.first * self.X.shape[1]):
             i, j = rows[part], some[part]
-            entry = self.X[i].toarray() if hasattr(self.X, "toarray") else self.X[i]
+            entry = self.X[i].toarray() if issparse(self.X) else self.X[i]
             entry = np.asarray(entry, dtype=np.float64)
             weight = self.draws.weight[j].astype(np.float64)
             gain, shift, *coefficients = noise.coefficients(np.zeros_like(entry))
-            expansion = noise.expansion(np.zeros_like(entry))
             var = sum(c * entry**power for c, power in zip(coefficients, (2, 1, 0), strict=True))
-            level = self.draws.intercept[j] + self.offset[i]
-            reach = NearNormal.of(
-                (level + ((gain * entry + shift) * weight).sum(axis=1), *(np.zeros(len(i)),) * 4),
-                (var * weight**2).sum(axis=1),
-                expansion.tail_scale * np.abs(weight).max(axis=1),
-            )
-            law = Exact(level, weight, entry, reach.low, reach.high, noise.log_mgf)
-
-            def function(cells: Any, score: Any, i: Any = i, j: Any = j) -> Any:
-                return self.function(i[cells] + self.start, j[cells], score)
-
-            value, error = integrate(law, function, logarithmic=self.function.logarithmic, tolerance=ERROR)
-            result[i, j] = value
-            self.doubt.add(error[~(error <= ERROR)])
+            base = self.draws.intercept[j] + self.offset[i]
+            mean, var = base + ((gain * entry + shift) * weight).sum(axis=1), (var * weight**2).sum(axis=1)
+            scale = noise.expansion(np.zeros(1)).tail_scale * np.abs(weight).max(axis=1)
+            reach = np.sqrt(2 * RULES.tail * var) + RULES.tail * scale
+            law = Entries(base, mean - reach, mean + reach, weight, entry, noise.log_mgf)
+            self.result[i, j], error, change = by_entries(law, self._of(i, j), logarithmic=self.logarithmic)
+            self.doubt.add(np.minimum(error, change))
 
 
-def _power(X: Any, power: int) -> Any:
-    """Design of ``x^power``, of ``|x|^5`` for the fifth, which only a bound needs."""
-    X = X.astype(np.float64)
-    raised = X.power(power) if hasattr(X, "power") else X**power
-    return as_design(abs(raised) if power == 5 else raised)
+def _of_one(function: Any, k: int) -> Callable[[Float[np.ndarray, " M"]], Float[np.ndarray, " M"]]:
+    """The function of the scores of one pair."""
+    return lambda score: function(np.array([k]), score[None])[0]
+
+
+def _powers(X: Any, powers: tuple[int, int, int]) -> dict[int, Any]:
+    """Designs of the powers of a matrix; of ``|x|^5`` for the fifth, which only a bound needs; none of the power 0."""
+    first = (csr_array(X) if issparse(X) else X).astype(np.float64)
+    found, raised = {}, first
+    for power in range(1, max(powers) + 1):
+        if power in powers:
+            found[power] = as_design(abs(raised) if power == 5 else raised)
+        raised = raised * first
+    return found
 
 
 def _product(design: Any, coefficient: Float[np.ndarray, "p draws"]) -> Float[np.ndarray, "n_or_1 draws"]:
@@ -327,3 +293,93 @@ def _product(design: Any, coefficient: Float[np.ndarray, "p draws"]) -> Float[np
     if design is None:
         return np.asarray(coefficient.sum(axis=0)[None])
     return np.asarray(design.matvec(np.ascontiguousarray(coefficient)))
+
+
+def class_probability(
+    draws: Draws,
+    X: Any,
+    corrupted_inputs: bool = False,
+    offset: Float[np.ndarray, " n"] | None = None,
+    loss: Any = None,
+) -> Float[np.ndarray, "n S"]:
+    """Probability of the positive class of each row and draw, averaged over the noise: (n, S).
+
+    Parameters
+    ----------
+    draws : Draws
+        Draws of a model for two classes.
+    X : array or scipy sparse (n, p)
+        Rows that fit them.
+    corrupted_inputs : bool
+        Say that there is no noise to average over.
+    offset : array (n,), optional
+        Known part of every row's score.
+    loss : Classifying, optional
+        What makes a probability of a score; the model's loss by default.
+    """
+    advice = "take one of two classes, such as bd.Logistic()"
+    loss = require(draws.model.loss if loss is None else loss, Classifying, "a class probability", advice)
+    if not corrupted_inputs:
+        return np.clip(expectation(draws, X, Probability(draws, loss), offset=offset), 0.0, 1.0)
+    values, design, known = np.empty((X.shape[0], draws.size)), as_design(X), 0.0 if offset is None else offset[:, None]
+    for part in blocks(draws.size, max(X.shape)):
+        score, _ = draws.moments(design, part, True)
+        values[:, part] = loss.probability(score + known, draws.C[None, part])
+    return values
+
+
+@dataclass(frozen=True)
+class DrawnScores:
+    """Laws of the scores of some rows, one for each draw; see :class:`bayesdrop.losses.base.NoisedScores`.
+
+    Attributes
+    ----------
+    draws : Draws
+        Draws of a model.
+    X : array or scipy sparse (n, p)
+        Rows that fit them.
+    corrupted_inputs : bool
+        There is no noise to average over.
+    offset : array (n,), optional
+        Known part of every row's score.
+    """
+
+    draws: Draws
+    X: Any
+    corrupted_inputs: bool = False
+    offset: Float[np.ndarray, " n"] | None = None
+
+    def mean(self) -> Float[np.ndarray, "n S"]:
+        """``E s``, (n, S)."""
+        design, expected = as_design(self.X), np.empty((self.X.shape[0], self.draws.size))
+        for part in blocks(self.draws.size, max(self.X.shape)):
+            expected[:, part], _ = self.draws.moments(design, part, self.corrupted_inputs)
+        return self._with_offset(expected)
+
+    def log_exponential(self) -> Float[np.ndarray, "n S"]:
+        """``log E e^s``, (n, S)."""
+        if self.corrupted_inputs:
+            return self.mean()
+        return self._with_offset(self.draws.log_exponential(self.X))
+
+    def sigmoid(self) -> Float[np.ndarray, "n S"]:
+        """``E σ(s)``, (n, S)."""
+        return class_probability(self.draws, self.X, self.corrupted_inputs, self.offset, Logistic())
+
+    def _with_offset(self, score: Float[np.ndarray, "n S"]) -> Float[np.ndarray, "n S"]:
+        return score if self.offset is None else score + self.offset[:, None]
+
+
+def expected_response(
+    draws: Draws, X: Any, corrupted_inputs: bool = False, offset: Float[np.ndarray, " n"] | None = None
+) -> Float[np.ndarray, "n S ..."]:
+    """Expected response of each row and draw, (n, S): a number, the probability of the positive class, or of each.
+
+    The arguments are those of :class:`DrawnScores`; of many classes the result is (n, S, K).
+    """
+    if draws.model.loss.multiclass:
+        return class_chances(draws, X, corrupted_inputs)
+    if draws.model.loss.binary:
+        return class_probability(draws, X, corrupted_inputs, offset)
+    with np.errstate(over="ignore"):  # a mean beyond double precision is infinite
+        return np.asarray(draws.loss_of(slice(None)).expected_response(DrawnScores(draws, X, corrupted_inputs, offset)))

@@ -23,7 +23,7 @@ from ...warnings import InfluenceWarning, warn
 from ..diagnostics.mixing import largest_k, smoothed_log_weights
 from ..draws.draws import Draws
 from ..draws.new_rows import centred_matrix
-from ..noise_average.probability import expected_response
+from ..noise_average.expectation import expected_response
 from ..scores.pointwise import log_likelihood_group
 from .submodel import Columns, ExpectedLoss, Submodel
 

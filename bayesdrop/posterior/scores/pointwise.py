@@ -4,7 +4,7 @@ r"""The log likelihood of each row, its masks summed out, and leave-one-out scor
 
 The likelihood given the masks of the chain would not do: they have seen ``y_i``. A row with few noised entries has its
 masks enumerated, which is exact. For others the sum comes from the characteristic function of the score, with an error
-of the logarithm of 0.002 at most (:mod:`.noise_average`); no masks are drawn, for the logarithm of an average of
+of the logarithm of 0.001 at most (:mod:`.noise_average`); no masks are drawn, for the logarithm of an average of
 drawn ones is low by half its relative variance, and leave-one-out scores would punish a model for having noise. These
 scores are those of Vehtari, Gelman & Gabry (2017).
 """
@@ -31,8 +31,9 @@ from ..arviz_groups.groups import extend
 from ..draws.draws import Draws, blocks, read_draws, read_group, stored_constants, stored_offset
 from ..draws.new_rows import NewRows, check_rows, match_rows
 from ..noise_average.class_chances import class_log_likelihood
-from ..noise_average.enumeration import LogLikelihood
-from ..noise_average.expectation import MASKS, expectation
+from ..noise_average.enumeration import MASKS
+from ..noise_average.expectation import expectation
+from ..noise_average.functions import LogLikelihood
 from .smoothed_loo import GROUP, STEP, open_group, write_group
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ def log_likelihood(post: Any, X: Any = None, y: Any = None, *, masks: int = MASK
     masks : int, default=64
         For a row with at most this number of masks, ``2^k`` with ``k`` noised entries (6 by default), all masks are
         summed, which is exact, as are models without masks. For other rows the sum is approximated, with a relative
-        error of at most 0.002 and usually far less; see :mod:`bayesdrop.posterior.noise_average.expectation`.
+        error of at most 0.001 and usually far less; see :mod:`bayesdrop.posterior.noise_average.expectation`.
     path : path, optional
         File (netCDF) to which the values are written, a block of rows at a time, instead of being held in memory; an
         older file is replaced when all is written. The group is then read from the file when needed, by

@@ -1,13 +1,14 @@
-"""Sums over all masks by halves, and the tilt of a law, against sums over all masks one by one."""
+"""Masks whose scores lie where a function varies, and the tilt of a law, against sums over all masks one by one."""
 
 import itertools
 
 import numpy as np
 import pytest
-from scipy.special import logsumexp
+from scipy.special import expit, log_expit, logsumexp
 
-from bayesdrop.posterior.noise_average.enumeration import LinearPieces, all_masks, by_halves
-from bayesdrop.posterior.noise_average.score_law import TwoPoint, integrate, saddle_tilt
+from bayesdrop.posterior.noise_average.enumeration import all_masks
+from bayesdrop.posterior.noise_average.quadrature import Masked, by_entries, saddle_tilt
+from bayesdrop.posterior.noise_average.window import over_window
 
 N = 6
 
@@ -26,33 +27,26 @@ def one_by_one(base, step, rate, function):
     return logsumexp(logs + function(base + (masks[:, None] * step).sum(axis=2)), axis=0)
 
 
-def lines(pieces):
-    return lambda s: (
-        pieces.level - pieces.rise * np.maximum(pieces.low - s, 0) - pieces.fall * np.maximum(s - pieces.high, 0)
-    )
+@pytest.mark.parametrize("k", [2, 7, 12])
+@pytest.mark.parametrize("slope", [1.0, 30.0, 1e6])
+@pytest.mark.parametrize("far", [0.0, 0.3, 1e6])
+def test_likelihoods_over_the_masks_that_matter(k, slope, far):
+    """Kinks among the scores and far away, one side flat, rates of 0."""
+    base, step, rate = entries(k)
+    for low, rise, fall in ((far, slope, 0.0), (-far, slope, 0.5 * slope), (far, 0.2 * slope, slope)):
+        function = lambda s, low=low, up=rise, down=fall: -up * np.maximum(low - s, 0) - down * np.maximum(s - low, 0)  # noqa: E731
+        exact = one_by_one(base, step, rate, function)
+        for i in range(N):
+            found = over_window(base[i], step[i], rate[i], function, True)
+            np.testing.assert_allclose(found, exact[i], rtol=1e-12, atol=1e-4)
 
 
-@pytest.mark.parametrize("k", [0, 1, 2, 7, 10])
-@pytest.mark.parametrize("slope", [1e-3, 1.0, 30.0, 1e6])
-def test_by_halves(k, slope):
-    """Kinks among the scores and far away, lines of either slope and of none, ties, rates of 0."""
-    rng, (base, step, rate) = np.random.default_rng(1), entries(k)
-    step[0] = np.round(step[0])
-    low = np.array([0.0, 0.5, -1e6, 1e6, 0.3, -0.2])
-    width = np.array([0.0, 1.0, 0.0, 2.0, 0.0, 1e-9])
-    rise, fall = slope * rng.random(N), slope * np.array([1.0, 0.0, 0.5, 1.0, 0.0, 2.0])
-    rise[4] = 0.0
-    pieces = LinearPieces(low, low + width, rise, fall, rng.normal(size=N))
-    exact = one_by_one(base, step, rate, lines(pieces))
-    np.testing.assert_allclose(by_halves(base, step, rate, pieces), exact, rtol=1e-12, atol=1e-9)
-
-
-def test_a_tube_that_few_masks_reach():
-    """Its chance, 1e-40, is not the difference of two near 1."""
-    step, rate = np.full((1, 4), 1.0), np.full((1, 4), 1 - 1e-10)
-    one = np.ones(1)
-    found = by_halves(np.zeros(1), step, rate, LinearPieces(3.5 * one, 5 * one, 1e9 * one, 1e9 * one, 0 * one))
-    np.testing.assert_allclose(found, 4 * np.log(1 - rate[0, 0]), rtol=1e-12)
+@pytest.mark.parametrize("scale", [1.0, 1000.0])
+def test_probabilities_over_the_masks_that_matter(scale):
+    base, step, rate = entries(12, size=scale)
+    exact = np.exp(one_by_one(base, step, rate, log_expit))
+    for i in range(N):
+        assert over_window(base[i], step[i], rate[i], expit, False) == pytest.approx(exact[i], abs=1e-4)
 
 
 def test_masks_are_those_of_the_product():
@@ -72,12 +66,12 @@ def test_a_tilted_law_has_its_mean_where_the_mass_is(far, steepness):
     base, step, rate = entries(10)
     place = base + far
     tilt = saddle_tilt(lambda some, s: steepness * (place[some] - s), base, step, rate)
-    law = TwoPoint.of(base, step, rate, tilt, wide=True)
+    law = Masked.of(base, step, rate, tilt)
 
     def function(some, s):
         return -0.5 * steepness * (place[some, None] - s) ** 2 - tilt[some, None] * s
 
-    value, error = integrate(law, function, logarithmic=True, tolerance=1e-3)
+    value, error, _ = by_entries(law, function, logarithmic=True)
     exact = one_by_one(base, step, rate, lambda s: -0.5 * steepness * (place - s) ** 2)
     assert np.max(error) < 1e-3
     np.testing.assert_allclose(value + law.log_norm, exact, rtol=1e-12, atol=1e-3)

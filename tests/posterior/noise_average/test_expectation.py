@@ -13,9 +13,10 @@ from scipy.stats import binom, laplace, norm, poisson
 
 import bayesdrop as bd
 from bayesdrop.posterior.draws.draws import read_draws
-from bayesdrop.posterior.noise_average import score_law
-from bayesdrop.posterior.noise_average.expectation import ERROR
-from bayesdrop.posterior.noise_average.probability import class_probability
+from bayesdrop.posterior.noise_average import quadrature, window
+from bayesdrop.posterior.noise_average.expectation import class_probability, expectation
+from bayesdrop.posterior.noise_average.functions import LogLikelihood
+from bayesdrop.posterior.noise_average.quadrature import RULES
 from bayesdrop.warnings import AccuracyWarning
 
 RNG = np.random.default_rng
@@ -85,11 +86,11 @@ def test_the_average_is_that_over_all_masks(build, enumerate_masks, loss, C):
         score, chance = _masks(enumerate_masks, post, model, X)
         if loss.binary:
             exact = (chance * probability(loss, score, C)).sum(axis=2)
-            np.testing.assert_allclose(class_probability(read_draws(post), X), exact, rtol=0, atol=ERROR)
+            np.testing.assert_allclose(class_probability(read_draws(post), X), exact, rtol=0, atol=RULES.probability)
         logs = np.log(chance) - C * cost(loss, y[:, None, None], score) + log_constant(loss, C)
         exact = np.logaddexp.reduce(logs, axis=2)
         found = bd.groups.dataset(bd.log_likelihood(post, X, y), "log_likelihood")["y"].values[0].T
-        np.testing.assert_allclose(found, exact, rtol=0, atol=ERROR)
+        np.testing.assert_allclose(found, exact, rtol=0, atol=RULES.likelihood)
 
 
 @pytest.mark.parametrize("loss", BINARY, ids=lambda loss: type(loss).__name__)
@@ -118,9 +119,9 @@ def test_hundreds_of_entries(build, loss, convert):
         model = bd.Model(loss, rates=bd.PerFeature(), C=C)
         post = build(model, w[None, None], intercept=0.4, rate=r, classes=[0, 1])
         found = class_probability(read_draws(post), convert(X))[:, 0]
-        assert abs(found[0] - exact) < ERROR
+        assert abs(found[0] - exact) < RULES.probability
         exact = np.einsum("a,b,ab", *chance[:2], probability(loss, score[:, :, 0], C))
-        assert abs(found[1] - exact) < ERROR
+        assert abs(found[1] - exact) < RULES.probability
 
 
 def test_a_hinge_is_averaged_and_not_its_bound(build, enumerate_masks):
@@ -160,7 +161,7 @@ def test_noise_without_masks(build, loss, noise, scale):
             parts = [((x @ w + spread * grid) / w[0], norm.pdf(grid) * 0.01), (np.zeros(1), np.ones(1))]
         score = 0.3 + w[0] * parts[0][0][:, None] + w[1] * parts[1][0]
         exact = parts[0][1] @ probability(loss, score, C) @ parts[1][1]
-        assert abs(found - exact) < ERROR
+        assert abs(found - exact) < RULES.probability
 
 
 @pytest.mark.parametrize("noise", [bd.Dropout(), bd.Dropout(unbiased=True), bd.GaussianNoise(0.5)], ids=repr)
@@ -180,13 +181,15 @@ def test_prediction_simulation_and_estimator_agree(build, kind, noise):
     found = bd.predict(post, rows)
     # Thousands of draws and one fit are averaged in ways of their own, the one to its stated error.
     quick = kind is bd.DropoutLogisticRegression and noise.has_rate
-    np.testing.assert_allclose(found.mean, fit.predict_proba(rows)[:, 1], rtol=0, atol=ERROR if quick else 1e-12)
+    np.testing.assert_allclose(
+        found.mean, fit.predict_proba(rows)[:, 1], rtol=0, atol=RULES.probability if quick else 1e-12
+    )
     np.testing.assert_allclose([found.low, found.high], [found.mean] * 2, rtol=0, atol=1e-12)
     simulated = bd.groups.dataset(bd.posterior_predictive(post, rows, new=True), "predictions")["y"]
     share = (simulated > 0).mean(("chain", "draw")).values
     z = (share - found.mean) / np.sqrt(found.mean * (1 - found.mean) / 4000)
     # The stated error of the averages is a small part of a standard error, which is 0.008 at one half.
-    assert np.max(np.abs(z)) < 5 + ERROR / 0.008
+    assert np.max(np.abs(z)) < 5 + RULES.probability / 0.008
 
 
 @pytest.mark.parametrize("loss", LOSSES[2:], ids=lambda loss: type(loss).__name__)
@@ -226,11 +229,46 @@ def test_blocks_and_storage_do_not_matter(build, monkeypatch):
 
 
 def test_an_error_that_stays_is_told(build, monkeypatch):
-    """21 large entries, more than are enumerated, a steep hinge and too few nodes for it."""
-    monkeypatch.setattr(score_law, "SERIES", score_law.Series(last=32))
+    """Large entries, a steep hinge, too few nodes for it and no masks enumerated."""
+    rules = quadrature.Rules(last=64, masks=0)
+    for module in (quadrature, window):
+        monkeypatch.setattr(module, "RULES", rules)
     post, X, _ = _setting(build, bd.Hinge(), 100.0, 21, 5.0, False, 1)
-    with pytest.warns(AccuracyWarning, match=r"20 averages over .* have errors of up to .*expected 0\.002"):
+    with pytest.warns(AccuracyWarning, match=r"averages over .* have errors of about .*expected 0\.0005"):
         class_probability(read_draws(post), X)
+
+
+K = 18
+BITS = (np.arange(2**K)[:, None] >> np.arange(K)) & 1
+RATES = {
+    "any": lambda rng: rng.beta(1, 1, size=(1, 3, K)),
+    "rare": lambda rng: np.full((1, 3, K), 0.02),
+    "near 1": lambda rng: 1 - 10.0 ** rng.uniform(-4, -1, size=(1, 3, K)),
+}
+
+
+@pytest.mark.filterwarnings("error::bayesdrop.AccuracyWarning")
+@pytest.mark.parametrize("kind", RATES)
+@pytest.mark.parametrize(("scale", "C"), [(0.5, 1.0), (0.5, 30.0), (2.0, 30.0), (1000.0, 1.0)])
+@pytest.mark.parametrize("loss", [*LOSSES[:3], bd.Quantile(0.9)], ids=lambda loss: type(loss).__name__)
+def test_many_entries_of_any_size_against_all_masks(build, loss, scale, C, kind):
+    """Eighteen entries, up to a thousand times out of range, and no warning: there is no error to warn of."""
+    rng = RNG(3)
+    w, b, X = scale * rng.normal(size=(1, 3, K)), rng.normal(size=(1, 3)), rng.normal(size=(3, K))
+    rate = np.clip(RATES[kind](rng), 1e-6, 1 - 1e-6)
+    y = np.sign(rng.normal(size=3)) if loss.binary else 3 * scale * rng.normal(size=3)
+    options = {"classes": [-1, 1]} if loss.binary else {}
+    draws = read_draws(build(bd.Model(loss, C=C), w, intercept=b, rate=rate, y=y, **options))
+    found = expectation(draws, X, LogLikelihood(draws, y))
+    chances = class_probability(draws, X) if loss.binary else None
+    for i, s in np.ndindex(3, 3):
+        log_chance = BITS @ np.log1p(-rate[0, s]) + (1 - BITS) @ np.log(rate[0, s])
+        score = BITS @ (X[i] * w[0, s]) + b[0, s]
+        exact = np.logaddexp.reduce(log_chance - C * cost(loss, y[i], score)) + log_constant(loss, C)
+        np.testing.assert_allclose(found[i, s], exact, rtol=1e-12, atol=RULES.likelihood)
+        if chances is not None:
+            exact = np.exp(log_chance) @ probability(loss, score, C)
+            assert abs(chances[i, s] - exact) < RULES.probability
 
 
 def test_a_probability_needs_classes(build):

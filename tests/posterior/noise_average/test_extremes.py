@@ -1,6 +1,6 @@
 """Sums over masks at any loss weight and response, against all masks enumerated in logarithms.
 
-The error of a logarithm is 0.002 at most, as stated, and what rounding makes of its terms.
+The error of a logarithm is 0.001 at most, as stated, and what rounding makes of its terms.
 """
 
 import itertools
@@ -12,8 +12,9 @@ from scipy.special import gammaln, logsumexp, xlogy
 
 import bayesdrop as bd
 from bayesdrop.posterior.draws.draws import read_draws
-from bayesdrop.posterior.noise_average.enumeration import LogLikelihood
-from bayesdrop.posterior.noise_average.expectation import ERROR, expectation
+from bayesdrop.posterior.noise_average.expectation import expectation
+from bayesdrop.posterior.noise_average.functions import LogLikelihood
+from bayesdrop.posterior.noise_average.quadrature import RULES
 from bayesdrop.posterior.scores.approximation_error import errors_of
 
 TRIALS, DISPERSION = 20, 2.0
@@ -76,7 +77,9 @@ def test_sums_are_those_of_all_masks(build, loss, p):
         exact = enumerated(post, loss, C, X, y)
         found = bd.groups.dataset(bd.log_likelihood(post, X, y), "log_likelihood")["y"].values[0]
         constant = CONSTANTS.get(type(loss).__name__, lambda C, y: 0.0)(C, y)
-        np.testing.assert_allclose(found - constant, exact, rtol=1e-12, atol=ERROR, err_msg=f"C = {C:g}, y to {size:g}")
+        np.testing.assert_allclose(
+            found - constant, exact, rtol=1e-12, atol=RULES.likelihood, err_msg=f"C = {C:g}, y to {size:g}"
+        )
 
 
 @pytest.mark.parametrize("loss", COSTS, ids=lambda loss: type(loss).__name__)
@@ -91,7 +94,7 @@ def test_errors_of_integrated_masks_have_these_sums(build, loss):
         target = np.broadcast_to(y, mean.shape).copy()
         normal = loss.score_cost(target, mean, var, np.full(mean.shape, C)).value
         found = errors_of(draws, X, y, np.full(len(y), weight))
-        np.testing.assert_allclose(found, weight * (exact + normal), rtol=1e-9, atol=weight * ERROR)
+        np.testing.assert_allclose(found, weight * (exact + normal), rtol=1e-9, atol=weight * RULES.likelihood)
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,7 @@ from scipy import sparse
 import bayesdrop as bd
 from bayesdrop.losses.softmax import log_sum_exp
 from bayesdrop.posterior.draws.draws import Draws
-from bayesdrop.posterior.noise_average.class_chances import class_chances
-from bayesdrop.posterior.noise_average.expectation import ERROR
+from bayesdrop.posterior.noise_average.class_chances import ERROR, class_chances
 from bayesdrop.posterior.noise_average.score_pairs import Pairs, few_points
 
 K, P, RATE = 20, 8, 0.3

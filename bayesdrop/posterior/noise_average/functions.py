@@ -1,0 +1,81 @@
+"""Functions of a noised score that are averaged: the probability of a class, and the likelihood of a response."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ..._typing import Float, Int, PerRow
+from ...losses.protocols import Classifying
+from ..draws.draws import Draws
+
+__all__ = ["LogLikelihood", "Probability"]
+
+
+@dataclass(frozen=True)
+class Probability:
+    """Probability of the positive class that a loss makes of a score; rows and draws are numbered by (N,) each.
+
+    Attributes
+    ----------
+    draws : Draws
+        With the loss weights ``C``.
+    loss : Classifying
+        The loss.
+    """
+
+    draws: Draws
+    loss: Classifying
+    logarithmic: ClassVar[bool] = False
+
+    def __call__(
+        self, rows: Int[np.ndarray, " N"], draws: Int[np.ndarray, " N"], score: Float[np.ndarray, "N M"]
+    ) -> Float[np.ndarray, "N M"]:
+        """Probabilities (N, M)."""
+        return np.asarray(self.loss.probability(score, self.draws.C[draws, None]))
+
+
+@dataclass(frozen=True)
+class LogLikelihood:
+    """Log density of the responses of rows given their scores, without the weights of the rows.
+
+    Attributes
+    ----------
+    draws : Draws
+        Draws of a model.
+    target : array (n,)
+        Signs or numbers of the rows.
+    """
+
+    draws: Draws
+    target: PerRow
+    logarithmic: ClassVar[bool] = True
+
+    def __call__(
+        self, rows: Int[np.ndarray, " N"], draws: Int[np.ndarray, " N"], score: Float[np.ndarray, "N M"]
+    ) -> Float[np.ndarray, "N M"]:
+        """``log p(y_i | s)``."""
+        power, level = self.scale(rows, draws)
+        loss = self._loss(draws, 2)
+        value, _ = loss.plain_value_and_slope(np.broadcast_to(self.target[rows, None], score.shape), score)
+        return np.asarray(level[:, None] - power[:, None] * value)
+
+    def slope(
+        self, rows: Int[np.ndarray, " N"], draws: Int[np.ndarray, " N"], score: Float[np.ndarray, " N"]
+    ) -> Float[np.ndarray, " N"]:
+        """Its slope in the score."""
+        loss = self._loss(draws, 1)
+        return np.asarray(-self.draws.C[draws] * loss.plain_value_and_slope(self.target[rows], score)[1])
+
+    def _loss(self, draws: Int[np.ndarray, " N"], rank: int) -> Any:
+        """The loss at the shapes of the draws, the first of so many axes."""
+        return self.draws.loss_of(draws, rank, 0, plain=True)
+
+    def scale(
+        self, rows: Int[np.ndarray, " N"], draws: Int[np.ndarray, " N"]
+    ) -> tuple[Float[np.ndarray, " N"], Float[np.ndarray, " N"]]:
+        """What the loss is multiplied by, and the rest of the log density."""
+        C, target, loss = self.draws.C[draws], np.asarray(self.target[rows], dtype=np.float64), self._loss(draws, 1)
+        return C, loss.log_constant(C) + C * loss.log_base_measure(target)

@@ -1,0 +1,391 @@
+r"""Average a function of a noised score by one sum over equidistant scores.
+
+    E f(s) ≈ Σ_i p_i f(x_i),      x_i = x_0 + ih
+
+The masses ``p_i`` come from the law of the score, a sum of independent terms.
+
+A law close to normal has them from its first four cumulants, by the Edgeworth series (Petrov 1975, chapter 6). With
+``z = (x − m)/σ``, ``λ3 = κ3/σ³`` and ``λ4 = κ4/σ⁴``,
+
+    p_i = hϕ(z_i){1 + λ3 He3/6 + λ4 He4/24 + λ3² He6/72}.
+
+The terms that follow, summed with the same ``f``, estimate the error. Any other law has its masses from its
+characteristic function, by a discrete Fourier transform. A filter keeps the mass of each score at the nodes next to it,
+so that a kink or a step of ``f`` is felt within a few nodes only. There the error is about
+
+    0.2 Σ_i |p_i| |Δ⁴f_i|
+
+at most, fourth differences being large at kinks and steps, and more nodes are taken until that is small.
+
+A small function may have its expectation where the law has hardly any mass. The law is then tilted: its density is
+multiplied by ``e^{θs}`` and normalised, and ``E f = E e^{θs} · E_θ f e^{−θs}``.
+
+Shapes: ``N`` scores, ``M`` nodes, ``k`` noised entries of a score.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+from jaxtyping import Complex
+from numpy.polynomial.hermite_e import hermevander
+from scipy.special import expit
+
+from ..._typing import Float, Int
+from ..draws.draws import blocks
+from .enumeration import log_chances
+
+__all__ = [
+    "RULES",
+    "Cumulants",
+    "Entries",
+    "Masked",
+    "by_cumulants",
+    "by_entries",
+    "saddle_tilt",
+]
+
+Function: TypeAlias = Callable[[Int[np.ndarray, " r"], Float[np.ndarray, "r M"]], Float[np.ndarray, "r M"]]
+"""``function(some, score)`` with the numbers of some of the scores and nodes: values, or logarithms of values."""
+
+
+@dataclass(frozen=True)
+class Rules:
+    """Sizes of the sums and the errors that they may have.
+
+    Attributes
+    ----------
+    probability, likelihood : float
+        Largest error of a probability, and of the logarithm of a likelihood.
+    series_reach, series_step, finest : float, float, int
+        Nodes of a law close to normal, in standard deviations: how far they reach, how far apart they are at first, and
+        how often that distance may be halved.
+    first, growth, last : int
+        Nodes of any other law at first, by how much they are multiplied, and at last.
+    tail : float
+        A score leaves its nodes on either side with a probability of at most ``exp(−tail)``.
+    margin : float
+        Part of the nodes on either side that no score reaches, for the filter.
+    order, strength : int, float
+        The filter multiplies the ``j``-th of ``J`` frequencies by ``exp{−strength (j/J)^order}``.
+    local : float
+        Factor of the fourth differences in the error.
+    steepest : float
+        Steepest logarithm of a function for which a law is tilted.
+    cache : int
+        Numbers of an array at a time, which a core's cache holds.
+    few : int
+        Entries up to which a row has its masks enumerated rather than a quadrature.
+    half, masks : int
+        Entries of half a row whose masks are enumerated, and masks of rows that are, where a quadrature fails.
+    lift, beyond : float
+        The masks of a likelihood are those whose scores have at least ``exp(−lift)`` of the largest, or more of them
+        until what any other has is less than the result times ``exp(−beyond)``.
+    """
+
+    probability: float = 5e-4
+    likelihood: float = 1e-3
+    series_reach: float = 6.0
+    series_step: float = 0.75
+    finest: int = 4
+    first: int = 64
+    growth: int = 4
+    last: int = 2048
+    tail: float = 16.0
+    margin: float = 0.125
+    order: int = 6
+    strength: float = 6.0
+    local: float = 0.2
+    steepest: float = 1e100
+    cache: int = 1 << 17
+    few: int = 8
+    half: int = 13
+    lift: float = 30.0
+    beyond: float = 10.0
+    masks: int = 1 << 18
+
+    def error(self, logarithmic: bool) -> float:
+        """Largest error of a function of either kind."""
+        return self.likelihood if logarithmic else self.probability
+
+
+RULES = Rules()
+
+
+class Cumulants(NamedTuple):
+    """Laws of ``N`` scores by cumulants, as :class:`bayesdrop.noise.Expansion` has them: (N,) each."""
+
+    mean: Float[np.ndarray, " N"]
+    var: Float[np.ndarray, " N"]
+    third: Float[np.ndarray, " N"]
+    fourth: Float[np.ndarray, " N"]
+    remainder: Float[np.ndarray, " N"]
+
+
+def by_cumulants(
+    law: Cumulants, function: Function, *, logarithmic: bool
+) -> tuple[Float[np.ndarray, " N"], Float[np.ndarray, " N"]]:
+    """Average a function over laws close to normal.
+
+    Returns
+    -------
+    value, error : array (N,)
+        ``E f``, or its logarithm where the function is one, and an estimate of its error; infinite where the series
+        does not serve.
+
+    Examples
+    --------
+    >>> zero = np.zeros(1)
+    >>> value, error = by_cumulants(
+    ...     Cumulants(zero + 1, zero + 4, zero, zero, zero), lambda some, s: s**2, logarithmic=False
+    ... )
+    >>> bool(abs(value[0] - 5) < 1e-6)
+    True
+    """
+    sd = np.sqrt(np.maximum(law.var, 0.0))
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        skew, excess, rest = (
+            np.where(part == 0, 0.0, part / sd**power)
+            for part, power in ((law.third, 3), (law.fourth, 4), (law.remainder, 5))
+        )
+    value, error = np.full(len(sd), np.nan), np.full(len(sd), np.inf)
+    todo = np.flatnonzero(np.isfinite(skew) & np.isfinite(excess) & (rest < 1))
+    for halvings in range(RULES.finest + 1):
+        z, table = _hermite(halvings)
+        going = [todo[:0]]
+        for part in blocks(len(todo), len(z), RULES.cache):
+            some = todo[part]
+            moments, top = _normalised(function(some, law.mean[some, None] + sd[some, None] * z), logarithmic)
+            m = (moments @ table).T
+            a, b, r = skew[some], excess[some], rest[some]
+            found = m[0] + a / 6 * m[1] + b / 24 * m[2] + a * a / 72 * m[4]
+            series = (
+                r * np.abs(m[3]) + r**1.2 * np.abs(m[4]) + np.abs(a * b * m[5]) / 144 + b * b * np.abs(m[6]) / 1152
+                + np.abs(a**3 * m[7]) / 1296 + a * a * np.abs(b * m[8]) / 1728 + a**4 * np.abs(m[9]) / 31104
+            )  # fmt: skip
+            spacing = np.abs(m[0] - m[10]) / 2
+            value[some], scale = _finished(found, top, logarithmic)
+            error[some] = (series + spacing) * scale
+            allowed = RULES.error(logarithmic) / 2
+            going.append(some[(error[some] > allowed) & (series * scale <= allowed)])
+        todo = np.concatenate(going)
+    return value, error
+
+
+@cache
+def _hermite(halvings: int) -> tuple[Float[np.ndarray, " M"], Float[np.ndarray, "M _"]]:
+    """Nodes, and the normal masses times Hermite's polynomials; in the last column those of every other node."""
+    step = RULES.series_step / 2**halvings
+    z = step * np.arange(-round(RULES.series_reach / step), round(RULES.series_reach / step) + 1)
+    mass = step * np.exp(-0.5 * z * z) / np.sqrt(2 * np.pi)
+    every_other = np.where(np.arange(len(z)) % 2 == 0, 2 * mass, 0.0)
+    polynomials = hermevander(z, 12)[:, [0, 3, 4, 5, 6, 7, 8, 9, 10, 12]]
+    return z, np.column_stack([mass[:, None] * polynomials, every_other])
+
+
+def _normalised(
+    values: Float[np.ndarray, "N M"], logarithmic: bool
+) -> tuple[Float[np.ndarray, "N M"], Float[np.ndarray, " N"]]:
+    """Values less than or about 1, and the logarithms of what they were divided by."""
+    if not logarithmic:
+        return values, np.zeros(len(values))
+    top = values.max(axis=1)
+    return np.exp(values - top[:, None]), top
+
+
+def _finished(
+    found: Float[np.ndarray, " N"], top: Float[np.ndarray, " N"], logarithmic: bool
+) -> tuple[Float[np.ndarray, " N"], Float[np.ndarray, " N"]]:
+    """Sums as results, and what errors of the sums are multiplied by."""
+    if not logarithmic:
+        return found, np.ones_like(found)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return top + np.log(found), np.where(found > 0, 1 / found, np.inf)
+
+
+@dataclass(frozen=True)
+class Entries:
+    """Laws of scores ``base + Σ_d w_d x̃_d`` by the characteristic functions of their noised entries.
+
+    Attributes
+    ----------
+    base, low, high : array (N,)
+        Part without noise, and the ends of the scores that occur.
+    weight, entry : array (N, k)
+        Weights and values of the entries.
+    log_mgf : callable
+        That of a noise without rates.
+    """
+
+    base: Float[np.ndarray, " N"]
+    low: Float[np.ndarray, " N"]
+    high: Float[np.ndarray, " N"]
+    weight: Float[np.ndarray, "N k"]
+    entry: Float[np.ndarray, "N k"]
+    log_mgf: Callable[..., Complex[np.ndarray, "N M k"]]
+
+    @property
+    def width(self) -> int:
+        """Numbers that are needed for a node."""
+        return 2 + self.weight.shape[1]
+
+    def characteristic(self, some: Int[np.ndarray, " r"], u: Float[np.ndarray, "r M"]) -> Complex[np.ndarray, "r M"]:
+        """``E exp{iu(s − base)}`` of some of the scores."""
+        logs = self.log_mgf(1j * u[:, :, None] * self.weight[some, None], self.entry[some, None], np.zeros(1))
+        return np.asarray(np.exp(logs.sum(axis=2)))
+
+
+@dataclass(frozen=True)
+class Masked:
+    """Laws of scores ``base`` plus entries, each ``step`` with probability ``kept`` and else 0; they may be tilted.
+
+    Attributes
+    ----------
+    base, low, high, tilt, log_norm : array (N,)
+        Part that is never dropped, the ends of the scores that occur, ``θ`` and ``log E e^{θs}``.
+    step, kept : array (N, k)
+        The entries and their probabilities under the tilted law.
+    """
+
+    base: Float[np.ndarray, " N"]
+    low: Float[np.ndarray, " N"]
+    high: Float[np.ndarray, " N"]
+    tilt: Float[np.ndarray, " N"]
+    log_norm: Float[np.ndarray, " N"]
+    step: Float[np.ndarray, "N k"]
+    kept: Float[np.ndarray, "N k"]
+
+    @property
+    def width(self) -> int:
+        """Numbers that are needed for a node."""
+        return 2 + self.step.shape[1]
+
+    @classmethod
+    def of(
+        cls,
+        base: Float[np.ndarray, " N"],
+        step: Float[np.ndarray, "N k"],
+        rate: Float[np.ndarray, "N k"],
+        tilt: Float[np.ndarray, " N"],
+    ) -> Masked:
+        """The law tilted by ``θ``; the ends are all scores, or those of Bernstein's inequality."""
+        keep, drop = log_chances(rate)
+        raised = keep + tilt[:, None] * step
+        either = np.logaddexp(drop, raised)
+        kept = np.exp(raised - either)
+        mean, var = base + (step * kept).sum(axis=1), (step * step * kept * (1 - kept)).sum(axis=1)
+        reach = np.sqrt(2 * RULES.tail * var) + np.abs(step).max(axis=1, initial=0.0) * RULES.tail / 3
+        low = np.maximum(mean - reach, base + np.minimum(step, 0.0).sum(axis=1))
+        high = np.minimum(mean + reach, base + np.maximum(step, 0.0).sum(axis=1))
+        return cls(base, low, high, tilt, tilt * base + either.sum(axis=1), step, kept)
+
+    def characteristic(self, some: Int[np.ndarray, " r"], u: Float[np.ndarray, "r M"]) -> Complex[np.ndarray, "r M"]:
+        """``E exp{iu(s − base)}`` of some of the scores at frequencies 0, u, 2u, …."""
+        turn = np.exp(1j * self.step[some].T * u[:, 1])[:, :, None]
+        powers, size = np.ones((*turn.shape[:2], u.shape[1]), dtype=complex), 1
+        while size < u.shape[1]:  # by products, which take a tenth of the time of exponentials
+            more = min(size, u.shape[1] - size)
+            np.multiply(powers[:, :, :more], turn, out=powers[:, :, size : size + more])
+            turn, size = turn * turn, 2 * size
+        kept = self.kept[some].T[:, :, None]
+        powers *= kept
+        powers += 1 - kept
+        return np.asarray(np.multiply.reduce(powers, axis=0))
+
+
+def by_entries(
+    law: Entries | Masked, function: Function, *, logarithmic: bool
+) -> tuple[Float[np.ndarray, " N"], Float[np.ndarray, " N"], Float[np.ndarray, " N"]]:
+    """Average a function over laws of any form, by their characteristic functions; see :func:`by_cumulants`.
+
+    Returns
+    -------
+    value, error, change : array (N,)
+        The last is by what the value differs from that of half as many nodes.
+
+    Examples
+    --------
+    >>> law = Masked.of(np.zeros(1), np.array([[1.0, 2.0]]), np.array([[0.5, 0.25]]), np.zeros(1))
+    >>> value, _, _ = by_entries(law, lambda some, s: 1 / (1 + np.exp(-s)), logarithmic=False)
+    >>> scores, chances = np.array([0.0, 1.0, 2.0, 3.0]), np.array([0.125, 0.125, 0.375, 0.375])
+    >>> bool(abs(value[0] - chances @ (1 / (1 + np.exp(-scores)))) < RULES.probability)
+    True
+    """
+    value, error, change = np.zeros((3, len(law.base)))
+    todo, nodes = np.arange(len(value)), RULES.first
+    while len(todo) and nodes <= RULES.last:
+        for part in blocks(len(todo), nodes * law.width, RULES.cache):
+            some = todo[part]
+            score, mass, coarse = _masses(law, some, nodes)
+            values, top = _normalised(function(some, score), logarithmic)
+            found = (mass * values).sum(axis=1)
+            value[some], scale = _finished(found, top, logarithmic)
+            fourth = np.abs(np.diff(values, 4, axis=1))
+            error[some] = RULES.local * scale * (np.abs(mass[:, 2:-2]) * fourth).sum(axis=1)
+            change[some] = scale * np.abs(found - (coarse * values[:, ::2]).sum(axis=1))
+        todo, nodes = todo[error[todo] > RULES.error(logarithmic)], RULES.growth * nodes
+    return value, error, change
+
+
+def _masses(
+    law: Entries | Masked, some: Int[np.ndarray, " r"], nodes: int
+) -> tuple[Float[np.ndarray, "r M"], Float[np.ndarray, "r M"], Float[np.ndarray, "r half"]]:
+    """Nodes of some laws, their masses, and those of every other node if there were no others."""
+    low, width = law.low[some], law.high[some] - law.low[some]
+    width = np.maximum(width, 1e-9 * np.maximum(1.0, np.abs(low)))
+    step = width / (nodes * (1 - 2 * RULES.margin))
+    start = low - RULES.margin * nodes * step
+    u = (2 * np.pi / (nodes * step))[:, None] * np.arange(nodes // 2 + 1)
+    spectrum = np.conj(law.characteristic(some, u) * np.exp(1j * u * (law.base[some] - start)[:, None]))
+
+    def of(count: int) -> Float[np.ndarray, "r _"]:
+        share = np.arange(count // 2 + 1) / (count // 2)
+        damped = spectrum[:, : len(share)] * np.exp(-RULES.strength * share**RULES.order)
+        return np.fft.irfft(damped, count, axis=1)
+
+    return start[:, None] + step[:, None] * np.arange(nodes), of(nodes), of(nodes // 2)
+
+
+def saddle_tilt(
+    slope: Callable[[Int[np.ndarray, " r"], Float[np.ndarray, " r"]], Float[np.ndarray, " r"]],
+    base: Float[np.ndarray, " N"],
+    step: Float[np.ndarray, "N k"],
+    rate: Float[np.ndarray, "N k"],
+) -> Float[np.ndarray, " N"]:
+    """Tilts under which the law of a score has its mean where a log-concave function times it has its mass.
+
+    ``θ = (log f)'(E_θ s)``: the left side rises and the right side falls, so that either lies between the root and the
+    other; halved until what is left moves the score by half a standard deviation at most.
+
+    Parameters
+    ----------
+    slope : callable
+        ``slope(some, score)`` with the numbers of some of the scores, (r,), and where they are, (r,).
+    base, step, rate
+        As in :meth:`Masked.of`.
+
+    Examples
+    --------
+    >>> one = np.ones((1, 1))
+    >>> steep = saddle_tilt(lambda some, s: 1000 * (0.75 - s), np.zeros(1), one, 0.5 * one)  # −500(s − 0.75)²
+    >>> law = Masked.of(np.zeros(1), one, 0.5 * one, steep)
+    >>> bool(0.6 < law.kept[0, 0] < 0.85)
+    True
+    """
+    keep, drop = log_chances(rate)
+    odds, close = keep - drop, 1.0 / np.maximum(np.sqrt((step * step).sum(axis=1)), np.finfo(float).tiny)
+    tilt, low, high = np.zeros(len(base)), np.full(len(base), -RULES.steepest), np.full(len(base), RULES.steepest)
+    todo = np.arange(len(base))
+    while len(todo):
+        mean = base[todo] + (step[todo] * expit(odds[todo] + tilt[todo, None] * step[todo])).sum(axis=1)
+        there = np.clip(np.nan_to_num(slope(todo, mean)), -RULES.steepest, RULES.steepest)
+        low[todo] = np.maximum(low[todo], np.minimum(tilt[todo], there))
+        high[todo] = np.minimum(high[todo], np.maximum(tilt[todo], there))
+        tilt[todo] = 0.5 * (low[todo] + high[todo])
+        rounding = 4 * np.finfo(float).eps * np.abs(tilt[todo])
+        todo = todo[high[todo] - low[todo] > np.maximum(close[todo], rounding)]
+    return tilt
