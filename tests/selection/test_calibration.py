@@ -133,7 +133,7 @@ def test_several_classes_have_one_slope():
         own = (score + rng.gumbel(size=score.shape)).argmax(axis=1)[:, None] == np.arange(3)
         tempered = Calibration.fitted(times * score, np.where(own, 1.0, -1.0), weight)
         count = (weight @ own)[own.argmax(axis=1)][:, None]
-        target = np.where(own, count + 1, 1) / (count + 3)
+        target = np.where(own, count + 1, 0.5) / (count + 2)
 
         def cost(a, score=score, weight=weight, target=target):
             return -weight @ (target * log_softmax(a * score, axis=1)).sum(axis=1)

@@ -48,7 +48,7 @@ def judged(score, y, weight):
     score, K = score / np.sqrt(np.mean(score**2)), score.shape[1]
     own = y[:, None] == np.arange(K)
     count = weight @ own
-    target = np.where(own, (count[y] + 1)[:, None], 1) / (count[y] + K)[:, None]
+    target = np.where(own, (count[y] + 1)[:, None], 1 / (K - 1)) / (count[y] + 2)[:, None]
 
     def slope(rows):
         def cost(a):

@@ -4,9 +4,10 @@ With scores ``s_ik`` of classes, of two classes ``∓s_i/2``, it is the ``a > 0`
 
     −Σ_i w_i Σ_k t_ik log (e^{a s_ik} / Σ_l e^{a s_il})
 
-(Guo, Pleiss, Sun & Weinberger 2017). Targets ``t`` are ``(N_k + 1)/(N_k + K)`` of the own class and ``1/(N_k + K)`` of
-the others, ``N_k`` being the weight of its rows (Platt 1999): means of a class probability under a flat prior, so that
-scores that happen to be separated have a slope.
+(Guo, Pleiss, Sun & Weinberger 2017). The target of the own class is ``(N_k + 1)/(N_k + 2)``, ``N_k`` being the weight of
+its rows (Platt 1999), and the others share the rest: as if each class had one more row that is right and one that is
+wrong, so that scores that happen to be separated have a slope. A row for each of ``K`` classes instead would flatten the
+probabilities of many small ones.
 
 Rows that fit the slope are scored better than new ones. Without row ``i`` it is, by a step of Newton's method,
 
@@ -67,8 +68,8 @@ def by_class(
 
 def smoothed(own: Bool[np.ndarray, "m K"], weight: Float[np.ndarray, " m"]) -> Float[np.ndarray, "m K"]:
     """Targets of the classes of each row; they sum to 1."""
-    mine, K = (weight @ own)[own.argmax(axis=1), None], own.shape[1]
-    return np.where(own, (mine + 1) / (mine + K), 1 / (mine + K))
+    mine, others = (weight @ own)[own.argmax(axis=1), None], own.shape[1] - 1
+    return np.where(own, (mine + 1) / (mine + 2), 1 / (mine + 2) / others)
 
 
 def best_slope(score: Float[np.ndarray, "m K"], own: Bool[np.ndarray, "m K"], weight: Float[np.ndarray, " m"]) -> float:
