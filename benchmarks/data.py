@@ -76,15 +76,18 @@ def bag_of_words(
     return X, y
 
 
-def ratings(domain: str) -> tuple[list[str], np.ndarray]:
-    """Amazon reviews (books, kitchen) with 1, 2, 4 or 5 stars, each text once (Blitzer, Dredze & Pereira 2007)."""
+def ratings(domain: str, field: str = "review_text") -> tuple[list[str], np.ndarray]:
+    """Amazon reviews (books, kitchen) with 1, 2, 4 or 5 stars, each text once (Blitzer, Dredze & Pereira 2007).
+
+    With ``field="title"`` their titles.
+    """
     stars: dict[str, float] = {}
     for half in ("negative", "positive"):
         packed = f"amazon/ratings/{domain}_{half}.review.xz"
         raw = read_packed(packed, "The multi-domain sentiment data set, unprocessed.")
         for review in raw.decode("utf-8").split("<review>")[1:]:
             rating = re.search(r"<rating>\s*([\d.]+)", review)
-            text = re.search(r"<review_text>\s*(.*?)\s*</review_text>", review, re.DOTALL)
+            text = re.search(rf"<{field}>\s*(.*?)\s*</{field}>", review, re.DOTALL)
             if rating and text:
                 stars.setdefault(text[1], float(rating[1]))
     return list(stars), np.array(list(stars.values()))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from collections.abc import Sequence
 from functools import cache
 from typing import Any
@@ -13,7 +14,7 @@ from scipy import sparse
 
 from benchmarks.data import read_packed
 
-__all__ = ["imdb_texts", "newsgroups", "reuters", "words"]
+__all__ = ["imdb_texts", "narrow", "newsgroups", "reuters", "subjects", "words"]
 
 
 def _json_lines(relative: str, where: str) -> list[dict[str, Any]]:
@@ -37,12 +38,25 @@ def imdb_texts(part: str) -> tuple[list[str], np.ndarray, np.ndarray]:
 
 
 @cache
+def _posts() -> list[dict[str, Any]]:
+    return _json_lines("newsgroups20/20news_bydate.jsonl.xz", "20 Newsgroups by date, one JSON object a line.")
+
+
+@cache
+def subjects() -> tuple[list[str], np.ndarray]:
+    """Subjects of Usenet posts of 20 groups, without ``Re:``, and the group of each."""
+    found = [re.search(r"^Subject:\s*(?:re:\s*)*(.*)$", row["text"], re.MULTILINE | re.IGNORECASE) for row in _posts()]
+    _, group = np.unique([row["group"] for row in _posts()], return_inverse=True)
+    return [one[1] if one else "" for one in found], group
+
+
+@cache
 def newsgroups(headers: bool = True) -> tuple[list[str], np.ndarray, np.ndarray]:
     """Usenet posts of 20 groups, the sorted-by-date version: texts, group of each, and True where it is for training.
 
     ``headers=False`` leaves out all above the first empty line, which names the group all but openly.
     """
-    rows = _json_lines("newsgroups20/20news_bydate.jsonl.xz", "20 Newsgroups by date, one JSON object a line.")
+    rows = _posts()
     texts = [row["text"] if headers else row["text"].partition("\n\n")[2] for row in rows]
     _, group = np.unique([row["group"] for row in rows], return_inverse=True)
     return texts, group, np.array([row["split"] == "train" for row in rows])
@@ -58,11 +72,11 @@ def reuters() -> tuple[sparse.csr_array, np.ndarray, np.ndarray]:
     X = sparse.csr_array(held["fea"], dtype=np.float64)
     training = np.zeros(X.shape[0], dtype=bool)
     training[held["trainIdx"].ravel().astype(int) - 1] = True
-    return _narrow(X), held["gnd"].ravel().astype(int), training
+    return narrow(X), held["gnd"].ravel().astype(int), training
 
 
-def _narrow(X: Any) -> sparse.csr_array:
-    """The same with 32-bit indices, which scikit-learn's own linear models need."""
+def narrow(X: Any) -> sparse.csr_array:
+    """The same matrix with 32-bit indices, which scikit-learn's own linear models need."""
     X = sparse.csr_array(X)
     return sparse.csr_array((X.data, X.indices.astype(np.int32), X.indptr.astype(np.int32)), shape=X.shape)
 
@@ -84,5 +98,5 @@ def words(
         token_pattern=r"[\w']+|[!?.,:;()\"]",
         dtype=np.float64,
     )
-    first = _narrow(vectorizer.fit_transform(fitted))
-    return first, *(_narrow(vectorizer.transform(texts)) for texts in others)
+    first = narrow(vectorizer.fit_transform(fitted))
+    return first, *(narrow(vectorizer.transform(texts)) for texts in others)

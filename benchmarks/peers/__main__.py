@@ -4,23 +4,22 @@
     python -m benchmarks.peers sonar pima             some
     python -m benchmarks.peers --methods posterior    some methods, beside those that the picture needs
     python -m benchmarks.peers --quick                a smoke test on one small set, under a minute
-    python -m benchmarks.peers --long                 also the posterior of all splits, slow fits to words: hours
+    python -m benchmarks.peers --long                 also posteriors, and slow fits to words: hours
     python -m benchmarks.peers --stored               what there is of a run that is not over
-    python -m benchmarks.peers --again dropout        forget results of methods with this in their names first
     python -m benchmarks.peers --write                tables into benchmarks/results, the picture into docs
     python -m benchmarks.peers --list                 names of sets and methods
 
-Of the posterior three splits of each table are run, and large sets (IMDB, two CPU minutes a split) have two splits, not
-four, so that no set of words takes over eight CPU minutes. The elastic net on words waits for ``--long``.
+Posteriors (one to three CPU minutes a split), and on words and many classes the elastic net and ``DropoutSVCCV``, wait
+for ``--long``.
 
-Results are kept as they come in ``bayesdrop-output/peers/SET.jsonl``: a stopped run goes on where it was. They are made
-anew where the code of this benchmark has changed, but not where the package has: ``--again`` does that.
+Results are kept as they come in ``bayesdrop-output/peers/SET.jsonl``, each with the commit and the load of the machine:
+a stopped run goes on where it was. They are made anew where the code of this benchmark or of the rooms of the package
+that the method fits with has changed, or scikit-learn's version.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
 import time
@@ -32,22 +31,24 @@ from types import ModuleType
 
 from benchmarks.peers import picture, table
 from benchmarks.peers.methods import METHODS, REFERENCE, SHORT, applies
-from benchmarks.peers.report import Results, of_set, summary
-from benchmarks.peers.sets import SETS
+from benchmarks.peers.report import Results, against, families, of_set, summary, wins
+from benchmarks.peers.sets import SETS, SPLITS
 from benchmarks.published.cells import complete, elapsed, stored
 from benchmarks.record import FOLDER, facts, write
 
-__all__ = ["forget", "main", "report"]
+__all__ = ["main", "origin", "report"]
 
 STORE = Path("bayesdrop-output/peers")
 PICTURE = FOLDER.parents[1] / "docs" / "peers.png"
+# A machine is idle beside one core of this benchmark if the others' load is below half a core.
+_IDLE = 1.5
 
-_HOW = f"""Differences are to *{REFERENCE}*, `LogisticRegressionCV(scoring="neg_log_loss")`, in pairs over splits; bold
-beyond two standard errors, which allow for rows that splits share (Nadeau & Bengio 2003). Tables: four folds, twice,
-columns standardised on the training rows. Words: 0/1, halves of the given training rows with halves of the given test
-rows, twice (IMDB once). What a method chooses it chooses on the training rows. In italics what is ours. The calibration
-error is that of tenths of the probability, over the rows of all splits. CPU: fit and predictions, the median split; of
-the posterior with what it compiles."""
+_HOW = f"""Differences are to *{REFERENCE}*, `LogisticRegressionCV(scoring="neg_log_loss")`, in pairs over {SPLITS}
+splits; bold beyond two standard errors, `s √(1/J + ρ/(1 − ρ))` with the standard deviation `s` of the `J` differences,
+where `ρ` is the correlation of two splits: 1/{SPLITS}, the share of the test rows, for folds of one table (Nadeau and
+Bengio 2003), and 0 for simulated tables, which are drawn anew. What a method chooses it chooses on the training rows.
+In italics what is ours. The calibration error is that of tenths of the probability of each class, over the rows of all
+splits. CPU: fit and predictions, the median split."""
 
 
 def part_of(keep: Callable[[str], bool]) -> ModuleType:
@@ -58,14 +59,6 @@ def part_of(keep: Callable[[str], bool]) -> ModuleType:
     return part
 
 
-def forget(path: Path, text: str) -> None:
-    """Take results of methods with a text in their names out of a file."""
-    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-    kept = [line for line in lines if text not in json.loads(line)["key"].split(" | ")[1]]
-    if len(kept) < len(lines):
-        path.write_text("".join(f"{line}\n" for line in kept), encoding="utf-8")
-
-
 def report(results: Results) -> str:
     """All tables as Markdown, the summary first."""
     work, wall = sum(one["seconds"] for one in results.values()), elapsed(results.values())
@@ -73,7 +66,24 @@ def report(results: Results) -> str:
     made = f"`python -m benchmarks.peers`, {time.strftime('%Y-%m-%d')}, {packages}; "
     made += f"{wall / 60:.0f} min for {work / 60:.0f} min of work."
     tables = [part for part in (of_set(results, data) for data in SETS) if part]
-    return "\n\n".join(["## Beside what else there is", f"{made}\n{_HOW}", summary(results), *tables, ""])
+    parts = {
+        "Ahead of the reference, level and behind, by two standard errors": summary(results),
+        "Ours against each peer: z is the paired difference over its standard error, above 0 if ours is ahead": against(
+            results
+        ),
+        "Ours against the reference, by kinds of data": families(results),
+        "Where peers win, by how much": wins(results),
+    }
+    summaries = [f"{title}\n\n{part}" for title, part in parts.items()]
+    return "\n\n".join(["## Beside what else there is", f"{made}\n{_HOW}", *summaries, *tables, ""])
+
+
+def origin(results: Results) -> dict[str, object]:
+    """How, where and when results were made: their commits, and idle if nearly all load was this benchmark's own."""
+    commits = dict.fromkeys(str(one["commit"]) for one in sorted(results.values(), key=lambda one: one["began"]))
+    rooms = sorted({room for method in METHODS.values() for room in method.rooms})
+    idle = all(one["load"] < _IDLE for one in results.values())
+    return {**facts("python -m benchmarks.peers"), "commit": ", ".join(commits), "rooms": rooms, "idle": idle}
 
 
 def main(arguments: Sequence[str] | None = None, store: Path = STORE) -> None:
@@ -84,7 +94,6 @@ def main(arguments: Sequence[str] | None = None, store: Path = STORE) -> None:
     parser.add_argument("--quick", action="store_true", help="one small set, two splits, few draws")
     parser.add_argument("--long", action="store_true", help="also what takes very long")
     parser.add_argument("--stored", action="store_true", help="run nothing, show what earlier runs have stored")
-    parser.add_argument("--again", metavar="TEXT", help="forget results of methods with this in their names first")
     parser.add_argument("--write", action="store_true", help="tables into benchmarks/results, the picture into docs")
     parser.add_argument("--list", action="store_true", help="show the names of sets and methods")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="cells at a time; as many as cores")
@@ -107,16 +116,12 @@ def main(arguments: Sequence[str] | None = None, store: Path = STORE) -> None:
             late = method in ("posterior", "dropout SVC CV", "dropout logistic CV")
             return not late and int(number) < (1 if method == SHORT else 2)
         asked = any(text in method for text in texts) or method == REFERENCE
-        within = given.long or int(number) < (METHODS[method].few or SETS[data].splits)
-        return asked and method != SHORT and within and applies(method, data, long=given.long)
+        return asked and method != SHORT and applies(method, data, long=given.long)
 
-    made = facts("python -m benchmarks.peers")
     results: dict[str, dict[str, object]] = {}
     for data in given.sets or (["wine"] if given.quick else SETS):
         print(f"{data} …", file=sys.stderr, flush=True)
         path = store / f"{data}.jsonl"
-        if given.again:
-            forget(path, given.again)
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
@@ -130,7 +135,7 @@ def main(arguments: Sequence[str] | None = None, store: Path = STORE) -> None:
         print(f"\n{of_set(results, data)}", flush=True)
     if given.write:
         picture.draw(results, PICTURE)
-        write("peers", made, report(results))
+        write("peers", origin(results), report(results))
     elif len(given.sets) != 1:
         print(f"\n{summary(results)}")
 

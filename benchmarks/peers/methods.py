@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 import bayesdrop as bd
-from benchmarks.peers.sets import SETS
+from benchmarks.peers.sets import FAMILIES, SETS
 
-__all__ = ["METHODS", "REFERENCE", "SHORT", "Method", "applies"]
+__all__ = ["FITS", "METHODS", "REFERENCE", "SHORT", "Method", "applies"]
 
 REFERENCE = "ridge logistic, C by log loss"
 """What the others are measured against, in pairs."""
@@ -32,18 +32,21 @@ class Method:
         True if it is of this package and no baseline.
     words, tables : bool
         Which kinds of data it is for.
-    long_on : str
-        ``"words"`` or ``"large"`` sets: there it only runs when asked to, for time; empty if nowhere.
-    few : int
-        Splits that it runs on unless asked for all; 0 is all.
+    long_on : tuple of str
+        Families of sets on which it only runs when asked to, for time.
+    classes : bool
+        False if it takes two classes only.
+    rooms : tuple of str
+        Folders of the package, or files, that its results depend on; none if it is of scikit-learn alone.
     """
 
     make: Callable[[], Any]
     ours: bool = False
     words: bool = True
     tables: bool = True
-    long_on: str = ""
-    few: int = 0
+    long_on: tuple[str, ...] = ()
+    classes: bool = True
+    rooms: tuple[str, ...] = ()
 
 
 class _Posterior:
@@ -119,21 +122,29 @@ def _neighbours() -> Any:
     return _search(KNeighborsClassifier(), {"n_neighbors": [3, 7, 15, 31]})
 
 
+FITS = (
+    "_validation", "data", "designs", "estimators", "fitting", "linalg", "losses", "noise", "priors", "rates",
+    "selection", "description.py", "model.py", "moments.py",
+)  # fmt: skip
+"""What the results of the fits depend on in the package."""
+_NBSVM = ("baselines", "designs", "fitting/problems", "fitting/solvers", "linalg", "losses")
+_WORDS = ("words", "short texts", "many classes")
+
 METHODS = {
-    "dropout logistic": Method(bd.DropoutLogisticRegression, ours=True),
-    "dropout logistic CV": Method(bd.DropoutLogisticRegressionCV, ours=True),
-    "dropout SVC": Method(bd.DropoutSVC, ours=True),
-    "dropout SVC CV": Method(bd.DropoutSVCCV, ours=True, long_on="words"),
-    "posterior": Method(_Posterior, ours=True, long_on="words", few=3),
-    SHORT: Method(lambda: _Posterior(draws=50, tune=50, chains=2), ours=True),
+    "dropout logistic": Method(bd.DropoutLogisticRegression, ours=True, rooms=FITS),
+    "dropout logistic CV": Method(bd.DropoutLogisticRegressionCV, ours=True, rooms=FITS),
+    "dropout SVC": Method(bd.DropoutSVC, ours=True, rooms=FITS),
+    "dropout SVC CV": Method(bd.DropoutSVCCV, ours=True, rooms=FITS, long_on=_WORDS),
+    "posterior": Method(_Posterior, ours=True, rooms=(".",), long_on=FAMILIES, classes=False),
+    SHORT: Method(lambda: _Posterior(draws=50, tune=50, chains=2), ours=True, rooms=(".",), classes=False),
     REFERENCE: Method(lambda: _logistic_cv(scoring="neg_log_loss")),
     "ridge logistic, C by accuracy": Method(lambda: _logistic_cv(scoring="accuracy")),
     "ridge logistic, C = 1": Method(_logistic),
-    "elastic net, by log loss": Method(_elastic_net, long_on="words"),
+    "elastic net, by log loss": Method(_elastic_net, long_on=_WORDS),
     "linear SVC, C by accuracy": Method(_svc),
     "multinomial naive Bayes": Method(_naive_bayes, tables=False),
-    "NBSVM": Method(bd.baselines.NBSVM, tables=False),
-    "NBSVM, logistic, by log loss": Method(_nbsvm, tables=False),
+    "NBSVM": Method(bd.baselines.NBSVM, tables=False, rooms=_NBSVM),
+    "NBSVM, logistic, by log loss": Method(_nbsvm, tables=False, rooms=_NBSVM),
     "gradient boosting": Method(_boosting, words=False),
     "nearest neighbours, by log loss": Method(_neighbours, words=False),
 }
@@ -142,5 +153,5 @@ METHODS = {
 def applies(name: str, data: str, *, long: bool = True) -> bool:
     """Whether a method runs on a set; ``long`` if those that take long do too."""
     method, chosen = METHODS[name], SETS[data]
-    late = (method.long_on == "words" and chosen.words) or (method.long_on == "large" and chosen.large)
-    return (method.words if chosen.words else method.tables) and (long or not late)
+    kind = (method.words if chosen.words else method.tables) and (method.classes or chosen.family != "many classes")
+    return kind and (long or chosen.family not in method.long_on)

@@ -1,9 +1,9 @@
 """Features as people have them, defaults beside tuned ridge: ``python -m benchmarks.peers.scalings [SET ...]``.
 
 Words as 0/1, counts, ``log(1 + count)``, TF-IDF with rows of norm 1, and hashed into 4,096 signed columns with rows of
-norm 1; tables divided by the largest size of each column, or brought to [0, 1]. Splits are those of
-:mod:`benchmarks.peers.sets`: two halves of the given training rows with two of the test rows, in two ways, and four
-folds, twice. Scales and inverse frequencies are those of the training rows, on which all is chosen.
+norm 1; tables divided by the largest size of each column, or brought to [0, 1]. Splits are two halves of the given
+training rows with two of the test rows, in two ways, and four folds, twice. Scales and inverse frequencies are those of
+the training rows, on which all is chosen.
 
 Printed is the log loss on rows held out, and its difference to that of ``LogisticRegressionCV(scoring="neg_log_loss")``
 in pairs over splits, with a standard error that allows for shared rows; bold beyond one of them.
@@ -29,7 +29,7 @@ from benchmarks.data import amazon
 from benchmarks.peers import sets
 from benchmarks.peers.methods import METHODS, REFERENCE
 from benchmarks.peers.scores import paired
-from benchmarks.texts import newsgroups, words
+from benchmarks.texts import narrow, newsgroups, words
 
 __all__ = ["SCALINGS", "main", "splits"]
 
@@ -86,7 +86,7 @@ WORDS: dict[str, tuple[str, Callable[[], tuple[Rows, Rows]]]] = {
     "books": ("Amazon books", lambda: _reviews("books")),
     "kitchen": ("Amazon kitchen", lambda: _reviews("kitchen")),
 }
-TABLES = {name: one.label for name, one in sets.SETS.items() if not one.words}
+TABLES = {name: one.label for name, one in sets.SETS.items() if one.family == "tables"}
 
 
 @cache
@@ -112,14 +112,6 @@ def splits(name: str) -> Iterator[tuple[Rows, Rows]]:
                 yield (X[training], y[training]), (X[test], y[test])
 
 
-def _narrow(X: Any) -> Any:
-    """With 32-bit indices, which scikit-learn's own linear models need."""
-    if not sparse.issparse(X):
-        return X
-    X = sparse.csr_array(X)
-    return sparse.csr_array((X.data, X.indices.astype(np.int32), X.indptr.astype(np.int32)), shape=X.shape)
-
-
 def _rows(name: str) -> Iterator[str]:
     kind = "words" if name in WORDS else "table"
     label = WORDS[name][0] if name in WORDS else TABLES[name]
@@ -127,7 +119,7 @@ def _rows(name: str) -> Iterator[str]:
     for scaling, scale in SCALINGS[kind].items():
         losses: list[list[float]] = [[] for _ in makers]
         for (X, y), (X_test, y_test) in splits(name):
-            X, X_test = (_narrow(part) for part in scale(X, X_test))
+            X, X_test = (narrow(part) if sparse.issparse(part) else part for part in scale(X, X_test))
             for make, found in zip(makers, losses, strict=True):
                 model = make().fit(X, y)
                 found.append(float(log_loss(y_test, model.predict_proba(X_test), labels=model.classes_)))

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["calibration_error", "paired", "scores"]
+__all__ = ["ahead", "calibration_error", "paired", "scores"]
 
-# Probabilities nearer to 0 or 1 count as so near.
+# A smaller probability of the true class counts as this.
 _NEAREST = 1e-15
 _BINS = 10
 
@@ -20,30 +20,34 @@ def scores(y: np.ndarray, label: np.ndarray, chance: np.ndarray | None) -> dict[
     Parameters
     ----------
     y, label : array (n,)
-        Classes and predicted ones, 0 or 1.
-    chance : array (n,) or None
-        Probability of class 1.
+        Classes and predicted ones, 0 to K − 1.
+    chance : array (n, K) or None
+        Probabilities of the classes.
     """
     found: dict[str, Any] = {"error": 100 * float(np.mean(label != y))}
     if chance is None:
         return found
-    kept = np.clip(chance, _NEAREST, 1 - _NEAREST)
-    found["log_loss"] = -float(np.mean(np.where(y == 1, np.log(kept), np.log1p(-kept))))
-    place = np.minimum((chance * _BINS).astype(int), _BINS - 1)
+    kept = np.clip(chance[np.arange(len(y)), y], _NEAREST, 1.0)
+    found["log_loss"] = -float(np.log(kept).mean())
     found["rows"] = len(y)
-    # Of each tenth: expected less observed members of class 1.
-    found["excess"] = np.bincount(place, weights=chance - y, minlength=_BINS).tolist()
+    place = np.minimum((chance * _BINS).astype(int), _BINS - 1)
+    # Of each class and tenth: expected less observed members.
+    found["excess"] = [
+        np.bincount(place[:, k], weights=chance[:, k] - (y == k), minlength=_BINS).tolist()
+        for k in range(chance.shape[1])
+    ]
     return found
 
 
 def calibration_error(results: Sequence[Mapping[str, Any]]) -> float:
-    """Expected calibration error in %, the rows of all splits together.
+    """Expected calibration error in %, mean over the classes, the rows of all splits together.
 
-    ``Σ_b |Σ_{i in b} (p_i − y_i)| / n`` over tenths ``b`` of the probabilities (Guo, Pleiss, Sun & Weinberger 2017,
-    equation 3, with the probability of class 1 in place of the confidence).
+    ``Σ_k Σ_b |Σ_{i in b} (p_ik − y_ik)| / (n K)`` over tenths ``b`` of the probability of each class ``k``: the
+    class-wise error of Kull et al. (2019), for two classes that of Guo, Pleiss, Sun & Weinberger (2017, equation 3)
+    with the probability of class 1 in place of the confidence.
     """
     excess = np.sum([one["excess"] for one in results], axis=0)
-    return 100 * float(np.abs(excess).sum()) / sum(one["rows"] for one in results)
+    return 100 * float(np.abs(excess).sum()) / (len(excess) * sum(one["rows"] for one in results))
 
 
 def paired(mine: Sequence[float], theirs: Sequence[float], correlation: float) -> tuple[float, float]:
@@ -58,3 +62,8 @@ def paired(mine: Sequence[float], theirs: Sequence[float], correlation: float) -
         return float(gap.mean()), float("nan")
     spread = gap.std(ddof=1)
     return float(gap.mean()), float(spread * np.sqrt(1 / len(gap) + correlation / (1 - correlation)))
+
+
+def ahead(gap: float, error: float) -> float:
+    """How many standard errors a method is ahead by, if its score, of which less is better, is larger by ``gap``."""
+    return 0.0 if gap == 0 else float(np.divide(-gap, error))

@@ -36,10 +36,13 @@ class Cell:
     run : callable
         Takes nothing, returns a dictionary of numbers, text and lists of them. It has its own seed, so that the order
         of the cells does not matter.
+    source : str
+        What the result depends on beside the code of the table; results of another source are made anew.
     """
 
     key: str
     run: Callable[[], Mapping[str, Any]]
+    source: str = ""
 
 
 _WORDS = {"TITLE", "SOURCE", "PUBLISHED", "ALONE", "report"}
@@ -62,17 +65,17 @@ def _fingerprint(module: ModuleType) -> str:
 
 
 def stored(path: Path, module: ModuleType) -> dict[str, dict[str, Any]]:
-    """Results on disk that this version of the table made, by key; a line cut short by a stop is left out."""
+    """Results on disk of this table's code and its cells' sources, by key; a line cut short by a stop is left out."""
     found: dict[str, dict[str, Any]] = {}
     if not path.exists():
         return found
-    mark = _fingerprint(module)
+    mark, sources = _fingerprint(module), {cell.key: cell.source for cell in module.cells()}
     for line in path.read_text(encoding="utf-8").splitlines():
         try:
             entry = json.loads(line)
         except json.JSONDecodeError:
             continue
-        if entry.get("made_by") == mark:
+        if entry.get("made_by") == mark and entry.get("source", "") == sources.get(entry["key"]):
             found[entry["key"]] = _result(entry)
     return found
 
@@ -98,7 +101,8 @@ def _run(cell: Cell) -> dict[str, Any]:
     """What is stored of a cell."""
     began, clock = time.time(), time.perf_counter()
     result = dict(cell.run())
-    return {"key": cell.key, "result": result, "seconds": time.perf_counter() - clock, "began": began}
+    took = time.perf_counter() - clock
+    return {"key": cell.key, "result": result, "source": cell.source, "seconds": took, "began": began}
 
 
 def _run_named(module: str, key: str) -> dict[str, Any]:
