@@ -12,8 +12,9 @@ from sklearn.metrics import log_loss
 from sklearn.svm import LinearSVC
 
 from benchmarks import data
-from benchmarks.peers import methods, scores, sets, table
+from benchmarks.peers import methods, report, scores, sets, table
 from benchmarks.peers.methods import METHODS, REFERENCE, applies
+from benchmarks.peers.recipes import RECIPES, TEST_ROWS
 from benchmarks.peers.sets import SETS, Set
 from benchmarks.published import cells
 
@@ -21,7 +22,11 @@ RNG = np.random.default_rng(0)
 X = RNG.normal(size=(64, 3)) + 5.0
 Y = (X[:, 0] - 5 + 0.7 * RNG.normal(size=64) > 0).astype(int)
 COUNTS = RNG.poisson(np.where(Y[:, None], [1.5, 0.3, 0.6], [0.3, 1.5, 0.6])).astype(float)
-TINY = {"tiny": Set("tiny", lambda: (X, Y)), "words": Set("words", lambda: ((COUNTS, Y), (COUNTS, Y)), words=True)}
+TINY = {
+    "tiny": Set("tiny", lambda: (X, Y)),
+    "words": Set("words", lambda: ((COUNTS, Y), (COUNTS, Y)), "words", words=True),
+    "three": Set("three", lambda: (X, Y + (X[:, 1] > 5.5)), "many classes"),
+}
 QUICK = {name: METHODS[name] for name in ("dropout logistic", "ridge logistic, C = 1", "multinomial naive Bayes")}
 QUICK |= {REFERENCE: methods.Method(lambda: LogisticRegression(C=0.3)), "linear SVC": methods.Method(LinearSVC)}
 
@@ -41,60 +46,133 @@ def tiny(monkeypatch):
 
 def test_scores_by_their_definitions():
     chance = RNG.random(64)
-    found = scores.scores(Y, (chance > 0.5).astype(int), chance)
+    both = np.column_stack([1 - chance, chance])
+    found = scores.scores(Y, (chance > 0.5).astype(int), both)
     assert found["log_loss"] == pytest.approx(log_loss(Y, chance), rel=1e-12)
     assert found["error"] == pytest.approx(100 * np.mean((chance > 0.5) != Y))
     by_hand = sum(
         abs(sum(chance[i] - Y[i] for i in range(64) if b / 10 <= chance[i] < (b + 1) / 10)) / 64 for b in range(10)
     )
-    halves = [scores.scores(Y[rows], Y[rows], chance[rows]) for rows in (slice(0, 20), slice(20, None))]
+    halves = [scores.scores(Y[rows], Y[rows], both[rows]) for rows in (slice(0, 20), slice(20, None))]
     for parts in ([found], halves):
         assert scores.calibration_error(parts) == pytest.approx(100 * by_hand, rel=1e-12)
-    sure = scores.scores(np.array([0, 1]), np.array([0, 1]), np.array([0.0, 1.0]))
+    sure = scores.scores(np.array([0, 1]), np.array([0, 1]), np.eye(2))
     assert sure["log_loss"] == pytest.approx(0, abs=1e-14)
     assert scores.scores(Y, Y, None) == {"error": 0.0}
 
 
-@pytest.mark.parametrize("name", ["tiny", "words"])
-def test_the_standard_error_is_that_of_the_mean_of_correlated_splits(tiny, name):
+def test_scores_of_many_classes_by_their_definitions():
+    y, chance = RNG.integers(0, 4, 50), RNG.dirichlet(np.ones(4), 50)
+    found = scores.scores(y, chance.argmax(axis=1), chance)
+    assert found["log_loss"] == pytest.approx(log_loss(y, chance), rel=1e-12)
+    of_class = [scores.calibration_error([scores.scores(*two)]) for two in _one_class_or_not(y, chance)]
+    assert scores.calibration_error([found]) == pytest.approx(np.mean(of_class), rel=1e-12)
+
+
+def _one_class_or_not(y, chance):
+    for k in range(chance.shape[1]):
+        inside = (y == k).astype(int)
+        yield inside, inside, np.column_stack([1 - chance[:, k], chance[:, k]])
+
+
+@pytest.mark.parametrize("simulated", [False, True])
+def test_the_standard_error_is_that_of_the_mean_of_correlated_splits(simulated):
     """Variance of the mean over the expected sample variance, from the covariance of the splits."""
-    J, rho = SETS[name].splits, SETS[name].correlation
-    if name == "words":  # two ways of halving: halves of one share no row, those of two share half of theirs
-        covariance = np.kron(np.eye(2), np.eye(2)) + np.kron(1 - np.eye(2), np.full((2, 2), 0.5))
-    else:
-        covariance = (1 - rho) * np.eye(J) + rho
+    J, rho = sets.SPLITS, Set("", lambda: None, simulated=simulated).correlation
+    assert rho == (0.0 if simulated else 1 / J)
+    covariance = (1 - rho) * np.eye(J) + rho
     centred = np.eye(J) - 1 / J
     ratio = covariance.mean() / (np.trace(centred @ covariance) / (J - 1))
     values = RNG.normal(size=(2, J))
     gap, error = scores.paired(values[0], values[1], rho)
     assert gap == pytest.approx(values[0].mean() - values[1].mean())
     assert error**2 == pytest.approx(ratio * (values[0] - values[1]).var(ddof=1), rel=1e-12)
+    assert scores.ahead(gap, error) == pytest.approx(-gap / error)
+    assert scores.ahead(0.0, 0.0) == 0
     assert np.isnan(scores.paired([1.0], [2.0], rho)[1])
 
 
-def test_folds_of_a_table_share_no_row_and_scale_by_the_training_rows(tiny):
-    seen = []
-    for number in range(8):
-        one = sets.split("tiny", number)
-        np.testing.assert_allclose(one.X.mean(axis=0), 0, atol=1e-12)
-        np.testing.assert_allclose(one.X.std(axis=0), 1)
-        # Undo the scale by two rows that are known: every test row is one of the table, and none a training row.
-        rows = {tuple(np.round(row, 8)) for row in one.X}
-        assert not rows & {tuple(np.round(row, 8)) for row in one.X_test}
-        seen.append(len(one.y_test))
-    assert sum(seen[:4]) == sum(seen[4:]) == len(Y)
+@pytest.mark.usefixtures("tiny")
+def test_folds_of_a_table_share_no_row_and_scale_by_the_training_rows():
+    for name in ("tiny", "three"):
+        seen = []
+        for number in range(sets.SPLITS):
+            one = sets.split(name, number)
+            np.testing.assert_allclose(one.X.mean(axis=0), 0, atol=1e-12)
+            np.testing.assert_allclose(one.X.std(axis=0), 1)
+            assert len(one.y) + len(one.y_test) == len(Y)
+            # A test row is a row of the table, in the scale of the training rows, and none of them.
+            rows = {tuple(np.round(row, 8)) for row in one.X}
+            assert not rows & {tuple(np.round(row, 8)) for row in one.X_test}
+            seen.append(len(one.y_test))
+        assert sum(seen) == len(Y)
 
 
-def test_halves_of_words_share_no_row(tiny):
+@pytest.mark.usefixtures("tiny")
+def test_words_train_on_four_folds_of_the_training_rows_and_test_on_the_fifth_of_the_test_rows():
     numbered = np.arange(64.0)[:, None]
     SETS["words"] = replace(TINY["words"], load=lambda: ((numbered, Y), (numbered + 100, Y)))
-    for way in (0, 2):
-        first, second = (sets.split("words", way + half) for half in (0, 1))
-        for part in ("X", "X_test"):
-            both = np.concatenate([getattr(first, part), getattr(second, part)]).ravel()
-            assert np.array_equal(np.sort(both) % 100, np.arange(64))
-        assert np.array_equal(first.y, Y[first.X.ravel().astype(int)])
-    assert not np.array_equal(sets.split("words", 0).X, sets.split("words", 2).X)
+    tested = []
+    for number in range(sets.SPLITS):
+        one = sets.split("words", number)
+        places = one.X.ravel().astype(int)
+        assert np.array_equal(one.y, Y[places])
+        assert not set(places) & set(one.X_test.ravel().astype(int) - 100)
+        tested.extend(one.X_test.ravel())
+    assert np.array_equal(np.sort(tested), np.arange(64) + 100)
+
+
+@pytest.mark.usefixtures("tiny")
+def test_short_texts_have_the_words_of_the_training_rows(monkeypatch):
+    texts = [f"word{number} common" for number in range(64)]
+    short = Set("texts", lambda: (texts, Y), "short texts", words=True, vectorizer=sets._counts)
+    monkeypatch.setitem(SETS, "texts", short)
+    one = sets.split("texts", 0)
+    assert one.X.shape == (len(one.y), len(one.y) + 1)
+    assert one.X_test.sum() == len(one.y_test)
+    assert one.X.indices.dtype == np.int32
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_every_recipe_draws_what_it_states(name):
+    recipe, drawn = RECIPES[name], []
+    assert SETS[name].simulated
+    assert SETS[name].label == recipe.label != ""
+    for number in range(sets.SPLITS):
+        one = sets.split(name, number)
+        assert one.X.shape == (recipe.rows, recipe.columns)
+        assert one.X_test.shape == (TEST_ROWS, recipe.columns)
+        assert np.isfinite(one.X).all()
+        assert np.isfinite(one.X_test).all()
+        for y in (one.y, one.y_test):
+            assert np.array_equal(np.unique(y), np.arange(recipe.classes))
+        np.testing.assert_array_equal(one.X, sets.split(name, number).X)
+        drawn.append(one.X)
+    assert not any(np.array_equal(drawn[0], other) for other in drawn[1:])
+    share = np.mean([sets.split(name, number).y_test.mean() for number in range(sets.SPLITS)])
+    # The shares of 5,000 rows are within five standard errors.
+    if recipe.classes == 2:
+        assert abs(share - (0.05 if name == "rare" else 0.5)) < 5 * 0.5 / np.sqrt(5 * TEST_ROWS)
+
+
+@pytest.mark.parametrize("name", [name for name, one in SETS.items() if not one.simulated])
+def test_every_set_has_all_classes_in_every_split(name):
+    try:
+        splits = [sets.split(name, number) for number in (0, sets.SPLITS - 1)]
+    except FileNotFoundError as absent:
+        assert "BAYESDROP_DATA" in str(absent)  # noqa: PT017
+        return
+    for one in splits:
+        assert one.X.shape[1] == one.X_test.shape[1]
+        assert np.isfinite(one.X.sum())
+        for y in (one.y, one.y_test):
+            assert np.array_equal(np.unique(y), np.arange(one.y.max() + 1))
+
+
+def test_there_are_as_many_sets_of_each_family_as_the_page_says():
+    families = [one.family for one in SETS.values()]
+    assert [families.count(family) for family in sets.FAMILIES] == [8, 6, 6, 4, 10]
+    assert len({one.label for one in SETS.values()}) == len(SETS)
 
 
 def test_nothing_is_chosen_on_test_rows(tiny, monkeypatch):
@@ -106,6 +184,34 @@ def test_nothing_is_chosen_on_test_rows(tiny, monkeypatch):
             straight = table._cell("tiny", method, 0)
             monkeypatch.setattr(table, "split", lambda *_: replace(plain, y_test=1 - plain.y_test))
             assert table._cell("tiny", method, 0)["error"] == pytest.approx(100 - straight["error"])
+
+
+@pytest.mark.usefixtures("tiny")
+def test_leads_count_what_the_splits_say(monkeypatch):
+    """Of two sets the first is ahead by three standard errors, the second behind by one and a half."""
+    monkeypatch.setattr(report, "OURS", ("dropout logistic",))
+    monkeypatch.setattr(report, "PEERS", (REFERENCE, "linear SVC"))
+    spread = np.array([-1.0, 1.0, -1.0, 1.0, 0.0])
+    unit = scores.paired(spread, np.zeros(5), 1 / 5)[1]
+    results = {}
+    for name, lead in (("tiny", 3.0), ("words", -1.5)):
+        for number in range(5):
+            for method, loss in (
+                (REFERENCE, 0.0),
+                ("linear SVC", 0.0),
+                ("dropout logistic", spread[number] - lead * unit),
+            ):
+                chances = {} if method == "linear SVC" else {"log_loss": loss}
+                results[table.key(name, method, number)] = {"error": loss, "cpu": 1.0, "shape": [9, 3, 2], **chances}
+    rows = [line.strip("| ").split(" | ") for line in report.against(results).splitlines()[2:]]
+    counts = ["2", "1", "1", "0", "1", "0", "+0.75", "+0.75", "1", "1"]
+    assert rows == [
+        ["*dropout logistic*", REFERENCE, "log loss", *counts],
+        ["*dropout logistic*", "linear SVC", "error", *counts],
+    ]
+    named = report.wins(results).splitlines()[2].strip("| ").split(" | ")
+    assert named[2:] == ["none", f"words ({1.5 * unit:.3f})"]
+    assert "1 / 1 / 0" in report.summary(results)
 
 
 SOURCE = """
@@ -161,6 +267,30 @@ def test_results_of_other_code_are_not_taken(published, store, tmp_path):
     changed = fake(tmp_path / "fake_table.py", SOURCE.replace("len(key)", "-len(key)"))
     assert cells.stored(store, changed) == {}
     assert complete(changed, store)["three"]["value"] == -5
+
+
+def test_results_of_another_source_are_not_taken(published, store, monkeypatch):
+    complete(published, store)
+    plain = published.cells
+    monkeypatch.setattr(published, "cells", lambda: (replace(cell, source="new") for cell in plain()))
+    assert cells.stored(store, published) == {}
+    assert complete(published, store)["one"]["value"] == 3
+    assert len(published.RAN) == 6
+    assert set(cells.stored(store, published)) == {"one", "three", "fourteen"}
+
+
+def test_the_source_of_a_method_changes_with_the_code_it_fits_with(monkeypatch, tmp_path):
+    (tmp_path / "losses").mkdir()
+    path = tmp_path / "losses" / "one.py"
+    monkeypatch.setattr(table, "_PACKAGE", tmp_path)
+    marks = []
+    for code in ("a = 1", '"""Words."""\na = 1  # why', "a = 2"):
+        path.write_text(code, encoding="utf-8")
+        marks.append(table._digest.__wrapped__(("losses",)))
+    assert marks[0] == marks[1] != marks[2]
+    rooms = {name for method in METHODS.values() for name in method.rooms}
+    package = table.Path(table.bayesdrop.__file__).parent
+    assert all((package / room).exists() for room in rooms)
 
 
 def test_time_is_counted_once_where_cells_ran_side_by_side():
