@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from sklearn.base import clone
 from sklearn.utils import column_or_1d
 from sklearn.utils.validation import check_is_fitted
 
@@ -24,6 +25,7 @@ from ..designs.dask.design import by_blocks
 from ..designs.rows import check_sample_weight, unique_labels
 from ..designs.sparse import stacked
 from ..fitting.objective.centring import CentredProblem
+from ..fitting.tuning.search import candidate_Cs
 from ..fitting.tuning.selection import Selection
 from ..linalg.systems import double_range, refuse_overflow
 from ..losses.softmax import log_sum_exp
@@ -31,11 +33,12 @@ from ..model import Model
 from ..posterior.draws.draws import Draws
 from ..posterior.noise_average.class_chances import class_chances
 from ..posterior.noise_average.probability import class_probability, costly_probability, few_probabilities, is_quick
+from ..priors import Normal
 from ..rates import PerFeature, Tuned
 from ..rates.learnt import ExpectedDeletion
 from .base import DropoutEstimator
 from .classes import ClassScores, adapted, agreeing, check_rows, chosen_by, joint_model, shares, signs
-from .validation import check_features, check_here, check_unlabelled, default_names, facts_of, intact
+from .validation import check_features, check_here, check_training, check_unlabelled, default_names, facts_of, intact
 
 __all__ = ["DropoutClassifier"]
 
@@ -49,21 +52,29 @@ class DropoutClassifier(ClassScores, DropoutEstimator):
     C: Any
     C_: float
 
+    def _loss_weight(self) -> float:
+        # By default that of the last fit, if there was one.
+        return getattr(self, "C_", 1.0) if self.C is None else self.C
+
     def _centre(self, model: Model, design: Design, weight: PerRow, *, units: bool = False) -> CentredProblem:
-        found = super()._centre(model, design, weight, units=units)
+        own = self.C is None and self.weight_prior is None
+        found = super()._centre(model, design, weight, units=units or own)
+        if self.C is None:
+            found = found.with_C(found.usual_C if own else 1.0)
         self.C_ = float(found.model.C)
         return found
 
     def _to_draw(self, model: Model, X: Any) -> tuple[Model, float]:
         """The model to draw from, and the scale of weights in units of the columns of ``X``."""
-        return model, 1.0
+        if self.C is not None or self.weight_prior is not None:
+            return (model if self.C is not None else replace(model, C=1.0)), 1.0
+        other = clone(self)
+        design = check_training(other, X)
+        unit = float(np.sqrt(other._centre(model, design, design.row_weights(None)).usual_C))
+        return replace(model, C=1.0, weight_prior=Normal(unit)), unit
 
     def _default_rates(self) -> Any:
         return PerFeature()
-
-    def _candidate_Cs(self, model: Model) -> Float[np.ndarray, " c"] | None:
-        """Candidates of ``C``, chosen with the strength of the noise; None for that of the model."""
-        return None
 
     def _resolve_multiclass(self, classes: Shaped[np.ndarray, " K"], shape: tuple[int, int] | None) -> bool:
         """Settle whether the classes are fitted jointly rather than one against the rest; ``shape`` is (n, p)."""
@@ -154,7 +165,8 @@ class DropoutClassifier(ClassScores, DropoutEstimator):
             earlier = earlier[0], earlier[1][:, :1]
         target, many = (code, len(classes)) if joint else (signs(code, len(classes)), None)
         task = self._task_of(centring, target, weight, origins, many)
-        task = replace(task, design=design, unlabelled=extra, Cs=self._candidate_Cs(centring.model))
+        Cs = candidate_Cs(centring.model.C) if self.C is None else None
+        task = replace(task, design=design, unlabelled=extra, Cs=Cs)
         self._solve(centring, task, earlier)
         if self.selection_ is not None:
             self.C_ = self.selection_.chosen.C

@@ -6,22 +6,17 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from .._typing import AnyArray, Float, PerRow, Shaped
+from .._typing import AnyArray, Float, Shaped
 from .._validation import check_choice
-from ..designs import Design
 from ..designs.dask.design import by_blocks
-from ..fitting.objective.centring import CentredProblem
 from ..fitting.tuning.calibration import Calibration
-from ..fitting.tuning.search import candidate_Cs
 from ..losses import Hinge, Logistic, Loss, Softmax
 from ..model import Model
-from ..priors import Normal
 from .classes import agreeing, chosen_by
 from .classifier import DropoutClassifier
-from .validation import check_training, intact, set_parameters
+from .validation import intact, set_parameters
 
 __all__ = ["DropoutLogisticRegression", "DropoutSVC"]
 
@@ -173,30 +168,6 @@ class DropoutLogisticRegression(DropoutClassifier):
         usual = "augmentation" if self.expected_deletion is None else "gaussian"
         return Logistic(usual if self.expectation is None else self.expectation)
 
-    def _loss_weight(self) -> float:
-        # By default that of the last fit, if there was one.
-        C: float = getattr(self, "C_", 1.0) if self.C is None else self.C
-        return C
-
-    def _centre(self, model: Model, design: Design, weight: PerRow, *, units: bool = False) -> CentredProblem:
-        own = self.C is None and self.weight_prior is None
-        found = super()._centre(model, design, weight, units=units or own)
-        if self.C is None:
-            found = found.with_C(found.usual_C if own else 1.0)
-            self.C_ = float(found.model.C)
-        return found
-
-    def _candidate_Cs(self, model: Model) -> Float[np.ndarray, " c"] | None:
-        return candidate_Cs(model.C) if self.C is None else None
-
-    def _to_draw(self, model: Model, X: Any) -> tuple[Model, float]:
-        if self.C is not None or self.weight_prior is not None:
-            return (model if self.C is not None else replace(model, C=1.0)), 1.0
-        other = clone(self)
-        design = check_training(other, X)
-        unit = float(np.sqrt(other._centre(model, design, design.row_weights(None)).usual_C))
-        return replace(model, C=1.0, weight_prior=Normal(unit)), unit
-
     def _model_of_many(self) -> Model:
         form = self.expectation if self.expectation == "gaussian" else "taylor"  # of point fits alone
         return replace(self._model(), loss=Softmax(form))
@@ -260,17 +231,18 @@ class DropoutSVC(DropoutClassifier):
     A hinge loss has no probabilities. If the strength of the rates is chosen on folds, as by default, ``predict_proba``
     is then calibrated on the scores of held-out rows: ``1/(1 + e^{−(a s + b)})`` with ``a > 0`` for the score ``s`` of
     a row (Platt 1999; :mod:`bayesdrop.fitting.tuning.calibration`), and ``e^{a s_k} / Σ_l e^{a s_l}`` for more than two
-    classes. With two classes ``decision_function`` is ``s + b/a``, zero where both are equally probable. With given
+    classes. With two classes ``decision_function`` is ``s + b/a``, zero where both are equally probable; ``b`` is 0
+    unless it gains a unit of log-likelihood. With given
     rates, after ``partial_fit``, or if ``corrupted_inputs`` was changed after the fit, no scores were held out, and
     ``predict_proba`` is the pseudo-likelihood, averaged over the noise as in :func:`bayesdrop.predict`: not calibrated.
 
     Parameters
     ----------
     rates : float or Rates, optional
-        As in :class:`DropoutLogisticRegression`, but the strength is chosen at this ``C``, by the error on held-out
-        rows plus a tenth of their hinge loss.
-    C : float, default=1.0
-        Weight of the loss, with scikit-learn's meaning: ``½‖w‖² + C Σ loss``.
+        As in :class:`DropoutLogisticRegression`, but the choice is by the error on held-out rows plus the log loss of
+        their scores at the best slope; see :mod:`bayesdrop.fitting.tuning.scores`.
+    C : float, optional
+        As in :class:`DropoutLogisticRegression`.
     noise : Noise, optional
         As in :class:`DropoutLogisticRegression`.
     margin : float, default=1.0
@@ -284,8 +256,7 @@ class DropoutSVC(DropoutClassifier):
     corrupted_inputs : bool, default=False
         As in :class:`DropoutLogisticRegression`.
     expected_deletion : float, array (p,) or mapping of column names, optional
-        As in :class:`DropoutLogisticRegression`, at this ``C``; probabilities are calibrated on rows that lose entries.
-        :class:`DropoutSVCCV` chooses ``C``.
+        As in :class:`DropoutLogisticRegression`; probabilities are calibrated on rows that lose entries.
     missing : None or "nan", optional
         As in :class:`DropoutLogisticRegression`.
     tol : float, default=1e-08
@@ -341,7 +312,7 @@ class DropoutSVC(DropoutClassifier):
         self,
         rates: Any = None,
         *,
-        C: float = 1.0,
+        C: float | None = None,
         noise: Any = None,
         margin: float = 1.0,
         expectation: str = "augmentation",

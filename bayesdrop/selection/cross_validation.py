@@ -118,8 +118,8 @@ class DropoutLogisticRegressionCV(_DropoutClassifierCV):
         second derivatives; else 5.
     scoring : str or callable, optional
         Greater is better. By default for a logistic regression minus the log loss of the classes under a normal score;
-        for a support vector machine minus the error (the share of wrong classes) and minus a tenth of the hinge loss
-        in units of ``margin``, which orders candidates that err about equally. It receives the ``sample_weight`` of
+        for a support vector machine minus the error (the share of wrong classes) and minus the log loss of the scores
+        at their best slope, which orders candidates that err about equally. It receives the ``sample_weight`` of
         the test rows. With default ``rates``, or all of them ``bd.Tuned`` as in
         ``[bd.Tuned(), bd.Tuned(bd.PerGroup(groups))]``, and default ``scoring`` the search climbs from the default
         ``C`` of the plain class and drops candidates that are clearly worse (:mod:`bayesdrop.fitting.tuning.search`);
@@ -269,8 +269,8 @@ class DropoutSVCCV(_DropoutClassifierCV):
         second derivatives; else 5.
     scoring : str or callable, optional
         Greater is better. By default for a logistic regression minus the log loss of the classes under a normal score;
-        for a support vector machine minus the error (the share of wrong classes) and minus a tenth of the hinge loss
-        in units of ``margin``, which orders candidates that err about equally. It receives the ``sample_weight`` of
+        for a support vector machine minus the error (the share of wrong classes) and minus the log loss of the scores
+        at their best slope, which orders candidates that err about equally. It receives the ``sample_weight`` of
         the test rows. With default ``rates``, or all of them ``bd.Tuned`` as in
         ``[bd.Tuned(), bd.Tuned(bd.PerGroup(groups))]``, and default ``scoring`` the search climbs from the default
         ``C`` of the plain class and drops candidates that are clearly worse (:mod:`bayesdrop.fitting.tuning.search`);

@@ -99,11 +99,11 @@ def expected_loss(mean, var):
 def test_noised_rows_are_scored_by_the_mean_of_their_losses():
     mean, var = RNG.normal(scale=2, size=(20, 1)), RNG.gamma(1.0, size=(20, 1))
     target = np.where(RNG.random((20, 1)) < 0.5, 1.0, -1.0)
-    losses = RowLosses(bd.Logistic(), target).of_noised(np.arange(20), mean, var, 1.0)
+    losses = RowLosses(bd.Logistic(), target, np.ones(20)).of_noised(np.arange(20), mean, var, 1.0)
     np.testing.assert_allclose(losses, expected_loss((target * mean)[:, 0], var[:, 0]), atol=2e-4)
     # Several classes one against the rest, without noise, and of a joint fit.
     many, one = RNG.normal(size=(20, 3)), np.where(np.eye(3)[RNG.integers(0, 3, 20)] > 0, 1.0, -1.0)
-    rows = RowLosses(bd.Logistic(), one)
+    rows = RowLosses(bd.Logistic(), one, np.ones(20))
     plain = rows(np.arange(20), many, 0 * many, 1.0)
     np.testing.assert_allclose(rows.of_noised(np.arange(20), many, 0 * many, 1.0), plain, rtol=1e-12)
     root = RNG.normal(size=(20, 3, 3))

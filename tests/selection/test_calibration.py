@@ -47,7 +47,7 @@ def test_a_slope_is_never_negative():
     """It is the least one that is allowed, with the best intercept beside it, and keeps the order of the scores."""
     rng = np.random.default_rng(1)
     score, weight = rng.normal(size=60), np.ones(60)
-    positive = rng.random(60) < expit(-score)
+    positive = rng.random(60) < expit(-score - 2)
     found = Calibration.fitted(score[:, None], np.where(positive, 1.0, -1.0)[:, None])
     assert found.slope == pytest.approx(1e-3 / score.std())
     t = smoothed(positive, weight)
@@ -65,11 +65,15 @@ def test_a_slope_is_never_negative():
 
 @pytest.mark.parametrize("kind", ["plain", "search"])
 def test_probabilities_are_those_of_calibrated_folds(kind):
-    """Those of ``CalibratedClassifierCV(ensemble=False)`` on the same folds."""
+    """Those of ``CalibratedClassifierCV(ensemble=False)`` on the same folds.
+
+    At a small ``C`` the larger class has all scores on its side, so that the threshold has to move.
+    """
     X, y = noisy()
     folds = StratifiedKFold(4, shuffle=True, random_state=0)
     rates = bd.Tuned(strengths=(1.0, 0.5, 0.0), cv=folds)
-    model = bd.DropoutSVC(rates) if kind == "plain" else bd.DropoutSVCCV([0.1, 0.3], Cs=(0.1, 1.0), cv=folds)
+    Cs = 0.001, 0.003
+    model = bd.DropoutSVC(rates, C=0.001) if kind == "plain" else bd.DropoutSVCCV([0.1, 0.3], Cs=Cs, cv=folds)
     model.fit(X, y)
     chosen = model.selection_.chosen
     alone = bd.DropoutSVC(chosen.rates, C=chosen.C)
@@ -84,7 +88,7 @@ def test_probabilities_are_those_of_calibrated_folds(kind):
 
 def test_probabilities_rise_with_the_score_and_labels_are_the_more_probable():
     X, y = noisy()
-    model = bd.DropoutSVC().fit(X, y)
+    model = bd.DropoutSVC(C=0.001).fit(X, y)
     score, chance = model.decision_function(X), model.predict_proba(X)[:, 1]
     order = np.argsort(score)
     assert np.all(np.diff(chance[order]) >= 0)
@@ -94,6 +98,25 @@ def test_probabilities_rise_with_the_score_and_labels_are_the_more_probable():
     np.testing.assert_allclose(model.to_sklearn().decision_function(X), score, rtol=1e-9)
     np.testing.assert_array_equal(model.predict(X), np.where(score > 0, "up", "down"))
     np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1.0, rtol=1e-15)
+
+
+@pytest.mark.parametrize("shift", [0.0, 0.2, 0.5, 2.0])
+def test_an_intercept_has_to_gain_a_unit_of_log_likelihood(shift):
+    """Otherwise the threshold stays where it is: scores that say little would move it anywhere."""
+    rng = np.random.default_rng(2)
+    score = rng.normal(size=80)
+    positive = rng.random(80) < expit(score + shift)
+    found = Calibration.fitted(score[:, None], np.where(positive, 1.0, -1.0)[:, None])
+    t = smoothed(positive, np.ones(80))
+
+    def cost(f):
+        return np.sum(np.logaddexp(0, f) - t * f)
+
+    both = minimize(lambda x: cost(x[0] * score + x[1]), (1.0, 0.0), tol=1e-12)
+    slope = minimize_scalar(lambda a: cost(a * score), (0.1, 2.0), tol=1e-12)
+    expected = both.x if slope.fun - both.fun > 1 else (slope.x, 0.0)
+    np.testing.assert_allclose((found.slope, found.intercept), expected, rtol=1e-4, atol=1e-12)
+    assert (found.intercept != 0) == (shift >= 0.5)
 
 
 def test_several_classes_have_one_slope():
@@ -124,7 +147,7 @@ def test_where_no_rows_were_held_out_it_is_the_pseudo_likelihood():
     X, y = noisy()
     given, tuned = bd.DropoutSVC(0.3).fit(X, y), bd.DropoutSVC(bd.Tuned(strengths=(0.5,), cv=3)).fit(X, y)
     assert given.calibration_ is None
-    alone = bd.DropoutSVC(tuned.selection_.chosen.rates).fit(X, y)
+    alone = bd.DropoutSVC(tuned.selection_.chosen.rates, C=tuned.C_).fit(X, y)
     assert np.abs(tuned.predict_proba(X) - alone.predict_proba(X)).max() > 0.05
     # Scores of another kind than those that were held out.
     for model in (tuned, alone):

@@ -143,7 +143,7 @@ def test_losses_of_rows_are_log_losses():
     """Without noise those of scikit-learn; with a normal score those of its expected probability."""
     rng, loss = np.random.default_rng(0), bd.Logistic()
     mean, code = rng.normal(size=(50, 1)), rng.integers(2, size=50)
-    found = RowLosses(loss, np.where(code[:, None] == 1, 1.0, -1.0))
+    found = RowLosses(loss, np.where(code[:, None] == 1, 1.0, -1.0), np.ones(50))
     rows = np.arange(50)
     np.testing.assert_allclose(
         found(rows, mean, 0 * mean, 0.7).mean(), log_loss(code, loss.probability(mean[:, 0], 0.7)), rtol=1e-10
@@ -151,7 +151,7 @@ def test_losses_of_rows_are_log_losses():
     var = rng.uniform(0, 2, size=mean.shape)
     expected = log_loss(code, loss.expected_probability(mean[:, 0], var[:, 0], 0.7))
     np.testing.assert_allclose(found(rows, mean, var, 0.7).mean(), expected, rtol=2e-3)
-    several = RowLosses(loss, np.where(np.arange(50)[:, None] % 3 == np.arange(3), 1.0, -1.0))
+    several = RowLosses(loss, np.where(np.arange(50)[:, None] % 3 == np.arange(3), 1.0, -1.0), np.ones(50))
     scores = rng.normal(size=(50, 3))
     chance = loss.probability(scores, 0.7)
     expected = log_loss(rows % 3, chance / chance.sum(axis=1, keepdims=True))

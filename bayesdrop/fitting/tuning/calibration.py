@@ -6,16 +6,14 @@ their scores and their classes say what a score is worth (Platt 1999):
     P(y = +1 | s) = 1/(1 + e^{−f}),    f = a s + b,    a > 0,
 
 with ``a`` and ``b`` that minimise ``Σ_i w_i {log(1 + e^{f_i}) − t_i f_i}``. The targets ``t = (N₊ + 1)/(N₊ + 2)`` of
-positive rows and ``1/(N₋ + 2)`` of negative ones, ``N±`` being their weights, are means of a class probability under a
-flat prior, so that two coefficients do not fit scores that happen to be separated. Newton's method with
-back-tracking (Lin, Lin & Weng 2007).
+positive rows and ``1/(N₋ + 2)`` of negative ones, ``N±`` being their weights, are those of :mod:`.slopes`. Newton's
+method with back-tracking (Lin, Lin & Weng 2007).
 
-Of several classes, one against the rest, it is one slope (Guo, Pleiss, Sun & Weinberger 2017), so that the most
-probable class is the one with the largest score,
+The intercept moves the threshold, by ``−b/a``, which scores that say little of the classes do not determine: it is 0
+unless it gains a unit of log-likelihood, as a coefficient has to by Akaike's criterion (1974).
 
-    P(y = k | s) = e^{a s_k} / Σ_l e^{a s_l},    a > 0,
-
-with targets ``(N_k + 1)/(N_k + K)`` of the own class and ``1/(N_k + K)`` of the others.
+Of several classes, one against the rest, it is one slope, so that the most probable class is the one with the largest
+score; see :mod:`.slopes`.
 """
 
 from __future__ import annotations
@@ -27,34 +25,32 @@ from typing import Any
 import numpy as np
 from scipy.special import expit
 
-from ..._typing import Bool, Float, Num
+from ..._typing import Float, Num
 from ...losses.softmax import log_sum_exp
 from .blocks import Held
 from .folds import Fold
 from .scores import Key, noised_scores
+from .slopes import RULES as SLOPES
+from .slopes import best_slope, by_class, smoothed
 
 __all__ = ["Calibration", "HeldOut"]
 
 
 @dataclass(frozen=True)
 class CalibrationRules:
-    """Bounds of a calibration, and when its minimiser ends.
+    """When a calibration has an intercept, and when its minimiser ends.
 
     Attributes
     ----------
-    least : float
-        Minimal slope per standard deviation of the scores. It stands in for slopes that are smaller or negative, keeps
-        the order of the scores and moves probabilities by a thousandth.
-    most : float
-        Maximal slope of several classes: a larger one changes nothing.
+    gain : float
+        Log-likelihood that an intercept has to gain.
     tolerance : float
         Gradient per unit of weight at which Newton's method ends.
     steps : int
         Maximal number of its steps; about ten are needed.
     """
 
-    least: float = 1e-3
-    most: float = 1e6
+    gain: float = 1.0
     tolerance: float = 1e-12
     steps: int = 100
 
@@ -107,48 +103,35 @@ class Calibration:
     ) -> Calibration:
         """That of held-out scores (m, J) whose classes are −1 and +1, for rows of some weights."""
         weight = np.ones(len(score)) if weight is None else weight
-        # Scores of any size, so that a step of the slope is as large as one of the intercept.
-        centre = float(np.average(score[:, 0], weights=weight)) if score.shape[1] == 1 else 0.0
-        spread = float(np.sqrt(np.average(((score - centre) ** 2).mean(axis=1), weights=weight)))
-        scale = spread if spread > 0 else 1.0
-        z = (score - centre) / scale
+        classes, own = by_class(score, target)
+        slope = best_slope(classes, own, weight)
         if score.shape[1] > 1:
-            return cls(_temper(z, target > 0, weight) / scale, 0.0, corrupted_inputs)
-        slope, intercept = _fit(z[:, 0], target[:, 0] > 0, weight)
-        return cls(slope / scale, intercept - slope * centre / scale, corrupted_inputs)
+            return cls(slope, 0.0, corrupted_inputs)
+        # Scores of any size, so that a step of the slope is as large as one of the intercept.
+        centre = float(np.average(score[:, 0], weights=weight))
+        spread = float(np.sqrt(np.average((score[:, 0] - centre) ** 2, weights=weight)))
+        scale = spread if spread > 0 else 1.0
+        z, wanted = (score[:, 0] - centre) / scale, smoothed(own, weight)[:, 1]
+        steeper, level = _fit(z, wanted, weight)
+        if _cost(slope * score[:, 0], wanted, weight) - _cost(steeper * z + level, wanted, weight) <= _RULES.gain:
+            return cls(slope, 0.0, corrupted_inputs)
+        return cls(steeper / scale, level - steeper * centre / scale, corrupted_inputs)
 
 
-def _temper(z: Float[np.ndarray, "m K"], own: Bool[np.ndarray, "m K"], weight: Float[np.ndarray, " m"]) -> float:
-    """Slope of several classes."""
-    K = z.shape[1]
-    count = weight @ own
-    mine = count[own.argmax(axis=1), None]
-    target = np.where(own, (mine + 1) / (mine + K), 1 / (mine + K))
-
-    def gradient(slope: float) -> float:
-        return float(weight @ ((log_sum_exp(slope * z)[1] - target) * z).sum(axis=1))
-
-    if gradient(_RULES.least) >= 0:
-        return _RULES.least
-    from scipy.optimize import brentq
-
-    high = 1.0
-    while gradient(high) < 0 and high < _RULES.most:
-        high *= 2
-    return float(brentq(gradient, _RULES.least, high, xtol=1e-14, rtol=1e-13)) if high < _RULES.most else _RULES.most
+def _cost(f: Float[np.ndarray, " m"], target: Float[np.ndarray, " m"], weight: Float[np.ndarray, " m"]) -> float:
+    """Minus the log-likelihood of log-odds."""
+    return float(weight @ (np.logaddexp(0.0, f) - target * f))
 
 
 def _fit(
-    z: Float[np.ndarray, " m"], positive: Bool[np.ndarray, " m"], weight: Float[np.ndarray, " m"]
+    z: Float[np.ndarray, " m"], target: Float[np.ndarray, " m"], weight: Float[np.ndarray, " m"]
 ) -> tuple[float, float]:
     """Slope and intercept of two classes."""
-    above, below = float(weight[positive].sum()), float(weight[~positive].sum())
-    target = np.where(positive, (above + 1) / (above + 2), 1 / (below + 2))
     columns, ones = np.column_stack([z, np.ones_like(z)]), np.ones((len(z), 1))
     slope, intercept = _newton(columns, np.zeros_like(z), target, weight)
-    if not slope >= _RULES.least:
+    if not slope >= SLOPES.least:
         # The problem is convex, so that the best of the slopes allowed is the least one.
-        slope, (intercept,) = _RULES.least, _newton(ones, _RULES.least * z, target, weight)
+        slope, (intercept,) = SLOPES.least, _newton(ones, SLOPES.least * z, target, weight)
     return float(slope), float(intercept)
 
 
@@ -159,10 +142,6 @@ def _newton(
     weight: Float[np.ndarray, " m"],
 ) -> Float[np.ndarray, " c"]:
     """Coefficients of a logistic regression with targets between 0 and 1, the last that of the constant."""
-
-    def value(f: Float[np.ndarray, " m"]) -> float:
-        return float(weight @ (np.logaddexp(0.0, f) - target * f))
-
     share = float(np.average(target, weights=weight))
     coefficients = np.zeros(columns.shape[1])
     coefficients[-1] = np.log(share) - np.log1p(-share)
@@ -175,8 +154,8 @@ def _newton(
         curvature = columns.T @ (columns * (weight * chance * (1 - chance))[:, None])
         # Equal scores have no curvature along the slope.
         step = np.linalg.lstsq(curvature, gradient, rcond=None)[0]
-        size, here, fall = 1.0, value(f), float(gradient @ step)
-        while size > 1e-10 and value(f - size * (columns @ step)) > here - 1e-4 * size * fall:
+        size, here, fall = 1.0, _cost(f, target, weight), float(gradient @ step)
+        while size > 1e-10 and _cost(f - size * (columns @ step), target, weight) > here - 1e-4 * size * fall:
             size /= 2
         if size <= 1e-10:
             break  # round-off

@@ -280,7 +280,11 @@ class Task:
     @property
     def scoring(self) -> str:
         """What held-out rows are scored by, in words."""
-        return "log loss" if self.n_classes is not None else RowLosses(self.model.loss, self.target).name
+        return "log loss" if self.n_classes is not None else self._row_losses.name
+
+    @property
+    def _row_losses(self) -> RowLosses:
+        return RowLosses(self.model.loss, self.target, self.weight)
 
     @property
     def size(self) -> float:
@@ -344,7 +348,7 @@ class Task:
 
     def kept(self, losses: Losses) -> Losses:
         """The losses of a search, with the scores behind them where the loss has no probabilities of its own."""
-        if not RowLosses(self.model.loss, self.target).by_margin:
+        if self.n_classes is not None or not self._row_losses.by_margin:
             return losses
         return HeldOut(losses, self.target, self.weight, self.corrupted_inputs, self.will_be_noised)
 
@@ -352,5 +356,5 @@ class Task:
         """Losses of the held-out rows, (m,)."""
         if self.n_classes is not None:
             return joint_losses(self.target[fold.test], held.mean)
-        scores = RowLosses(self.model.loss, self.target)
+        scores = self._row_losses
         return (scores.of_noised if self.will_be_noised else scores)(fold.test, held.mean, held.var, C)

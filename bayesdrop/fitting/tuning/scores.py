@@ -5,13 +5,15 @@ averaged over a normal score with the mean and variance that the noise gives it;
 probabilities are brought to a sum of one. Of numbers and counts the loss itself at the mean score.
 
 Classes of a loss that is not a likelihood (``normalised`` is false) have no such probabilities: those of a hinge are
-flat at a small ``C``, so that their log loss prefers large scores to correct ones. Such a loss separates classes, and a
-row is judged by the margin ``a`` of its mean score,
+flat at a small ``C``, so that their log loss prefers large scores to correct ones. Nor are hinges at different ``C``
+comparable, whose scores have other sizes. Such a loss separates classes, and a row is judged by the error of its label
+and the log loss of its score,
 
-    1(a < 0) + ½ 1(a = 0) + h φ(a)/φ(0),        h = 0.1,
+    1(m < 0) + ½ 1(m = 0) − log (e^{a s_y} / Σ_l e^{a s_l}),
 
-``a`` being ``y s``, or half of the lead of the row's class over the best other class. The error decides; the share
-``h`` of the loss, which bounds the error, orders candidates that err about equally, as errors of few rows are noisy.
+``m`` being the lead of the row's class over the best other class, and ``a`` the slope at which the scores that are held
+out together are log-odds (:mod:`.slopes`). It is the same at all sizes of the scores, and orders candidates that err
+about equally, as errors of few rows are noisy.
 
 Rows that come noised are predicted by scores of their own: the loss is then averaged over the normal score, and not the
 probability.
@@ -28,7 +30,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -36,8 +38,9 @@ from ..._typing import Float, Int
 from ...losses import Loss
 from ...losses.normal_score import gauss_hermite
 from ...losses.protocols import Classifying, require
-from ...losses.softmax import normal_points
+from ...losses.softmax import log_sum_exp, normal_points
 from .folds import standard_error
+from .slopes import best_slope, by_class
 
 __all__ = ["Key", "RowLosses", "Table", "joint_losses", "noised_scores"]
 
@@ -72,13 +75,13 @@ class RowLosses:
         Of the model.
     target : array (n, J)
         Labels as −1 and +1 of each class against the rest, or numbers.
-    share : float
-        Weight of the loss beside the error, for a loss that separates classes.
+    weight : array (n,)
+        Row weights, by which the slope of scores without probabilities is fitted.
     """
 
     loss: Loss
     target: Float[np.ndarray, "n J"]
-    share: ClassVar[float] = 0.1
+    weight: Float[np.ndarray, " n"]
 
     @property
     def by_margin(self) -> bool:
@@ -88,8 +91,9 @@ class RowLosses:
     @property
     def name(self) -> str:
         """What is scored, in words."""
-        name = f"{type(self.loss).__name__} loss"
-        return f"error + {self.share:g} {name}" if self.by_margin else "log loss" if self.loss.binary else name
+        if self.by_margin:
+            return "error + log loss"
+        return "log loss" if self.loss.binary else f"{type(self.loss).__name__} loss"
 
     def __call__(
         self, rows: Int[np.ndarray, " m"], mean: Float[np.ndarray, "m J"], var: Float[np.ndarray, "m J"], C: float
@@ -99,7 +103,7 @@ class RowLosses:
         if not self.loss.binary:
             return np.asarray(self.loss.plain.value(target, mean, 0 * var))[:, 0]
         if self.by_margin:
-            return self._margin_losses(target, mean)
+            return self._margin_losses(rows, [(1.0, mean)])
         tiny = np.finfo(float).eps
         if target.shape[1] == 1:
             # The chance of the row's own label: 1 − p would lose its digits.
@@ -110,19 +114,23 @@ class RowLosses:
         return -np.log(np.clip(share, tiny, 1.0))
 
     def _margin_losses(
-        self, target: Float[np.ndarray, "m J"], mean: Float[np.ndarray, "m J"]
+        self, rows: Int[np.ndarray, " m"], points: list[tuple[float, Float[np.ndarray, "m J"]]]
     ) -> Float[np.ndarray, " m"]:
-        margin = (target * mean)[:, 0]
-        if target.shape[1] > 1:
-            margin = (mean[target > 0] - np.where(target > 0, -np.inf, mean).max(axis=1)) / 2
-        points = np.append(margin, 0.0)
-        loss = np.asarray(self.loss.plain.value(np.ones_like(points), points, np.zeros_like(points)))
-        return (1 - np.sign(margin)) / 2 + self.share * loss[:-1] / loss[-1]
+        """Mean loss (m,) of rows over points of their scores, each with its share."""
+        shares, scores = zip(*points, strict=True)
+        score, own = by_class(np.concatenate(scores), np.tile(self.target[rows], (len(shares), 1)))
+        slope = best_slope(score, own, np.outer(shares, self.weight[rows]).ravel())
+        mine = score[own]
+        lead = mine - np.where(own, -np.inf, score).max(axis=1)
+        loss = (1 - np.sign(lead)) / 2 + log_sum_exp(slope * score)[0] - slope * mine
+        return np.asarray(shares @ loss.reshape(len(shares), -1))
 
     def of_noised(
         self, rows: Int[np.ndarray, " m"], mean: Float[np.ndarray, "m J"], var: Float[np.ndarray, "m J"], C: float
     ) -> Float[np.ndarray, " m"]:
         """Mean loss (m,) of rows that come noised, of which each is predicted by its own score."""
+        if self.by_margin:
+            return self._margin_losses(rows, list(noised_scores(mean, var)))
         nothing = np.zeros_like(mean)
         losses = [share * self(rows, score, nothing, C) for share, score in noised_scores(mean, var)]
         return np.asarray(np.sum(losses, axis=0))

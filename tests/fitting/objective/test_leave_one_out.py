@@ -75,7 +75,9 @@ def test_differences_of_losses_are_those_of_refits(learnt, errors):
     for strength in (1.0, 1 / 3, 0.0):
         model = bd.Model(rates=scaled(bd.PerFeature(), strength) if learnt else bd.Fixed(0.4 * strength))
         _, *found = both(model, X, y)
-        losses.append([RowLosses(model.loss, y)(np.arange(len(y)), *moments, 1.0) for moments in found])
+        losses.append(
+            [RowLosses(model.loss, y, np.ones(len(y)))(np.arange(len(y)), *moments, 1.0) for moments in found]
+        )
     for k in range(2):
         quick, slow = (losses[k][j] - losses[k + 1][j] for j in range(2))
         assert abs(np.mean(quick - slow)) < errors * slow.std(ddof=1) / np.sqrt(len(y))
