@@ -3,7 +3,8 @@
 Models are fitted to complete rows, and entries of the new rows are deleted: every entry with the stated chance, or
 every column with a chance of its own, drawn between 0 and 60 %. Log losses and errors (%) on 30 % of the rows, deleted
 three times, means over stratified random splits, the same for all; next to the first method what the others have more,
-with the standard error of the paired difference. Columns are scaled by the training rows, and a deleted entry is the
+with the standard error of the paired difference, which allows for the rows that splits share (Nadeau & Bengio 2003).
+Then the CPU time of a fit with its predictions. Columns are scaled by the training rows, and a deleted entry is the
 mean of its column.
 
     copies          ridge, tuned by log loss on five folds, fitted to five deleted copies of each row, whose copies are
@@ -22,6 +23,7 @@ The CSV tables are read from BAYESDROP_DATA and skipped where they are absent.
 from __future__ import annotations
 
 import sys
+import time
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -29,6 +31,7 @@ from typing import Any
 import numpy as np
 
 import bayesdrop as bd
+from benchmarks.peers.scores import paired
 from benchmarks.unscaled import tables
 
 __all__ = ["CHANCES", "main"]
@@ -39,7 +42,7 @@ Method = Callable[[Array, Array, Array, Array], Array]
 
 CHANCES = ("30 %", "50 %", "by column")
 _STRENGTHS = np.logspace(-4, 4, 9)
-_COPIES, _TESTS = 5, 3
+_COPIES, _TESTS, _TEST_SHARE = 5, 3, 0.3
 
 
 def _deleted(X: Array, chance: Array, generator: np.random.Generator) -> Array:
@@ -91,12 +94,12 @@ METHODS: dict[str, Method] = {
 
 
 def _scores(X: Array, y: Array, which: str, repeats: int) -> Array:
-    """Log loss and error (2, methods, splits)."""
+    """Log loss, error and CPU time (3, methods, splits)."""
     from sklearn.metrics import log_loss
     from sklearn.model_selection import StratifiedShuffleSplit
 
-    found = np.empty((2, len(METHODS), repeats))
-    splits = StratifiedShuffleSplit(repeats, test_size=0.3, random_state=0).split(X, y)
+    found = np.empty((3, len(METHODS), repeats))
+    splits = StratifiedShuffleSplit(repeats, test_size=_TEST_SHARE, random_state=0).split(X, y)
     for s, (train, test) in enumerate(splits):
         generator = np.random.default_rng(s)
         mean, scale = X[train].mean(axis=0), X[train].std(axis=0)
@@ -105,37 +108,39 @@ def _scores(X: Array, y: Array, which: str, repeats: int) -> Array:
         chance = generator.uniform(0, 0.6, p) if which == "by column" else np.full(p, float(which[:2]) / 100)
         new, labels = _deleted(np.tile(rows[test], (_TESTS, 1)), chance, generator), np.tile(y[test], _TESTS)
         for k, method in enumerate(METHODS.values()):
+            began = time.process_time()
             probability = method(rows[train], y[train], new, chance)
             found[:, k, s] = (
                 log_loss(labels, probability, labels=[0, 1]),
                 100 * np.mean(probability.argmax(axis=1) != labels),
+                time.process_time() - began,
             )
     return found
 
 
 def _row(found: Array, digits: int) -> str:
     """The first method's mean, and what the others have more."""
-    more = found[1:] - found[0]
-    error = more.std(axis=1, ddof=1) / np.sqrt(more.shape[1])
-    cells = [f"{found[0].mean():.{digits}f}"]
-    cells += [f"{m:+.{digits}f} ± {e:.{digits}f}" for m, e in zip(more.mean(axis=1), error, strict=True)]
-    return " | ".join(cells)
+    more = [paired(other, found[0], _TEST_SHARE) for other in found[1:]]
+    return " | ".join([f"{found[0].mean():.{digits}f}", *(f"{m:+.{digits}f} ± {e:.{digits}f}" for m, e in more)])
 
 
 def main(repeats: int = 10, wanted: tuple[str, ...] = ()) -> None:
-    """Print a table of log losses and one of errors."""
+    """Print a table of log losses, one of errors and one of times."""
     warnings.simplefilter("ignore")
-    lines: dict[str, list[str]] = {"log loss": [], "error, %": []}
+    more = "of ridge on deleted copies, and what others have more"
+    lines: dict[str, list[str]] = {f"log loss: {more}": [], f"error, %: {more}": [], "CPU, s, median over splits": []}
     for table, X, y in tables():
         if wanted and table not in wanted:
             continue
         for which in CHANCES:
             found = _scores(X.astype(float), y, which, repeats)
-            for part, digits, kind in zip(found, (3, 1), lines, strict=True):
-                lines[kind].append(f"| {table} | {which} | {_row(part, digits)} |")
-            print(f"{table}, {which}: {lines['log loss'][-1]}", file=sys.stderr, flush=True)
-    for kind, rows in lines.items():
-        print(f"\n{kind}: of ridge on deleted copies, and what others have more\n")
+            times = " | ".join(f"{spent:.2g}" for spent in np.median(found[2], axis=1))
+            cells = (_row(found[0], 3), _row(found[1], 1), times)
+            for title, row in zip(lines, cells, strict=True):
+                lines[title].append(f"| {table} | {which} | {row} |")
+            print(f"{table}, {which}: {cells[0]}", file=sys.stderr, flush=True)
+    for title, rows in lines.items():
+        print(f"\n{title}\n")
         print(f"| table | deleted | {' | '.join(METHODS)} |\n|---|---|{'---|' * len(METHODS)}")
         print("\n".join(rows), flush=True)
 
