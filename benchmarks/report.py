@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.stats import t
 
 from benchmarks.record import FOLDER, read
 
@@ -75,6 +76,21 @@ def fit_times(results: dict[str, Any]) -> Table:
     ]
 
 
+def sets_of(results: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the tables of the data sets, whose titles are bold, of the comparison with peers."""
+    return [table for table in results["tables"] if table["title"].startswith("**")]
+
+
+def by_chance(results: dict[str, Any], errors: float) -> str:
+    """Return on how many data sets a level method is behind by more than some standard errors, on average.
+
+    A difference over its standard error has Student's t distribution with a degree of freedom less than splits.
+    """
+    tables = sets_of(results)
+    splits = int(number(tables[0]["title"].rsplit(", ", 1)[1]))
+    return f"{len(tables) * t.sf(errors, splits - 1):.0f}"
+
+
 def log_losses(results: dict[str, Any]) -> Table:
     """Return log losses of some methods, a row for each data set."""
     methods = {
@@ -84,10 +100,10 @@ def log_losses(results: dict[str, Any]) -> Table:
         "NBSVM, logistic, by log loss": "NBSVM",
     }  # fmt: skip
     rows = []
-    for table in results["tables"][1:]:
+    for table in sets_of(results):
         place = table["columns"].index("log loss")
         losses = {row[0]: row[place] for row in table["rows"]}
-        label = re.sub(r"\*\*|training rows |, \d+ splits", "", table["title"])
+        label = re.sub(r"\*\*|training rows |, 2 classes|, \d+ splits", "", table["title"])
         rows.append([label, *(f"{number(losses[key]):.3f}" if key in losses else "" for key in methods)])
     return ["data", *methods.values()], rows
 
@@ -104,8 +120,8 @@ def leads(results: dict[str, Any]) -> str:
     return f"{sum(gap < -error for gap, error in gaps)} of {len(gaps)}"
 
 
-def missing_values(results: dict[str, Any]) -> Table:
-    """Return what each way to fill missing entries adds to the log loss, over all tables and ways to lose entries."""
+def more_than_the_first(results: dict[str, Any], first: str) -> Table:
+    """Return what each method adds to the log loss of the first, over all tables and ways to lose entries."""
     table = table_of(results)
     rows = []
     for place, name in enumerate(table["columns"][3:], 3):
@@ -113,7 +129,19 @@ def missing_values(results: dict[str, Any]) -> Table:
         gaps, errors = np.array(pairs).T
         better, worse = np.sum(gaps < -2 * errors), np.sum(gaps > 2 * errors)
         rows.append([name, f"{gaps.mean():+.3f}", str(better), str(len(gaps) - better - worse), str(worse)])
-    return ["instead of dropped entries", "log loss, mean difference", "better", "level", "worse"], rows
+    return [first, "log loss, mean difference", "better", "level", "worse"], rows
+
+
+def deletion_gaps(results: dict[str, Any]) -> np.ndarray:
+    """Return what fits that expect deleted entries add to the log loss of ridge on deleted copies."""
+    return columns_of(results, ["copies", "expected"])[:, 1]
+
+
+def deletion_time(results: dict[str, Any]) -> str:
+    """Return the CPU time of a fit that expects deleted entries over that of ridge on deleted copies."""
+    table = table_of(results, "CPU")
+    places = [table["columns"].index(name) for name in ("expected", "copies")]
+    return spread(np.array([float(f"{number(row[places[0]]) / number(row[places[1]]):.2g}") for row in table["rows"]]))
 
 
 def quickest(results: dict[str, Any]) -> Table:
@@ -144,7 +172,7 @@ def ratios_to_nuts(results: dict[str, Any], rates: bool) -> str:
 def cv_time(results: dict[str, Any]) -> str:
     """Return processor times of the CV class over those of scikit-learn's, over the data sets."""
     ratios = []
-    for table in results["tables"][1:]:
+    for table in sets_of(results):
         times = {row[0]: number(row[table["columns"].index("CPU, s")]) for row in table["rows"]}
         ratios.append(times["*dropout logistic CV*"] / times["ridge logistic, C by log loss"])
     return f"{min(ratios):.1f} to {max(ratios):.1f} (median {np.median(ratios):.1f})"
@@ -153,7 +181,7 @@ def cv_time(results: dict[str, Any]) -> str:
 def verdicts(results: dict[str, Any], method: str) -> str:
     """Return on how many data sets the log loss of a method is ahead, level and behind."""
     return (
-        next(row[1] for row in results["tables"][0]["rows"] if row[0] == method)
+        next(row[1] for row in table_of(results, "Ahead of the reference")["rows"] if row[0] == method)
         .replace(" / ", ", ", 1)
         .replace(" / ", " and ")
     )
@@ -195,8 +223,16 @@ COMPUTED: dict[tuple[str, str], Callable[[dict[str, Any]], Any]] = {
         for way in ("0/1", "counts", "log counts", "TF-IDF", "hashed")
         for who, place in (("tuned ridge", 2), ("default", 3))
     },
-    ("missing_8", "summary"): missing_values,
-    ("missing_8", "by neighbours"): lambda results: missing_values(results)[1][3][1].strip("-"),
+    ("peers", "sets"): lambda results: str(len(sets_of(results))),
+    ("peers", "by chance, 1"): partial(by_chance, errors=1),
+    ("peers", "by chance, 2"): partial(by_chance, errors=2),
+    ("peers_posterior", "verdicts"): lambda results: verdicts(results, "*posterior*"),
+    ("missing_8", "summary"): partial(more_than_the_first, first="instead of dropped entries"),
+    ("missing_8", "by neighbours"): lambda results: more_than_the_first(results, "")[1][3][1].strip("-"),
+    ("deletion_10", "summary"): partial(more_than_the_first, first="instead of ridge on deleted copies"),
+    ("deletion_10", "largest gain"): lambda results: f"{-deletion_gaps(results).min():.3f}",
+    ("deletion_10", "largest loss"): lambda results: f"{deletion_gaps(results).max():.3f}",
+    ("deletion_10", "time"): deletion_time,
     ("solvers", "by data"): quickest,
     ("solvers", "median"): lambda results: f"{np.median(columns_of(results, ['ratio'])):.2f}",
     ("fits_skip_mnist", "largest"): lambda results: f"{np.max(columns_of(results, ['per fixed'])):.2f}",

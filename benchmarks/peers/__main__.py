@@ -81,7 +81,7 @@ def report(results: Results) -> str:
 def origin(results: Results) -> dict[str, object]:
     """How, where and when results were made: their commits, and idle if nearly all load was this benchmark's own."""
     commits = dict.fromkeys(str(one["commit"]) for one in sorted(results.values(), key=lambda one: one["began"]))
-    rooms = sorted({room for method in METHODS.values() for room in method.rooms})
+    rooms = sorted({room for method in {name.split(" | ")[1] for name in results} for room in METHODS[method].rooms})
     idle = all(one["load"] < _IDLE for one in results.values())
     return {**facts("python -m benchmarks.peers"), "commit": ", ".join(commits), "rooms": rooms, "idle": idle}
 

@@ -54,6 +54,7 @@ def _digest(rooms: tuple[str, ...]) -> str:
     return mark.hexdigest()[:16]
 
 
+@cache
 def source(method: str) -> str:
     """What the results of a method depend on beside this benchmark: code of the package, and scikit-learn's version."""
     rooms = METHODS[method].rooms
