@@ -90,15 +90,16 @@ def wins(results: Results) -> str:
         for peer in PEERS:
             leads = _leads(results, mine, peer)
             if leads:
-                far, near = (_named(leads, *bounds) for bounds in ((-np.inf, -2), (-2, -1)))
+                form = "{:.3f}" if _score(results, peer) == "log_loss" else "{:.1f} %"
+                far, near = (_named(leads, *bounds, form) for bounds in ((-np.inf, -2), (-2, -1)))
                 rows.append([f"*{mine}*", peer, far, near])
     return markdown(["ours", "peer", "peer ahead by more than 2", "peer ahead by 1 to 2"], rows)
 
 
-def _named(leads: Mapping[str, tuple[float, float]], least: float, most: float) -> str:
+def _named(leads: Mapping[str, tuple[float, float]], least: float, most: float, form: str) -> str:
     """Labels of the sets within bounds, with the differences, the largest first; none if there is none."""
     found = sorted(((gap, data) for data, (gap, lead) in leads.items() if least <= lead < most), reverse=True)
-    return "; ".join(f"{SETS[data].label} ({gap:.3f})" for gap, data in found) or "none"
+    return "; ".join(f"{SETS[data].label} ({form.format(gap)})" for gap, data in found) or "none"
 
 
 def families(results: Results) -> str:
