@@ -329,8 +329,7 @@ def _undetermined(posterior: xr.Dataset, constant: xr.Dataset | None) -> tuple[i
     """Number of free rates, and the names of those whose posterior is hardly narrower than the prior."""
     if constant is None or "rate" not in posterior:
         return 0, []
-    own = ("class",) if "class" in posterior["rate"].dims else ()
-    rate = posterior["rate"].transpose("chain", "draw", *own, ...)
+    rate = posterior["rate"].transpose("chain", "draw", ...)
     names = [str(name) for name in rate[rate.dims[-1]].values]
     law = read_rate_prior(constant, names)
     if law is None:
@@ -339,9 +338,7 @@ def _undetermined(posterior: xr.Dataset, constant: xr.Dataset | None) -> tuple[i
     low, high = np.quantile(rate.values.astype(float), tails, axis=(0, 1))
     prior = law.quantile(tails[1]) - law.quantile(tails[0])
     wide = high - low >= LIMITS.narrower * prior
-    if wide.ndim > 1:
-        names = [f"{name} ({label})" for label in rate["class"].values for name in names]
-    return wide.size, [name for name, there in zip(names, wide.ravel(), strict=True) if there]
+    return wide.size, [name for name, there in zip(names, wide, strict=True) if there]
 
 
 def warn_of_run(
