@@ -61,8 +61,8 @@ COUNTS_OF_TWO = {
     "polars": lambda y: pl.DataFrame(y, schema=["up", "down"]),
 }
 KINDS = {
-    "numbers": (bd.Squared(), NUMBER, NUMBERS),
-    "quantiles": (bd.Quantile(0.3), NUMBER, NUMBERS),
+    "numbers": (bd.Squared(variance=1.0), NUMBER, NUMBERS),
+    "quantiles": (bd.Quantile(0.3, scale=1.0), NUMBER, NUMBERS),
     "counts": (bd.Poisson(), COUNT, NUMBERS),
     "successes of 8": (bd.Binomial(8), np.minimum(COUNT, 8), NUMBERS),
     "two classes": (bd.Logistic(), EVENT, LABELS),
