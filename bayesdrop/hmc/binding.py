@@ -144,14 +144,11 @@ def _start_of_mixture(
             "draws the scales of the others in closed form."
         )
     known = replace(model, weight_prior=Normal(median_scales(prior, len(data.feature_names))))
-    bound = bind_start(
-        name, known, data, rate_map, marginalised, dtype, "dense" if dense else "diagonal", rounded
-    )  # fmt: skip
+    choice = "dense" if dense else "diagonal"
+    bound = bind_start(name, known, data, rate_map, marginalised, dtype, choice, rounded)
     found: Any = bound.factor
-    density, operands, centre, factor = with_mixture(
-        bound.density, bound.operands, bound.centre, found, prior, dtype
-    )  # fmt: skip
-    return Bound(density, operands, bound.density, centre, factor, bound.piecewise_linear, found)
+    wrapped = with_mixture(bound.density, bound.operands, bound.centre, found, prior, dtype)
+    return Bound(wrapped[0], wrapped[1], bound.density, wrapped[2], wrapped[3], bound.piecewise_linear, found)
 
 
 def _start_of_scores(

@@ -1,6 +1,4 @@
-"""What is drawn of priors: scales of normal weights, and means and strengths of groups of rates.
-
-Scales are drawn twice a sweep, given the weights, and given their directions.
+"""Draw scales of normal weights, twice a sweep, and means and strengths of groups of rates.
 
     w_d = μ_d + σ_j u_d z_d,   z ~ N(0, I),      t_j = log σ_j
 
@@ -11,9 +9,8 @@ ray are ``s + (e^{t' − t} − 1) c``, and
 
     log p(t' | z) = log p(t') − loss{s + (e^{t' − t} − 1) c} + constant.
 
-Where the one is stiff the other is loose; in turns they mix better than the better of them (ancillarity-sufficiency
-interweaving; Yu & Meng 2011). Both are drawn by slices. A variance of the scores that the noise gives goes with the
-square of the factor.
+In turns the two mix better than the better of them (ancillarity-sufficiency interweaving; Yu & Meng 2011). Both are
+drawn by slices. A variance of the scores that the noise gives goes with the square of the factor.
 
 Means and strengths of groups of rates are drawn given the rates.
 
@@ -23,11 +20,10 @@ Given the rates the groups are independent of the data, and their two numbers ar
 the scales of ``logit μ`` and ``log s``, where they are close to orthogonal and close to normal. Where the data say
 little of single rates this hardly moves, and the joint move (:mod:`.joint_move`) takes a group along with its rates.
 
-All three, ``logit η``, ``logit μ`` and ``log s``, are what is held: each resolves its ends in any precision. The Beta
-density is evaluated as ``−s·KL(μ, η)`` plus Stirling's terms, so that nothing of the size of ``s`` cancels: sums over
-thousands of rates keep their digits in single precision.
+A state holds ``logit η``, ``logit μ`` and ``log s``, which resolve their ends in any precision. The Beta density is
+``−s·KL(μ, η)`` plus Stirling's terms, so that sums over thousands of rates keep their digits in single precision.
 
-Shapes: ``C`` chains, ``n`` rows, ``p`` features, ``g`` scales, ``k`` rates, ``g`` groups.
+Shapes: ``C`` chains, ``n`` rows, ``p`` features, ``g`` scales or groups, ``k`` rates.
 """
 
 from __future__ import annotations
