@@ -4,10 +4,10 @@ With scores ``s_ik`` of classes, of two classes ``∓s_i/2``, it is the ``a > 0`
 
     −Σ_i w_i Σ_k t_ik log (e^{a s_ik} / Σ_l e^{a s_il})
 
-(Guo, Pleiss, Sun & Weinberger 2017). The target of the own class is ``(N_k + 1)/(N_k + 2)``, ``N_k`` being the weight of
-its rows (Platt 1999), and the others share the rest: as if each class had one more row that is right and one that is
-wrong, so that scores that happen to be separated have a slope. A row for each of ``K`` classes instead would flatten the
-probabilities of many small ones.
+(Guo, Pleiss, Sun & Weinberger 2017). The target of a row's own class is ``(N_k + 1)/(N_k + 2)``, ``N_k`` being the
+weight of the rows of the class (Platt 1999), and the others share the rest: as if each class had one more row that is
+right and one that is wrong, so that scores that happen to be separated have a slope. A row for each of ``K`` classes
+instead would flatten the probabilities of many small ones.
 
 Rows that fit the slope are scored better than new ones. Without row ``i`` it is, by a step of Newton's method,
 
