@@ -146,7 +146,9 @@ def test_many_passes_approach_the_batch_optimum(case):
     many = energy(_passes(clone(model), X, y, 60, 20, np.random.default_rng(2), **options)) - lowest
     best.coef_ = np.zeros_like(best.coef_)
     start = energy(best) - lowest
-    assert -1e-6 * lowest <= many <= few < start  # of a quadratic loss one pass is exact
+    # One pass is exact, of a quadratic loss and of few rows, which are kept: more can only come back to it.
+    assert -1e-6 * lowest <= many <= few + 1e-6 * lowest
+    assert few < start
     assert many < 0.01 * start
 
 
@@ -191,6 +193,12 @@ def gaps(case, rows, sizes, p=40, thin=None):
 def test_one_pass_is_as_good_as_a_fit_to_all_rows(case):
     """It was .019 worse in batches of a twelfth, .064 as one batch, with weights at .6 and .5 of theirs."""
     assert max(gaps(case, 6000, (500, 2000, 6000))) < 0.003
+
+
+@pytest.mark.parametrize("case", ["logistic", "learnt", "one against the rest"])
+def test_one_pass_in_small_batches_is_as_good(case):
+    """One against the rest was .0043 worse: early batches stayed linearised where they were seen."""
+    assert max(gaps(case, 6000, (100,))) < 0.003
 
 
 @pytest.mark.slow

@@ -5,9 +5,11 @@ r"""Fitting row block by row block: each block is fitted together with a quadrat
 
 ``U_t`` is the loss of the block of weight ``m``, and ``g_t`` and ``H_t`` are its gradient and its curvature at ``w_t``:
 MᵀΩM with ``Ω = φ_mm`` and the diagonal of the noise, a Gauss-Newton matrix without the cross terms ``φ_mv``. It is the
-mode of an assumed-density (Laplace) filter (Opper 1998). Up to ``OnlineRules.columns`` features ``H`` is kept whole;
-beyond, its diagonal is, which is the memory of AdaGrad (Wager, Wang & Liang 2013). The prior counts once, and once more
-for each further pass over ``N`` rows, so that many passes approach the batch optimum. ``γ`` forgets.
+mode of an assumed-density (Laplace) filter (Opper 1998). The first ``OnlineRules.recent`` rows are one block, fitted
+again as they come, because a quadratic is good only near weights that many rows determine. Up to
+``OnlineRules.columns`` features ``H`` is kept whole; beyond, its diagonal is, which is the memory of AdaGrad (Wager,
+Wang & Liang 2013). The prior counts once, and once more for each further pass over ``N`` rows, so that many passes
+approach the batch optimum. ``γ`` forgets.
 
 The softmax keeps the whole matrix in the contrasts ``θ_k = w_k − w_K`` of its classes, or takes one step a block by
 the diagonal, ``w ← w − diag(P + ΣH)⁻¹ g``.
@@ -16,13 +18,14 @@ the diagonal, ``w ← w − diag(P + ΣH)⁻¹ g``.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import solve
 
 from ..._typing import Float, PerRow
 from ...designs import Design
+from ...designs.sparse import stacked
 from ...linalg.systems import conjugate_gradient, refuse_overflow
 from ...losses.protocols import Curved, require
 from ...model import Model
@@ -34,7 +37,7 @@ from ..objective.softmax_energy import SoftmaxEnergy
 from ..objective.softmax_leave_one_out import assembled_hessian
 from ..solvers.learning import RateLearner, SignCounts
 
-__all__ = ["Online", "OnlineRules"]
+__all__ = ["Online", "OnlineRules", "RecentRows"]
 
 
 @dataclass(frozen=True)
@@ -55,6 +58,8 @@ class OnlineRules:
         A step whose gain is below this share of the energy of the block ends the steps.
     smoothing : float
         Smoothing of the kinks of piecewise-linear losses.
+    recent : int
+        Weight of the first rows that are fitted together, and kept until there are more.
     products : int
         Maximal number of products of a step where the curvature is a diagonal.
     residual : float
@@ -67,8 +72,27 @@ class OnlineRules:
     rate_steps: int = 5
     gain: float = 1e-9
     smoothing: float = 0.1
+    recent: int = 2000
     products: int = 100
     residual: float = 1e-2
+
+
+class RecentRows(NamedTuple):
+    """Rows in memory: features, responses (n, K), weights (n,), and the sum of the weights as they came."""
+
+    design: Design
+    target: PerRow
+    weight: PerRow
+    total: float
+
+    def then(self, share: float, more: RecentRows) -> RecentRows:
+        """These rows, of which a share of the weight is left, and more behind them."""
+        return RecentRows(
+            stacked(self.design, more.design),
+            np.concatenate([self.target, more.target]),
+            np.concatenate([share * self.weight, more.weight]),
+            self.total + more.total,
+        )
 
 
 @dataclass
@@ -96,6 +120,8 @@ class Online:
         Rates of the last step where they are learnt.
     steps : int
         Blocks seen.
+    recent : RecentRows or None
+        The first rows, while they are few.
     """
 
     weights: WeightBlock
@@ -107,6 +133,7 @@ class Online:
     counts: SignCounts | None = None
     learner: RateLearner | None = None
     steps: int = 0
+    recent: RecentRows | None = None
     rules: OnlineRules = field(default=OnlineRules(), repr=False)
 
     @classmethod
@@ -222,6 +249,10 @@ class Online:
             known = float(self.counts.total[:, 0].sum()) if self.counts is not None else 0.0
             share = 1.0 if total is None else min(1.0, total / (known + here))
             self.counts = fresh if self.counts is None else self.counts.plus(fresh, share)
+        rows = RecentRows(design, target, weight, here)
+        rows = rows if self.recent is None else self.recent.then((1.0 - forget) ** here, rows)
+        few = (not self.steps or self.recent is not None) and not design.is_streamed
+        self.recent = rows if few and rows.total <= self.rules.recent else None
         self._forget(forget, here)
         prior = self._prior_share(total) * self.precision
         rate = self.rate(rate_map, model.loss.binary)
@@ -229,13 +260,14 @@ class Online:
             if step and self.learner is not None and step <= self.rules.rate_steps:
                 rate = self.rate(rate_map, model.loss.binary)
             make = exponential_moments if model.loss.exponential else ScoreMoments
-            moments = make(design, model.noise, rate, model.fit_intercept)
-            energy = Energy(moments, model.loss, target, model.C * weight[:, None], 0 * self.precision)
+            moments = make(rows.design, model.noise, rate, model.fit_intercept)
+            energy = Energy(moments, model.loss, rows.target, model.C * rows.weight[:, None], 0 * self.precision)
             if not self._step(energy, prior) and step >= (self.rules.rate_steps if self.learner is not None else 0):
                 break
-        curvature, gradient = self._block(energy, self.weights)
-        self.slope = self.slope + gradient - _times(curvature, self.weights)
-        self.curvature = self.curvature + curvature
+        if self.recent is None:
+            curvature, gradient = self._block(energy, self.weights)
+            self.slope = self.slope + gradient - _times(curvature, self.weights)
+            self.curvature = self.curvature + curvature
         self.steps += 1
 
     def _forget(self, forget: float, here: float) -> None:
