@@ -113,7 +113,7 @@ def _row(statement: Statement, quantities: Quantities, probability: float, estim
     values: Float[np.ndarray, " S"] = np.asarray(evaluate(statement.difference, Rows(draws)), dtype=np.float64)
     if failed := int(np.sum(~np.isfinite(values))):
         raise ValueError(
-            f"hypothesis: {statement.text!r} is not a finite number in {failed:,} of {len(values):,} draws: the "
+            f"statements: {statement.text!r} is not a finite number in {failed:,} of {len(values):,} draws: the "
             "logarithm or a root of a negative number, a quotient by 0, or an overflow; restate it."
         )
     low, high = np.quantile(values, [(1 - probability) / 2, (1 + probability) / 2])

@@ -68,10 +68,10 @@ def read_statement(text: str, known: Collection[str], unclear: Mapping[str, str]
     'subtract'
     >>> read_statement("weigth > 2", ["weight"])
     Traceback (most recent call last):
-    ValueError: hypothesis: nothing is called 'weigth' in 'weigth > 2'. Close names: weight.
+    ValueError: statements: nothing is called 'weigth' in 'weigth > 2'. Close names: weight.
     """
     if len(text) > LIMITS.name:
-        raise ValueError(f"hypothesis: expected at most {LIMITS.name:,} characters, got {len(text):,}; split it.")
+        raise ValueError(f"statements: expected at most {LIMITS.name:,} characters, got {len(text):,}; split it.")
     tokens = tokenised(text)
     reader = _Reader(text, tokens, known, unclear or {})
     left = reader.sum(0)
@@ -102,7 +102,7 @@ class _Reader:
 
     def refusal(self, reason: str) -> ValueError:
         """Error about the whole statement."""
-        return ValueError(f"hypothesis: {self.text!r} cannot be read: {reason}. {_ADVICE}")
+        return ValueError(f"statements: {self.text!r} cannot be read: {reason}. {_ADVICE}")
 
     def peek(self) -> Token | None:
         """Next token that is not blank; None at the end."""
@@ -190,7 +190,7 @@ class _Reader:
         """A quantity by its name."""
         self.place = end
         if text in self.unclear:
-            raise ValueError(f"hypothesis: {text!r} stands for two things; {self.unclear[text]}.")
+            raise ValueError(f"statements: {text!r} stands for two things; {self.unclear[text]}.")
         if text not in self.known:
             close = (
                 get_close_matches(text, self.known, 5, cutoff=0.5) or [name for name in self.known if text in name][:5]
@@ -198,7 +198,7 @@ class _Reader:
             others = list(self.known)[:5]
             there = f"Close names: {', '.join(close)}" if close else f"There are {', '.join(others)}"
             more = " …" if not close and len(self.known) > len(others) else ""
-            raise ValueError(f"hypothesis: nothing is called {text!r} in {self.text!r}. {there}{more}.")
+            raise ValueError(f"statements: nothing is called {text!r} in {self.text!r}. {there}{more}.")
         self.names[text] = None
         return Column(text)
 

@@ -57,6 +57,10 @@ class Quantile(positive_part.PiecewiseLoss):
     expectation : str, default="augmentation"
         ``"augmentation"`` or ``"gaussian"``; see :mod:`bayesdrop.losses.base`.
 
+    See Also
+    --------
+    EpsilonInsensitive, DropoutQuantileRegressor
+
     Notes
     -----
     The asymmetric Laplace law is a working likelihood: it makes the posterior centre on the quantile, and nobody
@@ -64,10 +68,6 @@ class Quantile(positive_part.PiecewiseLoss):
     about the right width where the law fits, and need not cover elsewhere (Yang, Wang & He 2016 correct them).
     Intervals of new responses are quantiles of the law about the score: they are no prediction intervals of data of
     another shape; for these fit the two quantiles.
-
-    See Also
-    --------
-    EpsilonInsensitive, DropoutQuantileRegressor
 
     References
     ----------

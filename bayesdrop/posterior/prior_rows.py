@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,6 +13,7 @@ from ..data.column_facts import ColumnFacts
 from ..data.dataset import default_names
 from ..data.formulas.formula import FormulaDesign, encode_formula
 from ..data.frames import as_frame
+from ..data.responses import read_pairs
 from ..designs import column_names, in_memory
 from ..fitting.by_formula import (
     FormulaOptions,
@@ -115,13 +117,18 @@ def read_prior_rows(
             raise ValueError(
                 f"sample_weight: expected {n} numbers, not all 0 (one per row of X), got {shown(sample_weight)}."
             )
+    counts = None if y is None else read_pairs(model.loss, y)
+    if counts is None and y is not None and (isinstance(y, Mapping) or np.ndim(y) > 1 and np.shape(y)[1] != 1):
+        raise ValueError(
+            f"y: expected {n} labels or numbers, one for each row of X, got {shown(y)}; it is a table only where X or "
+            "model is a formula, and two columns only under bd.Binomial()."
+        )
     if model.loss.multiclass and classes is None and y is not None:
         classes = np.unique(np.asarray(y))
-    pairs = y is not None and np.ndim(y) == 2 and np.shape(y)[1] == 2
     facts, terms = ColumnFacts(columns is not None), None
     if design is not None:
         facts, terms = ColumnFacts(formula=design.encoder), list(design.groups)
-    trials = np.sum(np.asarray(y), axis=1) if pairs else None
+    trials = None if counts is None else counts.sum(axis=1)
     known, spread = one_offset(design, offset), 1.0
     if takes_response_scale(model.loss) and y is not None and np.shape(y) == (n,):
         y = check_numbers(y, "y", least=-np.inf)

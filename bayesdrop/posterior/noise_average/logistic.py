@@ -71,7 +71,7 @@ _U = _STEP * np.arange(LIMITS.count)
 _Z = 0.5 + 1j * _U
 _SHARE = _STEP / np.cosh(np.pi * _U) * np.where(_U == 0, 0.5, 1.0)
 _FIFTH = _SHARE * np.abs(_Z) ** 5
-_SHARE32, _FIFTH32 = _SHARE.astype(np.float32), _FIFTH.astype(np.float32)
+_FIFTH32 = _FIFTH.astype(np.float32)
 _POWERS = np.stack([_Z, _Z**2 / 2, _Z**3 / 6, _Z**4 / 24])
 _REAL, _IMAGINARY = np.ascontiguousarray(_POWERS.real), np.ascontiguousarray(_POWERS.imag)
 # The same of z = 1 and 2.
@@ -171,7 +171,7 @@ def _average(
     apart = LIMITS.period - np.abs(mean)
     lower = 1 / (1 + np.exp(-apart))
     images = _IMAGE * (lower + once)
-    value = np.where(twice <= LIMITS.tail * once, once, np.maximum(real @ _SHARE32 - images, 0.0))
+    value = np.where(twice <= LIMITS.tail * once, once, np.maximum(real.astype(np.float64) @ _SHARE - images, 0.0))
     # By how much the lower image may be off, by Chebyshev's inequality.
     blurred = np.minimum(1 - lower + var / (apart * apart), 1.0)
     error = (

@@ -21,7 +21,7 @@ from scipy.special import logsumexp
 
 from ..._progress import step, waiting
 from ..._typing import Int
-from ..._validation import check_count, check_flag, check_seed, takes_seed
+from ..._validation import check_count, check_flag, check_folds, check_seed, shown, takes_seed
 from ...data.column_facts import complete_rows
 from ...data.frames import listed
 from ..draws.draws import Draws, read_draws, stored_constants, stored_offset
@@ -43,7 +43,7 @@ def project(
     X: Any,
     *,
     sizes: int | Sequence[int] = 20,
-    folds: Any = 5,
+    cv: Any = 5,
     terms: Mapping[str, Sequence[str]] | None = None,
     include: Sequence[str] | str = (),
     clusters: int = 10,
@@ -65,7 +65,7 @@ def project(
         The rows that were sampled, in their order; with a formula, its table.
     sizes : int or sequence of int, default=20
         Largest number of terms, or the numbers of terms to score; at most as many as there are terms.
-    folds : int, splitter, iterable of pairs or None, default=5
+    cv : int, splitter, iterable of pairs or None, default=5
         Folds in each of which the search is repeated without the rows that are scored, as ``cv`` of
         :func:`bayesdrop.kfold`. None scores the path on the rows that it was searched on, which is optimistic.
     terms : mapping from name to feature names, optional
@@ -124,15 +124,17 @@ def project(
     >>> X = generator.normal(size=(80, 4))
     >>> y = (2 * X[:, 1] + generator.logistic(size=80) > 0).astype(int)
     >>> post = bd.sample(bd.Model(rates=bd.Fixed(0.0)), X, y, draws=500, progress=False)
-    >>> path = bd.project(post, X, sizes=2, folds=None)
+    >>> path = bd.project(post, X, sizes=2, cv=None)
     >>> path.terms[0]
     'x1'
     """
     seed = check_seed(seed)
     check_count(clusters, "clusters")
     check_flag(refit, "refit")
-    if refit and folds is None:
-        raise ValueError("refit: without folds there is nothing to sample again; give folds=5, say.")
+    if refit and cv is None:
+        raise ValueError("refit: without folds there is nothing to sample again; give cv=5, say.")
+    if cv is not None:
+        check_folds(cv)
     thin = _thinning(post, check_count(draws, "draws"))
     chosen = read_draws(post, thin=thin)
     (X,) = complete_rows(X, chosen.feature_names, chosen.facts)
@@ -151,7 +153,7 @@ def project(
     first = [names.index(name) for name in _included(include, names)]
     scored = _sizes(sizes, len(first), len(names))
     classes = chosen.model.loss.binary
-    pairs = [] if folds is None else row_folds(folds, target, None, seed, classes=classes)
+    pairs = [] if cv is None else row_folds(cv, target, None, seed, classes=classes)
     search = partial(forward, terms=columns, first=first, most=int(scored[-1]), clusters=int(clusters), seed=seed)
     whole = Reference.of(chosen, design, target, offset)
     every, equal = np.arange(n), np.full((n, chosen.size), -np.log(chosen.size))
@@ -192,7 +194,10 @@ def _thinning(post: Any, count: int) -> int:
 
 def _included(include: Any, names: list[str]) -> list[str]:
     """Names of terms that every submodel has."""
-    found = [include] if isinstance(include, str) else list(dict.fromkeys(include))
+    found = [include] if isinstance(include, str) else include
+    if not isinstance(found, Sequence) or isinstance(found, bytes) or not all(isinstance(name, str) for name in found):
+        raise TypeError(f"include: expected the name of a term or a list of names, got {shown(include)}.")
+    found = list(dict.fromkeys(found))
     strange = [name for name in found if name not in names]
     if strange:
         raise ValueError(f"include: expected terms among {listed(names)}, got {listed(strange)}.")

@@ -301,3 +301,13 @@ def test_rows_on_a_cluster_and_in_files(tmp_path):
                     fit.predict(rows)
             with pytest.raises(ValueError, match="X: expected the 3 columns of the fit"):
                 np.asarray(estimator.predict_proba(rows))
+
+
+def test_a_row_is_predicted_the_same_whatever_rows_are_beside_it():
+    """Sums over the noise are in double precision, of which no order of terms shows beyond the fifteenth digit."""
+    rng = np.random.default_rng(7)
+    many = rng.normal(size=(40, 12))
+    fit = bd.fit(bd.Model(rates=bd.Fixed(0.3)), many, many[:, 0] + rng.logistic(size=40) > 0)
+    together = bd.predict(fit, many).mean
+    alone = [bd.predict(fit, many[[i]]).mean[0] for i in range(len(many))]
+    np.testing.assert_allclose(alone, together, rtol=0, atol=1e-12)

@@ -27,6 +27,7 @@ import pytest
 from sklearn.base import BaseEstimator
 
 import bayesdrop as bd
+from bayesdrop.description import attributes
 
 # Fits are kept short.
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -112,8 +113,6 @@ def _posterior():
     if not _POST:
         import xarray as xr
 
-        from bayesdrop.description import attributes
-
         generator, steps = np.random.default_rng(1), {"chain": [0, 1], "draw": np.arange(20)}
         both = ("chain", "draw")
         draws = xr.Dataset(
@@ -148,6 +147,26 @@ def _approximate():
     group = bd.groups.dataset(found, "posterior").assign_attrs(approximation="masks", target="noising")
     # Small weights, so that scores are nearly normal.
     return bd.groups.extend(found, {"posterior": group.assign(weight=0.1 * group["weight"])})
+
+
+def _counts():
+    """A posterior of counts with replicated ones."""
+    import xarray as xr
+
+    generator, rows = np.random.default_rng(2), {"obs_id": np.arange(24)}
+    groups = {
+        "observed_data": xr.Dataset({"y": ("obs_id", generator.poisson(3, 24))}, coords=rows),
+        "posterior_predictive": xr.Dataset(
+            {"y": (("chain", "draw", "obs_id"), generator.poisson(3, (2, 20, 24)))},
+            coords={"chain": [0, 1], "draw": np.arange(20), **rows},
+        ),
+    }
+    return bd.groups.assemble(groups, attributes(bd.Model(bd.Poisson())))
+
+
+def _projection():
+    scores = np.array([[-1.0, -1.1], [-0.6, -0.5], [-0.5, -0.5]])
+    return bd.Projection(["a", "b"], np.array([0, 1, 2]), scores, np.array([-0.5, -0.5]), None, None)
 
 
 def _latent():
@@ -202,6 +221,11 @@ GIVEN = {
     "predictions_grid": {"variables": lambda: {"x0": 2}},
     "comparisons": {"variables": lambda: ["x0"]},
     "effects": {"table": lambda: bd.predictions_grid(bd.fit(bd.Model(), X, Y), X, {"x0": 2})},
+    "hypothesis": {"result": lambda: _posterior(), "statements": "x0 > x1"},
+    "project": {"draws": 10, "clusters": 3, "cv": None},
+    "projection_path": {"path": lambda: _projection()},
+    "reliability_curve": {"probabilities": lambda: np.linspace(0.1, 0.9, 24)},
+    "rootogram": {"post": lambda: _counts()},
     "largest_r_hat": {"ess": lambda: [400.0, 500.0], "chains": 4, "draws": 100},
     "deletion_robustness": {"repeats": 2, "rates": [0.0, 0.5]},
     "rates_forest": {"post": None, "fit": lambda: bd.fit(bd.Model(), X, Y)},
@@ -224,7 +248,7 @@ GIVEN = {
     "NBSVM": {"loss": "log_loss"},
 }
 # Results, made by the package and not by its users; and names that are values rather than calls.
-RESULTS = {"Diagnosis", "Elpd", "Fit", "FormulaDesign", "Prediction", "Variational", "__version__"}
+RESULTS = {"Diagnosis", "Elpd", "Fit", "FormulaDesign", "Prediction", "Projection", "Variational", "__version__"}
 # They import or hold ArviZ objects for other functions, and take no data.
 INNER = {"groups.assemble", "groups.extend"}
 METHODS = ("fit", "partial_fit", "predict", "predict_proba", "decision_function", "transform")

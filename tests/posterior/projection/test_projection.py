@@ -158,7 +158,7 @@ def test_all_columns_without_noise_are_the_model(build):
     """Nothing is lost but what the ridge takes, and leave-one-out scores are those of bd.loo."""
     X, y = _logistic_table()
     post = _normal_draws(build, X, y)
-    path = _project(post, X, sizes=6, folds=None)
+    path = _project(post, X, sizes=6, cv=None)
     assert np.allclose(path.pointwise[-1], path.reference, atol=1e-4)
     scored = bd.loo(bd.log_likelihood(post, X, y))
     elpd_i = np.asarray(getattr(scored, "loo_i", None) if hasattr(scored, "loo_i") else scored.elpd_i)
@@ -171,7 +171,7 @@ def test_noise_is_averaged_into_what_is_projected(build):
     """Under noise the projection is nearest to E σ(s): its predictions have no mean error, by the intercept."""
     X, y = _logistic_table()
     post = _normal_draws(build, X, y, rate=0.5)
-    path = _project(post, X, sizes=2, folds=None)
+    path = _project(post, X, sizes=2, cv=None)
     ours, noised = (bd.predict(one, X) for one in (path.posterior(2), post))
     assert ours.mean.mean() == pytest.approx(noised.mean.mean(), abs=1e-6)
     clean = bd.predict(post, X, corrupted_inputs=True)
@@ -183,7 +183,7 @@ def test_scores_of_folds_know_nothing_of_the_rows(build):
     X, y = _logistic_table()
     post = _normal_draws(build, X, y)
     folds = [(np.arange(0, 120, 2), np.arange(1, 120, 2)), (np.arange(1, 120, 2), np.arange(0, 120, 2))]
-    path = _project(post, X, sizes=[0, 2], folds=folds, clusters=100)
+    path = _project(post, X, sizes=[0, 2], cv=folds, clusters=100)
     posterior = bd.groups.dataset(post, "posterior")
     weight, intercept = posterior["weight"].values.reshape(-1, 6), posterior["intercept"].values.ravel()
     score = X @ weight.T + intercept
@@ -211,7 +211,7 @@ def test_the_variance_of_a_projection_is_the_nearest(build):
     model = bd.Model(Squared(variance=InverseGamma(2.0, 1.0)), rates=bd.Fixed(0.3), C=1.0)
     weight = np.array([1.0, 0.5, 0.0]) + 0.1 * generator.normal(size=(2, 300, 3))
     post = build(model, weight, intercept=0.0, sigma=0.9, y=y)
-    path = _project(post, X, sizes=1, folds=None)
+    path = _project(post, X, sizes=1, cv=None)
     drawn = bd.groups.dataset(path.posterior(1), "posterior")
     mean, noise = 0.7 * X @ weight[0, 0], (X**2 * 0.3 * 0.7) @ weight[0, 0] ** 2
     own = drawn["intercept"].values[0, 0] + X @ drawn["weight"].values[0, 0]
@@ -232,10 +232,10 @@ def test_terms_of_a_formula_enter_whole_and_stay_when_included():
     score = table["dose"] + np.array([level[site] for site in table["site"]])
     table["ill"] = (generator.random(90) < expit(score)).astype(int)
     post = bd.sample("ill ~ age + dose + site", table, draws=150, tune=150, chains=2, progress=False)
-    path = bd.project(post, table, folds=None)
+    path = bd.project(post, table, cv=None)
     assert sorted(path.terms) == ["age", "dose", "site"]
     assert path.terms[0] == "site"
-    kept = bd.project(post, table, folds=None, include="age", sizes=2)
+    kept = bd.project(post, table, cv=None, include="age", sizes=2)
     assert kept.terms[0] == "age"
     assert kept.sizes.tolist() == [1, 2]
     drawn = bd.groups.dataset(kept.posterior(1), "posterior")["weight"]
@@ -247,7 +247,7 @@ def test_terms_of_a_formula_enter_whole_and_stay_when_included():
 def test_a_fold_may_be_sampled_again(tmp_path):
     X, y = _logistic_table(n=60)
     post = bd.sample(bd.Model(rates=bd.Fixed(0.0)), X, y, draws=150, tune=100, chains=2, progress=False)
-    path = _project(post, X, sizes=2, folds=2, refit=True)
+    path = _project(post, X, sizes=2, cv=2, refit=True)
     scored = bd.kfold(bd.Model(rates=bd.Fixed(0.0)), X, y, cv=2, draws=150, tune=100, chains=2, progress=False)
     assert np.allclose(path.reference, scored.pointwise, atol=1e-3)
     assert "sampled again" in str(path)
@@ -267,7 +267,7 @@ def test_what_is_printed_names_both_rules(build):
     assert table["term"].tolist() == ["(none)", *path.terms]
     assert "Within one standard error of the model" in str(path)
     assert "nats a row" in str(path)
-    assert "optimistic" in repr(_project(_normal_draws(build, X, y), X, sizes=1, folds=None))
+    assert "optimistic" in repr(_project(_normal_draws(build, X, y), X, sizes=1, cv=None))
     assert path.size_within(10.0) == 0
     with pytest.raises(ValueError, match="loss"):
         path.size_within(0.0)
@@ -307,8 +307,8 @@ def test_row_weights_are_refused(build):
         ({"terms": {"a": ["x0"]}}, "in none"),
         ({"sizes": [7]}, "sizes"),
         ({"sizes": []}, "sizes"),
-        ({"folds": 1}, "cv"),
-        ({"folds": None, "refit": True}, "refit"),
+        ({"cv": 1}, "cv"),
+        ({"cv": None, "refit": True}, "refit"),
         ({"clusters": 0}, "clusters"),
     ],
 )
