@@ -39,7 +39,6 @@ from .base import (
     Scores,
     choose_form,
     misplaced_expectation,
-    special,
 )
 from .logistic import FORMS
 from .poisson import LARGEST_DRAW, draw_counts
@@ -64,24 +63,25 @@ def log_binomial(trials: Any, successes: Any) -> Float[AnyArray, ...]:
 LARGEST_DISPERSION = 1e8
 
 
-def log_rising(successes: Any, failures: Any) -> Any:
-    """``log Γ(y + r) − log Γ(r)``, which keeps its digits in single precision and where ``r`` is large.
+def log_coefficient(successes: Any, failures: Any) -> Any:
+    """``log Γ(y + r) − log Γ(r) − log y!``, with its digits in single precision and where ``y`` or ``r`` is large.
 
-    Stirling's series at ``r + 8``, less the product of the eight factors between; arrays of NumPy or JAX.
+    Stirling's series of the four at ``r + 8`` and ``9``, less the product of the eight factors between; the large terms
+    cancel in formulas and not in digits. Arrays of NumPy or JAX.
 
     Examples
     --------
-    >>> round(float(np.exp(log_rising(np.array(3.0), np.array(2.0)))), 9)
-    24.0
+    >>> round(float(np.exp(log_coefficient(np.array(3.0), np.array(2.0)))), 9)
+    4.0
     """
     xp = successes.__array_namespace__()
-    total = successes + failures
-    steps = sum(xp.log((total + j) / (failures + j)) for j in range(8))
-    low, high = failures + 8.0, total + 8.0
+    y, r = successes, failures
+    steps = sum(xp.log((y + r + j) / (r + j) * ((1.0 + j) / (y + 1.0 + j))) for j in range(8))
+    low, high = r + 8.0, y + (r + 8.0)
     terms = (1.0, -1 / 30, 1 / 105, -1 / 140, 1 / 99, -691 / 30030)
-    series = [sum(c / z ** (2 * k + 1) for k, c in enumerate(terms)) / 12 for z in (low, high)]
-    leading = (low - 0.5) * xp.log1p(successes / low) + successes * (xp.log(high) - 1.0)
-    return leading + series[1] - series[0] - steps
+    series = [sum(c / z ** (2 * k + 1) for k, c in enumerate(terms)) / 12 for z in (low, high, low * 0 + 9.0, y + 9.0)]
+    leading = (low - 0.5) * xp.log1p(y / low) - 8.5 * xp.log1p(y / 9.0) + y * xp.log1p((r - 1.0) / (y + 9.0))
+    return leading + (series[1] - series[0]) - (series[3] - series[2]) - steps
 
 
 class _LogisticCount(LossOfForms):
@@ -314,7 +314,7 @@ class NegativeBinomial(_LogisticCount):
 
     def log_base_measure(self, y: Responses) -> Scores:
         """``log Γ(y + r) − log Γ(r) − log y!``."""
-        return log_rising(y, self._failures(y)) - special("gammaln", y + 1.0)
+        return log_coefficient(y, self._failures(y))
 
     def expected_response(self, law: NoisedScores) -> Float[AnyArray, ...]:
         """``r E e^s``."""

@@ -100,7 +100,7 @@ def test_an_estimator_takes_it_and_learns_rates():
         model.predict_proba(X)
     # Chosen by margins and calibrated: neither needs probabilities of the loss.
     tuned = DropoutSquaredSVC().fit(X, y)
-    assert tuned.selection_.scoring == "error + 0.1 SquaredHinge loss"
+    assert tuned.selection_.scoring == "error + log loss"
     assert tuned.predict_proba(X).argmax(axis=1).tolist() == (tuned.predict(X) > 0).tolist()
 
 

@@ -76,7 +76,7 @@ SAME = {
     ),
     "squared": (
         make(squared, normalised=True, sample_response=draw_normal),
-        bd.Squared(),
+        bd.Squared(variance=1.0),
         SCORE + GENERATOR.normal(size=120),
     ),
     "poisson": (

@@ -250,7 +250,7 @@ RATES = {
 @pytest.mark.filterwarnings("error::bayesdrop.AccuracyWarning")
 @pytest.mark.parametrize("kind", RATES)
 @pytest.mark.parametrize(("scale", "C"), [(0.5, 1.0), (0.5, 30.0), (2.0, 30.0), (1000.0, 1.0)])
-@pytest.mark.parametrize("loss", [*LOSSES[:3], bd.Quantile(0.9)], ids=lambda loss: type(loss).__name__)
+@pytest.mark.parametrize("loss", [*LOSSES[:3], bd.Quantile(0.9, 1.0)], ids=lambda loss: type(loss).__name__)
 def test_many_entries_of_any_size_against_all_masks(build, loss, scale, C, kind):
     """Eighteen entries, up to a thousand times out of range, and no warning: there is no error to warn of."""
     rng = RNG(3)
