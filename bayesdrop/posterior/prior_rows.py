@@ -128,7 +128,7 @@ def read_prior_rows(
     facts, terms = ColumnFacts(columns is not None), None
     if design is not None:
         facts, terms = ColumnFacts(formula=design.encoder), list(design.groups)
-    trials = None if counts is None else counts.sum(axis=1)
+    trials = None if counts is None else counts.sum(axis=1).astype(np.int64)
     known, spread = one_offset(design, offset), 1.0
     if takes_response_scale(model.loss) and y is not None and np.shape(y) == (n,):
         y = check_numbers(y, "y", least=-np.inf)
