@@ -19,7 +19,7 @@ PACKAGE = Path(bayesdrop.__file__).parent
 # Priors by name, about means and of the intercept, and their table, are in each room that solves, samples or draws.
 ROOMS = {
     "fitting": (45, 5606, 10),
-    "posterior": (50, 5469, 6),  # projections; weights of the draws without a row
+    "posterior": (50, 5478, 6),  # projections; weights of the draws without a row; refusals of responses by name
     "hmc": (25, 3446, 5),
     "designs": (20, 2425, 1),
     "data": (27, 3238, 6),  # a formula is data for an interpreter, so that a file runs nothing
