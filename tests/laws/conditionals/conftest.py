@@ -24,11 +24,15 @@ def _has(cls, form):
     return True
 
 
+# The programs have no site of a scale.
+KNOWN_SCALES = {"Squared": {"variance": 1.0}, "Quantile": {"scale": 1.0}}
+
+
 def _losses():
-    """Every loss of the package in every form that it has."""
+    """Every loss of the package in every form that it has, of known scale."""
     found = (getattr(bayesdrop.losses, name) for name in bayesdrop.losses.__all__)
     return [
-        cls(**STATEMENTS[cls.__name__].settings, expectation=form)
+        cls(**STATEMENTS[cls.__name__].settings, **KNOWN_SCALES.get(cls.__name__, {}), expectation=form)
         for cls in found
         if isinstance(cls, type) and cls.__name__ in STATEMENTS
         for form in ("augmentation", "gaussian", "taylor", "exact")

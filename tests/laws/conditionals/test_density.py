@@ -254,7 +254,7 @@ def test_gradient_under_every_noise(noise, same, thorough):
     _check_gradient(bd.Hinge(), noise, None, True, same, thorough)
 
 
-@pytest.mark.parametrize("loss", [bd.Hinge(0.7), bd.EpsilonInsensitive(0.4), bd.Quantile(0.3)], ids=repr)
+@pytest.mark.parametrize("loss", [bd.Hinge(0.7), bd.EpsilonInsensitive(0.4), bd.Quantile(0.3, 1.0)], ids=repr)
 def test_a_rounded_gradient_is_a_mean_of_gradients_and_leaves_the_density_alone(loss, same):
     """The mean slope over the width from the losses' definitions, whose slope is a step: the share beyond each kink."""
     X, y, row_weight = _data(loss.binary)
