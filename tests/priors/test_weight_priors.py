@@ -22,7 +22,7 @@ class Unfinished:
 def test_the_refusal_of_an_unfinished_prior_names_what_it_lacks():
     expected = r"^weight_prior: expected an object such as bd\.Normal\(1\.0\), got "
     with pytest.raises(
-        TypeError, match=expected + r"Unfinished\(\); it has no absolute_penalty, sample_weight, log_density\.$"
+        TypeError, match=expected + r"Unfinished\(\); it has no of_responses, in_units, absolute_penalty, sample_weight, log_density\.$"
     ):
         bd.Model(weight_prior=Unfinished())
     with pytest.raises(TypeError, match=expected + r"3\.$"):
