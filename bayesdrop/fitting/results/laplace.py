@@ -196,17 +196,18 @@ def _effective_freedom(
     if q > LAPLACE_LIMITS.weights:
         return None
     weight = model.C * np.asarray(task.weight).reshape(-1, 1)
-    keep, kinked = np.arange(q) < q - 1 + model.fit_intercept, model.weight_prior.absolute_penalty(q - 1) is not None
-    if kinked:
+    prior, _, level, absolute = prior_block(model, q - 1)
+    keep = np.arange(q) < q - 1 + model.fit_intercept
+    if absolute is not None:
         keep[:-1] &= found.weights[:-1, 0] != 0
-    prior = np.append(np.zeros(q - 1) if kinked else model.weight_prior.precision(q - 1), 0.0)
     offset = None if task.offset is None else task.offset[:, None]
-    energy = Energy(moments, model.loss.plain, task.target, weight, prior[:, None], offset=offset)
+    energy = Energy(moments, model.loss.plain, task.target, weight, prior, offset=offset)
     slopes = energy.derivatives(*moments.scores(found.weights), np.zeros((1, 1)))
     _, spread = energy.gradient(found.weights, slopes)
     penalty = energy.curvature(slopes, spread, np.zeros(1)).diagonal[:, 0]
     gram = moments.grams(slopes.mean_mean)[0]
-    return float(np.sum(_inverse(gram + np.diag(penalty), keep) * gram))
+    hessian = gram + np.diag(penalty) + (0.0 if level is None else level.hessian)
+    return float(np.sum(_inverse(hessian, keep) * gram))
 
 
 def _inverse(hessian: Float[np.ndarray, "D D"], keep: Any) -> Float[np.ndarray, "D D"]:
