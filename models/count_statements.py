@@ -2,7 +2,8 @@
 
 import jax.numpy as jnp
 
-from bayesdrop.models.counts import binomial, negative_binomial, poisson, program
+from bayesdrop.models.count_laws import binomial, negative_binomial, poisson
+from bayesdrop.models.counts import program
 from bayesdrop.models.statements import Statement
 
 __all__ = ["STATES", "bound", "of_poisson", "of_trials"]

@@ -13,44 +13,23 @@ As ``b`` may depend on ``y``, ``augmented`` draws ``y | s`` and then ``ω | y, s
 In ``noised`` masks ``α_id ~ Bernoulli(1 − η_d)`` drop entries, and ``η_d ~ Beta(A, B)``.
 """
 
-from collections import namedtuple
-
 import jax
-import jax.numpy as jnp
 import numpyro
 import numpyro.distributions as dist
 from numpyro.handlers import scale as tempered
 
 from bayesdrop.distributions import PolyaGamma
+from bayesdrop.models.count_laws import geometric, poisson
 from bayesdrop.models.observed import check_counts
 from bayesdrop.models.steps import nuts, six_steps
 
-__all__ = ["augmented", "binomial", "demonstrate", "negative_binomial", "noised", "overdispersed", "poisson", "program"]
-
-Law = namedtuple("Law", "response trials")  # the law of a count given its score, and ``b`` given the count
-
-
-def binomial(n):  # noqa: D103
-    return Law(lambda s: dist.Binomial(n, logits=s), lambda y: jnp.full(y.shape, float(n)))
-
-
-def negative_binomial(r):  # noqa: D103
-    return Law(lambda s: dist.NegativeBinomialLogits(r, s), lambda y: y + r)
-
-
-def overdispersed():
-    """Negative binomial law of a dispersion that is learnt: ``r^{−½}``, the site ``overdispersion``, is half-normal."""
-    r = numpyro.sample("overdispersion", dist.HalfNormal(1.0)) ** -2
-    return negative_binomial(numpyro.deterministic("dispersion", r))
-
-
-poisson, geometric = Law(lambda s: dist.Poisson(jnp.exp(s)), None), negative_binomial(1.0)
+__all__ = ["augmented", "demonstrate", "noised", "program"]
 
 
 def program(X, y=None, law=poisson, C=1.0, scale=1.0, intercept_scale=3.0, omega=False, rate=None):
     """``X`` (n, p), counts ``y`` (n,), ``C`` a number or (n,); with ``omega`` (n,) or masks of rates (p,) explicit.
 
-    ``law`` is one of those above, or a function that samples one, ``overdispersed``.
+    ``law`` is one of :mod:`bayesdrop.models.count_laws`, or a function that samples one, ``overdispersed``.
     """
     check_counts(y, len(X))
     law = law() if callable(law) else law

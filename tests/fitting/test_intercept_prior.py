@@ -47,10 +47,13 @@ def test_ridge_has_its_closed_form_and_covariance():
     M = np.column_stack([X, np.ones(40)])
     P = np.diag([1.0, 1.0, 1.0, 0.0]) + np.outer(AT, AT) / 0.3**2
     curvature = P + 0.7 * M.T @ (ROWS[:, None] * M)
-    found = fit(model(bd.Squared()), X, NUMBERS)
+    found = fit(model(bd.Squared(variance=1.0)), X, NUMBERS)
     expected = np.linalg.solve(curvature, -AT / 0.3**2 + 0.7 * M.T @ (ROWS * NUMBERS))
     np.testing.assert_allclose(joined(found), expected, rtol=0, atol=1e-10)
     np.testing.assert_allclose(found.covariance, np.linalg.inv(curvature), atol=1e-10)
+    freedom = np.trace(np.linalg.solve(curvature, 0.7 * M.T @ (ROWS[:, None] * M)))
+    variance = ROWS @ (NUMBERS - M @ expected) ** 2 / (ROWS.sum() - freedom)
+    assert fit(model(bd.Squared()), X, NUMBERS).sigma ** 2 == pytest.approx(variance, rel=1e-9)
 
 
 @pytest.mark.parametrize("rate", [0.0, 0.3])

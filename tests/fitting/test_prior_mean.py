@@ -43,7 +43,7 @@ def test_ridge_about_a_mean_has_its_closed_form():
     M = np.column_stack([X, np.ones(50)])
     P = np.diag(np.append(SCALE**-2.0, 0.0))
     expected = np.linalg.solve(P + 0.7 * M.T @ M, P @ np.append(MEAN, 0.0) + 0.7 * M.T @ NUMBERS)
-    fit = bd.fit(model(bd.Squared()), X, NUMBERS)
+    fit = bd.fit(model(bd.Squared(variance=1.0)), X, NUMBERS)
     np.testing.assert_allclose(joined(fit), expected, rtol=0, atol=1e-10)
     np.testing.assert_allclose(fit.covariance, np.linalg.inv(P + 0.7 * M.T @ M), atol=1e-10)
 

@@ -10,15 +10,15 @@ import pytest
 from scipy import stats
 
 import bayesdrop as bd
-from bayesdrop.models import counts
+from bayesdrop.models import count_laws
 
 SCORES = np.array([-3.0, -0.4, 0.0, 1.3, 2.2])
 CASES = {
-    "poisson": (bd.Poisson(), counts.poisson, lambda s: stats.poisson(np.exp(s))),
-    "binomial": (bd.Binomial(6), counts.binomial(6), lambda s: stats.binom(6, 1 / (1 + np.exp(-s)))),
+    "poisson": (bd.Poisson(), count_laws.poisson, lambda s: stats.poisson(np.exp(s))),
+    "binomial": (bd.Binomial(6), count_laws.binomial(6), lambda s: stats.binom(6, 1 / (1 + np.exp(-s)))),
     "negative binomial": (
         bd.NegativeBinomial(2.5),
-        counts.negative_binomial(2.5),
+        count_laws.negative_binomial(2.5),
         lambda s: stats.nbinom(2.5, 1 / (1 + np.exp(s))),
     ),
 }

@@ -39,7 +39,7 @@ from bayesdrop.models import (
 )
 
 N, P = 8, 3
-HELPERS = {"count_statements", "statements", "masks", "observed", "scales", "steps"}
+HELPERS = {"count_laws", "count_statements", "statements", "masks", "observed", "scales", "steps"}
 NAMES = sorted({module.name for module in pkgutil.iter_modules(bayesdrop.models.__path__)} - HELPERS)
 X = jnp.asarray(np.random.default_rng(41).normal(size=(N, P)), jnp.float32)
 HOLES = X.at[0, 1].set(jnp.nan).at[3].set(jnp.nan)

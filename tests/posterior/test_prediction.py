@@ -268,8 +268,9 @@ def test_posteriors_of_others_are_refused(build):
             bd.predict(wrong, X)
     with pytest.raises(ValueError, match="expected a group 'posterior'"):
         bd.predict(bd.groups.assemble({"prior": posterior}), X)
+    stranger = posterior.drop_encoding()  # which has the model of posteriors of this process
     with pytest.raises(ValueError, match="another library"):
-        bd.predict(bd.groups.assemble({"posterior": posterior}), X)
+        bd.predict(bd.groups.assemble({"posterior": stranger}), X)
     for missing in ("weight", "rate", "intercept"):
         with pytest.raises(ValueError, match=f"expected the variable '{missing}'"):
             bd.predict(bd.groups.extend(post, {"posterior": posterior.drop_vars(missing)}), X)
@@ -277,7 +278,7 @@ def test_posteriors_of_others_are_refused(build):
         bd.predict(bd.groups.extend(post, {"posterior": posterior.isel(draw=slice(0))}), X)
     with pytest.raises(ValueError, match="not finite"):
         bd.predict(bd.groups.extend(post, {"posterior": posterior * np.nan}), X)
-    damaged = bd.groups.assemble({"posterior": posterior}, {"model_description": '{"format": "bayes'})
+    damaged = bd.groups.assemble({"posterior": stranger}, {"model_description": '{"format": "bayes'})
     with pytest.raises(ValueError, match="truncated"):
         bd.predict(damaged, X)
 

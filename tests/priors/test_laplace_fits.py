@@ -41,6 +41,8 @@ def test_without_noise_it_is_the_lasso_of_scikit_learn(scale, wrap):
     np.testing.assert_allclose(fit.weight, other.coef_, atol=1e-6)
     np.testing.assert_array_equal(fit.weight == 0, other.coef_ == 0)
     assert fit.intercept == pytest.approx(other.intercept_, abs=1e-6)
+    residual, freedom = NUMBERS - other.predict(X), np.sum(other.coef_ != 0) + 1
+    assert fit.sigma**2 == pytest.approx(residual @ residual / (150 - freedom), rel=1e-6)
 
 
 @pytest.mark.parametrize("scale", [0.1, np.linspace(0.02, 0.4, 12)], ids=["one", "each"])

@@ -21,9 +21,8 @@ class Unfinished:
 
 def test_the_refusal_of_an_unfinished_prior_names_what_it_lacks():
     expected = r"^weight_prior: expected an object such as bd\.Normal\(1\.0\), got "
-    with pytest.raises(
-        TypeError, match=expected + r"Unfinished\(\); it has no absolute_penalty, sample_weight, log_density\.$"
-    ):
+    lacks = r"it has no of_responses, in_units, absolute_penalty, sample_weight, log_density\.$"
+    with pytest.raises(TypeError, match=expected + r"Unfinished\(\); " + lacks):
         bd.Model(weight_prior=Unfinished())
     with pytest.raises(TypeError, match=expected + r"3\.$"):
         bd.Model(weight_prior=3)

@@ -187,20 +187,27 @@ def residual_scale(model: Model, task: Task, found: ProblemFit) -> float | None:
 def _effective_freedom(
     model: Model, task: Task, found: ProblemFit, moments: ScoreMoments, mean: Any, var: Any
 ) -> float | None:
-    """``tr{H⁻¹ MᵀC diag(s) M}``; None of more weights than a Gram matrix is made for."""
+    """``tr{H⁻¹ MᵀC diag(s) M}``; None of more weights than a Gram matrix is made for.
+
+    Under a penalty ``λ|w|`` the trace is that of the weights that are not 0, which the penalty moves by a constant:
+    without noise their number (Zou, Hastie & Tibshirani 2007).
+    """
     q = len(found.weights)
     if q > LAPLACE_LIMITS.weights:
         return None
     weight = model.C * np.asarray(task.weight).reshape(-1, 1)
-    prior = np.append(model.weight_prior.precision(q - 1), 0.0)
+    prior, _, level, absolute = prior_block(model, q - 1)
+    keep = np.arange(q) < q - 1 + model.fit_intercept
+    if absolute is not None:
+        keep[:-1] &= found.weights[:-1, 0] != 0
     offset = None if task.offset is None else task.offset[:, None]
-    energy = Energy(moments, model.loss.plain, task.target, weight, prior[:, None], offset=offset)
+    energy = Energy(moments, model.loss.plain, task.target, weight, prior, offset=offset)
     slopes = energy.derivatives(*moments.scores(found.weights), np.zeros((1, 1)))
     _, spread = energy.gradient(found.weights, slopes)
     penalty = energy.curvature(slopes, spread, np.zeros(1)).diagonal[:, 0]
     gram = moments.grams(slopes.mean_mean)[0]
-    keep = np.arange(q) < q - 1 + model.fit_intercept
-    return float(np.sum(_inverse(gram + np.diag(penalty), keep) * gram))
+    hessian = gram + np.diag(penalty) + (0.0 if level is None else level.hessian)
+    return float(np.sum(_inverse(hessian, keep) * gram))
 
 
 def _inverse(hessian: Float[np.ndarray, "D D"], keep: Any) -> Float[np.ndarray, "D D"]:

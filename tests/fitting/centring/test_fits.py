@@ -146,12 +146,13 @@ def test_probabilities_are_averages_over_the_masks_about_the_centre(kind, unbias
     kept = 1 / (1 - rate) if unbiased else np.ones(3)
     rows = model.centre_ + kept * (X - model.centre_)
     score, chance = enumerated(rows, model.coef_[0], model.intercept_[0], model.centre_, rate)
-    terms = model._loss().probability(score, model.C)
+    C = model.C_ if kind is bd.DropoutSVC else model.C  # chosen by default
+    terms = model._loss().probability(score, C)
     for given in (X, sparse.csr_array(X), bd.Blocks([X[:25], X[25:]])):
         np.testing.assert_allclose(model.predict_proba(given)[:, 1], terms @ chance, rtol=1e-9)
     clean = model.set_params(corrupted_inputs=True)
     for given in (X, sparse.csr_array(X), bd.Blocks([X[:25], X[25:]])):
-        plain = model._loss().probability(X @ model.coef_[0] + model.intercept_[0], model.C)
+        plain = model._loss().probability(X @ model.coef_[0] + model.intercept_[0], C)
         np.testing.assert_allclose(clean.predict_proba(given)[:, 1], plain, rtol=1e-9)
 
 

@@ -8,6 +8,7 @@ import pytest
 from scipy import sparse
 
 import bayesdrop as bd
+from bayesdrop.posterior.noise_average.quadrature import RULES
 
 NAMES = ["height", "year", "debt", "visits", "word", "rare", "dummy", "balance", "constant"]
 TIGHT = bd.Newton(tol=1e-13)
@@ -141,7 +142,9 @@ def test_posteriors_are_the_same(table, storage, centre):
             for name in ("weight", "intercept", "rate"):
                 draws = (bd.groups.dataset(post, "posterior")[name].values for post in (here, there))
                 np.testing.assert_allclose(*draws, rtol=1e-6, atol=1e-8)
-        np.testing.assert_allclose(bd.predict(there, rows).mean, bd.predict(there, X).mean, rtol=1e-9)
+        # Dense rows have a way of their own, in single precision; others differ by no more than what each may be off.
+        most = {"atol": 2 * RULES.probability, "rtol": 0} if "sparse" in storage or storage == "csr" else {"rtol": 1e-6}
+        np.testing.assert_allclose(bd.predict(there, rows).mean, bd.predict(there, X).mean, **most)
         found = [reweighted(there, given, y) for given in (rows, X)]
     assert isinstance(found[0], str) == isinstance(found[1], str)
     if not isinstance(found[0], str):
@@ -171,11 +174,12 @@ def test_gibbs_draws_from_the_same_density(table, target):
 
 def test_a_centre_does_not_fill_sparse_rows():
     rng = np.random.default_rng(2)
-    n, p = 1500, 3000
+    n, p = 4500, 3000
     X = sparse.random_array((n, p), density=0.01, format="csr", rng=rng)
     y = (rng.random(n) < 0.5).astype(int)
     model = bd.Model(noise=bd.Dropout(centre="mean"), rates=bd.Fixed(0.3))
     bd.fit(model, X[:50], y[:50])  # what is loaded and compiled
+    bd.DropoutLogisticRegression(0.3, noise=model.noise).fit(X, y).predict_proba(X)
     tracemalloc.start()
     try:
         fit = bd.fit(model, X, y)

@@ -97,9 +97,9 @@ def test_predictions_keep_the_index_and_match_columns_by_name():
     ]
 
 
-def test_numbers_have_an_interval_of_a_new_response(fits):
+def test_numbers_have_an_interval_of_a_new_response():
     """Of unit variance about the mean score, ±1.645, widened by the features' noise; 40,000 draws, 5σ or so."""
-    fit = fits["ridge"]
+    fit = bd.fit(bd.Model(bd.Squared(variance=1.0), rates=bd.Fixed(0.1)), X, NUMBERS)
     found = fit.predict(X[:5])
     spread = np.sqrt(1 + (X[:5] ** 2 * 0.1 * 0.9) @ fit.weight**2)
     np.testing.assert_allclose(found.response_high - found.response_low, 2 * 1.645 * spread, rtol=0.04)

@@ -9,12 +9,12 @@ from numpyro.infer.util import compute_log_probs
 import bayesdrop as bd
 from bayesdrop.data.dataset import as_dataset
 from bayesdrop.distributions import PolyaGamma
-from bayesdrop.models import counts
+from bayesdrop.models import count_laws, counts
 
 LAWS = {
-    "poisson": (bd.Poisson(), counts.poisson),
-    "binomial": (bd.Binomial(6), counts.binomial(6)),
-    "negative binomial": (bd.NegativeBinomial(2.5), counts.negative_binomial(2.5)),
+    "poisson": (bd.Poisson(), count_laws.poisson),
+    "binomial": (bd.Binomial(6), count_laws.binomial(6)),
+    "negative binomial": (bd.NegativeBinomial(2.5), count_laws.negative_binomial(2.5)),
 }
 AUGMENTED = ["binomial", "negative binomial"]
 POWERS = (0.1, 1.0, 2.5)
@@ -69,7 +69,7 @@ def test_given_the_variables_the_score_is_normal(name, rows, C, same):
 def test_the_power_of_the_variables_counts(rows, same):
     """Planted: the variables of one failure less are another mixture."""
     y, score = rows
-    loss, law = bd.NegativeBinomial(1.5), counts.negative_binomial(2.5)
+    loss, law = bd.NegativeBinomial(1.5), count_laws.negative_binomial(2.5)
     joint = sum(
         sites(counts.augmented, y, score, law, 1.0, omega=0.25 * law.trials(y))[name] for name in ("y", "omega")
     )

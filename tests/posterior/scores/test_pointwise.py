@@ -85,7 +85,6 @@ def test_blocks_do_not_matter(build, monkeypatch, block):
     post, model, X, y = _setting(build, bd.Logistic(), bd.PerFeature())
     whole = bd.groups.dataset(bd.log_likelihood(post, X, _labels(model, y)), "log_likelihood")["y"].values
     monkeypatch.setattr("bayesdrop.posterior.draws.draws.BLOCK", block)
-    monkeypatch.setattr("bayesdrop.designs.sparse.BLOCK", 8 * 3)
     for matrix in (X, sparse.csr_array(X)):
         pieces = bd.groups.dataset(bd.log_likelihood(post, matrix, _labels(model, y)), "log_likelihood")["y"].values
         np.testing.assert_allclose(pieces, whole, rtol=1e-12)
