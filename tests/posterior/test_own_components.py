@@ -75,10 +75,15 @@ def _group(post, name):
     return _values(bd.groups.dataset(post, name))
 
 
+def _elpd(found):
+    """By the name of either line of ArviZ."""
+    return found.elpd if hasattr(found, "elpd") else found.elpd_loo
+
+
 DOORS = {
     "predict": lambda post: bd.predict(post, X).mean,
     "log_likelihood": lambda post: _group(bd.log_likelihood(post, X, Y), "log_likelihood"),
-    "loo": lambda post: bd.loo(bd.log_likelihood(post, X, Y)).elpd_loo,
+    "loo": lambda post: _elpd(bd.loo(bd.log_likelihood(post, X, Y))),
     "elpd": lambda post: bd.elpd(post, X, Y).pointwise,
     "reweight": lambda post: _group(bd.reweight(post, X, Y), "posterior"),
     "posterior_predictive": lambda post: _group(bd.posterior_predictive(post, X), "posterior_predictive"),
