@@ -31,7 +31,6 @@ from ..model import Model
 from ..moments import ScoreMoments
 from ..noise import Dropout
 from ..noise.base import AUTO, MEAN, centre_of
-from ..priors import Normal
 from ..rates import Fixed, RateMap
 from ..rates.base import check_rate
 from ..rates.learnt import is_tuned
@@ -100,8 +99,11 @@ class DropoutEstimator(BaseEstimator):
         noise = self._noise()
         if rates is None and getattr(noise, "has_rate", False):
             rates = self._default_rates()
-        prior = Normal() if self.weight_prior is None else self.weight_prior
-        return Model(self._loss(), noise, rates, self._loss_weight(), prior, self.fit_intercept, missing_of(self))
+        stated = {} if self.weight_prior is None else {"weight_prior": self.weight_prior}
+        return Model(
+            self._loss(), noise, rates, self._loss_weight(), fit_intercept=self.fit_intercept, missing=missing_of(self),
+            **stated,
+        )  # fmt: skip
 
     def _loss_weight(self) -> float:
         """``C`` of the model."""

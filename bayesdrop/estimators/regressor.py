@@ -122,8 +122,14 @@ class DropoutRegressor(RegressorMixin, DropoutEstimator):
         """Draw from the posterior of the feature-noising model with this estimator's settings.
 
         Takes the options of :func:`bayesdrop.sample` and returns its ArviZ object. Give the estimator free rates, as
-        in ``rates=bd.PerFeature()``, to draw those too.
+        in ``rates=bd.PerFeature()``, to draw those too. The scale of the likelihood is that of the fit, of a squared
+        loss the variance ``1/C``; ``bd.sample`` learns it.
         """
         from ..posterior.sampling import sample
 
-        return sample(self._model(), X, y, sample_weight=sample_weight, **options)
+        model = self._model()
+        # The loss weighs as in the fit: its scale is known, of a squared loss the variance 1/C.
+        known = {one.field: 1.0 for one in model.loss.parameters if one.degree}
+        loss: Any = model.loss
+        model = replace(model, loss=replace(loss, **known)) if known else model
+        return sample(model, X, y, sample_weight=sample_weight, **options)

@@ -28,7 +28,7 @@ ROOMS = {
     "latent": (14, 1263, 2),
     "losses": (14, 1457, 13),
     ".": (15, 1300, 4),
-    "estimators": (10, 1211, 1),
+    "estimators": (10, 1217, 1),
     "effects": (14, 1404, 6),  # statements, read and answered; functions that compare; names of events; baselines
     "priors": (11, 1023, 5),
     "factorization": (8, 1004, 6),

@@ -482,7 +482,7 @@ def test_the_block_says_what_it_needs():
         block(bd.Model(bd.Logistic("gaussian"), rates=bd.Fixed(0.5)), X, Y)
     with pytest.raises(ValueError, match="name the site that has them"):
         block(bd.Model(rates=NONE, weight_prior=bd.Laplace()), X, Y)
-    with pytest.raises(ValueError, match="has an unknown variance"):
+    with pytest.raises(ValueError, match="has an unknown scale"):
         block(bd.Model(bd.Squared(variance=bd.InverseGamma(2.0, 1.0)), rates=NONE), X, Y)
     with pytest.raises(ValueError, match="draw: expected .* X is sparse"):
         block(PLAIN, sparse.csr_array(X), Y, draw="cholesky")

@@ -180,7 +180,7 @@ def test_a_block_of_a_program_draws_about_the_mean():
     """Without noise and with normal errors its draws are independent ones of the posterior."""
     y, names = X @ [1.0, 1.0], ["a", "b"]
     prior = bd.Normal({"a": SCALE[0], "b": SCALE[1]}, mean={"a": MEAN[0], "b": MEAN[1]})
-    stated = bd.Model(bd.Squared(), rates=bd.Fixed(0.0), weight_prior=prior, fit_intercept=False)
+    stated = bd.Model(bd.Squared(variance=1.0), rates=bd.Fixed(0.0), weight_prior=prior, fit_intercept=False)
     block = bd.WeightsBlock(stated, X, y, feature_names=names)
     with jax.enable_x64(True):
         sites = {"weight": np.zeros(2)}
@@ -197,7 +197,7 @@ def test_the_mean_field_is_about_the_mean():
     """Without noise and with normal errors it is the posterior, and its bound the evidence up to a constant."""
     y, bounds, evidence = X @ [1.0, 1.0] + np.arange(8) % 2, [], []
     for mean in (MEAN, np.zeros(2), -MEAN):
-        stated = model(rates=bd.Fixed(0.0), loss=bd.Squared(), prior=bd.Normal(SCALE, mean=mean))
+        stated = model(rates=bd.Fixed(0.0), loss=bd.Squared(variance=1.0), prior=bd.Normal(SCALE, mean=mean))
         found = bd.variational(stated, X, y)
         precision = np.diag(SCALE**-2.0) + X.T @ X
         np.testing.assert_allclose(found.weight_mean, np.linalg.solve(precision, mean / SCALE**2 + X.T @ y), atol=1e-6)

@@ -66,7 +66,7 @@ def test_the_sampler_says_why_it_ended(kept, tmp_path):
 
 @pytest.mark.filterwarnings("ignore::bayesdrop.warnings.MixingWarning")
 def test_an_estimator_passes_it_on(kept):
-    estimator = bd.DropoutSVC(bd.PerFeature(bd.Beta(1, 2)))
+    estimator = bd.DropoutSVC(bd.PerFeature(bd.Beta(1, 2)), C=1.0)
     options = {"draws": 8, "tune": 6, "chains": 2, "progress": False, "method": bd.Gibbs(joint_moves=0)}
     found = estimator.sample(X, Y, checkpoint=kept[0], **options)
     assert bd.groups.dataset(found, "posterior").equals(bd.groups.dataset(kept[1], "posterior"))

@@ -46,8 +46,16 @@ def handler():
         ("posterior.sampling.judged", "without the error of the approximation", {"log_likelihood"}),
         ("posterior.sampling.rows_group", "without log likelihoods", {"log_likelihood"}),
         ("posterior.sampling.warn_of_run", r"all draws are returned without the diagnosis \(bd.diagnose\)\.", set()),
-        ("sampling.run.runner.joined", "without the error of the approximation", {"log_likelihood"}),
-        ("posterior.sampling.build_groups", "without the error of the approximation", {"log_likelihood"}),
+        (
+            "sampling.run.runner.joined",
+            "without the spread of responses, the error of the approximation",
+            {"log_likelihood"},
+        ),
+        (
+            "posterior.sampling.build_groups",
+            "without the spread of responses, the error of the approximation",
+            {"log_likelihood"},
+        ),
         ("posterior.sampling.parted", r"all draws are returned without the diagnosis", set()),
         ("posterior.sampling.assemble", r"all draws are returned\.", set()),
     ],
