@@ -22,7 +22,7 @@ from ..posterior.noise_average.expectation import expected_response
 
 __all__ = ["Average", "Averaged", "Averages", "average_response"]
 
-Averages = Num[np.ndarray, "G S ..."]  # the averages of an effect, (G, S, ..., a); complex for derivatives
+Averages = Num[np.ndarray, "..."]  # the averages of an effect, (G, S, ..., a); complex for derivatives
 _STEP = 1e-4  # of the intercept, in a central difference of the response
 
 
@@ -99,5 +99,6 @@ def _moved_intercepts(draws: Draws) -> Draws:
         weight=np.repeat(draws.weight, len(moves), axis=0),
         intercept=draws.intercept + moves.reshape(-1, *draws.intercept.shape[1:]),
         C=np.repeat(draws.C, len(moves)),
+        parameter=None if draws.parameter is None else np.repeat(draws.parameter, len(moves)),
         free_rate=np.zeros((len(moves), 0)),
     )

@@ -45,11 +45,11 @@ class ComparisonKind:
                 "comparison: odds need averaged probabilities above 0 and below 1, and some are 0 or 1; take "
                 "'difference', or 'ratio'."
             )
-        return self.compare(high, low)
+        return np.asarray(self.compare(high, low))
 
 
 def _odds(average: Averages) -> Averages:
-    return average / (1 - average)
+    return np.asarray(average / (1 - average))
 
 
 _KINDS = {

@@ -57,7 +57,7 @@ class Effect(NamedTuple):
 
     labels: list[tuple[Any, ...]]
     averages: list[Callable[[], Average]]
-    combine: Callable[[Averages], Num[np.ndarray, "G S ..."]]
+    combine: Callable[[Averages], Num[np.ndarray, "G ..."]]
 
 
 @dataclass(frozen=True)

@@ -81,7 +81,7 @@ def hypothesis(
     >>> fit = bd.fit(bd.Model(bd.Squared(), rates=bd.Fixed(0.0)), X, y, feature_names=["dose", "age"])
     >>> table = bd.hypothesis(fit, ["dose > age", "dose = 1"])
     >>> table.loc["dose > age", ["estimate", "posterior_probability"]].astype(float).round(2).tolist()
-    [0.86, 0.95]
+    [0.86, 1.0]
     >>> table.loc["dose = 1", "note"]
     'no probability of a point is stated; look at the interval of the difference'
     """

@@ -164,7 +164,7 @@ def _baseline(baseline: Any, classes: Any) -> int | None:
     return labels.index(str(baseline))
 
 
-def _compared(weight: Float[np.ndarray, "... K m"], base: int | None) -> Float[np.ndarray, "... J m"]:
+def _compared(weight: Float[np.ndarray, "*more m"], base: int | None) -> Float[np.ndarray, "*others m"]:
     """Weights of the other classes minus those of a baseline class."""
     return weight if base is None else np.delete(weight - weight[..., [base], :], base, axis=-2)
 

@@ -151,7 +151,7 @@ class _Block:
         chosen, place = np.unique(rows, return_inverse=True)
         matrix = csr_array(self.matrix[chosen])
         length = np.diff(matrix.indptr)
-        for count in np.unique(length):
+        for count in np.unique(length).tolist():
             few = count <= max(self.limit, RULES.few)
             mine = np.flatnonzero(length[place] == count)
             for part in blocks(len(mine), 2**count if few else max(count, RULES.first), RULES.cache):
