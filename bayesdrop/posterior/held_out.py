@@ -154,7 +154,8 @@ def elpd(post: Any, X: Any, y: Any = None, *, offset: Any = None, unseen: str | 
     Examples
     --------
     >>> import bayesdrop as bd
-    >>> model = bd.Model(bd.Squared(), rates=bd.Fixed(0.0), fit_intercept=False, weight_prior=bd.Normal(1e-6))
+    >>> plain = {"rates": bd.Fixed(0.0), "fit_intercept": False}
+    >>> model = bd.Model(bd.Squared(variance=1.0), weight_prior=bd.Normal(1e-6), **plain)
     >>> fit = bd.fit(model, [[1.0], [2.0]], [0.5, -0.5])
     >>> elpd(fit, [[3.0]], [0.0])  # the standard normal density at 0
     <Elpd: elpd -0.92 ± nan (1 row, new rows; ± is one standard error)>
@@ -317,8 +318,8 @@ def kfold(
     Examples
     --------
     >>> import bayesdrop as bd
-    >>> model = bd.Model(bd.Squared(), rates=bd.Fixed(0.0))
-    >>> X, y = np.arange(12.0)[:, None] / 6, np.arange(12.0) / 6
+    >>> model = bd.Model(bd.Squared(variance=1.0), rates=bd.Fixed(0.0))
+    >>> X, y = np.arange(12.0)[:, None] / 6, np.arange(12.0) / 6 + np.resize([-1.0, 1.0], 12)
     >>> found = kfold(model, X, y, cv=2, draws=400, chains=2, progress=False)
     >>> found.pointwise.shape, found.how
     ((12,), '2 folds')
