@@ -29,7 +29,7 @@ ROOMS = {
     "losses": (14, 1457, 13),
     ".": (15, 1300, 4),
     "estimators": (10, 1217, 1),
-    "effects": (14, 1404, 6),  # statements, read and answered; functions that compare; names of events; baselines
+    "effects": (14, 1405, 6),  # statements, read and answered; functions that compare; names of events; baselines
     "priors": (11, 1023, 5),
     "factorization": (8, 1004, 6),
     "plots": (12, 1292, 8),  # checks of a posterior: data sets, rootograms, transforms of rows left out
