@@ -116,7 +116,7 @@ def test_draws_without_C_have_weights_in_units_of_the_columns(monkeypatch):
         assert (model.C, model.weight_prior) == (1.0, bd.Normal(bd.HalfNormal(1 / scale)))
         assert bd.DropoutLogisticRegression(0.3).sample(X * scale, y).weight_prior == bd.Normal(1 / scale)
         given = bd.DropoutLogisticRegression(0.3, C=2.0).sample(X * scale, y)
-        assert (given.C, given.weight_prior) == (2.0, bd.Normal())
+        assert (given.C, given.weight_prior) == (2.0, bd.Model().weight_prior)
 
 
 @pytest.mark.default_cases("3")
