@@ -278,10 +278,11 @@ def learnt_scale(setting: Any, field: str, degree: int) -> tuple[Parameter, ...]
     return (Parameter("sigma", field, prior, degree, relative=setting is None),)
 
 
-def check_scale_setting(loss: Loss, field: str, advice: str, *kinds: type) -> None:
+def check_scale_setting(loss: Any, field: str, advice: str, *kinds: type) -> None:
     """Raise an error unless the setting is None, a prior of a scale or of one of the ``kinds``, or a number above 0.
 
-    A number becomes a float.
+    A number becomes a float. The loss is not annotated as one: it is half made, and a check of its type would evaluate
+    its properties, which make another.
     """
     setting = getattr(loss, field)
     if setting is None or isinstance(setting, (ScalePrior, *kinds)):

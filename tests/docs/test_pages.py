@@ -90,7 +90,7 @@ def test_pages_beside_the_reference_are_short_and_say_what_a_reader_will_be_able
     parts = contents()
     assert list(parts) == ["Start", "How-to guides", "Explanation", "Reference"]
     pages = [path for caption, paths in parts.items() if caption != "Reference" for path in paths]
-    assert sum(len(path.read_text(encoding="utf-8").splitlines()) for path in [DOCS / "index.md", *pages]) <= 1200
+    assert sum(len(path.read_text(encoding="utf-8").splitlines()) for path in [DOCS / "index.md", *pages]) <= 1350
     for path in [*pages, DOCS / "command_line.md", DOCS / "algorithms_and_costs.md", DOCS / "results.md"]:
         assert path.read_text(encoding="utf-8").split("\n\n")[1].startswith("After "), path
 
