@@ -262,27 +262,20 @@ class Energy:
 
     def product(
         self, weights: WeightBlock, curvature: Curvature, direction: WeightBlock
-    ) -> tuple[WeightBlock, tuple[PerRow, ...]]:
-        """``H u`` and the tangent of the scores along ``u``: ``(dm, dv)``, or ``(dm,)`` of the EM matrix."""
-        moments = self.moments
+    ) -> tuple[WeightBlock, tuple[PerRow]]:
+        """``H u`` and the tangent of the mean scores along ``u``."""
         mean_mean, mean_var, var_var = curvature.mean_mean, curvature.mean_var, curvature.var_var
         if mean_var is None or var_var is None:
-            mean, back = moments.mean_normal_product(direction, lambda rows, mean: mean_mean[rows] * mean)
-            return back + self._curved_prior(curvature, direction), (mean,)
-
-        def curved(rows: slice, mean: PerRow, var: PerRow) -> tuple[PerRow, PerRow]:
-            return (
-                mean_mean[rows] * mean + mean_var[rows] * var,
-                mean_var[rows] * mean + var_var[rows] * var,
-            )
-
-        mean, var, back = moments.normal_product(weights, direction, curved)
-        return back + self._curved_prior(curvature, direction), (mean, var)
-
-    def _curved_prior(self, curvature: Curvature, direction: WeightBlock) -> WeightBlock:
-        """``diag(P + 2q) u + τ a aᵀu``."""
-        back = curvature.diagonal * direction
-        return back if self.level is None else back + self.level.pull(direction, 0.0)
+            mean, back = self.moments.mean_normal_product(direction, lambda rows, mean: mean_mean[rows] * mean)
+        else:
+            mean, _, back = self.moments.normal_product(
+                weights, direction,
+                lambda rows, mean, var: (
+                    mean_mean[rows] * mean + mean_var[rows] * var, mean_var[rows] * mean + var_var[rows] * var,
+                ),
+            )  # fmt: skip
+        back = back + curvature.diagonal * direction
+        return back if self.level is None else back + self.level.pull(direction, 0.0), (mean,)
 
 
 WeightBlock: TypeAlias = Float[np.ndarray, "q K"]

@@ -192,7 +192,7 @@ def _fit(
         weights[-1] = model.loss.first_score(design.total(weight * target) / total)
         if known is not None:
             weights[-1] -= design.total(weight * known) / total
-    learner, counts, status = None, None, None
+    learner, counts = None, None
     if votes is not None:
         counts = SignCounts.of_votes(design, votes, weight)
         learner = counts.learner(rate_map, problem.many)
@@ -222,8 +222,7 @@ def _fit(
     newton = method if isinstance(method, Newton) else None
     if learner is not None:
         learning = Learning(learner, energy_at, energy)
-        state = newton.init_learning(learning, weights) if newton else method.init(energy, weights)
-        state, status = learn(learning, state, method, trace)
+        state, trace.status = learn(learning, method.init(energy, weights), method, trace)
         energy = learning.energy
     else:
         state = method.init(energy, weights)
@@ -243,7 +242,7 @@ def _fit(
         counts=counts,
         occurrences=learner.occurrences if learner else None,
         trace=values,
-        status=status_at(state.weights[:-1], least, trace.status if status is None else status),
+        status=status_at(state.weights[:-1], least, trace.status),
         iterations=trace.iterations,
         solver=choose(case_of(energy)).name
         if isinstance(method, ProximalNewton) or (newton and newton.preconditioner is None)

@@ -26,9 +26,7 @@ class StepRules:
     Attributes
     ----------
     gain : float
-        A step that gains less than this share of its slope (a perfect model gains half) is shortened.
-    far : float
-        One that gains more goes on.
+        A step that gains less than this share of its slope (a perfect model gains half) is halved.
     safety : float
         Margin of the estimate of what remains, which rests on norms in the preconditioner, calibrated on earlier steps.
     full, short : float
@@ -42,16 +40,11 @@ class StepRules:
         Products of a step up to which its preconditioner serves the next one too.
     wide : int
         Columns from which on a factor costs more than the products that a fresh one would save.
-    halvings : int
-        Times that a step is halved before it is cut to a tenth.
-    flat : float
-        Share of the first slope at which a longer step ends.
-    rough : float
-        Accuracy of the weights that learning of the rates starts from.
+    halvings, trials : int
+        Lengths that are halved before they are cut to a tenth, and maximum number of lengths of a step.
     """
 
-    gain: float = 0.3
-    far: float = 0.55
+    gain: float = 1e-4
     safety: float = 4.0
     full: float = 0.7
     short: float = 0.2
@@ -60,8 +53,7 @@ class StepRules:
     products: int = 6
     wide: int = 32
     halvings: int = 10
-    flat: float = 0.2
-    rough: float = 1.0
+    trials: int = 40
 
 
 class FirstOrder(NamedTuple):
