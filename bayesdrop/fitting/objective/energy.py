@@ -141,16 +141,16 @@ class Energy:
         return isinstance(self.target, np.ndarray) and len(self.target) == self.moments.design.shape[0]
 
     @cached_property
-    def kinks(self) -> list[tuple[PerRow, PerRow, PerRow]]:
-        """Kinks ``t`` and ends ``l`` and ``u`` of a PiecewiseLinear loss, (n, K) each, one or two of them a row."""
+    def kinks(self) -> tuple[Kinks, Kinks, Kinks]:
+        """Kinks ``t`` and ends ``l`` and ``u`` of a PiecewiseLinear loss, (kinks, n, K) each, one or two per row."""
         shape = self.target.shape
         weight = np.broadcast_to(self.weight, shape)
         centre, low, high, width = cast(PiecewiseLinear, self.loss).interval(self.target, weight)
         centre = np.broadcast_to(centre if self.offset is None else centre - self.offset, shape)
         if not np.any(width):
-            return [(centre, low, high)]
+            return centre[None], low[None], high[None]
         zero = np.zeros(shape)
-        return [(centre - width, zero, high), (centre + width, low, zero)]
+        return np.stack([centre - width, centre + width]), np.stack([zero, low]), np.stack([high, zero])
 
     def squares(self) -> FeatureBlock:
         """``(X²)ᵀc``, (p, K) or (p, 1): the curvature in each weight of a loss whose own is one."""
@@ -277,6 +277,9 @@ class Energy:
         back = back + curvature.diagonal * direction
         return back if self.level is None else back + self.level.pull(direction, 0.0), (mean,)
 
+
+Kinks: TypeAlias = Float[np.ndarray, "kinks n K"]
+"""A number for each kink of each row of each problem."""
 
 WeightBlock: TypeAlias = Float[np.ndarray, "q K"]
 """A number for each weight of each problem, the intercepts last: q = p + 1."""

@@ -103,10 +103,7 @@ def _steps(
     What is left of the curvature along a row without the row itself is at least :data:`LEAST_CURVATURE`.
     """
     (m, q), J = rows.x.shape, len(inverse)
-    leverage = np.empty((m, J, J))
-    for k in range(J):
-        spread = (rows.x @ inverse[k, :, : k + 1].reshape(q, -1)).reshape(m, k + 1, q)
-        leverage[:, k, : k + 1] = leverage[:, : k + 1, k] = np.einsum("mld,md->ml", spread, rows.x)
+    leverage = np.einsum("mc,kcld,md->mkl", rows.x, inverse, rows.x, optimize=True)
     square = inverse.reshape(J * q, J * q)
     first, by_noise, along = rows.first, None, np.zeros((m, J))
     if rows.var is not None and rows.for_cov is not None:
@@ -213,8 +210,8 @@ def inverse_hessian(energy: SoftmaxEnergy, weights: Float[np.ndarray, "q K"]) ->
     except np.linalg.LinAlgError:
         known = factored(assembled_hessian(energy, weights, False))
     found, _ = lapack.dpotri(known, lower=True)
-    lower, J = np.tril(found, -1), energy.n_classes - 1
-    return (lower + lower.T + np.diag(found.diagonal())).reshape(J, -1, J, len(found) // J)
+    J = energy.n_classes - 1
+    return (np.tril(found) + np.tril(found, -1).T).reshape(J, -1, J, len(found) // J)
 
 
 def assembled_hessian(

@@ -329,7 +329,7 @@ def _joined(parts: list[ProblemFit]) -> ProblemFit:
     return ProblemFit(
         weights=np.concatenate([part.weights for part in parts], axis=1),
         rates=np.concatenate([part.rates for part in parts], axis=1),
-        posterior=_joined_laws(laws) if laws else None,
+        posterior=BetaLaw(*(np.concatenate(part, axis=1) for part in zip(*laws, strict=True))) if laws else None,
         counts=counts[0].joined(counts[1:]) if counts else None,
         occurrences=np.concatenate(known, axis=1) if known else None,
         trace=np.concatenate(
@@ -339,15 +339,3 @@ def _joined(parts: list[ProblemFit]) -> ProblemFit:
         iterations=max(part.iterations for part in parts),
         solver=parts[0].solver,
     )
-
-
-def _joined_laws(laws: list[Any]) -> Any:
-    """A law (k, K) of all problems; what does not depend on the problem, such as (k, 1), is that of the first."""
-
-    def joined(parts: tuple[Any, ...]) -> Any:
-        if isinstance(parts[0], tuple):
-            return type(parts[0])(*map(joined, zip(*parts, strict=True)))
-        each = np.ndim(parts[0]) == 2 and np.shape(parts[0])[1] > 1
-        return np.concatenate(parts, axis=1) if each else parts[0]
-
-    return joined(tuple(laws))

@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from ..._typing import Bool
 from ...linalg.systems import conjugate_gradient
 from ...losses.protocols import Augmented, require
 from ..objective.energy import Curvature, Energy, ProblemVector
 from .choices import case_of, choose, solve_dual
-from .driver import StepInfo
 from .preconditioners import Preconditioner, check_settings, choose_preconditioner
 from .state import PerProblem, SolverState
 
@@ -94,7 +94,7 @@ class EM:
             state = SolverState.at(energy, dual.weights, None).unsmoothed(energy, dual.gap, self.tol)
         return replace(state, memory=EMMemory(np.full(len(state.value), np.nan), state.smoothing))
 
-    def step(self, energy: Energy, state: SolverState, goal: Any) -> tuple[SolverState, StepInfo]:
+    def step(self, energy: Energy, state: SolverState, goal: Any) -> tuple[SolverState, Bool[np.ndarray, " K"]]:
         """One E-step and one M-step; see :class:`bayesdrop.fitting.solvers.driver.Minimiser`."""
         moments = energy.moments
         omega, kappa = energy.pseudo(state.mean, state.var + state.smoothing**2)
@@ -139,4 +139,4 @@ class EM:
             floor=state.floor,
             memory=EMMemory(np.where(better, decrement, np.nan), state.smoothing),
         )
-        return ended, StepInfo(better)
+        return ended, better

@@ -21,13 +21,12 @@ from typing import Any
 
 import numpy as np
 
-from ..._typing import PerRow
+from ..._typing import Bool, PerRow
 from ..._validation import check_instance
 from ...linalg.systems import conjugate_gradient
 from ...losses.protocols import Curved, require
 from ..objective.energy import Energy, ProblemVector, WeightBlock
 from .choices import STEPS, case_of, choose, solve_dual
-from .driver import StepInfo
 from .newton_memory import FirstOrder, NewtonMemory, StepRules, learn_from, square
 from .preconditioners import (
     Cholesky,
@@ -104,7 +103,7 @@ class Newton:
         # A step that fails restores the damping.
         return state.changed(memory=memory.changed(damping=np.zeros_like(memory.damping)) if begun else memory)
 
-    def step(self, energy: Energy, state: SolverState, goal: Any) -> tuple[SolverState, StepInfo]:
+    def step(self, energy: Energy, state: SolverState, goal: Any) -> tuple[SolverState, Bool[np.ndarray, " K"]]:
         """One damped Newton step with Armijo back-tracking; see :class:`.driver.Minimiser`."""
         memory: NewtonMemory = state.memory.at_smoothing(state.smoothing)
         first = memory.first_order or FirstOrder.at(energy, state)
@@ -125,7 +124,7 @@ class Newton:
             # The rates or the smoothing may have moved by too little to matter.
             remaining = self.rules.safety * memory.calibration * size
             if ((remaining <= goal) & ~doubted).all():
-                return state.changed(remaining=remaining, memory=memory), StepInfo(np.ones(size.shape, dtype=bool))
+                return state.changed(remaining=remaining, memory=memory), np.ones(size.shape, dtype=bool)
         reference = np.where(memory.reference > 0, memory.reference, np.maximum(size, np.finfo(float).tiny))
         memory = memory.changed(reference=reference)
         forcing = np.minimum(0.2, (size / reference) ** 0.15)
@@ -145,7 +144,7 @@ class Newton:
         )
         if not tangent:  # the gradient is exactly zero
             ended = state.changed(remaining=np.zeros_like(size), memory=memory)
-            return ended, StepInfo(np.zeros(size.shape, dtype=bool))
+            return ended, np.zeros(size.shape, dtype=bool)
         slope = np.einsum("ij,ij->j", gradient, direction)
         ended, length = _search(energy, state, direction, tangent[0], slope, self.rules)
         damped = memory.damping > 0
@@ -168,7 +167,7 @@ class Newton:
             if smooth and costly and products <= self.rules.products and not damped.any()
             else None
         )
-        return ended.changed(remaining=remaining, memory=memory), StepInfo((length > 0) & ~spent)
+        return ended.changed(remaining=remaining, memory=memory), (length > 0) & ~spent
 
 
 def _search(

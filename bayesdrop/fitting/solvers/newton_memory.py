@@ -82,8 +82,6 @@ class NewtonMemory(PerProblem):
         Size of the first gradient; 0 before the first step.
     calibration
         Largest ratio of a decrement to the size of its gradient; 0 before the first step.
-    decrement
-        That of the last full step; NaN where it tells nothing of the next.
     smoothing
         At which the last step was made.
     first_order : FirstOrder or None
@@ -97,7 +95,6 @@ class NewtonMemory(PerProblem):
     damping: ProblemVector
     reference: ProblemVector
     calibration: ProblemVector
-    decrement: ProblemVector
     smoothing: ProblemVector
     first_order: FirstOrder | None = None
     precondition: Apply | None = None
@@ -111,15 +108,13 @@ class NewtonMemory(PerProblem):
         damping, reference, calibration = (
             (np.ones(K), zero, zero) if earlier is None else (earlier.damping, earlier.reference, earlier.calibration)
         )
-        return cls(damping, reference, calibration, np.full(K, np.nan), smoothing)
+        return cls(damping, reference, calibration, smoothing)
 
     def at_smoothing(self, smoothing: ProblemVector) -> NewtonMemory:
         """Forget what no longer holds where the smoothing is another than at the last step."""
         if np.array_equal(smoothing, self.smoothing):
             return self
-        # After a large change the next decrement is no sign of how fast steps contract.
-        decrement = np.where(smoothing >= 0.5 * self.smoothing, self.decrement, np.nan)
-        return self.changed(decrement=decrement, smoothing=smoothing, first_order=None)
+        return self.changed(smoothing=smoothing, first_order=None)
 
     def select(self, columns: Any) -> NewtonMemory:
         """Some of the problems; the derivatives are cheaper to compute anew."""
@@ -145,7 +140,6 @@ def learn_from(
     return memory.changed(
         damping=np.where(full, 0.0, np.where(length < rules.short, firmer, damping)),
         calibration=np.maximum(memory.calibration, decrement / np.where(size > 0, size, np.inf)),
-        decrement=np.where(full, decrement, np.nan),
         first_order=first,
     )
 

@@ -18,9 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from ..._typing import Float
+from ..._typing import Bool, Float
 from ..objective.energy import Energy
-from .driver import StepInfo
 from .state import SolverState
 
 __all__ = ["ProximalNewton", "RULES", "solve_quadratic"]
@@ -62,7 +61,7 @@ class ProximalNewton:
         """Evaluate the energy."""
         return SolverState.at(energy, weights, None, earlier)
 
-    def step(self, energy: Energy, state: SolverState, goal: Any) -> tuple[SolverState, StepInfo]:
+    def step(self, energy: Energy, state: SolverState, goal: Any) -> tuple[SolverState, Bool[np.ndarray, " K"]]:
         """One step of every problem; what the model can still gain before it is the estimate of what remains."""
         slopes = energy.derivatives(state.mean, state.var, state.smoothing)
         gradient, spread = energy.gradient(state.weights, slopes)
@@ -91,7 +90,7 @@ class ProximalNewton:
             new = SolverState.at(energy, state.weights + length * direction, None, state)
         length = np.where(new.value <= state.value, length, 0.0)
         new = SolverState.at(energy, np.where(length > 0, new.weights, state.weights), None, state)
-        return new.changed(remaining=np.maximum(-promise, 0.0)), StepInfo(length > 0)
+        return new.changed(remaining=np.maximum(-promise, 0.0)), length > 0
 
 
 def solve_quadratic(

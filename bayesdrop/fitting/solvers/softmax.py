@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..._typing import Float
+from ..._typing import Bool, Float
 from ...linalg.systems import Apply, conjugate_gradient
 from ..objective.softmax_energy import NoiseCurvature, SoftmaxEnergy, centred
-from .driver import OneProblem, StepInfo, Trace, minimise
+from .driver import OneProblem, Trace, minimise
 from .preconditioners import choose_preconditioner
 
 __all__ = ["Pair", "SoftmaxNewton", "SoftmaxState", "remember", "start_without_noise", "two_loops"]
@@ -101,7 +101,9 @@ class SoftmaxNewton:
         state = SoftmaxState(weights, np.array([value]), *rest, np.array([np.inf]))
         return state if earlier is None else replace(state, largest=earlier.largest, pairs=earlier.pairs)
 
-    def step(self, energy: SoftmaxEnergy, state: SoftmaxState, goal: Any) -> tuple[SoftmaxState, StepInfo]:
+    def step(
+        self, energy: SoftmaxEnergy, state: SoftmaxState, goal: Any
+    ) -> tuple[SoftmaxState, Bool[np.ndarray, " K"]]:
         """One step; if no length lowers the energy, one more try by the model without the secants."""
         value, gradient, eps = float(state.value[0]), state.gradient, np.finfo(float).eps
         # The blocks of single classes: far off if all classes move equally, and there the gradient has no part.
@@ -133,9 +135,9 @@ class SoftmaxNewton:
                     ended = SoftmaxState(
                         weights, np.array([reached]), *evaluated, np.array([-2 * slope]), largest, seen
                     )
-                    return ended, StepInfo(np.array([not spent]))
+                    return ended, np.array([not spent])
                 length *= 0.5
-        return replace(state, remaining=np.array([-0.5 * slope]), largest=largest), StepInfo(np.array([False]))
+        return replace(state, remaining=np.array([-0.5 * slope]), largest=largest), np.array([False])
 
 
 def _solve(

@@ -234,7 +234,7 @@ class SolverState(PerProblem):
         # The smoothing has a part in the gap that is as large as what it adds to the energy.
         share = np.where(doubted & (self.value - plain > self.rules.enough * goal), self.rules.smoother, 1.0)
         # Where the estimate is small and no step leads on a bound may be poor for sharp kinks, and the point is not.
-        left = np.where(moved, gap, np.minimum(gap, LOOSE * np.abs(self.value)))
+        left = np.where(moved, gap, np.minimum(gap, LOOSE * np.abs(plain)))
         state = self.changed(floor=floor, remaining=np.where(ended, left, self.remaining))
         return (state.smoothed(energy, share) if np.any(share < 1) else state), rough | (doubted & moved)
 

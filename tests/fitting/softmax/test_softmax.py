@@ -149,18 +149,6 @@ def test_gaussian_form_against_many_points():
         assert value[i] == pytest.approx(expected, abs=1.3e-2)
 
 
-def test_without_noise_it_is_scikit_learns_fit():
-    from sklearn.linear_model import LogisticRegression
-
-    X, y = problem()
-    ours = bd.DropoutLogisticRegression(0.0, multiclass="softmax", C=0.8, tol=1e-12).fit(X, y)
-    theirs = LogisticRegression(C=0.8, tol=1e-8, max_iter=1000).fit(X, y)
-    np.testing.assert_allclose(ours.coef_, theirs.coef_, atol=2e-5)
-    np.testing.assert_allclose(ours.predict_proba(X), theirs.predict_proba(X), atol=2e-5)
-    # No covariance is computed where there is none.
-    assert [energy(X, y, form, rate).noisy for form in FORMS for rate in (0.0, 0.3)] == [False, True] * 2
-
-
 def test_names_of_forms():
     X, y = problem()
     with pytest.raises(ValueError, match=r"expectation: expected one of .*gaussian.*taylor"):
