@@ -248,17 +248,12 @@ class Energy:
         back += self.pull(weights)
         return back, spread
 
-    def curvature(self, slopes: Derivatives, spread: FeatureBlock, damping: ProblemVector) -> Curvature:
-        """Second-order model: the EM matrix ``P + G`` at damping 1, the Hessian at damping 0 (K,)."""
+    def curvature(self, slopes: Derivatives, spread: FeatureBlock) -> Curvature:
+        """Second-order model: the Hessian."""
         diagonal = np.empty((len(self.precision), spread.shape[1]))
         diagonal[:-1] = self.precision[:-1] + 2 * spread
         diagonal[-1] = self.precision[-1]
-        parts = slopes.mean_mean, slopes.mean_var, slopes.var_var
-        if np.any(damping):
-            keep = 1 - damping
-            parts = keep * parts[0] + damping * 2 * slopes.var, keep * parts[1], keep * parts[2]
-        persist = self.moments.design.persist
-        return Curvature(persist(parts[0])[0], diagonal, *persist(*parts[1:]))
+        return Curvature(slopes.mean_mean, diagonal, slopes.mean_var, slopes.var_var)
 
     def product(
         self, weights: WeightBlock, curvature: Curvature, direction: WeightBlock

@@ -129,14 +129,8 @@ class EM:
         known = better & (before > 0)
         ratio = np.clip(decrement / np.where(known, before, np.inf), 0.0, 0.999)
         left = 0.5 * ratio * decrement / (1 - np.sqrt(ratio))
-        ended = SolverState(
-            weights=np.where(better, weights, state.weights),
-            mean=np.where(better, mean, state.mean),
-            var=np.where(better, var, state.var),
-            value=np.where(better, value, state.value),
-            smoothing=state.smoothing,
-            remaining=np.where(better, np.where(known, left, np.inf), np.where(decrement > 0, state.remaining, 0.0)),
-            floor=state.floor,
-            memory=EMMemory(np.where(better, decrement, np.nan), state.smoothing),
-        )
+        remaining = np.where(better, np.where(known, left, np.inf), np.where(decrement > 0, state.remaining, 0.0))
+        ended = state.moved(better, weights=weights, mean=mean, var=var, value=value)
+        memory = EMMemory(np.where(better, decrement, np.nan), state.smoothing)
+        ended = ended.changed(remaining=remaining, memory=memory)
         return ended, better

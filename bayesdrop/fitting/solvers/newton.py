@@ -2,8 +2,7 @@
 
 The profiled energy is smooth and convex, so Newton's method reaches the point that EM reaches, in a handful of
 steps. Forms that are not convex are taken downhill to a stationary point: conjugate gradients stop where the energy
-bends downwards. Early steps lean on the EM matrix ``P + G``, which majorises the Hessian: its share is the *damping*,
-one at the start and gone as soon as a full step succeeds.
+bends downwards.
 
 Of a quadratic loss the energy is quadratic in the weights. With ``c φ_mm = ω`` in every row, and ``φ_v = ½ φ_mm`` since
 an expected quadratic function is exact, its Hessian is the prior precision and the expected Gram matrix of noised rows,
@@ -17,17 +16,17 @@ wherever it is taken, and a step by a factor of it is the solution of the normal
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..._typing import Bool, PerRow
 from ..._validation import check_instance
-from ...linalg.systems import conjugate_gradient
+from ...linalg.systems import Apply, conjugate_gradient
+from ...losses import Derivatives
 from ...losses.protocols import Curved, require
-from ..objective.energy import Energy, ProblemVector, WeightBlock
+from ..objective.energy import Energy, FeatureBlock, ProblemVector, WeightBlock
 from .choices import STEPS, case_of, choose, solve_dual
-from .newton_memory import FirstOrder, NewtonMemory, StepRules, learn_from, square
 from .preconditioners import (
     Cholesky,
     Jacobi,
@@ -35,15 +34,113 @@ from .preconditioners import (
     Woodbury,
     check_settings,
 )
-from .state import SolverState
+from .state import PerProblem, SolverState
 
-__all__ = ["Newton"]
+__all__ = ["Newton", "StepRules"]
 
 # Preconditioners of the steps of the table that are not the diagonal.
 _FACTORS: dict[str, Preconditioner] = {
     "Newton, Cholesky": Cholesky(),
     "Newton, Woodbury": Woodbury(),
 }
+
+
+# What is of all problems together, and cheaper to make anew than to take apart.
+_ANEW: dict[str, Any] = {"first_order": None, "precondition": None}
+
+
+@dataclass(frozen=True)
+class StepRules:
+    """How steps of Newton's method are judged.
+
+    Attributes
+    ----------
+    gain : float
+        A step that gains less than this share of its slope (a perfect model gains half) is halved.
+    safety : float
+        Margin of the estimate of what remains, which rests on norms in the preconditioner, calibrated on earlier steps.
+    aim : float
+        Share of the goal that the last step aims at.
+    idle : float
+        A step that would gain less than this share of the goal only serves a bound, and only as long as the gradient
+        falls.
+    products : int
+        Products of a step up to which its preconditioner serves the next one too.
+    wide : int
+        Columns from which on a factor costs more than the products that a fresh one would save.
+    halvings, trials : int
+        Lengths that are halved before they are cut to a tenth, and maximum number of lengths of a step.
+    """
+
+    gain: float = 1e-4
+    safety: float = 4.0
+    aim: float = 0.25
+    idle: float = 1e-2
+    products: int = 6
+    wide: int = 32
+    halvings: int = 10
+    trials: int = 40
+
+
+class FirstOrder(NamedTuple):
+    """Derivatives of the loss (n, K), gradient (p + 1, K) and ``q(c φ_v)`` (p, K) at a state."""
+
+    slopes: Derivatives
+    gradient: WeightBlock
+    spread: FeatureBlock
+
+    @classmethod
+    def at(cls, energy: Energy, state: SolverState) -> FirstOrder:
+        """Evaluate them."""
+        slopes = energy.derivatives(state.mean, state.var, state.smoothing)
+        return cls(slopes, *energy.gradient(state.weights, slopes))
+
+
+@dataclass(frozen=True)
+class NewtonMemory(PerProblem):
+    """What Newton's method keeps from step to step, (K,) each.
+
+    Attributes
+    ----------
+    reference
+        Size of the first gradient; 0 before the first step.
+    calibration
+        Largest ratio of a decrement to the size of its gradient; 0 before the first step.
+    smoothing
+        Smoothing used in the last step.
+    first_order : FirstOrder, optional
+        Derivatives at the state.
+    precondition : callable, optional
+        The previous step's preconditioner, reused while it still works.
+    pull : array (n, K), optional
+        Dual variables, if the weights come from them.
+    """
+
+    reference: ProblemVector
+    calibration: ProblemVector
+    smoothing: ProblemVector
+    first_order: FirstOrder | None = None
+    precondition: Apply | None = None
+    pull: PerRow | None = None
+
+    def at_smoothing(self, smoothing: ProblemVector) -> NewtonMemory:
+        """Forget what no longer holds where the smoothing is another than at the last step."""
+        if np.array_equal(smoothing, self.smoothing):
+            return self
+        return self.changed(smoothing=smoothing, first_order=None)
+
+    def select(self, columns: Any) -> NewtonMemory:
+        """Some of the problems; the derivatives are cheaper to compute anew."""
+        return PerProblem.select(self.changed(**_ANEW), columns)
+
+    def merge(self, columns: Any, part: NewtonMemory) -> NewtonMemory:
+        """All of the problems, some of them from ``part``."""
+        return PerProblem.merge(self.changed(**_ANEW), columns, part.changed(**_ANEW))
+
+
+def square(gradient: WeightBlock, precondition: Any) -> ProblemVector:
+    """``gᵀz`` of each problem, for ``z`` the preconditioned gradient."""
+    return np.einsum("ij,ij->j", gradient, precondition(gradient))
 
 
 @dataclass(frozen=True)
@@ -84,32 +181,30 @@ class Newton:
 
     def __post_init__(self) -> None:
         check_settings(self.tol, self.max_iter, self.max_inner, self.preconditioner)
-        check_instance(self.rules, "rules", StepRules, "bayesdrop.fitting.solvers.newton_memory.StepRules(...)")
+        check_instance(self.rules, "rules", StepRules, "bayesdrop.fitting.solvers.newton.StepRules(...)")
 
     def init(self, energy: Energy, weights: Any, earlier: SolverState | None = None) -> SolverState:
         """See :class:`.driver.Minimiser`; raise ValueError if the loss has no derivatives."""
         require(energy.loss, Curved, "Newton's method", "write its derivatives, or use bd.EM() if it is Augmented")
         if earlier is not None:
             state = SolverState.at(energy, weights, None, earlier)
-            return state.changed(memory=NewtonMemory.blank(state.smoothing, earlier.memory))
-        way = choose(case_of(energy)).name
-        begun = bool(np.any(weights[:-1]))
+            known: NewtonMemory = earlier.memory
+            return state.changed(memory=NewtonMemory(known.reference, known.calibration, state.smoothing))
+        way, zero = choose(case_of(energy)).name, np.zeros(weights.shape[1])
         if (dual := solve_dual(energy, weights, self.tol, way == "interior points")) is not None:
             # Where it has not ended, all of the smoothing stays.
             state = SolverState.at(energy, dual.weights, None).unsmoothed(energy, dual.gap, self.tol)
-            return state.changed(memory=NewtonMemory.blank(state.smoothing, None).changed(pull=dual.pull))
+            return state.changed(memory=NewtonMemory(zero, zero, state.smoothing, pull=dual.pull))
         state = SolverState.at(energy, weights, None)
-        memory = NewtonMemory.blank(state.smoothing, None)
-        # A step that fails restores the damping.
-        return state.changed(memory=memory.changed(damping=np.zeros_like(memory.damping)) if begun else memory)
+        return state.changed(memory=NewtonMemory(zero, zero, state.smoothing))
 
     def step(self, energy: Energy, state: SolverState, goal: Any) -> tuple[SolverState, Bool[np.ndarray, " K"]]:
-        """One damped Newton step with Armijo back-tracking; see :class:`.driver.Minimiser`."""
+        """One Newton step with Armijo back-tracking; see :class:`.driver.Minimiser`."""
         memory: NewtonMemory = state.memory.at_smoothing(state.smoothing)
         first = memory.first_order or FirstOrder.at(energy, state)
         memory = memory.changed(first_order=first, pull=None)
         slopes, gradient, spread = first
-        curvature = energy.curvature(slopes, spread, memory.damping)
+        curvature = energy.curvature(slopes, spread)
         # A form that is not convex may bend downwards; the preconditioner keeps to what bends upwards.
         upward = curvature.mean_mean if energy.convex else np.maximum(curvature.mean_mean, 0.0)
         solver = self.preconditioner
@@ -147,25 +242,20 @@ class Newton:
             return ended, np.zeros(size.shape, dtype=bool)
         slope = np.einsum("ij,ij->j", gradient, direction)
         ended, length = _search(energy, state, direction, tangent[0], slope, self.rules)
-        damped = memory.damping > 0
         first = FirstOrder.at(energy, ended)
-        memory = learn_from(memory, length, -0.5 * slope, size, first, self.rules)
+        calibration = np.maximum(memory.calibration, -0.5 * slope / np.where(size > 0, size, np.inf))
         after = square(first.gradient, precondition)
         # Nor does one that a smooth energy cannot show, unless the gradient says that it led somewhere.
         unseen = 0.0 if energy.loss.piecewise_linear else np.finfo(float).eps * np.abs(ended.value)
         idle = (doubted & (-0.5 * slope <= self.rules.idle * goal)) | (-0.5 * slope <= unseen)
         spent = idle & (after > 0.5 * size)
-        remaining = self.rules.safety * memory.calibration * after
-        if not energy.loss.quadratic:
-            # The EM matrix may be 1e8 times the Hessian, and no gradient is large in its units.
-            remaining = np.where(damped, np.maximum(remaining, 2 * goal), remaining)
+        remaining = self.rules.safety * calibration * after
         # Kinks without noise are sharpened from step to step, and their curvature with them.
         smooth = not energy.loss.piecewise_linear or energy.moments.has_variance
         costly = energy.moments.design.shape[1] >= self.rules.wide and not isinstance(solver, Jacobi)
+        serves = smooth and costly and products <= self.rules.products
         memory = memory.changed(
-            precondition=precondition
-            if smooth and costly and products <= self.rules.products and not damped.any()
-            else None
+            calibration=calibration, first_order=first, precondition=precondition if serves else None
         )
         return ended.changed(remaining=remaining, memory=memory), (length > 0) & ~spent
 
@@ -191,7 +281,4 @@ def _search(
             return state.changed(weights=weights, mean=mean, var=var, value=value), length
         # If the energy is almost flat, a direction may be too long by orders of magnitude.
         length = np.where(good, length, (0.5 if attempt < rules.halvings else 0.1) * length)
-    parts = {"weights": weights, "mean": mean, "var": var, "value": value}
-    return state.changed(
-        **{name: np.where(good, part, vars(state)[name]) for name, part in parts.items()}
-    ), length * good
+    return state.moved(good, weights=weights, mean=mean, var=var, value=value), length * good

@@ -34,6 +34,10 @@ class PerProblem:
         vars(other).update(vars(self), **parts)
         return other
 
+    def moved(self: Own, where: Bool[np.ndarray, " K"], **parts: Any) -> Own:
+        """The same with other fields for the marked problems."""
+        return self.changed(**{name: np.where(where, part, vars(self)[name]) for name, part in parts.items()})
+
     def select(self: Own, columns: Any) -> Own:
         """Some of the problems."""
         return self.changed(**{name: _take(part, columns) for name, part in vars(self).items()})
