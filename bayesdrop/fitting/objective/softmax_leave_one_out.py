@@ -221,12 +221,10 @@ def assembled_hessian(
     J, (q, K) = energy.n_classes - 1, weights.shape
     result = np.zeros((J, q, J, q))
     d = np.arange(q)
-    prior = np.broadcast_to(energy.precision, (q, 1))[:, 0]
-    for k in range(J):
-        for ell in range(k + 1):
-            result[k, d, ell, d] = ((k == ell) - 1 / K) * prior
-            if not energy.moments.fit_intercept:
-                result[k, -1, ell, -1] = float(k == ell)
+    prior = np.broadcast_to(energy.precision, (q, 1))[:, :, None]
+    result[:, d, :, d] = prior * (np.eye(J) - 1 / K)
+    if not energy.moments.fit_intercept:
+        result[:, -1, :, -1] = np.eye(J)
     for _, rows in noised_rows(energy, weights, whole):
         _add(result, rows, weights[:-1])
     for k in range(J):
@@ -241,10 +239,7 @@ def _add(result: Float[np.ndarray, "J q J q"], rows: RowTerms, weights: Float[np
     d, var = np.arange(p), None
     if rows.var is not None and rows.for_cov is not None:
         var = rows.noise_weight[:, None] * rows.var
-        own = var.T @ (2 * rows.for_cov[:, :J, :J]).reshape(-1, J * J)
-        for k in range(J):
-            for ell in range(k + 1):
-                result[k, d, ell, d] += own[:, k * J + ell]
+        result[:, d, :, d] += (var.T @ (2 * rows.for_cov[:, :J, :J]).reshape(-1, J * J)).reshape(p, J, J)
     third: Any = ((k, None) for k in range(J))
     if rows.moments is not None and var is not None:
         third = rows.moments.third(weights, var, J)
