@@ -120,7 +120,9 @@ def test_a_feature_that_never_occurs_takes_its_priors_mode(prior, expected):
 def test_a_sign_that_keeps_changing_becomes_undecided():
     X, y = data()
     rate_map = bd.PerFeature().bind([f"x{d}" for d in range(15)])
-    learner = SignCounts.take(as_design(X), (2.0 * y - 1)[:, None], np.ones((120, 1))).learner(rate_map, many=False)
+    learner = SignCounts.of_votes(as_design(X), (y[:, None] > 0, y[:, None] == 0), np.ones((120, 1))).learner(
+        rate_map, many=False
+    )
     settled = np.array([True])
     weights = np.ones((15, 1))
     learner.observe(weights, settled, np.zeros(1))

@@ -172,11 +172,6 @@ class SignCounts:
     total: Float[np.ndarray, "2 K"]
 
     @classmethod
-    def take(cls, design: Design, target: PerRow, weight: PerRow) -> SignCounts:
-        """Count in one pass over the data; ``target`` (n, K) of −1 and +1, ``weight`` (n, 1)."""
-        return cls.of_votes(design, (target > 0, target < 0), weight)
-
-    @classmethod
     def of_votes(cls, design: Design, votes: tuple[PerRow, PerRow], weight: PerRow) -> SignCounts:
         """Count what each response says for a higher and for a lower score, the ``votes`` of a loss, (n, K) each."""
         positive, negative = weight * votes[0], weight * votes[1]
