@@ -97,8 +97,8 @@ class SoftmaxNewton:
     def init(self, energy: SoftmaxEnergy, weights: Any, earlier: SoftmaxState | None = None) -> SoftmaxState:
         """See :class:`bayesdrop.fitting.solvers.driver.Minimiser`; secants are about those at slightly other rates."""
         weights = centred(weights)
-        value, *rest = energy.evaluate(weights)
-        state = SoftmaxState(weights, np.array([value]), *rest, np.array([np.inf]))
+        value, gradient, probability, curvature = energy.evaluate(weights)
+        state = SoftmaxState(weights, np.array([value]), gradient, probability, curvature, np.array([np.inf]))
         return state if earlier is None else replace(state, largest=earlier.largest, pairs=earlier.pairs)
 
     def step(
