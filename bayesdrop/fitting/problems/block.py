@@ -129,11 +129,13 @@ def fit_block(
     if start is None and unlabelled is not None and model.loss.convex:
         # With rows without labels the energy is not convex: start at the fit to the others.
         here = (np.arange(len(target)) < len(target) - unlabelled[0]).astype(float)
-        labelled, _, *rows = design.drop_zero_weight(here, target, weight, here if offset is None else offset)
+        labelled, _, labels, shares, moved = design.drop_zero_weight(
+            here, target, weight, here if offset is None else offset
+        )
         rough = replace(method, tol=max(method.tol, MODEST)) if is_dataclass(method) else method
         found = fit_block(
-            model, labelled, rate_map, *rows[:2], rough, strength=strength, rate=rate, many=several,
-            offset=None if offset is None else rows[2],
+            model, labelled, rate_map, labels, shares, rough, strength=strength, rate=rate, many=several,
+            offset=None if offset is None else moved,
         )  # fmt: skip
         start = found.weights, found.rates
     prior = prior_block(model, p)
