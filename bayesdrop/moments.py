@@ -168,28 +168,6 @@ class ScoreMoments:
         result[:-1] += 2 * weights[:-1] * var_part
         return result, var_part
 
-    def path(
-        self,
-        weights: Float[np.ndarray, "q K"],
-        direction: Float[np.ndarray, "q K"],
-        var: PerRow,
-        end: PerRow,
-        slope: PerRow | None,
-    ) -> Callable[[Any], tuple[PerRow, Callable[[], PerRow]]]:
-        """Variance along ``weights + length direction`` as a function of the length (K,), and its slope there, (n, K).
-
-        Given are the variances at the lengths 0 and 1 and, if it is known, the slope at 0; being quadratic in the
-        length, the variance costs no more passes over the data.
-        """
-        quadratic = self.variance(direction) if slope is None else end - var - slope
-        linear, quadratic = self.design.persist(end - var - quadratic, quadratic)
-
-        def at(length: Float[np.ndarray, " K"]) -> tuple[PerRow, Callable[[], PerRow]]:
-            there = np.maximum(var + length * linear + length**2 * quadratic, 0.0)
-            return there, lambda: linear + 2 * length * quadratic
-
-        return at
-
     def mean_normal_product(
         self, direction: Float[np.ndarray, "q K"], between: Callable[[slice, PerRow], PerRow]
     ) -> tuple[PerRow, Float[np.ndarray, "q K"]]:

@@ -59,7 +59,7 @@ def test_the_curvature_is_the_closed_hessian(data, name):
     energy = Energy(moments, loss, target[:, None], np.ones((50, 1)), np.array([[1.0], [1.0], [1.0], [0.0]]))
     weights, still = np.append(fit.weight, fit.intercept)[:, None], np.zeros((1, 1))
     slopes = energy.derivatives(*moments.scores(weights), still)
-    curvature = energy.curvature(slopes, energy.gradient(weights, slopes)[1], np.zeros(1))
+    curvature = energy.curvature(slopes, energy.gradient(weights, slopes)[1])
     hessian = np.column_stack([energy.product(weights, curvature, unit[:, None])[0][:, 0] for unit in np.eye(4)])
     np.testing.assert_allclose(fit.covariance, np.linalg.inv(hessian), rtol=1e-5, atol=1e-9)
 

@@ -30,17 +30,6 @@ def same_fit(got, expected):
     assert got.status is expected.status
 
 
-@pytest.mark.parametrize("few", [False, True], ids=["dense", "sparse"])
-@pytest.mark.parametrize("rates", RATES)
-@pytest.mark.parametrize("loss", LOSSES)
-def test_fit(loss, rates, few):
-    X, y, _ = problem(few=few)
-    X = sparse.csr_array(X) if few else X
-    model = bd.Model(LOSSES[loss], rates=RATES[rates], C=0.5)
-    method = bd.Newton(tol=1e-9)
-    same_fit(bd.fit(model, bd.Blocks(cut(X)), y, method=method), bd.fit(model, X, y, method=method))
-
-
 def test_wide_data_take_products_alone(monkeypatch):
     from bayesdrop.designs.blocks import design as blocks
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import numpy as np
 import pytest
 from scipy import sparse
@@ -11,7 +9,6 @@ from scipy import sparse
 import bayesdrop as bd
 from bayesdrop.designs import as_design
 from bayesdrop.estimators.classes import signs
-from bayesdrop.fitting import fit as fitting
 from bayesdrop.fitting.problems.block import fit_block, fit_in_parts
 
 K = 7
@@ -54,16 +51,3 @@ def test_parts_are_the_whole(loss: object, rates: object) -> None:
         assert np.array_equal(getattr(parts.counts, name), getattr(whole.counts, name))
     assert np.array_equal(parts.occurrences, whole.occurrences)
     assert np.allclose(parts.posterior.mode(), whole.posterior.mode(), rtol=1e-12)
-
-
-def test_parts_of_estimators(monkeypatch: pytest.MonkeyPatch) -> None:
-    X, code = _rows()
-    first = bd.DropoutLogisticRegression(0.3, multiclass="one_vs_rest").fit(X, code)
-    path = bd.RatePath(bd.DropoutSVC(), rates=[0.2, 0.3]).fit(X, code)
-    monkeypatch.setattr(fitting, "fit_in_parts", partial(fit_in_parts, together=3))
-    again = bd.DropoutLogisticRegression(0.3, multiclass="one_vs_rest", warm_start=True).fit(X, code)
-    assert np.allclose(again.coef_, first.coef_, atol=1e-4)
-    assert again.rates_.shape == first.rates_.shape
-    assert again.fit(X, code).n_iter_ <= first.n_iter_
-    parts = bd.RatePath(bd.DropoutSVC(), rates=[0.2, 0.3]).fit(X, code)
-    assert np.allclose(parts.coefs_, path.coefs_, atol=1e-3)

@@ -89,16 +89,6 @@ def test_of_numbers_it_is_taken_off_the_response(name, kind, rate):
     same(known, less, rtol=1e-4 if rate == 0 and name != "squared" else 1e-6)
 
 
-@pytest.mark.parametrize("name", LOSSES)
-def test_it_is_a_column_of_known_weight(name):
-    """``o = a x_j`` at rate 0, for a column that is hardly penalised, takes ``a`` off its weight."""
-    X, y, _ = data(name)
-    model = bd.Model(LOSSES[name], rates=bd.Fixed(0.0), weight_prior=bd.Normal([1.0, 1e5, 1.0]))
-    plain, moved = (bd.fit(model, X, y, method=TIGHT, offset=offset) for offset in (None, 0.6 * X[:, 1]))
-    # A hinge of separable rows aside, the penalty of 0.6 at precision 1e-10 moves nothing.
-    np.testing.assert_allclose(moved.weight + [0, 0.6, 0], plain.weight, rtol=1e-4, atol=1e-4)
-
-
 @pytest.mark.parametrize("name", AUGMENTED)
 def test_em_ends_where_newtons_method_does(name):
     X, y, offset = data(name)
@@ -133,18 +123,6 @@ def test_exposure_is_a_weight_of_events_per_unit(rates):
     np.testing.assert_allclose(fit.predict(X, offset=offset).mean, exposure * one.predict(X), rtol=1e-5)
 
 
-def test_exposure_without_noise_is_that_of_scikit_learn():
-    from sklearn.linear_model import PoissonRegressor
-
-    X, y, offset = data("poisson")
-    exposure = np.exp(offset)
-    fit = bd.fit(bd.Model(bd.Poisson(), rates=bd.Fixed(0.0)), X, y, offset=offset, method=TIGHT)
-    peer = PoissonRegressor(alpha=1 / exposure.sum(), tol=1e-12, max_iter=10_000)
-    peer.fit(X, y / exposure, sample_weight=exposure)
-    np.testing.assert_allclose(fit.weight, peer.coef_, rtol=1e-5)
-    np.testing.assert_allclose(fit.intercept, peer.intercept_, rtol=1e-5)
-
-
 def test_a_sum_of_counts_has_the_logarithm_of_their_number_for_offset():
     X, _, _ = data("poisson", 20)
     rng = np.random.default_rng(1)
@@ -170,16 +148,6 @@ def test_strengths_are_chosen_with_it(cv):
         np.testing.assert_allclose(one.losses, two.losses, rtol=4e-3)
     # Scores of held-out rows know their offset, of which the responses were made.
     assert other.chosen.loss < plain.chosen.loss - 0.02
-
-
-def test_a_row_of_weight_two_is_that_row_twice():
-    X, y, offset = data("poisson")
-    weight = np.arange(len(y)) % 3.0
-    rows = np.repeat(np.arange(len(y)), weight.astype(int))
-    model = bd.Model(bd.Poisson(), noise=bd.Dropout(centre=None), rates=bd.PerFeature(bd.Beta(2, 2)))
-    one = bd.fit(model, X, y, sample_weight=weight, offset=offset, method=TIGHT)
-    same(one, bd.fit(model, X[rows], y[rows], offset=offset[rows], method=TIGHT))
-    np.testing.assert_array_equal(one.offset, offset)
 
 
 @pytest.mark.parametrize("name", ["logistic", "poisson", "hinge"])

@@ -93,29 +93,6 @@ def test_all_solvers_and_storages_agree_under_noise(loss, y):
         np.testing.assert_allclose(joined(fit), reference, atol=3e-5)
 
 
-@BY_LOSS
-def test_the_gradient_under_noise_is_that_of_the_value(loss, y):
-    from bayesdrop.designs import as_design
-    from bayesdrop.fitting.objective.energy import Energy, prior_block
-    from bayesdrop.fitting.objective.exponential_moments import exponential_moments
-    from bayesdrop.moments import ScoreMoments
-
-    make = exponential_moments if loss.exponential else ScoreMoments
-    moments = make(as_design(X), bd.Dropout(centre=None), np.full((4, 1), 0.3), True)
-    target = np.where(y, 1.0, -1.0)[:, None] if loss.binary else np.asarray(y, float)[:, None]
-    precision, location, *_ = prior_block(model(loss), 4)
-    energy = Energy(moments, loss, target, np.full((50, 1), 0.7), precision, location=location)
-    at = RNG.normal(size=(5, 1))
-
-    def value(w):
-        return energy.value(w, *moments.scores(w), np.full(1, 0.1))[0]
-
-    mean, var = moments.scores(at)
-    gradient, _ = energy.gradient(at, energy.derivatives(mean, var, np.full(1, 0.1)))
-    by_steps = [(value(at + h[:, None]) - value(at - h[:, None])) / 2e-6 for h in 1e-6 * np.eye(5)]
-    np.testing.assert_allclose(gradient[:, 0], by_steps, rtol=1e-5, atol=1e-5)
-
-
 @pytest.mark.parametrize("loss", [bd.Hinge(), bd.EpsilonInsensitive(0.1)], ids=["hinge", "insensitive"])
 @pytest.mark.parametrize("rate", [0.0, 0.3])
 def test_fits_with_kinks_bound_what_is_left(loss, rate):
@@ -135,13 +112,6 @@ def test_fits_with_kinks_bound_what_is_left(loss, rate):
     bound = lower_bound(fit.energy, fit.weights, fit.mean, fit.var, np.full(1, 1e-5), elsewhere=True)
     if rate:
         assert bound[0] > least * (1 - 1e-3)
-
-
-def test_the_solvers_that_the_table_has_for_kinks_are_taken():
-    dense = bd.fit(model(bd.Hinge()), X, LABELS)
-    sparse = bd.fit(model(bd.Hinge()), csr_array(np.tile(X, (1, 1))[:, :4]), LABELS, method=bd.Newton(tol=1e-10))
-    assert dense.solver == "interior points"
-    np.testing.assert_allclose(joined(dense), joined(sparse), atol=1e-5)
 
 
 def test_blocks_of_an_online_fit_come_to_the_fit_of_all_rows():

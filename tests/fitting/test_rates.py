@@ -8,8 +8,7 @@ from scipy import sparse
 
 import bayesdrop as bd
 from bayesdrop.designs import as_design
-from bayesdrop.fitting.problems.many_classes import ClassRates
-from bayesdrop.fitting.solvers.learning import RateLearner, SignCounts
+from bayesdrop.fitting.solvers.learning import SignCounts
 
 LOSSES = [bd.Hinge(), bd.Logistic()]
 
@@ -121,7 +120,9 @@ def test_a_feature_that_never_occurs_takes_its_priors_mode(prior, expected):
 def test_a_sign_that_keeps_changing_becomes_undecided():
     X, y = data()
     rate_map = bd.PerFeature().bind([f"x{d}" for d in range(15)])
-    learner = SignCounts.take(as_design(X), (2.0 * y - 1)[:, None], np.ones((120, 1))).learner(rate_map, many=False)
+    learner = SignCounts.of_votes(as_design(X), (y[:, None] > 0, y[:, None] == 0), np.ones((120, 1))).learner(
+        rate_map, many=False
+    )
     settled = np.array([True])
     weights = np.ones((15, 1))
     learner.observe(weights, settled, np.zeros(1))
@@ -148,43 +149,3 @@ def test_class_ratio_is_the_default_only_in_one_vs_rest():
     default = bd.DropoutLogisticRegression(bd.PerFeature()).fit(X, two)
     off = bd.DropoutLogisticRegression(bd.PerFeature(class_ratio=False)).fit(X, two)
     np.testing.assert_array_equal(default.rates_, off.rates_)
-
-
-def test_wrong_sides_are_counted_not_guessed():
-    """Planted: with the opposite sign of the weights the rates must come out as their complement."""
-    X, y = data(seed=7)
-    rate_map = bd.PerFeature().bind([f"x{d}" for d in range(15)])
-    learner = SignCounts.take(as_design(X), (2.0 * y - 1)[:, None], np.ones((120, 1))).learner(rate_map, many=False)
-    learner.observe(np.ones((15, 1)), np.array([True]), np.zeros(1))
-    up = learner.rates()
-    learner.observe(-np.ones((15, 1)), np.array([False]), np.zeros(1))
-    np.testing.assert_allclose(up + learner.rates(), 1.0)
-
-
-@pytest.mark.parametrize("prior", [bd.Beta(2, 3), bd.Beta().scaled(0.2)], ids=str)
-@pytest.mark.parametrize("shared_by_classes", [False, True])
-def test_rates_of_many_features_are_the_modes_of_their_posteriors(shared_by_classes, prior):
-    """They are found a few features at a time."""
-    generator = np.random.default_rng(0)
-    p, K = 9_000, 7
-    agree, against = generator.poisson(2.0, size=(2, p, K)).astype(float)
-    rate_map = bd.PerFeature(prior).bind([f"x{d}" for d in range(p)])
-    learner = (ClassRates if shared_by_classes else RateLearner)(rate_map, agree, against)
-    weights, flips = np.zeros((p, K)), np.zeros((p, K))
-    for _ in range(8):
-        before, weights = weights, generator.integers(-1, 2, size=(p, K)).astype(float)
-        moved = learner.observe(weights, np.arange(K) > 2, np.zeros(K))
-        flips += (before != 0) & (weights != before) & (agree + against > 0) & (np.arange(K) > 2)
-        assert moved.all()
-        np.testing.assert_array_equal(learner.signs, weights)
-    np.testing.assert_array_equal(learner.undecided, flips > 4)
-    assert 0 < np.mean(learner.undecided) < 0.5
-    halved = learner.undecided | (weights == 0)
-    opposed = np.where(halved, (agree + against) / 2, np.where(weights > 0, against, agree))
-    total = agree + against
-    if shared_by_classes:
-        opposed, total = (part.sum(axis=1, keepdims=True) for part in (opposed, total))
-    expected = np.minimum(prior.law(total).given(opposed, total).mode(), 1 - 1e-6)
-    np.testing.assert_array_equal(learner.rates(), expected)
-    np.testing.assert_array_equal(np.minimum(learner.posterior().mode(), 1 - 1e-6), expected)
-    assert not learner.observe(weights, np.ones(K, dtype=bool), np.zeros(K)).any()

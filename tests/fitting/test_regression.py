@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from scipy import sparse
 
 import bayesdrop as bd
 
@@ -11,23 +10,6 @@ def problem(n=80, p=6, seed=0):
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, p)) * (rng.random((n, p)) < 0.8)
     return X, X @ rng.normal(size=p) + 0.5 + 0.3 * rng.normal(size=n)
-
-
-@pytest.mark.parametrize("storage", [np.asarray, sparse.csr_array], ids=["dense", "sparse"])
-@pytest.mark.parametrize("noise", [bd.Dropout(), bd.Dropout(unbiased=True), bd.GaussianNoise(0.4)], ids=repr)
-def test_ridge_is_its_normal_equations(storage, noise):
-    X, y = problem()
-    n, p = X.shape
-    rates = np.linspace(0.1, 0.6, p) if noise.has_rate else None
-    weight = np.linspace(0.5, 2.0, n)
-    model = bd.DropoutRidge(rates, C=0.7, noise=noise, tol=1e-14).fit(storage(X), y, sample_weight=weight)
-    g, h, a, b, c = noise.coefficients(np.zeros(p) if rates is None else rates)
-    M = np.column_stack([X * g + h, np.ones(n)])
-    matrix = 0.7 * M.T @ (weight[:, None] * M)
-    matrix[np.diag_indices(p)] += 1.0 + 0.7 * (weight @ (a * X**2 + b * X + c))
-    expected = np.linalg.solve(matrix, 0.7 * M.T @ (weight * y))
-    np.testing.assert_allclose(np.append(model.coef_, model.intercept_), expected, rtol=1e-6, atol=1e-8)
-    np.testing.assert_allclose(model.predict(storage(X)), M @ expected, rtol=1e-6, atol=1e-7)
 
 
 def test_without_noise_ridge_is_scikit_learns():
@@ -59,14 +41,6 @@ def test_without_noise_svr_is_scikit_learns(bound, case):
 
     assert objective(ours.coef_) == pytest.approx(objective(theirs.coef_), rel=1e-7)
     np.testing.assert_allclose(ours.coef_, theirs.coef_, atol=1e-3)
-
-
-@pytest.mark.parametrize("kind", [bd.DropoutSVR, bd.DropoutRidge, bd.DropoutQuantileRegressor])
-def test_doubled_rows_are_weights_of_two(kind):
-    X, y = problem()
-    twice = kind(0.3, tol=1e-12).fit(np.vstack([X, X[:30]]), np.append(y, y[:30]))
-    weighted = kind(0.3, tol=1e-12).fit(X, y, sample_weight=np.where(np.arange(80) < 30, 2.0, 1.0))
-    np.testing.assert_allclose(twice.coef_, weighted.coef_, atol=1e-5)
 
 
 @pytest.mark.parametrize("kind", [bd.DropoutSVR, bd.DropoutRidge, bd.DropoutQuantileRegressor])

@@ -176,4 +176,4 @@ def test_a_small_fit_runs_through_few_files():
         bayesdrop.fit(bayesdrop.Model(), X, y)
     finally:
         sys.setprofile(None)
-    assert len(files) <= 42, sorted(files)
+    assert len(files) <= 41, sorted(files)

@@ -30,7 +30,7 @@ from typing import Any
 import numpy as np
 
 from ..._typing import AnyArray, Float, PerRow
-from ...designs import Design, as_design
+from ...designs import Design
 from ...designs.columns import ColumnSummary
 from ...model import Model, refuse_stated_priors
 from ...noise.base import AUTO, MEAN, centre_of
@@ -38,7 +38,7 @@ from ...priors import CentredIntercept, Normal
 from ...rates import RateMap
 from ...warnings import MissingWarning, UnscaledWarning, warn
 
-__all__ = ["CentredProblem", "moved", "centre_problem", "shifted"]
+__all__ = ["CentredProblem", "moved", "centre_problem"]
 
 
 _OF_CLASSES = (
@@ -136,19 +136,6 @@ def moved(
     return result
 
 
-def shifted(X: Any, centre: Float[np.ndarray, " p"] | None) -> Any:
-    """``X − c`` of a matrix in memory; entries at ``c`` but for rounding become 0, for 0 is what noise leaves alone.
-
-    Columns of a sparse matrix are filled where ``c`` is not zero.
-
-    Examples
-    --------
-    >>> shifted(np.array([[1.0, 0.0], [4.0, 2.0]]), np.array([3.0, 0.0])).tolist()
-    [[-2.0, 0.0], [1.0, 2.0]]
-    """
-    return X if centre is None else as_design(X).shifted(centre).matrix()
-
-
 def centre_problem(
     model: Model,
     design: Design,
@@ -204,6 +191,7 @@ def centre_problem(
     Examples
     --------
     >>> import bayesdrop as bd
+    >>> from bayesdrop.designs import as_design
     >>> X = np.array([[10.0, 0.0], [12.0, 1.0], [14.0, -1.0]])
     >>> model, names = bd.Model(), ["size", "balance"]
     >>> found = centre_problem(model, as_design(X), np.ones(3), model.bind(names), names)

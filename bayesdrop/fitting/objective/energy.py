@@ -141,16 +141,16 @@ class Energy:
         return isinstance(self.target, np.ndarray) and len(self.target) == self.moments.design.shape[0]
 
     @cached_property
-    def kinks(self) -> list[tuple[PerRow, PerRow, PerRow]]:
-        """Kinks ``t`` and ends ``l`` and ``u`` of a PiecewiseLinear loss, (n, K) each, one or two of them a row."""
+    def kinks(self) -> tuple[Kinks, Kinks, Kinks]:
+        """Kinks ``t`` and ends ``l`` and ``u`` of a PiecewiseLinear loss, (kinks, n, K) each, one or two per row."""
         shape = self.target.shape
         weight = np.broadcast_to(self.weight, shape)
         centre, low, high, width = cast(PiecewiseLinear, self.loss).interval(self.target, weight)
         centre = np.broadcast_to(centre if self.offset is None else centre - self.offset, shape)
         if not np.any(width):
-            return [(centre, low, high)]
+            return centre[None], low[None], high[None]
         zero = np.zeros(shape)
-        return [(centre - width, zero, high), (centre + width, low, zero)]
+        return np.stack([centre - width, centre + width]), np.stack([zero, low]), np.stack([high, zero])
 
     def squares(self) -> FeatureBlock:
         """``(X²)ᵀc``, (p, K) or (p, 1): the curvature in each weight of a loss whose own is one."""
@@ -248,42 +248,33 @@ class Energy:
         back += self.pull(weights)
         return back, spread
 
-    def curvature(self, slopes: Derivatives, spread: FeatureBlock, damping: ProblemVector) -> Curvature:
-        """Second-order model: the EM matrix ``P + G`` at damping 1, the Hessian at damping 0 (K,)."""
+    def curvature(self, slopes: Derivatives, spread: FeatureBlock) -> Curvature:
+        """Second-order model: the Hessian."""
         diagonal = np.empty((len(self.precision), spread.shape[1]))
         diagonal[:-1] = self.precision[:-1] + 2 * spread
         diagonal[-1] = self.precision[-1]
-        parts = slopes.mean_mean, slopes.mean_var, slopes.var_var
-        if np.any(damping):
-            keep = 1 - damping
-            parts = keep * parts[0] + damping * 2 * slopes.var, keep * parts[1], keep * parts[2]
-        persist = self.moments.design.persist
-        return Curvature(persist(parts[0])[0], diagonal, *persist(*parts[1:]))
+        return Curvature(slopes.mean_mean, diagonal, slopes.mean_var, slopes.var_var)
 
     def product(
         self, weights: WeightBlock, curvature: Curvature, direction: WeightBlock
-    ) -> tuple[WeightBlock, tuple[PerRow, ...]]:
-        """``H u`` and the tangent of the scores along ``u``: ``(dm, dv)``, or ``(dm,)`` of the EM matrix."""
-        moments = self.moments
+    ) -> tuple[WeightBlock, tuple[PerRow]]:
+        """``H u`` and the tangent of the mean scores along ``u``."""
         mean_mean, mean_var, var_var = curvature.mean_mean, curvature.mean_var, curvature.var_var
         if mean_var is None or var_var is None:
-            mean, back = moments.mean_normal_product(direction, lambda rows, mean: mean_mean[rows] * mean)
-            return back + self._curved_prior(curvature, direction), (mean,)
+            mean, back = self.moments.mean_normal_product(direction, lambda rows, mean: mean_mean[rows] * mean)
+        else:
+            mean, _, back = self.moments.normal_product(
+                weights, direction,
+                lambda rows, mean, var: (
+                    mean_mean[rows] * mean + mean_var[rows] * var, mean_var[rows] * mean + var_var[rows] * var,
+                ),
+            )  # fmt: skip
+        back = back + curvature.diagonal * direction
+        return back if self.level is None else back + self.level.pull(direction, 0.0), (mean,)
 
-        def curved(rows: slice, mean: PerRow, var: PerRow) -> tuple[PerRow, PerRow]:
-            return (
-                mean_mean[rows] * mean + mean_var[rows] * var,
-                mean_var[rows] * mean + var_var[rows] * var,
-            )
 
-        mean, var, back = moments.normal_product(weights, direction, curved)
-        return back + self._curved_prior(curvature, direction), (mean, var)
-
-    def _curved_prior(self, curvature: Curvature, direction: WeightBlock) -> WeightBlock:
-        """``diag(P + 2q) u + τ a aᵀu``."""
-        back = curvature.diagonal * direction
-        return back if self.level is None else back + self.level.pull(direction, 0.0)
-
+Kinks: TypeAlias = Float[np.ndarray, "kinks n K"]
+"""A number for each kink of each row of each problem."""
 
 WeightBlock: TypeAlias = Float[np.ndarray, "q K"]
 """A number for each weight of each problem, the intercepts last: q = p + 1."""

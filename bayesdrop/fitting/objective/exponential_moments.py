@@ -122,22 +122,6 @@ class ExponentialMoments(ScoreMoments):
         tangent = self.tangent(weights, direction)
         return *tangent, self._pull_back(weights, *between(slice(None), *tangent))
 
-    def path(
-        self,
-        weights: Float[np.ndarray, "q K"],
-        direction: Float[np.ndarray, "q K"],
-        var: PerRow,
-        end: PerRow,
-        slope: PerRow | None,
-    ) -> Callable[[Any], tuple[PerRow, Callable[[], PerRow]]]:
-        """See :meth:`.ScoreMoments.path`; every length costs a pass over the entries."""
-
-        def at(length: Float[np.ndarray, " K"]) -> tuple[PerRow, Callable[[], PerRow]]:
-            there = weights + length * direction
-            return self.variance(there), lambda: self.tangent(there, direction)[1]
-
-        return at
-
     def _pull_back(
         self, weights: Float[np.ndarray, "q K"], for_mean: PerRow, for_var: PerRow
     ) -> Float[np.ndarray, "q K"]:

@@ -165,6 +165,10 @@ class SoftmaxEnergy:
             moments = moments.of(design)
         return replace(self, moments=moments, code=code, loss_weight=weight, noise_weight=0 * weight)
 
+    def squares(self) -> Float[np.ndarray, "p 1"]:
+        """``(X²)ᵀc``, as :meth:`.energy.Energy.squares`."""
+        return np.asarray(self.moments.design.sq_rmatvec(self.loss_weight[:, None]))
+
     def value(self, weights: Float[np.ndarray, "q K"]) -> float:
         """Energy at the weights (p + 1, K)."""
         return self.evaluate(weights)[0]

@@ -103,10 +103,7 @@ def _steps(
     What is left of the curvature along a row without the row itself is at least :data:`LEAST_CURVATURE`.
     """
     (m, q), J = rows.x.shape, len(inverse)
-    leverage = np.empty((m, J, J))
-    for k in range(J):
-        spread = (rows.x @ inverse[k, :, : k + 1].reshape(q, -1)).reshape(m, k + 1, q)
-        leverage[:, k, : k + 1] = leverage[:, : k + 1, k] = np.einsum("mld,md->ml", spread, rows.x)
+    leverage = np.einsum("mc,kcld,md->mkl", rows.x, inverse, rows.x, optimize=True)
     square = inverse.reshape(J * q, J * q)
     first, by_noise, along = rows.first, None, np.zeros((m, J))
     if rows.var is not None and rows.for_cov is not None:
@@ -213,8 +210,8 @@ def inverse_hessian(energy: SoftmaxEnergy, weights: Float[np.ndarray, "q K"]) ->
     except np.linalg.LinAlgError:
         known = factored(assembled_hessian(energy, weights, False))
     found, _ = lapack.dpotri(known, lower=True)
-    lower, J = np.tril(found, -1), energy.n_classes - 1
-    return (lower + lower.T + np.diag(found.diagonal())).reshape(J, -1, J, len(found) // J)
+    J = energy.n_classes - 1
+    return (np.tril(found) + np.tril(found, -1).T).reshape(J, -1, J, len(found) // J)
 
 
 def assembled_hessian(
@@ -224,12 +221,10 @@ def assembled_hessian(
     J, (q, K) = energy.n_classes - 1, weights.shape
     result = np.zeros((J, q, J, q))
     d = np.arange(q)
-    prior = np.broadcast_to(energy.precision, (q, 1))[:, 0]
-    for k in range(J):
-        for ell in range(k + 1):
-            result[k, d, ell, d] = ((k == ell) - 1 / K) * prior
-            if not energy.moments.fit_intercept:
-                result[k, -1, ell, -1] = float(k == ell)
+    prior = np.broadcast_to(energy.precision, (q, 1))[:, :, None]
+    result[:, d, :, d] = prior * (np.eye(J) - 1 / K)
+    if not energy.moments.fit_intercept:
+        result[:, -1, :, -1] = np.eye(J)
     for _, rows in noised_rows(energy, weights, whole):
         _add(result, rows, weights[:-1])
     for k in range(J):
@@ -244,10 +239,7 @@ def _add(result: Float[np.ndarray, "J q J q"], rows: RowTerms, weights: Float[np
     d, var = np.arange(p), None
     if rows.var is not None and rows.for_cov is not None:
         var = rows.noise_weight[:, None] * rows.var
-        own = var.T @ (2 * rows.for_cov[:, :J, :J]).reshape(-1, J * J)
-        for k in range(J):
-            for ell in range(k + 1):
-                result[k, d, ell, d] += own[:, k * J + ell]
+        result[:, d, :, d] += (var.T @ (2 * rows.for_cov[:, :J, :J]).reshape(-1, J * J)).reshape(p, J, J)
     third: Any = ((k, None) for k in range(J))
     if rows.moments is not None and var is not None:
         third = rows.moments.third(weights, var, J)

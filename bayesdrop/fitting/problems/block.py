@@ -15,7 +15,7 @@ feature: in parts it holds those of one part.
 from __future__ import annotations
 
 from dataclasses import dataclass, is_dataclass, replace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -30,7 +30,7 @@ from ...moments import ScoreMoments
 from ...noise import Noise
 from ...priors.rate_prior import BetaLaw
 from ...rates import RateMap
-from ..objective.energy import Energy, FeatureBlock, PriorBlock, ProblemVector, WeightBlock, prior_block, row_weights
+from ..objective.energy import Energy, FeatureBlock, ProblemVector, WeightBlock, prior_block, row_weights
 from ..objective.exponential_moments import exponential_moments
 from ..solvers.auxiliary import Auxiliary, auxiliary_at
 from ..solvers.choices import case_of, choose
@@ -39,6 +39,9 @@ from ..solvers.learning import Learning, SignCounts, learn
 from ..solvers.newton import Newton
 from ..solvers.proximal import RULES, ProximalNewton
 from ..solvers.state import SolverState
+
+# Accuracy of a fit that is the start of one that is harder to minimise.
+MODEST = 1e-3
 
 __all__ = ["BlockFit", "ProblemFit", "fit_block", "fit_in_parts"]
 
@@ -121,58 +124,23 @@ def fit_block(
     """
     check_minimiser(method)
     _check_domain(model.noise, design)
-    several = target.shape[1] > 1 if many is None else many
-    prior = prior_block(model, design.shape[1])
-    if prior.absolute is not None:
-        method = _proximal(model, design.shape[1], method)
-    rows = row_weights(model, weight, unlabelled, strength)
-    problem = _Problem(model, design, rate_map, target, rows, offset, prior, rate, several or not model.loss.binary)
+    (p, K), known = (design.shape[1], target.shape[1]), None if offset is None else offset[:, None]
+    several = K > 1 if many is None else many
     if start is None and unlabelled is not None and model.loss.convex:
-        # Of the valleys of an energy that is not convex it is the one below the fit to the rows with labels.
-        some = problem.first_rows(len(target) - unlabelled[0], row_weights(model, weight, None, strength))
-        found = _fit(some, replace(method, tol=max(method.tol, problem.modest)) if is_dataclass(method) else method)
-        start = found.weights, found.rates
-    return _fit(problem, method, start)
-
-
-@dataclass(frozen=True)
-class _Problem:
-    """What :func:`fit_block` fits: its arguments, with row weights as :func:`.objective.energy.row_weights`
-    has them, and the ``prior`` of weights and intercept. A fit that is the start of one that is harder to minimise is
-    of a ``modest`` accuracy.
-    """
-
-    model: Model
-    design: Design
-    rate_map: RateMap
-    target: PerRow
-    rows: tuple[PerRow, PerRow, PerRow | None]
-    offset: PerRow | None
-    prior: PriorBlock
-    rate: FeatureBlock | None
-    many: bool
-    modest: ClassVar[float] = 1e-3
-
-    def first_rows(self, count: int, rows: tuple[PerRow, PerRow, PerRow | None]) -> _Problem:
-        """The first so many rows alone, of these weights."""
-        here = (np.arange(len(self.target)) < count).astype(float)
-        design, _, target, offset, *parts = self.design.drop_zero_weight(
-            here, self.target, here if self.offset is None else self.offset, *rows[:2]
+        # With rows without labels the energy is not convex: start at the fit to the others.
+        here = (np.arange(len(target)) < len(target) - unlabelled[0]).astype(float)
+        labelled, _, labels, shares, moved = design.drop_zero_weight(
+            here, target, weight, here if offset is None else offset
         )
-        offset = None if self.offset is None else offset
-        return replace(self, design=design, target=target, offset=offset, rows=(*parts, None))
-
-
-def _fit(
-    problem: _Problem,
-    method: FitMethod[Energy, SolverState],
-    start: tuple[WeightBlock, Float[np.ndarray, "p _"]] | None = None,
-) -> BlockFit:
-    """Fit, given all that is known of the problem."""
-    model, design, rate_map, target = problem.model, problem.design, problem.rate_map, problem.target
-    offset, prior, rate = problem.offset, problem.prior, problem.rate
-    p, K = design.shape[1], target.shape[1]
-    known = None if offset is None else offset[:, None]
+        rough = replace(method, tol=max(method.tol, MODEST)) if is_dataclass(method) else method
+        found = fit_block(
+            model, labelled, rate_map, labels, shares, rough, strength=strength, rate=rate, many=several,
+            offset=None if offset is None else moved,
+        )  # fmt: skip
+        start = found.weights, found.rates
+    prior = prior_block(model, p)
+    if prior.absolute is not None:
+        method = _proximal(model, p, method)
     votes = model.loss.votes(target) if rate_map.is_free else None
     if votes is not None and known is not None:
         votes = votes[0], votes[1] * model.loss.exposure(known)
@@ -182,20 +150,20 @@ def _fit(
             f"needs two classes, or counts; {type(model.loss).__name__} has numbers. Give fixed rates, as in "
             "bd.Fixed(0.1), or draw the rates from their posterior with bd.sample."
         )
-    weight, noisy, plain = problem.rows
+    labels, noisy, plain = row_weights(model, weight, unlabelled, strength)
     if rate is None:
         rate = np.repeat(rate_map.initial[:, None], K, axis=1) if rate_map.is_free else rate_map.initial[:, None]
     weights = np.zeros((p + 1, K)) if start is None else start[0].copy()
     if start is None and model.fit_intercept and model.loss.largest_count is not None:
-        total = design.total(weight)
+        total = design.total(labels)
         total = np.where(total > 0, total, 1.0)
-        weights[-1] = model.loss.first_score(design.total(weight * target) / total)
+        weights[-1] = model.loss.first_score(design.total(labels * target) / total)
         if known is not None:
-            weights[-1] -= design.total(weight * known) / total
-    learner, counts, status = None, None, None
+            weights[-1] -= design.total(labels * known) / total
+    learner, counts = None, None
     if votes is not None:
-        counts = SignCounts.of_votes(design, votes, weight)
-        learner = counts.learner(rate_map, problem.many)
+        counts = SignCounts.of_votes(design, votes, labels)
+        learner = counts.learner(rate_map, several or not model.loss.binary)
         if start is not None and np.any(weights[:-1]):
             # Those of the signs that the weights have: under another prior the earlier ones are no start.
             learner.observe(weights[:-1], np.zeros(K, dtype=bool), np.zeros(K))
@@ -216,14 +184,12 @@ def _fit(
     easier = energy.starting_energy()
     if start is None and easier is not None:
         first, _ = minimise(
-            method, easier, method.init(easier, weights), max(method.tol, problem.modest), method.max_iter, Trace()
+            method, easier, method.init(easier, weights), max(method.tol, MODEST), method.max_iter, Trace()
         )
         weights = first.weights
-    newton = method if isinstance(method, Newton) else None
     if learner is not None:
         learning = Learning(learner, energy_at, energy)
-        state = newton.init_learning(learning, weights) if newton else method.init(energy, weights)
-        state, status = learn(learning, state, method, trace)
+        state, trace.status = learn(learning, method.init(energy, weights), method, trace)
         energy = learning.energy
     else:
         state = method.init(energy, weights)
@@ -243,10 +209,10 @@ def _fit(
         counts=counts,
         occurrences=learner.occurrences if learner else None,
         trace=values,
-        status=status_at(state.weights[:-1], least, trace.status if status is None else status),
+        status=status_at(state.weights[:-1], least, trace.status),
         iterations=trace.iterations,
         solver=choose(case_of(energy)).name
-        if isinstance(method, ProximalNewton) or (newton and newton.preconditioner is None)
+        if isinstance(method, ProximalNewton) or (isinstance(method, Newton) and method.preconditioner is None)
         else type(method).__name__,
         mean=state.mean,
         var=state.var,
@@ -330,7 +296,7 @@ def _joined(parts: list[ProblemFit]) -> ProblemFit:
     return ProblemFit(
         weights=np.concatenate([part.weights for part in parts], axis=1),
         rates=np.concatenate([part.rates for part in parts], axis=1),
-        posterior=_joined_laws(laws) if laws else None,
+        posterior=BetaLaw(*(np.concatenate(part, axis=1) for part in zip(*laws, strict=True))) if laws else None,
         counts=counts[0].joined(counts[1:]) if counts else None,
         occurrences=np.concatenate(known, axis=1) if known else None,
         trace=np.concatenate(
@@ -340,15 +306,3 @@ def _joined(parts: list[ProblemFit]) -> ProblemFit:
         iterations=max(part.iterations for part in parts),
         solver=parts[0].solver,
     )
-
-
-def _joined_laws(laws: list[Any]) -> Any:
-    """A law (k, K) of all problems; what does not depend on the problem, such as (k, 1), is that of the first."""
-
-    def joined(parts: tuple[Any, ...]) -> Any:
-        if isinstance(parts[0], tuple):
-            return type(parts[0])(*map(joined, zip(*parts, strict=True)))
-        each = np.ndim(parts[0]) == 2 and np.shape(parts[0])[1] > 1
-        return np.concatenate(parts, axis=1) if each else parts[0]
-
-    return joined(tuple(laws))

@@ -18,25 +18,25 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 import numpy as np
 
 from ..._memory import check_memory
 from ..._progress import waiting
-from ..._typing import Float, Int, PerRow
+from ..._typing import Bool, Float, Int, PerRow
 from ...designs import Design
-from ...linalg.systems import refuse_overflow
+from ...designs.threads import one_blas_thread
+from ...linalg.systems import double_range, refuse_overflow
 from ...losses.softmax import expected_softmax, log_sum_exp
 from ...model import Model
 from ...moments import ScoreMoments
 from ...rates import RateMap
 from ..objective.energy import row_weights
 from ..objective.softmax_energy import SoftmaxEnergy, centred
-from ..solvers.driver import LOOSE, Status, least_weights, status_at
-from ..solvers.learning import RateLearner
-from ..solvers.softmax import SoftmaxState, fit_softmax
+from ..solvers.driver import Trace, least_weights, minimise, status_at
+from ..solvers.learning import Learning, RateLearner, learn
+from ..solvers.softmax import SoftmaxNewton, start_without_noise
 from .block import ProblemFit
 
 __all__ = ["ClassRates", "class_chances", "fit_classes", "softmax_energy"]
@@ -49,6 +49,10 @@ class ClassRates(RateLearner):
     ``agree`` and ``against`` (p, K) are the weighted numbers of entries above and below zero in the rows of each class:
     one above zero agrees with a weight of its row's class that is. What classes count is added up: they share rates.
     """
+
+    def observe(self, *seen: Any) -> Bool[np.ndarray, " 1"]:
+        """Whether a sign has changed; see :meth:`.learning.RateLearner.observe`."""
+        return np.any(super().observe(*seen), keepdims=True)
 
     def _total(self) -> Float[np.ndarray, "p 1"]:
         """Weighted number of the entries of each feature, of all classes."""
@@ -83,7 +87,9 @@ def softmax_energy(
     )
 
 
+@double_range()
 @waiting("fit", "step")
+@one_blas_thread()
 def fit_classes(
     model: Model,
     design: Design,
@@ -96,9 +102,6 @@ def fit_classes(
     max_iter: int,
     start: tuple[Float[np.ndarray, "q K"], Float[np.ndarray, "p 1"]] | None = None,
     unlabelled: tuple[int, float] | None = None,
-    modest: float = 1e-3,
-    most_updates: int = 100,
-    little_share: float = 0.25,
 ) -> ProblemFit:
     """Fit all classes jointly, and with free rates alternate with their update until the signs of the weights stand.
 
@@ -120,12 +123,6 @@ def fit_classes(
         Weights and rates of an earlier fit.
     unlabelled : (int, float), optional
         The last so many rows have no label and count by so much each.
-    modest : float
-        Accuracy of the weights from which on a sign that keeps changing counts as undecided.
-    most_updates : int
-        Of the rates.
-    little_share : float
-        Share of the tolerance that an update of the rates may change the energy by without a need for better weights.
     """
     n, p = design.shape
     check_memory(
@@ -150,57 +147,27 @@ def fit_classes(
             learner.observe(centred(weights)[:-1], np.zeros(n_classes, dtype=bool), np.zeros(n_classes))
             rate = rate_map.expand(learner.rates())
 
-    energy = energy_at(rate)
-
-    @cache
-    def squares() -> Float[np.ndarray, "p 1"]:
-        return np.asarray(design.sq_rmatvec(energy.loss_weight[:, None]))
-
-    state: SoftmaxState | None
+    method, trace, energy = SoftmaxNewton(tol, max_iter), Trace(), energy_at(rate)
+    state = method.init(energy, start_without_noise(energy, weights, method))
     if learner is None:
-        state, trace = fit_softmax(energy, weights, tol, max_iter)
-        weights, unsettled, values, steps = state.weights, False, trace.values, trace.iterations
+        state, _ = minimise(method, energy, state, tol, max_iter, trace)
     else:
-        unsettled, values, steps, coarse, ended = True, [], 0, max(tol, modest), np.inf
-        state = None
-        for _ in range(most_updates):
-            state, trace = fit_softmax(energy, weights, coarse, max_iter, state)
-            weights = state.weights
-            values, steps = values + trace.values, steps + trace.iterations
-            before, ended = ended, float(trace.values[-1][0])
-            seen = centred(weights)[:-1]
-            least = least_weights(seen, np.full(n_classes, ended), energy.precision[:-1], squares)
-            moved = bool(np.any(learner.observe(seen, np.ones(n_classes, dtype=bool), least)))
-            new = rate_map.expand(learner.rates())
-            stands = not moved and np.array_equal(new, rate)
-            rate, energy = new, energy if stands else energy_at(new)
-            little = little_share * coarse * abs(ended)
-            steady = abs(ended - before) <= little
-            if coarse > tol:
-                # Where an update changes less than the weights are accurate to, signs would go on changing.
-                coarse = tol if stands else max(tol, coarse / 10) if steady else coarse
-                continue
-            if not stands and steady and tol >= LOOSE:
-                # What changes sign at the end of a loose fit is too near zero to matter.
-                here = energy.begin(weights)[0]
-                if stands := abs(here - ended) <= little:
-                    values[-1] = np.array([here])
-            if stands:
-                unsettled = False
-                break
-    refuse_overflow(weights=weights, energy=values[-1])
-    least = least_weights(weights[:-1], np.broadcast_to(values[-1], n_classes), energy.precision[:-1], squares)
-    status = Status.RATES_UNSETTLED if unsettled and trace.status is Status.CONVERGED else trace.status
+        learning = Learning(learner, energy_at, energy)
+        state, trace.status = learn(learning, state, method, trace)
+        energy = learning.energy
+    refuse_overflow(weights=state.weights, energy=state.value)
+    least = least_weights(state.weights[:-1], state.value, energy.precision[:-1], energy.squares)
+    least = np.broadcast_to(least, state.weights[:-1].shape)
     return ProblemFit(
-        weights=centred(weights),
-        rates=rate.copy(),
+        weights=centred(state.weights),
+        rates=energy.moments.rate.copy(),
         posterior=None if learner is None else learner.posterior(),
         counts=None,
         occurrences=None if learner is None else learner.occurrences,
-        trace=np.array(values),
+        trace=np.array(trace.values),
         # One energy of all classes, whose weights lie in one block.
-        status=status_at(weights[:-1].reshape(-1, 1), least.reshape(-1, 1), status),
-        iterations=steps,
+        status=status_at(state.weights[:-1].reshape(-1, 1), least.reshape(-1, 1), trace.status),
+        iterations=trace.iterations,
         solver="softmax",
     )
 

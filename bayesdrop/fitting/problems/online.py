@@ -11,14 +11,14 @@ again as they come, because a quadratic is good only near weights that many rows
 Wang & Liang 2013). The prior counts once, and once more for each further pass over ``N`` rows, so that many passes
 approach the batch optimum. ``γ`` forgets.
 
-The softmax keeps the whole matrix in the contrasts ``θ_k = w_k − w_K`` of its classes, or takes one step a block by
-the diagonal, ``w ← w − diag(P + ΣH)⁻¹ g``.
+The softmax is one problem in the contrasts ``θ_k = w_k − w_K`` of its classes; beyond the sizes of a whole matrix it
+takes one step per block.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import solve
@@ -26,14 +26,14 @@ from scipy.linalg import solve
 from ..._typing import Float, PerRow
 from ...designs import Design
 from ...designs.sparse import stacked
-from ...linalg.systems import conjugate_gradient, refuse_overflow
+from ...linalg.systems import Apply, conjugate_gradient, refuse_overflow
 from ...losses.protocols import Curved, require
 from ...model import Model
 from ...moments import ScoreMoments
 from ...rates import RateMap
 from ..objective.energy import Energy, FeatureBlock, ProblemVector, WeightBlock, prior_block
 from ..objective.exponential_moments import exponential_moments
-from ..objective.softmax_energy import SoftmaxEnergy
+from ..objective.softmax_energy import SoftmaxEnergy, centred
 from ..objective.softmax_leave_one_out import assembled_hessian
 from ..solvers.learning import RateLearner, SignCounts
 
@@ -106,10 +106,10 @@ class Online:
     precision : array (p + 1, 1)
         The ``P``.
     mean : array (p + 1, 1)
-        Mean of the prior.
+        Mean of the prior; (1, 1) of classes that are fitted jointly.
     curvature : array (K, p + 1, p + 1) or (p + 1, K)
-        Sum of the curvatures of the blocks, or its diagonal; (1, D, D) of the ``D = (K − 1)(p + 1)`` contrasts of
-        classes that are fitted jointly.
+        Sum of the curvatures of the blocks, or its diagonal. Classes that are fitted jointly are one problem in their
+        ``(K − 1)(p + 1)`` contrasts or, for a diagonal, in their ``K (p + 1)`` weights.
     slope : array (p + 1, K) or (D, 1)
         Linear part ``−b`` of the quadratic ``½wᵀHw − bᵀw`` of the blocks.
     rows : float
@@ -126,7 +126,7 @@ class Online:
 
     weights: WeightBlock
     precision: Float[np.ndarray, "q 1"]
-    mean: Float[np.ndarray, "q 1"]
+    mean: Float[np.ndarray, "_ 1"]
     curvature: Float[np.ndarray, ...]
     slope: Float[np.ndarray, "_ _"]
     rows: float = 0.0
@@ -162,8 +162,11 @@ class Online:
         whole = p <= rules.columns and np.prod(shape) <= rules.entries
         # The prior is about an earlier fit, which is all that is known of its rows.
         slope = -precision * (first - mean)
-        slope = _to_contrasts(slope) if whole and joint else slope
-        return cls(first, precision, mean, np.zeros(shape if whole else (p + 1, K)), slope, counts=counts)
+        diagonal = (p + 1, K)
+        if joint:
+            slope, diagonal = _to_contrasts(slope) if whole else slope.reshape(-1, 1), (K * (p + 1), 1)
+            mean = np.zeros((1, 1))
+        return cls(first, precision, mean, np.zeros(shape if whole else diagonal), slope, counts=counts)
 
     def rate(self, rate_map: RateMap, binary: bool = True) -> FeatureBlock:
         """Dropout rate of each feature, (p, K) or (p, 1), by the counts so far and the signs of the weights."""
@@ -178,55 +181,12 @@ class Online:
     def update_joint(self, energy: SoftmaxEnergy, here: float, total: float | None, forget: float) -> None:
         """Fit a block of rows, all classes jointly; ``here`` is the weight of its rows."""
         self._forget(forget, here)
-        prior = self._prior_share(total) * self.precision
-        block = replace(energy, precision=0 * self.precision)
-        for _ in range(self.rules.steps if self.curvature.ndim == 3 else 1):
-            if not self._joint_step(block, prior):
+        block = _JointBlock(replace(energy, precision=0 * self.precision), self.curvature.ndim == 3)
+        for _ in range(self.rules.steps if block.whole else 1):
+            if not self._step(block, total):
                 break
-        self._remember_joint(block)
+        self._remember(block)
         self.steps += 1
-
-    def _joint_block(self, block: SoftmaxEnergy) -> tuple[Any, Float[np.ndarray, "D 1"]]:
-        """Curvature of a block and its gradient, of weights or, where the curvature is whole, of their contrasts."""
-        _, gradient, probability, noise_curvature = block.evaluate(self.weights)
-        if self.curvature.ndim == 2:
-            return block.diagonal(probability, noise_curvature), gradient
-        return assembled_hessian(block, self.weights, False)[None], _to_contrasts(gradient)
-
-    def _remember_joint(self, block: SoftmaxEnergy) -> None:
-        curvature, gradient = self._joint_block(block)
-        place = self.weights if self.curvature.ndim == 2 else _contrasts(self.weights)
-        self.slope = self.slope + gradient - _times(curvature, place)
-        self.curvature = self.curvature + curvature
-
-    def _joint_step(self, block: SoftmaxEnergy, prior: Float[np.ndarray, "q 1"]) -> bool:
-        """One Newton step on the block and what is remembered; whether it gained anything."""
-        curvature, gradient = self._joint_block(block)
-        whole, K, tiny = self.curvature + curvature, self.weights.shape[1], np.finfo(float).tiny
-        refuse_overflow(curvature=whole)
-        if whole.ndim == 2:
-            gradient = gradient + self.curvature * self.weights + prior * self.weights + self.slope
-            self.weights = self.weights - gradient / np.maximum(whole + prior, tiny)
-            return False
-        place = _contrasts(self.weights)
-        gradient = gradient + _times(self.curvature, place) + self.slope + _to_contrasts(prior * self.weights)
-        matrix = whole[0] + np.kron(np.eye(K - 1) - 1 / K, np.diag(prior[:, 0]))
-        matrix[np.diag_indices(len(matrix))] += 4 * np.finfo(float).eps * matrix.diagonal() + tiny
-        direction = -solve(matrix, gradient, assume_a="pos")
-
-        def value(contrasts: Float[np.ndarray, "D 1"]) -> tuple[float, WeightBlock]:
-            weights = _from_contrasts(contrasts, K)
-            inner = 0.5 * _times(self.curvature, contrasts) + self.slope
-            return block.value(weights) + float(np.sum(contrasts * inner) + 0.5 * np.sum(prior * weights**2)), weights
-
-        slope, length, (first, _) = float(np.sum(gradient * direction)), 1.0, value(place)
-        for _ in range(self.rules.steps):
-            new, weights = value(place + length * direction)
-            if new <= first + 1e-4 * length * slope + 8 * np.finfo(float).eps * abs(first):
-                self.weights = weights
-                return -length * slope > self.rules.gain * abs(first)
-            length *= 0.5
-        return False
 
     def update(
         self,
@@ -254,7 +214,6 @@ class Online:
         few = (not self.steps or self.recent is not None) and not design.is_streamed
         self.recent = rows if few and rows.total <= self.rules.recent else None
         self._forget(forget, here)
-        prior = self._prior_share(total) * self.precision
         rate = self.rate(rate_map, model.loss.binary)
         for step in range(self.rules.steps):
             if step and self.learner is not None and step <= self.rules.rate_steps:
@@ -262,12 +221,11 @@ class Online:
             make = exponential_moments if model.loss.exponential else ScoreMoments
             moments = make(rows.design, model.noise, rate, model.fit_intercept)
             energy = Energy(moments, model.loss, rows.target, model.C * rows.weight[:, None], 0 * self.precision)
-            if not self._step(energy, prior) and step >= (self.rules.rate_steps if self.learner is not None else 0):
+            block = _Block(energy, self.curvature.ndim == 3)
+            if not self._step(block, total) and step >= (self.rules.rate_steps if self.learner is not None else 0):
                 break
         if self.recent is None:
-            curvature, gradient = self._block(energy, self.weights)
-            self.slope = self.slope + gradient - _times(curvature, self.weights)
-            self.curvature = self.curvature + curvature
+            self._remember(block)
         self.steps += 1
 
     def _forget(self, forget: float, here: float) -> None:
@@ -275,84 +233,133 @@ class Online:
         kept = (1.0 - forget) ** here
         self.curvature, self.slope, self.rows = kept * self.curvature, kept * self.slope, kept * self.rows + here
 
-    def _prior_share(self, total: float | None) -> float:
-        """How often the prior counts: once for each pass over ``total`` rows, and once before the first ends."""
-        return 1.0 if total is None else max(1.0, self.rows / total)
+    def _remember(self, block: _Block | _JointBlock) -> None:
+        """Add the block's quadratic at the current weights."""
+        place = block.place(self.weights)
+        curvature, gradient, _ = block.model(place)
+        self.slope = self.slope + gradient - _times(curvature, place)
+        self.curvature = self.curvature + curvature
 
-    def _smoothing(self, energy: Energy) -> ProblemVector:
-        return np.full(self.weights.shape[1], self.rules.smoothing if energy.loss.piecewise_linear else 0.0)
-
-    def _block(self, energy: Energy, weights: WeightBlock) -> tuple[Any, WeightBlock]:
-        """Curvature of a block, whole or its diagonal, and its gradient (p + 1, K)."""
-        moments = energy.moments
-        slopes = energy.derivatives(*moments.scores(weights), self._smoothing(energy))
-        gradient, spread = energy.gradient(weights, slopes)
-        # A kink has no second derivative; the curvature of its majoriser stands in.
-        omega = 2 * slopes.var if energy.loss.piecewise_linear else np.maximum(slopes.mean_mean, 0.0)
-        noise = np.zeros_like(weights)
-        noise[:-1] = 2 * spread
-        if self.curvature.ndim == 2:
-            return moments.diagonal(omega) + noise, gradient
-        K = weights.shape[1]
-        each = [moments] if K == 1 else [moments.select([k]) for k in range(K)]
-        whole = np.stack([part.grams(omega[:, [k]])[0] for k, part in enumerate(each)])
-        diagonal = np.arange(len(weights))
-        whole[:, diagonal, diagonal] += noise.T
-        if not moments.fit_intercept:
-            whole[:, -1, -1] = 1.0
-        return whole, gradient
-
-    def _value(self, energy: Energy, weights: WeightBlock, prior: Float[np.ndarray, "q 1"]) -> ProblemVector:
-        block = energy.value(weights, *energy.moments.scores(weights), self._smoothing(energy))
-        inner, away = 0.5 * _times(self.curvature, weights) + self.slope, weights - self.mean
-        return np.asarray(block + np.sum(weights * inner + 0.5 * prior * away**2, axis=0))
-
-    def _step(self, energy: Energy, prior: Float[np.ndarray, "q 1"]) -> bool:
+    def _step(self, block: _Block | _JointBlock, total: float | None) -> bool:
         """One Newton step on the block and what is remembered; whether it gained anything."""
-        curvature, gradient = self._block(energy, self.weights)
-        gradient = gradient + _times(self.curvature, self.weights) + prior * (self.weights - self.mean) + self.slope
-        whole = self.curvature + curvature
+        place, tiny = block.place(self.weights), np.finfo(float).tiny
+        # The prior counts once for each pass over ``total`` rows, and once before the first ends.
+        prior = block.prior((1.0 if total is None else max(1.0, self.rows / total)) * self.precision)
+        curvature, gradient, product = block.model(place)
+        gradient = gradient + _times(self.curvature, place) + self.slope + _times(prior, place - self.mean)
+        whole = self.curvature + curvature + prior
         refuse_overflow(curvature=whole)
-        tiny = np.finfo(float).tiny
-        if whole.ndim == 3:
-            diagonal = np.arange(len(prior))
-            whole[:, diagonal, diagonal] += prior[:, 0] + 4 * np.finfo(float).eps * whole[:, diagonal, diagonal] + tiny
+        if block.whole:
+            diagonal = np.arange(len(place))
+            whole[:, diagonal, diagonal] += 4 * np.finfo(float).eps * whole[:, diagonal, diagonal] + tiny
             parts = [-solve(part, gradient[:, k], assume_a="pos") for k, part in enumerate(whole)]
             direction = np.stack(parts, axis=1)
         else:
-            inverse = 1 / np.maximum(whole + prior, tiny)
-            slopes = energy.derivatives(*energy.moments.scores(self.weights), self._smoothing(energy))
-            omega = 2 * slopes.var if energy.loss.piecewise_linear else np.maximum(slopes.mean_mean, 0.0)
-            own = whole - energy.moments.diagonal(omega) + prior
-
-            def product(u: WeightBlock) -> tuple[WeightBlock, tuple[PerRow, ...]]:
-                _, back = energy.moments.mean_normal_product(u, lambda rows, mean: omega[rows] * mean)
-                return back + own * u, ()
-
+            inverse, known = 1 / np.maximum(whole, tiny), self.curvature + prior
             direction, _, _ = conjugate_gradient(
-                product, -gradient, lambda r: inverse * r, np.full(gradient.shape[1], self.rules.residual),
-                self.rules.products,
+                lambda u: (product(u) + known * u, ()), -gradient, lambda r: inverse * r,
+                np.full(gradient.shape[1], self.rules.residual), self.rules.products,
             )  # fmt: skip
-        slope = np.sum(gradient * direction, axis=0)
-        value = self._value(energy, self.weights, prior)
-        length = np.ones_like(slope)
+
+        def value(at: Float[np.ndarray, "_ K"]) -> ProblemVector:
+            inner, away = 0.5 * _times(self.curvature, at) + self.slope, at - self.mean
+            return np.asarray(block.value(at) + np.sum(at * inner + 0.5 * away * _times(prior, away), axis=0))
+
+        slope, first, length = np.sum(gradient * direction, axis=0), value(place), np.ones(gradient.shape[1])
         for _ in range(self.rules.steps):
-            new = self._value(energy, self.weights + length * direction, prior)
-            bad = ~(new <= value + 1e-4 * length * slope + 8 * np.finfo(float).eps * np.abs(value))
-            if not np.any(bad):
+            new = value(place + length * direction)
+            good = new <= first + 1e-4 * length * slope + 8 * np.finfo(float).eps * np.abs(first)
+            if np.all(good):
                 break
-            length = np.where(bad, 0.5 * length, length)
-        else:
-            length = np.where(bad, 0.0, length)
-        self.weights = self.weights + length * direction
-        return bool(np.any(-length * slope > self.rules.gain * np.abs(value)))
+            length = np.where(good, length, 0.5 * length)
+        length = np.where(good, length, 0.0)
+        self.weights = block.weights(place + length * direction)
+        return bool(np.any(-length * slope > self.rules.gain * np.abs(first)))
 
 
-def _times(curvature: Float[np.ndarray, ...], weights: WeightBlock) -> WeightBlock:
-    """``H w`` of every problem, of a whole curvature (K, q, q) or a diagonal (q, K)."""
-    if curvature.ndim == 2:
-        return curvature * weights
-    return np.stack([whole @ w for whole, w in zip(curvature, weights.T, strict=True)], axis=1)
+class _Block(NamedTuple):
+    """Rows of problems with one score, in the weights (p + 1, K), and whether their curvature is kept whole."""
+
+    energy: Energy
+    whole: bool
+
+    def place(self, weights: WeightBlock) -> WeightBlock:
+        return weights
+
+    def weights(self, place: WeightBlock) -> WeightBlock:
+        return place
+
+    def prior(self, precision: Float[np.ndarray, "q 1"]) -> Float[np.ndarray, ...]:
+        return np.diag(precision[:, 0])[None] if self.whole else precision
+
+    def _smoothing(self) -> ProblemVector:
+        kinks = self.energy.loss.piecewise_linear
+        return np.full(self.energy.target.shape[1], Online.rules.smoothing if kinks else 0.0)
+
+    def value(self, weights: WeightBlock) -> ProblemVector:
+        return self.energy.value(weights, *self.energy.moments.scores(weights), self._smoothing())
+
+    def model(self, weights: WeightBlock) -> tuple[Float[np.ndarray, ...], WeightBlock, Apply]:
+        """Curvature, whole or its diagonal, gradient (p + 1, K), and products with the curvature."""
+        moments = self.energy.moments
+        slopes = self.energy.derivatives(*moments.scores(weights), self._smoothing())
+        gradient, spread = self.energy.gradient(weights, slopes)
+        # A kink has no second derivative; the curvature of its majoriser stands in.
+        omega = 2 * slopes.var if self.energy.loss.piecewise_linear else np.maximum(slopes.mean_mean, 0.0)
+        noise = np.append(2 * spread, np.zeros((1, weights.shape[1])), axis=0)
+
+        def product(u: WeightBlock) -> WeightBlock:
+            return moments.mean_normal_product(u, lambda rows, mean: omega[rows] * mean)[1] + noise * u
+
+        if not self.whole:
+            return moments.diagonal(omega) + noise, gradient, product
+        each = [moments.select([k]).grams(omega[:, [k]])[0] for k in range(weights.shape[1])]
+        curvature = np.stack([gram + np.diag(noise[:, k]) for k, gram in enumerate(each)])
+        curvature[:, -1, -1] += 0.0 if moments.fit_intercept else 1.0
+        return curvature, gradient, product
+
+
+class _JointBlock(NamedTuple):
+    """Rows of classes that are fitted jointly, as one problem in their contrasts or, unless ``whole``, weights."""
+
+    energy: SoftmaxEnergy
+    whole: bool
+
+    def place(self, weights: WeightBlock) -> Float[np.ndarray, "D 1"]:
+        return _contrasts(weights) if self.whole else weights.reshape(-1, 1)
+
+    def weights(self, place: Float[np.ndarray, "D 1"]) -> WeightBlock:
+        K = self.energy.n_classes
+        if not self.whole:
+            return place.reshape(-1, K)
+        weights = np.append(place.reshape(K - 1, -1), np.zeros((1, len(place) // (K - 1))), axis=0).T
+        return centred(weights)
+
+    def prior(self, precision: Float[np.ndarray, "q 1"]) -> Float[np.ndarray, ...]:
+        K = self.energy.n_classes
+        if self.whole:
+            return np.kron(np.eye(K - 1) - 1 / K, np.diag(precision[:, 0]))[None]
+        return np.repeat(precision, K, axis=0)
+
+    def value(self, place: Float[np.ndarray, "D 1"]) -> ProblemVector:
+        return np.array([self.energy.value(self.weights(place))])
+
+    def model(self, place: Float[np.ndarray, "D 1"]) -> tuple[Float[np.ndarray, ...], Float[np.ndarray, "D 1"], Apply]:
+        """See :meth:`_Block.model`."""
+        weights = self.weights(place)
+        _, gradient, probability, noise = self.energy.evaluate(weights)
+
+        def product(u: WeightBlock) -> WeightBlock:
+            return self.energy.product(probability, noise, u.reshape(weights.shape)).reshape(-1, 1)
+
+        if self.whole:
+            return assembled_hessian(self.energy, weights, False)[None], _to_contrasts(gradient), product
+        return self.energy.diagonal(probability, noise).reshape(-1, 1), gradient.reshape(-1, 1), product
+
+
+def _times(curvature: Float[np.ndarray, ...], place: Float[np.ndarray, "_ K"]) -> Float[np.ndarray, "_ K"]:
+    """``H w`` of every problem, for whole matrices (K, q, q), or one for all, or a diagonal (q, K)."""
+    return curvature * place if curvature.ndim == 2 else (curvature @ place.T[:, :, None])[:, :, 0].T
 
 
 def _contrasts(weights: WeightBlock) -> Float[np.ndarray, "D 1"]:
@@ -360,12 +367,6 @@ def _contrasts(weights: WeightBlock) -> Float[np.ndarray, "D 1"]:
     return (weights[:, :-1] - weights[:, -1:]).T.reshape(-1, 1)
 
 
-def _from_contrasts(contrasts: Float[np.ndarray, "D 1"], K: int) -> WeightBlock:
-    """Weights (p + 1, K) that sum to zero over the classes."""
-    weights = np.append(contrasts.reshape(K - 1, -1), np.zeros((1, len(contrasts) // (K - 1))), axis=0).T
-    return np.asarray(weights - weights.mean(axis=1, keepdims=True))
-
-
 def _to_contrasts(gradient: WeightBlock) -> Float[np.ndarray, "D 1"]:
     """Gradient in the contrasts from that in the weights."""
-    return (gradient[:, :-1] - gradient.mean(axis=1, keepdims=True)).T.reshape(-1, 1)
+    return centred(gradient)[:, :-1].T.reshape(-1, 1)

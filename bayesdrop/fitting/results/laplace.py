@@ -204,7 +204,7 @@ def _effective_freedom(
     energy = Energy(moments, model.loss.plain, task.target, weight, prior, offset=offset)
     slopes = energy.derivatives(*moments.scores(found.weights), np.zeros((1, 1)))
     _, spread = energy.gradient(found.weights, slopes)
-    penalty = energy.curvature(slopes, spread, np.zeros(1)).diagonal[:, 0]
+    penalty = energy.curvature(slopes, spread).diagonal[:, 0]
     gram = moments.grams(slopes.mean_mean)[0]
     hessian = gram + np.diag(penalty) + (0.0 if level is None else level.hessian)
     return float(np.sum(_inverse(hessian, keep) * gram))

@@ -121,7 +121,9 @@ def fit_fields(data: xr.Dataset, own: Model | None = None) -> dict[str, Any]:
             raise ValueError(f"expected rates of {rate_map.names}, as the model has them, got {rates['names']}")
         if not len(trace):
             raise ValueError("expected an iteration at least")
-        factor = stored_numbers(data, "class_weight", ("label",), least=0) if "class_weight" in data else None
+        factor, sigma = _optional(data, "class_weight", ("label",), least=0), _optional(data, "sigma", ())
+        if sigma is not None and not sigma > 0:
+            raise ValueError(f"expected sigma above 0, got {sigma}")
         if factor is not None and (classes is None or len(factor) != len(classes) or not np.all(factor > 0)):
             raise ValueError(f"expected weights of the classes above 0, one for each, got {factor.tolist()}")
         return {
@@ -136,10 +138,10 @@ def fit_fields(data: xr.Dataset, own: Model | None = None) -> dict[str, Any]:
             "feature_names": names,
             "classes": classes,
             "model": model,
-            "centre": stored_numbers(data, "centre", ("feature",)) if "centre" in data else None,
-            "offset": stored_numbers(data, "offset", ("obs_id",)) if "offset" in data else None,
+            "centre": _optional(data, "centre", ("feature",)),
+            "offset": _optional(data, "offset", ("obs_id",)),
             "facts": stored_facts(data.attrs),
-            "sigma": _stored_sigma(data),
+            "sigma": None if sigma is None else float(sigma),
             "covariance": _stored_covariance(data, np.size(weight) + np.size(intercept)),
             "class_weight": None
             if factor is None
@@ -149,24 +151,19 @@ def fit_fields(data: xr.Dataset, own: Model | None = None) -> dict[str, Any]:
         raise ValueError(f"Fit: this is not a fit as Fit.save writes it: {str(error).rstrip('.')}.") from None
 
 
+def _optional(data: xr.Dataset, name: str, dims: tuple[str, ...], **limits: float) -> Any:
+    """Numbers of a variable; None if the file does not have it."""
+    return stored_numbers(data, name, dims, **limits) if name in data else None
+
+
 def _stored_covariance(data: xr.Dataset, size: int) -> Float[np.ndarray, "D D"] | None:
     """Covariance of weights and intercepts; None if the file has none."""
-    if "covariance" not in data:
+    found = _optional(data, "covariance", _COVARIANCE)
+    if found is None:
         return None
-    found = stored_numbers(data, "covariance", _COVARIANCE)
     if found.shape != (size, size) or not np.allclose(found, found.T) or np.any(found.diagonal() < 0):
         raise ValueError(f"expected a covariance of {size} weights and intercepts, got {found.shape} numbers")
-    return found
-
-
-def _stored_sigma(data: xr.Dataset) -> float | None:
-    """Scale of the residuals; None if the file has none."""
-    if "sigma" not in data:
-        return None
-    found = float(stored_numbers(data, "sigma", ()))
-    if not found > 0:
-        raise ValueError(f"expected sigma above 0, got {found}")
-    return found
+    return np.asarray(found)
 
 
 def _rate_fields(data: xr.Dataset) -> dict[str, Any] | None:

@@ -1,1 +1,1 @@
-"""Minimisers of the energy (EM, Newton's method, normal equations), their driver, and the update of the rates."""
+"""Minimisers of the energy (EM, Newton's method, duals), their driver, and the update of the rates."""

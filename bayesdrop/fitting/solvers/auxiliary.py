@@ -28,7 +28,6 @@ import numpy as np
 from ..._typing import Bool, Float, Int, Num, PerRow
 from ...losses.protocols import Augmented
 from ..objective.energy import Energy
-from .dual_problem import LEAST
 from .state import SolverState
 
 if TYPE_CHECKING:
@@ -57,6 +56,8 @@ class Auxiliary:
         ``C`` times the row weight.
     row : int array (n,)
         Number of each row among those that were given: rows of weight zero are no data and are left out.
+    pull : array (n,), optional
+        Dual variables, of a fit that solved the dual.
 
     Examples
     --------
@@ -72,6 +73,7 @@ class Auxiliary:
     var: Float[np.ndarray, "*rows"]
     weight: Float[np.ndarray, "*rows"]
     row: Int[np.ndarray, " n"]
+    pull: Float[np.ndarray, "*rows"] | None = None
 
     @property
     def omega(self) -> Float[np.ndarray, "*rows"]:
@@ -87,9 +89,10 @@ class Auxiliary:
     def dual(self) -> Float[np.ndarray, "*rows"]:
         """Pull ``−c ∂φ/∂m = κ − ωm`` at the score; without noise ``Pw = Xᵀ dual``, as of a support vector machine.
 
-        Without noise the scores on a kink are known to what is left of its smoothing, and the pull of these rows, which
-        depends on where in it they lie, to a fraction of ``c`` only; ``omega`` is then of the order of its inverse.
+        The score of a row on a kink does not determine its pull; a fit without noise solves the dual, and gives it.
         """
+        if self.pull is not None:
+            return self.pull
         pseudo = self.loss.pseudo(self.target, self.mean, self.var, self.weight)
         return np.asarray(pseudo.kappa - pseudo.omega * self.mean)
 
@@ -137,16 +140,13 @@ def auxiliary_at(energy: Energy, state: SolverState, tip: float = 1e-9) -> Auxil
         return np.broadcast_to(rows, state.mean.shape)
 
     mean, var = state.mean, block(state.var + state.smoothing**2)
-    pull = getattr(state.memory, "pull", None)
-    if pull is not None:
-        mean, least = _on_their_kinks(energy, mean, pull)
-        var = var + least
-    elif loss.piecewise_linear:
+    if loss.piecewise_linear:
         # A row at the tip of a cone has neither a distance nor a variance: it is given so large a standard deviation,
         # and half of its weight is what it may pull.
         var = np.maximum(var, tip**2)
     rows = np.arange(len(mean))
-    return Auxiliary(loss, block(energy.target), energy.scores(mean), var, block(energy.weight), rows)
+    pull = getattr(state.memory, "pull", None)
+    return Auxiliary(loss, block(energy.target), energy.scores(mean), var, block(energy.weight), rows, pull)
 
 
 def first_problem(found: Auxiliary | None, weight: PerRow) -> Auxiliary | None:
@@ -156,23 +156,5 @@ def first_problem(found: Auxiliary | None, weight: PerRow) -> Auxiliary | None:
     kept = np.flatnonzero(weight > 0)
     row = kept if len(kept) == len(found.mean) else found.row
     target, mean, var, weights = (part[:, 0] for part in (found.target, found.mean, found.var, found.weight))
-    return Auxiliary(found.loss, target, mean, var, weights, row)
-
-
-def _on_their_kinks(energy: Energy, mean: PerRow, pull: PerRow) -> tuple[PerRow, float]:
-    """Scores (n, K) whose slopes are ``−β`` at the variance that is returned with them.
-
-    A score on a kink is known to the root of the gap, and its slope depends on where in the kink it lies, which has a
-    ``half_width``; a share of a slope within ``far`` of one of the ends counts as the end.
-    """
-    half_width, far = 1e-9, 1e-6
-    kink, low, high = energy.kinks[0]
-    if len(energy.kinks) > 1:
-        # Of two kinks β is between zero and one of the ends.
-        first = (pull > 0) | ((pull == 0) & (2 * mean < kink + energy.kinks[1][0]))
-        kink, low, high = (np.where(first, *both) for both in zip(*energy.kinks, strict=True))
-    share = np.clip((pull - low) / np.maximum(high - low, LEAST), far, 1 - far)
-    place = half_width * (2 * share - 1) / (2 * np.sqrt(share * (1 - share)))
-    distance = kink - mean
-    end = np.where(share == far, np.minimum(distance, place), np.maximum(distance, place))
-    return kink - np.where((share > far) & (share < 1 - far), place, end), half_width**2
+    pull = None if found.pull is None else found.pull[:, 0]
+    return Auxiliary(found.loss, target, mean, var, weights, row, pull)

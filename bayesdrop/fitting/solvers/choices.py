@@ -26,8 +26,6 @@ class Limits:
 
     Attributes
     ----------
-    columns : int
-        Columns up to which a Gram matrix costs less than the products of conjugate gradients.
     tall : int
         Rows for each column from which on sparse rows go to interior points.
     multiplications : float
@@ -38,7 +36,6 @@ class Limits:
         Columns from which on that counts.
     """
 
-    columns: int = 400
     tall: int = 20
     multiplications: float = 2e10
     heavy: float = 1.5
@@ -56,8 +53,6 @@ class Case(NamedTuple):
         Rows are in memory, and not mostly zero.
     factor, outer : bool
         A p × p factor fits into memory, and an n × n factor.
-    quadratic : bool
-        The loss is squared, and all rows have a response.
     dual, interior : bool
         There is a dual without noise, and interior points have steps for it.
     noise : float
@@ -71,7 +66,6 @@ class Case(NamedTuple):
     dense: bool
     factor: bool
     outer: bool
-    quadratic: bool
     dual: bool
     interior: bool
     noise: float
@@ -90,11 +84,6 @@ class Choice:
 
 STEPS = (
     Choice(
-        "normal equations",
-        lambda case, limits: case.quadratic and case.dense and case.p <= min(limits.columns, case.n // 2),
-        "a Cholesky factor of the Gram matrix of all rows", "one step is exact",
-    ),
-    Choice(
         "Newton, diagonal of much noise",
         lambda case, limits: case.noise >= limits.heavy and case.factor and case.p >= limits.many,
         "conjugate gradients with a diagonal preconditioner, though a factor would fit",
@@ -102,8 +91,8 @@ STEPS = (
     ),
     Choice(
         "Newton, Cholesky", lambda case, limits: case.factor,
-        "conjugate gradients with a p × p factor, of a sample of many rows",
-        "few columns: one or two steps of conjugate gradients remain",
+        "conjugate gradients with a p × p Cholesky factor",
+        "few columns: one or two steps of conjugate gradients remain, and one step is exact for squared loss",
     ),
     Choice(
         "Newton, Woodbury", lambda case, limits: case.outer, "an n × n Cholesky factor",
@@ -129,7 +118,7 @@ CHOICES = (
             and case.interior
             and (case.dense or (case.n > limits.tall * case.p and case.n * case.p**2 <= limits.multiplications))
         ),
-        "10 to 20 Newton steps, each with a Cholesky factor",
+        "20 to 30 Newton steps, each with a Cholesky factor",
         "8 ms instead of 50 to 100 for 1,000 × 30, whatever C, and to the last digit",
     ),
     Choice(
@@ -150,8 +139,7 @@ def case_of(energy: Energy) -> Case:
         gain, _, quadratic, _, _ = energy.moments.coefficients
         noise = float(np.min(quadratic / np.maximum(gain**2, np.finfo(float).tiny), initial=np.inf))
     return Case(
-        *design.shape, dense, design.prefers_gram, design.prefers_outer_gram,
-        energy.loss.quadratic and energy.plain_weight is None, dual, dual and has_steps(energy), noise,
+        *design.shape, dense, design.prefers_gram, design.prefers_outer_gram, dual, dual and has_steps(energy), noise,
         energy.absolute is not None,
     )  # fmt: skip
 
@@ -161,9 +149,9 @@ def choose(case: Case, limits: Limits | None = None, rows: Sequence[Choice] = CH
 
     Examples
     --------
-    >>> case = Case(1000, 30, True, True, False, False, False, False, 0.0)
-    >>> choose(case).name, choose(case._replace(quadratic=True)).name
-    ('Newton, Cholesky', 'normal equations')
+    >>> case = Case(1000, 30, True, True, False, False, False, 0.0)
+    >>> choose(case).name, choose(case._replace(factor=False)).name
+    ('Newton, Cholesky', 'Newton, diagonal')
     """
     limits = Limits() if limits is None else limits
     return next(row for row in rows if row.when(case, limits))

@@ -7,10 +7,10 @@ rounds within cycles, and its state, a number for each non-zero entry of the dat
 
 What a minimiser must offer, and what its states must, to be run:
 
-    init(energy, weights) → state,        step(energy, state, goal) → (state, info)
+    init(energy, weights) → state,        step(energy, state, goal) → (state, moved)
 
 A state is what the next step needs: where the minimiser is, what the energy is there, and a memory that is the method's
-own. The info is what the driver needs to know of a step and the next step does not. Nothing is changed in place.
+own. Nothing is changed in place.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
@@ -36,7 +36,6 @@ __all__ = [
     "OneProblem",
     "State",
     "Status",
-    "StepInfo",
     "Trace",
     "accuracy",
     "announce",
@@ -143,10 +142,10 @@ def minimise(
         whole = len(live) == K
         part, block = (state, energy) if whole else (state.select(live), energy.select(live))
         goal = part.goal(block, tol)
-        part, info = method.step(block, part, goal)
-        part, rough = part.refine(block, goal, info.moved)
-        stuck[live] = ~info.moved & (part.remaining > goal)
-        done[live] = ((part.remaining <= goal) | ~info.moved) & ~rough
+        part, moved = method.step(block, part, goal)
+        part, rough = part.refine(block, goal, moved)
+        stuck[live] = ~moved & (part.remaining > goal)
+        done[live] = ((part.remaining <= goal) | ~moved) & ~rough
         state = part if whole else state.merge(live, part)
         trace.iterations += 1
         trace.values.append(state.objective)
@@ -244,12 +243,6 @@ def accuracy(tol: float, weights: float = 1e4) -> float:
     return min(tol, (weights * tol) ** 2)
 
 
-class StepInfo(NamedTuple):
-    """How a step went: which problems it could move, (K,) bool. One that cannot be moved is done."""
-
-    moved: Bool[np.ndarray, " K"]
-
-
 @runtime_checkable
 class State(Protocol):
     """What the driver reads of a state, for ``K`` problems."""
@@ -319,8 +312,11 @@ class Minimiser(Protocol[EnergyType, StateType]):
     def init(self, energy: EnergyType, weights: Any, earlier: StateType | None = None) -> StateType:
         """State at the weights; of an ``earlier`` one, whose rates were others, it may keep what still holds."""
 
-    def step(self, energy: EnergyType, state: StateType, goal: Any) -> tuple[StateType, StepInfo]:
-        """Go downhill and estimate what remains; nothing need be done where that is below ``goal``, (K,)."""
+    def step(self, energy: EnergyType, state: StateType, goal: Any) -> tuple[StateType, Bool[np.ndarray, " K"]]:
+        """Go downhill and estimate what remains; nothing need be done where that is below ``goal``, (K,).
+
+        Returns the state, and which problems the step could move; a problem that cannot be moved is done.
+        """
 
 
 @runtime_checkable

@@ -47,7 +47,7 @@ import numpy as np
 from ..._typing import Bool, Float, PerRow
 from ...designs import Design
 from ...losses.protocols import PiecewiseLinear
-from ..objective.energy import Energy, ProblemVector, WeightBlock
+from ..objective.energy import Energy, Kinks, ProblemVector, WeightBlock
 
 __all__ = ["Dual", "DualLimits", "DualProblem", "best_constant", "joined", "lower_bound", "LEAST", "NO_RESIDUAL"]
 
@@ -121,10 +121,7 @@ class DualProblem(NamedTuple):
         gain, precision = (
             np.broadcast_to(part, shape)[:, k] for part in (moments.coefficients.gain, energy.precision[:-1])
         )
-        centre, low, high = (
-            np.stack([rows[:, k] for rows in part], axis=1, dtype=np.float64)
-            for part in zip(*energy.kinks, strict=True)
-        )
+        centre, low, high = (np.ascontiguousarray(part[:, :, k].T, dtype=np.float64) for part in energy.kinks)
         return cls(moments.design, gain, precision / gain**2, centre, low, high, moments.fit_intercept)
 
     def of_rows(self, rows: Bool[np.ndarray, " n"]) -> DualProblem:
@@ -186,23 +183,19 @@ def lower_bound(
     if not (here and isinstance(loss, PiecewiseLinear) and np.all(energy.precision[:-1] > 0)):
         return None
     moments, root = energy.moments, np.sqrt(var + smoothing**2)
-    kinks = energy.kinks
-    slacks = [centre - mean for centre, _, _ in kinks]
-    parts = [loss.form.derivatives(slack, root * root) for slack in slacks]
-    pulls = [low + (high - low) * part.mean for (_, low, high), part in zip(kinks, parts, strict=True)]
+    centre, low, high = energy.kinks
+    size, slack = high - low, centre - mean
+    part = loss.form.derivatives(slack, np.broadcast_to(root * root, slack.shape))
+    beta, tension = low + size * part.mean, np.zeros(mean.shape)
     if moments.fit_intercept:
-        # What an intercept would do that is a little off: the rows near a kink give way, which costs almost nothing.
-        give = [(high - low) * part.mean_mean for (_, low, high), part in zip(kinks, parts, strict=True)]
-        pulls = _balanced(pulls, give, kinks)
-    pull, tension = sum(pulls), np.zeros(mean.shape)
+        # An intercept that is a little off: the rows near a kink give way, which costs almost nothing.
+        beta = _balanced(beta, size * part.mean_mean, low, high)
     if moments.has_variance:
-        for (_, low, high), beta in zip(kinks, pulls, strict=True):
-            size = high - low
-            share = (beta - low) / np.where(size > 0, size, 1.0)
-            tension += size * loss.form.tension(np.clip(share, 0.0, 1.0))
+        share = (beta - low) / np.where(size > 0, size, 1.0)
+        tension = np.sum(size * loss.form.tension(np.clip(share, 0.0, 1.0)), axis=0)
     pressed = tension / np.where(root > 0, root, 1.0)
-    rest, spread = moments.adjoint(weights, pull, -0.5 * pressed)
-    value = sum(np.sum(centre * beta, axis=0) for (centre, _, _), beta in zip(kinks, pulls, strict=True))
+    rest, spread = moments.adjoint(weights, beta.sum(axis=0), -0.5 * pressed)
+    value = np.sum(centre * beta, axis=(0, 1))
     bound = np.asarray(value - _prior_part(rest, energy))
     if elsewhere and moments.has_variance:
         spread = -2 * spread
@@ -221,24 +214,18 @@ def _prior_part(rest: WeightBlock, energy: Energy) -> ProblemVector:
     return part if energy.location is None else part + np.sum(energy.location[:-1] * rest[:-1], axis=0)
 
 
-def _balanced(pulls: list[PerRow], give: list[PerRow], kinks: list[tuple[PerRow, PerRow, PerRow]]) -> list[PerRow]:
+def _balanced(beta: Kinks, give: Kinks, low: Kinks, high: Kinks) -> Kinks:
     """The ``β`` brought to ``Σβ = 0``: where rows can give way, and what is left by scaling the larger side down."""
-    total = sum(np.sum(beta, axis=0) for beta in pulls)
-    room = sum(np.sum(part, axis=0) for part in give)
-    shift = np.where(room > 0, total / np.where(room > 0, room, 1.0), 0.0)
-    moved = [
-        np.clip(beta - shift * part, low, high) for beta, part, (_, low, high) in zip(pulls, give, kinks, strict=True)
-    ]
-    above = sum(np.sum(np.maximum(beta, 0.0), axis=0) for beta in moved)
-    below = sum(np.sum(np.maximum(-beta, 0.0), axis=0) for beta in moved)
-    common = np.minimum(above, below)
-    up, down = (common / np.where(side > 0, side, 1.0) for side in (above, below))
-    return [np.where(beta > 0, up * beta, down * beta) for beta in moved]
+    total, room = np.sum(beta, axis=(0, 1)), np.sum(give, axis=(0, 1))
+    beta = np.clip(beta - np.where(room > 0, total / np.where(room > 0, room, 1.0), 0.0) * give, low, high)
+    sides = np.sum(np.maximum(beta, 0.0), axis=(0, 1)), np.sum(np.maximum(-beta, 0.0), axis=(0, 1))
+    up, down = (np.minimum(*sides) / np.where(side > 0, side, 1.0) for side in sides)
+    return np.where(beta > 0, up * beta, down * beta)
 
 
 def best_constant(energy: Energy) -> ProblemVector:
     """The intercept of zero weights, (K,): the first kink past which the slope of the energy is not below zero."""
-    kinks, low, high = (np.concatenate(part, axis=0) for part in zip(*energy.kinks, strict=True))
+    kinks, low, high = (part.reshape(-1, part.shape[2]) for part in energy.kinks)
     order = np.argsort(kinks, axis=0, kind="stable")
     rise = np.cumsum(np.take_along_axis(high - low, order, axis=0), axis=0)
     first = np.argmax(rise >= np.sum(high, axis=0), axis=0)

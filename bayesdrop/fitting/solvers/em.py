@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from ..._typing import Bool
 from ...linalg.systems import conjugate_gradient
 from ...losses.protocols import Augmented, require
 from ..objective.energy import Curvature, Energy, ProblemVector
 from .choices import case_of, choose, solve_dual
-from .driver import StepInfo
 from .preconditioners import Preconditioner, check_settings, choose_preconditioner
 from .state import PerProblem, SolverState
 
@@ -94,7 +94,7 @@ class EM:
             state = SolverState.at(energy, dual.weights, None).unsmoothed(energy, dual.gap, self.tol)
         return replace(state, memory=EMMemory(np.full(len(state.value), np.nan), state.smoothing))
 
-    def step(self, energy: Energy, state: SolverState, goal: Any) -> tuple[SolverState, StepInfo]:
+    def step(self, energy: Energy, state: SolverState, goal: Any) -> tuple[SolverState, Bool[np.ndarray, " K"]]:
         """One E-step and one M-step; see :class:`bayesdrop.fitting.solvers.driver.Minimiser`."""
         moments = energy.moments
         omega, kappa = energy.pseudo(state.mean, state.var + state.smoothing**2)
@@ -129,14 +129,8 @@ class EM:
         known = better & (before > 0)
         ratio = np.clip(decrement / np.where(known, before, np.inf), 0.0, 0.999)
         left = 0.5 * ratio * decrement / (1 - np.sqrt(ratio))
-        ended = SolverState(
-            weights=np.where(better, weights, state.weights),
-            mean=np.where(better, mean, state.mean),
-            var=np.where(better, var, state.var),
-            value=np.where(better, value, state.value),
-            smoothing=state.smoothing,
-            remaining=np.where(better, np.where(known, left, np.inf), np.where(decrement > 0, state.remaining, 0.0)),
-            floor=state.floor,
-            memory=EMMemory(np.where(better, decrement, np.nan), state.smoothing),
-        )
-        return ended, StepInfo(better)
+        remaining = np.where(better, np.where(known, left, np.inf), np.where(decrement > 0, state.remaining, 0.0))
+        ended = state.moved(better, weights=weights, mean=mean, var=var, value=value)
+        memory = EMMemory(np.where(better, decrement, np.nan), state.smoothing)
+        ended = ended.changed(remaining=remaining, memory=memory)
+        return ended, better

@@ -9,17 +9,14 @@ problem in ``w`` and ``b``,
 
     (diag(P, 0) + M̃ᵀDM̃) d = M̃ᵀβ − (Pw, 0) + M̃ᵀDq,        D = 1/(x/(β − l) + z/(u − β)),        M̃ = [M, 1],
 
-with ``q`` from ``x``, ``z`` and ``μ``. It is solved twice with one factor: for the step to ``μ = 0``, which tells how
-far ``μ`` can fall, and with the second-order terms of that step (Mehrotra 1992). Ferris & Munson (2002) have the same
-for support vector machines. Ten to twenty steps whatever the ``C``, and no smoothing; the end follows from the gap of
-:class:`.dual_problem.DualProblem`, which is a bound.
+with ``q`` from ``x``, ``z`` and ``μ``. Ferris & Munson (2002) have the same for support vector machines. Twenty to
+thirty steps for any ``C``, and no smoothing; the end follows from the gap of :class:`.dual_problem.DualProblem`, which
+is a bound.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -35,8 +32,6 @@ __all__ = ["RULES", "InteriorRules", "has_steps", "solve_interior"]
 
 Rows: TypeAlias = Float[np.ndarray, "kinks n"]
 Vector: TypeAlias = Float[np.ndarray, " _"]
-Inverse: TypeAlias = Callable[[Vector], Vector]
-Step: TypeAlias = tuple[Vector, Vector, tuple[Rows, ...]]
 
 
 @dataclass(frozen=True)
@@ -51,6 +46,8 @@ class InteriorRules:
         Whose Gram matrix is affordable wherever there are as many rows: 8 MB.
     checks : int
         Gaps that are looked at: rounding, which grows as ``μ`` falls, may leave more than is wanted.
+    centring : float
+        Share of the current ``μ`` that a step aims at.
     aim : float
         Share of the wanted ``μ`` below which none is aimed at.
     closer : float
@@ -58,8 +55,6 @@ class InteriorRules:
         which leave a tenth or less each, makes them the same whichever way the rows are written.
     way : float
         Share of the way to the nearest wall that a step goes.
-    telling : float
-        The step to ``μ = 0`` has to be longer than this for its second-order terms to count.
     stuck : float
         A step that is shorter has met the limits of double precision.
     """
@@ -67,10 +62,10 @@ class InteriorRules:
     steps: int = 60
     columns: int = 1000
     checks: int = 5
+    centring: float = 0.15
     aim: float = 0.2
     closer: float = 0.01
     way: float = 0.995
-    telling: float = 0.1
     stuck: float = 1e-6
 
 
@@ -136,55 +131,32 @@ def _by_gram(design: Design) -> bool:
     return design.prefers_gram or p <= min(n, RULES.columns)
 
 
-class _System:
-    """The factor of one step, and what it solves."""
+def _step(task: DualProblem, point: _Point, short: Vector, aim: float) -> tuple[Vector, Vector, tuple[Rows, ...]]:
+    """Step of weights and intercept, of the scores, of ``β``, and of the multipliers relative to these, to ``μ = aim``.
 
-    def __init__(self, task: DualProblem, point: _Point, short: Vector) -> None:
-        self.task, self.short = task, short
-        self.low, self.high = point.low_price, point.high_price
-        self.per_below, self.per_above = 1 / point.below, 1 / point.above
-        self.elastic = 1 / (self.low * self.per_below + self.high * self.per_above)
-        omega = self.elastic.sum(axis=0)
-        diagonal = np.append(task.precision, 0.0)
-        if _by_gram(task.design):
-            self.inverse: Inverse = partial(solved, column_factor(task.design, omega, diagonal, task.fitted))
-        else:
-            self.inverse = row_inverse(task.design, omega, diagonal, task.fitted)
-
-    def solve(self, low: Rows | float, high: Rows | float) -> Step:
-        """Step of weights and intercept, of the scores, of ``β``, and of the multipliers relative to these.
-
-        The wanted changes of the products, over the distances from the ends, are ``low − x`` and ``high − z``.
-        """
-        # Of rows on a kink both are small and accurate, as the difference of the kink and the score is not.
-        pull = (self.high - high) - (self.low - low)
-        drawn = (self.elastic * pull).sum(axis=0)
-        right = self.short + np.append(self.task.design.rmatvec(drawn), drawn.sum() if self.task.fitted else 0.0)
-        step = self.inverse(right)
-        score = self.task.design.matvec(step[:-1]) + step[-1]
-        change = self.elastic * (pull - score)
-        below, above = change * self.per_below, change * self.per_above
-        return step, score, (change, low / self.low - 1 - below, high / self.high - 1 + above, below, above)
+    ``short`` (p + 1,) are ``Mᵀβ − Pw`` and ``Σβ``.
+    """
+    per_below, per_above = 1 / point.below, 1 / point.above
+    elastic = 1 / (point.low_price * per_below + point.high_price * per_above)
+    low, high = aim * per_below, aim * per_above
+    # Of rows on a kink both are small and accurate, as the difference of the kink and the score is not.
+    pull = (point.high_price - high) - (point.low_price - low)
+    drawn, omega, diagonal = (elastic * pull).sum(axis=0), elastic.sum(axis=0), np.append(task.precision, 0.0)
+    right = short + np.append(task.design.rmatvec(drawn), drawn.sum() if task.fitted else 0.0)
+    if _by_gram(task.design):
+        step = solved(column_factor(task.design, omega, diagonal, task.fitted), right)
+    else:
+        step = row_inverse(task.design, omega, diagonal, task.fitted)(right)
+    score = task.design.matvec(step[:-1]) + step[-1]
+    change = elastic * (pull - score)
+    below, above = change * per_below, change * per_above
+    return step, score, (change, low / point.low_price - 1 - below, high / point.high_price - 1 + above, below, above)
 
 
 def _length(parts: tuple[Rows, ...]) -> float:
     """How far a step can go until the first of the distances and multipliers is zero, at most 1."""
     _, low, high, below, above = parts
     return 1 / max(1.0, *(-float(part.min()) for part in (low, high, below)), float(above.max()))
-
-
-def _corrected(system: _System, point: _Point, mu: float, least: float) -> Step:
-    """The step of predictor and corrector from a point of mean product ``μ`` to one that is ``least`` or more."""
-    _, _, parts = system.solve(0.0, 0.0)
-    length = _length(parts)
-    change, low, high, below, above = parts
-    predicted = point.moved(length, change, low, high).mean_product()
-    aim = max((predicted / mu) ** 3 * mu, least)
-    # Second-order terms: products of two changes, over the distance. Those of a step that cannot be made say nothing.
-    second = float(length > RULES.telling)
-    low = aim * system.per_below - second * point.low_price * below * low
-    high = aim * system.per_above + second * point.high_price * above * high
-    return system.solve(low, high)
 
 
 def _feasible(task: DualProblem, point: _Point, beta: Rows) -> Float[np.ndarray, "n kinks"]:
@@ -235,8 +207,7 @@ def _solve(task: DualProblem, intercept: float, tol: float) -> Dual | None:
             checks += 1
             if least - floor <= tol * least or checks == RULES.checks:
                 break
-        system = _System(task, point, short)
-        step, along, parts = _corrected(system, point, mu, RULES.aim * enough)
+        step, along, parts = _step(task, point, short, max(RULES.centring * mu, RULES.aim * enough))
         length = min(1.0, RULES.way * _length(parts))
         if length < RULES.stuck:
             break

@@ -28,9 +28,9 @@ features the one that is of no use; here half of its occurrences count each way,
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -38,30 +38,29 @@ from ..._typing import Bool, Float, Int, PerRow
 from ...designs import Design
 from ...priors.rate_prior import BetaLaw
 from ...rates import RateMap
-from ..objective.energy import Energy, FeatureBlock, ProblemVector, WeightBlock
+from ..objective.energy import FeatureBlock, ProblemVector, WeightBlock
 from .driver import LOOSE, FitMethod, Status, Trace, least_weights, minimise
-from .state import SolverState
 
 __all__ = ["Learning", "RateLearner", "SignCounts", "learn"]
 
 
 @dataclass
 class Learning:
-    """The rates of ``K`` problems and the energy at them, which both follow the weights.
+    """The rates of ``K`` problems, or of one with many classes, and the energy at them; both follow the weights.
 
     Attributes
     ----------
     learner : RateLearner
-        What the signs say of the rates.
+        Rates by the counts of signs.
     energy_at : callable
         The energy at rates (p, K).
-    energy : Energy
-        That at the rates as they are.
+    energy : Energy or SoftmaxEnergy
+        Energy at the current rates.
     """
 
     learner: RateLearner
-    energy_at: Callable[[FeatureBlock], Energy]
-    energy: Energy
+    energy_at: Callable[[FeatureBlock], Any]
+    energy: Any
 
     def follow(
         self, weights: WeightBlock, converged: Bool[np.ndarray, " K"], value: ProblemVector
@@ -83,21 +82,41 @@ class Learning:
 
     @cached_property
     def _squares(self) -> FeatureBlock:
-        """Those of the energy, which are the same at all rates."""
-        return self.energy.squares()
+        """``(X²)ᵀc``, which is the same at all rates."""
+        return np.asarray(self.energy.squares())
 
     def _is_up_to_date(self) -> bool:
         return np.array_equal(self.energy.moments.rate, self.learner.rate_map.expand(self.learner.rates()))
 
 
+@dataclass(frozen=True)
+class LearningRules:
+    """When rates that follow the weights are settled.
+
+    Attributes
+    ----------
+    modest : float
+        Accuracy of the weights at which a sign that keeps changing begins to count as undecided.
+    little : float
+        Share of the tolerance of a loose fit by which an update of the rates may change the energy at its end.
+    flips : int
+        Maximum number of changes of a sign that is decided.
+    largest : float
+        Largest rate: a rate of exactly 1 would remove the feature for good, sign and all.
+    """
+
+    modest: float = 1e-3
+    little: float = 0.25
+    flips: int = 4
+    largest: float = 1 - 1e-6
+
+
+RULES = LearningRules()
+
+
 def learn(
-    learning: Learning,
-    state: SolverState,
-    method: FitMethod[Energy, SolverState],
-    trace: Trace,
-    modest: float = 1e-3,
-    little: float = 0.25,
-) -> tuple[SolverState, Status | None]:
+    learning: Learning, state: Any, method: FitMethod[Any, Any], trace: Trace, rules: LearningRules = RULES
+) -> tuple[Any, Status]:
     """Alternate steps of the weights with updates of the rates until the signs of the weights stand.
 
     Parameters
@@ -106,42 +125,34 @@ def learn(
         Where the rates are; it follows.
     state : SolverState
         Where the weights are.
-    method : Newton or EM
+    method : FitMethod
         Minimiser.
     trace : Trace
-        Gets the objectives after every step, and the status.
-    modest : float
-        Accuracy of the weights from which on a sign that keeps changing counts as undecided.
-    little : float
-        Share of the tolerance of a loose fit that an update of the rates may change the energy by at its end.
+        Gets the objectives after every step.
 
     Returns
     -------
-    state : SolverState
+    state : State
         Where the weights ended.
-    status : Status or None
-        Why they did if they should not have.
+    status : Status
+        How.
     """
-    converged = done = np.zeros(state.weights.shape[1], dtype=bool)
+    converged = done = np.zeros(len(state.value), dtype=bool)
     for _ in range(method.max_iter):
         state, reached = minimise(method, learning.energy, state, method.tol, 1, trace, done)
-        converged = state.remaining <= modest * np.abs(state.value)
+        converged = state.remaining <= rules.modest * np.abs(state.value)
         moved = learning.follow(state.weights, converged, state.value)
         done = reached & ~moved
         if np.any(moved):
             begun = method.init(learning.energy, state.weights, state)
             if method.tol >= LOOSE:
                 # What changes sign at the end of a loose fit is too near zero to matter.
-                done = reached & (np.abs(begun.value - state.value) <= little * method.tol * np.abs(state.value))
-            state = begun.changed(remaining=np.where(done, state.remaining, begun.remaining))
+                done = reached & (np.abs(begun.value - state.value) <= rules.little * method.tol * np.abs(state.value))
+            state = replace(begun, remaining=np.where(done, state.remaining, begun.remaining))
         if np.all(done):
             trace.values[-1] = state.objective
-            return state, None
+            return state, trace.status
     return state, Status.RATES_UNSETTLED if np.all(converged) else Status.MAX_ITERATIONS
-
-
-# A rate of exactly 1 would remove the feature for good, sign and all.
-_LARGEST = 1 - 1e-6
 
 
 @dataclass(frozen=True)
@@ -159,11 +170,6 @@ class SignCounts:
     above: Float[np.ndarray, "p both_signs_of_K"]
     below: Float[np.ndarray, "p both_signs_of_K"]
     total: Float[np.ndarray, "2 K"]
-
-    @classmethod
-    def take(cls, design: Design, target: PerRow, weight: PerRow) -> SignCounts:
-        """Count in one pass over the data; ``target`` (n, K) of −1 and +1, ``weight`` (n, 1)."""
-        return cls.of_votes(design, (target > 0, target < 0), weight)
 
     @classmethod
     def of_votes(cls, design: Design, votes: tuple[PerRow, PerRow], weight: PerRow) -> SignCounts:
@@ -214,7 +220,6 @@ class RateLearner:
     rate_map: RateMap
     agree: Float[np.ndarray, "p K"]
     against: Float[np.ndarray, "p K"]
-    most_flips: ClassVar[int] = 4
     flips: Int[np.ndarray, "p K"] = field(init=False)
     signs: Int[np.ndarray, "p K"] = field(init=False)
 
@@ -239,7 +244,7 @@ class RateLearner:
         # A feature that never occurs has no say; its weight is zero up to round-off.
         moved = (signs != self.signs) & (self.agree + self.against > 0)
         # The flip that makes an entry undecided changes its rate as well.
-        decided = self.flips <= self.most_flips
+        decided = self.flips <= RULES.flips
         self.flips += moved & (self.signs != 0) & converged
         self.signs[:] = signs
         return np.asarray(np.any(moved & decided, axis=0))
@@ -247,7 +252,7 @@ class RateLearner:
     @property
     def undecided(self) -> Bool[np.ndarray, "p K"]:
         """Entries (p, K) whose sign flips at every update: their weight is zero for all that the data say."""
-        return self.flips > self.most_flips
+        return self.flips > RULES.flips
 
     def posterior(self) -> BetaLaw:
         """Plug-in posterior of the free rates, (k, K)."""
@@ -269,4 +274,4 @@ class RateLearner:
 
     def rates(self) -> Float[np.ndarray, "k K"]:
         """Updated free rates, (k, K): the mode of the plug-in posterior."""
-        return np.asarray(np.minimum(self.posterior().mode(), _LARGEST))
+        return np.asarray(np.minimum(self.posterior().mode(), RULES.largest))

@@ -2,8 +2,7 @@
 
 The profiled energy is smooth and convex, so Newton's method reaches the point that EM reaches, in a handful of
 steps. Forms that are not convex are taken downhill to a stationary point: conjugate gradients stop where the energy
-bends downwards. Early steps lean on the EM matrix ``P + G``, which majorises the Hessian: its share is the *damping*,
-one at the start and gone as soon as a full step succeeds.
+bends downwards.
 
 Of a quadratic loss the energy is quadratic in the weights. With ``c φ_mm = ω`` in every row, and ``φ_v = ½ φ_mm`` since
 an expected quadratic function is exact, its Hessian is the prior precision and the expected Gram matrix of noised rows,
@@ -16,21 +15,18 @@ wherever it is taken, and a step by a factor of it is the solution of the normal
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..._typing import Bool, PerRow
 from ..._validation import check_instance
-from ...linalg.systems import conjugate_gradient
+from ...linalg.systems import Apply, conjugate_gradient
+from ...losses import Derivatives
 from ...losses.protocols import Curved, require
-from ..objective.energy import Energy, ProblemVector, WeightBlock
+from ..objective.energy import Energy, FeatureBlock, ProblemVector, WeightBlock
 from .choices import STEPS, case_of, choose, solve_dual
-from .driver import StepInfo
-from .learning import Learning
-from .newton_memory import FirstOrder, NewtonMemory, StepRules, learn_from, square
 from .preconditioners import (
     Cholesky,
     Jacobi,
@@ -38,16 +34,113 @@ from .preconditioners import (
     Woodbury,
     check_settings,
 )
-from .state import SolverState
+from .state import PerProblem, SolverState
 
-__all__ = ["Newton"]
+__all__ = ["Newton", "StepRules"]
 
 # Preconditioners of the steps of the table that are not the diagonal.
 _FACTORS: dict[str, Preconditioner] = {
-    "normal equations": Cholesky(enough=np.inf),
     "Newton, Cholesky": Cholesky(),
     "Newton, Woodbury": Woodbury(),
 }
+
+
+# What is of all problems together, and cheaper to make anew than to take apart.
+_ANEW: dict[str, Any] = {"first_order": None, "precondition": None}
+
+
+@dataclass(frozen=True)
+class StepRules:
+    """How steps of Newton's method are judged.
+
+    Attributes
+    ----------
+    gain : float
+        A step that gains less than this share of its slope (a perfect model gains half) is halved.
+    safety : float
+        Margin of the estimate of what remains, which rests on norms in the preconditioner, calibrated on earlier steps.
+    aim : float
+        Share of the goal that the last step aims at.
+    idle : float
+        A step that would gain less than this share of the goal only serves a bound, and only as long as the gradient
+        falls.
+    products : int
+        Products of a step up to which its preconditioner serves the next one too.
+    wide : int
+        Columns from which on a factor costs more than the products that a fresh one would save.
+    halvings, trials : int
+        Lengths that are halved before they are cut to a tenth, and maximum number of lengths of a step.
+    """
+
+    gain: float = 1e-4
+    safety: float = 4.0
+    aim: float = 0.25
+    idle: float = 1e-2
+    products: int = 6
+    wide: int = 32
+    halvings: int = 10
+    trials: int = 40
+
+
+class FirstOrder(NamedTuple):
+    """Derivatives of the loss (n, K), gradient (p + 1, K) and ``q(c φ_v)`` (p, K) at a state."""
+
+    slopes: Derivatives
+    gradient: WeightBlock
+    spread: FeatureBlock
+
+    @classmethod
+    def at(cls, energy: Energy, state: SolverState) -> FirstOrder:
+        """Evaluate them."""
+        slopes = energy.derivatives(state.mean, state.var, state.smoothing)
+        return cls(slopes, *energy.gradient(state.weights, slopes))
+
+
+@dataclass(frozen=True)
+class NewtonMemory(PerProblem):
+    """What Newton's method keeps from step to step, (K,) each.
+
+    Attributes
+    ----------
+    reference
+        Size of the first gradient; 0 before the first step.
+    calibration
+        Largest ratio of a decrement to the size of its gradient; 0 before the first step.
+    smoothing
+        Smoothing used in the last step.
+    first_order : FirstOrder, optional
+        Derivatives at the state.
+    precondition : callable, optional
+        The previous step's preconditioner, reused while it still works.
+    pull : array (n, K), optional
+        Dual variables, if the weights come from them.
+    """
+
+    reference: ProblemVector
+    calibration: ProblemVector
+    smoothing: ProblemVector
+    first_order: FirstOrder | None = None
+    precondition: Apply | None = None
+    pull: PerRow | None = None
+
+    def at_smoothing(self, smoothing: ProblemVector) -> NewtonMemory:
+        """Forget what no longer holds where the smoothing is another than at the last step."""
+        if np.array_equal(smoothing, self.smoothing):
+            return self
+        return self.changed(smoothing=smoothing, first_order=None)
+
+    def select(self, columns: Any) -> NewtonMemory:
+        """Some of the problems; the derivatives are cheaper to compute anew."""
+        return PerProblem.select(self.changed(**_ANEW), columns)
+
+    def merge(self, columns: Any, part: NewtonMemory) -> NewtonMemory:
+        """All of the problems, some of them from ``part``."""
+        return PerProblem.merge(self.changed(**_ANEW), columns, part.changed(**_ANEW))
+
+
+def square(gradient: WeightBlock, precondition: Any) -> ProblemVector:
+    """``gᵀz`` of each problem, for ``z`` the preconditioned gradient."""
+    return np.einsum("ij,ij->j", gradient, precondition(gradient))
 
 
 @dataclass(frozen=True)
@@ -88,43 +181,30 @@ class Newton:
 
     def __post_init__(self) -> None:
         check_settings(self.tol, self.max_iter, self.max_inner, self.preconditioner)
-        check_instance(self.rules, "rules", StepRules, "bayesdrop.fitting.solvers.newton_memory.StepRules(...)")
+        check_instance(self.rules, "rules", StepRules, "bayesdrop.fitting.solvers.newton.StepRules(...)")
 
     def init(self, energy: Energy, weights: Any, earlier: SolverState | None = None) -> SolverState:
         """See :class:`.driver.Minimiser`; raise ValueError if the loss has no derivatives."""
         require(energy.loss, Curved, "Newton's method", "write its derivatives, or use bd.EM() if it is Augmented")
         if earlier is not None:
             state = SolverState.at(energy, weights, None, earlier)
-            return state.changed(memory=NewtonMemory.blank(state.smoothing, earlier.memory))
-        way = choose(case_of(energy)).name
-        begun = bool(np.any(weights[:-1]))
+            known: NewtonMemory = earlier.memory
+            return state.changed(memory=NewtonMemory(known.reference, known.calibration, state.smoothing))
+        way, zero = choose(case_of(energy)).name, np.zeros(weights.shape[1])
         if (dual := solve_dual(energy, weights, self.tol, way == "interior points")) is not None:
             # Where it has not ended, all of the smoothing stays.
             state = SolverState.at(energy, dual.weights, None).unsmoothed(energy, dual.gap, self.tol)
-            state = self._fresh(energy, state, False)
-            return state.changed(memory=state.memory.changed(pull=dual.pull))
-        return self._fresh(energy, SolverState.at(energy, weights, None), begun)
+            return state.changed(memory=NewtonMemory(zero, zero, state.smoothing, pull=dual.pull))
+        state = SolverState.at(energy, weights, None)
+        return state.changed(memory=NewtonMemory(zero, zero, state.smoothing))
 
-    def init_learning(self, learning: Learning, weights: WeightBlock) -> SolverState:
-        """The same at rates that follow the weights (p + 1, K), which they may do already in what comes first."""
-        # Rates follow the signs of the weights, so that those before the first update need not be accurate at all.
-        return replace(self, tol=max(self.tol, self.rules.rough)).init(learning.energy, weights)
-
-    def _fresh(self, energy: Energy, state: SolverState, begun: bool) -> SolverState:
-        """Before the first step, at weights that may have been ``begun`` by a fit nearby."""
-        memory = NewtonMemory.blank(state.smoothing, None)
-        if begun:
-            # Full steps succeed at once; those that do not bring the damping back.
-            memory = memory.changed(damping=np.zeros_like(memory.damping))
-        return state.changed(memory=memory)
-
-    def step(self, energy: Energy, state: SolverState, goal: Any) -> tuple[SolverState, StepInfo]:
-        """One damped Newton step with Armijo back-tracking; see :class:`.driver.Minimiser`."""
+    def step(self, energy: Energy, state: SolverState, goal: Any) -> tuple[SolverState, Bool[np.ndarray, " K"]]:
+        """One Newton step with Armijo back-tracking; see :class:`.driver.Minimiser`."""
         memory: NewtonMemory = state.memory.at_smoothing(state.smoothing)
         first = memory.first_order or FirstOrder.at(energy, state)
         memory = memory.changed(first_order=first, pull=None)
         slopes, gradient, spread = first
-        curvature = energy.curvature(slopes, spread, memory.damping)
+        curvature = energy.curvature(slopes, spread)
         # A form that is not convex may bend downwards; the preconditioner keeps to what bends upwards.
         upward = curvature.mean_mean if energy.convex else np.maximum(curvature.mean_mean, 0.0)
         solver = self.preconditioner
@@ -139,7 +219,7 @@ class Newton:
             # The rates or the smoothing may have moved by too little to matter.
             remaining = self.rules.safety * memory.calibration * size
             if ((remaining <= goal) & ~doubted).all():
-                return state.changed(remaining=remaining, memory=memory), StepInfo(np.ones(size.shape, dtype=bool))
+                return state.changed(remaining=remaining, memory=memory), np.ones(size.shape, dtype=bool)
         reference = np.where(memory.reference > 0, memory.reference, np.maximum(size, np.finfo(float).tiny))
         memory = memory.changed(reference=reference)
         forcing = np.minimum(0.2, (size / reference) ** 0.15)
@@ -159,147 +239,46 @@ class Newton:
         )
         if not tangent:  # the gradient is exactly zero
             ended = state.changed(remaining=np.zeros_like(size), memory=memory)
-            return ended, StepInfo(np.zeros(size.shape, dtype=bool))
+            return ended, np.zeros(size.shape, dtype=bool)
         slope = np.einsum("ij,ij->j", gradient, direction)
-        ended, length = _search(energy, state, direction, tangent, slope, self.rules)
-        damped = memory.damping > 0
+        ended, length = _search(energy, state, direction, tangent[0], slope, self.rules)
         first = FirstOrder.at(energy, ended)
-        memory = learn_from(memory, length, -0.5 * slope, size, first, self.rules)
+        calibration = np.maximum(memory.calibration, -0.5 * slope / np.where(size > 0, size, np.inf))
         after = square(first.gradient, precondition)
         # Nor does one that a smooth energy cannot show, unless the gradient says that it led somewhere.
         unseen = 0.0 if energy.loss.piecewise_linear else np.finfo(float).eps * np.abs(ended.value)
         idle = (doubted & (-0.5 * slope <= self.rules.idle * goal)) | (-0.5 * slope <= unseen)
         spent = idle & (after > 0.5 * size)
-        remaining = self.rules.safety * memory.calibration * after
-        if not energy.loss.quadratic:
-            # The EM matrix may be 1e8 times the Hessian, and no gradient is large in its units.
-            remaining = np.where(damped, np.maximum(remaining, 2 * goal), remaining)
+        remaining = self.rules.safety * calibration * after
         # Kinks without noise are sharpened from step to step, and their curvature with them.
         smooth = not energy.loss.piecewise_linear or energy.moments.has_variance
         costly = energy.moments.design.shape[1] >= self.rules.wide and not isinstance(solver, Jacobi)
+        serves = smooth and costly and products <= self.rules.products
         memory = memory.changed(
-            precondition=precondition
-            if smooth and costly and products <= self.rules.products and not damped.any()
-            else None
+            calibration=calibration, first_order=first, precondition=precondition if serves else None
         )
-        return ended.changed(remaining=remaining, memory=memory), StepInfo((length > 0) & ~spent)
-
-
-class _Place(NamedTuple):
-    """Weights (p + 1, K) on the way, the moments of their scores (n, K), and the slope of the variance if asked."""
-
-    weights: WeightBlock
-    mean: PerRow
-    var: PerRow
-    var_slope: Callable[[], PerRow]
+        return ended.changed(remaining=remaining, memory=memory), (length > 0) & ~spent
 
 
 def _search(
     energy: Energy,
     state: SolverState,
     direction: WeightBlock,
-    tangent: tuple[PerRow, ...],
+    tangent: PerRow,
     slope: ProblemVector,
     rules: StepRules,
 ) -> tuple[SolverState, ProblemVector]:
-    """Go along the direction; returns the state there and the lengths, (K,), 0 where nothing decreases.
-
-    The mean scores are linear in the length, and their variances quadratic, so that other lengths cost no pass over the
-    data (:mod:`.exponential_moments` apart). A full step
-    that gains much less than its model said is shortened by regula falsi on the slope; what still does not decrease is
-    halved. One that gains much more goes on to where the slope ends, as those of a logistic loss do whose rows leave
-    the bend of the loss one after the other.
-    """
-    moments = energy.moments
-    slack = 8 * np.finfo(float).eps * np.abs(state.value)
+    """Halve the step until the energy falls; return the state there and the lengths, (K,), 0 if nothing decreases."""
+    moments, slack = energy.moments, 8 * np.finfo(float).eps * np.abs(state.value)
     length = np.ones_like(slope)
-    weights = state.weights + direction
-    mean, var = moments.design.persist(state.mean + tangent[0], moments.variance(weights))
-    value = energy.value(weights, mean, var, state.smoothing)
-    good = value <= state.value + rules.gain * slope + slack
-    # Of several valleys a longer step may miss the one that is meant; kinks without noise are about to be sharpened.
-    free = energy.convex and (moments.has_variance or not energy.loss.piecewise_linear)
-    far = free & (value < state.value + rules.far * slope - slack)
-    if np.all(good & ~far):
-        return state.changed(weights=weights, mean=mean, var=var, value=value), length
-    path = moments.path(state.weights, direction, state.var, var, tangent[1] if len(tangent) > 1 else None)
-
-    def at(length: ProblemVector) -> _Place:
-        var, var_slope = path(length)
-        mean, var = moments.design.persist(state.mean + length * tangent[0], var)
+    for attempt in range(rules.trials):
         weights = state.weights + length * direction
-        return _Place(weights, mean, var, var_slope)
-
-    def slope_at(length: ProblemVector) -> ProblemVector:
-        weights, mean, var, var_slope = at(length)
-        parts = energy.derivatives(mean, var, state.smoothing)
-        inside = energy.moments.design.total(parts.mean * tangent[0] + parts.var * var_slope())
-        return np.asarray(inside + np.sum(energy.pull(weights) * direction, axis=0))
-
-    if np.any(far):
-        length = _lengthen(slope_at, slope, far, rules.flat)
-    if not np.all(good):
-        length = np.where(good, length, _shorten(slope_at, slope))
-    # What goes on is to gain more than it did.
-    most, share = np.where(far, value, state.value), np.where(far, 0.0, 1e-4)
-    for attempt in range(40):
-        # Where the energy is all but flat a direction may be any number of times too long.
-        shorter = 0.5 if attempt < rules.halvings else 0.1
-        weights, mean, var, _ = at(length)
+        # Mean scores are linear in the length.
+        mean, var = moments.design.persist(state.mean + length * tangent, moments.variance(weights))
         value = energy.value(weights, mean, var, state.smoothing)
-        good = value <= most + share * length * slope + slack
+        good = value <= state.value + rules.gain * length * slope + slack
         if np.all(good):
-            break
-        length = np.where(good, length, np.where(length > 1, 1.0, shorter * length))
-    else:
-        length = np.where(good, length, 0.0)
-        weights, mean, var = (
-            np.where(good, new, old) for new, old in ((weights, state.weights), (mean, state.mean), (var, state.var))
-        )
-    # Along a path rounding grows with the square of the length, from step to step where weights shrink to zero.
-    _, var = moments.design.persist(mean, moments.variance(weights))
-    value = energy.value(weights, mean, var, state.smoothing)
-    return state.changed(weights=weights, mean=mean, var=var, value=value), length
-
-
-def _lengthen(
-    slope_at: Callable[[ProblemVector], ProblemVector],
-    slope: ProblemVector,
-    far: Bool[np.ndarray, " K"],
-    flat: float,
-) -> ProblemVector:
-    """Length from 1 on near where the energy along the direction is flat, of those that go ``far``; 1 of the others.
-
-    Secants of the slope lead there, at most four times as far at once; the share ``flat`` of the first slope is enough.
-    """
-    low, at_low, best = np.zeros_like(slope), slope, np.ones_like(slope)
-    probe = np.where(far, 2.0, 1.0)
-    for _ in range(4):
-        here = slope_at(probe)
-        secant = low + (probe - low) * at_low / np.where(here > at_low, at_low - here, -np.inf)
-        best = np.where(far, np.where(here > 0, np.maximum(secant, 1.0), probe), best)
-        far = far & (here < flat * slope)
-        if not np.any(far):
-            break
-        low, at_low = np.where(far, probe, low), np.where(far, here, at_low)
-        probe = np.where(far, np.clip(secant, 1.5 * probe, 4 * probe), probe)
-    return best
-
-
-def _shorten(slope_at: Callable[[ProblemVector], ProblemVector], slope: ProblemVector) -> ProblemVector:
-    """Length in (0, 1] where the energy along the direction is flat, by four steps of the Illinois rule."""
-    low, high = np.zeros_like(slope), np.ones_like(slope)
-    at_low, at_high = slope.copy(), slope_at(high)
-    crossing = at_high > 0
-    best = high.copy()
-    for _ in range(4):
-        safe = np.where(crossing, at_high - at_low, 1.0)
-        best = np.where(crossing, high - at_high * (high - low) / safe, high)
-        here = slope_at(best)
-        up = here > 0
-        # The end that stays counts half, so that it moves at the next step.
-        at_low, at_high = np.where(up, 0.5 * at_low, here), np.where(up, here, 0.5 * at_high)
-        low, high = np.where(up, low, best), np.where(up, best, high)
-        if np.all(np.abs(here) <= 0.1 * np.abs(slope)):
-            break
-    return best
+            return state.changed(weights=weights, mean=mean, var=var, value=value), length
+        # If the energy is almost flat, a direction may be too long by orders of magnitude.
+        length = np.where(good, length, (0.5 if attempt < rules.halvings else 0.1) * length)
+    return state.moved(good, weights=weights, mean=mean, var=var, value=value), length * good

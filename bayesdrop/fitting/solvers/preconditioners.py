@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
@@ -19,7 +18,7 @@ from ..._validation import check_count, check_instance, check_number
 from ...designs import Design
 from ...linalg.systems import Apply, Factor, factor, factored, refuse_overflow, solved
 from ...moments import ScoreMoments
-from ..objective.energy import ProblemVector, WeightBlock
+from ..objective.energy import WeightBlock
 
 __all__ = [
     "Cholesky",
@@ -30,7 +29,6 @@ __all__ = [
     "column_factor",
     "row_inverse",
     "choose_preconditioner",
-    "rows_taken",
 ]
 
 Vector: TypeAlias = Float[np.ndarray, "..."]
@@ -58,17 +56,17 @@ def check_settings(tol: Any, max_iter: Any, max_inner: Any, preconditioner: Any)
     check_instance(preconditioner, "preconditioner", Preconditioner, expected, none=True)
 
 
-def choose_preconditioner(design: Design, shared_from: int = 200) -> Preconditioner:
-    """Cholesky for few columns, which problems share from so many on, Woodbury for few rows, else the diagonal.
+def choose_preconditioner(design: Design) -> Preconditioner:
+    """Cholesky for few columns, Woodbury for few rows, else the diagonal.
 
     Examples
     --------
     >>> from bayesdrop.designs import as_design
     >>> choose_preconditioner(as_design(np.ones((20, 3))))
-    Cholesky(shared_from=200, enough=60000000.0)
+    Cholesky(shared_from=200)
     """
     if design.prefers_gram:
-        return Cholesky(shared_from)
+        return Cholesky()
     return Woodbury() if design.prefers_outer_gram else Jacobi()
 
 
@@ -89,41 +87,6 @@ class Jacobi:
         refuse_overflow(curvature=whole)
         inverse = 1 / np.maximum(whole, np.finfo(float).tiny)
         return lambda r: inverse * r
-
-
-def _thin(omega: Float[np.ndarray, "n K"], step: ProblemVector) -> Float[np.ndarray, "n K"]:
-    """Keep rows drawn systematically with chances in proportion to ``ω``, with weights that stand for all of them.
-
-    One row for each ``step`` of weight, for ``ω`` (n, K) and ``step`` (K,); rows with much weight are all there.
-    """
-    return np.stack([_thin_column(*column) for column in zip(omega.T, step, strict=True)], axis=1)
-
-
-def _thin_column(omega: Float[np.ndarray, " n"], step: Any) -> Float[np.ndarray, " n"]:
-    running = np.cumsum(omega)
-    result = np.zeros_like(omega)
-    if len(omega) and running[-1] > 0:
-        size = max(1, round(running[-1] / step))
-        rows = np.searchsorted(running, (np.arange(size) + 0.5) / size * running[-1])
-        np.add.at(result, np.minimum(rows, len(omega) - 1), running[-1] / size)
-    return result
-
-
-def rows_taken(n: int, p: int, enough: float = 6e7, share: float = 14.0, per_column: tuple[int, int] = (4, 40)) -> int:
-    """Rows of which the Cholesky preconditioner is made.
-
-    All where they cost no more than ``enough`` multiplications; else so many that their matrix costs a ``share`` of a
-    product with all rows, which is bound by memory while that is not, between the least and the most ``per_column``:
-    with four the preconditioner is right to about a half, with a hundred to a tenth; conjugate gradients do the rest.
-
-    Examples
-    --------
-    >>> rows_taken(1000, 20), rows_taken(20_000, 100)
-    (1000, 2772)
-    """
-    least, most = per_column
-    size = round((p + 1) * min(max(share * n / (p + 1) ** 2, least), most))
-    return size if n > max(2 * size, enough / (p + 1) ** 2) else n
 
 
 def column_factor(design: Design, omega: PerRow, diagonal: Vector, fitted: bool, gain: Vector | float = 1.0) -> Factor:
@@ -174,48 +137,35 @@ def row_inverse(
 class Cholesky:
     """Cholesky factor of the dense (p + 1) × (p + 1) matrix, one per column of the block.
 
-    Where there are many more rows than columns it is the matrix of a sample of them, at a fraction of the cost: the
-    factor is a preconditioner, and no loss of accuracy follows.
-
     Attributes
     ----------
     shared_from : int
-        Columns from which on three problems or more share the factor of their mean matrix, on the scale of each.
-    enough : float
-        Multiplications up to which all rows are taken.
+        Minimum number of features at which three or more problems share the factor of their mean matrix, rescaled for
+        each.
 
     Examples
     --------
     >>> Cholesky()
-    Cholesky(shared_from=200, enough=60000000.0)
+    Cholesky(shared_from=200)
     """
 
     shared_from: int = 200
-    enough: float = 6e7
 
     def prepare(self, moments: ScoreMoments, omega: PerRow, diagonal: WeightBlock) -> Apply:
         """See :class:`Preconditioner`."""
-        (n, p), K, design, fitted = moments.design.shape, omega.shape[1], moments.design, moments.fit_intercept
-        share = K > 2 and p >= self.shared_from
-        size = np.mean(diagonal + moments.diagonal(omega), axis=0) if share else np.ones(K)
-        taken = rows_taken(n, p, self.enough)
-        omega = omega.mean(axis=1, keepdims=True) if share else omega
-        if taken < n:
-            step = np.maximum(design.total(omega) / taken, np.finfo(float).tiny)
-            (omega,) = design.persist(design.rowwise(partial(_thin, step=step), omega))
-        if share:
+        p, K, design, fitted = moments.design.shape[1], omega.shape[1], moments.design, moments.fit_intercept
+        if K > 2 and p >= self.shared_from:
+            size = np.mean(diagonal + moments.diagonal(omega), axis=0)
             gain = np.broadcast_to(moments.coefficients.gain, (p, K)).mean(axis=1)
-            shared, scale = column_factor(design, omega[:, 0], diagonal.mean(axis=1), fitted, gain), size.mean() / size
-            return lambda r: scale * solved(shared, r)
+            shared = column_factor(design, omega.mean(axis=1), diagonal.mean(axis=1), fitted, gain)
+            return lambda r: size.mean() / size * solved(shared, r)
         factors = []
         for k in range(K):
             matrix = (moments if K == 1 else moments.select([k])).grams(omega[:, [k]])[0]
             if not fitted:
                 matrix[-1, -1] = 1.0
             factors.append(factored(matrix, diagonal[:, k]))
-        if K == 1:
-            return lambda r: solved(factors[0], r)
-        return lambda r: np.stack([solved(factors[k], r[:, k]) for k in range(r.shape[1])], axis=1)
+        return lambda r: np.stack([solved(factors[k], r[:, k]) for k in range(K)], axis=1)
 
 
 @dataclass(frozen=True)

@@ -18,9 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from ..._typing import Float
+from ..._typing import Bool, Float
 from ..objective.energy import Energy
-from .driver import StepInfo
 from .state import SolverState
 
 __all__ = ["ProximalNewton", "RULES", "solve_quadratic"]
@@ -62,11 +61,11 @@ class ProximalNewton:
         """Evaluate the energy."""
         return SolverState.at(energy, weights, None, earlier)
 
-    def step(self, energy: Energy, state: SolverState, goal: Any) -> tuple[SolverState, StepInfo]:
+    def step(self, energy: Energy, state: SolverState, goal: Any) -> tuple[SolverState, Bool[np.ndarray, " K"]]:
         """One step of every problem; what the model can still gain before it is the estimate of what remains."""
         slopes = energy.derivatives(state.mean, state.var, state.smoothing)
         gradient, spread = energy.gradient(state.weights, slopes)
-        diagonal = energy.curvature(slopes, spread, np.zeros(len(state.value))).diagonal
+        diagonal = energy.curvature(slopes, spread).diagonal
         grams = energy.moments.grams(np.maximum(slopes.mean_mean, 0.0))
         if energy.level is not None:
             grams = grams + energy.level.hessian
@@ -82,16 +81,15 @@ class ProximalNewton:
         absolute = penalty @ (np.abs(state.weights + direction) - np.abs(state.weights))
         promise = np.sum(gradient * direction, axis=0) + absolute  # below 0: twice what the model gains, at most
         length = np.where(-promise > np.finfo(float).eps * np.abs(state.value), 1.0, 0.0)
-        new = SolverState.at(energy, state.weights + length * direction, None, state)
         for _ in range(RULES.halvings):
+            new = SolverState.at(energy, state.weights + length * direction, None, state)
             good = new.value <= state.value + RULES.share * length * promise
             if np.all(good):
                 break
             length = np.where(good, length, 0.5 * length)
-            new = SolverState.at(energy, state.weights + length * direction, None, state)
-        length = np.where(new.value <= state.value, length, 0.0)
-        new = SolverState.at(energy, np.where(length > 0, new.weights, state.weights), None, state)
-        return new.changed(remaining=np.maximum(-promise, 0.0)), StepInfo(length > 0)
+        moved = good & (length > 0)
+        ended = state.moved(moved, weights=new.weights, mean=new.mean, var=new.var, value=new.value)
+        return ended.changed(remaining=np.maximum(-promise, 0.0)), moved
 
 
 def solve_quadratic(

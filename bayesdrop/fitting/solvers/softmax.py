@@ -11,16 +11,14 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.linalg.blas import daxpy
 
-from ..._typing import Float
-from ...designs.threads import one_blas_thread
-from ...linalg.systems import Apply, conjugate_gradient, double_range
+from ..._typing import Bool, Float
+from ...linalg.systems import Apply, conjugate_gradient
 from ..objective.softmax_energy import NoiseCurvature, SoftmaxEnergy, centred
-from .driver import OneProblem, StepInfo, Trace, minimise
+from .driver import OneProblem, Trace, minimise
 from .preconditioners import choose_preconditioner
 
-__all__ = ["Pair", "SoftmaxNewton", "SoftmaxState", "fit_softmax", "remember", "two_loops"]
+__all__ = ["Pair", "SoftmaxNewton", "SoftmaxState", "remember", "start_without_noise", "two_loops"]
 
 
 @dataclass(frozen=True)
@@ -35,12 +33,10 @@ class SoftmaxState(OneProblem):
         Energy and estimated suboptimality.
     probability, noise_curvature
         Softmax of the rows, and what the noise adds to the curvature.
-    memory : float
-        Size of the largest gradient so far.
+    largest : float
+        Largest squared size of a gradient so far.
     pairs : tuple of Pair
-        What the last steps changed.
-    factored : tuple, optional
-        Preconditioner of an earlier step, and how many it has served, while it does.
+        Steps and changes of the gradient, the oldest first.
     """
 
     weights: Float[np.ndarray, "q K"]
@@ -49,24 +45,8 @@ class SoftmaxState(OneProblem):
     probability: Any
     noise_curvature: NoiseCurvature | None
     remaining: Float[np.ndarray, " 1"]
-    memory: float
+    largest: float = 0.0
     pairs: tuple[Pair, ...] = ()
-    factored: tuple[Apply, int] | None = None
-
-    @classmethod
-    def at(
-        cls,
-        weights: Any,
-        evaluated: tuple[float, Any, Any, Any],
-        remaining: float,
-        memory: float,
-        pairs: tuple[Pair, ...] = (),
-        factored: tuple[Apply, int] | None = None,
-    ) -> SoftmaxState:
-        """The state at weights where the energy is evaluated."""
-        value, slope, softmax, curvature = evaluated
-        left = np.array([remaining])
-        return cls(weights, np.array([value]), slope, softmax, curvature, left, memory, pairs, factored)
 
     @property
     def objective(self) -> Float[np.ndarray, " 1"]:
@@ -75,146 +55,114 @@ class SoftmaxState(OneProblem):
 
 
 @dataclass(frozen=True)
+class SoftmaxRules:
+    """How accurately steps are solved.
+
+    Attributes
+    ----------
+    products : int
+        Maximum number of conjugate-gradient steps in one step.
+    modest : float
+        Accuracy of the fit without noise, from which the fit with noise starts.
+    residual, noisy_residual : float
+        Largest relative residual of a step without and with noise, far from the optimum.
+    aim : float
+        Share of the goal that the last step aims at.
+    shortest : float
+        Length at which a step is given up.
+    """
+
+    products: int = 500
+    modest: float = 1e-2
+    residual: float = 0.1
+    noisy_residual: float = 0.3
+    aim: float = 0.25
+    shortest: float = 1e-10
+
+
+RULES = SoftmaxRules()
+
+
+@dataclass(frozen=True)
 class SoftmaxNewton:
     """Newton's method with back-tracking, all classes jointly: truncated solutions of the model, corrected by secants.
 
     With noise the model leaves out that the penalty follows the means, and its steps alone are twice too long; the last
-    steps show what it leaves out. Without noise it is exact. A product with the model of large data costs a third of
-    the energy itself, and there the preconditioner with the last steps stands for it until the optimum is near, which
-    the model then confirms.
-
-    Parameters
-    ----------
-    max_inner : int
-        Most conjugate-gradient steps in one step.
-    modest : float
-        Accuracy of the fit without noise, from which that with noise starts.
-    short : float
-        A step by the preconditioner and the secants that would have to be shorter is one by the model.
-    steps : int
-        That a factor of dense rows serves.
-    near : float
-        What must remain, relative to the goal, for the model to be solved on sparse data with noise.
-    aim : float
-        Share of the goal that the last step aims at.
-    shared : int
-        Weights of all classes from which on they share one factor, each on its scale: it takes more steps to a
-        solution, which cost less than a factor of each class.
+    steps show what it leaves out. Without noise it is exact. See :class:`.driver.FitMethod`.
     """
 
-    max_inner: int = 500
-    modest: float = 1e-2
-    short: float = 0.1
-    steps: int = 4
-    near: float = 4.0
-    aim: float = 0.25
-    shared: int = 600
+    tol: float
+    max_iter: int
 
     def init(self, energy: SoftmaxEnergy, weights: Any, earlier: SoftmaxState | None = None) -> SoftmaxState:
-        """See :class:`bayesdrop.fitting.solvers.driver.Minimiser`."""
+        """See :class:`bayesdrop.fitting.solvers.driver.Minimiser`; secants are about those at slightly other rates."""
         weights = centred(weights)
-        factored = None if earlier is None else earlier.factored
-        return SoftmaxState.at(weights, energy.evaluate(weights), np.inf, 0.0, factored=factored)
+        value, gradient, probability, curvature = energy.evaluate(weights)
+        state = SoftmaxState(weights, np.array([value]), gradient, probability, curvature, np.array([np.inf]))
+        return state if earlier is None else replace(state, largest=earlier.largest, pairs=earlier.pairs)
 
-    def step(self, energy: SoftmaxEnergy, state: SoftmaxState, goal: Any) -> tuple[SoftmaxState, StepInfo]:
-        """One step; where no length will do it is tried once more by the model, without the secants."""
-        value, gradient = float(state.value[0]), state.gradient
-        design = energy.moments.design
-        precondition, age = state.factored or (self._preconditioner(energy, state), 0)
+    def step(
+        self, energy: SoftmaxEnergy, state: SoftmaxState, goal: Any
+    ) -> tuple[SoftmaxState, Bool[np.ndarray, " K"]]:
+        """One step; if no length lowers the energy, one more try by the model without the secants."""
+        value, gradient, eps = float(state.value[0]), state.gradient, np.finfo(float).eps
+        # The blocks of single classes: far off if all classes move equally, and there the gradient has no part.
+        precondition = choose_preconditioner(energy.moments.design).prepare(
+            energy.moments, *energy.by_class(state.probability, state.noise_curvature)
+        )
         size = float(np.sum(gradient * precondition(gradient)))
-        reference = max(state.memory, size, np.finfo(float).tiny)
-        far = state.remaining[0] > self.near * goal[0] if energy.noisy else size > self.modest * abs(value)
-        far = bool(far and not (design.prefers_gram or design.prefers_outer_gram))
-        slack = 8 * np.finfo(float).eps * abs(value)
+        largest = max(state.largest, size, np.finfo(float).tiny)
+        tolerance = min(RULES.noisy_residual if energy.noisy else RULES.residual, (size / largest) ** 0.25)
+        # Solve only as accurately as the goal needs: what is left falls by the square of the relative residual.
+        left = max(state.remaining[0], goal[0])
+        inverse = partial(
+            _solve, energy, state, precondition, max(tolerance, min(0.5, (RULES.aim * goal[0] / left) ** 0.5))
+        )
         slope = 0.0
-        seen = state.pairs if energy.noisy or far else ()
-        tries: list[tuple[tuple[Pair, ...], bool]] = [(seen, far), ((), False)] if seen or far else [((), False)]
-        for pairs, scaled in tries:
-            if scaled:
-                inverse = _scaled(precondition, pairs, gradient)
-            else:
-                inner = min(0.3 if energy.noisy else 0.1, (size / reference) ** 0.25)
-                # No more accuracy than the goal asks for: what is left falls by the square of the relative residual.
-                inner = max(inner, min(0.5, float(np.sqrt(self.aim * goal[0] / max(state.remaining[0], goal[0])))))
-                inverse = partial(self._solve, energy, state, precondition, inner)
+        for pairs in (state.pairs, ()) if state.pairs else ((),):
             # The gradient sums to zero over the classes, and so does the best direction.
             direction = centred(two_loops(gradient, pairs, inverse))
             slope, length = float(np.sum(gradient * direction)), 1.0
-            while length > (self.short if scaled else 1e-10) and -slope > 0:
-                there = state.weights + length * direction
-                reached, rest = energy.begin(there)
-                if reached <= value + 1e-4 * length * slope + slack:
-                    evaluated = reached, *rest()
-                    pairs = remember(pairs, length * direction, evaluated[1] - gradient)
-                    serves = design.prefers_gram and length == 1.0 and age + 1 < self.steps
-                    kept = (precondition, age + 1) if serves else None
+            while length > RULES.shortest and slope < 0:
+                weights = state.weights + length * direction
+                reached, rest = energy.begin(weights)
+                if reached <= value + 1e-4 * length * slope + 8 * eps * abs(value):
+                    evaluated = rest()
+                    seen = remember(pairs, length * direction, evaluated[0] - gradient) if energy.noisy else ()
+                    # A step whose gain double precision cannot show, and less than half of that of the one before.
+                    spent = -slope <= eps * abs(value) and -4 * slope > state.remaining[0]
                     # The decrement of a truncated step, with a margin of four.
-                    # A step that gains nothing which the energy can show, nor less than half of the one before.
-                    unseen = -slope <= np.finfo(float).eps * abs(value)
-                    spent = unseen and -4 * slope > state.remaining[0]
-                    moved = SoftmaxState.at(there, evaluated, -2 * slope, reference, pairs, kept)
-                    return moved, StepInfo(np.array([not spent]))
+                    ended = SoftmaxState(
+                        weights, np.array([reached]), *evaluated, np.array([-2 * slope]), largest, seen
+                    )
+                    return ended, np.array([not spent])
                 length *= 0.5
-        return replace(state, remaining=np.array([-0.5 * slope]), memory=reference), StepInfo(np.array([False]))
-
-    def _solve(
-        self,
-        energy: SoftmaxEnergy,
-        state: SoftmaxState,
-        precondition: Apply,
-        tolerance: float,
-        right: Float[np.ndarray, "q K"],
-    ) -> Float[np.ndarray, "q K"]:
-        """The model's inverse Hessian times a right-hand side, to a relative tolerance."""
-        shape = right.shape
-        solution, _, _ = conjugate_gradient(
-            lambda u: (energy.product(state.probability, state.noise_curvature, u.reshape(shape)).reshape(-1, 1), ()),
-            right.reshape(-1, 1),
-            lambda r: precondition(r.reshape(shape)).reshape(-1, 1),
-            np.array([tolerance]),
-            self.max_inner,
-        )
-        return solution.reshape(shape)
-
-    def _preconditioner(self, energy: SoftmaxEnergy, state: SoftmaxState) -> Apply:
-        """Approximate inverse of the model's Hessian, (p + 1, K) to the same; it leaves out what couples the classes.
-
-        It is far off where all classes move equally, and there the gradient has no part.
-        """
-        parts = energy.by_class(state.probability, state.noise_curvature)
-        columns = min(200, self.shared // energy.n_classes)
-        return choose_preconditioner(energy.moments.design, columns).prepare(energy.moments, *parts)
+        return replace(state, remaining=np.array([-0.5 * slope]), largest=largest), np.array([False])
 
 
-def _scaled(precondition: Apply, pairs: tuple[Pair, ...], gradient: Float[np.ndarray, "q K"]) -> Apply:
-    """The preconditioner times a number: from the last pair, or so that the first step gains one at most."""
-    if pairs:
-        last = pairs[-1]
-        scale = 1 / (last.inverse * float(np.vdot(last.change, precondition(last.change))))
-    else:
-        scale = min(1.0, float(np.vdot(gradient, precondition(gradient))) ** -0.5)
-    return lambda right: scale * precondition(right)
+def _solve(
+    energy: SoftmaxEnergy, state: SoftmaxState, precondition: Apply, tolerance: float, right: Float[np.ndarray, "q K"]
+) -> Float[np.ndarray, "q K"]:
+    """The model's inverse Hessian times a right-hand side, to a relative tolerance."""
+    shape = right.shape
+    solution, _, _ = conjugate_gradient(
+        lambda u: (energy.product(state.probability, state.noise_curvature, u.reshape(shape)).reshape(-1, 1), ()),
+        right.reshape(-1, 1),
+        lambda r: precondition(r.reshape(shape)).reshape(-1, 1),
+        np.array([tolerance]),
+        RULES.products,
+    )
+    return solution.reshape(shape)
 
 
-@double_range()
-@one_blas_thread()
-def fit_softmax(
-    energy: SoftmaxEnergy,
-    weights: Float[np.ndarray, "q K"],
-    tol: float,
-    max_iter: int,
-    earlier: SoftmaxState | None = None,
-) -> tuple[SoftmaxState, Trace]:
-    """Minimise the energy from the weights; without noise first, since the noised one is not convex.
-
-    Of an ``earlier`` fit, at other rates, the preconditioner serves on.
-    """
-    method, trace = SoftmaxNewton(), Trace()
-    if energy.noisy and not np.any(weights):
-        earlier, _ = fit_softmax(energy.without_noise(), weights, max(tol, method.modest), max_iter)
-        weights = earlier.weights
-    state, _ = minimise(method, energy, method.init(energy, weights, earlier), tol, max_iter, trace)
-    return state, trace
+def start_without_noise(
+    energy: SoftmaxEnergy, weights: Float[np.ndarray, "q K"], method: SoftmaxNewton
+) -> Float[np.ndarray, "q K"]:
+    """Weights to start from: zero weights become those of a fit without noise, for with noise it is not convex."""
+    if not energy.noisy or np.any(weights):
+        return weights
+    easier, method = energy.without_noise(), replace(method, tol=max(method.tol, RULES.modest))
+    return minimise(method, easier, method.init(easier, weights), method.tol, method.max_iter, Trace())[0].weights
 
 
 class Pair(NamedTuple):
@@ -265,18 +213,12 @@ def two_loops(
     >>> two_loops(np.array([2.0, 0.0]), [pair], lambda slope: slope).tolist()
     [-0.5, 0.0]
     """
-    direction, shares = np.array(-slope, dtype=float, order="C"), []
+    direction, shares = -slope, []
     for pair in reversed(pairs):
         share = pair.inverse * float(np.vdot(pair.step, direction))
-        _add(direction, -share, pair.change)
+        direction -= share * pair.change
         shares.append(share)
-    # It may be given back what it was given, or a part of something else.
-    direction = np.array(inverse(direction), dtype=float, order="C")
+    direction = inverse(direction)
     for pair, share in zip(pairs, reversed(shares), strict=True):
-        _add(direction, share - pair.inverse * float(np.vdot(pair.change, direction)), pair.step)
+        direction = direction + (share - pair.inverse * float(np.vdot(pair.change, direction))) * pair.step
     return direction
-
-
-def _add(total: Float[np.ndarray, ...], share: float, part: Float[np.ndarray, ...]) -> None:
-    """Add ``share × part`` to ``total``, doubles side by side, in one pass and without a temporary."""
-    daxpy(part.ravel(), total.reshape(-1), a=share)

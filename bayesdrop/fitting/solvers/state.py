@@ -34,6 +34,10 @@ class PerProblem:
         vars(other).update(vars(self), **parts)
         return other
 
+    def moved(self: Own, where: Bool[np.ndarray, " K"], **parts: Any) -> Own:
+        """The same with other fields for the marked problems."""
+        return self.changed(**{name: np.where(where, part, vars(self)[name]) for name, part in parts.items()})
+
     def select(self: Own, columns: Any) -> Own:
         """Some of the problems."""
         return self.changed(**{name: _take(part, columns) for name, part in vars(self).items()})
@@ -158,19 +162,9 @@ class SolverState(PerProblem):
 
         Smoothing leads away from a dual, or from an earlier fit, before it leads back.
         """
-        none = np.zeros_like(self.smoothing)
-        own, other = (energy.value(at.weights, at.mean, at.var, none) for at in (self, begun))
-        better = other < own
-        if not np.any(better):
-            return self
-        weights, mean, var, value, smoothing = (
-            np.where(better, *both)
-            for both in (
-                (begun.weights, self.weights), (begun.mean, self.mean), (begun.var, self.var), (other, self.value),
-                (none, self.smoothing),
-            )
-        )  # fmt: skip
-        return self.changed(weights=weights, mean=mean, var=var, value=value, smoothing=smoothing)
+        begun = begun.smoothed(energy, 0.0)
+        better = np.flatnonzero(begun.value < self.smoothed(energy, 0.0).value)
+        return self.merge(better, begun.select(better)) if len(better) else self
 
     def has_ended(self, energy: Energy, goal: Any) -> Bool[np.ndarray, " K"]:
         """At its goal without smoothing, or where a dual of kinks without noise ended, however near; see
@@ -193,30 +187,26 @@ class SolverState(PerProblem):
         """Smooth less, and doubt an estimate; see :class:`.driver.State`."""
         if not energy.loss.piecewise_linear:
             return self._without_residuals(energy, goal), np.zeros(len(self.value), dtype=bool)
-        bias, tight = self._cost_of_smoothing(energy, goal)
+        none = np.zeros_like(self.smoothing)
+        bias = self.value - energy.value(self.weights, self.mean, self.var, none)
         state = end_at_zero(energy, self, goal, bias)
         bias = np.where(state.smoothing < self.smoothing, 0.0, bias)
-        state, rough = state._less_smooth(energy, goal, moved, bias, tight)
+        state, rough = state._less_smooth(energy, goal, moved, bias)
         return state._checked_by_bound(energy, goal, moved, rough)
 
     def _less_smooth(
-        self, energy: Energy, goal: Any, moved: Any, bias: Any, tight: Any
+        self, energy: Energy, goal: Any, moved: Any, bias: Any
     ) -> tuple[SolverState, Bool[np.ndarray, " K"]]:
         rough = bias > goal
         if np.any(self.smoothing < 1e-6 * self.rules.first):
             # A fit without any residual, as of a constant response, leaves no energy to hold the smoothing against.
             exact = self.value <= self._round_off(energy)
             rough, self = rough & ~exact, self.changed(remaining=np.where(exact, 0.0, self.remaining))
-        # Steps that are cut short would be so all the more at sharper kinks.
-        short = moved & (self.remaining > goal) & self._cut_short(energy)
-        tight = np.where(short, np.inf, tight)
-        shrink = rough & (((self.remaining <= bias) & ~short) | ~moved)
-        if not (np.any(shrink) or np.any(tight < self.smoothing)):
+        shrink = rough & ((self.remaining <= bias) | ~moved)
+        if not np.any(shrink):
             return self, rough
-        least = (self.rules.step if energy.loss.augmented else self.rules.gaussian_step) * self.smoothing
-        smoothing = np.minimum(np.maximum(tight, least), np.where(shrink, least, self.smoothing))
-        value = energy.value(self.weights, self.mean, self.var, smoothing)
-        return self.changed(smoothing=smoothing, value=value), rough
+        share = self.rules.step if energy.loss.augmented else self.rules.gaussian_step
+        return self.smoothed(energy, np.where(shrink, share, 1.0)), rough
 
     def _without_residuals(self, energy: Energy, goal: Any) -> SolverState:
         """End least squares whose residuals are round-off of the scores: no share of their energy means anything."""
@@ -225,13 +215,6 @@ class SolverState(PerProblem):
         unit = 8 * float(np.finfo(np.float64).eps)
         exact = self.value <= 0.5 * energy.moments.design.total(energy.weight * (unit * energy.scores(self.mean)) ** 2)
         return self.changed(remaining=np.where(exact, 0.0, self.remaining))
-
-    def _cut_short(self, energy: Energy) -> Bool[np.ndarray, " K"]:
-        """Which problems with noise made no full step, as far as the method says."""
-        decrement = getattr(self.memory, "decrement", None)
-        if decrement is None or not energy.moments.has_variance:
-            return np.zeros(len(self.value), dtype=bool)
-        return np.isnan(decrement)
 
     def _checked_by_bound(
         self, energy: Energy, goal: Any, moved: Any, rough: Bool[np.ndarray, " K"]
@@ -255,7 +238,7 @@ class SolverState(PerProblem):
         # The smoothing has a part in the gap that is as large as what it adds to the energy.
         share = np.where(doubted & (self.value - plain > self.rules.enough * goal), self.rules.smoother, 1.0)
         # Where the estimate is small and no step leads on a bound may be poor for sharp kinks, and the point is not.
-        left = np.where(moved, gap, np.minimum(gap, LOOSE * np.abs(self.value)))
+        left = np.where(moved, gap, np.minimum(gap, LOOSE * np.abs(plain)))
         state = self.changed(floor=floor, remaining=np.where(ended, left, self.remaining))
         return (state.smoothed(energy, share) if np.any(share < 1) else state), rough | (doubted & moved)
 
@@ -264,19 +247,6 @@ class SolverState(PerProblem):
         sums = energy.moments.design.total
         unit, size = 8 * float(np.finfo(np.float64).eps), np.abs(energy.scores(self.mean))
         return unit * np.maximum(self.rules.first * sums(energy.weight), sums(energy.weight * size))
-
-    def _cost_of_smoothing(self, energy: Energy, goal: Any) -> tuple[Any, Any]:
-        """What the smoothing adds to the energy, and the smoothing to go to at once (infinite: no hurry), (K,) each.
-
-        Where the noise itself rounds off the kink for nearly all of the weight, smoothing has nothing to do.
-        """
-        bias = self.value - energy.value(self.weights, self.mean, self.var, np.zeros_like(self.smoothing))
-        wanted = self.smoothing * np.sqrt(0.1 * goal / np.maximum(bias, goal))
-        sums = energy.moments.design.total
-        total = sums(energy.weight)
-        rounded = sums(energy.weight * (self.var > (10 * wanted) ** 2)) >= 0.95 * total
-        typical = sums(energy.weight * np.sqrt(self.var)) / total
-        return bias, np.where(rounded, np.maximum(wanted, 0.03 * typical), np.inf)
 
 
 def end_at_zero(energy: Energy, state: SolverState, goal: ProblemVector, bias: ProblemVector) -> SolverState:

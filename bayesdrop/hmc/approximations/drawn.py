@@ -231,7 +231,7 @@ def _at(
     energy = Energy(moments, loss, data.target[:, None], model.C * data.weight[:, None], prior, offset=offset)
     mean, var = moments.scores(weights)
     slopes = energy.derivatives(mean, var, spread)
-    curve = energy.curvature(slopes, energy.gradient(weights, slopes)[1], np.zeros(1))
+    curve = energy.curvature(slopes, energy.gradient(weights, slopes)[1])
     bend = curve.mean_mean[:, 0]
     bend = np.maximum(bend, RULES.curvature * (bend.max() or 1.0))
     own = np.maximum(curve.diagonal[:p, 0], RULES.prior * prior[:p, 0])

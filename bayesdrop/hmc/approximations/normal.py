@@ -174,7 +174,7 @@ def _curvature(energy: Energy, weights: Float[np.ndarray, "size 1"], smoothing: 
     mean, var = energy.moments.scores(weights)
     slopes = energy.derivatives(mean, var, smoothing)
     _, spread = energy.gradient(weights, slopes)
-    found = energy.curvature(slopes, spread, np.zeros(1))
+    found = energy.curvature(slopes, spread)
     exact = energy.moments.has_variance and not energy.moments.design.is_streamed
     return found if exact else replace(found, mean_var=None, var_var=None)
 

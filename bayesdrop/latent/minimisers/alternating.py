@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from scipy.special import expit
 
-from ..._typing import Float
+from ..._typing import Bool, Float
 from ..._validation import check_count, check_number
-from ...fitting.solvers.driver import StepInfo, Trace, minimise
+from ...fitting.solvers.driver import Trace, minimise
 from ..objective.criteria import OneVersusRest, unpack
 from ..objective.energy import LatentEnergy, Parameters, hidden_moments
 from .lbfgs import Evaluated, LatentState, descend
@@ -90,7 +90,7 @@ class _Turns:
         value, _, objective = energy.value_and_gradient(weights)
         return LatentState.at(weights, value, objective)
 
-    def step(self, energy: LatentEnergy, state: LatentState, goal: Any) -> tuple[LatentState, StepInfo]:
+    def step(self, energy: LatentEnergy, state: LatentState, goal: Any) -> tuple[LatentState, Bool[np.ndarray, " K"]]:
         here: Parameters = state.weights
         here = here._replace(output=output_update(energy, self.criterion, here))
 
@@ -102,7 +102,7 @@ class _Turns:
         there = here._replace(hidden=flat.reshape(here.hidden.shape))
         value, _, objective = energy.value_and_gradient(there)
         done = float(state.value[0]) - value <= self.least
-        return LatentState.at(there, value, objective, done), StepInfo(np.array([True]))
+        return LatentState.at(there, value, objective, done), np.array([True])
 
 
 def output_update(energy: LatentEnergy, criterion: OneVersusRest, parameters: Parameters) -> Float[np.ndarray, "_ M"]:

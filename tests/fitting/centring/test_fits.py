@@ -51,17 +51,6 @@ def test_relative_prior_and_centre_are_standardised_columns(kind, rates, far):
     assert plain.centre_ is None
 
 
-def test_rows_as_copies_and_as_weights_are_one(far):
-    X, y = np.round(far[0]), far[1]  # whole numbers, some of them at their mean
-    copies = np.arange(60) % 3
-    one = bd.DropoutLogisticRegression(bd.PerFeature(), noise=MEAN, tol=1e-13).fit(X, y, copies)
-    two = bd.DropoutLogisticRegression(bd.PerFeature(), noise=MEAN, tol=1e-13).fit(
-        np.repeat(X, copies, axis=0), np.repeat(y, copies)
-    )
-    np.testing.assert_allclose(one.rates_, two.rates_, atol=1e-12)
-    np.testing.assert_allclose(one.coef_, two.coef_, atol=1e-7)
-
-
 def test_entries_at_the_mean_are_not_occurrences():
     """The mean of 0.1, 0.1 and 0.1 is not 0.1 in binary; what lies at it but for rounding has no sign."""
     X = np.array([[0.1, 5.0], [0.1, 6.0], [0.1, 7.0], [0.4, 9.0], [0.4, 8.0], [0.4, 7.0]] * 10)

@@ -141,13 +141,6 @@ def test_without_noise_a_missing_entry_is_the_mean(holes):
     np.testing.assert_allclose(one.predict(X).mean, two.predict(filled(X, mean)).mean, rtol=1e-6)
 
 
-def test_complete_rows_are_fitted_as_ever(far):
-    X, y = far
-    one, two = (bd.fit(bd.Model(**options), X, y) for options in ({}, GONE))
-    np.testing.assert_allclose(one.weight, two.weight, rtol=1e-10)
-    assert one.intercept == pytest.approx(two.intercept, rel=1e-10)
-
-
 def test_what_is_missing_is_at_the_centre(holes):
     X, _ = holes
     X = np.column_stack([X, np.full(len(X), NAN)])
@@ -210,16 +203,6 @@ def test_sparse_rows_with_stored_nan(holes, noise):
             for given in (rows, rows.tocsc(), X):
                 np.testing.assert_allclose(model.decision_function(given), two.decision_function(X), rtol=1e-8)
                 np.testing.assert_allclose(model.predict_proba(given), two.predict_proba(X), rtol=1e-8)
-
-
-def test_weights_are_copies_of_rows(holes):
-    X, y = holes
-    copies = np.random.default_rng(1).integers(0, 3, len(y))
-    model = bd.Model(**GONE)
-    one = bd.fit(model, X, y, sample_weight=copies.astype(float))
-    two = bd.fit(model, np.repeat(X, copies, axis=0), np.repeat(y, copies))
-    np.testing.assert_allclose(one.centre, two.centre, rtol=1e-12)
-    np.testing.assert_allclose(one.weight, two.weight, rtol=1e-6)
 
 
 def test_rows_without_labels_and_rows_one_block_at_a_time(holes):

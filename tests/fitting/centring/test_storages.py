@@ -93,11 +93,11 @@ def dense(table):
     return {name: fitted(model, *table) for name, model in MODELS.items()}
 
 
-ON_CLUSTER = ("learnt", "about means", "least squares", "relative", "warned of", "softmax")
+FEW = ("learnt", "about means", "least squares", "relative", "warned of", "softmax")
 CASES = [
     (storage, model)
     for storage in STORAGES
-    for model in (ON_CLUSTER if storage in ("dask", "devices") else MODELS)
+    for model in (MODELS if storage in ("csr", "blocks") else FEW)
 ]  # fmt: skip
 
 

@@ -142,8 +142,7 @@ def test_a_pass_takes_one_coordinate_after_the_other(kinks):
 
 
 @pytest.mark.parametrize("loss", [*LOSSES, bd.EpsilonInsensitive(0.0)], ids=repr)
-@pytest.mark.parametrize("unbiased", [False, True], ids=["biased", "unbiased"])
-@pytest.mark.parametrize("rate", [1e-4, 0.3, 0.9])
+@pytest.mark.parametrize(("rate", "unbiased"), [(1e-4, False), (0.3, True), (0.9, False)])
 def test_noise_has_the_optimum_of_quasi_newton(loss, rate, unbiased):
     """The energy written out anew, and minimised by scipy, which knows neither duals nor majorisers."""
     X, y = data(loss)

@@ -17,7 +17,7 @@ def rows(seed, n, p, share=1.0):
 @pytest.mark.slow_cases("-EM")
 @pytest.mark.parametrize("method", [bd.Newton, bd.EM])
 @pytest.mark.parametrize("loss", [bd.Hinge(), bd.EpsilonInsensitive(0.1), bd.Quantile(0.3)], ids=str)
-@pytest.mark.parametrize("seeds", [(0, 1), pytest.param((2, 3, 4, 5), marks=pytest.mark.slow)], ids=str)
+@pytest.mark.parametrize("seeds", [(0,), pytest.param((1, 2, 3, 4, 5), marks=pytest.mark.slow)], ids=str)
 def test_a_tolerance_beyond_double_precision_costs_no_accuracy(loss, method, seeds):
     """Without noise: a fit of a tighter tolerance is no worse, takes no long way, and says how it ended."""
     for seed in seeds:

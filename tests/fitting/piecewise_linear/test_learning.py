@@ -56,18 +56,3 @@ def test_a_fit_ends_at_a_fixed_point_of_the_rule(structure, classes, C):
         there = bd.fit(fixed, sparse.csr_array(X), y, sample_weight=sample_weight, method=bd.Newton(tol=1e-10))
         best = there.objective_trace[-1]
         assert -1e-10 * best <= objectives[k] - best <= 2e-9 * best
-
-
-@pytest.mark.parametrize("structure", STRUCTURES, ids=repr)
-@pytest.mark.parametrize("C", [0.1, 1.0])
-def test_a_loose_fit_has_the_rates_of_its_signs(structure, C):
-    """It may end before the signs stand: with the rates of those that it has, and an energy within the tolerance."""
-    X, code = words(seed=4)
-    tol, y = 1e-3, np.where(code == 1, 1.0, -1.0)
-    fit = bd.DropoutSVC(structure, C=C, tol=tol).fit(sparse.csr_array(X), code)
-    place = places(structure)
-    opposed, occurs = (np.bincount(place, part) for part in opposed_and_all(X, y, fit.coef_[0], np.ones(len(y)), 1.0))
-    expected = (opposed + structure.prior.a - 1) / (occurs + structure.prior.a + structure.prior.b - 2)
-    np.testing.assert_allclose(fit.rates_, expected[place], rtol=1e-12)
-    best = bd.DropoutSVC(bd.Fixed(fit.rates_), C=C, tol=1e-10).fit(sparse.csr_array(X), code).objective_trace_[-1]
-    assert 0 <= fit.objective_trace_[-1] - best <= tol * best

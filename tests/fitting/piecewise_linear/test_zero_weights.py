@@ -97,7 +97,7 @@ def test_the_best_constant_is_that_of_all_kinks(loss):
         zero = np.zeros((3, 3))
         return task.value(zero, np.broadcast_to(intercept, (40, 3)), np.zeros((40, 3)), np.zeros(3))
 
-    kinks = np.concatenate([centre for centre, _, _ in task.kinks])
+    kinks = np.concatenate(task.kinks[0])
     least = np.min([cost(kink) for kink in kinks], axis=0)
     np.testing.assert_allclose(cost(best_constant(task)), least, rtol=1e-12)
 

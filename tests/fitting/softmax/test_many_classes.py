@@ -82,15 +82,6 @@ def test_the_estimator_is_the_same_fit(rates):
     assert (ours.rate_posterior_ is None) == (rates == 0.3)
 
 
-def test_rows_of_weight_two_are_rows_twice():
-    X, y = problem()
-    model, weight = bd.Model(bd.Softmax("gaussian"), rates=bd.Fixed(0.3)), np.arange(N) % 3.0
-    times = np.repeat(np.arange(N), weight.astype(int))
-    method = bd.Newton(tol=1e-12)
-    weighted = bd.fit(model, X, y, sample_weight=weight, method=method)
-    np.testing.assert_allclose(weighted.weight, bd.fit(model, X[times], y[times], method=method).weight, atol=1e-6)
-
-
 def test_bad_input():
     X, y = problem()
     model = bd.Model(bd.Softmax())

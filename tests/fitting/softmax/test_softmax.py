@@ -13,7 +13,8 @@ from scipy import optimize, sparse
 import bayesdrop as bd
 from bayesdrop.designs import as_design
 from bayesdrop.fitting.objective.softmax_energy import SoftmaxEnergy
-from bayesdrop.fitting.solvers.softmax import fit_softmax
+from bayesdrop.fitting.solvers.driver import Trace, minimise
+from bayesdrop.fitting.solvers.softmax import SoftmaxNewton, start_without_noise
 from bayesdrop.losses import Logistic
 from bayesdrop.losses.softmax import FORMS, expected_softmax
 from bayesdrop.models import softmax
@@ -108,7 +109,9 @@ def test_by_entries_is_refused_where_zeros_have_a_variance():
 def test_optimum_is_that_of_bfgs_and_nothing_rises(form):
     X, y = problem()
     problem_energy = energy(X, y, form)
-    state, trace = fit_softmax(problem_energy, np.zeros((P + 1, K)), 1e-11, 200)
+    method, trace = SoftmaxNewton(1e-11, 200), Trace()
+    start = method.init(problem_energy, start_without_noise(problem_energy, np.zeros((P + 1, K)), method))
+    state, _ = minimise(method, problem_energy, start, 1e-11, 200, trace)
     weights = state.weights
     values = np.array(trace.values)[:, 0]
     assert np.all(np.diff(values) <= 1e-12 * values[:-1])
@@ -144,18 +147,6 @@ def test_gaussian_form_against_many_points():
         score = mean[i] + rng.normal(size=(400_000, 3)) @ root[i].T
         expected = np.logaddexp.reduce(score, axis=1).mean() - np.logaddexp.reduce(mean[i])
         assert value[i] == pytest.approx(expected, abs=1.3e-2)
-
-
-def test_without_noise_it_is_scikit_learns_fit():
-    from sklearn.linear_model import LogisticRegression
-
-    X, y = problem()
-    ours = bd.DropoutLogisticRegression(0.0, multiclass="softmax", C=0.8, tol=1e-12).fit(X, y)
-    theirs = LogisticRegression(C=0.8, tol=1e-8, max_iter=1000).fit(X, y)
-    np.testing.assert_allclose(ours.coef_, theirs.coef_, atol=2e-5)
-    np.testing.assert_allclose(ours.predict_proba(X), theirs.predict_proba(X), atol=2e-5)
-    # No covariance is computed where there is none.
-    assert [energy(X, y, form, rate).noisy for form in FORMS for rate in (0.0, 0.3)] == [False, True] * 2
 
 
 def test_names_of_forms():

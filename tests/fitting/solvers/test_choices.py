@@ -25,7 +25,6 @@ FITS = {
     "Newton, proximal": lambda: bd.fit(
         bd.Model(weight_prior=bd.Laplace(), rates=bd.Fixed(0.3)), DENSE, DENSE[:, 0] > RNG.normal(size=60)
     ),
-    "normal equations": lambda: fitted(bd.Squared(), DENSE, 0.3),
     "interior points": lambda: fitted(bd.Hinge(), DENSE, 0.0),
     "coordinates": lambda: fitted(bd.Hinge(), SPARSE, 0.0),
     "Newton, diagonal of much noise": lambda: fitted(bd.Hinge(), RNG.normal(size=(500, 210)), 0.7),
@@ -45,7 +44,7 @@ def test_every_row_is_taken(name, tmp_path):
 
 def test_names_are_apart_and_the_last_row_always_holds():
     assert len({row.name for row in CHOICES}) == len(CHOICES)
-    case = Case(1000, 30, False, False, False, False, False, False, 0.0)
+    case = Case(1000, 30, False, False, False, False, False, 0.0)
     assert choose(case) is choose(case, rows=STEPS) is CHOICES[-1]
 
 
@@ -55,12 +54,9 @@ def test_the_page_has_the_table():
 
 
 def test_sizes_are_limits():
-    case = Case(10_000, 100, False, True, False, False, True, True, 0.0)
+    case = Case(10_000, 100, False, True, False, True, True, 0.0)
     assert choose(case).name == "interior points"
     assert choose(case, Limits(tall=200)).name == choose(case, Limits(multiplications=1.0)).name == "coordinates"
-    squares = Case(1000, 30, True, True, False, True, False, False, 0.0)
-    assert choose(squares).name == "normal equations"
-    assert choose(squares, Limits(columns=20)).name == "Newton, Cholesky"
 
 
 def test_a_method_that_is_given_is_named():

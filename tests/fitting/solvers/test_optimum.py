@@ -7,9 +7,7 @@ from scipy import optimize, sparse
 import bayesdrop as bd
 from bayesdrop.designs import as_design
 from bayesdrop.fitting.objective.energy import Energy
-from bayesdrop.fitting.solvers import newton
 from bayesdrop.fitting.solvers.driver import Trace, minimise
-from bayesdrop.fitting.solvers.newton_memory import StepRules
 from bayesdrop.fitting.solvers.preconditioners import Cholesky, Jacobi, Woodbury
 from bayesdrop.moments import ScoreMoments
 
@@ -79,17 +77,6 @@ def test_every_solver_gives_the_same_fit(preconditioner, method, noise):
     assert got.objective_trace[-1] == pytest.approx(expected.objective_trace[-1], rel=1e-11)
 
 
-@pytest.mark.parametrize("loss", LOSSES, ids=repr)
-def test_a_preconditioner_of_sampled_rows_gives_the_same_fit(loss):
-    """More than eight rows a column, and few enough of them to be in the sample."""
-    X, y = data(n=1500, p=12, seed=4)
-    model = bd.Model(loss, rates=bd.Fixed(0.3))
-    sampled = bd.fit(model, X, y, method=bd.Newton(tol=1e-12, preconditioner=Cholesky(enough=0.0)))
-    plain = bd.fit(model, X, y, method=bd.Newton(tol=1e-12, preconditioner=Jacobi()))
-    assert sampled.objective_trace[-1] == pytest.approx(plain.objective_trace[-1], rel=1e-11)
-    np.testing.assert_allclose(sampled.weight, plain.weight, atol=2e-5)
-
-
 @pytest.mark.parametrize("method", [bd.Newton(tol=1e-12), bd.EM(tol=1e-12, max_iter=5000)], ids=["newton", "em"])
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
 def test_energy_never_rises(method, loss):
@@ -136,11 +123,8 @@ def test_gradient_and_products_are_derivatives(loss):
     slopes = energy.derivatives(mean, var, smoothing)
     got, spread = energy.gradient(weights, slopes)
     np.testing.assert_allclose(got, gradient, rtol=1e-10, atol=1e-10)
-    curvature = energy.curvature(slopes, spread, np.zeros(3))
+    curvature = energy.curvature(slopes, spread)
     np.testing.assert_allclose(energy.product(weights, curvature, direction)[0], product, rtol=1e-9, atol=1e-9)
-    # The EM matrix majorises the Hessian.
-    majoriser = energy.product(weights, energy.curvature(slopes, spread, np.ones(3)), direction)[0]
-    assert np.all((direction * majoriser).sum(0) >= (direction * product).sum(0) - 1e-9)
 
 
 def test_a_block_of_problems_equals_each_alone():
@@ -159,22 +143,6 @@ def test_a_block_of_problems_equals_each_alone():
     together = solve([0, 1, 2, 3])
     for k in range(4):
         np.testing.assert_allclose(together[:, [k]], solve([k]), atol=2e-6)
-
-
-@pytest.mark.parametrize("loss", [bd.Hinge(), bd.Logistic()], ids=repr)
-@pytest.mark.parametrize("rates", [bd.Fixed(0.3), bd.PerFeature(bd.Beta(2, 3))], ids=["fixed", "learnt"])
-def test_weights_are_repetition(loss, rates):
-    X, y = data(seed=5)
-    count = np.random.default_rng(6).integers(0, 3, size=len(y))
-    model = bd.Model(loss, rates=rates)
-    method = bd.Newton(tol=1e-12)
-    weighted = bd.fit(model, X, y, sample_weight=count, method=method)
-    repeated = bd.fit(model, np.repeat(X, count, axis=0), np.repeat(y, count), method=method)
-    np.testing.assert_allclose(weighted.weight, repeated.weight, atol=1e-7)
-    np.testing.assert_allclose(weighted.rates, repeated.rates, atol=1e-12)
-    if rates.bind(["a"] * 12).is_free:
-        np.testing.assert_allclose(weighted.rate_posterior.law.a, repeated.rate_posterior.law.a)
-        np.testing.assert_allclose(weighted.rate_posterior.law.b, repeated.rate_posterior.law.b)
 
 
 def test_rate_zero_is_scikit_learns_logistic_regression(breast_cancer):
@@ -205,18 +173,6 @@ def test_rate_zero_is_scikit_learns_linear_svm(breast_cancer):
     np.testing.assert_allclose(ours.coef_, peer.coef_, atol=2e-3)
 
 
-def test_suboptimality_is_below_the_tolerance_asked_for():
-    """The estimate that stops the solver is compared with the truth, over many problems."""
-    for seed in range(12):
-        X, y = data(n=80, p=25, seed=seed)
-        for loss in LOSSES[:2]:
-            model = bd.Model(loss, rates=bd.Fixed(0.2), C=3.0)
-            best = bd.fit(model, X, y, method=bd.Newton(tol=1e-13, preconditioner=Jacobi())).objective_trace[-1]
-            for tol in (1e-4, 1e-8):
-                got = bd.fit(model, X, y, method=bd.Newton(tol=tol, preconditioner=Jacobi())).objective_trace[-1]
-                assert got / best - 1 <= tol
-
-
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
 def test_curvature_in_the_mean_is_never_negative(loss):
     """φ is convex in m; a difference of two equal terms once came out below zero far from the boundary."""
@@ -224,35 +180,3 @@ def test_curvature_in_the_mean_is_never_negative(loss):
     for var in (0.0, 1e-12, 1e-4, 1.0, 1e4):
         for y in (-1.0, 1.0):
             assert np.all(loss.derivatives(np.full_like(mean, y), mean, np.full_like(mean, var)).mean_mean >= 0)
-
-
-def test_a_step_goes_on_to_where_the_slope_ends():
-    """Of energies e^{−at} + bt along the direction, those that are flat beyond the full step."""
-    a, b = np.array([1.0, 0.3, 0.05, 1.0]), np.array([0.1, 0.01, 0.0, 0.1])
-    far = np.array([True, True, True, False])
-    looked = []
-
-    def slope_at(length):
-        looked.append(length)
-        return b - a * np.exp(-a * length)
-
-    length = newton._lengthen(slope_at, slope_at(np.zeros(4)), far, 0.2)
-    assert len(looked) <= 5
-    assert length[3] == 1
-    left = slope_at(length) / slope_at(np.zeros(4))
-    assert np.all(np.abs(left[:2]) < 0.35)
-    # Where the slope hardly falls it is looked for further out at every try.
-    assert length[2] > 20
-
-
-@pytest.mark.parametrize("rate", [0.0, 0.2])
-def test_steps_that_go_on_save_others(rate):
-    """Scores that leave the bend of the loss one after the other: the optimum is the same, and nearer."""
-    X = np.random.default_rng(0).normal(size=(400, 40))
-    y = (X[:, 0] > 0).astype(int)
-    model = bd.Model(bd.Logistic(), rates=bd.Fixed(rate), C=100.0)
-    went = bd.fit(model, X, y)
-    stayed = bd.fit(model, X, y, method=bd.Newton(rules=StepRules(far=np.inf)))
-    assert went.n_iter < stayed.n_iter
-    assert np.all(np.diff(went.objective_trace) <= 0)
-    assert went.objective_trace[-1] == pytest.approx(stayed.objective_trace[-1], rel=2e-8)

@@ -1,8 +1,17 @@
-"""Conjugate gradients on a block of systems, each with its own step lengths."""
+"""Linear systems: factors, and conjugate gradients on a block, each column with its own step lengths."""
 
 import numpy as np
+import pytest
 
-from bayesdrop.linalg.systems import conjugate_gradient
+from bayesdrop.linalg.systems import conjugate_gradient, factor, solved
+
+
+def test_factors_solve():
+    X = np.random.default_rng(0).normal(size=(120, 6))
+    matrix, right = X.T @ X + np.eye(6), np.arange(12.0).reshape(6, 2)
+    np.testing.assert_allclose(solved(factor(matrix.copy()), right), np.linalg.solve(matrix, right), rtol=1e-12)
+    with pytest.raises(np.linalg.LinAlgError, match="3-th leading minor"):
+        factor(np.diag([1.0, 1.0, -1.0]))
 
 
 def test_columns_are_solved_as_if_alone():
