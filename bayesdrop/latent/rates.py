@@ -128,8 +128,6 @@ def random_start(
 ) -> Parameters:
     """Draw weights of both layers, follow each draw for some steps and return the one with the lowest energy.
 
-    Starts are compared without the variance of the noise, which takes most of the time.
-
     Parameters
     ----------
     energy : LatentEnergy
@@ -154,7 +152,6 @@ def random_start(
     gain = energy.noise.coefficients(energy.rate).gain
     size = max(np.sqrt(square / count) * float(np.sqrt(np.mean(gain**2))), np.finfo(float).tiny)
     refuse_overflow(sum_of_squares=size)
-    plain = energy.without_variance
     best: tuple[float, Parameters] | None = None
     for _ in range(starts):
         hidden = generator.normal(size=(p + 1, units)) / size
@@ -164,8 +161,8 @@ def random_start(
         start, value = Parameters(hidden, output), 0.0
         if starts > 1:
             trace = Trace()
-            start = method.minimise(plain, start, trace, RULES.start_steps)
-            value = float(trace.values[-1][0]) if trace.values else plain.value_and_gradient(start).objective
+            start = method.minimise(energy, start, trace, RULES.start_steps)
+            value = float(trace.values[-1][0]) if trace.values else energy.value_and_gradient(start).objective
         if best is None or value < best[0]:
             best = (value, start)
     assert best is not None

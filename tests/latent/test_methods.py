@@ -72,7 +72,7 @@ def test_output_update_is_the_minimum_of_the_quadratic_bound(fit_intercept):
     for m in range(3):
         left, right = np.diag(np.append(np.ones(K), 0.0 if fit_intercept else 1.0)), np.zeros(K + 1)
         for i in range(N):
-            V = 0.3 * 0.7 * np.asarray(block.X)[i] ** 2
+            V = 0.3 * 0.7 * np.asarray(block.rows.matrix())[i] ** 2
             tilted = slope[i][:, None] * here.hidden[:-1].T
             h = np.append(unit[i], float(fit_intercept))
             score = h @ here.output[:, m]
@@ -122,7 +122,7 @@ def test_sign_counts_are_those_of_the_linearised_score():
     """Entry by entry, the slope of the score in each feature by a difference of the score itself."""
     energy, here = problem()
     block, ratio = energy.blocks[0], np.array([0.5, 2.0, 1.0])
-    X = np.array(block.X)
+    X = np.array(block.rows.matrix())
     X[X < -0.5] = 0.0
     energy = LatentEnergy(
         blocks_of(X, block.target, block.weight, K), energy.noise, energy.rate, energy.criterion, np.ones(P)

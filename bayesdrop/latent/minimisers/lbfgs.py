@@ -1,8 +1,7 @@
 """Minimise over all weights of a hidden layer at once by SciPy's L-BFGS, and define the protocol of a minimiser.
 
-The energy without variance, whose steps cost a fifth, is minimised first, then the whole energy, for few features in
-the coordinates of :mod:`.whitening`. The other minimiser is :mod:`.alternating`, whose turns
-:mod:`bayesdrop.fitting.solvers.driver` runs.
+Columns are scaled to size 1: without that it ends early on columns of unequal scales. The other minimiser is
+:mod:`.alternating`, whose turns :mod:`bayesdrop.fitting.solvers.driver` runs.
 """
 
 from __future__ import annotations
@@ -21,7 +20,6 @@ from ..._validation import check_count, check_number
 from ...fitting.solvers.driver import LOOSE, OneProblem, Status, Trace
 from ..objective.energy import LatentEnergy, Parameters
 from ..objective.rules import RULES
-from .whitening import Axes, Whitening
 
 __all__ = ["Evaluated", "LatentMethod", "LatentState", "descend", "LBFGS"]
 
@@ -134,23 +132,17 @@ class LBFGS:
 
     def minimise(self, energy: LatentEnergy, start: Parameters, trace: Trace, steps: int | None = None) -> Parameters:
         """See :class:`bayesdrop.latent.minimisers.lbfgs.LatentMethod`."""
-        most = self.max_iter if steps is None else min(steps, self.max_iter)
+        most, scale = self.max_iter if steps is None else min(steps, self.max_iter), energy.column_scales
 
-        def follow(of: LatentEnergy, start: Parameters, steps: int, trace: Trace) -> Parameters:
-            p = len(of.rate)
-            many = p > RULES.inputs or p > sum(len(block.weight) for block in of.blocks)
-            axes = Axes(start) if many else Whitening(of, start)
+        def scaled(parameters: Parameters) -> Parameters:
+            return parameters._replace(hidden=parameters.hidden / scale)
 
-            def function(flat: Float[np.ndarray, " D"]) -> Evaluated:
-                found = of.value_and_gradient(axes.weights(flat))
-                return Evaluated(found.value, axes.slope(found.gradient), found.objective)
+        def function(flat: Float[np.ndarray, " D"]) -> Evaluated:
+            found = energy.value_and_gradient(scaled(start.like(flat)))
+            return Evaluated(found.value, scaled(found.gradient).flatten(), found.objective)
 
-            return axes.weights(descend(function, axes.coordinates(start), least, steps, trace))
-
-        least = self.tol * energy.row_weight
-        if not trace.values and energy.has_variance:
-            start = follow(energy.without_variance, start, max(1, int(RULES.first * most)), Trace())
-        return follow(energy, start, most, trace)
+        first = start._replace(hidden=start.hidden * scale).flatten()
+        return scaled(start.like(descend(function, first, self.tol * energy.row_weight, most, trace)))
 
 
 @runtime_checkable
