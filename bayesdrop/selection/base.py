@@ -189,7 +189,7 @@ class DropoutCV(BaseEstimator):
             task.scoring if by_loss else f"negative of {self.scoring if isinstance(self.scoring, str) else 'the score'}"
         )
         self.selection_: Selection
-        self.selection_ = conclude(search, keys, scoring, self.one_standard_error, task.solver(loose=False))
+        self.selection_ = conclude(search, keys, scoring, self.one_standard_error)
         self._tabulate(search, given)
         self.n_splits_ = len(search.tried)
         # With expected_deletion the rates are its own.

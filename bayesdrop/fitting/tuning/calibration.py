@@ -6,8 +6,7 @@ their scores and their classes say what a score is worth (Platt 1999):
     P(y = +1 | s) = 1/(1 + e^{−f}),    f = a s + b,    a > 0,
 
 with ``a`` and ``b`` that minimise ``Σ_i w_i {log(1 + e^{f_i}) − t_i f_i}``. The targets ``t = (N₊ + 1)/(N₊ + 2)`` of
-positive rows and ``1/(N₋ + 2)`` of negative ones, ``N±`` being their weights, are those of :mod:`.slopes`. Newton's
-method with back-tracking (Lin, Lin & Weng 2007).
+positive rows and ``1/(N₋ + 2)`` of negative ones, ``N±`` being their weights, are those of :mod:`.slopes`.
 
 The intercept moves the threshold, by ``−b/a``, which scores that say little of the classes do not determine: it is 0
 unless it gains a unit of log-likelihood, as a coefficient has to by Akaike's criterion (1974).
@@ -23,7 +22,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from scipy.special import expit
+from scipy.optimize import minimize
+from scipy.special import expit, logit
 
 from ..._typing import Float, Num
 from ...losses.softmax import log_sum_exp
@@ -45,14 +45,11 @@ class CalibrationRules:
     gain : float
         Log-likelihood that an intercept has to gain.
     tolerance : float
-        Gradient per unit of weight at which Newton's method ends.
-    steps : int
-        Maximal number of its steps; about ten are needed.
+        Gradient per unit of weight at which the minimiser ends.
     """
 
     gain: float = 1.0
     tolerance: float = 1e-12
-    steps: int = 100
 
 
 _RULES = CalibrationRules()
@@ -126,42 +123,18 @@ def _cost(f: Float[np.ndarray, " m"], target: Float[np.ndarray, " m"], weight: F
 def _fit(
     z: Float[np.ndarray, " m"], target: Float[np.ndarray, " m"], weight: Float[np.ndarray, " m"]
 ) -> tuple[float, float]:
-    """Slope and intercept of two classes."""
-    columns, ones = np.column_stack([z, np.ones_like(z)]), np.ones((len(z), 1))
-    slope, intercept = _newton(columns, np.zeros_like(z), target, weight)
-    if not slope >= SLOPES.least:
-        # The problem is convex, so that the best of the slopes allowed is the least one.
-        slope, (intercept,) = SLOPES.least, _newton(ones, SLOPES.least * z, target, weight)
+    """Slope, which is no smaller than the least one, and intercept of two classes."""
+
+    def value_and_gradient(at: Float[np.ndarray, " 2"]) -> tuple[float, Float[np.ndarray, " 2"]]:
+        f = at[0] * z + at[1]
+        excess = weight * (expit(f) - target)
+        return _cost(f, target, weight), np.array([excess @ z, excess.sum()])
+
+    start = np.array([1.0, logit(np.average(target, weights=weight))])
+    bounds = [(SLOPES.least, None), (None, None)]
+    options = {"ftol": 0.0, "gtol": _RULES.tolerance * weight.sum()}
+    slope, intercept = minimize(value_and_gradient, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options).x
     return float(slope), float(intercept)
-
-
-def _newton(
-    columns: Float[np.ndarray, "m c"],
-    offset: Float[np.ndarray, " m"],
-    target: Float[np.ndarray, " m"],
-    weight: Float[np.ndarray, " m"],
-) -> Float[np.ndarray, " c"]:
-    """Coefficients of a logistic regression with targets between 0 and 1, the last that of the constant."""
-    share = float(np.average(target, weights=weight))
-    coefficients = np.zeros(columns.shape[1])
-    coefficients[-1] = np.log(share) - np.log1p(-share)
-    f = offset + columns @ coefficients
-    for _ in range(_RULES.steps):
-        chance = expit(f)
-        gradient = columns.T @ (weight * (chance - target))
-        if np.abs(gradient).max() <= _RULES.tolerance * weight.sum():
-            break
-        curvature = columns.T @ (columns * (weight * chance * (1 - chance))[:, None])
-        # Equal scores have no curvature along the slope.
-        step = np.linalg.lstsq(curvature, gradient, rcond=None)[0]
-        size, here, fall = 1.0, _cost(f, target, weight), float(gradient @ step)
-        while size > 1e-10 and _cost(f - size * (columns @ step), target, weight) > here - 1e-4 * size * fall:
-            size /= 2
-        if size <= 1e-10:
-            break  # round-off
-        coefficients = coefficients - size * step
-        f = offset + columns @ coefficients
-    return coefficients
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,6 @@ A complete search tries every pair of ``C`` and rates on every fold. The search 
 - candidates that are fitted one by one, as those of the softmax, begin with no noise and go on by single steps: more
   noise until one is a standard error worse, then ``C`` with the best of them, then less and more noise there;
 - last comes the smallest ``C`` without noise, at which the weights are nearly 0;
-- of large data no noise is only tried where the least noise is not clearly worse than more;
 - of large data a first fold is tried alone, or as many as hold out enough rows, and what is clearly worse there is not
   tried on a second and a third one, as one block, which are enough.
 
@@ -44,6 +43,9 @@ Solver: TypeAlias = BlockSolver | JointSolver
 
 Losses: TypeAlias = Callable[[Key, Fold, Held], Float[np.ndarray, " m"]]
 """Losses of the held-out rows of a candidate on a fold."""
+
+Take: TypeAlias = Callable[[int, int, Held], object]
+"""Called with the place of a fold, that of a member and their fit."""
 
 _log = logging.getLogger("bayesdrop")
 
@@ -156,7 +158,7 @@ class Search:
     unsettled: bool = field(init=False, default=False)
     table: Table = field(init=False)
     _last: dict[tuple[int, int], Block] = field(init=False, default_factory=dict)
-    _whole: dict[Key, Block] = field(init=False, default_factory=dict)
+    _whole: dict[Key, Held] = field(init=False, default_factory=dict)
     _moves: dict[Key, Float[np.ndarray, " m"]] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -211,16 +213,10 @@ class Search:
     def _climb(self, group: range) -> None:
         first = int(np.argmin(np.abs(np.log(self.Cs / self.start))))
         C, members = float(self.Cs[first]), sorted(range(len(self._place)), key=self._strength)
-        spared = self.rules.large < self.size < np.inf
-        late = [m for m in members if spared and self._strength(m) == 0]
-        noisy = [m for m in members if m not in late]
         if np.isinf(self.size):
             self._walk(first, members, group)
             return
-        self._try([(C, m) for m in noisy], group)
-        near = self._left([(C, m) for m in noisy]) if late and noisy else []
-        if late and (not noisy or (C, noisy[0]) in near):
-            self._try([(C, m) for m in late], group)
+        self._try([(C, m) for m in members], group)
         for direction in (1, -1):
             place, climbs = first, True
             while climbs and 0 <= place + direction < len(self.Cs):
@@ -291,8 +287,7 @@ class Search:
 
     def _solve(self, number: int, numbers: list[int], C: float, group: range, folds: list[Fold]) -> None:
         numbers = sorted(numbers)  # neighbours next to each other
-        family, chosen = self.families[number], [self._place[m][1] for m in numbers]
-        earlier = self._last.get((number, group.start))
+        chosen = [self._place[m][1] for m in numbers]
 
         def take(fold: int, member: int, held: Held) -> None:
             key = (C, numbers[member])
@@ -301,22 +296,13 @@ class Search:
             if held.seen is not None:
                 seen = self.losses(key, folds[fold], replace(held, mean=held.seen[0], var=held.seen[1]))
                 self._moves[key] = np.abs(losses - seen)
-                self._whole[key] = Block.of_fit(chosen[member], held)
+                self._whole[key] = held
             step()
 
-        block = self._spread(family, chosen, C, folds, earlier, take)
-        self._last[number, group.start] = block
+        self._spread(number, chosen, C, folds, group, take)
         for m in numbers:
             name, strength = type(self.member(m)[0]).__name__, self.member(m)[1]
             _log.debug("C = %g, %s, strength %s: loss %.6g", C, name, strength, self.table.mean((C, m)))
-
-    def again(self, key: Key, solver: Solver) -> None:
-        """Fit a candidate once more on the folds on which it was tried, by another solver."""
-        number, place = self._place[key[1]]
-        folds = [self.folds[f] for f in sorted(self.table.losses[key])]
-        solver.solve(
-            self.families[number], [place], key[0], folds, None, lambda f, _, held: self.losses(key, folds[f], held)
-        )
 
     def check(self, key: Key) -> bool:
         """Correct the losses of a candidate whose rows were left out alone; False where that was done or is not to be.
@@ -347,39 +333,29 @@ class Search:
             def take(f: int, _: int, held: Held, some: Any = some, folds: Any = folds) -> None:
                 losses[group == some[f]] = self.losses(key, folds[f], held)[0]
 
-            self.solver.solve(self.families[number], [place], key[0], folds, self._whole[key].repeated(len(some)), take)
+            start = Block.of_fit(place, self._whole[key], len(some))
+            self.solver.solve(self.families[number], [place], key[0], folds, start, take)
             self.table.add(key, 0, losses)
         return True
 
-    def _spread(
-        self,
-        family: Family,
-        chosen: list[int],
-        C: float,
-        folds: list[Fold],
-        earlier: Block | None,
-        take: Callable[[int, int, Held], None],
-    ) -> Block:
+    def _spread(self, number: int, chosen: list[int], C: float, folds: list[Fold], group: range, take: Take) -> None:
         """Fit here, or each fold in one of several processes."""
+        family = self.families[number]
         if self.n_jobs is None or len(folds) == 1:
-            return self.solver.solve(family, chosen, C, folds, earlier, take)
+            earlier = self._last.get((number, group.start))
+            self._last[number, group.start] = self.solver.solve(family, chosen, C, folds, earlier, take)
+            return
         from sklearn.utils.parallel import Parallel, delayed
 
-        starts = [None if earlier is None else earlier.fold(f) for f in range(len(folds))]
-        jobs = (delayed(_alone)(self.solver, family, chosen, C, *pair) for pair in zip(folds, starts, strict=True))
-        blocks = []
-        for fold, (block, found) in enumerate(Parallel(n_jobs=self.n_jobs)(jobs)):
-            blocks.append(block)
-            for member, held in found.items():
+        jobs = (delayed(_alone)(self.solver, family, chosen, C, fold) for fold in folds)
+        for fold, found in enumerate(Parallel(n_jobs=self.n_jobs)(jobs)):
+            for member, held in enumerate(found):
                 take(fold, member, held)
-        return Block.joined(blocks)
 
 
-def _alone(
-    solver: Solver, family: Family, chosen: list[int], C: float, fold: Fold, earlier: Block | None
-) -> tuple[Block, dict[int, Held]]:
+def _alone(solver: Solver, family: Family, chosen: list[int], C: float, fold: Fold) -> list[Held]:
     """Fits on one fold, with what they make of the rows that they do not see."""
-    found: dict[int, Held] = {}
+    found: list[Held] = []
     with quietly():
-        block = solver.solve(family, chosen, C, [fold], earlier, lambda _, member, held: found.update({member: held}))
-    return block, found
+        solver.solve(family, chosen, C, [fold], None, lambda _, member, held: found.append(held))
+    return found

@@ -13,7 +13,7 @@ from ..._display import Shown
 from ..._typing import Float
 from .calibration import Calibration, HeldOut
 from .scores import Key
-from .search import Search, Solver
+from .search import Search
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -174,12 +174,11 @@ def conclude(
     keys: list[Key],
     scoring: str,
     one_standard_error: bool = False,
-    exact: Solver | None = None,
 ) -> Selection:
     """The choice among candidates that were tried on every fold, or that is the only one left.
 
-    Held-out scores that become probabilities are those of an ``exact`` solver if one is given. Within a quarter of a
-    standard error, in pairs, the more regular candidate is taken, which loses little where it is the worse one.
+    Within a quarter of a standard error, in pairs, the more regular candidate is taken, which loses little where it is
+    the worse one.
     """
     table, best = search.table, search.table.best(keys)
     rules = search.rules
@@ -197,9 +196,6 @@ def conclude(
             break
     calibration = None
     if isinstance(search.losses, HeldOut):
-        if exact is not None:
-            del search.losses.scores[best]
-            search.again(best, exact)
         calibration = search.losses.calibration(best)
     candidates = [
         Candidate(
