@@ -162,7 +162,7 @@ def random_start(
         if starts > 1:
             trace = Trace()
             start = method.minimise(energy, start, trace, RULES.start_steps)
-            value = float(trace.values[-1][0]) if trace.values else energy.value_and_gradient(start).objective
+            value = float(trace.values[-1][0]) if trace.values else energy.value_and_gradient(start)[0]
         if best is None or value < best[0]:
             best = (value, start)
     assert best is not None

@@ -133,8 +133,8 @@ def _fit(
     start = np.array([1.0, logit(np.average(target, weights=weight))])
     bounds = [(SLOPES.least, None), (None, None)]
     options = {"ftol": 0.0, "gtol": _RULES.tolerance * weight.sum()}
-    slope, intercept = minimize(value_and_gradient, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options).x
-    return float(slope), float(intercept)
+    found = minimize(value_and_gradient, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
+    return float(found.x[0]), float(found.x[1])
 
 
 @dataclass(frozen=True)

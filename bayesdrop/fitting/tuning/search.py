@@ -5,8 +5,6 @@ A complete search tries every pair of ``C`` and rates on every fold. The search 
 - it climbs: from the ``C`` nearest that of a plain fit with all strengths, to larger and smaller ``C`` as long as the
   loss falls, and only with the few best strengths, none of them more than two standard errors worse, in pairs, than the
   best so far;
-- candidates that are fitted one by one, as those of the softmax, begin with no noise and go on by single steps: more
-  noise until one is a standard error worse, then ``C`` with the best of them, then less and more noise there;
 - last comes the smallest ``C`` without noise, at which the weights are nearly 0;
 - of large data a first fold is tried alone, or as many as hold out enough rows, and what is clearly worse there is not
   tried on a second and a third one, as one block, which are enough.
@@ -60,8 +58,6 @@ class SearchRules:
         Standard errors, in pairs, beyond which a candidate is dismissed.
     finalists : int
         How many go on along ``C`` or to other folds.
-    enough_worse : float
-        Standard errors beyond which candidates that are fitted one by one are not gone on with.
     large : float
         Numbers of a block of all folds, (n or p, K), beyond which a first fold goes alone.
     folds, rows : int
@@ -84,7 +80,6 @@ class SearchRules:
 
     worse: float = 2.0
     finalists: int = 3
-    enough_worse: float = 1.0
     large: float = 100_000
     folds: int = 3
     rows: int = 200
@@ -213,9 +208,6 @@ class Search:
     def _climb(self, group: range) -> None:
         first = int(np.argmin(np.abs(np.log(self.Cs / self.start))))
         C, members = float(self.Cs[first]), sorted(range(len(self._place)), key=self._strength)
-        if np.isinf(self.size):
-            self._walk(first, members, group)
-            return
         self._try([(C, m) for m in members], group)
         for direction in (1, -1):
             place, climbs = first, True
@@ -224,30 +216,6 @@ class Search:
                 going = [m for m in left if self._goes_on(m, place, first, direction)][: self.rules.finalists]
                 place, climbs = place + direction, bool(going)
                 self._try([(float(self.Cs[place]), m) for m in going], group)
-
-    def _walk(self, first: int, members: list[int], group: range) -> None:
-        """Try one candidate after the other, each a step from the best of those before it."""
-        self._ascend(first, members, group)
-        best = self.table.best(list(self.table.losses))[1]
-        for direction in (1, -1):
-            place = first
-            while 0 <= place + direction < len(self.Cs) and self._goes_on(best, place, first, direction):
-                place += direction
-                self._try([(float(self.Cs[place]), best)], group)
-        C, _ = self.table.best(list(self.table.losses))
-        if self.Cs[first] != C:
-            here = int(np.searchsorted(self.Cs, C))
-            for neighbour in (members[members.index(best) + 1 :], members[: members.index(best)][::-1]):
-                self._ascend(here, neighbour, group)
-
-    def _ascend(self, place: int, members: list[int], group: range) -> None:
-        """Try one strength after the other as long as none is clearly worse than the best."""
-        for m in members:
-            key = float(self.Cs[place]), m
-            self._try([key], group)
-            worse, error = self.table.difference(key, self.table.best(list(self.table.losses)))
-            if worse > self.rules.enough_worse * error:
-                return
 
     def _strength(self, number: int) -> float:
         strength = self.member(number)[1]

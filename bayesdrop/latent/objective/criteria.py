@@ -58,14 +58,6 @@ class OneVersusRest:
         slopes = self.loss.derivatives(target, mean, var)
         return self.loss.value(target, mean, var).sum(axis=1), slopes.mean, None if cov is None else slopes.var
 
-    def excess(
-        self, target: Targets, mean: Scores, cov: PairCovariances | None, value: Float[np.ndarray, " m"]
-    ) -> Float[np.ndarray, " m"] | float:
-        """Part of the loss ``value`` (m,) that is due to smoothing, (m,); 0 without smoothing."""
-        if self.smoothing == 0:
-            return 0.0
-        return value - self.loss.value(target, mean, np.zeros_like(mean) if cov is None else cov).sum(axis=1)
-
 
 @dataclass(frozen=True)
 class Softmax:
@@ -97,12 +89,6 @@ class Softmax:
         first, second = self.pairs(mean.shape[1])
         extra, more, to_cov, _ = FORMS[self.form](mean, unpack(cov, first, second))
         return value + extra, slope + more, np.where(first == second, 1.0, 2.0) * to_cov[:, first, second]
-
-    def excess(
-        self, target: Targets, mean: Scores, cov: PairCovariances | None, value: Float[np.ndarray, " m"]
-    ) -> float:
-        """See :class:`OneVersusRest`; 0, since this loss is smooth."""
-        return 0.0
 
     @staticmethod
     def expected_probabilities(mean: Scores, cov: PairCovariances | None) -> Scores:

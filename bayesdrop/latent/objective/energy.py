@@ -33,7 +33,7 @@ from .covariances import ScoreCovariances
 from .criteria import Criterion, Targets
 from .rules import RULES, Rules
 
-__all__ = ["Block", "Evaluation", "LatentEnergy", "Parameters", "blocks_of", "hidden_moments"]
+__all__ = ["Block", "LatentEnergy", "Parameters", "blocks_of", "hidden_moments"]
 
 
 class Parameters(NamedTuple):
@@ -58,24 +58,6 @@ class Parameters(NamedTuple):
         """The inverse of :meth:`flatten`, in the shapes of these parameters."""
         cut = self.hidden.size
         return Parameters(flat[:cut].reshape(self.hidden.shape), flat[cut:].reshape(self.output.shape))
-
-
-class Evaluation(NamedTuple):
-    """Energy at given weights.
-
-    Attributes
-    ----------
-    value : float
-        Minimised value, with the kink of a loss smoothed.
-    gradient : Parameters
-        Gradient of ``value``.
-    objective : float
-        Reported value, with the exact loss.
-    """
-
-    value: float
-    gradient: Parameters
-    objective: float
 
 
 def hidden_moments(
@@ -153,11 +135,11 @@ class LatentEnergy:
         """``C Σ s_i``."""
         return float(sum(block.weight.sum() for block in self.blocks))
 
-    def value_and_gradient(self, parameters: Parameters) -> Evaluation:
-        """``U`` and its gradient."""
+    def value_and_gradient(self, parameters: Parameters) -> tuple[float, Parameters]:
+        """``U``, with the kink of a loss smoothed, and its gradient."""
         covariances = self._covariances(parameters)
         scaled, weight = self.precision[:, None] * parameters.hidden[:-1], parameters.output[:-1]
-        total, rounded = 0.5 * float(np.sum(scaled * parameters.hidden[:-1]) + np.sum(weight**2)), 0.0
+        total = 0.5 * float(np.sum(scaled * parameters.hidden[:-1]) + np.sum(weight**2))
         hidden, output = np.zeros_like(parameters.hidden), np.zeros_like(parameters.output)
         hidden[:-1], output[:-1] = scaled, weight
         for block in self.blocks:
@@ -165,7 +147,7 @@ class LatentEnergy:
             unit: Float[np.ndarray, "m K"] = expit(moments.mean(parameters.hidden))
             slope = unit * (1 - unit)
             score = unit @ parameters.output[:-1] + parameters.output[-1]
-            for_mean, cov = np.zeros_like(unit), None
+            for_mean = np.zeros_like(unit)
             if moments.has_variance:
                 cov, kept = covariances.forward(moments, slope)
                 value, for_score, for_cov = self.criterion(block.target, score, cov)
@@ -176,7 +158,6 @@ class LatentEnergy:
             for_score = block.weight[:, None] * for_score
             for_mean += slope * (for_score @ parameters.output[:-1].T)
             total += float(block.weight @ value)
-            rounded += float(np.sum(block.weight * self.criterion.excess(block.target, score, cov, value)))
             output[:-1] += unit.T @ for_score
             output[-1] += for_score.sum(axis=0)
             hidden += moments.mean_adjoint(for_mean)
@@ -184,7 +165,7 @@ class LatentEnergy:
         output[:-1] += covariances.for_output
         if not self.fit_intercept:
             hidden[-1] = output[-1] = 0
-        return Evaluation(total, Parameters(hidden, output), total - rounded)
+        return total, Parameters(hidden, output)
 
 
 class Block(NamedTuple):
@@ -216,4 +197,3 @@ def blocks_of(
     rows = max(1, rules.block_entries // max(columns, units**2))
     cuts = (slice(start, start + rows) for start in range(0, n, rows))
     return [Block(as_design(X[cut]), target[cut], weight[cut]) for cut in cuts]
-
