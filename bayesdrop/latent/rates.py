@@ -143,19 +143,14 @@ def random_start(
     """
     p = len(energy.rate)
     # Weights for which pre-activations are centred and of size 1, in any units of the features.
-    total, square, count = np.zeros(p), 0.0, 0.0
-    for block in energy.blocks:
-        moments = energy.moments_of(block)
-        total += moments.design.rmatvec(block.weight)
-        square += float(np.sum(moments.design.sq_rmatvec(block.weight)))
-        count += float(block.weight.sum())
-    gain = energy.noise.coefficients(energy.rate).gain
-    size = max(np.sqrt(square / count) * float(np.sqrt(np.mean(gain**2))), np.finfo(float).tiny)
+    blocks = [(energy.moments_of(block), block.weight[:, None]) for block in energy.blocks]
+    mean = sum(moments.mean_adjoint(weight)[:-1] for moments, weight in blocks) / energy.row_weight
+    size = energy.column_scales * np.sqrt(p)
     refuse_overflow(sum_of_squares=size)
     best: tuple[float, Parameters] | None = None
     for _ in range(starts):
         hidden = generator.normal(size=(p + 1, units)) / size
-        hidden[-1] = -(gain * total / count) @ hidden[:-1] if energy.fit_intercept else 0.0
+        hidden[-1] = -(mean * hidden[:-1]).sum(axis=0) if energy.fit_intercept else 0.0
         output = generator.normal(size=(units + 1, problems)) / np.sqrt(units)
         output[-1] = 0.0
         start, value = Parameters(hidden, output), 0.0

@@ -10,6 +10,7 @@ from sklearn.base import ClassifierMixin
 from .._typing import AnyArray, Float, Shaped
 from ..estimators.linear_classifiers import DropoutLogisticRegression, DropoutSVC
 from ..estimators.validation import set_parameters
+from ..fitting.solvers.newton import Newton
 from ..rates import Tuned
 from .base import FITTED, DropoutCV
 
@@ -182,8 +183,8 @@ class DropoutLogisticRegressionCV(_DropoutClassifierCV):
         corrupted_inputs: bool = False,
         expected_deletion: Any = None,
         missing: str | None = None,
-        tol: float = 1e-8,
-        max_iter: int = 200,
+        tol: float = Newton.tol,
+        max_iter: int = Newton.max_iter,
     ) -> None:
         set_parameters(self, locals())
 
@@ -331,8 +332,8 @@ class DropoutSVCCV(_DropoutClassifierCV):
         corrupted_inputs: bool = False,
         expected_deletion: Any = None,
         missing: str | None = None,
-        tol: float = 1e-8,
-        max_iter: int = 200,
+        tol: float = Newton.tol,
+        max_iter: int = Newton.max_iter,
     ) -> None:
         set_parameters(self, locals())
 

@@ -9,6 +9,7 @@ from sklearn.base import RegressorMixin
 from .._typing import AnyArray, Float
 from ..estimators.linear_regressors import DropoutRidge, DropoutSVR
 from ..estimators.validation import set_parameters
+from ..fitting.solvers.newton import Newton
 from .base import DropoutCV
 
 __all__ = ["DropoutRidgeCV", "DropoutSVRCV"]
@@ -146,8 +147,8 @@ class DropoutRidgeCV(_DropoutRegressorCV):
         corrupted_inputs: bool = False,
         expected_deletion: Any = None,
         missing: str | None = None,
-        tol: float = 1e-8,
-        max_iter: int = 200,
+        tol: float = Newton.tol,
+        max_iter: int = Newton.max_iter,
     ) -> None:
         set_parameters(self, locals())
 
@@ -280,8 +281,8 @@ class DropoutSVRCV(_DropoutRegressorCV):
         corrupted_inputs: bool = False,
         expected_deletion: Any = None,
         missing: str | None = None,
-        tol: float = 1e-8,
-        max_iter: int = 200,
+        tol: float = Newton.tol,
+        max_iter: int = Newton.max_iter,
     ) -> None:
         set_parameters(self, locals())
 

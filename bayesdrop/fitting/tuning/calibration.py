@@ -17,8 +17,7 @@ score; see :mod:`.slopes`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -27,13 +26,10 @@ from scipy.special import expit, logit
 
 from ..._typing import Float, Num
 from ...losses.softmax import log_sum_exp
-from .blocks import Held
-from .folds import Fold
-from .scores import Key, noised_scores
 from .slopes import RULES as SLOPES
 from .slopes import best_slope, by_class, smoothed
 
-__all__ = ["Calibration", "HeldOut"]
+__all__ = ["Calibration"]
 
 
 @dataclass(frozen=True)
@@ -135,45 +131,3 @@ def _fit(
     options = {"ftol": 0.0, "gtol": _RULES.tolerance * weight.sum()}
     found = minimize(value_and_gradient, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
     return float(found.x[0]), float(found.x[1])
-
-
-@dataclass(frozen=True)
-class HeldOut:
-    """The losses of a search, which keeps the scores that they are made of.
-
-    Attributes
-    ----------
-    losses : callable
-        ``losses(key, fold, held)``, as :class:`.search.Search` takes them.
-    target : array (n, J)
-        Labels as −1 and +1.
-    weight : array (n,)
-        Row weights.
-    corrupted_inputs : bool
-        Whether held-out rows come noised already.
-    will_be_noised : bool
-        Whether they are complete, and rows to come will be noised as the fit has it.
-    """
-
-    losses: Callable[[Key, Fold, Held], Float[np.ndarray, " m"]]
-    target: Float[np.ndarray, "n J"]
-    weight: Float[np.ndarray, " n"]
-    corrupted_inputs: bool = False
-    will_be_noised: bool = False
-    scores: dict[Key, list[tuple[Fold, Held]]] = field(default_factory=dict, repr=False)
-
-    def __call__(self, key: Key, fold: Fold, held: Held) -> Float[np.ndarray, " m"]:
-        """Losses of the held-out rows of a fold."""
-        self.scores.setdefault(key, []).append((fold, held))
-        return self.losses(key, fold, held)
-
-    def calibration(self, key: Key) -> Calibration:
-        """What the held-out scores of a candidate are worth, of all folds on which it was tried."""
-        known = self.scores[key]
-        rows = np.concatenate([fold.test for fold, _ in known])
-        mean, var = (np.concatenate(parts) for parts in zip(*((held.mean, held.var) for _, held in known), strict=True))
-        if not self.will_be_noised:
-            return Calibration.fitted(mean, self.target[rows], self.weight[rows], self.corrupted_inputs)
-        shares, scores = zip(*noised_scores(mean, var), strict=True)
-        target, weight = np.tile(self.target[rows], (len(shares), 1)), np.outer(shares, self.weight[rows]).ravel()
-        return Calibration.fitted(np.concatenate(scores), target, weight, corrupted_inputs=True)

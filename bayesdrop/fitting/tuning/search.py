@@ -30,6 +30,7 @@ import numpy as np
 from ..._progress import quietly, step, waiting
 from ..._typing import Float
 from .blocks import Block, BlockSolver, Family, Held
+from .calibration import Calibration
 from .classes import JointSolver
 from .folds import Fold, Rows
 from .scores import Key, Table
@@ -133,6 +134,8 @@ class Search:
         ``without(row)``, the fold that holds out one row, if losses of rows left out alone are to be checked.
     start : float
         ``C`` near which a climb begins.
+    calibrate : callable, optional
+        Makes probabilities from held-out scores, if the loss has none of its own.
     unsettled : bool
         Whether they were those of a candidate for which the approximation does not do.
     """
@@ -149,9 +152,11 @@ class Search:
     n_jobs: int | None = None
     without: Callable[[int], Fold] | None = None
     start: float = 1.0
+    calibrate: Callable[[Sequence[tuple[Fold, Held]]], Calibration] | None = None
     rules: ClassVar[SearchRules] = SearchRules()
     unsettled: bool = field(init=False, default=False)
     table: Table = field(init=False)
+    scores: dict[Key, list[tuple[Fold, Held]]] = field(init=False, default_factory=dict)
     _last: dict[tuple[int, int], Block] = field(init=False, default_factory=dict)
     _whole: dict[Key, Held] = field(init=False, default_factory=dict)
     _moves: dict[Key, Float[np.ndarray, " m"]] = field(init=False, default_factory=dict)
@@ -261,6 +266,8 @@ class Search:
             key = (C, numbers[member])
             losses = self.losses(key, folds[fold], held)
             self.table.add(key, group[fold], losses)
+            if self.calibrate is not None:
+                self.scores.setdefault(key, []).append((folds[fold], held))
             if held.seen is not None:
                 seen = self.losses(key, folds[fold], replace(held, mean=held.seen[0], var=held.seen[1]))
                 self._moves[key] = np.abs(losses - seen)

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..._display import Shown
 from ..._typing import Float
-from .calibration import Calibration, HeldOut
+from .calibration import Calibration
 from .scores import Key
 from .search import Search
 
@@ -194,9 +194,7 @@ def conclude(
         if near(key) and not (search.check(key) and not near(key)):
             best = key
             break
-    calibration = None
-    if isinstance(search.losses, HeldOut):
-        calibration = search.losses.calibration(best)
+    calibration = None if search.calibrate is None else search.calibrate(search.scores[best])
     candidates = [
         Candidate(
             key[0],
