@@ -303,7 +303,7 @@ class FDROP(OneVsRest):
     def _minimise(self, total: WorstDeletion) -> tuple[Float[np.ndarray, " q"], float, int, bool]:
         """Weights (p + 1,), objective, iterations and whether the tolerance is met."""
         weights = np.zeros(total.shape[1] + 1)
-        best, best_value, bound = weights, self._objective(weights, total, 0.0)[0], 0.0
+        best, best_value, bound = weights, self._penalised(*total(weights, 0.0), weights)[0], 0.0
         smoothing, left = RULES.first, self.max_iter
         while left > 0 and smoothing >= RULES.last:
             # The objective is 1-strongly convex in w, so that half the squared slope bounds its suboptimality. The
@@ -313,11 +313,13 @@ class FDROP(OneVsRest):
                 "maxiter": left, "maxfun": RULES.evaluations * left, "maxcor": RULES.corrections, "gtol": goal,
                 "ftol": 0.0,
             }  # fmt: skip
-            result = minimize(
-                self._objective, weights, args=(total, smoothing), jac=True, method="L-BFGS-B", options=options
-            )
+
+            def objective(weights: Float[np.ndarray, " q"], smoothing: float = smoothing) -> Any:
+                return self._penalised(*total(weights, smoothing), weights)
+
+            result = minimize(objective, weights, jac=True, method="L-BFGS-B", options=options)
             weights, left = result.x, left - max(int(result.nit), 1)
-            value = self._objective(weights, total, 0.0)[0]
+            value = self._penalised(*total(weights, 0.0), weights)[0]
             if value < best_value:
                 best, best_value = weights, value
             bound = max(bound, total.lower_bound(weights, smoothing, self.C, self.fit_intercept))
@@ -325,14 +327,3 @@ class FDROP(OneVsRest):
                 return best, best_value, self.max_iter - left, True
             smoothing *= RULES.shrink
         return best, best_value, self.max_iter - left, False
-
-    def _objective(
-        self, weights: Float[np.ndarray, " q"], total: WorstDeletion, smoothing: float
-    ) -> tuple[float, Float[np.ndarray, " q"]]:
-        """``½‖w‖² + C Σ loss`` and its gradient (p + 1,)."""
-        value, gradient = total(weights, smoothing)
-        gradient *= self.C
-        gradient[:-1] += weights[:-1]
-        if not self.fit_intercept:
-            gradient[-1] = 0.0
-        return 0.5 * float(weights[:-1] @ weights[:-1]) + self.C * value, gradient

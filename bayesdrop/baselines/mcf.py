@@ -182,13 +182,13 @@ class _Exponent(_MCF):
         of rows and the scales of the features are.
         """
         p = total.design.shape[1]
-        unit, first = self._objective(total, np.zeros(p + 1))
+        unit, first = self._penalised(*total(np.zeros(p + 1)), np.zeros(p + 1))
         self._check_start(first, curvature)
         scale = np.sqrt(unit / curvature)
 
         def objective(scaled: Float[np.ndarray, " q"]) -> ObjectiveAndGradient:
             with np.errstate(over="ignore", invalid="ignore"):
-                value, gradient = self._objective(total, scale * scaled)
+                value, gradient = self._penalised(*total(scale * scaled), scale * scaled)
             if np.isfinite(value) and np.all(np.isfinite(gradient)):
                 return value / unit, scale * gradient / unit
             return RULES.huge, scaled
@@ -207,15 +207,6 @@ class _Exponent(_MCF):
         # precision.
         enough = goal if result.nit >= self.max_iter else max(goal, RULES.round_off)
         return weights, int(result.nit), bool(np.max(np.abs(result.jac)) <= enough)
-
-    def _objective(self, total: MarginalisedLoss, weights: Float[np.ndarray, " q"]) -> ObjectiveAndGradient:
-        """``½‖w‖² + C Σ loss`` and its gradient (p + 1,)."""
-        value, gradient = total(weights)
-        gradient *= float(self.C)
-        gradient[:-1] += weights[:-1]
-        if not self.fit_intercept:
-            gradient[-1] = 0.0
-        return 0.5 * weights[:-1] @ weights[:-1] + float(self.C) * value, gradient
 
     def _check_start(self, slope: Float[np.ndarray, " q"], curvature: Float[np.ndarray, " q"]) -> None:
         """Raise ValueError if the features are too large for any step."""

@@ -162,8 +162,8 @@ class NBSVM(OneVsRest):
         C: float = 1.0,
         loss: str = "squared_hinge",
         fit_intercept: bool = True,
-        tol: float = 1e-8,
-        max_iter: int = 200,
+        tol: float = Newton.tol,
+        max_iter: int = Newton.max_iter,
     ) -> None:
         set_parameters(self, locals())
 

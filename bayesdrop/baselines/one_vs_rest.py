@@ -56,6 +56,16 @@ class OneVsRest(ClassifierMixin, BaseEstimator):
         """Weights (p + 1, K), iterations and whether they sufficed, for signs (n, K) and row weights (n,)."""
         raise NotImplementedError
 
+    def _penalised(
+        self, loss: float, gradient: Float[np.ndarray, " q"], weights: Float[np.ndarray, " q"]
+    ) -> tuple[float, Float[np.ndarray, " q"]]:
+        """``½‖w‖² + C`` times a loss, and its gradient (p + 1,), given those of the loss."""
+        gradient = float(self.C) * gradient
+        gradient[:-1] += weights[:-1]
+        if not self.fit_intercept:
+            gradient[-1] = 0.0
+        return 0.5 * float(weights[:-1] @ weights[:-1]) + float(self.C) * loss, gradient
+
     def _noised_mean(self) -> tuple[Float[np.ndarray, " _"], Float[np.ndarray, " _"]]:
         """Gain and shift of the features' means at prediction; (p,) or numbers."""
         return np.ones(1), np.zeros(1)

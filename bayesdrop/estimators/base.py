@@ -135,11 +135,11 @@ class DropoutEstimator(BaseEstimator):
         check_flag(self.warm_start, "warm_start")
 
     def _check_rows(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> tuple[Any, ...]:
-        """Check the data of a fit: the design, and what else :meth:`_fit_rows` needs."""
+        """Check the data of a fit: the design, and what else :meth:`_task_of_rows` needs."""
         raise NotImplementedError
 
-    def _fit_rows(self, model: Model, rows: tuple[Any, ...], earlier: Any) -> Any:
-        """Fit a model to checked rows, from the weights and rates of an earlier fit."""
+    def _task_of_rows(self, model: Model, rows: tuple[Any, ...]) -> tuple[CentredProblem, Task]:
+        """Centre checked rows; return also what is fitted to them, or on folds of them."""
         raise NotImplementedError
 
     def _centre(self, model: Model, design: Design, weight: PerRow, *, units: bool = False) -> CentredProblem:

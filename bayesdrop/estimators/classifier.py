@@ -6,7 +6,6 @@ by the softmax.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -25,6 +24,7 @@ from ..designs.dask.design import by_blocks
 from ..designs.rows import check_sample_weight, unique_labels
 from ..designs.sparse import stacked
 from ..fitting.objective.centring import CentredProblem
+from ..fitting.tuning.choose import Task
 from ..fitting.tuning.search import candidate_Cs
 from ..fitting.tuning.selection import Selection
 from ..linalg.systems import double_range, refuse_overflow
@@ -136,6 +136,14 @@ class DropoutClassifier(ClassScores, DropoutEstimator):
         factor = class_factors(self.class_weight, classes, code, origins.weight, design)
         return design, classes, code, weigh_classes(factor, code, origins.weight), origins
 
+    def _task_of_rows(self, model: Model, rows: tuple[Any, ...]) -> tuple[CentredProblem, Task]:
+        design, classes, code, weight, origins = rows
+        self.classes_, joint = classes, self._resolve_multiclass(classes, design.shape)
+        model = joint_model(self, model) if joint else model
+        centring = self._centre(model, design, weight)
+        target, many = (code, len(classes)) if joint else (signs(code, len(classes)), None)
+        return centring, self._task_of(centring, target, weight, origins, many)
+
     def _fit_rows(
         self,
         model: Model,
@@ -144,30 +152,24 @@ class DropoutClassifier(ClassScores, DropoutEstimator):
         unlabelled: Any = None,
         unlabelled_weight: float = 1.0,
     ) -> Any:
-        design, classes, code, weight, origins = rows
-        joint = self._resolve_multiclass(classes, design.shape)
-        model = joint_model(self, model) if joint else model
         if self.rates is None and model.noise.has_rate:
-            model = replace(model, rates=Tuned() if self.expected_deletion is None else ExpectedDeletion(model.rates))
-        centring = self._centre(model, design, weight)
-        design, extra = centring.design, None
+            deletes = self.expected_deletion is not None
+            model = replace(model, rates=ExpectedDeletion(model.rates) if deletes else Tuned())
+        centring, task = self._task_of_rows(model, rows)
         if unlabelled is not None:
             unlabelled = in_order(unlabelled, default_names(self), facts_of(self), "unlabelled")
-            more = check_unlabelled(unlabelled, unlabelled_weight, design, model.missing)
-            n = more.shape[0]
-            design = stacked(design, more if centring.centre is None else more.shifted(centring.centre))
-            extra = (n, float(unlabelled_weight))
-            code, weight = np.append(code, np.zeros(n, dtype=code.dtype)), np.append(weight, np.zeros(n))
-        self.classes_ = classes
-        if joint and self.method is not None:
+            more = check_unlabelled(unlabelled, unlabelled_weight, task.design, model.missing)
+            more, n = more if centring.centre is None else more.shifted(centring.centre), more.shape[0]
+            task = replace(
+                task, design=stacked(task.design, more), unlabelled=(n, float(unlabelled_weight)),
+                target=np.concatenate([task.target, np.repeat(task.target[:1], n, axis=0)]),
+                weight=np.append(task.weight, np.zeros(n)),
+            )  # fmt: skip
+        if task.n_classes is not None and self.method is not None:
             raise ValueError(f"method: the softmax uses its own Newton method, got {self.method!r}; leave method out.")
-        if joint and earlier is not None:
+        if task.n_classes is not None and earlier is not None:
             earlier = earlier[0], earlier[1][:, :1]
-        target, many = (code, len(classes)) if joint else (signs(code, len(classes)), None)
-        task = self._task_of(centring, target, weight, origins, many)
-        Cs = candidate_Cs(centring.model.C) if self.C is None else None
-        task = replace(task, design=design, unlabelled=extra, Cs=Cs)
-        self._solve(centring, task, earlier)
+        self._solve(centring, replace(task, Cs=candidate_Cs(task.model.C) if self.C is None else None), earlier)
         if self.selection_ is not None:
             self.C_ = self.selection_.chosen.C
         return self
@@ -283,8 +285,9 @@ class DropoutClassifier(ClassScores, DropoutEstimator):
         """
         check_is_fitted(self)
         if self._is_joint(self.classes_):
-            return _joint_probability(self, joint_model(self, self._model()), X)
-        return agreeing(shares(_positive_probability(self, X)), chosen_by(self._mean_scores(X)))
+            return _probability(self, joint_model(self, self._model()), X, joint=True)
+        positive = _probability(self, self._model(), X, joint=False)
+        return agreeing(shares(positive), chosen_by(self._mean_scores(X)))
 
     def sample(self, X: Any, y: Any, *, sample_weight: Any = None, **options: Any) -> ArvizData:
         """Draw from the posterior of the feature-noising model with this estimator's settings.
@@ -313,8 +316,10 @@ class DropoutClassifier(ClassScores, DropoutEstimator):
         )
 
 
-def _positive_probability(estimator: Any, X: Any) -> Float[AnyArray, "m K"]:
-    """Probability of the positive class of each problem, by the fit of a classifier: (n, 1) or (n, K).
+def _probability(estimator: Any, model: Model, X: Any, joint: bool) -> Float[AnyArray, "m K"]:
+    """Probability of the positive class of each problem, (n, 1) or (n, K), or of each class ``joint``, (n, K).
+
+    That of a softmax is the average that :func:`bayesdrop.predict` takes.
 
     Raises
     ------
@@ -322,38 +327,23 @@ def _positive_probability(estimator: Any, X: Any) -> Float[AnyArray, "m K"]:
         If a score leaves double precision.
     """
     design, weights = estimator._about_centre(check_features(estimator, X))
-    coef, rates = np.ascontiguousarray(weights[:-1].T), np.atleast_2d(estimator.rates_)
+    coef, intercept, rates = np.ascontiguousarray(weights[:-1].T), weights[-1], np.atleast_2d(estimator.rates_)
+    C = np.full(1 if joint else len(coef), estimator._loss_weight())
     draws = Draws(
-        model=estimator._model(), feature_names=[], weight=coef, intercept=weights[-1], free_rate=rates,
-        index=np.arange(coef.shape[1]), fixed_rate=rates[0] if len(rates) == 1 else None,
-        C=np.full(len(coef), estimator._loss_weight()), marginalised=False, classes=None, steps={},
+        model=model, feature_names=[], weight=coef[None] if joint else coef,
+        intercept=intercept[None] if joint else intercept, free_rate=rates[:, :0] if joint else rates,
+        index=np.arange(coef.shape[1]), fixed_rate=rates[0] if len(rates) == 1 else None, C=C, marginalised=False,
+        classes=None, steps={},
     )  # fmt: skip
-    return _by_rows(design, lambda part: class_probability(draws, part, estimator.arrives_noised))
-
-
-def _joint_probability(estimator: Any, model: Model, X: Any) -> Float[AnyArray, "m K"]:
-    """Probability of each class by a softmax fit: (n, K), the average that :func:`bayesdrop.predict` takes.
-
-    Raises
-    ------
-    ValueError
-        If a score leaves double precision.
-    """
-    design, weights = estimator._about_centre(check_features(estimator, X))
-    if estimator.arrives_noised:
-        scores = {rows.start: part.matvec(weights[:-1]) + weights[-1] for rows, part in design.parts()}
-        return log_sum_exp(np.concatenate([scores[start] for start in sorted(scores)]))[1]
-    draws = Draws(
-        model=model, feature_names=[], weight=np.ascontiguousarray(weights[:-1].T)[None],
-        intercept=weights[-1][None], free_rate=np.zeros((1, 0)), index=np.arange(len(weights) - 1),
-        fixed_rate=estimator.rates_, C=np.ones(1), marginalised=False, classes=None, steps={},
-    )  # fmt: skip
-    return _by_rows(design, lambda part: class_chances(draws, part)[:, 0])
-
-
-def _by_rows(design: Design, chances: Callable[[Any], Float[AnyArray, "_ K"]]) -> Float[AnyArray, "m K"]:
-    """Chances of all rows of a design, a part at a time."""
+    chances = []
     with double_range():
-        result = np.concatenate([chances(part.matrix()) for _, part in design.parts()])
+        for _, part in design.parts():
+            if not joint:
+                chances.append(class_probability(draws, part.matrix(), estimator.arrives_noised))
+            elif estimator.arrives_noised:
+                chances.append(log_sum_exp(part.matvec(weights[:-1]) + intercept)[1])
+            else:
+                chances.append(class_chances(draws, part.matrix())[:, 0])
+    result = np.concatenate(chances)
     refuse_overflow(probabilities=result)
     return result

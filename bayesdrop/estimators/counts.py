@@ -11,6 +11,7 @@ from scipy.special import xlogy
 from .._typing import AnyArray, Float, PerRow
 from ..designs.dask.design import by_blocks
 from ..designs.rows import check_sample_weight
+from ..fitting.solvers.newton import Newton
 from ..linalg.systems import double_range, refuse_overflow
 from ..losses import Loss, NegativeBinomial, Poisson
 from .regressor import DropoutRegressor
@@ -173,8 +174,8 @@ class DropoutPoissonRegressor(_DropoutCountRegressor):
         warm_start: bool = False,
         corrupted_inputs: bool = False,
         missing: str | None = None,
-        tol: float = 1e-8,
-        max_iter: int = 200,
+        tol: float = Newton.tol,
+        max_iter: int = Newton.max_iter,
     ) -> None:
         set_parameters(self, locals())
 
@@ -274,8 +275,8 @@ class DropoutNegativeBinomialRegressor(_DropoutCountRegressor):
         warm_start: bool = False,
         corrupted_inputs: bool = False,
         missing: str | None = None,
-        tol: float = 1e-8,
-        max_iter: int = 200,
+        tol: float = Newton.tol,
+        max_iter: int = Newton.max_iter,
     ) -> None:
         set_parameters(self, locals())
 

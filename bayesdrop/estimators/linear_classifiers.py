@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from .._typing import AnyArray, Float, Shaped
 from .._validation import check_choice
 from ..designs.dask.design import by_blocks
+from ..fitting.solvers.newton import Newton
 from ..fitting.tuning.calibration import Calibration
 from ..losses import Hinge, Logistic, Loss, Softmax
 from ..model import Model
@@ -158,8 +159,8 @@ class DropoutLogisticRegression(DropoutClassifier):
         corrupted_inputs: bool = False,
         expected_deletion: Any = None,
         missing: str | None = None,
-        tol: float = 1e-8,
-        max_iter: int = 200,
+        tol: float = Newton.tol,
+        max_iter: int = Newton.max_iter,
     ) -> None:
         set_parameters(self, locals())
 
@@ -324,8 +325,8 @@ class DropoutSVC(DropoutClassifier):
         corrupted_inputs: bool = False,
         expected_deletion: Any = None,
         missing: str | None = None,
-        tol: float = 1e-8,
-        max_iter: int = 200,
+        tol: float = Newton.tol,
+        max_iter: int = Newton.max_iter,
     ) -> None:
         set_parameters(self, locals())
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .._validation import check_number
+from ..fitting.solvers.newton import Newton
 from ..losses import EpsilonInsensitive, Loss, Quantile, Squared
 from .regressor import DropoutRegressor
 from .validation import set_parameters
@@ -105,8 +106,8 @@ class DropoutSVR(DropoutRegressor):
         corrupted_inputs: bool = False,
         expected_deletion: Any = None,
         missing: str | None = None,
-        tol: float = 1e-8,
-        max_iter: int = 200,
+        tol: float = Newton.tol,
+        max_iter: int = Newton.max_iter,
     ) -> None:
         set_parameters(self, locals())
 
@@ -188,8 +189,8 @@ class DropoutQuantileRegressor(DropoutRegressor):
         corrupted_inputs: bool = False,
         expected_deletion: Any = None,
         missing: str | None = None,
-        tol: float = 1e-8,
-        max_iter: int = 200,
+        tol: float = Newton.tol,
+        max_iter: int = Newton.max_iter,
     ) -> None:
         set_parameters(self, locals())
 
@@ -286,8 +287,8 @@ class DropoutRidge(DropoutRegressor):
         corrupted_inputs: bool = False,
         expected_deletion: Any = None,
         missing: str | None = None,
-        tol: float = 1e-8,
-        max_iter: int = 200,
+        tol: float = Newton.tol,
+        max_iter: int = Newton.max_iter,
     ) -> None:
         set_parameters(self, locals())
 

@@ -13,6 +13,8 @@ from ..data.responses import check_responses, refuse_response
 from ..designs import as_design, with_missing
 from ..designs.dask.design import by_blocks
 from ..designs.rows import check_sample_weight
+from ..fitting.objective.centring import CentredProblem
+from ..fitting.tuning.choose import Task
 from ..fitting.tuning.folds import Rows
 from ..model import Model
 from ..rates import Fixed
@@ -54,7 +56,7 @@ class DropoutRegressor(RegressorMixin, DropoutEstimator):
         earlier = None
         if self.warm_start and getattr(self, "coef_", np.empty(0)).shape == (rows[0].shape[1],):
             earlier = self._earlier()
-        return self._fit_rows(model, rows, earlier)
+        return self._solve(*self._task_of_rows(model, rows), earlier)
 
     def _check_rows(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> tuple[Any, ...]:
         design = check_training(self, X)
@@ -65,10 +67,10 @@ class DropoutRegressor(RegressorMixin, DropoutEstimator):
         check_responses(self._loss(), design, y, fit_intercept=self.fit_intercept, whole=False)
         return design, y, replace(origins, weight=weight)
 
-    def _fit_rows(self, model: Model, rows: tuple[Any, ...], earlier: Any) -> Any:
+    def _task_of_rows(self, model: Model, rows: tuple[Any, ...]) -> tuple[CentredProblem, Task]:
         design, y, origins = rows
         centring = self._centre(model, design, origins.weight)
-        return self._solve(centring, self._task_of(centring, y[:, None], origins.weight, origins), earlier)
+        return centring, self._task_of(centring, y[:, None], origins.weight, origins)
 
     @intact
     def partial_fit(

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache, partial, wraps
+from functools import partial, wraps
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -19,9 +19,9 @@ from sklearn.utils import check_array
 from sklearn.utils.validation import validate_data
 
 from .._typing import AnyArray, Shaped
-from .._validation import as_numbers, check_choice, check_number, plain_column, plain_matrix
+from .._validation import as_numbers, check_choice, check_number, plain_column
 from ..data.column_facts import ColumnFacts, column_order, read_alike
-from ..designs import FOR_MISSING, DenseDesign, Design, as_design, checking, in_memory
+from ..designs import FOR_MISSING, Design, as_design, checking, in_memory
 from ..rates import Fixed
 from ..rates.base import check_rate
 from ..warnings import MissingWarning, warn
@@ -50,13 +50,7 @@ FLOATS = (np.float64, np.float32)
 def default_names(estimator: Any) -> list[str]:
     """Feature names of a fitted estimator, ``x0, x1, …`` where the data had none."""
     names = getattr(estimator, "feature_names_in_", None)
-    return list(_numbered(estimator.n_features_in_)) if names is None else [str(name) for name in names]
-
-
-@lru_cache(maxsize=4)
-def _numbered(count: int) -> tuple[str, ...]:
-    """Names that a fit asks for several times, which of many columns takes as long as a step of it."""
-    return tuple(f"x{d}" for d in range(count))
+    return [f"x{d}" for d in range(estimator.n_features_in_)] if names is None else [str(name) for name in names]
 
 
 def missing_of(estimator: Any) -> str | None:
@@ -152,13 +146,8 @@ def check_training(estimator: Any, X: Any) -> Design:
     for name in ("feature_names_in_", "zero_based_in_"):
         if hasattr(estimator, name):
             delattr(estimator, name)
-    # scikit-learn's checks take as long as a step of a small fit.
-    plain = plain_matrix(X)
-    if plain is not None:
-        design: Design = DenseDesign(plain)
-    else:
-        check = partial(validate_data, estimator, accept_sparse="csr", dtype=FLOATS)
-        design = as_design(X, checking(check, missing_of(estimator), advice=_advice(estimator)))
+    check = partial(validate_data, estimator, accept_sparse="csr", dtype=FLOATS)
+    design: Design = as_design(X, checking(check, missing_of(estimator), advice=_advice(estimator)))
     estimator.n_features_in_ = design.shape[1]
     if takes_missing(estimator):
         estimator._is_complete = not np.any(design.missing_share())
@@ -192,10 +181,6 @@ def check_here(
 
 def check_features(estimator: Any, X: Any) -> Design:
     """Check new rows of a fitted estimator; raise ValueError if their columns are not those of the fit."""
-    # scikit-learn's checks take as long as the scores of a thousand rows.
-    plain = None if hasattr(estimator, "feature_names_in_") else plain_matrix(X)
-    if plain is not None and plain.shape[1] == estimator.n_features_in_:
-        return DenseDesign(plain)
     check = partial(validate_data, estimator, accept_sparse="csr", dtype=FLOATS, reset=False)
     X = match_rows(estimator, X)
     design = as_design(X, checking(check, missing_of(estimator), advice=_advice(estimator, is_new=True)))

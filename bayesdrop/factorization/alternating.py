@@ -26,7 +26,7 @@ import numpy as np
 from .._typing import Float
 from .entries import Entries, Left, Right
 
-__all__ = ["Descended", "Factors", "alternate", "descend", "first_rate", "start"]
+__all__ = ["Factors", "alternate", "descend", "first_rate", "start"]
 
 
 @dataclass(frozen=True)
@@ -56,13 +56,17 @@ RULES = Rules()
 
 
 class Factors(NamedTuple):
-    """Factors (n, d) and (p, d), the expected loss after each step, the steps taken and whether they converged."""
+    """Factors (n, d) and (p, d), the expected loss at steps, the steps taken, and what one of the solvers adds.
+
+    ``alternate`` says whether it has converged, ``descend`` the loss of each step's mask.
+    """
 
     left: Left
     right: Right
-    trace: Float[np.ndarray, " n_iter"]
+    trace: Float[np.ndarray, " records"]
     n_iter: int
-    converged: bool
+    converged: bool = True
+    sampled_trace: Float[np.ndarray, " steps"] | None = None
 
 
 def start(entries: Entries, width: int, generator: np.random.RandomState) -> tuple[Left, Right]:
@@ -129,16 +133,6 @@ def alternate(
     return Factors(left, right, np.array(trace), len(trace), converged)
 
 
-class Descended(NamedTuple):
-    """Factors (n, d) and (p, d), the expected loss at every tenth step, and at every step the loss of its mask."""
-
-    left: Left
-    right: Right
-    trace: Float[np.ndarray, " records"]
-    sampled_trace: Float[np.ndarray, " steps"]
-    n_iter: int
-
-
 def first_rate(entries: Entries, left: Left, right: Right, theta: float) -> float:
     r"""Rate ``ε_0`` at which a step with the columns of one mask still lowers the loss.
 
@@ -182,7 +176,7 @@ def descend(
     learning_rate: float = 1.0,
     max_iter: int,
     generator: np.random.RandomState,
-) -> Descended:
+) -> Factors:
     """Run dropout for a number of steps.
 
     Parameters
@@ -202,7 +196,7 @@ def descend(
 
     Returns
     -------
-    Descended
+    Factors
         ``trace[t]`` is the expected loss before step ``10 t`` and, at the end, of the result; ``sampled_trace`` has
         one value for each step.
 
@@ -243,7 +237,7 @@ def descend(
         left, right = left_sum / (max_iter - half), right_sum / (max_iter - half)
         trace.append(entries.objective(left, right, theta))
     _check_finite(trace[-1], learning_rate)
-    return Descended(left, right, np.array(trace), sampled_trace, max_iter)
+    return Factors(left, right, np.array(trace), max_iter, sampled_trace=sampled_trace)
 
 
 def _check_finite(value: float, learning_rate: float) -> None:

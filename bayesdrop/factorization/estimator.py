@@ -333,19 +333,17 @@ class DropoutMatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMix
     def _fit_iteratively(self, entries: Entries, width: int, generator: Any) -> None:
         theta = adaptive_retain(float(self.retain), width) if self.adaptive else float(self.retain)
         steps = _STEPS[self.solver] if self.max_iter is None else int(self.max_iter)
-        result: Any
-        self.sampled_objective_trace_ = None
         if self.solver == "deterministic":
             result = alternate(entries, width, theta, tol=self.tol, max_iter=steps, generator=generator)
-            if not result.converged:
-                warn(
-                    f"Stopped after {steps} sweeps, before tol={self.tol:g} was met: raise max_iter or loosen tol.",
-                    ConvergenceWarning,
-                )
         else:
             rate = float(self.learning_rate)
             result = descend(entries, width, theta, learning_rate=rate, max_iter=steps, generator=generator)
-            self.sampled_objective_trace_ = result.sampled_trace
+        if not result.converged:
+            warn(
+                f"Stopped after {steps} sweeps, before tol={self.tol:g} was met: raise max_iter or loosen tol.",
+                ConvergenceWarning,
+            )
+        self.sampled_objective_trace_ = result.sampled_trace
         left, right = result.left.astype(np.float64), result.right.astype(np.float64)
         left_basis, left_part = np.linalg.qr(left)
         right_basis, right_part = np.linalg.qr(right)

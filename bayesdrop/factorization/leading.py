@@ -5,10 +5,7 @@ that value has been computed. There are two algorithms, neither of which makes a
 ``n × n`` matrix unless ``n`` is the smaller side:
 
 - the smaller side has at most 2,000 columns (or rows): the Gram matrix of that side, in double precision, and its
-  leading eigenvectors. An eigenvalue ``σ_i²`` has an error of ``ε σ_1²``, so that ``σ_i`` has the relative error
-  ``ε (σ_1/σ_i)²/2``. The values that the rule keeps are above ``μ ≥ σ_1 γ/(1 + d̄γ)``, so that their error is at most
-  ``ε (1/γ + d̄)²``. If it is above ``Rules.refine``, the values are computed again from ``X`` times the vectors
-  (Rayleigh-Ritz); if the vectors are inaccurate too, a dense ``X`` is decomposed directly.
+  leading eigenvectors, which are refined by the singular values of ``X`` times these vectors (Rayleigh-Ritz).
 - otherwise Lanczos iteration (ARPACK, through ``scipy.sparse.linalg.svds``) to round-off.
 """
 
@@ -21,6 +18,7 @@ import numpy as np
 from scipy import linalg
 from scipy.sparse import issparse
 from scipy.sparse.linalg import LinearOperator, svds
+from sklearn.utils import gen_batches
 
 from .._typing import Float
 from .entries import Complete
@@ -35,8 +33,6 @@ class Rules:
 
     Attributes
     ----------
-    refine, distrust : float
-        Relative error of a value from the Gram matrix above which the value, or its vector too, is computed again.
     rows : int
         Rows converted to double precision at a time.
     gram_side : int
@@ -45,8 +41,6 @@ class Rules:
         First guess of the rank.
     """
 
-    refine: float = 1e-10
-    distrust: float = 1e-6
     rows: int = 4096
     gram_side: int = 2000
     guess: int = 24
@@ -123,58 +117,33 @@ def _operator(entries: Complete) -> Any:
 def _from_gram(
     entries: Complete, weight: float, cap: int, guess: int
 ) -> tuple[Float[np.ndarray, " k"], Float[np.ndarray, "p k"]]:
-    narrow = entries.shape[1] <= entries.shape[0]
-    gram = _gram(entries.X if narrow else entries.X.T)
-    if entries.mean is not None:
-        gram = _centre(gram, entries, narrow)
-    side = len(gram)
-    k = min(guess, cap)
+    n, p = entries.shape
+    gram, k = _gram(entries), min(guess, cap)
     while True:
-        squares, vectors = linalg.eigh(gram, subset_by_index=(side - k, side - 1), check_finite=False)
-        values = np.sqrt(np.maximum(squares[::-1], 0.0))
-        if k == cap or count_kept(values, weight) < k:
+        squares, vectors = linalg.eigh(gram, subset_by_index=(len(gram) - k, len(gram) - 1), check_finite=False)
+        if k == cap or count_kept(np.sqrt(np.maximum(squares[::-1], 0.0)), weight) < k:
             break
         k = min(4 * k, cap)
-    vectors = vectors[:, ::-1]
-    kept = max(count_kept(values, weight), 1)
-    smallest = values[kept - 1]
-    error = np.inf if smallest == 0 else np.finfo(np.float64).eps * (values[0] / smallest) ** 2
-    if values[0] == 0:
-        return values, vectors if narrow else np.eye(entries.shape[1], k)
-    if error > RULES.distrust and not issparse(entries.X) and entries.mean is None:
-        _, values, rows = np.linalg.svd(entries.X.astype(np.float64), full_matrices=False)
-        return values[:cap], rows[:cap].T
-    if narrow and error > RULES.refine:
-        _, values, rotation = np.linalg.svd(entries.times(vectors.astype(entries.dtype)), full_matrices=False)
-        return values.astype(np.float64), vectors @ rotation.T
-    if not narrow:
-        # The singular values of the image are the Rayleigh-Ritz values.
-        image = entries.transposed_times(vectors.astype(entries.dtype)).astype(np.float64)
-        right, values, _ = np.linalg.svd(image, full_matrices=False)
-        return values, right
-    return values, vectors
+    # The singular values of the image have the accuracy of X, where those of the Gram matrix lose half of the digits.
+    vectors = vectors[:, ::-1].astype(entries.dtype)
+    image = (entries.times(vectors) if p <= n else entries.transposed_times(vectors)).astype(np.float64)
+    left, values, rotation = np.linalg.svd(image, full_matrices=False)
+    return values, vectors.astype(np.float64) @ rotation.T if p <= n else left
 
 
-def _gram(X: Any) -> Float[np.ndarray, "p p"]:
-    """``XᵀX`` (p, p) in double precision."""
-    if issparse(X):
-        wide = X.astype(np.float64)
-        return np.asarray((wide.T @ wide).toarray())
-    if X.dtype == np.float64:
-        return np.asarray(X.T @ X)
-    gram = np.zeros((X.shape[1], X.shape[1]))
-    for begin in range(0, X.shape[0], RULES.rows):
-        part = X[begin : begin + RULES.rows].astype(np.float64)
-        gram += part.T @ part
-    return gram
-
-
-def _centre(gram: Float[np.ndarray, "side side"], entries: Complete, narrow: bool) -> Float[np.ndarray, "side side"]:
-    """Gram matrix of ``X − 1mᵀ`` from that of ``X``."""
-    mean = np.asarray(entries.mean, dtype=np.float64)
+def _gram(entries: Complete) -> Float[np.ndarray, "side side"]:
+    """Gram matrix of the smaller side of ``X − 1mᵀ``, in double precision."""
+    narrow, mean = entries.shape[1] <= entries.shape[0], entries.mean
+    X = entries.X if narrow else entries.X.T
+    if not issparse(X):
+        return sum(part.T @ part for part in (X[rows].astype(np.float64) for rows in gen_batches(len(X), RULES.rows)))
+    wide = X.astype(np.float64)
+    gram = np.asarray((wide.T @ wide).toarray())
+    if mean is None:
+        return gram
+    mean = mean.astype(np.float64)
     if narrow:
-        sums = np.asarray(entries.X.sum(axis=0, dtype=np.float64)).ravel()
-        cross = np.outer(sums, mean)
+        cross = np.outer(np.asarray(wide.sum(axis=0)).ravel(), mean)
         return gram - cross - cross.T + entries.shape[0] * np.outer(mean, mean)
-    image = np.asarray(entries.X @ mean, dtype=np.float64)
+    image = np.asarray(wide.T @ mean)
     return gram - image[:, None] - image[None, :] + mean @ mean

@@ -25,10 +25,11 @@ from ..losses.base import choose_form
 from ..losses.protocols import Classifying, require
 from ..losses.softmax import FORMS
 from ..model import Model, refuse_stated_priors
+from ..noise import Dropout
 from ..rates import Fixed, PerFeature, RateMap
 from .minimisers.lbfgs import LBFGS, LatentMethod
 from .objective.criteria import Criterion, OneVersusRest, Softmax
-from .objective.energy import Block, LatentEnergy, Parameters, blocks_of
+from .objective.energy import LatentEnergy, Parameters, blocks_of
 from .objective.rules import RULES
 from .rates import class_ratio, learn_rates, random_start
 
@@ -166,28 +167,17 @@ class LatentClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassS
         X = check_new_matrix(self, X)
         model, n = self._model(), X.shape[0]
         blocks = blocks_of(X, np.zeros(n), np.ones(n), int(self.n_hidden))
-        noise, rate = model.noise, self.rates_
+        # Rows that are corrupted already have no noise.
+        noise, rate = (Dropout(), 0 * self.rates_) if self.corrupted_inputs else (model.noise, self.rates_)
         return LatentEnergy(
             blocks, noise, rate, self._criterion(self.classes_), np.ones(X.shape[1]), self.fit_intercept
         )
 
-    def _hidden_mean(self, energy: LatentEnergy, block: Block) -> Float[np.ndarray, "m units"]:
-        """Mean of the pre-activations of some rows, (m, n_hidden)."""
-        moments, hidden = energy.moments_of(block), self._parameters().hidden
-        if self.corrupted_inputs:
-            return moments.design.matvec(hidden[:-1]) + hidden[-1]
-        return moments.mean(hidden)
-
     def _scores(self, X: MatrixLike) -> tuple[Float[np.ndarray, "n M"], Float[np.ndarray, "n J"] | None]:
         """Mean (n, M) of the scores of new rows and covariances (n, J) of the criterion's pairs, None without noise."""
         energy, parameters = self._energy(X), self._parameters()
-        parts: list[tuple[Float[np.ndarray, "m M"], Float[np.ndarray, "m J"] | None]]
         with double_range():
-            if self.corrupted_inputs:
-                units = (expit(self._hidden_mean(energy, block)) for block in energy.blocks)
-                parts = [(unit @ parameters.output[:-1] + parameters.output[-1], None) for unit in units]
-            else:
-                parts = [energy.scores(block, parameters) for block in energy.blocks]
+            parts = [energy.scores(block, parameters) for block in energy.blocks]
         covs = [cov for _, cov in parts if cov is not None]
         mean = np.concatenate([mean for mean, _ in parts])
         refuse_overflow(scores=mean, variances=np.concatenate(covs) if covs else 0.0)
@@ -195,8 +185,8 @@ class LatentClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassS
 
     def transform(self, X: MatrixLike) -> Float[np.ndarray, "n units"]:
         """Hidden features ``σ(ū)`` at the mean of the noise, (n, n_hidden)."""
-        energy = self._energy(X)
-        return np.concatenate([expit(self._hidden_mean(energy, block)) for block in energy.blocks])
+        energy, hidden = self._energy(X), self._parameters().hidden
+        return np.concatenate([expit(energy.moments_of(block).mean(hidden)) for block in energy.blocks])
 
     @by_blocks
     def decision_function(self, X: MatrixLike) -> Float[np.ndarray, ...]:
@@ -318,8 +308,8 @@ class LatentDropoutLogisticRegression(LatentClassifier):
         warm_start: bool = False,
         corrupted_inputs: bool = False,
         random_state: Any = None,
-        tol: float = 1e-4,
-        max_iter: int = 500,
+        tol: float = LBFGS.tol,
+        max_iter: int = LBFGS.max_iter,
     ) -> None:
         set_parameters(self, locals())
 
@@ -387,8 +377,8 @@ class LatentDropoutSVC(LatentClassifier):
         warm_start: bool = False,
         corrupted_inputs: bool = False,
         random_state: Any = None,
-        tol: float = 1e-4,
-        max_iter: int = 500,
+        tol: float = LBFGS.tol,
+        max_iter: int = LBFGS.max_iter,
     ) -> None:
         set_parameters(self, locals())
 

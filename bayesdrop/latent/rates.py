@@ -128,8 +128,6 @@ def random_start(
 ) -> Parameters:
     """Draw weights of both layers, follow each draw for some steps and return the one with the lowest energy.
 
-    Starts are compared without the variance of the noise, which takes most of the time.
-
     Parameters
     ----------
     energy : LatentEnergy
@@ -145,27 +143,21 @@ def random_start(
     """
     p = len(energy.rate)
     # Weights for which pre-activations are centred and of size 1, in any units of the features.
-    total, square, count = np.zeros(p), 0.0, 0.0
-    for block in energy.blocks:
-        moments = energy.moments_of(block)
-        total += moments.design.rmatvec(block.weight)
-        square += float(np.sum(moments.design.sq_rmatvec(block.weight)))
-        count += float(block.weight.sum())
-    gain = energy.noise.coefficients(energy.rate).gain
-    size = max(np.sqrt(square / count) * float(np.sqrt(np.mean(gain**2))), np.finfo(float).tiny)
+    blocks = [(energy.moments_of(block), block.weight[:, None]) for block in energy.blocks]
+    mean = sum(moments.mean_adjoint(weight)[:-1] for moments, weight in blocks) / energy.row_weight
+    size = energy.column_scales * np.sqrt(p)
     refuse_overflow(sum_of_squares=size)
-    plain = energy.without_variance
     best: tuple[float, Parameters] | None = None
     for _ in range(starts):
         hidden = generator.normal(size=(p + 1, units)) / size
-        hidden[-1] = -(gain * total / count) @ hidden[:-1] if energy.fit_intercept else 0.0
+        hidden[-1] = -(mean * hidden[:-1]).sum(axis=0) if energy.fit_intercept else 0.0
         output = generator.normal(size=(units + 1, problems)) / np.sqrt(units)
         output[-1] = 0.0
         start, value = Parameters(hidden, output), 0.0
         if starts > 1:
             trace = Trace()
-            start = method.minimise(plain, start, trace, RULES.start_steps)
-            value = float(trace.values[-1][0]) if trace.values else plain.value_and_gradient(start).objective
+            start = method.minimise(energy, start, trace, RULES.start_steps)
+            value = float(trace.values[-1][0]) if trace.values else energy.value_and_gradient(start)[0]
         if best is None or value < best[0]:
             best = (value, start)
     assert best is not None

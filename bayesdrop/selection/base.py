@@ -34,14 +34,14 @@ from typing import Any
 
 import numpy as np
 from scipy.stats import rankdata
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, is_classifier
 from sklearn.utils.validation import check_is_fitted
 
 from .._typing import ArvizData, Float
 from .._validation import check_count, check_flag, check_numbers, shown
 from ..designs import column_names, in_memory
 from ..designs.rows import check_sample_weight
-from ..estimators.validation import deletion_of, takes_missing
+from ..estimators.validation import check_here, deletion_of, intact, takes_missing
 from ..fitting.empty_columns import used_columns
 from ..fitting.tuning.blocks import Held
 from ..fitting.tuning.choose import Task, search_on
@@ -69,7 +69,7 @@ FITTED = (
 
 
 class DropoutCV(BaseEstimator):
-    """Shared by the estimators that search; a subclass names the plain one and says what its data are."""
+    """Shared by the estimators that search; a subclass names the plain one."""
 
     rates: Any
     Cs: Any
@@ -89,10 +89,6 @@ class DropoutCV(BaseEstimator):
         raise NotImplementedError
 
     def _default_candidates(self) -> list[Any]:
-        raise NotImplementedError
-
-    def _task(self, plain: Any, X: Any, y: Any, weight: Float[np.ndarray, " n"], groups: Any) -> Task:
-        """Check the data as a fit of the plain estimator does, and say what is fitted on folds."""
         raise NotImplementedError
 
     def __sklearn_tags__(self) -> Any:
@@ -141,8 +137,38 @@ class DropoutCV(BaseEstimator):
             raise ValueError(f"Cs: expected {expected}, got {shown(self.Cs)}; for a single one give (1.0,).")
         return Cs
 
-    def _search(self, X: Any, checked: Any, y: Any, sample_weight: Any, groups: Any) -> Any:
-        """Choose, and fit with the choice to all rows, of which ``checked`` are the features."""
+    @intact
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Any:
+        """Choose the rates and ``C`` on the folds, and fit with them to all rows.
+
+        Parameters
+        ----------
+        X : array, data frame or scipy sparse (n, p)
+            Features, finite but for missing ones; sparse input is never made dense.
+        y : array (n,)
+            Two or more classes, any labels; or the targets of a regression.
+        sample_weight : array (n,), optional
+            Row weights, >= 0, of fits and of scores; weight 2 is a row twice, weight 0 no row.
+        groups : array (n,), optional
+            Labels of the rows that belong together, such as patients: a number of folds then holds out whole groups,
+            and a splitter of groups is given them.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            If a candidate, the folds or the data do not fit; the message names the argument and what to do.
+
+        Warns
+        -----
+        SelectionWarning
+            If the largest class, with ``scoring`` the rarest, has fewer rows than there should be folds: there are
+            then fewer.
+        """
+        checked, y = check_here(self, X, y, y_numeric=not is_classifier(self))
         X = checked if column_names(X) is None else in_memory(X)
         weight = None if sample_weight is None else check_sample_weight(sample_weight, checked.shape[0])
         self._keep(self._choose(X, y, weight, groups, checked.shape[0]).fit(X, y, sample_weight=weight))
@@ -165,7 +191,10 @@ class DropoutCV(BaseEstimator):
         with warnings.catch_warnings():
             # The fit with the choice says it again.
             warnings.simplefilter("ignore", UnscaledWarning)
-            task = self._task(plain, X, y, np.ones(n) if weight is None else weight, groups)
+            rows = plain._check_rows(X, y, np.ones(n) if weight is None else weight, groups)
+            _, task = plain._task_of_rows(plain._model(), rows)
+        if hasattr(plain, "multiclass_"):
+            plain.multiclass = plain.multiclass_  # a fold may have fewer rows than columns
         by_loss = self.scoring is None
         # A score of the user's is one of whole rows.
         columns = used_columns(task, candidates) if by_loss and np.sum(task.empty_columns) > 1 else None
@@ -189,7 +218,7 @@ class DropoutCV(BaseEstimator):
             task.scoring if by_loss else f"negative of {self.scoring if isinstance(self.scoring, str) else 'the score'}"
         )
         self.selection_: Selection
-        self.selection_ = conclude(search, keys, scoring, self.one_standard_error, task.solver(loose=False))
+        self.selection_ = conclude(search, keys, scoring, self.one_standard_error)
         self._tabulate(search, given)
         self.n_splits_ = len(search.tried)
         # With expected_deletion the rates are its own.

@@ -6,13 +6,11 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import ClassifierMixin
-from sklearn.utils.multiclass import check_classification_targets
 
 from .._typing import AnyArray, Float, Shaped
-from ..estimators.classes import joint_model, signs
 from ..estimators.linear_classifiers import DropoutLogisticRegression, DropoutSVC
-from ..estimators.validation import check_here, intact, set_parameters
-from ..fitting.tuning.choose import Task
+from ..estimators.validation import set_parameters
+from ..fitting.solvers.newton import Newton
 from ..rates import Tuned
 from .base import FITTED, DropoutCV
 
@@ -28,55 +26,6 @@ class _DropoutClassifierCV(ClassifierMixin, DropoutCV):
 
     def _default_candidates(self) -> list[Any]:
         return Tuned().candidates
-
-    @intact
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Any:
-        """Choose the rates and ``C`` on the folds, and fit with them to all rows.
-
-        Parameters
-        ----------
-        X : array, data frame or scipy sparse (n, p)
-            Features, finite but for missing ones; sparse input is never made dense.
-        y : array (n,)
-            Two or more classes, any labels.
-        sample_weight : array (n,), optional
-            Row weights, >= 0, of fits and of scores; weight 2 is a row twice, weight 0 no row.
-        groups : array (n,), optional
-            Labels of the rows that belong together, such as patients: a number of folds then holds out whole groups,
-            and a splitter of groups is given them.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ValueError
-            If a candidate, the folds or the data do not fit; the message names the argument and what to do.
-
-        Warns
-        -----
-        SelectionWarning
-            If the largest class, with ``scoring`` the rarest, has fewer rows than there should be folds: there are
-            then fewer.
-        """
-        checked, y = check_here(self, X, y)
-        check_classification_targets(y)
-        self.classes_ = np.unique(y)
-        if len(self.classes_) < 2:
-            raise ValueError(
-                f"y: expected at least two classes, got one class ({self.classes_[0]}); a classifier needs two."
-            )
-        return self._search(X, checked, y, sample_weight, groups)
-
-    def _task(self, plain: Any, X: Any, y: Any, weight: Float[np.ndarray, " n"], groups: Any) -> Task:
-        design, classes, code, weight, origins = plain._check_rows(X, y, weight, groups)
-        plain.classes_, joint = classes, plain._resolve_multiclass(classes, design.shape)
-        if hasattr(plain, "multiclass_"):
-            plain.multiclass = plain.multiclass_  # whatever the folds leave
-        model = joint_model(plain, plain._model()) if joint else plain._model()
-        target, many = (code, len(classes)) if joint else (signs(code, len(classes)), None)
-        return plain._task_of(plain._centre(model, design, weight), target, weight, origins, many)
 
     def decision_function(self, X: Any) -> Float[AnyArray, "m ..."]:
         """Score of each row, (n,) for two classes and (n, K) for more: its mean under the noise."""
@@ -234,8 +183,8 @@ class DropoutLogisticRegressionCV(_DropoutClassifierCV):
         corrupted_inputs: bool = False,
         expected_deletion: Any = None,
         missing: str | None = None,
-        tol: float = 1e-8,
-        max_iter: int = 200,
+        tol: float = Newton.tol,
+        max_iter: int = Newton.max_iter,
     ) -> None:
         set_parameters(self, locals())
 
@@ -383,8 +332,8 @@ class DropoutSVCCV(_DropoutClassifierCV):
         corrupted_inputs: bool = False,
         expected_deletion: Any = None,
         missing: str | None = None,
-        tol: float = 1e-8,
-        max_iter: int = 200,
+        tol: float = Newton.tol,
+        max_iter: int = Newton.max_iter,
     ) -> None:
         set_parameters(self, locals())
 

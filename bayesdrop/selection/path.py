@@ -3,8 +3,6 @@
 At each fixed rate ``η`` of a grid, ``w(η) = argmin ½‖w‖² + C Σ_i φ(y_i, m_i, v_i)`` with ``v_i`` the variance of the
 score under dropout at ``η`` (Wager, Wang & Liang 2013; Chen, Zhu, Chen & Chen 2015). Neighbouring rates have
 neighbouring optima: each fit starts at the weights of the one before, in the order given.
-
-Fits along a path of rates on the training rows of a fold, scored on its test rows.
 """
 
 from __future__ import annotations
@@ -23,13 +21,13 @@ from .._validation import check_folds, shown
 from ..designs import column_names, in_memory
 from ..designs.rows import check_sample_weight
 from ..estimators.validation import check_here, default_names, intact, missing_of
-from ..fitting.tuning.folds import Fold, Rows, make_folds, standard_error
+from ..fitting.tuning.folds import Rows, make_folds, standard_error
 from ..rates.base import check_rate
 
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["RatePath", "score_along", "scorer_of", "take_rows"]
+__all__ = ["RatePath", "scorer_of", "take_rows"]
 
 
 class RatePath(BaseEstimator):
@@ -183,14 +181,17 @@ class RatePath(BaseEstimator):
             self.classes_ = model.classes_
         if self.cv is not None:
             split = Rows.of(np.ones(len(y)) if weight is None else weight, groups)
-            own = None if weight is None else split.weight
             kept = np.arange(len(y)) if split.number is None else split.number
             code = np.unique(y[kept], return_inverse=True)[1] if classifier else None
             folds = make_folds(self.cv, replace(split, code=code))
-            table = np.array(
-                [score_along(model, grid, take_rows(X, kept), y[kept], own, fold, self.scoring) for fold in folds]
-            )
-            self.scores_, self.score_errors_ = table.mean(axis=0), standard_error(table.T)
+            table = []
+            for fold in folds:
+                train, test = (kept[rows] for rows in (np.flatnonzero(fold.count), fold.test))
+                trained = None if weight is None else weight[train] * fold.count[fold.count > 0]
+                rows = take_rows(X, test), y[test], None if weight is None else weight[test]
+                path = fits_along(clone(model), grid, take_rows(X, train), y[train], trained)
+                table.append([score_of(fit, self.scoring, *rows) for fit in path])
+            self.scores_, self.score_errors_ = np.mean(table, axis=0), standard_error(np.transpose(table))
             self.scored_on_ = "folds"
         return self
 
@@ -269,37 +270,3 @@ def fits_along(
     for rate in rates.tolist():
         estimator.rates = rate
         yield estimator.fit(X, y, sample_weight=sample_weight)
-
-
-def score_along(
-    estimator: Any,
-    rates: Float[np.ndarray, " r"],
-    X: Any,
-    y: Shaped[np.ndarray, " n"],
-    sample_weight: Float[np.ndarray, " n"] | None,
-    fold: Fold,
-    scoring: Any,
-) -> list[float]:
-    """Scores on the test rows of a fold of fits on its training rows, each started from those before.
-
-    Parameters
-    ----------
-    estimator : estimator with ``rates`` and ``warm_start``
-        Cloned, not fitted.
-    rates : array (r,)
-        Rate of each fit, in order.
-    X, y : (n, p), (n,)
-        Checked data; a data frame keeps its names.
-    sample_weight : array (n,), optional
-        Row weights of fits and scores.
-    fold : Fold
-        Which rows are fitted, and which are scored.
-    scoring : str, callable or None
-        As in scikit-learn.
-    """
-    train, given = np.flatnonzero(fold.count), np.ones(len(y)) if sample_weight is None else sample_weight
-    own = (given * fold.count)[train]
-    others = None if sample_weight is None else given[fold.test]
-    rows = take_rows(X, fold.test), y[fold.test], others
-    path = fits_along(clone(estimator), rates, take_rows(X, train), y[train], own)
-    return [score_of(fit, scoring, *rows) for fit in path]

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 from sklearn.base import RegressorMixin
 
 from .._typing import AnyArray, Float
 from ..estimators.linear_regressors import DropoutRidge, DropoutSVR
-from ..estimators.validation import check_here, intact, set_parameters
-from ..fitting.tuning.choose import Task
+from ..estimators.validation import set_parameters
+from ..fitting.solvers.newton import Newton
 from .base import DropoutCV
 
 __all__ = ["DropoutRidgeCV", "DropoutSVRCV"]
@@ -23,39 +22,6 @@ class _DropoutRegressorCV(RegressorMixin, DropoutCV):
 
     def _default_candidates(self) -> list[Any]:
         return [0.0, 0.1, 0.3, 0.5, 0.7]
-
-    @intact
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Any:
-        """Choose the rate and ``C`` on the folds, and fit with them to all rows.
-
-        Parameters
-        ----------
-        X : array, data frame or scipy sparse (n, p)
-            Features, finite but for missing ones; sparse input is never made dense.
-        y : array (n,)
-            Targets.
-        sample_weight : array (n,), optional
-            Row weights, >= 0, of fits and of scores; weight 2 is a row twice, weight 0 no row.
-        groups : array (n,), optional
-            Labels of the rows that belong together, such as patients: a number of folds then holds out whole groups,
-            and a splitter of groups is given them.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ValueError
-            If a candidate, the folds or the data do not fit; the message names the argument and what to do.
-        """
-        checked, y = check_here(self, X, y, y_numeric=True)
-        return self._search(X, checked, y, sample_weight, groups)
-
-    def _task(self, plain: Any, X: Any, y: Any, weight: Float[np.ndarray, " n"], groups: Any) -> Task:
-        design, y, origins = plain._check_rows(X, y, weight, groups)
-        centring = plain._centre(plain._model(), design, origins.weight)
-        return plain._task_of(centring, y[:, None], origins.weight, origins)
 
     def predict(self, X: Any) -> Float[AnyArray, " m"]:
         """Mean of the score under the noise, (n,)."""
@@ -181,8 +147,8 @@ class DropoutRidgeCV(_DropoutRegressorCV):
         corrupted_inputs: bool = False,
         expected_deletion: Any = None,
         missing: str | None = None,
-        tol: float = 1e-8,
-        max_iter: int = 200,
+        tol: float = Newton.tol,
+        max_iter: int = Newton.max_iter,
     ) -> None:
         set_parameters(self, locals())
 
@@ -315,8 +281,8 @@ class DropoutSVRCV(_DropoutRegressorCV):
         corrupted_inputs: bool = False,
         expected_deletion: Any = None,
         missing: str | None = None,
-        tol: float = 1e-8,
-        max_iter: int = 200,
+        tol: float = Newton.tol,
+        max_iter: int = Newton.max_iter,
     ) -> None:
         set_parameters(self, locals())
 

@@ -111,18 +111,6 @@ def test_methods_fit(method):
     assert model.fit(X, y).score(X, y) > 0.93
 
 
-def test_many_rows_are_fitted_by_lbfgs():
-    X = np.random.default_rng(0).normal(size=(200_001, 1))
-    options = {"n_hidden": 1, "n_init": 1, "random_state": 0}
-    with pytest.warns(ConvergenceWarning):
-        default, chosen = (
-            bd.LatentDropoutSVC(0.3, max_iter=limit, method=method, **options).fit(X, (X[:, 0] > 0).astype(int))
-            for limit, method in ((2, None), (500, bd.LBFGS(max_iter=2)))
-        )
-    assert default.n_iter_ <= 2
-    np.testing.assert_array_equal(default.hidden_coef_, chosen.hidden_coef_)
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -79,25 +79,10 @@ class Block:
         return tuple(part[:, :, places].reshape(len(part), -1) for part in (self.weights, self.rates))  # type: ignore[return-value]
 
     @classmethod
-    def of_fit(cls, member: int, held: Held) -> Block:
-        """The fit of one member on one fold."""
-        return cls((member,), held.weights[:, None, None], held.rates[:, None, None])
-
-    def repeated(self, times: int) -> Block:
-        """The fits on one fold, as those on so many."""
-        return replace(self, weights=np.repeat(self.weights, times, axis=1), rates=np.repeat(self.rates, times, axis=1))
-
-    def fold(self, number: int) -> Block:
-        """The fits on one of the folds."""
-        return replace(self, weights=self.weights[:, number, None], rates=self.rates[:, number, None])
-
-    @classmethod
-    def joined(cls, blocks: Sequence[Block]) -> Block:
-        """Fits of the same members on several folds."""
-        weights, rates = (
-            np.concatenate(parts, axis=1) for parts in zip(*((b.weights, b.rates) for b in blocks), strict=True)
-        )
-        return cls(blocks[0].members, weights, rates)
+    def of_fit(cls, member: int, held: Held, times: int) -> Block:
+        """The fit of one member, ``times`` times as that of a fold."""
+        weights, rates = (np.repeat(part[:, None, None], times, axis=1) for part in (held.weights, held.rates))
+        return cls((member,), weights, rates)
 
 
 @dataclass(frozen=True)
@@ -156,13 +141,9 @@ class BlockSolver:
         weights, rates = np.empty((p + 1, *shape)), np.empty((p, *shape))
         # Exact exponential moments are those of one problem.
         most = 1 if self.model.loss.exponential else self.room // (max(n, p) * J)
-        in_turn = start is None and family.structure is not None and self._in_turn
-        for few, some in _parts(len(folds), len(members), most, in_turn):
+        for few, some in _parts(len(folds), len(members), most):
             places = np.arange(np.prod(shape)).reshape(shape)[few, some].ravel()
             begin = None if start is None else (start[0][:, places], start[1][:, places])
-            if in_turn and some.start:
-                before = some.start - 1
-                begin = weights[:, few, before].reshape(p + 1, -1), rates[:, few, before].reshape(p, -1)
             rate_map, rate = family.bind(self.names, members[some], J)
             count = folds[few]
             if rate is not None:
@@ -199,15 +180,6 @@ class BlockSolver:
                     take(few.start + f, some.start + s, held)
         return Block(tuple(members), weights, rates)
 
-    @property
-    def _in_turn(self) -> bool:
-        """Whether members are fitted one after the other, each started from the one before.
-
-        A block of several takes as long as all of them where products with sparse rows are most of the work: on product
-        reviews the first strength then takes twice the time of each of the others.
-        """
-        return not (self.design.prefers_gram or self.design.prefers_outer_gram)
-
 
 def _tiled(prior: Any, times: int) -> Any:
     """A prior of scaled rates (k, K) for so many blocks of its problems next to each other; others serve any number."""
@@ -215,9 +187,9 @@ def _tiled(prior: Any, times: int) -> Any:
     return replace(prior, strength=np.tile(strength, times)) if np.ndim(strength) == 1 else prior
 
 
-def _parts(folds: int, members: int, most: int, in_turn: bool) -> Iterator[tuple[slice, slice]]:
-    """Slices of folds and of members, at most so many of both at once, or one; or one member after the other."""
-    some = 1 if in_turn else max(1, min(members, most))
+def _parts(folds: int, members: int, most: int) -> Iterator[tuple[slice, slice]]:
+    """Slices of folds and of members, at most ``most`` of both at once, and at least one."""
+    some = max(1, min(members, most))
     few = max(1, min(folds, most // some))
     for first in range(0, folds, few):
         for second in range(0, members, some):

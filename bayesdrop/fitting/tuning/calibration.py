@@ -6,8 +6,7 @@ their scores and their classes say what a score is worth (Platt 1999):
     P(y = +1 | s) = 1/(1 + e^{−f}),    f = a s + b,    a > 0,
 
 with ``a`` and ``b`` that minimise ``Σ_i w_i {log(1 + e^{f_i}) − t_i f_i}``. The targets ``t = (N₊ + 1)/(N₊ + 2)`` of
-positive rows and ``1/(N₋ + 2)`` of negative ones, ``N±`` being their weights, are those of :mod:`.slopes`. Newton's
-method with back-tracking (Lin, Lin & Weng 2007).
+positive rows and ``1/(N₋ + 2)`` of negative ones, ``N±`` being their weights, are those of :mod:`.slopes`.
 
 The intercept moves the threshold, by ``−b/a``, which scores that say little of the classes do not determine: it is 0
 unless it gains a unit of log-likelihood, as a coefficient has to by Akaike's criterion (1974).
@@ -18,22 +17,19 @@ score; see :mod:`.slopes`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.special import expit
+from scipy.optimize import minimize
+from scipy.special import expit, logit
 
 from ..._typing import Float, Num
 from ...losses.softmax import log_sum_exp
-from .blocks import Held
-from .folds import Fold
-from .scores import Key, noised_scores
 from .slopes import RULES as SLOPES
 from .slopes import best_slope, by_class, smoothed
 
-__all__ = ["Calibration", "HeldOut"]
+__all__ = ["Calibration"]
 
 
 @dataclass(frozen=True)
@@ -45,14 +41,11 @@ class CalibrationRules:
     gain : float
         Log-likelihood that an intercept has to gain.
     tolerance : float
-        Gradient per unit of weight at which Newton's method ends.
-    steps : int
-        Maximal number of its steps; about ten are needed.
+        Gradient per unit of weight at which the minimiser ends.
     """
 
     gain: float = 1.0
     tolerance: float = 1e-12
-    steps: int = 100
 
 
 _RULES = CalibrationRules()
@@ -126,81 +119,15 @@ def _cost(f: Float[np.ndarray, " m"], target: Float[np.ndarray, " m"], weight: F
 def _fit(
     z: Float[np.ndarray, " m"], target: Float[np.ndarray, " m"], weight: Float[np.ndarray, " m"]
 ) -> tuple[float, float]:
-    """Slope and intercept of two classes."""
-    columns, ones = np.column_stack([z, np.ones_like(z)]), np.ones((len(z), 1))
-    slope, intercept = _newton(columns, np.zeros_like(z), target, weight)
-    if not slope >= SLOPES.least:
-        # The problem is convex, so that the best of the slopes allowed is the least one.
-        slope, (intercept,) = SLOPES.least, _newton(ones, SLOPES.least * z, target, weight)
-    return float(slope), float(intercept)
+    """Slope, which is no smaller than the least one, and intercept of two classes."""
 
+    def value_and_gradient(at: Float[np.ndarray, " 2"]) -> tuple[float, Float[np.ndarray, " 2"]]:
+        f = at[0] * z + at[1]
+        excess = weight * (expit(f) - target)
+        return _cost(f, target, weight), np.array([excess @ z, excess.sum()])
 
-def _newton(
-    columns: Float[np.ndarray, "m c"],
-    offset: Float[np.ndarray, " m"],
-    target: Float[np.ndarray, " m"],
-    weight: Float[np.ndarray, " m"],
-) -> Float[np.ndarray, " c"]:
-    """Coefficients of a logistic regression with targets between 0 and 1, the last that of the constant."""
-    share = float(np.average(target, weights=weight))
-    coefficients = np.zeros(columns.shape[1])
-    coefficients[-1] = np.log(share) - np.log1p(-share)
-    f = offset + columns @ coefficients
-    for _ in range(_RULES.steps):
-        chance = expit(f)
-        gradient = columns.T @ (weight * (chance - target))
-        if np.abs(gradient).max() <= _RULES.tolerance * weight.sum():
-            break
-        curvature = columns.T @ (columns * (weight * chance * (1 - chance))[:, None])
-        # Equal scores have no curvature along the slope.
-        step = np.linalg.lstsq(curvature, gradient, rcond=None)[0]
-        size, here, fall = 1.0, _cost(f, target, weight), float(gradient @ step)
-        while size > 1e-10 and _cost(f - size * (columns @ step), target, weight) > here - 1e-4 * size * fall:
-            size /= 2
-        if size <= 1e-10:
-            break  # round-off
-        coefficients = coefficients - size * step
-        f = offset + columns @ coefficients
-    return coefficients
-
-
-@dataclass(frozen=True)
-class HeldOut:
-    """The losses of a search, which keeps the scores that they are made of.
-
-    Attributes
-    ----------
-    losses : callable
-        ``losses(key, fold, held)``, as :class:`.search.Search` takes them.
-    target : array (n, J)
-        Labels as −1 and +1.
-    weight : array (n,)
-        Row weights.
-    corrupted_inputs : bool
-        Whether held-out rows come noised already.
-    will_be_noised : bool
-        Whether they are complete, and rows to come will be noised as the fit has it.
-    """
-
-    losses: Callable[[Key, Fold, Held], Float[np.ndarray, " m"]]
-    target: Float[np.ndarray, "n J"]
-    weight: Float[np.ndarray, " n"]
-    corrupted_inputs: bool = False
-    will_be_noised: bool = False
-    scores: dict[Key, list[tuple[Fold, Held]]] = field(default_factory=dict, repr=False)
-
-    def __call__(self, key: Key, fold: Fold, held: Held) -> Float[np.ndarray, " m"]:
-        """Losses of the held-out rows of a fold."""
-        self.scores.setdefault(key, []).append((fold, held))
-        return self.losses(key, fold, held)
-
-    def calibration(self, key: Key) -> Calibration:
-        """What the held-out scores of a candidate are worth, of all folds on which it was tried."""
-        known = self.scores[key]
-        rows = np.concatenate([fold.test for fold, _ in known])
-        mean, var = (np.concatenate(parts) for parts in zip(*((held.mean, held.var) for _, held in known), strict=True))
-        if not self.will_be_noised:
-            return Calibration.fitted(mean, self.target[rows], self.weight[rows], self.corrupted_inputs)
-        shares, scores = zip(*noised_scores(mean, var), strict=True)
-        target, weight = np.tile(self.target[rows], (len(shares), 1)), np.outer(shares, self.weight[rows]).ravel()
-        return Calibration.fitted(np.concatenate(scores), target, weight, corrupted_inputs=True)
+    start = np.array([1.0, logit(np.average(target, weights=weight))])
+    bounds = [(SLOPES.least, None), (None, None)]
+    options = {"ftol": 0.0, "gtol": _RULES.tolerance * weight.sum()}
+    found = minimize(value_and_gradient, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
+    return float(found.x[0]), float(found.x[1])

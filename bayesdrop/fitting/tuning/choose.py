@@ -24,10 +24,10 @@ from ...warnings import SelectionWarning, warn
 from ..objective.softmax_leave_one_out import MOST_COORDINATES
 from ..solvers.newton import Newton
 from .blocks import BlockSolver, Held, families_of
-from .calibration import HeldOut
+from .calibration import Calibration
 from .classes import JointSolver
 from .folds import LEAVE_ONE_OUT, Fold, Rows, few_rows, make_folds
-from .scores import Key, RowLosses, joint_losses
+from .scores import Key, RowLosses, joint_losses, noised_scores
 from .search import Losses, Search, Solver
 from .selection import Selection, conclude
 
@@ -139,8 +139,9 @@ def search_on(
     folds = task.folds(allowed)
     search = Search(
         task.solver(loose=by_row, alone=folds[0].alone), families_of(candidates, task.names), Cs, folds, task.weight,
-        task.rows, task.kept(scores or (lambda key, fold, held: task.losses(fold, key[0], held))),
+        task.rows, scores or (lambda key, fold, held: task.losses(fold, key[0], held)),
         task.size * len(folds) * len(candidates), by_row, n_jobs, task.without, task.model.C,
+        task.calibration if task.calibrates else None,
     )  # fmt: skip
     keys = search.climb() if climbs else search.complete()
     if cv is None and search.unsettled:
@@ -346,11 +347,20 @@ class Task:
             method.max_iter, self.corrupted_inputs, self.unlabelled, self.will_be_noised,
         )  # fmt: skip
 
-    def kept(self, losses: Losses) -> Losses:
-        """The losses of a search, with the scores behind them where the loss has no probabilities of its own."""
-        if self.n_classes is not None or not self._row_losses.by_margin:
-            return losses
-        return HeldOut(losses, self.target, self.weight, self.corrupted_inputs, self.will_be_noised)
+    @property
+    def calibrates(self) -> bool:
+        """Whether probabilities come from held-out scores: the loss has none of its own."""
+        return self.n_classes is None and self._row_losses.by_margin
+
+    def calibration(self, held: Sequence[tuple[Fold, Held]]) -> Calibration:
+        """Probabilities from the scores of a candidate that were held out, of all folds on which it was tried."""
+        rows = np.concatenate([fold.test for fold, _ in held])
+        mean, var = (np.concatenate(parts) for parts in zip(*((one.mean, one.var) for _, one in held), strict=True))
+        if not self.will_be_noised:
+            return Calibration.fitted(mean, self.target[rows], self.weight[rows], self.corrupted_inputs)
+        shares, scores = zip(*noised_scores(mean, var), strict=True)
+        target, weight = np.tile(self.target[rows], (len(shares), 1)), np.outer(shares, self.weight[rows]).ravel()
+        return Calibration.fitted(np.concatenate(scores), target, weight, corrupted_inputs=True)
 
     def losses(self, fold: Fold, C: float, held: Held) -> Float[np.ndarray, " m"]:
         """Losses of the held-out rows, (m,)."""

@@ -5,10 +5,7 @@ A complete search tries every pair of ``C`` and rates on every fold. The search 
 - it climbs: from the ``C`` nearest that of a plain fit with all strengths, to larger and smaller ``C`` as long as the
   loss falls, and only with the few best strengths, none of them more than two standard errors worse, in pairs, than the
   best so far;
-- candidates that are fitted one by one, as those of the softmax, begin with no noise and go on by single steps: more
-  noise until one is a standard error worse, then ``C`` with the best of them, then less and more noise there;
 - last comes the smallest ``C`` without noise, at which the weights are nearly 0;
-- of large data no noise is only tried where the least noise is not clearly worse than more;
 - of large data a first fold is tried alone, or as many as hold out enough rows, and what is clearly worse there is not
   tried on a second and a third one, as one block, which are enough.
 
@@ -33,6 +30,7 @@ import numpy as np
 from ..._progress import quietly, step, waiting
 from ..._typing import Float
 from .blocks import Block, BlockSolver, Family, Held
+from .calibration import Calibration
 from .classes import JointSolver
 from .folds import Fold, Rows
 from .scores import Key, Table
@@ -44,6 +42,9 @@ Solver: TypeAlias = BlockSolver | JointSolver
 
 Losses: TypeAlias = Callable[[Key, Fold, Held], Float[np.ndarray, " m"]]
 """Losses of the held-out rows of a candidate on a fold."""
+
+Take: TypeAlias = Callable[[int, int, Held], object]
+"""Called with the place of a fold, that of a member and their fit."""
 
 _log = logging.getLogger("bayesdrop")
 
@@ -58,8 +59,6 @@ class SearchRules:
         Standard errors, in pairs, beyond which a candidate is dismissed.
     finalists : int
         How many go on along ``C`` or to other folds.
-    enough_worse : float
-        Standard errors beyond which candidates that are fitted one by one are not gone on with.
     large : float
         Numbers of a block of all folds, (n or p, K), beyond which a first fold goes alone.
     folds, rows : int
@@ -82,7 +81,6 @@ class SearchRules:
 
     worse: float = 2.0
     finalists: int = 3
-    enough_worse: float = 1.0
     large: float = 100_000
     folds: int = 3
     rows: int = 200
@@ -136,6 +134,8 @@ class Search:
         ``without(row)``, the fold that holds out one row, if losses of rows left out alone are to be checked.
     start : float
         ``C`` near which a climb begins.
+    calibrate : callable, optional
+        Makes probabilities from held-out scores, if the loss has none of its own.
     unsettled : bool
         Whether they were those of a candidate for which the approximation does not do.
     """
@@ -152,11 +152,13 @@ class Search:
     n_jobs: int | None = None
     without: Callable[[int], Fold] | None = None
     start: float = 1.0
+    calibrate: Callable[[Sequence[tuple[Fold, Held]]], Calibration] | None = None
     rules: ClassVar[SearchRules] = SearchRules()
     unsettled: bool = field(init=False, default=False)
     table: Table = field(init=False)
+    scores: dict[Key, list[tuple[Fold, Held]]] = field(init=False, default_factory=dict)
     _last: dict[tuple[int, int], Block] = field(init=False, default_factory=dict)
-    _whole: dict[Key, Block] = field(init=False, default_factory=dict)
+    _whole: dict[Key, Held] = field(init=False, default_factory=dict)
     _moves: dict[Key, Float[np.ndarray, " m"]] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -211,16 +213,7 @@ class Search:
     def _climb(self, group: range) -> None:
         first = int(np.argmin(np.abs(np.log(self.Cs / self.start))))
         C, members = float(self.Cs[first]), sorted(range(len(self._place)), key=self._strength)
-        spared = self.rules.large < self.size < np.inf
-        late = [m for m in members if spared and self._strength(m) == 0]
-        noisy = [m for m in members if m not in late]
-        if np.isinf(self.size):
-            self._walk(first, members, group)
-            return
-        self._try([(C, m) for m in noisy], group)
-        near = self._left([(C, m) for m in noisy]) if late and noisy else []
-        if late and (not noisy or (C, noisy[0]) in near):
-            self._try([(C, m) for m in late], group)
+        self._try([(C, m) for m in members], group)
         for direction in (1, -1):
             place, climbs = first, True
             while climbs and 0 <= place + direction < len(self.Cs):
@@ -228,30 +221,6 @@ class Search:
                 going = [m for m in left if self._goes_on(m, place, first, direction)][: self.rules.finalists]
                 place, climbs = place + direction, bool(going)
                 self._try([(float(self.Cs[place]), m) for m in going], group)
-
-    def _walk(self, first: int, members: list[int], group: range) -> None:
-        """Try one candidate after the other, each a step from the best of those before it."""
-        self._ascend(first, members, group)
-        best = self.table.best(list(self.table.losses))[1]
-        for direction in (1, -1):
-            place = first
-            while 0 <= place + direction < len(self.Cs) and self._goes_on(best, place, first, direction):
-                place += direction
-                self._try([(float(self.Cs[place]), best)], group)
-        C, _ = self.table.best(list(self.table.losses))
-        if self.Cs[first] != C:
-            here = int(np.searchsorted(self.Cs, C))
-            for neighbour in (members[members.index(best) + 1 :], members[: members.index(best)][::-1]):
-                self._ascend(here, neighbour, group)
-
-    def _ascend(self, place: int, members: list[int], group: range) -> None:
-        """Try one strength after the other as long as none is clearly worse than the best."""
-        for m in members:
-            key = float(self.Cs[place]), m
-            self._try([key], group)
-            worse, error = self.table.difference(key, self.table.best(list(self.table.losses)))
-            if worse > self.rules.enough_worse * error:
-                return
 
     def _strength(self, number: int) -> float:
         strength = self.member(number)[1]
@@ -291,32 +260,24 @@ class Search:
 
     def _solve(self, number: int, numbers: list[int], C: float, group: range, folds: list[Fold]) -> None:
         numbers = sorted(numbers)  # neighbours next to each other
-        family, chosen = self.families[number], [self._place[m][1] for m in numbers]
-        earlier = self._last.get((number, group.start))
+        chosen = [self._place[m][1] for m in numbers]
 
         def take(fold: int, member: int, held: Held) -> None:
             key = (C, numbers[member])
             losses = self.losses(key, folds[fold], held)
             self.table.add(key, group[fold], losses)
+            if self.calibrate is not None:
+                self.scores.setdefault(key, []).append((folds[fold], held))
             if held.seen is not None:
                 seen = self.losses(key, folds[fold], replace(held, mean=held.seen[0], var=held.seen[1]))
                 self._moves[key] = np.abs(losses - seen)
-                self._whole[key] = Block.of_fit(chosen[member], held)
+                self._whole[key] = held
             step()
 
-        block = self._spread(family, chosen, C, folds, earlier, take)
-        self._last[number, group.start] = block
+        self._spread(number, chosen, C, folds, group, take)
         for m in numbers:
             name, strength = type(self.member(m)[0]).__name__, self.member(m)[1]
             _log.debug("C = %g, %s, strength %s: loss %.6g", C, name, strength, self.table.mean((C, m)))
-
-    def again(self, key: Key, solver: Solver) -> None:
-        """Fit a candidate once more on the folds on which it was tried, by another solver."""
-        number, place = self._place[key[1]]
-        folds = [self.folds[f] for f in sorted(self.table.losses[key])]
-        solver.solve(
-            self.families[number], [place], key[0], folds, None, lambda f, _, held: self.losses(key, folds[f], held)
-        )
 
     def check(self, key: Key) -> bool:
         """Correct the losses of a candidate whose rows were left out alone; False where that was done or is not to be.
@@ -347,39 +308,29 @@ class Search:
             def take(f: int, _: int, held: Held, some: Any = some, folds: Any = folds) -> None:
                 losses[group == some[f]] = self.losses(key, folds[f], held)[0]
 
-            self.solver.solve(self.families[number], [place], key[0], folds, self._whole[key].repeated(len(some)), take)
+            start = Block.of_fit(place, self._whole[key], len(some))
+            self.solver.solve(self.families[number], [place], key[0], folds, start, take)
             self.table.add(key, 0, losses)
         return True
 
-    def _spread(
-        self,
-        family: Family,
-        chosen: list[int],
-        C: float,
-        folds: list[Fold],
-        earlier: Block | None,
-        take: Callable[[int, int, Held], None],
-    ) -> Block:
+    def _spread(self, number: int, chosen: list[int], C: float, folds: list[Fold], group: range, take: Take) -> None:
         """Fit here, or each fold in one of several processes."""
+        family = self.families[number]
         if self.n_jobs is None or len(folds) == 1:
-            return self.solver.solve(family, chosen, C, folds, earlier, take)
+            earlier = self._last.get((number, group.start))
+            self._last[number, group.start] = self.solver.solve(family, chosen, C, folds, earlier, take)
+            return
         from sklearn.utils.parallel import Parallel, delayed
 
-        starts = [None if earlier is None else earlier.fold(f) for f in range(len(folds))]
-        jobs = (delayed(_alone)(self.solver, family, chosen, C, *pair) for pair in zip(folds, starts, strict=True))
-        blocks = []
-        for fold, (block, found) in enumerate(Parallel(n_jobs=self.n_jobs)(jobs)):
-            blocks.append(block)
-            for member, held in found.items():
+        jobs = (delayed(_alone)(self.solver, family, chosen, C, fold) for fold in folds)
+        for fold, found in enumerate(Parallel(n_jobs=self.n_jobs)(jobs)):
+            for member, held in enumerate(found):
                 take(fold, member, held)
-        return Block.joined(blocks)
 
 
-def _alone(
-    solver: Solver, family: Family, chosen: list[int], C: float, fold: Fold, earlier: Block | None
-) -> tuple[Block, dict[int, Held]]:
+def _alone(solver: Solver, family: Family, chosen: list[int], C: float, fold: Fold) -> list[Held]:
     """Fits on one fold, with what they make of the rows that they do not see."""
-    found: dict[int, Held] = {}
+    found: list[Held] = []
     with quietly():
-        block = solver.solve(family, chosen, C, [fold], earlier, lambda _, member, held: found.update({member: held}))
-    return block, found
+        solver.solve(family, chosen, C, [fold], None, lambda _, member, held: found.append(held))
+    return found

@@ -11,9 +11,9 @@ import numpy as np
 
 from ..._display import Shown
 from ..._typing import Float
-from .calibration import Calibration, HeldOut
+from .calibration import Calibration
 from .scores import Key
-from .search import Search, Solver
+from .search import Search
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -174,12 +174,11 @@ def conclude(
     keys: list[Key],
     scoring: str,
     one_standard_error: bool = False,
-    exact: Solver | None = None,
 ) -> Selection:
     """The choice among candidates that were tried on every fold, or that is the only one left.
 
-    Held-out scores that become probabilities are those of an ``exact`` solver if one is given. Within a quarter of a
-    standard error, in pairs, the more regular candidate is taken, which loses little where it is the worse one.
+    Within a quarter of a standard error, in pairs, the more regular candidate is taken, which loses little where it is
+    the worse one.
     """
     table, best = search.table, search.table.best(keys)
     rules = search.rules
@@ -195,12 +194,7 @@ def conclude(
         if near(key) and not (search.check(key) and not near(key)):
             best = key
             break
-    calibration = None
-    if isinstance(search.losses, HeldOut):
-        if exact is not None:
-            del search.losses.scores[best]
-            search.again(best, exact)
-        calibration = search.losses.calibration(best)
+    calibration = None if search.calibrate is None else search.calibrate(search.scores[best])
     candidates = [
         Candidate(
             key[0],

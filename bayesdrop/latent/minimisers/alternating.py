@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 from scipy.special import expit
 
-from ..._typing import Bool, Float
+from ..._progress import step
+from ..._typing import Float
 from ..._validation import check_count, check_number
-from ...fitting.solvers.driver import Trace, minimise
+from ...fitting.solvers.driver import Status, Trace
 from ..objective.criteria import OneVersusRest, unpack
 from ..objective.energy import LatentEnergy, Parameters, hidden_moments
-from .lbfgs import Evaluated, LatentState, descend
+from .lbfgs import descend
 
 __all__ = ["Alternating", "output_update"]
 
@@ -71,38 +72,24 @@ class Alternating:
                 "method: alternating updates need the augmentation bound, one class against the rest; use bd.LBFGS() "
                 'for the softmax and the other bounds, or set expectation="augmentation".'
             )
-        method = _Turns(criterion, self.steps, self.tol * energy.row_weight)
-        most = self.max_iter if steps is None else min(steps, self.max_iter)
-        state, _ = minimise(method, energy, method.init(energy, start), 0.0, most, trace)
-        found: Parameters = state.weights
-        return found
+        here, value, least = start, energy.value_and_gradient(start)[0], self.tol * energy.row_weight
+        trace.status = Status.MAX_ITERATIONS
+        for _ in range(self.max_iter if steps is None else min(steps, self.max_iter)):
+            here, before, turn = here._replace(output=output_update(energy, criterion, here)), value, Trace()
 
+            def function(flat: Float[np.ndarray, " D"], here: Parameters = here) -> Any:
+                value, gradient = energy.value_and_gradient(here._replace(hidden=flat.reshape(here.hidden.shape)))
+                return value, gradient.hidden.ravel()
 
-@dataclass(frozen=True)
-class _Turns:
-    """The turns as a minimiser of :mod:`bayesdrop.fitting.solvers.driver`; done where one gains ``least`` or less."""
-
-    criterion: OneVersusRest
-    steps: int
-    least: float
-
-    def init(self, energy: LatentEnergy, weights: Parameters, earlier: LatentState | None = None) -> LatentState:
-        value, _, objective = energy.value_and_gradient(weights)
-        return LatentState.at(weights, value, objective)
-
-    def step(self, energy: LatentEnergy, state: LatentState, goal: Any) -> tuple[LatentState, Bool[np.ndarray, " K"]]:
-        here: Parameters = state.weights
-        here = here._replace(output=output_update(energy, self.criterion, here))
-
-        def function(flat: Float[np.ndarray, " D"]) -> Evaluated:
-            found = energy.value_and_gradient(here._replace(hidden=flat.reshape(here.hidden.shape)))
-            return Evaluated(found.value, found.gradient.hidden.ravel(), found.objective)
-
-        flat = descend(function, here.hidden.ravel(), 0.0, self.steps, Trace())
-        there = here._replace(hidden=flat.reshape(here.hidden.shape))
-        value, _, objective = energy.value_and_gradient(there)
-        done = float(state.value[0]) - value <= self.least
-        return LatentState.at(there, value, objective, done), np.array([True])
+            hidden = descend(function, here.hidden.ravel(), 0.0, self.steps, turn)
+            here, value = here._replace(hidden=hidden.reshape(here.hidden.shape)), float(turn.values[-1][0])
+            trace.values.append(np.array([value]))
+            trace.iterations += 1
+            step()
+            if before - value <= least:
+                trace.status = Status.CONVERGED
+                break
+        return here
 
 
 def output_update(energy: LatentEnergy, criterion: OneVersusRest, parameters: Parameters) -> Float[np.ndarray, "_ M"]:

@@ -1,8 +1,7 @@
 """Minimise over all weights of a hidden layer at once by SciPy's L-BFGS, and define the protocol of a minimiser.
 
-The energy without variance, whose steps cost a fifth, is minimised first, then the whole energy, for few features in
-the coordinates of :mod:`.whitening`. The other minimiser is :mod:`.alternating`, whose turns
-:mod:`bayesdrop.fitting.solvers.driver` runs.
+Columns are scaled to size 1: without that it ends early on columns of unequal scales. The other minimiser is
+:mod:`.alternating`, whose turns :mod:`bayesdrop.fitting.solvers.driver` runs.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from scipy.optimize import OptimizeResult, minimize
@@ -18,25 +17,16 @@ from scipy.optimize import OptimizeResult, minimize
 from ..._progress import step
 from ..._typing import Float
 from ..._validation import check_count, check_number
-from ...fitting.solvers.driver import LOOSE, OneProblem, Status, Trace
+from ...fitting.solvers.driver import LOOSE, Status, Trace
 from ..objective.energy import LatentEnergy, Parameters
 from ..objective.rules import RULES
-from .whitening import Axes, Whitening
 
-__all__ = ["Evaluated", "LatentMethod", "LatentState", "descend", "LBFGS"]
+__all__ = ["LatentMethod", "descend", "LBFGS"]
 
 _log = logging.getLogger("bayesdrop")
 
 
-class Evaluated(NamedTuple):
-    """Value of a function of a vector (D,), its slope (D,), and the reported value."""
-
-    value: float
-    slope: Float[np.ndarray, " D"]
-    objective: float
-
-
-Function = Callable[[Float[np.ndarray, " D"]], Evaluated]
+Function = Callable[[Float[np.ndarray, " D"]], tuple[float, Float[np.ndarray, " D"]]]
 
 
 def descend(
@@ -55,48 +45,36 @@ def descend(
     steps : int
         Maximum number of steps.
     trace : Trace
-        Receives the objective after every step, and the status.
+        Receives the value after every step, and the status.
 
     Returns
     -------
     array (D,)
         Last vector.
     """
-    here = function(start)
-    values, window = [here.value], RULES.window
-
-    def evaluate(x: Float[np.ndarray, " D"]) -> tuple[float, Float[np.ndarray, " D"]]:
-        nonlocal here
-        here = function(x)
-        return here.value, here.slope
+    values, window = [function(start)[0]], RULES.window
 
     def gain() -> float:
         return values[-1 - window :][0] - values[-1]
 
     def after_step(intermediate_result: OptimizeResult) -> None:
-        # A line search ends at its last evaluation.
-        values.append(here.value)
-        add()
+        values.append(float(intermediate_result.fun))
+        trace.values.append(np.array(values[-1:]))
+        trace.iterations += 1
+        step()
+        _log.debug("iteration %d: objective %.10g, relative suboptimality unknown", trace.iterations, values[-1])
         if len(values) > window and gain() < window * least:
             raise StopIteration
 
-    def add() -> None:
-        trace.values.append(np.array([here.objective]))
-        trace.iterations += 1
-        step()
-        _log.debug("iteration %d: objective %.10g, relative suboptimality unknown", trace.iterations, here.objective)
-
     options = {"maxiter": steps, "maxfun": np.inf, "ftol": 0.0, "gtol": 0.0}
-    result = minimize(evaluate, start, jac=True, method="L-BFGS-B", callback=after_step, options=options)
+    result = minimize(function, start, jac=True, method="L-BFGS-B", callback=after_step, options=options)
     if len(values) == 1:
-        here = function(start)
-        add()
+        after_step(result)
     # If no step lowers the value, the last gains show whether this is the optimum.
-    left = gain() if len(values) > 1 else float(np.sum(here.slope**2))
-    stuck = result.nit < steps and (len(values) <= window or left >= window * least)
-    if (len(values) > window or stuck) and (left < window * least or not np.any(here.slope)):
+    stuck = result.nit < steps
+    if (len(values) > window or stuck) and (gain() < window * least or not np.any(result.jac)):
         trace.status = Status.CONVERGED
-    elif stuck and left <= LOOSE * abs(values[-1]):
+    elif stuck and gain() <= LOOSE * abs(values[-1]):
         trace.status = Status.ROUND_OFF
     else:
         trace.status = Status.MAX_ITERATIONS
@@ -134,23 +112,17 @@ class LBFGS:
 
     def minimise(self, energy: LatentEnergy, start: Parameters, trace: Trace, steps: int | None = None) -> Parameters:
         """See :class:`bayesdrop.latent.minimisers.lbfgs.LatentMethod`."""
-        most = self.max_iter if steps is None else min(steps, self.max_iter)
+        most, scale = self.max_iter if steps is None else min(steps, self.max_iter), energy.column_scales
 
-        def follow(of: LatentEnergy, start: Parameters, steps: int, trace: Trace) -> Parameters:
-            p = len(of.rate)
-            many = p > RULES.inputs or p > sum(len(block.weight) for block in of.blocks)
-            axes = Axes(start) if many else Whitening(of, start)
+        def scaled(parameters: Parameters) -> Parameters:
+            return parameters._replace(hidden=parameters.hidden / scale)
 
-            def function(flat: Float[np.ndarray, " D"]) -> Evaluated:
-                found = of.value_and_gradient(axes.weights(flat))
-                return Evaluated(found.value, axes.slope(found.gradient), found.objective)
+        def function(flat: Float[np.ndarray, " D"]) -> tuple[float, Float[np.ndarray, " D"]]:
+            value, gradient = energy.value_and_gradient(scaled(start.like(flat)))
+            return value, scaled(gradient).flatten()
 
-            return axes.weights(descend(function, axes.coordinates(start), least, steps, trace))
-
-        least = self.tol * energy.row_weight
-        if not trace.values and energy.has_variance:
-            start = follow(energy.without_variance, start, max(1, int(RULES.first * most)), Trace())
-        return follow(energy, start, most, trace)
+        first = start._replace(hidden=start.hidden * scale).flatten()
+        return scaled(start.like(descend(function, first, self.tol * energy.row_weight, most, trace)))
 
 
 @runtime_checkable
@@ -159,29 +131,3 @@ class LatentMethod(Protocol):
 
     def minimise(self, energy: LatentEnergy, start: Parameters, trace: Trace, steps: int | None = None) -> Parameters:
         """Minimise from ``start`` by at most ``steps`` steps, add to the trace and set its status."""
-
-
-@dataclass(frozen=True)
-class LatentState(OneProblem):
-    """State of a minimiser.
-
-    Attributes
-    ----------
-    weights
-        :class:`Parameters`.
-    value, objective : array (1,)
-        Energy at the weights, with a piecewise-linear loss smoothed and exact.
-    remaining : array (1,)
-        0 if steps gain less than required, else infinite.
-    """
-
-    weights: Parameters
-    value: Float[np.ndarray, " 1"]
-    objective: Float[np.ndarray, " 1"]
-    remaining: Float[np.ndarray, " 1"]
-
-    @classmethod
-    def at(cls, weights: Parameters, value: float, objective: float, done: bool = False) -> LatentState:
-        """State at weights whose energy is known."""
-        remaining = 0.0 if done else np.inf
-        return cls(weights, np.array([value]), np.array([objective]), np.array([remaining]))

@@ -1,7 +1,4 @@
-"""Compute marginalised losses of the scores of a row, per problem or jointly over classes, for :mod:`.energy`.
-
-Also compute the covariances of the pre-activations of a hidden layer, by pairs of units.
-"""
+"""Compute marginalised losses of the scores of a row, per problem or jointly over classes, for :mod:`.energy`."""
 
 from __future__ import annotations
 
@@ -12,11 +9,10 @@ import numpy as np
 
 from ..._typing import Float, Int, Num
 from ...losses.softmax import FORMS, expected_softmax, log_sum_exp
-from ...moments import ScoreMoments
 
 __all__ = [
     "Criterion", "HiddenWeights", "OneVersusRest", "OutputWeights", "PairCovariances", "Pairs", "Scores", "Softmax",
-    "Targets", "UnitPairs", "Units", "unpack",
+    "Targets", "Units", "unpack",
 ]  # fmt: skip
 
 # Class numbers (m,) or signs (m, M).
@@ -62,14 +58,6 @@ class OneVersusRest:
         slopes = self.loss.derivatives(target, mean, var)
         return self.loss.value(target, mean, var).sum(axis=1), slopes.mean, None if cov is None else slopes.var
 
-    def excess(
-        self, target: Targets, mean: Scores, cov: PairCovariances | None, value: Float[np.ndarray, " m"]
-    ) -> Float[np.ndarray, " m"] | float:
-        """Part of the loss ``value`` (m,) that is due to smoothing, (m,); 0 without smoothing."""
-        if self.smoothing == 0:
-            return 0.0
-        return value - self.loss.value(target, mean, np.zeros_like(mean) if cov is None else cov).sum(axis=1)
-
 
 @dataclass(frozen=True)
 class Softmax:
@@ -102,12 +90,6 @@ class Softmax:
         extra, more, to_cov, _ = FORMS[self.form](mean, unpack(cov, first, second))
         return value + extra, slope + more, np.where(first == second, 1.0, 2.0) * to_cov[:, first, second]
 
-    def excess(
-        self, target: Targets, mean: Scores, cov: PairCovariances | None, value: Float[np.ndarray, " m"]
-    ) -> float:
-        """See :class:`OneVersusRest`; 0, since this loss is smooth."""
-        return 0.0
-
     @staticmethod
     def expected_probabilities(mean: Scores, cov: PairCovariances | None) -> Scores:
         """Expected softmax (m, M) of scores with the given means and covariances, pair by pair."""
@@ -129,67 +111,3 @@ def unpack(
     full[:, first, second] = flat
     full[:, second, first] = flat
     return full
-
-
-class UnitPairs:
-    """Products of weights, common to all rows, by pairs ``k <= l`` of units and ``m <= n`` of problems.
-
-    ``S_kl`` is linear in ``α_k∘α_l``, (p, L), and a covariance of scores in ``B_kl = σ'_k σ'_l S_kl``: ``C_j = Σ_L B_L
-    F_Lj``, ``F_Lj = W_km W_ln + W_lm W_kn``, the second term only for k ≠ l. ``S`` of all rows is one product of ``X²``
-    with the pairs, and its adjoint is another. See :class:`bayesdrop.latent.objective.covariances.EntryScores`.
-    """
-
-    def __init__(self, hidden: HiddenWeights, weight: OutputWeights, problems: Pairs) -> None:
-        self._hidden, self._weight = hidden, weight
-        K, M = weight.shape
-        self._first, self._second = np.triu_indices(K)
-        self._m, self._n = problems
-        self._of_first, self._of_second = _members(self._first, K), _members(self._second, K)
-        self._of_m, self._of_n = _members(self._m, M), _members(self._n, M)
-        self._crossed = np.where(self._first == self._second, 0.0, 1.0)[:, None]
-        self._products = hidden[:, self._first] * hidden[:, self._second]
-        one, other = weight[self._first], weight[self._second]
-        self._matrix = one[:, self._m] * other[:, self._n] + self._crossed * other[:, self._m] * one[:, self._n]
-        self._for_products, self._for_matrix = np.zeros_like(self._products), np.zeros_like(self._matrix)
-
-    def forward(self, moments: ScoreMoments, slope: Units) -> tuple[PairCovariances, Any]:
-        """See :class:`bayesdrop.latent.objective.covariances.EntryScores`; kept are the covariances of the units."""
-        cov = moments.covariance(self._products)
-        bent = slope[:, self._first] * slope[:, self._second]
-        return np.multiply(bent, cov, out=bent) @ self._matrix, cov
-
-    def backward(self, moments: ScoreMoments, slope: Units, for_cov: PairCovariances, kept: Any) -> Units:
-        """See :class:`bayesdrop.latent.objective.covariances.EntryScores`."""
-        one, other = slope[:, self._first], slope[:, self._second]
-        pair = one * other
-        self._for_matrix += (pair * kept).T @ for_cov
-        for_bent = for_cov @ self._matrix.T
-        self._for_products += moments.spread(np.multiply(for_bent, pair, out=pair))
-        # Both factors σ' of a pair move with the mean.
-        for_bent *= kept
-        for_slope: Units = np.multiply(for_bent, other, out=other) @ self._of_first
-        for_slope += np.multiply(for_bent, one, out=one) @ self._of_second
-        return for_slope
-
-    @property
-    def for_hidden(self) -> HiddenWeights:
-        """Slope in the hidden weights, from the slope in the products (p, L)."""
-        one, other = self._hidden[:, self._first], self._hidden[:, self._second]
-        return (self._for_products * other) @ self._of_first + (self._for_products * one) @ self._of_second
-
-    @property
-    def for_output(self) -> OutputWeights:
-        """Slope in the output weights, from the slope in ``F`` (L, J)."""
-        slope, crossed = self._for_matrix, self._crossed * self._for_matrix
-        one, other = self._weight[self._first], self._weight[self._second]
-        return (
-            self._of_first.T @ (slope * other[:, self._n]) @ self._of_m
-            + self._of_second.T @ (slope * one[:, self._m]) @ self._of_n
-            + self._of_second.T @ (crossed * one[:, self._n]) @ self._of_m
-            + self._of_first.T @ (crossed * other[:, self._m]) @ self._of_n
-        )
-
-
-def _members(index: Int[np.ndarray, " L"], size: int) -> Float[np.ndarray, "L size"]:
-    """Indicators (L, size) of the member of each pair: sums over pairs are products with this matrix."""
-    return (index[:, None] == np.arange(size)).astype(np.float64)

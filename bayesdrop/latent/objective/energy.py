@@ -18,8 +18,7 @@ are summed by :mod:`.covariances`. The rows of a fit are cut into blocks.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -34,7 +33,7 @@ from .covariances import ScoreCovariances
 from .criteria import Criterion, Targets
 from .rules import RULES, Rules
 
-__all__ = ["Block", "Evaluation", "LatentEnergy", "Parameters", "Rows", "blocks_of", "hidden_moments", "principal_axes"]
+__all__ = ["Block", "LatentEnergy", "Parameters", "blocks_of", "hidden_moments"]
 
 
 class Parameters(NamedTuple):
@@ -59,24 +58,6 @@ class Parameters(NamedTuple):
         """The inverse of :meth:`flatten`, in the shapes of these parameters."""
         cut = self.hidden.size
         return Parameters(flat[:cut].reshape(self.hidden.shape), flat[cut:].reshape(self.output.shape))
-
-
-class Evaluation(NamedTuple):
-    """Energy at given weights.
-
-    Attributes
-    ----------
-    value : float
-        Minimised value, with the kink of a loss smoothed.
-    gradient : Parameters
-        Gradient of ``value``.
-    objective : float
-        Reported value, with the exact loss.
-    """
-
-    value: float
-    gradient: Parameters
-    objective: float
 
 
 def hidden_moments(
@@ -108,25 +89,21 @@ class LatentEnergy:
         Prior precision of the hidden weights of each feature; the output weights have precision 1.
     fit_intercept : bool
         The intercepts of both layers are free.
-    keep_variance : bool
-        If false, the variance of the noise is ignored, and only its mean used.
     """
 
-    blocks: Rows
+    blocks: list[Block]
     noise: Noise
     rate: Float[np.ndarray, " p"]
     criterion: Criterion
     precision: Float[np.ndarray, " p"]
     fit_intercept: bool = True
-    keep_variance: bool = True
 
     def __post_init__(self) -> None:
         require_zero_centre(self.noise, "a hidden layer")
 
     def moments_of(self, block: Block) -> ScoreMoments:
         """Moments of the noised features of a block."""
-        moments = ScoreMoments(block.rows, self.noise, self.rate[:, None], self.fit_intercept)
-        return moments if self.keep_variance else moments.without_variance()
+        return ScoreMoments(block.rows, self.noise, self.rate[:, None], self.fit_intercept)
 
     def _covariances(self, parameters: Parameters) -> ScoreCovariances:
         hidden, weight = parameters.hidden[:-1], parameters.output[:-1]
@@ -141,52 +118,28 @@ class LatentEnergy:
         score = unit @ parameters.output[:-1] + parameters.output[-1]
         if not moments.has_variance:
             return score, None
-        route = self._covariances(parameters).route(moments, block.nonzeros)
-        return score, route.forward(moments, unit * (1 - unit))[0]
+        return score, self._covariances(parameters).forward(moments, unit * (1 - unit))[0]
 
-    @cached_property
-    def without_variance(self) -> LatentEnergy:
-        """Energy that ignores the variance of the noise."""
-        return replace(self, keep_variance=False)
-
-    @cached_property
-    def input_axes(self) -> tuple[Float[np.ndarray, " q"], Float[np.ndarray, "q q"]]:
-        """Eigenvalues and axes of ``Σ_i C s_i E x̃x̃ᵀ``, ``x̃`` ending with a 1, in units of the prior; q = p + 1."""
-        gram, total, weight = self.blocks.second_moments
-        gain, shift, *spread = (np.broadcast_to(part, total.shape) for part in self.noise.coefficients(self.rate))
-        mean = gain * total + shift * weight
-        cross = (gain * total)[:, None] * shift
-        matrix = np.zeros((len(total) + 1, len(total) + 1))
-        matrix[:-1, :-1] = gain[:, None] * gram * gain + cross + cross.T + weight * (shift[:, None] * shift)
-        if self.keep_variance:
-            quadratic, linear, constant = spread
-            matrix[range(len(total)), range(len(total))] += (
-                quadratic * np.diag(gram) + linear * total + constant * weight
-            )
-        matrix[-1, :-1] = matrix[:-1, -1] = mean
-        matrix[-1, -1] = weight
-        root = np.sqrt(np.where(self.precision > 0, self.precision, 1.0))
-        matrix[:-1] /= root[:, None]
-        matrix[:, :-1] /= root
-        return principal_axes(matrix, self.fit_intercept)
+    @property
+    def column_scales(self) -> Float[np.ndarray, "q 1"]:
+        """Root of the mean of ``E x̃²`` over the rows plus the prior's share of a column."""
+        total = np.append(self.precision, 0.0)
+        for block in self.blocks:
+            moments, weight = self.moments_of(block), block.weight[:, None]
+            total += moments.diagonal(weight)[:, 0]
+            total[:-1] += moments.spread(weight)[:, 0]
+        return np.sqrt(np.where(total > 0, total, 1.0) / self.row_weight)[:, None]
 
     @property
     def row_weight(self) -> float:
         """``C Σ s_i``."""
         return float(sum(block.weight.sum() for block in self.blocks))
 
-    @property
-    def has_variance(self) -> bool:
-        """True if the noise gives the scores a variance."""
-        coefficients = self.noise.coefficients(self.rate)
-        parts = (coefficients.quadratic, coefficients.linear, coefficients.constant)
-        return self.keep_variance and any(bool(np.any(part)) for part in parts)
-
-    def value_and_gradient(self, parameters: Parameters) -> Evaluation:
-        """``U`` and its gradient."""
+    def value_and_gradient(self, parameters: Parameters) -> tuple[float, Parameters]:
+        """``U``, with the kink of a loss smoothed, and its gradient."""
         covariances = self._covariances(parameters)
         scaled, weight = self.precision[:, None] * parameters.hidden[:-1], parameters.output[:-1]
-        total, rounded = 0.5 * float(np.sum(scaled * parameters.hidden[:-1]) + np.sum(weight**2)), 0.0
+        total = 0.5 * float(np.sum(scaled * parameters.hidden[:-1]) + np.sum(weight**2))
         hidden, output = np.zeros_like(parameters.hidden), np.zeros_like(parameters.output)
         hidden[:-1], output[:-1] = scaled, weight
         for block in self.blocks:
@@ -194,28 +147,25 @@ class LatentEnergy:
             unit: Float[np.ndarray, "m K"] = expit(moments.mean(parameters.hidden))
             slope = unit * (1 - unit)
             score = unit @ parameters.output[:-1] + parameters.output[-1]
-            for_mean, cov = np.zeros_like(unit), None
+            for_mean = np.zeros_like(unit)
             if moments.has_variance:
-                route = covariances.route(moments, block.nonzeros)
-                cov, kept = route.forward(moments, slope)
+                cov, kept = covariances.forward(moments, slope)
                 value, for_score, for_cov = self.criterion(block.target, score, cov)
-                for_slope = route.backward(moments, slope, block.weight[:, None] * for_cov, kept)
+                for_slope = covariances.backward(moments, slope, block.weight[:, None] * for_cov, kept)
                 for_mean += for_slope * slope * (1 - 2 * unit)
             else:
                 value, for_score, _ = self.criterion(block.target, score, None)
             for_score = block.weight[:, None] * for_score
             for_mean += slope * (for_score @ parameters.output[:-1].T)
             total += float(block.weight @ value)
-            rounded += float(np.sum(block.weight * self.criterion.excess(block.target, score, cov, value)))
             output[:-1] += unit.T @ for_score
             output[-1] += for_score.sum(axis=0)
             hidden += moments.mean_adjoint(for_mean)
-        for_hidden, for_output = covariances.gradient()
-        hidden[:-1] += for_hidden
-        output[:-1] += for_output
+        hidden[:-1] += covariances.for_hidden
+        output[:-1] += covariances.for_output
         if not self.fit_intercept:
             hidden[-1] = output[-1] = 0
-        return Evaluation(total, Parameters(hidden, output), total - rounded)
+        return total, Parameters(hidden, output)
 
 
 class Block(NamedTuple):
@@ -223,41 +173,15 @@ class Block(NamedTuple):
 
     Attributes
     ----------
-    X : array or scipy sparse (m, p)
+    rows : Design (m, p)
         Features.
     target, weight : array
         Class numbers (m,) or signs (m, M), and weights (m,).
-    nonzeros : int
-        Approximate number of non-zeros of the features.
-    design : Design or None
-        The features as a design, if it is kept.
     """
 
-    X: MatrixLike
+    rows: Design
     target: Targets
     weight: Float[np.ndarray, " m"]
-    nonzeros: int
-    design: Design | None = None
-
-    @property
-    def rows(self) -> Design:
-        """Features as a design."""
-        return as_design(self.X) if self.design is None else self.design
-
-
-class Rows(list[Block]):
-    """All rows, in blocks."""
-
-    @cached_property
-    def second_moments(self) -> tuple[Float[np.ndarray, "p p"], Float[np.ndarray, " p"], float]:
-        """``Σ C s_i x xᵀ``, ``Σ C s_i x`` and ``Σ C s_i``, made at the first use."""
-        p = self[0].X.shape[1]
-        gram, total, count = np.zeros((p, p)), np.zeros(p), 0.0
-        for block in self:
-            gram += block.rows.gram(block.weight)
-            total += block.rows.rmatvec(block.weight)
-            count += float(block.weight.sum())
-        return gram, total, count
 
 
 def blocks_of(
@@ -266,37 +190,10 @@ def blocks_of(
     weight: Float[np.ndarray, " n"],
     units: int,
     rules: Rules = RULES,
-) -> Rows:
-    """Cut the rows into blocks whose features and covariances of ``units`` hidden units are small.
-
-    The designs of the blocks are kept unless all entries together are more than ``rules.kept_entries``.
-    """
+) -> list[Block]:
+    """Cut the rows into blocks whose features and covariances of ``units`` hidden units are small."""
     n, p = X.shape
-    dense = not hasattr(X, "nnz")
-    most = rules.block_entries
-    rows = max(1, min(most // (max(p, 1) if dense else 1), most // units**2))
-    keep = (n * p if dense else X.nnz) <= rules.kept_entries
+    columns = 1 if hasattr(X, "nnz") else max(p, 1)
+    rows = max(1, rules.block_entries // max(columns, units**2))
     cuts = (slice(start, start + rows) for start in range(0, n, rows))
-
-    def block(X: MatrixLike, cut: slice) -> Block:
-        nonzeros = np.count_nonzero(X) if dense else X.nnz
-        return Block(X, target[cut], weight[cut], int(nonzeros), as_design(X) if keep else None)
-
-    return Rows(block(X[cut], cut) for cut in cuts)
-
-
-def principal_axes(
-    matrix: Float[np.ndarray, "q q"], with_last: bool
-) -> tuple[Float[np.ndarray, " q"], Float[np.ndarray, "q q"]]:
-    """Eigenvalues (q,) and vectors (q, q) of a symmetric matrix, with or without its last coordinate.
-
-    Examples
-    --------
-    >>> values, vectors = principal_axes(np.array([[1.0, 2.0], [2.0, 1.0]]), with_last=False)
-    >>> values.tolist(), vectors.tolist()
-    ([1.0, 0.0], [[1.0, 0.0], [0.0, 1.0]])
-    """
-    inner = len(matrix) if with_last else len(matrix) - 1
-    values, vectors = np.zeros(len(matrix)), np.eye(len(matrix))
-    values[:inner], vectors[:inner, :inner] = np.linalg.eigh(matrix[:inner, :inner])
-    return values, vectors
+    return [Block(as_design(X[cut]), target[cut], weight[cut]) for cut in cuts]
