@@ -17,6 +17,7 @@ import bayesdrop as bd
 import bayesdrop.losses
 from bayesdrop.losses import Loss
 from bayesdrop.posterior.arviz_groups.groups import group_names
+from bayesdrop.posterior.draws.draws import Limits
 from bayesdrop.priors import Gamma, InverseGamma
 from bayesdrop.rates import Hierarchical
 
@@ -172,7 +173,7 @@ def test_responses_average_over_all_masks(build, enumerate_masks, loss, unbiased
     "noise", [bd.GaussianNoise(0.7), bd.LaplaceNoise(0.5), bd.MultiplicativeNoise(0.6), bd.PoissonNoise()], ids=repr
 )
 def test_other_noises_have_the_moments_of_their_scores(build, noise, convert, monkeypatch):
-    monkeypatch.setattr("bayesdrop.posterior.draws.draws.BLOCK", 5)
+    monkeypatch.setattr("bayesdrop.posterior.draws.draws.LIMITS", Limits(block=5))
     draws, rows = 5_000, np.abs(X)
     post = build(
         bd.Model(bd.Squared(variance=1.0), noise, C=4.0), np.broadcast_to(WEIGHT, (1, draws, 3)), intercept=0.3

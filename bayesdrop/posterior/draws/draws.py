@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Draws",
+    "Limits",
     "blocks",
     "draws_of",
     "read_draws",
@@ -217,15 +218,33 @@ class Draws:
             yield row, column, value.astype(np.float64, copy=False)
 
 
-def blocks(total: int, size: int, most: int = BLOCK) -> Iterator[slice]:
-    """Cut ``range(total)`` into slices so that each, times ``size``, stays below ``most`` (one at least).
+@dataclass(frozen=True)
+class Limits:
+    """Memory of intermediate arrays.
+
+    Attributes
+    ----------
+    block : int
+        Maximum of numbers in one array.
+    """
+
+    block: int = BLOCK
+
+
+LIMITS = Limits()
+
+
+def blocks(total: int, size: int, most: int | None = None) -> Iterator[slice]:
+    """Cut ``range(total)`` into slices of at least one so that each, times ``size``, is at most ``most``.
+
+    By default ``most`` is ``LIMITS.block``.
 
     Examples
     --------
-    >>> list(blocks(3, BLOCK // 2))
+    >>> list(blocks(3, LIMITS.block // 2))
     [slice(0, 2, None), slice(2, 3, None)]
     """
-    step = max(1, most // max(size, 1))
+    step = max(1, (LIMITS.block if most is None else most) // max(size, 1))
     for start in range(0, total, step):
         yield slice(start, min(start + step, total))
 

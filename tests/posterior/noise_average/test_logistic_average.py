@@ -111,9 +111,9 @@ def test_rows_of_few_entries_are_exact_and_hard_ones_go_another_way(build, monke
     wide, X = 10 * weight, rng.normal(size=(50, P))
     exact, _ = over_all_masks(X, wide, rate, 0.5)
     _, error = averaged(X, wide, rate, 0.5)
-    called, other = [], expectation.by_entries
+    called, other = [], expectation.by_law
     monkeypatch.setattr(
-        expectation, "by_entries", lambda law, *args, **more: called.append(law) or other(law, *args, **more)
+        expectation, "by_law", lambda law, *args, **more: called.append(law) or other(law, *args, **more)
     )
     draws = read_draws(build(model, wide[None, None], intercept=0.5, rate=rate, classes=[0, 1]))
     np.testing.assert_allclose(class_probability(draws, X)[:, 0], exact, rtol=0, atol=5e-4)

@@ -12,6 +12,7 @@ from scipy import sparse
 from scipy.stats import norm
 
 import bayesdrop as bd
+from bayesdrop.posterior.draws.draws import Limits
 from bayesdrop.priors import InverseGamma
 from bayesdrop.warnings import InfluenceWarning, PseudoLikelihoodWarning
 
@@ -84,7 +85,7 @@ def test_few_masks_are_summed_exactly(build, enumerate_masks, loss, rates):
 def test_blocks_do_not_matter(build, monkeypatch, block):
     post, model, X, y = _setting(build, bd.Logistic(), bd.PerFeature())
     whole = bd.groups.dataset(bd.log_likelihood(post, X, _labels(model, y)), "log_likelihood")["y"].values
-    monkeypatch.setattr("bayesdrop.posterior.draws.draws.BLOCK", block)
+    monkeypatch.setattr("bayesdrop.posterior.draws.draws.LIMITS", Limits(block=block))
     for matrix in (X, sparse.csr_array(X)):
         pieces = bd.groups.dataset(bd.log_likelihood(post, matrix, _labels(model, y)), "log_likelihood")["y"].values
         np.testing.assert_allclose(pieces, whole, rtol=1e-12)
