@@ -36,7 +36,7 @@ from ...moments import ScoreMoments
 from ..draws.draws import Draws, blocks
 from .doubt import Doubt
 from .enumeration import MASKS, log_sum
-from .score_pairs import SIZES, Pairs, log_totals
+from .score_pairs import RULES, Pairs, log_totals
 
 __all__ = ["class_chances", "class_log_likelihood"]
 
@@ -48,7 +48,7 @@ def _probabilities(pairs: Pairs, J: int) -> Float[np.ndarray, "N K"]:
     log_chance, at_mask, at_point = pairs.factors(J)
     mask, point = np.exp(at_mask), np.exp(at_point)
     total = mask @ point
-    if total.min(initial=1.0) >= SIZES.least:
+    if total.min(initial=1.0) >= RULES.least:
         share = np.exp(log_chance)[:, :, None] / (total * point.shape[2])
         return np.asarray(np.sum((np.swapaxes(mask, 1, 2) @ share) * point, axis=2))
     joint, result = log_chance[:, :, None] - log_totals(at_mask, at_point), np.empty(pairs.mean.shape)
@@ -70,7 +70,7 @@ def _log_power(
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             share = np.exp(own_point)[:, None, :] / total
             found = np.einsum("na,nam->n", np.exp(log_chance + own_mask), share) / total.shape[2]
-        if min(total.min(initial=1.0), found.min(initial=1.0)) >= SIZES.least:
+        if min(total.min(initial=1.0), found.min(initial=1.0)) >= RULES.least:
             return np.log(found)[:, None]
     own = own_mask[:, :, None] + own_point[:, None, :] - log_totals(at_mask, at_point)
     terms = log_chance[:, :, None] + power[:, None, None] * own
@@ -80,7 +80,7 @@ def _log_power(
 def class_chances(
     draws: Draws, X: Any, corrupted_inputs: bool = False, masks: int = MASKS
 ) -> Float[np.ndarray, "n S K"]:
-    """Probability of each class for each row and draw, averaged over the noise, to :data:`.score_pairs.SIZES`.
+    """Probability of each class for each row and draw, averaged over the noise, to :data:`.score_pairs.RULES`.
 
     Parameters
     ----------
@@ -96,12 +96,12 @@ def class_chances(
     Warns
     -----
     AccuracyWarning
-        If the last step of some results was above :data:`.score_pairs.SIZES`.
+        If the last step of some results was above :data:`.score_pairs.RULES`.
     """
     result = np.empty((X.shape[0], draws.size, draws.weight.shape[1]))
-    doubt = Doubt(SIZES.error)
+    doubt = Doubt(RULES.error)
     for rows, part, pairs in _pairs_of(draws, X, corrupted_inputs, masks):
-        found = _adaptive(pairs, lambda some, J, _: _probabilities(some, J), masks, doubt)
+        found = _adaptive(pairs, lambda some, J, _: _probabilities(some, J), result.shape[2], masks, doubt)
         result[rows, part] = found.reshape(-1, part.stop - part.start, found.shape[1])
     doubt.tell(result.size, "a few entries move the scores far")
     return result
@@ -109,7 +109,7 @@ def class_chances(
 
 def class_log_likelihood(draws: Draws, X: Any, code: PerRow, masks: int = MASKS) -> Float[np.ndarray, "S n"]:
     """``log E π_{y_i}^C`` of each draw and row, the noise summed out; numbers of classes (n,)."""
-    result, doubt = np.empty((draws.size, X.shape[0])), Doubt(SIZES.error)
+    result, doubt = np.empty((draws.size, X.shape[0])), Doubt(RULES.error)
     for rows, part, pairs in _pairs_of(draws, X, False, masks):
         size = (len(code[rows]), part.stop - part.start)
         own = np.repeat(code[rows].astype(int), size[1])
@@ -118,51 +118,44 @@ def class_log_likelihood(draws: Draws, X: Any, code: PerRow, masks: int = MASKS)
         def likelihood(some: Pairs, J: int, chosen: Any, own: Any = own, power: Any = power) -> Any:
             return _log_power(some, J, own[chosen], power[chosen])
 
-        result[part, rows] = _adaptive(pairs, likelihood, masks, doubt).reshape(size).T
+        result[part, rows] = _adaptive(pairs, likelihood, 1, masks, doubt).reshape(size).T
     doubt.tell(result.size, "a few entries move the scores far")
     return result
 
 
-def _adaptive(pairs: Pairs, reduce: Reduce, masks: int, doubt: Doubt) -> Float[np.ndarray, "N _"]:
+def _adaptive(pairs: Pairs, reduce: Reduce, width: int, masks: int, doubt: Doubt) -> Float[np.ndarray, "N _"]:
     """Results of all pairs, with as many entries enumerated as each needs."""
     # 32 times as many masks are no more than the pairs of a mask and a point that the second step takes.
     limit, most = int(masks).bit_length() + 4, pairs.entries.shape[1]
-    result, few = None, np.flatnonzero(pairs.count <= limit)
+    result, few = np.empty((len(pairs.mean), width)), np.flatnonzero(pairs.count <= limit)
     todo = np.flatnonzero(pairs.count > limit)
-    J = min(SIZES.first, most)
+    J = min(RULES.first, most)
     for chosen, size in ((few, int(pairs.count[few].max(initial=0))), (todo, J)):
         if len(chosen):
-            found = _reduced(pairs.take(chosen), reduce, size, chosen)
-            result = np.empty((len(pairs.mean), found.shape[1])) if result is None else result
-            result[chosen] = found
-    while len(todo) and J < most and result is not None:
-        J = min(J + SIZES.step, most)
+            result[chosen] = _reduced(pairs.take(chosen), reduce, size, chosen)
+    while len(todo) and J < most:
+        J = min(J + RULES.step, most)
         new = _reduced(pairs.take(todo), reduce, J, todo)
         change = np.abs(new - result[todo]).max(axis=1)
         result[todo] = new
-        going = (change > SIZES.error) & (pairs.count[todo] > J)
+        going = (change > RULES.error) & (pairs.count[todo] > J)
         todo, last = todo[going], change[going]
         if J == most:
             doubt.add(last)
-    return np.asarray(result)
+    return result
 
 
 def _reduced(pairs: Pairs, reduce: Reduce, J: int, chosen: Int[np.ndarray, " N"]) -> Float[np.ndarray, "N _"]:
     """Results, some pairs at a time; ``chosen`` are their numbers among all of the block."""
-    size = 2 ** min(J, pairs.entries.shape[1]) * (SIZES.points + pairs.mean.shape[1])
-    parts = [reduce(pairs.take(part), J, chosen[part]) for part in map(_range, blocks(len(chosen), size))]
-    return np.concatenate(parts)
-
-
-def _range(part: slice) -> Int[np.ndarray, " some"]:
-    return np.arange(part.start, part.stop)
+    size = 2 ** min(J, pairs.entries.shape[1]) * (RULES.points + pairs.mean.shape[1])
+    return np.concatenate([reduce(pairs.take(part), J, chosen[part]) for part in blocks(len(chosen), size)])
 
 
 def _pairs_of(draws: Draws, X: Any, corrupted_inputs: bool, masks: int) -> Iterator[tuple[Any, slice, Pairs]]:
     """Rows, by a slice or by their numbers, with draws, a block at a time; those with masks by their entries."""
     K, masked = draws.weight.shape[1], draws.model.noise.has_rate and X.shape[1] > 0 and not corrupted_inputs
     most = BLOCK // (8 * K * max(min(K, X.shape[1]), 1))
-    enumerated = max(SIZES.most, int(masks).bit_length() + 4)
+    enumerated = max(RULES.most, int(masks).bit_length() + 4)
     if masked:
         rows = csr_array(X)
         if not rows.has_canonical_format:
@@ -179,7 +172,7 @@ def _masked_pairs(draws: Draws, X: Any, most: int, enumerated: int) -> Iterator[
     """Pairs of rows with masks, those of about as many entries together, so that few are filled up with zeros."""
     length, K = np.diff(X.indptr), draws.weight.shape[1]
     order, start = np.argsort(-length, kind="stable"), 0
-    rounded = -(-np.maximum(length, 1) // SIZES.shared) * SIZES.shared
+    rounded = -(-np.maximum(length, 1) // RULES.shared) * RULES.shared
     shared = np.where(rounded < K - 1, rounded, 0)
     while start < len(order):
         kind = shared[order[start]]

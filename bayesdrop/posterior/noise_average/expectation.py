@@ -313,11 +313,7 @@ def class_probability(
     loss = require(draws.model.loss if loss is None else loss, Classifying, "a class probability", advice)
     if not corrupted_inputs:
         return np.clip(expectation(draws, X, Probability(draws, loss), offset=offset), 0.0, 1.0)
-    values, design, known = np.empty((X.shape[0], draws.size)), as_design(X), 0.0 if offset is None else offset[:, None]
-    for part in blocks(draws.size, max(X.shape)):
-        score, _ = draws.moments(design, part, True)
-        values[:, part] = loss.probability(score + known, draws.C[None, part])
-    return values
+    return np.asarray(loss.probability(DrawnScores(draws, X, True, offset).mean(), draws.C[None]))
 
 
 @dataclass(frozen=True)

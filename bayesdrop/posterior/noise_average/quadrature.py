@@ -7,7 +7,7 @@ The masses ``p_i`` come from the law of the score, a sum of independent terms.
 A law close to normal has them from its first four cumulants, by the Edgeworth series (Petrov 1975, chapter 6). With
 ``z = (x − m)/σ``, ``λ3 = κ3/σ³`` and ``λ4 = κ4/σ⁴``,
 
-    p_i = hϕ(z_i){1 + λ3 He3/6 + λ4 He4/24 + λ3² He6/72}.
+    p_i = hϕ(z_i){1 + a He3 + b He4 + a² He6/2},      a = λ3/6,  b = λ4/24.
 
 The terms that follow, summed with the same ``f``, estimate the error. Any other law has its masses from its
 characteristic function, by a discrete Fourier transform. A filter keeps the mass of each score at the nodes next to it,
@@ -146,8 +146,8 @@ def by_cumulants(
     sd = np.sqrt(np.maximum(law.var, 0.0))
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         skew, excess, rest = (
-            np.where(part == 0, 0.0, part / sd**power)
-            for part, power in ((law.third, 3), (law.fourth, 4), (law.remainder, 5))
+            np.where(part == 0, 0.0, part / (factor * sd**power))
+            for part, factor, power in ((law.third, 6, 3), (law.fourth, 24, 4), (law.remainder, 1, 5))
         )
     value, error = np.full(len(sd), np.nan), np.full(len(sd), np.inf)
     todo = np.flatnonzero(np.isfinite(skew) & np.isfinite(excess) & (rest < 1))
@@ -159,18 +159,20 @@ def by_cumulants(
             moments, top = _normalised(function(some, law.mean[some, None] + sd[some, None] * z), logarithmic)
             m = (moments @ table).T
             a, b, r = skew[some], excess[some], rest[some]
-            found = m[0] + a / 6 * m[1] + b / 24 * m[2] + a * a / 72 * m[4]
-            series = (
-                r * np.abs(m[3]) + r**1.2 * np.abs(m[4]) + np.abs(a * b * m[5]) / 144 + b * b * np.abs(m[6]) / 1152
-                + np.abs(a**3 * m[7]) / 1296 + a * a * np.abs(b * m[8]) / 1728 + a**4 * np.abs(m[9]) / 31104
-            )  # fmt: skip
-            spacing = np.abs(m[0] - m[10]) / 2
+            found = m[0] + a * m[3] + b * m[4] + a * a / 2 * m[6]
+            beyond = (r, r**_SIXTH, a * b, b * b / 2, a**3 / 6, a * a * b / 2, a**4 / 24)
+            series = sum(np.abs(part * m[order]) for part, order in zip(beyond, _BEYOND, strict=True))
+            spacing = np.abs(m[0] - m[-1]) / 2
             value[some], scale = _finished(found, top, logarithmic)
             error[some] = (series + spacing) * scale
             allowed = RULES.error(logarithmic) / 2
             going.append(some[(error[some] > allowed) & (series * scale <= allowed)])
         todo = np.concatenate(going)
     return value, error
+
+
+# Orders of Hermite's polynomials in the terms that follow the series, and the power of the remainder in the second.
+_BEYOND, _SIXTH = (*range(5, 11), 12), 6 / 5
 
 
 @cache
@@ -180,8 +182,7 @@ def _hermite(halvings: int) -> tuple[Float[np.ndarray, " M"], Float[np.ndarray, 
     z = step * np.arange(-round(RULES.series_reach / step), round(RULES.series_reach / step) + 1)
     mass = step * np.exp(-0.5 * z * z) / np.sqrt(2 * np.pi)
     every_other = np.where(np.arange(len(z)) % 2 == 0, 2 * mass, 0.0)
-    polynomials = hermevander(z, 12)[:, [0, 3, 4, 5, 6, 7, 8, 9, 10, 12]]
-    return z, np.column_stack([mass[:, None] * polynomials, every_other])
+    return z, np.column_stack([mass[:, None] * hermevander(z, _BEYOND[-1]), every_other])
 
 
 def _normalised(

@@ -20,11 +20,11 @@ from ..._typing import Float, Int
 from ...losses.softmax import normal_points
 from .enumeration import log_chances, log_sum
 
-__all__ = ["SIZES", "Pairs", "log_totals"]
+__all__ = ["RULES", "Pairs", "log_totals"]
 
 
 @dataclass(frozen=True)
-class Sizes:
+class Rules:
     """Sizes of the averages.
 
     Attributes
@@ -51,7 +51,7 @@ class Sizes:
     error: float = 2e-3
 
 
-SIZES = Sizes()
+RULES = Rules()
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class Pairs:
     keep: Float[np.ndarray, "N J"]
     count: Int[np.ndarray, " N"]
 
-    def take(self, chosen: Int[np.ndarray, " some"]) -> Pairs:
+    def take(self, chosen: slice | Int[np.ndarray, " some"]) -> Pairs:
         """Some of the pairs."""
         return Pairs(**{name: part[chosen] for name, part in vars(self).items()})
 
@@ -116,7 +116,7 @@ def log_totals(at_mask: Float[np.ndarray, "N A K"], at_point: Float[np.ndarray, 
     [[[-999.307]]]
     """
     total = np.exp(at_mask) @ np.exp(at_point)
-    poor = np.nonzero(total < SIZES.least)
+    poor = np.nonzero(total < RULES.least)
     with np.errstate(divide="ignore"):
         logs = np.asarray(np.log(total))
     if len(poor[0]):
@@ -130,6 +130,6 @@ def few_points(dimension: int, J: int) -> Float[np.ndarray, "M k"]:
     """Normal points with mean 0 and covariance 1, at least two pairs per dimension; fewer where ``J`` is large."""
     points = normal_points(dimension)
     half = points[: len(points) // 2]
-    few = half[: max((SIZES.points // 2) >> max(J - SIZES.halved, 0), 2 * dimension)]
+    few = half[: max((RULES.points // 2) >> max(J - RULES.halved, 0), 2 * dimension)]
     few = np.linalg.solve(np.linalg.cholesky(few.T @ few / len(few)), few.T).T
     return np.concatenate([few, -few])

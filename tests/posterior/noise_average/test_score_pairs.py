@@ -12,7 +12,7 @@ import bayesdrop as bd
 from bayesdrop.losses.softmax import log_sum_exp
 from bayesdrop.posterior.draws.draws import Draws
 from bayesdrop.posterior.noise_average.class_chances import class_chances
-from bayesdrop.posterior.noise_average.score_pairs import SIZES, Pairs
+from bayesdrop.posterior.noise_average.score_pairs import RULES, Pairs
 
 K, P, RATE = 20, 8, 0.3
 
@@ -37,7 +37,7 @@ def test_chances_are_those_of_all_masks() -> None:
         exact += chance * log_sum_exp(scores)[1]
     np.testing.assert_allclose(class_chances(draws, X, masks=2**P), exact, rtol=1e-11)
     for rows in (X, sparse.csr_array(X)):
-        assert np.max(np.abs(class_chances(draws, rows, masks=1) - exact)) < SIZES.error
+        assert np.max(np.abs(class_chances(draws, rows, masks=1) - exact)) < RULES.error
 
 
 def test_rows_do_not_depend_on_each_other() -> None:
