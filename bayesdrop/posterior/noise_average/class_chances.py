@@ -69,9 +69,9 @@ def _log_power(
         total = np.exp(at_mask) @ np.exp(at_point)
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             share = np.exp(own_point)[:, None, :] / total
-            found = np.einsum("na,nam->n", np.exp(log_chance + own_mask), share) / total.shape[2]
-        if min(total.min(initial=1.0), found.min(initial=1.0)) >= RULES.least:
-            return np.log(found)[:, None]
+            mean = np.einsum("na,nam->n", np.exp(log_chance + own_mask), share) / total.shape[2]
+        if min(total.min(initial=1.0), mean.min(initial=1.0)) >= RULES.least:
+            return np.log(mean)[:, None]
     own = own_mask[:, :, None] + own_point[:, None, :] - log_totals(at_mask, at_point)
     terms = log_chance[:, :, None] + power[:, None, None] * own
     return (log_sum(terms.reshape(len(code), -1)) - np.log(own.shape[2]))[:, None]
@@ -101,8 +101,8 @@ def class_chances(
     result = np.empty((X.shape[0], draws.size, draws.weight.shape[1]))
     doubt = Doubt(RULES.error)
     for rows, part, pairs in _pairs_of(draws, X, corrupted_inputs, masks):
-        found = _adaptive(pairs, lambda some, J, _: _probabilities(some, J), result.shape[2], masks, doubt)
-        result[rows, part] = found.reshape(-1, part.stop - part.start, found.shape[1])
+        chances = _adaptive(pairs, lambda some, J, _: _probabilities(some, J), result.shape[2], masks, doubt)
+        result[rows, part] = chances.reshape(-1, part.stop - part.start, chances.shape[1])
     doubt.tell(result.size, "a few entries move the scores far")
     return result
 

@@ -117,11 +117,11 @@ def average_logistic(
         for rows in blocks(len(X), LIMITS.cache * X.shape[1]):
             for j in range(len(weight)):
                 t, b = X[rows] * weight[j], level[rows, j]
-                found, off = _average(t.copy(), rate[j], b, 1.0)
-                again = np.flatnonzero(~(off <= TOLERANCE))
-                if len(again):  # of these every entry is taken for a large one
-                    found[again], off[again] = _average(t[again], rate[j], b[again], 0.0)
-                value[rows, j], error[rows, j] = found, off
+                means, errors = _average(t.copy(), rate[j], b, 1.0)
+                poor = np.flatnonzero(~(errors <= TOLERANCE))
+                if len(poor):  # of these every entry is taken for a large one
+                    means[poor], errors[poor] = _average(t[poor], rate[j], b[poor], 0.0)
+                value[rows, j], error[rows, j] = means, errors
     return value, error
 
 

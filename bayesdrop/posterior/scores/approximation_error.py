@@ -117,7 +117,7 @@ class ApproximationError(NamedTuple):
 
 
 def approximation_error(draws: Draws, data: Dataset, law: BetaLaw | None = None, seed: Any = 0) -> ApproximationError:
-    """Error of the log-likelihood, at draws of a sampler, of which a few hundred do, and beyond.
+    """Error of the log-likelihood, at draws of a sampler (a few hundred suffice) and of the prior.
 
     Parameters
     ----------
@@ -135,16 +135,16 @@ def approximation_error(draws: Draws, data: Dataset, law: BetaLaw | None = None,
         data = data.some(_dealt(np.asarray(data.target), EFFORT.rows, seed))
     elif data.design.is_streamed:
         data = data.some(np.arange(n))
-    held, X = len(data.target), data.X
+    n_held, X = len(data.target), data.X
     entries = entries_of(X)
     affordable = int(EFFORT.work / entries) // 2  # of either set of draws
     if affordable < draws.size:
-        few = min(max(affordable, EFFORT.fewest), draws.size)
-        draws = draws.taken(np.linspace(0, draws.size - 1, few).round().astype(int))
-    if held == n and (affordable >= draws.size or n < 2 * EFFORT.groups):
-        found = widen(draws, law, draws.size, seed)
-        return error_over(found, likelihoods_of(found, X, data.target, data.weight, data.offset), n)
-    size = min(max(int(held * EFFORT.work / (2 * entries * draws.size)) // EFFORT.groups, 2), held // EFFORT.groups)
+        count = min(max(affordable, EFFORT.fewest), draws.size)
+        draws = draws.taken(np.linspace(0, draws.size - 1, count).round().astype(int))
+    if n_held == n and (affordable >= draws.size or n < 2 * EFFORT.groups):
+        widened = widen(draws, law, draws.size, seed)
+        return error_over(widened, likelihoods_of(widened, X, data.target, data.weight, data.offset), n)
+    size = min(max(int(n_held * EFFORT.work / (2 * entries * draws.size)) // EFFORT.groups, 2), n_held // EFFORT.groups)
     chosen = _dealt(data.target, size * EFFORT.groups, seed)
     groups = [np.sort(chosen[first :: EFFORT.groups]) for first in range(EFFORT.groups)]
     offset: Any = data.offset
@@ -169,8 +169,8 @@ def error_over(widened: Widened, likelihood: Float[np.ndarray, "3 N"], rows: int
     size, (share, k) = widened.sets[0].size, widened.weights(likelihood)
     with np.errstate(invalid="ignore"):  # far out both may be 0
         error = exact - normal
-    there = share > 0
-    beyond = _variance(error[there], share[there])
+    is_weighted = share > 0
+    beyond = _variance(error[is_weighted], share[is_weighted])
     return ApproximationError(
         float(np.sqrt(squares[:size].sum() / (rows * size))),
         *max(_variance(error[:size], np.full(size, 1 / size)), beyond),
@@ -206,8 +206,8 @@ def errors_of(
     offset : array (n,), optional
         Known part of every row's score.
     """
-    found = log_likelihood_group(draws, X, target, weight, offset=offset)["y"].values.reshape(draws.size, -1)
-    return found - _constants(draws, target, weight) + _normal_costs(draws, X, target, weight, offset)
+    logs = log_likelihood_group(draws, X, target, weight, offset=offset)["y"].values.reshape(draws.size, -1)
+    return logs - _constants(draws, target, weight) + _normal_costs(draws, X, target, weight, offset)
 
 
 def _constants(draws: Draws, target: PerRow, weight: PerRow) -> Float[np.ndarray, "S n"]:
@@ -223,15 +223,15 @@ def _normal_costs(
     draws: Draws, X: Any, target: PerRow, weight: PerRow, offset: PerRow | None
 ) -> Float[np.ndarray, "S n"]:
     """Minus the log-likelihood under normal scores, less the constants of its density."""
-    design, found = as_design(X), np.empty((draws.size, X.shape[0]))
+    design, costs = as_design(X), np.empty((draws.size, X.shape[0]))
     require(draws.model.loss.plain, Scored, _USER, "write its cost under normal scores")
-    for few in blocks(draws.size, max(design.shape)):
-        mean, var = draws.moments(design, few)
+    for part in blocks(draws.size, max(design.shape)):
+        mean, var = draws.moments(design, part)
         mean = mean if offset is None else mean + offset[:, None]
         sign = np.broadcast_to(target[:, None], mean.shape)
-        loss: Any = draws.loss_of(few, plain=True)
-        found[few] = row_cost(loss, sign, mean, var, draws.C[few], weight[:, None]).value.T
-    return found
+        loss: Any = draws.loss_of(part, plain=True)
+        costs[part] = row_cost(loss, sign, mean, var, draws.C[part], weight[:, None]).value.T
+    return costs
 
 
 def likelihoods_of(

@@ -175,13 +175,13 @@ def observed_response(post: Any, draws: Draws, design: Design, y: Any) -> PerRow
 
 
 def log_likelihood_group(
-    draws: Draws, X: Any, target: PerRow, weight: PerRow, offset: PerRow | None = None, masks: int = MASKS
+    draws: Draws, X: Any, target: PerRow, weight: PerRow, offset: PerRow | None = None, *, masks: int = MASKS
 ) -> xr.Dataset:
     """Group ``log_likelihood`` of checked rows: ``X`` (n, p), responses (n,) or (n, 2), weights and offsets (n,)."""
     n = X.shape[0]
     if target.ndim == 2:
         rows, side, power, known = single_trials(X, target, weight, offset)
-        split = log_likelihood_group(draws, rows, side, power, known, masks)["y"].values
+        split = log_likelihood_group(draws, rows, side, power, known, masks=masks)["y"].values
         values = split.reshape(draws.size, 2, n).sum(axis=1)
         values += draws.C[:, None] * weight * log_binomial(target.sum(axis=1), target[:, 0])
         return _row_values(draws, values)
@@ -217,7 +217,7 @@ def check_size(draws: int, n: int) -> None:
 
 
 def rows_group(
-    draws: Draws, rows: NewRows, target: PerRow, weight: PerRow, offset: PerRow | None = None, masks: int = MASKS
+    draws: Draws, rows: NewRows, target: PerRow, weight: PerRow, offset: PerRow | None = None, *, masks: int = MASKS
 ) -> xr.Dataset:
     """The same wherever rows lie; raise ValueError if the group of rows that are streamed would fill memory."""
     import xarray as xr

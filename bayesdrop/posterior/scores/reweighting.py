@@ -187,7 +187,7 @@ def judged(
     model, data, law
         What was sampled, and the prior of the free rates if there are any.
     correct : bool
-        Draws with too large an error are to be corrected where rows are few and in memory.
+        Whether draws with too large an error are corrected if rows are few and in memory.
     seed : int or JAX key
         Of the run; other numbers come of it here.
     """
@@ -202,17 +202,17 @@ def judged(
         return groups, attrs  # without the constants of its densities there is no exact posterior to compare with
     affordable = not data.design.is_streamed and entries_of(data.X) * size <= EFFORT.correction
     if not (correct and affordable):
-        few = min(-(-EFFORT.draws // chains), posterior.sizes["draw"])
+        count = min(-(-EFFORT.draws // chains), posterior.sizes["draw"])
         return groups, attrs | _stated(
-            approximation_error(draws_of(posterior, model, few, marginalised=False), data, law, seed)
+            approximation_error(draws_of(posterior, model, count, marginalised=False), data, law, seed)
         )
     draws = draws_of(posterior, model, marginalised=False)
-    found = widen(draws, law, count_beyond(size, data.X), seed)
-    likelihood = likelihoods_of(found, data.X, data.target, data.weight, data.offset)
-    attrs |= _stated(error_over(found, likelihood, len(data.target)))
-    if approximation_problem(attrs, size) is None or found.weights(likelihood)[1] > LIMITS.mean_k:
+    widened = widen(draws, law, count_beyond(size, data.X), seed)
+    likelihood = likelihoods_of(widened, data.X, data.target, data.weight, data.offset)
+    attrs |= _stated(error_over(widened, likelihood, len(data.target)))
+    if approximation_problem(attrs, size) is None or widened.weights(likelihood)[1] > LIMITS.mean_k:
         return groups, attrs
-    return resampled(groups, attrs, found, likelihood, seed)
+    return resampled(groups, attrs, widened, likelihood, seed)
 
 
 def _has_density(prior: Any, n_features: int) -> bool:

@@ -115,19 +115,19 @@ def widen(draws: Draws, law: BetaLaw | None, count: int, seed: Any) -> Widened:
     seed : int or sequence of int
         Seed of the draws of the prior.
     """
-    there, (chains, length) = _Coordinates(draws, law), draws.shape
+    coordinates, (chains, length) = _Coordinates(draws, law), draws.shape
     each = max(count // chains, 1)
-    points = there.points(draws)
-    intercept = _Intercept(points, there.p) if there.intercept else None
-    prior = there.from_prior(each * chains, intercept, np.random.default_rng(seed))
+    points = coordinates.points(draws)
+    intercept = _Intercept(points, coordinates.p) if coordinates.intercept else None
+    prior = coordinates.from_prior(each * chains, intercept, np.random.default_rng(seed))
     every = np.concatenate([points, prior])
     chain, place = np.divmod(np.arange(len(points)), length)
     places = np.concatenate([place, np.tile((np.arange(each) + 0.5) * length / each, chains)])
-    start = there.log_prior(every, of_intercept=False)
+    start = coordinates.log_prior(every, of_intercept=False)
     return Widened(
-        sets=[draws, there.draws(prior)],
+        sets=[draws, coordinates.draws(prior)],
         order=np.lexsort((places, np.concatenate([chain, np.arange(chains).repeat(each)]))),
-        log_prior=there.log_prior(every),
+        log_prior=coordinates.log_prior(every),
         log_start=start if intercept is None else start + intercept.log_density(every),
     )
 
@@ -180,19 +180,19 @@ class _Coordinates:
         scale = np.reshape(more["weight_scale"], (count, -1)) if "weight_scale" in more else None
         rate = np.zeros((count, 0)) if self.law is None else self.law.sample(generator, count)
         level = np.zeros(count) if intercept is None else intercept.draw(weight, generator)
-        found = replace(self.like, weight=weight, intercept=level, free_rate=rate, weight_scale=scale)
+        start = replace(self.like, weight=weight, intercept=level, free_rate=rate, weight_scale=scale)
         for one in self.learnt:
-            found = replace(found, parameter=one.prior.sample(generator, count, 1)[:, 0] ** (1 / one.power))
-        return self.points(found)
+            start = replace(start, parameter=one.prior.sample(generator, count, 1)[:, 0] ** (1 / one.power))
+        return self.points(start)
 
 
 class _Intercept:
     """A law of the intercept given the weights, about its regression on them."""
 
-    def __init__(self, own: Float[np.ndarray, "S D"], p: int) -> None:
-        self.p, known = p, np.column_stack([np.ones(len(own)), own[:, :p]])
-        self.slope = np.linalg.lstsq(known, own[:, p])[0]
-        self.spread = 2 * np.std(own[:, p] - known @ self.slope) + LIMITS.narrowest
+    def __init__(self, points: Float[np.ndarray, "S D"], p: int) -> None:
+        self.p, columns = p, np.column_stack([np.ones(len(points)), points[:, :p]])
+        self.slope = np.linalg.lstsq(columns, points[:, p])[0]
+        self.spread = 2 * np.std(points[:, p] - columns @ self.slope) + LIMITS.narrowest
 
     def _mean(self, weight: Float[np.ndarray, "N p"]) -> Float[np.ndarray, " N"]:
         return np.asarray(self.slope[0] + weight @ self.slope[1:])
