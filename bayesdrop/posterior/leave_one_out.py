@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import fields, replace
 from typing import Any
 
@@ -236,7 +235,7 @@ def held_out_of(post: Any, draws: Draws, design: Design, labels: PerRow, method:
 
 
 def _method_of(attrs: Mapping[str, Any]) -> Any:
-    """Sampler with the settings that a posterior stores, read as literals."""
+    """Sampler with the settings that a posterior stores."""
     kinds: dict[str, Any] = {kind.__name__: kind for kind in (Gibbs, HMC, NUTS)}
     name = str(attrs.get("method", "")).partition("(")[0]
     if name not in kinds or "settings" not in attrs:
@@ -246,16 +245,5 @@ def _method_of(attrs: Mapping[str, Any]) -> Any:
         )
     settings = json.loads(attrs["settings"])
     known = {field.name for field in fields(kinds[name]) if field.init and field.repr}
-    found = kinds[name](**{key: _value(text) for key, text in settings.items() if key in known})
+    found = kinds[name](**{key: value for key, value in settings.items() if key in known})
     return replace(found, correct=True) if attrs.get("reweighted") else found
-
-
-def _value(text: str) -> Any:
-    """Number, truth value or None that a text says; else the text."""
-    words = {"None": None, "True": True, "False": False}
-    if text in words:
-        return words[text]
-    for number in (int, float):
-        with suppress(ValueError):
-            return number(text)
-    return text

@@ -322,20 +322,22 @@ def check_sampler(method: Any) -> Any:
     return method
 
 
-def sampler_settings(method: Any) -> dict[str, str]:
-    """Settings of a sampler as text: the fields of a dataclass, the public attributes of anything else.
+def sampler_settings(method: Any) -> dict[str, Any]:
+    """Settings of a sampler, as JSON has them or as text: fields of a dataclass, else public attributes.
 
     Examples
     --------
     >>> class Sampler:
     ...     def __init__(self): self.steps, self._cache = 3, None
     >>> sampler_settings(Sampler())
-    {'steps': '3'}
+    {'steps': 3}
     """
     if dataclasses.is_dataclass(method):
-        return {field.name: str(getattr(method, field.name)) for field in dataclasses.fields(method)}
-    held = getattr(method, "__dict__", {})
-    return {name: str(value) for name, value in held.items() if not name.startswith("_")}
+        held = {field.name: getattr(method, field.name) for field in dataclasses.fields(method)}
+    else:
+        held = {name: value for name, value in getattr(method, "__dict__", {}).items() if not name.startswith("_")}
+    held = {name: value.item() if isinstance(value, np.generic) else value for name, value in held.items()}
+    return {name: value if isinstance(value, int | float | str | None) else str(value) for name, value in held.items()}
 
 
 def with_dtype(method: Any, dtype: str) -> Any:

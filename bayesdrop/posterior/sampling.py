@@ -302,7 +302,7 @@ def _log_likelihood(problem: Problem, posterior: xr.Dataset, masks: int) -> xr.D
     centred = stored.design if centre is None else stored.design.shifted(centre)
     matrix = None if centred.is_streamed else centred.matrix()
     rows = NewRows(centred, problem.data.feature_names, None, model, matrix)
-    return rows_group(found, rows, stored.target, stored.weight, stored.offset, masks)
+    return rows_group(found, rows, stored.target, stored.weight, stored.offset, masks=masks)
 
 
 def check_counts(draws: Any, tune: Any, chains: Any) -> None:

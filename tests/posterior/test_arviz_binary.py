@@ -11,7 +11,6 @@ import pytest
 
 import bayesdrop as bd
 from bayesdrop._arviz import arviz
-from bayesdrop.posterior.arviz_groups.constants import observed_group, read_response
 from bayesdrop.posterior.arviz_groups.groups import dataset, extend
 from bayesdrop.warnings import MixingWarning
 
@@ -83,50 +82,6 @@ def test_metrics_of_arviz(problem):
         assert float(np.mean(found.posterior_predictive["T"])) == pytest.approx(np.mean(chance), abs=1e-12)
 
 
-def test_leave_one_out_accuracy(problem):
-    """Importance weights by hand are not smoothed, which moves no row across one half."""
-    post, y = problem
-    likelihood = dataset(post, "log_likelihood")["y"].transpose("chain", "draw", "obs_id").values.reshape(-1, len(y))
-    simulated = dataset(post, "posterior_predictive")["y"].transpose("chain", "draw", "obs_id").values
-    simulated = simulated.reshape(-1, len(y))
-    weight = np.exp(-likelihood) / np.exp(-likelihood).sum(axis=0)
-    chance = np.sum(weight * simulated, axis=0)
-    assert np.min(np.abs(chance - 0.5)) > 0.02
-    plain, balanced = _accuracies(chance, y)
-    az = arviz()
-    if hasattr(az, "loo_metrics"):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # ArviZ's words on Pareto k
-            assert az.loo_metrics(post, kind="acc", round_to="none").mean == pytest.approx(plain, abs=1e-12)
-            assert az.loo_metrics(post, kind="acc_balanced", round_to="none").mean == pytest.approx(balanced, abs=1e-12)
-    else:
-        smoothed = np.exp(np.asarray(az.psislw(-likelihood.T)[0])).T
-        again = _accuracies(np.sum(smoothed * simulated, axis=0), dataset(post, "observed_data")["y"].values)
-        assert again == pytest.approx((plain, balanced), abs=1e-12)
-
-
-def test_separation_and_calibration_plots(problem):
-    """Bars of the events alone are opaque, and the calibration curve is the isotonic regression of the labels."""
-    from matplotlib import pyplot as plt
-    from sklearn.isotonic import IsotonicRegression
-
-    post, y = problem
-    az, chance = arviz(), _chances(post)
-    if hasattr(az, "plot_separation"):
-        ax = az.plot_separation(post, y="y", y_hat="y")
-        opacity = np.array([bar.get_alpha() for bar in ax.patches])
-        assert len(np.unique(opacity)) == 2
-        ranked = y[np.argsort(chance)]  # the plot sorts so, ties included
-        np.testing.assert_array_equal(opacity == opacity.max(), ranked == 1)
-    else:
-        line = az.plot_ppc_pava(post).viz["lines"].dataset["y"].item()
-        predicted, frequency = np.asarray(line.get_xydata()).T
-        np.testing.assert_allclose(predicted, np.sort(chance), atol=1e-12)
-        ranked = y[np.argsort(chance)]  # the plot sorts so, ties included
-        np.testing.assert_allclose(frequency, IsotonicRegression().fit_transform(np.arange(len(y)), ranked), atol=1e-12)
-    plt.close("all")
-
-
 @pytest.mark.parametrize("stored", [[-1, 1, 1], [0, 2, 1]])
 def test_other_codes_are_refused(problem, stored):
     """Files of earlier releases hold signs: read as they stand, every −1 would be a third class."""
@@ -137,17 +92,6 @@ def test_other_codes_are_refused(problem, stored):
     X = np.zeros((observed.sizes["obs_id"], 3))
     with pytest.raises(ValueError, match="coded 0 and 1"):
         bd.log_likelihood(changed, X, LABELS[np.zeros(len(X), int)])
-
-
-def test_codes_are_read_as_they_were_written():
-    signs = np.array([1.0, -1.0, -1.0])
-    np.testing.assert_array_equal(
-        read_response(observed_group(signs, ["a", "b"], bd.Logistic()), {}, binary=True), signs
-    )
-    numbers = np.array([0.5, -1.0, 2.0])
-    np.testing.assert_array_equal(
-        read_response(observed_group(numbers, None, bd.Squared(variance=1.0)), {}, binary=False), numbers
-    )
 
 
 def test_the_variational_draws_are_coded_alike():

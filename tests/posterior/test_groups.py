@@ -71,8 +71,3 @@ def test_groups_that_are_not_there_are_named():
         dataset(post, "prior")
     with pytest.raises(TypeError, match="group: expected the name of a group"):
         dataset(post, 3)
-
-
-def test_labels_of_another_number_are_refused():
-    with pytest.raises(ValueError, match="feature"):
-        draws_dataset({"weight": np.zeros((1, 1, 2))}, {"weight": ("feature",)}, {"feature": ["age"]})

@@ -146,7 +146,8 @@ class Diagnosis(Shown):
                 if several
                 else "the rate is narrower than its prior"
             )
-        named = ", ".join(self.undetermined[:5]) + (f" and {count - 5} more" if count > 5 else "")
+        listed = LIMITS.listed
+        named = ", ".join(self.undetermined[:listed]) + (f" and {count - listed} more" if count > listed else "")
         return (
             f"the data do not determine {count} of {self.n_rates} rate{'s' * several}: 90 % intervals hardly "
             f"narrower than the prior's ({named}); {'share rates by bd.PerGroup or bd.Shared, or ' * several}"
@@ -268,10 +269,7 @@ def _mixing_extremes(
     if r_hat is not None and r_hat.value > LIMITS.r_hat:
         limits = r_hat_limits(posterior, statistics)
         limit, words = _limit_with_reason(r_hat, limits, statistics)
-        # How many times what chains that agree may have.
-        excess = ((statistics["r_hat"] ** 2 - 1) / (limits**2 - 1)).where(statistics["r_hat"] > limits)
-        worst = extreme_of(excess, np.nanargmax)
-        far = None if worst is None else extreme_of(statistics["r_hat"].where(excess == worst.value), np.nanargmax)
+        far = extreme_of(statistics["r_hat"].where(statistics["r_hat"] > limits), np.nanargmax)
         if far is not None:
             above, why = _limit_with_reason(far, limits, statistics)
             value, bound = compared_texts(far.value, above)

@@ -35,8 +35,10 @@ class Limits:
     draws, many : int
         Fewer draws of a chain cannot be split in two; of so many numbers the largest R-hat is one of extremes. Of fewer
         1.01 stays, as readers know it: what it asks for beyond agreement are more draws, and they are available.
-    copies : int
-        Draws that have to come again before they are called copies.
+    acceptance, other_acceptance : float
+        Smallest acceptance rate of trajectories, and of other moves.
+    listed : int
+        Names that a message lists.
     false_alarm : float
         Probability that some R-hat of chains that agree is above its limit, at most.
     probability, narrower : float
@@ -45,6 +47,16 @@ class Limits:
     nats, error_k : float
         What the error of a log-likelihood may be (standard deviation): 0.1 moves a probability by 0.04. And the Pareto
         k of its exponential, from which on the error has tails that so few draws do not show.
+    wide : float
+        Ratio of the bound of that error to the error from which on messages name both.
+    same : float
+        Log weights that differ by less are equal: sums of log-likelihoods are not more accurate.
+    tail, least_tail : float, int
+        Largest part of the weights that a Pareto law is fitted to, and the fewest.
+    exponential : float
+        A Pareto law of a smaller shape is exponential.
+    prior_weights, prior_shape, grid : int, float, int
+        Weight of the prior of the shape, in weights, and its place; fewest points of the grid of the fit.
     pareto_k, mean_k : float
         Above the first no practical number of draws makes importance weights reliable; from the second on they have no
         mean.
@@ -57,12 +69,22 @@ class Limits:
     energy: float = 0.3
     draws: int = 4
     many: int = 500
-    copies: int = 20
+    acceptance: float = 0.5
+    other_acceptance: float = 0.1
+    listed: int = 5
     false_alarm: float = 0.01
     probability: float = 0.9
     narrower: float = 0.9
     nats: float = 0.1
     error_k: float = 0.5
+    wide: float = 1.2
+    same: float = 1e-9
+    tail: float = 0.2
+    least_tail: int = 5
+    exponential: float = 1e-12
+    prior_weights: int = 10
+    prior_shape: float = 0.5
+    grid: int = 30
     pareto_k: float = 0.7
     mean_k: float = 1.0
     scale_ratio: float = 100.0
@@ -142,19 +164,13 @@ def largest_k(draws: int) -> float:
     return float(min(1 - 1 / np.log10(max(draws, 2)), LIMITS.pareto_k))
 
 
-def smoothed_log_weights(
-    log_ratios: Float[np.ndarray, " S"], *, same: float = 1e-9, least_tail: int = 5
-) -> tuple[Float[np.ndarray, " S"], float]:
+def smoothed_log_weights(log_ratios: Float[np.ndarray, " S"]) -> tuple[Float[np.ndarray, " S"], float]:
     """Smooth the largest of some importance ratios.
 
     Parameters
     ----------
     log_ratios : array (S,)
         Log density wanted minus log density drawn from, up to a constant; finite.
-    same : float, default 1e-9
-        Log ratios nearer than this are equal: sums of log-likelihoods are not known better.
-    least_tail : int, default 5
-        Fewer weights in the tail are no sample that a law could be fitted to.
 
     Returns
     -------
@@ -171,28 +187,25 @@ def smoothed_log_weights(
     """
     values = np.asarray(log_ratios, dtype=np.float64)
     values = values - values.max()
-    if np.ptp(values) < same:
+    if np.ptp(values) < LIMITS.same:
         return np.full(len(values), -np.log(len(values))), 0.0
-    count = int(np.ceil(min(len(values) / 5, 3 * np.sqrt(len(values)))))
+    count = int(np.ceil(min(LIMITS.tail * len(values), 3 * np.sqrt(len(values)))))
     threshold = max(np.sort(values)[-count - 1], np.log(np.finfo(float).tiny))
     tail = np.flatnonzero(values > threshold)
     k = np.inf
-    if len(tail) >= least_tail:
+    if len(tail) >= LIMITS.least_tail:
         tail = tail[np.argsort(values[tail])]
         k, scale = _fit(np.exp(values[tail]) - np.exp(threshold))
         chance = (np.arange(len(tail)) + 0.5) / len(tail)
-        beyond = -np.log1p(-chance) if abs(k) < 1e-12 else np.expm1(-k * np.log1p(-chance)) / k
+        beyond = -np.log1p(-chance) if abs(k) < LIMITS.exponential else np.expm1(-k * np.log1p(-chance)) / k
         values[tail] = np.minimum(np.log(np.exp(threshold) + scale * beyond), 0.0)
     return values - np.logaddexp.reduce(values), float(k)
 
 
-def _fit(excess: Float[np.ndarray, " tail"], prior_weights: int = 10, prior_shape: float = 0.5) -> tuple[float, float]:
-    """Shape and scale of a generalised Pareto law with the given excesses, in increasing order (Zhang & Stephens).
-
-    The prior of the shape is worth so many weights at that shape.
-    """
+def _fit(excess: Float[np.ndarray, " tail"]) -> tuple[float, float]:
+    """Shape and scale of a generalised Pareto law with the given excesses, in increasing order (Zhang & Stephens)."""
     n = len(excess)
-    grid = 30 + int(np.sqrt(n))
+    grid = LIMITS.grid + int(np.sqrt(n))
     # The likelihood's profile in θ = −k/σ is averaged over a grid that the first quartile scales.
     theta = 1 - np.sqrt(grid / (np.arange(grid) + 0.5))
     theta = theta / (3 * excess[int(n / 4 + 0.5) - 1]) + 1 / excess[-1]
@@ -201,5 +214,5 @@ def _fit(excess: Float[np.ndarray, " tail"], prior_weights: int = 10, prior_shap
     share = np.exp(profile - np.logaddexp.reduce(profile))
     mean = float(np.sum(share * theta))
     k = float(np.log1p(-mean * excess).mean())
-    shrunk = (n * k + prior_weights * prior_shape) / (n + prior_weights)
+    shrunk = (n * k + LIMITS.prior_weights * LIMITS.prior_shape) / (n + LIMITS.prior_weights)
     return shrunk, -k / mean

@@ -17,8 +17,8 @@ import numpy as np
 from ..._display import compared_texts
 from ...description import stored_model
 from ...losses.protocols import Augmented
+from .constant_entries import constant_entries
 from .mixing import LIMITS, largest_k
-from .repeats import common_multiple, constant_entries, draw_hashes, shifted_copies
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -48,14 +48,11 @@ _STILL = (
     "These are no draws of a posterior. Check what was stored; if a sampler made them, sample again with another seed, "
     "more tune, or another method."
 )
-_COPIES = (
-    "Run each chain with a seed of its own, and store each draw once: copies agree with each other whatever they are, "
-    "and count twice."
-)
+_COPIES = "Run each chain with a seed of its own: copies of a chain always agree with each other, and count twice."
 
 
-def chain_problems(posterior: xr.Dataset, all_drawn: bool = True, listed: int = 5) -> list[Problem]:
-    """Chains and coordinates that never move, and draws that are stored more than once.
+def chain_problems(posterior: xr.Dataset, all_drawn: bool = True) -> list[Problem]:
+    """Chains and coordinates that never move, and chains with the same draws.
 
     Parameters
     ----------
@@ -63,18 +60,16 @@ def chain_problems(posterior: xr.Dataset, all_drawn: bool = True, listed: int = 
         Variables on ``chain`` and ``draw``, all finite.
     all_drawn : bool
         False if some variables may have been held fixed.
-    listed : int
-        Coordinates that a message lists.
     """
     values = [part.transpose("chain", "draw", ...).values for part in posterior.values()]
-    hashes, count = draw_hashes(values), posterior.sizes["chain"]
-    labels = posterior["chain"].values if "chain" in posterior.coords else range(count)
-    names = [str(label) for label in labels]
-    still = [c for c in range(count) if np.all(hashes[c] == hashes[c, 0])]
+    count, listed = posterior.sizes["chain"], LIMITS.listed
+    names = [str(label) for label in (posterior["chain"].values if "chain" in posterior.coords else range(count))]
+    still = [c for c in range(count) if all(np.all(part[c] == part[c, :1]) for part in values)]
     moving = [c for c in range(count) if c not in still]
     copies: dict[int, list[int]] = {}
     for c in moving:
-        copies.setdefault(next(d for d in moving if np.array_equal(hashes[c], hashes[d])), []).append(c)
+        first = next(d for d in moving if all(np.array_equal(part[c], part[d]) for part in values))
+        copies.setdefault(first, []).append(c)
 
     def chains(numbers: Iterable[int]) -> str:
         return f"chain {', '.join(names[c] for c in numbers)}"
@@ -95,17 +90,6 @@ def chain_problems(posterior: xr.Dataset, all_drawn: bool = True, listed: int = 
         for first, same in copies.items()
         if len(same) > 1
     ]
-    if any(part.dtype.kind == "f" for part in values):  # whole numbers coincide
-        different = list(copies)
-        times = {c: common_multiple(hashes[c]) for c in different}
-        for number in sorted({number for number in times.values() if number > 1}):
-            which = chains(c for c in different if times[c] == number)
-            faults.append((f"every draw of {which} is stored {number} times", _COPIES))
-        for one, other, shift in shifted_copies(hashes[different]):
-            source, copy = names[different[one]], names[different[other]]
-            whose = "its own draws" if one == other else f"draws of chain {source}"
-            when = f"{abs(shift)} draws {'later' if shift > 0 else 'earlier'}"
-            faults.append((f"chain {copy} repeats {whose} {when}", _COPIES))
     return [Problem(*fault) for fault in faults]
 
 
@@ -138,17 +122,19 @@ def approximation_words(attrs: Mapping[str, Any], size: int) -> str:
     else:
         text += "; by how much that is off is not known"
     if "approximation_total" in attrs:
-        total, bound = float(attrs["approximation_total"]), float(attrs["approximation_bound"])
-        shown, limit = compared_texts(total, LIMITS.nats, ".2g")
-        text += f", that of all rows by {shown} nats (standard deviation over draws"
-        # Where few rows could be examined, the text says what is unknown.
-        wide = bound > 1.2 * total and bound > LIMITS.nats
-        text += f", at most {compared_texts(bound, LIMITS.nats, '.2g')[0]})" if wide else ")"
-        text += f"; wanted: at most {limit}"
+        text += f", that of all rows by {_error_text(attrs)}; wanted: at most {LIMITS.nats:g}"
     if "approximation_pareto_k" in attrs:
         k, limit = compared_texts(float(attrs["approximation_pareto_k"]), LIMITS.error_k, ".2f")
         text += f". Pareto k {k}; wanted: at most {limit}"
     return text
+
+
+def _error_text(attrs: Mapping[str, Any]) -> str:
+    """Error of the log-likelihood, with its bound where the error itself is not above the limit, or far below it."""
+    total, bound = float(attrs["approximation_total"]), float(attrs["approximation_bound"])
+    (shown, _), (most, _) = (compared_texts(value, LIMITS.nats, ".2g") for value in (total, bound))
+    is_wide = bound > LIMITS.nats and bound > min(LIMITS.wide * total, max(total, LIMITS.nats))
+    return f"{shown} nats (standard deviation over draws{f', at most {most}' * is_wide})"
 
 
 def has_own_model(attrs: Mapping[str, Any]) -> bool:
@@ -208,18 +194,11 @@ def approximation_problem(attrs: Mapping[str, Any], size: int) -> Problem | None
         )
     if "approximation_total" not in attrs:
         return None
-    total, bound = float(attrs["approximation_total"]), float(attrs["approximation_bound"])
-    k = float(attrs.get("approximation_pareto_k", np.nan))
+    bound, k = float(attrs["approximation_bound"]), float(attrs.get("approximation_pareto_k", np.nan))
     if bound <= LIMITS.nats and not k > LIMITS.error_k:
         return None
-    (shown, nats), (most, _) = (compared_texts(value, LIMITS.nats, ".2g") for value in (total, bound))
-    text = f"the log-likelihood with masks integrated is off by {shown} nats (standard deviation over draws"
-    if not attrs["approximation_resolved"] and total > LIMITS.nats:
-        text += f"; from some rows, which say no more than that it is below {most}"
-    elif total <= LIMITS.nats < bound:
-        text += f", and perhaps by {most}"
-    text += ")"
-    wrong = [f"above {nats}"] if bound > LIMITS.nats else []
+    text = f"the log-likelihood with masks integrated is off by {_error_text(attrs)}"
+    wrong = [f"above {LIMITS.nats:g}"] if bound > LIMITS.nats else []
     if k > LIMITS.error_k:
         shown, limit = compared_texts(k, LIMITS.error_k, ".2f")
         wrong.append(f"{'and ' * bool(wrong)}with a Pareto k of {shown}, above {limit}")
@@ -237,7 +216,7 @@ def columns_advice(attrs: Mapping[str, Any]) -> str:
     """What to do first where the columns of the matrix are likely to be the cause; empty if they are not."""
     if "unscaled" in attrs:
         names = json.loads(str(attrs["unscaled"]))
-        shown = ", ".join(map(str, names[:5])) + (" …" if len(names) > 5 else "")
+        shown = ", ".join(map(str, names[: LIMITS.listed])) + (" …" if len(names) > LIMITS.listed else "")
         return (
             f"Columns that are never zero and of one sign are dropped to 0 ({shown}): centre their noise by "
             'bd.Dropout(centre="mean"), or subtract their means.'
@@ -271,7 +250,7 @@ def shorter_steps(attrs: Mapping[str, Any], stats: xr.Dataset) -> tuple[float, s
     if method.startswith("HMC("):
         steps = int(stats["n_steps"].max()) if "n_steps" in stats else 1
         more = f"Raise tune, or use more leapfrog steps, method=bd.HMC(n_leapfrog_steps={2 * steps})"
-        return 0.5, f"{more}; there were {steps}."
+        return LIMITS.acceptance, f"{more}; there were {steps}."
     if method.startswith("NUTS("):
-        return 0.5, "Raise tune, or target_accept of bd.NUTS()."
-    return 0.1, "Raise tune, take smaller steps, or use another method."
+        return LIMITS.acceptance, "Raise tune, or target_accept of bd.NUTS()."
+    return LIMITS.other_acceptance, "Raise tune, take smaller steps, or use another method."

@@ -49,12 +49,23 @@ class Rules:
         Minimum number of draws below ``b``.
     slope : float
         Maximum of ``|ℓ'|`` below ``b``.
+    smallest_share, candidates : float, int
+        Smallest quantile that ``b`` may be, and number of quantiles from the median down to it.
+    widest : float
+        Ratio of the largest ``s`` in the form of the slope to ``e^{2b}``, and of ``e^{2b}`` to the smallest.
+    reach, nodes : float, int
+        Length of the grid below ``b``, and its points.
     """
 
     false_alarm: float = 1e-4
     batches: int = 10
     fewest: int = 100
     slope: float = 1.0
+    smallest_share: float = 0.005
+    candidates: int = 20
+    widest: float = 10.0
+    reach: float = 30.0
+    nodes: int = 3001
 
 
 def small_scale_problems(
@@ -113,18 +124,21 @@ def _departure(
 ) -> tuple[float, str] | None:
     """Size of the t statistic and words about it; None if too few draws are near 0."""
     square = np.exp(2 * t)
-    for b in np.quantile(t, np.geomspace(0.5, 0.005, 20)):
+    for b in np.quantile(t, np.geomspace(0.5, rules.smallest_share, rules.candidates)):
         below = t < b
         if np.sum(below) < rules.fewest:
             return None
-        basis = np.stack([square / (s * np.exp(2 * b) + square) for s in (0.1, 1.0, 10.0)], axis=-1) * below[..., None]
+        basis = (
+            np.stack([square / (s * np.exp(2 * b) + square) for s in (1 / rules.widest, 1.0, rules.widest)], axis=-1)
+            * below[..., None]
+        )
         inverse = np.linalg.pinv(np.einsum("csi,csj->ij", basis, basis))
         slope = basis @ (inverse @ np.einsum("csi,cs->i", basis, excess))
         if np.max(np.abs(slope)) < rules.slope:
             break
     else:
         return None
-    grid = np.linspace(b - 30, b, 3001)
+    grid = np.linspace(b - rules.reach, b, rules.nodes)
     p = np.exp(law(grid))
     p = p / p.sum()
     mean = grid @ p
@@ -133,7 +147,7 @@ def _departure(
     each = (t - mean) * below + h * slope + of_error * (excess - slope)
     length = t.shape[1] // rules.batches
     means = each[:, : rules.batches * length].reshape(-1, length).mean(axis=1)
-    statistic = means.mean() / max(means.std(ddof=1), 1e-300) * np.sqrt(len(means))
+    statistic = means.mean() / max(means.std(ddof=1), np.finfo(float).tiny) * np.sqrt(len(means))
     share, expected = np.sum(t < b - 2) / np.sum(below), np.sum(p[grid < b - 2])
     often = "too rarely" if statistic > 0 else "too often"
     return abs(statistic), (

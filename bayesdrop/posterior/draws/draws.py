@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Draws",
+    "Limits",
     "blocks",
     "draws_of",
     "read_draws",
@@ -217,15 +218,33 @@ class Draws:
             yield row, column, value.astype(np.float64, copy=False)
 
 
-def blocks(total: int, size: int, most: int = BLOCK) -> Iterator[slice]:
-    """Cut ``range(total)`` into slices so that each, times ``size``, stays below ``most`` (one at least).
+@dataclass(frozen=True)
+class Limits:
+    """Memory of intermediate arrays.
+
+    Attributes
+    ----------
+    block : int
+        Maximum of numbers in one array.
+    """
+
+    block: int = BLOCK
+
+
+LIMITS = Limits()
+
+
+def blocks(total: int, size: int, most: int | None = None) -> Iterator[slice]:
+    """Cut ``range(total)`` into slices of at least one so that each, times ``size``, is at most ``most``.
+
+    By default ``most`` is ``LIMITS.block``.
 
     Examples
     --------
-    >>> list(blocks(3, BLOCK // 2))
+    >>> list(blocks(3, LIMITS.block // 2))
     [slice(0, 2, None), slice(2, 3, None)]
     """
-    step = max(1, most // max(size, 1))
+    step = max(1, (LIMITS.block if most is None else most) // max(size, 1))
     for start in range(0, total, step):
         yield slice(start, min(start + step, total))
 
@@ -314,44 +333,32 @@ def draws_of(
     """Draws of a posterior group whose model is at hand; see :func:`read_draws`."""
     posterior = in_model_order(posterior, model, feature_names, classes)
     many = ("class",) if model.loss.multiclass else ()
-    needed: dict[str, tuple[str, ...]] = {"weight": ("chain", "draw", *many, "feature")}
-    if model.fit_intercept:
-        needed["intercept"] = ("chain", "draw", *many)
-    for name, dims in needed.items():
-        if name not in posterior or set(posterior[name].dims) != set(dims):
+
+    def flat(name: str, *dims: str) -> Shaped[np.ndarray, "S ..."]:
+        every = ("chain", "draw", *dims)
+        if name not in posterior or set(posterior[name].dims) != set(every):
             came = posterior[name].dims if name in posterior else sorted(map(str, posterior.data_vars))
-            raise ValueError(f"post: expected the variable {name!r} on {dims} in the posterior, got {came}.")
+            raise ValueError(
+                f"post: expected the variable {name!r} on {every} in the posterior, for {model!r}; got {came}."
+            )
+        values = posterior[name].transpose(*every).values
+        return values.reshape(math.prod(values.shape[:2]), *values.shape[2:])
+
     if thin is not None:
         count = check_count(thin, "draws")
         if count > posterior.sizes["draw"]:
             raise ValueError(f"draws: expected at most the {posterior.sizes['draw']} of each chain, got {count}.")
         posterior = posterior.isel(draw=np.linspace(0, posterior.sizes["draw"] - 1, count).round().astype(int))
-    names = [str(name) for name in posterior["feature"].values]
-    rate_map = model.bind(names)
-
-    def flat(name: str, *dims: str) -> Shaped[np.ndarray, "S ..."]:
-        values = posterior[name].transpose("chain", "draw", *dims).values
-        return values.reshape(math.prod(values.shape[:2]), *values.shape[2:])
-
     weight = flat("weight", *many, "feature")
     total = len(weight)
     if total == 0:
         raise ValueError("post: expected at least one draw, got none.")
-    if rate_map.is_free:
-        right = "rate" in posterior and set(posterior["rate"].dims) == {"chain", "draw", rate_map.dim}
-        if not right or posterior.sizes.get(rate_map.dim) != rate_map.size:
-            raise ValueError(
-                f"post: expected the variable 'rate' with {rate_map.size} values on {rate_map.dim!r} in the posterior, "
-                f"for {model.rates!r}; got {dict(posterior.sizes)}."
-            )
-        free = flat("rate", rate_map.dim)
-    else:
-        free = np.zeros((total, 0))
+    names = [str(name) for name in posterior["feature"].values]
+    rate_map = model.bind(names)
+    free = flat("rate", rate_map.dim) if rate_map.is_free else np.zeros((total, 0))
     C, parameter = np.full(total, float(model.C)), None
     for learnt_parameter in model.loss.parameters:
         name = learnt_parameter.name
-        if name not in posterior:
-            raise ValueError(f"post: expected the variable {name!r} in the posterior, for {model.loss!r}; got none.")
         parameter = flat(name).astype(np.float64)
         if not np.all(parameter > 0):
             raise ValueError(f"post: expected {name!r} above 0, got {parameter.min():g}; sample again.")

@@ -8,16 +8,15 @@ the others is taken for normal, with its own mean and covariance, at 128 quasi-r
 
     E f(s) ≈ Σ_a p(a) · mean_z f(base + Σ_{j ≤ J} a_j c_j + L z),      c_j = w_j x_ij.
 
-It is exact where a row has few entries that may be dropped, 11 by default. Elsewhere ``J`` begins at 3 and grows by 2
-until its last step changed no result by more than ``ERROR`` = 0.002, of a probability, or relative to a likelihood; at
-11 it ends, with an :class:`bayesdrop.AccuracyWarning` that names the change. What a step changes is what normality and
-the points made of the entries that it took up, the largest. That is an estimate and no bound: on digits of five classes
-(30 entries a row, against 10⁶ drawn masks) probabilities were off by 0.0015 (root mean square of the worst class) and
-by 0.0035 at most. Noise without masks is taken for normal, which it is for ``bd.GaussianNoise``.
+The sum is exact if a row has few entries that may be dropped, 11 by default. Otherwise ``J`` begins at 3 and grows by 2
+until the last step changes no result by more than 0.002, of a probability, or relative to a likelihood. At 11 it ends,
+with an :class:`bayesdrop.AccuracyWarning` that names the change. The change estimates the error, and does not bound it:
+on digits of five classes (30 entries per row, against 10⁶ drawn masks) the root mean square error of the worst class
+was 0.0015, the largest error 0.0035. Noise without masks is taken for normal, which ``bd.GaussianNoise`` is.
 
-A mask and a point enter a score as a sum, so that its exponential is a product, and the sums over classes, masks and
-points are two products of small matrices: no exponential is taken for pairs of a mask and a point. What is too small
-for that, or a power, is summed in logarithms.
+A score is the sum of a part of the mask and a part of the point. Its exponential is a product, so that the sums over
+classes, masks and points are two products of small matrices. Sums that are too small for it, and powers, are taken in
+logarithms.
 
 Shapes: ``N`` pairs of a row and a draw, ``J`` entries enumerated, ``A = 2^J`` masks, ``M`` points.
 """
@@ -37,12 +36,9 @@ from ...moments import ScoreMoments
 from ..draws.draws import Draws, blocks
 from .doubt import Doubt
 from .enumeration import MASKS, log_sum
-from .score_pairs import SIZES, Pairs, has_factor, log_totals
+from .score_pairs import RULES, Pairs, log_totals
 
 __all__ = ["class_chances", "class_log_likelihood"]
-
-ERROR = 2e-3
-"""Change of a result in the last step up to which it is taken."""
 
 Reduce = Callable[..., Float[np.ndarray, "N _"]]
 
@@ -52,7 +48,7 @@ def _probabilities(pairs: Pairs, J: int) -> Float[np.ndarray, "N K"]:
     log_chance, at_mask, at_point = pairs.factors(J)
     mask, point = np.exp(at_mask), np.exp(at_point)
     total = mask @ point
-    if total.min(initial=1.0) >= SIZES.least:
+    if total.min(initial=1.0) >= RULES.least:
         share = np.exp(log_chance)[:, :, None] / (total * point.shape[2])
         return np.asarray(np.sum((np.swapaxes(mask, 1, 2) @ share) * point, axis=2))
     joint, result = log_chance[:, :, None] - log_totals(at_mask, at_point), np.empty(pairs.mean.shape)
@@ -73,9 +69,9 @@ def _log_power(
         total = np.exp(at_mask) @ np.exp(at_point)
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             share = np.exp(own_point)[:, None, :] / total
-            found = np.einsum("na,nam->n", np.exp(log_chance + own_mask), share) / total.shape[2]
-        if min(total.min(initial=1.0), found.min(initial=1.0)) >= SIZES.least:
-            return np.log(found)[:, None]
+            mean = np.einsum("na,nam->n", np.exp(log_chance + own_mask), share) / total.shape[2]
+        if min(total.min(initial=1.0), mean.min(initial=1.0)) >= RULES.least:
+            return np.log(mean)[:, None]
     own = own_mask[:, :, None] + own_point[:, None, :] - log_totals(at_mask, at_point)
     terms = log_chance[:, :, None] + power[:, None, None] * own
     return (log_sum(terms.reshape(len(code), -1)) - np.log(own.shape[2]))[:, None]
@@ -84,7 +80,7 @@ def _log_power(
 def class_chances(
     draws: Draws, X: Any, corrupted_inputs: bool = False, masks: int = MASKS
 ) -> Float[np.ndarray, "n S K"]:
-    """Probability of each class for each row and draw, averaged over the noise, to :data:`ERROR`.
+    """Probability of each class for each row and draw, averaged over the noise, to :data:`.score_pairs.RULES`.
 
     Parameters
     ----------
@@ -100,20 +96,20 @@ def class_chances(
     Warns
     -----
     AccuracyWarning
-        If the last step of some results was above :data:`ERROR`.
+        If the last step of some results was above :data:`.score_pairs.RULES`.
     """
     result = np.empty((X.shape[0], draws.size, draws.weight.shape[1]))
-    doubt = Doubt(ERROR)
+    doubt = Doubt(RULES.error)
     for rows, part, pairs in _pairs_of(draws, X, corrupted_inputs, masks):
-        found = _adaptive(pairs, lambda some, J, _: _probabilities(some, J), masks, doubt)
-        result[rows, part] = found.reshape(-1, part.stop - part.start, found.shape[1])
+        chances = _adaptive(pairs, lambda some, J, _: _probabilities(some, J), result.shape[2], masks, doubt)
+        result[rows, part] = chances.reshape(-1, part.stop - part.start, chances.shape[1])
     doubt.tell(result.size, "a few entries move the scores far")
     return result
 
 
 def class_log_likelihood(draws: Draws, X: Any, code: PerRow, masks: int = MASKS) -> Float[np.ndarray, "S n"]:
     """``log E π_{y_i}^C`` of each draw and row, the noise summed out; numbers of classes (n,)."""
-    result, doubt = np.empty((draws.size, X.shape[0])), Doubt(ERROR)
+    result, doubt = np.empty((draws.size, X.shape[0])), Doubt(RULES.error)
     for rows, part, pairs in _pairs_of(draws, X, False, masks):
         size = (len(code[rows]), part.stop - part.start)
         own = np.repeat(code[rows].astype(int), size[1])
@@ -122,51 +118,44 @@ def class_log_likelihood(draws: Draws, X: Any, code: PerRow, masks: int = MASKS)
         def likelihood(some: Pairs, J: int, chosen: Any, own: Any = own, power: Any = power) -> Any:
             return _log_power(some, J, own[chosen], power[chosen])
 
-        result[part, rows] = _adaptive(pairs, likelihood, masks, doubt).reshape(size).T
+        result[part, rows] = _adaptive(pairs, likelihood, 1, masks, doubt).reshape(size).T
     doubt.tell(result.size, "a few entries move the scores far")
     return result
 
 
-def _adaptive(pairs: Pairs, reduce: Reduce, masks: int, doubt: Doubt) -> Float[np.ndarray, "N _"]:
+def _adaptive(pairs: Pairs, reduce: Reduce, width: int, masks: int, doubt: Doubt) -> Float[np.ndarray, "N _"]:
     """Results of all pairs, with as many entries enumerated as each needs."""
     # 32 times as many masks are no more than the pairs of a mask and a point that the second step takes.
     limit, most = int(masks).bit_length() + 4, pairs.entries.shape[1]
-    result, few = None, np.flatnonzero(pairs.count <= limit)
+    result, few = np.empty((len(pairs.mean), width)), np.flatnonzero(pairs.count <= limit)
     todo = np.flatnonzero(pairs.count > limit)
-    J = min(SIZES.first, most)
+    J = min(RULES.first, most)
     for chosen, size in ((few, int(pairs.count[few].max(initial=0))), (todo, J)):
         if len(chosen):
-            found = _reduced(pairs.take(chosen), reduce, size, chosen)
-            result = np.empty((len(pairs.mean), found.shape[1])) if result is None else result
-            result[chosen] = found
-    while len(todo) and J < most and result is not None:
-        J = min(J + SIZES.step, most)
+            result[chosen] = _reduced(pairs.take(chosen), reduce, size, chosen)
+    while len(todo) and J < most:
+        J = min(J + RULES.step, most)
         new = _reduced(pairs.take(todo), reduce, J, todo)
         change = np.abs(new - result[todo]).max(axis=1)
         result[todo] = new
-        going = (change > ERROR) & (pairs.count[todo] > J)
+        going = (change > RULES.error) & (pairs.count[todo] > J)
         todo, last = todo[going], change[going]
         if J == most:
             doubt.add(last)
-    return np.asarray(result)
+    return result
 
 
 def _reduced(pairs: Pairs, reduce: Reduce, J: int, chosen: Int[np.ndarray, " N"]) -> Float[np.ndarray, "N _"]:
     """Results, some pairs at a time; ``chosen`` are their numbers among all of the block."""
-    size = 2 ** min(J, pairs.entries.shape[1]) * (SIZES.points + pairs.mean.shape[1])
-    parts = [reduce(pairs.take(part), J, chosen[part]) for part in map(_range, blocks(len(chosen), size))]
-    return np.concatenate(parts)
-
-
-def _range(part: slice) -> Int[np.ndarray, " some"]:
-    return np.arange(part.start, part.stop)
+    size = 2 ** min(J, pairs.entries.shape[1]) * (RULES.points + pairs.mean.shape[1])
+    return np.concatenate([reduce(pairs.take(part), J, chosen[part]) for part in blocks(len(chosen), size)])
 
 
 def _pairs_of(draws: Draws, X: Any, corrupted_inputs: bool, masks: int) -> Iterator[tuple[Any, slice, Pairs]]:
     """Rows, by a slice or by their numbers, with draws, a block at a time; those with masks by their entries."""
     K, masked = draws.weight.shape[1], draws.model.noise.has_rate and X.shape[1] > 0 and not corrupted_inputs
     most = BLOCK // (8 * K * max(min(K, X.shape[1]), 1))
-    enumerated = max(SIZES.most, int(masks).bit_length() + 4)
+    enumerated = max(RULES.most, int(masks).bit_length() + 4)
     if masked:
         rows = csr_array(X)
         if not rows.has_canonical_format:
@@ -183,8 +172,8 @@ def _masked_pairs(draws: Draws, X: Any, most: int, enumerated: int) -> Iterator[
     """Pairs of rows with masks, those of about as many entries together, so that few are filled up with zeros."""
     length, K = np.diff(X.indptr), draws.weight.shape[1]
     order, start = np.argsort(-length, kind="stable"), 0
-    rounded = -(-np.maximum(length, 1) // SIZES.shared) * SIZES.shared
-    shared = np.where(has_factor(rounded, K), rounded, 0)
+    rounded = -(-np.maximum(length, 1) // RULES.shared) * RULES.shared
+    shared = np.where(rounded < K - 1, rounded, 0)
     while start < len(order):
         kind = shared[order[start]]
         q = int(kind) if kind else max(int(length[order[start]]), 1)
@@ -216,14 +205,12 @@ def _masked_entries(
     most = min(most, int(count.max(initial=0)))
     size = np.linalg.norm(spread - spread.mean(axis=3, keepdims=True), axis=3)
     order = np.argsort(-size, axis=2, kind="stable")
-    place, N, cov, ordered = order[:, :, :most], r * s, None, None
-    if has_factor(spread.shape[2], K):
-        ordered = np.swapaxes(np.take_along_axis(spread, order[..., None], axis=2), 0, 1).reshape(N, -1, K)
-    else:
-        cov = np.swapaxes(np.swapaxes(spread, 2, 3) @ spread, 0, 1).reshape(N, K, K)
-    chosen = np.swapaxes(np.take_along_axis(entries, place[..., None], axis=2), 0, 1)
-    keep = np.swapaxes(np.take_along_axis(keep, place, axis=2), 0, 1)
-    return Pairs(mean.reshape(N, K), cov, chosen.reshape(N, most, K), keep.reshape(N, most), count, ordered)
+
+    def largest(values: Float[np.ndarray, "s r q ..."], number: int | None) -> Float[np.ndarray, "N J ..."]:
+        place = order[:, :, :number].reshape(s, r, -1, *[1] * (values.ndim - 3))
+        return np.swapaxes(np.take_along_axis(values, place, axis=2), 0, 1).reshape(r * s, -1, *values.shape[3:])
+
+    return Pairs(mean.reshape(-1, K), largest(spread, None), largest(entries, most), largest(keep, most), count)
 
 
 def _unmasked(draws: Draws, X: Any, part: slice, corrupted: bool) -> Pairs:
@@ -242,6 +229,8 @@ def _unmasked(draws: Draws, X: Any, part: slice, corrupted: bool) -> Pairs:
         pairs = moments.covariance((weight[:, first] * weight[:, second]).reshape(s * len(first), p).T)
     cov = np.empty((N, K, K))
     cov[:, first, second] = cov[:, second, first] = pairs.reshape(N, len(first))
-    # Of normal scores all entries remain, as it were; of known ones none.
+    value, vector = np.linalg.eigh(cov)
+    spread = np.swapaxes(vector * np.sqrt(np.maximum(value, 0.0))[:, None, :], 1, 2)
+    # Normal scores need points however many entries are enumerated, known scores none.
     remaining = np.full(N, np.iinfo(np.int32).max if np.any(cov) else 0)
-    return Pairs(mean.reshape(N, K), cov, np.zeros((N, 0, K)), np.zeros((N, 0)), remaining)
+    return Pairs(mean.reshape(N, K), spread, np.zeros((N, 0, K)), np.zeros((N, 0)), remaining)

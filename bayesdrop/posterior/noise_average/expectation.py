@@ -8,7 +8,7 @@ Each row and draw has the first of these that is accurate enough:
 2. probabilities of a logistic loss from dense rows have a quick way of their own (:mod:`.logistic`), and all else the
    quadrature of a law close to normal, from four cumulants, which are products with powers of the matrix;
 3. the quadrature of any law, from the characteristic functions of its entries (:mod:`.quadrature`);
-4. enumeration again, of the masks whose scores lie where the function varies, which are few of a steep function.
+4. enumeration again, of rows of up to 18 entries, for steep functions.
 
 Probabilities have errors of at most 5e-4, and logarithms of likelihoods of at most 1e-3. No random numbers are used.
 
@@ -23,11 +23,12 @@ which leaves no zero where it was, a few at a time and only where way 2 does not
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+from jaxtyping import Complex
 from scipy.sparse import csr_array, issparse
 
 from ..._typing import Float, Int, Shaped
@@ -40,16 +41,7 @@ from .doubt import Doubt
 from .enumeration import MASKS, all_masks, log_sum
 from .functions import LogLikelihood, Probability
 from .logistic import TOLERANCE, average_logistic
-from .quadrature import (
-    RULES,
-    Cumulants,
-    Entries,
-    Masked,
-    by_cumulants,
-    by_entries,
-    saddle_tilt,
-)
-from .window import over_window
+from .quadrature import RULES, Cumulants, Law, by_cumulants, by_law, masked_law, saddle_tilt
 
 __all__ = ["DrawnScores", "class_probability", "expectation", "expected_response"]
 
@@ -236,21 +228,19 @@ class _Block:
         if isinstance(f, LogLikelihood):
             rows = pairs.rows + self.start
             tilt = saddle_tilt(lambda some, s: f.slope(rows[some], pairs.draws[some], s), *pairs[2:])
-        law = Masked.of(*pairs[2:], tilt)
+        law, log_norm = masked_law(*pairs[2:], tilt)
 
         def tilted(some: Int[np.ndarray, " r"], score: Float[np.ndarray, "r M"]) -> Float[np.ndarray, "r M"]:
             return function(some, score) - tilt[some, None] * score if self.logarithmic else function(some, score)
 
-        value, error, change = by_entries(law, tilted, logarithmic=self.logarithmic)
-        value += law.log_norm
-        for k in np.flatnonzero(~(error <= self.doubt.allowed)):
-            exact = over_window(
-                float(pairs.base[k]), pairs.step[k], pairs.rate[k], _of_one(function, int(k)), self.logarithmic
-            )
-            if np.isnan(exact):
-                self.doubt.add(np.minimum(error, change)[[k]])
-            else:
-                value[k] = exact
+        value, error = by_law(law, tilted, logarithmic=self.logarithmic)
+        value += log_norm
+        poor = np.flatnonzero(~(error <= self.doubt.allowed))
+        if law.entries > RULES.most:
+            self.doubt.add(error[poor])
+            return value
+        for part in blocks(len(poor), 2**law.entries):
+            value[poor[part]] = self._enumerated(_Pairs(*(values[poor[part]] for values in pairs)))
         return value
 
     def _unmasked(self, rows: Int[np.ndarray, " N"], some: Int[np.ndarray, " N"]) -> None:
@@ -267,14 +257,16 @@ class _Block:
             mean, var = base + ((gain * entry + shift) * weight).sum(axis=1), (var * weight**2).sum(axis=1)
             scale = noise.expansion(np.zeros(1)).tail_scale * np.abs(weight).max(axis=1)
             reach = np.sqrt(2 * RULES.tail * var) + RULES.tail * scale
-            law = Entries(base, mean - reach, mean + reach, weight, entry, noise.log_mgf)
-            self.result[i, j], error, change = by_entries(law, self._of(i, j), logarithmic=self.logarithmic)
-            self.doubt.add(np.minimum(error, change))
 
+            def characteristic(
+                some: Int[np.ndarray, " r"], u: Float[np.ndarray, "r M"], weight: Any = weight, entry: Any = entry
+            ) -> Complex[np.ndarray, "r M"]:
+                logs = noise.log_mgf(1j * u[:, :, None] * weight[some, None], entry[some, None], np.zeros(1))
+                return np.asarray(np.exp(logs.sum(axis=2)))
 
-def _of_one(function: Any, k: int) -> Callable[[Float[np.ndarray, " M"]], Float[np.ndarray, " M"]]:
-    """The function of the scores of one pair."""
-    return lambda score: function(np.array([k]), score[None])[0]
+            law = Law(base, mean - reach, mean + reach, characteristic, entry.shape[1])
+            self.result[i, j], error = by_law(law, self._of(i, j), logarithmic=self.logarithmic)
+            self.doubt.add(error)
 
 
 def _powers(X: Any, powers: tuple[int, int, int]) -> dict[int, Any]:
@@ -321,11 +313,7 @@ def class_probability(
     loss = require(draws.model.loss if loss is None else loss, Classifying, "a class probability", advice)
     if not corrupted_inputs:
         return np.clip(expectation(draws, X, Probability(draws, loss), offset=offset), 0.0, 1.0)
-    values, design, known = np.empty((X.shape[0], draws.size)), as_design(X), 0.0 if offset is None else offset[:, None]
-    for part in blocks(draws.size, max(X.shape)):
-        score, _ = draws.moments(design, part, True)
-        values[:, part] = loss.probability(score + known, draws.C[None, part])
-    return values
+    return np.asarray(loss.probability(DrawnScores(draws, X, True, offset).mean(), draws.C[None]))
 
 
 @dataclass(frozen=True)

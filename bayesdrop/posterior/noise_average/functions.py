@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -58,7 +58,7 @@ class LogLikelihood:
     ) -> Float[np.ndarray, "N M"]:
         """``log p(y_i | s)``."""
         power, level = self.scale(rows, draws)
-        loss = self._loss(draws, 2)
+        loss = self.draws.loss_of(draws, 2, 0, plain=True)
         value, _ = loss.plain_value_and_slope(np.broadcast_to(self.target[rows, None], score.shape), score)
         return np.asarray(level[:, None] - power[:, None] * value)
 
@@ -66,16 +66,16 @@ class LogLikelihood:
         self, rows: Int[np.ndarray, " N"], draws: Int[np.ndarray, " N"], score: Float[np.ndarray, " N"]
     ) -> Float[np.ndarray, " N"]:
         """Its slope in the score."""
-        loss = self._loss(draws, 1)
+        loss = self.draws.loss_of(draws, 1, 0, plain=True)
         return np.asarray(-self.draws.C[draws] * loss.plain_value_and_slope(self.target[rows], score)[1])
-
-    def _loss(self, draws: Int[np.ndarray, " N"], rank: int) -> Any:
-        """The loss at the shapes of the draws, the first of so many axes."""
-        return self.draws.loss_of(draws, rank, 0, plain=True)
 
     def scale(
         self, rows: Int[np.ndarray, " N"], draws: Int[np.ndarray, " N"]
     ) -> tuple[Float[np.ndarray, " N"], Float[np.ndarray, " N"]]:
         """What the loss is multiplied by, and the rest of the log density."""
-        C, target, loss = self.draws.C[draws], np.asarray(self.target[rows], dtype=np.float64), self._loss(draws, 1)
+        C, target, loss = (
+            self.draws.C[draws],
+            np.asarray(self.target[rows], dtype=np.float64),
+            self.draws.loss_of(draws, 1, 0, plain=True),
+        )
         return C, loss.log_constant(C) + C * loss.log_base_measure(target)

@@ -25,6 +25,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Complex
+from scipy.special import factorial
 
 from ..._typing import Float, Int
 from ..draws.draws import blocks
@@ -46,8 +47,7 @@ class Limits:
     remainder : float
         Factor of the bound of what follows the fourth cumulant.
     parts : int
-        Such a part of what may be left out is large, unless more entries are just below; then what would be too much if
-        all were as large.
+        An entry is large if it is more than such a part of what may be left out.
     most_scale : float
         Logarithm of how much more may be left out where scores are far from 0, at most.
     tail : float
@@ -72,10 +72,10 @@ _Z = 0.5 + 1j * _U
 _SHARE = _STEP / np.cosh(np.pi * _U) * np.where(_U == 0, 0.5, 1.0)
 _FIFTH = _SHARE * np.abs(_Z) ** 5
 _FIFTH32 = _FIFTH.astype(np.float32)
-_POWERS = np.stack([_Z, _Z**2 / 2, _Z**3 / 6, _Z**4 / 24])
+# Factors of the cumulants in K(z), for the nodes and for z = 1 and 2.
+_ORDERS = np.arange(1, 5)[:, None]
+_POWERS, _WHOLE = (z**_ORDERS / factorial(_ORDERS) for z in (_Z, np.array([1.0, 2.0])))
 _REAL, _IMAGINARY = np.ascontiguousarray(_POWERS.real), np.ascontiguousarray(_POWERS.imag)
-# The same of z = 1 and 2.
-_WHOLE = np.array([[1.0, 2.0], [0.5, 2.0], [1 / 6, 8 / 6], [1 / 24, 16 / 24]])
 _IMAGE, _BEYOND = float(np.exp(-LIMITS.period / 2)), float(2 / np.pi * np.exp(-np.pi * (_U[-1] + _STEP / 2)))
 # What entries that are left out may come to, as a sum of fifth powers: four fifths of the tolerance.
 _ALLOWED = 0.8 * TOLERANCE / (LIMITS.remainder * float(_FIFTH.sum()))
@@ -117,11 +117,11 @@ def average_logistic(
         for rows in blocks(len(X), LIMITS.cache * X.shape[1]):
             for j in range(len(weight)):
                 t, b = X[rows] * weight[j], level[rows, j]
-                found, off = _average(t.copy(), rate[j], b, 1.0)
-                again = np.flatnonzero(~(off <= TOLERANCE))
-                if len(again):  # of these every entry is taken for a large one
-                    found[again], off[again] = _average(t[again], rate[j], b[again], 0.0)
-                value[rows, j], error[rows, j] = found, off
+                means, errors = _average(t.copy(), rate[j], b, 1.0)
+                poor = np.flatnonzero(~(errors <= TOLERANCE))
+                if len(poor):  # of these every entry is taken for a large one
+                    means[poor], errors[poor] = _average(t[poor], rate[j], b[poor], 0.0)
+                value[rows, j], error[rows, j] = means, errors
     return value, error
 
 
@@ -142,7 +142,8 @@ def _average(
     side = np.where(mean > 0, -1.0, 1.0)
     rest_mean, rest_var, several = mean, var, np.flatnonzero(~(left_out <= allowed))
     if len(several):
-        large = rows, columns = _largest(fifth, spread, several, allowed[several])
+        row, columns = np.nonzero(~(fifth[several] * spread <= allowed[several, None] / LIMITS.parts))
+        large = rows, columns = several[row], columns
         removed, n = t[large], len(mean)
         left_out = left_out - np.bincount(rows, fifth[large] * spread[columns], n)
         for part in (t, square, fourth):
@@ -181,20 +182,6 @@ def _average(
         + _IMAGE**3 * twice
     )
     return np.where(side > 0, value, 1 - value), error
-
-
-def _largest(
-    size: Float[np.ndarray, "n p"],
-    factor: Float[np.ndarray, " p"],
-    rows: Int[np.ndarray, " r"],
-    allowed: Float[np.ndarray, " r"],
-) -> tuple[Int[np.ndarray, " L"], Int[np.ndarray, " L"]]:
-    """Rows and columns of the entries without which the sum of sizes of each of some rows is what is allowed."""
-    own = size[rows] * factor
-    bar = allowed[:, None] / LIMITS.parts
-    few = (own * (own <= bar)).sum(axis=1) <= allowed
-    row, columns = np.nonzero(~(own <= np.where(few[:, None], bar, allowed[:, None] / len(factor))))
-    return rows[row], columns
 
 
 def _products(

@@ -7,7 +7,7 @@ The masses ``p_i`` come from the law of the score, a sum of independent terms.
 A law close to normal has them from its first four cumulants, by the Edgeworth series (Petrov 1975, chapter 6). With
 ``z = (x − m)/σ``, ``λ3 = κ3/σ³`` and ``λ4 = κ4/σ⁴``,
 
-    p_i = hϕ(z_i){1 + λ3 He3/6 + λ4 He4/24 + λ3² He6/72}.
+    p_i = hϕ(z_i){1 + a He3 + b He4 + a² He6/2},      a = λ3/6,  b = λ4/24.
 
 The terms that follow, summed with the same ``f``, estimate the error. Any other law has its masses from its
 characteristic function, by a discrete Fourier transform. A filter keeps the mass of each score at the nodes next to it,
@@ -42,10 +42,10 @@ from .enumeration import log_chances
 __all__ = [
     "RULES",
     "Cumulants",
-    "Entries",
-    "Masked",
+    "Law",
     "by_cumulants",
-    "by_entries",
+    "by_law",
+    "masked_law",
     "saddle_tilt",
 ]
 
@@ -74,17 +74,16 @@ class Rules:
         The filter multiplies the ``j``-th of ``J`` frequencies by ``exp{−strength (j/J)^order}``.
     local : float
         Factor of the fourth differences in the error.
+    narrowest : float
+        Smallest width of the scores, relative to their size.
     steepest : float
         Steepest logarithm of a function for which a law is tilted.
     cache : int
         Numbers of an array at a time, which a core's cache holds.
     few : int
         Entries up to which a row has its masks enumerated rather than a quadrature.
-    half, masks : int
-        Entries of half a row whose masks are enumerated, and masks of rows that are, where a quadrature fails.
-    lift, beyond : float
-        The masks of a likelihood are those whose scores have at least ``exp(−lift)`` of the largest, or more of them
-        until what any other has is less than the result times ``exp(−beyond)``.
+    most : int
+        Entries up to which a row has its masks enumerated if the quadrature is not accurate enough.
     """
 
     probability: float = 5e-4
@@ -94,19 +93,17 @@ class Rules:
     finest: int = 4
     first: int = 64
     growth: int = 4
-    last: int = 2048
+    last: int = 1 << 14
     tail: float = 16.0
     margin: float = 0.125
     order: int = 6
     strength: float = 6.0
     local: float = 0.2
+    narrowest: float = 1e-9
     steepest: float = 1e100
     cache: int = 1 << 17
     few: int = 8
-    half: int = 13
-    lift: float = 30.0
-    beyond: float = 10.0
-    masks: int = 1 << 18
+    most: int = 18
 
     def error(self, logarithmic: bool) -> float:
         """Largest error of a function of either kind."""
@@ -149,8 +146,8 @@ def by_cumulants(
     sd = np.sqrt(np.maximum(law.var, 0.0))
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         skew, excess, rest = (
-            np.where(part == 0, 0.0, part / sd**power)
-            for part, power in ((law.third, 3), (law.fourth, 4), (law.remainder, 5))
+            np.where(part == 0, 0.0, part / (factor * sd**power))
+            for part, factor, power in ((law.third, 6, 3), (law.fourth, 24, 4), (law.remainder, 1, 5))
         )
     value, error = np.full(len(sd), np.nan), np.full(len(sd), np.inf)
     todo = np.flatnonzero(np.isfinite(skew) & np.isfinite(excess) & (rest < 1))
@@ -162,18 +159,20 @@ def by_cumulants(
             moments, top = _normalised(function(some, law.mean[some, None] + sd[some, None] * z), logarithmic)
             m = (moments @ table).T
             a, b, r = skew[some], excess[some], rest[some]
-            found = m[0] + a / 6 * m[1] + b / 24 * m[2] + a * a / 72 * m[4]
-            series = (
-                r * np.abs(m[3]) + r**1.2 * np.abs(m[4]) + np.abs(a * b * m[5]) / 144 + b * b * np.abs(m[6]) / 1152
-                + np.abs(a**3 * m[7]) / 1296 + a * a * np.abs(b * m[8]) / 1728 + a**4 * np.abs(m[9]) / 31104
-            )  # fmt: skip
-            spacing = np.abs(m[0] - m[10]) / 2
+            found = m[0] + a * m[3] + b * m[4] + a * a / 2 * m[6]
+            beyond = (r, r**_SIXTH, a * b, b * b / 2, a**3 / 6, a * a * b / 2, a**4 / 24)
+            series = sum(np.abs(part * m[order]) for part, order in zip(beyond, _BEYOND, strict=True))
+            spacing = np.abs(m[0] - m[-1]) / 2
             value[some], scale = _finished(found, top, logarithmic)
             error[some] = (series + spacing) * scale
             allowed = RULES.error(logarithmic) / 2
             going.append(some[(error[some] > allowed) & (series * scale <= allowed)])
         todo = np.concatenate(going)
     return value, error
+
+
+# Orders of Hermite's polynomials in the terms that follow the series, and the power of the remainder in the second.
+_BEYOND, _SIXTH = (*range(5, 11), 12), 6 / 5
 
 
 @cache
@@ -183,8 +182,7 @@ def _hermite(halvings: int) -> tuple[Float[np.ndarray, " M"], Float[np.ndarray, 
     z = step * np.arange(-round(RULES.series_reach / step), round(RULES.series_reach / step) + 1)
     mass = step * np.exp(-0.5 * z * z) / np.sqrt(2 * np.pi)
     every_other = np.where(np.arange(len(z)) % 2 == 0, 2 * mass, 0.0)
-    polynomials = hermevander(z, 12)[:, [0, 3, 4, 5, 6, 7, 8, 9, 10, 12]]
-    return z, np.column_stack([mass[:, None] * polynomials, every_other])
+    return z, np.column_stack([mass[:, None] * hermevander(z, _BEYOND[-1]), every_other])
 
 
 def _normalised(
@@ -208,146 +206,98 @@ def _finished(
 
 
 @dataclass(frozen=True)
-class Entries:
-    """Laws of scores ``base + Σ_d w_d x̃_d`` by the characteristic functions of their noised entries.
+class Law:
+    """Laws of scores by their characteristic functions.
 
     Attributes
     ----------
     base, low, high : array (N,)
         Part without noise, and the ends of the scores that occur.
-    weight, entry : array (N, k)
-        Weights and values of the entries.
-    log_mgf : callable
-        That of a noise without rates.
+    characteristic : callable
+        ``E exp{iu(s − base)}`` of some of the scores, by their numbers (r,), at frequencies 0, u, 2u, … (r, M).
+    entries : int
+        Noised entries of each score.
     """
 
     base: Float[np.ndarray, " N"]
     low: Float[np.ndarray, " N"]
     high: Float[np.ndarray, " N"]
-    weight: Float[np.ndarray, "N k"]
-    entry: Float[np.ndarray, "N k"]
-    log_mgf: Callable[..., Complex[np.ndarray, "N M k"]]
-
-    @property
-    def width(self) -> int:
-        """Numbers that are needed for a node."""
-        return 2 + self.weight.shape[1]
-
-    def characteristic(self, some: Int[np.ndarray, " r"], u: Float[np.ndarray, "r M"]) -> Complex[np.ndarray, "r M"]:
-        """``E exp{iu(s − base)}`` of some of the scores."""
-        logs = self.log_mgf(1j * u[:, :, None] * self.weight[some, None], self.entry[some, None], np.zeros(1))
-        return np.asarray(np.exp(logs.sum(axis=2)))
+    characteristic: Callable[[Int[np.ndarray, " r"], Float[np.ndarray, "r M"]], Complex[np.ndarray, "r M"]]
+    entries: int
 
 
-@dataclass(frozen=True)
-class Masked:
-    """Laws of scores ``base`` plus entries, each ``step`` with probability ``kept`` and else 0; they may be tilted.
+def masked_law(
+    base: Float[np.ndarray, " N"],
+    step: Float[np.ndarray, "N k"],
+    rate: Float[np.ndarray, "N k"],
+    tilt: Float[np.ndarray, " N"],
+) -> tuple[Law, Float[np.ndarray, " N"]]:
+    """Laws of scores ``base`` plus entries, each ``step`` or dropped, tilted by ``θ``; and ``log E e^{θs}``.
 
-    Attributes
-    ----------
-    base, low, high, tilt, log_norm : array (N,)
-        Part that is never dropped, the ends of the scores that occur, ``θ`` and ``log E e^{θs}``.
-    step, kept : array (N, k)
-        The entries and their probabilities under the tilted law.
+    The ends are those of all scores, or of Bernstein's inequality.
     """
+    keep, drop = log_chances(rate)
+    raised = keep + tilt[:, None] * step
+    either = np.logaddexp(drop, raised)
+    kept = np.exp(raised - either)
+    mean, var = base + (step * kept).sum(axis=1), (step * step * kept * (1 - kept)).sum(axis=1)
+    reach = np.sqrt(2 * RULES.tail * var) + np.abs(step).max(axis=1, initial=0.0) * RULES.tail / 3
+    low = np.maximum(mean - reach, base + np.minimum(step, 0.0).sum(axis=1))
+    high = np.minimum(mean + reach, base + np.maximum(step, 0.0).sum(axis=1))
 
-    base: Float[np.ndarray, " N"]
-    low: Float[np.ndarray, " N"]
-    high: Float[np.ndarray, " N"]
-    tilt: Float[np.ndarray, " N"]
-    log_norm: Float[np.ndarray, " N"]
-    step: Float[np.ndarray, "N k"]
-    kept: Float[np.ndarray, "N k"]
-
-    @property
-    def width(self) -> int:
-        """Numbers that are needed for a node."""
-        return 2 + self.step.shape[1]
-
-    @classmethod
-    def of(
-        cls,
-        base: Float[np.ndarray, " N"],
-        step: Float[np.ndarray, "N k"],
-        rate: Float[np.ndarray, "N k"],
-        tilt: Float[np.ndarray, " N"],
-    ) -> Masked:
-        """The law tilted by ``θ``; the ends are all scores, or those of Bernstein's inequality."""
-        keep, drop = log_chances(rate)
-        raised = keep + tilt[:, None] * step
-        either = np.logaddexp(drop, raised)
-        kept = np.exp(raised - either)
-        mean, var = base + (step * kept).sum(axis=1), (step * step * kept * (1 - kept)).sum(axis=1)
-        reach = np.sqrt(2 * RULES.tail * var) + np.abs(step).max(axis=1, initial=0.0) * RULES.tail / 3
-        low = np.maximum(mean - reach, base + np.minimum(step, 0.0).sum(axis=1))
-        high = np.minimum(mean + reach, base + np.maximum(step, 0.0).sum(axis=1))
-        return cls(base, low, high, tilt, tilt * base + either.sum(axis=1), step, kept)
-
-    def characteristic(self, some: Int[np.ndarray, " r"], u: Float[np.ndarray, "r M"]) -> Complex[np.ndarray, "r M"]:
-        """``E exp{iu(s − base)}`` of some of the scores at frequencies 0, u, 2u, …."""
-        turn = np.exp(1j * self.step[some].T * u[:, 1])[:, :, None]
+    def characteristic(some: Int[np.ndarray, " r"], u: Float[np.ndarray, "r M"]) -> Complex[np.ndarray, "r M"]:
+        turn = np.exp(1j * step[some].T * u[:, 1])[:, :, None]
         powers, size = np.ones((*turn.shape[:2], u.shape[1]), dtype=complex), 1
         while size < u.shape[1]:  # by products, which take a tenth of the time of exponentials
             more = min(size, u.shape[1] - size)
             np.multiply(powers[:, :, :more], turn, out=powers[:, :, size : size + more])
             turn, size = turn * turn, 2 * size
-        kept = self.kept[some].T[:, :, None]
-        powers *= kept
-        powers += 1 - kept
+        share = kept[some].T[:, :, None]
+        powers *= share
+        powers += 1 - share
         return np.asarray(np.multiply.reduce(powers, axis=0))
 
+    return Law(base, low, high, characteristic, step.shape[1]), tilt * base + either.sum(axis=1)
 
-def by_entries(
-    law: Entries | Masked, function: Function, *, logarithmic: bool
-) -> tuple[Float[np.ndarray, " N"], Float[np.ndarray, " N"], Float[np.ndarray, " N"]]:
-    """Average a function over laws of any form, by their characteristic functions; see :func:`by_cumulants`.
 
-    Returns
-    -------
-    value, error, change : array (N,)
-        The last is by what the value differs from that of half as many nodes.
+def by_law(
+    law: Law, function: Function, *, logarithmic: bool
+) -> tuple[Float[np.ndarray, " N"], Float[np.ndarray, " N"]]:
+    """Average a function over laws of any form; the result is that of :func:`by_cumulants`.
 
     Examples
     --------
-    >>> law = Masked.of(np.zeros(1), np.array([[1.0, 2.0]]), np.array([[0.5, 0.25]]), np.zeros(1))
-    >>> value, _, _ = by_entries(law, lambda some, s: 1 / (1 + np.exp(-s)), logarithmic=False)
+    >>> law, _ = masked_law(np.zeros(1), np.array([[1.0, 2.0]]), np.array([[0.5, 0.25]]), np.zeros(1))
+    >>> value, _ = by_law(law, lambda some, s: 1 / (1 + np.exp(-s)), logarithmic=False)
     >>> scores, chances = np.array([0.0, 1.0, 2.0, 3.0]), np.array([0.125, 0.125, 0.375, 0.375])
     >>> bool(abs(value[0] - chances @ (1 / (1 + np.exp(-scores)))) < RULES.probability)
     True
     """
-    value, error, change = np.zeros((3, len(law.base)))
+    value, error = np.zeros((2, len(law.base)))
     todo, nodes = np.arange(len(value)), RULES.first
     while len(todo) and nodes <= RULES.last:
-        for part in blocks(len(todo), nodes * law.width, RULES.cache):
+        for part in blocks(len(todo), nodes * (2 + law.entries), RULES.cache):
             some = todo[part]
-            score, mass, coarse = _masses(law, some, nodes)
+            score, mass = _masses(law, some, nodes)
             values, top = _normalised(function(some, score), logarithmic)
-            found = (mass * values).sum(axis=1)
-            value[some], scale = _finished(found, top, logarithmic)
+            value[some], scale = _finished((mass * values).sum(axis=1), top, logarithmic)
             fourth = np.abs(np.diff(values, 4, axis=1))
             error[some] = RULES.local * scale * (np.abs(mass[:, 2:-2]) * fourth).sum(axis=1)
-            change[some] = scale * np.abs(found - (coarse * values[:, ::2]).sum(axis=1))
         todo, nodes = todo[error[todo] > RULES.error(logarithmic)], RULES.growth * nodes
-    return value, error, change
+    return value, error
 
 
-def _masses(
-    law: Entries | Masked, some: Int[np.ndarray, " r"], nodes: int
-) -> tuple[Float[np.ndarray, "r M"], Float[np.ndarray, "r M"], Float[np.ndarray, "r half"]]:
-    """Nodes of some laws, their masses, and those of every other node if there were no others."""
+def _masses(law: Law, some: Int[np.ndarray, " r"], nodes: int) -> Float[np.ndarray, "2 r M"]:
+    """Nodes of some laws, and their masses."""
     low, width = law.low[some], law.high[some] - law.low[some]
-    width = np.maximum(width, 1e-9 * np.maximum(1.0, np.abs(low)))
+    width = np.maximum(width, RULES.narrowest * np.maximum(1.0, np.abs(low)))
     step = width / (nodes * (1 - 2 * RULES.margin))
     start = low - RULES.margin * nodes * step
-    u = (2 * np.pi / (nodes * step))[:, None] * np.arange(nodes // 2 + 1)
+    number = np.arange(nodes // 2 + 1)
+    u = (2 * np.pi / (nodes * step))[:, None] * number
     spectrum = np.conj(law.characteristic(some, u) * np.exp(1j * u * (law.base[some] - start)[:, None]))
-
-    def of(count: int) -> Float[np.ndarray, "r _"]:
-        share = np.arange(count // 2 + 1) / (count // 2)
-        damped = spectrum[:, : len(share)] * np.exp(-RULES.strength * share**RULES.order)
-        return np.fft.irfft(damped, count, axis=1)
-
-    return start[:, None] + step[:, None] * np.arange(nodes), of(nodes), of(nodes // 2)
+    spectrum *= np.exp(-RULES.strength * (number / number[-1]) ** RULES.order)
+    return np.stack([start[:, None] + step[:, None] * np.arange(nodes), np.fft.irfft(spectrum, nodes, axis=1)])
 
 
 def saddle_tilt(
@@ -366,14 +316,13 @@ def saddle_tilt(
     slope : callable
         ``slope(some, score)`` with the numbers of some of the scores, (r,), and where they are, (r,).
     base, step, rate
-        As in :meth:`Masked.of`.
+        As in :func:`masked_law`.
 
     Examples
     --------
     >>> one = np.ones((1, 1))
     >>> steep = saddle_tilt(lambda some, s: 1000 * (0.75 - s), np.zeros(1), one, 0.5 * one)  # −500(s − 0.75)²
-    >>> law = Masked.of(np.zeros(1), one, 0.5 * one, steep)
-    >>> bool(0.6 < law.kept[0, 0] < 0.85)
+    >>> bool(0.6 < 1 / (1 + np.exp(-steep[0])) < 0.85)
     True
     """
     keep, drop = log_chances(rate)

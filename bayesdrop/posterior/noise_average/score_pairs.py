@@ -1,11 +1,11 @@
-"""Pairs of a row and a draw of many classes: what their masks add to the scores, and what is left for points.
+"""Pairs of a row and a draw of many classes: what masks add to the scores, and normal points for the other entries.
 
-What is left when ``J`` entries have their masks enumerated is normal, with the covariance
+The sum of the entries beyond the first ``J``, whose masks are enumerated, is taken for normal, with the covariance
 
     Σ_{j > J} p_j(1 − p_j) c_j c_jᵀ.
 
-Of fewer entries than classes the ``√(p_j(1 − p_j)) c_j`` themselves are a factor of it: a point has a coordinate for
-each entry, and ``K`` classes cost ``K``. Of more the factor is Cholesky's, of the contrasts with the last class.
+Its factor is the triangle of the QR decomposition of the rows ``√(p_j(1 − p_j)) c_j``, contrasts with the last class.
+The triangle has as many rows as there are entries or contrasts, whichever are fewer.
 """
 
 from __future__ import annotations
@@ -13,19 +13,18 @@ from __future__ import annotations
 import itertools
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
 
 import numpy as np
 
 from ..._typing import Float, Int
-from ...losses.softmax import JITTER, normal_points
+from ...losses.softmax import normal_points
 from .enumeration import log_chances, log_sum
 
-__all__ = ["SIZES", "Pairs", "has_factor", "log_totals"]
+__all__ = ["RULES", "Pairs", "log_totals"]
 
 
 @dataclass(frozen=True)
-class Sizes:
+class Rules:
     """Sizes of the averages.
 
     Attributes
@@ -37,7 +36,9 @@ class Sizes:
     shared : int
         Of fewer entries than classes rows with as many, rounded up to these, share their points, whatever the others.
     least : float
-        Sums of products of exponentials below this may have lost digits, and are had from the sums of scores.
+        Sums of products of exponentials below this may have lost digits, and are computed from the sums of scores.
+    error : float
+        Change of a result in the last step at which it is accepted.
     """
 
     first: int = 3
@@ -47,40 +48,39 @@ class Sizes:
     halved: int = 5
     shared: int = 16
     least: float = 1e-250
+    error: float = 2e-3
 
 
-SIZES = Sizes()
+RULES = Rules()
 
 
 @dataclass(frozen=True)
 class Pairs:
-    """Some rows with some draws: moments of the scores and the entries that may be dropped, the largest first.
+    """Rows with draws: moments of the scores and the entries that may be dropped, the largest first.
 
     Attributes
     ----------
-    mean, cov : array (N, K), (N, K, K)
-        Moments of the scores; there is no ``cov`` of more classes than entries.
+    mean : array (N, K)
+        Means of the scores.
+    spread : array (N, q, K)
+        Standard deviations, with signs, of what each entry adds to the scores.
     entries : array (N, J, K)
-        What the largest entries add to the scores if they are kept, times nothing.
+        What the largest entries add to the scores if they are kept.
     keep : array (N, J)
-        Probability that they are.
+        Probability that they are kept.
     count : int array (N,)
-        Number of entries that may be dropped: with so many enumerated nothing is left.
-    spread : array (N, q, K), optional
-        Standard deviations of what all entries add, in the order of ``entries``, instead of ``cov``.
+        Number of entries that may be dropped: with as many enumerated nothing is left for points.
     """
 
     mean: Float[np.ndarray, "N K"]
-    cov: Float[np.ndarray, "N K K"] | None
+    spread: Float[np.ndarray, "N q K"]
     entries: Float[np.ndarray, "N J K"]
     keep: Float[np.ndarray, "N J"]
     count: Int[np.ndarray, " N"]
-    spread: Float[np.ndarray, "N q K"] | None = None
 
-    def take(self, chosen: Int[np.ndarray, " some"]) -> Pairs:
+    def take(self, chosen: slice | Int[np.ndarray, " some"]) -> Pairs:
         """Some of the pairs."""
-        parts: dict[str, Any] = {name: None if part is None else part[chosen] for name, part in vars(self).items()}
-        return Pairs(**parts)
+        return Pairs(**{name: part[chosen] for name, part in vars(self).items()})
 
     def factors(
         self, J: int
@@ -97,14 +97,12 @@ class Pairs:
             log_chance += np.where(kept == 1, log_keep[:, None], log_drop[:, None])
         base = self.mean - np.einsum("nj,njk->nk", keep, chosen)
         scores = base[:, None, :] + masks @ chosen
-        if np.all(self.count <= J):
-            points = np.zeros((N, K, 1))
-        elif self.cov is None:
-            left = np.swapaxes(np.asarray(self.spread)[:, J:], 1, 2)
-            points = left @ few_points(left.shape[2], J, left.shape[2]).T
-        else:
-            rest = self.cov - np.einsum("nj,njk,njl->nkl", keep * (1 - keep), chosen, chosen)
-            points = _root(rest) @ few_points(K - 1, J, 2 * (K - 1)).T
+        points = np.zeros((N, K, 1))
+        if np.any(self.count > J):
+            contrast = self.spread[:, :, :-1] - self.spread[:, :, -1:]
+            contrast[:, :J] = 0.0
+            factor = np.swapaxes(np.linalg.qr(contrast, mode="r"), 1, 2)
+            points = np.pad(factor @ few_points(factor.shape[2], J).T, ((0, 0), (0, 1), (0, 0)))
         return log_chance, scores - scores.max(axis=2, keepdims=True), points - points.max(axis=1, keepdims=True)
 
 
@@ -118,7 +116,7 @@ def log_totals(at_mask: Float[np.ndarray, "N A K"], at_point: Float[np.ndarray, 
     [[[-999.307]]]
     """
     total = np.exp(at_mask) @ np.exp(at_point)
-    poor = np.nonzero(total < SIZES.least)
+    poor = np.nonzero(total < RULES.least)
     with np.errstate(divide="ignore"):
         logs = np.asarray(np.log(total))
     if len(poor[0]):
@@ -128,47 +126,10 @@ def log_totals(at_mask: Float[np.ndarray, "N A K"], at_point: Float[np.ndarray, 
 
 
 @cache
-def few_points(dimension: int, J: int, least: int) -> Float[np.ndarray, "M k"]:
-    """Normal points with mean 0 and covariance 1, at ``least`` so many pairs; the fewer, the less is left to them."""
+def few_points(dimension: int, J: int) -> Float[np.ndarray, "M k"]:
+    """Normal points with mean 0 and covariance 1, at least two pairs per dimension; fewer where ``J`` is large."""
     points = normal_points(dimension)
     half = points[: len(points) // 2]
-    few = half[: max((SIZES.points // 2) >> max(J - SIZES.halved, 0), least)]
+    few = half[: max((RULES.points // 2) >> max(J - RULES.halved, 0), 2 * dimension)]
     few = np.linalg.solve(np.linalg.cholesky(few.T @ few / len(few)), few.T).T
     return np.concatenate([few, -few])
-
-
-def _root(cov: Float[np.ndarray, "N K K"]) -> Float[np.ndarray, "N K k"]:
-    """Factor of the covariances of the contrasts with the last class, with a row of zeros for it."""
-    contrast = cov[:, :-1, :-1] - cov[:, :-1, -1:] - cov[:, -1:, :-1] + cov[:, -1:, -1:]
-    size = contrast.shape[1]
-    scale = np.maximum(np.einsum("nkk->n", contrast) / size, 0.0)
-    # What is subtracted may leave −1e-16 of what was there.
-    ridge = (max(JITTER, 1e-12) * scale + 1e-12)[:, None, None] * np.eye(size)
-    return np.concatenate([_factor(contrast, ridge), np.zeros((len(contrast), 1, size))], axis=1)
-
-
-def _factor(cov: Float[np.ndarray, "N k k"], ridge: Float[np.ndarray, "N k k"]) -> Float[np.ndarray, "N k k"]:
-    """Cholesky's factor of each covariance with its ridge where there is one, else that of its eigenvectors.
-
-    The two differ, and so do results at few points: which of them a row has depends on the row alone. All are tried at
-    once, and where one has none, the halves, so that rows without one cost the others little.
-    """
-    try:
-        return np.linalg.cholesky(cov + ridge)
-    except np.linalg.LinAlgError:
-        if len(cov) == 1:
-            value, vector = np.linalg.eigh(cov)
-            return np.asarray(vector * np.sqrt(np.maximum(value, 0.0))[:, None, :])
-    half = len(cov) // 2
-    return np.concatenate([_factor(cov[part], ridge[part]) for part in (slice(half), slice(half, None))])
-
-
-def has_factor(entries: Any, K: int) -> Any:
-    """Whether so many entries, a number or an array, are fewer than the contrasts of the classes.
-
-    Examples
-    --------
-    >>> has_factor(3, 5), has_factor(4, 5)
-    (True, False)
-    """
-    return entries < K - 1

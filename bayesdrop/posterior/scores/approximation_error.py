@@ -6,14 +6,13 @@ it *varies*, for a constant changes no posterior. Two posteriors of densities in
 ``E|exp(T − t) − 1|`` in the probability of an event, about .4 times the standard deviation of ``T``: .04 at a tenth of
 a nat, .1 at a quarter. At four they may have nothing in common, though a single row be off by a few hundredths only.
 
-That deviation is taken over the posterior of ``exp G`` and over that of ``exp E``, the larger counts: where the sampler
-did not go ``T`` may be anything. Draws of the second are those of the first widened, with weights
+The deviation is taken over the posterior of ``exp G`` and over that of ``exp E``; the larger counts, because ``T`` may
+be anything where the sampler did not go. Draws of the second are those of the first and of the prior, with weights
 (:mod:`.widened`), whose Pareto k counts as well as that of the ratios ``exp T``.
 
-``E`` comes from :mod:`bayesdrop.posterior.noise_average.expectation`, without random masks. Where there are more rows
-than can be summed, they are dealt into groups, and the sums of the groups, blown up to all rows, estimate ``T`` with
-independent errors: their covariance over draws is the variance of ``T`` without the error of either. There are no
-weights then; the variance over stretched draws counts instead of the second.
+``E`` comes from :mod:`bayesdrop.posterior.noise_average.expectation`, without random masks. If there are too many rows
+to sum, they are dealt into groups. The sums of the groups, scaled to all rows, estimate ``T`` with independent errors:
+their covariance over draws is the variance of ``T`` without the error of either, over the posterior of ``exp G`` alone.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ from ...warnings import AccuracyWarning
 from ..diagnostics.mixing import smoothed_log_weights
 from ..draws.draws import Draws, blocks
 from .pointwise import log_likelihood_group
-from .widened import Widened, stretched, widen
+from .widened import Widened, widen
 
 __all__ = [
     "EFFORT",
@@ -51,7 +50,7 @@ _USER = "the error of the approximation"
 
 
 @dataclass(frozen=True)
-class Effort:
+class EffortLimits:
     """What looking at the error of an approximation may cost.
 
     Attributes
@@ -77,7 +76,7 @@ class Effort:
     beyond: int = 64
 
 
-EFFORT = Effort()
+EFFORT = EffortLimits()
 
 
 class ApproximationError(NamedTuple):
@@ -116,14 +115,9 @@ class ApproximationError(NamedTuple):
         """The same with two standard errors of its square added: a 98 % upper end."""
         return float(np.sqrt(max(self.variance, 0.0) + 2 * self.uncertainty))
 
-    @property
-    def resolved(self) -> bool:
-        """True if the variance is more than two standard errors above 0."""
-        return self.variance > 2 * self.uncertainty
-
 
 def approximation_error(draws: Draws, data: Dataset, law: BetaLaw | None = None, seed: Any = 0) -> ApproximationError:
-    """Error of the log-likelihood, at draws of a sampler, of which a few hundred do, and beyond.
+    """Error of the log-likelihood, at draws of a sampler (a few hundred suffice) and of the prior.
 
     Parameters
     ----------
@@ -141,47 +135,42 @@ def approximation_error(draws: Draws, data: Dataset, law: BetaLaw | None = None,
         data = data.some(_dealt(np.asarray(data.target), EFFORT.rows, seed))
     elif data.design.is_streamed:
         data = data.some(np.arange(n))
-    held, X = len(data.target), data.X
+    n_held, X = len(data.target), data.X
     entries = entries_of(X)
-    # Of each set of draws.
-    affordable = int(EFFORT.work / entries) // 3
+    affordable = int(EFFORT.work / entries) // 2  # of either set of draws
     if affordable < draws.size:
-        few = min(max(affordable, EFFORT.fewest), draws.size)
-        draws = draws.taken(np.linspace(0, draws.size - 1, few).round().astype(int))
-    if held == n and (affordable >= draws.size or n < 2 * EFFORT.groups):
-        found = widen(draws, law, draws.size, seed)
-        return error_over(found, likelihoods_of(found, X, data.target, data.weight, data.offset), n)
-    size = min(max(int(held * EFFORT.work / (2 * entries * draws.size)) // EFFORT.groups, 2), held // EFFORT.groups)
+        count = min(max(affordable, EFFORT.fewest), draws.size)
+        draws = draws.taken(np.linspace(0, draws.size - 1, count).round().astype(int))
+    if n_held == n and (affordable >= draws.size or n < 2 * EFFORT.groups):
+        widened = widen(draws, law, draws.size, seed)
+        return error_over(widened, likelihoods_of(widened, X, data.target, data.weight, data.offset), n)
+    size = min(max(int(n_held * EFFORT.work / (2 * entries * draws.size)) // EFFORT.groups, 2), n_held // EFFORT.groups)
     chosen = _dealt(data.target, size * EFFORT.groups, seed)
     groups = [np.sort(chosen[first :: EFFORT.groups]) for first in range(EFFORT.groups)]
     offset: Any = data.offset
-
-    def errors(some: Draws) -> list[Float[np.ndarray, "S rows"]]:
-        known = [None if offset is None else offset[rows] for rows in groups]
-        parts = zip(groups, known, strict=True)
-        return [errors_of(some, X[rows], data.target[rows], data.weight[rows], part) for rows, part in parts]
-
-    def variance(parts: list[Float[np.ndarray, "S rows"]]) -> tuple[float, float]:
-        return _common_variance(np.stack([part.sum(axis=1) * (n / part.shape[1]) for part in parts]))
-
-    own = errors(draws)
+    squares, totals = 0.0, []
+    for rows in groups:
+        known = None if offset is None else offset[rows]
+        errors = errors_of(draws, X[rows], data.target[rows], data.weight[rows], known)
+        squares += np.sum(errors**2)
+        totals.append(errors.sum(axis=1) * (n / len(rows)))
     return ApproximationError(
-        float(np.sqrt(sum(np.sum(part**2) for part in own) / (len(chosen) * draws.size))),
-        *max(variance(own), variance(errors(stretched(draws, draws.size)))),
+        float(np.sqrt(squares / (len(chosen) * draws.size))),
+        *_common_variance(np.stack(totals)),
         pareto_k=float("nan"),
         draws=draws.size,
         rows=len(chosen),
     )
 
 
-def error_over(widened: Widened, likelihood: Float[np.ndarray, "4 N"], rows: int) -> ApproximationError:
+def error_over(widened: Widened, likelihood: Float[np.ndarray, "3 N"], rows: int) -> ApproximationError:
     """The error from widened draws and their log-likelihoods of all rows, as :func:`likelihoods_of` has them."""
-    exact, normal, _, squares = likelihood
+    exact, normal, squares = likelihood
     size, (share, k) = widened.sets[0].size, widened.weights(likelihood)
     with np.errstate(invalid="ignore"):  # far out both may be 0
         error = exact - normal
-    there = share > 0
-    beyond = _variance(error[there], share[there])
+    is_weighted = share > 0
+    beyond = _variance(error[is_weighted], share[is_weighted])
     return ApproximationError(
         float(np.sqrt(squares[:size].sum() / (rows * size))),
         *max(_variance(error[:size], np.full(size, 1 / size)), beyond),
@@ -217,8 +206,8 @@ def errors_of(
     offset : array (n,), optional
         Known part of every row's score.
     """
-    found = log_likelihood_group(draws, X, target, weight, offset=offset)["y"].values.reshape(draws.size, -1)
-    return found - _constants(draws, target, weight) + _normal_costs(draws, X, target, weight, offset)
+    logs = log_likelihood_group(draws, X, target, weight, offset=offset)["y"].values.reshape(draws.size, -1)
+    return logs - _constants(draws, target, weight) + _normal_costs(draws, X, target, weight, offset)
 
 
 def _constants(draws: Draws, target: PerRow, weight: PerRow) -> Float[np.ndarray, "S n"]:
@@ -234,32 +223,32 @@ def _normal_costs(
     draws: Draws, X: Any, target: PerRow, weight: PerRow, offset: PerRow | None
 ) -> Float[np.ndarray, "S n"]:
     """Minus the log-likelihood under normal scores, less the constants of its density."""
-    design, found = as_design(X), np.empty((draws.size, X.shape[0]))
+    design, costs = as_design(X), np.empty((draws.size, X.shape[0]))
     require(draws.model.loss.plain, Scored, _USER, "write its cost under normal scores")
-    for few in blocks(draws.size, max(design.shape)):
-        mean, var = draws.moments(design, few)
+    for part in blocks(draws.size, max(design.shape)):
+        mean, var = draws.moments(design, part)
         mean = mean if offset is None else mean + offset[:, None]
         sign = np.broadcast_to(target[:, None], mean.shape)
-        loss: Any = draws.loss_of(few, plain=True)
-        found[few] = row_cost(loss, sign, mean, var, draws.C[few], weight[:, None]).value.T
-    return found
+        loss: Any = draws.loss_of(part, plain=True)
+        costs[part] = row_cost(loss, sign, mean, var, draws.C[part], weight[:, None]).value.T
+    return costs
 
 
 def likelihoods_of(
     widened: Widened, X: Any, target: PerRow, weight: PerRow, offset: PerRow | None = None
-) -> Float[np.ndarray, "4 N"]:
+) -> Float[np.ndarray, "3 N"]:
     """Log-likelihoods of some rows, up to a constant, and the sum of the squares of their errors.
 
-    Over masks, under normal scores, and under normal scores of the draws of ``inside``. The arguments are those of
-    :func:`errors_of`, with responses (n,) or (n, 2); what they make of blocks of rows may be added up.
+    The log-likelihoods are those over masks and under normal scores. The arguments are those of :func:`errors_of`, with
+    responses (n,) or (n, 2). Results of blocks of rows may be added.
     """
-    values = np.zeros((4, len(widened.order)))
+    values = np.zeros((3, len(widened.order)))
     if target.ndim == 2:
         X, target, weight, offset = single_trials(X, target, weight, offset)
     for rows in blocks(X.shape[0], len(widened.order)):
         part = X[rows], target[rows], weight[rows], None if offset is None else offset[rows]
         start = 0
-        for number, (draws, inside) in enumerate(zip(widened.sets, widened.inside, strict=True)):
+        for number, draws in enumerate(widened.sets):
             here = slice(start, start + draws.size)
             normal = -_normal_costs(draws, *part).sum(axis=1)
             with warnings.catch_warnings():
@@ -268,11 +257,9 @@ def likelihoods_of(
                 errors = errors_of(draws, *part)
             if draws.parameter is not None:  # of others they are the same for all draws
                 normal += _constants(draws, *part[1:3]).sum(axis=1)
-                values[2, here] += _constants(inside, *part[1:3]).sum(axis=1)
             values[0, here] += normal + errors.sum(axis=1)
             values[1, here] += normal
-            values[3, here] += np.sum(errors**2, axis=1)
-            values[2, here] -= _normal_costs(inside, *part).sum(axis=1)
+            values[2, here] += np.sum(errors**2, axis=1)
             start = here.stop
     return values
 

@@ -48,6 +48,7 @@ __all__ = [
     "pseudo_likelihood",
     "stored_response",
     "rows_group",
+    "sampled_rows",
     "warn_of_pseudo_likelihood",
 ]
 
@@ -119,42 +120,39 @@ def log_likelihood(post: Any, X: Any = None, y: Any = None, *, masks: int = MASK
     if X is None and y is None and path is not None:
         n = read_group(post, "observed_data").sizes["obs_id"]
         return extend(post, {GROUP: open_group(path, draws, n)})
-    X, y = complete_rows(X, draws.feature_names, draws.facts, y)
-    y = response_in(X, draws.feature_names, draws.facts, y)
-    for name, given in (("X", X), ("y", y)):
-        if given is None:
-            raise TypeError(
-                f"{name}: expected what was sampled, got none; only a file that is read, path=, needs none."
-            )
-    rows = match_rows(X, draws)
-    check_rows(post, rows.design.shape[0])
-    target = observed_response(post, draws, rows.design, y)
-    constant = stored_constants(post)
-    weight = constant["row_weight"].values if "row_weight" in constant else np.ones(len(target))
-    offset = stored_offset(post)
+    rows, vectors = sampled_rows(post, draws, X, y)
     if path is not None:
-        write_group(path, draws, _parts(draws, rows.parts(), target, weight, masks, offset), len(target))
-        group = open_group(path, draws, len(target))
+        n = rows.design.shape[0]
+        write_group(path, draws, _parts(draws, rows.parts(), vectors, masks), n)
+        group = open_group(path, draws, n)
     else:
-        group = rows_group(draws, rows, target, weight, offset, masks)
+        group = rows_group(draws, rows, *vectors, masks=masks)
     return extend(post, {GROUP: group})
 
 
 def _parts(
-    draws: Draws,
-    pieces: Iterator[tuple[slice, Any]],
-    target: PerRow,
-    weight: PerRow,
-    masks: int,
-    offset: PerRow | None,
+    draws: Draws, pieces: Iterator[tuple[slice, Any]], vectors: tuple[PerRow, ...], masks: int
 ) -> Iterator[tuple[slice, Float[np.ndarray, "C S some"]]]:
     """Log-likelihoods of some rows after the other, given pieces of the matrix and where they stand."""
     for place, matrix in pieces:
         for some in blocks(matrix.shape[0], draws.size, STEP):
             here = slice(place.start + some.start, place.start + some.stop)
-            known = None if offset is None else offset[here]
-            found = log_likelihood_group(draws, matrix[some], target[here], weight[here], known, masks)
-            yield here, found["y"].values
+            group = log_likelihood_group(draws, matrix[some], *(part[here] for part in vectors), masks=masks)
+            yield here, group["y"].values
+
+
+def sampled_rows(post: Any, draws: Draws, X: Any, y: Any) -> tuple[NewRows, tuple[PerRow, ...]]:
+    """Rows that were sampled, checked, with their responses, weights and, if there are any, offsets."""
+    X, y = complete_rows(X, draws.feature_names, draws.facts, y)
+    y = response_in(X, draws.feature_names, draws.facts, y)
+    for name, given in (("X", X), ("y", y)):
+        if given is None:
+            raise TypeError(f"{name}: expected what was sampled, got none.")
+    rows = match_rows(X, draws)
+    check_rows(post, rows.design.shape[0])
+    target, constant = observed_response(post, draws, rows.design, y), stored_constants(post)
+    weight = constant["row_weight"].values if "row_weight" in constant else np.ones(len(target))
+    return rows, tuple(part for part in (target, weight, stored_offset(post)) if part is not None)
 
 
 def stored_response(post: Any, draws: Draws) -> PerRow:
@@ -177,13 +175,13 @@ def observed_response(post: Any, draws: Draws, design: Design, y: Any) -> PerRow
 
 
 def log_likelihood_group(
-    draws: Draws, X: Any, target: PerRow, weight: PerRow, offset: PerRow | None = None, masks: int = MASKS
+    draws: Draws, X: Any, target: PerRow, weight: PerRow, offset: PerRow | None = None, *, masks: int = MASKS
 ) -> xr.Dataset:
     """Group ``log_likelihood`` of checked rows: ``X`` (n, p), responses (n,) or (n, 2), weights and offsets (n,)."""
     n = X.shape[0]
     if target.ndim == 2:
         rows, side, power, known = single_trials(X, target, weight, offset)
-        split = log_likelihood_group(draws, rows, side, power, known, masks)["y"].values
+        split = log_likelihood_group(draws, rows, side, power, known, masks=masks)["y"].values
         values = split.reshape(draws.size, 2, n).sum(axis=1)
         values += draws.C[:, None] * weight * log_binomial(target.sum(axis=1), target[:, 0])
         return _row_values(draws, values)
@@ -219,7 +217,7 @@ def check_size(draws: int, n: int) -> None:
 
 
 def rows_group(
-    draws: Draws, rows: NewRows, target: PerRow, weight: PerRow, offset: PerRow | None = None, masks: int = MASKS
+    draws: Draws, rows: NewRows, target: PerRow, weight: PerRow, offset: PerRow | None = None, *, masks: int = MASKS
 ) -> xr.Dataset:
     """The same wherever rows lie; raise ValueError if the group of rows that are streamed would fill memory."""
     import xarray as xr

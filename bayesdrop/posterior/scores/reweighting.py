@@ -2,8 +2,8 @@
 
     weight of a draw  ∝  p(θ) exp E / q(θ),      E = Σ_i s_i log Σ_α p(α | η) p(y_i | x_i∘α)
 
-for draws of the approximation and two more sets that go beyond them, whose common density is ``q``
-(:mod:`.widened`): so that what the approximation missed has a weight as well. The weights are Pareto-smoothed
+for draws of the approximation and of the prior, whose common density is ``q`` (:mod:`.widened`), so that a mode that
+the approximation missed has a weight as well. The weights are Pareto-smoothed
 (:mod:`bayesdrop.posterior.diagnostics.mixing`). The sum over masks is computed without drawing any
 (:mod:`bayesdrop.posterior.noise_average.expectation`), so that the weights have no noise of their own.
 
@@ -22,7 +22,6 @@ import numpy as np
 
 from ..._typing import ArvizData, Float, Int, Shaped
 from ..._validation import check_seed, takes_seed
-from ...data.column_facts import complete_rows, response_in
 from ...data.dataset import Dataset
 from ...losses.protocols import Augmented, Simulated
 from ...model import Model
@@ -34,10 +33,9 @@ from ..arviz_groups.constants import in_model_order, parted, read_rate_prior
 from ..arviz_groups.groups import assemble, dataset, group_names, read_attributes
 from ..diagnostics.mixing import LIMITS
 from ..diagnostics.problems import approximation_problem, draw_the_masks
-from ..draws.draws import Draws, draws_of, read_draws, stored_offset
-from ..draws.new_rows import check_rows, match_rows
+from ..draws.draws import Draws, draws_of, read_draws
 from .approximation_error import EFFORT, ApproximationError, approximation_error, entries_of, error_over, likelihoods_of
-from .pointwise import observed_response, rows_group
+from .pointwise import rows_group, sampled_rows
 from .widened import Widened, widen
 
 if TYPE_CHECKING:
@@ -50,9 +48,9 @@ __all__ = ["count_beyond", "judged", "resampled", "reweight", "stated_approximat
 def reweight(post: Any, X: Any, y: Any = None, *, draws: int | None = None, seed: Any = 0) -> ArvizData:
     """Correct draws of ``bd.HMC()`` or ``bd.NUTS()`` on a model with masks by importance resampling.
 
-    These samplers integrate the masks as if scores were normal. To their draws are added a copy that is stretched about
-    their mean, and draws of the prior, which cover what the approximation may miss. The weight of each draw is the
-    exact density divided by the density of this mixture, and draws are resampled in proportion to their weights.
+    These samplers integrate the masks as if scores were normal. Draws of the prior join theirs, to cover modes that the
+    approximation misses. The weight of each draw is the exact density divided by the density of this mixture, and draws
+    are resampled in proportion to their weights.
     :func:`bayesdrop.sample` does this automatically if there are few rows.
 
     Parameters
@@ -126,15 +124,7 @@ def reweight(post: Any, X: Any, y: Any = None, *, draws: int | None = None, seed
             "post: expected draws whose masks were integrated, of bd.HMC() or bd.NUTS() on a model with masks; these "
             "need no weights" + (", they have been reweighted." if attrs.get("reweighted") else ", they are exact.")
         )
-    X, y = complete_rows(X, sampled.feature_names, sampled.facts, y)
-    y = response_in(X, sampled.feature_names, sampled.facts, y)
-    rows = match_rows(X, sampled)
-    check_rows(post, rows.design.shape[0])
-    target = observed_response(post, sampled, rows.design, y)
-    constant: Any = groups.get("constant_data", {})
-    weight = constant["row_weight"].values if "row_weight" in constant else np.ones(len(target))
-    offset = stored_offset(post)
-    vectors = (target, weight) if offset is None else (target, weight, offset)
+    rows, vectors = sampled_rows(post, sampled, X, y)
     widened = widen(
         sampled,
         _rate_law(sampled, groups),
@@ -157,7 +147,7 @@ def reweight(post: Any, X: Any, y: Any = None, *, draws: int | None = None, seed
         )
     result, attrs = resampled(groups, attrs, widened, likelihood, [seed])
     if "log_likelihood" in groups:
-        after = draws_of(result["posterior"], sampled.model, marginalised=False, has_offset=offset is not None)
+        after = draws_of(result["posterior"], sampled.model, marginalised=False, has_offset=sampled.has_offset)
         group = rows_group(after, rows, *vectors)
         result["log_likelihood"] = group.assign_attrs(result["posterior"].attrs)
     result["posterior"] = parted(result["posterior"], sampled.model.weight_prior)
@@ -197,7 +187,7 @@ def judged(
     model, data, law
         What was sampled, and the prior of the free rates if there are any.
     correct : bool
-        Draws with too large an error are to be corrected where rows are few and in memory.
+        Whether draws with too large an error are corrected if rows are few and in memory.
     seed : int or JAX key
         Of the run; other numbers come of it here.
     """
@@ -212,17 +202,17 @@ def judged(
         return groups, attrs  # without the constants of its densities there is no exact posterior to compare with
     affordable = not data.design.is_streamed and entries_of(data.X) * size <= EFFORT.correction
     if not (correct and affordable):
-        few = min(-(-EFFORT.draws // chains), posterior.sizes["draw"])
+        count = min(-(-EFFORT.draws // chains), posterior.sizes["draw"])
         return groups, attrs | _stated(
-            approximation_error(draws_of(posterior, model, few, marginalised=False), data, law, seed)
+            approximation_error(draws_of(posterior, model, count, marginalised=False), data, law, seed)
         )
     draws = draws_of(posterior, model, marginalised=False)
-    found = widen(draws, law, count_beyond(size, data.X), seed)
-    likelihood = likelihoods_of(found, data.X, data.target, data.weight, data.offset)
-    attrs |= _stated(error_over(found, likelihood, len(data.target)))
-    if approximation_problem(attrs, size) is None or found.weights(likelihood)[1] > LIMITS.mean_k:
+    widened = widen(draws, law, count_beyond(size, data.X), seed)
+    likelihood = likelihoods_of(widened, data.X, data.target, data.weight, data.offset)
+    attrs |= _stated(error_over(widened, likelihood, len(data.target)))
+    if approximation_problem(attrs, size) is None or widened.weights(likelihood)[1] > LIMITS.mean_k:
         return groups, attrs
-    return resampled(groups, attrs, found, likelihood, seed)
+    return resampled(groups, attrs, widened, likelihood, seed)
 
 
 def _has_density(prior: Any, n_features: int) -> bool:
@@ -242,7 +232,6 @@ def _stated(error: ApproximationError) -> Attributes:
         "approximation_error": error.per_row,
         "approximation_total": error.total,
         "approximation_bound": error.bound,
-        "approximation_resolved": int(error.resolved),
         "approximation_draws": error.draws,
         "approximation_rows": error.rows,
     }
@@ -250,16 +239,16 @@ def _stated(error: ApproximationError) -> Attributes:
 
 
 def count_beyond(size: int, X: Any) -> int:
-    """Draws of each set that joins ``size`` draws of a sampler: as many where rows are few, and fewer else."""
+    """Draws of the prior that join ``size`` draws of a sampler: as many if rows are few, else fewer."""
     entries = float(np.prod(X.shape)) if getattr(X, "is_streamed", False) else entries_of(X)
-    return int(np.clip((EFFORT.correction / entries - size) / 2, EFFORT.beyond, size))
+    return int(np.clip(EFFORT.correction / entries - size, EFFORT.beyond, size))
 
 
 def resampled(
     groups: Mapping[str, xr.Dataset],
     attrs: Attributes,
     widened: Widened,
-    likelihood: Float[np.ndarray, "4 N"],
+    likelihood: Float[np.ndarray, "3 N"],
     seed: list[int],
 ) -> tuple[Groups, Attributes]:
     """Groups of draws of the model with masks, and their attributes.
@@ -315,7 +304,7 @@ def _variables(group: xr.Dataset, widened: Widened, chosen: Int[np.ndarray, " S"
 
 
 def _statistics(
-    stats: xr.Dataset, widened: Widened, chosen: Int[np.ndarray, " S"], likelihood: Float[np.ndarray, "4 N"]
+    stats: xr.Dataset, widened: Widened, chosen: Int[np.ndarray, " S"], likelihood: Float[np.ndarray, "3 N"]
 ) -> xr.Dataset:
     """Log density of the model with masks, divergences and origin of each draw, and the trajectories as they were run.
 

@@ -55,18 +55,6 @@ def test_chains_that_agree_keep_to_their_limits(draws, correlation):
     assert np.max((found**2 - 1) / (limits**2 - 1)) > 0.5  # and are not far from them
 
 
-def test_it_grows_and_falls():
-    def limit(ess, probability=0.99):
-        return bd.largest_r_hat(ess, chains=4, draws=1000, probability=probability)
-
-    some = np.array([400.0, 450.0, 500.0])
-    assert limit(some) > limit(some[1:]) > limit(some[2:])
-    assert limit(some) > limit(some, 0.5) > limit(some, 0.01)
-    # The least effective number decides.
-    assert limit(some[:1]) < limit(some) == limit(np.full(3, 400.0))
-    assert bd.largest_r_hat(400.0, chains=4, draws=1000) == limit([400.0])
-
-
 def test_any_effective_sample_size_has_a_limit():
     """Of ever more effective draws it falls to that of equal means, √(1 − 1/n) with n draws of a half."""
     found = [bd.largest_r_hat([size], chains=4, draws=100) for size in (1e4, 1e12, 1e25, 1.7e308)]
@@ -74,37 +62,7 @@ def test_any_effective_sample_size_has_a_limit():
     assert found[-1] == pytest.approx(np.sqrt(1 - 1 / 50), rel=1e-12)
 
 
-@pytest.mark.parametrize(
-    ("changed", "words"),
-    [
-        ({"ess": [500.0, 16.0]}, "ess: expected"),
-        ({"ess": [np.nan]}, "ess: expected"),
-        ({"ess": []}, "ess: expected at least one effective sample size"),
-        ({"chains": 1}, "chains: expected"),
-        ({"draws": 3}, "draws: expected"),
-        ({"probability": 1.0}, "probability: expected"),
-    ],
-)
-def test_bad_arguments(changed, words):
-    arguments = {"ess": [500.0], "chains": 4, "draws": 100} | changed
-    with pytest.raises(ValueError, match=words):
-        bd.largest_r_hat(arguments.pop("ess"), **arguments)
-
-
 # The diagnosis.
-
-
-@pytest.mark.slow
-def test_few_numbers_are_held_to_the_usual_limit():
-    """The same draws of 499 numbers and of 500."""
-    values, sign = chains(11, 1500, 500), np.array([1, -1, 1, -1])[:, None]
-    values[:, :, 0] = chains(12, 1500, 1, 0.8)[:, :, 0] + 0.16 * sign
-    few, many = diagnosis(values[:, :, :499]), diagnosis(values)
-    assert few.r_hat == many.r_hat
-    assert few.r_hat.value > 1.01
-    assert not few.ok
-    assert few.r_hat_limit == 1.01
-    assert many.ok
 
 
 def test_thousands_that_agree_are_not_told_off():

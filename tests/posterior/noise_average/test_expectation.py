@@ -12,8 +12,8 @@ from scipy import sparse
 from scipy.stats import binom, laplace, norm, poisson
 
 import bayesdrop as bd
-from bayesdrop.posterior.draws.draws import read_draws
-from bayesdrop.posterior.noise_average import quadrature, window
+from bayesdrop.posterior.draws.draws import Limits, read_draws
+from bayesdrop.posterior.noise_average import quadrature
 from bayesdrop.posterior.noise_average.expectation import class_probability, expectation
 from bayesdrop.posterior.noise_average.functions import LogLikelihood
 from bayesdrop.posterior.noise_average.quadrature import RULES
@@ -222,28 +222,26 @@ def test_blocks_and_storage_do_not_matter(build, monkeypatch):
     post, X, y = _setting(build, bd.Logistic(), 1.0, 9, 1.0, False, 7)
     X[X < -0.5] = 0.0
     whole = bd.groups.dataset(bd.log_likelihood(post, X, y), "log_likelihood")["y"].values
-    monkeypatch.setattr("bayesdrop.posterior.draws.draws.BLOCK", 300)
+    monkeypatch.setattr("bayesdrop.posterior.draws.draws.LIMITS", Limits(block=300))
     for matrix in (X, sparse.csr_array(X), sparse.coo_matrix(X)):
         pieces = bd.groups.dataset(bd.log_likelihood(post, matrix, y), "log_likelihood")["y"].values
         np.testing.assert_allclose(pieces, whole, rtol=1e-10, atol=1e-12)
 
 
 def test_an_error_that_stays_is_told(build, monkeypatch):
-    """Large entries, a steep hinge, too few nodes for it and no masks enumerated."""
-    rules = quadrature.Rules(last=64, masks=0)
-    for module in (quadrature, window):
-        monkeypatch.setattr(module, "RULES", rules)
+    """Large entries, a steep hinge, too few nodes for it and too many entries for all masks."""
+    monkeypatch.setattr(quadrature, "RULES", quadrature.Rules(last=64))
     post, X, _ = _setting(build, bd.Hinge(), 100.0, 21, 5.0, False, 1)
     with pytest.warns(AccuracyWarning, match=r"averages over .* have errors of about .*expected 0\.0005"):
         class_probability(read_draws(post), X)
 
 
-K = 18
+K = 16
 BITS = (np.arange(2**K)[:, None] >> np.arange(K)) & 1
 RATES = {
-    "any": lambda rng: rng.beta(1, 1, size=(1, 3, K)),
-    "rare": lambda rng: np.full((1, 3, K), 0.02),
-    "near 1": lambda rng: 1 - 10.0 ** rng.uniform(-4, -1, size=(1, 3, K)),
+    "any": lambda rng: rng.beta(1, 1, size=(1, 2, K)),
+    "rare": lambda rng: np.full((1, 2, K), 0.02),
+    "near 1": lambda rng: 1 - 10.0 ** rng.uniform(-4, -1, size=(1, 2, K)),
 }
 
 
@@ -252,16 +250,16 @@ RATES = {
 @pytest.mark.parametrize(("scale", "C"), [(0.5, 1.0), (0.5, 30.0), (2.0, 30.0), (1000.0, 1.0)])
 @pytest.mark.parametrize("loss", [*LOSSES[:3], bd.Quantile(0.9, 1.0)], ids=lambda loss: type(loss).__name__)
 def test_many_entries_of_any_size_against_all_masks(build, loss, scale, C, kind):
-    """Eighteen entries, up to a thousand times out of range, and no warning: there is no error to warn of."""
+    """Sixteen entries, up to a thousand times out of range, and no warning: there is no error to warn of."""
     rng = RNG(3)
-    w, b, X = scale * rng.normal(size=(1, 3, K)), rng.normal(size=(1, 3)), rng.normal(size=(3, K))
+    w, b, X = scale * rng.normal(size=(1, 2, K)), rng.normal(size=(1, 2)), rng.normal(size=(2, K))
     rate = np.clip(RATES[kind](rng), 1e-6, 1 - 1e-6)
-    y = np.sign(rng.normal(size=3)) if loss.binary else 3 * scale * rng.normal(size=3)
+    y = np.sign(rng.normal(size=2)) if loss.binary else 3 * scale * rng.normal(size=2)
     options = {"classes": [-1, 1]} if loss.binary else {}
     draws = read_draws(build(bd.Model(loss, C=C), w, intercept=b, rate=rate, y=y, **options))
     found = expectation(draws, X, LogLikelihood(draws, y))
     chances = class_probability(draws, X) if loss.binary else None
-    for i, s in np.ndindex(3, 3):
+    for i, s in np.ndindex(2, 2):
         log_chance = BITS @ np.log1p(-rate[0, s]) + (1 - BITS) @ np.log(rate[0, s])
         score = BITS @ (X[i] * w[0, s]) + b[0, s]
         exact = np.logaddexp.reduce(log_chance - C * cost(loss, y[i], score)) + log_constant(loss, C)

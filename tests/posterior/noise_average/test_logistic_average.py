@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from scipy import sparse
 from scipy.special import expit, log_expit
-from scipy.stats import binom
 
 import bayesdrop as bd
 from bayesdrop.posterior.draws.draws import read_draws
@@ -78,19 +77,6 @@ def test_small_probabilities_have_digits(sign):
         assert value[0] == pytest.approx(1 - other[0], abs=1e-6)
 
 
-def test_hundreds_of_entries():
-    """Sums of three binomial variables, every outcome enumerated."""
-    counts, rate = (40, 80, 200), (0.3, 0.5, 0.02)
-    for weight in ((0.05, -0.04, 0.02), (0.3, -0.2, 0.1), (0.6, -0.4, 0.1)):
-        kept = [np.arange(n + 1) for n in counts]
-        chance = [binom.pmf(k, n, 1 - r) for k, n, r in zip(kept, counts, rate, strict=True)]
-        score = sum(np.ix_(*(w * k for w, k in zip(weight, kept, strict=True)))) - 5.0
-        w, r = (np.repeat(part, counts) for part in (weight, rate))
-        value, error = averaged(np.ones((1, 320)), w, r, -5.0)
-        assert error[0] <= TOLERANCE
-        assert abs(value[0] - np.einsum("a,b,c,abc", *chance, expit(score))) <= TOLERANCE
-
-
 def test_rows_of_few_entries_are_exact_and_hard_ones_go_another_way(build, monkeypatch):
     rng = np.random.default_rng(2)
     weight, rate = rng.normal(size=P), rng.beta(1, 2, size=P)
@@ -111,9 +97,9 @@ def test_rows_of_few_entries_are_exact_and_hard_ones_go_another_way(build, monke
     wide, X = 10 * weight, rng.normal(size=(50, P))
     exact, _ = over_all_masks(X, wide, rate, 0.5)
     _, error = averaged(X, wide, rate, 0.5)
-    called, other = [], expectation.by_entries
+    called, other = [], expectation.by_law
     monkeypatch.setattr(
-        expectation, "by_entries", lambda law, *args, **more: called.append(law) or other(law, *args, **more)
+        expectation, "by_law", lambda law, *args, **more: called.append(law) or other(law, *args, **more)
     )
     draws = read_draws(build(model, wide[None, None], intercept=0.5, rate=rate, classes=[0, 1]))
     np.testing.assert_allclose(class_probability(draws, X)[:, 0], exact, rtol=0, atol=5e-4)

@@ -1,4 +1,4 @@
-"""More classes than entries: averages over masks go by a factor that has a column for each entry."""
+"""Averages of many classes: the factor of the entries that are left, and rows apart from each other."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from scipy import sparse
 import bayesdrop as bd
 from bayesdrop.losses.softmax import log_sum_exp
 from bayesdrop.posterior.draws.draws import Draws
-from bayesdrop.posterior.noise_average.class_chances import ERROR, class_chances
-from bayesdrop.posterior.noise_average.score_pairs import Pairs, few_points
+from bayesdrop.posterior.noise_average.class_chances import class_chances
+from bayesdrop.posterior.noise_average.score_pairs import RULES, Pairs
 
 K, P, RATE = 20, 8, 0.3
 
@@ -37,7 +37,7 @@ def test_chances_are_those_of_all_masks() -> None:
         exact += chance * log_sum_exp(scores)[1]
     np.testing.assert_allclose(class_chances(draws, X, masks=2**P), exact, rtol=1e-11)
     for rows in (X, sparse.csr_array(X)):
-        assert np.max(np.abs(class_chances(draws, rows, masks=1) - exact)) < ERROR
+        assert np.max(np.abs(class_chances(draws, rows, masks=1) - exact)) < RULES.error
 
 
 def test_rows_do_not_depend_on_each_other() -> None:
@@ -65,7 +65,6 @@ def test_points_of_the_factor_have_its_covariance(monkeypatch: pytest.MonkeyPatc
     draws, X = _draws(P, generator), generator.normal(size=(3, P))
     pairs, J = _first_pairs(draws, X, monkeypatch)
     assert isinstance(pairs, Pairs)
-    assert pairs.cov is None
     _, _, points = pairs.factors(J)
     found = points - points[:, -1:]
     variance = pairs.keep * (1 - pairs.keep)
@@ -75,27 +74,11 @@ def test_points_of_the_factor_have_its_covariance(monkeypatch: pytest.MonkeyPatc
     np.testing.assert_allclose(found @ np.swapaxes(found, 1, 2) / points.shape[2], left, atol=1e-10)
 
 
-def _with_and_without_a_factor() -> tuple[np.ndarray, Draws]:
-    """Rows of five classes; in the second one entries a billion times the others leave no factor of what is left."""
+def test_a_row_of_huge_entries_changes_no_other() -> None:
+    """Five classes; entries a billion times the others leave the last digits of no score to normal points."""
     generator = np.random.default_rng(3)
     X = generator.normal(size=(5, P))
     X[1] *= 10.0 ** np.array([9, 9, 9, 0, 0, 0, 0, 0])
-    return X, _draws(P, generator, 5)
-
-
-def test_a_row_without_a_factor_changes_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a row adds at points is the same alone and beside it, and so are its probabilities."""
-    X, draws = _with_and_without_a_factor()
-    tried, cholesky = [], np.linalg.cholesky
-    pairs, _ = _first_pairs(draws, X, monkeypatch)
-    few_points(4, 3, 8)  # whose own factor is made once
-    monkeypatch.setattr(np.linalg, "cholesky", lambda matrix: tried.append(len(matrix)) or cholesky(matrix))
-    together = pairs.factors(3)[2]
-    assert tried.pop(0) == len(together)
-    for k in range(len(together)):
-        alone = pairs.take(np.array([k])).factors(3)[2]
-        np.testing.assert_allclose(alone, together[k : k + 1], rtol=1e-12, atol=1e-12)
-    assert 1 in tried  # one was tried by itself, and had none
-    others = [0, 2, 3, 4]  # of scores of a billion the last digits are those of no row
+    draws, others = _draws(P, generator, 5), [0, 2, 3, 4]
     alone = np.concatenate([class_chances(draws, X[i : i + 1], masks=1) for i in others])
     np.testing.assert_allclose(class_chances(draws, X, masks=1)[others], alone, rtol=1e-10, atol=1e-12)

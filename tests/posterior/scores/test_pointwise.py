@@ -12,6 +12,7 @@ from scipy import sparse
 from scipy.stats import norm
 
 import bayesdrop as bd
+from bayesdrop.posterior.draws.draws import Limits
 from bayesdrop.priors import InverseGamma
 from bayesdrop.warnings import InfluenceWarning, PseudoLikelihoodWarning
 
@@ -84,7 +85,7 @@ def test_few_masks_are_summed_exactly(build, enumerate_masks, loss, rates):
 def test_blocks_do_not_matter(build, monkeypatch, block):
     post, model, X, y = _setting(build, bd.Logistic(), bd.PerFeature())
     whole = bd.groups.dataset(bd.log_likelihood(post, X, _labels(model, y)), "log_likelihood")["y"].values
-    monkeypatch.setattr("bayesdrop.posterior.draws.draws.BLOCK", block)
+    monkeypatch.setattr("bayesdrop.posterior.draws.draws.LIMITS", Limits(block=block))
     for matrix in (X, sparse.csr_array(X)):
         pieces = bd.groups.dataset(bd.log_likelihood(post, matrix, _labels(model, y)), "log_likelihood")["y"].values
         np.testing.assert_allclose(pieces, whole, rtol=1e-12)
@@ -100,16 +101,6 @@ def test_many_masks_are_summed_without_bias(build, enumerate_masks, loss, masks)
     expected, _ = _by_hand(enumerate_masks, post, model, X, y)
     found = bd.groups.dataset(bd.log_likelihood(post, X, _labels(model, y), masks=masks), "log_likelihood")["y"].values
     np.testing.assert_allclose(found, np.log(expected), rtol=0, atol=1e-11 if masks == 4096 else 2e-3)
-
-
-@pytest.mark.parametrize("loss", LOSSES, ids=repr)
-def test_without_masks_it_is_the_plain_loss(build, loss):
-    post, model, X, y = _setting(build, loss, bd.Fixed(0.0))
-    posterior = bd.groups.dataset(post, "posterior")
-    score = posterior["weight"].values @ X.T + posterior["intercept"].values[:, :, None]
-    plain = loss.value(np.broadcast_to(y, score.shape).astype(float), score, np.zeros_like(score))
-    found = bd.groups.dataset(bd.log_likelihood(post, X, _labels(model, y), masks=1), "log_likelihood")["y"].values
-    np.testing.assert_allclose(found, CONSTANT.get(type(loss).__name__, 0.0) - 1.5 * plain, rtol=1e-10, atol=1e-12)
 
 
 @pytest.mark.parametrize("loss", [bd.Logistic(), bd.Hinge(expectation="gaussian"), bd.Squared(variance=1.0)], ids=repr)
@@ -239,28 +230,6 @@ def test_a_row_of_one_likelihood_is_scored_by_it(build, spread):
     assert abs(other[3] + 0.25) < 1e-8
     np.testing.assert_allclose(np.delete(other, 3), np.delete(one, 3), rtol=1e-12)
     assert np.asarray(after.pareto_k).ravel()[3] < 0.7
-
-
-def test_rate_structures_are_compared(build):
-    from bayesdrop._arviz import arviz
-
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(60, 2))
-    y = np.where(2 * X[:, 0] + rng.logistic(size=60) > 0, 1, 0)
-    posts = {}
-    for name, rates, scale in (("one", bd.Shared(), 0.3), ("each", bd.PerFeature(), 3.0)):
-        w = rng.normal([2.0, 0.0], scale, size=(2, 200, 2))
-        rate = rng.beta(1, 9, size=(2, 200, bd.Model(rates=rates).bind(["x0", "x1"]).size))
-        post = build(bd.Model(rates=rates), w, intercept=0.0, rate=rate, y=2 * y - 1, classes=[0, 1])
-        posts[name] = bd.log_likelihood(post, X, y)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        table = arviz().compare(posts)
-        scores = {name: _total(bd.loo(post)) for name, post in posts.items()}
-    assert list(table.index) == ["one", "each"]
-    column = "elpd_loo" if "elpd_loo" in table else "elpd"
-    # ArviZ 1 rounds the table to what the standard error bears.
-    np.testing.assert_allclose(table[column].astype(float), [scores["one"], scores["each"]], rtol=0.05)
 
 
 def test_influential_rows_are_named_with_advice(build):

@@ -92,4 +92,4 @@ def test_what_a_refit_refuses():
                                  | {"posterior": group}, group.attrs)  # fmt: skip
     with pytest.raises(ValueError, match="give the sampler, as in method"):
         bd.loo(foreign, X, Y, refit=True)
-    assert json.loads(group.attrs["settings"])["joint_moves"] == "2"
+    assert json.loads(group.attrs["settings"])["joint_moves"] == 2

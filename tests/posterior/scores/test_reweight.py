@@ -20,6 +20,7 @@ from bayesdrop.posterior.draws.draws import draws_of
 from bayesdrop.warnings import ApproximationWarning, MixingWarning
 
 MASKS = np.array(list(itertools.product((0, 1), repeat=3)))
+DRAWS = 1500
 
 
 def rows(n=60):
@@ -30,7 +31,7 @@ def rows(n=60):
 
 def run(C, **options):
     X, y = rows()
-    options = {"chains": 2, "draws": 3000, "method": bd.HMC(correct=False), "progress": False} | options
+    options = {"chains": 2, "draws": DRAWS, "method": bd.HMC(correct=False), "progress": False} | options
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", MixingWarning)
         return bd.sample(bd.Model(bd.Hinge(), rates=bd.Shared(), C=C), X, y, **options)
@@ -103,9 +104,9 @@ def test_weights_mend_what_the_approximation_got_wrong(post, mended):
     assert np.all(np.abs(right - mean) < 4.5 * sd * np.sqrt(1 / sizes + 1 / size))
     assert abs(right[4] - mean[4]) < 0.25 * sd[4]
     found = dataset(mended, "posterior")
-    assert 100 < found.attrs["reweight_effective_draws"] < 3000
-    assert found.attrs["reweight_draws"] == 18_000
-    assert 0.1 < found.attrs["reweight_beyond"] < 0.6
+    assert 100 < found.attrs["reweight_effective_draws"] < 2 * DRAWS
+    assert found.attrs["reweight_draws"] == 4 * DRAWS
+    assert 0 < found.attrs["reweight_beyond"] < 0.1
     assert found.attrs["reweight_pareto_k"] < 0.7
     assert found.sizes == dataset(post, "posterior").sizes
     assert "draws reweighted to the sum over all masks: Pareto k 0." in str(bd.diagnose(mended))
@@ -151,7 +152,7 @@ def test_few_rows_are_corrected_without_being_asked(mended):
     assert "draws reweighted to the sum over all masks" in str(bd.diagnose(found))
     assert abs(summary(found)[0][4] - summary(mended)[0][4]) < 0.05
     assert posterior.sizes == dataset(mended, "posterior").sizes
-    assert dict(stats.sizes) == {"chain": 2, "draw": 3000}
+    assert dict(stats.sizes) == {"chain": 2, "draw": DRAWS}
     assert posterior["weight"].dtype == np.float32
     assert np.any(stats["source_draw"].values < 0)
     X, y = rows()
@@ -196,7 +197,7 @@ def test_weights_that_a_few_draws_decide():
     """A law too wide for more rows: first a warning, and a problem of the result; then a refusal."""
     X, y = rows(20)
     with pytest.warns(ApproximationWarning, match="Pareto k of 0.* above 0.7: a few draws decide"):
-        found = bd.reweight(by_hand(2000, X, y, 2.5), X, y)
+        found = bd.reweight(by_hand(2000, X, y, 2.7), X, y)
     assert any("a few draws decide" in problem.text for problem in bd.diagnose(found).problems)
     with pytest.raises(ValueError, match=r"Pareto k of .*bd.Gibbs\(\), which draws the masks"):
         bd.reweight(by_hand(2000, X, y, 3.0), X, y)
@@ -208,14 +209,14 @@ def test_every_group_is_resampled_alike(post, mended):
     stats = dataset(mended, "sample_stats")
     place = stats["source_chain"].values, stats["source_draw"].values
     own = place[1] >= 0
-    assert 0.4 < own.mean() < 0.9
+    assert 0.9 < own.mean() < 1
     for name in before:
         there = tuple(part[own] for part in place)
         np.testing.assert_array_equal(after[name].values[own], before[name].values[there])
-    assert np.all(np.diff((place[0] * 3000 + place[1])[own]) >= 0)  # in order, copies side by side
+    assert np.all(np.diff((place[0] * DRAWS + place[1])[own]) >= 0)  # in order, copies side by side
     run_of = {"acceptance_rate", "energy", "step_size", "n_steps"}
     assert set(stats) == {"lp", "diverging", "source_chain", "source_draw"} | run_of
-    w, b, rate = (after[name].values.reshape(6000, -1).astype(float) for name in ("weight", "intercept", "rate"))
+    w, b, rate = (after[name].values.reshape(2 * DRAWS, -1).astype(float) for name in ("weight", "intercept", "rate"))
     exact = log_likelihood(w, b[:, 0], rate[:, 0], X, y, 2.0)
     from scipy.stats import norm
 
@@ -230,7 +231,7 @@ def test_every_group_is_resampled_alike(post, mended):
     np.testing.assert_allclose(one[own], other[tuple(part[own] for part in place)], atol=1e-12)
     np.testing.assert_array_equal(*(dataset(tree, "observed_data")["y"].values for tree in (both, held)))
     few = bd.reweight(post, X, y, draws=500)
-    assert not run_of & set(dataset(few, "sample_stats"))  # of every sixth trajectory there are no steps
+    assert not run_of & set(dataset(few, "sample_stats"))  # of every third trajectory there are no steps
     assert dataset(few, "posterior").sizes["draw"] == dataset(few, "sample_stats").sizes["draw"] == 500
 
 

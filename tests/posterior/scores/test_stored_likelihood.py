@@ -92,11 +92,11 @@ def test_a_file_that_was_not_finished_is_not_there(case, tmp_path, monkeypatch):
     calls = []
     group = pointwise.log_likelihood_group
 
-    def broken(*arguments):
+    def broken(*arguments, **options):
         calls.append(1)
         if len(calls) == 3:
             raise KeyboardInterrupt
-        return group(*arguments)
+        return group(*arguments, **options)
 
     monkeypatch.setattr(pointwise, "log_likelihood_group", broken)
     monkeypatch.setattr(pointwise, "STEP", 5 * 120)

@@ -398,7 +398,7 @@ def test_approximate_masks_are_reported(monkeypatch):
     post = quietly(bd.sample, model, stream(X), y, method=METHOD)
     assert post.attrs["approximation_rows"] == N
     assert 0 < post.attrs["approximation_error"] < 0.2
-    monkeypatch.setattr(approximation_error, "EFFORT", approximation_error.Effort(rows=40))
+    monkeypatch.setattr(approximation_error, "EFFORT", approximation_error.EffortLimits(rows=40))
     some = quietly(bd.sample, model, stream(X), y, method=METHOD)
     np.testing.assert_array_equal(weights(some), weights(post))
     assert some.attrs["approximation_rows"] == 40

@@ -69,7 +69,7 @@ def _sample(method):
 def test_its_draws_come_back_with_its_settings():
     post = _sample(Independent())
     assert bd.groups.dataset(post, "posterior")["weight"].shape == (2, 10, 2)
-    assert json.loads(post.attrs["settings"]) == {"width": "2.5"}
+    assert json.loads(post.attrs["settings"]) == {"width": 2.5}
 
 
 def test_what_it_declares_comes_back_with_dims_and_coords():
@@ -88,7 +88,7 @@ def test_what_it_declares_comes_back_with_dims_and_coords():
 def test_settings_of_our_own_are_their_fields():
     from bayesdrop.posterior.problem import sampler_settings
 
-    assert sampler_settings(bd.Gibbs(joint_moves=3))["joint_moves"] == "3"
+    assert sampler_settings(bd.Gibbs(joint_moves=3))["joint_moves"] == 3
 
 
 def test_it_runs_under_numpyro():
