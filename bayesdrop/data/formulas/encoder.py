@@ -343,27 +343,6 @@ class StoredFormula:
             )
         return found
 
-    @property
-    def classes(self) -> Shaped[np.ndarray, " 2"] | None:
-        """As :attr:`FormulaEncoder.classes`."""
-        return self.encoder.classes
-
-    def complete_rows(self, data: Any, *, with_response: bool) -> Bool[np.ndarray, " m"] | None:
-        """As :meth:`FormulaEncoder.complete_rows`."""
-        return self.encoder.complete_rows(data, with_response=with_response)
-
-    def transform(self, data: Any) -> Any:
-        """As :meth:`FormulaEncoder.transform`."""
-        return self.encoder.transform(data)
-
-    def offset_of(self, data: Any) -> Float[np.ndarray, " m"] | None:
-        """As :meth:`FormulaEncoder.offset_of`."""
-        return self.encoder.offset_of(data)
-
-    def response_of(self, data: Any) -> Shaped[np.ndarray, "m ..."] | None:
-        """As :meth:`FormulaEncoder.response_of`."""
-        return self.encoder.response_of(data)
-
     def to_json(self) -> str:
         """Stored text."""
         return self.text

@@ -213,8 +213,7 @@ def from_formula(
 
     A stored formula has at most 16 million characters and a million values of JSON, a million levels and features,
     20 factors in a term, 300 knots, degree 50, functions nested 50 deep, and 50,000 numbers computed for each row.
-    Formulas that bayesdrop 0.1.0 stored are read by the same rules, except with ``full_rank=True``, which kept no
-    contrasts.
+    A formula that another version of bayesdrop stored is refused: fit again.
 
     References
     ----------

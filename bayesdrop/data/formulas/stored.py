@@ -6,11 +6,8 @@ import json
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from ..frames import listed
 from ..levels import UNSEEN
-from .earlier import read_earlier
 from .language.limits import LIMITS, finite, within
 from .language.nodes import EXPRESSIONS, Column, Factor, Outside, check_terms, walk
 from .language.reading import read_node
@@ -34,8 +31,7 @@ def read_formula_text(text: str) -> dict[str, Any]:
     try:
         known = read_json(text)
         if known.get("version") != VERSION:
-            with np.errstate(all="ignore"):
-                known = read_earlier(known)
+            raise ValueError("another version of bayesdrop stored it; fit again")
         terms = tuple(read_node(term) for term in known["terms"])
         check_terms(terms)
         offset, response, label = known["offset"], known["response"], known["label"]
