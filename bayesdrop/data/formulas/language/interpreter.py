@@ -245,7 +245,7 @@ def _factor(factor: Factor, rows: Rows) -> tuple[Int[np.ndarray, "n k"], Float[n
     if isinstance(node, Levels | Hashed):
         code, _ = rows.codes(node)
         if not node.coding.matrix:
-            column = np.full((node.count if isinstance(node, Hashed) else len(node.levels)) + 1, -1)
+            column = np.full(node.count + 1, -1)
             column[list(node.coding.kept)] = np.arange(node.width)
             return column[code][:, None], np.ones((n, 1))
         columns = np.where(code[:, None] < 0, -1, np.arange(node.width))

@@ -17,16 +17,16 @@ __all__ = ["columns_of_spline", "cubic_spline", "number_of", "numbers_in", "poly
 def number_of(value: Any) -> float:
     """A statistic of one column; raise ValueError on another."""
     array = np.asarray(value, dtype=np.float64)
-    if array.size != 1:
-        raise ValueError("a statistic of several columns")
+    if array.size != 1 or not np.isfinite(array).all():
+        raise ValueError("a statistic of several columns, or not a number")
     return float(array.reshape(-1)[0])
 
 
 def numbers_in(values: Any) -> tuple[float, ...]:
     """Statistics in one row, such as knots; raise ValueError on others."""
     array = np.asarray(values, dtype=np.float64)
-    if array.ndim != 1:
-        raise ValueError("statistics of several columns")
+    if array.ndim != 1 or not np.isfinite(array).all():
+        raise ValueError("statistics of several columns, or not numbers")
     return tuple(array.tolist())
 
 
