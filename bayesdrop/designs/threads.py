@@ -34,16 +34,12 @@ class Limits:
         Numbers of a block of rows that stays in a core's cache, and the minimum of rows of a block that is summarised.
     parts, room : int
         Maximum number of parts of a sum over blocks, and of numbers of all parts together, beyond which there are two.
-    products, worth : int
-        Entries times columns of a sparse product from which threads pay, and the least number of these for each number
-        of a part of a sum.
+    products : int
+        Entries of a sparse matrix from which threads pay.
     small, share : int, float
-        A dense matrix with more entries than ``small``, of which at most the ``share`` are not zero, is multiplied in
-        compressed rows, which are faster then and take less memory than the matrix.
+        Numbers of a dense matrix from which it is multiplied in compressed rows if at most the ``share`` is not zero.
     few : int
         Columns up to which a Gram matrix is preferred even for fewer rows.
-    compiled : int
-        Entries of a sparse matrix from which compiled loops save more time than loading them costs.
     block_bytes, entry_bytes : int
         Bytes of all blocks that threads work on, and of an entry of a block, in two precisions.
     lines, even : int
@@ -66,11 +62,9 @@ class Limits:
     parts: int = 4
     room: int = 1 << 22
     products: int = 1 << 19
-    worth: int = 32
     small: int = 1 << 21
     share: float = 0.3
     few: int = 50
-    compiled: int = 100_000
     block_bytes: int = 1 << 28
     entry_bytes: int = 16
     lines: int = 1 << 14

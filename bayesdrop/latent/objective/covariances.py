@@ -91,7 +91,7 @@ class EntryScores:
 
     def _entries(self, moments: ScoreMoments) -> tuple[Any, ...]:
         """Rows, noise and weights in the form of the compiled loops."""
-        csr, p = moments.design.compressed(full=True), len(self._hidden)
+        csr, p = moments.design.compressed(), len(self._hidden)
         parts = (moments.coefficients.quadratic, moments.coefficients.linear)
         square, linear = (np.ascontiguousarray(np.broadcast_to(part, (p, 1))[:, 0]) for part in parts)
         # For unsigned columns Numba does not check for negative ones.
