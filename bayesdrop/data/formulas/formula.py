@@ -302,10 +302,9 @@ def encode_formula(
     learner = Learner(frame, context, missing, unseen)
     translated = learner.terms(spec, X)
     random_terms: list[RandomTerm] = learn_terms(random, given, learner.column)
-    effects = [(name, term.name) for term in random_terms for name in term.feature_names]
     is_sparse = missing is None and mostly_zeros(X) if sparse is None else sparse
     # Dense features save more time than the zeros of effects cost, unless there are very many.
-    is_sparse |= len(frame) * len(effects) > large
+    is_sparse |= len(frame) * sum(len(term.levels) for term in random_terms) > large
     offset = None if known is None else learner.column(known, partial(check_offset_values, expression=known))
     encoded = FormulaDesign(
         X=encode_terms(translated, learner.rows, sparse=is_sparse),
@@ -313,8 +312,6 @@ def encode_formula(
         offset=None if offset is None else np.array(numbers_of(offset, learner.rows), dtype=np.float64),
         rows=rows,
         formula=formula,
-        feature_names=names + [name for name, _ in effects],
-        groups=groups + [term for _, term in effects],
         has_intercept=any(term.degree == 0 for term in right),
         full_rank=full_rank,
         terms=translated,

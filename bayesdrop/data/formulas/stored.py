@@ -53,10 +53,6 @@ def read_formula_text(text: str) -> dict[str, Any]:
             raise ValueError(f"expected facts of the columns {listed(absent)}")
         return dict(
             formula=str(known["formula"]),
-            feature_names=[name for term in terms for name in term.columns]
-            + [name for term in random for name in term.feature_names],
-            groups=[term.name for term in terms for _ in term.columns]
-            + [term.name for term in random for _ in term.levels],
             has_intercept=flags[0],
             full_rank=flags[1],
             terms=terms,

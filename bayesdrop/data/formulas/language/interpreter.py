@@ -64,7 +64,6 @@ class Rows:
     ) -> None:
         self.frame, self.missing, self.unseen = frame, missing, unseen
         self._run = run
-        self._numbers: dict[str, Num[np.ndarray, " n"]] = {}
         self._codes: dict[Any, tuple[Int[np.ndarray, " n"], Shaped[np.ndarray, " n"]]] = {}
 
     def __len__(self) -> int:
@@ -72,17 +71,15 @@ class Rows:
 
     def numbers(self, name: str) -> Num[np.ndarray, " n"]:
         """A column of numbers as doubles, one of truth values as such; raise ValueError on another."""
-        if name not in self._numbers:
-            values = np.asarray(self._column(name))
-            if values.dtype.kind == "O":
-                gone = self.is_missing(name)
-                if not all(isinstance(value, bool | int | float | np.number | np.bool_) for value in values[~gone]):
-                    raise ValueError(_unfit(f"column {name!r} has text where the formula takes numbers."))
-                values = np.array([np.nan if lost else float(v) for v, lost in zip(values, gone, strict=True)])
-            if values.dtype.kind not in "biuf":
-                raise ValueError(_unfit(f"column {name!r} has values of type {values.dtype}, expected numbers."))
-            self._numbers[name] = values if values.dtype.kind == "b" else values.astype(np.float64)
-        return self._numbers[name]
+        values = np.asarray(self._column(name))
+        if values.dtype.kind == "O":
+            gone = self.is_missing(name)
+            if not all(isinstance(value, bool | int | float | np.number | np.bool_) for value in values[~gone]):
+                raise ValueError(_unfit(f"column {name!r} has text where the formula takes numbers."))
+            values = np.where(gone, np.nan, values).astype(np.float64)
+        if values.dtype.kind not in "biuf":
+            raise ValueError(_unfit(f"column {name!r} has values of type {values.dtype}, expected numbers."))
+        return values if values.dtype.kind == "b" else values.astype(np.float64)
 
     def values(self, name: str) -> Shaped[np.ndarray, " n"]:
         """Values of a column as Python objects, None where they are missing."""
@@ -183,8 +180,6 @@ def encode_terms(terms: Sequence[Term], rows: Rows, *, sparse: bool) -> Any:
     >>> encode_terms([term], Rows(pd.DataFrame({"age": [3, 5], "site": ["s", "n"]})), sparse=False).tolist()
     [[0.0, 3.0], [5.0, 0.0]]
     """
-    n, p = len(rows), sum(len(term.columns) for term in terms)
-    X = None if sparse else np.zeros((n, p))
     parts: list[tuple[Any, Any]] = []
     gaps: list[tuple[Any, slice]] = []
     start = 0
@@ -193,21 +188,14 @@ def encode_terms(terms: Sequence[Term], rows: Rows, *, sparse: bool) -> Any:
             first = start
             for product in term.products:
                 place, value = _product(product, rows)
-                place = np.where(place < 0, -1, place + start)
+                parts.append((np.where(place < 0, -1, place + start), value))
                 # A number that is missing makes all columns missing, those of other levels too.
                 gaps.append((np.isnan(value).any(axis=1), slice(start, start + product.width)))
                 start += product.width
-                if X is None:
-                    parts.append((place, value))
-                else:
-                    row, entry = np.nonzero(place >= 0)
-                    X[row, place[row, entry]] = value[row, entry]
-            gaps.append((_without_level(term, rows) & (X is not None), slice(first, start)))
-    if X is None:
-        return _compressed(parts, gaps, n, p)
-    for gone, columns in gaps:
-        X[gone, columns] = np.nan
-    return X
+            if not sparse:
+                gaps.append((_without_level(term, rows), slice(first, start)))
+    X = _compressed(parts, gaps, len(rows), start)
+    return X if sparse else X.toarray()
 
 
 def _compressed(parts: list[tuple[Any, Any]], gaps: list[tuple[Any, slice]], n: int, p: int) -> Any:
