@@ -16,11 +16,9 @@ from .base import (
     ColumnProducts,
     EntryBlocks,
     PerColumn,
-    RowFunction,
     RowProducts,
     SignSums,
     SquaredByColumn,
-    added,
 )  # fmt: skip
 from .products import SparseProducts, shift
 from .rows import RowsInMemory
@@ -135,28 +133,6 @@ class DenseDesign(RowsInMemory):
 
         first, second = self._in_blocks([(self.shape[1], part.shape[1]) for part in (r, r_sq)], add)
         return first, second
-
-    def product_sums(
-        self, w: ByColumn, w_sq: SquaredByColumn, function: RowFunction, *rows: PerRow
-    ) -> tuple[Float[np.ndarray, ...], ...]:
-        """See :class:`bayesdrop.designs.Design`; a block of rows goes through all products while it is in the cache.
-
-        Products of this size start no threads of their own.
-        """
-        if not self.shape[0] or self.is_mostly_zero:
-            return super().product_sums(w, w_sq, function, *rows)
-        sums: tuple[Any, ...] = ()
-        step = self._rows_of_block
-        for start in range(0, self.shape[0], step):
-            part = slice(start, start + step)
-            block = _wide(self._x[part])
-            square = block * block if w_sq.shape[1] else block[:, :0]
-            # In column order, in which functions of the rows are faster.
-            second = np.asfortranarray(square @ w_sq) if w_sq.shape[1] else np.zeros((len(block), 0))
-            r, s, t = function(np.asfortranarray(block @ w), second, *(vector[part] for vector in rows))
-            back = square.T @ s if w_sq.shape[1] else np.zeros((self.shape[1], 0))
-            sums = added(sums, (block.T @ r, back, r.sum(axis=0), s.sum(axis=0), t.sum(axis=0)))
-        return sums
 
     def sampled_products(
         self, left: PerRow, right: ByColumn, square: PerColumn, linear: PerColumn

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections import deque
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ import numpy as np
 from .._memory import BLOCK
 from .._typing import Float
 
-__all__ = ["LIMITS", "Limits", "ahead", "cores", "in_pieces", "in_threads", "one_blas_thread", "side_by_side", "summed"]
+__all__ = ["LIMITS", "Limits", "cores", "in_pieces", "in_threads", "one_blas_thread", "side_by_side", "summed"]
 
 Result = TypeVar("Result")
 
@@ -215,25 +215,6 @@ def summed(
     with one_blas_thread():
         side_by_side([partial(some, part) for part in range(count)])
     return tuple(sums.sum(axis=0) for sums in parts)
-
-
-def ahead(blocks: Generator[Any]) -> Iterator[Any]:
-    """Items of a generator, each made in a thread while the caller uses the previous one.
-
-    Examples
-    --------
-    >>> list(ahead(k for k in range(3)))
-    [0, 1, 2]
-    """
-    try:
-        with ThreadPoolExecutor(1) as pool:
-            coming = pool.submit(next, blocks, None)
-            while (item := coming.result()) is not None:
-                coming = pool.submit(next, blocks, None)
-                yield item
-    finally:
-        # The pool has ended, so that nothing reads; this closes the files.
-        blocks.close()
 
 
 def in_threads(items: Iterator[tuple[Any, ...]], function: Callable[..., Result], threads: int) -> Iterator[Result]:
