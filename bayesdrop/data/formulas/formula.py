@@ -34,7 +34,7 @@ import numpy as np
 
 from ..._typing import Float, Int, Shaped
 from ..._validation import check_choice, check_flag, check_instance, extra
-from ..frames import listed, mostly_zeros, to_pandas
+from ..frames import SHOWN, Limits, listed, mostly_zeros, to_pandas
 from ..levels import UNSEEN
 from .checks import (
     check_columns,
@@ -259,7 +259,7 @@ def encode_formula(
     missing: str | None = None,
     unseen: str = "error",
     dropna: bool = False,
-    large: int = 10**7,
+    limits: Limits = SHOWN,
 ) -> FormulaDesign:
     """Encode a data frame as :func:`from_formula` does, with random terms, whose columns are the last."""
     check_flag(full_rank, "full_rank")
@@ -303,8 +303,7 @@ def encode_formula(
     translated = learner.terms(spec, X)
     random_terms: list[RandomTerm] = learn_terms(random, given, learner.column)
     is_sparse = missing is None and mostly_zeros(X) if sparse is None else sparse
-    # Dense features save more time than the zeros of effects cost, unless there are very many.
-    is_sparse |= len(frame) * sum(len(term.levels) for term in random_terms) > large
+    is_sparse |= len(frame) * sum(len(term.levels) for term in random_terms) > limits.effects
     offset = None if known is None else learner.column(known, partial(check_offset_values, expression=known))
     encoded = FormulaDesign(
         X=encode_terms(translated, learner.rows, sparse=is_sparse),

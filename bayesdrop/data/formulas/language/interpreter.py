@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ...._typing import Float, Int, Num, Shaped
-from ...frames import listed, no_column, refuse_missing
+from ...frames import SHOWN, listed, no_column, refuse_missing
 from ...levels import KnownLevels
 from .encoding import levels_listed
 from .limits import FUNCTIONS
@@ -147,10 +147,10 @@ class Rows:
             no_scale = "; a fixed factor has no scale to draw an effect from, as (1 | site) has"
             raise ValueError(
                 f"data: {int(strange.sum())} of {len(self)} rows have levels of {_shown(argument)} that the formula "
-                f"has not seen: {levels_listed(dict.fromkeys(values[strange].tolist()), 5)}; known are "
-                f"{levels_listed(node.levels, 12)}. Leave those rows out, recode them, name all levels in the first "
-                'data, as in pandas.Categorical(values, categories=[...]), or take unseen="population", by which such '
-                f"a row has no level of this factor{no_scale if self.unseen == 'draw' else ''}."
+                f"has not seen: {levels_listed(dict.fromkeys(values[strange].tolist()), SHOWN.few)}; known are "
+                f"{levels_listed(node.levels, SHOWN.levels)}. Leave those rows out, recode them, name all levels in "
+                'the first data, as in pandas.Categorical(values, categories=[...]), or take unseen="population", by '
+                f"which such a row has no level of this factor{no_scale if self.unseen == 'draw' else ''}."
             )
         if gone.any() and self.missing is None:
             refuse_missing(sorted(columns_needed(argument)), self.frame, _ADVICE)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import fields
+from dataclasses import fields, is_dataclass
 from functools import partial
 from typing import Any, get_args
 
@@ -25,7 +25,7 @@ def plain(node: Any) -> Any:
     """
     if isinstance(node, tuple):
         return [plain(part) for part in node]
-    if isinstance(node, Node):
+    if is_dataclass(node):
         return [type(node).__name__, *(plain(getattr(node, part.name)) for part in fields(node))]
     return node
 

@@ -127,8 +127,8 @@ def _cubic_spline(node: CubicSpline, x: Float[np.ndarray, " n"]) -> Float[np.nda
     left = np.clip(np.searchsorted(knots, x) - 1, 0, len(knots) - 2)
     step = knots[left + 1] - knots[left]
     before, after = x - knots[left], knots[left + 1] - x
-    bend = np.where(x > high, 0.0, after**3 / (6 * step)) - step * after / 6
-    bend_next = np.where(x < low, 0.0, before**3 / (6 * step)) - step * before / 6
+    bend = (np.where(x > high, 0.0, after**3 / step) - step * after) / 6
+    bend_next = (np.where(x < low, 0.0, before**3 / step) - step * before) / 6
     values, curvatures = np.array(node.values), np.array(node.curvatures)
     found = (after / step)[:, None] * values[left] + (before / step)[:, None] * values[left + 1]
     found += bend[:, None] * curvatures[left] + bend_next[:, None] * curvatures[left + 1]
