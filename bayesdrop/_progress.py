@@ -1,14 +1,11 @@
-"""Progress line in a terminal, for calls that take more than a second.
+"""Progress of calls that take more than a second, and signals that must not strike in the middle of a step.
 
-Fits and searches are mostly over before one could read a line. Of a long one ``tqdm`` shows the steps so far, while it
-lasts, in a terminal or a notebook; the fits within a search are part of its line. Chains have a bar of their own, and
-one line at their end where nobody looks: a log would keep all that a bar draws. ``TQDM_DISABLE=1`` of the environment,
-which is tqdm's own, says so of a notebook that is executed to be stored.
+``tqdm`` shows the steps of a fit or search in a terminal or a notebook; the fits within a search are part of its bar.
+Chains have a bar of their own. A notebook that is executed to be stored sets tqdm's ``TQDM_DISABLE=1``.
 
-Interruptions from the keyboard, and on the command line signals that end the process, which Python may raise between
-any two lines, are held back where they would do harm, and raised again where they would be lost.
-
-An import that is interrupted leaves a library that is half there, until the process ends.
+Interruptions from the keyboard, and on the command line signals that end the process, may be raised between any two
+lines. They are held back where they would do harm, and raised again where they would be lost. An interrupted import
+would leave half a library until the process ends.
 """
 
 from __future__ import annotations
@@ -23,11 +20,11 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, ClassVar
+from typing import Any
 
 __all__ = [
+    "PATIENCE",
     "Ended",
-    "Line",
     "ended_by_signals",
     "heard",
     "is_terminal",
@@ -60,69 +57,46 @@ def say(line: str) -> None:
             print(line, file=sys.stderr, flush=True)
 
 
-class Line:
-    """The line of one task; ``shown`` is False within another task, which has a line already.
+PATIENCE = 1.0
+"""Seconds after which a task is shown."""
 
-    What is over before ``patience`` seconds is not shown.
-    """
-
-    patience: ClassVar[float] = 1.0
-
-    def __init__(self, task: str, unit: str, shown: bool) -> None:
-        self._task, self._unit = task, unit
-        self._count, self._begin = 0, time.perf_counter()
-        self._bar: Any = None
-        self._shown = shown
-
-    def step(self, count: int = 1) -> None:
-        """Count so many steps."""
-        self._count += count
-        if self._bar is not None:
-            self._bar.update(count)
-        elif self._shown and time.perf_counter() - self._begin > self.patience and is_watched(sys.stderr):
-            from tqdm import tqdm
-
-            self._bar = tqdm(desc=self._task, initial=self._count, unit=self._unit, leave=False)
-
-    def close(self) -> None:
-        """Take the line away."""
-        if self._bar is not None:
-            self._bar.close()
+# The bar of the current task: None within a task that shows nothing, False outside of tasks.
+_bar: ContextVar[Any] = ContextVar("bar", default=False)
 
 
-_current: ContextVar[Line | None] = ContextVar("task", default=None)
-
-
-@contextlib.contextmanager
-def waiting(task: str, unit: str, shown: bool = True) -> Iterator[Line]:
-    """Show a task by its line, unless it is part of another.
+@contextmanager
+def waiting(task: str, unit: str, shown: bool = True) -> Iterator[None]:
+    """Show the steps of a task by a bar in a terminal or notebook, unless it is part of another task.
 
     Examples
     --------
-    >>> with waiting("fit", "step") as line, waiting("part of it", "step"):
+    >>> with waiting("fit", "step"), waiting("part of it", "step"):
     ...     step()
-    >>> line._count
-    0
     """
-    line = Line(task, unit, shown and _current.get() is None)
-    token = _current.set(line)
+    bar = None
+    if shown and _bar.get() is False and is_watched(sys.stderr):
+        from tqdm import tqdm
+
+        bar = tqdm(desc=task, unit=unit, leave=False, delay=PATIENCE)
+    token = _bar.set(bar)
     try:
-        yield line
+        yield
     finally:
-        _current.reset(token)
-        line.close()
+        _bar.reset(token)
+        if bar is not None:
+            bar.close()
 
 
-def quietly() -> contextlib.AbstractContextManager[Line]:
+def quietly() -> contextlib.AbstractContextManager[None]:
     """Show nothing, as in one of several processes."""
     return waiting("", "", shown=False)
 
 
 def step() -> None:
-    """Count a step of the innermost task."""
-    line = _current.get()
-    if line is not None:
-        line.step()
+    """Count a step of the current task."""
+    bar = _bar.get()
+    if bar is not None and bar is not False:
+        bar.update()
 
 
 @contextmanager

@@ -11,6 +11,7 @@ from jaxtyping import Int
 
 from .numeric import check_count
 from .objects import check_instance, refusal, refuse_masked, shown
+from .text_columns import LIMITS
 
 __all__ = ["check_folds", "check_groups", "group_index"]
 
@@ -63,7 +64,7 @@ def _from_mapping(groups: Mapping[Any, Iterable[Any]], feature_names: Sequence[A
             if d is None:
                 raise ValueError(
                     f"groups: group {group!r} names the unknown column {column!r}; expected one of the {p} features, "
-                    f"such as {list(feature_names[:5])}."
+                    f"such as {list(feature_names[: LIMITS.names])}."
                 )
             if taken[d]:
                 raise ValueError(
@@ -74,7 +75,7 @@ def _from_mapping(groups: Mapping[Any, Iterable[Any]], feature_names: Sequence[A
     missing = [feature_names[d] for d in range(p) if not taken[d]]
     if missing:
         raise ValueError(
-            f"groups: {len(missing)} of {p} columns are in no group, such as {missing[:5]}; "
+            f"groups: {len(missing)} of {p} columns are in no group, such as {missing[: LIMITS.names]}; "
             "put each column in exactly one group."
         )
     return labels

@@ -20,7 +20,7 @@ import numpy as np
 from scipy.sparse import issparse
 
 from .objects import refuse_masked, refuse_scalar, refuse_surrogates, shown
-from .text_columns import cells_shown, is_number, spoilt_cells
+from .text_columns import LIMITS, cells_shown, is_number, spoilt_cells
 
 if TYPE_CHECKING:
     import narwhals as nw
@@ -176,8 +176,8 @@ def _refuse_repeated(columns: Iterable[Any], name: str) -> None:
     repeated = [str(column) for column, count in Counter(columns).items() if count > 1]
     if repeated:
         raise ValueError(
-            f"{name}: more than one column is called {', '.join(map(repr, repeated[:5]))}; rename them, or give the "
-            "numbers alone, as in X.to_numpy()."
+            f"{name}: more than one column is called {', '.join(map(repr, repeated[: LIMITS.names]))}; rename them, or "
+            "give the numbers alone, as in X.to_numpy()."
         )
 
 

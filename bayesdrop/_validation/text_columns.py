@@ -14,7 +14,7 @@ _CODE = re.compile(r"\s*0\d+\s*")
 
 @dataclass(frozen=True)
 class Limits:
-    """Limits beyond which text is not a factor.
+    """Limits beyond which text is not a factor, and of what messages show.
 
     Attributes
     ----------
@@ -24,11 +24,14 @@ class Limits:
         Levels per row: if most levels have one row, their effects are not identified.
     few_levels : int
         Number of levels up to which text is a factor in any case, since a small table proves nothing.
+    names : int
+        Names of columns that a message shows.
     """
 
     number_share: float = 0.9
     level_share: float = 0.9
     few_levels: int = 10
+    names: int = 5
 
 
 LIMITS = Limits()

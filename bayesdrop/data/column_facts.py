@@ -12,7 +12,6 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from .._stored import stored_count
-from .._typing import Bool, Float, Shaped
 from ..designs import column_names, read_as, with_columns_in
 from .frames import SHOWN, as_frame
 
@@ -39,23 +38,11 @@ class RowEncoder(Protocol):
         """The formula."""
 
     @property
-    def classes(self) -> Shaped[np.ndarray, " 2"] | None:
-        """Names of the two classes, the positive one last; None if the formula does not name them."""
+    def encoder(self) -> Any:
+        """:class:`.formulas.encoder.FormulaEncoder`; raise ValueError if the formula cannot be read."""
 
     def to_json(self) -> str:
         """Text of the whole formula; raise ValueError if it cannot be stored as text."""
-
-    def complete_rows(self, data: Any, *, with_response: bool) -> Bool[np.ndarray, " m"] | None:
-        """Mask of the complete rows, if incomplete rows are left out; else None."""
-
-    def transform(self, data: Any) -> Any:
-        """Features of rows, (m, p)."""
-
-    def offset_of(self, data: Any) -> Float[np.ndarray, " m"] | None:
-        """Offsets of rows, (m,), or None."""
-
-    def response_of(self, data: Any) -> Shaped[np.ndarray, "m ..."] | None:
-        """Responses of rows; None if the table has none."""
 
 
 @dataclass(frozen=True)
@@ -76,10 +63,10 @@ class ColumnFacts:
     zero_based: bool | None = None
     formula: RowEncoder | None = field(default=None, repr=False, compare=False)
 
-    def encoder_of(self, X: Any, names: Sequence[str]) -> RowEncoder | None:
-        """Formula of the fit, if ``X`` is a table of its columns rather than of the features ``names``."""
+    def encoder_of(self, X: Any, names: Sequence[str]) -> Any:
+        """Encoder of the fit's formula, if ``X`` is a table of its columns rather than of the features ``names``."""
         columns = None if self.formula is None else column_names(X)
-        return None if columns is None or set(columns) == set(names) else self.formula
+        return None if self.formula is None or columns is None or set(columns) == set(names) else self.formula.encoder
 
     def attributes(self) -> dict[str, int]:
         """Attributes of a dataset that :meth:`stored` reads.

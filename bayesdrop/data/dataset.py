@@ -143,7 +143,8 @@ class Dataset:
 
         The classes are those that the formula names, if any.
         """
-        classes = self.classes if formula.classes is None else formula.classes
+        named = formula.encoder.classes
+        classes = self.classes if named is None else named
         return replace(self, facts=replace(self.facts, formula=formula), classes=classes)
 
     def some(self, rows: Int[np.ndarray, " m"]) -> Dataset:

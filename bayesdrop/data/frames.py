@@ -16,6 +16,7 @@ from .._validation import LIMITS, cells_shown, is_table, open_table, spoilt_cell
 
 __all__ = [
     "SHOWN",
+    "Limits",
     "as_frame",
     "listed",
     "mostly_zeros",
@@ -29,7 +30,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Limits:
-    """Numbers of what messages show, and the share of entries of a sparse table.
+    """Numbers of what messages show, and when features are sparse.
 
     Attributes
     ----------
@@ -37,12 +38,16 @@ class Limits:
         Names of columns, known levels, and unknown names or levels that a message shows.
     filled : float
         Share of non-zero entries below which features are stored as compressed rows.
+    effects : int
+        Numbers of the columns of random terms above which features are: dense ones save more time than the zeros of
+        few effects cost.
     """
 
     names: int = 20
     levels: int = 12
     few: int = 5
     filled: float = 0.3
+    effects: int = 10**7
 
 
 SHOWN = Limits()

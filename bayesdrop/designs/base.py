@@ -71,6 +71,8 @@ class Design(ABC):
         Whether every product is a pass over rows that are read when needed or on a cluster; samplers then pass too.
     is_local : bool
         Whether the rows are in this process's memory, as an array or a sparse matrix.
+    is_mostly_zero : bool
+        Whether a large array is multiplied in compressed rows, since few of its entries are not zero.
     """
 
     shape: tuple[int, int]
@@ -82,6 +84,7 @@ class Design(ABC):
     is_sparse = False
     is_streamed = False
     is_local = False
+    is_mostly_zero = False
 
     # Methods that a storage implements
 
@@ -242,11 +245,8 @@ class Design(ABC):
         """Share of the rows in which each column is missing, (p,); in products missing entries are 0."""
         return np.zeros(self.shape[1])
 
-    def compressed(self, full: bool = False) -> Any:
-        """Compressed rows in memory, canonical and without zeros; None if the rows are not in memory.
-
-        A dense matrix has them only if its products use them, or if it is small and ``full``.
-        """
+    def compressed(self) -> Any:
+        """Compressed rows in memory, canonical and without zeros; None if they are elsewhere, or large and full."""
         return None
 
     def transposed(self, dtype: Any) -> Any:

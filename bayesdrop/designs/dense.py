@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from scipy.sparse import csr_array
 
 from .._memory import BLOCK
 from .._typing import AnyArray, Float, Int, Num, PerRow
@@ -15,14 +16,11 @@ from .base import (
     ColumnProducts,
     EntryBlocks,
     PerColumn,
-    RowFunction,
     RowProducts,
     SignSums,
     SquaredByColumn,
-    added,
 )  # fmt: skip
-from .kernels import available
-from .products import CompiledProducts, compress, shift
+from .products import SparseProducts, shift
 from .rows import RowsInMemory
 from .threads import LIMITS, summed
 
@@ -36,8 +34,8 @@ def _wide(X: Float[np.ndarray, "n p"]) -> Float[np.ndarray, "n p"]:
 class DenseDesign(RowsInMemory):
     """Dense matrix, float64 or float32; see :class:`bayesdrop.designs.Design` for the methods.
 
-    Single precision is kept, and converted a block of rows at a time, so that sums are in double precision. For its
-    products a large matrix of mostly zeros is copied to compressed rows, if Numba is installed.
+    Single precision is kept, and converted a block of rows at a time, so that sums are in double precision. A large
+    matrix of mostly zeros is copied to compressed rows for its products.
 
     Parameters
     ----------
@@ -75,10 +73,22 @@ class DenseDesign(RowsInMemory):
         return DenseDesign(self._x[:, index])
 
     @cached_property
-    def _products(self) -> CompiledProducts | None:
-        """Compiled products of a large matrix with many zeros, made at the first use, since samplers need none."""
-        rows = None if self._is_small or not available() else compress(self._x, LIMITS.share * self._x.size)
-        return None if rows is None else CompiledProducts(rows, False)
+    def _products(self) -> SparseProducts | None:
+        """Products of a large matrix with many zeros, made at the first use, since samplers need none."""
+        return SparseProducts(self.compressed(), False) if self.is_mostly_zero else None
+
+    @cached_property
+    def is_mostly_zero(self) -> bool:  # type: ignore[override]
+        """Whether the matrix is large, and few entries are not zero."""
+        return not self._is_small and bool(np.count_nonzero(self._x) <= LIMITS.share * self._x.size)
+
+    @cached_property
+    def _compressed(self) -> Any:
+        return csr_array(self._x, dtype=np.float64) if self._is_small or self.is_mostly_zero else None
+
+    def compressed(self) -> Any:
+        """Compressed rows of a small matrix, or of one of mostly zeros."""
+        return self._compressed
 
     @property
     def _rows_of_block(self) -> int:
@@ -123,28 +133,6 @@ class DenseDesign(RowsInMemory):
 
         first, second = self._in_blocks([(self.shape[1], part.shape[1]) for part in (r, r_sq)], add)
         return first, second
-
-    def product_sums(
-        self, w: ByColumn, w_sq: SquaredByColumn, function: RowFunction, *rows: PerRow
-    ) -> tuple[Float[np.ndarray, ...], ...]:
-        """See :class:`bayesdrop.designs.Design`; a block of rows goes through all products while it is in the cache.
-
-        Products of this size start no threads of their own.
-        """
-        if not self.shape[0] or self._products is not None:
-            return super().product_sums(w, w_sq, function, *rows)
-        sums: tuple[Any, ...] = ()
-        step = self._rows_of_block
-        for start in range(0, self.shape[0], step):
-            part = slice(start, start + step)
-            block = _wide(self._x[part])
-            square = block * block if w_sq.shape[1] else block[:, :0]
-            # In column order, in which functions of the rows are faster.
-            second = np.asfortranarray(square @ w_sq) if w_sq.shape[1] else np.zeros((len(block), 0))
-            r, s, t = function(np.asfortranarray(block @ w), second, *(vector[part] for vector in rows))
-            back = square.T @ s if w_sq.shape[1] else np.zeros((self.shape[1], 0))
-            sums = added(sums, (block.T @ r, back, r.sum(axis=0), s.sum(axis=0), t.sum(axis=0)))
-        return sums
 
     def sampled_products(
         self, left: PerRow, right: ByColumn, square: PerColumn, linear: PerColumn
@@ -211,16 +199,6 @@ class DenseDesign(RowsInMemory):
     def matrix(self) -> Float[np.ndarray, "n p"]:
         """The array in its original precision."""
         return self._x
-
-    @cached_property
-    def _compressed(self) -> Any:
-        return compress(_wide(self._x))
-
-    def compressed(self, full: bool = False) -> Any:
-        """Compressed rows that the products use, or those of a small matrix if ``full``."""
-        if self._products is not None:
-            return self._products.compressed
-        return self._compressed if full and self._is_small and available() else None
 
     def transposed(self, dtype: Any) -> Any:
         """``Xᵀ`` as a JAX array."""

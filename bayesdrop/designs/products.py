@@ -1,15 +1,13 @@
-"""Multiply sparse matrices by blocks, for the designs: by SciPy, or by loops that Numba compiles (:mod:`.kernels`).
+"""Multiply sparse matrices by blocks, for the designs.
 
 ``forward(w, w_sq)`` is ``(X w, X² w_sq)`` and ``backward(r, r_sq)`` is ``(Xᵀ r, (X²)ᵀ r_sq)``, for blocks of any width,
-zero included; the square is elementwise. SciPy stores the square, unless all entries are 1. The loops compute both
-products in one pass, also in single precision. Rows minus a centre, ``X − c``, are dense rows, sparse rows with filled
-columns, or products of the original rows with a correction.
+zero included; the square is elementwise, and is stored unless all entries are 1. Rows minus a centre, ``X − c``, are
+dense rows, sparse rows with filled columns, or products of the original rows with a correction.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cached_property, partial
+from functools import partial
 from itertools import pairwise
 from typing import Any, TypeAlias
 
@@ -18,48 +16,49 @@ from scipy import sparse
 
 from .._memory import BLOCK
 from .._typing import AnyArray, Float, Int, Num
-from . import kernels
 from .base import ByColumn, ColumnProducts, PerColumn, RowProducts, SquaredByColumn
-from .kernels import ROUNDING, compiled
-from .threads import LIMITS, Limits, cores, side_by_side
+from .kernels import ROUNDING
+from .threads import LIMITS, Limits, side_by_side
 
-__all__ = ["CompiledProducts", "ScipyProducts", "ShiftedProducts", "compress", "shift", "shift_columns"]
+__all__ = ["ShiftedProducts", "SparseProducts", "shift", "shift_columns"]
 
 ByRow: TypeAlias = Num[np.ndarray, "n K"]
 SquaredByRow: TypeAlias = Num[np.ndarray, "n L"]
 SampledProducts: TypeAlias = tuple[Float[np.ndarray, "n K"], Float[np.ndarray, "p K"]]
 
 
-class ScipyProducts:
-    """Products by scipy, float64.
+class SparseProducts:
+    """Products of compressed rows by SciPy, which releases the interpreter: parts of a large matrix go in threads.
+
+    The number of parts depends on sizes only, so that results do not depend on the number of threads.
 
     Examples
     --------
-    >>> products = ScipyProducts(sparse.csr_array([[2.0, 0.0], [0.0, 3.0]]), False)
+    >>> products = SparseProducts(sparse.csr_array([[2.0, 0.0], [0.0, 3.0]]), False)
     >>> [part.tolist() for part in products.forward(np.ones((2, 1)), np.ones((2, 1)))]
     [[[2.0], [3.0]], [[4.0], [9.0]]]
     """
 
-    def __init__(self, csr: Any, binary: bool) -> None:
-        self._x = csr.astype(np.float64, copy=False)
-        self._binary = binary
-        self._sq = self._x
-        if not binary:
-            self._sq = sparse.csr_array((self._x.data**2, csr.indices, csr.indptr), shape=csr.shape)
-        # Transposes are views in compressed columns: nothing is copied.
-        self._xt, self._sqt = self._x.T, self._sq.T
+    def __init__(self, csr: Any, binary: bool, limits: Limits = LIMITS) -> None:
+        self._x = csr
+        square = csr if binary else sparse.csr_array((csr.data**2, csr.indices, csr.indptr), shape=csr.shape)
+        self._parts = [
+            (rows, _rows(csr, rows), _rows(square, rows))
+            for rows in _shares(csr.indptr, limits.parts if csr.nnz >= limits.products else 1)
+        ]
 
     def forward(self, w: ByColumn, w_sq: SquaredByColumn) -> RowProducts:
         """See :class:`bayesdrop.designs.Design`."""
-        return _product(self._x, w), _product(self._sq, w_sq)
+        found = side_by_side([partial(_products, x, x_sq, w, w_sq) for _, x, x_sq in self._parts])
+        first, second = (np.concatenate(parts) for parts in zip(*found, strict=True))
+        return first, second
 
     def backward(self, r: ByRow, r_sq: SquaredByRow) -> ColumnProducts:
         """See :class:`bayesdrop.designs.Design`."""
-        K = r.shape[1]
-        if self._binary and K and r_sq.shape[1]:  # one matrix: scatter both in one pass
-            both = self._xt @ np.concatenate([r, r_sq], axis=1)
-            return both[:, :K], both[:, K:]
-        return _product(self._xt, r), _product(self._sqt, r_sq)
+        # Transposes are views in compressed columns: nothing is copied.
+        found = side_by_side([partial(_products, x.T, x_sq.T, r[rows], r_sq[rows]) for rows, x, x_sq in self._parts])
+        first, second = (np.sum(parts, axis=0) for parts in zip(*found, strict=True))
+        return first, second
 
     def sampled(self, left: ByRow, right: ByColumn, square: PerColumn, linear: PerColumn) -> SampledProducts:
         """See :class:`bayesdrop.designs.Design`."""
@@ -81,105 +80,6 @@ class ScipyProducts:
         return (scaled.T @ scaled).toarray()
 
 
-class CompiledProducts:
-    """Products by loops over canonical compressed rows, float64 or float32; needs Numba.
-
-    Sums over the rows are made in parts, whose number depends on sizes only, so that results do not depend on threads.
-    If all entries are 1, a byte per entry is read instead of eight, which saves a third of the time of a product.
-    """
-
-    def __init__(self, csr: Any, binary: bool, limits: Limits = LIMITS) -> None:
-        self.shape, self.compressed, self._limits = csr.shape, csr, limits
-        data = np.ones(csr.nnz, dtype=np.int8) if binary else csr.data
-        self._pointers, self._entries = csr.indptr.astype(np.uint64), (_unsigned(csr.indices), data)
-
-    def _rows(self, part: slice) -> tuple[Any, ...]:
-        return self._pointers[part.start : part.stop + 1], *self._entries
-
-    def _summed(
-        self, shape: tuple[int, ...], products: int, add: Callable[[slice, Float[np.ndarray, "p _"]], None]
-    ) -> Float[np.ndarray, "p _"]:
-        """Return a sum to which ``add(rows, total)`` adds, in parts if ``products`` is large."""
-        count = products // (self._limits.worth * int(np.prod(shape)) + 1) if products >= self._limits.products else 1
-        parts = _shares(self._pointers, int(np.clip(count, 1, LIMITS.parts)))
-        sums = np.zeros((max(len(parts), 1), *shape))
-        side_by_side([partial(add, *part) for part in zip(parts, sums, strict=False)])
-        return sums.sum(axis=0) if len(sums) > 1 else sums[0]
-
-    def forward(self, w: ByColumn, w_sq: SquaredByColumn) -> RowProducts:
-        """See :class:`bayesdrop.designs.Design`."""
-        if w.shape[1] == w_sq.shape[1] == 1:
-            both = self._gathered(kernels.gather_two, np.concatenate([w, w_sq], axis=1), (False, True))
-            return both[:, :1], both[:, 1:]
-        return self._gather(w, False), self._gather(w_sq, True)
-
-    def backward(self, r: ByRow, r_sq: SquaredByRow) -> ColumnProducts:
-        """See :class:`bayesdrop.designs.Design`."""
-        if r.shape[1] == r_sq.shape[1] == 1:
-            both = self._scattered(kernels.scatter_two, np.concatenate([r, r_sq], axis=1), (False, True))
-            return both[:, :1], both[:, 1:]
-        return self._scatter(r, False), self._scatter(r_sq, True)
-
-    def _gather(self, block: ByColumn, squared: bool) -> Float[np.ndarray, "n K"]:
-        K = block.shape[1]
-        if K == 2:
-            return self._gathered(kernels.gather_two, block, (squared, squared))
-        return self._gathered(kernels.gather_one if K == 1 else kernels.gather, block, squared)
-
-    def _scatter(self, block: ByRow, squared: bool) -> Float[np.ndarray, "p K"]:
-        K = block.shape[1]
-        if K == 2:
-            return self._scattered(kernels.scatter_two, block, (squared, squared))
-        return self._scattered(kernels.scatter_one if K == 1 else kernels.scatter, block, squared)
-
-    def _gathered(self, loop: Any, block: ByColumn, squared: Any) -> Float[np.ndarray, "n K"]:
-        block, result = np.ascontiguousarray(block, np.float64), np.empty((self.shape[0], block.shape[1]))
-        if not block.shape[1]:
-            return result
-        run, products = compiled(loop, "reassoc", "contract"), len(self._entries[0]) * block.shape[1]
-        parts = _shares(self._pointers, cores() if products >= self._limits.products else 1)
-        side_by_side([partial(run, *self._rows(part), block, squared, result[part]) for part in parts])
-        return result
-
-    def _scattered(self, loop: Any, block: ByRow, squared: Any) -> Float[np.ndarray, "p K"]:
-        block, run = np.ascontiguousarray(block, np.float64), compiled(loop, "contract")
-        if not block.shape[1]:
-            return np.empty((self.shape[1], 0))
-
-        def add(part: slice, total: Float[np.ndarray, "p K"]) -> None:
-            run(*self._rows(part), block[part], squared, total)
-
-        K = block.shape[1]
-        return self._summed((self.shape[1], K), len(self._entries[0]) * K, add)
-
-    def sampled(self, left: ByRow, right: ByColumn, square: PerColumn, linear: PerColumn) -> SampledProducts:
-        """See :class:`bayesdrop.designs.Design`."""
-        given = [np.ascontiguousarray(part, np.float64) for part in (left, right, square, linear)]
-        forward, back = np.zeros(left.shape), np.zeros(right.shape)
-        compiled(kernels.sampled, "reassoc", "contract")(*self._columns, *given, forward, back)
-        return forward, back
-
-    @cached_property
-    def _columns(self) -> tuple[Any, ...]:
-        """Compressed columns, made at the first use: the numbers of a column stay in a core's cache."""
-        csc = self.compressed.tocsc()
-        return csc.indptr.astype(np.uint64), _unsigned(csc.indices), csc.data
-
-    def gram(self, omega: Num[np.ndarray, " n"]) -> Float[np.ndarray, "p p"]:
-        """See :class:`bayesdrop.designs.Design`.
-
-        A row adds the products of its pairs of entries, so that no sparse matrix is formed.
-        """
-        p, weight, loop = self.shape[1], np.ascontiguousarray(omega, dtype=np.float64), compiled(kernels.add_gram)
-
-        def add(part: slice, total: Float[np.ndarray, "p p"]) -> None:
-            loop(*self._rows(part), weight[part], total)
-
-        entries = len(self._entries[0])
-        lower = self._summed((p, p), entries * (entries // max(2 * self.shape[0], 1)), add)
-        return lower + np.tril(lower, -1).T
-
-
 def _shares(pointers: Int[np.ndarray, " pointers"], count: int) -> list[slice]:
     """Cut compressed rows into at most ``count`` parts of similar numbers of entries.
 
@@ -188,32 +88,22 @@ def _shares(pointers: Int[np.ndarray, " pointers"], count: int) -> list[slice]:
     >>> _shares(np.array([0, 5, 6, 7, 10]), 2)
     [slice(0, 1, None), slice(1, 4, None)]
     """
-    lines, entries = len(pointers) - 1, int(pointers[-1])
+    n, entries = len(pointers) - 1, int(pointers[-1])
     ends = np.searchsorted(pointers, np.arange(1, count) * (entries / count))
-    return [slice(a, b) for a, b in pairwise([0, *ends.tolist(), lines]) if b > a]
+    return [slice(a, b) for a, b in pairwise([0, *ends.tolist(), n]) if b > a] or [slice(0, 0)]
 
 
-def _unsigned(indices: Int[np.ndarray, " m"]) -> Int[np.ndarray, " m"]:
-    return indices.view(np.uint32 if indices.dtype.itemsize == 4 else np.uint64)
+def _rows(csr: Any, rows: slice) -> Any:
+    """Some of the rows, without a copy of their entries."""
+    pointers = csr.indptr[rows.start : rows.stop + 1]
+    entries = slice(pointers[0], pointers[-1])
+    return sparse.csr_array(
+        (csr.data[entries], csr.indices[entries], pointers - pointers[0]), shape=(len(pointers) - 1, csr.shape[1])
+    )
 
 
-def compress(X: Float[np.ndarray, "n p"], most: float = np.inf) -> Any:
-    """Compress dense rows in their precision; needs Numba.
-
-    None if there are more than ``most`` entries.
-    """
-    step = max(1, BLOCK // max(X.shape[1], 1))
-    parts = [slice(start, start + step) for start in range(0, len(X), step)]
-    counts: Int[np.ndarray, " n"] = np.empty(len(X), dtype=np.int64)
-    count, write = compiled(kernels.count_entries, "contract"), compiled(kernels.write_entries, "contract")
-    side_by_side([partial(count, X[part], counts[part]) for part in parts])
-    pointers = np.append(0, np.cumsum(counts))
-    if pointers[-1] > most:
-        return None
-    index = np.int32 if max(int(pointers[-1]), *X.shape) < np.iinfo(np.int32).max else np.int64
-    indices, data = np.empty(pointers[-1], dtype=index), np.empty(pointers[-1], dtype=X.dtype)
-    side_by_side([partial(write, X[part], pointers[part.start : part.stop + 1], indices, data) for part in parts])
-    return sparse.csr_array((data, indices, pointers.astype(index)), shape=X.shape)
+def _products(matrix: Any, square: Any, block: Num[np.ndarray, "rows K"], other: Num[np.ndarray, "rows L"]) -> Any:
+    return _product(matrix, block), _product(square, other)
 
 
 def _product(matrix: Any, block: Num[np.ndarray, "rows K"]) -> Float[AnyArray, "size K"]:
@@ -274,13 +164,12 @@ class ShiftedProducts:
 
     Examples
     --------
-    >>> from .products import ScipyProducts
-    >>> products = ShiftedProducts(ScipyProducts(sparse.csr_array([[2.0, 0.0]]), False), np.array([0.0, 1.0]))
+    >>> products = ShiftedProducts(SparseProducts(sparse.csr_array([[2.0, 0.0]]), False), np.array([0.0, 1.0]))
     >>> [part.tolist() for part in products.forward(np.ones((2, 1)), np.ones((2, 1)))]
     [[[1.0]], [[5.0]]]
     """
 
-    def __init__(self, products: ScipyProducts | CompiledProducts, centre: Float[np.ndarray, " p"]) -> None:
+    def __init__(self, products: SparseProducts, centre: Float[np.ndarray, " p"]) -> None:
         self._products, self._centre = products, centre[:, None]
 
     def forward(self, w: ByColumn, w_sq: SquaredByColumn) -> RowProducts:

@@ -1,7 +1,4 @@
-"""Store a design matrix as compressed rows, which are never made dense.
-
-Products are scipy's, or compiled for a large matrix if Numba is installed: see :mod:`.products`.
-"""
+"""Store a design matrix as compressed rows, which are never made dense."""
 
 from __future__ import annotations
 
@@ -16,8 +13,8 @@ from .._typing import AnyArray, Float, Int, Num, PerRow
 from .base import ByColumn, ColumnProducts, Design, EntryBlocks, PerColumn, RowProducts, SignSums, SquaredByColumn
 from .columns import ColumnSummary, merge_summaries, summarise
 from .dense import DenseDesign
-from .kernels import ROUNDING, available
-from .products import CompiledProducts, ScipyProducts, ShiftedProducts, shift_columns
+from .kernels import ROUNDING
+from .products import ShiftedProducts, SparseProducts, shift_columns
 from .rows import RowsInMemory
 from .threads import LIMITS
 
@@ -56,24 +53,19 @@ class SparseDesign(RowsInMemory):
 
     @cached_property
     def _x(self) -> Any:
-        """Canonical rows without explicit zeros, in the precision of the products."""
+        """Canonical rows in double precision, without explicit zeros."""
         csr = self._given
         if csr.indices.dtype == np.int64 and max(csr.nnz, *csr.shape) < np.iinfo(np.int32).max:
             # Half the memory traffic of indices, with the same result.
             csr = sparse.csr_array(
                 (csr.data, csr.indices.astype(np.int32), csr.indptr.astype(np.int32)), shape=csr.shape
             )
-        if csr.dtype != np.float64 and not (self._compiled and csr.dtype == np.float32):
-            csr = csr.astype(np.float64)
+        csr = csr.astype(np.float64, copy=False)
         if not csr.has_canonical_format or not np.all(csr.data):
             csr = csr.copy()  # the caller's matrix is unchanged
             csr.sum_duplicates()
             csr.eliminate_zeros()
         return csr
-
-    @cached_property
-    def _compiled(self) -> bool:
-        return bool(self._given.nnz >= LIMITS.compiled and available())
 
     @cached_property
     def is_binary(self) -> bool:
@@ -83,7 +75,7 @@ class SparseDesign(RowsInMemory):
     @cached_property
     def _products(self) -> Any:
         """Products, made at the first use, since samplers need none."""
-        return (CompiledProducts if self._compiled else ScipyProducts)(self._x, self.is_binary)
+        return SparseProducts(self._x, self.is_binary)
 
     def __getitem__(self, rows: Any) -> SparseDesign:
         """Rows that a mask, numbers or a slice selects."""
@@ -153,8 +145,8 @@ class SparseDesign(RowsInMemory):
         """Compressed rows as the user gave them."""
         return self._given
 
-    def compressed(self, full: bool = False) -> Any:
-        """Compressed rows in the precision of the products."""
+    def compressed(self) -> Any:
+        """Compressed rows in double precision."""
         return self._x
 
     def transposed(self, dtype: Any) -> Any:
@@ -234,7 +226,7 @@ class ShiftedSparseDesign(SparseDesign):
         """Compressed rows with the columns filled."""
         return shift_columns(self._x, self._centre)
 
-    def compressed(self, full: bool = False) -> Any:
+    def compressed(self) -> Any:
         """None, since compressed rows would be filled."""
         return None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections import deque
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ import numpy as np
 from .._memory import BLOCK
 from .._typing import Float
 
-__all__ = ["LIMITS", "Limits", "ahead", "cores", "in_pieces", "in_threads", "one_blas_thread", "side_by_side", "summed"]
+__all__ = ["LIMITS", "Limits", "cores", "in_pieces", "in_threads", "one_blas_thread", "side_by_side", "summed"]
 
 Result = TypeVar("Result")
 
@@ -34,16 +34,12 @@ class Limits:
         Numbers of a block of rows that stays in a core's cache, and the minimum of rows of a block that is summarised.
     parts, room : int
         Maximum number of parts of a sum over blocks, and of numbers of all parts together, beyond which there are two.
-    products, worth : int
-        Entries times columns of a sparse product from which threads pay, and the least number of these for each number
-        of a part of a sum.
+    products : int
+        Entries of a sparse matrix from which threads pay.
     small, share : int, float
-        A dense matrix with more entries than ``small``, of which at most the ``share`` are not zero, is multiplied in
-        compressed rows, which are faster then and take less memory than the matrix.
+        Numbers of a dense matrix from which it is multiplied in compressed rows if at most the ``share`` is not zero.
     few : int
         Columns up to which a Gram matrix is preferred even for fewer rows.
-    compiled : int
-        Entries of a sparse matrix from which compiled loops save more time than loading them costs.
     block_bytes, entry_bytes : int
         Bytes of all blocks that threads work on, and of an entry of a block, in two precisions.
     lines, even : int
@@ -66,11 +62,9 @@ class Limits:
     parts: int = 4
     room: int = 1 << 22
     products: int = 1 << 19
-    worth: int = 32
     small: int = 1 << 21
     share: float = 0.3
     few: int = 50
-    compiled: int = 100_000
     block_bytes: int = 1 << 28
     entry_bytes: int = 16
     lines: int = 1 << 14
@@ -221,25 +215,6 @@ def summed(
     with one_blas_thread():
         side_by_side([partial(some, part) for part in range(count)])
     return tuple(sums.sum(axis=0) for sums in parts)
-
-
-def ahead(blocks: Generator[Any]) -> Iterator[Any]:
-    """Items of a generator, each made in a thread while the caller uses the previous one.
-
-    Examples
-    --------
-    >>> list(ahead(k for k in range(3)))
-    [0, 1, 2]
-    """
-    try:
-        with ThreadPoolExecutor(1) as pool:
-            coming = pool.submit(next, blocks, None)
-            while (item := coming.result()) is not None:
-                coming = pool.submit(next, blocks, None)
-                yield item
-    finally:
-        # The pool has ended, so that nothing reads; this closes the files.
-        blocks.close()
 
 
 def in_threads(items: Iterator[tuple[Any, ...]], function: Callable[..., Result], threads: int) -> Iterator[Result]:

@@ -126,7 +126,7 @@ def weights_table(
         kind = rate_kind = interval_of(draws)
     else:
         first = fits[0].fit
-        shown = _contrasts(first.formula, contrasts, reference)
+        shown = _contrasts(first.facts.formula, contrasts, reference)
         base = _baseline(baseline, first.classes if first.model.loss.multiclass else None)
         parts = [_of_fit(one.fit, probability, shown, base) for one in fits]
         columns = {name: np.concatenate([np.atleast_2d(part[name]) for part in parts]) for name in parts[0]}

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._arviz import arviz_in_thread
 from .._progress import uninterrupted
 from .._typing import ArvizData
 from .._validation import (
@@ -357,7 +356,7 @@ def _run(
                 kernel, operands, key, tune=tune, draws=draws, chains=chains, progress=progress, thin=thin,
                 checkpoint=store, stop=stop, required=problem.required, max_seconds=max_seconds,
                 sizes={dim: len(names) for dim, names in problem.coords.items()},
-                meanwhile=stack.enter_context(arviz_in_thread()), late=late,
+                late=late,
             )  # fmt: skip
     with late.whole():
         broken = [name for name, value in result.draws.items() if not np.all(np.isfinite(value))]

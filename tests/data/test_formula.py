@@ -334,41 +334,6 @@ def test_new_rows_without_a_column_or_rows(data):
         design.frame(np.ones((3, 2)))
 
 
-ESTIMATORS = [
-    bd.DropoutSVC(0.1),
-    bd.DropoutLogisticRegression(0.1),
-    bd.LatentDropoutSVC(0.1, n_hidden=2, random_state=0),
-    bd.LatentDropoutLogisticRegression(0.1, n_hidden=2, random_state=0),
-    bd.DropoutSVR(0.1),
-    bd.DropoutRidge(0.1),
-    bd.RatePath(bd.DropoutSVC(), [0.1, 0.3], cv=2),
-]
-
-
-@pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda estimator: type(estimator).__name__)
-@pytest.mark.parametrize("kind", ["sparse design", "dense design", "pandas", "polars"])
-def test_estimators_keep_the_names(data, estimator, kind):
-    from sklearn.base import clone
-
-    left = "cost" if type(estimator).__name__ in ("DropoutSVR", "DropoutRidge") else "ill"
-    numbers = data.assign(age=data["age"] / 10)
-    design = from_formula(f"{left} ~ age + dose" + (" + site" if kind == "sparse design" else ""), numbers)
-    X, y = design.frame(), design.y
-    if kind in ("pandas", "polars"):
-        X, y = numbers[["age", "dose"]], numbers[left]
-    if kind == "polars":
-        pl = pytest.importorskip("polars")
-        X, y = pl.from_pandas(X), pl.Series(y.tolist())
-    names = ["age", "dose"] + (["site[north]", "site[south]", "site[west]"] if kind == "sparse design" else [])
-    model = clone(estimator).fit(X, y)
-    assert model.feature_names_in_.tolist() == names
-    plain = clone(estimator).fit(design.X, design.y)
-    if left == "cost":
-        np.testing.assert_allclose(model.predict(X), plain.predict(design.X), rtol=1e-9)
-    elif hasattr(model, "predict"):
-        assert np.all(model.predict(X) == plain.predict(design.X))
-
-
 @pytest.mark.parametrize("kind", ["design", "pandas", "polars"])
 def test_fit_keeps_the_names(data, kind):
     design = from_formula("ill ~ age + site", data.assign(age=data["age"] / 10))
@@ -430,22 +395,6 @@ def test_the_response_chooses_the_loss(data, formula, loss):
     fit = bd.fit(formula, data)
     assert type(fit.model.loss) is type(loss)
     assert bd.fit(formula, data).predict(data).mean.shape[0] == len(data)
-
-
-def test_draws_by_a_formula(data, monkeypatch):
-    from bayesdrop.posterior import sampling
-
-    class Reached(Exception):
-        pass
-
-    def of(model, X, y, **options):
-        raise Reached(model, X.shape, options["feature_names"])
-
-    monkeypatch.setattr(sampling.Problem, "of", of)
-    with pytest.raises(Reached) as found:
-        bd.sample("ill ~ age + site - 1", data)
-    model, shape, names = found.value.args
-    assert (model.fit_intercept, shape[1], names[0]) == (False, len(names), "age")
 
 
 def test_a_label_is_the_positive_class(data):

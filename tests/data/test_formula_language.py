@@ -107,7 +107,7 @@ def by_formulaic(text, train, new, missing, full_rank, levels):
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 15))])
 def test_generated_formulas_give_formulaic_s_numbers(seed):
     chance, equal, outside = random.Random(seed), 0, 0
-    for number in range(200):
+    for number in range(60):
         text, full_rank, missing = formula(chance), chance.random() < 0.5, chance.choice([None, "nan"])
         train, new = table(60, [seed, number]), table(15, [seed, number, 1])
         for name in ("a", "b", "k", "two words"):  # within the knots
@@ -132,7 +132,7 @@ def test_generated_formulas_give_formulaic_s_numbers(seed):
         size = np.abs(expected.toarray()[whole]).max(initial=1.0)
         np.testing.assert_allclose(X[whole], expected.toarray()[whole], rtol=1e-12, atol=1e-12 * size, err_msg=text)
         equal += 1
-    assert equal > 110
+    assert equal > 33
     assert outside < 0.05 * equal
 
 
@@ -175,6 +175,6 @@ def test_formulas_are_learnt_and_computed_in_several_threads():
         return [design.X, design.transform(data), FormulaEncoder.from_json(design.to_json()).transform(data)]
 
     with ThreadPoolExecutor(8) as pool:
-        for found in pool.map(encoded, range(48)):
+        for found in pool.map(encoded, range(16)):
             for X in found:
                 np.testing.assert_allclose(X, expected, rtol=1e-15)

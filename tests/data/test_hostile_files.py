@@ -62,13 +62,17 @@ def test_a_line_of_a_gigabyte_is_not_read(tmp_path):
     assert "it is longer than 67,108,864 bytes" in done.stderr.splitlines()[-1], done.stderr
 
 
+def read(source):
+    return [load() for _, load in source.pieces()]
+
+
 def test_lines_are_gathered_into_blocks(tmp_path):
     """The same matrix, however its lines are gathered."""
     from bayesdrop.designs.blocks import sources
 
     (tmp_path / "rows.svm").write_bytes(ROWS)
-    whole = np.concatenate([block.toarray() for _, block in sources.Files([tmp_path / "rows.svm"], None, None).read()])
+    whole = np.concatenate([block.toarray() for block in read(sources.Files([tmp_path / "rows.svm"], None, None))])
     few = sources.Files([tmp_path / "rows.svm"], 7, None)
-    assert [block.shape[0] for _, block in few.read()] == [7] * 5 + [5]
-    np.testing.assert_array_equal(np.concatenate([block.toarray() for _, block in few.read()]), whole)
+    assert [block.shape[0] for block in read(few)] == [7] * 5 + [5]
+    np.testing.assert_array_equal(np.concatenate([block.toarray() for block in read(few)]), whole)
     assert bd.Blocks(str(tmp_path / "rows.svm")).shape == (40, 3)

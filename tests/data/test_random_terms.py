@@ -13,6 +13,7 @@ import bayesdrop as bd
 from bayesdrop.data.formulas.encoder import FormulaEncoder
 from bayesdrop.data.formulas.formula import encode_formula
 from bayesdrop.data.formulas.random_terms import without_random_terms
+from bayesdrop.data.frames import Limits
 from bayesdrop.effects.contrasts import contrasts_of
 from bayesdrop.priors import RandomEffects
 
@@ -59,7 +60,7 @@ def test_columns_are_indicators_and_products():
 
 def test_few_effects_leave_dense_features_dense_and_very_many_do_not():
     assert isinstance(encode_formula(FORMULA, TABLE).X, np.ndarray)
-    sparse = encode_formula(FORMULA, TABLE, large=100)
+    sparse = encode_formula(FORMULA, TABLE, limits=Limits(effects=100))
     np.testing.assert_array_equal(sparse.X.toarray(), encode_formula(FORMULA, TABLE).X)
     np.testing.assert_array_equal(sparse.transform(TABLE).toarray(), sparse.X.toarray())
 

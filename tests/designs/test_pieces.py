@@ -26,7 +26,7 @@ def test_blocks_may_be_read_in_any_order(kind, tmp_path):
         else:
             sparse.save_npz(path, sparse.csr_array(part), compressed=kind == "packed")
     found = sources.open_source(paths, 10, None)
-    blocks = list(found.read())
+    blocks = [(where, load()) for where, load in found.pieces()]
     assert len(blocks) == (2 if kind in ("stored", "packed") else 5)
     rows = [m.toarray() if sparse.issparse(m) else m for _, m in blocks]
     np.testing.assert_allclose(np.concatenate(rows), X, rtol=1e-12)

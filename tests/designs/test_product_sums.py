@@ -7,9 +7,7 @@ import pytest
 from scipy import sparse
 
 import bayesdrop as bd
-from bayesdrop.designs import dense
 from bayesdrop.designs.blocks import design as blocks
-from bayesdrop.designs.dense import DenseDesign
 from bayesdrop.designs.threads import Limits
 
 
@@ -27,28 +25,6 @@ def plain(X, w, w_sq, target):
     X = X.astype(float)
     r, s, t = rowwise(X @ w, X**2 @ w_sq, target)
     return X.T @ r, (X**2).T @ s, r.sum(axis=0), s.sum(axis=0), t.sum(axis=0)
-
-
-@pytest.mark.parametrize("squares", [0, 1])
-def test_normal_products_of_dense_rows_by_blocks(monkeypatch, squares):
-    monkeypatch.setattr(dense, "LIMITS", Limits(cached=21))
-    X, w, w_sq, target = problem(17, 3, 1, squares)
-    first, second = X @ w, X**2 @ w_sq
-    r, s = first * target[:, None], second + first[:, :squares]
-    found = DenseDesign(X).normal_product(w, w_sq, lambda rows, m, v: (m * target[rows, None], v + m[:, :squares]))
-    for part, expected in zip(found, (first, second, X.T @ r, (X**2).T @ s, r.sum(axis=0), s.sum(axis=0)), strict=True):
-        np.testing.assert_allclose(part, expected, rtol=1e-12, atol=1e-12)
-
-
-@pytest.mark.parametrize("squares", [0, 1])
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_sums_of_a_few_rows_at_a_time(monkeypatch, dtype, squares):
-    monkeypatch.setattr(dense, "LIMITS", Limits(cached=21))
-    X, w, w_sq, target = problem(17, 3, 2, squares, dtype)
-    for found, expected in zip(
-        DenseDesign(X).product_sums(w, w_sq, rowwise, target), plain(X, w, w_sq, target), strict=True
-    ):
-        np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("storage", ["dense", "sparse"])

@@ -13,18 +13,18 @@ CHILD = """
 import sys
 {first}
 import numpy as np
-from bayesdrop.designs.kernels import compiled, gather_one
-rows = np.array([0, 2, 3]), np.array([0, 2, 1], np.uint32), np.array([1.0, 2.0, 3.0])
-weights, products = np.array([[1.0], [10.0], [100.0]]), np.empty((2, 1))
+from bayesdrop.designs.kernels import compiled
+from stored_loop import add_products
+total = np.zeros(1)
 for _ in range(2):
-    compiled(gather_one)(*rows, weights, False, products)
-assert products.ravel().tolist() == [201, 30]
+    compiled(add_products)(np.array([1.0, 2.0]), np.array([10.0, 100.0]), total)
+assert total[0] == 420
 """
 
 
 def run(folder, first="", **environment):
     """Run a loop in a new process, with Numba's files in a folder; nothing may be printed."""
-    environment = {**os.environ, "NUMBA_CACHE_DIR": str(folder), **environment}
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(folder), "PYTHONPATH": os.path.dirname(__file__), **environment}
     command = [sys.executable, "-W", "error", "-c", CHILD.format(first=first)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=240, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")

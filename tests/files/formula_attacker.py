@@ -1,6 +1,6 @@
 """Ten thousand stored formulas that a stranger made, in a process that may do nothing but compute.
 
-``python formula_attacker.py SEED COUNT`` reads formulas of this release and of 0.1.0 with parts exchanged, encodes a
+``python formula_attacker.py SEED COUNT`` reads formulas with parts exchanged, encodes a
 table whose columns are called like functions, modules and builtins, and prints how many were encoded and refused, as
 JSON. Any effect besides numbers, any error but ValueError, and more than 200 MB of memory end it.
 """
@@ -22,7 +22,6 @@ from bayesdrop.data.formulas.encoder import StoredFormula
 from bayesdrop.data.formulas.formula import encode_formula
 from bayesdrop.data.formulas.language.limits import FUNCTIONS
 
-STORED = Path(__file__).parents[1] / "data" / "stored" / "formulas_0_1_0.json"
 NAMES = [
     "np", "contr", "os", "sys", "subprocess", "pickle", "builtins", "log", "C", "I", "Q", "bs", "poly", "hashed",
     "scale", "self", "__class__", "__import__", "__builtins__", "__subclasses__", "__globals__", "to_csv",
@@ -66,7 +65,7 @@ def table(n, rng):
 
 
 def seeds(frame):
-    """Stored formulas to change, of both releases."""
+    """Stored formulas to change."""
     frame = frame[["age", "dose", "two words", "site", "grade", "days", "ill"]]
     formulas = (
         "ill ~ center(age) + scale(dose)*site + bs(age, df=5) + poly(dose, 2) + C(grade)*site + `two words`:site",
@@ -76,8 +75,7 @@ def seeds(frame):
     )
     made = [encode_formula(formula, frame).to_json() for formula in formulas]
     made.append(from_formula("~ age*C(site, contr.sum) + C(grade, contr.poly)", frame, full_rank=True).to_json())
-    earlier = [part["text"] for part in json.loads(STORED.read_text())["formulas"]]
-    return [json.loads(text) for text in made + earlier[:5]]
+    return [json.loads(text) for text in made]
 
 
 def places(value, found):
@@ -125,8 +123,7 @@ def changed(known, chance, others):
 
 
 def forbid(event, arguments):
-    """End the process at anything but arithmetic; Python's parser is called for the texts of 0.1.0."""
-    parsed = event == "compile" and arguments[1] in ("<unknown>", b"<unknown>")
+    """End the process at anything but arithmetic."""
     quiet = event in (
         "object.__getattr__",
         "object.__setattr__",
@@ -135,18 +132,18 @@ def forbid(event, arguments):
         "builtins.id",
         "gc.get_objects",
     )
-    if WATCHED and not parsed and not quiet:
+    if WATCHED and not quiet:
         WATCHED.clear()
         raise SystemExit(f"{event} {arguments!r}")
 
 
 def encode(text, frame):
     """What every reader of a file calls."""
-    stored = StoredFormula("a formula", text)
-    for part in (stored.transform, stored.offset_of, stored.response_of):
+    encoder = StoredFormula("a formula", text).encoder
+    for part in (encoder.transform, encoder.offset_of, encoder.response_of):
         found = part(frame)
         assert found is None or hasattr(found, "nnz") or found.dtype.kind in "bfiU", found.dtype
-    return stored.encoder.levels
+    return encoder.levels
 
 
 WATCHED = []

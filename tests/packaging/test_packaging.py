@@ -101,19 +101,6 @@ def test_the_exact_sampler_does_without_numpyro():
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def test_arviz_imported_beside_other_work_leaves_the_filters_of_warnings_as_they_were():
-    code = (
-        "import sys, threading, warnings, bayesdrop._arviz as module\n"
-        "before = list(warnings.filters)\n"
-        "with module.arviz_in_thread() as begin: begin()\n"
-        "assert 'arviz' in sys.modules and warnings.filters == before\n"
-        "assert threading.active_count() == 1\n"
-        "assert module.arviz() is sys.modules['arviz']\n"
-        "with module.arviz_in_thread() as begin: assert begin is None"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True)
-
-
 @pytest.mark.skipif(version("arviz").startswith("0."), reason="ArviZ before 1 has no stand-ins")
 @pytest.mark.slow_cases("Kernel")
 @pytest.mark.parametrize("part", ["bayesdrop.distributions import PolyaGamma", "bayesdrop import NumpyroKernel"])

@@ -37,10 +37,6 @@ class FormulaEncoder(Shown):
     ----------
     formula : str
         The formula.
-    feature_names : list of p str
-        Names of the columns, as formulaic gives them: ``age``, ``C(site)[north]``.
-    groups : list of p str
-        The term of each column, for ``bd.PerGroup`` and ``bd.Hierarchical``.
     has_intercept : bool
         False if the formula says ``0 +`` or ``- 1``; for ``bd.Model(fit_intercept=design.has_intercept)``.
     full_rank : bool
@@ -63,8 +59,6 @@ class FormulaEncoder(Shown):
     """
 
     formula: str
-    feature_names: list[str]
-    groups: list[str]
     has_intercept: bool
     full_rank: bool = field(repr=False, default=False)
     terms: tuple[Term, ...] = field(repr=False)
@@ -88,6 +82,23 @@ class FormulaEncoder(Shown):
 
     def __str__(self) -> str:
         return f"{self.formula}: {len(self.feature_names)} features"
+
+    @cached_property
+    def feature_names(self) -> list[str]:
+        """Names of the p columns, as formulaic gives them: ``age``, ``C(site)[north]``."""
+        return [name for name, _ in self._columns()]
+
+    @cached_property
+    def groups(self) -> list[str]:
+        """The term of each of the p columns, for ``bd.PerGroup`` and ``bd.Hierarchical``."""
+        return [term for _, term in self._columns()]
+
+    def _columns(self) -> list[tuple[str, str]]:
+        """Name and term of each column."""
+        found = [(name, term.name) for term in self.terms for name in term.columns]
+        found += [(name, term.name) for term in self.random_terms for name in term.feature_names]
+        more = ((self.random_terms[number].name, level) for number, level in self._more)
+        return found + [(f"{name}[{level_name(level)}]", name) for name, level in more]
 
     def transform(self, data: Any) -> Any:
         """Encode other rows with the same levels, contrasts and statistics.
@@ -194,14 +205,7 @@ class FormulaEncoder(Shown):
 
     def with_levels(self, more: Sequence[tuple[int, tuple[Any, ...]]]) -> FormulaEncoder:
         """Return the encoder with columns for more levels of random terms, after all others."""
-        names = [f"{self.random_terms[number].name}[{level_name(level)}]" for number, level in more]
-        groups = [self.random_terms[number].name for number, _ in more]
-        return replace(
-            self.encoder,
-            feature_names=[*self.feature_names, *names],
-            groups=[*self.groups, *groups],
-            _more=[*self._more, *more],
-        )
+        return replace(self.encoder, _more=[*self._more, *more])
 
     def offset_of(self, data: Any) -> Float[np.ndarray, " m"] | None:
         """Return the offset of other rows, (m,), from ``data`` as :meth:`transform` takes; None if there is none.
@@ -342,27 +346,6 @@ class StoredFormula:
                 "bd.from_formula(formula, data) of the rows that were fitted."
             )
         return found
-
-    @property
-    def classes(self) -> Shaped[np.ndarray, " 2"] | None:
-        """As :attr:`FormulaEncoder.classes`."""
-        return self.encoder.classes
-
-    def complete_rows(self, data: Any, *, with_response: bool) -> Bool[np.ndarray, " m"] | None:
-        """As :meth:`FormulaEncoder.complete_rows`."""
-        return self.encoder.complete_rows(data, with_response=with_response)
-
-    def transform(self, data: Any) -> Any:
-        """As :meth:`FormulaEncoder.transform`."""
-        return self.encoder.transform(data)
-
-    def offset_of(self, data: Any) -> Float[np.ndarray, " m"] | None:
-        """As :meth:`FormulaEncoder.offset_of`."""
-        return self.encoder.offset_of(data)
-
-    def response_of(self, data: Any) -> Shaped[np.ndarray, "m ..."] | None:
-        """As :meth:`FormulaEncoder.response_of`."""
-        return self.encoder.response_of(data)
 
     def to_json(self) -> str:
         """Stored text."""

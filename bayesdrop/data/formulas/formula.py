@@ -34,7 +34,7 @@ import numpy as np
 
 from ..._typing import Float, Int, Shaped
 from ..._validation import check_choice, check_flag, check_instance, extra
-from ..frames import listed, mostly_zeros, to_pandas
+from ..frames import SHOWN, Limits, listed, mostly_zeros, to_pandas
 from ..levels import UNSEEN
 from .checks import (
     check_columns,
@@ -213,8 +213,7 @@ def from_formula(
 
     A stored formula has at most 16 million characters and a million values of JSON, a million levels and features,
     20 factors in a term, 300 knots, degree 50, functions nested 50 deep, and 50,000 numbers computed for each row.
-    Formulas that bayesdrop 0.1.0 stored are read by the same rules, except with ``full_rank=True``, which kept no
-    contrasts.
+    A formula that another version of bayesdrop stored is refused: fit again.
 
     References
     ----------
@@ -260,7 +259,7 @@ def encode_formula(
     missing: str | None = None,
     unseen: str = "error",
     dropna: bool = False,
-    large: int = 10**7,
+    limits: Limits = SHOWN,
 ) -> FormulaDesign:
     """Encode a data frame as :func:`from_formula` does, with random terms, whose columns are the last."""
     check_flag(full_rank, "full_rank")
@@ -303,10 +302,8 @@ def encode_formula(
     learner = Learner(frame, context, missing, unseen)
     translated = learner.terms(spec, X)
     random_terms: list[RandomTerm] = learn_terms(random, given, learner.column)
-    effects = [(name, term.name) for term in random_terms for name in term.feature_names]
     is_sparse = missing is None and mostly_zeros(X) if sparse is None else sparse
-    # Dense features save more time than the zeros of effects cost, unless there are very many.
-    is_sparse |= len(frame) * len(effects) > large
+    is_sparse |= len(frame) * sum(len(term.levels) for term in random_terms) > limits.effects
     offset = None if known is None else learner.column(known, partial(check_offset_values, expression=known))
     encoded = FormulaDesign(
         X=encode_terms(translated, learner.rows, sparse=is_sparse),
@@ -314,8 +311,6 @@ def encode_formula(
         offset=None if offset is None else np.array(numbers_of(offset, learner.rows), dtype=np.float64),
         rows=rows,
         formula=formula,
-        feature_names=names + [name for name, _ in effects],
-        groups=groups + [term for _, term in effects],
         has_intercept=any(term.degree == 0 for term in right),
         full_rank=full_rank,
         terms=translated,

@@ -6,13 +6,10 @@ import json
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from ..frames import listed
 from ..levels import UNSEEN
-from .earlier import read_earlier
 from .language.limits import LIMITS, finite, within
-from .language.nodes import EXPRESSIONS, Column, Factor, Outside, check_terms, walk
+from .language.nodes import Column, Expression, Factor, Outside, Term, check_terms, walk
 from .language.reading import read_node
 from .language.translation import plain_levels
 from .random_terms import RandomTerm
@@ -34,9 +31,8 @@ def read_formula_text(text: str) -> dict[str, Any]:
     try:
         known = read_json(text)
         if known.get("version") != VERSION:
-            with np.errstate(all="ignore"):
-                known = read_earlier(known)
-        terms = tuple(read_node(term) for term in known["terms"])
+            raise ValueError("another version of bayesdrop stored it; fit again")
+        terms = tuple(read_node(term, Term) for term in known["terms"])
         check_terms(terms)
         offset, response, label = known["offset"], known["response"], known["label"]
         within(max(len(known["random"]), len(response or ())), "factors")
@@ -57,10 +53,6 @@ def read_formula_text(text: str) -> dict[str, Any]:
             raise ValueError(f"expected facts of the columns {listed(absent)}")
         return dict(
             formula=str(known["formula"]),
-            feature_names=[name for term in terms for name in term.columns]
-            + [name for term in random for name in term.feature_names],
-            groups=[term.name for term in terms for _ in term.columns]
-            + [term.name for term in random for _ in term.levels],
             has_intercept=flags[0],
             full_rank=flags[1],
             terms=terms,
@@ -115,12 +107,10 @@ def read_facts(value: Any) -> dict[str, dict[str, Any]]:
 
 
 def read_factor(value: Any) -> Factor:
-    """A factor of one column, such as an offset."""
-    factor = read_node(value)
-    if not isinstance(factor, Factor) or factor.width != 1 or factor.entries != 1:
-        raise ValueError("expected a factor of one column")
-    if not isinstance(factor.encoding, (*EXPRESSIONS, Outside)) or factor.encoding.work > LIMITS.work:
-        raise ValueError("expected a factor of numbers")
+    """A factor of one column of numbers, such as an offset."""
+    factor: Factor = read_node(value, Factor)
+    if not isinstance(factor.encoding, Expression | Outside) or factor.width != 1 or factor.work > LIMITS.work:
+        raise ValueError("expected a factor of one column of numbers")
     return factor
 
 

@@ -23,7 +23,7 @@ from ..._validation import check_count, check_flag, check_instance, check_names
 from ..base import Between, Blockwise, ByColumn, Design, PerColumn, RowFunction, SquaredByColumn, added
 from ..rows import LocalRows
 from ..sparse import of_matrix
-from ..threads import LIMITS, ahead, cores, in_threads
+from ..threads import LIMITS, cores, in_threads
 from .records import Record, as_matrix, is_same, record_of
 from .sources import Load, open_source
 from .svmlight import zero_or_one
@@ -34,6 +34,11 @@ _AGAIN = (
     "the source no longer yields what it did when bd.Blocks was made, and fits and samplers need the same data in "
     "every pass; make bd.Blocks again from data that stand still"
 )
+
+
+def _loaded(where: str, load: Load) -> tuple[str, Any]:
+    """Name of a block, and the block as a real matrix, in compressed rows if sparse."""
+    return where, as_matrix(load(), f"source: {where}")
 
 
 class Blocks(Blockwise, LocalRows):
@@ -144,7 +149,7 @@ class Blocks(Blockwise, LocalRows):
         self._progress = progress
         self._passes = [1]
         p = None
-        for number, (where, block) in enumerate(self._shown(ahead(self._numeric()))):
+        for number, (where, block) in enumerate(in_threads(self._shown(self._source.pieces()), _loaded, 1)):
             if p is None:
                 p = block.shape[1]
                 if p == 0:
@@ -250,11 +255,6 @@ class Blocks(Blockwise, LocalRows):
         result._minimum = None
         return result
 
-    def _numeric(self) -> Generator[tuple[str, Any]]:
-        """Blocks as real matrices, compressed rows if sparse."""
-        for where, block in self._source.read():
-            yield where, as_matrix(block, f"source: {where}")
-
     def _pieces(self) -> Generator[tuple[int, int, str, Load]]:
         """Number, first row, name and reader of each block; raise ValueError if their number has changed."""
         number, start = -1, 0
@@ -284,16 +284,10 @@ class Blocks(Blockwise, LocalRows):
         design = of_matrix(block)
         return slice(start, start + block.shape[0]), design if self._centre is None else design.shifted(self._centre)
 
-    def _checked(self) -> Generator[tuple[slice, Design]]:
-        """Blocks as designs, with the slices of their rows."""
-        with closing(self._pieces()) as pieces:
-            for piece in pieces:
-                yield self._design(*piece)
-
     def parts(self, size: int | None = None) -> Iterator[tuple[slice, Design]]:
         """Make one pass: return each block as a design, of any size, with the slice of its rows."""
         self._passes[0] += 1
-        return self._shown(ahead(self._checked()))
+        return in_threads(self._shown(self._pieces()), self._design, 1)
 
     def _shown(self, blocks: Iterator[Any]) -> Iterator[Any]:
         """Show a progress bar over the items if requested."""

@@ -51,7 +51,7 @@ def open_source(
 
     Examples
     --------
-    >>> next(open_source([np.ones((2, 3))], None, None).read())[1].shape
+    >>> next(open_source([np.ones((2, 3))], None, None).pieces())[1]().shape
     (2, 3)
     """
     if isinstance(source, str | os.PathLike):
@@ -73,23 +73,8 @@ def open_source(
     raise TypeError(f"source: expected blocks of rows, got {kind}; {_ADVICE}.")
 
 
-class _InPieces:
-    """Source with names of its ``columns``, or None, and ``indices`` of svmlight files, or None.
-
-    ``pieces`` yields the blocks from the start, each as a name for messages and a function by which any thread can read
-    it.
-    """
-
-    pieces: Callable[[], Iterator[tuple[str, Load]]]
-
-    def read(self) -> Iterator[tuple[str, Any]]:
-        """Read the blocks from the start."""
-        for where, load in self.pieces():
-            yield where, load()
-
-
-class Made(_InPieces):
-    """Blocks that a function makes again at every call."""
+class Made:
+    """Blocks that a function makes again at every call, with the names of their ``columns``, or None."""
 
     indices: Indices | None = None
 
@@ -101,7 +86,7 @@ class Made(_InPieces):
         self._make, self.columns = make, columns
 
     def pieces(self) -> Iterator[tuple[str, Load]]:
-        """The blocks, from the start."""
+        """The blocks from the start, each as a name for messages and a function by which any thread can read it."""
         blocks = self._make()
         if not isinstance(blocks, Iterable):
             raise TypeError(f"source: expected a function that returns blocks of rows, got {shown(blocks)} from it.")
@@ -119,7 +104,7 @@ class Made(_InPieces):
             yield f"block {number}", _there(block)
 
 
-class Files(_InPieces):
+class Files:
     """Blocks from files, one after the other, each in blocks of at most ``rows`` rows (.npz files: one block each)."""
 
     def __init__(
@@ -177,7 +162,7 @@ class Files(_InPieces):
         return np.concatenate(values)
 
     def pieces(self) -> Iterator[tuple[str, Load]]:
-        """The blocks, from the start."""
+        """The blocks from the start, each as a name for messages and a function by which any thread can read it."""
         for path, reader, stamp in zip(self._paths, self._readers, self._stamps, strict=True):
             with _naming(path):
                 _unchanged(path, stamp)

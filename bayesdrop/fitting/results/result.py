@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     import bayesdrop
 
-    from ...data.column_facts import RowEncoder
+    from ...data.formulas.encoder import FormulaEncoder
     from ...model import Model
     from ..solvers.auxiliary import Auxiliary
     from ..solvers.driver import Status
@@ -195,9 +195,9 @@ class Fit(Shown):
     _auxiliary: Auxiliary | None = field(default=None, repr=False, compare=False)
 
     @property
-    def formula(self) -> RowEncoder | None:
-        """What made the features of the columns of a table, so that functions of a fit take tables; None without."""
-        return self.facts.formula
+    def formula(self) -> FormulaEncoder | None:
+        """Encoder of tables by the formula of the fit, None without one; raise ValueError if it cannot be read."""
+        return None if self.facts.formula is None else self.facts.formula.encoder
 
     @property
     def auxiliary(self) -> Auxiliary:

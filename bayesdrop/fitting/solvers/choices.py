@@ -133,7 +133,7 @@ CHOICES = (
 def case_of(energy: Energy) -> Case:
     """What the choice for an energy depends on."""
     design = energy.moments.design
-    dense = energy.has_all_rows and not (design.is_sparse or design.is_streamed) and design.compressed() is None
+    dense = energy.has_all_rows and not (design.is_sparse or design.is_streamed or design.is_mostly_zero)
     dual, noise = has_dual(energy), 0.0
     if energy.loss.piecewise_linear and not dual:
         gain, _, quadratic, _, _ = energy.moments.coefficients

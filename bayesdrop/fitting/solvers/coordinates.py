@@ -59,7 +59,7 @@ def solve_by_coordinates(energy: Energy, weights: WeightBlock, tol: float, limit
     """
     from ...designs.kernels import available
 
-    matrix = energy.moments.design.compressed(full=True) if available() else None
+    matrix = energy.moments.design.compressed() if available() else None
     if matrix is None:
         return None
     least, most = limits.passes

@@ -45,9 +45,6 @@ class Driver(Protocol):
     def init(self, key: PRNGKeyArray, chains: int) -> Any:
         """State before the first draw."""
 
-    def prepare(self, state: Any) -> None:
-        """Do before the first chunk what keeps Python busy."""
-
     def chunk(self, state: Any, count: int) -> tuple[Any, Part]:
         """Take ``count`` draws, at most :func:`room`: the last state, and what is recorded, time first."""
 
@@ -117,9 +114,6 @@ class _Compiled:
     def init(self, key: PRNGKeyArray, chains: int) -> Any:
         return _init(self.kernel, chains, self.operands, key)
 
-    def prepare(self, state: Any) -> None:
-        run_chunk.lower(self.kernel, self.operands, state, np.int32(1))
-
     def chunk(self, state: Any, count: int) -> tuple[Any, Part]:
         state, buffers = run_chunk(self.kernel, self.operands, state, np.int32(count))
         return state, {name: np.asarray(value)[:count] for name, value in buffers.items()}
@@ -137,9 +131,6 @@ class _ByHost:
 
     def init(self, key: PRNGKeyArray, chains: int) -> Any:
         return self.kernel.init(self.operands, key, chains)
-
-    def prepare(self, state: Any) -> None:
-        """Nothing: what is compiled is small."""
 
     def chunk(self, state: Any, count: int) -> tuple[Any, Part]:
         records = []

@@ -19,7 +19,7 @@ from __future__ import annotations
 import logging
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -131,8 +131,7 @@ def run(
     thin : int, default 1
         Draws of each chain per kept draw.
     **options
-        Those of :class:`Runner`: ``checkpoint``, ``stop``, ``required``, ``sizes``, ``max_seconds``, ``meanwhile``
-        and ``late``.
+        Those of :class:`Runner`: ``checkpoint``, ``stop``, ``required``, ``sizes``, ``max_seconds`` and ``late``.
 
     Raises
     ------
@@ -169,8 +168,6 @@ class Runner:
         Lengths of the dims that the caller knows.
     max_seconds : float, optional
         Wall time of this call. At least one chunk is drawn, so that repeated calls on a checkpoint get somewhere.
-    meanwhile : callable, optional
-        Called once when the program is traced, to begin what a thread can do during compilation and draws.
     late : LateInterruption
         Interruptions after the last draw.
     position : (state, int)
@@ -193,7 +190,6 @@ class Runner:
     required: Sequence[str] = ()
     sizes: Mapping[str, int] = field(default_factory=dict)
     max_seconds: float | None = None
-    meanwhile: Callable[[], None] | None = None
     late: LateInterruption = field(default_factory=LateInterruption)
     position: tuple[Any, int] = (None, 0)
     parts: list[tuple[int, dict[str, Shaped[np.ndarray, "_ C ..."]]]] = field(default_factory=list)
@@ -262,9 +258,6 @@ class Runner:
         bar.set_description("compiling (once)")
         if self.position[0] is None:
             self.position = (self.driver.init(key, chains), 0)
-        if self.meanwhile is not None:
-            self.driver.prepare(self.position[0])
-            self.meanwhile()
         size, first = 1, True  # the first chunk is one draw, and the compilation
         while True:
             count = min(size, self._next_stage() - self.done)

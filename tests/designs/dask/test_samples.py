@@ -13,7 +13,6 @@ import pytest
 from scipy import sparse
 
 import bayesdrop as bd
-from bayesdrop.designs import as_design
 from bayesdrop.hmc import streamed as streamed_kernel
 from bayesdrop.hmc.kernels.density import Loadings
 
@@ -33,25 +32,6 @@ def sample(X, y, model=MODEL, **options):
 
 def weights(post):
     return bd.groups.dataset(post, "posterior")["weight"].values
-
-
-def test_products_for_samplers():
-    """Sums of what a function makes of products, and what it makes of blocks, an empty one among them."""
-    rng = np.random.default_rng(0)
-    X, factor = rng.normal(size=(23, 4)), np.arange(1.0, 24)
-    lazy = da.concatenate([cut(X[:9], 4), cut(X[:0]), cut(X[9:], 14)])
-    w, w2 = rng.normal(size=(4, 3)), rng.normal(size=(4, 2))
-    design = as_design(lazy)
-    function = lambda a, b, f: (f[:, None] * a + b[:, :1], f[:, None] * b, a * a)  # noqa: E731
-    r, s, t = function(X @ w, (X * X) @ w2, factor)
-    expected = X.T @ r, (X * X).T @ s, r.sum(axis=0), s.sum(axis=0), t.sum(axis=0)
-    for vector in (factor, cut(factor, 5)):
-        for got, true in zip(design.product_sums(w, w2, function, vector), expected, strict=True):
-            np.testing.assert_allclose(got, true, rtol=1e-11, atol=1e-11)
-    parts = design.each_block(lambda matrix, f: (matrix.T @ f, len(f)), factor)
-    np.testing.assert_allclose(sum(part for part, _ in parts), X.T @ factor, rtol=1e-12)
-    assert [count for _, count in parts] == [4, 4, 1, 14]
-    assert sum(design.each_block(len)) == 23
 
 
 @pytest.mark.parametrize("place", ["dense", pytest.param("sparse", marks=pytest.mark.slow)])

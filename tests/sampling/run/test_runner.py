@@ -51,15 +51,6 @@ def walk(correlation=0.5, kernel=None, **options):
     return run(kernel, {"correlation": jnp.float32(correlation)}, as_key(0), **defaults | options)
 
 
-def test_what_is_done_meanwhile_begins_once_before_any_draw_and_changes_none(monkeypatch):
-    expected, order, chunk = walk(), [], runner.Runner.advance
-    monkeypatch.setattr(runner.Runner, "advance", lambda self, count: (order.append("draws"), chunk(self, count)))
-    found = walk(meanwhile=lambda: order.append("meanwhile"))
-    assert order.index("meanwhile") == 0
-    assert order.count("meanwhile") == 1
-    np.testing.assert_array_equal(found.draws["weight"], expected.draws["weight"])
-
-
 @pytest.mark.parametrize("seconds", [1e-9, 100.0])
 def test_draws_do_not_depend_on_chunks(monkeypatch, seconds):
     expected = walk()

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ...frames import listed, no_column, refuse_complex, refuse_kinds, refuse_missing
+from ...frames import SHOWN, listed, no_column, refuse_complex, refuse_kinds, refuse_missing
 
 __all__ = [
     "FORMULAIC",
@@ -150,7 +150,7 @@ def _without_rows(source: Any, frame: Any, context: Mapping[str, Any]) -> str:
             Formula([term]).get_model_matrix(frame, context=context, output="sparse", na_action="ignore")
         except Exception:  # whatever a user's expression raises
             found.append(str(term))
-    return listed(found or map(str, getattr(source, "formula", source)), 5)
+    return listed(found or map(str, getattr(source, "formula", source)), SHOWN.few)
 
 
 def levels_listed(levels: Iterable[Any], limit: int) -> str:

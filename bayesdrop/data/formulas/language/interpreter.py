@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ...._typing import Float, Int, Num, Shaped
-from ...frames import listed, no_column, refuse_missing
+from ...frames import SHOWN, listed, no_column, refuse_missing
 from ...levels import KnownLevels
 from .encoding import levels_listed
 from .limits import FUNCTIONS
@@ -64,7 +64,6 @@ class Rows:
     ) -> None:
         self.frame, self.missing, self.unseen = frame, missing, unseen
         self._run = run
-        self._numbers: dict[str, Num[np.ndarray, " n"]] = {}
         self._codes: dict[Any, tuple[Int[np.ndarray, " n"], Shaped[np.ndarray, " n"]]] = {}
 
     def __len__(self) -> int:
@@ -72,17 +71,15 @@ class Rows:
 
     def numbers(self, name: str) -> Num[np.ndarray, " n"]:
         """A column of numbers as doubles, one of truth values as such; raise ValueError on another."""
-        if name not in self._numbers:
-            values = np.asarray(self._column(name))
-            if values.dtype.kind == "O":
-                gone = self.is_missing(name)
-                if not all(isinstance(value, bool | int | float | np.number | np.bool_) for value in values[~gone]):
-                    raise ValueError(_unfit(f"column {name!r} has text where the formula takes numbers."))
-                values = np.array([np.nan if lost else float(v) for v, lost in zip(values, gone, strict=True)])
-            if values.dtype.kind not in "biuf":
-                raise ValueError(_unfit(f"column {name!r} has values of type {values.dtype}, expected numbers."))
-            self._numbers[name] = values if values.dtype.kind == "b" else values.astype(np.float64)
-        return self._numbers[name]
+        values = np.asarray(self._column(name))
+        if values.dtype.kind == "O":
+            gone = self.is_missing(name)
+            if not all(isinstance(value, bool | int | float | np.number | np.bool_) for value in values[~gone]):
+                raise ValueError(_unfit(f"column {name!r} has text where the formula takes numbers."))
+            values = np.where(gone, np.nan, values).astype(np.float64)
+        if values.dtype.kind not in "biuf":
+            raise ValueError(_unfit(f"column {name!r} has values of type {values.dtype}, expected numbers."))
+        return values if values.dtype.kind == "b" else values.astype(np.float64)
 
     def values(self, name: str) -> Shaped[np.ndarray, " n"]:
         """Values of a column as Python objects, None where they are missing."""
@@ -150,10 +147,10 @@ class Rows:
             no_scale = "; a fixed factor has no scale to draw an effect from, as (1 | site) has"
             raise ValueError(
                 f"data: {int(strange.sum())} of {len(self)} rows have levels of {_shown(argument)} that the formula "
-                f"has not seen: {levels_listed(dict.fromkeys(values[strange].tolist()), 5)}; known are "
-                f"{levels_listed(node.levels, 12)}. Leave those rows out, recode them, name all levels in the first "
-                'data, as in pandas.Categorical(values, categories=[...]), or take unseen="population", by which such '
-                f"a row has no level of this factor{no_scale if self.unseen == 'draw' else ''}."
+                f"has not seen: {levels_listed(dict.fromkeys(values[strange].tolist()), SHOWN.few)}; known are "
+                f"{levels_listed(node.levels, SHOWN.levels)}. Leave those rows out, recode them, name all levels in "
+                'the first data, as in pandas.Categorical(values, categories=[...]), or take unseen="population", by '
+                f"which such a row has no level of this factor{no_scale if self.unseen == 'draw' else ''}."
             )
         if gone.any() and self.missing is None:
             refuse_missing(sorted(columns_needed(argument)), self.frame, _ADVICE)
@@ -183,8 +180,6 @@ def encode_terms(terms: Sequence[Term], rows: Rows, *, sparse: bool) -> Any:
     >>> encode_terms([term], Rows(pd.DataFrame({"age": [3, 5], "site": ["s", "n"]})), sparse=False).tolist()
     [[0.0, 3.0], [5.0, 0.0]]
     """
-    n, p = len(rows), sum(len(term.columns) for term in terms)
-    X = None if sparse else np.zeros((n, p))
     parts: list[tuple[Any, Any]] = []
     gaps: list[tuple[Any, slice]] = []
     start = 0
@@ -193,21 +188,14 @@ def encode_terms(terms: Sequence[Term], rows: Rows, *, sparse: bool) -> Any:
             first = start
             for product in term.products:
                 place, value = _product(product, rows)
-                place = np.where(place < 0, -1, place + start)
+                parts.append((np.where(place < 0, -1, place + start), value))
                 # A number that is missing makes all columns missing, those of other levels too.
                 gaps.append((np.isnan(value).any(axis=1), slice(start, start + product.width)))
                 start += product.width
-                if X is None:
-                    parts.append((place, value))
-                else:
-                    row, entry = np.nonzero(place >= 0)
-                    X[row, place[row, entry]] = value[row, entry]
-            gaps.append((_without_level(term, rows) & (X is not None), slice(first, start)))
-    if X is None:
-        return _compressed(parts, gaps, n, p)
-    for gone, columns in gaps:
-        X[gone, columns] = np.nan
-    return X
+            if not sparse:
+                gaps.append((_without_level(term, rows), slice(first, start)))
+    X = _compressed(parts, gaps, len(rows), start)
+    return X if sparse else X.toarray()
 
 
 def _compressed(parts: list[tuple[Any, Any]], gaps: list[tuple[Any, slice]], n: int, p: int) -> Any:
@@ -245,7 +233,7 @@ def _factor(factor: Factor, rows: Rows) -> tuple[Int[np.ndarray, "n k"], Float[n
     if isinstance(node, Levels | Hashed):
         code, _ = rows.codes(node)
         if not node.coding.matrix:
-            column = np.full((node.count if isinstance(node, Hashed) else len(node.levels)) + 1, -1)
+            column = np.full(node.count + 1, -1)
             column[list(node.coding.kept)] = np.arange(node.width)
             return column[code][:, None], np.ones((n, 1))
         columns = np.where(code[:, None] < 0, -1, np.arange(node.width))

@@ -38,8 +38,6 @@ class Limits:
         Features of all terms.
     work : int
         Numbers computed for each row.
-    code : int
-        Characters of all expressions of a formula that bayesdrop 0.1.0 stored.
     """
 
     text: int = 2**24
@@ -52,7 +50,6 @@ class Limits:
     levels: int = 10**6
     columns: int = 10**6
     work: int = 50_000
-    code: int = 20_000
 
 
 LIMITS = Limits()

@@ -4,26 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass
-from typing import Any
+from functools import partial
+from typing import Any, get_args
 
 from ...._validation import MOST
 from .limits import finite, short, within
-from .nodes import (
-    Apply,
-    BSpline,
-    Coding,
-    Column,
-    CubicSpline,
-    Factor,
-    Hashed,
-    Levels,
-    Match,
-    Number,
-    Outside,
-    Polynomial,
-    Product,
-    Term,
-)  # fmt: skip
+from .nodes import Coding, Encoding, Expression, Factor, Node, Outside, Product, Term
 
 __all__ = ["plain", "read_node"]
 
@@ -33,6 +19,7 @@ def plain(node: Any) -> Any:
 
     Examples
     --------
+    >>> from .nodes import Apply, Column
     >>> plain(Apply("log", (Column("dose"),)))
     ['Apply', 'log', [['Column', 'dose']]]
     """
@@ -43,20 +30,20 @@ def plain(node: Any) -> Any:
     return node
 
 
-def read_node(value: Any, depth: int = 0) -> Any:
-    """Return the node that :func:`plain` wrote; raise ValueError if the value is not a node or exceeds the limits.
+def read_node(value: Any, kinds: Any, depth: int = 0) -> Any:
+    """Return the node that :func:`plain` wrote; raise ValueError if it is not of these kinds or exceeds the limits.
 
     Examples
     --------
-    >>> read_node(["Apply", "log", [["Column", "dose"]]])
+    >>> read_node(["Apply", "log", [["Column", "dose"]]], Expression)
     Apply(function='log', arguments=(Column(name='dose'),))
-    >>> read_node(["Apply", "system", [["Column", "dose"]]])
+    >>> read_node(["Apply", "system", [["Column", "dose"]]], Expression)
     Traceback (most recent call last):
     ValueError: 'system' is not in the list of functions
     """
     within(depth, "depth")
     found = _NODES.get(value[0]) if isinstance(value, list) and value and isinstance(value[0], str) else None
-    if found is None or len(value) != len(found[1]) + 1:
+    if found is None or not issubclass(found[0], kinds) or len(value) != len(found[1]) + 1:
         raise ValueError(f"expected a node of a formula, got {short(value)}")
     kind, readers = found
     return kind(*(reader(part, depth + 1) for reader, part in zip(readers, value[1:], strict=True)))
@@ -97,7 +84,12 @@ def _level(value: Any, depth: int) -> Any:
     return _scalar(value, depth)
 
 
-def _each(reader: Callable[..., Any]) -> Callable[..., Any]:
+def _reader(kind: str) -> Callable[[Any, int], Any]:
+    """Reader of a field, by its type."""
+    if not kind.startswith("tuple["):
+        return _READERS.get(kind) or partial(_of_kinds, _KINDS[kind])
+    reader = _reader(kind.removeprefix("tuple[").removesuffix(", ...]"))
+
     def read(value: Any, depth: int) -> tuple[Any, ...]:
         if not isinstance(value, list):
             raise ValueError(f"expected a list, got {short(value)}")
@@ -106,19 +98,18 @@ def _each(reader: Callable[..., Any]) -> Callable[..., Any]:
     return read
 
 
-_NODES: dict[str, tuple[type, tuple[Callable[..., Any], ...]]] = {
-    "Number": (Number, (_scalar,)),
-    "Column": (Column, (_text,)),
-    "Match": (Match, (_text, _text, _flag)),
-    "Apply": (Apply, (_text, _each(read_node))),
-    "Outside": (Outside, (_text, _count, _each(_text))),
-    "Polynomial": (Polynomial, (read_node, _each(_real), _each(_real), _each(_real))),
-    "BSpline": (BSpline, (read_node, _each(_real), _count, _flag, _text)),
-    "CubicSpline": (CubicSpline, (read_node, _each(_real), _each(_each(_real)), _each(_each(_real)), _flag, _text)),
-    "Coding": (Coding, (_each(_count), _each(_each(_real)))),
-    "Levels": (Levels, (read_node, _each(_level), read_node)),
-    "Hashed": (Hashed, (_text, _count, read_node)),
-    "Factor": (Factor, (_text, read_node)),
-    "Product": (Product, (_each(read_node),)),
-    "Term": (Term, (_text, _each(_text), _each(read_node))),
+def _of_kinds(kinds: Any, value: Any, depth: int) -> Any:
+    return read_node(value, kinds, depth)
+
+
+_READERS: dict[str, Callable[[Any, int], Any]] = {
+    "str": _text, "bool": _flag, "int": _count, "float": _real, "float | bool": _scalar, "str | float | bool": _level,
+}  # fmt: skip
+_KINDS = {
+    "Expression": Expression, "Expression | Outside": Expression | Outside, "Encoding": Encoding,
+    "Coding": Coding, "Factor": Factor, "Product": Product,
+}  # fmt: skip
+_NODES: dict[str, tuple[type[Node], list[Callable[[Any, int], Any]]]] = {
+    kind.__name__: (kind, [_reader(str(part.type)) for part in fields(kind)])
+    for kind in (*get_args(Encoding), Coding, Factor, Product, Term)
 }

@@ -17,16 +17,16 @@ __all__ = ["columns_of_spline", "cubic_spline", "number_of", "numbers_in", "poly
 def number_of(value: Any) -> float:
     """A statistic of one column; raise ValueError on another."""
     array = np.asarray(value, dtype=np.float64)
-    if array.size != 1:
-        raise ValueError("a statistic of several columns")
+    if array.size != 1 or not np.isfinite(array).all():
+        raise ValueError("a statistic of several columns, or not a number")
     return float(array.reshape(-1)[0])
 
 
 def numbers_in(values: Any) -> tuple[float, ...]:
     """Statistics in one row, such as knots; raise ValueError on others."""
     array = np.asarray(values, dtype=np.float64)
-    if array.ndim != 1:
-        raise ValueError("statistics of several columns")
+    if array.ndim != 1 or not np.isfinite(array).all():
+        raise ValueError("statistics of several columns, or not numbers")
     return tuple(array.tolist())
 
 
@@ -127,8 +127,8 @@ def _cubic_spline(node: CubicSpline, x: Float[np.ndarray, " n"]) -> Float[np.nda
     left = np.clip(np.searchsorted(knots, x) - 1, 0, len(knots) - 2)
     step = knots[left + 1] - knots[left]
     before, after = x - knots[left], knots[left + 1] - x
-    bend = np.where(x > high, 0.0, after**3 / (6 * step)) - step * after / 6
-    bend_next = np.where(x < low, 0.0, before**3 / (6 * step)) - step * before / 6
+    bend = (np.where(x > high, 0.0, after**3 / step) - step * after) / 6
+    bend_next = (np.where(x < low, 0.0, before**3 / step) - step * before) / 6
     values, curvatures = np.array(node.values), np.array(node.curvatures)
     found = (after / step)[:, None] * values[left] + (before / step)[:, None] * values[left + 1]
     found += bend[:, None] * curvatures[left] + bend_next[:, None] * curvatures[left + 1]

@@ -10,7 +10,7 @@ import ast
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -82,15 +82,15 @@ class Translator:
     state : mapping
         What stateful transforms have learnt, by their text.
     own : mapping
-        Names of the user's own, by ``context``, which stand for nothing that is known here.
-    learn : callable, optional
-        Keep a factor that the language lacks for the session, and return its number of columns.
+        The user's ``context``, whose names stand for nothing that is known here.
+    learn : callable
+        Function that keeps a factor that the language lacks for the session and returns its number of columns.
     """
 
     columns: frozenset[str]
-    state: Mapping[str, Any] = field(default_factory=dict)
-    own: Mapping[str, Any] = field(default_factory=dict)
-    learn: Callable[[Any], int] | None = None
+    state: Mapping[str, Any]
+    own: Mapping[str, Any]
+    learn: Callable[[Any], int]
 
     def terms_of(self, spec: Any) -> tuple[Term, ...]:
         """Terms of a formulaic ``ModelSpec`` that has encoded rows, but the intercept."""
@@ -136,10 +136,6 @@ class Translator:
 
     def _outside(self, factor: Any, dropped: int) -> Outside:
         """A factor that the language lacks, without its first columns that full rank takes away."""
-        if self.learn is None:
-            raise ValueError(
-                f"it has {str(factor.expr)!r}, which is Python code and runs only in the session that made it"
-            )
         columns = tuple(sorted(columns_of(factor, self.own)))
         return Outside(str(factor.expr), self.learn(factor) - dropped, columns)
 

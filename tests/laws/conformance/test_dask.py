@@ -42,69 +42,23 @@ def _pair(request):
     return design, X
 
 
-@pytest.mark.parametrize("columns", [None, 1, 3])
-def test_products(pair, columns):
+def test_products(pair, check_products, check_sums):
     design, X = pair
-    rng = np.random.default_rng(1)
-    tail = () if columns is None else (columns,)
-    w, w2 = rng.normal(size=(2, X.shape[1], *tail))
-    r, r2 = rng.normal(size=(2, X.shape[0], *tail))
-    assert design.shape == X.shape
-    np.testing.assert_allclose(design.matvec(w), X @ w, **SAME)
-    np.testing.assert_allclose(design.rmatvec(r), X.T @ r, **SAME)
-    np.testing.assert_allclose(design.sq_matvec(w), (X * X) @ w, **SAME)
-    np.testing.assert_allclose(design.sq_rmatvec(r), (X * X).T @ r, **SAME)
-    if columns is None:
-        return
-    for got, expected in zip(design.pair_matvec(w, w2), (X @ w, (X * X) @ w2), strict=True):
-        np.testing.assert_allclose(got, expected, **SAME)
-    for got, expected in zip(design.pair_rmatvec(r, r2), (X.T @ r, (X * X).T @ r2), strict=True):
-        np.testing.assert_allclose(got, expected, **SAME)
-
-
-def test_sampled_products(pair):
-    design, X = pair
-    rng = np.random.default_rng(4)
-    left, right, square = rng.normal(size=(len(X), 2)), rng.normal(size=(X.shape[1], 2)), rng.random(X.shape[1])
-    formed = (square * X**2 - X) * (left @ right.T)
-    forward, back = design.sampled_products(
-        design.persist(design.zeros(2) + left)[0], right, square, -np.ones(len(square))
-    )
-    np.testing.assert_allclose(forward, formed @ right, **SAME)
-    np.testing.assert_allclose(back, formed.T @ left, **SAME)
-
-
-def test_normal_product(pair):
-    """What is done between depends on the row and mixes the two products."""
-    design, X = pair
-    rng = np.random.default_rng(2)
-    w, w2 = rng.normal(size=(2, X.shape[1], 2))
-    factor = np.arange(1.0, len(X) + 1)[:, None]
-    a, b, *sums = design.normal_product(w, w2, lambda rows, a, b: (factor[rows] * a + b, a - factor[rows] * b))
-    np.testing.assert_allclose(a, X @ w, **SAME)
-    np.testing.assert_allclose(b, (X * X) @ w2, **SAME)
-    r, s = factor * (X @ w) + (X * X) @ w2, X @ w - factor * ((X * X) @ w2)
-    for got, expected in zip(sums, (X.T @ r, (X * X).T @ s, r.sum(axis=0), s.sum(axis=0)), strict=True):
-        np.testing.assert_allclose(got, expected, rtol=1e-11, atol=1e-10)
-
-
-def test_grams_counts_and_rows(pair):
-    design, X = pair
-    rng = np.random.default_rng(3)
-    omega = rng.random(len(X)) * (np.arange(len(X)) % 3 == 0)
-    np.testing.assert_allclose(design.gram(omega), X.T @ (omega[:, None] * X), **SAME)
-    r = rng.normal(size=(len(X), 2))
-    above, below = design.sign_sums(r)
-    np.testing.assert_allclose(above, (X > 0).T @ r, **SAME)
-    np.testing.assert_allclose(below, (X < 0).T @ r, **SAME)
+    check_products(design, X, has_outer_gram=False)
+    check_sums(design, X)
     assert design.minimum() == X.min()
+
+
+def test_vectors_over_the_rows(pair):
+    design, X = pair
+    r = np.random.default_rng(3).normal(size=(len(X), 2))
     np.testing.assert_array_equal(design.zeros(2), np.zeros((len(X), 2)))
     np.testing.assert_allclose(design.total(r), r.sum(axis=0), **SAME)
     squares, roots = design.rowwise(lambda a, b: (a * b, np.abs(a)), r, r, widths=(2, 2))
     np.testing.assert_allclose(squares, r * r, **SAME)
     np.testing.assert_allclose(roots, np.abs(r), **SAME)
-    (held,) = design.persist(squares + 1)
-    np.testing.assert_allclose(held, r * r + 1, **SAME)
+    (stored,) = design.persist(squares + 1)
+    np.testing.assert_allclose(stored, r * r + 1, **SAME)
 
 
 def test_vectors_over_the_rows_stay_on_the_workers(pair):
