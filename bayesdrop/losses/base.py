@@ -51,7 +51,6 @@ __all__ = [
     "check_scale_setting",
     "choose_form",
     "learnt_scale",
-    "misplaced_expectation",
     "special",
 ]
 
@@ -278,7 +277,7 @@ def learnt_scale(setting: Any, field: str, degree: int) -> tuple[Parameter, ...]
     return (Parameter("sigma", field, prior, degree, relative=setting is None),)
 
 
-def check_scale_setting(loss: Loss, field: str, advice: str, *kinds: type) -> None:
+def check_scale_setting(loss: Loss, field: str, *kinds: type) -> None:
     """Raise an error unless the setting is None, a prior of a scale or of one of the ``kinds``, or a number above 0.
 
     A number becomes a float.
@@ -286,10 +285,8 @@ def check_scale_setting(loss: Loss, field: str, advice: str, *kinds: type) -> No
     setting = getattr(loss, field)
     if setting is None or isinstance(setting, (ScalePrior, *kinds)):
         return
-    number = check_number(
-        setting, field, above=0, advice=advice or "leave it out and bd.sample learns it, or give a prior of it"
-    )
-    object.__setattr__(loss, field, float(number))
+    advice = "leave it out and bd.sample learns it, or give a prior of it"
+    object.__setattr__(loss, field, float(check_number(setting, field, above=0, advice=advice)))
 
 
 def at_shape(loss: Any, values: Mapping[str, Any]) -> Any:
@@ -300,21 +297,10 @@ def at_shape(loss: Any, values: Mapping[str, Any]) -> Any:
     return changed
 
 
-def special(name: str, z: Any) -> Scores:
-    """A function of ``scipy.special``, or of ``jax.scipy.special`` for an array of JAX's."""
-    here = isinstance(z, np.ndarray | np.generic)
-    return getattr(import_module("scipy.special" if here else "jax.scipy.special"), name)(z)
-
-
-def misplaced_expectation(value: Any, forms: Mapping[str, Any]) -> str:
-    """Advice where the name of a form came as the first setting, which is another; empty otherwise.
-
-    Examples
-    --------
-    >>> misplaced_expectation("gaussian", {"gaussian": None})
-    'it goes by its name: expectation="gaussian"'
-    """
-    return f'it goes by its name: expectation="{value}"' if isinstance(value, str) and value in forms else ""
+def special(name: str, *arrays: Any) -> Scores:
+    """A function of ``scipy.special``, or of ``jax.scipy.special`` if one of the arrays is JAX's."""
+    is_numpy = all(isinstance(array, np.ndarray | np.generic | float) for array in arrays)
+    return getattr(import_module("scipy.special" if is_numpy else "jax.scipy.special"), name)(*arrays)
 
 
 def choose_form(forms: Mapping[str, Form], expectation: str, loss: str, advice: str = "") -> Form:

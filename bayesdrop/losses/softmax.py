@@ -44,7 +44,7 @@ from typing import Any, ClassVar, TypeAlias
 import numpy as np
 
 from .._typing import Float, Int
-from .base import Loss, choose_form, misplaced_expectation
+from .base import Loss, choose_form
 
 __all__ = [
     "ClassMoments",
@@ -101,8 +101,7 @@ class Softmax(Loss):
     normalised: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        advice = misplaced_expectation(self.expectation, FORMS)
-        choose_form(FORMS, self.expectation, "Softmax", "" if advice else " The samplers need none of them.")
+        choose_form(FORMS, self.expectation, "Softmax", " The samplers need none of them.")
 
     @property
     def convex(self) -> bool:
