@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpyro  # noqa: F401  (whole before its parts: ArviZ 1.3 leaves a lazy stand-in that would load parts twice)
 from jax import lax, random
 from jaxtyping import PRNGKeyArray
-from numpyro.distributions import Distribution, constraints
+from numpyro.distributions import Distribution, Normal, constraints
 from numpyro.distributions.util import validate_sample
 
 from .._typing import Bool, Float
@@ -35,7 +35,7 @@ Elementwise = Float[jax.Array, "*shape"]
 _HALVINGS = 60
 
 
-class NormalPseudoLikelihood(Distribution):
+class NormalPseudoLikelihood(Normal):
     """``log p(y) = peak − ½ precision (y − loc)²``; draws are from the normal distribution that it is proportional to.
 
     Parameters
@@ -60,33 +60,17 @@ class NormalPseudoLikelihood(Distribution):
     """
 
     arg_constraints = {"loc": constraints.real, "precision": constraints.positive, "peak": constraints.real}
-    support = constraints.real
 
     def __init__(
         self, loc: Numbers, precision: Numbers = 1.0, peak: Numbers = 0.0, *, validate_args: bool | None = None
     ) -> None:
-        self.loc, self.precision, self.peak = jnp.broadcast_arrays(*_floats(loc, precision, peak))
-        super().__init__(batch_shape=self.loc.shape, validate_args=validate_args)
-
-    def sample(self, key: PRNGKeyArray, sample_shape: tuple[int, ...] = ()) -> Float[jax.Array, ...]:
-        """Draws of the normal distribution, of shape ``sample_shape + batch_shape``."""
-        noise = random.normal(key, tuple(sample_shape) + self.batch_shape, self.loc.dtype)
-        return self.loc + noise / jnp.sqrt(self.precision)
+        loc, self.precision, self.peak = jnp.broadcast_arrays(*_floats(loc, precision, peak))
+        super().__init__(loc, 1 / jnp.sqrt(self.precision), validate_args=validate_args)
 
     @validate_sample
     def log_prob(self, value: Numbers) -> Float[jax.Array, ...]:
         """Log-weight, not normalised."""
         return self.peak - 0.5 * self.precision * (value - self.loc) ** 2
-
-    @property
-    def mean(self) -> Float[jax.Array, ...]:
-        """Mean of the normalised form."""
-        return self.loc
-
-    @property
-    def variance(self) -> Float[jax.Array, ...]:
-        """Variance of the normalised form."""
-        return 1 / self.precision
 
 
 class EpsilonInsensitivePseudoLikelihood(Distribution):
@@ -130,9 +114,9 @@ class EpsilonInsensitivePseudoLikelihood(Distribution):
         """Draws of the normalised form: uniform in the tube with mass ``2ε``, exponential beyond it with ``2/C``."""
         shape = tuple(sample_shape) + self.batch_shape
         key_piece, key_sign, key_size, key_tail = random.split(key, 4)
-        size, tail = (draw(k, shape, self.score.dtype) for draw, k in (
-            (random.uniform, key_size), (random.exponential, key_tail),
-        ))  # fmt: skip
+        size, tail = (
+            random.uniform(key_size, shape, self.score.dtype), random.exponential(key_tail, shape, self.score.dtype)
+        )  # fmt: skip
         inside = random.bernoulli(key_piece, self.epsilon * self.C / (self.epsilon * self.C + 1), shape)
         distance = jnp.where(inside, self.epsilon * size, self.epsilon + tail / self.C)
         return self.score + jnp.where(random.bernoulli(key_sign, shape=shape), distance, -distance)

@@ -268,6 +268,10 @@ class LossOfForms(Loss):
         omega = 2 * weight * slopes.var
         return Pseudo(omega, omega * mean - weight * slopes.mean)
 
+    def log_constant(self, weight: Any) -> Float[AnyArray, ...]:
+        """Zero, as of classes and counts; see :class:`bayesdrop.losses.protocols.Simulated`."""
+        return np.zeros(np.shape(weight))
+
 
 def learnt_scale(setting: Any, field: str, degree: int) -> tuple[Parameter, ...]:
     """Parameter ``sigma`` of a loss whose setting is None or a prior; none where it is a number."""

@@ -113,7 +113,7 @@ def from_function(
     >>> fit.weight.round(1).tolist()[0] > 0.5
     True
     """
-    check_choice(response, "response", tuple(_KINDS))
+    check_choice(response, "response", ("number", "class", "count"))
     check_flag(convex, "convex")
     check_flag(normalised, "normalised")
     for name, given in (("expected_response", expected_response), ("sample_response", sample_response)):
@@ -122,20 +122,26 @@ def from_function(
         if given is not None and not callable(given):
             raise TypeError(f"{name}: expected a function, got {given!r}.")
     _check(function)
-    kind = _KINDS[response] if response == "class" or sample_response is None else _SIMULATED[response]
-    return kind(function, bool(convex), bool(normalised), expected_response, sample_response)
+    kind = ClassLoss if response == "class" else FunctionLoss if sample_response is None else SimulatedLoss
+    return kind(function, bool(convex), bool(normalised), expected_response, sample_response, response == "count")
 
 
 @dataclass(frozen=True)
 class FunctionLoss(Loss):
-    """A loss of numbers that :func:`from_function` made, whose arguments are the attributes."""
+    """A loss of numbers or counts that :func:`from_function` made, whose arguments are the attributes."""
 
     function: Function
     convex: bool = False
     normalised: bool = False  # type: ignore[misc]  # what losses of the package know of their class, this knows of itself
     mean_response: Callable[[NoisedScores], Any] | None = None
     draw_response: Callable[[Any, Any, Any], Any] | None = None
+    counts: bool = False
     binary: ClassVar[bool] = False
+
+    @property
+    def largest_count(self) -> float | None:
+        """Any count; see :class:`bayesdrop.losses.base.Loss`."""
+        return np.inf if self.counts else None
 
     def value(self, y: Responses, mean: Scores, var: Scores) -> Scores:
         """Expected loss; see :class:`bayesdrop.losses.base.Loss`."""
@@ -157,46 +163,27 @@ class FunctionLoss(Loss):
         return normal_score.by_quadrature(self, y, mean, var, weight)  # type: ignore[arg-type]  # for normalised
 
     def expected_response(self, law: NoisedScores) -> Float[AnyArray, ...]:
-        """The function that was given, or the mean score; see :class:`bayesdrop.losses.base.Loss`."""
-        return np.asarray(law.mean() if self.mean_response is None else self.mean_response(law))
-
-
-@dataclass(frozen=True)
-class CountLoss(FunctionLoss):
-    """A loss of counts that :func:`from_function` made."""
-
-    @property
-    def largest_count(self) -> float:
-        """Any count; see :class:`bayesdrop.losses.base.Loss`."""
-        return np.inf
-
-    def expected_response(self, law: NoisedScores) -> Float[AnyArray, ...]:
-        """The function that was given, or ``E e^s``."""
-        return np.exp(law.log_exponential()) if self.mean_response is None else np.asarray(self.mean_response(law))
+        """The user's function, or the mean score, of counts ``E e^s``; see :class:`bayesdrop.losses.base.Loss`."""
+        if self.mean_response is not None:
+            return np.asarray(self.mean_response(law))
+        return np.exp(law.log_exponential()) if self.counts else np.asarray(law.mean())
 
 
 @dataclass(frozen=True)
 class SimulatedLoss(FunctionLoss):
-    """A loss of numbers that says how they are drawn; see :class:`bayesdrop.losses.protocols.Simulated`."""
+    """A loss that says how its responses are drawn; see :class:`bayesdrop.losses.protocols.Simulated`."""
 
     def sample_response(self, generator: Any, score: Scores, weight: Any) -> Scores:
         """Draw by the function that was given."""
         return np.asarray(self.draw_response(generator, score, weight), dtype=np.float64)  # type: ignore[misc]  # given
 
     def log_constant(self, weight: Any) -> Float[AnyArray, ...]:
-        """``−log ∫ exp{−C f(y, 0)} dy``, by quadrature; see :class:`bayesdrop.losses.protocols.Simulated`."""
+        """``−log ∫ exp{−C f(y, 0)} dy``, by quadrature; 0 of counts, whose function has the whole log-probability."""
+        if self.counts:
+            return np.zeros(np.shape(weight))
         each, place = np.unique(np.asarray(weight, dtype=np.float64), return_inverse=True)
         found = np.array([_log_constant(self.function, float(C)) for C in each])
         return found[place].reshape(np.shape(weight))
-
-
-@dataclass(frozen=True)
-class SimulatedCountLoss(SimulatedLoss, CountLoss):
-    """A loss of counts that says how they are drawn."""
-
-    def log_constant(self, weight: Any) -> Float[AnyArray, ...]:
-        """Zero: the function has all of the logarithm of the probability."""
-        return np.zeros(np.shape(weight))
 
 
 @dataclass(frozen=True)
@@ -225,10 +212,6 @@ class ClassLoss(FunctionLoss):
     def log_constant(self, weight: Any) -> Float[AnyArray, ...]:
         """Zero; see :class:`bayesdrop.losses.protocols.Simulated`."""
         return np.zeros(np.shape(weight))
-
-
-_KINDS: dict[str, type[FunctionLoss]] = {"number": FunctionLoss, "class": ClassLoss, "count": CountLoss}
-_SIMULATED: dict[str, type[FunctionLoss]] = {"number": SimulatedLoss, "count": SimulatedCountLoss}
 
 
 def _check(function: Any) -> None:

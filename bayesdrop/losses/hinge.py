@@ -15,7 +15,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from .._typing import AnyArray, Float
 from .._validation import check_number
 from . import normal_score, positive_part
 from .base import Responses, ScoreCost, Scores, choose_form
@@ -86,10 +85,6 @@ class Hinge(positive_part.PiecewiseLoss):
         """
         chance = self.probability(score, weight)
         return np.where(generator.random(np.shape(score)) < chance, 1.0, -1.0)
-
-    def log_constant(self, weight: Any) -> Float[AnyArray, ...]:
-        """Zero; see :class:`bayesdrop.losses.protocols.Simulated`."""
-        return np.zeros(np.shape(weight))
 
     def probability(self, score: Scores, weight: Any) -> Scores:
         """Normalised pseudo-likelihood ``e^{−C loss(+1)} / (e^{−C loss(+1)} + e^{−C loss(−1)})``.

@@ -137,10 +137,6 @@ class _LogisticCount(LossOfForms):
         omega = PolyaGamma(weight * trials, score, validate_args=False).sample(key)
         return Pseudo(omega, jnp.broadcast_to(weight * (y - 0.5 * trials), omega.shape))
 
-    def log_constant(self, weight: Any) -> Float[AnyArray, ...]:
-        """Zero; what depends on ``y`` is the base measure."""
-        return np.zeros(np.shape(weight))
-
 
 @dataclass(frozen=True)
 class Binomial(_LogisticCount):
