@@ -24,6 +24,48 @@ def normal_product(design, X, w, w2):
     np.testing.assert_allclose(sq_total, (a - factor * b).sum(axis=0), **same)
 
 
+@pytest.fixture(scope="session", name="check_products")
+def _check_products():
+    return products
+
+
+def products(design, X, columns):
+    """Products with the matrix and its square, both ways, of one vector (None) or of several, and pairs of them."""
+    rng, same = np.random.default_rng(1), {"rtol": 1e-12, "atol": 1e-12}
+    tail = () if columns is None else (columns,)
+    w, w2 = rng.normal(size=(2, X.shape[1], *tail))
+    r, r2 = rng.normal(size=(2, X.shape[0], *tail))
+    found = [design.matvec(w), design.rmatvec(r), design.sq_matvec(w), design.sq_rmatvec(r)]
+    expected = [X @ w, X.T @ r, (X * X) @ w, (X * X).T @ r]
+    if columns is not None:
+        found += [*design.pair_matvec(w, w2), *design.pair_rmatvec(r, r2)]
+        expected += [X @ w, (X * X) @ w2, X.T @ r, (X * X).T @ r2]
+        normal_product(design, X, w, w2)
+    for got, true in zip(found, expected, strict=True):
+        assert got.dtype == np.float64
+        np.testing.assert_allclose(got, true, **same)
+
+
+@pytest.fixture(scope="session", name="check_grams")
+def _check_grams():
+    return grams
+
+
+def grams(design, X):
+    """Gram matrices, also with weights of 0, and sums over the entries of either sign."""
+    rng, same = np.random.default_rng(2), {"rtol": 1e-12, "atol": 1e-12}
+    omega, scale, r = rng.random(X.shape[0]), rng.random(X.shape[1]), rng.normal(size=(X.shape[0], 2))
+    np.testing.assert_allclose(design.gram(omega), X.T @ (omega[:, None] * X), **same)
+    omega[np.arange(X.shape[0]) % 3 > 0] = 0.0
+    np.testing.assert_allclose(design.gram(omega), X.T @ (omega[:, None] * X), **same)
+    weights = np.column_stack([omega, rng.random(X.shape[0])])
+    np.testing.assert_allclose(design.grams(weights), np.einsum("ng,np,nq->gpq", weights, X, X), **same)
+    np.testing.assert_allclose(design.outer_gram(scale), (X * scale) @ X.T, **same)
+    signs = (X > 0).T.astype(float) @ r, (X < 0).T.astype(float) @ r
+    for got, expected in zip(design.sign_sums(r), signs, strict=True):
+        np.testing.assert_allclose(got, expected, **same)
+
+
 @pytest.fixture(name="check_sampled_products")
 def _check_sampled_products():
     """Both products with the matrix that is never formed equal those with it formed."""

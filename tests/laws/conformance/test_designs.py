@@ -75,24 +75,8 @@ def _design(request, X, monkeypatch):
 
 
 @pytest.mark.parametrize("columns", [None, 1, 3])
-def test_products(design, X, columns, check_normal_product):
-    rng = np.random.default_rng(1)
-    tail = () if columns is None else (columns,)
-    w, w2 = rng.normal(size=(2, X.shape[1], *tail))
-    r, r2 = rng.normal(size=(2, X.shape[0], *tail))
-    same = {"rtol": 1e-12, "atol": 1e-12}
-    np.testing.assert_allclose(design.matvec(w), X @ w, **same)
-    np.testing.assert_allclose(design.rmatvec(r), X.T @ r, **same)
-    np.testing.assert_allclose(design.sq_matvec(w), (X * X) @ w, **same)
-    np.testing.assert_allclose(design.sq_rmatvec(r), (X * X).T @ r, **same)
-    if columns is not None:
-        first, second = design.pair_matvec(w, w2)
-        np.testing.assert_allclose(first, X @ w, **same)
-        np.testing.assert_allclose(second, (X * X) @ w2, **same)
-        first, second = design.pair_rmatvec(r, r2)
-        np.testing.assert_allclose(first, X.T @ r, **same)
-        np.testing.assert_allclose(second, (X * X).T @ r2, **same)
-        check_normal_product(design, X, w, w2)
+def test_products(design, X, columns, check_products):
+    check_products(design, X, columns)
 
 
 def test_sampled_products(design, X, check_sampled_products):
@@ -104,20 +88,8 @@ def test_sums_of_products_and_blocks(design, X, check_product_sums, check_each_b
     check_each_block(design, X)
 
 
-def test_grams_and_counts(design, X):
-    rng = np.random.default_rng(2)
-    omega, scale = rng.random(X.shape[0]), rng.random(X.shape[1])
-    same = {"rtol": 1e-12, "atol": 1e-12}
-    np.testing.assert_allclose(design.gram(omega), X.T @ (omega[:, None] * X), **same)
-    omega[np.arange(X.shape[0]) % 3 > 0] = 0.0
-    np.testing.assert_allclose(design.gram(omega), X.T @ (omega[:, None] * X), **same)
-    weights = np.column_stack([omega, rng.random(X.shape[0])])
-    np.testing.assert_allclose(design.grams(weights), np.einsum("ng,np,nq->gpq", weights, X, X), **same)
-    np.testing.assert_allclose(design.outer_gram(scale), (X * scale) @ X.T, **same)
-    r = rng.normal(size=(X.shape[0], 2))
-    above, below = design.sign_sums(r)
-    np.testing.assert_allclose(above, (X > 0).T.astype(float) @ r, **same)
-    np.testing.assert_allclose(below, (X < 0).T.astype(float) @ r, **same)
+def test_grams_and_counts(design, X, check_grams):
+    check_grams(design, X)
     assert design.minimum() == min(0.0, X.min()) if isinstance(design, SparseDesign) else design.minimum() == X.min()
 
 
@@ -138,55 +110,20 @@ def test_entries(design, X, block, monkeypatch):
     np.testing.assert_array_equal(total, X)
 
 
-def test_blocks_of_rows_equal_one_block(monkeypatch):
-    """Those of large matrices."""
+@pytest.mark.parametrize("columns", [None, 2])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("share", [0.2, 1.0])
+def test_large_matrices(monkeypatch, share, dtype, columns, check_products):
+    """In blocks of rows, compiled where most entries are 0; single precision stays and sums in double."""
     monkeypatch.setattr(dense, "LIMITS", threads.Limits(small=0, cached=40))
     rng = np.random.default_rng(3)
-    X = rng.normal(size=(41, 6))
-    design = DenseDesign(X)
-    w, r = rng.normal(size=(6, 2)), rng.normal(size=(41, 2))
-    np.testing.assert_allclose(design.sq_matvec(w), (X * X) @ w, rtol=1e-12)
-    np.testing.assert_allclose(design.sq_rmatvec(r), (X * X).T @ r, rtol=1e-12, atol=1e-13)
-    for got, expected in zip(design.pair_matvec(w, w), (X @ w, (X * X) @ w), strict=True):
-        np.testing.assert_allclose(got, expected, rtol=1e-12, atol=1e-13)
-    for got, expected in zip(design.pair_rmatvec(r, r), (X.T @ r, (X * X).T @ r), strict=True):
-        np.testing.assert_allclose(got, expected, rtol=1e-12, atol=1e-13)
-
-
-@pytest.mark.parametrize("columns", [None, 2])
-def test_single_precision_stays_and_sums_in_double(monkeypatch, columns):
-    monkeypatch.setattr(dense, "LIMITS", threads.Limits(small=0, cached=40))
-    X = np.random.default_rng(3).normal(size=(41, 6)).astype(np.float32)
-    design, wide = DenseDesign(X), X.astype(np.float64)
-    assert design._x is X
-    tail = () if columns is None else (columns,)
-    w, r = np.random.default_rng(4).normal(size=(6, *tail)), np.random.default_rng(5).normal(size=(41, *tail))
-    same = {"rtol": 1e-12, "atol": 1e-13}
-    np.testing.assert_allclose(design.matvec(w), wide @ w, **same)
-    np.testing.assert_allclose(design.rmatvec(r), wide.T @ r, **same)
-    np.testing.assert_allclose(design.sq_rmatvec(r), (wide * wide).T @ r, **same)
-    np.testing.assert_allclose(design.gram(np.ones(41)), wide.T @ wide, **same)
-
-
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_a_dense_matrix_of_mostly_zeros_takes_compiled_products(monkeypatch, dtype):
-    monkeypatch.setattr(dense, "LIMITS", threads.Limits(small=0))
-    rng = np.random.default_rng(6)
-    X = (rng.normal(size=(31, 7)) * (rng.random((31, 7)) < 0.2)).astype(dtype)
+    X = (rng.normal(size=(41, 6)) * (rng.random((41, 6)) < share)).astype(dtype)
     X[4] = 0
     design, wide = DenseDesign(X), X.astype(np.float64)
-    assert design._products is not None
-    assert DenseDesign(np.ones((30, 7)))._products is None
-    w, w2, r, r2 = rng.normal(size=7), rng.normal(size=(7, 3)), rng.normal(size=31), rng.normal(size=(31, 2))
-    same = {"rtol": 1e-12, "atol": 1e-13}
-    np.testing.assert_allclose(design.matvec(w), wide @ w, **same)
-    np.testing.assert_allclose(design.rmatvec(r2), wide.T @ r2, **same)
-    np.testing.assert_allclose(design.sq_matvec(w2), wide**2 @ w2, **same)
-    np.testing.assert_allclose(design.sq_rmatvec(r), (wide**2).T @ r, **same)
-    for got, expected in zip(design.pair_matvec(w2, w2), (wide @ w2, wide**2 @ w2), strict=True):
-        np.testing.assert_allclose(got, expected, **same)
-    for got, expected in zip(design.pair_rmatvec(r2, r2), (wide.T @ r2, (wide**2).T @ r2), strict=True):
-        np.testing.assert_allclose(got, expected, **same)
+    assert design._x is X
+    assert (design._products is not None) == (share < 1)
+    check_products(design, wide, columns)
+    np.testing.assert_allclose(design.gram(np.ones(41)), wide.T @ wide, rtol=1e-12, atol=1e-13)
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
