@@ -13,14 +13,15 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 import numpyro  # noqa: F401  (whole before its parts: ArviZ 1.3 leaves a lazy stand-in that would load parts twice)
-from jax import lax, random
+from jax import random
 from jaxtyping import PRNGKeyArray
 from numpyro.distributions import Distribution, Normal, constraints
 from numpyro.distributions.util import validate_sample
 
-from .._typing import Bool, Float
+from .._typing import Float
 from .inverse_gaussian import Numbers, _floats
 from .label_pseudo_likelihoods import log_given_scale
+from .log_concave import bisect, draw_log_concave, reach
 
 __all__ = [
     "ConvexPseudoLikelihood",
@@ -28,11 +29,6 @@ __all__ = [
     "EpsilonInsensitivePseudoLikelihood",
     "NormalPseudoLikelihood",
 ]
-
-Elementwise = Float[jax.Array, "*shape"]
-
-# Bisections of an interval, beyond the digits of double precision.
-_HALVINGS = 60
 
 
 class NormalPseudoLikelihood(Normal):
@@ -178,9 +174,7 @@ class EpsilonInsensitiveGivenScales(NormalPseudoLikelihood):
 class ConvexPseudoLikelihood(Distribution):
     """``log p(y) = −C loss(y, *moments)`` for any loss that is convex in ``y`` and grows on both sides.
 
-    Draws are from the normalised form, by rejection: beyond the points at which the logarithm is one below its
-    peak, a concave function lies below the line through the peak and that point (after Devroye 1986, section VII.2). At
-    least 46 % of the proposals are accepted.
+    Draws are from the normalised form, by rejection (:mod:`.log_concave`).
 
     Parameters
     ----------
@@ -229,63 +223,9 @@ class ConvexPseudoLikelihood(Distribution):
 
     def sample(self, key: PRNGKeyArray, sample_shape: tuple[int, ...] = ()) -> Float[jax.Array, ...]:
         """Draws of the normalised form, of shape ``sample_shape + batch_shape``."""
-        shape = tuple(sample_shape) + self.batch_shape
-        peak, low, high = (jnp.broadcast_to(part, shape) for part in self._envelope())
-        most, tiny = self.log_prob(peak), jnp.finfo(peak.dtype).tiny
-
-        def attempt(carry: tuple[PRNGKeyArray, Elementwise, Bool[jax.Array, "*shape"]]) -> tuple[
-            PRNGKeyArray, Elementwise, Bool[jax.Array, "*shape"]
-        ]:  # fmt: skip
-            key, y, done = carry
-            key, key_draw = random.split(key)
-            u, v, w = random.uniform(key_draw, (3, *shape), peak.dtype, minval=tiny)
-            # The envelope is 1 on (low, high), and beyond it e^{−t}, t the distance from the peak in units of its half.
-            middle, tail = high - low, jnp.exp(-1.0).astype(peak.dtype)
-            u = u * middle * (1 + tail)
-            right = u < middle + tail * (high - peak)
-            t = 1 - jnp.log(v)
-            outside = jnp.where(right, peak + t * (high - peak), peak - t * (peak - low))
-            proposal = jnp.where(u < middle, low + v * middle, outside)
-            bound = jnp.where(u < middle, jnp.zeros_like(t), -t)
-            accept = ~done & (jnp.log(w) + bound <= self.log_prob(proposal) - most)
-            return key, jnp.where(accept, proposal, y), done | accept
-
-        start = (key, peak, jnp.zeros(shape, bool))
-        return lax.while_loop(lambda carry: ~jnp.all(carry[2]), attempt, start)[1]
-
-    def _envelope(self) -> tuple[Float[jax.Array, ...], Float[jax.Array, ...], Float[jax.Array, ...]]:
-        """Peak, and the points below and above it at which the log-weight is one below the peak."""
         start, one = self.moments[0], jnp.ones_like(self.C)
         slope = jax.grad(lambda y: jnp.sum(self.log_prob(y)))
-        low = start - _reach(lambda t: slope(start - t) > 0, one)
-        high = start + _reach(lambda t: slope(start + t) < 0, one)
-        peak = _bisect(lambda y: slope(y) > 0, low, high)
-        return peak, peak - self._fall(peak, -1), peak + self._fall(peak, 1)
-
-    def _fall(self, peak: Elementwise, sign: int) -> Elementwise:
-        """Distance from the peak to one side at which the log-weight is one below the peak."""
-        least = self.log_prob(peak) - 1
-
-        def above(t: Elementwise) -> Bool[jax.Array, "*shape"]:
-            return self.log_prob(peak + sign * t) >= least
-
-        far = _reach(lambda t: ~above(t), jnp.ones_like(peak))
-        return _bisect(above, jnp.zeros_like(far), far)
-
-
-def _reach(holds: Callable[[Elementwise], Bool[jax.Array, "*shape"]], step: Elementwise) -> Elementwise:
-    """Double the step until the condition holds."""
-    return lax.fori_loop(0, _HALVINGS, lambda _, t: jnp.where(holds(t), t, 2 * t), step)
-
-
-def _bisect(
-    low_side: Callable[[Elementwise], Bool[jax.Array, "*shape"]], low: Elementwise, high: Elementwise
-) -> Elementwise:
-    """Upper end of the interval, from ``low`` on, in which the condition holds."""
-
-    def halve(_: int, ends: tuple[Elementwise, Elementwise]) -> tuple[Elementwise, Elementwise]:
-        middle = 0.5 * (ends[0] + ends[1])
-        below = low_side(middle)
-        return jnp.where(below, middle, ends[0]), jnp.where(below, ends[1], middle)
-
-    return lax.fori_loop(0, _HALVINGS, halve, (low, high))[1]
+        low = start - reach(lambda t: slope(start - t) > 0, one)
+        high = start + reach(lambda t: slope(start + t) < 0, one)
+        peak = bisect(lambda y: slope(y) > 0, low, high)
+        return draw_log_concave(key, self.log_prob, peak, tuple(sample_shape) + self.batch_shape)

@@ -207,12 +207,8 @@ def _of_fit(fit: Fit, probability: float, shown: Contrasts | None, base: int | N
     if fit.covariance is not None:
         covariance, p = fit.covariance, weight.shape[-1]
         K = len(covariance) // (p + 1)
-        own = covariance.reshape(K, p + 1, K, p + 1)[:, :p, :, :p]
-        inner = [own[k, :, k] for k in range(K)]
-        if base is not None:
-            inner = [
-                own[k, :, k] + own[base, :, base] - own[k, :, base] - own[base, :, k] for k in range(K) if k != base
-            ]
+        compared = _compared(np.eye(K), base)
+        inner = np.einsum("ak,kplq,al->apq", compared, covariance.reshape(K, p + 1, K, p + 1)[:, :p, :, :p], compared)
         if shown is not None:
             inner = [_combined(_combined(part, shown).T, shown) for part in inner]
         variance = np.stack([np.diagonal(part) for part in inner]).reshape(columns["weight"].shape)
