@@ -1,4 +1,4 @@
-r"""Define the generalised inverse Gaussian distribution for NumPyro, and its Bessel function.
+r"""Define the generalised inverse Gaussian distribution for NumPyro.
 
     f(x) = (a/b)^{p/2} / (2 K_p(√(ab))) · x^{p−1} exp{−(a x + b/x)/2},      x > 0.
 
@@ -8,8 +8,7 @@ Draws come from the log-concave density of ``log x`` by rejection (:mod:`.log_co
     x f(x) ∝ exp D(u),     D(u) = −(R − p)(cosh u − 1) − p(e^u − 1 − u),     u = log(x / x_0),
 
 whose terms are small in the bulk of the law, however large ``ω`` and ``p``; for ``p < 0`` it is the law of ``1/x`` with
-``−p``. Constant, moments and ``K_p(ω) = ½ exp(p log((R + p)/ω) − R) ∫ exp D`` are sums of it over ``u``, on which the
-trapezoidal rule converges geometrically.
+``−p``. The constant and the moments are sums of it over ``u``, on which the trapezoidal rule converges geometrically.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from .._typing import Float
 from .inverse_gaussian import Numbers, _floats
 from .log_concave import draw_log_concave
 
-__all__ = ["GeneralizedInverseGaussian", "log_bessel_k"]
+__all__ = ["GeneralizedInverseGaussian"]
 
 Elementwise = Float[jax.Array, "*shape"]
 
@@ -58,25 +57,6 @@ class Rules:
 
 
 RULES = Rules()
-
-
-def log_bessel_k(order: Numbers, x: Numbers) -> Float[jax.Array, ...]:
-    """``log K_p(x)`` for real order and ``x > 0``; both broadcast.
-
-    Examples
-    --------
-    >>> import jax.numpy as jnp
-    >>> round(float(log_bessel_k(jnp.array(0.5), jnp.array(1.0))), 4)  # √(π/2) e⁻¹
-    -0.7742
-    """
-    return _log_bessel_k(*jnp.broadcast_arrays(*_floats(order, x)))
-
-
-@jax.jit
-def _log_bessel_k(order: Elementwise, x: Elementwise) -> Elementwise:
-    order = jnp.abs(order)
-    root = jnp.hypot(x, order)
-    return order * (jnp.log(root + order) - jnp.log(x)) - root + _log_integral(order, x) - math.log(2)
 
 
 def _exponent(

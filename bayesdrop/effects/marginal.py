@@ -23,7 +23,7 @@ import numpy as np
 from .._typing import DataFrame
 from .._validation import check_flag
 from ..fitting.results.saved import rows_of
-from .averages import Average, Averages
+from .averages import RULES, Average, Averages
 from .contrasts import check_levels
 from .expected import Effect, EffectRows
 
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     import xarray as xr
 
 __all__ = ["level_changes", "marginal_effects"]
-
-_STEP = 1e-3
 
 
 def marginal_effects(
@@ -181,7 +179,7 @@ def _slopes(rows: EffectRows, name: str) -> list[Callable[[], Average]]:
     """The rows with a number moved up and down, weighted for a difference quotient; rows without it have no weight."""
     values = rows.values_of(name)
     weight, present = rows.observed(values), values[~np.isnan(values)]
-    step = 0.5 * _STEP * (float(present.std()) or 1.0) if len(present) else 1.0
+    step = 0.5 * RULES.step * (float(present.std()) or 1.0) if len(present) else 1.0
     if rows.variables is None:
         try:
             rows.sources[0].model.noise.check(present.min(initial=np.inf) - step)

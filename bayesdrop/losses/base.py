@@ -27,7 +27,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping
 from copy import copy
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias, TypeVar, runtime_checkable
 
@@ -38,6 +38,7 @@ from .._validation import check_number, shown
 from ..priors import HalfNormal, ScalePrior
 
 __all__ = [
+    "RULES",
     "Derivatives",
     "Loss",
     "LossOfForms",
@@ -61,6 +62,52 @@ Responses: TypeAlias = Num[AnyArray, "*rows"]
 """A response for each score: a class as −1 and +1, or a number."""
 
 Form = TypeVar("Form")
+
+
+@dataclass(frozen=True)
+class Rules:
+    """Accuracy of expectations over normal scores.
+
+    Attributes
+    ----------
+    nodes, function_nodes : int
+        Gauss-Hermite nodes of the cost of a row, and of a loss that is a function of the user's.
+    fewest, most : int
+        Rows that are compiled for are padded to powers of two from the first on, and cut into parts of the second.
+    intervals : int
+        Subdivisions of the integral that normalises such a loss.
+    far, fraction : float, int
+        Argument from which Mills' ratio is a continued fraction, and its levels: it then has all digits, and below it
+        squares cancel no more than a few.
+    mixture : (int, float, float)
+        Nodes of the mixture over Kolmogorov's distribution, the smallest and the largest.
+    near, terms : float, int
+        Root below which the slopes of the logistic bound are series, and their terms.
+    lowest : float
+        Logit below which the likelihood of a class is constant.
+    points, held : int
+        Quasi-random points of a softmax, and probabilities at points that are held at a time: 2 MB.
+    share : float
+        Smallest mean share or count from which a fit starts.
+    """
+
+    nodes: int = 15
+    function_nodes: int = 32
+    fewest: int = 256
+    most: int = 1 << 15
+    intervals: int = 200
+    far: float = 8.0
+    fraction: int = 6
+    mixture: tuple[int, float, float] = (20, 0.18, 4.0)
+    near: float = 0.1
+    terms: int = 6
+    lowest: float = -80.0
+    points: int = 128
+    held: int = 1 << 18
+    share: float = 1e-6
+
+
+RULES = Rules()
 
 
 class Derivatives(NamedTuple):

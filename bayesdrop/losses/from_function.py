@@ -29,13 +29,9 @@ import numpy as np
 from .._typing import AnyArray, Float
 from .._validation import check_choice, check_flag
 from . import normal_score
-from .base import Derivatives, Loss, NoisedScores, Responses, ScoreCost, Scores
+from .base import RULES, Derivatives, Loss, NoisedScores, Responses, ScoreCost, Scores
 
 __all__ = ["FunctionLoss", "from_function"]
-
-_NODES = 32
-# Rows that are compiled for are padded to powers of two from the first of these on, and cut into parts of the second.
-_FEWEST, _MOST = 256, 1 << 15
 
 Function = Callable[[Any, Any], Any]
 
@@ -200,7 +196,7 @@ class ClassLoss(FunctionLoss):
 
     def expected_probability(self, mean: Scores, var: Scores, weight: float) -> Scores:
         """Expectation of :meth:`probability` by quadrature."""
-        points, shares = normal_score.gauss_hermite(_NODES)
+        points, shares = normal_score.gauss_hermite(RULES.function_nodes)
         spread = np.sqrt(var)
         terms = (s * self.probability(mean + z * spread, weight) for z, s in zip(points, shares, strict=True))
         return np.asarray(sum(terms))
@@ -241,7 +237,7 @@ def _log_constant(function: Function, C: float) -> float:
         return float(np.exp(-C * value)) if value == value else 0.0
 
     # The third of what it returns counts evaluations, and a fourth says why it has not converged.
-    sides = [quad(density, *ends, full_output=True, limit=200) for ends in ((-np.inf, 0.0), (0.0, np.inf))]
+    sides = [quad(density, *ends, full_output=True, limit=RULES.intervals) for ends in ((-np.inf, 0.0), (0.0, np.inf))]
     total = sum(side[0] for side in sides)
     if not (all(len(side) == 3 for side in sides) and 0 < total < np.inf):
         raise ValueError(f"function: exp(−{C:g} f(y, 0)) has no finite integral over y, so that it is no density.")
@@ -267,9 +263,9 @@ def _evaluate(kernel: Kernel, function: Function, *arrays: Any) -> tuple[Any, ..
     flat = [array.ravel() for array in rows]
     parts = []
     with jax.enable_x64(True):
-        for start in range(0, max(total, 1), _MOST):
-            count = min(_MOST, total - start)
-            size = max(_FEWEST, 1 << max(count - 1, 0).bit_length())
+        for start in range(0, max(total, 1), RULES.most):
+            count = min(RULES.most, total - start)
+            size = max(RULES.fewest, 1 << max(count - 1, 0).bit_length())
             padded = [np.pad(array[start : start + count], (0, size - count)) for array in flat]
             parts.append([np.asarray(found)[:count] for found in _compiled(kernel)(function, *padded)])
     return tuple(np.concatenate(found).reshape(shape) for found in zip(*parts, strict=True))
@@ -293,8 +289,10 @@ def _nodes(mean: Any, var: Any) -> tuple[Any, Any, Any]:
     """Scores at the nodes, the nodes and their shares, along a first axis."""
     import jax.numpy as jnp
 
-    shape = (_NODES,) + (1,) * mean.ndim
-    point, share = (jnp.asarray(part, mean.dtype).reshape(shape) for part in normal_score.gauss_hermite(_NODES))
+    shape = (RULES.function_nodes,) + (1,) * mean.ndim
+    point, share = (
+        jnp.asarray(part, mean.dtype).reshape(shape) for part in normal_score.gauss_hermite(RULES.function_nodes)
+    )
     return mean[None] + point * jnp.sqrt(var)[None], point, share
 
 

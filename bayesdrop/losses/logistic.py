@@ -25,19 +25,18 @@ import numpy as np
 from scipy.special import zeta
 
 from . import normal_score, positive_part
-from .base import Derivatives, LossOfForms, Pseudo, Responses, ScoreCost, Scores, choose_form
+from .base import RULES, Derivatives, LossOfForms, Pseudo, Responses, ScoreCost, Scores, choose_form
 
 __all__ = ["FORMS", "Logistic"]
 
 # Taylor coefficients of tanh(r/2)/(2r) in powers of r².
-_SERIES = tuple(-2 * (4**k - 1) * float(zeta(2 * k)) / (-4 * math.pi**2) ** k for k in range(1, 7))
-_NODES, _LEAST, _MOST = 20, 0.18, 4.0
+_SERIES = tuple(-2 * (4**k - 1) * float(zeta(2 * k)) / (-4 * math.pi**2) ** k for k in range(1, RULES.terms + 1))
 
 
 def _half_tanh(root: Scores) -> tuple[Scores, Scores, Scores, Scores]:
     """Return ``t = tanh(r/2)/(2r)``, ``t'(r)/r``, ``(r t)' = sech²(r/2)/4`` and ``σ(−r)``, stable as ``r → 0``."""
     xp = root.__array_namespace__()
-    small = root < 0.1
+    small = root < RULES.near
     decay = xp.exp(-root)
     both = 1 + decay
     sech2 = decay / (both * both)
@@ -84,7 +83,8 @@ def _kolmogorov() -> tuple[tuple[float, float], ...]:
     """Variances ``4K²`` and their shares."""
     from scipy.stats import kstwobign
 
-    node = np.geomspace(_LEAST, _MOST, _NODES)
+    count, *ends = RULES.mixture
+    node = np.geomspace(*ends, count)
     share = node * kstwobign.pdf(node)
     return tuple(zip((4 * node**2).tolist(), (share / share.sum()).tolist(), strict=True))
 
@@ -189,7 +189,7 @@ class Logistic(LossOfForms):
     def plain_likelihood(self, y: Responses, score: Scores) -> Scores:
         """``σ(y s)``, the exponential of minus the loss; constant below ``y s = −80``, which keeps its log finite."""
         xp = score.__array_namespace__()
-        return 1 / (1 + xp.exp(xp.minimum(-y * score, 80 * xp.ones_like(score))))
+        return 1 / (1 + xp.exp(-xp.maximum(y * score, xp.full_like(score, RULES.lowest))))
 
     def score_cost(self, y: Responses, mean: Scores, var: Scores, weight: Any) -> ScoreCost:
         """Cost of a normal score; see :class:`bayesdrop.losses.protocols.Scored`."""

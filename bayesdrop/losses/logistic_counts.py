@@ -29,6 +29,7 @@ from .._validation import check_count, check_number
 from ..priors import HalfNormal
 from . import normal_score
 from .base import (
+    RULES,
     Derivatives,
     LossOfForms,
     NoisedScores,
@@ -207,7 +208,7 @@ class Binomial(_LogisticCount):
 
     def first_score(self, mean_response: Float[AnyArray, " K"]) -> Float[AnyArray, " K"]:
         """Logarithm of the odds of the mean share of successes."""
-        share = np.clip(mean_response / self.trials, 1e-6, 1 - 1e-6)
+        share = np.clip(mean_response / self.trials, RULES.share, 1 - RULES.share)
         return np.log(share / (1 - share))
 
     def log_base_measure(self, y: Responses) -> Scores:
@@ -298,7 +299,7 @@ class NegativeBinomial(_LogisticCount):
 
     def first_score(self, mean_response: Float[AnyArray, " K"]) -> Float[AnyArray, " K"]:
         """``log(ȳ/r)``."""
-        return np.log(np.maximum(mean_response, 1e-6) / self._r)
+        return np.log(np.maximum(mean_response, RULES.share) / self._r)
 
     def log_base_measure(self, y: Responses) -> Scores:
         """``log Γ(y + r) − log Γ(r) − log y!``."""

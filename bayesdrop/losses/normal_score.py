@@ -17,15 +17,12 @@ from typing import Any
 
 import numpy as np
 
-from .base import Responses, ScoreCost, Scores, special
+from .base import RULES, Responses, ScoreCost, Scores, special
 from .protocols import Scored, Sloped
 
 __all__ = ["by_quadrature", "gauss_hermite", "of_two_sides", "row_cost"]
 
-_NODES = 15
 _LOG_ROOT_TWO_PI = 0.5 * math.log(2 * math.pi)
-# From here on the continued fraction has all digits, and below it squares cancel no more than a few.
-_FAR = 8.0
 
 
 def gauss_hermite(count: int) -> tuple[list[float], list[float]]:
@@ -54,8 +51,8 @@ def row_cost(loss: Scored, y: Responses, mean: Scores, var: Scores, loss_weight:
 def by_quadrature(loss: Sloped, y: Responses, mean: Scores, var: Scores, weight: Any) -> ScoreCost:
     """Cost under a smooth loss by 15 Gauss-Hermite nodes; ``weight`` is ``C`` times the sample weight."""
     xp = mean.__array_namespace__()
-    shape = (_NODES,) + (1,) * mean.ndim
-    point, share = (xp.asarray(part, dtype=mean.dtype).reshape(shape) for part in gauss_hermite(_NODES))
+    shape = (RULES.nodes,) + (1,) * mean.ndim
+    point, share = (xp.asarray(part, dtype=mean.dtype).reshape(shape) for part in gauss_hermite(RULES.nodes))
     # A round-off unit as floor leaves digits to the slope where a row has no noise.
     spread = xp.sqrt(var + float(xp.finfo(var.dtype).eps))
     score = mean[None] + point * spread[None]
@@ -100,15 +97,15 @@ def _log_above(mean: Scores, spread: Scores, weight: Any) -> Scores:
     xp = mean.__array_namespace__()
     z, tilt = mean / spread, weight * spread
     within = tilt * (0.5 * tilt - z) + special("log_ndtr", z - tilt)
-    return xp.where(tilt - z > _FAR, _log_mills(tilt - z) - 0.5 * z * z, within)
+    return xp.where(tilt - z > RULES.far, _log_mills(tilt - z) - 0.5 * z * z, within)
 
 
 def _log_mills(z: Scores) -> Scores:
     """``log {Φ(−z)/φ(z)} − ½ log 2π`` far above 0, by Laplace's continued fraction."""
     xp = z.__array_namespace__()
-    z = xp.where(z > _FAR, z, xp.full_like(z, _FAR))
+    z = xp.where(z > RULES.far, z, xp.full_like(z, RULES.far))
     below = z
-    for k in range(6, 0, -1):
+    for k in range(RULES.fraction, 0, -1):
         below = z + k / below
     return -xp.log(below) - _LOG_ROOT_TWO_PI
 
