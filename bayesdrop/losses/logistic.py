@@ -83,8 +83,8 @@ def _kolmogorov() -> tuple[tuple[float, float], ...]:
     """Variances ``4K²`` and their shares."""
     from scipy.stats import kstwobign
 
-    count, *ends = RULES.mixture
-    node = np.geomspace(*ends, count)
+    count, least, largest = RULES.mixture
+    node = np.geomspace(least, largest, count)
     share = node * kstwobign.pdf(node)
     return tuple(zip((4 * node**2).tolist(), (share / share.sum()).tolist(), strict=True))
 
