@@ -1,39 +1,38 @@
-r"""Define the generalised inverse Gaussian distribution for NumPyro, and its Bessel function.
+r"""Define the generalised inverse Gaussian distribution for NumPyro.
 
     f(x) = (a/b)^{p/2} / (2 K_p(√(ab))) · x^{p−1} exp{−(a x + b/x)/2},      x > 0.
 
-Sampler: the rejection method of Devroye (2014, Statistics and Computing 24), whose three-piece envelope bounds the
-log-concave density of ``log x``. With ``ω = √(ab)``, ``R = √(ω² + p²)`` and, for ``p >= 0``, the mode
-``x_0 = (R + p)/a`` of ``x f(x)``,
+Draws come from the log-concave density of ``log x`` by rejection (:mod:`.log_concave`). With ``ω = √(ab)``,
+``R = √(ω² + p²)`` and, for ``p >= 0``, the mode ``x_0 = (R + p)/a`` of ``x f(x)``,
 
     x f(x) ∝ exp D(u),     D(u) = −(R − p)(cosh u − 1) − p(e^u − 1 − u),     u = log(x / x_0),
 
 whose terms are small in the bulk of the law, however large ``ω`` and ``p``; for ``p < 0`` it is the law of ``1/x`` with
-``−p``. Constant, moments and ``K_p(ω) = ½ exp(p log((R + p)/ω) − R) ∫ exp D`` are sums of it over ``u``, on which the
-trapezoidal rule converges geometrically.
+``−p``. The constant and the moments are sums of it over ``u``, on which the trapezoidal rule converges geometrically.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
 
 import jax
 import jax.numpy as jnp
 import numpyro  # noqa: F401  (whole before its parts: ArviZ 1.3 leaves a lazy stand-in that would load parts twice)
-from jax import lax, random
+from jax import lax
 from jax.scipy.special import logsumexp
 from jaxtyping import PRNGKeyArray
 from numpyro.distributions import Distribution, constraints
 from numpyro.distributions.util import promote_shapes, validate_sample
 
-from .._typing import Bool, Float
+from .._typing import Float
 from .inverse_gaussian import Numbers, _floats
+from .log_concave import draw_log_concave
 
-__all__ = ["GeneralizedInverseGaussian", "log_bessel_k"]
+__all__ = ["GeneralizedInverseGaussian"]
 
 Elementwise = Float[jax.Array, "*shape"]
-Carry = tuple[PRNGKeyArray, Elementwise, Bool[jax.Array, "*shape"]]
 
 
 @dataclass(frozen=True)
@@ -58,25 +57,6 @@ class Rules:
 
 
 RULES = Rules()
-
-
-def log_bessel_k(order: Numbers, x: Numbers) -> Float[jax.Array, ...]:
-    """``log K_p(x)`` for real order and ``x > 0``; both broadcast.
-
-    Examples
-    --------
-    >>> import jax.numpy as jnp
-    >>> round(float(log_bessel_k(jnp.array(0.5), jnp.array(1.0))), 4)  # √(π/2) e⁻¹
-    -0.7742
-    """
-    return _log_bessel_k(*jnp.broadcast_arrays(*_floats(order, x)))
-
-
-@jax.jit
-def _log_bessel_k(order: Elementwise, x: Elementwise) -> Elementwise:
-    order = jnp.abs(order)
-    root = jnp.hypot(x, order)
-    return order * (jnp.log(root + order) - jnp.log(x)) - root + _log_integral(order, x) - math.log(2)
 
 
 def _exponent(
@@ -186,8 +166,8 @@ class GeneralizedInverseGaussian(Distribution):
     def sample(self, key: PRNGKeyArray, sample_shape: tuple[int, ...] = ()) -> Float[jax.Array, ...]:
         """Draws of shape ``sample_shape + batch_shape``."""
         shape = tuple(sample_shape) + self.batch_shape
-        p, a, b = (jnp.broadcast_to(part, shape) for part in (self.p, self.a, self.b))
-        return jnp.sqrt(b / a) * _devroye(key, p, jnp.sqrt(a) * jnp.sqrt(b))
+        p, a, b = jnp.broadcast_arrays(self.p, self.a, self.b)
+        return jnp.sqrt(b / a) * _draw(key, p, jnp.sqrt(a) * jnp.sqrt(b), shape)
 
     @validate_sample
     def log_prob(self, value: Numbers) -> Float[jax.Array, ...]:
@@ -226,47 +206,10 @@ class GeneralizedInverseGaussian(Distribution):
         return (peak * jnp.exp(0.5 * _log_moments(p, omega, jnp.ones_like(omega))[1])).reshape(self.batch_shape) ** 2
 
 
-@jax.jit
-def _devroye(key: PRNGKeyArray, p: Elementwise, omega: Elementwise) -> Elementwise:
+@partial(jax.jit, static_argnums=3)
+def _draw(key: PRNGKeyArray, p: Elementwise, omega: Elementwise, shape: tuple[int, ...]) -> Float[jax.Array, "*draws"]:
     """Draws of density ``∝ x^{p−1} exp(−ω(x + 1/x)/2)``: rejection in ``log x``, all elements until all accept."""
     order = jnp.abs(p)
-    alpha = omega * (omega / (jnp.hypot(omega, order) + order))  # √(ω² + λ²) − λ without cancellation
-
-    def psi(x: Elementwise) -> Elementwise:
-        return _exponent(order, omega, x)
-
-    def psi_slope(x: Elementwise) -> Elementwise:
-        return -alpha * jnp.sinh(x) - order * jnp.expm1(x)
-
-    one = jnp.ones_like(omega)
-    tiny = jnp.finfo(omega.dtype).tiny
-    up, down = -psi(one), -psi(-one)
-    t = jnp.where(up > 2, jnp.sqrt(2 / (alpha + order)), one)
-    t = jnp.where(up < 0.5, jnp.log(4 / (alpha + 2 * order)), t)
-    s = jnp.where(down > 2, jnp.sqrt(4 / (alpha * jnp.cosh(one) + order)), one)
-    shallow = jnp.log1p(1 / alpha + jnp.sqrt(1 / alpha * (1 / alpha + 2)))
-    s = jnp.where(down < 0.5, jnp.minimum(1 / jnp.maximum(order, tiny), shallow), s)
-    eta, zeta = -psi(t), -psi_slope(t)
-    theta, xi = -psi(-s), psi_slope(-s)
-    left, right = 1 / xi, 1 / zeta
-    t_in, s_in = t - right * eta, s - left * theta
-    middle = t_in + s_in
-
-    def attempt(carry: Carry) -> Carry:
-        key, x, done = carry
-        key, key_draw = random.split(key)
-        u, v, w = random.uniform(key_draw, (3, *omega.shape), omega.dtype, minval=tiny)
-        u = u * (left + middle + right)
-        log_v = jnp.log(v)
-        proposal = jnp.where(
-            u < middle, -s_in + middle * v, jnp.where(u < middle + right, t_in - right * log_v, -s_in + left * log_v)
-        )
-        envelope = jnp.where(proposal > t_in, -eta - zeta * (proposal - t), jnp.zeros_like(proposal))
-        envelope = jnp.where(proposal < -s_in, -theta + xi * (proposal + s), envelope)
-        accept = ~done & (jnp.log(w) + envelope <= psi(proposal))
-        return key, jnp.where(accept, proposal, x), done | accept
-
-    start = (key, jnp.zeros_like(omega), jnp.zeros(omega.shape, bool))
-    _, x, _ = lax.while_loop(lambda carry: ~jnp.all(carry[2]), attempt, start)
-    mode = _place(order, omega)
-    return jnp.exp(jnp.where(p < 0, -(x + mode), x + mode))
+    u = draw_log_concave(key, lambda u: _exponent(order, omega, u), jnp.zeros_like(omega), shape)
+    place = u + _place(order, omega)
+    return jnp.exp(jnp.where(p < 0, -place, place))

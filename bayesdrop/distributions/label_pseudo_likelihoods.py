@@ -14,9 +14,7 @@ import math
 import jax
 import jax.numpy as jnp
 import numpyro  # noqa: F401  (whole before its parts: ArviZ 1.3 leaves a lazy stand-in that would load parts twice)
-from jax import random
-from jaxtyping import PRNGKeyArray
-from numpyro.distributions import Distribution, constraints
+from numpyro.distributions import BernoulliLogits, CategoricalLogits, constraints
 from numpyro.distributions.util import validate_sample
 
 from .._typing import Float, Int
@@ -31,7 +29,7 @@ __all__ = [
 ]
 
 
-class BernoulliPseudoLikelihood(Distribution):
+class BernoulliPseudoLikelihood(BernoulliLogits):
     """Labels 0 and 1 with the given log-weights; draws are from the normalised form.
 
     Parameters
@@ -53,37 +51,20 @@ class BernoulliPseudoLikelihood(Distribution):
     """
 
     arg_constraints = {"negative": constraints.real, "positive": constraints.real}
-    support = constraints.boolean
-    has_enumerate_support = True
 
     def __init__(self, negative: Numbers, positive: Numbers, *, validate_args: bool | None = None) -> None:
         self.negative, self.positive = jnp.broadcast_arrays(*_floats(negative, positive))
-        super().__init__(batch_shape=self.negative.shape, validate_args=validate_args)
-
-    def sample(self, key: PRNGKeyArray, sample_shape: tuple[int, ...] = ()) -> Int[jax.Array, ...]:
-        """Draws 0 or 1 from the normalised form, of shape ``sample_shape + batch_shape``."""
-        return random.bernoulli(key, self.mean, tuple(sample_shape) + self.batch_shape).astype(int)
+        super().__init__(self.positive - self.negative, validate_args=validate_args)
 
     @validate_sample
     def log_prob(self, value: Numbers) -> Float[jax.Array, ...]:
         """Log-weight, not normalised."""
         return jnp.where(jnp.asarray(value, bool), self.positive, self.negative)
 
-    def enumerate_support(self, expand: bool = True) -> Int[jax.Array, ...]:
-        """Both labels, along a new first axis."""
-        values = jnp.arange(2).reshape((2,) + (1,) * len(self.batch_shape))
-        return jnp.broadcast_to(values, (2, *self.batch_shape)) if expand else values
-
-    @property
-    def mean(self) -> Float[jax.Array, ...]:
-        """Probability of ``y = 1`` in the normalised form."""
-        return jax.nn.sigmoid(self.positive - self.negative)
-
     @property
     def variance(self) -> Float[jax.Array, ...]:
         """Variance of the normalised form."""
-        odds = self.positive - self.negative
-        return jax.nn.sigmoid(odds) * jax.nn.sigmoid(-odds)
+        return jax.nn.sigmoid(self.logits) * jax.nn.sigmoid(-self.logits)
 
 
 class HingePseudoLikelihood(BernoulliPseudoLikelihood):
@@ -181,7 +162,7 @@ class LogisticPseudoLikelihood(BernoulliPseudoLikelihood):
         super().__init__(-C * jax.nn.softplus(score), -C * jax.nn.softplus(-score), validate_args=validate_args)
 
 
-class CategoricalPseudoLikelihood(Distribution):
+class CategoricalPseudoLikelihood(CategoricalLogits):
     """Labels 0, …, K − 1 with the given log-weights; draws are from the normalised form.
 
     Parameters
@@ -203,20 +184,10 @@ class CategoricalPseudoLikelihood(Distribution):
     """
 
     arg_constraints = {"log_weight": constraints.real_vector}
-    has_enumerate_support = True
 
     def __init__(self, log_weight: Float[jax.Array, "... K"], *, validate_args: bool | None = None) -> None:
         self.log_weight = jnp.asarray(log_weight)
-        super().__init__(batch_shape=self.log_weight.shape[:-1], validate_args=validate_args)
-
-    @constraints.dependent_property(is_discrete=True, event_dim=0)
-    def support(self) -> constraints.Constraint:
-        """Whole numbers from 0 to K − 1."""
-        return constraints.integer_interval(0, self.log_weight.shape[-1] - 1)
-
-    def sample(self, key: PRNGKeyArray, sample_shape: tuple[int, ...] = ()) -> Int[jax.Array, ...]:
-        """Draws from the normalised form, of shape ``sample_shape + batch_shape``."""
-        return random.categorical(key, self.log_weight, shape=tuple(sample_shape) + self.batch_shape)
+        super().__init__(self.log_weight, validate_args=validate_args)
 
     @validate_sample
     def log_prob(self, value: Int[jax.Array, ...] | int) -> Float[jax.Array, ...]:
@@ -225,9 +196,3 @@ class CategoricalPseudoLikelihood(Distribution):
         index = jnp.broadcast_to(jnp.asarray(value, int), shape)[..., None]
         weights = jnp.broadcast_to(self.log_weight, (*shape, self.log_weight.shape[-1]))
         return jnp.take_along_axis(weights, index, axis=-1)[..., 0]
-
-    def enumerate_support(self, expand: bool = True) -> Int[jax.Array, ...]:
-        """All labels, along a new first axis."""
-        K = self.log_weight.shape[-1]
-        values = jnp.arange(K).reshape((K,) + (1,) * len(self.batch_shape))
-        return jnp.broadcast_to(values, (K, *self.batch_shape)) if expand else values

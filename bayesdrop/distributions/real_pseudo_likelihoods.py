@@ -13,14 +13,15 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 import numpyro  # noqa: F401  (whole before its parts: ArviZ 1.3 leaves a lazy stand-in that would load parts twice)
-from jax import lax, random
+from jax import random
 from jaxtyping import PRNGKeyArray
-from numpyro.distributions import Distribution, constraints
+from numpyro.distributions import Distribution, Normal, constraints
 from numpyro.distributions.util import validate_sample
 
-from .._typing import Bool, Float
+from .._typing import Float
 from .inverse_gaussian import Numbers, _floats
 from .label_pseudo_likelihoods import log_given_scale
+from .log_concave import bisect, draw_log_concave, reach
 
 __all__ = [
     "ConvexPseudoLikelihood",
@@ -29,13 +30,8 @@ __all__ = [
     "NormalPseudoLikelihood",
 ]
 
-Elementwise = Float[jax.Array, "*shape"]
 
-# Bisections of an interval, beyond the digits of double precision.
-_HALVINGS = 60
-
-
-class NormalPseudoLikelihood(Distribution):
+class NormalPseudoLikelihood(Normal):
     """``log p(y) = peak − ½ precision (y − loc)²``; draws are from the normal distribution that it is proportional to.
 
     Parameters
@@ -60,33 +56,17 @@ class NormalPseudoLikelihood(Distribution):
     """
 
     arg_constraints = {"loc": constraints.real, "precision": constraints.positive, "peak": constraints.real}
-    support = constraints.real
 
     def __init__(
         self, loc: Numbers, precision: Numbers = 1.0, peak: Numbers = 0.0, *, validate_args: bool | None = None
     ) -> None:
-        self.loc, self.precision, self.peak = jnp.broadcast_arrays(*_floats(loc, precision, peak))
-        super().__init__(batch_shape=self.loc.shape, validate_args=validate_args)
-
-    def sample(self, key: PRNGKeyArray, sample_shape: tuple[int, ...] = ()) -> Float[jax.Array, ...]:
-        """Draws of the normal distribution, of shape ``sample_shape + batch_shape``."""
-        noise = random.normal(key, tuple(sample_shape) + self.batch_shape, self.loc.dtype)
-        return self.loc + noise / jnp.sqrt(self.precision)
+        loc, self.precision, self.peak = jnp.broadcast_arrays(*_floats(loc, precision, peak))
+        super().__init__(loc, 1 / jnp.sqrt(self.precision), validate_args=validate_args)
 
     @validate_sample
     def log_prob(self, value: Numbers) -> Float[jax.Array, ...]:
         """Log-weight, not normalised."""
         return self.peak - 0.5 * self.precision * (value - self.loc) ** 2
-
-    @property
-    def mean(self) -> Float[jax.Array, ...]:
-        """Mean of the normalised form."""
-        return self.loc
-
-    @property
-    def variance(self) -> Float[jax.Array, ...]:
-        """Variance of the normalised form."""
-        return 1 / self.precision
 
 
 class EpsilonInsensitivePseudoLikelihood(Distribution):
@@ -130,9 +110,9 @@ class EpsilonInsensitivePseudoLikelihood(Distribution):
         """Draws of the normalised form: uniform in the tube with mass ``2ε``, exponential beyond it with ``2/C``."""
         shape = tuple(sample_shape) + self.batch_shape
         key_piece, key_sign, key_size, key_tail = random.split(key, 4)
-        size, tail = (draw(k, shape, self.score.dtype) for draw, k in (
-            (random.uniform, key_size), (random.exponential, key_tail),
-        ))  # fmt: skip
+        size, tail = (
+            random.uniform(key_size, shape, self.score.dtype), random.exponential(key_tail, shape, self.score.dtype)
+        )  # fmt: skip
         inside = random.bernoulli(key_piece, self.epsilon * self.C / (self.epsilon * self.C + 1), shape)
         distance = jnp.where(inside, self.epsilon * size, self.epsilon + tail / self.C)
         return self.score + jnp.where(random.bernoulli(key_sign, shape=shape), distance, -distance)
@@ -194,9 +174,7 @@ class EpsilonInsensitiveGivenScales(NormalPseudoLikelihood):
 class ConvexPseudoLikelihood(Distribution):
     """``log p(y) = −C loss(y, *moments)`` for any loss that is convex in ``y`` and grows on both sides.
 
-    Draws are from the normalised form, by rejection: beyond the points at which the logarithm is one below its
-    peak, a concave function lies below the line through the peak and that point (after Devroye 1986, section VII.2). At
-    least 46 % of the proposals are accepted.
+    Draws are from the normalised form, by rejection (:mod:`.log_concave`).
 
     Parameters
     ----------
@@ -245,63 +223,9 @@ class ConvexPseudoLikelihood(Distribution):
 
     def sample(self, key: PRNGKeyArray, sample_shape: tuple[int, ...] = ()) -> Float[jax.Array, ...]:
         """Draws of the normalised form, of shape ``sample_shape + batch_shape``."""
-        shape = tuple(sample_shape) + self.batch_shape
-        peak, low, high = (jnp.broadcast_to(part, shape) for part in self._envelope())
-        most, tiny = self.log_prob(peak), jnp.finfo(peak.dtype).tiny
-
-        def attempt(carry: tuple[PRNGKeyArray, Elementwise, Bool[jax.Array, "*shape"]]) -> tuple[
-            PRNGKeyArray, Elementwise, Bool[jax.Array, "*shape"]
-        ]:  # fmt: skip
-            key, y, done = carry
-            key, key_draw = random.split(key)
-            u, v, w = random.uniform(key_draw, (3, *shape), peak.dtype, minval=tiny)
-            # The envelope is 1 on (low, high), and beyond it e^{−t}, t the distance from the peak in units of its half.
-            middle, tail = high - low, jnp.exp(-1.0).astype(peak.dtype)
-            u = u * middle * (1 + tail)
-            right = u < middle + tail * (high - peak)
-            t = 1 - jnp.log(v)
-            outside = jnp.where(right, peak + t * (high - peak), peak - t * (peak - low))
-            proposal = jnp.where(u < middle, low + v * middle, outside)
-            bound = jnp.where(u < middle, jnp.zeros_like(t), -t)
-            accept = ~done & (jnp.log(w) + bound <= self.log_prob(proposal) - most)
-            return key, jnp.where(accept, proposal, y), done | accept
-
-        start = (key, peak, jnp.zeros(shape, bool))
-        return lax.while_loop(lambda carry: ~jnp.all(carry[2]), attempt, start)[1]
-
-    def _envelope(self) -> tuple[Float[jax.Array, ...], Float[jax.Array, ...], Float[jax.Array, ...]]:
-        """Peak, and the points below and above it at which the log-weight is one below the peak."""
         start, one = self.moments[0], jnp.ones_like(self.C)
         slope = jax.grad(lambda y: jnp.sum(self.log_prob(y)))
-        low = start - _reach(lambda t: slope(start - t) > 0, one)
-        high = start + _reach(lambda t: slope(start + t) < 0, one)
-        peak = _bisect(lambda y: slope(y) > 0, low, high)
-        return peak, peak - self._fall(peak, -1), peak + self._fall(peak, 1)
-
-    def _fall(self, peak: Elementwise, sign: int) -> Elementwise:
-        """Distance from the peak to one side at which the log-weight is one below the peak."""
-        least = self.log_prob(peak) - 1
-
-        def above(t: Elementwise) -> Bool[jax.Array, "*shape"]:
-            return self.log_prob(peak + sign * t) >= least
-
-        far = _reach(lambda t: ~above(t), jnp.ones_like(peak))
-        return _bisect(above, jnp.zeros_like(far), far)
-
-
-def _reach(holds: Callable[[Elementwise], Bool[jax.Array, "*shape"]], step: Elementwise) -> Elementwise:
-    """Double the step until the condition holds."""
-    return lax.fori_loop(0, _HALVINGS, lambda _, t: jnp.where(holds(t), t, 2 * t), step)
-
-
-def _bisect(
-    low_side: Callable[[Elementwise], Bool[jax.Array, "*shape"]], low: Elementwise, high: Elementwise
-) -> Elementwise:
-    """Upper end of the interval, from ``low`` on, in which the condition holds."""
-
-    def halve(_: int, ends: tuple[Elementwise, Elementwise]) -> tuple[Elementwise, Elementwise]:
-        middle = 0.5 * (ends[0] + ends[1])
-        below = low_side(middle)
-        return jnp.where(below, middle, ends[0]), jnp.where(below, ends[1], middle)
-
-    return lax.fori_loop(0, _HALVINGS, halve, (low, high))[1]
+        low = start - reach(lambda t: slope(start - t) > 0, one)
+        high = start + reach(lambda t: slope(start + t) < 0, one)
+        peak = bisect(lambda y: slope(y) > 0, low, high)
+        return draw_log_concave(key, self.log_prob, peak, tuple(sample_shape) + self.batch_shape)

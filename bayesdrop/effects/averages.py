@@ -8,7 +8,7 @@ does, a block at a time, so that memory is bounded.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,10 +20,35 @@ from ..posterior.draws.draws import Draws, blocks
 from ..posterior.draws.new_rows import match_columns
 from ..posterior.noise_average.expectation import expected_response
 
-__all__ = ["Average", "Averaged", "Averages", "average_response"]
+__all__ = ["RULES", "Average", "Averaged", "Averages", "average_response"]
 
 Averages = Num[np.ndarray, "..."]  # the averages of an effect, (G, S, ..., a); complex for derivatives
-_STEP = 1e-4  # of the intercept, in a central difference of the response
+
+
+@dataclass(frozen=True)
+class Rules:
+    """Steps of derivatives, and sizes of grids and laws.
+
+    Attributes
+    ----------
+    step, intercept, function : float
+        Steps of central differences: in a variable, in its standard deviations; in the intercept; and, relative, in the
+        averages that a function of the user's compares.
+    points, lines : int
+        Points of the first number of a grid, which is an axis, and of the others, which are lines.
+    law : int
+        Points of the normal law of a fit: a Sobol sequence is balanced at powers of two.
+    """
+
+    step: float = 1e-3
+    intercept: float = 1e-4
+    function: float = 1e-6
+    points: int = 100
+    lines: int = 5
+    law: int = 2**14
+
+
+RULES = Rules()
 
 
 class Average(NamedTuple):
@@ -78,7 +103,9 @@ def average_response(draws: Draws, average: Average, corrupted_inputs: bool, has
         values = expected_response(draws, X, corrupted_inputs, offset)
         total += np.tensordot(weight, values, axes=1)
         if has_gradient:
-            slope = (values[:, 1 : K + 1] - values[:, K + 1 :]) / (2 * _STEP)  # (m, K), or (m, K of s, K of f)
+            slope = (values[:, 1 : K + 1] - values[:, K + 1 :]) / (
+                2 * RULES.intercept
+            )  # (m, K), or (m, K of s, K of f)
             slope = np.moveaxis(slope, 1, -1)
             flat = (weight.T.reshape(-1, groups, *[1] * slope[0].ndim) * slope[:, None]).reshape(len(slope), -1)
             back = as_design(X).rmatvec(np.ascontiguousarray(flat)).T.reshape(*gradient.shape[:-1], p)
@@ -93,7 +120,7 @@ def average_response(draws: Draws, average: Average, corrupted_inputs: bool, has
 def _moved_intercepts(draws: Draws) -> Draws:
     """One draw, then it with the intercept of each class moved up, and then with each moved down."""
     K = int(np.prod(draws.intercept.shape[1:]))
-    moves = np.vstack([np.zeros((1, K)), _STEP * np.eye(K), -_STEP * np.eye(K)])
+    moves = np.vstack([np.zeros((1, K)), RULES.intercept * np.eye(K), -RULES.intercept * np.eye(K)])
     return replace(
         draws,
         weight=np.repeat(draws.weight, len(moves), axis=0),

@@ -14,7 +14,7 @@ import numpy as np
 
 from .._typing import Float
 from .._validation import check_choice
-from .averages import Averages
+from .averages import RULES, Averages
 
 __all__ = ["ComparisonKind", "kind_of"]
 
@@ -60,7 +60,6 @@ _KINDS = {
         "/", lambda high, low: np.log(_odds(high)) - np.log(_odds(low)), needs_chances=True
     ),
 }
-_STEP = 1e-6  # relative, in the derivative of a function of the user's
 
 
 def kind_of(comparison: Any, loss: Any) -> ComparisonKind:
@@ -102,7 +101,7 @@ def _checked(function: Callable[[Any, Any], Any]) -> Callable[[Averages, Average
         if not (np.iscomplexobj(high) or np.iscomplexobj(low)):
             return value(high, low)
         # A derivative is asked for by an imaginary step, which only analytic functions take.
-        step = _STEP * np.where(high.real == 0, 1.0, np.abs(high.real))
+        step = RULES.function * np.where(high.real == 0, 1.0, np.abs(high.real))
         length = np.maximum(np.abs(high.imag), np.abs(low.imag))
         moves = [step * np.divide(part.imag, length, out=0 * length, where=length > 0) for part in (high, low)]
         up, down = (value(high.real + sign * moves[0], low.real + sign * moves[1]) for sign in (1, -1))

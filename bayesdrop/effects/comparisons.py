@@ -19,7 +19,7 @@ import numpy as np
 
 from .._typing import Bool, DataFrame, Float
 from .._validation import check_choice, check_count, check_flag, check_number, shown
-from .averages import Average
+from .averages import RULES, Average
 from .comparison_kinds import kind_of
 from .contrasts import check_levels
 from .expected import Effect, EffectRows
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     import xarray as xr
 
 __all__ = ["comparisons", "predictions_grid"]
-
-_POINTS, _LINES = 100, 5  # points of the first number of a grid, which is an axis, and of others, which are lines
 
 
 def comparisons(
@@ -326,7 +324,7 @@ def _grid(rows: EffectRows, variables: Any) -> dict[str, list[Any]]:
             grid[name] = list(levels) if values is None else list(np.atleast_1d(np.asarray(values, dtype=object)))
             check_levels(grid[name], levels, name, "variables")
         elif values is None or (isinstance(values, int) and not isinstance(values, bool)):
-            usual = _LINES if any(other not in rows.factors for other in grid) else _POINTS
+            usual = RULES.lines if any(other not in rows.factors for other in grid) else RULES.points
             points = check_count(usual if values is None else values, f"variables[{name!r}]")
             there = rows.values_of(name)
             grid[name] = np.linspace(np.nanmin(there), np.nanmax(there), points).tolist()

@@ -13,7 +13,7 @@ the differences.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,7 +22,7 @@ from .._typing import Int
 from .._validation import check_choice
 from ..data.formulas.encoder import FormulaEncoder
 
-__all__ = ["Contrasts", "check_levels", "contrasts_of", "level_contrasts"]
+__all__ = ["Contrasts", "check_levels", "contrasts_of"]
 
 
 class Contrasts(NamedTuple):
@@ -135,34 +135,6 @@ def _of_factors(encoder: Any, kind: str | None, reference: Mapping[str, Any] | N
                 gone |= set(picked) if kind == "reference" else set()
     kept = [j for j in range(len(names)) if j not in gone]
     shown = [_name(names[j], compared[j], at[j]) for j in kept]
-    return Contrasts(shown, csr_array(csr_array(rows)[kept]), np.array(kept, dtype=np.int64))
-
-
-def level_contrasts(names: Sequence[str], groups: Sequence[str], factors: Collection[str]) -> Contrasts | None:
-    """Differences of each level to the first one of its group, of the groups that are factors; None without any.
-
-    Examples
-    --------
-    >>> found = level_contrasts(["age", "site[n]", "site[s]"], ["age", "site", "site"], ["site"])
-    >>> found.names, found.matrix.toarray().tolist()
-    (['age', 'site[s] vs site[n]'], [[1.0, 0.0, 0.0], [0.0, -1.0, 1.0]])
-    """
-    from scipy.sparse import csr_array, eye_array
-
-    rows: Any = eye_array(len(names), format="lil")
-    first: dict[str, int] = {}
-    shown, kept = [], []
-    for j, (name, group) in enumerate(zip(names, groups, strict=True)):
-        base = first.setdefault(group, j) if group in factors else None
-        if base is not None and base != j:
-            rows[j, base] = -1.0
-            shown.append(f"{name} vs {names[base]}")
-            kept.append(j)
-        elif base is None or list(groups).count(group) == 1:
-            shown.append(name)
-            kept.append(j)
-    if len(kept) == len(names):
-        return None
     return Contrasts(shown, csr_array(csr_array(rows)[kept]), np.array(kept, dtype=np.int64))
 
 

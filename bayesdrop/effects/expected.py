@@ -38,7 +38,7 @@ from .variables import Variables
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["Effect", "EffectRows", "chosen", "monte_carlo_errors"]
+__all__ = ["Effect", "EffectRows", "monte_carlo_errors"]
 
 
 class Effect(NamedTuple):
@@ -179,7 +179,7 @@ class EffectRows:
     def chosen(self, wanted: Any, argument: str) -> list[str]:
         """Variables asked for: by default :attr:`names`; a column that random terms group by only if named."""
         groups = [name for name in self.factors if name not in self.names]
-        return chosen(wanted, self.names if wanted is None else self.names + groups, argument)
+        return _chosen(wanted, self.names if wanted is None else self.names + groups, argument)
 
     def observed(self, values: Float[np.ndarray, " n"]) -> Float[np.ndarray, "1 n"]:
         """Weights (1, n) of the rows in which a variable is observed, of sum 1."""
@@ -338,7 +338,7 @@ class EffectRows:
         return {"effect": effect, "sd": sd, "low": low, "high": high}
 
 
-def chosen(features: Any, known: Sequence[str], argument: str = "features") -> list[str]:
+def _chosen(features: Any, known: Sequence[str], argument: str) -> list[str]:
     """Names of the features asked for, one as a text or a list of them; raise ValueError on others."""
     if not known:
         raise ValueError(f"{argument}: the model has no features, so that none can change; fit one that has a term.")

@@ -23,16 +23,14 @@ import numpy as np
 from .._typing import DataFrame
 from .._validation import check_flag
 from ..fitting.results.saved import rows_of
-from .averages import Average, Averages
+from .averages import RULES, Average, Averages
 from .contrasts import check_levels
-from .expected import Effect, EffectRows, chosen
+from .expected import Effect, EffectRows
 
 if TYPE_CHECKING:
     import xarray as xr
 
 __all__ = ["level_changes", "marginal_effects"]
-
-_STEP = 1e-3
 
 
 def marginal_effects(
@@ -128,7 +126,7 @@ def marginal_effects(
 
     rows = EffectRows.of(result, X, average_weight, corrupted_inputs, offset, draws, probability, reference, estimate)
     check_flag(as_draws, "as_draws")
-    effects = [*(_of_features(rows, features) if rows.variables is None else _of_variables(rows, features))]
+    effects = list(_effects(rows, features))
     if as_draws:
         return rows.draws(effects, "effect", "feature", ["feature"])
     labels, columns, attrs = rows.table(effects)
@@ -148,46 +146,8 @@ def _difference(averages: Averages) -> Averages:
     return averages[..., 0] - averages[..., 1]
 
 
-def _of_features(rows: EffectRows, features: Any) -> Iterator[Effect]:
-    """Average slopes in the columns of the features."""
-    for name in chosen(features, rows.names):
-        yield Effect([(name,)], _moved(rows, name), _slope)
-
-
-def _moved(rows: EffectRows, name: str) -> list[Callable[[], Average]]:
-    """The rows with the column moved, weighted for a difference quotient; rows without the feature are left out."""
-    X, d, column = rows.X, rows.names.index(name), rows.values_of(name)
-    weight = rows.observed(column)
-    present = column[~np.isnan(column)]
-    if not len(present):
-        return [lambda: rows.at({}, weight)]
-    step = _STEP * (float(present.std()) or 1.0)
-    try:
-        rows.sources[0].model.noise.check(min(float(present.min()), 0.0 if hasattr(X, "nnz") else np.inf) - step)
-        places: tuple[tuple[float, float], ...] = ((1.0, 0.5 / step), (-1.0, -0.5 / step))
-    except ValueError:
-        places = ((0.0, -1.5 / step), (1.0, 2 / step), (2.0, -0.5 / step))
-    return [
-        lambda times=times, factor=factor: Average(_shift(X, d, times * step), factor * weight, rows.offset)  # type: ignore[misc]
-        for times, factor in places
-    ]
-
-
-def _shift(X: Any, d: int, length: float) -> Any:
-    """Rows with ``length`` added to the column, float64."""
-    if not hasattr(X, "nnz"):
-        changed = np.array(X, dtype=np.float64)
-        changed[:, d] += length
-        return changed
-    from scipy.sparse import csr_array
-
-    n, p = X.shape
-    more = csr_array((np.full(n, length), (np.arange(n), np.full(n, d))), shape=(n, p))
-    return (csr_array(X.astype(np.float64)) + more).tocsr()
-
-
-def _of_variables(rows: EffectRows, features: Any) -> Iterator[Effect]:
-    """Average slopes in the numbers among the columns of a formula, and differences of the levels of its factors."""
+def _effects(rows: EffectRows, features: Any) -> Iterator[Effect]:
+    """Average slopes in numbers, and differences of the levels of factors."""
     for name in rows.chosen(features, "features"):
         if name not in rows.factors:
             yield Effect([(name,)], _slopes(rows, name), _slope)
@@ -216,13 +176,21 @@ def level_changes(levels: Sequence[Any], reference: Any, name: str) -> list[tupl
 
 
 def _slopes(rows: EffectRows, name: str) -> list[Callable[[], Average]]:
-    """The rows with a number moved up and down, within what was fitted, weighted for a difference quotient."""
-    assert rows.variables is not None
-    facts, values = rows.variables.encoder.columns[name], rows.values_of(name)
-    present = values[~np.isnan(values)]
-    step = 0.5 * _STEP * (float(present.std()) or 1.0) if len(present) else 1.0
-    inside = (values >= facts["low"]) & (values <= facts["high"]) & (facts["high"] - facts["low"] > step)
-    up = np.where(inside, np.minimum(values + step, facts["high"]), values + step)
-    down = np.where(inside, np.maximum(values - step, facts["low"]), values - step)
-    quotient = rows.observed(values) / np.where(np.isnan(values), 1.0, up - down)
+    """The rows with a number moved up and down, weighted for a difference quotient; rows without it have no weight."""
+    values = rows.values_of(name)
+    weight, present = rows.observed(values), values[~np.isnan(values)]
+    step = 0.5 * RULES.step * (float(present.std()) or 1.0) if len(present) else 1.0
+    if rows.variables is None:
+        try:
+            rows.sources[0].model.noise.check(present.min(initial=np.inf) - step)
+            places: tuple[tuple[int, float], ...] = ((1, 0.5), (-1, -0.5))
+        except ValueError:  # the noise takes no smaller number
+            places = ((0, -1.5), (1, 2), (2, -0.5))
+        return [partial(rows.at, {name: values + n * step}, factor / step * weight) for n, factor in places]
+    facts = rows.variables.encoder.columns[name]
+    low, high = facts["low"], facts["high"]  # fitted, beyond which a spline has no value
+    inside = (values >= low) & (values <= high) & (high - low > step)
+    up = np.where(inside, np.minimum(values + step, high), values + step)
+    down = np.where(inside, np.maximum(values - step, low), values - step)
+    quotient = weight / np.where(np.isnan(values), 1.0, up - down)
     return [partial(rows.at, {name: end}, sign * quotient) for end, sign in ((up, 1), (down, -1))]

@@ -19,6 +19,7 @@ from ..description import stored_model
 from ..fitting.results.laplace import why_no_covariance
 from ..fitting.results.result import Fit
 from ..posterior.draws.draws import read_group
+from .averages import RULES
 from .contrasts import contrasts_of
 from .sources import point_fits
 from .table import LAPLACE, interval_of, read_posterior
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Quantities", "read_quantities"]
 
-_LOG2_POINTS = 14  # of the law of a fit; a Sobol sequence is balanced at powers of two
 _CHAIN_DRAW = ("chain", "draw")
 
 OneDraws = Float[np.ndarray, " S"]
@@ -156,7 +156,7 @@ def _of_fit(fit: Fit) -> Quantities:
             factors[j, rows[name][0]] = rows[name][1]
         return _normal_points(factors @ centre, factors @ covariance @ factors.T)
 
-    return Quantities([name for name in rows if name not in unclear], draw, 0, f"{LAPLACE}, {2**_LOG2_POINTS} points",
+    return Quantities([name for name in rows if name not in unclear], draw, 0, f"{LAPLACE}, {RULES.law} points",
                       unclear)  # fmt: skip
 
 
@@ -195,8 +195,8 @@ def _normal_points(mean: Float[np.ndarray, " m"], covariance: Float[np.ndarray, 
     unit = np.sqrt(np.maximum(covariance.diagonal(), np.finfo(float).tiny))
     value, vector = np.linalg.eigh(covariance / unit[:, None] / unit)
     root = unit[:, None] * vector[:, ::-1] * np.sqrt(np.maximum(value[::-1], 0.0))
-    # Each coordinate of the plain sequence has every multiple of 2⁻¹⁴ once: the middles are its strata.
-    points = Sobol(len(mean), scramble=False).random_base2(_LOG2_POINTS) + 0.5 / 2**_LOG2_POINTS
+    # Each coordinate of the plain sequence has every multiple of 1/n once: the middles are its strata.
+    points = Sobol(len(mean), scramble=False).random(RULES.law) + 0.5 / RULES.law
     found: ManyDraws = mean + ndtri(points) @ root.T
     return found
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping
 from typing import Any
@@ -23,6 +24,7 @@ __all__ = ["LAPLACE", "interval_of", "read_posterior", "weights_table"]
 LAPLACE = "Laplace approximation"
 
 Columns = dict[str, Any]  # each an array like the weights, (p,) or (K, p)
+_STEMS = {"weight": "", "scaled_weight": "scaled_", "rate": "rate_"}  # columns, and beginnings of their ends' names
 
 
 def weights_table(
@@ -205,12 +207,8 @@ def _of_fit(fit: Fit, probability: float, shown: Contrasts | None, base: int | N
     if fit.covariance is not None:
         covariance, p = fit.covariance, weight.shape[-1]
         K = len(covariance) // (p + 1)
-        own = covariance.reshape(K, p + 1, K, p + 1)[:, :p, :, :p]
-        inner = [own[k, :, k] for k in range(K)]
-        if base is not None:
-            inner = [
-                own[k, :, k] + own[base, :, base] - own[k, :, base] - own[base, :, k] for k in range(K) if k != base
-            ]
+        compared = _compared(np.eye(K), base)
+        inner = np.einsum("ak,kplq,al->apq", compared, covariance.reshape(K, p + 1, K, p + 1)[:, :p, :, :p], compared)
         if shown is not None:
             inner = [_combined(_combined(part, shown).T, shown) for part in inner]
         variance = np.stack([np.diagonal(part) for part in inner]).reshape(columns["weight"].shape)
@@ -239,19 +237,8 @@ def _of_draws(draws: Draws, probability: float, shown: Contrasts | None, base: i
     shape = (*(classes if base is None else (classes[0] - 1,)), size)
     middle = np.mean if estimate == "mean" else np.median
     ends = [(1 - probability) / 2, (1 + probability) / 2]
-    names = (
-        "weight",
-        "sd",
-        "low",
-        "high",
-        "scaled_weight",
-        "scaled_low",
-        "scaled_high",
-        "rate",
-        "rate_low",
-        "rate_high",
-    )
-    columns = {name: np.empty(shape) for name in names}
+    triples = [(name, f"{stem}low", f"{stem}high") for name, stem in _STEMS.items()]
+    columns = {name: np.empty(shape) for name in ("sd", *itertools.chain(*triples))}
     noisy = False
     for part in blocks(size, draws.intercept.size):
         if shown is None:
@@ -267,11 +254,7 @@ def _of_draws(draws: Draws, probability: float, shown: Contrasts | None, base: i
         columns["sd"][..., part] = plain.std(axis=0)
         if shown is not None:
             rate = rate[..., np.searchsorted(features, shown.feature[part])]
-        for values, (name, low, high) in (
-            (plain, ("weight", "low", "high")),
-            (scaled, ("scaled_weight", "scaled_low", "scaled_high")),
-            (rate, ("rate", "rate_low", "rate_high")),
-        ):
+        for values, (name, low, high) in zip((plain, scaled, rate), triples, strict=True):
             columns[name][..., part] = middle(values, axis=0)
             columns[low][..., part], columns[high][..., part] = np.quantile(values, ends, axis=0)
     if draws.fixed_rate is not None:

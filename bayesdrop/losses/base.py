@@ -27,7 +27,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping
 from copy import copy
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias, TypeVar, runtime_checkable
 
@@ -38,6 +38,7 @@ from .._validation import check_number, shown
 from ..priors import HalfNormal, ScalePrior
 
 __all__ = [
+    "RULES",
     "Derivatives",
     "Loss",
     "LossOfForms",
@@ -51,7 +52,6 @@ __all__ = [
     "check_scale_setting",
     "choose_form",
     "learnt_scale",
-    "misplaced_expectation",
     "special",
 ]
 
@@ -62,6 +62,52 @@ Responses: TypeAlias = Num[AnyArray, "*rows"]
 """A response for each score: a class as −1 and +1, or a number."""
 
 Form = TypeVar("Form")
+
+
+@dataclass(frozen=True)
+class Rules:
+    """Accuracy of expectations over normal scores.
+
+    Attributes
+    ----------
+    nodes, function_nodes : int
+        Gauss-Hermite nodes of the cost of a row, and of a loss that is a function of the user's.
+    fewest, most : int
+        Rows that are compiled for are padded to powers of two from the first on, and cut into parts of the second.
+    intervals : int
+        Subdivisions of the integral that normalises such a loss.
+    far, fraction : float, int
+        Argument from which Mills' ratio is a continued fraction, and its levels: it then has all digits, and below it
+        squares cancel no more than a few.
+    mixture : (int, float, float)
+        Nodes of the mixture over Kolmogorov's distribution, the smallest and the largest.
+    near, terms : float, int
+        Root below which the slopes of the logistic bound are series, and their terms.
+    lowest : float
+        Logit below which the likelihood of a class is constant.
+    points, held : int
+        Quasi-random points of a softmax, and probabilities at points that are held at a time: 2 MB.
+    share : float
+        Smallest mean share or count from which a fit starts.
+    """
+
+    nodes: int = 15
+    function_nodes: int = 32
+    fewest: int = 256
+    most: int = 1 << 15
+    intervals: int = 200
+    far: float = 8.0
+    fraction: int = 6
+    mixture: tuple[int, float, float] = (20, 0.18, 4.0)
+    near: float = 0.1
+    terms: int = 6
+    lowest: float = -80.0
+    points: int = 128
+    held: int = 1 << 18
+    share: float = 1e-6
+
+
+RULES = Rules()
 
 
 class Derivatives(NamedTuple):
@@ -269,6 +315,10 @@ class LossOfForms(Loss):
         omega = 2 * weight * slopes.var
         return Pseudo(omega, omega * mean - weight * slopes.mean)
 
+    def log_constant(self, weight: Any) -> Float[AnyArray, ...]:
+        """Zero, as of classes and counts; see :class:`bayesdrop.losses.protocols.Simulated`."""
+        return np.zeros(np.shape(weight))
+
 
 def learnt_scale(setting: Any, field: str, degree: int) -> tuple[Parameter, ...]:
     """Parameter ``sigma`` of a loss whose setting is None or a prior; none where it is a number."""
@@ -278,7 +328,7 @@ def learnt_scale(setting: Any, field: str, degree: int) -> tuple[Parameter, ...]
     return (Parameter("sigma", field, prior, degree, relative=setting is None),)
 
 
-def check_scale_setting(loss: Any, field: str, advice: str, *kinds: type) -> None:
+def check_scale_setting(loss: Any, field: str, *kinds: type) -> None:
     """Raise an error unless the setting is None, a prior of a scale or of one of the ``kinds``, or a number above 0.
 
     A number becomes a float. The loss is not annotated as one: it is half made, and a check of its type would evaluate
@@ -287,10 +337,8 @@ def check_scale_setting(loss: Any, field: str, advice: str, *kinds: type) -> Non
     setting = getattr(loss, field)
     if setting is None or isinstance(setting, (ScalePrior, *kinds)):
         return
-    number = check_number(
-        setting, field, above=0, advice=advice or "leave it out and bd.sample learns it, or give a prior of it"
-    )
-    object.__setattr__(loss, field, float(number))
+    advice = "leave it out and bd.sample learns it, or give a prior of it"
+    object.__setattr__(loss, field, float(check_number(setting, field, above=0, advice=advice)))
 
 
 def at_shape(loss: Any, values: Mapping[str, Any]) -> Any:
@@ -301,21 +349,10 @@ def at_shape(loss: Any, values: Mapping[str, Any]) -> Any:
     return changed
 
 
-def special(name: str, z: Any) -> Scores:
-    """A function of ``scipy.special``, or of ``jax.scipy.special`` for an array of JAX's."""
-    here = isinstance(z, np.ndarray | np.generic)
-    return getattr(import_module("scipy.special" if here else "jax.scipy.special"), name)(z)
-
-
-def misplaced_expectation(value: Any, forms: Mapping[str, Any]) -> str:
-    """Advice where the name of a form came as the first setting, which is another; empty otherwise.
-
-    Examples
-    --------
-    >>> misplaced_expectation("gaussian", {"gaussian": None})
-    'it goes by its name: expectation="gaussian"'
-    """
-    return f'it goes by its name: expectation="{value}"' if isinstance(value, str) and value in forms else ""
+def special(name: str, *arrays: Any) -> Scores:
+    """A function of ``scipy.special``, or of ``jax.scipy.special`` if one of the arrays is JAX's."""
+    is_numpy = all(isinstance(array, np.ndarray | np.generic | float) for array in arrays)
+    return getattr(import_module("scipy.special" if is_numpy else "jax.scipy.special"), name)(*arrays)
 
 
 def choose_form(forms: Mapping[str, Form], expectation: str, loss: str, advice: str = "") -> Form:

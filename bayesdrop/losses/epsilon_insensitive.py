@@ -19,7 +19,7 @@ import numpy as np
 from .._typing import AnyArray, Float
 from .._validation import check_number
 from . import normal_score, positive_part
-from .base import Derivatives, Pseudo, Responses, ScoreCost, Scores, choose_form, misplaced_expectation
+from .base import Responses, ScoreCost, Scores, choose_form
 from .protocols import Interval
 
 __all__ = ["EpsilonInsensitive"]
@@ -57,7 +57,7 @@ class EpsilonInsensitive(positive_part.PiecewiseLoss):
     normalised: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        check_number(self.epsilon, "epsilon", least=0, advice=misplaced_expectation(self.epsilon, positive_part.FORMS))
+        check_number(self.epsilon, "epsilon", least=0, advice="half the width of the tube")
         choose_form(
             positive_part.FORMS,
             self.expectation,
@@ -65,31 +65,9 @@ class EpsilonInsensitive(positive_part.PiecewiseLoss):
             ' The loss is piecewise linear: its Taylor penalty is zero; expectation="gaussian" is exact.',
         )
 
-    def value(self, y: Responses, mean: Scores, var: Scores) -> Scores:
-        """Marginalised loss; see :class:`bayesdrop.losses.base.Loss`."""
-        part, residual = self.form, y - mean
-        return part.value(residual - self.epsilon, var) + part.value(-residual - self.epsilon, var)
-
-    def derivatives(self, y: Responses, mean: Scores, var: Scores) -> Derivatives:
-        """Derivatives in ``(m, v)``; see :class:`bayesdrop.losses.protocols.Curved`."""
-        part, residual = self.form, y - mean
-        above = part.derivatives(residual - self.epsilon, var)
-        below = part.derivatives(-residual - self.epsilon, var)
-        return Derivatives(
-            mean=below.mean - above.mean,
-            var=above.var + below.var,
-            mean_mean=above.mean_mean + below.mean_mean,
-            mean_var=below.mean_var - above.mean_var,
-            var_var=above.var_var + below.var_var,
-        )
-
-    def plain_value_and_slope(self, y: Responses, score: Scores) -> tuple[Scores, Scores]:
-        """``max(0, |y − s| − ε)`` and the sign of ``s − y`` outside the tube."""
-        xp = score.__array_namespace__()
-        residual = y - score
-        excess = xp.abs(residual) - self.epsilon
-        zero = xp.zeros_like(residual)
-        return xp.maximum(excess, zero), xp.where(excess > 0, -xp.sign(residual), zero)
+    def parts(self, y: Responses) -> tuple[tuple[float, Scores, Any], ...]:
+        """Two: ``y − ε − s`` and ``s − y − ε``."""
+        return (1.0, y - self.epsilon, 1.0), (1.0, -y - self.epsilon, -1.0)
 
     def interval(self, y: Responses, weight: Any) -> Interval:
         """``|β| <= c``, at a cost of ``ε|β|``; see :class:`bayesdrop.losses.protocols.PiecewiseLinear`."""
@@ -97,18 +75,8 @@ class EpsilonInsensitive(positive_part.PiecewiseLoss):
 
     def score_cost(self, y: Responses, mean: Scores, var: Scores, weight: Any) -> ScoreCost:
         """Cost of a normal score; see :class:`bayesdrop.losses.protocols.Scored`."""
-        part = normal_score.of_two_positive_parts(y - mean, self.epsilon, var, weight)
+        part = normal_score.of_two_sides(y - mean, var, weight, weight, self.epsilon)
         return part._replace(mean=-part.mean)
-
-    def sample_pseudo(self, key: Any, y: Responses, mean: Scores, var: Scores, weight: Any) -> Pseudo:
-        """Draw both auxiliary variables; ``κ = a(y − ε) + b(y + ε)``, since the linear parts cancel."""
-        import jax
-
-        above_key, below_key = jax.random.split(key)
-        half, residual = weight / 2, y - mean
-        above = positive_part.draw_precision(above_key, residual - self.epsilon, var, half)
-        below = positive_part.draw_precision(below_key, -residual - self.epsilon, var, half)
-        return Pseudo(above + below, above * (y - self.epsilon) + below * (y + self.epsilon))
 
     def sample_response(self, generator: Any, score: Scores, weight: Any) -> Scores:
         """Draw ``y`` with density ``exp(−C max(0, |y − s| − ε)) / (2ε + 2/C)``.

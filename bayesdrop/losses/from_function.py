@@ -29,13 +29,9 @@ import numpy as np
 from .._typing import AnyArray, Float
 from .._validation import check_choice, check_flag
 from . import normal_score
-from .base import Derivatives, Loss, NoisedScores, Responses, ScoreCost, Scores
+from .base import RULES, Derivatives, Loss, NoisedScores, Responses, ScoreCost, Scores
 
 __all__ = ["FunctionLoss", "from_function"]
-
-_NODES = 32
-# Rows that are compiled for are padded to powers of two from the first of these on, and cut into parts of the second.
-_FEWEST, _MOST = 256, 1 << 15
 
 Function = Callable[[Any, Any], Any]
 
@@ -113,7 +109,7 @@ def from_function(
     >>> fit.weight.round(1).tolist()[0] > 0.5
     True
     """
-    check_choice(response, "response", tuple(_KINDS))
+    check_choice(response, "response", ("number", "class", "count"))
     check_flag(convex, "convex")
     check_flag(normalised, "normalised")
     for name, given in (("expected_response", expected_response), ("sample_response", sample_response)):
@@ -122,20 +118,26 @@ def from_function(
         if given is not None and not callable(given):
             raise TypeError(f"{name}: expected a function, got {given!r}.")
     _check(function)
-    kind = _KINDS[response] if response == "class" or sample_response is None else _SIMULATED[response]
-    return kind(function, bool(convex), bool(normalised), expected_response, sample_response)
+    kind = ClassLoss if response == "class" else FunctionLoss if sample_response is None else SimulatedLoss
+    return kind(function, bool(convex), bool(normalised), expected_response, sample_response, response == "count")
 
 
 @dataclass(frozen=True)
 class FunctionLoss(Loss):
-    """A loss of numbers that :func:`from_function` made, whose arguments are the attributes."""
+    """A loss of numbers or counts that :func:`from_function` made, whose arguments are the attributes."""
 
     function: Function
     convex: bool = False
     normalised: bool = False  # type: ignore[misc]  # what losses of the package know of their class, this knows of itself
     mean_response: Callable[[NoisedScores], Any] | None = None
     draw_response: Callable[[Any, Any, Any], Any] | None = None
+    counts: bool = False
     binary: ClassVar[bool] = False
+
+    @property
+    def largest_count(self) -> float | None:
+        """Any count; see :class:`bayesdrop.losses.base.Loss`."""
+        return np.inf if self.counts else None
 
     def value(self, y: Responses, mean: Scores, var: Scores) -> Scores:
         """Expected loss; see :class:`bayesdrop.losses.base.Loss`."""
@@ -157,46 +159,27 @@ class FunctionLoss(Loss):
         return normal_score.by_quadrature(self, y, mean, var, weight)  # type: ignore[arg-type]  # for normalised
 
     def expected_response(self, law: NoisedScores) -> Float[AnyArray, ...]:
-        """The function that was given, or the mean score; see :class:`bayesdrop.losses.base.Loss`."""
-        return np.asarray(law.mean() if self.mean_response is None else self.mean_response(law))
-
-
-@dataclass(frozen=True)
-class CountLoss(FunctionLoss):
-    """A loss of counts that :func:`from_function` made."""
-
-    @property
-    def largest_count(self) -> float:
-        """Any count; see :class:`bayesdrop.losses.base.Loss`."""
-        return np.inf
-
-    def expected_response(self, law: NoisedScores) -> Float[AnyArray, ...]:
-        """The function that was given, or ``E e^s``."""
-        return np.exp(law.log_exponential()) if self.mean_response is None else np.asarray(self.mean_response(law))
+        """The user's function, or the mean score, of counts ``E e^s``; see :class:`bayesdrop.losses.base.Loss`."""
+        if self.mean_response is not None:
+            return np.asarray(self.mean_response(law))
+        return np.exp(law.log_exponential()) if self.counts else np.asarray(law.mean())
 
 
 @dataclass(frozen=True)
 class SimulatedLoss(FunctionLoss):
-    """A loss of numbers that says how they are drawn; see :class:`bayesdrop.losses.protocols.Simulated`."""
+    """A loss that says how its responses are drawn; see :class:`bayesdrop.losses.protocols.Simulated`."""
 
     def sample_response(self, generator: Any, score: Scores, weight: Any) -> Scores:
         """Draw by the function that was given."""
         return np.asarray(self.draw_response(generator, score, weight), dtype=np.float64)  # type: ignore[misc]  # given
 
     def log_constant(self, weight: Any) -> Float[AnyArray, ...]:
-        """``−log ∫ exp{−C f(y, 0)} dy``, by quadrature; see :class:`bayesdrop.losses.protocols.Simulated`."""
+        """``−log ∫ exp{−C f(y, 0)} dy``, by quadrature; 0 of counts, whose function has the whole log-probability."""
+        if self.counts:
+            return np.zeros(np.shape(weight))
         each, place = np.unique(np.asarray(weight, dtype=np.float64), return_inverse=True)
         found = np.array([_log_constant(self.function, float(C)) for C in each])
         return found[place].reshape(np.shape(weight))
-
-
-@dataclass(frozen=True)
-class SimulatedCountLoss(SimulatedLoss, CountLoss):
-    """A loss of counts that says how they are drawn."""
-
-    def log_constant(self, weight: Any) -> Float[AnyArray, ...]:
-        """Zero: the function has all of the logarithm of the probability."""
-        return np.zeros(np.shape(weight))
 
 
 @dataclass(frozen=True)
@@ -213,7 +196,7 @@ class ClassLoss(FunctionLoss):
 
     def expected_probability(self, mean: Scores, var: Scores, weight: float) -> Scores:
         """Expectation of :meth:`probability` by quadrature."""
-        points, shares = normal_score.gauss_hermite(_NODES)
+        points, shares = normal_score.gauss_hermite(RULES.function_nodes)
         spread = np.sqrt(var)
         terms = (s * self.probability(mean + z * spread, weight) for z, s in zip(points, shares, strict=True))
         return np.asarray(sum(terms))
@@ -225,10 +208,6 @@ class ClassLoss(FunctionLoss):
     def log_constant(self, weight: Any) -> Float[AnyArray, ...]:
         """Zero; see :class:`bayesdrop.losses.protocols.Simulated`."""
         return np.zeros(np.shape(weight))
-
-
-_KINDS: dict[str, type[FunctionLoss]] = {"number": FunctionLoss, "class": ClassLoss, "count": CountLoss}
-_SIMULATED: dict[str, type[FunctionLoss]] = {"number": SimulatedLoss, "count": SimulatedCountLoss}
 
 
 def _check(function: Any) -> None:
@@ -258,7 +237,7 @@ def _log_constant(function: Function, C: float) -> float:
         return float(np.exp(-C * value)) if value == value else 0.0
 
     # The third of what it returns counts evaluations, and a fourth says why it has not converged.
-    sides = [quad(density, *ends, full_output=True, limit=200) for ends in ((-np.inf, 0.0), (0.0, np.inf))]
+    sides = [quad(density, *ends, full_output=True, limit=RULES.intervals) for ends in ((-np.inf, 0.0), (0.0, np.inf))]
     total = sum(side[0] for side in sides)
     if not (all(len(side) == 3 for side in sides) and 0 < total < np.inf):
         raise ValueError(f"function: exp(−{C:g} f(y, 0)) has no finite integral over y, so that it is no density.")
@@ -284,9 +263,9 @@ def _evaluate(kernel: Kernel, function: Function, *arrays: Any) -> tuple[Any, ..
     flat = [array.ravel() for array in rows]
     parts = []
     with jax.enable_x64(True):
-        for start in range(0, max(total, 1), _MOST):
-            count = min(_MOST, total - start)
-            size = max(_FEWEST, 1 << max(count - 1, 0).bit_length())
+        for start in range(0, max(total, 1), RULES.most):
+            count = min(RULES.most, total - start)
+            size = max(RULES.fewest, 1 << max(count - 1, 0).bit_length())
             padded = [np.pad(array[start : start + count], (0, size - count)) for array in flat]
             parts.append([np.asarray(found)[:count] for found in _compiled(kernel)(function, *padded)])
     return tuple(np.concatenate(found).reshape(shape) for found in zip(*parts, strict=True))
@@ -310,8 +289,10 @@ def _nodes(mean: Any, var: Any) -> tuple[Any, Any, Any]:
     """Scores at the nodes, the nodes and their shares, along a first axis."""
     import jax.numpy as jnp
 
-    shape = (_NODES,) + (1,) * mean.ndim
-    point, share = (jnp.asarray(part, mean.dtype).reshape(shape) for part in normal_score.gauss_hermite(_NODES))
+    shape = (RULES.function_nodes,) + (1,) * mean.ndim
+    point, share = (
+        jnp.asarray(part, mean.dtype).reshape(shape) for part in normal_score.gauss_hermite(RULES.function_nodes)
+    )
     return mean[None] + point * jnp.sqrt(var)[None], point, share
 
 

@@ -15,10 +15,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from .._typing import AnyArray, Float
 from .._validation import check_number
 from . import normal_score, positive_part
-from .base import Derivatives, Pseudo, Responses, ScoreCost, Scores, choose_form, misplaced_expectation
+from .base import Responses, ScoreCost, Scores, choose_form
 from .protocols import Interval
 
 __all__ = ["Hinge"]
@@ -61,24 +60,12 @@ class Hinge(positive_part.PiecewiseLoss):
     binary: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        advice = misplaced_expectation(self.margin, positive_part.FORMS) or "the usual SVM has 1.0"
-        check_number(self.margin, "margin", above=0, advice=advice)
+        check_number(self.margin, "margin", above=0, advice="the usual SVM has 1.0")
         choose_form(positive_part.FORMS, self.expectation, "Hinge", _NO_CURVATURE)
 
-    def value(self, y: Responses, mean: Scores, var: Scores) -> Scores:
-        """Marginalised loss; see :class:`bayesdrop.losses.base.Loss`."""
-        return self.form.value(self.margin - y * mean, var)
-
-    def derivatives(self, y: Responses, mean: Scores, var: Scores) -> Derivatives:
-        """Derivatives in ``(m, v)``; see :class:`bayesdrop.losses.protocols.Curved`."""
-        part = self.form.derivatives(self.margin - y * mean, var)
-        return part._replace(mean=-y * part.mean, mean_var=-y * part.mean_var)
-
-    def plain_value_and_slope(self, y: Responses, score: Scores) -> tuple[Scores, Scores]:
-        """``max(0, ζ)`` and ``−y 1(ζ > 0)``."""
-        xp = score.__array_namespace__()
-        slack = self.margin - y * score
-        return xp.maximum(slack, xp.zeros_like(slack)), xp.where(slack > 0, -y, xp.zeros_like(slack))
+    def parts(self, y: Responses) -> tuple[tuple[float, Scores, Any], ...]:
+        """One: ``ℓ − ys``."""
+        return ((1.0, self.margin + 0.0 * y, y),)
 
     def interval(self, y: Responses, weight: Any) -> Interval:
         """``β = yα`` with ``0 <= α <= c``; see :class:`bayesdrop.losses.protocols.PiecewiseLinear`."""
@@ -87,14 +74,8 @@ class Hinge(positive_part.PiecewiseLoss):
 
     def score_cost(self, y: Responses, mean: Scores, var: Scores, weight: Any) -> ScoreCost:
         """Cost of a normal score; see :class:`bayesdrop.losses.protocols.Scored`."""
-        part = normal_score.of_positive_part(self.margin - y * mean, var, weight)
+        part = normal_score.of_two_sides(self.margin - y * mean, var, weight, 0.0 * weight)
         return part._replace(mean=-y * part.mean)
-
-    def sample_pseudo(self, key: Any, y: Responses, mean: Scores, var: Scores, weight: Any) -> Pseudo:
-        """Draw ``λ ~ GIG(½, 1, c²(ζ² + v))`` and return ``(c²/λ, y(ωℓ + c))`` with ``c = C/2``."""
-        half = weight / 2
-        omega = positive_part.draw_precision(key, self.margin - y * mean, var, half)
-        return Pseudo(omega, y * (omega * self.margin + half))
 
     def sample_response(self, generator: Any, score: Scores, weight: Any) -> Scores:
         """Draw −1 or +1 from the pseudo-likelihood, normalised over the two.
@@ -104,10 +85,6 @@ class Hinge(positive_part.PiecewiseLoss):
         """
         chance = self.probability(score, weight)
         return np.where(generator.random(np.shape(score)) < chance, 1.0, -1.0)
-
-    def log_constant(self, weight: Any) -> Float[AnyArray, ...]:
-        """Zero; see :class:`bayesdrop.losses.protocols.Simulated`."""
-        return np.zeros(np.shape(weight))
 
     def probability(self, score: Scores, weight: Any) -> Scores:
         """Normalised pseudo-likelihood ``e^{−C loss(+1)} / (e^{−C loss(+1)} + e^{−C loss(−1)})``.

@@ -16,54 +16,39 @@ it to 1e-11 at every ``(m, v)``, where Gauss-Hermite nodes lose all accuracy for
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
+from scipy.special import zeta
 
-from .._typing import AnyArray, Float
 from . import normal_score, positive_part
-from .base import Derivatives, LossOfForms, Pseudo, Responses, ScoreCost, Scores, choose_form
+from .base import RULES, Derivatives, LossOfForms, Pseudo, Responses, ScoreCost, Scores, choose_form
 
 __all__ = ["FORMS", "Logistic"]
 
-# Taylor coefficients of tanh(r/2)/(2r) in powers of r², from those of tanh.
-_SERIES = tuple(
-    coefficient / 2 ** (2 * j + 2)
-    for j, coefficient in enumerate((1.0, -1 / 3, 2 / 15, -17 / 315, 62 / 2835, -1382 / 155925))
-)
-_NODES, _LEAST, _MOST = 20, 0.18, 4.0
+# Taylor coefficients of tanh(r/2)/(2r) in powers of r².
+_SERIES = tuple(-2 * (4**k - 1) * float(zeta(2 * k)) / (-4 * math.pi**2) ** k for k in range(1, RULES.terms + 1))
 
 
 def _half_tanh(root: Scores) -> tuple[Scores, Scores, Scores, Scores]:
     """Return ``t = tanh(r/2)/(2r)``, ``t'(r)/r``, ``(r t)' = sech²(r/2)/4`` and ``σ(−r)``, stable as ``r → 0``."""
     xp = root.__array_namespace__()
-    small = root < 0.1
+    small = root < RULES.near
     decay = xp.exp(-root)
     both = 1 + decay
     sech2 = decay / (both * both)
     safe = xp.where(small, xp.ones_like(root), root)
     direct = (1 - decay) / (both * (2 * safe))
     direct_slope = (sech2 - direct) / (safe * safe)
-    if isinstance(small, np.ndarray):
-        if small.any():
-            direct[small], direct_slope[small] = _series_of(root[small])
-        return direct, direct_slope, sech2, decay / both
-    series, series_slope = _series_of(root)
-    return xp.where(small, series, direct), xp.where(small, series_slope, direct_slope), sech2, decay / both
-
-
-def _series_of(root: Scores) -> tuple[Scores, Scores]:
-    """``t`` and ``t'(r)/r`` near 0, by their Taylor series."""
-    xp = root.__array_namespace__()
     square = root * root
-    series, slope = xp.zeros_like(root), xp.zeros_like(root)
+    series, series_slope = xp.zeros_like(root), xp.zeros_like(root)
     for j in reversed(range(len(_SERIES))):
+        series_slope = series_slope * square + 2 * series
         series = series * square + _SERIES[j]
-        if j:
-            slope = slope * square + 2 * j * _SERIES[j]
-    return series, slope
+    return xp.where(small, series, direct), xp.where(small, series_slope, direct_slope), sech2, decay / both
 
 
 class _Augmentation(NamedTuple):
@@ -98,7 +83,8 @@ def _kolmogorov() -> tuple[tuple[float, float], ...]:
     """Variances ``4K²`` and their shares."""
     from scipy.stats import kstwobign
 
-    node = np.geomspace(_LEAST, _MOST, _NODES)
+    count, least, largest = RULES.mixture
+    node = np.geomspace(least, largest, count)
     share = node * kstwobign.pdf(node)
     return tuple(zip((4 * node**2).tolist(), (share / share.sum()).tolist(), strict=True))
 
@@ -203,7 +189,7 @@ class Logistic(LossOfForms):
     def plain_likelihood(self, y: Responses, score: Scores) -> Scores:
         """``σ(y s)``, the exponential of minus the loss; constant below ``y s = −80``, which keeps its log finite."""
         xp = score.__array_namespace__()
-        return 1 / (1 + xp.exp(xp.minimum(-y * score, 80 * xp.ones_like(score))))
+        return 1 / (1 + xp.exp(-xp.maximum(y * score, xp.full_like(score, RULES.lowest))))
 
     def score_cost(self, y: Responses, mean: Scores, var: Scores, weight: Any) -> ScoreCost:
         """Cost of a normal score; see :class:`bayesdrop.losses.protocols.Scored`."""
@@ -227,10 +213,6 @@ class Logistic(LossOfForms):
     def sample_response(self, generator: Any, score: Scores, weight: Any) -> Scores:
         """Draw −1 or +1, the latter with probability ``σ(s)``; see :class:`bayesdrop.losses.base.Loss`."""
         return np.where(generator.random(np.shape(score)) < self.probability(score, weight), 1.0, -1.0)
-
-    def log_constant(self, weight: Any) -> Float[AnyArray, ...]:
-        """Zero; see :class:`bayesdrop.losses.protocols.Simulated`."""
-        return np.zeros(np.shape(weight))
 
     def probability(self, score: Scores, weight: Any) -> Scores:
         """``σ(s)``, whatever the weight: ``C`` tempers the posterior, not the probability of a new label."""

@@ -29,6 +29,7 @@ from .._validation import check_count, check_number
 from ..priors import HalfNormal
 from . import normal_score
 from .base import (
+    RULES,
     Derivatives,
     LossOfForms,
     NoisedScores,
@@ -38,7 +39,7 @@ from .base import (
     ScoreCost,
     Scores,
     choose_form,
-    misplaced_expectation,
+    special,
 )
 from .logistic import FORMS
 from .poisson import LARGEST_DRAW, draw_counts
@@ -64,10 +65,9 @@ LARGEST_DISPERSION = 1e8
 
 
 def log_coefficient(successes: Any, failures: Any) -> Any:
-    """``log Γ(y + r) − log Γ(r) − log y!``, with its digits in single precision and where ``y`` or ``r`` is large.
+    """``log Γ(y + r) − log Γ(r) − log y!`` as ``−log B(r, y + 1) − log(y + r)``, accurate if ``y`` or ``r`` is large.
 
-    Stirling's series of the four at ``r + 8`` and ``9``, less the product of the eight factors between; the large terms
-    cancel in formulas and not in digits. Arrays of NumPy or JAX.
+    Arrays of NumPy or JAX.
 
     Examples
     --------
@@ -75,13 +75,7 @@ def log_coefficient(successes: Any, failures: Any) -> Any:
     4.0
     """
     xp = successes.__array_namespace__()
-    y, r = successes, failures
-    steps = sum(xp.log((y + r + j) / (r + j) * ((1.0 + j) / (y + 1.0 + j))) for j in range(8))
-    low, high = r + 8.0, y + (r + 8.0)
-    terms = (1.0, -1 / 30, 1 / 105, -1 / 140, 1 / 99, -691 / 30030)
-    series = [sum(c / z ** (2 * k + 1) for k, c in enumerate(terms)) / 12 for z in (low, high, low * 0 + 9.0, y + 9.0)]
-    leading = (low - 0.5) * xp.log1p(y / low) - 8.5 * xp.log1p(y / 9.0) + y * xp.log1p((r - 1.0) / (y + 9.0))
-    return leading + (series[1] - series[0]) - (series[3] - series[2]) - steps
+    return -special("betaln", failures, successes + 1.0) - xp.log(successes + failures)
 
 
 class _LogisticCount(LossOfForms):
@@ -144,10 +138,6 @@ class _LogisticCount(LossOfForms):
         omega = PolyaGamma(weight * trials, score, validate_args=False).sample(key)
         return Pseudo(omega, jnp.broadcast_to(weight * (y - 0.5 * trials), omega.shape))
 
-    def log_constant(self, weight: Any) -> Float[AnyArray, ...]:
-        """Zero; what depends on ``y`` is the base measure."""
-        return np.zeros(np.shape(weight))
-
 
 @dataclass(frozen=True)
 class Binomial(_LogisticCount):
@@ -196,7 +186,7 @@ class Binomial(_LogisticCount):
     separable: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        advice = misplaced_expectation(self.trials, FORMS) or (
+        advice = (
             "the number of trials of every row, as in bd.Binomial(10); where rows differ give y as two columns, the "
             "successes and the failures"
         )
@@ -218,7 +208,7 @@ class Binomial(_LogisticCount):
 
     def first_score(self, mean_response: Float[AnyArray, " K"]) -> Float[AnyArray, " K"]:
         """Logarithm of the odds of the mean share of successes."""
-        share = np.clip(mean_response / self.trials, 1e-6, 1 - 1e-6)
+        share = np.clip(mean_response / self.trials, RULES.share, 1 - RULES.share)
         return np.log(share / (1 - share))
 
     def log_base_measure(self, y: Responses) -> Scores:
@@ -279,8 +269,7 @@ class NegativeBinomial(_LogisticCount):
     ratio: ClassVar[str] = "rate_ratio"
 
     def __post_init__(self) -> None:
-        advice = misplaced_expectation(self.dispersion, FORMS)
-        advice = advice or "r of the variance μ + μ²/r; for no overdispersion take bd.Poisson()"
+        advice = "r of the variance μ + μ²/r; for no overdispersion take bd.Poisson()"
         if self.dispersion is not None:
             r = check_number(self.dispersion, "dispersion", above=0, most=LARGEST_DISPERSION, advice=advice)
             object.__setattr__(self, "dispersion", float(r))
@@ -310,7 +299,7 @@ class NegativeBinomial(_LogisticCount):
 
     def first_score(self, mean_response: Float[AnyArray, " K"]) -> Float[AnyArray, " K"]:
         """``log(ȳ/r)``."""
-        return np.log(np.maximum(mean_response, 1e-6) / self._r)
+        return np.log(np.maximum(mean_response, RULES.share) / self._r)
 
     def log_base_measure(self, y: Responses) -> Scores:
         """``log Γ(y + r) − log Γ(r) − log y!``."""

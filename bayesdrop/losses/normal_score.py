@@ -17,15 +17,12 @@ from typing import Any
 
 import numpy as np
 
-from .base import Responses, ScoreCost, Scores, special
+from .base import RULES, Responses, ScoreCost, Scores, special
 from .protocols import Scored, Sloped
 
-__all__ = ["by_quadrature", "gauss_hermite", "of_check_loss", "of_positive_part", "of_two_positive_parts", "row_cost"]
+__all__ = ["by_quadrature", "gauss_hermite", "of_two_sides", "row_cost"]
 
-_NODES = 15
 _LOG_ROOT_TWO_PI = 0.5 * math.log(2 * math.pi)
-# From here on the continued fraction has all digits, and below it squares cancel no more than a few.
-_FAR = 8.0
 
 
 def gauss_hermite(count: int) -> tuple[list[float], list[float]]:
@@ -54,8 +51,8 @@ def row_cost(loss: Scored, y: Responses, mean: Scores, var: Scores, loss_weight:
 def by_quadrature(loss: Sloped, y: Responses, mean: Scores, var: Scores, weight: Any) -> ScoreCost:
     """Cost under a smooth loss by 15 Gauss-Hermite nodes; ``weight`` is ``C`` times the sample weight."""
     xp = mean.__array_namespace__()
-    shape = (_NODES,) + (1,) * mean.ndim
-    point, share = (xp.asarray(part, dtype=mean.dtype).reshape(shape) for part in gauss_hermite(_NODES))
+    shape = (RULES.nodes,) + (1,) * mean.ndim
+    point, share = (xp.asarray(part, dtype=mean.dtype).reshape(shape) for part in gauss_hermite(RULES.nodes))
     # A round-off unit as floor leaves digits to the slope where a row has no noise.
     spread = xp.sqrt(var + float(xp.finfo(var.dtype).eps))
     score = mean[None] + point * spread[None]
@@ -70,42 +67,23 @@ def by_quadrature(loss: Sloped, y: Responses, mean: Scores, var: Scores, weight:
     return ScoreCost(least - xp.log(total), mean_slope, spread_slope / (2 * spread))
 
 
-def of_positive_part(mean: Scores, var: Scores, weight: Any) -> ScoreCost:
-    """Cost under ``C max(0, ζ)``, from the moments of ``ζ``."""
+def of_two_sides(mean: Scores, var: Scores, up: Any, down: Any, half_width: float = 0.0) -> ScoreCost:
+    """Cost under ``u max(0, r − ε) + d max(0, −r − ε)``, from the moments of ``r``; ``half_width`` is ``ε``."""
     xp = mean.__array_namespace__()
-    spread = _spread(var)
-    log_above = _log_above(mean, spread, weight)
-    log_total = xp.logaddexp(special("log_ndtr", -mean / spread), log_above)
-    above = weight * xp.exp(log_above - log_total)
-    kink = _density(mean, spread, log_total)
-    return ScoreCost(-log_total, above, 0.5 * weight * (kink - above))
-
-
-def of_two_positive_parts(mean: Scores, half_width: float, var: Scores, weight: Any) -> ScoreCost:
-    """Cost under ``C max(0, |r| − ε)``, from the moments of the residual ``r``; ``half_width`` is ``ε``."""
-    xp = mean.__array_namespace__()
-    spread, size = _spread(var), xp.abs(mean)
+    spread, size, positive = _spread(var), xp.abs(mean), mean > 0
     near, far = size - half_width, -size - half_width
-    log_near, log_far = _log_above(near, spread, weight), _log_above(far, spread, weight)
-    # Φ(−near/σ) − Φ(far/σ) is the chance to stay within the tube, the second term the smaller.
-    log_short, log_beyond = special("log_ndtr", -near / spread), special("log_ndtr", far / spread)
-    within = -xp.expm1(log_beyond - log_short)
-    log_within = log_short + xp.log(xp.maximum(within, xp.asarray(float(xp.finfo(mean.dtype).tiny), dtype=mean.dtype)))
-    log_total = xp.logaddexp(xp.logaddexp(log_near, log_far), log_within)
-    above, below = (weight * xp.exp(part - log_total) for part in (log_near, log_far))
-    kinks = _density(near, spread, log_total) + _density(far, spread, log_total)
-    return ScoreCost(-log_total, xp.sign(mean) * (above - below), 0.5 * weight * (kinks - above - below))
-
-
-def of_check_loss(mean: Scores, tau: float, var: Scores, weight: Any) -> ScoreCost:
-    """Cost under ``C {τ max(0, r) + (1 − τ) max(0, −r)}``, from the moments of the residual ``r``."""
-    xp = mean.__array_namespace__()
-    spread, up, down = _spread(var), weight * tau, weight * (1 - tau)
-    log_up, log_down = _log_above(mean, spread, up), _log_above(-mean, spread, down)
-    log_total = xp.logaddexp(log_up, log_down)
-    above, below = up * xp.exp(log_up - log_total), down * xp.exp(log_down - log_total)
-    kink = weight * _density(mean, spread, log_total)
-    return ScoreCost(-log_total, above - below, 0.5 * (kink - up * above - down * below))
+    toward, away = xp.where(positive, up, down), xp.where(positive, down, up)
+    log_near, log_far = _log_above(near, spread, toward), _log_above(far, spread, away)
+    log_total = xp.logaddexp(log_near, log_far)
+    if half_width:
+        # Φ(−near/σ) − Φ(far/σ) is the chance to stay within the tube, the second term the smaller.
+        log_short, log_beyond = special("log_ndtr", -near / spread), special("log_ndtr", far / spread)
+        within = xp.maximum(-xp.expm1(log_beyond - log_short), xp.full_like(mean, float(xp.finfo(mean.dtype).tiny)))
+        log_total = xp.logaddexp(log_total, log_short + xp.log(within))
+    above, below = toward * xp.exp(log_near - log_total), away * xp.exp(log_far - log_total)
+    kinks = toward * _density(near, spread, log_total) + away * _density(far, spread, log_total)
+    slope = xp.where(positive, above - below, below - above)
+    return ScoreCost(-log_total, slope, 0.5 * (kinks - toward * above - away * below))
 
 
 def _spread(var: Scores) -> Scores:
@@ -119,15 +97,15 @@ def _log_above(mean: Scores, spread: Scores, weight: Any) -> Scores:
     xp = mean.__array_namespace__()
     z, tilt = mean / spread, weight * spread
     within = tilt * (0.5 * tilt - z) + special("log_ndtr", z - tilt)
-    return xp.where(tilt - z > _FAR, _log_mills(tilt - z) - 0.5 * z * z, within)
+    return xp.where(tilt - z > RULES.far, _log_mills(tilt - z) - 0.5 * z * z, within)
 
 
 def _log_mills(z: Scores) -> Scores:
     """``log {Φ(−z)/φ(z)} − ½ log 2π`` far above 0, by Laplace's continued fraction."""
     xp = z.__array_namespace__()
-    z = xp.where(z > _FAR, z, xp.full_like(z, _FAR))
+    z = xp.where(z > RULES.far, z, xp.full_like(z, RULES.far))
     below = z
-    for k in range(6, 0, -1):
+    for k in range(RULES.fraction, 0, -1):
         below = z + k / below
     return -xp.log(below) - _LOG_ROOT_TWO_PI
 

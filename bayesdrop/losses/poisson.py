@@ -30,7 +30,7 @@ import numpy as np
 
 from .._typing import AnyArray, Float
 from . import normal_score
-from .base import Derivatives, Loss, NoisedScores, Responses, ScoreCost, Scores, choose_form
+from .base import RULES, Derivatives, Loss, NoisedScores, Responses, ScoreCost, Scores, choose_form
 
 __all__ = ["LARGEST_DRAW", "Poisson", "draw_counts"]
 
@@ -160,7 +160,7 @@ class Poisson(Loss):
 
     def first_score(self, mean_response: Float[AnyArray, " K"]) -> Float[AnyArray, " K"]:
         """``log ȳ``."""
-        return np.log(np.maximum(mean_response, 1e-6))
+        return np.log(np.maximum(mean_response, RULES.share))
 
     def value(self, y: Responses, mean: Scores, var: Scores) -> Scores:
         """Marginalised loss; see :class:`bayesdrop.losses.base.Loss`."""

@@ -12,12 +12,13 @@ with ``τ(α) = √(α(1 − α))`` of the one and ``φ(Φ⁻¹(α))`` of the ot
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
 from .._typing import Float
-from .base import Derivatives, LossOfForms, Scores, special
+from .base import Derivatives, LossOfForms, Pseudo, Responses, Scores, special
 
 __all__ = ["FORMS", "Form", "PiecewiseLoss", "draw_precision"]
 
@@ -105,14 +106,57 @@ FORMS: dict[str, Form] = {"augmentation": _Augmentation(), "gaussian": _Gaussian
 
 
 class PiecewiseLoss(LossOfForms):
-    """A loss that is a sum of positive parts; see :class:`bayesdrop.losses.protocols.PiecewiseLinear`."""
+    """A loss ``Σ f max(0, a − b s)``; see :class:`bayesdrop.losses.protocols.PiecewiseLinear`."""
 
     piecewise_linear: ClassVar[bool] = True
+
+    @abstractmethod
+    def parts(self, y: Responses) -> tuple[tuple[float, Scores, Any], ...]:
+        """Factor ``f``, intercept ``a`` and slope ``b`` of each positive part; ``b`` is −1 or +1."""
 
     @property
     def form(self) -> Form:
         """Expectation of the positive parts."""
         return FORMS[self.expectation]
+
+    def value(self, y: Responses, mean: Scores, var: Scores) -> Scores:
+        """Marginalised loss; see :class:`bayesdrop.losses.base.Loss`."""
+        return sum(factor * self.form.value(a - b * mean, var) for factor, a, b in self.parts(y))
+
+    def derivatives(self, y: Responses, mean: Scores, var: Scores) -> Derivatives:
+        """Derivatives in ``(m, v)``; see :class:`bayesdrop.losses.protocols.Curved`."""
+        terms = []
+        for factor, a, b in self.parts(y):
+            part = self.form.derivatives(a - b * mean, var)
+            signed = part._replace(mean=-b * part.mean, mean_var=-b * part.mean_var)
+            terms.append([factor * term for term in signed])
+        return Derivatives(*(sum(column) for column in zip(*terms, strict=True)))
+
+    def plain_value_and_slope(self, y: Responses, score: Scores) -> tuple[Scores, Scores]:
+        """The plain loss and its slope, 0 at a corner."""
+        xp = score.__array_namespace__()
+        value, slope = 0, 0
+        for factor, a, b in self.parts(y):
+            excess = a - b * score
+            value = value + factor * xp.maximum(excess, xp.zeros_like(excess))
+            slope = slope - xp.where(excess > 0, factor * b + xp.zeros_like(excess), xp.zeros_like(excess))
+        return value, slope
+
+    def sample_pseudo(self, key: Any, y: Responses, mean: Scores, var: Scores, weight: Any) -> Pseudo:
+        """Draw ``λ ~ GIG(½, 1, c²(ζ² + v))`` of each part ``ζ = a − bm`` and add up ``c²/λ`` and ``b(ac²/λ + c)``.
+
+        Here ``c`` is half the factor of the part times ``C``.
+        """
+        import jax
+
+        parts = self.parts(y)
+        keys = [key] if len(parts) == 1 else jax.random.split(key, len(parts))
+        omega, kappa = 0, 0
+        for part_key, (factor, a, b) in zip(keys, parts, strict=True):
+            half = factor * weight / 2
+            drawn = draw_precision(part_key, a - b * mean, var, half)
+            omega, kappa = omega + drawn, kappa + b * (drawn * a + half)
+        return Pseudo(omega, kappa)
 
 
 def draw_precision(key: Any, slack: Scores, var: Scores, half: Any) -> Scores:

@@ -25,18 +25,7 @@ from .._typing import AnyArray, Float
 from .._validation import check_number
 from ..priors import ScalePrior
 from . import normal_score, positive_part
-from .base import (
-    Derivatives,
-    Parameter,
-    Pseudo,
-    Responses,
-    ScoreCost,
-    Scores,
-    check_scale_setting,
-    choose_form,
-    learnt_scale,
-    misplaced_expectation,
-)
+from .base import Parameter, Pseudo, Responses, ScoreCost, Scores, check_scale_setting, choose_form, learnt_scale
 from .protocols import Interval
 
 __all__ = ["Quantile"]
@@ -90,9 +79,8 @@ class Quantile(positive_part.PiecewiseLoss):
     normalised: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        advice = misplaced_expectation(self.tau, positive_part.FORMS) or "the median has 0.5, the upper decile 0.9"
-        check_number(self.tau, "tau", above=0, below=1, advice=advice)
-        check_scale_setting(self, "scale", misplaced_expectation(self.scale, positive_part.FORMS))
+        check_number(self.tau, "tau", above=0, below=1, advice="the median has 0.5, the upper decile 0.9")
+        check_scale_setting(self, "scale")
         choose_form(
             positive_part.FORMS,
             self.expectation,
@@ -125,32 +113,10 @@ class Quantile(positive_part.PiecewiseLoss):
         """See :class:`bayesdrop.losses.base.Loss`."""
         return f"{self.tau:g} quantile of the response"
 
-    def value(self, y: Responses, mean: Scores, var: Scores) -> Scores:
-        """Marginalised loss; see :class:`bayesdrop.losses.base.Loss`."""
-        part, residual = self.form, y - mean
+    def parts(self, y: Responses) -> tuple[tuple[float, Scores, Any], ...]:
+        """Two: ``τ/σ max(0, y − s)`` and ``(1 − τ)/σ max(0, s − y)``."""
         up, down = self._sides
-        return up * part.value(residual, var) + down * part.value(-residual, var)
-
-    def derivatives(self, y: Responses, mean: Scores, var: Scores) -> Derivatives:
-        """Derivatives in ``(m, v)``; see :class:`bayesdrop.losses.protocols.Curved`."""
-        part, residual = self.form, y - mean
-        above, below = part.derivatives(residual, var), part.derivatives(-residual, var)
-        up, down = self._sides
-        return Derivatives(
-            mean=down * below.mean - up * above.mean,
-            var=up * above.var + down * below.var,
-            mean_mean=up * above.mean_mean + down * below.mean_mean,
-            mean_var=down * below.mean_var - up * above.mean_var,
-            var_var=up * above.var_var + down * below.var_var,
-        )
-
-    def plain_value_and_slope(self, y: Responses, score: Scores) -> tuple[Scores, Scores]:
-        """``ρ(y − s)/σ``, and ``−τ/σ`` below ``y``, ``(1 − τ)/σ`` above it, 0 on it."""
-        xp, (up, down) = score.__array_namespace__(), self._sides
-        residual = y - score
-        zero = xp.zeros_like(residual)
-        value = up * xp.maximum(residual, zero) + down * xp.maximum(-residual, zero)
-        return value, xp.where(residual > 0, zero - up, xp.where(residual < 0, zero + down, zero))
+        return (up, y, 1.0), (down, -y, -1.0)
 
     def interval(self, y: Responses, weight: Any) -> Interval:
         """``−(1 − τ)c/σ <= β <= τc/σ``; see :class:`bayesdrop.losses.protocols.PiecewiseLinear`."""
@@ -159,7 +125,8 @@ class Quantile(positive_part.PiecewiseLoss):
 
     def score_cost(self, y: Responses, mean: Scores, var: Scores, weight: Any) -> ScoreCost:
         """Cost of a normal score; see :class:`bayesdrop.losses.protocols.Scored`."""
-        part = normal_score.of_check_loss(y - mean, self.tau, var, self.precision * weight)
+        up, down = self._sides
+        part = normal_score.of_two_sides(y - mean, var, up * weight, down * weight)
         return part._replace(mean=-part.mean)
 
     def sample_pseudo(self, key: Any, y: Responses, mean: Scores, var: Scores, weight: Any) -> Pseudo:

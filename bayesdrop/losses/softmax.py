@@ -44,7 +44,7 @@ from typing import Any, ClassVar, TypeAlias
 import numpy as np
 
 from .._typing import Float, Int
-from .base import Loss, choose_form, misplaced_expectation
+from .base import RULES, Loss, choose_form
 
 __all__ = [
     "ClassMoments",
@@ -101,8 +101,7 @@ class Softmax(Loss):
     normalised: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        advice = misplaced_expectation(self.expectation, FORMS)
-        choose_form(FORMS, self.expectation, "Softmax", "" if advice else " The samplers need none of them.")
+        choose_form(FORMS, self.expectation, "Softmax", " The samplers need none of them.")
 
     @property
     def convex(self) -> bool:
@@ -212,9 +211,6 @@ def mean_curvature(
     return 0.5 * result
 
 
-_POINTS = 128
-# Probabilities at normal points that are held at a time: 2 MB.
-_VALUES = 1 << 18
 JITTER = 1e-9
 """Relative to the mean variance of a row: covariances of rank below K still have a Cholesky factor."""
 
@@ -259,7 +255,7 @@ def normal_points(dimension: int) -> Float[np.ndarray, "S K"]:
     """
     from scipy.stats import norm, qmc
 
-    count = max(_POINTS // 2, 1 << int(np.ceil(np.log2(2 * dimension))))
+    count = max(RULES.points // 2, 1 << int(np.ceil(np.log2(2 * dimension))))
     half = norm.ppf(np.clip(qmc.Sobol(dimension, seed=0).random(count), 1e-9, 1 - 1e-9))
     half = np.linalg.solve(np.linalg.cholesky(half.T @ half / count), half.T).T
     return np.concatenate([half, -half])
@@ -284,7 +280,7 @@ def at_points(
     at its mean, for some rows at a time: what all of them would take does not fit into a core's cache.
     """
     n, K = mean.shape
-    step = max(1, _VALUES // (K * len(points)))
+    step = max(1, RULES.held // (K * len(points)))
     for start in range(0, n, step):
         rows = slice(start, start + step)
         score = np.repeat(mean[rows, :, None], len(points), axis=2)

@@ -28,7 +28,6 @@ from .base import (
     check_scale_setting,
     choose_form,
     learnt_scale,
-    misplaced_expectation,
 )
 
 __all__ = ["Squared"]
@@ -74,7 +73,7 @@ class Squared(Loss):
 
     def __post_init__(self) -> None:
         choose_form(_FORMS, self.expectation, "Squared")
-        check_scale_setting(self, "variance", misplaced_expectation(self.variance, _FORMS), InverseGamma)
+        check_scale_setting(self, "variance", InverseGamma)
 
     @property
     def parameters(self) -> tuple[Parameter, ...]:

@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from .._typing import Float, Int
+from .._typing import Float
 from .._validation import check_count, check_number, check_numbers, refuse_masked, shown
+from .replicated import ends, read_replicated
 from .style import GREY, LIGHT_GREY, MOST_SERIES, light_grid, literal, new_axes, series_style
 
 __all__ = ["reliability_curve"]
@@ -92,6 +93,8 @@ def reliability_curve(
     if not 1 <= len(models) <= MOST_SERIES:
         raise ValueError(f"probabilities: expected from one to {MOST_SERIES} models, got {len(models)}.")
     chances = {str(key): _chance(value, len(event), swapped, str(key)) for key, value in models.items()}
+    from scipy.stats import binomtest
+
     ax = new_axes(ax, 5.4, 5.6)
     ax.plot([0, 1], [0, 1], color=GREY, linewidth=0.9, linestyle="--", zorder=1, label="calibrated")
     edges = np.linspace(0, 1, bins + 1)
@@ -99,13 +102,13 @@ def reliability_curve(
         _band(ax, predictive, next(iter(chances.values())), edges, probability, swapped)
     below = ax.inset_axes((0, -0.29, 1, 0.24), sharex=ax)
     for j, (key, chance) in enumerate(chances.items()):
-        style, place = series_style(j), _bin_of(chance, edges)
-        rows = np.bincount(place, minlength=bins)
-        used = rows > 0
-        mean = np.bincount(place, chance, minlength=bins)[used] / rows[used]
-        hits = np.bincount(place, event, minlength=bins)[used]
-        low, high = _wilson(hits, rows[used], probability)
-        frequency = hits / rows[used]
+        style, rows = series_style(j), np.histogram(chance, edges)[0]
+        mean, frequency = _means(chance, [chance, event], edges)
+        intervals = [
+            binomtest(round(share * n), n).proportion_ci(probability, "wilson")
+            for share, n in zip(frequency, rows[rows > 0].tolist(), strict=True)
+        ]
+        low, high = np.transpose(intervals)
         brier = f"Brier score {np.mean((chance - event) ** 2):.3f}"
         ax.errorbar(
             mean, frequency, [np.maximum(frequency - low, 0), np.maximum(high - frequency, 0)], **style,
@@ -114,13 +117,9 @@ def reliability_curve(
         below.stairs(
             rows, edges, color=style["color"], linestyle=style["linestyle"], linewidth=1.3, fill=len(chances) == 1
         )
-    ax.set_xlim(-0.02, 1.02)
-    ax.set_ylim(-0.02, 1.02)
+    ax.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02), ylabel="Observed frequency")
     ax.tick_params(labelbottom=False)
-    ax.set_ylabel("Observed frequency")
-    below.set_xlabel(f"Predicted probability of {literal(name)}")
-    below.set_ylabel("Rows")
-    below.set_ylim(bottom=0)
+    below.set(xlabel=f"Predicted probability of {literal(name)}", ylabel="Rows", ylim=(0, None))
     for panel in (ax, below):
         light_grid(panel)
     ax.set_title(f"bars: {100 * probability:g} % Wilson intervals", fontsize=8, loc="right", color="#555555")
@@ -133,7 +132,6 @@ def reliability_curve(
 def _of_posterior(post: Any, positive: Any) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"], str]:
     """1.0 where a class was observed, its probability by the posterior without the row, and the name of the event."""
     from ..posterior.leave_one_out import left_out_weights
-    from .replicated import read_replicated
 
     try:
         found = read_replicated(post)
@@ -197,27 +195,14 @@ def _chance(value: Any, n: int, swapped: bool, key: str) -> Float[np.ndarray, " 
     return chance
 
 
-def _bin_of(chance: Float[np.ndarray, " n"], edges: Float[np.ndarray, " edges"]) -> Int[np.ndarray, " n"]:
-    return np.clip(np.searchsorted(edges, chance, side="right") - 1, 0, len(edges) - 2)
+def _means(
+    chance: Float[np.ndarray, " n"], values: Any, edges: Float[np.ndarray, " edges"]
+) -> Float[np.ndarray, "m used"]:
+    """Means of each of ``m`` rows of values (m, n) in the bins of the chances that are not empty."""
+    from scipy.stats import binned_statistic
 
-
-def _wilson(
-    hits: Float[np.ndarray, " k"], rows: Int[np.ndarray, " k"], probability: float
-) -> tuple[Float[np.ndarray, " k"], Float[np.ndarray, " k"]]:
-    """Score interval of a frequency, (k,) and (k,).
-
-    Examples
-    --------
-    >>> [round(float(end[0]), 3) for end in _wilson(np.array([0.0]), np.array([10]), 0.95)]
-    [0.0, 0.278]
-    """
-    from scipy.special import ndtri
-
-    z = ndtri((1 + probability) / 2)
-    share = hits / rows
-    middle = (share + z**2 / (2 * rows)) / (1 + z**2 / rows)
-    half = z * np.sqrt(share * (1 - share) / rows + z**2 / (4 * rows**2)) / (1 + z**2 / rows)
-    return np.clip(middle - half, 0, 1), np.clip(middle + half, 0, 1)
+    means = binned_statistic(chance, values, "mean", edges)[0]
+    return means[:, ~np.isnan(means[0])]
 
 
 def _band(
@@ -234,14 +219,8 @@ def _band(
     simulated = (np.asarray(drawn.transpose("sample", "obs_id")) > 0) != swapped
     if simulated.shape[1] != len(chance):
         raise ValueError(f"predictive: expected {len(chance)} rows, those of y, got {simulated.shape[1]}.")
-    place, size = _bin_of(chance, edges), len(edges) - 1
-    rows = np.bincount(place, minlength=size)
-    used = rows > 0
-    share = np.stack([np.bincount(place, draw, minlength=size)[used] for draw in simulated]) / rows[used]
-    tail = (1 - probability) / 2
-    low, high = np.quantile(share, [tail, 1 - tail], axis=0)
-    mean = np.bincount(place, chance, minlength=size)[used] / rows[used]
+    low, high = ends(_means(chance, simulated, edges), probability)
     ax.fill_between(
-        mean, low, high, color=LIGHT_GREY, linewidth=0, zorder=0,
+        _means(chance, [chance], edges)[0], low, high, color=LIGHT_GREY, linewidth=0, zorder=0,
         label=f"posterior predictive, {100 * probability:g} %",
     )  # fmt: skip

@@ -73,8 +73,7 @@ def objective_trace(fit: Fit, ax: Any = None) -> Any:
             label="rose, as the rates moved" if fit.rate_posterior is not None else "rose",
         )  # fmt: skip
     ax.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
-    ax.set_xlabel("Iteration")
-    ax.set_ylabel("Energy U (nats)")
+    ax.set(xlabel="Iteration", ylabel="Energy U (nats)")
     ax.set_title(fit.status.name.lower().replace("_", " "), fontsize=9, loc="right", color="#555555")
     ax.legend(loc="upper right", frameon=False, fontsize=9)
     plain_frame(ax)

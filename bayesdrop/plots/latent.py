@@ -172,8 +172,7 @@ def class_responses(model: Any, X: Any, y: Any, ax: Any = None) -> Any:
     image = ax.imshow(table[:, order], aspect="auto", cmap="cividis", vmin=0, vmax=1)
     ax.set_yticks(range(len(table)), [literal(label) for label in model.classes_])
     ax.set_xticks(range(len(order)), [str(k) for k in order], fontsize=7)
-    ax.set_xlabel("hidden unit")
-    ax.set_ylabel("class")
+    ax.set(xlabel="hidden unit", ylabel="class")
     ax.figure.colorbar(image, ax=ax, label="mean response")
     return ax
 
@@ -215,8 +214,7 @@ def error_curves(errors: Mapping[Any, Mapping[float, Any]], ax: Any = None, *, x
         means = [part.mean() for part in parts]
         spread = [part.std(ddof=1) / np.sqrt(len(part)) if len(part) > 1 else 0.0 for part in parts]
         ax.errorbar(numbers, means, yerr=spread, marker=marker, markersize=5, capsize=2, label=literal(label))
-    ax.set_xlabel(literal(xlabel))
-    ax.set_ylabel("error, %")
+    ax.set(xlabel=literal(xlabel), ylabel="error, %")
     plain_frame(ax)
     ax.legend(frameon=False)
     return ax

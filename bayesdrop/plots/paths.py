@@ -7,12 +7,11 @@ Pictures of a choice by cross-validation: what was tried, and how much worse tha
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._typing import Float
 from .._validation import (
     check_count,
     check_flag,
@@ -30,6 +29,7 @@ from .style import (
     MOST_SERIES,
     RATE_LABEL,
     VERMILLION,
+    finished,
     legend_above,
     light_grid,
     literal,
@@ -123,29 +123,19 @@ def rate_path(path: RatePath, *, top: int = 6, label: Any = None, figure: Any = 
     above.set_ylabel(plain if path.scoring is None else score_name(path.scoring))
     legend_above(above, 2)
     below.axhline(0, color=GREY, linewidth=0.8, zorder=0)
-    chosen = np.argsort(-np.max(np.abs(values), axis=0), kind="stable")[:top]
-    rest = np.setdiff1d(np.arange(values.shape[1]), chosen)
-    if len(rest):
-        below.plot(rate, values[:, rest], color="#BBBBBB", linewidth=0.7, zorder=1)
-    names = [str(name) for name in data["feature"].values]
-    for j, d in enumerate(chosen):
-        below.plot(rate, values[:, d], **series_style(j), label=literal(names[d]))
-    below.set_xlabel(RATE_LABEL)
-    below.set_ylabel(unit)
-    _name_ends(below, rate, values[:, chosen], [names[d] for d in chosen], len(rest))
+    order = np.argsort(-np.max(np.abs(values), axis=0), kind="stable")
+    chosen, others = order[:top], order[top:]
+    names = [shortened(str(name), 26) for name in data["feature"].values]
+    # The legend stands to the right of the lines, in the order in which they end there.
+    for j, d in enumerate(chosen[np.argsort(-values[-1, chosen], kind="stable")]):
+        below.plot(rate, values[:, d], **series_style(j), label=names[d])
+    if len(others):
+        grey = below.plot(rate, values[:, others], color="#BBBBBB", linewidth=0.7, zorder=1)
+        grey[0].set_label(f"{len(others)} other{'s' if len(others) > 1 else ''}")
+    below.set(xlabel=RATE_LABEL, ylabel=unit)
+    lines = [line for line in below.lines if not line.get_label().startswith(("_", "best"))]
+    below.legend(handles=lines, loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False, fontsize=8)
     return np.array([above, below])
-
-
-def _name_ends(
-    ax: Any, x: Float[np.ndarray, " R"], values: Float[np.ndarray, "R named"], names: Sequence[str], n_rest: int
-) -> None:
-    """Legend to the right of the lines, in the order in which they end there."""
-    order = np.argsort(-values[-1], kind="stable")
-    handles = [next(line for line in ax.lines if line.get_label() == literal(names[j])) for j in order]
-    rest = [line for line in ax.lines if line.get_color() == "#BBBBBB"][:1]
-    texts = [shortened(names[j], 26) for j in order]
-    texts += [f"{n_rest} other{'s' if n_rest > 1 else ''}"] if rest else []
-    ax.legend([*handles, *rest], texts, loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False, fontsize=8)
 
 
 def projection_path(path: Projection, *, ax: Any = None) -> Any:
@@ -197,11 +187,11 @@ def projection_path(path: Projection, *, ax: Any = None) -> Any:
     names = [shortened(path.terms[size - 1], 18) if size else "none" for size in sizes]
     ax.set_xticks(sizes, [literal(f"{size}  {name}") for size, name in zip(sizes, names, strict=True)],
                   rotation=90 if len(sizes) > 6 else 0, fontsize=8)  # fmt: skip
-    ax.set_xlabel("Number of terms, and the term that each adds")
-    ax.set_ylabel("Log predictive density\nless that of the model (nats a row)")
-    light_grid(ax)
-    legend_above(ax, 2)
-    return ax
+    ax.set(
+        xlabel="Number of terms, and the term that each adds",
+        ylabel="Log predictive density\nless that of the model (nats a row)",
+    )
+    return finished(ax, 2)
 
 
 @takes_seed
@@ -304,8 +294,9 @@ def deletion_robustness(
             label="always the largest class",
         )  # fmt: skip
     light_grid(ax)
-    ax.set_xlabel("Probability that a feature is deleted at test time")
-    ax.set_ylabel("Error" if error else score_name(scoring))
+    ax.set(
+        xlabel="Probability that a feature is deleted at test time", ylabel="Error" if error else score_name(scoring)
+    )
     ax.set_title(f"bars: ± standard error over {repeats} deletions", fontsize=8, loc="right", color="#555555")
     ax.legend(frameon=False, fontsize=8)
     return ax
@@ -372,9 +363,7 @@ def selection(estimator: Any, *, ax: Any = None) -> Any:
     ax.set_xlabel("C (weight of the loss)" if along_C else "Strength of the noise (factor on the learnt rates)")
     words = result.scoring
     ax.set_ylabel(f"{words[0].upper()}{words[1:]} of held-out rows")
-    light_grid(ax)
-    legend_above(ax, 1, 7 if along_C else 8)
-    return ax
+    return finished(ax, 1, 7 if along_C else 8)
 
 
 def _strength(one: Candidate) -> float:

@@ -10,7 +10,7 @@ from .._typing import Float
 from .._validation import check_number, check_seed, takes_seed
 from ..posterior.leave_one_out import left_out_weights
 from .replicated import read_replicated
-from .style import BLUE, GREY, LIGHT_GREY, legend_above, light_grid, new_axes, shortened
+from .style import BLUE, GREY, LIGHT_GREY, finished, new_axes, shortened
 
 __all__ = ["loo_pit"]
 
@@ -107,11 +107,11 @@ def loo_pit(post: Any, *, probability: float | int = 0.9, seed: Any = 0, ax: Any
     ax.plot(place, np.repeat(steps, 2) - place, color=BLUE, linewidth=1.4, label=f"{len(pit):,} rows")
     ax.set_xlim(0, 1)
     name = found.name if found.labels is None else f"class of {found.name}"
-    ax.set_xlabel(shortened(f"Probability of a smaller {name}, each row left out", 64))
-    ax.set_ylabel("Share of the rows minus uniform")
-    light_grid(ax)
-    legend_above(ax, 2)
-    return ax
+    ax.set(
+        xlabel=shortened(f"Probability of a smaller {name}, each row left out", 64),
+        ylabel="Share of the rows minus uniform",
+    )
+    return finished(ax, 2)
 
 
 def _band(

@@ -15,6 +15,7 @@ from .style import (
     GREY,
     LIGHT_GREY,
     VERMILLION,
+    finished,
     legend_above,
     light_grid,
     new_axes,
@@ -201,11 +202,8 @@ def rootogram(post: Any, *, probability: float | int = 0.9, ax: Any = None) -> A
     ax.plot(x, expected, color=_REPLICATED, marker="o", markersize=4, linewidth=1.4, label="expected")
     ax.axhline(0, color=GREY, linewidth=0.9)
     _ticks(ax, names, 16)
-    ax.set_xlabel(shortened(found.name))
-    ax.set_ylabel("√ rows")
-    light_grid(ax)
-    legend_above(ax, 3)
-    return ax
+    ax.set(xlabel=shortened(found.name), ylabel="√ rows")
+    return finished(ax, 3)
 
 
 def _told(total: int, probability: float) -> str:
@@ -221,15 +219,21 @@ def _panel(
         _densities(ax, found, draws, rows, told)
         return
     edges, names = _intervals(found)
-    drawn, x = _counts(found.drawn[:, rows], edges), np.arange(len(names))
-    low, high = ends(drawn, probability)
-    middle = np.median(drawn, axis=0)
-    ax.bar(x, _counts(found.observed[None, rows], edges)[0], 0.8, color=_OBSERVED, alpha=0.45, label="observed")
+    drawn = _counts(found.drawn[:, rows], edges)
+    _bars(ax, _counts(found.observed[None, rows], edges)[0], drawn, probability, told)
+    _ticks(ax, names, room)
+
+
+def _bars(
+    ax: Any, observed: Float[np.ndarray, " k"], drawn: Float[np.ndarray, "S k"], probability: float, told: str
+) -> None:
+    """Bars of what was observed, and medians with intervals of what was drawn."""
+    x, middle, (low, high) = np.arange(len(observed)), np.median(drawn, axis=0), ends(drawn, probability)
+    ax.bar(x, observed, 0.8, color=_OBSERVED, alpha=0.45, label="observed")
     ax.errorbar(
         x, middle, [middle - low, high - middle], fmt="o", color=_REPLICATED, markersize=4, capsize=2, elinewidth=1.2,
         label=f"replicated ({told})",
     )  # fmt: skip
-    _ticks(ax, names, room)
     light_grid(ax)
 
 
@@ -248,17 +252,11 @@ def _shares(ax: Any, found: Replicated, values: list[str], place: Int[np.ndarray
     assert found.labels is not None
     rows = np.bincount(place, minlength=len(values))
     drawn = np.stack([np.bincount(place, one, minlength=len(values)) for one in found.drawn]) / rows
-    observed, x = np.bincount(place, found.observed, minlength=len(values)) / rows, np.arange(len(values))
-    low, high = ends(drawn, probability)
-    middle = np.median(drawn, axis=0)
-    ax.bar(x, observed, 0.8, color=_OBSERVED, alpha=0.45, label="observed")
-    ax.errorbar(
-        x, middle, [middle - low, high - middle], fmt="o", color=_REPLICATED, markersize=5, capsize=2,
-        label=f"replicated ({_told(len(drawn), probability)})",
-    )  # fmt: skip
-    ax.set_xticks(x, [f"{shortened(value, 16)}\n{count} rows" for value, count in zip(values, rows, strict=True)])
+    observed = np.bincount(place, found.observed, minlength=len(values)) / rows
+    _bars(ax, observed, drawn, probability, _told(len(drawn), probability))
+    names = [f"{shortened(value, 16)}\n{count} rows" for value, count in zip(values, rows, strict=True)]
+    ax.set_xticks(range(len(values)), names)
     ax.set_ylabel(shortened(f"P({found.name} = {found.labels[1]})", 48))
-    light_grid(ax)
 
 
 def _densities(ax: Any, found: Replicated, draws: int, rows: Int[np.ndarray, " m"], told: str) -> None:
@@ -309,11 +307,7 @@ def _intervals(found: Replicated) -> tuple[Float[np.ndarray, " e"], list[str]]:
 
 def _counts(drawn: Num[np.ndarray, "S n"], edges: Float[np.ndarray, " e"]) -> Float[np.ndarray, "S k"]:
     """Rows in each interval, by data sets."""
-    step = edges[1] - edges[0]
-    place = np.floor((drawn - edges[0]) / step).astype(np.int64)
-    size = len(edges) - 1
-    place = np.where((place < 0) | (place >= size), size, place)
-    return np.stack([np.bincount(one, minlength=size + 1)[:size] for one in place]).astype(float)
+    return np.stack([np.histogram(one, len(edges) - 1, (edges[0], edges[-1]))[0] for one in drawn]).astype(float)
 
 
 def _ticks(ax: Any, names: list[str], room: int) -> None:

@@ -21,8 +21,8 @@ from .style import (
     legend_above,
     light_grid,
     literal,
+    name_rows,
     new_axes,
-    plain_frame,
     shortened,
 )
 
@@ -136,16 +136,9 @@ def rates_forest(
     ticks = rows
     if left_out:
         ticks, labels = np.insert(rows, half, half), [*labels[:half], f"⋮ {left_out} more", *labels[half:]]
-    ax.set_yticks(ticks, labels, fontsize=8)
-    ax.tick_params(axis="y", length=0)
-    ax.set_ylim(-0.8, rows[-1] + 0.8)
-    ax.set_xlim(0, 1)
-    ax.grid(axis="x", color="#CCCCCC", linewidth=0.5, zorder=0)
-    ax.set_axisbelow(True)
-    ax.set_xlabel(RATE_LABEL)
-    ax.set_ylabel(literal(dim.capitalize()))
+    name_rows(ax, ticks, labels)
+    ax.set(ylim=(-0.8, rows[-1] + 0.8), xlim=(0, 1), xlabel=RATE_LABEL, ylabel=literal(dim.capitalize()))
     legend_above(ax, 3)
-    plain_frame(ax)
     return ax
 
 
@@ -204,8 +197,7 @@ def rate_against_weight(fit: Fit, ax: Any = None, *, labels: int = 8) -> Any:
     ax.set_ylim(-0.04, 1.04)
     ax.margins(x=0.16)
     light_grid(ax)
-    ax.set_xlabel(WEIGHT_LABEL)
-    ax.set_ylabel(RATE_LABEL)
+    ax.set(xlabel=WEIGHT_LABEL, ylabel=RATE_LABEL)
     legend_above(ax, 2, fontsize=9)
     label_points(ax, weight, rate, fit.feature_names, np.argsort(-np.abs(weight), kind="stable")[:labels])
     return ax

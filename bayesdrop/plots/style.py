@@ -16,10 +16,12 @@ from .._validation import check_instance, extra, shown
 __all__ = [
     "check_fit",
     "draws_of_variable",
+    "finished",
     "label_points",
     "legend_above",
     "light_grid",
     "literal",
+    "name_rows",
     "new_axes",
     "new_figure",
     "plain_frame",
@@ -50,14 +52,10 @@ RATE_LABEL = "Dropout rate (probability of being dropped)"
 WEIGHT_LABEL = "Weight (change of the score per unit of the feature)"
 
 
-def _pyplot() -> Any:
-    return extra("matplotlib.pyplot", "bd.plots needs", "plot")
-
-
 def new_axes(ax: Any, width: float, height: float) -> Any:
     """The given axes, or new ones of a size in inches; raise TypeError on what is neither axes nor None."""
     if ax is None:
-        return _pyplot().subplots(figsize=(width, height), layout="constrained")[1]
+        return new_figure(None, width, height).subplots()
     from matplotlib.axes import Axes
 
     return check_instance(ax, "ax", Axes, "axes of matplotlib, such as plt.subplots()[1], or None")
@@ -66,7 +64,8 @@ def new_axes(ax: Any, width: float, height: float) -> Any:
 def new_figure(figure: Any, width: float, height: float) -> Any:
     """The given figure, or a new one of a size in inches; raise TypeError on what is neither a figure nor None."""
     if figure is None:
-        return _pyplot().figure(figsize=(width, height), layout="constrained")
+        pyplot: Any = extra("matplotlib.pyplot", "bd.plots needs", "plot")
+        return pyplot.figure(figsize=(width, height), layout="constrained")
     from matplotlib.figure import FigureBase
 
     return check_instance(figure, "figure", FigureBase, "a figure of matplotlib, such as plt.figure(), or None")
@@ -114,29 +113,20 @@ def shortened(name: str, limit: int = 32) -> str:
 
 
 def label_points(ax: Any, x: Any, y: Any, names: Sequence[str], chosen: Any) -> None:
-    """Name points, each at the first of four places where it covers neither a point nor another name."""
+    """Name points, each outwards of it, but for a name that would cover an earlier one."""
     ax.figure.canvas.draw()
-    renderer = ax.figure.canvas.get_renderer() if hasattr(ax.figure.canvas, "get_renderer") else None
-    points = ax.transData.transform(np.column_stack([x, y]))
-    frame = ax.get_window_extent(renderer)
-    taken: list[Any] = []
+    boxes: list[Any] = []
     for d in chosen:
-        outward = ((7, 0, "left"), (-7, 0, "right")) if x[d] >= 0 else ((-7, 0, "right"), (7, 0, "left"))
-        for dx, dy, side in (*outward, (0, 9, "center"), (0, -9, "center")):
-            text = ax.annotate(
-                shortened(names[d], 28), (x[d], y[d]), xytext=(dx, dy), textcoords="offset points", ha=side,
-                va="center", fontsize=8,
-            )  # fmt: skip
-            box = text.get_window_extent(renderer)
-            inside = frame.x0 <= box.x0 and box.x1 <= frame.x1 + 4 and frame.y0 <= box.y0 and box.y1 <= frame.y1
-            covered = np.any(
-                (points[:, 0] > box.x0 - 3) & (points[:, 0] < box.x1 + 3)
-                & (points[:, 1] > box.y0 - 3) & (points[:, 1] < box.y1 + 3)
-            )  # fmt: skip
-            if inside and not covered and not any(box.overlaps(other) for other in taken):
-                taken.append(box)
-                break
+        side = 1 if x[d] >= 0 else -1
+        text = ax.annotate(
+            shortened(names[d], 28), (x[d], y[d]), xytext=(7 * side, 0), textcoords="offset points",
+            ha="left" if side > 0 else "right", va="center", fontsize=8,
+        )  # fmt: skip
+        box = text.get_window_extent()
+        if any(box.overlaps(other) for other in boxes):
             text.remove()
+        else:
+            boxes.append(box)
 
 
 def legend_above(ax: Any, columns: int, fontsize: int = 8) -> None:
@@ -144,6 +134,13 @@ def legend_above(ax: Any, columns: int, fontsize: int = 8) -> None:
     ax.legend(
         loc="lower left", bbox_to_anchor=(0, 1.0), ncols=columns, frameon=False, fontsize=fontsize, borderaxespad=0.3
     )
+
+
+def finished(ax: Any, columns: int, fontsize: int = 8) -> Any:
+    """The axes with :func:`light_grid` and :func:`legend_above`."""
+    light_grid(ax)
+    legend_above(ax, columns, fontsize)
+    return ax
 
 
 def light_grid(ax: Any) -> None:
@@ -155,8 +152,16 @@ def light_grid(ax: Any) -> None:
 
 def plain_frame(ax: Any) -> None:
     """Leave out the lines above and to the right."""
-    for side in ("top", "right"):
-        ax.spines[side].set_visible(False)
+    ax.spines[["top", "right"]].set_visible(False)
+
+
+def name_rows(ax: Any, places: Any, names: Sequence[str]) -> None:
+    """Names of the rows of a forest plot, at their places, and faint vertical lines."""
+    ax.set_yticks(places, names, fontsize=8)
+    ax.tick_params(axis="y", length=0)
+    ax.grid(axis="x", color="#CCCCCC", linewidth=0.5, zorder=0)
+    ax.set_axisbelow(True)
+    plain_frame(ax)
 
 
 def check_fit(fit: Any, none: bool = False) -> None:

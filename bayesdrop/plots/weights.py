@@ -16,10 +16,10 @@ from .style import (
     VERMILLION,
     WEIGHT_LABEL,
     check_fit,
+    finished,
     legend_above,
-    light_grid,
+    name_rows,
     new_axes,
-    plain_frame,
     shortened,
 )
 
@@ -96,14 +96,9 @@ def weights_forest(table: Any, *, top: int | None = None, ax: Any = None) -> Any
     ticks, labels = rows, [shortened(names[j]) for j in chosen]
     if left_out:
         ticks, labels = np.append(rows, len(rows)), [*labels, f"⋮ {left_out} more, smaller"]
-    ax.set_yticks(ticks, labels, fontsize=8)
-    ax.tick_params(axis="y", length=0)
-    ax.set_ylim(len(ticks) - 0.2, -0.8)
-    ax.grid(axis="x", color="#CCCCCC", linewidth=0.5, zorder=0)
-    ax.set_axisbelow(True)
-    ax.set_xlabel(_LABELS[what])
+    name_rows(ax, ticks, labels)
+    ax.set(ylim=(len(ticks) - 0.2, -0.8), xlabel=_LABELS[what])
     legend_above(ax, 1)
-    plain_frame(ax)
     return ax
 
 
@@ -169,8 +164,8 @@ def row_weights(fit: Fit, *, ax: Any = None) -> Any:
     )  # fmt: skip
     if omega.min() > 0 and omega.max() > 30 * omega.min():
         ax.set_yscale("log")
-    ax.set_xlabel("Margin y·m: label times mean score" if classes else "Residual y − m")
-    ax.set_ylabel("Weight ω of the row in the M-step")
-    legend_above(ax, 2)
-    light_grid(ax)
-    return ax
+    ax.set(
+        xlabel="Margin y·m: label times mean score" if classes else "Residual y − m",
+        ylabel="Weight ω of the row in the M-step",
+    )
+    return finished(ax, 2)

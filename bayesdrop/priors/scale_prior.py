@@ -23,7 +23,7 @@ of squares more on ``b``.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
@@ -124,7 +124,35 @@ class InverseGammaLaw(NamedTuple):
 
 
 @dataclass(frozen=True)
-class HalfNormal:
+class _HalfScale:
+    """A scale that is the absolute value of a variable about 0; a subclass names its law."""
+
+    scale: Any = 1.0
+    law_type: ClassVar[Any]
+    generator_method: ClassVar[str]
+    stored_as: ClassVar[str]
+
+    def __post_init__(self) -> None:
+        check_scale(self.scale, type(self).__name__)
+
+    def law(self, groups: int) -> Any:
+        """See :class:`ScalePrior`."""
+        return self.law_type(spread_scale(self.scale, groups, type(self).__name__, "group"))
+
+    def sample(self, generator: np.random.Generator, draws: int, groups: int) -> Float[np.ndarray, "draws g"]:
+        """See :class:`ScalePrior`."""
+        return np.abs(getattr(generator, self.generator_method)((draws, groups))) * self.law(groups).scale
+
+    def constants(self, groups: int) -> dict[str, Float[np.ndarray, " g"]]:
+        """The scale of each group, by the name of the prior."""
+        return {self.stored_as: self.law(groups).scale}
+
+    def in_units(self, unit: float) -> Any:
+        """See :class:`ScalePrior`."""
+        return replace(self, scale=self.scale / unit)
+
+
+class HalfNormal(_HalfScale):
     """Half-normal prior of a scale, with little mass above three times ``scale``.
 
     Parameters
@@ -142,31 +170,13 @@ class HalfNormal:
     1.349
     """
 
-    scale: Any = 1.0
     has_mean: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        check_scale(self.scale, "HalfNormal")
-
-    def law(self, groups: int) -> HalfNormalLaw:
-        """See :class:`ScalePrior`."""
-        return HalfNormalLaw(spread_scale(self.scale, groups, "HalfNormal", "group"))
-
-    def sample(self, generator: np.random.Generator, draws: int, groups: int) -> Float[np.ndarray, "draws g"]:
-        """See :class:`ScalePrior`."""
-        return np.abs(generator.standard_normal((draws, groups))) * self.law(groups).scale
-
-    def constants(self, groups: int) -> dict[str, Float[np.ndarray, " g"]]:
-        """``weight_scale_half_normal``."""
-        return {"weight_scale_half_normal": self.law(groups).scale}
-
-    def in_units(self, unit: float) -> HalfNormal:
-        """See :class:`ScalePrior`."""
-        return HalfNormal(self.scale / unit)
+    law_type = HalfNormalLaw
+    generator_method = "standard_normal"
+    stored_as = "weight_scale_half_normal"
 
 
-@dataclass(frozen=True)
-class HalfCauchy:
+class HalfCauchy(_HalfScale):
     """Half-Cauchy prior of a scale, with heavy tails.
 
     It has no mean, so that the posterior is improper if features separate two classes and the prior of the intercept is
@@ -191,27 +201,10 @@ class HalfCauchy:
     [0.5, 0.5]
     """
 
-    scale: Any = 1.0
     has_mean: ClassVar[bool] = False
-
-    def __post_init__(self) -> None:
-        check_scale(self.scale, "HalfCauchy")
-
-    def law(self, groups: int) -> HalfCauchyLaw:
-        """See :class:`ScalePrior`."""
-        return HalfCauchyLaw(spread_scale(self.scale, groups, "HalfCauchy", "group"))
-
-    def sample(self, generator: np.random.Generator, draws: int, groups: int) -> Float[np.ndarray, "draws g"]:
-        """See :class:`ScalePrior`."""
-        return np.abs(generator.standard_cauchy((draws, groups))) * self.law(groups).scale
-
-    def constants(self, groups: int) -> dict[str, Float[np.ndarray, " g"]]:
-        """``weight_scale_half_cauchy``."""
-        return {"weight_scale_half_cauchy": self.law(groups).scale}
-
-    def in_units(self, unit: float) -> HalfCauchy:
-        """See :class:`ScalePrior`."""
-        return HalfCauchy(self.scale / unit)
+    law_type = HalfCauchyLaw
+    generator_method = "standard_cauchy"
+    stored_as = "weight_scale_half_cauchy"
 
 
 @dataclass(frozen=True)

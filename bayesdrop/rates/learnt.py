@@ -32,8 +32,26 @@ __all__ = ["STRENGTHS", "ExpectedDeletion", "PerFeature", "PerGroup", "Shared", 
 STRENGTHS = (1.0, 2 / 3, 1 / 3, 1 / 9, 0.0)
 
 
+class _Learnt:
+    """Rates with a prior, a start and a weight of the classes, which subclasses have as fields."""
+
+    prior: RatePrior
+    start: float
+    class_ratio: bool | None
+
+    def __post_init__(self) -> None:
+        check_instance(self.prior, "prior", RatePrior, "an object such as bd.Beta(1, 1)")
+        advice = "a rate is the probability that a feature is dropped"
+        check_number(self.start, "start", least=0, below=1, advice=advice)
+        check_flag(self.class_ratio, "class_ratio", none=True)
+
+    def _map(self, index: Any, names: Sequence[str], dim: str = "group") -> RateMap:
+        start = np.full(len(index), float(self.start))
+        return RateMap(index, start, list(names), dim, self.prior, self.class_ratio)
+
+
 @dataclass(frozen=True)
-class PerFeature:
+class PerFeature(_Learnt):
     """One learnt rate per feature.
 
     Parameters
@@ -64,19 +82,13 @@ class PerFeature:
     start: float = 0.5
     class_ratio: bool | None = None
 
-    def __post_init__(self) -> None:
-        _check_settings(self)
-
     def bind(self, feature_names: Sequence[str]) -> RateMap:
         """Map onto named columns."""
-        p = len(feature_names)
-        return RateMap(
-            np.arange(p), np.full(p, float(self.start)), list(feature_names), "feature", self.prior, self.class_ratio
-        )
+        return self._map(np.arange(len(feature_names)), feature_names, "feature")
 
 
 @dataclass(frozen=True)
-class Shared:
+class Shared(_Learnt):
     """One learnt rate for all features.
 
     Parameters
@@ -102,18 +114,13 @@ class Shared:
     start: float = 0.5
     class_ratio: bool | None = None
 
-    def __post_init__(self) -> None:
-        _check_settings(self)
-
     def bind(self, feature_names: Sequence[str]) -> RateMap:
         """Map onto named columns."""
-        p = len(feature_names)
-        index = np.zeros(p, dtype=np.intp)
-        return RateMap(index, np.full(p, float(self.start)), ["all"], "group", self.prior, self.class_ratio)
+        return self._map(np.zeros(len(feature_names), dtype=np.intp), ["all"])
 
 
 @dataclass(frozen=True)
-class PerGroup:
+class PerGroup(_Learnt):
     """One learnt rate per group of features.
 
     Parameters
@@ -152,19 +159,11 @@ class PerGroup:
     def __post_init__(self) -> None:
         if self.groups is not None:
             check_groups(self.groups)
-        _check_settings(self)
+        super().__post_init__()
 
     def bind(self, feature_names: Sequence[str]) -> RateMap:
         """Map onto named columns."""
-        p = len(feature_names)
-        index, names = group_index(self.groups, feature_names)
-        return RateMap(index, np.full(p, float(self.start)), names, "group", self.prior, self.class_ratio)
-
-
-def _check_settings(rates: Any) -> None:
-    check_instance(rates.prior, "prior", RatePrior, "an object such as bd.Beta(1, 1)")
-    check_number(rates.start, "start", least=0, below=1, advice="a rate is the probability that a feature is dropped")
-    check_flag(rates.class_ratio, "class_ratio", none=True)
+        return self._map(*group_index(self.groups, feature_names))
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from scipy import sparse
 
 from .._typing import Float, Int, MatrixLike
 
-__all__ = ["Entries", "Expected"]
+__all__ = ["Entries"]
 
 
 @dataclass(frozen=True)
@@ -28,8 +28,6 @@ class Entries:
         Value of each entry.
     ends : int array (steps + 1,)
         Each step of a sweep takes the entries ``ends[t]:ends[t + 1]``, which lie in different rows.
-    dense : array (n, p) or None
-        The matrix, if it is dense, for its products; a sparse one is never made dense.
     shape : (int, int)
         Rows and columns.
 
@@ -46,7 +44,6 @@ class Entries:
     column: Int[np.ndarray, " N"]
     value: Float[np.ndarray, " N"]
     ends: Int[np.ndarray, " ends"]
-    dense: Float[np.ndarray, "n p"] | None
     shape: tuple[int, int]
 
     @classmethod
@@ -59,15 +56,14 @@ class Entries:
         row = csc.indices.astype(np.intp)
         column = np.repeat(np.arange(p), np.diff(csc.indptr))
         if by_column:
-            dense = None if sparse.issparse(X) else np.asarray(X, dtype=np.float64)
-            return cls(row, column, csc.data, csc.indptr.astype(np.intp), dense, (n, p))
+            return cls(row, column, csc.data, csc.indptr.astype(np.intp), (n, p))
         by_row = np.argsort(row, kind="stable")
         starts = np.append(0, np.cumsum(np.bincount(row, minlength=n)))
         place = np.empty(len(row), dtype=np.intp)
         place[by_row] = np.arange(len(row)) - starts[row[by_row]]
         order = np.argsort(place, kind="stable")
         ends = np.append(0, np.cumsum(np.bincount(place)))
-        return cls(row[order], column[order], csc.data[order], ends, None, (n, p))
+        return cls(row[order], column[order], csc.data[order], ends, (n, p))
 
     def row_sums(self, per_entry: Float[np.ndarray, " N"], weight: Float[np.ndarray, " p"]) -> Float[np.ndarray, " n"]:
         """``Σ_d e_id w_d``, (n,), for numbers ``e`` on the entries."""
@@ -79,34 +75,11 @@ class Entries:
         """``Σ_i e_id r_i``, (p,)."""
         return np.bincount(self.column, weights=per_entry * rowwise[self.row], minlength=self.shape[1])
 
+    def matrix(self, z: Float[np.ndarray, " N"]) -> Any:
+        """The matrix ``Z`` of numbers on entries in column order, sparse."""
+        return sparse.csc_array((z.copy(), self.row, self.ends), shape=self.shape)
 
-class Expected:
-    """The matrix ``Z`` of the entries ``xρ`` in column order: products with few columns, and its Gram matrix."""
-
-    def __init__(self, entries: Entries, z: Float[np.ndarray, " N"]) -> None:
-        self._sparse = entries.dense is None
-        if self._sparse:
-            self._matrix: Any = sparse.csc_array((z.copy(), entries.row, entries.ends), shape=entries.shape)
-        else:
-            self._matrix = np.zeros(entries.shape, order="F")
-            self._matrix[entries.row, entries.column] = z
-
-    def replace_column(self, part: slice, row: Int[np.ndarray, " m"], column: int, z: Float[np.ndarray, " m"]) -> None:
-        """Replace one column."""
-        if self._sparse:
-            self._matrix.data[part] = z
-        else:
-            self._matrix[row, column] = z
-
-    def product(self, block: Float[np.ndarray, "p q"]) -> Float[np.ndarray, "n q"]:
-        """``Z B``, dense (n, columns of B)."""
-        return self._matrix @ np.ascontiguousarray(block)
-
-    def gram(self, omega: Float[np.ndarray, " n"]) -> Float[np.ndarray, "p p"]:
+    def gram(self, z: Float[np.ndarray, " N"], omega: Float[np.ndarray, " n"]) -> Float[np.ndarray, "p p"]:
         """``Zᵀ diag(ω) Z``, dense (p, p)."""
-        if not self._sparse:
-            scaled = self._matrix * np.sqrt(omega)[:, None]
-            return scaled.T @ scaled
-        scaled = self._matrix.copy()
-        scaled.data *= np.sqrt(omega)[self._matrix.indices]
-        return (scaled.T @ scaled).toarray()
+        scaled = self.matrix(z * np.sqrt(omega)[self.row])
+        return np.asarray((scaled.T @ scaled).toarray())

@@ -36,7 +36,7 @@ from scipy.sparse import linalg as iterative
 
 from .._typing import Float, Int
 from ..losses.protocols import Augmented
-from .mask_entries import Entries, Expected
+from .mask_entries import Entries
 
 __all__ = ["MeanField", "Problem"]
 
@@ -206,9 +206,9 @@ class MeanField:
             var = entries.row_sums(spread, second[:-1]) + entries.row_sums(z * z, self.variance[:-1])
         else:
             var = entries.row_sums(spread, second[:-1]) + 2 * entries.row_sums(z, self.covariance[:-1, -1])
-            matrix = Expected(entries, z)
+            matrix = entries.matrix(z)
             for start in range(0, entries.shape[1], RULES.block):
-                block = matrix.product(self.covariance[:-1, :-1][:, start : start + RULES.block])
+                block = matrix @ self.covariance[:-1, start : min(start + RULES.block, entries.shape[1])]
                 stop = start + block.shape[1]
                 part = slice(entries.ends[start], entries.ends[stop])
                 row = entries.row[part]
@@ -291,7 +291,7 @@ class MeanField:
             self.mean, self.covariance = self._solve_means(z, omega, separate, right, size, variance), variance
             return
         precision = np.zeros((len(right), len(right)))
-        precision[:-1, :-1] = Expected(entries, z).gram(omega)
+        precision[:-1, :-1] = entries.gram(z, omega)
         precision[np.arange(len(separate)), np.arange(len(separate))] += separate
         precision[:-1, -1] = precision[-1, :-1] = entries.column_sums(z, omega)
         precision[-1, -1] = np.sum(omega)
@@ -360,10 +360,10 @@ class MeanField:
         entries, keep = self.problem.entries, self.keep
         p = entries.shape[1]
         weights, cross = self.covariance[:-1, :-1], self.covariance[:-1, -1]
-        matrix = Expected(entries, self.expected())
+        matrix = entries.matrix(self.expected())
         for first in range(0, p, RULES.block):
             last = min(first + RULES.block, p)
-            spread = matrix.product(weights[:, first:last])
+            spread = matrix @ weights[:, first:last]
             for d in range(first, last):
                 part = slice(entries.ends[d], entries.ends[d + 1])
                 row, value, step, old = entries.row[part], entries.value[part], slope[part], keep[part]
@@ -377,7 +377,7 @@ class MeanField:
                     change = value * (new - old)
                     spread[row, d + 1 - first :] += change[:, None] * weights[d, d + 1 : last]
                 keep[part] = new
-                matrix.replace_column(part, row, d, value * new)
+                matrix.data[part] = value * new
 
     def update_rates(self) -> None:
         """Best ``q(η)`` given the masks."""

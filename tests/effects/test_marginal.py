@@ -4,7 +4,6 @@ import itertools
 
 import numpy as np
 import pytest
-from scipy import sparse
 from scipy.special import expit
 
 import bayesdrop as bd
@@ -36,60 +35,6 @@ def by_masks(X, weight, intercept, rates):
         chance = np.prod(np.where(mask, 1 - rates, rates))
         total += chance * np.array(mask) * weight * slope(X @ (weight * mask) + intercept).mean()
     return total
-
-
-def test_dropout_leaves_what_is_kept(data):
-    fit = bd.fit(bd.Model(rates=bd.Fixed(np.array([0.1, 0.3, 0.6]))), data.X, data.Y)
-    expected = by_masks(data.X, fit.weight, fit.intercept, fit.rates)
-    for X in (data.X, sparse.csr_array(data.X)):
-        np.testing.assert_allclose(bd.marginal_effects(fit, X)["effect"], expected, rtol=1e-6)
-    estimator = bd.DropoutLogisticRegression(np.array([0.1, 0.3, 0.6])).fit(data.X, data.Y)
-    np.testing.assert_allclose(bd.marginal_effects(estimator, data.X)["effect"], expected, rtol=1e-3)
-    clean = bd.marginal_effects(fit, data.X, corrupted_inputs=True)["effect"]
-    np.testing.assert_allclose(clean, slope(data.X @ fit.weight + fit.intercept).mean() * fit.weight, rtol=1e-6)
-
-
-def test_noise_about_a_centre_is_noise_about_zero_of_shifted_rows(data):
-    X = data.X + [0.0, 9.0, 0.0]
-    fit = bd.fit(bd.Model(rates=bd.Fixed(0.3)), X, data.Y)
-    assert fit.centre is not None
-    Z = X - fit.centre
-    plain = bd.fit(bd.Model(noise=bd.Dropout(centre=None), rates=bd.Fixed(0.3)), Z, data.Y)
-    effects = [bd.marginal_effects(*pair)["effect"] for pair in ((fit, X), (plain, Z))]
-    np.testing.assert_allclose(*effects, rtol=1e-4)
-
-
-def test_gaussian_noise(data):
-    """``w_d E σ'(s)`` of a normal score, by Gauss-Hermite quadrature."""
-    fit = bd.fit(bd.Model(noise=bd.GaussianNoise(0.7)), data.X, data.Y)
-    node, share = np.polynomial.hermite_e.hermegauss(60)
-    score = data.X @ fit.weight + fit.intercept
-    wide = score[:, None] + 0.7 * np.linalg.norm(fit.weight) * node
-    mean = (slope(wide) @ share / share.sum()).mean()
-    np.testing.assert_allclose(bd.marginal_effects(fit, data.X)["effect"], mean * fit.weight, rtol=1e-4)
-
-
-def test_numbers_and_counts(data):
-    ridge = bd.fit(bd.Model(bd.Squared(variance=1.0), rates=bd.Fixed(0.3)), data.X, data.NUMBERS)
-    np.testing.assert_allclose(bd.marginal_effects(ridge, data.X)["effect"], 0.7 * ridge.weight, rtol=1e-8)
-    plain = bd.fit(bd.Model(bd.Squared(variance=1.0), rates=bd.Fixed(0.0)), data.X, data.NUMBERS)
-    table = bd.marginal_effects(plain, data.X)
-    sd = bd.weights_table(plain)["sd"]
-    np.testing.assert_allclose(table["sd"], sd, rtol=1e-6)
-    counts = bd.fit(bd.Model(bd.Poisson(), rates=bd.Fixed(0.3)), data.X, data.COUNTS)
-    kept = np.exp(data.X * counts.weight)
-    factor = 0.7 * counts.weight * kept / (0.3 + 0.7 * kept)
-    expected = (factor * np.exp(np.log(0.3 + 0.7 * kept).sum(axis=1) + counts.intercept)[:, None]).mean(axis=0)
-    np.testing.assert_allclose(bd.marginal_effects(counts, data.X)["effect"], expected, rtol=1e-5)
-
-
-def test_a_noise_of_numbers_from_zero_up(data):
-    """Poisson noise: ``E e^s = exp(b + Σ x_d (e^{w_d} − 1))``, and zeros that cannot be moved down."""
-    X = np.abs(np.round(2 * data.X))
-    fit = bd.fit(bd.Model(bd.Poisson(), noise=bd.PoissonNoise(), C=0.1), X, data.COUNTS)
-    gain = np.exp(fit.weight) - 1
-    expected = gain * np.exp(X @ gain + fit.intercept).mean()
-    np.testing.assert_allclose(bd.marginal_effects(fit, X)["effect"], expected, rtol=1e-5)
 
 
 def test_many_classes(data):

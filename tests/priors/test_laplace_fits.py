@@ -85,13 +85,6 @@ def test_rates_are_learnt_and_rows_weigh_what_they_weigh():
     assert np.ptp(weighted.rates) > 0
 
 
-def test_the_mode_is_that_of_the_log_prior():
-    prior, fit = bd.Laplace(0.1), fitted(bd.Squared(), NUMBERS, 0.1)
-    value = lambda w: -float(prior.log_density(w)) + 0.5 * np.sum((NUMBERS - X @ w - fit.intercept) ** 2)  # noqa: E731
-    for step in 1e-3 * RNG.normal(size=(50, 12)):
-        assert value(fit.weight) < value(fit.weight + step)
-
-
 def test_the_quadratic_is_solved_to_round_off():
     root = RNG.normal(size=(20, 8))
     hessian, gradient, weight, penalty = root.T @ root, 5 * RNG.normal(size=8), RNG.normal(size=8), np.full(8, 3.0)

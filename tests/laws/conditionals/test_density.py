@@ -136,11 +136,6 @@ def _against_program(density, operands, program, arguments, same, **options):
     same(gap - gap[0], np.zeros(CHAINS), energy)
 
 
-def test_noises_are_found():
-    names = {type(noise).__name__ for noise in NOISES}
-    assert names >= {"Dropout", "GaussianNoise", "LaplaceNoise", "PoissonNoise", "MultiplicativeNoise"}
-
-
 @pytest.mark.slow_cases("Logistic(expectation='gau", "expectation='gaussian')-False")
 @pytest.mark.parametrize(("unbiased", "storage"), [(False, csr_array), (True, np.asarray)])
 def test_marginalised_density_is_the_program(loss, unbiased, storage, same, published_bound):

@@ -10,7 +10,6 @@ from scipy.special import roots_legendre
 from scipy.stats import norm
 
 import bayesdrop.losses
-from bayesdrop.distributions import HingePseudoLikelihood
 from bayesdrop.losses import EpsilonInsensitive, Hinge, Logistic, Poisson, Quantile
 from bayesdrop.models.statements import statements
 
@@ -202,14 +201,6 @@ def _expected_plain_loss(plain, y, mean, sd):
     z = centre + half * nodes
     value = np.asarray(plain(np.broadcast_to(y, z.shape), mean + sd * z))
     return np.sum(half * weights * norm.pdf(z) * value, axis=(-2, -1))
-
-
-def test_quadrature_knows_the_hinge(same):
-    """Against the closed form, ``ζ Φ(ζ/σ) + σ φ(ζ/σ)``."""
-    for mean, sd in itertools.product(MEANS[::3], np.sqrt(VARIANCES[1:])):
-        slack = 1 - mean
-        exact = slack * norm.cdf(slack / sd) + sd * norm.pdf(slack / sd)
-        same(_expected_plain_loss(lambda y, s: HingePseudoLikelihood(s).log_prob((1 + y) / 2), 1.0, mean, sd), -exact)
 
 
 def test_bound_is_above_what_it_bounds(augmentable, same, plain):

@@ -1,0 +1,14 @@
+from .draws import polya_gamma_one as polya_gamma_one
+from .draws import reciprocal_inverse_gaussian as reciprocal_inverse_gaussian
+from .generalized_inverse_gaussian import GeneralizedInverseGaussian as GeneralizedInverseGaussian
+from .inverse_gaussian import InverseGaussian as InverseGaussian
+from .label_pseudo_likelihoods import BernoulliPseudoLikelihood as BernoulliPseudoLikelihood
+from .label_pseudo_likelihoods import CategoricalPseudoLikelihood as CategoricalPseudoLikelihood
+from .label_pseudo_likelihoods import HingeGivenScale as HingeGivenScale
+from .label_pseudo_likelihoods import HingePseudoLikelihood as HingePseudoLikelihood
+from .label_pseudo_likelihoods import LogisticPseudoLikelihood as LogisticPseudoLikelihood
+from .polya_gamma import PolyaGamma as PolyaGamma
+from .real_pseudo_likelihoods import ConvexPseudoLikelihood as ConvexPseudoLikelihood
+from .real_pseudo_likelihoods import EpsilonInsensitiveGivenScales as EpsilonInsensitiveGivenScales
+from .real_pseudo_likelihoods import EpsilonInsensitivePseudoLikelihood as EpsilonInsensitivePseudoLikelihood
+from .real_pseudo_likelihoods import NormalPseudoLikelihood as NormalPseudoLikelihood
