@@ -14,7 +14,7 @@ from ..data.dataset import Dataset
 from ..losses.protocols import Curved, Scored, Sloped, require
 from ..model import Model
 from ..priors import Normal
-from ..priors.base import LearntScale, NonCentred
+from ..priors.base import NonCentred
 from ..priors.normal import with_scale
 from ..rates import RateMap
 from ..sampling.intercept_level import level_operands
@@ -24,12 +24,10 @@ from .approximations.class_density import ClassDensity, class_approximation
 from .approximations.class_factor import class_factor, class_scores
 from .approximations.drawn import DrawnApproximation, drawn_approximation, rounding_width
 from .approximations.learnt_parameter import with_parameter
-from .approximations.learnt_scales import best_scales, with_scale_map, with_scales
+from .approximations.learnt_scales import best_scales, with_scales
 from .approximations.mixture_scales import median_scales, with_mixture
 from .approximations.normal import Factor, normal_approximation, score_spread
 from .approximations.precision import direction_factor, row_factor, row_gram, row_roots
-from .approximations.scale_map import ScaleMap
-from .approximations.structured_scales import class_scale_map, drawn_scale_map, likely_scales, row_scale_map
 from .kernels.density import Density, DensityOperands, Evaluation, Loadings, Point
 from .kernels.factors import FactorMap
 from .streamed import StreamedRows, evaluation_of, one_pass
@@ -97,10 +95,7 @@ def bind_start(
     log_scale = np.zeros(0)
     if learnt is not None:
         # Refusals come before fits.
-        bound = bind_density(name, at_median(model, data), data, rate_map, marginalised, dtype, keep_rows)
-        structured = bind_scales(model, learnt, data, rate_map, *bound, choice, dtype, rounded)
-        if structured is not None:
-            return structured
+        bind_density(name, at_median(model, data), data, rate_map, marginalised, dtype, keep_rows)
         # An averaged curvature takes many more passes over rows that are streamed.
         averaged = not data.design.is_streamed
         model, log_scale = best_scales(
@@ -174,7 +169,6 @@ def approximate_scores(
     model: Model, data: Dataset, rate_map: RateMap, density: Any, operands: DensityOperands, choice: str, dtype: str
 ) -> DrawnApproximation:
     """Approximate the posterior of a single score and many features, at known scales of the weights."""
-    operands = operands._replace(precision=placed(model.weight_prior.precision(len(data.feature_names)), dtype))
 
     def evaluate(theta: Point) -> Evaluation:
         if choice != "directions":
@@ -219,43 +213,6 @@ def _factor_of(
 def _width(model: Model, data: Dataset, found: DrawnApproximation) -> Float[np.ndarray, " n"]:
     """Half-widths over which kinks are rounded."""
     return rounding_width(model.C * data.weight, found.precision.curvature, found.spread, ROUNDED)
-
-
-def bind_scales(
-    model: Model,
-    learnt: LearntScale,
-    data: Dataset,
-    rate_map: RateMap,
-    density: Any,
-    operands: DensityOperands,
-    choice: str,
-    dtype: str,
-    rounded: bool,
-) -> Bound | None:
-    """Density and operands with learnt scales by a structured approximation, where there is one."""
-    p, intercept = len(learnt.index), model.fit_intercept
-    contrasts = density.n_classes - 1 if isinstance(density, ClassDensity) else 1
-
-    def by_classes(at: Model) -> tuple[Any, ScaleMap]:
-        approximation = class_scores(at, data, rate_map)
-        return approximation, class_scale_map(approximation, operands, at.weight_prior.precision(p), learnt, dtype)
-
-    def by_scores(at: Model) -> tuple[Any, ScaleMap]:
-        approximation = approximate_scores(at, data, rate_map, density, operands, choice, dtype)
-        if choice == "rows":
-            return approximation, row_scale_map(approximation, data, operands, at, learnt, dtype)
-        return approximation, drawn_scale_map(approximation, at.weight_prior.precision(p), intercept, learnt, dtype)
-
-    if choice not in (*_OF_SCORES, "eigenvectors"):
-        return None
-    fit = by_classes if choice == "eigenvectors" else by_scores
-    approximation, there, log_scale, likely, decided = likely_scales(model, learnt, fit, density.has_variance)
-    piecewise_linear = density.loss.piecewise_linear and not density.has_variance
-    if piecewise_linear and rounded:
-        operands = operands._replace(width=placed(_width(model, data, approximation), dtype))
-    whole, inside, factor = with_scale_map(density, operands, there, decided, learnt, log_scale, contrasts, dtype)
-    centre = np.concatenate([np.zeros(there.size), likely])
-    return Bound(whole, inside, density, centre, factor, piecewise_linear, factor)
 
 
 def at_median(model: Model, data: Dataset) -> Model:

@@ -15,6 +15,7 @@ from ..data.column_facts import RowEncoder
 from ..data.dataset import Dataset, read_rows
 from ..designs import Design, as_local_design
 from ..fitting.objective.centring import CentredProblem, centre_problem
+from ..hmc.approximations.choices import Limits, case_of
 from ..losses.protocols import Augmented
 from ..model import Model
 from ..priors.base import NonCentred
@@ -136,9 +137,11 @@ class Problem:
         names = self.data.feature_names
         sampler = chosen
         if sampler is None:
+            case = case_of(self.centring.model, self.data, self.rate_map, self.marginalised)
             sampler = default_method(
-                self.centring.original_model, self.marginalised, len(names), self._has_broken_weights
-            )
+                self.centring.original_model, self.marginalised, len(names), self._has_broken_weights,
+                case.has_many_scaled(Limits()),
+            )  # fmt: skip
         check_sampler(sampler)
         if not self.data.design.is_streamed:
             return sampler
@@ -364,11 +367,12 @@ def is_marginalised(model: Model, rate_map: RateMap, target: str | None) -> bool
     return target == "marginalised" or not has_masks
 
 
-def default_method(model: Model, marginalised: bool, n_features: int, broken_weights: bool) -> Any:
+def default_method(model: Model, marginalised: bool, n_features: int, broken_weights: bool, many_scaled: bool) -> Any:
     """The sampler that is exact, and among those the fastest.
 
     With masks none is exact of ``broken_weights``, row weights that are no whole numbers, nor of a loss without
-    auxiliary variables, such as ``bd.Poisson()``, and one states its error.
+    auxiliary variables, such as ``bd.Poisson()``, and one states its error. ``many_scaled`` says that more weights have
+    a learnt scale than ``bd.HMC()`` takes.
     """
     prior = model.weight_prior
     augmented = isinstance(model.loss, Augmented)
@@ -377,9 +381,14 @@ def default_method(model: Model, marginalised: bool, n_features: int, broken_wei
     classes = model.loss.multiclass and not marginalised
     approximated = marginalised or broken_weights or not augmented
     if approximated and followed and not classes:
-        from ..hmc.method import HMC
+        if not many_scaled:
+            from ..hmc.method import HMC
 
-        return HMC()
+            return HMC()
+        if model.loss.multiclass or not augmented or (broken_weights and not marginalised):
+            from ..hmc.nuts import NUTS
+
+            return NUTS()
     from ..gibbs.method import Gibbs
 
     return Gibbs()
