@@ -13,7 +13,6 @@ from .._typing import Float
 from ..data.dataset import Dataset
 from ..losses.protocols import Curved, Scored, Sloped, require
 from ..model import Model
-from ..priors import Normal
 from ..priors.base import NonCentred
 from ..priors.normal import with_scale
 from ..rates import RateMap
@@ -22,10 +21,11 @@ from ..sampling.likelihood_parameters import learnt_parameter, parameter_operand
 from ..sampling.matrix import Matrix, placed, samplers_matrix
 from .approximations.class_density import ClassDensity, class_approximation
 from .approximations.class_factor import class_factor, class_scores
+from .approximations.correlated_effects import correlated_coordinates
 from .approximations.drawn import DrawnApproximation, drawn_approximation, rounding_width
 from .approximations.learnt_parameter import with_parameter
 from .approximations.learnt_scales import best_scales, with_scales
-from .approximations.mixture_scales import median_scales, with_mixture
+from .approximations.mixture_scales import mixture_coordinates, with_mixture
 from .approximations.normal import Factor, normal_approximation, score_spread
 from .approximations.precision import direction_factor, row_factor, row_gram, row_roots
 from .kernels.density import Density, DensityOperands, Evaluation, Loadings, Point
@@ -88,9 +88,10 @@ def bind_start(
     forces, and the operands have the rows if ``keep_rows``.
     """
     dense = choice == "dense"
-    if not (model.weight_prior.gaussian or model.weight_prior.learnt_scale(len(data.feature_names))):
+    prior: Any = model.weight_prior
+    learnt = prior.learnt_scale(len(data.feature_names))
+    if getattr(prior, "correlated", ()) or not (prior.gaussian or learnt):
         return _start_of_mixture(name, model, data, rate_map, marginalised, dtype, dense, rounded)
-    learnt = model.weight_prior.learnt_scale(len(data.feature_names))
     contrasts = len(data.classes) - 1 if model.loss.multiclass else 1  # type: ignore[arg-type]  # labels
     log_scale = np.zeros(0)
     if learnt is not None:
@@ -131,18 +132,26 @@ def _start_of_mixture(
     rounded: bool,
 ) -> Bound:
     """Density, operands and approximation with the scales of single weights as coordinates."""
-    prior = model.weight_prior
-    if not isinstance(prior, NonCentred) or model.loss.multiclass:
+    prior: Any = model.weight_prior
+    p, is_correlated = len(data.feature_names), bool(getattr(prior, "correlated", ()))
+    if not (is_correlated or isinstance(prior, NonCentred)) or model.loss.multiclass:
         raise ValueError(
             f"method: {name} draws the scales of mixtures that say how they follow from normal variables "
             f"(bayesdrop.priors.base.NonCentred), for one score a row; got {prior!r} and {model.loss!r}; bd.Gibbs() "
             "draws the scales of the others in closed form."
         )
-    known = replace(model, weight_prior=Normal(median_scales(prior, len(data.feature_names))))
+    if is_correlated:
+        learnt, log_scale = prior.learnt_scale(p), np.zeros(0)
+        if learnt is not None:
+            _, log_scale = best_scales(model, learnt, 1, lambda known: start_of(known, data, rate_map, True, dense))
+        coordinates = correlated_coordinates(prior, p, log_scale, dtype)
+    else:
+        coordinates = mixture_coordinates(prior, p, dtype)
+    known = replace(model, weight_prior=with_scale(prior, coordinates.spread))
     choice = "dense" if dense else "diagonal"
     bound = bind_start(name, known, data, rate_map, marginalised, dtype, choice, rounded)
     found: Any = bound.factor
-    wrapped = with_mixture(bound.density, bound.operands, bound.centre, found, prior, dtype)
+    wrapped = with_mixture(bound.density, bound.operands, bound.centre, found, coordinates)
     return Bound(wrapped[0], wrapped[1], bound.density, wrapped[2], wrapped[3], bound.piecewise_linear, found)
 
 

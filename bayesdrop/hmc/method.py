@@ -89,6 +89,7 @@ class HMC(HMCOptions):
     correct: bool = True
     limits: Limits = field(default=Limits(), repr=False)
     takes_offset: ClassVar[bool] = True
+    takes_correlation: ClassVar[bool] = True
     integrates_masks: ClassVar[bool] = True
     warm_up: ClassVar[int] = 500
 

@@ -59,7 +59,7 @@ def read_earlier(known: Mapping[str, Any]) -> dict[str, Any]:
         terms.append(Term(str(name), tuple(names[start:end]), (product,)))
         start = end
     random = [
-        [expression, columns, [_split(level, len(columns)) for level in levels], one(terms, state)]
+        [expression, columns, [_split(level, len(columns)) for level in levels], one(terms, state), ""]
         for expression, columns, levels, terms, state in known["random"]
     ]
     return {
