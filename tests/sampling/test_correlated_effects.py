@@ -183,15 +183,17 @@ def test_variables_have_the_names_of_terms_and_pairs():
 
 
 def test_files_predictions_and_new_subjects(tmp_path):
-    data = growth(6, 5)
-    post = sampled(data, draws=400, chains=2)
+    data = growth(6, 10)
+    post = sampled(data, draws=300, chains=2)
     bd.groups.save(post, tmp_path / "post.nc")
     again = bd.groups.load(tmp_path / "post.nc")
     new = pd.DataFrame({"days": [0.0, 9.0, 9.0], "subject": ["other", "other", "s00"]})
     for options in ({"unseen": "draw"}, {"unseen": "population"}):
         one, two = (bd.predict(which, new, **options) for which in (post, again))
         np.testing.assert_array_equal(one.mean, two.mean)
-    assert np.all(np.isfinite(bd.loo(bd.log_likelihood(again, data)).elpd))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", bd.warnings.InfluenceWarning)  # some rows of so few weigh much
+        assert np.all(np.isfinite(bd.loo(bd.log_likelihood(again, data)).elpd))
     assert "correlation" in bd.groups.dataset(bd.log_prior(again), "log_prior")
     # The effects of new subjects have the correlation of each draw: a mean of 800 standardised products, by 6 errors.
     many = pd.DataFrame({"days": np.zeros(400), "subject": [f"n{k}" for k in range(400)]})
