@@ -30,6 +30,8 @@
     Poisson, binomial and negative binomial regression: plain, with Polya-Gamma variables, and with every mask explicit.
 ``softmax``
     Multinomial logistic regression with the quadratic noising penalty (Wager, Wang & Liang 2013), or with masks.
+``varying_slopes``
+    Intercepts and slopes of groups with a correlation matrix under an LKJ prior (Gelman & Hill 2007).
 ``matrix_factorization``
     Matrix factorisation whose columns are dropped (Cavazza et al. 2018), every mask explicit, or all masks summed.
 

@@ -210,10 +210,17 @@ def of_effects(model: Any, design: FormulaDesign, scale: Any) -> Any:
     scales = [_default_scale(model, design) if given[name] is None else given[name] for name in names]
     levels = [term.level_names for term in design.random_terms]
     rates: Any = PerFeature() if model.rates is None else model.rates
+    blocks = dict.fromkeys(term.block for term in design.random_terms if term.block)
+    if blocks and model.loss.multiclass:
+        raise ValueError(
+            f"loss: the effects of ({next(iter(blocks))}) are correlated, which {model.loss!r} does not take; write "
+            "the term with ||, as in (x || site)."
+        )
+    correlated = [[term.name for term in design.random_terms if term.block == block] for block in blocks]
     return replace(
         model,
         rates=LeadingRates(rates, design.n_effects),
-        weight_prior=RandomEffects(model.weight_prior, names, levels, scales),
+        weight_prior=RandomEffects(model.weight_prior, names, levels, scales, correlated),
     )
 
 

@@ -13,8 +13,7 @@ from .._typing import Float
 from ..data.dataset import Dataset
 from ..losses.protocols import Curved, Scored, Sloped, require
 from ..model import Model
-from ..priors import Normal
-from ..priors.base import LearntScale, NonCentred
+from ..priors.base import NonCentred
 from ..priors.normal import with_scale
 from ..rates import RateMap
 from ..sampling.intercept_level import level_operands
@@ -22,14 +21,13 @@ from ..sampling.likelihood_parameters import learnt_parameter, parameter_operand
 from ..sampling.matrix import Matrix, placed, samplers_matrix
 from .approximations.class_density import ClassDensity, class_approximation
 from .approximations.class_factor import class_factor, class_scores
+from .approximations.correlated_effects import correlated_coordinates
 from .approximations.drawn import DrawnApproximation, drawn_approximation, rounding_width
 from .approximations.learnt_parameter import with_parameter
-from .approximations.learnt_scales import best_scales, with_scale_map, with_scales
-from .approximations.mixture_scales import median_scales, with_mixture
+from .approximations.learnt_scales import best_scales, with_scales
+from .approximations.mixture_scales import mixture_coordinates, with_mixture
 from .approximations.normal import Factor, normal_approximation, score_spread
 from .approximations.precision import direction_factor, row_factor, row_gram, row_roots
-from .approximations.scale_map import ScaleMap
-from .approximations.structured_scales import class_scale_map, drawn_scale_map, likely_scales, row_scale_map
 from .kernels.density import Density, DensityOperands, Evaluation, Loadings, Point
 from .kernels.factors import FactorMap
 from .streamed import StreamedRows, evaluation_of, one_pass
@@ -90,17 +88,15 @@ def bind_start(
     forces, and the operands have the rows if ``keep_rows``.
     """
     dense = choice == "dense"
-    if not (model.weight_prior.gaussian or model.weight_prior.learnt_scale(len(data.feature_names))):
+    prior: Any = model.weight_prior
+    learnt = prior.learnt_scale(len(data.feature_names))
+    if getattr(prior, "correlated", ()) or not (prior.gaussian or learnt):
         return _start_of_mixture(name, model, data, rate_map, marginalised, dtype, dense, rounded)
-    learnt = model.weight_prior.learnt_scale(len(data.feature_names))
     contrasts = len(data.classes) - 1 if model.loss.multiclass else 1  # type: ignore[arg-type]  # labels
     log_scale = np.zeros(0)
     if learnt is not None:
         # Refusals come before fits.
-        bound = bind_density(name, at_median(model, data), data, rate_map, marginalised, dtype, keep_rows)
-        structured = bind_scales(model, learnt, data, rate_map, *bound, choice, dtype, rounded)
-        if structured is not None:
-            return structured
+        bind_density(name, at_median(model, data), data, rate_map, marginalised, dtype, keep_rows)
         # An averaged curvature takes many more passes over rows that are streamed.
         averaged = not data.design.is_streamed
         model, log_scale = best_scales(
@@ -136,18 +132,26 @@ def _start_of_mixture(
     rounded: bool,
 ) -> Bound:
     """Density, operands and approximation with the scales of single weights as coordinates."""
-    prior = model.weight_prior
-    if not isinstance(prior, NonCentred) or model.loss.multiclass:
+    prior: Any = model.weight_prior
+    p, is_correlated = len(data.feature_names), bool(getattr(prior, "correlated", ()))
+    if not (is_correlated or isinstance(prior, NonCentred)) or model.loss.multiclass:
         raise ValueError(
             f"method: {name} draws the scales of mixtures that say how they follow from normal variables "
             f"(bayesdrop.priors.base.NonCentred), for one score a row; got {prior!r} and {model.loss!r}; bd.Gibbs() "
             "draws the scales of the others in closed form."
         )
-    known = replace(model, weight_prior=Normal(median_scales(prior, len(data.feature_names))))
+    if is_correlated:
+        learnt, log_scale = prior.learnt_scale(p), np.zeros(0)
+        if learnt is not None:
+            _, log_scale = best_scales(model, learnt, 1, lambda known: start_of(known, data, rate_map, True, dense))
+        coordinates = correlated_coordinates(prior, p, log_scale, dtype)
+    else:
+        coordinates = mixture_coordinates(prior, p, dtype)
+    known = replace(model, weight_prior=with_scale(prior, coordinates.spread))
     choice = "dense" if dense else "diagonal"
     bound = bind_start(name, known, data, rate_map, marginalised, dtype, choice, rounded)
     found: Any = bound.factor
-    wrapped = with_mixture(bound.density, bound.operands, bound.centre, found, prior, dtype)
+    wrapped = with_mixture(bound.density, bound.operands, bound.centre, found, coordinates)
     return Bound(wrapped[0], wrapped[1], bound.density, wrapped[2], wrapped[3], bound.piecewise_linear, found)
 
 
@@ -174,7 +178,6 @@ def approximate_scores(
     model: Model, data: Dataset, rate_map: RateMap, density: Any, operands: DensityOperands, choice: str, dtype: str
 ) -> DrawnApproximation:
     """Approximate the posterior of a single score and many features, at known scales of the weights."""
-    operands = operands._replace(precision=placed(model.weight_prior.precision(len(data.feature_names)), dtype))
 
     def evaluate(theta: Point) -> Evaluation:
         if choice != "directions":
@@ -219,43 +222,6 @@ def _factor_of(
 def _width(model: Model, data: Dataset, found: DrawnApproximation) -> Float[np.ndarray, " n"]:
     """Half-widths over which kinks are rounded."""
     return rounding_width(model.C * data.weight, found.precision.curvature, found.spread, ROUNDED)
-
-
-def bind_scales(
-    model: Model,
-    learnt: LearntScale,
-    data: Dataset,
-    rate_map: RateMap,
-    density: Any,
-    operands: DensityOperands,
-    choice: str,
-    dtype: str,
-    rounded: bool,
-) -> Bound | None:
-    """Density and operands with learnt scales by a structured approximation, where there is one."""
-    p, intercept = len(learnt.index), model.fit_intercept
-    contrasts = density.n_classes - 1 if isinstance(density, ClassDensity) else 1
-
-    def by_classes(at: Model) -> tuple[Any, ScaleMap]:
-        approximation = class_scores(at, data, rate_map)
-        return approximation, class_scale_map(approximation, operands, at.weight_prior.precision(p), learnt, dtype)
-
-    def by_scores(at: Model) -> tuple[Any, ScaleMap]:
-        approximation = approximate_scores(at, data, rate_map, density, operands, choice, dtype)
-        if choice == "rows":
-            return approximation, row_scale_map(approximation, data, operands, at, learnt, dtype)
-        return approximation, drawn_scale_map(approximation, at.weight_prior.precision(p), intercept, learnt, dtype)
-
-    if choice not in (*_OF_SCORES, "eigenvectors"):
-        return None
-    fit = by_classes if choice == "eigenvectors" else by_scores
-    approximation, there, log_scale, likely, decided = likely_scales(model, learnt, fit, density.has_variance)
-    piecewise_linear = density.loss.piecewise_linear and not density.has_variance
-    if piecewise_linear and rounded:
-        operands = operands._replace(width=placed(_width(model, data, approximation), dtype))
-    whole, inside, factor = with_scale_map(density, operands, there, decided, learnt, log_scale, contrasts, dtype)
-    centre = np.concatenate([np.zeros(there.size), likely])
-    return Bound(whole, inside, density, centre, factor, piecewise_linear, factor)
 
 
 def at_median(model: Model, data: Dataset) -> Model:

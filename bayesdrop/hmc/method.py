@@ -18,7 +18,7 @@ from .approximations.learnt_scales import ScaleDensity
 from .approximations.mixture_scales import MixtureDensity
 from .approximations.normal import score_spread
 from .binding import ROUNDED, Bound, bind_density, bind_start
-from .kernels.factors import FactorMap, StretchFactor
+from .kernels.factors import FactorMap
 from .kernels.kernel import HMCKernel, HMCOperands
 from .kernels.trajectory import HMCOptions
 from .score_space import ScoreHMCKernel, score_operands
@@ -26,8 +26,6 @@ from .streamed import ClassCosts, StreamedKernel, StreamedOperands, StreamedRows
 
 __all__ = ["HMC"]
 
-# Scales of the weights up to which each is also drawn by slices.
-_SLICED = 8
 # Rows a coordinate from which on the posterior is as normal as a pilot could tell.
 _MANY_ROWS = 50
 
@@ -38,8 +36,8 @@ class HMC(HMCOptions):
 
     The normal approximation, and with it the kernel, is the first feasible row of the table in
     :mod:`bayesdrop.hmc.approximations.choices`; the attribute ``normal_approximation`` of the posterior names it.
-    Learnt scales of the weights, of any number of groups and random terms, are handled by a map that decouples the
-    weights from them (:mod:`bayesdrop.hmc.approximations.joint_scale_map`).
+    Learnt scales of the weights, of any number of groups and random terms, are handled by a map that decouples up to
+    1,500 weights from them (:mod:`bayesdrop.hmc.approximations.joint_scale_map`).
 
     Exact without masks: with no noise, noise that has no masks, or ``target="marginalised"``. With masks it is a fast
     approximation, which integrates them as if scores were normal. The error of the log-likelihood is measured at the
@@ -91,6 +89,7 @@ class HMC(HMCOptions):
     correct: bool = True
     limits: Limits = field(default=Limits(), repr=False)
     takes_offset: ClassVar[bool] = True
+    takes_correlation: ClassVar[bool] = True
     integrates_masks: ClassVar[bool] = True
     warm_up: ClassVar[int] = 500
 
@@ -111,9 +110,16 @@ class HMC(HMCOptions):
         Raises
         ------
         ValueError
-            As :func:`bind_density` has it.
+            If more than ``limits.dense`` weights have a learnt scale, or as :func:`bind_density` has it.
         """
-        choice = choose(case_of(model, data, rate_map, marginalised), self.limits).name
+        case = case_of(model, data, rate_map, marginalised)
+        choice = choose(case, self.limits).name
+        if case.has_many_scaled(self.limits):
+            raise ValueError(
+                f"method: bd.{type(self).__name__} learns the scale of at most {self.limits.dense:,} weights and "
+                f"intercepts, got {case.coordinates:,}; bd.Gibbs() draws it in closed form, bd.NUTS() takes every "
+                "loss, or give a number, as in bd.Normal(1.0)."
+            )
         if choice == "scores":
             single: Any
             single, known = bind_density(type(self).__name__, model, data, rate_map, marginalised, self.dtype)
@@ -192,9 +198,7 @@ class HMC(HMCOptions):
         learnt = isinstance(bound.density, ScaleDensity | MixtureDensity)
         trust = 0.1 if rate_map.is_free else 1.0 if learnt else float("inf") if known else 10.0
         real = partial(placed, dtype=self.dtype)
-        scales = bound.operands.log_scale.shape[0] if isinstance(factor, StretchFactor) else 0
-        sliced = scales if scales <= _SLICED else 0
-        return HMCKernel(bound.density, trust, self, choice, sliced), HMCOperands(
+        return HMCKernel(bound.density, trust, self, choice), HMCOperands(
             density=bound.operands,
             centre=real(centre),
             factor=factor if isinstance(factor, FactorMap) else real(factor),
@@ -211,11 +215,9 @@ def _by_passes(
     make of them.
     """
     density: Any = kernel.density
-    learnt = isinstance(density, ScaleDensity)
-    given = operands.density.given if learnt else operands.density
+    given = operands.density
     width = None if given.width is None else np.asarray(given.width, float)
     rows = StreamedRows(data.design, data.target, model.C * data.weight, model.C, width, data.offset)
-    given = given._replace(width=None, offset=None)
-    inside = operands._replace(density=operands.density._replace(given=given) if learnt else given)
-    cost = one_pass(density.of_rows, rows, density.loadings(inside.density, inside.centre[None])).cost
+    inside = operands._replace(density=given._replace(width=None, offset=None))
+    cost = one_pass(density, rows, density.loadings(inside.density, inside.centre[None])).cost
     return StreamedKernel(kernel), StreamedOperands(inside, rows._replace(known=float(cost[0])))

@@ -71,6 +71,7 @@ class NUTS:
     limits: Limits = field(default=Limits(), repr=False)
     integrates_masks: ClassVar[bool] = True
     takes_offset: ClassVar[bool] = True
+    takes_correlation: ClassVar[bool] = True
     warm_up: ClassVar[int] = 1000
 
     def __post_init__(self) -> None:

@@ -119,6 +119,8 @@ def priors_table(
         part, begin = slice(begin, begin + len(levels)), begin + len(levels)
         known = isinstance(each, int | float)
         table.iloc[part, 3:] = [[float(each), "", STATED] if known else [np.nan, repr(each), LEARNT]] * len(levels)
+    for name in prior.pairs() if p > own else ():
+        table.loc[f"{name}|correlation"] = [name, "lkj", np.nan, np.nan, f"eta {prior.eta:g}", LEARNT]
     if rows.model.fit_intercept:
         level = found.original_model.intercept_prior
         flat = ["1", "flat", np.nan, np.nan, "", BY_DEFAULT]

@@ -15,6 +15,7 @@ from ..data.column_facts import RowEncoder
 from ..data.dataset import Dataset, read_rows
 from ..designs import Design, as_local_design
 from ..fitting.objective.centring import CentredProblem, centre_problem
+from ..hmc.approximations.choices import Limits, case_of, without_noise
 from ..losses.protocols import Augmented
 from ..model import Model
 from ..priors.base import NonCentred
@@ -22,7 +23,7 @@ from ..priors.rate_prior import BetaLaw
 from ..rates import RateMap
 from ..sampling.propriety import check_proper
 from ..sampling.protocols import Kernel, Sampler, StreamingSampler
-from .arviz_groups.constants import class_names, model_coords
+from .arviz_groups.constants import class_names, correlation_coords, model_coords
 
 __all__ = [
     "Problem",
@@ -118,6 +119,11 @@ class Problem:
         centring.advise_C()
         data = replace(data, design=centring.design)
         check_proper(model, data, rate_map, marginalised)
+        if correlated(model) and not without_noise(model, rate_map):
+            raise ValueError(
+                f"rates: the effects of ({correlated(model)[0]}) are correlated, beside features without noise only; "
+                "take rates=bd.Fixed(0.0), or write the term with ||, as in (x || site)."
+            )
         unit = _unit(model.loss, data)
         centring = with_spread(centring, unit)
         centring = replace(centring, model=in_units(centring.model, unit))
@@ -136,9 +142,11 @@ class Problem:
         names = self.data.feature_names
         sampler = chosen
         if sampler is None:
+            case = case_of(self.centring.model, self.data, self.rate_map, self.marginalised)
             sampler = default_method(
-                self.centring.original_model, self.marginalised, len(names), self._has_broken_weights
-            )
+                self.centring.original_model, self.marginalised, len(names), self._has_broken_weights,
+                case.has_many_scaled(Limits()),
+            )  # fmt: skip
         check_sampler(sampler)
         if not self.data.design.is_streamed:
             return sampler
@@ -174,6 +182,12 @@ class Problem:
             raise ValueError(
                 f"offset: {method!r} does not say that it takes one (takes_offset = True); leave the offset out, or "
                 "take bd.Gibbs(), bd.HMC() or bd.NUTS()."
+            )
+        if correlated(self.centring.model) and not getattr(method, "takes_correlation", False):
+            raise ValueError(
+                f"method: {method!r} does not say that it takes the correlated effects of "
+                f"({correlated(self.centring.model)[0]}) (takes_correlation = True); take bd.HMC() or bd.NUTS(), or "
+                "write the term with ||, as in (x || site), whose effects are independent."
             )
         bind = method.bind_streamed if self.data.design.is_streamed else method.bind
         data = self.data
@@ -215,7 +229,13 @@ class Problem:
         learnt = self.centring.model.weight_prior.learnt_scale(len(self.data.feature_names))
         if learnt is not None and learnt.names:
             named["weight_group"] = learnt.names
-        return named
+        return named | correlation_coords(self.centring.model.weight_prior)
+
+
+def correlated(model: Model) -> list[str]:
+    """Names of the correlated terms of a model's prior, if it has random terms."""
+    prior: Any = model.weight_prior
+    return list(prior.pairs()) if getattr(prior, "correlated", ()) else []
 
 
 # Variables of a posterior in the unit of the score.
@@ -366,22 +386,28 @@ def is_marginalised(model: Model, rate_map: RateMap, target: str | None) -> bool
     return target == "marginalised" or not has_masks
 
 
-def default_method(model: Model, marginalised: bool, n_features: int, broken_weights: bool) -> Any:
+def default_method(model: Model, marginalised: bool, n_features: int, broken_weights: bool, many_scaled: bool) -> Any:
     """The sampler that is exact, and among those the fastest.
 
     With masks none is exact of ``broken_weights``, row weights that are no whole numbers, nor of a loss without
-    auxiliary variables, such as ``bd.Poisson()``, and one states its error.
+    auxiliary variables, such as ``bd.Poisson()``, and one states its error. ``many_scaled`` says that more weights have
+    a learnt scale than ``bd.HMC()`` takes.
     """
     prior = model.weight_prior
     augmented = isinstance(model.loss, Augmented)
     followed = prior.gaussian or prior.learnt_scale(n_features) is not None
-    followed |= isinstance(prior, NonCentred) and not augmented
+    followed |= (isinstance(prior, NonCentred) and not augmented) or bool(correlated(model))
     classes = model.loss.multiclass and not marginalised
     approximated = marginalised or broken_weights or not augmented
     if approximated and followed and not classes:
-        from ..hmc.method import HMC
+        if not many_scaled:
+            from ..hmc.method import HMC
 
-        return HMC()
+            return HMC()
+        if model.loss.multiclass or not augmented or correlated(model) or (broken_weights and not marginalised):
+            from ..hmc.nuts import NUTS
+
+            return NUTS()
     from ..gibbs.method import Gibbs
 
     return Gibbs()

@@ -104,7 +104,8 @@ def sample(
         Same seed, same result, on one machine.
     method : Gibbs, HMC or NUTS, optional
         By default ``bd.Gibbs()`` for models with masks and integer row weights, otherwise ``bd.HMC()``, which is exact
-        without masks. With masks ``bd.HMC()`` and ``bd.NUTS()`` are approximate: for few rows
+        without masks. More than 1,500 weights of a learnt scale have ``bd.Gibbs()``, or ``bd.NUTS()`` if the loss lacks
+        it. With masks ``bd.HMC()`` and ``bd.NUTS()`` are approximate: for few rows
         :func:`bayesdrop.reweight` corrects the draws, unless ``correct=False``; for many rows a warning reports the
         error.
     target : str, optional
@@ -136,7 +137,9 @@ def sample(
         For a formula with random terms, such as ``(1 | site)``, an intercept for each level of a column, or ``(0 + age
         | site)``, a slope: the prior of the standard deviation of the effects, or its value. By default
         ``bd.HalfNormal(1.0)``, for numeric responses times the standard deviation of the response. Terms may cross, and
-        ``site:year`` combines columns. The effects are not noised.
+        ``site:year`` combines columns. The effects are not noised. ``(age | site)`` has intercepts and slopes that are
+        correlated, under an LKJ prior with ``eta=2``, by ``bd.HMC()`` or ``bd.NUTS()`` and beside features without
+        noise; in ``(age || site)`` they are independent.
     log_likelihood : bool, default=False
         Add the group ``log_likelihood``: ``log p(y_i | w, b, η)`` for each draw and row, with the masks of the row
         summed out. :func:`bayesdrop.log_likelihood` adds it later.
@@ -168,7 +171,8 @@ def sample(
         has ``weight`` (chain, draw, feature), ``intercept`` (chain, draw) if the model has one, and ``rate`` (chain,
         draw, feature or group) unless the rates are fixed, and ``weight_scale`` (chain, draw, and weight_group if there
         are groups) if the prior learns one; for ``(1 | site)`` the effects ``1|site`` (chain, draw, ``site|level``) and
-        their scale ``1|site|scale`` if it is learnt; a learnt ``sigma`` or ``dispersion`` (chain, draw). With ``sigma``
+        their scale ``1|site|scale`` if it is learnt, and of ``(age | site)`` the ``1+age|site|correlation`` (chain,
+        draw, ``1+age|site|pair``); a learnt ``sigma`` or ``dispersion`` (chain, draw). With ``sigma``
         default priors are in units of the response's sd, the attribute ``response_spread``. ``sample_stats`` has the
         joint log density ``lp``, up to a constant; ``observed_data`` the responses ``y``, numbers, classes as 0 and 1,
         whose labels are the coordinate ``class``, or of two columns the successes; ``constant_data`` the ``trials`` of

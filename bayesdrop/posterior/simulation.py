@@ -24,7 +24,7 @@ from ..losses.protocols import Simulated, require
 from ..model import Model
 from ..rates import RateMap
 from .arviz_groups.builder import draws_dataset, provenance
-from .arviz_groups.constants import class_names, model_coords, parted
+from .arviz_groups.constants import PAIR, class_names, correlation_coords, model_coords, parted
 from .arviz_groups.groups import assemble, extend
 from .draws.draws import Draws, blocks, read_draws, stored_constants, stored_offset
 from .draws.new_rows import NewRows, check_rows, for_rows, match_design, match_offset, match_rows, with_unseen
@@ -315,7 +315,7 @@ def prior_draws(
     steps = {"chain": np.arange(1), "draw": np.arange(draws)}
     sampled = Draws(
         inner, names, weight, intercept, free, rate_map.index, None if rate_map.is_free else rate_map.initial,
-        C, False, labels, steps, parameter=parameter,
+        C, False, labels, steps, parameter=parameter, correlation=scales.get("correlation"),
     )  # fmt: skip
     known = match_offset(sampled, rows.offset, n)
     drawn = {"weight": weight, "rate": free, **scales, **groups, **learnt_values}
@@ -333,6 +333,9 @@ def prior_draws(
     if learnt is not None:
         dims["weight_scale"] = learnt.dims
         coords["weight_group"] = np.array(learnt.names)
+    if "correlation" in drawn:
+        dims["correlation"] = (PAIR,)
+        coords |= correlation_coords(inner.weight_prior)
     prior = draws_dataset({name: value[None] for name, value in drawn.items()}, dims, coords)
     prior = parted(prior, inner.weight_prior)
     attrs = provenance(

@@ -2,26 +2,32 @@
 
     score_i = wᵀx̃_i + b + Σ_t z_it u_{t, level(i)},      u_tl ~ N(0, σ_t²),      σ_t ~ HalfNormal or HalfCauchy
 
-with ``z`` 1 or the variable of the slope. Their columns, one for each level, have no noise
-(:class:`bayesdrop.rates.LeadingRates`); the features before them keep noise and prior. Each term has a scale of its
-own, learnt or known (Gelman & Hill 2007, chapters 11 to 13).
+with ``z`` 1 or the variable of the slope. The effects of a correlated term, ``(x | site)``, are normal with these
+scales and a correlation matrix under an LKJ prior (:mod:`.correlation`). Their columns, one for each level, have no
+noise (:class:`bayesdrop.rates.LeadingRates`); the features before them keep noise and prior. Each term has a scale of
+its own, learnt or known (Gelman & Hill 2007, chapters 11 to 13).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 from typing import Any
 
 import numpy as np
 
 from .._typing import AnyArray, Float
 from .._validation import check_instance
-from .base import LearntScale, NormalLaw, check_scale
+from .base import LearntScale, NormalLaw, check_positive_number, check_scale
+from .correlation import pairs_of, sample_lkj, symmetric
 from .normal import Normal, with_scale
 from .scale_prior import ScalePrior
 
-__all__ = ["RandomEffects"]
+__all__ = ["MOST_EFFECTS", "RandomEffects"]
+
+MOST_EFFECTS = 4
+"""Maximum number of correlated effects of a level."""
 
 
 @dataclass(frozen=True)
@@ -40,11 +46,16 @@ class RandomEffects(NormalLaw):
         Levels of each.
     scale : sequence of HalfNormal, HalfCauchy or float
         Standard deviation of the effects of each, learnt or known; what is learnt has a prior of one kind.
+    correlated : sequence of sequences of str, default=()
+        Terms whose effects of a level are correlated, two to four each, such as ``["1|site", "x|site"]``.
+    eta : float, default=2.0
+        Exponent of the LKJ prior of their correlation matrices, above 0; 1 is flat, larger numbers prefer small
+        correlations.
 
     Raises
     ------
     ValueError
-        If the prior of the features is not normal, or scales have priors of two kinds.
+        If the prior of the features is not normal, scales have priors of two kinds, or correlated terms do not fit.
 
     Examples
     --------
@@ -59,8 +70,20 @@ class RandomEffects(NormalLaw):
     terms: Sequence[str]
     levels: Sequence[Sequence[str]]
     scale: Sequence[Any]
+    correlated: Sequence[Sequence[str]] = ()
+    eta: float = 2.0
 
     def __post_init__(self) -> None:
+        check_positive_number(self.eta, "RandomEffects eta")
+        levels, every = dict(zip(self.terms, self.levels, strict=True)), [t for terms in self.correlated for t in terms]
+        if len(set(every)) < len(every) or any(
+            not 2 <= len(terms) <= MOST_EFFECTS or len({tuple(levels.get(term, [term])) for term in terms}) > 1
+            for terms in self.correlated
+        ):
+            raise ValueError(
+                f"correlated: expected two to {MOST_EFFECTS} terms of the same levels each, among {list(self.terms)}, "
+                f"got {list(map(list, self.correlated))}."
+            )
         if not isinstance(self.features, Normal):
             raise ValueError(
                 f"weight_prior: with random terms the features need a normal prior, got {self.features!r}; take "
@@ -85,7 +108,7 @@ class RandomEffects(NormalLaw):
     @property
     def gaussian(self) -> bool:
         """True if all scales are known."""
-        return self.features.gaussian and not self._learnt
+        return self.features.gaussian and not (self._learnt or self.correlated)
 
     @property
     def has_mean(self) -> bool:
@@ -110,6 +133,26 @@ class RandomEffects(NormalLaw):
     def dims(self) -> list[str]:
         """Dim of the effects of each term in a posterior: ``site|level``."""
         return [f"{term.rpartition('|')[2]}|level" for term in self.terms]
+
+    def blocks(self, n_features: int) -> list[np.ndarray]:
+        """Columns of the effects of each correlated term: an int array (k, levels) each."""
+        begin = n_features - self.size + np.cumsum([0, *map(len, self.levels)])
+        places = {t: np.arange(a, b) for t, a, b in zip(self.terms, begin[:-1], begin[1:], strict=True)}
+        return [np.array([places[term] for term in terms]) for terms in self.correlated]
+
+    def pairs(self) -> dict[str, list[str]]:
+        """Pairs of effects of each correlated term, by the term: ``{"1+x|site": ["1,x"]}``."""
+        found = {}
+        for terms in self.correlated:
+            effects, group = [term.rpartition("|")[0] for term in terms], terms[0].rpartition("|")[2]
+            found[f"{'+'.join(effects)}|{group}"] = [",".join(pair) for pair in combinations(effects, 2)]
+        return found
+
+    def correlations(self, pairs: Float[np.ndarray, "*draws c"]) -> list[Float[np.ndarray, "*draws k k"]]:
+        """Correlation matrix of each correlated term, of entries above their diagonals one after another."""
+        sizes = [len(terms) for terms in self.correlated]
+        ends = np.cumsum([k * (k - 1) // 2 for k in sizes])[:-1]
+        return [symmetric(part, k) for part, k in zip(np.split(pairs, ends, axis=-1), sizes, strict=True)]
 
     @property
     def _learnt(self) -> dict[str, Any]:
@@ -162,6 +205,11 @@ class RandomEffects(NormalLaw):
 
     def precision(self, n_features: int) -> np.ndarray:
         """Diagonal of the prior precision, (p,); raise ValueError if a scale is learnt."""
+        if self.correlated:
+            raise ValueError(
+                f"formula: the effects of ({next(iter(self.pairs()))}) are correlated, which bd.sample draws; for a "
+                "point fit write the term with ||, as in (x || site), and numbers for random_scale."
+            )
         if self._learnt:
             term = next(iter(self._learnt))
             raise ValueError(
@@ -169,9 +217,12 @@ class RandomEffects(NormalLaw):
                 f"point fit takes a number, as in random_scale={{{term!r}: 0.5}}, such as the posterior mean of "
                 f"{term + '|scale'!r}."
             )
-        known: np.ndarray = self.features.precision(n_features - self.size)
-        own = [np.full(len(levels), float(s) ** -2.0) for levels, s in zip(self.levels, self.scale, strict=True)]
-        return np.concatenate([known, *own])
+        return self.known_scales(n_features) ** -2.0
+
+    def known_scales(self, n_features: int) -> np.ndarray:
+        """Standard deviations (p,), none of which is learnt."""
+        own = [np.full(len(levels), float(s)) for levels, s in zip(self.levels, self.scale, strict=True)]
+        return np.concatenate([self.features.precision(n_features - self.size) ** -0.5, *own])
 
     def location(self, n_features: int) -> np.ndarray | None:
         """See :class:`bayesdrop.priors.WeightPrior`: effects have mean 0."""
@@ -192,20 +243,28 @@ class RandomEffects(NormalLaw):
                 found |= {name.replace("weight_scale", f"{term}|scale"): ((), value[0]) for name, value in own}
             else:
                 found[f"{term}|scale"] = ((), float(scale))
-        return found
+        return found | {f"{name}|correlation_eta": ((), float(self.eta)) for name in self.pairs()}
 
     def sample_weight(
         self, generator: np.random.Generator, draws: int, n_features: int
     ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-        """Weights (draws, p), and learnt scales as ``weight_scale``; see :class:`bayesdrop.priors.WeightPrior`."""
+        """Weights (draws, p), learnt scales as ``weight_scale`` and correlations of pairs as ``correlation``; see
+        :class:`bayesdrop.priors.WeightPrior`.
+        """
         learnt = self.learnt_scale(n_features)
         normal, location = generator.normal(size=(draws, n_features)), self.location(n_features)
         location = np.zeros(n_features) if location is None else location
+        pairs = []
+        for block in self.blocks(n_features):
+            root = sample_lkj(generator, draws, len(block), self.eta)
+            normal[:, block] = root @ normal[:, block]
+            pairs.append(pairs_of(root @ root.swapaxes(1, 2)))
+        more = {"correlation": np.concatenate(pairs, axis=1)} if pairs else {}
         if learnt is None:
-            return location + normal / np.sqrt(self.precision(n_features)), {}
+            return location + normal * self.known_scales(n_features), more
         before = [prior.sample(generator, draws, learnt.groups - len(self._learnt)) for prior in self._of_features]
         scale = np.concatenate([*before, *(p.sample(generator, draws, 1) for p in self._learnt.values())], axis=1)
-        return location + normal * learnt.scale(scale), {"weight_scale": scale}
+        return location + normal * learnt.scale(scale), {"weight_scale": scale, **more}
 
     def log_density(self, weight: Float[AnyArray, "*batch p"]) -> Float[AnyArray, "*batch"]:
         """Log density up to a constant: weights (..., p) to (...); raise TypeError if a scale is learnt."""

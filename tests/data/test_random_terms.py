@@ -105,6 +105,7 @@ def test_a_stranger_s_slope_runs_no_code():
         ("(a || site)", "(1 | site) + (0 + a | site)"),
         ("(a + b - 1 || site)", "(0 + a | site) + (0 + b | site)"),
         ("(a || site/year)", "(1 | site) + (0 + a | site) + (1 | site:year) + (0 + a | site:year)"),
+        ("(a | site)", "(1 | site) + (0 + a | site)"),
     ],
 )
 def test_short_forms_stand_for_several_terms(short, long):
@@ -116,8 +117,6 @@ def test_short_forms_stand_for_several_terms(short, long):
 @pytest.mark.parametrize(
     ("formula", "words"),
     [
-        ("ill ~ a + (a | site)", r"\(a \| site\) has intercepts and slopes .* write \(a \|\| site\)"),
-        ("ill ~ a + (0 + a + b | site)", r"has slopes that are correlated; write \(0 \+ a \+ b \|\| site\)"),
         ("ill ~ a + (1 | C(site))", "without C"),
         ("ill ~ a * (1 | site)", "by itself"),
         ("ill ~ a - (1 | site)", "by itself"),
@@ -158,8 +157,8 @@ def test_only_what_makes_a_model_of_the_formula_takes_random_terms():
 
 def test_bars_elsewhere_are_no_random_terms():
     assert without_random_terms("y ~ a + I((b > 1) | (a > 0))") == ("y ~ a + I((b > 1) | (a > 0))", [])
-    assert without_random_terms("y ~ 0 + (1 | g) + a") == ("y ~ 0 + a", [("1", ["g"])])
-    assert without_random_terms("y ~ (x - 1 | g) + offset(np.log(t))")[1] == [("x", ["g"])]
+    assert without_random_terms("y ~ 0 + (1 | g) + a") == ("y ~ 0 + a", [("1", ["g"], "")])
+    assert without_random_terms("y ~ (x - 1 | g) + offset(np.log(t))")[1] == [("x", ["g"], "")]
 
 
 @pytest.mark.parametrize("rates", [bd.Fixed(0.3), bd.PerFeature(), bd.PerGroup(), bd.Shared()])

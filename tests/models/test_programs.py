@@ -36,6 +36,7 @@ from bayesdrop.models import (
     svm,
     svr,
     unlabelled_rows,
+    varying_slopes,
 )
 
 N, P = 8, 3
@@ -66,6 +67,7 @@ LAYER = {
     "intercept": (),
     "rate": ("feature",),
 }
+VARYING = dict.fromkeys(["weight", "intercept", "deviation", "root", "standard", "sigma"], ())
 FACTORS = {"retain": (), "variance": (), "left": ("obs_id", "component"), "right": ("feature", "component")}
 # Program, its arguments, the dims of its latent sites, and what y may be.
 PROGRAMS = {
@@ -76,6 +78,7 @@ PROGRAMS = {
     "svr": (svr.program, (X,), {}, PLAIN, None),
     "svr augmented": (svr.augmented, (X,), {}, {**PLAIN, "above": ROW, "below": ROW}, None),
     "ridge": (ridge.program, (X,), {"rate": RATE}, PLAIN, None),
+    "varying slopes": (varying_slopes.program, (X[:, 0],), {"group": jnp.arange(N) % 2}, VARYING, None),
     "bound of labels": (marginalised_dropout.program, (X,), {"rate": RATE}, PLAIN, 2),
     "bound of numbers": (
         marginalised_dropout.program,

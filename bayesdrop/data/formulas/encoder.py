@@ -279,7 +279,7 @@ class FormulaEncoder(Shown):
                 "dropna": self.dropna,
                 "columns": self.columns,
                 "random": [
-                    [term.expression, list(term.columns), list(map(list, term.levels)), plain(term.slope)]
+                    [term.expression, list(term.columns), list(map(list, term.levels)), plain(term.slope), term.block]
                     for term in self.random_terms
                 ],
                 "token": self._token,

@@ -279,7 +279,7 @@ def encode_formula(
             'or "error".'
         )
     parsed, known = without_offsets(without)
-    left, right = _parse(parsed, frame, known, columns_in([("1", columns) for _, columns in random]))
+    left, right = _parse(parsed, frame, known, columns_in([("1", columns, "") for _, columns, _ in random]))
     refuse_texts(frame, left, right)
     rows = np.arange(len(frame))
     if dropna:
@@ -290,7 +290,7 @@ def encode_formula(
     classes = None
     if y is not None and label is not None:
         classes, y = classes_of(y, label), is_label(y, label)
-    given, frame = frame, with_doubles(frame, left, right, [known or "", *(text for text, _ in random)], context)
+    given, frame = frame, with_doubles(frame, left, right, [known or "", *(text for text, *_ in random)], context)
     statistics = _statistics(right, frame, context)
     matrix = encode(right, frame, context, missing, ensure_full_rank=full_rank, transform_state=statistics)
     spec = matrix.model_spec

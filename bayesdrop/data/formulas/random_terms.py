@@ -1,5 +1,7 @@
 """Encode random terms of a formula: ``(1 | site)``, an effect per level, and ``(0 + x | site)``, a slope per level.
 
+``(x | site)`` is both, correlated, and ``(x || site)`` both, independent. Either is a term for each effect here.
+
 Their columns, one per level, come after those of the features: 1 or the variable of the slope in the rows of the level,
 0 in the others. No level is dropped, because the effects have a prior. A level absent from the fit raises an error,
 unless ``unseen="population"`` gives it no column, or ``unseen="draw"`` one after all others
@@ -12,7 +14,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -34,6 +36,8 @@ __all__ = [
     "without_random_terms",
 ]
 
+ParsedTerm: TypeAlias = tuple[str, list[str], str]
+
 
 @dataclass(frozen=True)
 class RandomTerm:
@@ -49,6 +53,8 @@ class RandomTerm:
         Known levels in order, a value per column; :mod:`..levels` decides which other values equal them.
     slope : Factor or None
         Variable of the slope; None for an intercept.
+    block : str
+        Correlated term that it is a part of, ``1+x|site``; empty if its effects are independent of others.
 
     Examples
     --------
@@ -62,6 +68,7 @@ class RandomTerm:
     columns: Sequence[str]
     levels: Sequence[tuple[Any, ...]]
     slope: Factor | None = field(default=None, repr=False)
+    block: str = field(default="", repr=False)
 
     @property
     def name(self) -> str:
@@ -103,8 +110,8 @@ class RandomTerm:
         return check_slopes(np.array(numbers_of(self.slope, rows))[:, None], self.name)
 
 
-def without_random_terms(formula: str) -> tuple[str, list[tuple[str, list[str]]]]:
-    """The formula without its random terms, and of each the expression and the columns of the groups.
+def without_random_terms(formula: str) -> tuple[str, list[ParsedTerm]]:
+    """The formula without its random terms, and of each the expression, the columns of the groups and the block.
 
     Raises
     ------
@@ -114,18 +121,18 @@ def without_random_terms(formula: str) -> tuple[str, list[tuple[str, list[str]]]
     Examples
     --------
     >>> without_random_terms("y ~ x + (1 | site) + (0 + np.log(x) | site:year)")
-    ('y ~ x', [('1', ['site']), ('np.log(x)', ['site', 'year'])])
+    ('y ~ x', [('1', ['site'], ''), ('np.log(x)', ['site', 'year'], '')])
     >>> without_random_terms("y ~ x + (1 | site/year)")
-    ('y ~ x', [('1', ['site']), ('1', ['site', 'year'])])
+    ('y ~ x', [('1', ['site'], ''), ('1', ['site', 'year'], '')])
     >>> without_random_terms("y ~ x + (x || site)")
-    ('y ~ x', [('1', ['site']), ('x', ['site'])])
+    ('y ~ x', [('1', ['site'], ''), ('x', ['site'], '')])
     >>> without_random_terms("y ~ x + (x | site)")
-    Traceback (most recent call last):
-    ValueError: formula: (x | site) has intercepts and slopes that are correlated; write (x || site), which ...
+    ('y ~ x', [('1', ['site'], '1+x|site'), ('x', ['site'], '1+x|site')])
     """
     formula, found = without_added(formula, _has_bar)
     terms = [term for tokens in found for term in _read(tokens[1:-1])]
-    repeated = [term for k, term in enumerate(terms) if term in terms[:k]]
+    plain = [term[:2] for term in terms]
+    repeated = [term for k, term in enumerate(plain) if term in plain[:k]]
     if repeated:
         expression, columns = repeated[0]
         raise ValueError(f"formula: the random term ({expression}|{':'.join(columns)}) is there twice; leave one out.")
@@ -137,19 +144,21 @@ def _has_bar(tokens: Sequence[Token]) -> bool:
     return tokens[0].is_mark("(") and any(mark in ("|", "||") for mark, _ in operands(tokens[1:-1]))
 
 
-def _read(inside: Sequence[Token]) -> list[tuple[str, list[str]]]:
-    """Expressions and columns of ``effects | groups``."""
+def _read(inside: Sequence[Token], most: int = 4) -> list[ParsedTerm]:
+    """Expressions, columns and block of ``effects | groups``."""
     shown, sides = text_of(inside), list(parts(inside, "|", "||"))
     if len(sides) != 2:
         raise ValueError(f"formula: ({shown}) has several bars; expected effects | groups, as in (1 | site).")
     effects, is_independent = _effects(sides[0], shown), any(mark == "||" for mark, _ in operands(inside))
     nested = list(_groups(sides[1], shown))
-    if len(effects) > 1 and not is_independent:
+    is_correlated = len(effects) > 1 and not is_independent
+    if is_correlated and len(effects) > most:
         raise ValueError(
-            f"formula: ({shown}) has {'intercepts and slopes' if '1' in effects else 'slopes'} that are correlated; "
-            f"write ({text_of(sides[0])} || {text_of(sides[1])}), which are independent, each with its own scale."
+            f"formula: ({shown}) has {len(effects)} correlated effects, and {most} are the most; write "
+            f"({text_of(sides[0])} || {text_of(sides[1])}), which are independent, each with its own scale."
         )
-    return [(effect, columns) for columns in nested for effect in effects]
+    blocks = [f"{'+'.join(effects)}|{':'.join(columns)}" if is_correlated else "" for columns in nested]
+    return [(effect, columns, block) for columns, block in zip(nested, blocks, strict=True) for effect in effects]
 
 
 def _effects(side: Sequence[Token], shown: str) -> list[str]:
@@ -193,7 +202,7 @@ def _groups(side: Sequence[Token], shown: str) -> Iterator[list[str]]:
 
 
 def learn_terms(
-    parsed: Sequence[tuple[str, list[str]]], frame: Any, learn: Callable[[str, Callable[[Any], Any]], Any]
+    parsed: Sequence[ParsedTerm], frame: Any, learn: Callable[[str, Callable[[Any], Any]], Any]
 ) -> list[RandomTerm]:
     """The terms with the levels, means and scales of a data frame; ``learn`` translates the expression of a slope.
 
@@ -205,11 +214,11 @@ def learn_terms(
     Examples
     --------
     >>> import pandas as pd
-    >>> learn_terms([("1", ["site"])], pd.DataFrame({"site": [3, 1, 3]}), lambda *_: None)[0].levels
+    >>> learn_terms([("1", ["site"], "")], pd.DataFrame({"site": [3, 1, 3]}), lambda *_: None)[0].levels
     [(1,), (3,)]
     """
     terms = []
-    for expression, columns in parsed:
+    for expression, columns, block in parsed:
         plain = RandomTerm(expression, columns, [])
         levels = sorted(set(plain.levels_in(frame)), key=lambda level: list(map(_order, level)))
         if len(levels) == 1:
@@ -220,12 +229,12 @@ def learn_terms(
         slope = None
         if expression != "1":
             refuse_missing(
-                [name for name in frame.columns if name in columns_in([(expression, [])])],
+                [name for name in frame.columns if name in columns_in([(expression, [], "")])],
                 frame,
                 f", or take dropna=True: the slopes of ({plain.name}) take every value",
             )
             slope = learn(expression, partial(check_slopes, name=plain.name))
-        terms.append(RandomTerm(expression, columns, levels, slope))
+        terms.append(RandomTerm(expression, columns, levels, slope, block))
     return terms
 
 
@@ -279,10 +288,10 @@ def level_name(level: tuple[Any, ...]) -> str:
     return ":".join(texts)
 
 
-def columns_in(found: Sequence[tuple[str, list[str]]]) -> set[str]:
+def columns_in(found: Sequence[ParsedTerm]) -> set[str]:
     """Names that random terms may need of a table."""
-    return {column for _, columns in found for column in columns} | {
-        word for expression, _ in found if expression != "1" for word in words(f"{expression}")
+    return {column for _, columns, _ in found for column in columns} | {
+        word for expression, *_ in found if expression != "1" for word in words(f"{expression}")
     }
 
 

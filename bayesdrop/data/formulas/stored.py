@@ -115,9 +115,9 @@ def read_factor(value: Any) -> Factor:
 
 
 def _random_term(value: Any) -> RandomTerm:
-    """A random term, ``[expression, columns, levels, variable of the slope]``."""
-    expression, columns, levels, slope = value
-    texts = [expression, *columns]
+    """A random term, ``[expression, columns, levels, variable of the slope, block]``."""
+    expression, columns, levels, slope, block = value
+    texts = [expression, block, *columns]
     if not 0 < len(columns) <= LIMITS.factors or not all(
         isinstance(text, str) and len(text) <= LIMITS.name for text in texts
     ):
@@ -126,7 +126,7 @@ def _random_term(value: Any) -> RandomTerm:
     known = [tuple(_level(part) for part in level) for level in levels]
     if len(set(known)) < len(known) or any(len(level) != len(columns) for level in known):
         raise ValueError("expected different levels of a random term, with a value of each column")
-    return RandomTerm(expression, list(columns), known, None if slope is None else read_factor(slope))
+    return RandomTerm(expression, list(columns), known, None if slope is None else read_factor(slope), block)
 
 
 def _level(value: Any) -> Any:

@@ -82,10 +82,14 @@ class Case(NamedTuple):
         """Number of weights and intercepts, counting an intercept per score."""
         return max(self.n_classes - 1, 1) * (self.p + 1)
 
+    def has_many_scaled(self, limits: Limits) -> bool:
+        """Whether a learnt scale is one of more coordinates than a matrix takes, with the rows in memory."""
+        return self.learnt and not self.streamed and self.coordinates > limits.dense
+
 
 def _single(case: Case, limits: Limits) -> bool:
     many = case.coordinates > limits.dense and not case.parameter
-    return many and case.n_classes == 1 and case.local and case.curved and not case.shift
+    return many and case.n_classes == 1 and case.local and case.curved and not (case.shift or case.learnt)
 
 
 def _few_rows(case: Case, limits: Limits) -> bool:
@@ -93,14 +97,14 @@ def _few_rows(case: Case, limits: Limits) -> bool:
 
 
 def _scores(case: Case, limits: Limits) -> bool:
-    return _few_rows(case, limits) and not (case.noisy or case.learnt or case.level)
+    return _few_rows(case, limits) and not (case.noisy or case.level)
 
 
 def _eigenvectors(case: Case, limits: Limits) -> bool:
-    if case.n_classes == 1 or case.coordinates <= limits.dense or case.shift or case.free:
+    if case.n_classes == 1 or case.coordinates <= limits.dense or case.shift or case.free or case.learnt:
         return False
     if case.streamed:
-        return case.p <= limits.eigenvectors and not case.learnt
+        return case.p <= limits.eigenvectors
     return case.local and min(case.n, case.p) <= limits.eigenvectors
 
 
@@ -158,7 +162,7 @@ def case_of(model: Model, data: Dataset, rate_map: RateMap, marginalised: bool) 
         variance=any(np.any(part) for part in (probe.quadratic, probe.linear, probe.constant)),
         shift=bool(np.any(probe.shift)),
         free=rate_map.is_free,
-        curved=isinstance(loss if noisy else loss.plain, Curved) and (model.weight_prior.gaussian or learnt),
+        curved=isinstance(loss if noisy else loss.plain, Curved) and model.weight_prior.gaussian,
         learnt=learnt,
         level=model.intercept_prior is not None,
         parameter=bool(loss.parameters),

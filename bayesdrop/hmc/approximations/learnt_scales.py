@@ -3,9 +3,8 @@ r"""Make learnt scales of normal weights coordinates of a gradient sampler, deco
     w_d ~ N(0, (σ_j u_d)²) for every feature d of group j,      t_j = log σ_j ~ a law
 
 In the coordinates ``w`` the density is a funnel if the data are weak, and in the coordinates ``w/σ`` it is a bent
-ridge if they are strong (Papaspiliopoulos, Roberts & Sköld 2007). Therefore a map takes standard normal coordinates and
-``δ = t − τ`` to the weights, where ``τ`` are the log scales of a normal approximation: :mod:`.joint_scale_map` for a
-dense or diagonal factor, :mod:`.scale_map` for factors by products with many weights. With :mod:`.joint_scale_map` the
+ridge if they are strong (Papaspiliopoulos, Roberts & Sköld 2007). Therefore :mod:`.joint_scale_map` takes standard
+normal coordinates and ``δ = t − τ`` to the weights, where ``τ`` are the log scales of a normal approximation. The
 coordinates of the scales are close to standard normal too (:mod:`.scale_quantiles`).
 
 Shapes: ``C`` chains, ``D`` coordinates ``θ``, ``J`` contrasts of classes (1 for a single score), ``g`` scales.
@@ -28,9 +27,7 @@ from ...priors.normal import with_scale
 from ...sampling.matrix import placed
 from ...sampling.weight_scales import ScaleOperands, log_scale_prior, scale_operands, weight_precision
 from ..kernels.density import DensityOperands, Evaluation, Loadings, Point
-from ..kernels.factors import StretchFactor
-from .joint_scale_map import joint_scale_map
-from .scale_map import ScaleMap
+from .joint_scale_map import JointScaleMap, joint_scale_map
 from .scale_quantiles import ScaleQuantiles, scale_quantiles
 
 __all__ = [
@@ -38,8 +35,6 @@ __all__ = [
     "ScaleDensityOperands",
     "Scales",
     "best_scales",
-    "scale_step",
-    "with_scale_map",
     "with_scales",
 ]
 
@@ -50,27 +45,23 @@ Factor = Float[np.ndarray, "D D"] | Centre
 
 @dataclass(frozen=True)
 class Rules:
-    """Tolerances of the search for the most likely scales, and steps of numerical derivatives.
+    """Tolerances of the search for the most likely scales.
 
     Attributes
     ----------
     fits, longest, close : int, float, float
         Maximum number of fits, the longest step of a log scale, and the step below which the search ends.
-    first, second : float
-        Steps of numerical first and second derivatives of a prior's log density.
+    step : float
+        Step of the numerical derivative of a prior's log density.
     tiny : float
         Added to both sides of a ratio.
-    precision : float
-        Added to the precision of a log scale, so that its standard deviation stays finite.
     """
 
     fits: int = 12
     longest: float = 1.5
     close: float = 0.03
-    first: float = 1e-4
-    second: float = 1e-2
+    step: float = 1e-4
     tiny: float = 1e-6
-    precision: float = 0.1
 
 
 RULES = Rules()
@@ -87,17 +78,17 @@ class ScaleDensityOperands(NamedTuple):
         Groups and priors.
     log_scale : array (g,)
         ``τ``.
-    map : JointScaleMap or ScaleMap
+    map : JointScaleMap
         Map from ``(ζ, δ)`` to ``θ``.
-    quantiles : ScaleQuantiles, optional
-        Map from coordinates of the scales to ``δ``; None: the coordinates are ``δ``.
+    quantiles : ScaleQuantiles
+        Map from coordinates of the scales to ``δ``.
     """
 
     given: DensityOperands
     scales: ScaleOperands
     log_scale: Float[jax.Array, " g"]
-    map: Any
-    quantiles: ScaleQuantiles | None = None
+    map: JointScaleMap
+    quantiles: ScaleQuantiles
 
 
 @dataclass(frozen=True)
@@ -126,9 +117,7 @@ class ScaleDensity:
     def place(self, operands: ScaleDensityOperands, point: Float[jax.Array, "C E"]) -> tuple[Point, Any, Any]:
         """``θ`` (C, D), ``t`` (C, g) and the log Jacobian (C,) at E = D + g coordinates, those of the scales last."""
         D = operands.map.size
-        delta, log_slope = point[:, D:], jnp.zeros_like(point[:, D:])
-        if operands.quantiles is not None:
-            delta, log_slope = operands.quantiles.at(delta)
+        delta, log_slope = operands.quantiles.at(point[:, D:])
         theta, jacobian = operands.map.place(point[:, :D], delta)
         return theta, operands.log_scale[None] + delta, jacobian + jnp.sum(log_slope, axis=1)
 
@@ -193,24 +182,15 @@ def best_scales(
         size = contrasts * p
         fitted = learnt.sums(precision * centre[:size] ** 2, contrasts)
         decided = learnt.sums(1 - np.minimum(precision * variance[:size], 1), contrasts)
-        step = np.clip(scale_step(learnt, log_scale, fitted, decided), -RULES.longest, RULES.longest)
+        h, law = RULES.step, learnt.law.log_density
+        slope = (law(log_scale + h) - law(log_scale - h)) / (2 * h)
+        # A negative slope of the prior counts as determined directions, a positive one as fitted squares.
+        up, down = fitted + np.maximum(slope, 0) + RULES.tiny, decided + np.maximum(-slope, 0) + RULES.tiny
+        step = np.clip(0.5 * np.log(up / down), -RULES.longest, RULES.longest)
         log_scale = log_scale + step
         if np.max(np.abs(step)) < RULES.close:
             break
     return replace(model, weight_prior=with_scale(model.weight_prior, learnt.scale(np.exp(log_scale)))), log_scale
-
-
-def scale_step(learnt: LearntScale, log_scale: Scales, fitted: Scales, decided: Scales) -> Scales:
-    """Step of ``log σ`` by MacKay's rule.
-
-    ``fitted`` (g,) is the sum of squares of the weights in units of the prior, ``decided`` (g,) the number of
-    directions that the data determine.
-    """
-    h = RULES.first
-    slope = (learnt.law.log_density(log_scale + h) - learnt.law.log_density(log_scale - h)) / (2 * h)
-    # A negative slope of the prior counts as determined directions, a positive one as fitted squares.
-    up, down = fitted + np.maximum(slope, 0), decided + np.maximum(-slope, 0)
-    return np.asarray(0.5 * np.log((up + RULES.tiny) / (down + RULES.tiny)))
 
 
 def with_scales(
@@ -232,48 +212,14 @@ def with_scales(
     group[: contrasts * p] = np.tile(learnt.index, contrasts)
     precision[: contrasts * p] = np.tile(learnt.scale(np.exp(log_scale)) ** -2, contrasts)
     found = joint_scale_map(centre, factor, precision, group, g, dtype)
-    whole, inside = _with_map(density, operands, found, learnt, log_scale, contrasts, dtype)
+    scales: Any = scale_operands(learnt, dtype)
+    at = placed(log_scale, dtype)
 
     def log_density(delta: Float[jax.Array, "points g"]) -> Float[jax.Array, " points"]:
-        prior = log_scale_prior(inside.scales, inside.log_scale[None] + delta)
-        return found.log_marginal(delta) + jnp.sum(prior, axis=1)
+        return found.log_marginal(delta) + jnp.sum(log_scale_prior(scales, at[None] + delta), axis=1)
 
-    inside = inside._replace(quantiles=scale_quantiles(log_density, g, dtype))
-    widths = np.ones(D + g)
-    return whole, inside, np.zeros(D + g), widths if factor.ndim == 1 else np.diag(widths)
-
-
-def with_scale_map(
-    density: Any,
-    operands: DensityOperands,
-    found: ScaleMap,
-    decided: Scales,
-    learnt: LearntScale,
-    log_scale: Scales,
-    contrasts: int,
-    dtype: Any,
-) -> tuple[ScaleDensity, ScaleDensityOperands, StretchFactor]:
-    """Add the scales as coordinates, by a structured approximation at scales ``e^log_scale``.
-
-    ``decided`` (g,) are the numbers of directions that the data determine.
-    """
-    widths = np.concatenate([np.ones(found.size), _spread(learnt, log_scale, decided)])
-    bound = _with_map(density, operands, found, learnt, log_scale, contrasts, dtype)
-    return *bound, StretchFactor(placed(widths, dtype))
-
-
-def _spread(learnt: LearntScale, log_scale: Scales, decided: Scales) -> Scales:
-    """Standard deviations of ``log σ``, whose precision is about ``2k`` if the data determine ``k`` directions."""
-    h, law = RULES.second, learnt.law.log_density
-    bend = -(law(log_scale + h) - 2 * law(log_scale) + law(log_scale - h)) / h**2
-    found: Scales = 1 / np.sqrt(2 * np.maximum(decided, 0) + np.maximum(bend, 0) + RULES.precision)
-    return found
-
-
-def _with_map(
-    density: Any, operands: DensityOperands, found: Any, learnt: LearntScale, log_scale: Any, contrasts: int, dtype: Any
-) -> tuple[ScaleDensity, ScaleDensityOperands]:
-    scales: Any = scale_operands(learnt, dtype)
     given = operands._replace(precision=jnp.zeros_like(operands.precision))
-    whole = ScaleDensityOperands(given, scales, placed(log_scale, dtype), found)
-    return ScaleDensity(density, contrasts, learnt.dims), whole
+    inside = ScaleDensityOperands(given, scales, at, found, scale_quantiles(log_density, g, dtype))
+    widths = np.ones(D + g)
+    whole = ScaleDensity(density, contrasts, learnt.dims)
+    return whole, inside, np.zeros(D + g), widths if factor.ndim == 1 else np.diag(widths)

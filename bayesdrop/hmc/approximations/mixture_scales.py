@@ -3,8 +3,9 @@ r"""Scales of single weights as coordinates of a gradient sampler: mixtures of n
     w_d = σ_d(s) z_d,      z ~ N(0, I),      s ~ N(0, I)
 
 where a prior says how its scales follow from standard normal variables ``s`` (:class:`bayesdrop.priors.NonCentred`). In
-``(z, s)`` the prior is standard normal whatever it is in the weights, so that a trajectory meets neither the pole of a
-horseshoe nor the kink of a Laplace law (Papaspiliopoulos, Roberts & Sköld 2007).
+``(z, s)`` the prior is standard normal for any law of the weights, so that a trajectory meets neither the pole of a
+horseshoe nor the kink of a Laplace law (Papaspiliopoulos, Roberts & Sköld 2007). Other coordinates ``(z, s)`` of the
+weights come with their own log density (:mod:`.correlated_effects`).
 
 Shapes: ``C`` chains, ``D`` coordinates ``θ`` of the density given the scales, of which the first ``p`` are the weights,
 ``m`` scales.
@@ -12,6 +13,7 @@ Shapes: ``C`` chains, ``D`` coordinates ``θ`` of the density given the scales, 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -24,13 +26,63 @@ from ...priors.base import NonCentred
 from ...sampling.matrix import placed
 from ..kernels.density import DensityOperands, Evaluation, Point
 
-__all__ = ["MixtureDensity", "MixtureOperands", "median_scales", "with_mixture"]
+__all__ = ["MixtureDensity", "MixtureOperands", "ScaleCoordinates", "mixture_coordinates", "with_mixture"]
 
 Factor = Float[np.ndarray, "D D"] | Float[np.ndarray, " D"]
 
 
+class ScaleCoordinates(NamedTuple):
+    """Coordinates ``(z, s)`` of weights and their scales.
+
+    Attributes
+    ----------
+    weights_of : callable
+        Weights (C, p) less their means, what is recorded, by name, and the log prior density (C,), of ``z`` (C, p),
+        ``s`` (C, m) and operands; hashable.
+    operands : pytree
+        Its arrays.
+    spread : array (p,)
+        Scales of the weights at the centre of ``s``.
+    centre, width : array (m,)
+        First mean and standard deviation of ``s``.
+    dims : mapping
+        Dims of what is recorded, by its name in a posterior.
+    """
+
+    weights_of: Callable[..., Any]
+    operands: Any
+    spread: Float[np.ndarray, " p"]
+    centre: Float[np.ndarray, " m"]
+    width: Float[np.ndarray, " m"]
+    dims: Mapping[str, tuple[str, ...]]
+
+
+@dataclass(frozen=True)
+class ScaledWeights:
+    """Weights whose scales follow from standard normal variables; ``scales_of`` is the prior's."""
+
+    scales_of: Callable[..., Any]
+
+    def __call__(
+        self, z: Float[jax.Array, "C p"], s: Float[jax.Array, "C m"], aux: Any
+    ) -> tuple[Float[jax.Array, "C p"], dict[str, jax.Array], Float[jax.Array, " C"]]:
+        """See :class:`ScaleCoordinates`."""
+        scale, recorded = self.scales_of(s, aux)
+        return scale * z, recorded, -0.5 * (jnp.sum(z * z, axis=1) + jnp.sum(s * s, axis=1))
+
+
+def mixture_coordinates(prior: NonCentred, p: int, dtype: Any) -> ScaleCoordinates:
+    """Coordinates of a mixture, about the medians of its scales."""
+    m, aux = prior.n_scales(p), prior.init(jax.random.key(0), 1, p, dtype)
+    spread, recorded = prior.scales_of(jnp.zeros((1, m)), prior.init(jax.random.key(0), 1, p, float))
+    operands = jax.tree.map(lambda part: placed(part, dtype), aux)
+    spread = np.asarray(spread[0], dtype=np.float64)
+    dims: dict[str, tuple[str, ...]] = dict.fromkeys(recorded, ())
+    return ScaleCoordinates(ScaledWeights(prior.scales_of), operands, spread, np.zeros(m), np.ones(m), dims)
+
+
 class MixtureOperands(NamedTuple):
-    """Operands of the density given the scales, with prior precision 0, and hyperparameters of the scales."""
+    """Operands of the density given the scales, with prior precision 0, and of ``weights_of``."""
 
     given: DensityOperands
     scales: Any
@@ -44,53 +96,43 @@ class MixtureDensity:
     ----------
     given : LogDensity
         The density given the scales.
-    scales_of : callable
-        ``σ`` (C, p), and what is recorded, of ``s`` (C, m) and hyperparameters.
-    recorded : tuple of str
-        Names of what is recorded, one number a draw each.
+    weights_of : callable
+        See :class:`ScaleCoordinates`.
+    recorded : tuple of (str, dims)
+        Dims of what is recorded, by name.
     size : int
         ``m``.
     """
 
     given: Any
-    scales_of: Any
-    recorded: tuple[str, ...]
+    weights_of: Any
+    recorded: tuple[tuple[str, tuple[str, ...]], ...]
     size: int
 
     @property
     def variables(self) -> dict[str, tuple[str, ...]]:
-        """Dims of what ``record`` makes of a point."""
-        return {**self.given.variables, **{name: () for name in self.recorded}}
+        """Dims of the variables that ``record`` returns."""
+        return {**self.given.variables, **dict(self.recorded)}
 
-    def place(self, operands: MixtureOperands, point: Float[jax.Array, "C E"]) -> Point:
-        """``θ`` (C, D) at ``(z, rest, s)`` (C, D + m)."""
+    def place(
+        self, operands: MixtureOperands, point: Float[jax.Array, "C E"]
+    ) -> tuple[Point, dict[str, jax.Array], Float[jax.Array, " C"]]:
+        """``θ`` (C, D), recorded variables, and the log density of ``z`` and ``s``, at ``(z, rest, s)`` (C, D + m)."""
         p, D = operands.given.precision.shape[0], point.shape[1] - self.size
-        scale, _ = self.scales_of(point[:, D:], operands.scales)
-        return jnp.concatenate([scale * point[:, :p], point[:, p:D]], axis=1)
-
-    def log_standard(self, operands: MixtureOperands, point: Float[jax.Array, "C E"]) -> Float[jax.Array, " C"]:
-        """Log density of the ``z`` and ``s``, up to a constant."""
-        p, D = operands.given.precision.shape[0], point.shape[1] - self.size
-        return -0.5 * (jnp.sum(point[:, :p] ** 2, axis=1) + jnp.sum(point[:, D:] ** 2, axis=1))
+        weight, recorded, log_prior = self.weights_of(point[:, :p], point[:, D:], operands.scales)
+        return jnp.concatenate([weight, point[:, p:D]], axis=1), recorded, log_prior
 
     def record(self, operands: MixtureOperands, theta: Float[jax.Array, "C E"]) -> dict[str, jax.Array]:
         """Posterior variables at points (C, E)."""
-        _, more = self.scales_of(theta[:, theta.shape[1] - self.size :], operands.scales)
-        return {**self.given.record(operands.given, self.place(operands, theta)), **more}
+        inner, recorded, _ = self.place(operands, theta)
+        return {**self.given.record(operands.given, inner), **recorded}
 
     def evaluate(self, operands: MixtureOperands, theta: Float[jax.Array, "C E"]) -> Evaluation:
         """Minus the log density of ``(z, rest, s)`` and its gradient at points (C, E)."""
-        inner, pull_back = jax.vjp(lambda point: self.place(operands, point), theta)
+        (inner, log_prior), pull_back = jax.vjp(lambda point: self.place(operands, point)[::2], theta)
         found = self.given.evaluate(operands.given, inner)
-        standard, slope = jax.vjp(lambda point: self.log_standard(operands, point), theta)
-        gradient = pull_back(found.gradient)[0] - slope(jnp.ones_like(standard))[0]
-        return Evaluation(found.cost, found.prior + standard, gradient)
-
-
-def median_scales(prior: NonCentred, p: int) -> Float[np.ndarray, " p"]:
-    """Scales (p,) where all ``s`` are 0, each at its median, at which the normal approximation is made."""
-    scales, _ = prior.scales_of(jnp.zeros((1, prior.n_scales(p))), prior.init(jax.random.key(0), 1, p, float))
-    return np.asarray(scales[0], dtype=np.float64)
+        (gradient,) = pull_back((found.gradient, -jnp.ones_like(log_prior)))
+        return Evaluation(found.cost, found.prior + log_prior, gradient)
 
 
 def with_mixture(
@@ -98,24 +140,20 @@ def with_mixture(
     operands: DensityOperands,
     centre: Float[np.ndarray, " D"],
     factor: Factor,
-    prior: NonCentred,
-    dtype: Any,
+    coordinates: ScaleCoordinates,
 ) -> tuple[MixtureDensity, MixtureOperands, Float[np.ndarray, " E"], Factor]:
     """Density and operands with the scales as coordinates, and where and how wide these are.
 
-    ``centre`` and ``factor`` approximate the density at the median scales.
+    ``centre`` and ``factor`` approximate the density at the scales ``coordinates.spread``.
     """
-    p, D = operands.precision.shape[0], len(centre)
-    m, unit = prior.n_scales(p), np.append(1 / median_scales(prior, p), np.ones(D - p))
-    hyper = prior.init(jax.random.key(0), 1, p, dtype)
-    _, recorded = prior.scales_of(jnp.zeros((1, m), dtype), hyper)
+    p, D, m = operands.precision.shape[0], len(centre), len(coordinates.centre)
+    unit = np.append(1 / coordinates.spread, np.ones(D - p))
+    whole = MixtureDensity(density, coordinates.weights_of, tuple(coordinates.dims.items()), m)
     given = operands._replace(precision=jnp.zeros_like(operands.precision))
-    whole = MixtureDensity(density, prior.scales_of, tuple(recorded), m)
-    inside = MixtureOperands(given, jax.tree.map(lambda part: placed(part, dtype), hyper))
     wide: Factor
     if factor.ndim == 1:
-        wide = np.append(unit * factor, np.ones(m))
+        wide = np.append(unit * factor, coordinates.width)
     else:
-        wide = np.eye(D + m)
+        wide = np.diag(np.append(np.ones(D), coordinates.width))
         wide[:D, :D] = unit[:, None] * factor
-    return whole, inside, np.append(unit * centre, np.zeros(m)), wide
+    return whole, MixtureOperands(given, coordinates.operands), np.append(unit * centre, coordinates.centre), wide

@@ -41,9 +41,7 @@ __all__ = [
     "leading_directions",
     "loading_of",
     "precision_of",
-    "row_cholesky",
     "row_factor",
-    "row_frame",
     "row_gram",
     "row_roots",
 ]
@@ -77,15 +75,6 @@ class RowRoots(NamedTuple):
     outer: RowMatrix
 
 
-def row_cholesky(gram: RowMatrix, curvature: PerRow) -> RowMatrix:
-    """``L`` for a :func:`centred_gram` (n, n) and curvatures (n,)."""
-    from scipy.linalg import cholesky
-
-    root = np.sqrt(curvature)
-    lower: RowMatrix = cholesky(np.eye(len(root)) + root[:, None] * gram * root, lower=True, check_finite=False)
-    return lower
-
-
 def row_roots(gram: RowMatrix, curvature: PerRow) -> RowRoots:
     """Roots for a :func:`centred_gram` (n, n) and curvatures (n,).
 
@@ -95,9 +84,10 @@ def row_roots(gram: RowMatrix, curvature: PerRow) -> RowRoots:
     >>> [round(float(part[0, 0]), 6) for part in (lower, inner, outer)]  # (1 − 15 · 0.05)² = 1/16
     [4.0, 0.05, 0.2]
     """
-    from scipy.linalg import solve_triangular
+    from scipy.linalg import cholesky, solve_triangular
 
-    lower, eye = row_cholesky(gram, curvature), np.eye(len(curvature))
+    root, eye = np.sqrt(curvature), np.eye(len(curvature))
+    lower = cholesky(eye + root[:, None] * gram * root, lower=True, check_finite=False)
     inverse = solve_triangular(lower + eye, eye, lower=True, check_finite=False)
     return RowRoots(lower, solve_triangular(lower, inverse, lower=True, trans="T", check_finite=False), inverse.T)
 
@@ -145,29 +135,6 @@ def row_gram(
     return centred_gram(gram if rates is None else gram + rates.gram(design), curvature, intercept)
 
 
-def row_frame(
-    data: Dataset,
-    matrix: Matrix,
-    precision: PerFeature,
-    gain: PerFeature,
-    curvature: PerRow,
-    intercept: bool,
-    dtype: str,
-    rates: RateLoading | None = None,
-) -> tuple[Frame, WeightedRows]:
-    """Frame and rows for prior precisions (p,), gains (p,) and curvatures of the rows (n,), of a factor by rows."""
-    real, scale, total = partial(placed, dtype=dtype), precision**-0.5, curvature.sum()
-    mean = data.design.rmatvec(curvature) / total if intercept else np.zeros(len(scale))
-    offset, rate_loading, index, own = gain * mean * scale, None, None, np.zeros(0)
-    if rates is not None:
-        own = rates.precision**-0.5
-        rate_loading, index = real(rates.slope * own[rates.index]), placed(rates.index, np.int32)
-        offset = np.append(offset, np.bincount(rates.index, rates.slope * mean, len(own)) * own)
-    frame = Frame(real(scale), real(own), real(offset), real(np.full(int(intercept), total**-0.5)))
-    rows = WeightedRows(matrix, real(gain * scale), rate_loading, index, frame.offset, real(np.sqrt(curvature)))
-    return frame, rows
-
-
 def row_factor(
     data: Dataset,
     matrix: Matrix,
@@ -180,8 +147,15 @@ def row_factor(
     rates: RateLoading | None = None,
 ) -> StructuredFactor:
     """Factor for prior precisions (p,), gains (p,) and curvatures of the rows (n,); call it under its precision."""
-    real = partial(placed, dtype=dtype)
-    frame, rows = row_frame(data, matrix, precision, gain, curvature, intercept, dtype, rates)
+    real, scale, total = partial(placed, dtype=dtype), precision**-0.5, curvature.sum()
+    mean = data.design.rmatvec(curvature) / total if intercept else np.zeros(len(scale))
+    offset, rate_loading, index, own = gain * mean * scale, None, None, np.zeros(0)
+    if rates is not None:
+        own = rates.precision**-0.5
+        rate_loading, index = real(rates.slope * own[rates.index]), placed(rates.index, np.int32)
+        offset = np.append(offset, np.bincount(rates.index, rates.slope * mean, len(own)) * own)
+    frame = Frame(real(scale), real(own), real(offset), real(np.full(int(intercept), total**-0.5)))
+    rows = WeightedRows(matrix, real(gain * scale), rate_loading, index, frame.offset, real(np.sqrt(curvature)))
     root = RowRoot(rows, real(roots.inner), real(roots.inner.T), real(roots.outer))
     return StructuredFactor(frame, root, real(np.ones(len(frame.offset) + len(frame.level))))
 

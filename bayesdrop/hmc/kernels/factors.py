@@ -43,7 +43,7 @@ from ..._typing import AnyArray, Float, Int
 from ...sampling.matrix import Matrix, backward_product, product
 
 __all__ = [
-    "DirectionRoot", "Factor", "FactorMap", "Frame", "RowRoot", "StretchFactor", "StructuredFactor", "WeightedRows",
+    "DirectionRoot", "Factor", "FactorMap", "Frame", "RowRoot", "StructuredFactor", "WeightedRows",
     "parted", "row_product", "unwhiten", "whiten", "whiten_gradient",
 ]  # fmt: skip
 
@@ -129,34 +129,6 @@ def whiten_gradient(factor: Factor, gradient: Float[AnyArray, "C D"]) -> Float[A
 def parted(theta: Point, p: int, one: int) -> tuple[Float[jax.Array, "C q"], Float[jax.Array, "C one"]]:
     """Weights and rates of coordinates (C, D), and the intercept behind ``p`` weights if there is ``one``."""
     return jnp.concatenate([theta[:, :p], theta[:, p + one :]], axis=1), theta[:, p : p + one]
-
-
-class StretchFactor(NamedTuple):
-    """Diagonal factor that a kernel stretches by the moments of its pilots, like the other factor maps.
-
-    Attributes
-    ----------
-    stretch : array (D,)
-        The diagonal.
-    """
-
-    stretch: Float[jax.Array, " D"]
-
-    def stretched(self, stretch: Float[jax.Array, " D"]) -> StretchFactor:
-        """Return the factor with another diagonal (D,)."""
-        return StretchFactor(stretch)
-
-    def times(self, z: Point) -> Point:
-        """``Tz`` (C, D)."""
-        return self.stretch[None] * z
-
-    def solve(self, theta: Point) -> Point:
-        """``T⁻¹θ`` (C, D)."""
-        return theta / self.stretch[None]
-
-    def transposed_times(self, gradient: Point) -> Point:
-        """``Tᵀ`` times a gradient (C, D)."""
-        return self.stretch[None] * gradient
 
 
 def row_product(

@@ -21,7 +21,6 @@ from jaxtyping import PRNGKeyArray
 
 from ..._typing import Bool, Float, Int
 from ...distributions.draws import where_needed
-from ...sampling.slice_sampling import slice_sample
 from .density import Evaluation, LogDensity, Point
 from .factors import Factor, FactorMap, unwhiten, whiten, whiten_gradient
 from .trajectory import (
@@ -147,16 +146,12 @@ class HMCKernel:
         What a user says of trajectories.
     choice : str
         Name of the normal approximation; see :mod:`bayesdrop.hmc.approximations.choices`.
-    sliced : int
-        So many of the last coordinates are also drawn by slices, one after another, before each trajectory: scales of
-        the weights, whose posterior reaches as far as their prior where the data say little.
     """
 
     density: LogDensity
     trust: float
     options: HMCOptions = HMCOptions()
     choice: str = ""
-    sliced: int = 0
 
     @property
     def variables(self) -> dict[str, tuple[str, ...]]:
@@ -243,30 +238,8 @@ class HMCKernel:
 
     def step(self, operands: HMCOperands, state: HMCState) -> tuple[HMCState, dict[str, jax.Array]]:
         """One trajectory of every chain, and in warm-up what is learnt from it."""
-        state = self.slice_last(operands, state)
         departure = self.depart(operands, state)
         return self.arrive(operands, state, departure, *self.trajectory(operands, state, *departure[:3]))
-
-    def slice_last(self, operands: HMCOperands, state: HMCState) -> HMCState:
-        """Draw the last coordinates one by one, each given all else."""
-        if not self.sliced:
-            return state
-        density, key = self.density, state.key
-        point = self.place(operands, state, state.position)
-        first = density.evaluate(operands.density, point)
-        for column in range(point.shape[1] - self.sliced, point.shape[1]):
-            key, key_slice = jax.random.split(key)
-
-            def log_density(value: Float[jax.Array, " C"], point: Point = point, column: int = column) -> jax.Array:
-                found = density.evaluate(operands.density, point.at[:, column].set(value))
-                # Row by row, which keeps the digits.
-                return found.prior - first.prior + jnp.sum(first.cost - found.cost, axis=1)
-
-            start = point[:, column]
-            new = slice_sample(key_slice, log_density, start, jnp.ones_like(start))
-            point = point.at[:, column].set(new)
-        position = whiten(state.centre, self.factor(operands, state), point)
-        return state._replace(position=position, evaluation=density.evaluate(operands.density, point), key=key)
 
     def depart(self, operands: HMCOperands, state: HMCState) -> Departure:
         """What is drawn before a trajectory."""

@@ -30,7 +30,9 @@ if TYPE_CHECKING:
     import xarray as xr
 
 __all__ = [
+    "PAIR",
     "class_names",
+    "correlation_coords",
     "in_model_order",
     "model_constants",
     "model_coords",
@@ -40,6 +42,10 @@ __all__ = [
     "read_rate_prior",
     "read_response",
 ]
+
+
+PAIR = "correlation_pair"
+"""Dim of the correlations of all terms, as samplers record them."""
 
 
 def model_coords(rate_map: RateMap, feature_names: Sequence[str]) -> dict[str, Any]:
@@ -57,6 +63,13 @@ def model_coords(rate_map: RateMap, feature_names: Sequence[str]) -> dict[str, A
     if rate_map.hierarchy is not None:
         coords["group"] = np.array(rate_map.hierarchy.names)
     return coords
+
+
+def correlation_coords(prior: Any) -> dict[str, Any]:
+    """Labels along the dim of the variable ``correlation`` of a sampler; empty without correlated terms."""
+    if not getattr(prior, "correlated", ()):
+        return {}
+    return {PAIR: np.array([f"{term}[{pair}]" for term, pairs in prior.pairs().items() for pair in pairs])}
 
 
 def model_constants(
@@ -218,7 +231,8 @@ def parted(group: xr.Dataset, prior: Any) -> xr.Dataset:
     """A group with the effects of random terms apart from the weights of features, as a posterior stores it.
 
     Effects are variables of their own, ``1|site`` on ``site|level``, and so are their scales, ``1|site|scale``; what is
-    on ``feature`` or ``weight_group`` is that of the features.
+    on ``feature`` or ``weight_group`` is that of the features. The correlations of a term are ``1+x|site|correlation``
+    on ``1+x|site|pair``.
     """
     if not isinstance(prior, RandomEffects):
         return group
@@ -229,6 +243,13 @@ def parted(group: xr.Dataset, prior: Any) -> xr.Dataset:
     variables: dict[str, xr.DataArray] = {}
     for key, part in group.data_vars.items():
         name = str(key)
+        if name == "correlation" and prior.correlated:
+            start = 0
+            for term, pairs in prior.pairs().items():
+                own = part.isel({PAIR: slice(start, start := start + len(pairs))}).drop_vars(PAIR)
+                dim = f"{term}|pair"
+                variables[f"{term}|correlation"] = own.rename({PAIR: dim}).assign_coords({dim: pairs})
+            continue
         if "weight_group" in part.dims:
             if name == "weight_scale":
                 for k, term in enumerate(prior.learnt_terms, before):
@@ -300,6 +321,14 @@ def _joined(group: xr.Dataset, prior: Any) -> xr.Dataset:
         parts.append(group[term].transpose(..., dim).drop_vars(dim).rename({dim: "feature"}))
         names += [f"{term}[{level}]" for level in levels]
     variables["weight"] = xr.concat(parts, "feature").transpose(*parts[0].dims)
+    if prior.correlated:
+        own = [
+            by_label(variables.pop(f"{term}|correlation").to_dataset(name="r"), f"{term}|pair", pairs)["r"]
+            .drop_vars(f"{term}|pair")
+            .rename({f"{term}|pair": PAIR})
+            for term, pairs in prior.pairs().items()
+        ]
+        variables["correlation"] = xr.concat(own, PAIR)
     scales = [variables.pop(f"{term}|scale") for term in prior.learnt_terms]
     if "weight_scale" in variables or scales:
         first = [variables["weight_scale"]] if "weight_scale" in variables else []

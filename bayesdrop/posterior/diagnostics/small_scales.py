@@ -108,7 +108,10 @@ def small_scale_problems(
     limit = student.isf(rules.false_alarm / (2 * learnt.groups), scale.shape[0] * rules.batches - 1)
     terms, names = getattr(prior, "learnt_terms", ()), learnt.names or [""]
     largest: tuple[float, str] = (limit, "")
+    beside = {term for terms in getattr(prior, "correlated", ()) for term in terms}
     for j, name in enumerate(names):
+        if name in beside:  # its likelihood is not that of independent effects
+            continue
         size = np.sum(learnt.index == j) * max(classes - 1, 1)
         excess = np.sum(square[:, :, learnt.index == j], axis=2) * np.exp(-2 * log_scale[:, :, j]) - size
         law = lambda t, j=j: learnt.law.log_density(np.repeat(t[:, None], learnt.groups, axis=1))[:, j]  # noqa: E731

@@ -29,7 +29,7 @@ from ...losses.base import at_shape
 from ...model import Model
 from ...moments import ScoreMoments
 from ...noise.base import centre_of
-from ..arviz_groups.constants import in_model_order
+from ..arviz_groups.constants import PAIR, in_model_order
 from ..arviz_groups.groups import dataset, group_names, read_attributes
 
 if TYPE_CHECKING:
@@ -84,6 +84,8 @@ class Draws:
         Learnt scales of the weights.
     parameter : array (S,) or None
         Learnt scale or shape of the likelihood.
+    correlation : array (S, c) or None
+        Correlations of the effects of random terms.
     """
 
     model: Model
@@ -101,6 +103,7 @@ class Draws:
     facts: ColumnFacts = field(default_factory=ColumnFacts)
     weight_scale: Float[np.ndarray, "S g"] | None = None
     parameter: Float[np.ndarray, " S"] | None = None
+    correlation: Float[np.ndarray, "S c"] | None = None
 
     def loss_of(self, part: Any, rank: int = 2, axis: int = -1, plain: bool = False) -> Any:
         """The loss, or its plain form, at the shapes of the draws of ``part``: of scores whose ``axis`` is draws."""
@@ -113,7 +116,7 @@ class Draws:
 
     def taken(self, part: Any) -> Draws:
         """Some of the draws, by a slice or an array of indices, as if they were of one chain."""
-        names = ("weight", "intercept", "free_rate", "C", "weight_scale", "parameter")
+        names = ("weight", "intercept", "free_rate", "C", "weight_scale", "parameter", "correlation")
         chosen = {name: getattr(self, name)[part] for name in names if getattr(self, name) is not None}
         steps = {"chain": np.zeros(1, int), "draw": np.arange(len(chosen["weight"]))}
         return replace(self, **chosen, steps=steps)
@@ -403,4 +406,5 @@ def draws_of(
         facts=ColumnFacts() if facts is None else facts,
         weight_scale=scale,
         parameter=parameter,
+        correlation=flat("correlation", PAIR).astype(np.float64) if "correlation" in posterior else None,
     )

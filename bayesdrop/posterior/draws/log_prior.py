@@ -135,10 +135,20 @@ def _weights(draws: Draws) -> dict[str, Float[np.ndarray, " S"]]:
     each = np.log(learnt.scale(draws.weight_scale))
     # Weights that sum to 0 over K classes have K - 1 dimensions.
     free, each = (1.0, each) if weight.ndim == 2 else (1 - 1 / weight.shape[1], each[:, None])
-    own = -free * each - 0.5 * (weight * np.exp(-each)) ** 2
+    ratio, correlation = weight * np.exp(-each), np.zeros((2, draws.size))
+    if draws.correlation is not None:
+        effects: Any = prior
+        blocks = effects.blocks(weight.shape[-1])
+        for block, matrix in zip(blocks, effects.correlations(draws.correlation), strict=True):
+            root = np.linalg.cholesky(matrix)
+            ratio[:, block] = np.linalg.solve(root, ratio[:, block])
+            log_root = np.log(np.diagonal(root, axis1=1, axis2=2)).sum(axis=1)
+            correlation += np.outer([-block.shape[1], 2 * (effects.eta - 1)], log_root)
+    own = (-free * each - 0.5 * ratio**2).reshape(draws.size, -1).sum(axis=1) + correlation[0]
     # The law is that of log σ; dividing by σ makes it that of σ.
     law = learnt.law.log_density(log_scale) - log_scale
-    return {"weight": own.reshape(draws.size, -1).sum(axis=1), "weight_scale": law.sum(axis=1)}
+    found = {"weight": own, "weight_scale": law.sum(axis=1)}
+    return found if draws.correlation is None else found | {"correlation": correlation[1]}
 
 
 def prior_interval(fit: Fit, probability: float) -> tuple[Float[np.ndarray, " k"], Float[np.ndarray, " k"]]:

@@ -154,12 +154,24 @@ def for_rows(draws: Draws, X: Any, seed: int = 0) -> Draws:
         return draws
     p = draws.weight.shape[-1]
     learnt, first = prior.learnt_scale(p), p - prior.size
-    sd = 1 / np.sqrt(prior.precision(p))[None] if learnt is None else learnt.scale(draws.weight_scale)
+    sd = prior.known_scales(p)[None] if learnt is None else learnt.scale(draws.weight_scale)
     begin = first + np.cumsum([0, *map(len, prior.levels)])
+    matrices = [] if draws.correlation is None else prior.correlations(draws.correlation)
+    roots = {
+        term: (terms, root[:, k])
+        for terms, root in zip(prior.correlated, map(np.linalg.cholesky, matrices), strict=True)
+        for k, term in enumerate(terms)
+    }
     more = []
-    for number, level in new:
+
+    def standard(number: int, level: tuple[Any, ...]) -> Float[np.ndarray, "S ..."]:
         generator = np.random.default_rng([seed, number, *level_name(level).encode()])
-        normal = generator.standard_normal(draws.weight.shape[:-1])
+        return generator.standard_normal(draws.weight.shape[:-1])
+
+    for number, level in new:
+        terms, row = roots.get(prior.terms[number], ([prior.terms[number]], np.ones((1, 1))))
+        each = [standard(prior.terms.index(term), level) for term in terms]
+        normal = sum(row[:, j].reshape(-1, *[1] * (one.ndim - 1)) * one for j, one in enumerate(each))
         if normal.ndim > 1:  # effects of classes sum to zero
             normal = normal - normal.mean(axis=1, keepdims=True)
         more.append(normal * sd[:, begin[number]].reshape(-1, *[1] * (normal.ndim - 1)))

@@ -9,6 +9,7 @@ import pytest
 import bayesdrop as bd
 from bayesdrop.data.dataset import as_dataset
 from bayesdrop.hmc.approximations.choices import CHOICES, Case, Limits, case_of, choose
+from bayesdrop.posterior.problem import Problem
 
 PLAIN = Case(2000, 5000, 1, True, False, False, False, False, False, True, False)
 CASES = {
@@ -16,7 +17,6 @@ CASES = {
     "rows": [
         PLAIN._replace(noisy=True, variance=True),
         PLAIN._replace(free=True, noisy=True),
-        PLAIN._replace(learnt=True),
     ],
     "directions": [PLAIN._replace(n=6001), PLAIN._replace(n=3000, p=2000, noisy=True)],
     "eigenvectors": [PLAIN._replace(n_classes=3), PLAIN._replace(n_classes=3, p=4000, streamed=True, local=False)],
@@ -29,6 +29,8 @@ CASES = {
         PLAIN._replace(local=False, streamed=True),
         PLAIN._replace(shift=True),
         PLAIN._replace(curved=False),
+        PLAIN._replace(learnt=True),
+        PLAIN._replace(n_classes=3, learnt=True),
         PLAIN._replace(n_classes=3, n=5000),
         PLAIN._replace(n_classes=3, free=True),
         PLAIN._replace(n_classes=3, p=4001, streamed=True, local=False),
@@ -87,7 +89,7 @@ LEARNT = bd.Normal(bd.HalfCauchy(1.0))
         (bd.Model(rates=DROPOUT), 0, "rows", "directions"),
         (bd.Model(rates=bd.Shared()), 0, "rows", "directions"),
         (bd.Model(noise=bd.GaussianNoise(0.1)), 0, "rows", "directions"),
-        (bd.Model(rates=NONE, weight_prior=LEARNT), 0, "rows", "directions"),
+        (bd.Model(rates=NONE, weight_prior=LEARNT), 0, "diagonal", "diagonal"),
         (bd.Model(noise=Shifted(), rates=DROPOUT), 0, "diagonal", "diagonal"),
         (bd.Model(SOFTMAX, rates=DROPOUT), None, "eigenvectors", "eigenvectors"),
         (bd.Model(SOFTMAX, noise=Shifted(), rates=DROPOUT), None, "diagonal", "diagonal"),
@@ -124,3 +126,17 @@ def test_a_posterior_says_what_was_taken():
     with pytest.warns(bd.warnings.MixingWarning):
         post = bd.sample(bd.Model(rates=bd.Fixed(0.0)), X, X[:, 0] > 0, method=bd.HMC(), **options)
     assert bd.groups.dataset(post, "sample_stats").attrs["normal_approximation"] == "dense"
+
+
+@pytest.mark.parametrize(
+    ("loss", "method"), [(bd.Logistic(), "Gibbs"), (bd.Softmax(), "NUTS"), (bd.Poisson(), "NUTS")], ids=repr
+)
+def test_many_weights_of_a_learnt_scale(loss, method):
+    """HMC refuses them; the default is Gibbs, or NUTS if that lacks the loss."""
+    X = np.random.default_rng(2).normal(size=(30, 1500))
+    y = np.arange(30) % 3 if loss.multiclass else 1.0 * (X[:, 0] > 0)
+    model = bd.Model(loss, rates=NONE, weight_prior=bd.Normal(bd.HalfNormal(1.0)))
+    found = Problem.of(model, X, y)
+    assert type(found.method(None)).__name__ == method
+    with pytest.raises(ValueError, match=r"at most 1,500 weights .* bd\.Gibbs\(\)"):
+        bd.HMC().bind(model, found.data, found.rate_map, 4, marginalised=True)
