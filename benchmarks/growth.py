@@ -19,6 +19,7 @@ import numpy as np
 import pandas as pd
 
 import bayesdrop as bd
+from bayesdrop.warnings import MixingWarning
 
 SUBJECTS, DAYS, TAILS = 18, 10, (0.05, 0.95)
 TRUTH = {"slope": 10.0, "intercept": 250.0, "sigma": 25.0, "scale of intercepts": 25.0, "scale of slopes": 6.0}
@@ -44,7 +45,7 @@ def coverage(seed: int, draws: int) -> dict[str, float]:
     table, new, r = simulated(seed)
     model = bd.Model(bd.Squared(), rates=bd.Fixed(0.0))
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", bd.warnings.MixingWarning)
+        warnings.simplefilter("ignore", MixingWarning)
         post = bd.sample(model, "y ~ days + (days | subject)", table, draws=draws, tune=300, seed=seed, progress=False)
     posterior, truth = bd.groups.dataset(post, "posterior"), TRUTH | {"correlation": r}
     found = {}

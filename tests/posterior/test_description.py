@@ -32,8 +32,9 @@ OTHERS = {
     "strengths": (1.0, 0.5),
     "cv": 3,
     "features": bd.Normal(0.5),
-    "terms": ["1|site"],
-    "levels": [["north", "south"]],
+    "terms": ["1|site", "x|site"],
+    "levels": [["north", "south"], ["north", "south"]],
+    "correlated": [["1|site", "x|site"]],
     "without": 2,
     "mean": -0.5,
     "place": (0.5, 1.5),
@@ -58,7 +59,7 @@ def _changed(kind):
     if kind is bd.Normal:  # groups and units stand beside a learnt scale alone
         settings["scale"] = bd.HalfNormal(0.25)
     if kind is RandomEffects:  # one scale for each term
-        settings["scale"] = [bd.HalfNormal(0.25)]
+        settings["scale"] = [bd.HalfNormal(0.25), bd.HalfNormal(0.5)]
     return kind(**settings)
 
 
