@@ -59,7 +59,7 @@ from .posterior.sampling import sample
 from .posterior.scores.pointwise import log_likelihood
 from .posterior.scores.reweighting import reweight
 from .posterior.simulation import posterior_predictive, prior_draws
-from .priors import Beta, Gamma, HalfCauchy, HalfNormal, Horseshoe, InverseGamma, Laplace, Normal
+from .priors import Beta, Gamma, HalfCauchy, HalfNormal, Horseshoe, InverseGamma, Laplace, Normal, SpikeSlab
 from .program_cache import cache_programs
 from .rates import Fixed, Hierarchical, PerFeature, PerGroup, Shared, Tuned
 from .sampling.run.stopping import Stop
@@ -155,6 +155,7 @@ __all__ = [
     "SelectionWarning",
     "Shared",
     "Softmax",
+    "SpikeSlab",
     "Squared",
     "Stop",
     "Tuned",
