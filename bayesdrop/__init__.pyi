@@ -44,6 +44,7 @@ from .losses import (
 from .model import Model
 from .noise import Dropout, GaussianNoise, LaplaceNoise, MultiplicativeNoise, PoissonNoise
 from .posterior.arviz_groups import groups
+from .posterior.credible_sets import credible_sets
 from .posterior.diagnostics.diagnosis import Diagnosis, diagnose
 from .posterior.diagnostics.largest_r_hat import largest_r_hat
 from .posterior.draws.draws_table import draws_table
@@ -167,6 +168,7 @@ __all__ = [
     "cache_programs",
     "cluster",
     "comparisons",
+    "credible_sets",
     "delete_features",
     "deletion_scorer",
     "diagnose",

@@ -5,8 +5,7 @@ r"""Gibbs sampling under a spike-and-slab prior: which features are in the model
 One sweep draws the auxiliary variables of the loss given the scores; the indicators with all weights integrated out
 (:mod:`.moves.active_set`), a learnt ``π`` too; the weights that are in, and the intercept; then ``π``, a learnt scale
 of the slab, and the scale or shape of the likelihood. Of a loss that is no likelihood the posterior is a
-pseudo-posterior. Python drives the sweeps: indicators are drawn by Numba or NumPy, chain by chain, and JAX draws the
-rest.
+pseudo-posterior. Python drives the sweeps: NumPy draws the indicators, chain by chain, and JAX the rest.
 
 Shapes: ``C`` chains, ``n`` rows, ``p`` features, ``u`` units (features, or groups that enter together).
 """
@@ -15,6 +14,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import jax
@@ -36,7 +36,7 @@ from ..sampling.likelihood_parameters import ParameterOperands, learnt_parameter
 from ..sampling.matrix import placed
 from ..sampling.weight_scales import ScaleOperands, log_scale_prior, scale_operands, weight_precision
 from .choices import Limits
-from .moves.active_set import Neighbours, Sparse, Units, compiled_sweep
+from .moves.active_set import Neighbours, Rows, Units, sweep
 from .moves.parameters import draw_scale, draw_shape
 from .moves.scales import WeightPrior, draw_given_weights
 
@@ -64,8 +64,9 @@ class InclusionOperands(NamedTuple):
     ----------
     rows : RowOperands
         What JAX reads.
-    matrix : scipy.sparse.csc_array (m, q)
-        Columns of the features and the intercept, and one more row if the intercept has a prior.
+    transposed, squared : scipy.sparse.csr_array (q, m)
+        Columns of the features and the intercept, as rows, with one more entry if the intercept has a prior; and the
+        same with every entry squared.
     law : InclusionLaw
         Law of the indicators.
     units : Units
@@ -77,7 +78,8 @@ class InclusionOperands(NamedTuple):
     """
 
     rows: RowOperands
-    matrix: Any
+    transposed: Any
+    squared: Any
     law: InclusionLaw
     units: Units
     neighbours: Neighbours
@@ -162,19 +164,18 @@ class InclusionKernel(WeightPrior):
         )
         generator, included = _generator(key_model), np.array(state.included)
         law, p, n = operands.law, len(operands.law.unit), len(operands.rows.target)
-        weight, score = np.zeros((len(included), operands.matrix.shape[1])), np.zeros((len(included), n))
+        weight, score = np.zeros((len(included), precision.shape[1])), np.zeros((len(included), n))
         log_odds, free = np.zeros(included.shape), np.flatnonzero(~law.is_forced)
-        matrix = Sparse(operands.matrix.indptr, operands.matrix.indices, operands.matrix.data)
         for chain, is_in in enumerate(included):
             columns = np.append(np.flatnonzero(is_in[law.unit]), np.arange(p, weight.shape[1]))
-            active, log_odds[chain] = compiled_sweep()(
-                matrix, omega[chain], kappa[chain], precision[chain], operands.units, operands.neighbours, is_in,
-                columns, generator.permutation(free), np.log(generator.random(len(free))),
-                generator.random((operands.limits.swaps, 3)),
+            rows = Rows(operands.transposed, operands.squared, omega[chain], kappa[chain], precision[chain])
+            active, log_odds[chain] = sweep(
+                rows, operands.units, operands.neighbours, is_in, columns, generator.permutation(free),
+                np.log(generator.random(len(free))), generator.random((operands.limits.swaps, 3)),
             )  # fmt: skip
             noise = generator.standard_normal(len(active.mean))
             weight[chain, active.columns] = active.mean + np.linalg.cholesky(active.inverse) @ noise
-            score[chain] = (operands.matrix[:, active.columns] @ weight[chain, active.columns])[:n]
+            score[chain] = (operands.transposed[active.columns].T @ weight[chain, active.columns])[:n]
         count = included[:, free].sum(axis=1)
         log_odds[:, law.is_forced] = np.inf
         chance = generator.beta(law.a + count, law.b + len(free) - count)
@@ -341,16 +342,17 @@ def bind_inclusion(
     if level is not None:
         place = np.append(np.asarray(level.place, dtype=np.float64), 1.0)
         matrix = sparse.csc_array(sparse.vstack([matrix, sparse.csc_array(place[None])]))
-    matrix.indptr, matrix.indices = matrix.indptr.astype(np.int64), matrix.indices.astype(np.int64)
-    free = int(np.sum(~law.is_forced))
-    others = np.arange(free + 1)
-    by_size = np.log(law.a + others) - np.log(np.maximum(law.b + free - 1 - others, np.finfo(float).tiny))
-    order = np.argsort(law.unit, kind="stable")
+    transposed = sparse.csr_array(matrix.T)
+    squared = sparse.csr_array((transposed.data**2, transposed.indices, transposed.indptr), transposed.shape)
+    order, size = np.argsort(law.unit, kind="stable"), np.bincount(law.unit, minlength=len(law.is_forced))
+    members, free = tuple(np.split(order, np.cumsum(size)[:-1])), int(np.sum(~law.is_forced))
+    others = np.arange(free)
     units = Units(
-        np.append(0, np.cumsum(np.bincount(law.unit, minlength=len(law.is_forced)))).astype(np.int64),
-        order.astype(np.int64),
-        np.zeros(len(law.is_forced)) if law.probability is None else logit(law.probability),
-        by_size if law.is_learnt else np.zeros(free + 1),
+        columns=members,
+        first=np.array([unit[0] for unit in members]),
+        is_group=size > 1,
+        log_odds=np.zeros(len(size)) if law.probability is None else logit(law.probability),
+        by_size=np.log((law.a + others) / (law.b + free - 1 - others)) * law.is_learnt,
     )
     learnt, real = prior.slab.learnt_scale(p), partial(placed, dtype=dtype)
     kernel = InclusionKernel(
@@ -375,7 +377,7 @@ def bind_inclusion(
         level=level,
         unit=placed(law.unit, np.int32),
     )
-    return kernel, InclusionOperands(rows, matrix, law, units, neighbours, limits)
+    return kernel, InclusionOperands(rows, transposed, squared, law, units, neighbours, limits)
 
 
 def correlated(matrix: Any, law: InclusionLaw, limits: Limits, at_once: int = 256) -> Neighbours:
@@ -385,8 +387,8 @@ def correlated(matrix: Any, law: InclusionLaw, limits: Limits, at_once: int = 25
     --------
     >>> law = InclusionLaw(np.arange(3), np.zeros(3, dtype=bool), None, 1.0, 1.0)
     >>> X = sparse.csc_array([[0.0, 0.0, 1.0], [1.0, 1.0, 0.0], [2.0, 3.0, 1.0], [1.0, 1.0, 0.0]])
-    >>> correlated(X, law, Limits()).units.tolist()
-    [1, 0]
+    >>> correlated(X, law, Limits())
+    (array([1]), array([0]), array([], dtype=int...))
     """
     n, count = matrix.shape[0], len(law.is_forced)
     single = np.flatnonzero((np.bincount(law.unit)[law.unit] == 1) & ~law.is_forced[law.unit])
@@ -404,5 +406,4 @@ def correlated(matrix: Any, law: InclusionLaw, limits: Limits, at_once: int = 25
         pairs.append(law.unit[single[np.stack([start + one, last[one, near]])]])
     one, other = np.concatenate(pairs, axis=1)
     both = sparse.csr_array((np.ones(2 * len(one)), (np.append(one, other), np.append(other, one))), (count, count))
-    both.sum_duplicates()
-    return Neighbours(both.indptr.astype(np.int64), both.indices.astype(np.int64))
+    return tuple(both.indices[start:end].astype(np.intp) for start, end in pairwise(both.indptr))
