@@ -171,7 +171,7 @@ class InclusionKernel(WeightPrior):
             rows = Rows(operands.transposed, operands.squared, omega[chain], kappa[chain], precision[chain])
             active, log_odds[chain] = sweep(
                 rows, operands.units, operands.neighbours, is_in, columns, generator.permutation(free),
-                np.log(generator.random(len(free))), generator.random((operands.limits.swaps, 3)),
+                np.log(generator.random(len(free))), generator.random((min(operands.limits.swaps, len(free)), 3)),
             )  # fmt: skip
             noise = generator.standard_normal(len(active.mean))
             weight[chain, active.columns] = active.mean + np.linalg.cholesky(active.inverse) @ noise

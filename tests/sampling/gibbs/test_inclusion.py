@@ -19,9 +19,9 @@ from bayesdrop.sampling.propriety import separates
 FALSE_ALARM, BATCHES = 1e-4, 10
 
 
-def sampled(model, X, y, draws=1500, **options):
+def sampled(model, X, y, draws=500, **options):
     method = bd.Gibbs(dtype="float64")
-    post = bd.sample(model, X, y, draws=draws, tune=100, method=method, progress=False, **options)
+    post = bd.sample(model, X, y, draws=draws, tune=50, method=method, progress=False, **options)
     return bd.groups.dataset(post, "posterior")
 
 
@@ -77,6 +77,7 @@ PRIORS = {
 UNITS = {"groups": np.array([0, 1, 1, 1, 0, 2, 3, 4])}
 
 
+@pytest.mark.slow_cases("one probability", "size", "each", "forced")
 @pytest.mark.parametrize("kind", PRIORS)
 def test_inclusion_is_that_of_all_models(kind):
     settings, log_prior = PRIORS[kind]
@@ -126,6 +127,7 @@ LOSSES = {
 }
 
 
+@pytest.mark.slow_cases("binomial", "quantile", "epsilon")
 @pytest.mark.parametrize("kind", LOSSES)
 def test_losses_against_a_grid(kind):
     loss = LOSSES[kind]
@@ -139,11 +141,11 @@ def test_losses_against_a_grid(kind):
     model = bd.Model(loss, rates=bd.Fixed(0.0), weight_prior=prior, fit_intercept=False)
     post = sampled(model, X3, y)
     _, features = models_of(np.arange(3))
-    nodes = np.linspace(-6, 6, 97)
+    nodes = np.linspace(-6, 6, 61)
     logs, weights = [], np.zeros((8, 3))
     for m, is_in in enumerate(features):
         columns = np.flatnonzero(is_in)
-        grid = np.stack(np.meshgrid(*[nodes] * len(columns), indexing="ij"), -1).reshape(-1, len(columns))
+        grid = np.array(list(itertools.product(nodes, repeat=len(columns)))).reshape(-1, len(columns))
         scores = grid @ X3[:, columns].T
         cost = loss.value(np.broadcast_to(y, scores.shape), scores, np.zeros_like(scores)).sum(axis=1)
         log_joint = -cost + stats.norm.logpdf(grid).sum(axis=1) + len(columns) * np.log(nodes[1] - nodes[0])
@@ -188,7 +190,8 @@ def test_the_set_follows_its_moves(seed):
     np.testing.assert_allclose(found.mean, A @ Z.T @ rows.kappa, rtol=1e-9, atol=1e-12)
 
 
-def test_no_model_at_all():
+@pytest.mark.filterwarnings("ignore::bayesdrop.warnings.MixingWarning")  # a few draws
+def test_no_feature_can_be_in():
     X = np.random.default_rng(0).normal(size=(20, 2))
     prior = bd.SpikeSlab(0.0)
     model = bd.Model(bd.Squared(variance=1.0), rates=bd.Fixed(0.0), weight_prior=prior, fit_intercept=False)
@@ -196,6 +199,7 @@ def test_no_model_at_all():
     assert not np.any(post["weight"]) and not np.any(post["inclusion_probability"])
 
 
+@pytest.mark.filterwarnings("ignore::bayesdrop.warnings.MixingWarning")  # a few draws
 def test_separated_classes_have_a_posterior():
     X = np.column_stack([np.linspace(-1, 1, 20), np.ones(20)])
     y = np.where(X[:, 0] > 0, 1.0, -1.0)
