@@ -288,8 +288,8 @@ def _of_draws(draws: Draws, probability: float, shown: Contrasts | None, base: i
 
 def _of_indicators(posterior: Any, draws: Draws) -> Columns:
     """Inclusion probabilities (p,), means of the weights that are in, and false discoveries expected down to each."""
-    chance = posterior["inclusion_probability"].mean(("chain", "draw")).sel(feature=draws.feature_names)
-    chance = np.asarray(chance.values, dtype=np.float64)
+    chance = posterior["inclusion_probability"].astype(np.float64).mean(("chain", "draw")).sel(feature=draws.feature_names)
+    chance = np.asarray(chance.values)
     count = np.sum(draws.weight != 0, axis=0)
     weight = np.divide(draws.weight.sum(axis=0), count, out=np.full(len(count), np.nan), where=count > 0)
     order = np.argsort(-chance, kind="stable")

@@ -114,6 +114,7 @@ def test_gibbs_refuses_what_it_cannot_draw(model, method, error):
         bd.sample(forced, np.arange(8.0).reshape(2, 4), [0, 1], progress=False)
 
 
+@pytest.mark.filterwarnings("ignore::bayesdrop.warnings.MixingWarning")  # a few draws
 def test_the_program_has_the_joint_density():
     """The program's density of indicators, slab weights and intercept, and of the enumerated one, at draws."""
     X, y = np.random.default_rng(0).normal(size=(20, 3)), np.tile([0, 1], 10)
