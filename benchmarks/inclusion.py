@@ -65,7 +65,10 @@ def twins() -> None:
     _, draws, _, true, seconds = sampled("twins", draws=1000, tune=300)
     included = draws["included"].values.reshape(-1, 200) > 0
     found = [float(np.mean(included[:, d] | (included[:, d + 1] & (d < 10)))) for d in true]
-    print(f"twins: P(feature or twin) {np.round(found, 3).tolist()}, chains within {differences(draws):.3f}; {seconds:.0f} s")
+    print(
+        f"twins: P(feature or twin) {np.round(found, 3).tolist()}, chains within {differences(draws):.3f}; "
+        f"{seconds:.0f} s"
+    )
 
 
 def correlated(draws_of_each: int = 1500) -> None:

@@ -68,7 +68,8 @@ def weights_table(
         probability of a class over that of the baseline class; ``rate`` (of a posterior with ``rate_low`` and
         ``rate_high``). Under ``bd.SpikeSlab`` also ``inclusion_probability``; ``weight_if_included``, the mean of the
         draws that are not zero; and ``expected_false_discoveries``, the expected number of features without an effect
-        if this feature and all more probable ones are selected. With ``estimate="median"`` every number but ``sd`` is a quantile of the same draws.
+        if this feature and all more probable ones are selected. With ``estimate="median"`` every number but ``sd`` is a
+        quantile of the same draws.
         ``columns.name`` names the two classes of the odds. If the point fit has no intervals, because it has noise for
         example, a column ``interval`` says what to do instead. ``attrs`` describe the intervals, with the number of
         draws, or say why there are none: ``"weight_interval"``, ``"rate_interval"`` and ``"probability"``. If not
@@ -288,7 +289,9 @@ def _of_draws(draws: Draws, probability: float, shown: Contrasts | None, base: i
 
 def _of_indicators(posterior: Any, draws: Draws) -> Columns:
     """Inclusion probabilities (p,), means of the weights that are in, and false discoveries expected down to each."""
-    chance = posterior["inclusion_probability"].astype(np.float64).mean(("chain", "draw")).sel(feature=draws.feature_names)
+    chance = (
+        posterior["inclusion_probability"].astype(np.float64).mean(("chain", "draw")).sel(feature=draws.feature_names)
+    )
     chance = np.asarray(chance.values)
     count = np.sum(draws.weight != 0, axis=0)
     weight = np.divide(draws.weight.sum(axis=0), count, out=np.full(len(count), np.nan), where=count > 0)

@@ -286,7 +286,9 @@ def _record(kernel: InclusionKernel, rows: RowOperands, state: InclusionState) -
     """What is kept of a draw."""
     dtype = state.weight.dtype
     is_in = state.included[:, rows.unit].astype(dtype)
-    normal = jnp.log(state.precision) - np.asarray(np.log(2 * np.pi), dtype) - state.precision * jnp.square(state.weight)
+    normal = (
+        jnp.log(state.precision) - np.asarray(np.log(2 * np.pi), dtype) - state.precision * jnp.square(state.weight)
+    )
     lp = state.log_prior + 0.5 * jnp.sum(is_in * normal, axis=1)
     lp = lp - state.noise_precision * jnp.sum(_costs(kernel, rows, state), axis=1)
     if rows.level is not None:
@@ -323,8 +325,8 @@ def bind_inclusion(
     noisy = any(np.any(part) for part in (parts.quadratic, parts.linear, parts.constant, parts.shift))
     if not marginalised or noisy or np.any(parts.gain != 1):
         raise ValueError(
-            "weight_prior: bd.SpikeSlab takes features without noise, as a feature that is always dropped is nearly one "
-            f"that is out, got noise={model.noise!r} and rates={model.rates!r}; take rates=bd.Fixed(0.0)."
+            "weight_prior: bd.SpikeSlab takes features without noise, as a feature that is always dropped is nearly "
+            f"one that is out, got noise={model.noise!r} and rates={model.rates!r}; take rates=bd.Fixed(0.0)."
         )
     law: InclusionLaw = prior.law(p)
     forced = int(np.sum(law.is_forced[law.unit]))

@@ -139,8 +139,8 @@ class Gibbs:
         if selects and (many or self.weights != "auto"):
             wrong = f"got {model.loss!r}" if many else f'got weights="{self.weights}"'
             raise ValueError(
-                f"weight_prior: bd.SpikeSlab takes a loss with one score per row and bd.Gibbs(weights=\"auto\"), {wrong}; "
-                "for classes sample each against the others, as bd.Logistic()."
+                'weight_prior: bd.SpikeSlab takes a loss with one score per row and bd.Gibbs(weights="auto"), '
+                f"{wrong}; for classes sample each against the others, as bd.Logistic()."
             )
         if many and marginalised:
             raise ValueError(

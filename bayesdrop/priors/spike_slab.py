@@ -130,7 +130,9 @@ class SpikeSlab(ScaleMixture):
         inclusion = self.inclusion
         if isinstance(inclusion, Beta):
             if np.ndim(inclusion.a) or np.ndim(inclusion.b) or inclusion.relative:
-                raise ValueError(f"SpikeSlab inclusion: expected one a and one b, as in bd.Beta(1, 1), got {inclusion!r}.")
+                raise ValueError(
+                    f"SpikeSlab inclusion: expected one a and one b, as in bd.Beta(1, 1), got {inclusion!r}."
+                )
         elif isinstance(inclusion, Mapping):
             check_by_name(inclusion, "SpikeSlab inclusion", _check_probability)
         elif inclusion is not None and _check_probability(inclusion, "SpikeSlab inclusion").ndim > 1:
@@ -141,7 +143,9 @@ class SpikeSlab(ScaleMixture):
                 raise ValueError("SpikeSlab expected_size: expected it or inclusion, got both; leave one out.")
         check_instance(self.slab, "SpikeSlab slab", Normal, "a normal prior such as bd.Normal(1.0)")
         if np.any(self.slab.mean) or isinstance(self.slab.mean, Mapping) or self.slab.groups is not None:
-            raise ValueError(f"SpikeSlab slab: expected a normal prior with mean 0 and without groups, got {self.slab!r}.")
+            raise ValueError(
+                f"SpikeSlab slab: expected a normal prior with mean 0 and without groups, got {self.slab!r}."
+            )
         if isinstance(self.include, str) or not np.iterable(self.include):
             raise TypeError(f"SpikeSlab include: expected names in a list, got {shown(self.include)}.")
         groups = self.groups
@@ -206,8 +210,8 @@ class SpikeSlab(ScaleMixture):
             for place in places:
                 if not isinstance(place, int | np.integer) or not 0 <= place < n_features:
                     raise ValueError(
-                        f"SpikeSlab {what}: expected positions below {n_features}, for the names of the columns are not "
-                        f"known here, got {place!r}; use bd.sample, which takes names."
+                        f"SpikeSlab {what}: expected positions below {n_features}, for the names of the columns are "
+                        f"not known here, got {place!r}; use bd.sample, which takes names."
                     )
         unit = np.full(n_features, -1)
         for number, one in enumerate(groups):
@@ -291,7 +295,7 @@ class SpikeSlab(ScaleMixture):
         return weight * included, found if learnt is None else found | {"inclusion_prior": learnt}
 
     def log_density(self, weight: Float[AnyArray, "*batch p"]) -> Float[AnyArray, "*batch"]:
-        """Log density, with an atom at 0, of weights (..., p): (...), normalised; raise TypeError if a scale is learnt."""
+        """Log density (...) of weights (..., p), with an atom at 0; raise TypeError if a scale is learnt."""
         flat = np.asarray(weight, dtype=np.float64).reshape(-1, weight.shape[-1])
         law = self.law(flat.shape[1])
         if not self.slab.gaussian:
@@ -304,14 +308,12 @@ class SpikeSlab(ScaleMixture):
         return np.asarray(density).reshape(weight.shape[:-1])
 
 
-def _check_probability(value: Any, name: str) -> Float[np.ndarray, "..."]:
+def _check_probability(value: Any, name: str) -> Float[np.ndarray, ...]:
     """Return probabilities, or raise an error that names the place."""
     return np.asarray(check_numbers(value, name, "probabilities in [0, 1]", least=0, most=1))
 
 
-def _positions(
-    chosen: Sequence[Any], names: Sequence[str], terms: Sequence[str] | None, what: str
-) -> list[int]:
+def _positions(chosen: Sequence[Any], names: Sequence[str], terms: Sequence[str] | None, what: str) -> list[int]:
     """Positions of columns given by name, term or position."""
     found: list[int] = []
     for one in chosen:

@@ -49,7 +49,8 @@ def test_weights_have_inclusion_probabilities(post):
 def test_credible_sets_hold_one_effect_each(post, data):
     sets = bd.credible_sets(post, data[0])
     assert set(sets["features"]) == {("x0", "x1"), ("x3",)}
-    assert np.all(sets["probability"] >= 0.95) and np.all(sets["expected_size"] < 2)
+    assert np.all(sets["probability"] >= 0.95)
+    assert np.all(sets["expected_size"] < 2)
     assert sets["least_correlation"][sets["features"].tolist().index(("x0", "x1"))] > 0.9
     plain = bd.Model(rates=bd.Fixed(0.0))
     with pytest.raises(ValueError, match="SpikeSlab"):

@@ -59,7 +59,8 @@ def test_other_kinds_are_refused(kind):
 
 def test_terms_enter_whole():
     law = bd.SpikeSlab(groups="terms", include=["size"]).of_columns(NAMES, TERMS).law(4)
-    assert law.unit.tolist() == [0, 1, 2, 2] and law.is_forced.tolist() == [False, True, False]
+    assert law.unit.tolist() == [0, 1, 2, 2]
+    assert law.is_forced.tolist() == [False, True, False]
 
 
 def test_draws_have_the_density():
@@ -109,8 +110,8 @@ def test_gibbs_refuses_what_it_cannot_draw(model, method, error):
     X, y = np.random.default_rng(0).normal(size=(12, 2)), np.tile([0, 1], 6)
     with pytest.raises(ValueError, match=error):
         bd.sample(bd.Model(weight_prior=bd.SpikeSlab(), **model), X, y, method=method, progress=False)
+    forced = bd.Model(rates=bd.Fixed(0.0), weight_prior=bd.SpikeSlab(include=[0, 1, 2]))
     with pytest.raises(ValueError, match="at most as many features as rows, 2, got 3"):
-        forced = bd.Model(rates=bd.Fixed(0.0), weight_prior=bd.SpikeSlab(include=[0, 1, 2]))
         bd.sample(forced, np.arange(8.0).reshape(2, 4), [0, 1], progress=False)
 
 
