@@ -190,6 +190,31 @@ def test_the_set_follows_its_moves(seed):
     np.testing.assert_allclose(found.mean, A @ Z.T @ rows.kappa, rtol=1e-9, atol=1e-12)
 
 
+def test_swaps_have_neighbourhoods_of_different_sizes():
+    """Sweeps at known pseudo-observations, many swaps along a star of neighbours, against all models."""
+    rng = np.random.default_rng(7)
+    X = rng.normal(size=(30, 5))
+    X[:, 1:] += X[:, :1]
+    y = 0.3 * X[:, 0] + rng.normal(size=30)
+    matrix = sparse.csr_array(X.T)
+    rows = active_set.Rows(matrix, matrix * matrix, np.ones(30), y, np.ones(5))
+    own = np.arange(5)
+    units = active_set.Units(tuple(own[:, None]), own, own < 0, np.full(5, -1.0), np.zeros(5))
+    star = (own[1:], *[own[:1]] * 4)
+    is_in, found = np.zeros(5, dtype=bool), []
+    for _ in range(4000):
+        order = rng.permutation(5)
+        # One proposal to enter or to leave, and many swaps.
+        active_set.sweep(
+            rows, units, star, is_in, np.flatnonzero(is_in), order, np.where(own == 0, np.log(rng.random(5)), np.inf),
+            rng.random((6, 3)),
+        )
+        found.append(is_in.copy())
+    _, features = models_of(own)
+    logs = [normal_evidence(X[:, one], y, np.ones(one.sum()))[0] - one.sum() for one in features]
+    assert_means(np.array(found)[None], np.exp(logs - logsumexp(logs)) @ features)
+
+
 @pytest.mark.filterwarnings("ignore::bayesdrop.warnings.MixingWarning")  # a few draws
 def test_no_feature_can_be_in():
     X = np.random.default_rng(0).normal(size=(20, 2))
@@ -209,3 +234,13 @@ def test_separated_classes_have_a_posterior():
     post = sampled(model, X, y, draws=50, chains=2)
     assert np.all(np.isfinite(post["weight"]))
     assert np.all(post["weight_scale"] > 0)
+
+
+@pytest.mark.filterwarnings("ignore::bayesdrop.warnings.MixingWarning")  # a few draws
+def test_a_run_goes_on_where_it_ended(tmp_path):
+    model = bd.Model(bd.Squared(), rates=bd.Fixed(0.0), weight_prior=bd.SpikeSlab())
+    whole = sampled(model, X8, Y8, draws=8, chains=2)
+    sampled(model, X8, Y8, draws=3, chains=2, checkpoint=tmp_path / "run")
+    further = sampled(model, X8, Y8, draws=8, chains=2, checkpoint=tmp_path / "run")
+    for name in whole:
+        np.testing.assert_array_equal(further[name], whole[name])
