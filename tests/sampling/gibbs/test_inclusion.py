@@ -206,7 +206,13 @@ def test_swaps_have_neighbourhoods_of_different_sizes():
         order = rng.permutation(5)
         # One proposal to enter or to leave, and many swaps.
         active_set.sweep(
-            rows, units, star, is_in, np.flatnonzero(is_in), order, np.where(own == 0, np.log(rng.random(5)), np.inf),
+            rows,
+            units,
+            star,
+            is_in,
+            np.flatnonzero(is_in),
+            order,
+            np.where(own == 0, np.log(rng.random(5)), np.inf),
             rng.random((6, 3)),
         )
         found.append(is_in.copy())
