@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,23 +11,10 @@ from .._validation import check_number
 from .draws.draws import read_draws
 from .draws.new_rows import match_design
 
-__all__ = ["Rules", "credible_sets"]
+__all__ = ["credible_sets"]
 
 
-@dataclass(frozen=True)
-class Rules:
-    """What may be in one set.
-
-    Attributes
-    ----------
-    correlation : float
-        Least absolute correlation of any two features of a set: the purity of Wang et al. (2020).
-    """
-
-    correlation: float = 0.5
-
-
-def credible_sets(post: Any, X: Any, *, probability: float = 0.95, rules: Rules = Rules()) -> DataFrame:
+def credible_sets(post: Any, X: Any, *, probability: float = 0.95, correlation: float = 0.5) -> DataFrame:
     """Find sets of correlated features, one of which is in the model with a given probability.
 
     If two features are nearly copies of each other, the draws have now one and now the other, and neither has a large
@@ -42,8 +28,8 @@ def credible_sets(post: Any, X: Any, *, probability: float = 0.95, rules: Rules 
         The features that were sampled, from which correlations are computed.
     probability : float, default=0.95
         Least share of draws in which a feature of the set is in the model, in (0, 1).
-    rules : Rules, optional
-        Least correlation within a set.
+    correlation : float, default=0.5
+        Least absolute correlation of any two features of a set, in [0, 1]: the purity of Wang et al. (2020).
 
     Returns
     -------
@@ -80,6 +66,7 @@ def credible_sets(post: Any, X: Any, *, probability: float = 0.95, rules: Rules 
     import pandas as pd
 
     check_number(probability, "probability", above=0, below=1)
+    check_number(correlation, "correlation", least=0, most=1)
     draws = read_draws(post)
     if not hasattr(draws.model.weight_prior, "slab"):
         raise ValueError(
@@ -95,7 +82,7 @@ def credible_sets(post: Any, X: Any, *, probability: float = 0.95, rules: Rules 
             continue
         members, is_in, least = [int(first)], included[:, first].copy(), 1.0
         nearest = _correlations(matrix, int(first))
-        possible = free & (nearest >= rules.correlation)
+        possible = free & (nearest >= correlation)
         possible[first] = False
         while is_in.mean() < probability and possible.any():
             # The feature that is in most often where none of the set is.
@@ -106,7 +93,7 @@ def credible_sets(post: Any, X: Any, *, probability: float = 0.95, rules: Rules 
             members.append(best)
             is_in |= included[:, best]
             least, nearest = min(least, float(nearest[best])), np.minimum(nearest, _correlations(matrix, best))
-            possible &= nearest >= rules.correlation
+            possible &= nearest >= correlation
             possible[best] = False
         if is_in.mean() >= probability:
             free[members] = False

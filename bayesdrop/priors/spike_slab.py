@@ -146,13 +146,14 @@ class SpikeSlab(ScaleMixture):
             raise ValueError(
                 f"SpikeSlab slab: expected a normal prior with mean 0 and without groups, got {self.slab!r}."
             )
-        if isinstance(self.include, str) or not np.iterable(self.include):
-            raise TypeError(f"SpikeSlab include: expected names in a list, got {shown(self.include)}.")
+        object.__setattr__(self, "include", _names(self.include, "SpikeSlab include"))
         groups = self.groups
         if groups is None or (isinstance(groups, str) and groups == "terms"):
             return
-        if isinstance(groups, str) or not np.iterable(groups) or any(isinstance(one, str | int) for one in groups):
+        if isinstance(groups, str | bytes) or not np.iterable(groups):
             raise TypeError(f'SpikeSlab groups: expected "terms" or lists of names, got {shown(groups)}.')
+        groups = tuple(_names(one, "SpikeSlab groups") for one in groups)
+        object.__setattr__(self, "groups", groups)
         names = [name for one in groups for name in one]
         repeated = [name for name in dict.fromkeys(names) if names.count(name) > 1]
         if repeated:
@@ -215,6 +216,11 @@ class SpikeSlab(ScaleMixture):
                     )
         unit = np.full(n_features, -1)
         for number, one in enumerate(groups):
+            if not one or len(set(one)) < len(one) or np.any(unit[list(one)] >= 0):
+                raise ValueError(
+                    f"SpikeSlab groups: expected features that are in one group at most, and none that is empty, got "
+                    f"{shown(groups)}."
+                )
             unit[list(one)] = number
         alone = unit < 0
         unit[alone] = len(groups) + np.arange(alone.sum())
@@ -311,6 +317,14 @@ class SpikeSlab(ScaleMixture):
 def _check_probability(value: Any, name: str) -> Float[np.ndarray, ...]:
     """Return probabilities, or raise an error that names the place."""
     return np.asarray(check_numbers(value, name, "probabilities in [0, 1]", least=0, most=1))
+
+
+def _names(names: Any, what: str) -> tuple[Any, ...]:
+    """Names or positions of columns, or an error that names the place."""
+    found = tuple(names) if np.iterable(names) and not isinstance(names, str | bytes) else None
+    if found is None or not all(isinstance(one, str | int | np.integer) for one in found):
+        raise TypeError(f"{what}: expected names or positions in a list, got {shown(names)}.")
+    return found
 
 
 def _positions(chosen: Sequence[Any], names: Sequence[str], terms: Sequence[str] | None, what: str) -> list[int]:

@@ -37,6 +37,14 @@ def test_settings_are_checked(settings, error):
         (dict(include=["weight"]), "SpikeSlab include: 'weight' is not there"),
         (dict(include=[4]), "SpikeSlab include: expected positions below 4"),
         (dict(groups=[["age", "weight"]]), "SpikeSlab groups: 'weight' is not there"),
+        (
+            dict(groups=[["site"], ["site[a]", "age"]]),
+            "SpikeSlab groups: expected features that are in one group at most",
+        ),
+        (
+            dict(groups=[[]]),
+            "SpikeSlab groups: expected features that are in one group at most, and none that is empty",
+        ),
         (dict(inclusion=[0.5, 0.5]), r"SpikeSlab inclusion: expected one number or 4 of them"),
         (dict(expected_size=4), "SpikeSlab expected_size: expected a number below 4"),
         (dict(inclusion=[0.5, 0.1, 0.2, 0.3], groups="terms"), "expected one probability for the features of a group"),
