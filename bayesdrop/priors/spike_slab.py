@@ -156,6 +156,8 @@ class SpikeSlab(ScaleMixture):
         object.__setattr__(self, "groups", groups)
         names = [name for one in groups for name in one]
         repeated = [name for name in dict.fromkeys(names) if names.count(name) > 1]
+        if not all(groups):
+            raise ValueError("SpikeSlab groups: expected at least one name in each group, got an empty one.")
         if repeated:
             raise ValueError(f"SpikeSlab groups: {shown(repeated)} is in two groups; put each feature in one at most.")
 
@@ -216,11 +218,6 @@ class SpikeSlab(ScaleMixture):
                     )
         unit = np.full(n_features, -1)
         for number, one in enumerate(groups):
-            if not one or len(set(one)) < len(one) or np.any(unit[list(one)] >= 0):
-                raise ValueError(
-                    f"SpikeSlab groups: expected features that are in one group at most, and none that is empty, got "
-                    f"{shown(groups)}."
-                )
             unit[list(one)] = number
         alone = unit < 0
         unit[alone] = len(groups) + np.arange(alone.sum())

@@ -39,11 +39,11 @@ def test_settings_are_checked(settings, error):
         (dict(groups=[["age", "weight"]]), "SpikeSlab groups: 'weight' is not there"),
         (
             dict(groups=[["site"], ["site[a]", "age"]]),
-            "SpikeSlab groups: expected features that are in one group",
+            r"SpikeSlab groups: \[2\] is in two groups",
         ),
         (
             dict(groups=[[]]),
-            "groups: expected features that are in one group at most, and none",
+            "SpikeSlab groups: expected at least one name in each",
         ),
         (dict(inclusion=[0.5, 0.5]), r"SpikeSlab inclusion: expected one number or 4 of them"),
         (dict(expected_size=4), "SpikeSlab expected_size: expected a number below 4"),
