@@ -305,8 +305,7 @@ class SpikeSlab(ScaleMixture):
             raise TypeError("SpikeSlab: with a learnt scale the density of the weights has no closed form.")
         precision = self.slab.precision(flat.shape[1])
         normal = 0.5 * (np.log(precision) - np.log(2 * np.pi) - precision * flat * flat)
-        units = np.zeros((len(flat), len(law.is_forced)), dtype=bool)
-        np.logical_or.at(units, (slice(None), law.unit), flat != 0)
+        units = (flat != 0).astype(float) @ (law.unit[:, None] == np.arange(len(law.is_forced))) > 0
         density = np.where(flat != 0, normal, 0).sum(axis=1) + law.log_density(units | law.is_forced)
         return np.asarray(density).reshape(weight.shape[:-1])
 
