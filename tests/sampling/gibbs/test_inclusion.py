@@ -145,7 +145,7 @@ def test_losses_against_a_grid(kind):
     logs, weights = [], np.zeros((8, 3))
     for m, is_in in enumerate(features):
         columns = np.flatnonzero(is_in)
-        grid = np.array(list(itertools.product(nodes, repeat=len(columns)))).reshape(-1, len(columns))
+        grid = np.array(list(itertools.product(nodes, repeat=len(columns)))).reshape(61 ** len(columns), len(columns))
         scores = grid @ X3[:, columns].T
         cost = loss.value(np.broadcast_to(y, scores.shape), scores, np.zeros_like(scores)).sum(axis=1)
         log_joint = -cost + stats.norm.logpdf(grid).sum(axis=1) + len(columns) * np.log(nodes[1] - nodes[0])
