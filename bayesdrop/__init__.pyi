@@ -44,6 +44,7 @@ from .losses import (
 from .model import Model
 from .noise import Dropout, GaussianNoise, LaplaceNoise, MultiplicativeNoise, PoissonNoise
 from .posterior.arviz_groups import groups
+from .posterior.credible_sets import credible_sets
 from .posterior.diagnostics.diagnosis import Diagnosis, diagnose
 from .posterior.diagnostics.largest_r_hat import largest_r_hat
 from .posterior.draws.draws_table import draws_table
@@ -59,7 +60,7 @@ from .posterior.sampling import sample
 from .posterior.scores.pointwise import log_likelihood
 from .posterior.scores.reweighting import reweight
 from .posterior.simulation import posterior_predictive, prior_draws
-from .priors import Beta, Gamma, HalfCauchy, HalfNormal, Horseshoe, InverseGamma, Laplace, Normal
+from .priors import Beta, Gamma, HalfCauchy, HalfNormal, Horseshoe, InverseGamma, Laplace, Normal, SpikeSlab
 from .program_cache import cache_programs
 from .rates import Fixed, Hierarchical, PerFeature, PerGroup, Shared, Tuned
 from .sampling.run.stopping import Stop
@@ -155,6 +156,7 @@ __all__ = [
     "SelectionWarning",
     "Shared",
     "Softmax",
+    "SpikeSlab",
     "Squared",
     "Stop",
     "Tuned",
@@ -166,6 +168,7 @@ __all__ = [
     "cache_programs",
     "cluster",
     "comparisons",
+    "credible_sets",
     "delete_features",
     "deletion_scorer",
     "diagnose",

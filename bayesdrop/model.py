@@ -61,7 +61,7 @@ class Model:
     C : float, default=1.0
         Weight of the loss, with the meaning that it has in scikit-learn: ``U = ½‖w‖² + C Σ loss``. It is the c of
         Chen et al. (2015) for the hinge, half of it for the logistic loss, and ``1/(2c)`` of Zhuo et al. (2015).
-    weight_prior : Normal, Laplace or Horseshoe, optional
+    weight_prior : Normal, Laplace, Horseshoe or SpikeSlab, optional
         Prior of the weights. By default normal with scale 1, where ``bd.sample`` learns the scale of numeric responses
         in units of their standard deviation, so that their unit does not matter. A point fit needs ``bd.Normal`` with a
         known scale, or ``bd.Laplace``; ``bd.sample`` accepts every prior.

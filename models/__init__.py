@@ -10,6 +10,8 @@
     The same with its masks and the variables of the loss, and the full conditionals as a block of NumPyro's HMCGibbs.
 ``missing_entries``
     The same with missing entries, which are dropped ones whose masks are known.
+``spike_slab``
+    Logistic regression with indicators of features (Mitchell & Beauchamp 1988), explicit, or all models summed.
 ``hierarchical_rates``
     The same with rates that are pooled within groups of features.
 ``normal_scores``

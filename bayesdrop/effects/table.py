@@ -68,7 +68,10 @@ def weights_table(
         ``exp(weight)``, for a feature that is not dropped; for counts ``rate_ratio`` and ``rate_ratio_if_kept`` of the
         expected count; with ``baseline`` the ``relative_risk_ratio``, the factor by which one unit changes the
         probability of a class over that of the baseline class; ``rate`` (of a posterior with ``rate_low`` and
-        ``rate_high``). With ``estimate="median"`` every number but ``sd`` is a quantile of the same draws.
+        ``rate_high``). Under ``bd.SpikeSlab`` also ``inclusion_probability``; ``weight_if_included``, the mean of the
+        draws that are not zero; and ``expected_false_discoveries``, the expected number of features without an effect
+        if this feature and all more probable ones are selected. With ``estimate="median"`` every number but ``sd`` is a
+        quantile of the same draws.
         ``columns.name`` names the two classes of the odds. If the point fit has no intervals, because it has noise for
         example, a column ``interval`` says what to do instead. ``attrs`` describe the intervals, with the number of
         draws, or say why there are none: ``"weight_interval"``, ``"rate_interval"`` and ``"probability"``. If not
@@ -125,6 +128,8 @@ def weights_table(
             classes = np.arange(draws.weight.shape[1])
         base = _baseline(baseline, classes if loss.multiclass else None)
         columns = _of_draws(draws, probability, shown, base, estimate)
+        if "included" in read_group(result, "posterior", "result") and shown is None:
+            columns |= _of_indicators(read_group(result, "posterior", "result"), draws)
         kind = rate_kind = interval_of(draws)
     else:
         first = fits[0].fit
@@ -145,7 +150,8 @@ def weights_table(
         columns |= {f"{ratio}{part}": values for part, values in _ratios(columns).items()}
     single = ("weight", "sd", "low", "high", "interval", "scaled_weight")
     ratios = [f"{ratio}{part}" for part in ("", "_low", "_high", "_if_kept")] if ratio else []
-    order = [name for name in (*single, *ratios, "rate", "rate_low", "rate_high") if name in columns]
+    last = ("inclusion_probability", "weight_if_included", "expected_false_discoveries")
+    order = [name for name in (*single, *ratios, "rate", "rate_low", "rate_high", *last) if name in columns]
     rows = rows_of(names if shown is None else shown.names, classes)
     frame = pd.DataFrame({name: np.ravel(columns[name]) for name in order}, index=rows)
     frame.attrs.update(weight_interval=kind, rate_interval=rate_kind, probability=probability)
@@ -262,6 +268,20 @@ def _of_draws(draws: Draws, probability: float, shown: Contrasts | None, base: i
     if noisy:
         columns["kept"] = columns["weight"]
     return columns
+
+
+def _of_indicators(posterior: Any, draws: Draws) -> Columns:
+    """Inclusion probabilities (p,), means of the weights that are in, and false discoveries expected down to each."""
+    chance = (
+        posterior["inclusion_probability"].astype(np.float64).mean(("chain", "draw")).sel(feature=draws.feature_names)
+    )
+    chance = np.asarray(chance.values)
+    count = np.sum(draws.weight != 0, axis=0)
+    weight = np.divide(draws.weight.sum(axis=0), count, out=np.full(len(count), np.nan), where=count > 0)
+    order = np.argsort(-chance, kind="stable")
+    expected = np.empty(len(chance))
+    expected[order] = np.cumsum(1 - chance[order])
+    return {"inclusion_probability": chance, "weight_if_included": weight, "expected_false_discoveries": expected}
 
 
 def _rates(draws: Draws, own: Int[np.ndarray, " m"]) -> Float[np.ndarray, "S ..."]:

@@ -18,20 +18,37 @@ class Limits:
     ----------
     factored : int
         Side of a matrix that is factored for every chain and draw.
+    swaps : int
+        Proposals per sweep to swap a feature that is in for a correlated one.
+    neighbours : int
+        Features of the largest correlation with each that it may be swapped for.
+    correlation : float
+        Absolute correlation from which on features are swapped.
+    first_size : int
+        Features in the first model of the last chain; the first chain starts without any.
     """
 
     factored: int = 1500
+    swaps: int = 30
+    neighbours: int = 20
+    correlation: float = 0.3
+    first_size: int = 40
 
 
 class Case(NamedTuple):
-    """What a choice depends on: rows, features, and whether the features are a dense matrix."""
+    """What a choice depends on: rows, features, whether these are a dense matrix, and whether some may be left out."""
 
     n: int
     p: int
     dense: bool
+    selects: bool = False
 
 
 CHOICES = (
+    Choice(
+        "active_set", lambda case, limits: case.selects, "a Cholesky factor of the features that are in the model",
+        "the indicators of a spike-and-slab prior are drawn with all weights integrated out",
+    ),
     Choice(
         "cholesky", lambda case, limits: case.dense and case.p <= min(case.n, limits.factored),
         "a Cholesky factor of the p × p precision", "exact, and cheap at this size",

@@ -25,6 +25,7 @@ from ..data.dataset import Dataset
 from ..losses import Logistic
 from ..losses.protocols import Augmented, require
 from ..model import Model
+from ..priors.base import Selecting
 from ..rates import RateMap
 from ..sampling.intercept_level import level_operands
 from ..sampling.likelihood_parameters import learnt_parameter, parameter_operands
@@ -32,6 +33,7 @@ from ..sampling.matrix import placed
 from ..sampling.run.runner import as_key
 from ..sampling.weight_scales import scale_operands
 from .choices import Case, Limits, choose
+from .inclusion import bind_inclusion
 from .marginalised import bind_marginal
 from .moves.class_kernel import ClassGibbsKernel
 from .moves.columns import dense_columns, sparse_columns
@@ -53,6 +55,8 @@ class Gibbs:
 
     Models of many classes, ``bd.Softmax()``, have the kernel :mod:`bayesdrop.gibbs.moves.class_kernel`, which makes no
     joint moves.
+
+    Under the prior ``bd.SpikeSlab`` it draws which features are in the model: :mod:`bayesdrop.gibbs.inclusion`.
 
     With ``target="marginalised"`` it is the Gibbs sampler of the pseudo-posterior ``exp(−U)``, without masks: see
     :mod:`bayesdrop.gibbs.marginalised`.
@@ -131,7 +135,13 @@ class Gibbs:
             "bd.reweight corrects it. Counts: bd.NegativeBinomial(dispersion) has them, and is near bd.Poisson() for "
             "a large dispersion"
         )
-        many = model.loss.multiclass
+        many, selects = model.loss.multiclass, isinstance(model.weight_prior, Selecting)
+        if selects and (many or self.weights != "auto"):
+            wrong = f"got {model.loss!r}" if many else f'got weights="{self.weights}"'
+            raise ValueError(
+                'weight_prior: bd.SpikeSlab takes a loss with one score per row and bd.Gibbs(weights="auto"), '
+                f"{wrong}; for classes sample each against the others, as bd.Logistic()."
+            )
         if many and marginalised:
             raise ValueError(
                 f"method: without masks {model.loss!r} is sampled by method=bd.HMC(), which follows its gradient; "
@@ -148,6 +158,10 @@ class Gibbs:
                 f'weights: "{self.weights}" factors a matrix without zeros, and the features are sparse; use "auto" or '
                 '"conjugate_gradient", or X.toarray() if the features fit into memory.'
             )
+        if selects:
+            name = choose(Case(n, p, dense, selects), self.limits).name
+            sweeps = int(self.sweeps_per_draw)
+            return bind_inclusion(model, loss, data, rate_map, marginalised, sweeps, name, self.dtype, self.limits)
         if not marginalised:
             data = with_copies(data, rate_map)
             n = data.design.shape[0]

@@ -2,6 +2,7 @@ from .calibration import reliability_curve as reliability_curve
 from .chains import objective_trace as objective_trace
 from .chains import ranks as ranks
 from .effects import effects as effects
+from .inclusion import inclusion as inclusion
 from .latent import active_columns as active_columns
 from .latent import class_responses as class_responses
 from .latent import error_curves as error_curves

@@ -326,6 +326,7 @@ def prior_draws(
             drawn["intercept"] -= drawn["intercept"].mean(axis=1, keepdims=True)
     many = () if labels is None else ("class",)
     dims: dict[str, tuple[str, ...]] = {name: many for name in drawn}
+    dims |= {name: ("feature",) for name in drawn if name == "included"}
     dims |= {"weight": (*many, "feature"), "rate": (rate_map.dim,)} | {name: ("group",) for name in groups}
     if not rate_map.is_free:
         del dims["rate"]

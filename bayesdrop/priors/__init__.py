@@ -9,6 +9,7 @@ from .normal import Normal
 from .random_effects import RandomEffects
 from .rate_prior import RatePrior
 from .scale_prior import Gamma, HalfCauchy, HalfNormal, InverseGamma, ScalePrior
+from .spike_slab import SpikeSlab
 
 __all__ = [
     "Beta",
@@ -23,5 +24,6 @@ __all__ = [
     "RandomEffects",
     "RatePrior",
     "ScalePrior",
+    "SpikeSlab",
     "WeightPrior",
 ]

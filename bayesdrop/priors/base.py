@@ -29,6 +29,7 @@ __all__ = [
     "NonCentred",
     "NormalLaw",
     "ScaleMixture",
+    "Selecting",
     "WeightPrior",
     "check_positive",
     "check_positive_number",
@@ -192,6 +193,18 @@ class NonCentred(Protocol):
         normal: Float[AnyArray, "C m"], aux: Any
     ) -> tuple[Float[AnyArray, "C p"], dict[str, Float[AnyArray, " C"]]]:
         """Standard deviations of the weights, (C, p), and what is stored of a draw, by name, (C,) each."""
+
+
+@runtime_checkable
+class Selecting(Protocol):
+    """A prior under which weights may be exactly zero, whose indicators ``bd.Gibbs()`` draws."""
+
+    @property
+    def slab(self) -> Any:
+        """Prior of the weights that are not zero."""
+
+    def law(self, n_features: int) -> Any:
+        """Law of the indicators, :class:`bayesdrop.priors.spike_slab.InclusionLaw`."""
 
 
 def check_positive(prior: str, **parameters: Any) -> None:

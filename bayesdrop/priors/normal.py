@@ -57,7 +57,7 @@ class Normal(NormalLaw):
 
     See Also
     --------
-    Laplace, Horseshoe, HalfNormal
+    Laplace, Horseshoe, SpikeSlab, HalfNormal
 
     Examples
     --------

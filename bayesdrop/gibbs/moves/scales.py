@@ -191,14 +191,18 @@ class WeightPrior:
 
 
 def draw_given_weights(
-    key: PRNGKeyArray, operands: ScaleOperands, weight: Float[jax.Array, "C p"], log_scale: Scales
+    key: PRNGKeyArray,
+    operands: ScaleOperands,
+    weight: Float[jax.Array, "C p"],
+    log_scale: Scales,
+    size: Scales | None = None,
 ) -> Scales:
-    """Draw ``log σ`` given the weights (C, p)."""
+    """Draw ``log σ`` given the weights (C, p), of which so many (C, g) are drawn from the scale; by default all."""
     square = operands.unit_precision[None] * weight * weight
     # Of weights that are all but zero the law has no lower end that this precision resolves.
     least = float(jnp.finfo(weight.dtype).tiny)
     penalty = jnp.maximum(by_group(square.T, operands.index, log_scale.shape[1]).T, least)
-    size = jnp.broadcast_to(operands.size[None], log_scale.shape)
+    size = jnp.broadcast_to(operands.size[None], log_scale.shape) if size is None else size
 
     def log_density(t: Scales) -> Scales:
         # The square is divided by σ² as a difference of logarithms, which does not overflow.

@@ -16,6 +16,7 @@ from ...warnings import ApproximationWarning, IncompleteWarning, MixingWarning, 
 from ..arviz_groups.constants import read_rate_prior
 from ..arviz_groups.groups import dataset, group_names, read_attributes
 from ..draws.draws import read_group
+from .inclusion import inclusion_problems, without_indicators
 from .largest_r_hat import r_hat_limits
 from .mixing import LIMITS, Extreme, extreme_of, mixing
 from .problems import (
@@ -230,8 +231,12 @@ def diagnose_groups(groups: Mapping[str, xr.Dataset], attrs: Mapping[str, Any]) 
                 "Bring the features to a common scale, lower C, or sample in double precision.",
             )
         )
+    selects = "included" in posterior
+    if selects:
+        problems.extend(inclusion_problems(posterior, more))
+        posterior = without_indicators(posterior)
     if draws >= LIMITS.draws and not broken and not attrs.get("reweighted"):
-        problems.extend(chain_problems(posterior, has_own_model(attrs)))
+        problems.extend(chain_problems(posterior, has_own_model(attrs) and not selects))
         problems.extend(small_scale_problems(posterior, attrs, more))
     r_hat, bulk, tail, limit, words = _mixing_extremes(posterior, chains, draws, bool(broken), problems, more)
     stats = groups.get("sample_stats")

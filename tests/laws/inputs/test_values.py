@@ -149,6 +149,14 @@ def _approximate():
     return bd.groups.extend(found, {"posterior": group.assign(weight=0.1 * group["weight"])})
 
 
+def _selected():
+    """Draws under a spike-and-slab prior."""
+    model = bd.Model(rates=bd.Fixed(0.0), weight_prior=bd.SpikeSlab())
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return bd.sample(model, X, Y, draws=5, tune=5, chains=2, progress=False)
+
+
 def _counts():
     """A posterior of counts with replicated ones."""
     import xarray as xr
@@ -222,6 +230,8 @@ GIVEN = {
     "comparisons": {"variables": lambda: ["x0"]},
     "effects": {"table": lambda: bd.predictions_grid(bd.fit(bd.Model(), X, Y), X, {"x0": 2})},
     "hypothesis": {"result": lambda: _posterior(), "statements": "x0 > x1"},
+    "credible_sets": {"post": lambda: _selected()},
+    "inclusion": {"table": lambda: bd.weights_table(_selected())},
     "project": {"draws": 10, "clusters": 3, "cv": None},
     "projection_path": {"path": lambda: _projection()},
     "reliability_curve": {"probabilities": lambda: np.linspace(0.1, 0.9, 24)},

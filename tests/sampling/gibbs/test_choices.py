@@ -11,6 +11,7 @@ from bayesdrop.data.dataset import as_dataset
 from bayesdrop.gibbs.choices import CHOICES, Case, Limits, choose
 
 CASES = {
+    "active_set": [Case(500, 30, True, True), Case(2000, 5000, False, True)],
     "cholesky": [Case(500, 30, True), Case(1500, 1500, True)],
     "woodbury": [Case(40, 300, True), Case(1500, 1501, True)],
     "conjugate_gradient": [Case(2000, 1600, True), Case(1501, 1600, True), Case(500, 30, False)],
@@ -54,6 +55,14 @@ def test_the_kernel_says_what_was_taken(kind):
         data = as_dataset(store(X), y if many else 2.0 * y - 1, None, None, not many, multiclass=many).with_weight()
         kernel, _ = method.bind(model, data, model.bind(data.feature_names), 4, marginalised)
         assert kernel.choices == {"weights_drawn_by": name}
+
+
+def test_a_spike_and_slab_prior_has_a_kernel_of_its_own():
+    rng = np.random.default_rng(0)
+    model = bd.Model(rates=bd.Fixed(0.0), weight_prior=bd.SpikeSlab())
+    data = as_dataset(rng.normal(size=(12, 4)), np.tile([-1.0, 1.0], 6), None, None, True).with_weight()
+    kernel, _ = bd.Gibbs().bind(model, data, model.bind(data.feature_names), 4, True)
+    assert kernel.choices == {"weights_drawn_by": "active_set"}
 
 
 def test_a_posterior_says_what_was_taken():

@@ -1,0 +1,411 @@
+r"""Gibbs sampling under a spike-and-slab prior: which features are in the model, and their weights.
+
+    γ_d ~ Bernoulli(π),   w_d ~ N(0, 1/P_d) if γ_d = 1,   w_d = 0 else,   p(y | w, b) = exp{−C Σ s_i loss(y_i, score_i)}
+
+One sweep draws the auxiliary variables of the loss given the scores; the indicators with all weights integrated out
+(:mod:`.moves.active_set`), a learnt ``π`` too; the weights that are in, and the intercept; then ``π``, a learnt scale
+of the slab, and the scale or shape of the likelihood. Of a loss that is no likelihood the posterior is a
+pseudo-posterior. Python drives the sweeps: NumPy draws the indicators, chain by chain, and JAX the rest.
+
+Shapes: ``C`` chains, ``n`` rows, ``p`` features, ``u`` units (features, or groups that enter together).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import PRNGKeyArray
+from scipy import sparse
+from scipy.special import logit
+
+from .._typing import Bool, Float, Int
+from ..data.dataset import Dataset
+from ..losses.base import at_shape
+from ..losses.protocols import Augmented
+from ..model import Model
+from ..priors.spike_slab import InclusionLaw
+from ..rates import RateMap
+from ..sampling.intercept_level import LevelOperands, level_operands
+from ..sampling.likelihood_parameters import ParameterOperands, learnt_parameter, parameter_operands
+from ..sampling.matrix import placed
+from ..sampling.weight_scales import ScaleOperands, log_scale_prior, scale_operands, weight_precision
+from .choices import Limits
+from .moves.active_set import Neighbours, Rows, Units, sweep
+from .moves.parameters import draw_scale, draw_shape
+from .moves.scales import WeightPrior, draw_given_weights
+
+__all__ = ["InclusionKernel", "InclusionOperands", "InclusionState", "bind_inclusion", "correlated"]
+
+
+class RowOperands(NamedTuple):
+    """What JAX reads: the rows and priors, by the names of :class:`.marginalised.MarginalOperands`."""
+
+    target: Float[jax.Array, " n"]
+    row_weight: Float[jax.Array, " n"]
+    precision: Float[jax.Array, " p"]
+    learnt: ScaleOperands | None
+    parameter: ParameterOperands | None
+    offset: Float[jax.Array, " n"] | None
+    level: LevelOperands | None
+    unit: Int[jax.Array, " p"]
+    scales: Any = ()
+
+
+class InclusionOperands(NamedTuple):
+    """Data and priors.
+
+    Attributes
+    ----------
+    rows : RowOperands
+        What JAX reads.
+    transposed, squared : scipy.sparse.csr_array (q, m)
+        Columns of the features and the intercept, as rows, with one more entry if the intercept has a prior; and the
+        same with every entry squared.
+    law : InclusionLaw
+        Law of the indicators.
+    units : Units
+        The same, as the moves read it.
+    neighbours : Neighbours
+        Features that may be swapped.
+    limits : Limits
+        Number of swaps and size of the first models.
+    """
+
+    rows: RowOperands
+    transposed: Any
+    squared: Any
+    law: InclusionLaw
+    units: Units
+    neighbours: Neighbours
+    limits: Limits
+
+
+class InclusionState(NamedTuple):
+    """State of ``C`` chains, by the names of :class:`.marginalised.MarginalState`.
+
+    ``included`` and ``log_odds`` (C, u) are the indicators, and the log odds of each unit at its turn; ``chance`` (C,)
+    is the inclusion probability and ``log_prior`` (C,) the log probability of the indicators.
+    """
+
+    weight: Float[jax.Array, "C p"]
+    intercept: Float[jax.Array, " C"]
+    mean: Float[jax.Array, "C n"]
+    included: Bool[jax.Array, "C u"]
+    log_odds: Float[jax.Array, "C u"]
+    chance: Float[jax.Array, " C"]
+    log_prior: Float[jax.Array, " C"]
+    precision: Float[jax.Array, "C p"]
+    scales: Any
+    log_scale: Float[jax.Array, "C g"]
+    log_parameter: Float[jax.Array, " C"]
+    noise_precision: Float[jax.Array, " C"]
+    key: PRNGKeyArray
+
+
+@dataclass(frozen=True)
+class InclusionKernel(WeightPrior):
+    """The transition, called by Python; see :class:`bayesdrop.sampling.protocols.HostKernel`.
+
+    Attributes
+    ----------
+    loss : Augmented
+        The plain loss.
+    learns_chance : bool
+        The inclusion probability is learnt.
+    """
+
+    loss: Augmented
+    learns_chance: bool
+
+    @property
+    def variables(self) -> dict[str, tuple[str, ...]]:
+        """Dims of what is recorded."""
+        names = self.declared() | {"included": ("feature",), "inclusion_probability": ("feature",), "model_size": ()}
+        return names | ({"inclusion_prior": ()} if self.learns_chance else {})
+
+    @property
+    def row_loss(self) -> Any:
+        """The loss of a row."""
+        return self.loss
+
+    def shapes(self, operands: InclusionOperands, key: PRNGKeyArray, chains: int) -> tuple[Any, dict[str, Any]]:
+        """Shapes of the state and of what a step records."""
+        state = self.init(operands, key, chains)
+        return jax.eval_shape(lambda: state), jax.eval_shape(partial(_record, self, operands.rows, state))
+
+    def init(self, operands: InclusionOperands, key: PRNGKeyArray, chains: int) -> InclusionState:
+        """Start at models of different sizes, from none but the forced units in the first chain."""
+        law, limits, p = operands.law, operands.limits, len(operands.law.unit)
+        key, key_model, key_scale = jax.random.split(key, 3)
+        generator, free = _generator(key_model), np.flatnonzero(~law.is_forced)
+        included = np.tile(law.is_forced, (chains, 1))
+        largest = min(limits.first_size, len(free) // 2, len(operands.rows.target) // 2)
+        for chain, size in enumerate(np.linspace(0, largest, chains).astype(int)):
+            included[chain, generator.choice(free, size, replace=False)] = True
+        return _first(self, operands.rows, p, key, key_scale, included)
+
+    def step(self, operands: InclusionOperands, state: InclusionState) -> tuple[InclusionState, dict[str, jax.Array]]:
+        """One recorded draw: ``sweeps`` sweeps."""
+        for _ in range(self.sweeps):
+            state = self.sweep(operands, state)
+        return state, _record(self, operands.rows, state)
+
+    def sweep(self, operands: InclusionOperands, state: InclusionState) -> InclusionState:
+        """Auxiliary variables; indicators, weights and inclusion probability of each chain; scales."""
+        key, key_aux, key_model, key_scale = jax.random.split(state.key, 4)
+        omega, kappa, precision = (
+            np.asarray(part, dtype=np.float64) for part in _pseudo(self, operands.rows, key_aux, state)
+        )
+        generator, included = _generator(key_model), np.array(state.included)
+        law, p, n = operands.law, len(operands.law.unit), len(operands.rows.target)
+        weight, score = np.zeros((len(included), precision.shape[1])), np.zeros((len(included), n))
+        log_odds, free = np.zeros(included.shape), np.flatnonzero(~law.is_forced)
+        for chain, is_in in enumerate(included):
+            columns = np.append(np.flatnonzero(is_in[law.unit]), np.arange(p, weight.shape[1]))
+            rows = Rows(operands.transposed, operands.squared, omega[chain], kappa[chain], precision[chain])
+            active, log_odds[chain] = sweep(
+                rows, operands.units, operands.neighbours, is_in, columns, generator.permutation(free),
+                np.log(generator.random(len(free))), generator.random((min(operands.limits.swaps, len(free)), 3)),
+            )  # fmt: skip
+            noise = generator.standard_normal(len(active.mean))
+            weight[chain, active.columns] = active.mean + np.linalg.cholesky(active.inverse) @ noise
+            score[chain] = (operands.transposed[active.columns].T @ weight[chain, active.columns])[:n]
+        count = included[:, free].sum(axis=1)
+        log_odds[:, law.is_forced] = np.inf
+        chance = generator.beta(law.a + count, law.b + len(free) - count)
+        logged = log_odds, chance, law.log_density(included)
+        return _finish(self, operands.rows, state._replace(key=key), key_scale, included, weight, score, logged)
+
+
+def _generator(key: PRNGKeyArray) -> np.random.Generator:
+    return np.random.default_rng(np.asarray(jax.random.key_data(key)))
+
+
+def _real(rows: RowOperands, part: Any) -> jax.Array:
+    return jnp.asarray(part, rows.target.dtype)
+
+
+@partial(jax.jit, static_argnums=(0, 2))
+def _first(
+    kernel: InclusionKernel, rows: RowOperands, p: int, key: PRNGKeyArray, key_scale: PRNGKeyArray, included: Any
+) -> InclusionState:
+    """State with all weights zero."""
+    chains, dtype = included.shape[0], rows.target.dtype
+    weight, zero = jnp.zeros((chains, p), dtype), jnp.zeros(chains, dtype)
+    mean = jnp.zeros((chains, rows.target.shape[0]), dtype)
+    mean = mean if rows.offset is None else mean + rows.offset[None]
+    priors = kernel.first_precision(rows, key_scale, weight) | kernel.first_parameter(rows, chains, dtype)
+    odds = jnp.zeros(included.shape, dtype)
+    return InclusionState(weight, zero, mean, included, odds, zero, zero, key=key, **priors)
+
+
+@partial(jax.jit, static_argnums=0)
+def _pseudo(
+    kernel: InclusionKernel, rows: RowOperands, key: PRNGKeyArray, state: InclusionState
+) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """Pseudo-observations of all rows (C, m), the offset taken off, and precisions of all columns (C, q)."""
+    chains, n = state.mean.shape
+    row_weight: Any = np.ones((), rows.target.dtype)
+    if not kernel.unit_weight:
+        row_weight = (rows.row_weight[None] * state.noise_precision[:, None]).reshape(-1)
+    loss: Any = kernel.loss
+    if kernel.parameter is not None and not kernel.parameter.is_scale:
+        loss = at_shape(loss, {kernel.parameter.field: jnp.repeat(jnp.exp(state.log_parameter), n)})
+    target = jnp.broadcast_to(rows.target[None], (chains, n)).reshape(-1)
+    mean = state.mean.reshape(-1)
+    pseudo = loss.sample_pseudo(key, target, mean, jnp.zeros_like(mean), row_weight)
+    omega, kappa = (jnp.broadcast_to(part, (chains * n,)).reshape(chains, n) for part in pseudo)
+    if rows.offset is not None:
+        kappa = kappa - omega * rows.offset[None]
+    if rows.level is not None:
+        own = jnp.broadcast_to(rows.level.precision, (chains, 1))
+        omega, kappa = (
+            jnp.concatenate([part, more], axis=1) for part, more in ((omega, own), (kappa, own * rows.level.mean))
+        )
+    flat = jnp.zeros((chains, int(kernel.fit_intercept)), state.precision.dtype)
+    return omega, kappa, jnp.concatenate([state.precision, flat], axis=1)
+
+
+@partial(jax.jit, static_argnums=0)
+def _finish(
+    kernel: InclusionKernel,
+    rows: RowOperands,
+    state: InclusionState,
+    key: PRNGKeyArray,
+    included: Any,
+    weight: Any,
+    score: Any,
+    logged: Any,
+) -> InclusionState:
+    """Take new weights, and draw the scale of the slab and the parameter of the likelihood given them."""
+    key_slab, key_parameter = jax.random.split(key)
+    p = rows.precision.shape[0]
+    mean = _real(rows, score)
+    mean = mean if rows.offset is None else mean + rows.offset[None]
+    log_odds, chance, log_prior = (_real(rows, part) for part in logged)
+    intercept = _real(rows, weight[:, p]) if kernel.fit_intercept else jnp.zeros_like(state.intercept)
+    state = state._replace(
+        weight=_real(rows, weight[:, :p]), intercept=intercept, mean=mean, included=included, log_odds=log_odds,
+        chance=chance, log_prior=log_prior,
+    )  # fmt: skip
+    if rows.learnt is not None:
+        # Weights that are out say nothing of the scale.
+        size = jnp.sum(state.weight != 0, axis=1, keepdims=True).astype(mean.dtype)
+        log_scale = draw_given_weights(key_slab, rows.learnt, state.weight, state.log_scale, size)
+        state = state._replace(log_scale=log_scale, precision=weight_precision(rows.learnt, log_scale))
+    if kernel.parameter is None:
+        return state
+    if kernel.parameter.is_scale:
+        return draw_scale(kernel, rows, key_parameter, state, jnp.sum(_costs(kernel, rows, state), axis=1))
+    target = jnp.broadcast_to(rows.target[None], mean.shape)
+
+    def costs(loss: Any, higher: Float[jax.Array, " C"]) -> Float[jax.Array, "C n"]:
+        return rows.row_weight[None] * loss.value(target, state.mean + higher[:, None], jnp.zeros_like(state.mean))
+
+    state, higher = draw_shape(kernel, rows, key_parameter, state, state.weight, costs)
+    return state._replace(mean=state.mean + higher[:, None])
+
+
+def _costs(kernel: InclusionKernel, rows: RowOperands, state: InclusionState) -> Float[jax.Array, "C n"]:
+    """Weighted loss of each row at scale 1, (C, n)."""
+    loss: Any = kernel.loss
+    if kernel.parameter is not None:
+        loss = kernel.parameter.loss_at(loss, state.log_parameter)
+    target = jnp.broadcast_to(rows.target[None], state.mean.shape)
+    return rows.row_weight[None] * loss.value(target, state.mean, jnp.zeros_like(state.mean))
+
+
+@partial(jax.jit, static_argnums=0)
+def _record(kernel: InclusionKernel, rows: RowOperands, state: InclusionState) -> dict[str, jax.Array]:
+    """What is kept of a draw."""
+    dtype = state.weight.dtype
+    is_in = state.included[:, rows.unit].astype(dtype)
+    normal = (
+        jnp.log(state.precision) - np.asarray(np.log(2 * np.pi), dtype) - state.precision * jnp.square(state.weight)
+    )
+    lp = state.log_prior + 0.5 * jnp.sum(is_in * normal, axis=1)
+    lp = lp - state.noise_precision * jnp.sum(_costs(kernel, rows, state), axis=1)
+    if rows.level is not None:
+        lp = lp + rows.level.log_density(state.weight, state.intercept)
+    draw, density = kernel.recorded_priors(rows._replace(learnt=None), state)
+    if rows.learnt is not None:
+        draw["log_weight_scale"] = state.log_scale[:, 0]
+        lp = lp + log_scale_prior(rows.learnt, state.log_scale)[:, 0] - state.log_scale[:, 0]
+    draw |= {"intercept": state.intercept} if kernel.fit_intercept else {}
+    draw |= {"inclusion_prior": state.chance} if kernel.learns_chance else {}
+    return draw | {
+        "weight": state.weight,
+        "included": is_in.astype(jnp.int8),
+        "inclusion_probability": jax.nn.sigmoid(state.log_odds)[:, rows.unit],
+        "model_size": jnp.sum(is_in, axis=1).astype(jnp.int32),
+        "lp": lp + density,
+    }
+
+
+def bind_inclusion(
+    model: Model, loss: Augmented, data: Dataset, rate_map: RateMap, marginalised: bool, sweeps: int, choice: str,
+    dtype: str, limits: Limits,
+) -> tuple[InclusionKernel, InclusionOperands]:  # fmt: skip
+    """Build the kernel and its operands.
+
+    Raises
+    ------
+    ValueError
+        If entries may be dropped or are noised, or forced features are more than the rows.
+    """
+    n, p = data.design.shape
+    prior: Any = model.weight_prior
+    parts = model.noise.coefficients(np.broadcast_to(np.asarray(rate_map.initial, dtype=np.float64), (p,)))
+    noisy = any(np.any(part) for part in (parts.quadratic, parts.linear, parts.constant, parts.shift))
+    if not marginalised or noisy or np.any(parts.gain != 1):
+        raise ValueError(
+            "weight_prior: bd.SpikeSlab takes features without noise, as a feature that is always dropped is nearly "
+            f"one that is out, got noise={model.noise!r} and rates={model.rates!r}; take rates=bd.Fixed(0.0)."
+        )
+    law: InclusionLaw = prior.law(p)
+    forced = int(np.sum(law.is_forced[law.unit]))
+    if forced > n:
+        raise ValueError(
+            f"SpikeSlab include: expected at most as many features as rows, {n}, got {forced}; leave some of them free."
+        )
+    matrix = sparse.csc_array(data.X, dtype=np.float64)
+    neighbours = correlated(matrix, law, limits)
+    columns = [matrix]
+    if model.fit_intercept:
+        columns.append(sparse.csc_array(np.ones((n, 1))))
+    matrix = sparse.csc_array(sparse.hstack(columns))
+    level, parameter, row_weight = level_operands(model, dtype), learnt_parameter(model.loss), model.C * data.weight
+    if level is not None:
+        place = np.append(np.asarray(level.place, dtype=np.float64), 1.0)
+        matrix = sparse.csc_array(sparse.vstack([matrix, sparse.csc_array(place[None])]))
+    transposed = sparse.csr_array(matrix.T)
+    squared = sparse.csr_array((transposed.data**2, transposed.indices, transposed.indptr), transposed.shape)
+    order, size = np.argsort(law.unit, kind="stable"), np.bincount(law.unit, minlength=len(law.is_forced))
+    members, free = tuple(np.split(order, np.cumsum(size)[:-1])), int(np.sum(~law.is_forced))
+    others = np.arange(free)
+    units = Units(
+        columns=members,
+        first=np.array([unit[0] for unit in members]),
+        is_group=size > 1,
+        log_odds=np.zeros(len(size)) if law.probability is None else logit(law.probability),
+        by_size=np.log((law.a + others) / (law.b + free - 1 - others)) * law.is_learnt,
+    )
+    learnt, real = prior.slab.learnt_scale(p), partial(placed, dtype=dtype)
+    kernel = InclusionKernel(
+        fit_intercept=model.fit_intercept,
+        unit_weight=parameter is None and bool(np.all(row_weight == 1)),
+        parameter=parameter,
+        scale_mixture=None,
+        scale_names=(),
+        scale_dims=None if learnt is None else (),
+        choice=choice,
+        sweeps=sweeps,
+        loss=loss.plain,
+        learns_chance=law.is_learnt,
+    )
+    rows = RowOperands(
+        target=real(data.target),
+        row_weight=real(row_weight),
+        precision=real(prior.first_precision(p)),
+        learnt=scale_operands(learnt, dtype),
+        parameter=parameter_operands(model.loss, data, dtype),
+        offset=None if data.offset is None else real(data.offset),
+        level=level,
+        unit=placed(law.unit, np.int32),
+    )
+    return kernel, InclusionOperands(rows, transposed, squared, law, units, neighbours, limits)
+
+
+def correlated(matrix: Any, law: InclusionLaw, limits: Limits, at_once: int = 256) -> Neighbours:
+    """Free single features whose correlation is large, of each at most ``limits.neighbours``, and the reverse.
+
+    Examples
+    --------
+    >>> law = InclusionLaw(np.arange(3), np.zeros(3, dtype=bool), None, 1.0, 1.0)
+    >>> X = sparse.csc_array([[0.0, 0.0, 1.0], [1.0, 1.0, 0.0], [2.0, 3.0, 1.0], [1.0, 1.0, 0.0]])
+    >>> correlated(X, law, Limits())
+    (array([1]), array([0]), array([], dtype=int...))
+    """
+    n, count = matrix.shape[0], len(law.is_forced)
+    single = np.flatnonzero((np.bincount(law.unit)[law.unit] == 1) & ~law.is_forced[law.unit])
+    X = matrix[:, single]
+    mean = np.asarray(X.mean(axis=0))
+    spread = np.sqrt(np.maximum(np.asarray(X.multiply(X).mean(axis=0)) - mean * mean, np.finfo(float).tiny))
+    pairs = [np.zeros((2, 0), dtype=np.int64)]
+    for start in range(0, len(single), at_once):
+        part = slice(start, start + at_once)
+        size = abs((X[:, part].T @ X).toarray() / n - np.outer(mean[part], mean)) / np.outer(spread[part], spread)
+        own = np.arange(len(size))
+        size[own, start + own] = 0
+        last = np.argsort(-size, axis=1)[:, : limits.neighbours]
+        one, near = np.nonzero(np.take_along_axis(size, last, axis=1) >= limits.correlation)
+        pairs.append(law.unit[single[np.stack([start + one, last[one, near]])]])
+    one, other = np.concatenate(pairs, axis=1)
+    both = sparse.csr_array((np.ones(2 * len(one)), (np.append(one, other), np.append(other, one))), (count, count))
+    return tuple(both.indices[start:end].astype(np.intp) for start, end in pairwise(both.indptr))

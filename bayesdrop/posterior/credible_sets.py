@@ -1,0 +1,122 @@
+"""Credible sets of features: of correlated features that stand in for each other, the smallest set with one effect."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .._typing import DataFrame, Float
+from .._validation import check_number
+from .draws.draws import read_draws
+from .draws.new_rows import match_design
+
+__all__ = ["credible_sets"]
+
+
+def credible_sets(post: Any, X: Any, *, probability: float = 0.95, correlation: float = 0.5) -> DataFrame:
+    """Find sets of correlated features, one of which is in the model with a given probability.
+
+    If two features are nearly copies of each other, the draws have now one and now the other, and neither has a large
+    inclusion probability. The set of both does.
+
+    Parameters
+    ----------
+    post : InferenceData or DataTree
+        What ``bd.sample`` returned under the prior ``bd.SpikeSlab``.
+    X : array, data frame or scipy sparse (n, p)
+        The features that were sampled, from which correlations are computed.
+    probability : float, default=0.95
+        Least share of draws in which a feature of the set is in the model, in (0, 1).
+    correlation : float, default=0.5
+        Least absolute correlation of any two features of a set, in [0, 1]: the purity of Wang et al. (2020).
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row for each set, the most probable first: ``features``, a tuple of names; ``probability`` that at least
+        one of them is in the model; ``expected_size``, the mean number of them in it, which is near 1 for one effect;
+        and ``least_correlation`` of any two. A feature is in one set at most. Effects of which no set is that probable
+        have none.
+
+    Raises
+    ------
+    ValueError
+        If ``post`` was not sampled under ``bd.SpikeSlab``, or ``X`` has other columns.
+
+    See Also
+    --------
+    SpikeSlab, weights_table
+
+    References
+    ----------
+    Wang, Sarkar, Carbonetto & Stephens (2020), A simple new approach to variable selection in regression, JRSS B 82.
+
+    Examples
+    --------
+    >>> import bayesdrop as bd
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(200, 4))
+    >>> X[:, 1] = X[:, 0] + 0.05 * X[:, 1]
+    >>> model = bd.Model(bd.Squared(variance=1.0), rates=bd.Fixed(0.0), weight_prior=bd.SpikeSlab(0.2))
+    >>> post = bd.sample(model, X, X[:, 0] + rng.normal(size=200), draws=400, progress=False)
+    >>> credible_sets(post, X)["features"].tolist()
+    [('x0', 'x1')]
+    """
+    import pandas as pd
+
+    check_number(probability, "probability", above=0, below=1)
+    check_number(correlation, "correlation", least=0, most=1)
+    draws = read_draws(post)
+    if not hasattr(draws.model.weight_prior, "slab"):
+        raise ValueError(
+            f"post: expected draws under bd.SpikeSlab, whose weights are zero or not, got those under "
+            f"{draws.model.weight_prior!r}."
+        )
+    matrix = match_design(X, draws.feature_names, draws.model, draws.facts).matrix()
+    included = np.asarray(draws.weight != 0)
+    chance = included.mean(axis=0)
+    free, found = chance > 0, []
+    for first in np.argsort(-chance, kind="stable"):
+        if not free[first]:
+            continue
+        members, is_in, least = [int(first)], included[:, first].copy(), 1.0
+        nearest = _correlations(matrix, int(first))
+        possible = free & (nearest >= correlation)
+        possible[first] = False
+        while is_in.mean() < probability and possible.any():
+            # The feature that is in most often where none of the set is.
+            gain = np.where(possible, included[~is_in].sum(axis=0), -1)
+            best = int(np.argmax(gain))
+            if gain[best] <= 0:
+                break
+            members.append(best)
+            is_in |= included[:, best]
+            least, nearest = min(least, float(nearest[best])), np.minimum(nearest, _correlations(matrix, best))
+            possible &= nearest >= correlation
+            possible[best] = False
+        if is_in.mean() >= probability:
+            free[members] = False
+            found.append((members, is_in, least))
+    names = [tuple(draws.feature_names[d] for d in sorted(members)) for members, _, _ in found]
+    table = pd.DataFrame(
+        {
+            "features": pd.Series(names, dtype=object),
+            "probability": [float(is_in.mean()) for _, is_in, _ in found],
+            "expected_size": [float(chance[members].sum()) for members, _, _ in found],
+            "least_correlation": [least for _, _, least in found],
+        }
+    )
+    return table.sort_values("probability", ascending=False, kind="stable", ignore_index=True)
+
+
+def _correlations(matrix: Any, d: int) -> Float[np.ndarray, " p"]:
+    """Absolute correlation of every column with column ``d``; 0 of constant columns."""
+    n = matrix.shape[0]
+    column = np.asarray(matrix[:, [d]].todense() if hasattr(matrix, "todense") else matrix[:, [d]]).ravel()
+    mean = np.asarray(matrix.mean(axis=0)).ravel()
+    square = np.asarray((matrix.multiply(matrix) if hasattr(matrix, "todense") else matrix * matrix).mean(axis=0))
+    variance = np.maximum(square.ravel() - mean * mean, 0)
+    shared = np.abs(np.asarray(matrix.T @ column) / n - mean * mean[d])
+    scale = np.sqrt(variance * variance[d])
+    return np.divide(shared, scale, out=np.zeros(len(mean)), where=scale > 0)

@@ -1,0 +1,99 @@
+"""Check the indicators of a spike-and-slab prior, for ``bd.diagnose``: chains that disagree, and indicators that stick.
+
+R-hat and effective sample sizes are those of the inclusion probabilities given the other features, for features of
+which the data leave doubt; the indicators themselves, and weights that are mostly 0, are not compared.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..._typing import Float
+from .problems import Problem
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+__all__ = ["Rules", "inclusion_problems", "without_indicators"]
+
+
+@dataclass(frozen=True)
+class Rules:
+    """Limits of the comparison.
+
+    Attributes
+    ----------
+    doubtful : float
+        A feature whose inclusion probability is at least so far from 0 and 1 is in doubt.
+    difference : float
+        Largest difference between inclusion probabilities of two chains.
+    errors : float
+        Standard errors that a difference is above before it is a problem.
+    batches : int
+        Batches of each chain from which standard errors are estimated.
+    """
+
+    doubtful: float = 0.05
+    difference: float = 0.1
+    errors: float = 4.0
+    batches: int = 20
+
+
+def without_indicators(posterior: xr.Dataset, rules: Rules = Rules()) -> xr.Dataset:
+    """The variables to compare between chains: without indicators, weights and features that are in or out for sure."""
+    rest = posterior.drop_vars(["weight", "included", "inclusion_probability"], errors="ignore")
+    if "inclusion_probability" not in posterior:
+        return rest
+    chance = posterior["inclusion_probability"]
+    doubtful = np.abs(chance.mean(("chain", "draw")).values - 0.5) < 0.5 - rules.doubtful
+    return rest.assign(inclusion_probability=chance.isel(feature=doubtful)) if doubtful.any() else rest
+
+
+def inclusion_problems(posterior: xr.Dataset, advice: str, rules: Rules = Rules()) -> list[Problem]:
+    """Features whose inclusion differs between chains, and doubtful ones whose indicator never moves in a chain.
+
+    Examples
+    --------
+    >>> import xarray as xr
+    >>> chance = np.random.default_rng(0).uniform(size=(2, 200, 1)) * 0.2 + np.array([0.0, 0.8])[:, None, None]
+    >>> dims = ("chain", "draw", "feature")
+    >>> post = xr.Dataset(
+    ...     {"included": (dims, (chance > 0.5).astype(int)), "inclusion_probability": (dims, chance)},
+    ...     coords={"feature": ["age"]})
+    >>> [problem.text for problem in inclusion_problems(post, "")]
+    ['the inclusion probability of age is 0.10 in one chain and 0.90 in another', 'the indicator of age never moves in
+    some chain']
+    """
+    names = [str(name) for name in posterior["feature"].values]
+    included = posterior["included"].transpose("chain", "draw", "feature").values
+    chance = included
+    if "inclusion_probability" in posterior:
+        chance = posterior["inclusion_probability"].transpose("chain", "draw", "feature").values
+    chance = chance.astype(np.float64)
+    if chance.shape[1] < 2 * rules.batches:
+        return []
+    means, error = chance.mean(axis=1), _errors(chance, rules.batches)
+    low, high = means.argmin(axis=0), means.argmax(axis=0)
+    own = np.arange(len(names))
+    gap = means[high, own] - means[low, own]
+    allowed = np.maximum(rules.difference, rules.errors * np.hypot(error[high, own], error[low, own]))
+    problems, worst = [], int(np.argmax(gap - allowed))
+    if gap[worst] > allowed[worst]:
+        ends = f"{means[low[worst], worst]:.2f} in one chain and {means[high[worst], worst]:.2f} in another"
+        problems.append(Problem(f"the inclusion probability of {names[worst]} is {ends}", advice))
+    doubtful = np.abs(means.mean(axis=0) - 0.5) < 0.5 - rules.doubtful
+    stuck = [names[d] for d in np.flatnonzero(doubtful & np.any(np.ptp(included, axis=1) == 0, axis=0))]
+    if stuck:
+        more = f" and {len(stuck) - 1} more" if len(stuck) > 1 else ""
+        problems.append(Problem(f"the indicator of {stuck[0]}{more} never moves in some chain", advice))
+    return problems
+
+
+def _errors(values: Float[np.ndarray, "C S p"], batches: int) -> Float[np.ndarray, "C p"]:
+    """Standard errors of the means of each chain, from means of batches."""
+    size = values.shape[1] // batches
+    means = values[:, : size * batches].reshape(len(values), batches, size, -1).mean(axis=2)
+    return np.asarray(means.std(axis=1, ddof=1) / np.sqrt(batches))

@@ -1,0 +1,335 @@
+r"""Spike-and-slab prior: each weight is exactly zero, or drawn from a normal slab.
+
+    γ_d ~ Bernoulli(π_d),     w_d = 0 if γ_d = 0,     w_d ~ N(0, (σ u_d)²) if γ_d = 1
+
+``π`` is known, for all features or each of them, or one number for all features with a Beta prior; ``σ`` is known or
+learnt (Mitchell & Beauchamp 1988; George & McCulloch 1997). Features of a group have one indicator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.special import betaln, xlog1py, xlogy
+
+from .._typing import AnyArray, Bool, Float, Int
+from .._validation import check_instance, check_number, check_numbers, shown
+from .base import ScaleMixture
+from .beta import Beta
+from .by_name import check_by_name, of_columns
+from .normal import Normal
+
+__all__ = ["InclusionLaw", "SpikeSlab"]
+
+
+class InclusionLaw(NamedTuple):
+    """Law of the indicators of ``m`` units, which are single features or groups of them.
+
+    Attributes
+    ----------
+    unit : int array (p,)
+        Unit of each feature.
+    is_forced : bool array (m,)
+        Units that are always in the model.
+    probability : array (m,) or None
+        Known inclusion probabilities; None if one probability for all units is learnt.
+    a, b : float
+        Shapes of the Beta prior of the learnt probability.
+    """
+
+    unit: Int[np.ndarray, " p"]
+    is_forced: Bool[np.ndarray, " m"]
+    probability: Float[np.ndarray, " m"] | None
+    a: float
+    b: float
+
+    @property
+    def is_learnt(self) -> bool:
+        """True if the inclusion probability is learnt."""
+        return self.probability is None
+
+    def log_density(self, included: Bool[np.ndarray, "S m"]) -> Float[np.ndarray, " S"]:
+        """Log probability of indicators (S, m), a learnt probability integrated out."""
+        free = included[:, ~self.is_forced]
+        if self.probability is None:
+            count = free.sum(axis=1)
+            both = betaln(self.a + count, self.b + free.shape[1] - count)
+            return np.asarray(both - betaln(self.a, self.b))
+        chance = self.probability[~self.is_forced]
+        return np.asarray((xlogy(free, chance) + xlog1py(~free, -chance)).sum(axis=1))
+
+    def sample(
+        self, generator: np.random.Generator, draws: int
+    ) -> tuple[Bool[np.ndarray, "S m"], Float[np.ndarray, " S"] | None]:
+        """Draw indicators (draws, m), and the learnt probability (draws,) if there is one."""
+        chance, learnt = self.probability, None
+        if chance is None:
+            learnt = generator.beta(self.a, self.b, size=draws)
+            chance = learnt[:, None]
+        drawn = generator.random((draws, len(self.is_forced))) < chance
+        return drawn | self.is_forced, learnt
+
+
+@dataclass(frozen=True)
+class SpikeSlab(ScaleMixture):
+    """Spike-and-slab prior: a feature is in the model or not, and the data say how probable its inclusion is.
+
+    ``bd.sample`` draws which features are in by ``bd.Gibbs()``; other samplers and point fits take none of it. The
+    noise must be without effect, as ``rates=bd.Fixed(0.0)`` makes it.
+
+    Parameters
+    ----------
+    inclusion : Beta, float, array of shape (p,) or mapping from name to float, default=Beta(1, 1)
+        Prior inclusion probability, in [0, 1]: known, for all features or for each (by name as for ``bd.Normal``), or
+        learnt for all features together under a Beta prior.
+    expected_size : float, optional
+        Prior mean of the number of features in the model besides those of ``include``, instead of ``inclusion``: the
+        learnt probability has the prior ``Beta(1, (m − size)/size)`` of ``m`` features (Ley & Steel 2009).
+    slab : Normal, default=Normal(1.0)
+        Prior of the weights that are in: normal with mean 0 and a known scale, or one learnt scale. By default in units
+        of the response's standard deviation where its scale is learnt.
+    include : sequence of str or int, default=()
+        Features that are always in: names of columns or terms of the formula, or positions.
+    groups : "terms" or sequence of sequences of names, optional
+        Features that enter together, under one indicator: the columns of each term of a formula, or each of the given
+        groups. Other features enter alone.
+
+    Raises
+    ------
+    ValueError
+        If a probability is outside [0, 1], a name is not there, groups overlap, or the slab has a mean or groups.
+
+    See Also
+    --------
+    credible_sets, Normal, Horseshoe
+
+    References
+    ----------
+    - Mitchell & Beauchamp (1988), Bayesian variable selection in linear regression, JASA 83.
+    - Ley & Steel (2009), On the effect of prior assumptions in Bayesian model averaging, J. Applied Econometrics 24.
+
+    Examples
+    --------
+    >>> prior = SpikeSlab(0.25, slab=Normal(2.0), include=["age"]).of_columns(["age", "size"])
+    >>> prior.law(2).is_forced.tolist(), prior.law(2).probability.tolist()
+    ([True, False], [0.25, 0.25])
+    >>> SpikeSlab(expected_size=2).law(10).b
+    4.0
+    """
+
+    inclusion: Any = None
+    expected_size: float | None = field(default=None, kw_only=True)
+    slab: Any = field(default_factory=lambda: Normal(1.0, of_response=True), kw_only=True)
+    include: Sequence[Any] = field(default=(), kw_only=True)
+    groups: Any = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        inclusion = self.inclusion
+        if isinstance(inclusion, Beta):
+            if np.ndim(inclusion.a) or np.ndim(inclusion.b) or inclusion.relative:
+                raise ValueError(
+                    f"SpikeSlab inclusion: expected one a and one b, as in bd.Beta(1, 1), got {inclusion!r}."
+                )
+        elif isinstance(inclusion, Mapping):
+            check_by_name(inclusion, "SpikeSlab inclusion", _check_probability)
+        elif inclusion is not None and _check_probability(inclusion, "SpikeSlab inclusion").ndim > 1:
+            raise ValueError(f"SpikeSlab inclusion: expected one number or one per feature, got {shown(inclusion)}.")
+        if self.expected_size is not None:
+            check_number(self.expected_size, "SpikeSlab expected_size", above=0)
+            if inclusion is not None:
+                raise ValueError("SpikeSlab expected_size: expected it or inclusion, got both; leave one out.")
+        check_instance(self.slab, "SpikeSlab slab", Normal, "a normal prior such as bd.Normal(1.0)")
+        if np.any(self.slab.mean) or isinstance(self.slab.mean, Mapping) or self.slab.groups is not None:
+            raise ValueError(
+                f"SpikeSlab slab: expected a normal prior with mean 0 and without groups, got {self.slab!r}."
+            )
+        object.__setattr__(self, "include", _names(self.include, "SpikeSlab include"))
+        groups = self.groups
+        if groups is None or (isinstance(groups, str) and groups == "terms"):
+            return
+        if isinstance(groups, str | bytes) or not np.iterable(groups):
+            raise TypeError(f'SpikeSlab groups: expected "terms" or lists of names, got {shown(groups)}.')
+        groups = tuple(_names(one, "SpikeSlab groups") for one in groups)
+        object.__setattr__(self, "groups", groups)
+        names = [name for one in groups for name in one]
+        repeated = [name for name in dict.fromkeys(names) if names.count(name) > 1]
+        if not all(groups):
+            raise ValueError("SpikeSlab groups: expected at least one name in each group, got an empty one.")
+        if repeated:
+            raise ValueError(f"SpikeSlab groups: {shown(repeated)} is in two groups; put each feature in one at most.")
+
+    @property
+    def has_mean(self) -> bool:
+        """See :class:`bayesdrop.priors.WeightPrior`."""
+        return bool(self.slab.has_mean)
+
+    @property
+    def relative(self) -> bool:  # type: ignore[override]  # as its slab is
+        """True if that of the slab is; see :class:`bayesdrop.priors.WeightPrior`."""
+        return bool(self.slab.relative)
+
+    def of_columns(self, names: Sequence[str], terms: Sequence[str] | None = None) -> SpikeSlab:
+        """The same prior with positions for names; see :class:`bayesdrop.priors.WeightPrior`."""
+        inclusion, groups = self.inclusion, self.groups
+        if isinstance(inclusion, Mapping):
+            inclusion = of_columns(inclusion, names, terms, "SpikeSlab inclusion", None)
+        if isinstance(groups, str):
+            if terms is None:
+                raise ValueError(
+                    'SpikeSlab groups: "terms" are those of a formula, and there is none; give lists of names.'
+                )
+            groups = [[d for d in range(len(names)) if terms[d] == term] for term in dict.fromkeys(terms)]
+        elif groups is not None:
+            groups = [_positions(one, names, terms, "SpikeSlab groups") for one in groups]
+        return replace(
+            self, inclusion=inclusion, slab=self.slab.of_columns(names, terms), groups=groups,
+            include=tuple(_positions(self.include, names, terms, "SpikeSlab include")),
+        )  # fmt: skip
+
+    def absolute(self, spread: np.ndarray) -> SpikeSlab:
+        """See :class:`bayesdrop.priors.WeightPrior`."""
+        return replace(self, slab=self.slab.absolute(spread))
+
+    def of_responses(self, spread: float) -> SpikeSlab:
+        """See :class:`bayesdrop.priors.WeightPrior`."""
+        return replace(self, slab=self.slab.of_responses(spread))
+
+    def in_units(self, unit: float) -> SpikeSlab:
+        """See :class:`bayesdrop.priors.WeightPrior`."""
+        return replace(self, slab=self.slab.in_units(unit))
+
+    def check(self, n_features: int) -> None:
+        """See :class:`bayesdrop.priors.WeightPrior`."""
+        self.slab.check(n_features)
+        self.law(n_features)
+
+    def law(self, n_features: int) -> InclusionLaw:
+        """Law of the indicators of ``n_features`` features."""
+        groups = () if self.groups is None else self.groups
+        for what, places in (("include", self.include), ("groups", [d for one in groups for d in one])):
+            for place in places:
+                if not isinstance(place, int | np.integer) or not 0 <= place < n_features:
+                    raise ValueError(
+                        f"SpikeSlab {what}: expected positions below {n_features}, for the names of the columns are "
+                        f"not known here, got {place!r}; use bd.sample, which takes names."
+                    )
+        unit = np.full(n_features, -1)
+        for number, one in enumerate(groups):
+            unit[list(one)] = number
+        alone = unit < 0
+        unit[alone] = len(groups) + np.arange(alone.sum())
+        is_forced, a, b = np.zeros(len(groups) + int(alone.sum()), dtype=bool), 1.0, 1.0
+        is_forced[unit[list(self.include)]] = True
+        free = int(np.sum(~is_forced))
+        if self.expected_size is not None:
+            if free and self.expected_size >= free:
+                raise ValueError(
+                    f"SpikeSlab expected_size: expected a number below {free}, the features that may be left out, got "
+                    f"{self.expected_size:g}."
+                )
+            b = (free - self.expected_size) / self.expected_size
+        elif isinstance(self.inclusion, Beta):
+            a, b = float(self.inclusion.a), float(self.inclusion.b)
+        elif self.inclusion is not None:
+            given = np.asarray(self.inclusion, dtype=np.float64)
+            if given.ndim and given.shape != (n_features,):
+                raise ValueError(
+                    f"SpikeSlab inclusion: expected one number or {n_features} of them (one per feature), got shape "
+                    f"{given.shape}."
+                )
+            # Features of a group share a probability.
+            probability = np.zeros(len(is_forced))
+            probability[unit] = given
+            if np.any(probability[unit] != given):
+                raise ValueError("SpikeSlab inclusion: expected one probability for the features of a group.")
+            return InclusionLaw(unit, is_forced | (probability == 1), probability, a, b)
+        return InclusionLaw(unit, is_forced, None, a, b)
+
+    def precision(self, n_features: int) -> np.ndarray:
+        """Raise ValueError: weights may be exactly zero; see :class:`bayesdrop.priors.WeightPrior`."""
+        raise ValueError(
+            "weight_prior: bd.SpikeSlab draws which features are in the model, which bd.sample does by bd.Gibbs(); a "
+            "point fit takes bd.Normal(...) or bd.Laplace(...), whose weights may be zero, and bd.variational "
+            "bd.Normal(...)."
+        )
+
+    def first_precision(self, n_features: int) -> np.ndarray:
+        """Precisions of the slab; see :class:`bayesdrop.priors.WeightPrior`."""
+        return np.asarray(self.slab.first_precision(n_features))
+
+    def constants(self, n_features: int) -> dict[str, Any]:
+        """Those of the slab and of the indicators; see :class:`bayesdrop.priors.WeightPrior`."""
+        law, stored = self.law(n_features), dict(self.slab.constants(n_features))
+        if law.probability is not None:
+            return stored | {"prior_inclusion": ("feature", law.probability[law.unit])}
+        return stored | {"inclusion_prior_a": ((), law.a), "inclusion_prior_b": ((), law.b)}
+
+    def init(self, key: Any, chains: int, p: int, dtype: Any) -> tuple[()]:
+        """No latent scales of single weights; see :class:`bayesdrop.priors.WeightPrior`."""
+        return ()
+
+    @staticmethod
+    def sample_precision(key: Any, weight: Float[AnyArray, "C p"], aux: Any) -> tuple[Float[AnyArray, "C p"], Any]:
+        """Raise TypeError: indicators are drawn instead; see :class:`bayesdrop.priors.WeightPrior`."""
+        raise TypeError("SpikeSlab: indicators are drawn with the data, and no precision of a weight; use bd.Gibbs().")
+
+    @staticmethod
+    def record(aux: Any) -> dict[str, Float[AnyArray, " C"]]:
+        """Nothing; see :class:`bayesdrop.priors.WeightPrior`."""
+        return {}
+
+    @staticmethod
+    def log_scale_density(precision: Float[AnyArray, "C p"], aux: Any) -> Float[AnyArray, " C"]:
+        """Zero; see :class:`bayesdrop.priors.WeightPrior`."""
+        return 0 * precision.sum(axis=1)
+
+    def sample_weight(
+        self, generator: np.random.Generator, draws: int, n_features: int
+    ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+        """Weights (draws, p), and the indicators as ``included``; see :class:`bayesdrop.priors.WeightPrior`."""
+        law = self.law(n_features)
+        weight, scales = self.slab.sample_weight(generator, draws, n_features)
+        units, learnt = law.sample(generator, draws)
+        included = units[:, law.unit]
+        found = {"included": included.astype(np.int8), "model_size": included.sum(axis=1), **scales}
+        return weight * included, found if learnt is None else found | {"inclusion_prior": learnt}
+
+    def log_density(self, weight: Float[AnyArray, "*batch p"]) -> Float[AnyArray, "*batch"]:
+        """Log density (...) of weights (..., p), with an atom at 0; raise TypeError if a scale is learnt."""
+        flat = np.asarray(weight, dtype=np.float64).reshape(-1, weight.shape[-1])
+        law = self.law(flat.shape[1])
+        if not self.slab.gaussian:
+            raise TypeError("SpikeSlab: with a learnt scale the density of the weights has no closed form.")
+        precision = self.slab.precision(flat.shape[1])
+        normal = 0.5 * (np.log(precision) - np.log(2 * np.pi) - precision * flat * flat)
+        units = (flat != 0).astype(float) @ (law.unit[:, None] == np.arange(len(law.is_forced))) > 0
+        density = np.where(flat != 0, normal, 0).sum(axis=1) + law.log_density(units | law.is_forced)
+        return np.asarray(density).reshape(weight.shape[:-1])
+
+
+def _check_probability(value: Any, name: str) -> Float[np.ndarray, ...]:
+    """Return probabilities, or raise an error that names the place."""
+    return np.asarray(check_numbers(value, name, "probabilities in [0, 1]", least=0, most=1))
+
+
+def _names(names: Any, what: str) -> tuple[Any, ...]:
+    """Names or positions of columns, or an error that names the place."""
+    found = tuple(names) if np.iterable(names) and not isinstance(names, str | bytes) else None
+    if found is None or not all(isinstance(one, str | int | np.integer) for one in found):
+        raise TypeError(f"{what}: expected names or positions in a list, got {shown(names)}.")
+    return found
+
+
+def _positions(chosen: Sequence[Any], names: Sequence[str], terms: Sequence[str] | None, what: str) -> list[int]:
+    """Positions of columns given by name, term or position."""
+    found: list[int] = []
+    for one in chosen:
+        if isinstance(one, str):
+            marked = of_columns({one: 1.0}, names, terms, what, 0.0)
+            found += np.flatnonzero(marked).tolist()
+        else:
+            found.append(one)
+    return found

@@ -1,0 +1,164 @@
+"""Inclusion of features under a spike-and-slab prior: ``python -m benchmarks.inclusion [NAME]``.
+
+``twins``: 200 columns, 300 rows, logistic, five pairs of correlation .8, ten true weights of size 1, one of each pair.
+``correlated``: the same without pairs, every two columns of correlation .8. ``words``: 2,000 rows, 5,000 columns of
+counts, 30 true, the first chain begun at no word and the last at 40 random ones. ``sweep``: a sweep of 20,000 × 100
+beside one of the plain sampler, in turns. ``calibration``: inclusion probabilities of 100 tables drawn from the prior,
+by their means in bins and the share of true features in each.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import Any
+
+import arviz as az
+import numpy as np
+from scipy import sparse
+
+import bayesdrop as bd
+from bayesdrop.posterior.problem import Problem
+
+__all__ = ["calibration", "correlated", "main", "simulated", "sweep", "twins", "words"]
+
+FIXED: dict[str, Any] = {"rates": bd.Fixed(0.0)}
+
+
+def simulated(kind: str, seed: int = 0) -> tuple[Any, np.ndarray, np.ndarray]:
+    """Features, labels and the true features of a benchmark."""
+    rng = np.random.default_rng(seed)
+    if kind == "words":
+        frequency = 0.2 / (1 + np.arange(5000) / 50)
+        X: Any = sparse.csr_array((rng.random((2000, 5000)) < frequency).astype(float))
+        true = rng.choice(500, 30, replace=False)
+    else:
+        X = rng.normal(size=(300, 200))
+        true = np.arange(0, 20, 2)
+        if kind == "twins":
+            X[:, 1:10:2] = 0.8 * X[:, 0:10:2] + 0.6 * X[:, 1:10:2]
+        else:
+            X = np.sqrt(0.8) * rng.normal(size=(300, 1)) + np.sqrt(0.2) * X
+    size = np.where(np.arange(len(true)) % 2, -1.0, 1.0) * (1.5 if kind == "words" else 1.0)
+    score = X[:, true] @ size
+    return X, (rng.random(X.shape[0]) < 1 / (1 + np.exp(-score))).astype(int), true
+
+
+def sampled(kind: str, **options: Any) -> tuple[Any, Any, Any, np.ndarray, float]:
+    """Posterior, its draws, features, true features and seconds."""
+    X, y, true = simulated(kind)
+    model = bd.Model(weight_prior=bd.SpikeSlab(expected_size=30 if kind == "words" else 10), **FIXED)
+    bd.sample(model, X, y, draws=2, tune=2, progress=False)  # compiles
+    clock = time.perf_counter()
+    post = bd.sample(model, X, y, progress=False, **options)
+    return post, bd.groups.dataset(post, "posterior"), (X, y), true, time.perf_counter() - clock
+
+
+def differences(draws: Any) -> float:
+    """Largest difference of inclusion probabilities between two chains."""
+    means = draws["inclusion_probability"].mean("draw").values
+    return float(np.ptp(means, axis=0).max())
+
+
+def twins() -> None:
+    """Print the share of draws that have each true feature or its twin."""
+    _, draws, _, true, seconds = sampled("twins", draws=1000, tune=300)
+    included = draws["included"].values.reshape(-1, 200) > 0
+    found = [float(np.mean(included[:, d] | (included[:, d + 1] & (d < 10)))) for d in true]
+    print(
+        f"twins: P(feature or twin) {np.round(found, 3).tolist()}, chains within {differences(draws):.3f}; "
+        f"{seconds:.0f} s"
+    )
+
+
+def correlated(draws_of_each: int = 1500) -> None:
+    """Print the agreement of chains and the effective draws of features in doubt."""
+    _, draws, _, _, seconds = sampled("correlated", draws=draws_of_each, tune=300)
+    chance = draws["inclusion_probability"]
+    mean = chance.mean(("chain", "draw")).values
+    doubtful = chance.isel(feature=(mean > 0.05) & (mean < 0.95))
+    ess = az.ess(doubtful.to_dataset(name="x"))["x"].values
+    size = float(az.ess(draws[["model_size"]])["model_size"])
+    print(
+        f"correlated: {ess.size} in doubt, ESS {ess.min():.0f} to {ess.max():.0f}, of the size {size:.0f}, chains "
+        f"within {differences(draws):.3f}; {seconds:.0f} s"
+    )
+
+
+def words(draws_of_each: int = 400) -> None:
+    """Print the agreement of the chains begun at no word and at 40, and the effective draws of the likelihood."""
+    post, draws, (X, y), true, seconds = sampled("words", draws=draws_of_each, tune=100)
+    means = draws["inclusion_probability"].mean("draw").values
+    rows = bd.groups.dataset(bd.log_likelihood(post, X, y), "log_likelihood")
+    total = next(iter(rows.data_vars.values())).sum("obs_id")
+    found = np.sum(means.mean(axis=0)[true] > 0.5)
+    print(
+        f"words: first and last chain within {np.abs(means[0] - means[-1]).max():.3f}, {found} of 30 found, ESS of the "
+        f"log likelihood {float(az.ess(total.to_dataset(name='x'))['x']):.0f}; {seconds:.0f} s"
+    )
+
+
+def sweep(repeats: int = 5) -> None:
+    """Print the ratio of a sweep to that of the plain sampler."""
+    import jax
+
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(20_000, 100))
+    y = (rng.random(20_000) < 1 / (1 + np.exp(-X[:, :10].sum(axis=1)))).astype(int)
+    steps = []
+    for prior in (bd.SpikeSlab(expected_size=10), bd.Normal(1.0)):
+        problem = Problem.of(bd.Model(weight_prior=prior, **FIXED), X, y)
+        kernel, operands = problem.bind(bd.Gibbs(), 10)
+        state = kernel.init(operands, jax.random.key(0), 4)
+        step = kernel.step if isinstance(prior, bd.SpikeSlab) else jax.jit(kernel.step)
+        for _ in range(10):
+            state, _ = step(operands, state)
+        steps.append((step, operands, state))
+    times = []
+    for _ in range(repeats):
+        row = []
+        for step, operands, state in steps:
+            clock = time.perf_counter()
+            jax.block_until_ready(step(operands, state)[1])
+            row.append(time.perf_counter() - clock)
+        times.append(row)
+    ours, plain = np.median(times, axis=0)
+    print(f"sweep: {ours:.3f} s of four chains, {plain:.3f} s of the plain sampler, ratio {ours / plain:.2f}")
+
+
+def calibration(tables: int = 100) -> None:
+    """Print mean inclusion probability and share of true features in bins, over tables drawn from the prior."""
+    chance, truth = [], []
+    for seed in range(tables):
+        rng = np.random.default_rng(seed)
+        X = rng.normal(size=(60, 10))
+        X[:, 1::2] = 0.8 * X[:, ::2] + 0.6 * X[:, 1::2]
+        is_true = rng.random(10) < 0.3
+        y = (rng.random(60) < 1 / (1 + np.exp(-X @ (is_true * rng.normal(size=10))))).astype(int)
+        if len(np.unique(y)) < 2:
+            continue
+        model = bd.Model(weight_prior=bd.SpikeSlab(0.3), fit_intercept=False, **FIXED)
+        post = bd.sample(model, X, y, draws=250, tune=50, chains=2, seed=seed, progress=False)
+        chance.append(bd.groups.dataset(post, "posterior")["inclusion_probability"].mean(("chain", "draw")).values)
+        truth.append(is_true)
+    every, true = np.concatenate(chance), np.concatenate(truth)
+    for low in np.arange(0, 1, 0.2):
+        part = (every >= low) & (every < low + 0.2)
+        error = np.sqrt(np.sum(every[part] * (1 - every[part]))) / max(part.sum(), 1)
+        print(
+            f"calibration: {part.sum()} features of mean {every[part].mean():.3f}, true {true[part].mean():.3f} "
+            f"(standard error {error:.3f})"
+        )
+
+
+CELLS = {"twins": twins, "correlated": correlated, "words": words, "sweep": sweep, "calibration": calibration}
+
+
+def main(names: list[str] | None = None) -> None:
+    """Run the cells of the given names, by default all."""
+    for name in names or list(CELLS):
+        CELLS[name]()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,114 @@
+"""Answers about draws under a spike-and-slab prior: tables, credible sets, diagnosis, files, prediction."""
+
+import numpy as np
+import pytest
+import xarray as xr
+
+import bayesdrop as bd
+from bayesdrop.description import attributes
+
+
+@pytest.fixture(scope="module")
+def data():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(120, 5))
+    X[:, 1] = X[:, 0] + 0.05 * X[:, 1]
+    return X, 1.5 * X[:, 0] - X[:, 3] + rng.normal(size=120)
+
+
+@pytest.fixture(scope="module")
+def post(data):
+    prior = bd.SpikeSlab(expected_size=2, slab=bd.Normal(bd.HalfNormal(1.0)))
+    model = bd.Model(bd.Squared(), rates=bd.Fixed(0.0), weight_prior=prior)
+    return bd.sample(model, *data, draws=300, tune=50, progress=False)
+
+
+def test_variables_agree(post):
+    draws = bd.groups.dataset(post, "posterior")
+    np.testing.assert_array_equal(draws["included"], draws["weight"] != 0)
+    np.testing.assert_array_equal(draws["model_size"], draws["included"].sum("feature"))
+    for name in ("inclusion_probability", "inclusion_prior"):
+        assert np.all((draws[name] >= 0) & (draws[name] <= 1))
+    assert draws["weight_scale"].dims == draws["sigma"].dims == ("chain", "draw")
+
+
+def test_weights_have_inclusion_probabilities(post):
+    table, draws = bd.weights_table(post), bd.groups.dataset(post, "posterior")
+    chance = draws["inclusion_probability"].mean(("chain", "draw")).values
+    np.testing.assert_allclose(table["inclusion_probability"], chance, rtol=1e-6)
+    weight = draws["weight"].where(draws["included"] > 0).mean(("chain", "draw")).values
+    np.testing.assert_allclose(table["weight_if_included"], weight, rtol=1e-5)
+    for d in range(5):
+        selected = chance >= chance[d]
+        np.testing.assert_allclose(table["expected_false_discoveries"].iloc[d], np.sum(1 - chance[selected]), rtol=1e-6)
+    assert bd.plots.inclusion(table).get_xlabel() == "Inclusion probability"
+    with pytest.raises(TypeError, match="inclusion_probability"):
+        bd.plots.inclusion([1.0])
+
+
+def test_credible_sets_hold_one_effect_each(post, data):
+    sets = bd.credible_sets(post, data[0])
+    assert set(sets["features"]) == {("x0", "x1"), ("x3",)}
+    assert np.all(sets["probability"] >= 0.95)
+    assert np.all(sets["expected_size"] < 2)
+    assert sets["least_correlation"][sets["features"].tolist().index(("x0", "x1"))] > 0.9
+    plain = bd.Model(rates=bd.Fixed(0.0))
+    with pytest.raises(ValueError, match="SpikeSlab"):
+        bd.credible_sets(bd.sample(plain, data[0], data[1] > 0, draws=4, tune=4, progress=False), data[0])
+    with pytest.raises(ValueError, match="expected 5 columns"):
+        bd.credible_sets(post, data[0][:, :4])
+
+
+def test_sets_of_planted_draws():
+    """Twins that replace each other are one set; both in all draws are two; a set that is rarely in is none."""
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(500, 6))
+    X[:, 1], X[:, 3] = X[:, 0] + 0.1 * X[:, 1], X[:, 2] + 0.1 * X[:, 3]
+    first = rng.random(1000) < 0.5
+    included = np.column_stack([first, ~first, np.ones(1000), np.ones(1000), rng.random(1000) < 0.6, np.zeros(1000)])
+    model = bd.Model(rates=bd.Fixed(0.0), weight_prior=bd.SpikeSlab())
+    names = [f"x{d}" for d in range(6)]
+    posterior = xr.Dataset(
+        {
+            "weight": (("chain", "draw", "feature"), included[None].astype(float)),
+            "intercept": (("chain", "draw"), np.zeros((1, 1000))),
+        },
+        coords={"feature": names},
+    )
+    draws = bd.groups.assemble({"posterior": posterior}, attributes(model, ["no", "yes"], feature_names=names))
+    sets = bd.credible_sets(draws, X)
+    assert set(sets["features"]) == {("x0", "x1"), ("x2",), ("x3",)}
+    assert set(bd.credible_sets(draws, X, probability=0.5)["features"]) >= {("x4",)}
+
+
+def test_chains_that_disagree_are_found(post):
+    assert "inclusion" not in bd.diagnose(post).advice
+    draws = bd.groups.dataset(post, "posterior").copy(deep=True)
+    chance = draws["inclusion_probability"].values
+    chance[0, :, 2], chance[1:, :, 2] = 0.9, 0.1
+    draws["included"].values[:, :, 2] = chance[:, :, 2] > 0.5
+    text = bd.diagnose(bd.groups.extend(post, {"posterior": draws})).advice
+    assert "the inclusion probability of x2 is 0.10 in one chain and 0.90 in another" in text
+    assert "the indicator of x2 never moves in some chain" in text
+
+
+def test_files_prediction_and_scores_need_no_more(post, data, tmp_path):
+    bd.groups.save(post, tmp_path / "post.nc")
+    again = bd.groups.load(tmp_path / "post.nc")
+    X, y = data
+    np.testing.assert_allclose(bd.predict(again, X).mean, bd.predict(post, X).mean)
+    assert bd.weights_table(again).equals(bd.weights_table(post))
+    assert np.isfinite(bd.loo(bd.log_likelihood(post, X, y)).elpd_loo)
+    assert len(bd.marginal_effects(post, X)) == 5
+
+
+def test_the_prior_is_drawn_from():
+    prior = bd.prior_draws(
+        bd.Model(rates=bd.Fixed(0.0), weight_prior=bd.SpikeSlab(expected_size=2)), np.zeros((3, 8)), draws=2000,
+        intercept_scale=1.0,
+    )  # fmt: skip
+    draws = bd.groups.dataset(prior, "prior")
+    assert draws["included"].dims == ("chain", "draw", "feature")
+    # Mean 2, standard deviation 2.2: four standard errors.
+    assert abs(float(draws["model_size"].mean()) - 2) < 0.2
+    np.testing.assert_array_equal(draws["included"], draws["weight"] != 0)

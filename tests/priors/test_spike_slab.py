@@ -1,0 +1,151 @@
+"""The spike-and-slab prior: settings, their errors, and its density against its draws."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from numpyro.infer.util import log_density
+from scipy import stats
+
+import bayesdrop as bd
+from bayesdrop.models import spike_slab
+
+NAMES = ["age", "size", "site[a]", "site[b]"]
+TERMS = ["age", "size", "site", "site"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "error"),
+    [
+        (dict(inclusion=1.5), r"SpikeSlab inclusion: expected probabilities in \[0, 1\]"),
+        (dict(inclusion={"age": -0.1}), r"SpikeSlab inclusion\['age'\]: expected probabilities"),
+        (dict(inclusion=bd.Beta([1.0, 2.0])), "SpikeSlab inclusion: expected one a and one b"),
+        (dict(inclusion=0.5, expected_size=2), "SpikeSlab expected_size: expected it or inclusion, got both"),
+        (dict(expected_size=0), "SpikeSlab expected_size: expected a finite number above 0"),
+        (dict(slab=bd.Normal(1.0, mean=1.0)), "SpikeSlab slab: expected a normal prior with mean 0"),
+        (dict(groups=[["age", "size"], ["size"]]), r"SpikeSlab groups: \['size'\] is in two groups"),
+    ],
+)
+def test_settings_are_checked(settings, error):
+    with pytest.raises(ValueError, match=error):
+        bd.SpikeSlab(**settings)
+
+
+@pytest.mark.parametrize(
+    ("settings", "error"),
+    [
+        (dict(include=["weight"]), "SpikeSlab include: 'weight' is not there"),
+        (dict(include=[4]), "SpikeSlab include: expected positions below 4"),
+        (dict(groups=[["age", "weight"]]), "SpikeSlab groups: 'weight' is not there"),
+        (
+            dict(groups=[["site"], ["site[a]", "age"]]),
+            r"SpikeSlab groups: \[2\] is in two groups",
+        ),
+        (
+            dict(groups=[[]]),
+            "SpikeSlab groups: expected at least one name in each",
+        ),
+        (dict(inclusion=[0.5, 0.5]), r"SpikeSlab inclusion: expected one number or 4 of them"),
+        (dict(expected_size=4), "SpikeSlab expected_size: expected a number below 4"),
+        (dict(inclusion=[0.5, 0.1, 0.2, 0.3], groups="terms"), "expected one probability for the features of a group"),
+    ],
+)
+def test_columns_are_checked(settings, error):
+    with pytest.raises(ValueError, match=error):
+        bd.SpikeSlab(**settings).of_columns(NAMES, TERMS).check(4)
+
+
+@pytest.mark.parametrize("kind", [TypeError, ValueError])
+def test_other_kinds_are_refused(kind):
+    wrong = {TypeError: [dict(slab=bd.Laplace(1.0)), dict(include="age"), dict(groups="age")], ValueError: []}[kind]
+    for settings in wrong:
+        with pytest.raises(TypeError, match="SpikeSlab"):
+            bd.SpikeSlab(**settings)
+    with pytest.raises(ValueError, match="those of a formula, and there is none"):
+        bd.SpikeSlab(groups="terms").of_columns(NAMES)
+
+
+def test_terms_enter_whole():
+    law = bd.SpikeSlab(groups="terms", include=["size"]).of_columns(NAMES, TERMS).law(4)
+    assert law.unit.tolist() == [0, 1, 2, 2]
+    assert law.is_forced.tolist() == [False, True, False]
+
+
+def test_draws_have_the_density():
+    """Frequencies of models against their probability, by a chi-squared test of false-alarm rate 1e-6."""
+    prior = bd.SpikeSlab(bd.Beta(2.0, 3.0), slab=bd.Normal(2.0), groups=[[0, 1]], include=[3])
+    weight, more = prior.sample_weight(np.random.default_rng(0), 20_000, 4)
+    np.testing.assert_array_equal(more["included"] != 0, weight != 0)
+    np.testing.assert_array_equal(more["model_size"], (weight != 0).sum(axis=1))
+    models, counts = np.unique(weight[:, [0, 2]] != 0, axis=0, return_counts=True)
+    point = np.ones((4, 4)) * np.column_stack([models[:, [0, 0, 1]], np.ones(4)])
+    normal = stats.norm.logpdf(1.0, scale=2.0) * (point != 0).sum(axis=1)
+    chance = np.exp(prior.log_density(point) - normal)
+    np.testing.assert_allclose(chance.sum(), 1.0)
+    assert stats.chisquare(counts, 20_000 * chance).pvalue > 1e-6
+    with pytest.raises(TypeError, match="no closed form"):
+        bd.SpikeSlab(slab=bd.Normal(bd.HalfNormal(1.0))).log_density(point)
+
+
+REFUSALS = {
+    "fit": lambda model, X, y: bd.fit(model, X, y),
+    "HMC": lambda model, X, y: bd.sample(model, X, y, method=bd.HMC(), progress=False),
+    "NUTS": lambda model, X, y: bd.sample(model, X, y, method=bd.NUTS(), progress=False),
+    "variational": lambda model, X, y: bd.variational(model, X, y),
+}
+
+
+@pytest.mark.parametrize("name", REFUSALS)
+@pytest.mark.parametrize("slab", [bd.Normal(1.0), bd.Normal(bd.HalfNormal(1.0))])
+def test_others_refuse_it(name, slab):
+    X, y = np.random.default_rng(0).normal(size=(12, 2)), np.tile([0, 1], 6)
+    model = bd.Model(rates=bd.Fixed(0.0), weight_prior=bd.SpikeSlab(slab=slab))
+    with pytest.raises(ValueError, match=r"bd\.sample|bd\.Gibbs\(\)"):
+        REFUSALS[name](model, X, y)
+
+
+@pytest.mark.parametrize(
+    ("model", "method", "error"),
+    [
+        (dict(), None, r"SpikeSlab takes features without noise, .*; take rates=bd.Fixed\(0.0\)"),
+        (dict(rates=bd.Fixed(0.3)), None, "SpikeSlab takes features without noise"),
+        (dict(noise=bd.GaussianNoise(0.5)), None, "SpikeSlab takes features without noise"),
+        (dict(loss=bd.Softmax(), rates=bd.Fixed(0.0)), None, "SpikeSlab takes a loss with one score per row"),
+        (dict(rates=bd.Fixed(0.0)), bd.Gibbs(weights="woodbury"), "SpikeSlab takes a loss with one score"),
+    ],
+)
+def test_gibbs_refuses_what_it_cannot_draw(model, method, error):
+    X, y = np.random.default_rng(0).normal(size=(12, 2)), np.tile([0, 1], 6)
+    with pytest.raises(ValueError, match=error):
+        bd.sample(bd.Model(weight_prior=bd.SpikeSlab(), **model), X, y, method=method, progress=False)
+    forced = bd.Model(rates=bd.Fixed(0.0), weight_prior=bd.SpikeSlab(include=[0, 1, 2]))
+    with pytest.raises(ValueError, match="at most as many features as rows, 2, got 3"):
+        bd.sample(forced, np.arange(8.0).reshape(2, 4), [0, 1], progress=False)
+
+
+@pytest.mark.filterwarnings("ignore::bayesdrop.warnings.MixingWarning")  # a few draws
+def test_the_program_has_the_joint_density():
+    """The program's density of indicators, slab weights and intercept, and of the enumerated one, at draws."""
+    X, y = np.random.default_rng(0).normal(size=(20, 3)), np.tile([0, 1], 10)
+    prior = bd.SpikeSlab([0.2, 0.5, 0.7], slab=bd.Normal(1.5))
+    model = bd.Model(rates=bd.Fixed(0.0), weight_prior=prior)
+    method = bd.Gibbs(dtype="float64")
+    post = bd.sample(model, X, y, draws=40, tune=5, chains=1, method=method, progress=False)
+    draws, lp = bd.groups.dataset(post, "posterior").isel(chain=0), bd.groups.dataset(post, "sample_stats")["lp"]
+    options = dict(inclusion=np.array([0.2, 0.5, 0.7]), scale=1.5, intercept_scale=None)
+    found, total = [], []
+    with jax.enable_x64(True), jax.numpy_rank_promotion("allow"), jax.numpy_dtype_promotion("standard"):
+        for s in range(40):
+            sites = {"weight": jnp.asarray(draws["weight"].values[s]), "intercept": jnp.asarray(draws["intercept"][s])}
+            included = jnp.asarray(draws["included"].values[s].astype(float))
+            found.append(log_density(spike_slab.program, (X, y), options, sites | {"included": included})[0])
+            every = [
+                log_density(spike_slab.program, (X, y), options, sites | {"included": jnp.asarray(g, float)})[0]
+                for g in np.ndindex(2, 2, 2)
+            ]
+            one = log_density(spike_slab.enumerated, (jnp.asarray(X), y), options, sites)[0]
+            total.append(one - jax.nn.logsumexp(jnp.asarray(every)))
+    # The library has no weights of features that are out.
+    out = 3 - draws["model_size"].values
+    np.testing.assert_allclose(np.array(found), lp.values[0] + out * stats.norm.logpdf(0.0, scale=1.5), rtol=1e-9)
+    np.testing.assert_allclose(total, 0.0, atol=1e-8)

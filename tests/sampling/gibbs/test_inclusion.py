@@ -1,0 +1,252 @@
+"""Draws under a spike-and-slab prior against all models enumerated, and its moves against direct algebra.
+
+Marginal likelihoods are in closed form for the squared loss and by a grid of the weights for the other losses. Means of
+draws are compared with their exact values in units of their standard errors, from batches; the false-alarm rate is
+1e-4 for each test, shared by its quantities.
+"""
+
+import itertools
+
+import numpy as np
+import pytest
+from scipy import sparse, stats
+from scipy.special import betaln, logsumexp
+
+import bayesdrop as bd
+from bayesdrop.gibbs.moves import active_set
+from bayesdrop.sampling.propriety import separates
+
+FALSE_ALARM, BATCHES = 1e-4, 10
+
+
+def sampled(model, X, y, draws=500, **options):
+    method = bd.Gibbs(dtype="float64")
+    post = bd.sample(model, X, y, draws=draws, tune=50, method=method, progress=False, **options)
+    return bd.groups.dataset(post, "posterior")
+
+
+def assert_means(draws, exact):
+    """Means of draws (C, S, q) are the exact ones (q,)."""
+    draws = np.asarray(draws, dtype=np.float64)
+    size = draws.shape[1] // BATCHES
+    means = draws[:, : size * BATCHES].reshape(-1, size, draws.shape[2]).mean(axis=1)
+    z = (means.mean(axis=0) - exact) / (means.std(axis=0, ddof=1) / np.sqrt(len(means)) + 1e-12)
+    limit = stats.t.isf(FALSE_ALARM / (2 * len(exact)), len(means) - 1)
+    assert np.all(np.abs(z) < limit), (means.mean(axis=0), exact, z)
+
+
+def models_of(units, forced=()):
+    """Every model: indicators of the units, and of their features."""
+    every = np.array(list(itertools.product([False, True], repeat=max(units) + 1)))
+    every = every[np.all(every[:, list(forced)], axis=1)]
+    return every, every[:, units]
+
+
+def normal_evidence(Z, y, precision, prior_row=None):
+    """Log evidence of a normal model of unit variance, and its mean weights; a precision of 0 is a flat prior."""
+    Q, u = Z.T @ Z + np.diag(precision), Z.T @ y
+    if prior_row is not None:
+        row, tau, mean = prior_row
+        Q, u = Q + tau * np.outer(row, row), u + tau * mean * row
+    w = np.linalg.solve(Q, u)
+    return 0.5 * np.sum(np.log(precision[precision > 0])) - 0.5 * np.linalg.slogdet(Q)[1] + 0.5 * u @ w, w
+
+
+RNG = np.random.default_rng(3)
+X8 = RNG.normal(size=(40, 8))
+X8[:, 1] = 0.9 * X8[:, 0] + 0.4 * X8[:, 1]
+X8[:, 5] = 0.9 * X8[:, 4] + 0.4 * X8[:, 5]
+Y8 = 0.5 * X8[:, 0] + 0.4 * X8[:, 4] + 1.0 + RNG.normal(size=40)
+PRIORS = {
+    "one probability": (dict(inclusion=0.3), lambda units: np.log(0.3 / 0.7) * units.sum(axis=1)),
+    "learnt": (
+        dict(inclusion=bd.Beta(2.0, 3.0)),
+        lambda units: betaln(2 + units.sum(axis=1), 3 + (~units).sum(axis=1)),
+    ),
+    "size": (dict(expected_size=2), lambda units: betaln(1 + units.sum(axis=1), 3 + (~units).sum(axis=1))),
+    "each": (
+        dict(inclusion=np.linspace(0.1, 0.8, 8)),
+        lambda units: units @ np.log(np.linspace(0.1, 0.8, 8) / (1 - np.linspace(0.1, 0.8, 8))),
+    ),
+    "forced": (dict(inclusion=0.3, include=["x2", 4]), lambda units: np.log(0.3 / 0.7) * units.sum(axis=1)),
+    "groups": (
+        dict(inclusion=bd.Beta(1, 1), groups=[["x0", "x4"], ["x1", "x2", "x3"]]),
+        lambda units: betaln(1 + units.sum(axis=1), 1 + (~units).sum(axis=1)),
+    ),
+}
+UNITS = {"groups": np.array([0, 1, 1, 1, 0, 2, 3, 4])}
+
+
+@pytest.mark.slow_cases("one probability", "size", "each", "forced")
+@pytest.mark.parametrize("kind", PRIORS)
+def test_inclusion_is_that_of_all_models(kind):
+    settings, log_prior = PRIORS[kind]
+    offset = 0.3 * X8[:, 6] if kind == "learnt" else None
+    level = bd.Normal(0.5, mean=1.0) if kind == "each" else None
+    model = bd.Model(
+        bd.Squared(variance=1.0), rates=bd.Fixed(0.0), weight_prior=bd.SpikeSlab(slab=bd.Normal(0.8), **settings),
+        intercept_prior=level,
+    )  # fmt: skip
+    X = sparse.csr_array(X8) if kind == "size" else X8
+    post = sampled(model, X, Y8, offset=offset)
+    units, features = models_of(UNITS.get(kind, np.arange(8)), (2, 4) if kind == "forced" else ())
+    y = Y8 if offset is None else Y8 - offset
+    logs, weights = [], np.zeros((len(features), 9))
+    for m, is_in in enumerate(features):
+        columns = np.append(np.flatnonzero(is_in), 8)
+        Z = np.column_stack([X8, np.ones(40)])[:, columns]
+        row = None if level is None else (np.append(X8.mean(axis=0), 1.0)[columns], 4.0, 1.0)
+        precision = np.append(np.full(is_in.sum(), 0.8**-2), 0.0)
+        log_evidence, weights[m, columns] = normal_evidence(Z, y, precision, row)
+        logs.append(log_evidence)
+    chance = np.array(logs) + log_prior(units)
+    chance = np.exp(chance - logsumexp(chance))
+    exact = chance @ features
+    assert_means(post["included"], exact)
+    assert_means(post["inclusion_probability"], exact)
+    assert_means(post["weight"], chance @ weights[:, :8])
+    assert_means(post["model_size"].values[..., None], [chance @ features.sum(axis=1)])
+    pairs = post["included"].values[..., [0, 4]] * post["included"].values[..., [1, 5]]
+    assert_means(pairs, [chance @ (features[:, 0] & features[:, 1]), chance @ (features[:, 4] & features[:, 5])])
+    if kind == "learnt":
+        expected = (2 + units.sum(axis=1)) / 13
+        assert_means(post["inclusion_prior"].values[..., None], [chance @ expected])
+
+
+X3 = np.random.default_rng(5).normal(size=(24, 3))
+X3[:, 1] = 0.8 * X3[:, 0] + 0.6 * X3[:, 1]
+SCORE3 = 0.7 * X3[:, 0]
+NOISE3 = np.random.default_rng(6).normal(size=24)
+LOSSES = {
+    "logistic": bd.Logistic(),
+    "hinge": bd.Hinge(),
+    "binomial": bd.Binomial(3),
+    "negative binomial": bd.NegativeBinomial(2.0),
+    "quantile": bd.Quantile(0.3, scale=1.0),
+    "epsilon-insensitive": bd.EpsilonInsensitive(0.2),
+}
+
+
+@pytest.mark.slow_cases("binomial", "quantile", "epsilon")
+@pytest.mark.parametrize("kind", LOSSES)
+def test_losses_against_a_grid(kind):
+    loss = LOSSES[kind]
+    if loss.binary:
+        y = np.where(SCORE3 + NOISE3 > 0, 1.0, -1.0)
+    elif kind == "binomial":
+        y = np.clip(np.round(1.5 + SCORE3 + NOISE3), 0, 3)
+    else:
+        y = np.round(np.exp(SCORE3 + 0.5 * NOISE3)) if kind == "negative binomial" else SCORE3 + NOISE3
+    prior = bd.SpikeSlab(0.4, slab=bd.Normal(1.0))
+    model = bd.Model(loss, rates=bd.Fixed(0.0), weight_prior=prior, fit_intercept=False)
+    post = sampled(model, X3, y)
+    _, features = models_of(np.arange(3))
+    nodes = np.linspace(-6, 6, 61)
+    logs, weights = [], np.zeros((8, 3))
+    for m, is_in in enumerate(features):
+        columns = np.flatnonzero(is_in)
+        grid = np.array(list(itertools.product(nodes, repeat=len(columns)))).reshape(61 ** len(columns), len(columns))
+        scores = grid @ X3[:, columns].T
+        cost = loss.value(np.broadcast_to(y, scores.shape), scores, np.zeros_like(scores)).sum(axis=1)
+        log_joint = -cost + stats.norm.logpdf(grid).sum(axis=1) + len(columns) * np.log(nodes[1] - nodes[0])
+        logs.append(logsumexp(log_joint) + is_in.sum() * np.log(0.4 / 0.6))
+        weights[m, columns] = np.exp(log_joint - logsumexp(log_joint)) @ grid
+    chance = np.exp(np.array(logs) - logsumexp(logs))
+    assert_means(post["included"], chance @ features)
+    assert_means(post["inclusion_probability"], chance @ features)
+    assert_means(post["weight"], chance @ weights)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_set_follows_its_moves(seed):
+    rng = np.random.default_rng(seed)
+    X = np.column_stack([rng.normal(size=(30, 6)) * (rng.random((30, 6)) < 0.7), np.ones(30)])
+    matrix = sparse.csr_array(X.T)
+    rows = active_set.Rows(
+        matrix, matrix * matrix, rng.gamma(2.0, size=30), rng.normal(size=30), np.append(rng.gamma(2.0, size=6), 0.0)
+    )
+    members = tuple(map(np.array, ([0], [1], [2], [3], [4, 5])))
+    units = active_set.Units(
+        members, np.array([0, 1, 2, 3, 4]), np.arange(5) == 4, rng.normal(size=5), np.linspace(0, 1, 5)
+    )
+    near = tuple(map(np.array, ([1, 2], [0, 2], [0, 1]))) + (np.array([], dtype=int),) * 2
+    is_in = np.array([True, False, False, False, True])
+    found, _ = active_set.sweep(
+        rows, units, near, is_in, np.array([0, 4, 5, 6]), rng.permutation(5), np.log(rng.random(5)), rng.random((6, 3))
+    )
+    columns = np.append(np.concatenate([members[unit] for unit in np.flatnonzero(is_in)] or [[]]), 6).astype(int)
+    np.testing.assert_array_equal(np.sort(found.columns), np.sort(columns))
+    for d in range(6):
+        others = found.columns[found.columns != d]
+        Z, x = X[:, others], X[:, d]
+        A = np.linalg.inv(Z.T @ (rows.omega[:, None] * Z) + np.diag(rows.precision[others]))
+        c = Z.T @ (rows.omega * x)
+        scale = rows.precision[d] + x @ (rows.omega * x) - c @ A @ c
+        np.testing.assert_allclose(found.scale[d], scale, rtol=1e-9)
+        np.testing.assert_allclose(found.pull[d], x @ rows.kappa - c @ A @ Z.T @ rows.kappa, rtol=1e-8, atol=1e-10)
+    Z = X[:, found.columns]
+    A = np.linalg.inv(Z.T @ (rows.omega[:, None] * Z) + np.diag(rows.precision[found.columns]))
+    np.testing.assert_allclose(found.inverse, A, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(found.mean, A @ Z.T @ rows.kappa, rtol=1e-9, atol=1e-12)
+
+
+def test_swaps_have_neighbourhoods_of_different_sizes():
+    """Sweeps at known pseudo-observations, many swaps along a star of neighbours, against all models."""
+    rng = np.random.default_rng(7)
+    X = rng.normal(size=(30, 5))
+    X[:, 1:] += X[:, :1]
+    y = 0.3 * X[:, 0] + rng.normal(size=30)
+    matrix = sparse.csr_array(X.T)
+    rows = active_set.Rows(matrix, matrix * matrix, np.ones(30), y, np.ones(5))
+    own = np.arange(5)
+    units = active_set.Units(tuple(own[:, None]), own, own < 0, np.full(5, -1.0), np.zeros(5))
+    star = (own[1:], *[own[:1]] * 4)
+    is_in, found = np.zeros(5, dtype=bool), []
+    for _ in range(4000):
+        order = rng.permutation(5)
+        # One proposal to enter or to leave, and many swaps.
+        active_set.sweep(
+            rows,
+            units,
+            star,
+            is_in,
+            np.flatnonzero(is_in),
+            order,
+            np.where(own == 0, np.log(rng.random(5)), np.inf),
+            rng.random((6, 3)),
+        )
+        found.append(is_in.copy())
+    _, features = models_of(own)
+    logs = [normal_evidence(X[:, one], y, np.ones(one.sum()))[0] - one.sum() for one in features]
+    assert_means(np.array(found)[None], np.exp(logs - logsumexp(logs)) @ features)
+
+
+@pytest.mark.filterwarnings("ignore::bayesdrop.warnings.MixingWarning")  # a few draws
+def test_no_feature_can_be_in():
+    X = np.random.default_rng(0).normal(size=(20, 2))
+    prior = bd.SpikeSlab(0.0)
+    model = bd.Model(bd.Squared(variance=1.0), rates=bd.Fixed(0.0), weight_prior=prior, fit_intercept=False)
+    post = sampled(model, X, np.ones(20), draws=4, chains=1)
+    assert not np.any(post["weight"])
+    assert not np.any(post["inclusion_probability"])
+
+
+@pytest.mark.filterwarnings("ignore::bayesdrop.warnings.MixingWarning")  # a few draws
+def test_separated_classes_have_a_posterior():
+    X = np.column_stack([np.linspace(-1, 1, 20), np.ones(20)])
+    y = np.where(X[:, 0] > 0, 1.0, -1.0)
+    assert separates(X, y)
+    model = bd.Model(rates=bd.Fixed(0.0), weight_prior=bd.SpikeSlab(slab=bd.Normal(bd.HalfNormal(1.0))))
+    post = sampled(model, X, y, draws=50, chains=2)
+    assert np.all(np.isfinite(post["weight"]))
+    assert np.all(post["weight_scale"] > 0)
+
+
+@pytest.mark.filterwarnings("ignore::bayesdrop.warnings.MixingWarning")  # a few draws
+def test_a_run_goes_on_where_it_ended(tmp_path):
+    model = bd.Model(bd.Squared(), rates=bd.Fixed(0.0), weight_prior=bd.SpikeSlab())
+    whole = sampled(model, X8, Y8, draws=8, chains=2)
+    sampled(model, X8, Y8, draws=3, chains=2, checkpoint=tmp_path / "run")
+    further = sampled(model, X8, Y8, draws=8, chains=2, checkpoint=tmp_path / "run")
+    for name in whole:
+        np.testing.assert_array_equal(further[name], whole[name])
