@@ -48,8 +48,8 @@ class _Augmentation(NamedTuple):
     def value(self, mean: Scores, var: Scores) -> Scores:
         xp = mean.__array_namespace__()
         root = self._root(mean, var)
-        # For a negative mean the two terms cancel: ζ + r = v / (r − ζ).
-        return 0.5 * xp.where(mean > 0, mean + root, var / (root + xp.abs(mean)))
+        # For a negative mean the two terms cancel: ζ + r = v / (r − ζ). At 0 an absolute value would have no slope.
+        return 0.5 * xp.where(mean > 0, mean + root, var / (root - xp.where(mean > 0, xp.zeros_like(mean), mean)))
 
     def derivatives(self, mean: Scores, var: Scores) -> Derivatives:
         xp = mean.__array_namespace__()
