@@ -166,7 +166,8 @@ class GeneralizedInverseGaussian(Distribution):
     def sample(self, key: PRNGKeyArray, sample_shape: tuple[int, ...] = ()) -> Float[jax.Array, ...]:
         """Draws of shape ``sample_shape + batch_shape``."""
         shape = tuple(sample_shape) + self.batch_shape
-        p, a, b = jnp.broadcast_arrays(self.p, self.a, self.b)
+        axes = (1,) * len(sample_shape) + self.batch_shape
+        p, a, b = (part.reshape(axes) for part in jnp.broadcast_arrays(self.p, self.a, self.b))
         return jnp.sqrt(b / a) * _draw(key, p, jnp.sqrt(a) * jnp.sqrt(b), shape)
 
     @validate_sample

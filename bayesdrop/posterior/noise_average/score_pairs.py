@@ -101,7 +101,10 @@ class Pairs:
         if np.any(self.count > J):
             contrast = self.spread[:, :, :-1] - self.spread[:, :, -1:]
             contrast[:, :J] = 0.0
-            factor = np.swapaxes(np.linalg.qr(contrast, mode="r"), 1, 2)
+            root = np.linalg.qr(contrast, mode="r")
+            # With a positive diagonal the factor, and so the average, is a smooth function of the row.
+            sign = np.where(np.diagonal(root, axis1=1, axis2=2) < 0, -1.0, 1.0)
+            factor = np.swapaxes(root * sign[:, :, None], 1, 2)
             points = np.pad(factor @ few_points(factor.shape[2], J).T, ((0, 0), (0, 1), (0, 0)))
         return log_chance, scores - scores.max(axis=2, keepdims=True), points - points.max(axis=1, keepdims=True)
 
