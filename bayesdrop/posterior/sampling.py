@@ -138,7 +138,7 @@ def sample(
         | site)``, a slope: the prior of the standard deviation of the effects, or its value. By default
         ``bd.HalfNormal(1.0)``, for numeric responses times the standard deviation of the response. Terms may cross, and
         ``site:year`` combines columns. The effects are not noised. ``(age | site)`` has intercepts and slopes that are
-        correlated, under an LKJ prior with ``eta=2``, by ``bd.HMC()`` or ``bd.NUTS()`` and beside features without
+        correlated, under an LKJ prior with ``eta=2``, by ``bd.HMC()`` or ``bd.NUTS()`` and with features without
         noise; in ``(age || site)`` they are independent.
     log_likelihood : bool, default=False
         Add the group ``log_likelihood``: ``log p(y_i | w, b, η)`` for each draw and row, with the masks of the row

@@ -153,7 +153,7 @@ def fit_classes(
         state, _ = minimise(method, energy, state, tol, max_iter, trace)
     else:
         learning = Learning(learner, energy_at, energy)
-        state, trace.status = learn(learning, state, method, trace)
+        state, trace.status = learn(learning, state, method, trace, every_step=False)
         energy = learning.energy
     refuse_overflow(weights=state.weights, energy=state.value)
     least = least_weights(state.weights[:-1], state.value, energy.precision[:-1], energy.squares)

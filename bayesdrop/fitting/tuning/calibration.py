@@ -21,7 +21,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.optimize import minimize
 from scipy.special import expit, logit
 
 from ..._typing import Float, Num
@@ -120,6 +119,8 @@ def _fit(
     z: Float[np.ndarray, " m"], target: Float[np.ndarray, " m"], weight: Float[np.ndarray, " m"]
 ) -> tuple[float, float]:
     """Slope, which is no smaller than the least one, and intercept of two classes."""
+    from scipy.optimize import minimize
+
 
     def value_and_gradient(at: Float[np.ndarray, " 2"]) -> tuple[float, Float[np.ndarray, " 2"]]:
         f = at[0] * z + at[1]
