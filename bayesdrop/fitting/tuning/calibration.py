@@ -121,7 +121,6 @@ def _fit(
     """Slope, which is no smaller than the least one, and intercept of two classes."""
     from scipy.optimize import minimize
 
-
     def value_and_gradient(at: Float[np.ndarray, " 2"]) -> tuple[float, Float[np.ndarray, " 2"]]:
         f = at[0] * z + at[1]
         excess = weight * (expit(f) - target)
