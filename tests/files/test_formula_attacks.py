@@ -158,10 +158,10 @@ def test_work_of_many_products_is_refused_before_it_is_done():
     known["terms"][0][3] = [["Product", [factor] * (LIMITS.factors + 1)]]
     with pytest.raises(ValueError, match="for 'factors', got"):
         StoredFormula("a formula", json.dumps(known)).encoder.transform({"a": [1.0]})
-    for change in ({"response": [["Factor", "x", A]] * 21}, {"random": [["1", ["a"], ["u", "v"], None]] * 21}):
+    for change in ({"response": [["Factor", "x", A]] * 21}, {"random": [["1", ["a"], ["u", "v"], None, ""]] * 21}):
         with pytest.raises(ValueError, match="for 'factors', got"):
             StoredFormula("a formula", json.dumps(json.loads(stored(A)) | change)).encoder.transform({"a": [1.0]})
-    many = {"random": [["1", ["a"] * 21, ["u", "v"], None]]}
+    many = {"random": [["1", ["a"] * 21, ["u", "v"], None, ""]]}
     with pytest.raises(ValueError, match="expected texts in a random term"):
         StoredFormula("a formula", json.dumps(json.loads(stored(A)) | many)).encoder.transform({"a": [1.0]})
     assert Limits() == LIMITS
