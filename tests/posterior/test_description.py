@@ -38,6 +38,10 @@ OTHERS = {
     "without": 2,
     "mean": -0.5,
     "place": (0.5, 1.5),
+    "inclusion": 0.2,
+    "expected_size": None,  # given instead of an inclusion probability
+    "slab": bd.Normal(0.5),
+    "include": (0,),
 }
 """Values that are no defaults, for settings whose default does not say what another one looks like."""
 
@@ -60,6 +64,8 @@ def _changed(kind):
         settings["scale"] = bd.HalfNormal(0.25)
     if kind is RandomEffects:  # one scale for each term
         settings["scale"] = [bd.HalfNormal(0.25), bd.HalfNormal(0.5)]
+    if kind is bd.SpikeSlab:  # lists of features, where other priors have a group for each
+        settings["groups"] = [[1, 2]]
     return kind(**settings)
 
 
