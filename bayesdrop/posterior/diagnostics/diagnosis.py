@@ -25,6 +25,7 @@ from .problems import (
     approximation_words,
     chain_problems,
     columns_advice,
+    has_gibbs,
     has_own_model,
     more_draws,
     shorter_steps,
@@ -308,7 +309,7 @@ def _from_stats(
                 Problem(
                     f"{divergences} of {stats['diverging'].size} trajectories diverged, so parts of the posterior may "
                     "be missing",
-                    f"{shorter} bd.Gibbs() has no trajectories.",
+                    f"{shorter}{' bd.Gibbs() has no trajectories.' if has_gibbs(attrs) else ''}",
                 )
             )
     if "acceptance_rate" in stats:

@@ -16,6 +16,7 @@ from bayesdrop._display import compared_texts
 from bayesdrop.posterior.diagnostics.diagnosis import Diagnosis
 from bayesdrop.posterior.diagnostics.mixing import Extreme, mixing
 from bayesdrop.posterior.diagnostics.problems import Problem
+from bayesdrop.priors import RandomEffects
 
 
 def _good(build, chains=4, draws=1000, seed=0, stats=None, prior=None, model=None):
@@ -275,6 +276,20 @@ def test_few_moves_accepted_by_method(build, method, words):
     found = bd.diagnose(post)
     assert found.ok == (words is None)
     assert words is None or ("only 37 % of the moves were accepted" in str(found) and words in str(found))
+
+
+@pytest.mark.parametrize(("method", "other"), [(bd.HMC(), "method=bd.NUTS()"), (bd.NUTS(), None)], ids=str)
+def test_advice_about_correlated_effects_names_samplers_that_draw_them(build, method, other):
+    """``bd.Gibbs()`` refuses correlated effects, so that no advice sends a user there."""
+    terms, levels = ["1|g", "x|g"], [["a"], ["a"]]
+    prior = RandomEffects(bd.Normal(), terms, levels, [1.0, 1.0], correlated=[terms])
+    stats = {"diverging": np.ones((4, 50), np.int8)}
+    post = _good(build, draws=50, stats=stats, model=bd.Model(rates=bd.Fixed(0.0), weight_prior=prior))
+    post.attrs |= {"method": str(method)}
+    advice = bd.diagnose(post).advice
+    assert "Gibbs" not in advice
+    assert "Raise draws and tune" in advice
+    assert other is None or other in advice
 
 
 def test_rates_that_the_data_do_not_determine(build):
