@@ -195,7 +195,7 @@ class NumpyroKernel(MCMCKernel):
         self._tune = int(num_warmup)
         kernel, operands = self._bind()
         first, words, chains = _first_key(rng_key)
-        with _full_precision():
+        with jax.default_matmul_precision("highest"):  # as bd.sample takes products
             inner = kernel.init(operands, first, chains or 1)
             shapes = step_shapes(kernel, operands, inner)
             nothing = {name: jnp.zeros(leaf.shape, leaf.dtype) for name, leaf in shapes.items()}
@@ -208,7 +208,7 @@ class NumpyroKernel(MCMCKernel):
         first, words, _ = _first_key(state.rng_key)
         # MCMC continues chains with another key by writing it over the old one.
         inner = _with_key(state.inner, first, jnp.any(words != state.seen))
-        with _full_precision():
+        with jax.default_matmul_precision("highest"):  # as bd.sample takes products
             inner, recorded = take_step(kernel, operands, inner)
             return self._wrap(inner, recorded, state.rng_key, words)
 
@@ -235,11 +235,6 @@ class NumpyroKernel(MCMCKernel):
         if "acceptance_rate" not in stats:
             return ""
         return f"{stats['n_steps']} steps of size {stats['step_size']:.2e}. acc. prob={stats['acceptance_rate']:.2f}"
-
-
-def _full_precision() -> Any:
-    """Products as ``bd.sample`` takes them: some accelerators round the factors to ten bits by default."""
-    return jax.default_matmul_precision("highest")
 
 
 def _first_key(rng_key: jax.Array) -> tuple[PRNGKeyArray, Shaped[jax.Array, " words"], int | None]:

@@ -159,8 +159,8 @@ def project(
     whole = Reference.of(chosen, design, target, offset)
     every, equal = np.arange(n), np.full((n, chosen.size), -np.log(chosen.size))
     advice = (
-        "the scores of all sizes, and of the model, are unreliable. Use more draws=, or refit=True, which samples again "
-        "for each fold."
+        "the scores of all sizes, and of the model, are unreliable. Use more draws=, or refit=True, which samples "
+        "again for each fold."
     )
     log_weight = equal if refit else left_out_log_weights(whole.logs, advice)
     reference, pointwise = logsumexp(log_weight + whole.logs, axis=1), np.empty((len(scored), n))
