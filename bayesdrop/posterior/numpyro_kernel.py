@@ -151,8 +151,7 @@ class NumpyroKernel(MCMCKernel):
         self._method = self._problem.method(method)
         self._program = program
         self._tune = 0
-        self._bound: tuple[Kernel, Any] | None = None
-        self._bound_to: tuple[str, int] | None = None
+        self._bound: dict[tuple[str, int], tuple[Kernel, Any]] = {}
 
     @property
     def model(self) -> Callable[[], Any] | None:
@@ -161,12 +160,12 @@ class NumpyroKernel(MCMCKernel):
 
     def __getstate__(self) -> dict[str, Any]:
         """Without what binding makes anew."""
-        return {**self.__dict__, "_bound": None, "_bound_to": None}
+        return {**self.__dict__, "_bound": {}}
 
     def _bind(self) -> tuple[Kernel, Any]:
         """Kernel and operands for the precision of the session."""
         wanted = str(jnp.result_type(float)), self._tune
-        if self._bound is None or self._bound_to != wanted:
+        if wanted not in self._bound:
             method = with_dtype(self._method, wanted[0])
             # NumPyro may call under a trace; the operands must be plain arrays.
             with jax.ensure_compile_time_eval():
@@ -176,9 +175,8 @@ class NumpyroKernel(MCMCKernel):
                     f"method: expected a sampler that is compiled whole, got {method!r}, which Python steps; bd.sample "
                     "takes it."
                 )
-            self._bound = bound
-            self._bound_to = wanted
-        return self._bound
+            self._bound = {wanted: bound}
+        return self._bound[wanted]
 
     def init(
         self, rng_key: jax.Array, num_warmup: int, init_params: Any, model_args: Any, model_kwargs: Any
