@@ -33,7 +33,7 @@ from .held_out import HeldOut
 from .scores.pointwise import observed_response, warn_of_pseudo_likelihood
 from .scores.smoothed_loo import smoothed_loo, with_refits
 
-__all__ = ["held_out_of", "left_out_weights", "loo"]
+__all__ = ["held_out_of", "left_out_log_weights", "left_out_weights", "loo"]
 
 
 def loo(post: Any, X: Any = None, y: Any = None, *, refit: bool = False, method: Any = None) -> Any:
@@ -157,19 +157,35 @@ def left_out_weights(post: Any) -> Float[np.ndarray, "S n"]:
     _check_likelihoods(post)
     held = dataset(post, "log_likelihood")
     values = held[next(iter(held.data_vars))].transpose("chain", "draw", ...).values
-    ratios = -values.reshape(values.shape[0] * values.shape[1], -1).astype(np.float64)
-    weight, k = np.empty(ratios.shape), np.empty(ratios.shape[1])
-    for row in range(ratios.shape[1]):
-        logs, k[row] = smoothed_log_weights(ratios[:, row])
-        weight[:, row] = np.exp(logs)
-    limit = largest_k(len(ratios))
+    advice = (
+        "what the posterior without them predicts is unreliable. Use more draws, or look at these rows (bd.loo lists "
+        "them)."
+    )
+    logs = values.reshape(values.shape[0] * values.shape[1], -1).astype(np.float64)
+    return np.exp(left_out_log_weights(logs.T, advice)).T
+
+
+def left_out_log_weights(logs: Float[np.ndarray, "n S"], advice: str) -> Float[np.ndarray, "n S"]:
+    """Logarithms of the Pareto-smoothed weights that draws have without each row, from log likelihoods.
+
+    Warns
+    -----
+    InfluenceWarning
+        If a Pareto k is larger than the number of draws allows, with this advice.
+
+    Examples
+    --------
+    >>> bool(np.allclose(left_out_log_weights(np.zeros((2, 100)), ""), np.log(1 / 100)))
+    True
+    """
+    weights, shapes = zip(*(smoothed_log_weights(-row) for row in logs), strict=True)
+    k, limit = np.array(shapes), largest_k(logs.shape[1])
     if poor := int(np.sum(~(k <= limit))):
         warn(
-            f"{poor} of {len(k)} rows have a Pareto k above {limit:.2f}: what the posterior without them predicts is "
-            "unreliable. Use more draws, or look at these rows (bd.loo lists them).",
+            f"{poor} of {len(k)} rows have a Pareto k above {limit:.2f} (largest {k.max():.2f}): {advice}",
             InfluenceWarning,
         )
-    return weight
+    return np.stack(weights)
 
 
 def _check_likelihoods(post: Any) -> None:

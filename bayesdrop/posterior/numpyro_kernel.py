@@ -151,8 +151,7 @@ class NumpyroKernel(MCMCKernel):
         self._method = self._problem.method(method)
         self._program = program
         self._tune = 0
-        self._bound: tuple[Kernel, Any] | None = None
-        self._bound_to: tuple[str, int] | None = None
+        self._bound: dict[tuple[str, int], tuple[Kernel, Any]] = {}
 
     @property
     def model(self) -> Callable[[], Any] | None:
@@ -161,12 +160,12 @@ class NumpyroKernel(MCMCKernel):
 
     def __getstate__(self) -> dict[str, Any]:
         """Without what binding makes anew."""
-        return {**self.__dict__, "_bound": None, "_bound_to": None}
+        return {**self.__dict__, "_bound": {}}
 
     def _bind(self) -> tuple[Kernel, Any]:
         """Kernel and operands for the precision of the session."""
         wanted = str(jnp.result_type(float)), self._tune
-        if self._bound is None or self._bound_to != wanted:
+        if wanted not in self._bound:
             method = with_dtype(self._method, wanted[0])
             # NumPyro may call under a trace; the operands must be plain arrays.
             with jax.ensure_compile_time_eval():
@@ -176,9 +175,8 @@ class NumpyroKernel(MCMCKernel):
                     f"method: expected a sampler that is compiled whole, got {method!r}, which Python steps; bd.sample "
                     "takes it."
                 )
-            self._bound = bound
-            self._bound_to = wanted
-        return self._bound
+            self._bound = {wanted: bound}
+        return self._bound[wanted]
 
     def init(
         self, rng_key: jax.Array, num_warmup: int, init_params: Any, model_args: Any, model_kwargs: Any
@@ -195,7 +193,7 @@ class NumpyroKernel(MCMCKernel):
         self._tune = int(num_warmup)
         kernel, operands = self._bind()
         first, words, chains = _first_key(rng_key)
-        with _full_precision():
+        with jax.default_matmul_precision("highest"):  # as bd.sample takes products
             inner = kernel.init(operands, first, chains or 1)
             shapes = step_shapes(kernel, operands, inner)
             nothing = {name: jnp.zeros(leaf.shape, leaf.dtype) for name, leaf in shapes.items()}
@@ -208,7 +206,7 @@ class NumpyroKernel(MCMCKernel):
         first, words, _ = _first_key(state.rng_key)
         # MCMC continues chains with another key by writing it over the old one.
         inner = _with_key(state.inner, first, jnp.any(words != state.seen))
-        with _full_precision():
+        with jax.default_matmul_precision("highest"):  # as bd.sample takes products
             inner, recorded = take_step(kernel, operands, inner)
             return self._wrap(inner, recorded, state.rng_key, words)
 
@@ -235,11 +233,6 @@ class NumpyroKernel(MCMCKernel):
         if "acceptance_rate" not in stats:
             return ""
         return f"{stats['n_steps']} steps of size {stats['step_size']:.2e}. acc. prob={stats['acceptance_rate']:.2f}"
-
-
-def _full_precision() -> Any:
-    """Products as ``bd.sample`` takes them: some accelerators round the factors to ten bits by default."""
-    return jax.default_matmul_precision("highest")
 
 
 def _first_key(rng_key: jax.Array) -> tuple[PRNGKeyArray, Shaped[jax.Array, " words"], int | None]:

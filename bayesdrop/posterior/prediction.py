@@ -163,9 +163,7 @@ class Prediction(Shown):
         shown = list(range(n)) if n <= 12 else [*range(6), *range(n - 6, n)]
         top = np.argmax(self.mean, axis=1) if self.mean.ndim > 1 else None
 
-        def cells(values: Float[np.ndarray, "n ..."] | None, i: int) -> str:
-            if values is None:
-                return ""
+        def cells(values: Any, i: int) -> str:
             value = values[i] if top is None else values[i, top[i]]
             return f"{value:.3f}" if self.classes is not None else f"{value:.4g}"
 
@@ -181,14 +179,11 @@ class Prediction(Shown):
             columns["new response"] = [
                 f"{cells(self.response_low, i)} to {cells(self.response_high, i)}" for i in shown
             ]
-        width = {name: max(len(name), *map(len, column)) if column else len(name) for name, column in columns.items()}
-        lines = []
-        for row in zip(*([name, *column] for name, column in columns.items()), strict=True):
-            pairs = [
-                cell.rjust(w) if name in ("row", "mean") else cell.ljust(w)
-                for cell, (name, w) in zip(row, width.items(), strict=True)
-            ]
-            lines.append("  ".join(pairs).rstrip())
+        padded = []
+        for name, column in columns.items():
+            side, width = ">" if name in ("row", "mean") else "<", max(map(len, [name, *column]))
+            padded.append([f"{cell:{side}{width}}" for cell in (name, *column)])
+        lines = ["  ".join(row).rstrip() for row in zip(*padded, strict=True)]
         if n > len(shown):
             lines.insert(7, f"… {n - len(shown):,} more …")
         return "\n".join([self._title, *lines, *([self.note] if self.note else [])])

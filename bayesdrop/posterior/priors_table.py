@@ -127,15 +127,8 @@ def priors_table(
         table.loc[INTERCEPT] = flat if level is None else ["1", "normal", level.mean, level.scale, "", STATED]
     for one in found.original_model.loss.parameters:
         law = repr(one.prior) if one.power == 1 else f"{one.name} ** {one.power:g} ~ {one.prior!r}"
-        stated = getattr(rows.model.loss, one.field) is not None
-        table.loc[one.name] = [
-            "",
-            type(one.prior).__name__.lower(),
-            np.nan,
-            np.nan,
-            law,
-            STATED if stated else BY_DEFAULT,
-        ]
+        source = BY_DEFAULT if getattr(rows.model.loss, one.field) is None else STATED
+        table.loc[one.name] = ["", type(one.prior).__name__.lower(), np.nan, np.nan, law, source]
     return table
 
 

@@ -268,12 +268,11 @@ def _of_spread(model: Model, spread: float) -> Model:
 
 
 def in_units(model: Model, unit: float) -> Model:
-    """The model of responses that are counted in such units."""
-    scales = [parameter for parameter in model.loss.parameters if parameter.degree]
-    if not scales:
+    """The model of responses that are counted in such units, 1 unless a scale of theirs is learnt."""
+    if unit == 1:
         return model
     loss: Any = model.loss
-    loss = replace(loss, **{one.field: one.prior.in_units(unit) for one in scales})
+    loss = replace(loss, **{one.field: one.prior.in_units(unit) for one in loss.parameters})
     level: Any = model.intercept_prior
     level = None if level is None else level.in_units(unit)
     return replace(model, weight_prior=model.weight_prior.in_units(unit), intercept_prior=level, loss=loss)

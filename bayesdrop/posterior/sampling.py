@@ -253,8 +253,8 @@ def sample(
 
     late = LateInterruption()
     result, choices = _run(
-        problem, method, seed, model=model, draws=int(draws), tune=tune, chains=int(chains), checkpoint=checkpoint,
-        thin=int(thin), stop=stop, max_seconds=max_seconds, progress=progress, late=late,
+        problem, method, seed, model, checkpoint, draws=int(draws), tune=tune, chains=int(chains), thin=int(thin),
+        stop=stop, max_seconds=max_seconds, progress=progress, late=late,
     )  # fmt: skip
     with late.whole():
         groups = _groups(problem, result)
@@ -317,20 +317,7 @@ def check_counts(draws: Any, tune: Any, chains: Any) -> None:
 
 
 def _run(
-    problem: Problem,
-    method: Any,
-    seed: Any,
-    *,
-    model: Model,
-    draws: int,
-    tune: int,
-    chains: int,
-    checkpoint: Any,
-    stop: Stop | None,
-    max_seconds: float | int | None,
-    thin: int,
-    progress: bool,
-    late: LateInterruption,
+    problem: Problem, method: Any, seed: Any, model: Model, checkpoint: Any, *, late: LateInterruption, **options: Any
 ) -> tuple[Run, dict[str, str]]:
     """Draws by the names and on the scales of the posterior, and the normal approximation that the kernel has.
 
@@ -348,20 +335,19 @@ def _run(
     check_process()
     # Some accelerators round the factors of products in single precision to ten bits by default.
     with jax.enable_x64(method.dtype == "float64"), jax.default_matmul_precision("highest"):
-        kernel, operands = problem.bind(method, tune)
+        kernel, operands = problem.bind(method, options["tune"])
         key = as_key(seed)
         with contextlib.ExitStack() as stack:
             store = None
             if checkpoint is not None:
                 settings = {"model": model, "method": method, "target": _TARGETS[problem.marginalised]}
-                table = fingerprint(problem.data, key, **settings, chains=chains, tune=tune, thin=thin)
+                settings |= {name: options[name] for name in ("chains", "tune", "thin")}
+                table = fingerprint(problem.data, key, **settings)
                 store = stack.enter_context(open_checkpoint(checkpoint, table))
+            sizes = {dim: len(names) for dim, names in problem.coords.items()}
             result = run(
-                kernel, operands, key, tune=tune, draws=draws, chains=chains, progress=progress, thin=thin,
-                checkpoint=store, stop=stop, required=problem.required, max_seconds=max_seconds,
-                sizes={dim: len(names) for dim, names in problem.coords.items()},
-                late=late,
-            )  # fmt: skip
+                kernel, operands, key, **options, checkpoint=store, required=problem.required, sizes=sizes, late=late
+            )
     with late.whole():
         broken = [name for name, value in result.draws.items() if not np.all(np.isfinite(value))]
         if broken:

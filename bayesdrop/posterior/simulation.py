@@ -27,7 +27,7 @@ from .arviz_groups.builder import draws_dataset, provenance
 from .arviz_groups.constants import PAIR, class_names, correlation_coords, model_coords, parted
 from .arviz_groups.groups import assemble, extend
 from .draws.draws import Draws, blocks, read_draws, stored_constants, stored_offset
-from .draws.new_rows import NewRows, check_rows, for_rows, match_design, match_offset, match_rows, with_unseen
+from .draws.new_rows import check_rows, for_rows, match_design, match_offset, match_rows, with_unseen
 from .noise_average.expectation import expected_response
 from .prior_rows import read_prior_rows
 from .problem import with_spread
@@ -107,6 +107,8 @@ def posterior_predictive(
     >>> bd.groups.dataset(more, "predictions")["y"].shape
     (1, 2, 3)
     """
+    import xarray as xr
+
     posterior = with_unseen(read_draws(post, draws), unseen)
     seed = check_seed(seed)
     new = check_flag(new, "new")
@@ -123,32 +125,17 @@ def posterior_predictive(
     generator = np.random.default_rng(seed)
     known = match_offset(posterior, offset, n, X if new else None)
     trials = None if new or "trials" not in stored_constants(post) else stored_constants(post)["trials"].values
-    simulated = _of_rows(posterior, rows, generator, corrupted_inputs, known, trials)
-    return extend(post, {"predictions" if new else "posterior_predictive": simulated})
-
-
-def _of_rows(
-    draws: Draws,
-    rows: NewRows,
-    generator: np.random.Generator,
-    corrupted_inputs: bool,
-    offset: PerRow | None,
-    trials: PerRow | None,
-) -> xr.Dataset:
-    """Responses of rows, wherever they lie; raise ValueError if those of streamed rows would fill memory."""
-    import xarray as xr
-
-    n = rows.design.shape[0]
-    if rows.matrix is None and draws.size * n > MOST:
+    if rows.matrix is None and posterior.size * n > MOST:
         raise ValueError(
             f"draws: expected at most {MOST:,} responses, one for each draw and row, of rows that are not in "
-            f"memory, got {draws.size:,} draws of {n:,} rows; give `draws`, fewer of each chain, or fewer rows."
+            f"memory, got {posterior.size:,} draws of {n:,} rows; give `draws`, fewer of each chain, or fewer rows."
         )
     parts = []
     for place, matrix in rows.parts():
-        known, count = (None if part is None else part[place] for part in (offset, trials))
-        parts.append(_responses(draws, matrix, generator, corrupted_inputs, known, count))
-    return xr.concat(parts, "obs_id").assign_coords(obs_id=np.arange(n))
+        offsets, counts = (None if part is None else part[place] for part in (known, trials))
+        parts.append(_responses(posterior, matrix, generator, corrupted_inputs, offsets, counts))
+    simulated = xr.concat(parts, "obs_id").assign_coords(obs_id=np.arange(n))
+    return extend(post, {"predictions" if new else "posterior_predictive": simulated})
 
 
 def _responses(
@@ -164,7 +151,6 @@ def _responses(
 
     n = X.shape[0]
     loss = require(draws.model.loss, Simulated, "bd.posterior_predictive", "write how y is drawn given the score")
-    named = loss.binary or loss.multiclass
     whole = loss.multiclass or loss.largest_count is not None
     values = np.empty((draws.size, n), dtype=np.int8 if loss.binary else np.int64 if whole else np.float64)
     if trials is not None:
@@ -177,7 +163,7 @@ def _responses(
         # Of classes a score has an axis more, and no shape.
         drawn = draws.loss_of(part).sample_response(generator, score, draws.C[part]).T
         values[part] = drawn > 0 if loss.binary else drawn
-    coords = {**draws.steps, "obs_id": np.arange(n), **class_names(draws.classes if named else None)}
+    coords = {**draws.steps, "obs_id": np.arange(n), **class_names(draws.classes)}
     return xr.Dataset({"y": (("chain", "draw", "obs_id"), values.reshape(*draws.shape, n))}, coords=coords)
 
 
@@ -318,7 +304,7 @@ def prior_draws(
         C, False, labels, steps, parameter=parameter, correlation=scales.get("correlation"),
     )  # fmt: skip
     known = match_offset(sampled, rows.offset, n)
-    drawn = {"weight": weight, "rate": free, **scales, **groups, **learnt_values}
+    drawn = {"weight": weight, **({"rate": free} if rate_map.is_free else {}), **scales, **groups, **learnt_values}
     if model.fit_intercept:
         block = np.vstack([weight.reshape(-1, p).T, intercept.reshape(1, -1)])
         drawn["intercept"] = centring.to_original(block)[-1].reshape(size)
@@ -327,9 +313,8 @@ def prior_draws(
     many = () if labels is None else ("class",)
     dims: dict[str, tuple[str, ...]] = {name: many for name in drawn}
     dims |= {name: ("feature",) for name in drawn if name == "included"}
-    dims |= {"weight": (*many, "feature"), "rate": (rate_map.dim,)} | {name: ("group",) for name in groups}
-    if not rate_map.is_free:
-        del dims["rate"]
+    dims |= {"weight": (*many, "feature")} | {name: ("group",) for name in groups}
+    dims |= {"rate": (rate_map.dim,)} if rate_map.is_free else {}
     coords = model_coords(rate_map, names) | class_names(labels)
     if learnt is not None:
         dims["weight_scale"] = learnt.dims

@@ -58,12 +58,6 @@ def test_what_is_refused(monkeypatch):
     post = posterior()
     with pytest.raises(ValueError, match="variables: no variable 'sigma' in the posterior; expected some of"):
         bd.draws_table(post, ["rate", "sigma"])
-    with pytest.raises(TypeError, match="variables: expected names of variables, got 3"):
-        bd.draws_table(post, 3)
-    with pytest.raises(ValueError, match='backend: expected "pandas" or "polars"'):
-        bd.draws_table(post, backend="arrow")
-    with pytest.raises(TypeError, match="post: expected what bd.sample or bd.groups.load returned"):
-        bd.draws_table([1.0])
     alike = bd.groups.dataset(post, "posterior").assign_coords(feature=["a", "a", "b"])
     with pytest.raises(ValueError, match="post: expected a different name for each number, got 4 for 5"):
         bd.draws_table(bd.groups.assemble({"posterior": alike}), "rate")

@@ -329,13 +329,11 @@ def _joined(group: xr.Dataset, prior: Any) -> xr.Dataset:
             for term, pairs in prior.pairs().items()
         ]
         variables["correlation"] = xr.concat(own, PAIR)
-    scales = [variables.pop(f"{term}|scale") for term in prior.learnt_terms]
-    if "weight_scale" in variables or scales:
-        first = [variables["weight_scale"]] if "weight_scale" in variables else []
-        both = [
-            part if "weight_group" in part.dims else part.expand_dims("weight_group", -1) for part in first + scales
-        ]
+    scales = [variables[name] for name in ("weight_scale",) if name in variables]
+    scales += [variables.pop(f"{term}|scale") for term in prior.learnt_terms]
+    if scales:
+        each = [part if "weight_group" in part.dims else part.expand_dims("weight_group", -1) for part in scales]
         variables["weight_scale"] = xr.concat(
-            [part.drop_vars("weight_group", errors="ignore") for part in both], "weight_group"
+            [part.drop_vars("weight_group", errors="ignore") for part in each], "weight_group"
         )
     return xr.Dataset(variables, attrs=group.attrs).assign_coords(feature=names)

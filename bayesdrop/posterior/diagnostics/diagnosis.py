@@ -25,6 +25,7 @@ from .problems import (
     approximation_words,
     chain_problems,
     columns_advice,
+    has_gibbs,
     has_own_model,
     more_draws,
     shorter_steps,
@@ -142,11 +143,8 @@ class Diagnosis(Shown):
     def _determined(self) -> str:
         count, several = len(self.undetermined), self.n_rates > 1
         if not count:
-            return (
-                f"all {self.n_rates} rates are narrower than their priors"
-                if several
-                else "the rate is narrower than its prior"
-            )
+            few = "the rate is narrower than its prior"
+            return f"all {self.n_rates} rates are narrower than their priors" if several else few
         listed = LIMITS.listed
         named = ", ".join(self.undetermined[:listed]) + (f" and {count - listed} more" if count > listed else "")
         return (
@@ -225,12 +223,8 @@ def diagnose_groups(groups: Mapping[str, xr.Dataset], attrs: Mapping[str, Any]) 
         problems.append(Problem(text, "Run it to its end."))
     broken = [str(name) for name, part in posterior.items() if not np.all(np.isfinite(part.values))]
     if broken:
-        problems.append(
-            Problem(
-                f"draws of {', '.join(broken)} are not finite",
-                "Bring the features to a common scale, lower C, or sample in double precision.",
-            )
-        )
+        text = f"draws of {', '.join(broken)} are not finite"
+        problems.append(Problem(text, "Bring the features to a common scale, lower C, or sample in double precision."))
     selects = "included" in posterior
     if selects:
         problems.extend(inclusion_problems(posterior, more))
@@ -238,7 +232,7 @@ def diagnose_groups(groups: Mapping[str, xr.Dataset], attrs: Mapping[str, Any]) 
     if draws >= LIMITS.draws and not broken and not attrs.get("reweighted"):
         problems.extend(chain_problems(posterior, has_own_model(attrs) and not selects))
         problems.extend(small_scale_problems(posterior, attrs, more))
-    r_hat, bulk, tail, limit, words = _mixing_extremes(posterior, chains, draws, bool(broken), problems, more)
+    r_hat, bulk, tail, limit, words = _mixing_extremes(posterior, bool(broken), problems, more)
     stats = groups.get("sample_stats")
     sampled = (None, None, None) if stats is None else _from_stats(stats, draws, problems, attrs)
     rates, undetermined = _undetermined(posterior, groups.get("constant_data"))
@@ -251,13 +245,9 @@ def diagnose_groups(groups: Mapping[str, xr.Dataset], attrs: Mapping[str, Any]) 
 
 
 def _mixing_extremes(
-    posterior: xr.Dataset,
-    chains: int,
-    draws: int,
-    broken: bool,
-    problems: list[Problem],
-    more: str,
+    posterior: xr.Dataset, broken: bool, problems: list[Problem], more: str
 ) -> tuple[Extreme | None, Extreme | None, Extreme | None, float, str]:
+    chains, draws = posterior.sizes["chain"], posterior.sizes["draw"]
     if draws < LIMITS.draws:
         text = f"draws: {draws} draw{'s' * (draws != 1)} of each chain are too few for any diagnostic"
         problems.append(Problem(text, "Take hundreds."))
@@ -304,13 +294,9 @@ def _from_stats(
     if "diverging" in stats:
         divergences = int(stats["diverging"].sum())
         if divergences:
-            problems.append(
-                Problem(
-                    f"{divergences} of {stats['diverging'].size} trajectories diverged, so parts of the posterior may "
-                    "be missing",
-                    f"{shorter} bd.Gibbs() has no trajectories.",
-                )
-            )
+            count = f"{divergences} of {stats['diverging'].size} trajectories"
+            other = " bd.Gibbs() has no trajectories." if has_gibbs(attrs) else ""
+            problems.append(Problem(f"{count} diverged, so parts of the posterior may be missing", f"{shorter}{other}"))
     if "acceptance_rate" in stats:
         acceptance = float(np.nanmean(stats["acceptance_rate"].values))
         if acceptance < limit:

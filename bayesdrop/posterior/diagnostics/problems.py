@@ -143,7 +143,7 @@ def has_own_model(attrs: Mapping[str, Any]) -> bool:
 
 
 def has_gibbs(attrs: Mapping[str, Any]) -> bool:
-    """Whether ``bd.Gibbs()`` takes the model of a posterior: its loss, or that of its classes, has auxiliary variables.
+    """Whether ``bd.Gibbs()`` takes the model of a posterior: auxiliary variables, and no correlated effects.
 
     Examples
     --------
@@ -153,7 +153,13 @@ def has_gibbs(attrs: Mapping[str, Any]) -> bool:
     (True, False)
     """
     model = stored_model(attrs)
-    return model is None or model.loss.multiclass or isinstance(model.loss, Augmented)
+    augmented = model is None or model.loss.multiclass or isinstance(model.loss, Augmented)
+    return augmented and not _has_correlation(attrs)
+
+
+def _has_correlation(attrs: Mapping[str, Any]) -> bool:
+    """Whether the model of a posterior has correlated effects, which HMC and NUTS draw."""
+    return bool(getattr(getattr(stored_model(attrs), "weight_prior", None), "correlated", ()))
 
 
 def draw_the_masks(attrs: Mapping[str, Any]) -> str:
@@ -240,8 +246,10 @@ def more_draws(attrs: Mapping[str, Any], posterior: xr.Dataset) -> str:
         if "rate" in posterior and posterior["rate"].isel(chain=0, draw=0).size > 1:
             return f"{first}; share rates by bd.PerGroup or bd.Shared if that does not help."
         return f"{first}."
-    other = " or another method, such as method=bd.Gibbs()," if method and has_gibbs(attrs) else ""
-    return f"Raise draws and tune{',' if other else ''}{other} before trusting intervals and tails."
+    other = "bd.Gibbs()" if has_gibbs(attrs) else "bd.NUTS()" if _has_correlation(attrs) else ""
+    if not method or not other or f"bd.{method}".startswith(other[:-1]):
+        return "Raise draws and tune before trusting intervals and tails."
+    return f"Raise draws and tune, or another method, such as method={other}, before trusting intervals and tails."
 
 
 def shorter_steps(attrs: Mapping[str, Any], stats: xr.Dataset) -> tuple[float, str]:

@@ -118,7 +118,7 @@ class Projection(Shown):
         TypeError, ValueError
             If the path has no submodel of so many terms.
         """
-        return self._groups.on(self.terms[: check_count(size, "size", self.n_included, len(self.terms))])
+        return self._groups(self.terms[: check_count(size, "size", self.n_included, len(self.terms))])
 
     def to_frame(self) -> DataFrame:
         """One row for each size: ``term``, ``elpd``, ``difference``, ``se`` and, with folds, ``fold_share``.

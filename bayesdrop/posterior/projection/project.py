@@ -27,11 +27,11 @@ from ...data.frames import listed
 from ..draws.draws import Draws, read_draws, stored_constants, stored_offset
 from ..draws.new_rows import check_rows, match_design
 from ..held_out import row_folds
-from ..leave_one_out import held_out_of
+from ..leave_one_out import held_out_of, left_out_log_weights
 from ..scores.pointwise import pseudo_likelihood, stored_response
-from .groups import ProjectedGroups
+from .groups import projected_groups
 from .path import Projection
-from .reference import Reference, leave_one_out_weights
+from .reference import Reference
 from .search import forward
 
 __all__ = ["project"]
@@ -135,7 +135,8 @@ def project(
         raise ValueError("refit: without folds there is nothing to sample again; give cv=5, say.")
     if cv is not None:
         check_folds(cv)
-    thin = _thinning(post, check_count(draws, "draws"))
+    chains, each = read_draws(post).shape
+    thin = min(each, -(-check_count(draws, "draws") // chains))
     chosen = read_draws(post, thin=thin)
     (X,) = complete_rows(X, chosen.feature_names, chosen.facts)
     _check_model(chosen, "row_weight" in stored_constants(post))
@@ -157,7 +158,11 @@ def project(
     search = partial(forward, terms=columns, first=first, most=int(scored[-1]), clusters=int(clusters), seed=seed)
     whole = Reference.of(chosen, design, target, offset)
     every, equal = np.arange(n), np.full((n, chosen.size), -np.log(chosen.size))
-    log_weight = equal if refit else leave_one_out_weights(whole.logs)
+    advice = (
+        "the scores of all sizes, and of the model, are unreliable. Use more draws=, or refit=True, which samples "
+        "again for each fold."
+    )
+    log_weight = equal if refit else left_out_log_weights(whole.logs, advice)
     reference, pointwise = logsumexp(log_weight + whole.logs, axis=1), np.empty((len(scored), n))
 
     def score(source: Reference, path: list[int], train: Int[np.ndarray, " m"], test: Int[np.ndarray, " k"]) -> None:
@@ -181,15 +186,9 @@ def project(
             shared += [size == 0 or path[size - 1] in own[:size] for size in scored]
             step()
     share = shared / len(pairs) if pairs else None
-    drawn = ProjectedGroups(post, whole, dict(zip(names, columns, strict=True)), seed)
+    drawn = partial(projected_groups, post, whole, named, seed)
     return Projection([names[number] for number in path], scored, pointwise, reference, share, len(pairs) or None,
                       refit, len(first), drawn)  # fmt: skip
-
-
-def _thinning(post: Any, count: int) -> int:
-    """Draws of each chain, so that there are about ``count`` of all chains."""
-    chains, each = read_draws(post).shape
-    return min(each, -(-count // chains))
 
 
 def _included(include: Any, names: list[str]) -> list[str]:

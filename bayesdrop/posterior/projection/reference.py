@@ -19,15 +19,13 @@ from ...model import Model
 from ...noise import Dropout
 from ...priors import Normal
 from ...rates import Fixed
-from ...warnings import InfluenceWarning, warn
-from ..diagnostics.mixing import largest_k, smoothed_log_weights
 from ..draws.draws import Draws
 from ..draws.new_rows import centred_matrix
 from ..noise_average.expectation import expected_response
 from ..scores.pointwise import log_likelihood_group
 from .submodel import Columns, ExpectedLoss, Submodel
 
-__all__ = ["Reference", "leave_one_out_weights"]
+__all__ = ["Reference"]
 
 
 @dataclass(frozen=True)
@@ -106,31 +104,6 @@ class Reference:
         offset = self.submodel.offset[test]
         logs = log_likelihood_group(drawn, self.matrix[test], self.target[test], one, offset)["y"].values
         return np.asarray(logsumexp(log_weight + logs.reshape(-1, len(test)).T, axis=1))
-
-
-def leave_one_out_weights(logs: Float[np.ndarray, "n S"]) -> Float[np.ndarray, "n S"]:
-    """Logarithms of the Pareto-smoothed weights that draws have without each row; each row adds up to 1.
-
-    Warns
-    -----
-    InfluenceWarning
-        If a Pareto k is larger than the number of draws allows.
-
-    Examples
-    --------
-    >>> bool(np.allclose(leave_one_out_weights(np.zeros((2, 100))), np.log(1 / 100)))
-    True
-    """
-    found = [smoothed_log_weights(-row) for row in logs]
-    k, limit = np.array([k for _, k in found]), largest_k(logs.shape[1])
-    if poor := int(np.sum(~(k <= limit))):
-        warn(
-            f"{poor} of {len(k)} rows have a Pareto k above {limit:.2f} (largest {k.max():.2f}): the scores of all "
-            "sizes, and of the model, are unreliable. Use more draws=, or refit=True, which samples again for each "
-            "fold.",
-            InfluenceWarning,
-        )
-    return np.stack([weight for weight, _ in found])
 
 
 def _without_noise(model: Model) -> Model:

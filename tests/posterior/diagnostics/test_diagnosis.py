@@ -16,6 +16,7 @@ from bayesdrop._display import compared_texts
 from bayesdrop.posterior.diagnostics.diagnosis import Diagnosis
 from bayesdrop.posterior.diagnostics.mixing import Extreme, mixing
 from bayesdrop.posterior.diagnostics.problems import Problem
+from bayesdrop.priors import RandomEffects
 
 
 def _good(build, chains=4, draws=1000, seed=0, stats=None, prior=None, model=None):
@@ -87,68 +88,52 @@ def test_few_and_slow_draws(build):
     assert len(found.problems) == 2
 
 
-def test_constant_variables_have_no_extremes(build):
-    def still(values):
-        values[:] = 0.25
+def _all(place, source):
+    """Change of every variable at a place: to a number, or to what stands at another place."""
 
-    found = bd.diagnose(_change(_good(build), weight=still))
-    assert found.r_hat.name.startswith(("rate", "intercept"))
-    found = bd.diagnose(_change(_good(build), weight=still, rate=still, intercept=still))
-    assert (found.r_hat, found.ess_bulk, found.ess_tail) == (None, None, None)
+    def change(values):
+        values[place] = values[source] if isinstance(source, tuple | slice | int) else source
+
+    return dict.fromkeys(["weight", "rate", "intercept"], change)
+
+
+def _one(name, place, source):
+    return {name: _all(place, source)["weight"]}
+
+
+WHOLE = slice(None)
+SIZE = (WHOLE, WHOLE, 1)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (_all(WHOLE, 0.25), "no chain ever moves"),
+        (_all(2, (0, 0)), "chain 2 never moves"),
+        (_all(WHOLE, slice(0, 1)), "chain 1, 2, 3 has the same draws as chain 0"),
+        (_all(3, 1), "chain 3 has the same draws as chain 1"),
+        (_one("weight", SIZE, 0.25), "weight of size never moves: all its draws are the same"),
+        (_one("rate", (2, WHOLE, 1), (0, 0, 1)), "rate of size never moves in chain 2: all its draws are the same"),
+        (_one("intercept", WHOLE, 0.0), "intercept never moves"),
+        (_one("weight", WHOLE, 0.0), "weight of age, size, iron never moves"),
+    ],
+)
+def test_what_never_moves_or_is_a_copy_is_named(build, change, words):
+    found = bd.diagnose(_change(_good(build), **change))
+    (problem,) = [
+        problem for problem in found.problems if "R-hat" not in problem.text and "size is" not in problem.text
+    ]
+    assert words in problem.text
+    assert "seed" in problem.advice
+    assert "No problem was found" not in str(found)
     assert "nan" not in str(found)
 
 
-def test_a_constant_posterior_is_none(build):
-    def still(values):
-        values[:] = 0.25
-
-    found = bd.diagnose(_change(_good(build), weight=still, rate=still, intercept=still))
-    assert not found.ok
-    assert "no chain ever moves" in str(found)
-    assert "No problem was found" not in str(found)
-
-    def one(values):
-        values[2] = values[0, 0]
-
-    found = bd.diagnose(_change(_good(build), weight=one, rate=one, intercept=one))
-    assert "chain 2 never moves" in str(found)
-
-
-def test_copies_of_a_chain_are_found(build):
-    def copied(values):
-        values[:] = values[:1]
-
-    found = bd.diagnose(_change(_good(build), weight=copied, rate=copied, intercept=copied))
-    assert found.r_hat.value < 1.01  # which is why it needs words of its own
-    assert not found.ok
-    assert "chain 1, 2, 3 has the same draws as chain 0" in found.problems[0].text
-    assert "seed" in found.problems[0].advice
-
-    def twins(values):
-        values[3] = values[1]
-
-    found = bd.diagnose(_change(_good(build), weight=twins, rate=twins, intercept=twins))
-    assert "chain 3 has the same draws as chain 1" in found.problems[0].text
+def test_constants_have_no_extremes(build):
+    found = bd.diagnose(_change(_good(build), **_all(WHOLE, 0.25)))
+    assert (found.r_hat, found.ess_bulk, found.ess_tail) == (None, None, None)
     # A variable that agrees in all chains, a fixed scale say, makes no copies.
-    assert bd.diagnose(_change(_good(build), weight=copied)).ok
-
-
-def test_a_coordinate_that_never_moves_is_named(build):
-    def still(values):
-        values[:, :, 1] = 0.25
-
-    found = bd.diagnose(_change(_good(build), weight=still))
-    assert [problem.text for problem in found.problems] == ["weight of size never moves: all its draws are the same"]
-
-    def in_one_chain(values):
-        values[2, :, 1] = values[0, 0, 1]
-
-    found = bd.diagnose(_change(_good(build), rate=in_one_chain))
-    assert "rate of size never moves in chain 2: all its draws are the same" in str(found)
-    found = bd.diagnose(_change(_good(build), intercept=lambda values: values.fill(0.0)))
-    assert "intercept never moves" in str(found)
-    many = bd.diagnose(_change(_good(build), weight=lambda values: values.fill(0.0)))
-    assert "weight of age, size, iron never moves" in str(many)
+    assert bd.diagnose(_change(_good(build), **_one("weight", WHOLE, slice(0, 1)))).ok
 
 
 def test_constants_of_another_library_are_no_fault():
@@ -275,6 +260,20 @@ def test_few_moves_accepted_by_method(build, method, words):
     found = bd.diagnose(post)
     assert found.ok == (words is None)
     assert words is None or ("only 37 % of the moves were accepted" in str(found) and words in str(found))
+
+
+@pytest.mark.parametrize(("method", "other"), [(bd.HMC(), "method=bd.NUTS()"), (bd.NUTS(), None)], ids=str)
+def test_advice_about_correlated_effects_names_samplers_that_draw_them(build, method, other):
+    """``bd.Gibbs()`` refuses correlated effects, so that no advice sends a user there."""
+    terms, levels = ["1|g", "x|g"], [["a"], ["a"]]
+    prior = RandomEffects(bd.Normal(), terms, levels, [1.0, 1.0], correlated=[terms])
+    stats = {"diverging": np.ones((4, 50), np.int8)}
+    post = _good(build, draws=50, stats=stats, model=bd.Model(rates=bd.Fixed(0.0), weight_prior=prior))
+    post.attrs |= {"method": str(method)}
+    advice = bd.diagnose(post).advice
+    assert "Gibbs" not in advice
+    assert "Raise draws and tune" in advice
+    assert other is None or other in advice
 
 
 def test_rates_that_the_data_do_not_determine(build):

@@ -153,8 +153,6 @@ def test_sampling_adds_the_same_group():
     )
     np.testing.assert_allclose(held, same, rtol=1e-12)
     assert 0 < np.max(np.abs(held - other)) < 2e-3
-    with pytest.raises(ValueError, match="masks: expected a whole number of at least 1"):
-        bd.sample(bd.Model(), X, y, masks=0, **options)
 
 
 def test_other_rows_are_refused(build):
@@ -168,8 +166,6 @@ def test_other_rows_are_refused(build):
         bd.log_likelihood(post, X[:5], labels[:5])
     with pytest.raises(ValueError, match="expected 8 values, one for each row"):
         bd.log_likelihood(post, X, labels[:5])
-    with pytest.raises(ValueError, match="masks: expected"):
-        bd.log_likelihood(post, X, labels, masks=0)
     with pytest.raises(ValueError, match="add it by"):
         bd.loo(post)
     numbers, model, X, y = _setting(build, bd.Squared(variance=1.0), bd.PerFeature())
