@@ -197,9 +197,6 @@ class MarginalKernel(WeightPrior):
             return state._replace(log_scale=start, precision=weight_precision(learnt, start))
 
         def share(mask: Float[jax.Array, " p"]) -> tuple[Float[jax.Array, "C n"], ...]:
-            if not self.scale_dims and operands.location is None:  # all that is no intercept and no offset
-                known = 0.0 if operands.offset is None else operands.offset[None]
-                return state.mean - known - state.intercept[:, None], state.var
             own = operands.features._replace(offset=None)
             return self.weights.moments(own, away * mask[None], jnp.zeros_like(state.intercept))
 

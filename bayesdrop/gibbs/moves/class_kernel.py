@@ -33,6 +33,7 @@ Shapes: ``C`` chains, ``K`` classes, ``n`` rows, ``p`` features, ``k`` free rate
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import jax
@@ -41,11 +42,11 @@ import numpy as np
 from jaxtyping import PRNGKeyArray
 
 from ..._typing import Bool, Float
-from ...sampling.weight_scales import ScaleOperands, by_weight, weight_precision
+from ...sampling.weight_scales import ScaleOperands, weight_precision
 from .class_features import ClassStep, draw_intercepts, log_softmax_of, update_class_feature
 from .interweaving import interweave
 from .noising_model import NoisingModel
-from .scales import draw_along_rays, draw_given_weights, draw_groups
+from .scales import draw_given_weights, draw_groups, move_scales
 from .state import ClassState, Operands
 
 __all__ = ["ClassGibbsKernel"]
@@ -122,8 +123,10 @@ class ClassGibbsKernel(NoisingModel):
             key_level, membership = jax.random.fold_in(key_gauss, 1), self.membership(operands)
             level, score = draw_intercepts(key_level, membership, operands.row_weight, state.intercept, state.score)
             state = state._replace(intercept=level, score=score)
-        if operands.learnt is not None:
-            state = self.move_scales(operands, state, jax.random.fold_in(key_scale, 1))
+        products = partial(self._products, operands, state.kept)
+        state = move_scales(
+            jax.random.fold_in(key_scale, 1), operands, state, partial(self.class_cost, operands), products
+        )
         state = self.draw_features(operands, state, key_features)
         if not self.grouped:
             return state
@@ -178,36 +181,6 @@ class ClassGibbsKernel(NoisingModel):
     def _of_contrasts(self, learnt: ScaleOperands) -> ScaleOperands:
         """The same, with so many weights in each group as there are free ones among the classes."""
         return learnt._replace(size=(self.n_classes - 1) * learnt.size)
-
-    def move_scales(self, operands: Operands, state: ClassState, key: PRNGKeyArray) -> ClassState:
-        """Draw the scales that classes share along the rays, weights and scores with them."""
-        (K, chains, n), learnt = state.score.shape, operands.learnt
-        assert learnt is not None
-
-        def flat(score: Float[jax.Array, "K C n"]) -> Float[jax.Array, "C Kn"]:
-            return jnp.moveaxis(score, 0, 1).reshape(chains, K * n)
-
-        def by_class(score: Float[jax.Array, "C Kn"]) -> Float[jax.Array, "K C n"]:
-            return jnp.moveaxis(score.reshape(chains, K, n), 1, 0)
-
-        def share(mask: Float[jax.Array, " p"]) -> tuple[Float[jax.Array, "C Kn"], ...]:
-            if not self.scale_dims:  # all that is no intercept
-                return (flat(state.score - state.intercept[:, :, None]),)
-            return (flat(self._products(operands, state.kept, state.effective * mask[None, None])),)
-
-        def log_likelihood(scores: tuple[Float[jax.Array, "C Kn"], ...]) -> Float[jax.Array, " C"]:
-            return -self.class_cost(operands, by_class(scores[0]))
-
-        (score,), log_scale = draw_along_rays(
-            key, learnt, share, log_likelihood, (flat(state.score),), state.log_scale
-        )  # fmt: skip
-        factor = jnp.exp(by_weight(learnt, log_scale - state.log_scale))
-        return state._replace(
-            score=by_class(score),
-            effective=state.effective * factor[None],
-            log_scale=log_scale,
-            precision=jnp.broadcast_to(weight_precision(learnt, log_scale)[None], state.precision.shape),
-        )
 
     def draw_contrasts(self, operands: Operands, state: ClassState, key: PRNGKeyArray) -> ClassState:
         """Weights and intercepts given masks, one class after another; scores afresh, so that no rounding adds up."""

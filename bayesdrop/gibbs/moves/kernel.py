@@ -115,16 +115,17 @@ class GibbsKernel(NoisingModel):
         key, key_prior, key_gauss, key_features, key_groups = jax.random.split(state.key, 5)
         state = self._draw_priors(operands, self._temper(operands, state._replace(key=key)), key_prior)
         state = self._draw_weights(operands, state, key_gauss)
-        cost = partial(self.total_cost, operands, state)
+        precision, unscaled = state.noise_precision, partial(self.total_cost, operands, state)
+        cost = lambda score: precision * unscaled(score)  # noqa: E731
+        products = lambda weight: operands.columns.product(state.kept, weight, operands.target.shape[0])  # noqa: E731
         location = self.effective_location(operands, state.logit)
-        shared = not self.scale_dims
-        state = move_scales(jax.random.fold_in(key_prior, 1), operands, state, cost, shared, location)
+        state = move_scales(jax.random.fold_in(key_prior, 1), operands, state, cost, products, location)
         state = self._draw_features(operands, state, key_features, thorough)
         if self.grouped:
             score, kept, new = interweave(
                 operands.columns,
                 operands.groups,
-                lambda score: state.noise_precision * cost(score),
+                cost,
                 self.log_multiplier,
                 state.score,
                 state.kept,
