@@ -108,7 +108,7 @@ class ClassGibbsKernel(NoisingModel):
         state = jax.lax.fori_loop(0, self.sweeps, lambda _, s: self.class_sweep(operands, s), state)
         return state, self.record_classes(operands, state)
 
-    def class_sweep(self, operands: Operands, state: ClassState) -> ClassState:
+    def class_sweep(self, operands: Operands, state: ClassState) -> Any:
         """One sweep over all variables of all chains."""
         key, key_prior, key_gauss, key_features, key_groups, key_scale = jax.random.split(state.key, 6)
         state = state._replace(key=key)
@@ -123,31 +123,13 @@ class ClassGibbsKernel(NoisingModel):
             key_level, membership = jax.random.fold_in(key_gauss, 1), self.membership(operands)
             level, score = draw_intercepts(key_level, membership, operands.row_weight, state.intercept, state.score)
             state = state._replace(intercept=level, score=score)
-        products = partial(self._products, operands, state.kept)
-        state = move_scales(
-            jax.random.fold_in(key_scale, 1), operands, state, partial(self.class_cost, operands), products
-        )
+        cost, products = partial(self.class_cost, operands), partial(self._products, operands, state.kept)
+        state = move_scales(jax.random.fold_in(key_scale, 1), operands, state, cost, products)
         state = self.draw_features(operands, state, key_features)
         if not self.grouped:
             return state
-        (K, chains, n), p = state.score.shape, state.effective.shape[2]
-        score, kept, new = interweave(
-            operands.columns,
-            operands.groups,
-            lambda score: self.class_cost(operands, score.reshape(K, chains, n)),
-            self.log_multiplier,
-            state.score.reshape(K * chains, n),
-            state.kept,
-            state.effective.reshape(K * chains, p),
-            state.logit,
-            operands.index,
-            state.precision.reshape(K * chains, p),
-            self.rate_prior(operands, state),
-            key_groups,
-            classes=K,
-            dimension=K - 1 if self.centred else K,
-        )
-        return state._replace(score=score.reshape(K, chains, n), kept=kept, logit=new)
+        prior, dimension = self.rate_prior(operands, state), self.n_classes - self.centred
+        return interweave(operands, state, cost, self.log_multiplier, prior, key_groups, dimension)
 
     def _products(
         self, operands: Operands, kept: Any, effective: Float[jax.Array, "K C p"]

@@ -122,22 +122,8 @@ class GibbsKernel(NoisingModel):
         state = move_scales(jax.random.fold_in(key_prior, 1), operands, state, cost, products, location)
         state = self._draw_features(operands, state, key_features, thorough)
         if self.grouped:
-            score, kept, new = interweave(
-                operands.columns,
-                operands.groups,
-                cost,
-                self.log_multiplier,
-                state.score,
-                state.kept,
-                state.effective,
-                state.logit,
-                operands.index,
-                state.precision,
-                self.rate_prior(operands, state),
-                key_groups,
-                location=operands.location,
-            )
-            state = state._replace(score=score, kept=kept, logit=new)
+            prior = self.rate_prior(operands, state)
+            state = interweave(operands, state, cost, self.log_multiplier, prior, key_groups)
         return state
 
     def _temper(self, operands: Operands, state: State) -> State:
