@@ -46,7 +46,7 @@ from ...sampling.weight_scales import ScaleOperands, weight_precision
 from .class_features import ClassStep, draw_intercepts, log_softmax_of, update_class_feature
 from .interweaving import interweave
 from .noising_model import NoisingModel
-from .scales import draw_given_weights, draw_groups, move_scales
+from .scales import draw_given_weights, move_scales
 from .state import ClassState, Operands
 
 __all__ = ["ClassGibbsKernel"]
@@ -113,11 +113,7 @@ class ClassGibbsKernel(NoisingModel):
         key, key_prior, key_gauss, key_features, key_groups, key_scale = jax.random.split(state.key, 6)
         state = state._replace(key=key)
         state = self.draw_scales(operands, state, key_scale)
-        if operands.hierarchy is not None:
-            mean, strength = draw_groups(
-                key_prior, operands.hierarchy, state.logit, state.group_logit, state.group_log_strength
-            )
-            state = state._replace(group_logit=mean, group_log_strength=strength)
+        state = self.with_groups(operands, state, key_prior)
         state = self.draw_contrasts(operands, state, key_gauss)
         if self.fit_intercept:
             key_level, membership = jax.random.fold_in(key_gauss, 1), self.membership(operands)

@@ -41,7 +41,7 @@ from .joint_move import joint_moves
 from .noising_model import NoisingModel
 from .parameters import draw_scale, draw_shape
 from .pseudo_marginal import first_metric
-from .scales import draw_given_weights, draw_groups, move_scales
+from .scales import draw_given_weights, move_scales
 from .state import Operands, State
 
 __all__ = ["GibbsKernel", "Operands", "State"]
@@ -164,12 +164,7 @@ class GibbsKernel(NoisingModel):
             weight = self.weights(operands, state.effective, state.logit)
             state, higher = draw_shape(self, operands, key_parameter, state, weight, costs)
             state = state._replace(score=state.score + higher[:, None])
-        if operands.hierarchy is not None:
-            mean, strength = draw_groups(
-                key_groups, operands.hierarchy, state.logit, state.group_logit, state.group_log_strength
-            )
-            state = state._replace(group_logit=mean, group_log_strength=strength)
-        return state
+        return self.with_groups(operands, state, key_groups)  # type: ignore[no-any-return]
 
     def _draw_weights(self, operands: Operands, state: State, key: PRNGKeyArray) -> State:
         """Weights and intercept given masks; scores afresh, so that rounding never accumulates over sweeps."""

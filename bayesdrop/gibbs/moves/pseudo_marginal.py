@@ -105,9 +105,9 @@ def _moments(
 ) -> tuple[Float[jax.Array, "C n"], Float[jax.Array, "C n"]]:
     """Mean and variance of the scores over the masks: (C, n) each."""
     drop, keep = jax.nn.sigmoid(logit), jax.nn.sigmoid(-logit)
-    mean = columns.full_product(weight * keep, n) + intercept[:, None]
+    mean = columns.full_product(weight * keep) + intercept[:, None]
     mean = mean if offset is None else mean + offset[None]
-    return mean, columns.full_squared_product(weight * weight * drop * keep, n)
+    return mean, columns.full_squared_product(weight * weight * drop * keep)
 
 
 def mask_pass(

@@ -373,8 +373,8 @@ def test_sparse_and_dense_products_agree(rates):
                     columns.product(kept, weight, 20),
                     columns.transposed_product(kept, score),
                     columns.transposed_product(kept, score, square=True),
-                    columns.full_product(weight, 20),
-                    columns.full_squared_product(weight, 20),
+                    columns.full_product(weight),
+                    columns.full_squared_product(weight),
                     columns.occurrences,
                 ]
 
