@@ -37,7 +37,7 @@ from .moves.parameters import draw_scale, draw_shape
 from .moves.scales import WeightPrior, draw_along_rays, draw_given_weights
 from .weights import DRAWS, AugmentedWeights, NoisedFeatures, augmented_weights
 
-__all__ = ["MarginalKernel", "MarginalOperands", "MarginalState", "bind_marginal"]
+__all__ = ["MarginalKernel", "MarginalOperands", "MarginalState", "bind_marginal", "bound_priors"]
 
 
 class MarginalOperands(NamedTuple):
@@ -197,9 +197,6 @@ class MarginalKernel(WeightPrior):
             return state._replace(log_scale=start, precision=weight_precision(learnt, start))
 
         def share(mask: Float[jax.Array, " p"]) -> tuple[Float[jax.Array, "C n"], ...]:
-            if not self.scale_dims and operands.location is None:  # all that is no intercept and no offset
-                known = 0.0 if operands.offset is None else operands.offset[None]
-                return state.mean - known - state.intercept[:, None], state.var
             own = operands.features._replace(offset=None)
             return self.weights.moments(own, away * mask[None], jnp.zeros_like(state.intercept))
 
@@ -251,6 +248,37 @@ class MarginalKernel(WeightPrior):
         return {"weight": state.weight, **intercept, **priors, "lp": lp + density}
 
 
+def bound_priors(
+    model: Model, data: Dataset, columns: Columns, choice: str, sweeps: int, dtype: str
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What every kernel of a prior that is drawn with the weights is made of, and its operands, by their names."""
+    p, prior, parameter = len(data.feature_names), model.weight_prior, learnt_parameter(model.loss)
+    row_weight, learnt, location = model.C * data.weight, prior.learnt_scale(p), prior.location(p)
+    scales, real = prior.init(jax.random.key(0), 1, p, np.dtype(dtype)), partial(placed, dtype=dtype)
+    fields = {
+        "fit_intercept": model.fit_intercept,
+        "unit_weight": parameter is None and bool(np.all(row_weight == 1)),
+        "parameter": parameter,
+        "scale_mixture": None if prior.gaussian or learnt is not None else type(prior),
+        "scale_names": tuple(prior.record(scales)),
+        "scale_dims": None if learnt is None else learnt.dims,
+        "choice": choice,
+        "sweeps": sweeps,
+    }
+    return fields, {
+        "columns": columns,
+        "target": real(data.target),
+        "row_weight": real(row_weight),
+        "precision": real(prior.first_precision(p)),
+        "scales": scales,
+        "learnt": scale_operands(learnt, dtype),
+        "parameter": parameter_operands(model.loss, data, dtype),
+        "offset": None if data.offset is None else real(data.offset),
+        "location": None if location is None else real(location),
+        "level": level_operands(model, dtype),
+    }
+
+
 def bind_marginal(
     model: Model,
     loss: Augmented,
@@ -278,31 +306,7 @@ def bind_marginal(
     if np.any(parts.shift):
         raise ValueError(f"noise: {model.noise!r} shifts the mean of a feature; take method=bd.HMC().")
     model.noise.check(data.design.minimum())
-    row_weight = model.C * data.weight
-    prior, parameter = model.weight_prior, learnt_parameter(model.loss)
-    real = partial(placed, dtype=dtype)
-    scales, learnt = prior.init(jax.random.key(0), 1, p, np.dtype(dtype)), prior.learnt_scale(p)
-    kernel = MarginalKernel(
-        fit_intercept=model.fit_intercept,
-        weights=augmented_weights(loss, parts, model.fit_intercept, DRAWS[choice]),
-        unit_weight=parameter is None and bool(np.all(row_weight == 1)),
-        parameter=parameter,
-        scale_mixture=None if prior.gaussian or learnt is not None else type(prior),
-        scale_names=tuple(prior.record(scales)),
-        scale_dims=None if learnt is None else learnt.dims,
-        sweeps=sweeps,
-        choice=choice,
-    )
-    return kernel, MarginalOperands(
-        columns=columns,
-        coefficients=Coefficients(*(real(part)[None] for part in parts)),
-        target=real(data.target),
-        row_weight=real(row_weight),
-        precision=real(prior.first_precision(p)),
-        scales=scales,
-        learnt=scale_operands(learnt, dtype),
-        parameter=parameter_operands(model.loss, data, dtype),
-        offset=None if data.offset is None else real(data.offset),
-        location=None if prior.location(p) is None else real(prior.location(p)),
-        level=level_operands(model, dtype),
-    )
+    fields, operands = bound_priors(model, data, columns, choice, sweeps, dtype)
+    weights = augmented_weights(loss, parts, model.fit_intercept, DRAWS[choice])
+    coefficients = Coefficients(*(placed(part, dtype=dtype)[None] for part in parts))
+    return MarginalKernel(weights=weights, **fields), MarginalOperands(coefficients=coefficients, **operands)

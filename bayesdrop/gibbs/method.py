@@ -27,14 +27,10 @@ from ..losses.protocols import Augmented, require
 from ..model import Model
 from ..priors.base import Selecting
 from ..rates import RateMap
-from ..sampling.intercept_level import level_operands
-from ..sampling.likelihood_parameters import learnt_parameter, parameter_operands
 from ..sampling.matrix import placed
-from ..sampling.run.runner import as_key
-from ..sampling.weight_scales import scale_operands
 from .choices import Case, Limits, choose
 from .inclusion import bind_inclusion
-from .marginalised import bind_marginal
+from .marginalised import bind_marginal, bound_priors
 from .moves.class_kernel import ClassGibbsKernel
 from .moves.columns import dense_columns, sparse_columns
 from .moves.interweaving import group_blocks
@@ -180,29 +176,19 @@ class Gibbs:
         noised = rate_map.index[rate_map.noised]
         per_feature = rate_map.is_free and rate_map.size == len(noised) == len(np.unique(noised))
         grouped = rate_map.is_free and not per_feature
-        row_weight = model.C * data.weight
-        prior, hierarchy, parameter = model.weight_prior, rate_map.hierarchy, learnt_parameter(model.loss)
-        learnt, location = prior.learnt_scale(p), prior.location(p)
-        first_power = _first_power(model, data) if tune and parameter is None else 1.0
-        tempered = first_power < _TEMPERED
-        scales = prior.init(as_key(0), 1, p, np.dtype(self.dtype))
-        common: dict[str, Any] = {
+        hierarchy = rate_map.hierarchy
+        common, read = bound_priors(model, data, columns, choice, int(self.sweeps_per_draw), self.dtype)
+        first_power = _first_power(model, data) if tune and common["parameter"] is None else 1.0
+        common |= {
             "loss": loss.plain,
             "noise": model.noise,
-            "fit_intercept": model.fit_intercept,
             "per_feature": per_feature,
             "grouped": grouped,
             "some_kept": not bool(np.all(rate_map.noised)),
             "hierarchical": hierarchy is not None,
-            "unit_weight": parameter is None and not tempered and bool(np.all(row_weight == 1)),
-            "parameter": parameter,
-            "tempered": tempered,
-            "scale_mixture": None if prior.gaussian or learnt is not None else type(prior),
-            "scale_names": tuple(prior.record(scales)),
-            "scale_dims": None if learnt is None else learnt.dims,
+            "tempered": first_power < _TEMPERED,
+            "unit_weight": common["unit_weight"] and first_power >= _TEMPERED,
             "gaussian_draw": DRAWS[choice],
-            "choice": choice,
-            "sweeps": int(self.sweeps_per_draw),
             "rate_dim": rate_map.dim,
         }
         kernel: GibbsKernel | ClassGibbsKernel
@@ -215,23 +201,14 @@ class Gibbs:
             rate_prior = rate_map.prior.law(data.occurrences(rate_map.index, rate_map.size))
         real = partial(placed, dtype=self.dtype)
         operands = Operands(
-            columns=columns,
-            target=real(data.target),
-            row_weight=real(row_weight),
-            precision=real(prior.first_precision(p)),
-            scales=scales,
-            learnt=scale_operands(learnt, self.dtype),
+            **read,
             fixed_logit=real(logit(rate_map.initial)),
             index=placed(rate_map.index, np.int32),
             groups=group_blocks(columns, rate_map.index, rate_map.size, n) if grouped else (),
             rate_prior=jax.tree.map(real, rate_prior),
             hierarchy=None if hierarchy is None else hierarchy_operands(hierarchy, self.dtype),
-            parameter=parameter_operands(model.loss, data, self.dtype),
             first_power=real(first_power),
             tune=placed(tune, np.int32),
-            offset=None if data.offset is None else real(data.offset),
-            location=None if location is None else real(location),
-            level=level_operands(model, self.dtype),
         )
         return kernel, operands
 

@@ -40,10 +40,7 @@ Hyperparameter = str | FromSites | None
 
 
 class _Operands(NamedTuple):
-    """Data in one precision; the columns are those of the mean ``X∘g``, and the coefficients refer to them.
-
-    ``row_weight`` (n,) and ``precision`` (p,) are what no site stands for.
-    """
+    """Data in one precision; ``row_weight`` (n,) and ``precision`` (p,) are what no site stands for."""
 
     features: NoisedFeatures
     row_weight: Float[jax.Array, " n"]
@@ -263,22 +260,10 @@ class WeightsBlock:
         return self._bound[dtype]
 
     def _make_operands(self, dtype: str) -> _Operands:
-        real, noise, X = partial(jnp.asarray, dtype=dtype), self._noise, self._data.X
-        if np.any(noise.gain != 1):
-            X = X * noise.gain if self._dense else X.multiply(noise.gain[None]).tocsr()
-        columns = (dense_columns if self._dense else sparse_columns)(X, np.dtype(dtype))
-        # A column without gain is zero, and its variance with it; elsewhere X² a = (gX)² a/g².
-        gain = np.where(noise.gain == 0, 1.0, noise.gain)
-        coefficients = Coefficients(
-            gain=np.ones_like(gain),
-            shift=np.zeros_like(gain),
-            quadratic=np.where(noise.gain == 0, 0.0, noise.quadratic) / gain**2,
-            linear=np.where(noise.gain == 0, 0.0, noise.linear) / gain,
-            constant=noise.constant,
-        )
-        features = NoisedFeatures(
-            columns, Coefficients(*(real(part)[None] for part in coefficients)), real(self._data.target)
-        )  # fmt: skip
+        real, noise = partial(jnp.asarray, dtype=dtype), self._noise
+        columns = (dense_columns if self._dense else sparse_columns)(self._data.X, np.dtype(dtype))
+        coefficients = Coefficients(*(real(part)[None] for part in noise))
+        features = NoisedFeatures(columns, coefficients, real(self._data.target))
         return _Operands(features, real(self._row_weight), real(self._prior))
 
 

@@ -321,14 +321,14 @@ class AugmentedWeights:
         self, features: NoisedFeatures, weight: Float[jax.Array, "C p"], intercept: Float[jax.Array, " C"]
     ) -> tuple[PerScore, PerScore]:
         """Mean and variance of the scores: weights (C, p) and intercepts (C,) to (C, n) each."""
-        n, columns, parts = features.target.shape[0], features.columns, features.coefficients
-        mean = columns.full_product(parts.gain * weight, n) + intercept[:, None]
+        columns, parts = features.columns, features.coefficients
+        mean = columns.full_product(parts.gain * weight) + intercept[:, None]
         mean = mean if features.offset is None else mean + features.offset[None]
         var, square = jnp.zeros_like(mean), weight * weight
         if self.quadratic:
-            var = var + columns.full_squared_product(parts.quadratic * square, n)
+            var = var + columns.full_squared_product(parts.quadratic * square)
         if self.linear:
-            var = var + columns.full_product(parts.linear * square, n)
+            var = var + columns.full_product(parts.linear * square)
         if self.constant:
             var = var + jnp.sum(parts.constant * square, axis=1, keepdims=True)
         return mean, var
@@ -381,7 +381,7 @@ class AugmentedWeights:
         if location is not None:
             # The noise draws the weights towards 0, so that they are about less than the prior's mean.
             centre = gain * location[None] * precision / total
-            kappa = kappa - omega * features.columns.full_product(centre, n)
+            kappa = kappa - omega * features.columns.full_product(centre)
         precision = total / (gain * gain)
         scaled, intercept = self.gaussian_draw(
             key_draw, features.columns, everything, omega, kappa, precision, self.fit_intercept,

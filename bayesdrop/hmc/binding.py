@@ -28,7 +28,7 @@ from .approximations.learnt_scales import best_scales, with_scales
 from .approximations.mixture_scales import mixture_coordinates, with_mixture
 from .approximations.normal import Factor, normal_approximation, score_spread
 from .approximations.precision import direction_factor, row_factor, row_gram, row_roots
-from .kernels.density import Density, DensityOperands, Evaluation, Loadings, Point
+from .kernels.density import Density, DensityOperands, Evaluation, Point
 from .kernels.factors import FactorMap
 from .streamed import StreamedRows, evaluation_of, one_pass
 
@@ -194,18 +194,8 @@ def approximate_scores(
 
 
 _evaluation = jax.jit(evaluation_of, static_argnums=0)
-
-
-@partial(jax.jit, static_argnums=0)
-def _loadings(density: Any, operands: DensityOperands, theta: Point) -> Loadings:
-    loadings: Loadings = density.loadings(operands, theta)
-    return loadings
-
-
-@partial(jax.jit, static_argnums=0)
-def _evaluate(density: Any, operands: DensityOperands, theta: Point) -> Evaluation:
-    found: Evaluation = density.evaluate(operands, theta)
-    return found
+_loadings = jax.jit(lambda density, operands, theta: density.loadings(operands, theta), static_argnums=0)
+_evaluate = jax.jit(lambda density, operands, theta: density.evaluate(operands, theta), static_argnums=0)
 
 
 def _factor_of(

@@ -43,7 +43,7 @@ from ...sampling.slice_sampling import slice_sample
 from .columns import gather, scatter
 from .features import log_mask_sum
 
-__all__ = ["ClassStep", "draw_intercepts", "log_class_weight", "log_softmax_of", "update_class_feature"]
+__all__ = ["ClassStep", "draw_intercepts", "log_softmax_of", "update_class_feature"]
 
 Elementwise = Float[jax.Array, "..."]
 
@@ -108,20 +108,6 @@ def log_softmax_of(
     return mine - top - jnp.log(total), rise / total[None]
 
 
-def log_class_weight(
-    weight: Float[jax.Array, "K C"],
-    log_multiplier: Float[jax.Array, " C"],
-    precision: Float[jax.Array, "K C"],
-    dimension: int,
-) -> Float[jax.Array, " C"]:
-    """Log density of effective weights of ``K`` classes, up to a constant; ``log k`` is given.
-
-    They have ``dimension`` ``K``, or ``K − 1`` if they sum to zero over the classes.
-    """
-    square = jnp.sum(precision * weight * weight, axis=0) * jnp.exp(-2 * log_multiplier)
-    return -0.5 * square - dimension * log_multiplier
-
-
 def update_class_feature(
     log_multiplier: Callable[[Elementwise], Elementwise],
     learn_rate: bool,
@@ -162,7 +148,7 @@ def update_class_feature(
     key_step, key_accept, key_rate = jax.random.split(step.key, 3)
     here = at(step.weight)
     noise = jax.random.normal(key_step, step.weight.shape, base.dtype)
-    proposed = step.weight + _solve(here.factor, _half(here.factor, here.gradient) + noise)
+    proposed = step.weight + _solve(here.factor, _solve(here.factor, here.gradient) + noise, True)
     proposed = proposed - jnp.mean(proposed, axis=0)[None] if centred else proposed
     there = at(proposed)
     change = there.value - here.value + _log_density(there, proposed, step.weight)
@@ -175,8 +161,9 @@ def update_class_feature(
 
         def rate_density(logit: Float[jax.Array, " C"]) -> Float[jax.Array, " C"]:
             total = jnp.sum(log_mask_sum(gain, logit[:, None]), axis=-1)
-            own = log_class_weight(weight, log_multiplier(logit), step.precision, K - 1 if centred else K)
-            return total + step.prior.log_density(logit) + own
+            factor = log_multiplier(logit)
+            square = jnp.sum(step.precision * weight * weight, axis=0) * jnp.exp(-2 * factor)
+            return total + step.prior.log_density(logit) - 0.5 * square - (K - centred) * factor
 
         # A rate of 0 stays as it is: the feature has no noise.
         noised = jnp.isfinite(logit)
@@ -189,14 +176,11 @@ def update_class_feature(
     return score, (weight, logit, kept)
 
 
-def _half(factor: Float[jax.Array, "C K K"], right: Float[jax.Array, "K C"]) -> Float[jax.Array, "K C"]:
-    """``L⁻¹ r`` of each chain."""
-    return solve_triangular(factor, right.T[:, :, None], lower=True)[:, :, 0].T
-
-
-def _solve(factor: Float[jax.Array, "C K K"], right: Float[jax.Array, "K C"]) -> Float[jax.Array, "K C"]:
-    """``L⁻ᵀ r`` of each chain."""
-    return solve_triangular(factor, right.T[:, :, None], lower=True, trans=1)[:, :, 0].T
+def _solve(
+    factor: Float[jax.Array, "C K K"], right: Float[jax.Array, "K C"], transposed: bool = False
+) -> Float[jax.Array, "K C"]:
+    """``L⁻¹ r`` of each chain, or ``L⁻ᵀ r``."""
+    return solve_triangular(factor, right.T[:, :, None], lower=True, trans=int(transposed))[:, :, 0].T
 
 
 def _log_density(point: _Point, start: Float[jax.Array, "K C"], end: Float[jax.Array, "K C"]) -> Float[jax.Array, " C"]:
@@ -205,7 +189,7 @@ def _log_density(point: _Point, start: Float[jax.Array, "K C"], end: Float[jax.A
     Where it lies among weights that sum to zero, the direction of their mean is an eigenvector of the curvature, whose
     eigenvalue, the prior's precision, is the same at both ends.
     """
-    away = jnp.einsum("clk,lc->kc", point.factor, end - start) - _half(point.factor, point.gradient)
+    away = jnp.einsum("clk,lc->kc", point.factor, end - start) - _solve(point.factor, point.gradient)
     level = jnp.sum(jnp.log(jnp.diagonal(point.factor, axis1=1, axis2=2)), axis=1)
     return level - 0.5 * jnp.sum(away * away, axis=0)
 
@@ -238,6 +222,5 @@ def draw_intercepts(
         intercept = intercept + part[:, None] * shift[None]
         return (intercept, score + part[:, None, None] * shift[None, :, None]), None
 
-    found, _ = jax.lax.scan(one, (intercept, score), (jnp.arange(K), membership, jax.random.split(key, K)))
-    intercept, score = found
+    (intercept, score), _ = jax.lax.scan(one, (intercept, score), (jnp.arange(K), membership, jax.random.split(key, K)))
     return intercept, score

@@ -33,6 +33,7 @@ Shapes: ``C`` chains, ``K`` classes, ``n`` rows, ``p`` features, ``k`` free rate
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import jax
@@ -41,11 +42,11 @@ import numpy as np
 from jaxtyping import PRNGKeyArray
 
 from ..._typing import Bool, Float
-from ...sampling.weight_scales import ScaleOperands, by_weight, weight_precision
+from ...sampling.weight_scales import ScaleOperands, weight_precision
 from .class_features import ClassStep, draw_intercepts, log_softmax_of, update_class_feature
 from .interweaving import interweave
 from .noising_model import NoisingModel
-from .scales import draw_along_rays, draw_given_weights, draw_groups
+from .scales import draw_given_weights, move_scales
 from .state import ClassState, Operands
 
 __all__ = ["ClassGibbsKernel"]
@@ -107,44 +108,24 @@ class ClassGibbsKernel(NoisingModel):
         state = jax.lax.fori_loop(0, self.sweeps, lambda _, s: self.class_sweep(operands, s), state)
         return state, self.record_classes(operands, state)
 
-    def class_sweep(self, operands: Operands, state: ClassState) -> ClassState:
+    def class_sweep(self, operands: Operands, state: ClassState) -> Any:
         """One sweep over all variables of all chains."""
         key, key_prior, key_gauss, key_features, key_groups, key_scale = jax.random.split(state.key, 6)
         state = state._replace(key=key)
         state = self.draw_scales(operands, state, key_scale)
-        if operands.hierarchy is not None:
-            mean, strength = draw_groups(
-                key_prior, operands.hierarchy, state.logit, state.group_logit, state.group_log_strength
-            )
-            state = state._replace(group_logit=mean, group_log_strength=strength)
+        state = self.with_groups(operands, state, key_prior)
         state = self.draw_contrasts(operands, state, key_gauss)
         if self.fit_intercept:
             key_level, membership = jax.random.fold_in(key_gauss, 1), self.membership(operands)
             level, score = draw_intercepts(key_level, membership, operands.row_weight, state.intercept, state.score)
             state = state._replace(intercept=level, score=score)
-        if operands.learnt is not None:
-            state = self.move_scales(operands, state, jax.random.fold_in(key_scale, 1))
+        cost, products = partial(self.class_cost, operands), partial(self._products, operands, state.kept)
+        state = move_scales(jax.random.fold_in(key_scale, 1), operands, state, cost, products)
         state = self.draw_features(operands, state, key_features)
         if not self.grouped:
             return state
-        (K, chains, n), p = state.score.shape, state.effective.shape[2]
-        score, kept, new = interweave(
-            operands.columns,
-            operands.groups,
-            lambda score: self.class_cost(operands, score.reshape(K, chains, n)),
-            self.log_multiplier,
-            state.score.reshape(K * chains, n),
-            state.kept,
-            state.effective.reshape(K * chains, p),
-            state.logit,
-            operands.index,
-            state.precision.reshape(K * chains, p),
-            self.rate_prior(operands, state),
-            key_groups,
-            classes=K,
-            dimension=K - 1 if self.centred else K,
-        )
-        return state._replace(score=score.reshape(K, chains, n), kept=kept, logit=new)
+        prior, dimension = self.rate_prior(operands, state), self.n_classes - self.centred
+        return interweave(operands, state, cost, self.log_multiplier, prior, key_groups, dimension)
 
     def _products(
         self, operands: Operands, kept: Any, effective: Float[jax.Array, "K C p"]
@@ -178,36 +159,6 @@ class ClassGibbsKernel(NoisingModel):
     def _of_contrasts(self, learnt: ScaleOperands) -> ScaleOperands:
         """The same, with so many weights in each group as there are free ones among the classes."""
         return learnt._replace(size=(self.n_classes - 1) * learnt.size)
-
-    def move_scales(self, operands: Operands, state: ClassState, key: PRNGKeyArray) -> ClassState:
-        """Draw the scales that classes share along the rays, weights and scores with them."""
-        (K, chains, n), learnt = state.score.shape, operands.learnt
-        assert learnt is not None
-
-        def flat(score: Float[jax.Array, "K C n"]) -> Float[jax.Array, "C Kn"]:
-            return jnp.moveaxis(score, 0, 1).reshape(chains, K * n)
-
-        def by_class(score: Float[jax.Array, "C Kn"]) -> Float[jax.Array, "K C n"]:
-            return jnp.moveaxis(score.reshape(chains, K, n), 1, 0)
-
-        def share(mask: Float[jax.Array, " p"]) -> tuple[Float[jax.Array, "C Kn"], ...]:
-            if not self.scale_dims:  # all that is no intercept
-                return (flat(state.score - state.intercept[:, :, None]),)
-            return (flat(self._products(operands, state.kept, state.effective * mask[None, None])),)
-
-        def log_likelihood(scores: tuple[Float[jax.Array, "C Kn"], ...]) -> Float[jax.Array, " C"]:
-            return -self.class_cost(operands, by_class(scores[0]))
-
-        (score,), log_scale = draw_along_rays(
-            key, learnt, share, log_likelihood, (flat(state.score),), state.log_scale
-        )  # fmt: skip
-        factor = jnp.exp(by_weight(learnt, log_scale - state.log_scale))
-        return state._replace(
-            score=by_class(score),
-            effective=state.effective * factor[None],
-            log_scale=log_scale,
-            precision=jnp.broadcast_to(weight_precision(learnt, log_scale)[None], state.precision.shape),
-        )
 
     def draw_contrasts(self, operands: Operands, state: ClassState, key: PRNGKeyArray) -> ClassState:
         """Weights and intercepts given masks, one class after another; scores afresh, so that no rounding adds up."""

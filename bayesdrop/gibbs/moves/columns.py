@@ -127,11 +127,11 @@ class Columns(NamedTuple):
         sums = [jnp.sum(entries[place], axis=1) for place in self.by_row]
         return jnp.concatenate(sums)[self.row_place].T
 
-    def full_product(self, weight: Float[jax.Array, "C p"], n: int) -> Float[jax.Array, "C n"]:
+    def full_product(self, weight: Float[jax.Array, "C p"]) -> Float[jax.Array, "C n"]:
         """``X w`` with nothing dropped: weights (C, p) to (C, n)."""
         return weight @ self.blocks[0].values if self.matrix is None else product(self.matrix, weight)
 
-    def full_squared_product(self, weight: Float[jax.Array, "C p"], n: int) -> Float[jax.Array, "C n"]:
+    def full_squared_product(self, weight: Float[jax.Array, "C p"]) -> Float[jax.Array, "C n"]:
         """``X² w``, the square elementwise: weights (C, p) to (C, n)."""
         if self.matrix is None:
             return weight @ (self.blocks[0].values * self.blocks[0].values)

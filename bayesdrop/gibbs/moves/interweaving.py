@@ -96,50 +96,34 @@ def group_blocks(columns: Columns, index: Int[np.ndarray, " p"], size: int, n: i
 
 
 def interweave(
-    columns: Columns,
-    blocks: Sequence[GroupBlock],
-    total_cost: Callable[[Float[jax.Array, "scores n"]], Float[jax.Array, " C"]],
+    operands: Any,
+    state: Any,
+    cost: Callable[[Float[jax.Array, "*classes C n"]], Float[jax.Array, " C"]],
     log_multiplier: Callable[[Float[jax.Array, "*shape"]], Float[jax.Array, "*shape"]],
-    score: Float[jax.Array, "scores n"],
-    kept: Sequence[Bool[jax.Array, "_ C _"]],
-    weight: Float[jax.Array, "scores p"],
-    logit: Float[jax.Array, "C k"],
-    index: Int[jax.Array, " p"],
-    precision: Float[jax.Array, "scores p"],
     rate_prior: Any,
     key: PRNGKeyArray,
-    classes: int = 1,
     dimension: int = 1,
-    location: Float[jax.Array, " p"] | None = None,
-) -> tuple[Float[jax.Array, "scores n"], tuple[Bool[jax.Array, "_ C _"], ...], Float[jax.Array, "C k"]]:
+) -> Any:
     """Draw the rates of groups twice: given the masks, and given the uniform variables behind them.
 
     Parameters
     ----------
-    total_cost : callable
-        From scores (C, n) to the loss of each chain (C,).
+    operands, state : Operands, and State or ClassState
+        Data and variables (:mod:`.state`); the new state is returned.
+    cost : callable
+        From scores to the loss of each chain (C,).
     log_multiplier : callable
         ``log k`` from logits of rates, elementwise.
-    score, kept, weight, logit
-        State: (C, n), masks, effective weights (C, p), logits of the rates (C, k).
-    index : int array (p,)
-        Group of each feature.
-    precision, rate_prior
-        Priors: (scores, p), and a BetaLaw of shape (C, k).
-    classes : int
-        ``K`` classes that share the masks: scores and weights are (K C, …), the chains of one class after another, and
-        ``total_cost`` takes all of them. 1 for a single score.
+    rate_prior : BetaLaw of shape (C, k)
+        Prior of the rates.
     dimension : int
         Of the weights of a feature: ``K``, or ``K − 1`` if they sum to zero over the classes.
-    location : array (p,), optional
-        Prior mean of the weights of a single score; None if it is 0.
-
-    Returns
-    -------
-    score, kept, logit
     """
-    chains, k = logit.shape
-    dtype = score.dtype
+    columns, index, kept, (chains, k) = operands.columns, operands.index, state.kept, state.logit.shape
+    shape, dtype = state.score.shape, state.score.dtype
+    # The chains of one class after another.
+    score, weight = state.score.reshape(-1, shape[-1]), state.effective.reshape(-1, index.shape[0])
+    precision, classes = state.precision.reshape(weight.shape), len(weight) // chains
     size = jnp.zeros(k, dtype).at[index].add(jnp.ones(index.shape, dtype))
     drops = [
         jnp.sum(~mask & block.occurs[:, None, :], axis=-1, dtype=jnp.int32)
@@ -150,18 +134,12 @@ def interweave(
     occurrences = by_group(total, index, k).astype(dtype)
     square = jnp.sum((precision * weight * weight).reshape(classes, chains, -1), axis=0)
     penalty, size, pull = by_group(square.T, index, k), size * dimension, None
-    if location is not None:
-        pull = by_group((precision * weight * location[None]).T, index, k)
+    if operands.location is not None:
+        pull = by_group((precision * weight * operands.location[None]).T, index, k)
 
-    def prior(
-        logit: Float[jax.Array, "*shape"],
-        law: Any,
-        penalty: Float[jax.Array, "*shape"],
-        size: Float[jax.Array, ...],
-        pull: Float[jax.Array, "*shape"] | None,
-    ) -> Float[jax.Array, "*shape"]:
+    def prior(logit: Any, law: Any, penalty: Any, size: Any, pull: Any) -> Any:
         factor = log_multiplier(logit)
-        density: Float[jax.Array, "*shape"] = law.log_density(logit) - 0.5 * penalty * jnp.exp(-2 * factor)
+        density = law.log_density(logit) - 0.5 * penalty * jnp.exp(-2 * factor)
         density = density if pull is None else density + pull * jnp.exp(-factor)
         return density - size * factor
 
@@ -172,7 +150,7 @@ def interweave(
     def given_masks(logit: Float[jax.Array, "k C"]) -> Float[jax.Array, "k C"]:
         return prior(logit, conditional, penalty, jnp.broadcast_to(size[:, None], logit.shape), pull)
 
-    new = slice_sample(key_masks, given_masks, logit.T, conditional.width())
+    new = slice_sample(key_masks, given_masks, state.logit.T, conditional.width())
     masks = kept[0] if columns.is_dense else _flatten(kept, chains)
 
     def group(carry: Any, inputs: Any) -> Any:
@@ -190,21 +168,22 @@ def interweave(
             return add(base, jnp.where(every(latent > logit[None, :, None]), contribution, 0))
 
         def given_uniforms(logit: Float[jax.Array, " C"]) -> Float[jax.Array, " C"]:
-            return prior(logit, law, penalty, size, pull) - total_cost(at(logit))
+            return prior(logit, law, penalty, size, pull) - cost(at(logit).reshape(shape))
 
         logit = slice_sample(key_rate, given_uniforms, logit, law.width())
         here = (latent > logit[None, :, None]) | (values == 0)
         return (at(logit), write(masks, here)), logit
 
     keys = jax.random.split(key_groups, k)
-    for block in blocks:
+    for block in operands.groups:
         which = block.groups
         law = jax.tree.map(lambda part, which=which: part[which], rate_prior)
         drawn_by = None if pull is None else pull[which]
         inputs = (block, new[which], law, penalty[which], size[which], drawn_by, keys[which])
         (score, masks), drawn = jax.lax.scan(group, (score, masks), inputs)
         new = new.at[which].set(drawn)
-    return score, (masks,) if columns.is_dense else _unflatten(masks, kept), new.T
+    masks = (masks,) if columns.is_dense else _unflatten(masks, kept)
+    return state._replace(score=score.reshape(shape), kept=masks, logit=new.T)
 
 
 def _latent_logit(

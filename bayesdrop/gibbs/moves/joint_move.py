@@ -97,13 +97,12 @@ def joint_moves(
     kernel: NoisingModel, count: int, operands: Operands, state: State, tuning: Bool[jax.Array, ""]
 ) -> State:
     """Move weights, intercept, rates and all masks of every chain together, ``count`` times."""
-    data = (operands.columns, kernel.likelihood_given(state), operands.target, operands.row_weight)
-    offset = operands.offset
+    data = operands, kernel.likelihood_given(state)
 
     def surrogate(theta: Float[jax.Array, "C D"]) -> Float[jax.Array, " C"]:
         point = _unpack(kernel, operands, state, theta)
         logit = kernel.feature_logit(operands, point.logit)
-        likelihood = surrogate_likelihood(*data, point.weight, point.intercept, logit, offset)
+        likelihood = surrogate_likelihood(*data, point.weight, point.intercept, logit)
         return likelihood + _log_prior(kernel, operands, state, point)
 
     def one(_: Any, carry: Any) -> Any:
@@ -115,7 +114,7 @@ def joint_moves(
         uniform = uniform_masks(key_masks, state.kept)
         logit = kernel.feature_logit(operands, point.logit)
         ratio, score, kept = mask_pass(
-            *data, point.weight, point.intercept, logit, state.kept, uniform, offset, kernel.some_kept
+            *data, point.weight, point.intercept, logit, state.kept, uniform, kernel.some_kept
         )  # fmt: skip
         new_target = ratio + _log_prior(kernel, operands, state, point)
         gain = new_target - log_target + change
@@ -139,6 +138,6 @@ def joint_moves(
         return new._replace(metric=metric), choose(new_target, log_target)
 
     logit = kernel.feature_logit(operands, state.logit)
-    ratio, _, _ = mask_pass(*data, state.effective, state.intercept, logit, state.kept, None, offset, kernel.some_kept)
+    ratio, _, _ = mask_pass(*data, state.effective, state.intercept, logit, state.kept, None, kernel.some_kept)
     log_target = ratio + _log_prior(kernel, operands, state, _Coordinates.of(state))
     return jax.lax.fori_loop(0, count, one, (state, log_target))[0]

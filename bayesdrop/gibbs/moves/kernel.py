@@ -41,7 +41,7 @@ from .joint_move import joint_moves
 from .noising_model import NoisingModel
 from .parameters import draw_scale, draw_shape
 from .pseudo_marginal import first_metric
-from .scales import draw_given_weights, draw_groups, move_scales
+from .scales import draw_given_weights, move_scales
 from .state import Operands, State
 
 __all__ = ["GibbsKernel", "Operands", "State"]
@@ -115,28 +115,15 @@ class GibbsKernel(NoisingModel):
         key, key_prior, key_gauss, key_features, key_groups = jax.random.split(state.key, 5)
         state = self._draw_priors(operands, self._temper(operands, state._replace(key=key)), key_prior)
         state = self._draw_weights(operands, state, key_gauss)
-        cost = partial(self.total_cost, operands, state)
+        precision, unscaled = state.noise_precision, partial(self.total_cost, operands, state)
+        cost = lambda score: precision * unscaled(score)  # noqa: E731
+        products = lambda weight: operands.columns.product(state.kept, weight, operands.target.shape[0])  # noqa: E731
         location = self.effective_location(operands, state.logit)
-        shared = not self.scale_dims
-        state = move_scales(jax.random.fold_in(key_prior, 1), operands, state, cost, shared, location)
+        state = move_scales(jax.random.fold_in(key_prior, 1), operands, state, cost, products, location)
         state = self._draw_features(operands, state, key_features, thorough)
         if self.grouped:
-            score, kept, new = interweave(
-                operands.columns,
-                operands.groups,
-                lambda score: state.noise_precision * cost(score),
-                self.log_multiplier,
-                state.score,
-                state.kept,
-                state.effective,
-                state.logit,
-                operands.index,
-                state.precision,
-                self.rate_prior(operands, state),
-                key_groups,
-                location=operands.location,
-            )
-            state = state._replace(score=score, kept=kept, logit=new)
+            prior = self.rate_prior(operands, state)
+            state = interweave(operands, state, cost, self.log_multiplier, prior, key_groups)
         return state
 
     def _temper(self, operands: Operands, state: State) -> State:
@@ -177,12 +164,7 @@ class GibbsKernel(NoisingModel):
             weight = self.weights(operands, state.effective, state.logit)
             state, higher = draw_shape(self, operands, key_parameter, state, weight, costs)
             state = state._replace(score=state.score + higher[:, None])
-        if operands.hierarchy is not None:
-            mean, strength = draw_groups(
-                key_groups, operands.hierarchy, state.logit, state.group_logit, state.group_log_strength
-            )
-            state = state._replace(group_logit=mean, group_log_strength=strength)
-        return state
+        return self.with_groups(operands, state, key_groups)  # type: ignore[no-any-return]
 
     def _draw_weights(self, operands: Operands, state: State, key: PRNGKeyArray) -> State:
         """Weights and intercept given masks; scores afresh, so that rounding never accumulates over sweeps."""

@@ -24,7 +24,7 @@ from ...noise import MaskNoise
 from ...priors.rate_prior import log_rates
 from .features import uniform_masks
 from .pseudo_marginal import Cost, RowLikelihood
-from .scales import WeightPrior, group_law, log_beta_density, log_hyperprior
+from .scales import WeightPrior, draw_groups, group_law, log_beta_density, log_hyperprior
 from .state import Operands
 
 __all__ = ["NoisingModel"]
@@ -152,6 +152,13 @@ class NoisingModel(WeightPrior):
             return jax.tree.map(lambda part: jnp.broadcast_to(part[None], shape), operands.rate_prior)
         index = operands.hierarchy.index
         return group_law(state.group_logit[:, index], state.group_log_strength[:, index])
+
+    def with_groups(self, operands: Operands, state: Any, key: PRNGKeyArray) -> Any:
+        """The state with the priors of its rates drawn, as far as they are unknown."""
+        if operands.hierarchy is None:
+            return state
+        mean, strength = draw_groups(key, operands.hierarchy, state.logit, state.group_logit, state.group_log_strength)
+        return state._replace(group_logit=mean, group_log_strength=strength)
 
     def first_masks(
         self, operands: Operands, key_rate: PRNGKeyArray, key_mask: PRNGKeyArray, key_mean: PRNGKeyArray, chains: int

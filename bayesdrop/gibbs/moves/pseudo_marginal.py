@@ -35,7 +35,7 @@ from ...distributions.draws import where_needed
 from ...hmc.kernels.factors import unwhiten, whiten
 from ...hmc.kernels.trajectory import split_trajectory
 from ...losses.normal_score import gauss_hermite
-from .columns import Columns, gather, scatter
+from .columns import gather, scatter
 from .features import log_mask_sum
 
 __all__ = [
@@ -96,31 +96,25 @@ def log_expected_likelihood(
 
 
 def _moments(
-    columns: Columns,
+    operands: Any,
     weight: Float[jax.Array, "C p"],
     intercept: Float[jax.Array, " C"],
     logit: Float[jax.Array, "C p"],
-    n: int,
-    offset: Float[jax.Array, " n"] | None,
 ) -> tuple[Float[jax.Array, "C n"], Float[jax.Array, "C n"]]:
     """Mean and variance of the scores over the masks: (C, n) each."""
     drop, keep = jax.nn.sigmoid(logit), jax.nn.sigmoid(-logit)
-    mean = columns.full_product(weight * keep, n) + intercept[:, None]
-    mean = mean if offset is None else mean + offset[None]
-    return mean, columns.full_squared_product(weight * weight * drop * keep, n)
+    mean = operands.with_offset(operands.columns.full_product(weight * keep) + intercept[:, None])
+    return mean, operands.columns.full_squared_product(weight * weight * drop * keep)
 
 
 def mask_pass(
-    columns: Columns,
+    operands: Any,
     likelihood: RowLikelihood,
-    target: Float[jax.Array, " n"],
-    row_weight: Float[jax.Array, " n"],
     weight: Float[jax.Array, "C p"],
     intercept: Float[jax.Array, " C"],
     logit: Float[jax.Array, "C p"],
     kept: Sequence[Bool[jax.Array, "_ C _"]],
     uniform: Sequence[Float[jax.Array, "_ C _"]] | None,
-    offset: Float[jax.Array, " n"] | None = None,
     some_kept: bool = False,
     nodes: int = 5,
 ) -> tuple[Float[jax.Array, " C"], Float[jax.Array, "C n"], tuple[Bool[jax.Array, "_ C _"], ...]]:
@@ -128,16 +122,14 @@ def mask_pass(
 
     Parameters
     ----------
-    target, row_weight : array (n,)
-        Labels and loss weights.
+    operands : Operands
+        Columns, labels, loss weights and offset (:mod:`.state`).
     weight, intercept, logit : array (C, p), (C,), (C, p)
         Effective weights, intercept and logits of the rates per feature.
     kept : sequence of bool arrays (q, C, m)
         Masks to score, one array per block; not read if ``uniform`` is given.
     uniform : sequence of arrays (q, C, m), or None
         Uniform numbers to draw masks with.
-    offset : array (n,), optional
-        Known part of the scores.
     some_kept : bool
         Some features are never dropped.
 
@@ -146,8 +138,8 @@ def mask_pass(
     log_ratio, score, kept
         ``log p(α, y | θ) − log q(α | θ)``, (C,); scores (C, n); masks.
     """
-    chains, n = weight.shape[0], target.shape[0]
-    mean, var = _moments(columns, weight, intercept, logit, n, offset)
+    chains, target, row_weight = weight.shape[0], operands.target, operands.row_weight
+    mean, var = _moments(operands, weight, intercept, logit)
 
     def body(carry: Any, inputs: Any) -> Any:
         # A column that is never dropped has nothing to draw, and adds 0 to the ratio.
@@ -176,7 +168,7 @@ def mask_pass(
         return (mean, scatter(var, rows, -own), total), masks
 
     carry, found = (mean, var, jnp.zeros(chains, mean.dtype)), []
-    for i, block in enumerate(columns.blocks):
+    for i, block in enumerate(operands.columns.blocks):
         draws = None if uniform is None else uniform[i]
         parts = (weight.T[block.features], logit.T[block.features])
         carry, masks = jax.lax.scan(body, carry, (block.values, block.rows, kept[i], draws, *parts))
@@ -188,20 +180,16 @@ def mask_pass(
 
 
 def surrogate_likelihood(
-    columns: Columns,
+    operands: Any,
     likelihood: RowLikelihood,
-    target: Float[jax.Array, " n"],
-    row_weight: Float[jax.Array, " n"],
     weight: Float[jax.Array, "C p"],
     intercept: Float[jax.Array, " C"],
     logit: Float[jax.Array, "C p"],
-    offset: Float[jax.Array, " n"] | None = None,
     nodes: int = 9,
 ) -> Float[jax.Array, " C"]:
     """Log-likelihood with the masks integrated as if scores were normal: (C,)."""
-    mean, var = _moments(columns, weight, intercept, logit, target.shape[0], offset)
-    shape = mean.shape
-    y, s = jnp.broadcast_to(target[None], shape), jnp.broadcast_to(row_weight[None], shape)
+    mean, var = _moments(operands, weight, intercept, logit)
+    y, s = (jnp.broadcast_to(part[None], mean.shape) for part in (operands.target, operands.row_weight))
     return jnp.sum(log_expected_likelihood(likelihood, y, s, mean, var, nodes), axis=-1)
 
 

@@ -54,7 +54,7 @@ from ...sampling.weight_scales import (
     weight_precision,
 )
 from .interweaving import by_group
-from .state import HierarchyOperands, Operands, State
+from .state import HierarchyOperands, Operands
 
 __all__ = [
     "WeightPrior",
@@ -71,7 +71,7 @@ __all__ = [
 
 Scales = Float[jax.Array, "C g"]
 Weights = Float[jax.Array, "*classes C p"]
-Scores = tuple[Float[jax.Array, "C n"], ...]
+Scores = tuple[Float[jax.Array, "*classes C n"], ...]
 
 # Widths of the first intervals of the slices, in units of log σ; given m weights √(1 + m) times smaller.
 _WIDTH = 6.0
@@ -227,7 +227,7 @@ def draw_along_rays(
         From a mask of features (p,), of zeros and ones, to what their weights have of each of the scores.
     log_likelihood : callable
         From scores to the log-likelihood of each chain (C,).
-    scores : tuple of arrays (C, n)
+    scores : tuple of arrays (…, C, n)
         Scores, or mean and variance of noised ones: the first goes with the factor, the second with its square.
     log_scale : array (C, g)
         Where it begins.
@@ -247,7 +247,7 @@ def draw_along_rays(
 
         def at(t: Float[jax.Array, " C"]) -> Scores:
             return tuple(
-                score + jnp.expm1((power + 1) * (t - start))[:, None] * part
+                score + jnp.broadcast_to(jnp.expm1((power + 1) * (t - start))[:, None], part.shape) * part
                 for power, (score, part) in enumerate(zip(scores, parts, strict=True))
             )
 
@@ -258,51 +258,40 @@ def draw_along_rays(
         new = slice_sample(jax.random.fold_in(key, j), log_density, start, jnp.full_like(start, _WIDTH))
         return at(new), log_scale.at[:, j].set(new)
 
-    if groups == 1:
-        return one(0, (scores, log_scale))
     return jax.lax.fori_loop(0, groups, one, (scores, log_scale))
 
 
 def move_scales(
     key: PRNGKeyArray,
     operands: Operands,
-    state: State,
-    total_cost: Callable[[Float[jax.Array, "C n"]], Float[jax.Array, " C"]],
-    shared: bool,
-    location: Float[jax.Array, "C p"] | None,
-) -> State:
-    """Draw the scales of a sweep with masks along the rays, weights and scores with them.
+    state: Any,
+    cost: Callable[[Float[jax.Array, "*classes C n"]], Float[jax.Array, " C"]],
+    products: Callable[[Weights], Float[jax.Array, "*classes C n"]],
+    location: Float[jax.Array, "C p"] | None = None,
+) -> Any:
+    """Draw the scales of a sweep with masks along the rays, weights and scores of all classes with them.
 
-    ``total_cost`` is minus the log-likelihood (C,) of scores (C, n), at noise precision 1; all weights have one scale
-    if it is ``shared``. ``location`` is the prior mean of the effective weights, from which the rays begin; None if it
-    is 0. Where no scale is learnt, and where the intercept has a prior, which depends on the weights too, the state
-    stays as it is.
+    ``cost`` is minus the log-likelihood (C,) of scores, and ``products`` makes scores of effective weights.
+    ``location`` is the prior mean of the effective weights, from which the rays begin; None if it is 0. Where no scale
+    is learnt, and where the intercept has a prior, which depends on the weights too, the state stays as it is.
     """
     learnt = operands.learnt
     if learnt is None or operands.level is not None:
         return state
-
     away = state.effective if location is None else state.effective - location
 
     def share(mask: Float[jax.Array, " p"]) -> Scores:
-        if shared and location is None:  # all that is no intercept
-            return (operands.with_offset(state.score, -1.0) - state.intercept[:, None],)
-        return (operands.columns.product(state.kept, away * mask[None], state.score.shape[1]),)
+        return (products(away * jnp.broadcast_to(mask, away.shape)),)
 
     (score,), log_scale = draw_along_rays(
-        key,
-        learnt,
-        share,
-        lambda scores: -state.noise_precision * total_cost(scores[0]),
-        (state.score,),
-        state.log_scale,
+        key, learnt, share, lambda scores: -cost(scores[0]), (state.score,), state.log_scale
     )
-    factor = jnp.exp(by_weight(learnt, log_scale - state.log_scale))
+    away = away * jnp.broadcast_to(jnp.exp(by_weight(learnt, log_scale - state.log_scale)), away.shape)
     return state._replace(
         score=score,
-        effective=away * factor if location is None else location + away * factor,
+        effective=away if location is None else location + away,
         log_scale=log_scale,
-        precision=weight_precision(learnt, log_scale),
+        precision=jnp.broadcast_to(weight_precision(learnt, log_scale), away.shape),
     )
 
 

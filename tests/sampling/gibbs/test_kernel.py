@@ -137,7 +137,7 @@ def test_look_ahead_proposal_is_a_distribution_and_its_ratio_is_right(loss):
     with jax.enable_x64(True):
         kernel, operands = bound(model, bd.Gibbs(dtype="float64"))
         total, average = np.zeros(len(DENSE)), np.zeros(len(DENSE))
-        data = (operands.columns, kernel.likelihood_given(jnp.ones(1)), operands.target, operands.row_weight)
+        data = operands, kernel.likelihood_given(jnp.ones(1))
         theta = (jnp.asarray(weight)[None], jnp.array([intercept]), jnp.asarray(logit(rate))[None])
         scores = jax.jit(lambda kept: mask_pass(*data, *theta, (kept,), None))
         for pattern in itertools.product((False, True), repeat=4):
@@ -363,7 +363,7 @@ def test_sparse_and_dense_products_agree(rates):
                 jnp.stack([one[0] for one in pair], axis=1)
                 for pair in zip(*([(m[:, 0],) for m in spread_masks(columns, mask, 1)] for mask in masks), strict=True)
             )
-            data = (columns, kernel.likelihood_given(jnp.ones(2)), operands.target, operands.row_weight)
+            data = operands, kernel.likelihood_given(jnp.ones(2))
 
             @jax.jit
             def everything(kept, columns=columns, data=data, weight=weight, rate=rate):
@@ -373,8 +373,8 @@ def test_sparse_and_dense_products_agree(rates):
                     columns.product(kept, weight, 20),
                     columns.transposed_product(kept, score),
                     columns.transposed_product(kept, score, square=True),
-                    columns.full_product(weight, 20),
-                    columns.full_squared_product(weight, 20),
+                    columns.full_product(weight),
+                    columns.full_squared_product(weight),
                     columns.occurrences,
                 ]
 

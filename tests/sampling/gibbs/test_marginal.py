@@ -154,9 +154,3 @@ def test_errors_say_what_to_take_instead():
     gaussian = bd.Model(bd.Logistic(expectation="gaussian"), rates=FIXED)
     with pytest.raises(ValueError, match=r'expectation="augmentation", or method=bd.HMC'):
         bd.sample(gaussian, X, LABELS, method=bd.Gibbs(), target="marginalised", progress=False)
-    with pytest.raises(ValueError, match="fixed rates"):
-        bd.sample(bd.Model(), X, LABELS, target="marginalised", progress=False)
-    with pytest.raises(ValueError, match="no masks"):
-        bd.sample(bd.Model(noise=bd.GaussianNoise(0.1)), X, LABELS, target="noising", progress=False)
-    with pytest.raises(ValueError, match='"noising", "marginalised" or None'):
-        bd.sample(bd.Model(), X, LABELS, target="both", progress=False)

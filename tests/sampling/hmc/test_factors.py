@@ -6,7 +6,6 @@ compare, is allowed 5 standard errors of 64 independent chains (below 1e-5 each 
 exact.
 """
 
-import warnings
 from functools import partial
 
 import jax
@@ -343,8 +342,9 @@ def test_scores_move_as_the_weights_do(name):
 
 
 @pytest.mark.slow
-def test_a_pilot_stretches_and_leaves_the_chains_where_they_are():
-    model, size, limits = CASES["rows, each"]
+@pytest.mark.parametrize("limits", [BY_ROWS, Limits()], ids=["rows", "dense"])
+def test_a_pilot_moves_the_coordinates_and_not_the_chains(limits):
+    model, size, _ = CASES["rows, each"]
     with jax.enable_x64(True):
         kernel, operands = bind(model, size, bd.HMC(limits=limits, dtype="float64"), tune=40)
         state, step = kernel.init(operands, jax.random.key(0), 5), jax.jit(kernel.step)
@@ -396,18 +396,3 @@ def test_passes_have_the_density_and_the_draws_of_the_kernel_in_memory(name):
                 np.testing.assert_allclose(record[key], expected[key], atol=1e-9)
             np.testing.assert_allclose(state.evaluation.gradient, other.evaluation.gradient, atol=1e-7)
             np.testing.assert_allclose(np.asarray(record["lp"]) - operands.rows.known, expected["lp"], atol=1e-9)
-
-
-def test_a_run_by_passes_goes_on_from_a_checkpoint(tmp_path):
-    """Through :func:`bayesdrop.sample`: the same draws whole and in two parts."""
-    rng = np.random.default_rng(0)
-    X = sparse.csr_array(rng.normal(size=TALL) * (rng.random(TALL) < 0.5))
-    y, model = rng.random(TALL[0]) < 0.5, bd.Model(rates=NO_NOISE)
-    options = {"tune": 4, "chains": 2, "progress": False, "method": bd.HMC(limits=BY_DIRECTIONS)}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a few draws
-        whole = bd.sample(model, X, y, draws=8, **options)
-        bd.sample(model, X, y, draws=4, checkpoint=tmp_path / "run", **options)
-        parts = bd.sample(model, X, y, draws=8, checkpoint=tmp_path / "run", **options)
-    weights = [bd.groups.dataset(post, "posterior")["weight"].values for post in (whole, parts)]
-    np.testing.assert_array_equal(*weights)

@@ -192,6 +192,16 @@ def closed_form(model, X, y, rate, weight):
     return np.linalg.solve(Q, model.C * M.T @ (weight * y)), np.linalg.inv(Q)
 
 
+def check_moments(result, mean, covariance):
+    """First and second moments of 64 chains."""
+    theta = np.concatenate([result.draws["weight"], result.draws["intercept"][..., None]], axis=2).astype(float) - mean
+    products = np.stack([theta[..., i] * theta[..., j] for i in range(3) for j in range(i + 1)], axis=2)
+    expected = [np.zeros(3), np.array([covariance[i, j] for i in range(3) for j in range(i + 1)])]
+    for values, exact in zip((theta, products), expected, strict=True):
+        chain = values.mean(axis=1)
+        assert np.all(np.abs(chain.mean(axis=0) - exact) < LIMIT * chain.std(axis=0, ddof=1) / np.sqrt(64))
+
+
 RIDGE = bd.Model(Squared(variance=1.0), rates=bd.Fixed([0.3, 0.6]), C=2.0, weight_prior=bd.Normal([0.5, 2.0]))
 
 
@@ -205,12 +215,7 @@ def test_squared_loss_is_the_exact_limit():
     np.testing.assert_allclose(result.state.centre, mean, atol=1e-8)
     factor = np.asarray(result.state.factor)
     np.testing.assert_allclose(factor @ factor.T, covariance, rtol=1e-8, atol=1e-12)
-    theta = np.concatenate([result.draws["weight"], result.draws["intercept"][..., None]], axis=2) - mean
-    products = np.stack([theta[..., i] * theta[..., j] for i in range(3) for j in range(i + 1)], axis=2)
-    expected = [np.zeros(3), np.array([covariance[i, j] for i in range(3) for j in range(i + 1)])]
-    for values, exact in zip((theta, products), expected, strict=True):
-        chain = values.mean(axis=1)
-        assert np.all(np.abs(chain.mean(axis=0) - exact) < LIMIT * chain.std(axis=0, ddof=1) / np.sqrt(64))
+    check_moments(result, mean, covariance)
 
 
 @pytest.mark.parametrize(("method", "accuracy"), [pytest.param(DOUBLE, 1e-9, marks=pytest.mark.slow), (SINGLE, 1e-4)])
@@ -735,12 +740,7 @@ def test_a_diagonal_metric_draws_from_the_same_posterior(store, monkeypatch):
     assert result.state.factor.shape == (3,)
     assert np.mean(result.draws["acceptance_rate"]) < 0.999
     mean, covariance = closed_form(RIDGE, X, y, np.array([0.3, 0.6]), WEIGHTS)
-    theta = np.concatenate([result.draws["weight"], result.draws["intercept"][..., None]], axis=2).astype(float) - mean
-    products = np.stack([theta[..., i] * theta[..., j] for i in range(3) for j in range(i + 1)], axis=2)
-    expected = [np.zeros(3), np.array([covariance[i, j] for i in range(3) for j in range(i + 1)])]
-    for values, exact in zip((theta, products), expected, strict=True):
-        chain = values.mean(axis=1)
-        assert np.all(np.abs(chain.mean(axis=0) - exact) < LIMIT * chain.std(axis=0, ddof=1) / np.sqrt(64))
+    check_moments(result, mean, covariance)
 
 
 RATES = bd.Model(rates=bd.PerFeature(bd.Beta(2, 3)))
@@ -761,23 +761,6 @@ def test_adaptation_ends_with_the_warm_up():
     result = sampled(RATES, SINGLE, marginalised=False, tune=60, draws=40)
     assert len(np.unique(result.draws["n_steps"])) == 1
     assert len(np.unique(result.draws["step_size"][0])) == 40  # the angle is drawn afresh
-
-
-@pytest.mark.slow
-def test_a_pilot_moves_the_coordinates_and_not_the_chains():
-    with jax.enable_x64(True):
-        kernel, operands = bind(RATES, marginalised=False, tune=40)
-        state, step = kernel.init(operands, jax.random.key(0), 5), jax.jit(kernel.step)
-        evaluate = jax.jit(partial(kernel.density.evaluate, operands.density))
-        seen = []
-        for _ in range(40):
-            before, (state, _) = state, step(operands, state)
-            theta = unwhiten(state.centre, state.factor, state.position)
-            fresh = evaluate(theta)
-            np.testing.assert_allclose(state.evaluation.cost, fresh.cost, rtol=1e-8, atol=1e-10)
-            if np.any(np.asarray(state.centre) != np.asarray(before.centre)):
-                seen.append(int(state.count))
-    assert seen == [6, 16, 28]
 
 
 @pytest.mark.parametrize("method", [SINGLE, pytest.param(DOUBLE, marks=pytest.mark.slow)])
