@@ -164,7 +164,7 @@ class GibbsKernel(NoisingModel):
             weight = self.weights(operands, state.effective, state.logit)
             state, higher = draw_shape(self, operands, key_parameter, state, weight, costs)
             state = state._replace(score=state.score + higher[:, None])
-        return self.with_groups(operands, state, key_groups)  # type: ignore[no-any-return]
+        return self.with_groups(operands, state, key_groups)
 
     def _draw_weights(self, operands: Operands, state: State, key: PRNGKeyArray) -> State:
         """Weights and intercept given masks; scores afresh, so that rounding never accumulates over sweeps."""
