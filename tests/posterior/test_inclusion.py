@@ -46,6 +46,7 @@ def test_weights_have_inclusion_probabilities(post):
         bd.plots.inclusion([1.0])
 
 
+@pytest.mark.filterwarnings("ignore::bayesdrop.warnings.MixingWarning")  # a few draws
 def test_credible_sets_hold_one_effect_each(post, data):
     sets = bd.credible_sets(post, data[0])
     assert set(sets["features"]) == {("x0", "x1"), ("x3",)}
