@@ -130,12 +130,12 @@ def test_the_program_has_the_joint_density():
     prior = bd.SpikeSlab([0.2, 0.5, 0.7], slab=bd.Normal(1.5))
     model = bd.Model(rates=bd.Fixed(0.0), weight_prior=prior)
     method = bd.Gibbs(dtype="float64")
-    post = bd.sample(model, X, y, draws=40, tune=5, chains=1, method=method, progress=False)
+    post = bd.sample(model, X, y, draws=10, tune=5, chains=1, method=method, progress=False)
     draws, lp = bd.groups.dataset(post, "posterior").isel(chain=0), bd.groups.dataset(post, "sample_stats")["lp"]
     options = dict(inclusion=np.array([0.2, 0.5, 0.7]), scale=1.5, intercept_scale=None)
     found, total = [], []
     with jax.enable_x64(True), jax.numpy_rank_promotion("allow"), jax.numpy_dtype_promotion("standard"):
-        for s in range(40):
+        for s in range(10):
             sites = {"weight": jnp.asarray(draws["weight"].values[s]), "intercept": jnp.asarray(draws["intercept"][s])}
             included = jnp.asarray(draws["included"].values[s].astype(float))
             found.append(log_density(spike_slab.program, (X, y), options, sites | {"included": included})[0])

@@ -44,12 +44,11 @@ class Rules:
 
 def without_indicators(posterior: xr.Dataset, rules: Rules = Rules()) -> xr.Dataset:
     """The variables to compare between chains: without indicators, weights and features that are in or out for sure."""
-    rest = posterior.drop_vars(["weight", "included", "inclusion_probability"], errors="ignore")
+    rest = posterior.drop_vars(["weight", "included"], errors="ignore")
     if "inclusion_probability" not in posterior:
         return rest
-    chance = posterior["inclusion_probability"]
-    doubtful = np.abs(chance.mean(("chain", "draw")).values - 0.5) < 0.5 - rules.doubtful
-    return rest.assign(inclusion_probability=chance.isel(feature=doubtful)) if doubtful.any() else rest
+    doubtful = np.abs(posterior["inclusion_probability"].mean(("chain", "draw")).values - 0.5) < 0.5 - rules.doubtful
+    return rest.isel(feature=doubtful) if doubtful.any() else rest.drop_vars("inclusion_probability")
 
 
 def inclusion_problems(posterior: xr.Dataset, advice: str, rules: Rules = Rules()) -> list[Problem]:

@@ -150,11 +150,16 @@ def _approximate():
 
 
 def _selected():
-    """Draws under a spike-and-slab prior."""
+    """The same under a spike-and-slab prior."""
+    draws = bd.groups.dataset(_posterior(), "posterior").drop_vars(["rate", "n_active"])
+    chance = abs(draws["weight"]).clip(max=1)
+    included = (chance > 0.5).astype(np.int8)
+    draws = draws.assign(
+        weight=draws["weight"] * included, included=included, inclusion_probability=chance,
+        model_size=included.sum("feature"),
+    )  # fmt: skip
     model = bd.Model(rates=bd.Fixed(0.0), weight_prior=bd.SpikeSlab())
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return bd.sample(model, X, Y, draws=5, tune=5, chains=2, progress=False)
+    return bd.groups.assemble({"posterior": draws}, attributes(model, np.array(["no", "yes"])))
 
 
 def _counts():

@@ -1,8 +1,8 @@
 """Draws under a spike-and-slab prior against all models enumerated, and its moves against direct algebra.
 
 Marginal likelihoods are in closed form for the squared loss and by a grid of the weights for the other losses. Means of
-draws are compared with their exact values in units of their standard errors, from batches; the false-alarm rate is
-1e-4 for each test, shared by its quantities.
+draws are compared with their exact values in units of their standard errors, from 20 batches; the false-alarm rate is
+1e-4 for each set of means, shared by its quantities.
 """
 
 import itertools
@@ -16,10 +16,13 @@ import bayesdrop as bd
 from bayesdrop.gibbs.moves import active_set
 from bayesdrop.sampling.propriety import separates
 
-FALSE_ALARM, BATCHES = 1e-4, 10
+FALSE_ALARM, BATCHES = 1e-4, 20
+
+# Means are held to their standard errors, however few of the draws are effective.
+pytestmark = pytest.mark.filterwarnings("ignore::bayesdrop.warnings.MixingWarning")
 
 
-def sampled(model, X, y, draws=500, **options):
+def sampled(model, X, y, draws=250, **options):
     method = bd.Gibbs(dtype="float64")
     post = bd.sample(model, X, y, draws=draws, tune=50, method=method, progress=False, **options)
     return bd.groups.dataset(post, "posterior")
@@ -28,8 +31,9 @@ def sampled(model, X, y, draws=500, **options):
 def assert_means(draws, exact):
     """Means of draws (C, S, q) are the exact ones (q,)."""
     draws = np.asarray(draws, dtype=np.float64)
-    size = draws.shape[1] // BATCHES
-    means = draws[:, : size * BATCHES].reshape(-1, size, draws.shape[2]).mean(axis=1)
+    count = BATCHES // len(draws)
+    size = draws.shape[1] // count
+    means = draws[:, : size * count].reshape(BATCHES, size, -1).mean(axis=1)
     z = (means.mean(axis=0) - exact) / (means.std(axis=0, ddof=1) / np.sqrt(len(means)) + 1e-12)
     limit = stats.t.isf(FALSE_ALARM / (2 * len(exact)), len(means) - 1)
     assert np.all(np.abs(z) < limit), (means.mean(axis=0), exact, z)
@@ -81,7 +85,7 @@ UNITS = {"groups": np.array([0, 1, 1, 1, 0, 2, 3, 4])}
 @pytest.mark.parametrize("kind", PRIORS)
 def test_inclusion_is_that_of_all_models(kind):
     settings, log_prior = PRIORS[kind]
-    offset = 0.3 * X8[:, 6] if kind == "learnt" else None
+    offset = 0.3 * X8[:, 3] if kind == "learnt" else None
     level = bd.Normal(0.5, mean=1.0) if kind == "each" else None
     model = bd.Model(
         bd.Squared(variance=1.0), rates=bd.Fixed(0.0), weight_prior=bd.SpikeSlab(slab=bd.Normal(0.8), **settings),
@@ -202,7 +206,7 @@ def test_swaps_have_neighbourhoods_of_different_sizes():
     units = active_set.Units(tuple(own[:, None]), own, own < 0, np.full(5, -1.0), np.zeros(5))
     star = (own[1:], *[own[:1]] * 4)
     is_in, found = np.zeros(5, dtype=bool), []
-    for _ in range(4000):
+    for _ in range(1500):
         order = rng.permutation(5)
         # One proposal to enter or to leave, and many swaps.
         active_set.sweep(
@@ -221,7 +225,6 @@ def test_swaps_have_neighbourhoods_of_different_sizes():
     assert_means(np.array(found)[None], np.exp(logs - logsumexp(logs)) @ features)
 
 
-@pytest.mark.filterwarnings("ignore::bayesdrop.warnings.MixingWarning")  # a few draws
 def test_no_feature_can_be_in():
     X = np.random.default_rng(0).normal(size=(20, 2))
     prior = bd.SpikeSlab(0.0)
@@ -231,7 +234,6 @@ def test_no_feature_can_be_in():
     assert not np.any(post["inclusion_probability"])
 
 
-@pytest.mark.filterwarnings("ignore::bayesdrop.warnings.MixingWarning")  # a few draws
 def test_separated_classes_have_a_posterior():
     X = np.column_stack([np.linspace(-1, 1, 20), np.ones(20)])
     y = np.where(X[:, 0] > 0, 1.0, -1.0)
@@ -242,7 +244,6 @@ def test_separated_classes_have_a_posterior():
     assert np.all(post["weight_scale"] > 0)
 
 
-@pytest.mark.filterwarnings("ignore::bayesdrop.warnings.MixingWarning")  # a few draws
 def test_a_run_goes_on_where_it_ended(tmp_path):
     model = bd.Model(bd.Squared(), rates=bd.Fixed(0.0), weight_prior=bd.SpikeSlab())
     whole = sampled(model, X8, Y8, draws=8, chains=2)
