@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import jax
@@ -36,11 +35,11 @@ from ..sampling.likelihood_parameters import ParameterOperands, learnt_parameter
 from ..sampling.matrix import placed
 from ..sampling.weight_scales import ScaleOperands, log_scale_prior, scale_operands, weight_precision
 from .choices import Limits
-from .moves.active_set import Neighbours, Rows, Units, sweep
+from .moves.active_set import Neighbours, Rows, Units, correlated, sweep
 from .moves.parameters import draw_scale, draw_shape
 from .moves.scales import WeightPrior, draw_given_weights
 
-__all__ = ["InclusionKernel", "InclusionOperands", "InclusionState", "bind_inclusion", "correlated"]
+__all__ = ["InclusionKernel", "InclusionOperands", "InclusionState", "bind_inclusion"]
 
 
 class RowOperands(NamedTuple):
@@ -380,32 +379,3 @@ def bind_inclusion(
         unit=placed(law.unit, np.int32),
     )
     return kernel, InclusionOperands(rows, transposed, squared, law, units, neighbours, limits)
-
-
-def correlated(matrix: Any, law: InclusionLaw, limits: Limits, at_once: int = 256) -> Neighbours:
-    """Free single features whose correlation is large, of each at most ``limits.neighbours``, and the reverse.
-
-    Examples
-    --------
-    >>> law = InclusionLaw(np.arange(3), np.zeros(3, dtype=bool), None, 1.0, 1.0)
-    >>> X = sparse.csc_array([[0.0, 0.0, 1.0], [1.0, 1.0, 0.0], [2.0, 3.0, 1.0], [1.0, 1.0, 0.0]])
-    >>> correlated(X, law, Limits())
-    (array([1]), array([0]), array([], dtype=int...))
-    """
-    n, count = matrix.shape[0], len(law.is_forced)
-    single = np.flatnonzero((np.bincount(law.unit)[law.unit] == 1) & ~law.is_forced[law.unit])
-    X = matrix[:, single]
-    mean = np.asarray(X.mean(axis=0))
-    spread = np.sqrt(np.maximum(np.asarray(X.multiply(X).mean(axis=0)) - mean * mean, np.finfo(float).tiny))
-    pairs = [np.zeros((2, 0), dtype=np.int64)]
-    for start in range(0, len(single), at_once):
-        part = slice(start, start + at_once)
-        size = abs((X[:, part].T @ X).toarray() / n - np.outer(mean[part], mean)) / np.outer(spread[part], spread)
-        own = np.arange(len(size))
-        size[own, start + own] = 0
-        last = np.argsort(-size, axis=1)[:, : limits.neighbours]
-        one, near = np.nonzero(np.take_along_axis(size, last, axis=1) >= limits.correlation)
-        pairs.append(law.unit[single[np.stack([start + one, last[one, near]])]])
-    one, other = np.concatenate(pairs, axis=1)
-    both = sparse.csr_array((np.ones(2 * len(one)), (np.append(one, other), np.append(other, one))), (count, count))
-    return tuple(both.indices[start:end].astype(np.intp) for start, end in pairwise(both.indptr))
