@@ -15,7 +15,7 @@ from ..model import Model
 from ..priors import Normal
 from ..priors.by_name import DEFAULT, of_columns
 from .prior_rows import PriorRows, read_prior_rows
-from .problem import with_spread
+from .response_units import with_spread
 
 __all__ = ["priors_table"]
 

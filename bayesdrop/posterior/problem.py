@@ -24,6 +24,7 @@ from ..rates import RateMap
 from ..sampling.propriety import check_proper
 from ..sampling.protocols import Kernel, Sampler, StreamingSampler
 from .arviz_groups.constants import class_names, correlation_coords, model_coords
+from .response_units import in_units, response_unit, with_spread
 
 __all__ = [
     "Problem",
@@ -124,7 +125,7 @@ class Problem:
                 f"rates: the effects of ({correlated(model)[0]}) are correlated, beside features without noise only; "
                 "take rates=bd.Fixed(0.0), or write the term with ||, as in (x || site)."
             )
-        unit = _unit(model.loss, data)
+        unit = response_unit(model.loss, data)
         centring = with_spread(centring, unit)
         centring = replace(centring, model=in_units(centring.model, unit))
         return cls(centring, data, given.with_pairs().with_weight(), rate_map, marginalised, unit)
@@ -240,63 +241,6 @@ def correlated(model: Model) -> list[str]:
 
 # Variables of a posterior in the unit of the score.
 _IN_UNITS = ("weight", "intercept", "weight_scale", "global_scale", "sigma")
-
-
-def with_spread(centring: CentredProblem, spread: float) -> CentredProblem:
-    """The same problem with numbers for priors that are in units of the responses' standard deviation.
-
-    Examples
-    --------
-    >>> import bayesdrop as bd
-    >>> from bayesdrop.fitting.objective.centring import centre_problem
-    >>> model, X = bd.Model(bd.Squared(), rates=bd.Fixed(0.0)), as_local_design([[1.0], [2.0]])
-    >>> found = with_spread(centre_problem(model, X, np.ones(2), model.bind(["x0"]), ["x0"]), 4.0).model
-    >>> found.weight_prior.scale, found.loss.variance
-    (4.0, HalfNormal(scale=4.0))
-    """
-    stated, inner = (_of_spread(model, spread) for model in (centring.original_model, centring.model))
-    return replace(centring, original_model=stated, model=inner)
-
-
-def _of_spread(model: Model, spread: float) -> Model:
-    scales = [parameter for parameter in model.loss.parameters if parameter.degree]
-    if not scales:
-        return model
-    priors = {one.field: one.prior.in_units(1 / spread) for one in scales if one.relative}
-    loss: Any = model.loss
-    return replace(model, weight_prior=model.weight_prior.of_responses(spread), loss=replace(loss, **priors))
-
-
-def in_units(model: Model, unit: float) -> Model:
-    """The model of responses that are counted in such units, 1 unless a scale of theirs is learnt."""
-    if unit == 1:
-        return model
-    loss: Any = model.loss
-    loss = replace(loss, **{one.field: one.prior.in_units(unit) for one in loss.parameters})
-    level: Any = model.intercept_prior
-    level = None if level is None else level.in_units(unit)
-    return replace(model, weight_prior=model.weight_prior.in_units(unit), intercept_prior=level, loss=loss)
-
-
-def _unit(loss: Any, data: Dataset) -> float:
-    """Standard deviation of the responses, less their offsets, where a scale is learnt; 1 if it is 0, or none is."""
-    if not any(parameter.degree for parameter in loss.parameters):
-        return 1.0
-    known = np.asarray(data.target if data.offset is None else data.target - data.offset, dtype=np.float64)
-    share = np.asarray(data.weight) / float(np.sum(data.weight))
-    centred = known - float(share @ known)
-    # Of the largest, so that squares neither overflow nor underflow.
-    largest = float(np.max(np.abs(centred)))
-    largest = 0.0 if largest <= 8 * np.finfo(float).eps * float(np.max(np.abs(known))) else largest
-    n, p = data.design.shape
-    if largest == 0 and n > p + 2:
-        raise ValueError(
-            "y: all responses are equal, which leaves the scale of their likelihood no posterior; give it, as in "
-            "bd.Squared(variance=1.0) or bd.Quantile(0.5, scale=1.0)."
-        )
-    if largest == 0 or not np.isfinite(largest):
-        return 1.0
-    return largest * float(np.sqrt(share @ np.square(centred / largest)))
 
 
 def _check_parameters(model: Model, streamed: bool) -> None:

@@ -26,7 +26,7 @@ from bayesdrop.hmc.kernels.factors import unwhiten
 from bayesdrop.losses import EpsilonInsensitive, Hinge, Logistic, Quantile, Squared
 from bayesdrop.sampling.protocols import natural
 from bayesdrop.sampling.run.runner import as_key, run
-from bayesdrop.warnings import MixingWarning
+from bayesdrop.warnings import ApproximationWarning, MixingWarning
 
 LIMIT = 5.0
 SINGLE, DOUBLE = bd.HMC(), bd.HMC(dtype="float64")
@@ -800,6 +800,7 @@ def test_a_second_run_compiles_nothing(p):
 def quietly(*arguments, **options):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", MixingWarning)
+        warnings.simplefilter("ignore", ApproximationWarning)
         return bd.sample(*arguments, tune=20, chains=2, progress=False, **options)
 
 
