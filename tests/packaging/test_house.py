@@ -19,7 +19,7 @@ PACKAGE = Path(bayesdrop.__file__).parent
 # Priors by name, about means and of the intercept, and their table, are in each room that solves, samples or draws.
 ROOMS = {
     "fitting": (44, 5159, 10),
-    "posterior": (52, 5394, 7),  # projections; weights of the draws without a row; refusals of responses by name
+    "posterior": (52, 5383, 7),  # projections; weights of the draws without a row; refusals of responses by name
     "hmc": (24, 3112, 4),
     "designs": (20, 2167, 1),
     "data": (26, 3097, 6),  # a formula is data for an interpreter, so that a file runs nothing

@@ -390,21 +390,10 @@ def draws_of(
     values = (weight, free, C, intercept)
     if not all(np.all(np.isfinite(part)) for part in values):
         raise ValueError("post: the draws are not finite (NaN or infinite weights, rates or noise); sample again.")
+    correlation = flat("correlation", PAIR).astype(np.float64) if "correlation" in posterior else None
     return Draws(
-        model=model,
-        feature_names=names,
-        weight=weight,
-        intercept=intercept,
-        free_rate=free,
-        index=rate_map.index,
-        fixed_rate=None if rate_map.is_free else rate_map.initial,
-        C=C,
-        marginalised=marginalised,
-        classes=classes,
-        steps={name: posterior[name].values for name in ("chain", "draw")},
-        has_offset=has_offset,
-        facts=ColumnFacts() if facts is None else facts,
-        weight_scale=scale,
-        parameter=parameter,
-        correlation=flat("correlation", PAIR).astype(np.float64) if "correlation" in posterior else None,
-    )
+        model=model, feature_names=names, weight=weight, intercept=intercept, free_rate=free, index=rate_map.index,
+        fixed_rate=None if rate_map.is_free else rate_map.initial, C=C, marginalised=marginalised, classes=classes,
+        steps={name: posterior[name].values for name in ("chain", "draw")}, has_offset=has_offset,
+        facts=ColumnFacts() if facts is None else facts, weight_scale=scale, parameter=parameter, correlation=correlation,
+    )  # fmt: skip
