@@ -395,5 +395,5 @@ def draws_of(
         model=model, feature_names=names, weight=weight, intercept=intercept, free_rate=free, index=rate_map.index,
         fixed_rate=None if rate_map.is_free else rate_map.initial, C=C, marginalised=marginalised, classes=classes,
         steps={name: posterior[name].values for name in ("chain", "draw")}, has_offset=has_offset,
-        facts=ColumnFacts() if facts is None else facts, weight_scale=scale, parameter=parameter, correlation=correlation,
+        facts=facts or ColumnFacts(), weight_scale=scale, parameter=parameter, correlation=correlation,
     )  # fmt: skip
