@@ -39,7 +39,6 @@ from .base import (
     ScoreCost,
     Scores,
     choose_form,
-    special,
 )
 from .logistic import FORMS
 from .poisson import LARGEST_DRAW, draw_counts
@@ -65,8 +64,10 @@ LARGEST_DISPERSION = 1e8
 
 
 def log_coefficient(successes: Any, failures: Any) -> Any:
-    """``log Γ(y + r) − log Γ(r) − log y!`` as ``−log B(r, y + 1) − log(y + r)``, accurate if ``y`` or ``r`` is large.
+    """``log Γ(y + r) − log Γ(r) − log y!``, with its digits in single precision and where ``y`` or ``r`` is large.
 
+    Stirling's series of the four at ``r + 8`` and ``9``, less the product of the eight factors between; the large terms
+    cancel in formulas and not in digits, as in ``betaln`` of JAX: 4e-7 over a hundred rows in double precision.
     Arrays of NumPy or JAX.
 
     Examples
@@ -75,7 +76,13 @@ def log_coefficient(successes: Any, failures: Any) -> Any:
     4.0
     """
     xp = successes.__array_namespace__()
-    return -special("betaln", failures, successes + 1.0) - xp.log(successes + failures)
+    y, r = successes, failures
+    steps = sum(xp.log((y + r + j) / (r + j) * ((1.0 + j) / (y + 1.0 + j))) for j in range(8))
+    low, high = r + 8.0, y + (r + 8.0)
+    terms = (1.0, -1 / 30, 1 / 105, -1 / 140, 1 / 99, -691 / 30030)
+    series = [sum(c / z ** (2 * k + 1) for k, c in enumerate(terms)) / 12 for z in (low, high, low * 0 + 9.0, y + 9.0)]
+    leading = (low - 0.5) * xp.log1p(y / low) - 8.5 * xp.log1p(y / 9.0) + y * xp.log1p((r - 1.0) / (y + 9.0))
+    return leading + (series[1] - series[0]) - (series[3] - series[2]) - steps
 
 
 class _LogisticCount(LossOfForms):

@@ -26,7 +26,7 @@ ROOMS = {
     "gibbs": (21, 2988, 11),
     "sampling": (17, 1183, 6),
     "latent": (13, 925, 2),
-    "losses": (14, 1388, 3),
+    "losses": (14, 1393, 3),
     ".": (15, 1254, 5),
     "estimators": (10, 1211, 1),
     "effects": (14, 1372, 0),  # statements, read and answered; functions that compare; names of events; baselines
