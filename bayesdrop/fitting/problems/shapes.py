@@ -34,6 +34,8 @@ class Rules:
     ----------
     low, high : float
         Range of ``log r``; at its upper end counts are Poisson counts.
+    step : float
+        First step of ``log r``, doubled until the slope changes its sign.
     tolerance : float
         Of ``log r``.
     tol : float
@@ -42,6 +44,7 @@ class Rules:
 
     low: float = -9.0
     high: float = 14.0
+    step: float = 1.0
     tolerance: float = 1e-10
     tol: float = 1e-13
 
@@ -101,14 +104,22 @@ def fitted_shape(
         rows = one.value(zero, mean + known, var + zero) - digamma(y + r) + digamma(r)
         return float(weight @ rows)
 
-    ends = slope(rules.low), slope(rules.high)
-    if ends[0] * ends[1] > 0:
-        r = float(np.exp(rules.low if ends[0] > 0 else rules.high))
-        warn(
-            f"dispersion: the fit is best at the end of its range, r = {r:.3g}: "
-            + ("counts vary no more than Poisson counts; take bd.Poisson()." if r > 1 else "look at the counts."),
-            ConvergenceWarning,
-        )
-        return replace(model, loss=replace(loss, dispersion=r))
-    t = float(brentq(slope, rules.low, rules.high, xtol=rules.tolerance, rtol=4 * np.finfo(float).eps))
+    at, step = 0.0, rules.step
+    value = slope(at)
+    direction = -1.0 if value > 0 else 1.0
+    # From 1 outwards: at the ends of the range the slope is rounding error.
+    while True:
+        new = float(np.clip(at + direction * step, rules.low, rules.high))
+        found = slope(new)
+        if found * value <= 0:
+            break
+        if new in (rules.low, rules.high):
+            warn(
+                f"dispersion: the fit is best at the end of its range, r = {np.exp(new):.3g}: "
+                + ("counts vary no more than Poisson counts; take bd.Poisson()." if new > 0 else "look at the counts."),
+                ConvergenceWarning,
+            )
+            return replace(model, loss=replace(loss, dispersion=float(np.exp(new))))
+        at, value, step = new, found, 2 * step
+    t = float(brentq(slope, min(at, new), max(at, new), xtol=rules.tolerance, rtol=4 * np.finfo(float).eps))
     return replace(model, loss=replace(loss, dispersion=float(np.exp(t))))
