@@ -32,6 +32,7 @@ from ..losses import Softmax
 from ..model import Model
 from ..priors import HalfNormal, Normal
 from ..rates import Fixed, Hierarchical, RateMap
+from ..rates.learnt import is_tuned
 from .validation import check_training, default_names
 
 __all__ = [
@@ -191,11 +192,11 @@ def adapted(model: Model, rates: Any, weight_prior: Any, shape: tuple[int, ...],
 
 
 def joint_model(estimator: Any, model: Model) -> Model:
-    """The estimator's model with the softmax for its loss, and the rate 0.5 where it names none."""
+    """The estimator's model with the softmax for its loss, and the rate 0.5 if none is named or to be chosen."""
     usual = "taylor" if estimator.expected_deletion is None else "gaussian"
     loss = Softmax(usual if estimator.expectation is None else estimator.expectation)
     default = estimator.rates is None and estimator.expected_deletion is None and model.noise.has_rate
-    return replace(model, loss=loss, rates=Fixed(0.5) if default else model.rates)
+    return replace(model, loss=loss, rates=Fixed(0.5) if default and not is_tuned(model.rates) else model.rates)
 
 
 def joint_rates(estimator: Any, model: Model) -> RateMap:

@@ -39,6 +39,7 @@ def test_several_classes_are_fitted_jointly():
     default, joint = (bd.DropoutLogisticRegression(0.3, **more).fit(X, y) for more in ({}, {"multiclass": "softmax"}))
     np.testing.assert_array_equal(default.coef_, joint.coef_)
     np.testing.assert_allclose(default.coef_.sum(axis=0), 0.0, atol=1e-10)
+    assert len(bd.DropoutLogisticRegression().fit(X, y).selection_.candidates) > 1
     learnt = bd.DropoutLogisticRegression(bd.PerFeature()).fit(X, y)
     before = learnt.rates_.copy()
     for _ in range(2):

@@ -28,7 +28,7 @@ ROOMS = {
     "latent": (13, 925, 2),
     "losses": (14, 1393, 3),
     ".": (15, 1254, 5),
-    "estimators": (10, 1211, 1),
+    "estimators": (10, 1212, 1),
     "effects": (14, 1372, 0),  # statements, read and answered; functions that compare; names of events; baselines
     "priors": (13, 1312, 6),
     "factorization": (8, 974, 6),

@@ -49,7 +49,7 @@ class Rows(NamedTuple):
     kappa: Float[np.ndarray, " m"]
     precision: Float[np.ndarray, " q"]
 
-    def products(self, d: int) -> Float[np.ndarray, " q"]:
+    def products(self, d: Any) -> Float[np.ndarray, " q"]:
         """``XᵀΩx_d``."""
         matrix = self.transposed
         part = slice(matrix.indptr[d], matrix.indptr[d + 1])
@@ -121,7 +121,7 @@ class ActiveSet:
         """What the rows add to the log odds of columns, their weights integrated out."""
         return _gain(self.scale[columns], self.pull[columns], self.rows.precision[columns])
 
-    def enter(self, d: int) -> None:
+    def enter(self, d: Any) -> None:
         """Add a column, by bordering."""
         k, s, e = len(self.columns), self.scale[d], self.pull[d]
         if k == len(self._gram):
@@ -137,7 +137,7 @@ class ActiveSet:
         shared = along @ self._gram[: k + 1]
         self._refresh(self.scale - shared * shared / s, self.pull - shared * (e / s))
 
-    def leave(self, d: int) -> None:
+    def leave(self, d: Any) -> None:
         """Remove a column, by deletion; the last column takes its place."""
         j, k, s, e = self.slot[d], len(self.columns) - 1, self.scale[d], self.pull[d]
         along = self.inverse[j] * s
@@ -154,7 +154,7 @@ class ActiveSet:
         scale[d], pull[d] = s, e
         self._refresh(scale, pull)
 
-    def after_swap(self, d: int, new: int) -> float:
+    def after_swap(self, d: Any, new: Any) -> float:
         """Gain of a column that is out if ``d``, which is in, were not."""
         k, s = len(self.columns), self.scale[d]
         shared = (self.inverse[self.slot[d]] * s) @ self._gram[:k, new]

@@ -62,9 +62,10 @@ def inclusion_problems(posterior: xr.Dataset, advice: str, rules: Rules = Rules(
     >>> post = xr.Dataset(
     ...     {"included": (dims, (chance > 0.5).astype(int)), "inclusion_probability": (dims, chance)},
     ...     coords={"feature": ["age"]})
-    >>> [problem.text for problem in inclusion_problems(post, "")]
-    ['the inclusion probability of age is 0.10 in one chain and 0.90 in another', 'the indicator of age never moves in
-    some chain']
+    >>> for problem in inclusion_problems(post, ""):
+    ...     print(problem.text)
+    the inclusion probability of age is 0.11 in one chain and 0.90 in another
+    the indicator of age never moves in some chain
     """
     names = [str(name) for name in posterior["feature"].values]
     included = posterior["included"].transpose("chain", "draw", "feature").values
