@@ -263,7 +263,7 @@ def _move(active: ActiveSet, columns: Int[np.ndarray, " _"], leaves: Any) -> flo
     return gain
 
 
-def _free(near: Int[np.ndarray, " _"], is_in: Bool[np.ndarray, " u"], without: int) -> Int[np.ndarray, " free"]:
+def _free(near: Int[np.ndarray, " _"], is_in: Bool[np.ndarray, " u"], without: Any) -> Int[np.ndarray, " free"]:
     """Those of some units that are out, if also ``without`` is."""
     return near[~is_in[near] | (near == without)]
 
