@@ -59,7 +59,10 @@ def credible_sets(post: Any, X: Any, *, probability: float = 0.95, correlation: 
     >>> X = rng.normal(size=(200, 4))
     >>> X[:, 1] = X[:, 0] + 0.05 * X[:, 1]
     >>> model = bd.Model(bd.Squared(variance=1.0), rates=bd.Fixed(0.0), weight_prior=bd.SpikeSlab(0.2))
-    >>> post = bd.sample(model, X, X[:, 0] + rng.normal(size=200), draws=400, progress=False)
+    >>> import warnings
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("ignore", bd.MixingWarning)  # of so few draws
+    ...     post = bd.sample(model, X, X[:, 0] + rng.normal(size=200), draws=100, chains=2, progress=False)
     >>> credible_sets(post, X)["features"].tolist()
     [('x0', 'x1')]
     """
