@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-SCRIPT = Path(__file__).with_name("newcomer.py")
+SCRIPT = Path(__file__).with_name("newcomer.txt")
 
 
 @pytest.mark.default_cases("time")
