@@ -334,7 +334,7 @@ def bind_inclusion(
             f"SpikeSlab include: expected at most as many features as rows, {n}, got {forced}; leave some of them free."
         )
     matrix = sparse.csc_array(data.X, dtype=np.float64)
-    neighbours = correlated(matrix, law, limits)
+    neighbours = correlated(matrix, law, limits.neighbours, limits.correlation)
     columns = [matrix]
     if model.fit_intercept:
         columns.append(sparse.csc_array(np.ones((n, 1))))

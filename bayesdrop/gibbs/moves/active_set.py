@@ -25,7 +25,6 @@ from scipy import sparse
 
 from ..._typing import Bool, Float, Int
 from ...priors.spike_slab import InclusionLaw
-from ..choices import Limits
 
 __all__ = ["ActiveSet", "Neighbours", "Rows", "Units", "correlated", "sweep"]
 
@@ -268,14 +267,14 @@ def _free(near: Int[np.ndarray, " _"], is_in: Bool[np.ndarray, " u"], without: A
     return near[~is_in[near] | (near == without)]
 
 
-def correlated(matrix: Any, law: InclusionLaw, limits: Limits, at_once: int = 256) -> Neighbours:
-    """Free single features whose correlation is large, of each at most ``limits.neighbours``, and the reverse.
+def correlated(matrix: Any, law: InclusionLaw, most: int, least: float, at_once: int = 256) -> Neighbours:
+    """Free single features with a correlation of at least ``least``, of each at most ``most``, and the reverse.
 
     Examples
     --------
     >>> law = InclusionLaw(np.arange(3), np.zeros(3, dtype=bool), None, 1.0, 1.0)
     >>> X = sparse.csc_array([[0.0, 0.0, 1.0], [1.0, 1.0, 0.0], [2.0, 3.0, 1.0], [1.0, 1.0, 0.0]])
-    >>> correlated(X, law, Limits())
+    >>> correlated(X, law, 8, 0.5)
     (array([1]), array([0]), array([], dtype=int...))
     """
     n, count = matrix.shape[0], len(law.is_forced)
@@ -289,8 +288,8 @@ def correlated(matrix: Any, law: InclusionLaw, limits: Limits, at_once: int = 25
         size = abs((X[:, part].T @ X).toarray() / n - np.outer(mean[part], mean)) / np.outer(spread[part], spread)
         own = np.arange(len(size))
         size[own, start + own] = 0
-        last = np.argsort(-size, axis=1)[:, : limits.neighbours]
-        one, near = np.nonzero(np.take_along_axis(size, last, axis=1) >= limits.correlation)
+        last = np.argsort(-size, axis=1)[:, :most]
+        one, near = np.nonzero(np.take_along_axis(size, last, axis=1) >= least)
         pairs.append(law.unit[single[np.stack([start + one, last[one, near]])]])
     one, other = np.concatenate(pairs, axis=1)
     both = sparse.csr_array((np.ones(2 * len(one)), (np.append(one, other), np.append(other, one))), (count, count))
