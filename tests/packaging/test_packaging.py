@@ -1,6 +1,7 @@
 """The wheel holds every package, imports in a clean environment, and importing stays light."""
 
 import importlib.util
+import re
 import subprocess
 import sys
 import tomllib
@@ -45,6 +46,15 @@ def test_the_wheel_installs_and_imports_elsewhere(installed, tmp_path):
     done = subprocess.run([str(installed), "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == "CONVERGED"
+
+
+def test_the_makefile_names_tests_that_exist():
+    """A name that is gone would stop the last part of the continuous integration, after an hour."""
+    named = re.findall(r"(tests/[\w/.]+)(?:::(\w+))?", (ROOT / "Makefile").read_text())
+    assert len(named) > 10
+    for path, function in named:
+        assert (ROOT / path).exists(), path
+        assert not function or f"def {function}(" in (ROOT / path).read_text(), f"{path}::{function}"
 
 
 def test_lower_bounds_are_read_from_the_project():
