@@ -40,7 +40,7 @@ import bayesdrop as bd
 from bayesdrop._arviz import arviz
 from bayesdrop.data.dataset import as_dataset
 from bayesdrop.models import logistic, normal_scores, svm, svr
-from bayesdrop.sampling.run.driving import CHUNK, _chunk
+from bayesdrop.sampling.run.driving import CHUNK, driver_of
 from bayesdrop.sampling.run.runner import as_key, run
 from benchmarks.data import amazon, imdb
 from benchmarks.texts import reuters
@@ -84,11 +84,11 @@ def ours(model: bd.Model, method: Any, X: Any, y: Any, marginalised: bool, seed:
 
     def draw(count: int) -> tuple[dict[str, np.ndarray], float]:
         warm = run(kernel, operands, as_key(seed), tune=tune - 1, draws=1, chains=CHAINS, progress=False)
-        state, parts = warm.state, []
+        driver, state, parts = driver_of(kernel, operands), warm.state, []
         start = time.perf_counter()
         for _ in range(count // CHUNK):
-            state, record = _chunk(kernel, operands, state, jnp.int32(CHUNK))
-            parts.append({k: np.asarray(v) for k, v in record.items() if k in ("weight", "intercept", "rate")})
+            state, record = driver.chunk(state, CHUNK)
+            parts.append({k: v for k, v in record.items() if k in ("weight", "intercept", "rate")})
         seconds = time.perf_counter() - start
         return {k: np.swapaxes(np.concatenate([part[k] for part in parts]), 0, 1) for k in parts[0]}, seconds
 

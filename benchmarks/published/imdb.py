@@ -47,6 +47,12 @@ METHODS: dict[str, tuple[Callable[[float], Any], tuple[float, ...], tuple[float,
         (0.1, 0.3),
         (0.4, 2.0),
     ),
+    "logistic, rate 0.5, quadratic penalty": (lambda C: _LOGISTIC(0.5, C=C, expectation="taylor"), (0.1, 0.3), (0.0,)),
+    "logistic, rate 0.5, quadratic penalty, + unlabelled": (
+        lambda C: _LOGISTIC(0.5, C=C, expectation="taylor"),
+        (0.1, 0.3),
+        (0.4, 2.0),
+    ),
     "logistic, learnt rates": (lambda C: _LOGISTIC(C=C), (0.1, 0.3, 1.0), (0.0,)),
     "logistic, learnt rates, + unlabelled": (lambda C: _LOGISTIC(C=C), (0.1, 0.3), (0.4, 2.0)),
     "logistic, learnt rates, normal scores": (
@@ -76,7 +82,7 @@ def _reviews(length: int) -> tuple[Any, ...]:
 
 
 def _fitted(make: Callable[[float], Any], C: float, share: float, X: Any, y: np.ndarray, unlabelled: Any) -> Any:
-    more = {"unlabelled": unlabelled, "weight": share} if share else {}
+    more = {"unlabelled": unlabelled, "unlabelled_weight": share} if share else {}
     return make(C).fit(X, y, **more)
 
 

@@ -4,9 +4,11 @@ import importlib.util
 import lzma
 from dataclasses import replace
 from importlib import import_module
+from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy import sparse
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
 from sklearn.svm import LinearSVC
@@ -323,6 +325,26 @@ def test_amazon_says_what_its_numbers_say(behind, verdict):
     assert f"best fixed rate in {4 * (verdict == 'reached')} of 4" in text
     some = [cell.key for cell in module.cells()][::7]
     assert "rate" in module.report({key: result(key) for key in some})
+
+
+@pytest.mark.parametrize("path", sorted(Path(data.__file__).parent.rglob("*.py")), ids=lambda path: path.stem)
+def test_a_benchmark_imports(path):
+    """What a benchmark takes from the package exists: a name that is gone fails here, and not after hours."""
+    parts = path.relative_to(Path(data.__file__).parents[1]).with_suffix("").parts
+    if parts[-1] != "__main__":
+        import_module(".".join(parts).removesuffix(".__init__"))
+
+
+def test_film_reviews_run_with_and_without_unlabelled_rows(monkeypatch):
+    module = import_module("benchmarks.published.imdb")
+    X = sparse.csr_array(COUNTS > 0, dtype=float)
+    reviews = X, Y, 200 * np.arange(64), X, Y, X[:20]
+    monkeypatch.setattr(module, "_reviews", lambda length: reviews)
+    names = [name for name in module.METHODS if "quadratic" in name or name == "logistic, learnt rates, + unlabelled"]
+    assert len(names) == 3
+    for cell in module.cells():
+        if cell.key.startswith("words:") and cell.key.removeprefix("words: ") in names:
+            assert cell.run()["accuracy"] > 50, cell.key
 
 
 def test_reviews_are_read_once_with_their_stars(monkeypatch, tmp_path):
