@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numbers
 from copy import deepcopy
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from typing import Any
 
@@ -37,7 +37,7 @@ from ..rates.learnt import is_tuned
 from .classes import joint_model, joint_rates
 from .validation import check_features, default_names, deletion_of, missing_of, takes_missing
 
-__all__ = ["DropoutEstimator"]
+__all__ = ["DropoutEstimator", "LinearParameters", "NoiseParameters"]
 
 # scikit-learn's model for each loss whose predictions are made of mean scores alone.
 _COUNTERPARTS: dict[type, tuple[str, str]] = {
@@ -48,11 +48,33 @@ _COUNTERPARTS: dict[type, tuple[str, str]] = {
 }
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
+class NoiseParameters:
+    """Constructor arguments of every linear estimator, stored as given: scikit-learn clones them by identity."""
+
+    rates: Any = field(default=None, kw_only=False)
+    noise: Any = None
+    weight_prior: Any = None
+    method: Any = None
+    fit_intercept: bool = True
+    corrupted_inputs: bool = False
+    missing: str | None = None
+    tol: float = Newton.tol
+    max_iter: int = Newton.max_iter
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class LinearParameters(NoiseParameters):
+    """Constructor arguments of the estimators that fit once, with given ``C`` and rates."""
+
+    warm_start: bool = False
+
+
 class DropoutEstimator(BaseEstimator):
     """Base of the linear estimators; a subclass names its loss and the rates that it takes by default."""
 
     rates: Any
-    C: float
+    C: Any
     noise: Any
     expectation: Any
     weight_prior: Any

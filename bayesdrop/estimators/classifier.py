@@ -49,7 +49,6 @@ class DropoutClassifier(ClassScores, DropoutEstimator):
     classes_: Shaped[np.ndarray, " K"]
     selection_: Selection | None
     class_weight: Any
-    C: Any
     C_: float
 
     def _loss_weight(self) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,18 +11,19 @@ from sklearn.utils.validation import check_is_fitted
 from .._typing import AnyArray, Float, Shaped
 from .._validation import check_choice
 from ..designs.dask.design import by_blocks
-from ..fitting.solvers.newton import Newton
 from ..fitting.tuning.calibration import Calibration
 from ..losses import Hinge, Logistic, Loss, Softmax
 from ..model import Model
+from .base import LinearParameters
 from .classes import agreeing, chosen_by
 from .classifier import DropoutClassifier
-from .validation import intact, set_parameters
+from .validation import intact
 
 __all__ = ["DropoutLogisticRegression", "DropoutSVC"]
 
 
-class DropoutLogisticRegression(DropoutClassifier):
+@dataclass(eq=False, repr=False, kw_only=True)
+class DropoutLogisticRegression(LinearParameters, DropoutClassifier):
     """Logistic regression trained under marginalised feature noise, with learnt dropout rates.
 
     Minimises ``½‖w‖² + C Σ φ(y, m, v)`` with the Polya-Gamma bound of the expected logistic loss (Chen, Zhu, Chen &
@@ -143,26 +144,11 @@ class DropoutLogisticRegression(DropoutClassifier):
     True
     """
 
-    def __init__(
-        self,
-        rates: Any = None,
-        *,
-        C: float | None = None,
-        noise: Any = None,
-        expectation: str | None = None,
-        multiclass: str = "auto",
-        weight_prior: Any = None,
-        method: Any = None,
-        fit_intercept: bool = True,
-        class_weight: Any = None,
-        warm_start: bool = False,
-        corrupted_inputs: bool = False,
-        expected_deletion: Any = None,
-        missing: str | None = None,
-        tol: float = Newton.tol,
-        max_iter: int = Newton.max_iter,
-    ) -> None:
-        set_parameters(self, locals())
+    C: float | None = None
+    expectation: str | None = None
+    multiclass: str = "auto"
+    class_weight: Any = None
+    expected_deletion: Any = None
 
     def _loss(self) -> Loss:
         # Deletion is real: its mean loss is what new rows will have, and a bound of it is too cautious.
@@ -222,7 +208,8 @@ class DropoutLogisticRegression(DropoutClassifier):
         return self._fit(X, y, sample_weight, groups, unlabelled, unlabelled_weight)
 
 
-class DropoutSVC(DropoutClassifier):
+@dataclass(eq=False, repr=False, kw_only=True)
+class DropoutSVC(LinearParameters, DropoutClassifier):
     """Linear support vector machine trained under marginalised feature noise, with learnt dropout rates.
 
     Minimises ``½‖w‖² + C Σ φ(y, m, v)`` with the location-scale bound of the expected hinge loss (Chen, Zhu, Chen &
@@ -307,28 +294,11 @@ class DropoutSVC(DropoutClassifier):
     True
     """
 
-    calibration_: Calibration | None
-
-    def __init__(
-        self,
-        rates: Any = None,
-        *,
-        C: float | None = None,
-        noise: Any = None,
-        margin: float = 1.0,
-        expectation: str = "augmentation",
-        weight_prior: Any = None,
-        method: Any = None,
-        fit_intercept: bool = True,
-        class_weight: Any = None,
-        warm_start: bool = False,
-        corrupted_inputs: bool = False,
-        expected_deletion: Any = None,
-        missing: str | None = None,
-        tol: float = Newton.tol,
-        max_iter: int = Newton.max_iter,
-    ) -> None:
-        set_parameters(self, locals())
+    C: float | None = None
+    margin: float = 1.0
+    expectation: str = "augmentation"
+    class_weight: Any = None
+    expected_deletion: Any = None
 
     def _loss(self) -> Loss:
         return Hinge(self.margin, self.expectation)
@@ -336,6 +306,7 @@ class DropoutSVC(DropoutClassifier):
     @intact
     def _fit(self, X: Any, y: Any, sample_weight: Any, *rest: Any) -> Any:
         super()._fit(X, y, sample_weight, *rest)
+        self.calibration_: Calibration | None
         self.calibration_ = None if self.selection_ is None else self.selection_.calibration
         return self
 

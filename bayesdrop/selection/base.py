@@ -30,6 +30,7 @@ from __future__ import annotations
 import inspect
 import warnings
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -41,6 +42,7 @@ from .._typing import ArvizData, Float
 from .._validation import check_count, check_flag, check_numbers, shown
 from ..designs import column_names, in_memory
 from ..designs.rows import check_sample_weight
+from ..estimators.base import NoiseParameters
 from ..estimators.validation import check_here, deletion_of, intact, takes_missing
 from ..fitting.empty_columns import used_columns
 from ..fitting.tuning.blocks import Held
@@ -68,19 +70,21 @@ FITTED = (
 )
 
 
-class DropoutCV(BaseEstimator):
+@dataclass(eq=False, repr=False, kw_only=True)
+class SearchParameters(NoiseParameters):
+    """Constructor arguments of the estimators that search."""
+
+    Cs: Any = None
+    cv: Any = None
+    scoring: Any = None
+    one_standard_error: bool = False
+    n_jobs: int | None = None
+    expected_deletion: Any = None
+
+
+class DropoutCV(SearchParameters, BaseEstimator):
     """Shared by the estimators that search; a subclass names the plain one."""
 
-    rates: Any
-    Cs: Any
-    cv: Any
-    scoring: Any
-    one_standard_error: bool
-    n_jobs: Any
-    noise: Any
-    corrupted_inputs: bool
-    expected_deletion: Any = None
-    missing: str | None
     best_estimator_: Any
     n_features_in_: int
     _copied: tuple[str, ...] = FITTED

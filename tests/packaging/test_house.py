@@ -28,7 +28,7 @@ ROOMS = {
     "latent": (13, 925, 2),
     "losses": (14, 1393, 3),
     ".": (15, 1254, 5),
-    "estimators": (10, 1212, 1),
+    "estimators": (10, 1127, 1),
     "effects": (14, 1372, 0),  # statements, read and answered; functions that compare; names of events; baselines
     "priors": (13, 1312, 6),
     "factorization": (8, 974, 6),
@@ -37,7 +37,7 @@ ROOMS = {
     "variational_bayes": (6, 691, 0),
     "baselines": (7, 683, 1),
     "_validation": (6, 684, 4),
-    "selection": (5, 478, 0),
+    "selection": (5, 400, 0),
     "rates": (5, 276, 5),
     "noise": (5, 238, 1),
     "cli": (6, 651, 5),
