@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numbers
 from copy import deepcopy
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from importlib import import_module
 from typing import Any
 
@@ -18,12 +18,12 @@ from ..designs import Design
 from ..fitting.fit import rate_posterior, shaped, solve
 from ..fitting.objective.centring import CentredProblem, centre_problem, moved
 from ..fitting.objective.exponential_moments import exponential_moments
+from ..fitting.problems.block import Task, first_rates
 from ..fitting.problems.many_classes import softmax_energy
 from ..fitting.problems.online import Online
 from ..fitting.solvers.driver import check_minimiser
 from ..fitting.solvers.learning import SignCounts
 from ..fitting.solvers.newton import Newton
-from ..fitting.tuning.choose import Task, first_rates
 from ..fitting.tuning.folds import Rows
 from ..linalg.systems import double_range, refuse_overflow
 from ..losses import EpsilonInsensitive, Hinge, Logistic, Loss, Squared
@@ -37,7 +37,7 @@ from ..rates.learnt import is_tuned
 from .classes import joint_model, joint_rates
 from .validation import check_features, default_names, deletion_of, missing_of, takes_missing
 
-__all__ = ["DropoutEstimator", "LinearParameters", "NoiseParameters"]
+__all__ = ["DropoutEstimator"]
 
 # scikit-learn's model for each loss whose predictions are made of mean scores alone.
 _COUNTERPARTS: dict[type, tuple[str, str]] = {
@@ -46,28 +46,6 @@ _COUNTERPARTS: dict[type, tuple[str, str]] = {
     Squared: ("sklearn.linear_model", "Ridge"),
     EpsilonInsensitive: ("sklearn.svm", "LinearSVR"),
 }
-
-
-@dataclass(eq=False, repr=False, kw_only=True)
-class NoiseParameters:
-    """Constructor arguments of every linear estimator, stored as given: scikit-learn clones them by identity."""
-
-    rates: Any = field(default=None, kw_only=False)
-    noise: Any = None
-    weight_prior: Any = None
-    method: Any = None
-    fit_intercept: bool = True
-    corrupted_inputs: bool = False
-    missing: str | None = None
-    tol: float = Newton.tol
-    max_iter: int = Newton.max_iter
-
-
-@dataclass(eq=False, repr=False, kw_only=True)
-class LinearParameters(NoiseParameters):
-    """Constructor arguments of the estimators that fit once, with given ``C`` and rates."""
-
-    warm_start: bool = False
 
 
 class DropoutEstimator(BaseEstimator):

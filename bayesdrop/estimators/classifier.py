@@ -24,7 +24,7 @@ from ..designs.dask.design import by_blocks
 from ..designs.rows import check_sample_weight, unique_labels
 from ..designs.sparse import stacked
 from ..fitting.objective.centring import CentredProblem
-from ..fitting.tuning.choose import Task
+from ..fitting.problems.block import Task
 from ..fitting.tuning.search import candidate_Cs
 from ..fitting.tuning.selection import Selection
 from ..linalg.systems import double_range, refuse_overflow
@@ -126,12 +126,13 @@ class DropoutClassifier(ClassScores, DropoutEstimator):
         design, classes, code, origins = check_rows(self, X, y, sample_weight, groups)
         (n, p), K = design.shape, len(classes)
         refuse_response(design, code, getattr(self, "feature_names_in_", None), y, classes)
-        check_memory(
-            f"y: a fit of {K:,} classes takes at least",
-            # Two numbers of each row and class; weights, gradient, curvature and a step.
-            8 * K * (2 * n * design.is_local + 4 * (p + 1)),
-            "join rare classes, take fewer rows, or a regressor if y is a number.",
-        )
+        if K > 2:
+            check_memory(
+                f"y: a fit of {K:,} classes takes at least",
+                # Two numbers of each row and class; weights, gradient, curvature and a step.
+                8 * K * (2 * n * design.is_local + 4 * (p + 1)),
+                "join rare classes, take fewer rows, or a regressor if y is a number.",
+            )
         factor = class_factors(self.class_weight, classes, code, origins.weight, design)
         return design, classes, code, weigh_classes(factor, code, origins.weight), origins
 

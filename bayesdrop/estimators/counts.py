@@ -13,9 +13,8 @@ from ..designs.dask.design import by_blocks
 from ..designs.rows import check_sample_weight
 from ..linalg.systems import double_range, refuse_overflow
 from ..losses import Loss, NegativeBinomial, Poisson
-from .base import LinearParameters
 from .regressor import DropoutRegressor
-from .validation import check_here
+from .validation import LinearParameters, check_here
 
 __all__ = ["DropoutNegativeBinomialRegressor", "DropoutPoissonRegressor"]
 

@@ -14,10 +14,9 @@ from ..designs.dask.design import by_blocks
 from ..fitting.tuning.calibration import Calibration
 from ..losses import Hinge, Logistic, Loss, Softmax
 from ..model import Model
-from .base import LinearParameters
 from .classes import agreeing, chosen_by
 from .classifier import DropoutClassifier
-from .validation import intact
+from .validation import LinearParameters, intact
 
 __all__ = ["DropoutLogisticRegression", "DropoutSVC"]
 

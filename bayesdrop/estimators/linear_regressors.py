@@ -7,8 +7,8 @@ from typing import Any
 
 from .._validation import check_number
 from ..losses import EpsilonInsensitive, Loss, Quantile, Squared
-from .base import LinearParameters
 from .regressor import DropoutRegressor
+from .validation import LinearParameters
 
 __all__ = ["DropoutQuantileRegressor", "DropoutRidge", "DropoutSVR"]
 

@@ -14,7 +14,7 @@ from ..designs import as_design, with_missing
 from ..designs.dask.design import by_blocks
 from ..designs.rows import check_sample_weight
 from ..fitting.objective.centring import CentredProblem
-from ..fitting.tuning.choose import Task
+from ..fitting.problems.block import Task
 from ..fitting.tuning.folds import Rows
 from ..model import Model
 from ..rates import Fixed

@@ -10,7 +10,7 @@ Rows without labels, checked against the labelled ones.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial, wraps
 from typing import Any, TypeVar, cast
 
@@ -22,12 +22,15 @@ from .._typing import AnyArray, Shaped
 from .._validation import as_numbers, check_choice, check_number, plain_column
 from ..data.column_facts import ColumnFacts, column_order, read_alike
 from ..designs import FOR_MISSING, Design, as_design, checking, in_memory
+from ..fitting.solvers.newton import Newton
 from ..rates import Fixed
 from ..rates.base import check_rate
 from ..warnings import MissingWarning, warn
 
 __all__ = [
     "FLOATS",
+    "LinearParameters",
+    "NoiseParameters",
     "check_features",
     "check_here",
     "check_new_matrix",
@@ -191,6 +194,28 @@ def check_features(estimator: Any, X: Any) -> Design:
         )
     _warn_of_deletion(estimator, design)
     return design
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class NoiseParameters:
+    """Constructor arguments of every linear estimator, stored as given: scikit-learn clones them by identity."""
+
+    rates: Any = field(default=None, kw_only=False)
+    noise: Any = None
+    weight_prior: Any = None
+    method: Any = None
+    fit_intercept: bool = True
+    corrupted_inputs: bool = False
+    missing: str | None = None
+    tol: float = Newton.tol
+    max_iter: int = Newton.max_iter
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class LinearParameters(NoiseParameters):
+    """Constructor arguments of the estimators that fit once, with given ``C`` and rates."""
+
+    warm_start: bool = False
 
 
 def set_parameters(estimator: Any, given: Mapping[str, Any]) -> None:

@@ -16,8 +16,7 @@ import numpy as np
 from .._typing import Int
 from ..priors import Normal
 from ..rates.learnt import is_tuned
-from .problems.block import ProblemFit
-from .tuning.choose import Task, first_rates
+from .problems.block import ProblemFit, Task, first_rates
 
 __all__ = ["Columns", "used_columns"]
 
@@ -82,9 +81,8 @@ def used_columns(task: Task, candidates: Sequence[Any] = ()) -> Columns | None:
     --------
     >>> import bayesdrop as bd
     >>> from bayesdrop.designs import as_design
-    >>> from bayesdrop.fitting.tuning.folds import Rows
     >>> X, y, one = np.eye(4)[:, [0, 0, 3]] * [1, 0, 0], np.array([[1.0], [-1.0], [1.0], [-1.0]]), np.ones(4)
-    >>> task = Task(bd.Model(), as_design(X), y, one, ["a", "b", "c"], bd.Newton(), Rows.of(one))
+    >>> task = Task(bd.Model(), as_design(X), y, one, ["a", "b", "c"], bd.Newton())
     >>> used_columns(task)
     Columns(kept=array([0, 1]), place=array([0, 1, 1]))
     """

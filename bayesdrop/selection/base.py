@@ -42,11 +42,11 @@ from .._typing import ArvizData, Float
 from .._validation import check_count, check_flag, check_numbers, shown
 from ..designs import column_names, in_memory
 from ..designs.rows import check_sample_weight
-from ..estimators.base import NoiseParameters
-from ..estimators.validation import check_here, deletion_of, intact, takes_missing
+from ..estimators.validation import NoiseParameters, check_here, deletion_of, intact, takes_missing
 from ..fitting.empty_columns import used_columns
+from ..fitting.problems.block import Task
 from ..fitting.tuning.blocks import Held
-from ..fitting.tuning.choose import Task, search_on
+from ..fitting.tuning.choose import Comparison, search_on
 from ..fitting.tuning.folds import Fold
 from ..fitting.tuning.scores import Key
 from ..fitting.tuning.search import Losses, Search, candidate_Cs
@@ -218,9 +218,8 @@ class DropoutCV(SearchParameters, BaseEstimator):
                 f"rows, or {self._plain().__name__} rates and C of your own."
             )
         search, keys = searched
-        scoring = (
-            task.scoring if by_loss else f"negative of {self.scoring if isinstance(self.scoring, str) else 'the score'}"
-        )
+        name = self.scoring if isinstance(self.scoring, str) else "the score"
+        scoring = Comparison(task).scoring if by_loss else f"negative of {name}"
         self.selection_: Selection
         self.selection_ = conclude(search, keys, scoring, self.one_standard_error)
         self._tabulate(search, given)

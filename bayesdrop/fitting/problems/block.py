@@ -14,13 +14,15 @@ feature: in parts it holds those of one part.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, is_dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from ..._progress import waiting
-from ..._typing import Float, Num, PerRow
+from ..._typing import Bool, Float, Num, PerRow
 from ...designs import Design
 from ...designs.threads import one_blas_thread
 from ...linalg.systems import double_range, refuse_overflow
@@ -30,6 +32,7 @@ from ...moments import ScoreMoments
 from ...noise import Noise
 from ...priors.rate_prior import BetaLaw
 from ...rates import RateMap
+from ...rates.learnt import is_tuned
 from ..objective.energy import Energy, FeatureBlock, ProblemVector, WeightBlock, prior_block, row_weights
 from ..objective.exponential_moments import exponential_moments
 from ..solvers.auxiliary import Auxiliary, auxiliary_at
@@ -43,7 +46,92 @@ from ..solvers.state import SolverState
 # Accuracy of a fit that is the start of one that is harder to minimise.
 MODEST = 1e-3
 
-__all__ = ["BlockFit", "ProblemFit", "fit_block", "fit_in_parts"]
+__all__ = ["BlockFit", "ProblemFit", "Task", "first_rates", "fit_block", "fit_in_parts"]
+
+
+def first_rates(model: Model) -> Model:
+    """The model as it is before the strength of its rates is chosen: with those of the published rule."""
+    rates: Any = model.rates
+    return replace(model, rates=rates.structure) if is_tuned(rates) else model
+
+
+@dataclass(frozen=True)
+class Task:
+    """A model of centred rows, and its data.
+
+    Attributes
+    ----------
+    model : Model
+        Loss, noise and priors; the rates and ``C`` are those of the candidates.
+    design : Design (n, p)
+        Rows less the centre of the noise, those without labels last.
+    target : array (n, J) or (n,)
+        Labels as −1 and +1, or numbers; the numbers of ``n_classes`` classes for the softmax.
+    weight : array (n,)
+        Row weights.
+    names : sequence of p str
+        Names of the columns.
+    method : FitMethod
+        Minimiser of the fit.
+    origins : Rows, optional
+        The rows with labels, without their classes, of which folds are made.
+    n_classes : int, optional
+        Classes of the softmax; None for one score a problem.
+    corrupted_inputs : bool
+        Whether rows to come are noised already.
+    unlabelled : (int, float), optional
+        The last so many rows have no label and count by so much each.
+    offset : array (n,), optional
+        Known part of every row's score, where there is one score a row.
+    Cs : array (c,), optional
+        Candidates of ``C``, ascending, that are chosen together with the strength of the rates; by default that of the
+        model.
+    will_be_noised : bool
+        Whether rows to come will be noised as the fit has it, and are then predicted one by one: the losses of held-out
+        rows are averaged over the noise.
+    """
+
+    model: Model
+    design: Design
+    target: PerRow
+    weight: PerRow
+    names: Sequence[str]
+    method: Any
+    origins: Any = None
+    n_classes: int | None = None
+    corrupted_inputs: bool = False
+    unlabelled: tuple[int, float] | None = None
+    offset: Float[np.ndarray, " n"] | None = None
+    Cs: Float[np.ndarray, " c"] | None = None
+    will_be_noised: bool = False
+
+    @property
+    def is_here(self) -> bool:
+        """False if the rows lie elsewhere, where they are not held out."""
+        parts = (self.design.zeros(1), self.target, self.weight)
+        return all(isinstance(rows, np.ndarray) for rows in parts) and len(self.weight) == self.design.shape[0]
+
+    @cached_property
+    def empty_columns(self) -> Bool[np.ndarray, " p"]:
+        """Which columns are zero in every row, (p,) bool; none where columns cannot be selected."""
+        if self.design.select_columns(np.zeros(0, dtype=np.intp)) is None:
+            return np.zeros(self.design.shape[1], dtype=bool)
+        return np.asarray(self.design.occurrences(np.ones(len(self.weight))) == 0)
+
+    @property
+    def labelled(self) -> int:
+        """Rows with a label."""
+        return self.design.shape[0] - (0 if self.unlabelled is None else self.unlabelled[0])
+
+    @property
+    def code(self) -> Num[np.ndarray, " labelled"] | None:
+        """Class of each row with a label; None where there are none."""
+        target = self.target[: self.labelled]
+        if self.n_classes is not None:
+            return np.asarray(target)
+        if not self.model.loss.binary:
+            return None
+        return np.asarray(target.argmax(axis=1) if target.shape[1] > 1 else (target[:, 0] > 0).astype(int))
 
 
 @dataclass(frozen=True)
@@ -254,24 +342,25 @@ _FIRST = (Status.MAX_ITERATIONS, Status.RATES_UNSETTLED, Status.ALL_ZERO, Status
 
 
 def fit_in_parts(
-    model: Model,
-    design: Design,
+    task: Task,
     rate_map: RateMap,
-    target: PerRow,
-    weight: PerRow,
-    method: FitMethod[Energy, SolverState],
     start: tuple[WeightBlock, Float[np.ndarray, "p _"]] | None = None,
-    unlabelled: tuple[int, float] | None = None,
-    offset: PerRow | None = None,
     together: int = 24,
 ) -> ProblemFit:
-    """Fit ``K`` problems with weights of the rows that they share, so many ``together``.
+    """Fit the ``K`` problems of a task, at most ``together`` in one block.
 
-    :func:`fit_block` has the other parameters.
+    :func:`fit_block` explains ``rate_map`` and ``start``.
     """
-    K = target.shape[1]
+    K = task.target.shape[1]
+
+    def fit(columns: slice, start: Any) -> BlockFit:
+        return fit_block(
+            task.model, task.design, rate_map, task.target[:, columns], task.weight, task.method, start,
+            task.unlabelled, many=K > 1, offset=task.offset,
+        )  # fmt: skip
+
     if K <= together:
-        return fit_block(model, design, rate_map, target, weight, method, start, unlabelled, offset=offset)
+        return fit(slice(None), start)
     parts = []
     for some in np.array_split(np.arange(K), -(-K // together)):
         columns = slice(int(some[0]), int(some[-1]) + 1)
@@ -279,9 +368,7 @@ def fit_in_parts(
         if start is not None:
             weights, rates = start
             begin = weights[:, columns], rates if rates.shape[1] == 1 else rates[:, columns]
-        found = fit_block(
-            model, design, rate_map, target[:, columns], weight, method, begin, unlabelled, many=True, offset=offset
-        )
+        found = fit(columns, begin)
         # Without its rows, which would take the room of all classes.
         parts.append(ProblemFit(**{name: getattr(found, name) for name in ProblemFit.__dataclass_fields__}))
     return _joined(parts)

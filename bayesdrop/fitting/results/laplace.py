@@ -25,10 +25,9 @@ from ...model import Model
 from ...moments import ScoreMoments
 from ..objective.centring import CentredProblem
 from ..objective.energy import Energy, prior_block
-from ..problems.block import ProblemFit
+from ..problems.block import ProblemFit, Task
 from ..problems.many_classes import softmax_energy
 from ..solvers.driver import Status
-from ..tuning.choose import Task
 
 if TYPE_CHECKING:
     from .result import Fit

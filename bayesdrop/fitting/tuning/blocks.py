@@ -26,12 +26,10 @@ import numpy as np
 
 from ..._memory import BLOCK
 from ..._typing import Float, Num
-from ...designs import Design
-from ...model import Model
 from ...priors.rate_prior import BetaLaw
 from ...rates import Fixed, RateMap, Rates
 from ..objective.leave_one_out import left_out_scores
-from ..problems.block import fit_block
+from ..problems.block import Task, fit_block
 from .folds import Fold
 
 __all__ = ["Block", "BlockSolver", "Family", "Held", "Start", "families_of", "scaled"]
@@ -91,37 +89,13 @@ class BlockSolver:
 
     Attributes
     ----------
-    model : Model
-        CentredProblem: its loss, noise, priors; the rates and ``C`` are those of the candidates.
-    design : Design (n, p)
-        Rows less the centre, those without labels last.
-    target : array (n, J)
-        Labels as −1 and +1, or numbers.
-    weight : array (n,)
-        Row weights.
-    names : sequence of p str
-        Names of the columns.
-    method : FitMethod
-        Minimiser.
-    corrupted_inputs : bool
-        Whether held-out rows come noised already.
-    unlabelled : (int, float), optional
-        The last so many rows have no label and count by so much each.
-    offset : array (n,), optional
-        Known part of every row's score.
+    task : Task
+        The rows; the rates and ``C`` of the model are those of the candidates.
     room : int
         Numbers in one array of a block, (n, K) or (p, K), beyond which it is solved in parts.
     """
 
-    model: Model
-    design: Design
-    target: Float[np.ndarray, "n J"]
-    weight: Float[np.ndarray, " n"]
-    names: Sequence[str]
-    method: Any
-    corrupted_inputs: bool = False
-    unlabelled: tuple[int, float] | None = None
-    offset: Float[np.ndarray, " n"] | None = None
+    task: Task
     at_a_time: ClassVar[int] = 8
     room: ClassVar[int] = 4 * BLOCK
 
@@ -135,27 +109,28 @@ class BlockSolver:
         take: Callable[[int, int, Held], object],
     ) -> Block:
         """Fit some members of a family on some folds; ``take`` is given the place of each fold and member."""
-        J, (n, p) = self.target.shape[1], self.design.shape
+        task = self.task
+        J, (n, p) = task.target.shape[1], task.design.shape
         start = None if earlier is None else earlier.start(members)
         shape = (len(folds), len(members), J)
         weights, rates = np.empty((p + 1, *shape)), np.empty((p, *shape))
         # Exact exponential moments are those of one problem.
-        most = 1 if self.model.loss.exponential else self.room // (max(n, p) * J)
+        most = 1 if task.model.loss.exponential else self.room // (max(n, p) * J)
         for few, some in _parts(len(folds), len(members), most):
             places = np.arange(np.prod(shape)).reshape(shape)[few, some].ravel()
             begin = None if start is None else (start[0][:, places], start[1][:, places])
-            rate_map, rate = family.bind(self.names, members[some], J)
+            rate_map, rate = family.bind(task.names, members[some], J)
             count = folds[few]
             if rate is not None:
                 rate = np.tile(rate, len(count))
             elif len(count) > 1:
                 rate_map = replace(rate_map, prior=_tiled(rate_map.prior, len(count)))
-            row_weight = np.stack([fold.count * self.weight for fold in count], axis=1)
+            row_weight = np.stack([fold.count * task.weight for fold in count], axis=1)
             each = len(members[some]) * J
             result = fit_block(
-                self.model, self.design, rate_map, np.tile(self.target, len(places) // J),
-                np.repeat(row_weight, each, axis=1), self.method, begin, self.unlabelled,
-                strength=np.full(len(places), C), many=J > 1, rate=rate, offset=self.offset,
+                task.model, task.design, rate_map, np.tile(task.target, len(places) // J),
+                np.repeat(row_weight, each, axis=1), task.method, begin, task.unlabelled,
+                strength=np.full(len(places), C), many=J > 1, rate=rate, offset=task.offset,
             )  # fmt: skip
             size = (len(count), len(members[some]), J)
             weights[:, few, some] = result.weights.reshape(p + 1, *size)
@@ -164,9 +139,9 @@ class BlockSolver:
             if count[0].alone:
                 seen = result.energy.scores(mean), var
                 share = count[0].share
-                mean, var = left_out_scores(result.energy, result.weights, mean, var, self.corrupted_inputs, share)
-            elif self.corrupted_inputs:
-                mean = self.design.matvec(result.weights[:-1]) + result.weights[-1]
+                mean, var = left_out_scores(result.energy, result.weights, mean, var, task.corrupted_inputs, share)
+            elif task.corrupted_inputs:
+                mean = task.design.matvec(result.weights[:-1]) + result.weights[-1]
                 var = np.zeros_like(mean)
             mean = result.energy.scores(mean)
             for f, fold in enumerate(count):
