@@ -56,12 +56,12 @@ class DropoutClassifier(ClassScores, DropoutEstimator):
         return getattr(self, "C_", 1.0) if self.C is None else self.C
 
     def _centre(self, model: Model, design: Design, weight: PerRow, *, units: bool = False) -> CentredProblem:
-        own = self.C is None and self.weight_prior is None
-        found = super()._centre(model, design, weight, units=units or own)
+        has_defaults = self.C is None and self.weight_prior is None
+        centring = super()._centre(model, design, weight, units=units or has_defaults)
         if self.C is None:
-            found = found.with_C(found.usual_C if own else 1.0)
-        self.C_ = float(found.model.C)
-        return found
+            centring = centring.with_C(centring.usual_C if has_defaults else 1.0)
+        self.C_ = float(centring.model.C)
+        return centring
 
     def _to_draw(self, model: Model, X: Any) -> tuple[Model, float]:
         """The model to draw from, and the scale of weights in units of the columns of ``X``."""
@@ -220,33 +220,33 @@ class DropoutClassifier(ClassScores, DropoutEstimator):
         self
         """
         model = self._online_model()
-        known = getattr(self, "classes_", None)
+        labels = getattr(self, "classes_", None)
         if classes is not None:
             refuse_masked(classes, "classes")
-            known = unique_labels(column_or_1d(classes), "classes")
-        if known is None:
+            labels = unique_labels(column_or_1d(classes), "classes")
+        if labels is None:
             raise ValueError("classes: expected all class labels at the first call of partial_fit, got None.")
-        if hasattr(self, "classes_") and not np.array_equal(known, self.classes_):
-            raise ValueError(f"classes: expected {self.classes_.tolist()} as before, got {known.tolist()}.")
-        if len(known) < 2:
-            raise ValueError(f"classes: expected at least two classes, got {known.tolist()}.")
+        if hasattr(self, "classes_") and not np.array_equal(labels, self.classes_):
+            raise ValueError(f"classes: expected {self.classes_.tolist()} as before, got {labels.tolist()}.")
+        if len(labels) < 2:
+            raise ValueError(f"classes: expected at least two classes, got {labels.tolist()}.")
         if isinstance(self.class_weight, str) and self.class_weight == "balanced":
             raise ValueError('class_weight: "balanced" needs all the data; give a dict, or sample_weight.')
         X, y = check_here(self, X, y, reset=not hasattr(self, "n_features_in_"))
-        strange = np.setdiff1d(unique_labels(y, "y"), known)
-        if len(strange):
+        unknown_labels = np.setdiff1d(unique_labels(y, "y"), labels)
+        if len(unknown_labels):
             raise ValueError(
-                f"y: expected the classes {known.tolist()} of the first call, got also {strange.tolist()}; name every "
-                "class in `classes` at the first call."
+                f"y: expected the classes {labels.tolist()} of the first call, got also {unknown_labels.tolist()}; name "
+                "every class in `classes` at the first call."
             )
-        code = np.searchsorted(known, y)
+        code = np.searchsorted(labels, y)
         design, weight = as_design(with_missing(X)), check_sample_weight(sample_weight, X.shape[0])
-        weight = weigh_classes(class_factors(self.class_weight, known, code, weight, design), code, weight)
-        self.classes_ = known
-        joint = self._is_joint(known) if hasattr(self, "coef_") else self._resolve_multiclass(known, None)
-        target = code if joint else signs(code, len(known))
+        weight = weigh_classes(class_factors(self.class_weight, labels, code, weight, design), code, weight)
+        self.classes_ = labels
+        joint = self._is_joint(labels) if hasattr(self, "coef_") else self._resolve_multiclass(labels, None)
+        target = code if joint else signs(code, len(labels))
         self.C_ = float(model.C)
-        weights = self._step_online(model, design, target, weight, n_total, forget, len(known) if joint else None)
+        weights = self._step_online(model, design, target, weight, n_total, forget, len(labels) if joint else None)
         self._set_weights(weights)
         return self
 

@@ -57,9 +57,9 @@ class _DropoutCountRegressor(DropoutRegressor):
         moments, weights = self._score_moments(X, exponential=True)
         with double_range():
             mean, var = moments.scores(weights)
-            found = self._loss().expected_response(_Moments(mean, var))[:, 0]
-        refuse_overflow(scores=mean, variances=var, expected_counts=found)
-        return found
+            counts = self._loss().expected_response(_Moments(mean, var))[:, 0]
+        refuse_overflow(scores=mean, variances=var, expected_counts=counts)
+        return counts
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Share of the deviance that is explained, D², as ``PoissonRegressor.score`` has it: 1 at best.
@@ -82,8 +82,8 @@ class _DropoutCountRegressor(DropoutRegressor):
         weight = check_sample_weight(sample_weight, X.shape[0])
         y = np.asarray(y, dtype=np.float64)
         constant = np.full(len(y), np.average(y, weights=weight))
-        deviance, most = (float(weight @ self._half_deviance(y, mean)) for mean in (self.predict(X), constant))
-        return 1 - deviance / most if most > 0 else float(deviance == 0)
+        deviance, null_deviance = (float(weight @ self._half_deviance(y, mean)) for mean in (self.predict(X), constant))
+        return 1 - deviance / null_deviance if null_deviance > 0 else float(deviance == 0)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)

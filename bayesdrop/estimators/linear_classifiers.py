@@ -315,12 +315,12 @@ class DropoutSVC(LinearParameters, DropoutClassifier):
 
     def _calibrated(self) -> Calibration | None:
         """The calibration, if it is for scores such as those of new rows."""
-        found = self.calibration_
-        return found if found is not None and found.corrupted_inputs == self.arrives_noised else None
+        calibration = self.calibration_
+        return calibration if calibration is not None and calibration.corrupted_inputs == self.arrives_noised else None
 
     def _threshold(self) -> float:
-        found = self._calibrated()
-        return 0.0 if found is None else found.threshold
+        calibration = self._calibrated()
+        return 0.0 if calibration is None else calibration.threshold
 
     @by_blocks
     def decision_function(self, X: Any) -> Float[AnyArray, "m ..."]:
@@ -334,8 +334,10 @@ class DropoutSVC(LinearParameters, DropoutClassifier):
     def predict_proba(self, X: Any) -> Float[AnyArray, "m K"]:
         """Class probabilities, (n, K), by the scores of held-out rows, or by the pseudo-likelihood; rows sum to 1."""
         check_is_fitted(self)
-        found = self._calibrated()
-        if found is None:
+        calibration = self._calibrated()
+        if calibration is None:
             return super().predict_proba(X)
         score = self.decision_function(X)
-        return agreeing(found.probabilities(score.reshape(len(score), -1) + found.threshold), chosen_by(score))
+        return agreeing(
+            calibration.probabilities(score.reshape(len(score), -1) + calibration.threshold), chosen_by(score)
+        )

@@ -131,7 +131,7 @@ class DropoutRegressor(RegressorMixin, DropoutEstimator):
 
         model = self._model()
         # The loss weighs as in the fit: its scale is known, of a squared loss the variance 1/C.
-        known = {one.field: 1.0 for one in model.loss.parameters if one.degree}
+        scales = {one.field: 1.0 for one in model.loss.parameters if one.degree}
         loss: Any = model.loss
-        model = replace(model, loss=replace(loss, **known)) if known else model
+        model = replace(model, loss=replace(loss, **scales)) if scales else model
         return sample(model, X, y, sample_weight=sample_weight, **options)

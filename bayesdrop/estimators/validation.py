@@ -58,21 +58,21 @@ def default_names(estimator: Any) -> list[str]:
 
 def missing_of(estimator: Any) -> str | None:
     """The setting ``missing`` of an estimator, checked; None where it has none. Rows that lose entries have NaN."""
-    found: str | None = check_choice(getattr(estimator, "missing", None), "missing", (None, "nan"))
-    return found if getattr(estimator, "expected_deletion", None) is None else "nan"
+    setting: str | None = check_choice(getattr(estimator, "missing", None), "missing", (None, "nan"))
+    return setting if getattr(estimator, "expected_deletion", None) is None else "nan"
 
 
 def takes_missing(estimator: Any) -> bool:
     """Whether NaN is a missing entry to an estimator whose setting may be wrong yet."""
-    given = getattr(estimator, "missing", None)
-    return (isinstance(given, str) and given == "nan") or getattr(estimator, "expected_deletion", None) is not None
+    setting = getattr(estimator, "missing", None)
+    return (isinstance(setting, str) and setting == "nan") or getattr(estimator, "expected_deletion", None) is not None
 
 
 def deletion_of(estimator: Any) -> Fixed:
     """Rates at which the rows to predict will lose entries, as the estimator has them."""
-    given = estimator.expected_deletion
-    check_rate(list(given.values()) if isinstance(given, Mapping) else given, "expected_deletion")
-    return Fixed(given)
+    deletion = estimator.expected_deletion
+    check_rate(list(deletion.values()) if isinstance(deletion, Mapping) else deletion, "expected_deletion")
+    return Fixed(deletion)
 
 
 @dataclass(frozen=True)
@@ -178,8 +178,8 @@ def check_here(
     def check(X: Any) -> Any:
         return validate_data(estimator, X, y, accept_sparse="csr", dtype=FLOATS, **options)
 
-    found: tuple[Any, Shaped[AnyArray, "n ..."]] = checking(check, None, advice=_advice(estimator))(X)
-    return found
+    rows: tuple[Any, Shaped[AnyArray, "n ..."]] = checking(check, None, advice=_advice(estimator))(X)
+    return rows
 
 
 def check_features(estimator: Any, X: Any) -> Design:
@@ -218,7 +218,7 @@ class LinearParameters(NoiseParameters):
     warm_start: bool = False
 
 
-def set_parameters(estimator: Any, given: Mapping[str, Any]) -> None:
+def set_parameters(estimator: Any, parameters: Mapping[str, Any]) -> None:
     """Keep the arguments of a constructor, its ``locals()``, as they came: scikit-learn clones them by identity.
 
     Examples
@@ -229,7 +229,7 @@ def set_parameters(estimator: Any, given: Mapping[str, Any]) -> None:
     >>> Scaled(3).factor
     3
     """
-    for name, value in given.items():
+    for name, value in parameters.items():
         if name != "self":
             setattr(estimator, name, value)
 

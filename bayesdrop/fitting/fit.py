@@ -142,14 +142,14 @@ def fit(
     if isinstance(unseen, str) and unseen == "draw":
         raise ValueError(f"unseen: {NO_DRAWS}")
     options = FormulaOptions(full_rank, unseen, dropna, random_scale)
-    given, design, default_options = model, None, FormulaOptions()
+    model_or_formula, design, default_options = model, None, FormulaOptions()
     has_options = any(value is not default for value, default in zip(options, default_options, strict=True))
     if isinstance(model, str) or isinstance(X, str) or y is None or has_options:
-        given, X, y, feature_names, design = read_formula(model, X, y, feature_names, options)
+        model_or_formula, X, y, feature_names, design = read_formula(model, X, y, feature_names, options)
     if design is not None:
         sample_weight, groups = of_rows(design, sample_weight), of_rows(design, groups)
         class_weight, offset = of_classes(design, class_weight), one_offset(design, offset)
-    model = check_model(given)
+    model = check_model(model_or_formula)
     method = Newton() if method is None else check_minimiser(method)
     many = model.loss.multiclass
     all_rows = read_rows(
@@ -286,15 +286,15 @@ def solve(
 def _weights_and_rates(task: Task, centring: CentredProblem, start: Any) -> Any:
     """Weights for the centred rows, and rates, of a fit on the way to another."""
     at = None if start is None else (centring.to_original(start[0]), start[1])
-    found = solve(task, centring, at).fit
-    return centring.to_centred(found.weights), found.rates
+    solution = solve(task, centring, at).fit
+    return centring.to_centred(solution.weights), solution.rates
 
 
 def rate_posterior(rate_map: RateMap, law: Any, occurrences: Num[np.ndarray, ...] | None) -> RatePosterior | None:
     """Plug-in posterior of learnt rates: (k,), or (k, K) where problems, or classes, have their own."""
     if law is None or occurrences is None:
         return None
-    own = occurrences.shape[1] > 1
+    has_problems = occurrences.shape[1] > 1
     return RatePosterior(
-        law.map(lambda part: part if own else part[:, 0]), shaped(occurrences), rate_map.names, rate_map.dim
+        law.map(lambda part: part if has_problems else part[:, 0]), shaped(occurrences), rate_map.names, rate_map.dim
     )

@@ -104,8 +104,8 @@ class DropoutCV(SearchParameters, BaseEstimator):
     def _estimator(self) -> Any:
         """The plain estimator with this one's parameters, and its defaults for those that are searched."""
         names = set(inspect.signature(self._plain()).parameters) - {"rates", "C", "warm_start"}
-        mine = self.get_params(deep=False)
-        return self._plain()(**{name: mine[name] for name in names & set(mine)})
+        parameters = self.get_params(deep=False)
+        return self._plain()(**{name: parameters[name] for name in names & set(parameters)})
 
     def _candidates(self) -> list[Any]:
         """Candidates of the rates: numbers, rates objects, and pairs of a structure and a strength."""
@@ -129,15 +129,15 @@ class DropoutCV(SearchParameters, BaseEstimator):
             )
         if len(self.rates) == 0:
             raise ValueError("rates: expected at least one candidate, got none; give a list such as [0.0, 0.3, 0.6].")
-        return [found for one in self.rates for found in (one.candidates if is_tuned(one) else [one])]
+        return [rates for one in self.rates for rates in (one.candidates if is_tuned(one) else [one])]
 
     def _checked_Cs(self) -> Float[np.ndarray, " c"] | None:
         if self.Cs is None:
             return None
         expected = "a sequence of finite numbers above 0"
-        given = check_numbers(self.Cs, "Cs", expected, above=0, advice="for a single one give (1.0,)")
-        Cs = np.unique(given)
-        if given.ndim != 1 or len(Cs) == 0:
+        numbers = check_numbers(self.Cs, "Cs", expected, above=0, advice="for a single one give (1.0,)")
+        Cs = np.unique(numbers)
+        if numbers.ndim != 1 or len(Cs) == 0:
             raise ValueError(f"Cs: expected {expected}, got {shown(self.Cs)}; for a single one give (1.0,).")
         return Cs
 
@@ -180,11 +180,11 @@ class DropoutCV(SearchParameters, BaseEstimator):
 
     def _choose(self, X: Any, y: Any, weight: Float[np.ndarray, " n"] | None, groups: Any, n: int) -> Any:
         """Search, keep what was found, and return the plain estimator with the choice, not fitted."""
-        given, Cs = self._candidates(), self._checked_Cs()
+        candidates_of_user, Cs = self._candidates(), self._checked_Cs()
         check_flag(self.one_standard_error, "one_standard_error")
         if self.n_jobs is not None and (check_count(self.n_jobs, "n_jobs", -1024, 1024) == 0):
             raise ValueError("n_jobs: expected a number of processes, -1 for all processors or None, got 0.")
-        candidates = [_as_rates(one) for one in given]
+        candidates = [_as_rates(one) for one in candidates_of_user]
         # One with noise, if there is: without any the columns would not be centred, for none of the candidates.
         first = next((one for one in candidates if _drops(one)), candidates[0])
         first = first[0] if isinstance(first, tuple) else first
@@ -222,12 +222,12 @@ class DropoutCV(SearchParameters, BaseEstimator):
         scoring = Comparison(task).scoring if by_loss else f"negative of {name}"
         self.selection_: Selection
         self.selection_ = conclude(search, keys, scoring, self.one_standard_error)
-        self._tabulate(search, given)
+        self._tabulate(search, candidates_of_user)
         self.n_splits_ = len(search.tried)
         # With expected_deletion the rates are its own.
         return plain.set_params(rates=None if self.expected_deletion is not None else self.best_rates_, C=self.C_)
 
-    def _tabulate(self, search: Search, given: list[Any]) -> None:
+    def _tabulate(self, search: Search, candidates: list[Any]) -> None:
         """Set the table and the choice; rows run along C, then along the candidates of the rates."""
         keys = sorted(search.table.losses)
         table = -np.stack([search.table.means(key)[search.tried] for key in keys])
@@ -235,7 +235,7 @@ class DropoutCV(SearchParameters, BaseEstimator):
         if np.all(np.isnan(mean)):
             raise ValueError("scoring: every score is NaN; expected numbers, so give another scoring or other folds.")
         rates = np.empty(len(keys), dtype=object)
-        rates[:] = [search.member(m)[0] if isinstance(given[m], tuple) else given[m] for _, m in keys]
+        rates[:] = [search.member(m)[0] if isinstance(candidates[m], tuple) else candidates[m] for _, m in keys]
         Cs = np.array([C for C, _ in keys])
         # What was dismissed before the last fold is behind what was not.
         whole = ~np.isnan(table).any(axis=1)
@@ -296,12 +296,12 @@ def _as_rates(candidate: Any) -> Any:
 
 def _by_scorer(scorer: Any, plain: Any, X: Any, y: Any, weight: Float[np.ndarray, " n"] | None, task: Task) -> Losses:
     """Minus the score of scikit-learn, of an estimator that has the weights of a fold."""
-    own, number = task.origins.weight, task.origins.number
+    row_weight, number = task.origins.weight, task.origins.number
 
-    def losses(key: Key, fold: Fold, held: Held) -> Float[np.ndarray, " 1"]:
+    def losses(key: Key, fold: Fold, held_out: Held) -> Float[np.ndarray, " 1"]:
         rows = fold.test if number is None else number[fold.test]
-        weights = {} if weight is None else {"sample_weight": own[fold.test]}
-        fitted = plain._with_weights(held.weights, held.rates, key[0])
+        weights = {} if weight is None else {"sample_weight": row_weight[fold.test]}
+        fitted = plain._with_weights(held_out.weights, held_out.rates, key[0])
         return np.array([-float(scorer(fitted, take_rows(X, rows), y[rows], **weights))])
 
     return losses

@@ -19,7 +19,7 @@ PACKAGE = Path(bayesdrop.__file__).parent
 # Files, lines of code and constants of each room; "." has the modules of the package itself.
 # Priors by name, about means and of the intercept, and their table, are in each room that solves, samples or draws.
 ROOMS = {
-    "fitting": (44, 5153, 10),
+    "fitting": (44, 5207, 10),
     "posterior": (52, 5383, 7),  # projections; weights of the draws without a row; refusals of responses by name
     "hmc": (24, 3112, 4),
     "designs": (20, 2167, 1),
@@ -29,7 +29,7 @@ ROOMS = {
     "latent": (13, 925, 2),
     "losses": (14, 1393, 3),
     ".": (15, 1254, 5),
-    "estimators": (10, 1129, 1),
+    "estimators": (10, 1133, 1),
     "effects": (14, 1372, 0),  # statements, read and answered; functions that compare; names of events; baselines
     "priors": (13, 1312, 6),
     "factorization": (8, 974, 6),

@@ -171,10 +171,12 @@ class Energy:
     def _with_one_weight(self, weight: PerRow) -> Energy:
         """The energy without noise, whose rows weigh so much; those without a label weigh nothing but round-off."""
         cancelled = 1e-12
-        here = np.any(np.abs(weight) > cancelled * np.abs(self.weight), axis=1).astype(float)
-        known = np.broadcast_to(0.0 if self.offset is None else self.offset, (len(here), 1))
-        design, _, target, weight, known = self.moments.design.drop_zero_weight(here, self.target, weight, known)
-        offset = None if self.offset is None else known
+        row_indicator = np.any(np.abs(weight) > cancelled * np.abs(self.weight), axis=1).astype(float)
+        offset_column = np.broadcast_to(0.0 if self.offset is None else self.offset, (len(row_indicator), 1))
+        design, _, target, weight, offset_column = self.moments.design.drop_zero_weight(
+            row_indicator, self.target, weight, offset_column
+        )
+        offset = None if self.offset is None else offset_column
         moments = self.moments.of(design)
         return replace(self, moments=moments, target=target, weight=weight, plain_weight=None, offset=offset)
 
@@ -296,9 +298,13 @@ def prior_block(model: Model, p: int) -> PriorBlock:
     >>> precision.tolist(), location.tolist(), others
     ([[4.0], [0.0]], [[3.0], [0.0]], [None, None])
     """
-    location, level, stated = model.weight_prior.location(p), None, model.intercept_prior
-    if stated is not None:
-        level = Level(np.append(known_place(stated), 1.0)[:, None], float(stated.scale) ** -2.0, float(stated.mean))
+    location, level, intercept_prior = model.weight_prior.location(p), None, model.intercept_prior
+    if intercept_prior is not None:
+        level = Level(
+            np.append(known_place(intercept_prior), 1.0)[:, None],
+            float(intercept_prior.scale) ** -2.0,
+            float(intercept_prior.mean),
+        )
     absolute = model.weight_prior.absolute_penalty(p)
     precision = model.weight_prior.precision(p) if absolute is None else 0 * absolute
 
@@ -331,8 +337,8 @@ def row_weights(
         )
     count, share = unlabelled
     nothing = np.zeros((count, weight.shape[1]))
-    known = np.concatenate([weight[:-count], nothing])
-    total = known.sum(axis=0)
+    label_weight = np.concatenate([weight[:-count], nothing])
+    total = label_weight.sum(axis=0)
     ratio = total / (total + share * count)
     free = np.concatenate([np.zeros((len(weight) - count, weight.shape[1])), nothing + share])
-    return known, C * ratio * (known + free), C * ((1 - ratio) * known - ratio * free)
+    return label_weight, C * ratio * (label_weight + free), C * ((1 - ratio) * label_weight - ratio * free)

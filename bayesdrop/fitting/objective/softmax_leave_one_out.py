@@ -75,10 +75,10 @@ def left_out_classes(
     mean, cov, leaving = np.zeros((n, K)), np.zeros((n, K, K)), np.broadcast_to(share, n)
     theta = (weights[:, :-1] - weights[:, -1:]).T
     for part, rows in noised_rows(energy, weights, room=room):
-        own = leaving[part]
+        row_share = leaving[part]
         rows = replace(
-            rows, first=own[:, None] * rows.first, second=own[:, None, None] * rows.second,
-            noise_weight=own * rows.noise_weight,
+            rows, first=row_share[:, None] * rows.first, second=row_share[:, None, None] * rows.second,
+            noise_weight=row_share * rows.noise_weight,
         )  # fmt: skip
         step, moved = _steps(rows, weights[:-1], inverse, corrupted_inputs)
         if corrupted_inputs:
@@ -113,8 +113,8 @@ def _steps(
         by_noise = (slope.reshape(m, -1) @ square).reshape(m, J, q)
         along = np.einsum("mkd,md->mk", by_noise, rows.x)
         first = first + np.einsum("mkl,ml->mk", rows.second, along)
-    rest = (1 + LEAST_CURVATURE) * np.eye(J) - rows.second @ leverage
-    share = np.linalg.solve(rest, first[:, :, None])[:, :, 0]
+    system = (1 + LEAST_CURVATURE) * np.eye(J) - rows.second @ leverage
+    share = np.linalg.solve(system, first[:, :, None])[:, :, 0]
     moved = np.einsum("mkl,ml->mk", leverage, share) + along
     if by_noise is None and not whole:
         return np.zeros((0, J, q)), moved
@@ -173,8 +173,8 @@ def noised_rows(
     for rows, part in energy.moments.design.parts(max(1, room // (K * max(K, 2 * p)))):
         if not part.shape[0]:
             continue
-        given = part.matrix()
-        raw = np.asarray(given.toarray() if part.is_sparse else given, dtype=np.float64)
+        matrix = part.matrix()
+        raw = np.asarray(matrix.toarray() if part.is_sparse else matrix, dtype=np.float64)
         x = np.column_stack([raw * gain + shift, np.full(len(raw), float(energy.moments.fit_intercept))])
         mean, c, d = x[:, :-1] @ weights[:-1] + weights[-1], energy.loss_weight[rows], energy.noise_weight[rows]
         probability = log_sum_exp(mean)[1]
@@ -191,9 +191,9 @@ def noised_rows(
         if not whole:
             yield rows, RowTerms(raw, x, var, slope[:, :-1], bend[:, :-1, :-1], positive, None, d)
             continue
-        found = class_moments(energy.form, mean, cov)
-        bend += d[:, None, None] * mean_curvature(found, mean, cov)
-        yield rows, RowTerms(raw, x, var, slope[:, :-1], bend[:, :-1, :-1], for_cov, found, d)
+        score_moments = class_moments(energy.form, mean, cov)
+        bend += d[:, None, None] * mean_curvature(score_moments, mean, cov)
+        yield rows, RowTerms(raw, x, var, slope[:, :-1], bend[:, :-1, :-1], for_cov, score_moments, d)
 
 
 @double_range()
@@ -206,12 +206,12 @@ def inverse_hessian(energy: SoftmaxEnergy, weights: Float[np.ndarray, "q K"]) ->
         If it is beyond double precision.
     """
     try:
-        known = factored(assembled_hessian(energy, weights, True))
+        hessian_factor = factored(assembled_hessian(energy, weights, True))
     except np.linalg.LinAlgError:
-        known = factored(assembled_hessian(energy, weights, False))
-    found, _ = lapack.dpotri(known, lower=True)
+        hessian_factor = factored(assembled_hessian(energy, weights, False))
+    triangle, _ = lapack.dpotri(hessian_factor, lower=True)
     J = energy.n_classes - 1
-    return (np.tril(found) + np.tril(found, -1).T).reshape(J, -1, J, len(found) // J)
+    return (np.tril(triangle) + np.tril(triangle, -1).T).reshape(J, -1, J, len(triangle) // J)
 
 
 def assembled_hessian(

@@ -212,26 +212,26 @@ def fit_block(
     """
     check_minimiser(method)
     _check_domain(model.noise, design)
-    (p, K), known = (design.shape[1], target.shape[1]), None if offset is None else offset[:, None]
+    (p, K), offset_column = (design.shape[1], target.shape[1]), None if offset is None else offset[:, None]
     several = K > 1 if many is None else many
     if start is None and unlabelled is not None and model.loss.convex:
         # With rows without labels the energy is not convex: start at the fit to the others.
-        here = (np.arange(len(target)) < len(target) - unlabelled[0]).astype(float)
+        has_label = (np.arange(len(target)) < len(target) - unlabelled[0]).astype(float)
         labelled, _, labels, shares, moved = design.drop_zero_weight(
-            here, target, weight, here if offset is None else offset
+            has_label, target, weight, has_label if offset is None else offset
         )
         rough = replace(method, tol=max(method.tol, MODEST)) if is_dataclass(method) else method
-        found = fit_block(
+        labelled_fit = fit_block(
             model, labelled, rate_map, labels, shares, rough, strength=strength, rate=rate, many=several,
             offset=None if offset is None else moved,
         )  # fmt: skip
-        start = found.weights, found.rates
+        start = labelled_fit.weights, labelled_fit.rates
     prior = prior_block(model, p)
     if prior.absolute is not None:
         method = _proximal(model, p, method)
     votes = model.loss.votes(target) if rate_map.is_free else None
-    if votes is not None and known is not None:
-        votes = votes[0], votes[1] * model.loss.exposure(known)
+    if votes is not None and offset_column is not None:
+        votes = votes[0], votes[1] * model.loss.exposure(offset_column)
     if rate_map.is_free and votes is None:
         raise ValueError(
             f"rates: the closed-form update counts how often a feature contradicts its weight, and a sign rule "
@@ -246,8 +246,8 @@ def fit_block(
         total = design.total(labels)
         total = np.where(total > 0, total, 1.0)
         weights[-1] = model.loss.first_score(design.total(labels * target) / total)
-        if known is not None:
-            weights[-1] -= design.total(labels * known) / total
+        if offset_column is not None:
+            weights[-1] -= design.total(labels * offset_column) / total
     learner, counts = None, None
     if votes is not None:
         counts = SignCounts.of_votes(design, votes, labels)
@@ -265,7 +265,16 @@ def fit_block(
         # Without variance all forms of a loss are one, and the plain form is the easiest to minimise.
         loss = model.loss if moments.has_variance else model.loss.plain
         return Energy(
-            moments, loss, target, noisy, prior.precision, plain, known, prior.location, prior.level, prior.absolute
+            moments,
+            loss,
+            target,
+            noisy,
+            prior.precision,
+            plain,
+            offset_column,
+            prior.location,
+            prior.level,
+            prior.absolute,
         )
 
     energy, trace = energy_at(rate), Trace()
@@ -281,15 +290,15 @@ def fit_block(
         energy = learning.energy
     else:
         state = method.init(energy, weights)
-        begun = state
+        first_state = state
         state, _ = minimise(method, energy, state, method.tol, method.max_iter, trace)
         if model.loss.piecewise_linear:
-            state = state.no_worse_than(begun, energy)
+            state = state.no_worse_than(first_state, energy)
             trace.values[-1] = state.objective
     refuse_overflow(weights=state.weights, energy=state.value)
     values = np.array(trace.values).reshape(-1, K)
     # The largest energy on the way: that of a fit without any residual is round-off, and so are its weights.
-    least = least_weights(state.weights[:-1], values.max(axis=0), prior.precision[:-1], energy.squares)
+    smallest_weights = least_weights(state.weights[:-1], values.max(axis=0), prior.precision[:-1], energy.squares)
     return BlockFit(
         weights=state.weights,
         rates=np.broadcast_to(energy.moments.rate, (p, K)),
@@ -297,7 +306,7 @@ def fit_block(
         counts=counts,
         occurrences=learner.occurrences if learner else None,
         trace=values,
-        status=status_at(state.weights[:-1], least, trace.status),
+        status=status_at(state.weights[:-1], smallest_weights, trace.status),
         iterations=trace.iterations,
         solver=choose(case_of(energy)).name
         if isinstance(method, ProximalNewton) or (isinstance(method, Newton) and method.preconditioner is None)
@@ -362,15 +371,15 @@ def fit_in_parts(
     if K <= together:
         return fit(slice(None), start)
     parts = []
-    for some in np.array_split(np.arange(K), -(-K // together)):
-        columns = slice(int(some[0]), int(some[-1]) + 1)
+    for numbers in np.array_split(np.arange(K), -(-K // together)):
+        columns = slice(int(numbers[0]), int(numbers[-1]) + 1)
         begin = None
         if start is not None:
             weights, rates = start
             begin = weights[:, columns], rates if rates.shape[1] == 1 else rates[:, columns]
-        found = fit(columns, begin)
+        solution = fit(columns, begin)
         # Without its rows, which would take the room of all classes.
-        parts.append(ProblemFit(**{name: getattr(found, name) for name in ProblemFit.__dataclass_fields__}))
+        parts.append(ProblemFit(**{name: getattr(solution, name) for name in ProblemFit.__dataclass_fields__}))
     return _joined(parts)
 
 
@@ -379,13 +388,13 @@ def _joined(parts: list[ProblemFit]) -> ProblemFit:
     longest = max(len(part.trace) for part in parts)
     counts = [part.counts for part in parts if part.counts is not None]
     laws = [part.posterior for part in parts if part.posterior is not None]
-    known = [part.occurrences for part in parts if part.occurrences is not None]
+    occurrences = [part.occurrences for part in parts if part.occurrences is not None]
     return ProblemFit(
         weights=np.concatenate([part.weights for part in parts], axis=1),
         rates=np.concatenate([part.rates for part in parts], axis=1),
         posterior=BetaLaw(*(np.concatenate(part, axis=1) for part in zip(*laws, strict=True))) if laws else None,
         counts=counts[0].joined(counts[1:]) if counts else None,
-        occurrences=np.concatenate(known, axis=1) if known else None,
+        occurrences=np.concatenate(occurrences, axis=1) if occurrences else None,
         trace=np.concatenate(
             [np.pad(part.trace, ((0, longest - len(part.trace)), (0, 0)), mode="edge") for part in parts], axis=1
         ),

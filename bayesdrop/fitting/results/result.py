@@ -48,8 +48,8 @@ def centred_columns(centre: Float[np.ndarray, " p"]) -> str:
     'noise about a centre in 1 of 2 columns, about 0 in the others'
     """
     moved, p = int(np.sum(centre != 0)), len(centre)
-    rest = "" if moved == p else ", about 0 in the others"
-    return f"noise about a centre in {'all ' if moved == p else f'{moved} of '}{p} columns{rest}"
+    others = "" if moved == p else ", about 0 in the others"
+    return f"noise about a centre in {'all ' if moved == p else f'{moved} of '}{p} columns{others}"
 
 
 @dataclass(frozen=True)

@@ -115,7 +115,10 @@ class Auxiliary:
             )
         pull = np.abs(self.dual)
         # The steeper of the two sides of a check loss has a slope below one.
-        slopes = [np.abs(self.loss.plain_value_and_slope(self.target, self.mean + far)[1]) for far in (-1e300, 1e300)]
+        slopes = [
+            np.abs(self.loss.plain_value_and_slope(self.target, self.mean + distance)[1])
+            for distance in (-1e300, 1e300)
+        ]
         return np.asarray(pull > _SUPPORT * self.weight * np.maximum(*slopes))
 
     def to_dataset(self) -> xr.Dataset:
@@ -132,8 +135,8 @@ class Auxiliary:
 def auxiliary_at(energy: Energy, state: SolverState, tip: float = 1e-9) -> Auxiliary | None:
     """Those of a block of problems at a state of its minimiser; None without augmentation, or with rows elsewhere."""
     loss: Any = energy.loss
-    here = isinstance(state.mean, np.ndarray)
-    if not (here and isinstance(loss, Augmented) and loss.augmented) or energy.plain_weight is not None:
+    is_local = isinstance(state.mean, np.ndarray)
+    if not (is_local and isinstance(loss, Augmented) and loss.augmented) or energy.plain_weight is not None:
         return None
 
     def block(rows: PerRow) -> PerRow:
@@ -149,12 +152,14 @@ def auxiliary_at(energy: Energy, state: SolverState, tip: float = 1e-9) -> Auxil
     return Auxiliary(loss, block(energy.target), energy.scores(mean), var, block(energy.weight), rows, pull)
 
 
-def first_problem(found: Auxiliary | None, weight: PerRow) -> Auxiliary | None:
+def first_problem(auxiliary: Auxiliary | None, weight: PerRow) -> Auxiliary | None:
     """The first of K problems, its rows numbered among all of which some have no ``weight`` (n,)."""
-    if found is None:
+    if auxiliary is None:
         return None
-    kept = np.flatnonzero(weight > 0)
-    row = kept if len(kept) == len(found.mean) else found.row
-    target, mean, var, weights = (part[:, 0] for part in (found.target, found.mean, found.var, found.weight))
-    pull = None if found.pull is None else found.pull[:, 0]
-    return Auxiliary(found.loss, target, mean, var, weights, row, pull)
+    numbers = np.flatnonzero(weight > 0)
+    row = numbers if len(numbers) == len(auxiliary.mean) else auxiliary.row
+    target, mean, var, weights = (
+        part[:, 0] for part in (auxiliary.target, auxiliary.mean, auxiliary.var, auxiliary.weight)
+    )
+    pull = None if auxiliary.pull is None else auxiliary.pull[:, 0]
+    return Auxiliary(auxiliary.loss, target, mean, var, weights, row, pull)

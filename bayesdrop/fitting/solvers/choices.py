@@ -196,10 +196,10 @@ def solve_dual(
         return None
     if energy.location is not None:
         # Without noise the scores of the mean are known, and what is left of the weights has the mean 0.
-        known = energy.moments.mean(energy.location)
-        known = known if energy.offset is None else known + energy.offset
-        found = solve_dual(replace(energy, location=None, offset=known), weights, tol, interior, limits)
-        return None if found is None else found._replace(weights=found.weights + energy.location)
+        prior_scores = energy.moments.mean(energy.location)
+        prior_scores = prior_scores if energy.offset is None else prior_scores + energy.offset
+        dual = solve_dual(replace(energy, location=None, offset=prior_scores), weights, tol, interior, limits)
+        return None if dual is None else dual._replace(weights=dual.weights + energy.location)
     limits = DualLimits() if limits is None else limits
     n, p = energy.moments.design.shape
     best: Dual | None = None
@@ -216,7 +216,7 @@ def solve_dual(
     return best
 
 
-def _has_ended(energy: Energy, found: Dual, tol: float) -> bool:
-    mean, var = energy.moments.scores(found.weights)
-    value = energy.value(found.weights, mean, var, np.zeros(len(found.gap)))
-    return bool(np.all(found.gap <= tol * np.abs(value)))
+def _has_ended(energy: Energy, dual: Dual, tol: float) -> bool:
+    mean, var = energy.moments.scores(dual.weights)
+    value = energy.value(dual.weights, mean, var, np.zeros(len(dual.gap)))
+    return bool(np.all(dual.gap <= tol * np.abs(value)))

@@ -167,8 +167,8 @@ def _end(stuck: Bool[np.ndarray, " K"], state: Any) -> Status:
     """How steps ended of which some problems are ``stuck`` above their goals: near their optimum, or anywhere."""
     if not np.any(stuck):
         return Status.CONVERGED
-    near = state.remaining <= LOOSE * np.abs(state.value)
-    return Status.ROUND_OFF if np.all(near | ~stuck) else Status.MAX_ITERATIONS
+    is_close = state.remaining <= LOOSE * np.abs(state.value)
+    return Status.ROUND_OFF if np.all(is_close | ~stuck) else Status.MAX_ITERATIONS
 
 
 def announce(status: Status, iterations: int) -> None:
@@ -212,13 +212,13 @@ def least_weights(
     [False, True]
     """
     level = share * np.abs(value)
-    least = np.sqrt(level / np.maximum(precision, np.finfo(float).tiny))
-    return np.sqrt(level / (precision + squares())) if np.any(np.abs(weights) <= least) else least
+    smallest_weights = np.sqrt(level / np.maximum(precision, np.finfo(float).tiny))
+    return np.sqrt(level / (precision + squares())) if np.any(np.abs(weights) <= smallest_weights) else smallest_weights
 
 
-def status_at(weights: FeatureBlock, least: FeatureBlock, status: Status) -> Status:
+def status_at(weights: FeatureBlock, smallest_weights: FeatureBlock, status: Status) -> Status:
     """``status``, or ``ALL_ZERO`` if the fit is finished and a problem has no weight above its least size, (p, K)."""
-    zero = np.all(np.abs(weights) <= least, axis=0)
+    zero = np.all(np.abs(weights) <= smallest_weights, axis=0)
     return Status.ALL_ZERO if len(weights) and bool(np.any(zero)) and not status.is_unfinished else status
 
 

@@ -126,10 +126,10 @@ class EM:
         better = (value <= state.value + slack) & (decrement > 0) & ~spent
         # Linear convergence: errors fall by ρ at each step, decrements by ρ², and with ``H = (1 − ρ)A`` along the
         # slowest of them the energy is ``ρ² gᵀA⁻¹g / 2(1 − ρ)`` above its least after the step.
-        known = better & (before > 0)
-        ratio = np.clip(decrement / np.where(known, before, np.inf), 0.0, 0.999)
+        has_rate = better & (before > 0)
+        ratio = np.clip(decrement / np.where(has_rate, before, np.inf), 0.0, 0.999)
         left = 0.5 * ratio * decrement / (1 - np.sqrt(ratio))
-        remaining = np.where(better, np.where(known, left, np.inf), np.where(decrement > 0, state.remaining, 0.0))
+        remaining = np.where(better, np.where(has_rate, left, np.inf), np.where(decrement > 0, state.remaining, 0.0))
         ended = state.moved(better, weights=weights, mean=mean, var=var, value=value)
         memory = EMMemory(np.where(better, decrement, np.nan), state.smoothing)
         ended = ended.changed(remaining=remaining, memory=memory)

@@ -188,8 +188,8 @@ class Newton:
         require(energy.loss, Curved, "Newton's method", "write its derivatives, or use bd.EM() if it is Augmented")
         if earlier is not None:
             state = SolverState.at(energy, weights, None, earlier)
-            known: NewtonMemory = earlier.memory
-            return state.changed(memory=NewtonMemory(known.reference, known.calibration, state.smoothing))
+            memory: NewtonMemory = earlier.memory
+            return state.changed(memory=NewtonMemory(memory.reference, memory.calibration, state.smoothing))
         way, zero = choose(case_of(energy)).name, np.zeros(weights.shape[1])
         if (dual := solve_dual(energy, weights, self.tol, way == "interior points")) is not None:
             # Where it has not ended, all of the smoothing stays.

@@ -45,7 +45,7 @@ class PerProblem:
     def merge(self: Own, columns: Any, part: Own) -> Own:
         """All of the problems, some of them from ``part``."""
         other = vars(part)
-        return self.changed(**{name: _put(own, columns, other[name]) for name, own in vars(self).items()})
+        return self.changed(**{name: _put(block, columns, other[name]) for name, block in vars(self).items()})
 
 
 def _take(block: Any, columns: Any) -> Any:
@@ -157,14 +157,14 @@ class SolverState(PerProblem):
         closed = gap <= max(min(tol, self.rules.closed), self.rules.dual) * np.abs(plain.value)
         return plain if np.all(closed) else self.smoothed(energy, np.where(closed, 0.0, 1.0), gap)
 
-    def no_worse_than(self, begun: SolverState, energy: Energy) -> SolverState:
+    def no_worse_than(self, first_state: SolverState, energy: Energy) -> SolverState:
         """The state, or, of problems that began nearer to the optimum of the energy without smoothing, where they did.
 
         Smoothing leads away from a dual, or from an earlier fit, before it leads back.
         """
-        begun = begun.smoothed(energy, 0.0)
-        better = np.flatnonzero(begun.value < self.smoothed(energy, 0.0).value)
-        return self.merge(better, begun.select(better)) if len(better) else self
+        first_state = first_state.smoothed(energy, 0.0)
+        better = np.flatnonzero(first_state.value < self.smoothed(energy, 0.0).value)
+        return self.merge(better, first_state.select(better)) if len(better) else self
 
     def has_ended(self, energy: Energy, goal: Any) -> Bool[np.ndarray, " K"]:
         """At its goal without smoothing, or where a dual of kinks without noise ended, however near; see
@@ -272,8 +272,8 @@ def end_at_zero(energy: Energy, state: SolverState, goal: ProblemVector, bias: P
         Problems that have ended are there without smoothing, and with the gap that remains.
     """
     smooth = (state.smoothing > 0) & (bias <= state.rules.cheap * np.abs(state.value))
-    here = energy.has_all_rows and energy.plain_weight is None and energy.moments.has_variance
-    if not (here and np.any(smooth)):
+    has_rows = energy.has_all_rows and energy.plain_weight is None and energy.moments.has_variance
+    if not (has_rows and np.any(smooth)):
         return state
     # A row's cost changes by no more than its score and the standard deviation of that do.
     apart = np.sum(energy.weight * (np.abs(state.mean - state.weights[-1]) + np.sqrt(state.var)), axis=0)

@@ -77,9 +77,9 @@ class Block:
         return tuple(part[:, :, places].reshape(len(part), -1) for part in (self.weights, self.rates))  # type: ignore[return-value]
 
     @classmethod
-    def of_fit(cls, member: int, held: Held, times: int) -> Block:
+    def of_fit(cls, member: int, held_out: Held, times: int) -> Block:
         """The fit of one member, ``times`` times as that of a fold."""
-        weights, rates = (np.repeat(part[:, None, None], times, axis=1) for part in (held.weights, held.rates))
+        weights, rates = (np.repeat(part[:, None, None], times, axis=1) for part in (held_out.weights, held_out.rates))
         return cls((member,), weights, rates)
 
 
@@ -115,26 +115,26 @@ class BlockSolver:
         shape = (len(folds), len(members), J)
         weights, rates = np.empty((p + 1, *shape)), np.empty((p, *shape))
         # Exact exponential moments are those of one problem.
-        most = 1 if task.model.loss.exponential else self.room // (max(n, p) * J)
-        for few, some in _parts(len(folds), len(members), most):
-            places = np.arange(np.prod(shape)).reshape(shape)[few, some].ravel()
+        limit = 1 if task.model.loss.exponential else self.room // (max(n, p) * J)
+        for few, member_slice in _parts(len(folds), len(members), limit):
+            places = np.arange(np.prod(shape)).reshape(shape)[few, member_slice].ravel()
             begin = None if start is None else (start[0][:, places], start[1][:, places])
-            rate_map, rate = family.bind(task.names, members[some], J)
+            rate_map, rate = family.bind(task.names, members[member_slice], J)
             count = folds[few]
             if rate is not None:
                 rate = np.tile(rate, len(count))
             elif len(count) > 1:
                 rate_map = replace(rate_map, prior=_tiled(rate_map.prior, len(count)))
             row_weight = np.stack([fold.count * task.weight for fold in count], axis=1)
-            each = len(members[some]) * J
+            each = len(members[member_slice]) * J
             result = fit_block(
                 task.model, task.design, rate_map, np.tile(task.target, len(places) // J),
                 np.repeat(row_weight, each, axis=1), task.method, begin, task.unlabelled,
                 strength=np.full(len(places), C), many=J > 1, rate=rate, offset=task.offset,
             )  # fmt: skip
-            size = (len(count), len(members[some]), J)
-            weights[:, few, some] = result.weights.reshape(p + 1, *size)
-            rates[:, few, some] = result.rates.reshape(p, *size)
+            size = (len(count), len(members[member_slice]), J)
+            weights[:, few, member_slice] = result.weights.reshape(p + 1, *size)
+            rates[:, few, member_slice] = result.rates.reshape(p, *size)
             mean, var, seen = result.mean, result.var, None
             if count[0].alone:
                 seen = result.energy.scores(mean), var
@@ -147,12 +147,12 @@ class BlockSolver:
             for f, fold in enumerate(count):
                 for s in range(size[1]):
                     columns = slice((f * size[1] + s) * J, (f * size[1] + s + 1) * J)
-                    held = Held(
+                    held_out = Held(
                         result.weights[:, columns], result.rates[:, columns], mean[fold.test, columns],
                         var[fold.test, columns],
                         None if seen is None else (seen[0][fold.test, columns], seen[1][fold.test, columns]),
                     )  # fmt: skip
-                    take(few.start + f, some.start + s, held)
+                    take(few.start + f, member_slice.start + s, held_out)
         return Block(tuple(members), weights, rates)
 
 
@@ -162,13 +162,13 @@ def _tiled(prior: Any, times: int) -> Any:
     return replace(prior, strength=np.tile(strength, times)) if np.ndim(strength) == 1 else prior
 
 
-def _parts(folds: int, members: int, most: int) -> Iterator[tuple[slice, slice]]:
-    """Slices of folds and of members, at most ``most`` of both at once, and at least one."""
-    some = max(1, min(members, most))
-    few = max(1, min(folds, most // some))
+def _parts(folds: int, members: int, limit: int) -> Iterator[tuple[slice, slice]]:
+    """Slices of folds and of members, at most ``limit`` of both at once, and at least one."""
+    width = max(1, min(members, limit))
+    few = max(1, min(folds, limit // width))
     for first in range(0, folds, few):
-        for second in range(0, members, some):
-            yield slice(first, min(first + few, folds)), slice(second, min(second + some, members))
+        for second in range(0, members, width):
+            yield slice(first, min(first + few, folds)), slice(second, min(second + width, members))
 
 
 def scaled(structure: Any, strength: float) -> Rates:
@@ -201,8 +201,8 @@ class _Scaled:
     relative = True
 
     def law(self, occurrences: Num[np.ndarray, "*law"]) -> BetaLaw:
-        own = self.prior.law(occurrences)
-        return BetaLaw(own.a, own.b + (1 / self.strength - 1) * occurrences)
+        law = self.prior.law(occurrences)
+        return BetaLaw(law.a, law.b + (1 / self.strength - 1) * occurrences)
 
 
 @dataclass(frozen=True)
@@ -230,7 +230,7 @@ class Family:
         """Map of the rates, and fixed rates (p, K) or None, for some members with so many problems each."""
         if self.structure is None:
             maps = [self._fixed(self.members[k]).bind(names) for k in chosen]
-            rate = np.stack([found.initial for found in maps], axis=1)
+            rate = np.stack([rate_map.initial for rate_map in maps], axis=1)
             return maps[0], np.repeat(rate, problems, axis=1)
         bound = self.structure.bind(names)
         strength = np.repeat(np.array([self.strengths[k] for k in chosen], dtype=float), problems)

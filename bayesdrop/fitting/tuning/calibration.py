@@ -95,15 +95,15 @@ class Calibration:
     ) -> Calibration:
         """That of held-out scores (m, J) whose classes are −1 and +1, for rows of some weights."""
         weight = np.ones(len(score)) if weight is None else weight
-        classes, own = by_class(score, target)
-        slope = best_slope(classes, own, weight)
+        classes, is_own_class = by_class(score, target)
+        slope = best_slope(classes, is_own_class, weight)
         if score.shape[1] > 1:
             return cls(slope, 0.0, corrupted_inputs)
         # Scores of any size, so that a step of the slope is as large as one of the intercept.
         centre = float(np.average(score[:, 0], weights=weight))
         spread = float(np.sqrt(np.average((score[:, 0] - centre) ** 2, weights=weight)))
         scale = spread if spread > 0 else 1.0
-        z, wanted = (score[:, 0] - centre) / scale, smoothed(own, weight)[:, 1]
+        z, wanted = (score[:, 0] - centre) / scale, smoothed(is_own_class, weight)[:, 1]
         steeper, level = _fit(z, wanted, weight)
         if _cost(slope * score[:, 0], wanted, weight) - _cost(steeper * z + level, wanted, weight) <= _RULES.gain:
             return cls(slope, 0.0, corrupted_inputs)
@@ -127,7 +127,7 @@ def _fit(
         return _cost(f, target, weight), np.array([excess @ z, excess.sum()])
 
     start = np.array([1.0, logit(np.average(target, weights=weight))])
-    bounds = [(SLOPES.least, None), (None, None)]
+    bounds = [(SLOPES.smallest, None), (None, None)]
     options = {"ftol": 0.0, "gtol": _RULES.tolerance * weight.sum()}
-    found = minimize(value_and_gradient, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
-    return float(found.x[0]), float(found.x[1])
+    minimum = minimize(value_and_gradient, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
+    return float(minimum.x[0]), float(minimum.x[1])

@@ -78,11 +78,11 @@ def choose_strength(task: Task) -> tuple[Model, Selection | None]:
     if not task.is_here:
         return _published(model, "rows that lie elsewhere are not held out", "give rows in memory, or bd.Blocks")
     Cs = np.array([model.C]) if task.Cs is None else task.Cs
-    found = search_on(task, tuned.cv, "rates", tuned.candidates, Cs)
-    if found is None:
+    search_and_keys = search_on(task, tuned.cv, "rates", tuned.candidates, Cs)
+    if search_and_keys is None:
         reason = "it takes two rows, of two classes each if there are any, to fit one and hold the other out"
         return _published(model, reason, "give more rows")
-    chosen = conclude(*found, Comparison(task).scoring, tuned.one_standard_error)
+    chosen = conclude(*search_and_keys, Comparison(task).scoring, tuned.one_standard_error)
     return replace(model, rates=chosen.chosen.rates, C=chosen.chosen.C), chosen
 
 
@@ -134,7 +134,7 @@ def search_on(
     folds = comparison.folds(allowed)
     search = Search(
         comparison.solver(loose=by_row, alone=folds[0].alone), families_of(candidates, task.names), Cs, folds,
-        task.weight, comparison.rows, scores or (lambda key, fold, held: comparison.losses(fold, key[0], held)),
+        task.weight, comparison.rows, scores or (lambda key, fold, held_out: comparison.losses(fold, key[0], held_out)),
         comparison.size * len(folds) * len(candidates), by_row, n_jobs, comparison.without, task.model.C,
         comparison.calibration if comparison.calibrates else None,
     )  # fmt: skip
@@ -269,10 +269,10 @@ class Comparison:
         """Whether probabilities come from held-out scores: the loss has none of its own."""
         return self.task.n_classes is None and self._row_losses.by_margin
 
-    def calibration(self, held: Sequence[tuple[Fold, Held]]) -> Calibration:
+    def calibration(self, held_out: Sequence[tuple[Fold, Held]]) -> Calibration:
         """Probabilities from the scores of a candidate that were held out, of all folds on which it was tried."""
-        rows = np.concatenate([fold.test for fold, _ in held])
-        mean, var = (np.concatenate(parts) for parts in zip(*((one.mean, one.var) for _, one in held), strict=True))
+        rows = np.concatenate([fold.test for fold, _ in held_out])
+        mean, var = (np.concatenate(parts) for parts in zip(*((one.mean, one.var) for _, one in held_out), strict=True))
         target, weight = self.task.target[rows], self.task.weight[rows]
         if not self.task.will_be_noised:
             return Calibration.fitted(mean, target, weight, self.task.corrupted_inputs)
@@ -280,9 +280,9 @@ class Comparison:
         target, weight = np.tile(target, (len(shares), 1)), np.outer(shares, weight).ravel()
         return Calibration.fitted(np.concatenate(scores), target, weight, corrupted_inputs=True)
 
-    def losses(self, fold: Fold, C: float, held: Held) -> Float[np.ndarray, " m"]:
+    def losses(self, fold: Fold, C: float, held_out: Held) -> Float[np.ndarray, " m"]:
         """Losses of the held-out rows, (m,)."""
         if self.task.n_classes is not None:
-            return joint_losses(self.task.target[fold.test], held.mean)
+            return joint_losses(self.task.target[fold.test], held_out.mean)
         scores = self._row_losses
-        return (scores.of_noised if self.task.will_be_noised else scores)(fold.test, held.mean, held.var, C)
+        return (scores.of_noised if self.task.will_be_noised else scores)(fold.test, held_out.mean, held_out.var, C)

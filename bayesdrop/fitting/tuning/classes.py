@@ -57,26 +57,28 @@ class JointSolver:
             start = None if earlier is None else (earlier.weights[:, f, -1], earlier.rates[:, f, -1])
             for s, member in enumerate(members):
                 model = replace(task.model, C=C, rates=family.members[member])
-                found = fit_classes(
+                solution = fit_classes(
                     model, task.design, model.bind(task.names), task.target, fold.count * task.weight, K,
                     tol=task.method.tol, max_iter=task.method.max_iter, start=start, unlabelled=task.unlabelled,
                 )  # fmt: skip
-                weights[:, f, s], rates[:, f, s] = start = found.weights, found.rates
+                weights[:, f, s], rates[:, f, s] = start = solution.weights, solution.rates
                 seen = class_chances(
-                    model, task.design, found.weights, found.rates, task.corrupted_inputs, fold.test,
+                    model, task.design, solution.weights, solution.rates, task.corrupted_inputs, fold.test,
                     average=self._average,
                 )  # fmt: skip
-                held = self._left_out(model, fold, found)[fold.test] if fold.alone else seen
-                inside = (seen, 0 * held) if fold.alone else None
-                take(f, s, Held(found.weights, found.rates, held, 0 * held, inside))
+                chances = self._left_out(model, fold, solution)[fold.test] if fold.alone else seen
+                inside = (seen, 0 * chances) if fold.alone else None
+                take(f, s, Held(solution.weights, solution.rates, chances, 0 * chances, inside))
         return Block(tuple(members), weights, rates)
 
-    def _left_out(self, model: Model, fold: Fold, found: ProblemFit) -> Float[np.ndarray, "n K"]:
+    def _left_out(self, model: Model, fold: Fold, solution: ProblemFit) -> Float[np.ndarray, "n K"]:
         """Class probabilities of the rows, each by a fit without it."""
         task = self.task
-        known, noisy = (part[:, 0] for part in row_weights(model, task.weight[:, None], task.unlabelled)[:2])
-        energy = softmax_energy(model, task.design, found.rates, task.target, self.n_classes, model.C * known, noisy)
-        return self._average(*left_out_classes(energy, found.weights, task.corrupted_inputs, fold.share))
+        label_weight, noisy = (part[:, 0] for part in row_weights(model, task.weight[:, None], task.unlabelled)[:2])
+        energy = softmax_energy(
+            model, task.design, solution.rates, task.target, self.n_classes, model.C * label_weight, noisy
+        )
+        return self._average(*left_out_classes(energy, solution.weights, task.corrupted_inputs, fold.share))
 
     def _average(self, mean: Float[np.ndarray, "n K"], cov: Float[np.ndarray, "n K K"]) -> Float[np.ndarray, "n K"]:
         """Class chances of normal scores."""

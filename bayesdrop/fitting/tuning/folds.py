@@ -134,7 +134,7 @@ class Rows:
     ----------
     weight : array (n,)
         Their weights, above 0, without those of classes.
-    given : int
+    n_passed : int
         Number of rows that the user passed, those of weight 0 included.
     number : int array (n,), optional
         Place of each row among those, which pairs of rows name; None if all have weight.
@@ -151,7 +151,7 @@ class Rows:
     """
 
     weight: PerRow
-    given: int
+    n_passed: int
     number: Int[np.ndarray, " n"] | None = None
     groups: Shaped[np.ndarray, " n"] | None = None
     code: Int[np.ndarray, " n"] | None = None
@@ -215,18 +215,18 @@ class Rows:
         more rows than there are, as ``PredefinedSplit`` does.
         """
         n = len(self.classes)
-        found = split(cv, np.zeros((n, 1)), self.classes, classifier=self.code is not None, groups=self.groups)
+        pairs = split(cv, np.zeros((n, 1)), self.classes, classifier=self.code is not None, groups=self.groups)
         if self.number is None:
-            return [(_numbers(train), _numbers(test)) for train, test in found]
+            return [(_numbers(train), _numbers(test)) for train, test in pairs]
         place = np.arange(n)
         splits = isinstance(cv, int | np.integer) or hasattr(cv, "split")
         if not splits or any(
-            len(part) > n if part.dtype == bool else np.any(part >= n) for pair in found for part in pair
+            len(part) > n if part.dtype == bool else np.any(part >= n) for pair in pairs for part in pair
         ):
-            place = np.full(self.given, -1)
+            place = np.full(self.n_passed, -1)
             place[self.number] = np.arange(n)
-        kept = [tuple(place[part] for part in pair) for pair in found]
-        return [(train[train >= 0], test[test >= 0]) for train, test in kept]
+        places = [tuple(place[part] for part in pair) for pair in pairs]
+        return [(train[train >= 0], test[test >= 0]) for train, test in places]
 
 
 def _numbers(part: Shaped[np.ndarray, " m"]) -> Int[np.ndarray, " m"]:

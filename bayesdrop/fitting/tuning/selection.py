@@ -124,9 +124,9 @@ class Selection(Shown):
     def __str__(self) -> str:
         chosen, several = self.chosen, len({one.C for one in self.candidates}) > 1
         folds = len(chosen.losses)
-        held = "rows left out one at a time" if self.alone else f"held-out rows, {folds} fold{'s' * (folds > 1)}"
+        rows = "rows left out one at a time" if self.alone else f"held-out rows, {folds} fold{'s' * (folds > 1)}"
         lines = [
-            f"Chosen by the {self.scoring} of {held}"
+            f"Chosen by the {self.scoring} of {rows}"
             + (f", the most regular within {_in_words(self.within)} of the best:" if self.within else ":"),
             f"  C = {chosen.C:g}, {chosen.name}",
             f"  {self.scoring} {chosen.loss:.4f}" + _plus_minus(chosen.error, folds),
@@ -206,6 +206,6 @@ def conclude(
         for key in sorted(table.losses)
     ]
     place = sorted(table.losses).index(best)
-    found = Selection(candidates, place, scoring, within, search.folds[0].alone, calibration)
-    _log.info("chosen of %d candidates: %r", len(candidates), found)
-    return found
+    selection = Selection(candidates, place, scoring, within, search.folds[0].alone, calibration)
+    _log.info("chosen of %d candidates: %r", len(candidates), selection)
+    return selection

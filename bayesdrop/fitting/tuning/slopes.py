@@ -34,17 +34,17 @@ class SlopeRules:
 
     Attributes
     ----------
-    least : float
-        It stands in for slopes that are smaller or negative, keeps the order of the scores and moves probabilities by a
+    smallest : float
+        It replaces slopes that are smaller or negative, keeps the order of the scores and moves probabilities by a
         thousandth.
-    most : float
+    largest : float
         A larger one changes nothing.
     rows : int
         Rows from which on the slope of all others says something of each; with fewer the loss stated was .1 too small.
     """
 
-    least: float = 1e-3
-    most: float = 1e6
+    smallest: float = 1e-3
+    largest: float = 1e6
     rows: int = 10
 
 
@@ -66,13 +66,15 @@ def by_class(
     return np.hstack([-score, score]) / 2, np.hstack([-target, target]) > 0
 
 
-def smoothed(own: Bool[np.ndarray, "m K"], weight: Float[np.ndarray, " m"]) -> Float[np.ndarray, "m K"]:
+def smoothed(is_own_class: Bool[np.ndarray, "m K"], weight: Float[np.ndarray, " m"]) -> Float[np.ndarray, "m K"]:
     """Targets of the classes of each row; they sum to 1."""
-    mine, others = (weight @ own)[own.argmax(axis=1), None], own.shape[1] - 1
-    return np.where(own, (mine + 1) / (mine + 2), 1 / (mine + 2) / others)
+    class_weight, others = (weight @ is_own_class)[is_own_class.argmax(axis=1), None], is_own_class.shape[1] - 1
+    return np.where(is_own_class, (class_weight + 1) / (class_weight + 2), 1 / (class_weight + 2) / others)
 
 
-def best_slope(score: Float[np.ndarray, "m K"], own: Bool[np.ndarray, "m K"], weight: Float[np.ndarray, " m"]) -> float:
+def best_slope(
+    score: Float[np.ndarray, "m K"], is_own_class: Bool[np.ndarray, "m K"], weight: Float[np.ndarray, " m"]
+) -> float:
     """The slope of some scores of classes, for rows of some weights.
 
     Examples
@@ -83,26 +85,26 @@ def best_slope(score: Float[np.ndarray, "m K"], own: Bool[np.ndarray, "m K"], we
     """
     spread = float(np.sqrt(np.average((score**2).mean(axis=1), weights=weight)))
     scale = spread if spread > 0 else 1.0
-    z, target = score / scale, smoothed(own, weight)
+    z, target = score / scale, smoothed(is_own_class, weight)
 
     def gradient(slope: float) -> float:
         return float(weight @ ((log_sum_exp(slope * z)[1] - target) * z).sum(axis=1))
 
-    if gradient(RULES.least) >= 0:
-        return RULES.least / scale
+    if gradient(RULES.smallest) >= 0:
+        return RULES.smallest / scale
     from scipy.optimize import brentq
 
     high = 1.0
-    while gradient(high) < 0 and high < RULES.most:
+    while gradient(high) < 0 and high < RULES.largest:
         high *= 2
-    found = brentq(gradient, RULES.least, high, xtol=1e-14, rtol=1e-13) if high < RULES.most else RULES.most
-    return float(found) / scale
+    root = brentq(gradient, RULES.smallest, high, xtol=1e-14, rtol=1e-13) if high < RULES.largest else RULES.largest
+    return float(root) / scale
 
 
 def slopes_without(
     slope: float,
     score: Float[np.ndarray, "m K"],
-    own: Bool[np.ndarray, "m K"],
+    is_own_class: Bool[np.ndarray, "m K"],
     weight: Float[np.ndarray, " m"],
     points: int,
 ) -> Float[np.ndarray, " m"]:
@@ -121,7 +123,7 @@ def slopes_without(
         return np.zeros(len(score))
     chance = log_sum_exp(slope * score)[1]
     mean = (chance * score).sum(axis=1)
-    gradient = weight * (mean - (smoothed(own, weight) * score).sum(axis=1))
+    gradient = weight * (mean - (smoothed(is_own_class, weight) * score).sum(axis=1))
     curve = weight * ((chance * score**2).sum(axis=1) - mean**2)
     gradient, curve = (part.reshape(points, -1).sum(axis=0) for part in (gradient, curve))
     left = np.maximum(curve.sum() - curve, np.finfo(float).tiny)
