@@ -1,4 +1,4 @@
-"""What the linear estimators share: parameters, the model they build, the fit and the moments of new scores."""
+"""Base of the linear estimators: parameters, the model they build, the fit and the moments of new scores."""
 
 from __future__ import annotations
 
@@ -173,7 +173,7 @@ class DropoutEstimator(BaseEstimator):
     def _task_of(
         self, centring: CentredProblem, target: PerRow, weight: PerRow, origins: Rows, n_classes: int | None = None
     ) -> Task:
-        """What is fitted, as a search fits it on folds."""
+        """Task of the fit, as a search fits it on folds."""
         plain = Newton(tol=self.tol, max_iter=self.max_iter)
         method = plain if self.method is None else check_minimiser(self.method)
         names = default_names(self)

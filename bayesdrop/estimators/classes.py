@@ -125,7 +125,7 @@ def chosen_by(score: Float[AnyArray, "m ..."]) -> Int[AnyArray, " m"]:
 def agreeing(chance: Float[AnyArray, "m K"], chosen: Int[AnyArray, " m"]) -> Float[AnyArray, "m K"]:
     """The nearest probabilities of which that of the chosen class is the largest.
 
-    An average over the noise is no function of the mean score: next to the boundary, where they are nearly equal, it
+    An average over the noise is not a function of the mean score: next to the boundary, where they are nearly equal, it
     may prefer another class.
 
     Examples

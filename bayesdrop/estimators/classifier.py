@@ -94,8 +94,8 @@ class DropoutClassifier(ClassScores, DropoutEstimator):
         y : array (n,)
             Two or more classes, any labels.
         sample_weight : array (n,), optional
-            Row weights, >= 0; weight 0 is no row, and weight 2 a row twice, except that folds, which may choose the
-            noise, hold out a row as a whole.
+            Row weights, >= 0; weight 0 excludes a row, and weight 2 counts it twice; folds, which may choose the noise,
+            hold out a row as a whole.
         groups : array (n,), optional
             Labels of the rows that belong together, such as patients, which are held out together where the strength of
             the noise is chosen; see :class:`bayesdrop.Tuned`.
@@ -203,7 +203,7 @@ class DropoutClassifier(ClassScores, DropoutEstimator):
         X : array or scipy sparse (n, p)
             Some rows.
         y : array (n,)
-            Their classes.
+            Classes of the rows.
         classes : array (K,), optional
             All classes, needed at the first call.
         sample_weight : array (n,), optional
@@ -236,8 +236,8 @@ class DropoutClassifier(ClassScores, DropoutEstimator):
         unknown_labels = np.setdiff1d(unique_labels(y, "y"), labels)
         if len(unknown_labels):
             raise ValueError(
-                f"y: expected the classes {labels.tolist()} of the first call, got also {unknown_labels.tolist()}; name "
-                "every class in `classes` at the first call."
+                f"y: expected the classes {labels.tolist()} of the first call, got also {unknown_labels.tolist()}; "
+                "name every class in `classes` at the first call."
             )
         code = np.searchsorted(labels, y)
         design, weight = as_design(with_missing(X)), check_sample_weight(sample_weight, X.shape[0])

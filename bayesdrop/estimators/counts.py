@@ -69,7 +69,7 @@ class _DropoutCountRegressor(DropoutRegressor):
         X : array, data frame or scipy sparse (n, p)
             Rows.
         y : array (n,)
-            Their counts.
+            Counts of the rows.
         sample_weight : array (n,), optional
             Row weights, >= 0.
 

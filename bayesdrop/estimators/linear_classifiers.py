@@ -187,8 +187,8 @@ class DropoutLogisticRegression(LinearParameters, DropoutClassifier):
         y : array (n,)
             Two or more classes, any labels.
         sample_weight : array (n,), optional
-            Row weights, >= 0; weight 0 is no row, and weight 2 a row twice, except that folds, which may choose the
-            noise, hold out a row as a whole.
+            Row weights, >= 0; weight 0 excludes a row, and weight 2 counts it twice; folds, which may choose the noise,
+            hold out a row as a whole.
         groups : array (n,), optional
             Labels of the rows that belong together, such as patients, which are held out together where the strength of
             the noise is chosen; see :class:`bayesdrop.Tuned`.
@@ -198,7 +198,7 @@ class DropoutLogisticRegression(LinearParameters, DropoutClassifier):
             fit without them, or without noise where that has several too (``"taylor"``, the softmax), unless
             ``warm_start`` says where to begin.
         unlabelled_weight : float
-            Their weight ``α >= 0``: labelled and unlabelled rows share one penalty as ``1 : α``.
+            Weight ``α >= 0`` of each of them: labelled and unlabelled rows share one penalty as ``1 : α``.
 
         Returns
         -------

@@ -1,4 +1,4 @@
-"""What the regressors share: the data of a fit, updates by blocks of rows and predictions."""
+"""Base of the regressors: the data of a fit, updates by blocks of rows and predictions."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class DropoutRegressor(RegressorMixin, DropoutEstimator):
         X : array or scipy sparse (n, p)
             Some rows.
         y : array (n,)
-            Their targets.
+            Targets of the rows.
         sample_weight : array (n,), optional
             Row weights, >= 0.
         n_total : float, optional

@@ -110,7 +110,7 @@ def _warn_of_deletion(estimator: Any, design: Design) -> None:
 
 
 def _advice(estimator: Any, *, is_new: bool = False) -> str:
-    """What to do about NaN, for its message; ``is_new`` of rows to predict."""
+    """Advice about NaN, for its message; ``is_new`` for rows to predict."""
     if is_new and "expected_deletion" in estimator.get_params(deep=False):
         return (
             'If new rows lose entries, fit with expected_deletion=, the share that they lose, or with missing="nan", '
@@ -126,7 +126,7 @@ def _advice(estimator: Any, *, is_new: bool = False) -> str:
 
 
 def facts_of(estimator: Any) -> ColumnFacts:
-    """What a fitted estimator knows of its columns besides their names."""
+    """Properties of the columns of a fitted estimator besides their names."""
     return ColumnFacts(hasattr(estimator, "feature_names_in_"), getattr(estimator, "zero_based_in_", None))
 
 

@@ -283,7 +283,7 @@ def of_classes(design: FormulaDesign | None, class_weight: Any) -> Any:
 
 
 def of_rows(design: FormulaDesign | None, values: Any) -> Any:
-    """What came for each row of a table, for the rows that a formula has kept of it.
+    """Values of the rows of a table, restricted to the rows that a formula uses.
 
     Examples
     --------

@@ -88,9 +88,9 @@ class DropoutRidgeCV(_DropoutRegressorCV):
     best_rates_ : float or Rates
         Chosen candidate; ``rates_`` has the resulting rates.
     best_score_ : float
-        Its mean score over the folds.
+        Mean score of the chosen candidate over the folds.
     best_index_ : int
-        Its index in ``cv_results_``.
+        Index of the chosen candidate in ``cv_results_``.
     best_estimator_ : estimator
         The plain estimator with the chosen settings, fitted to all rows.
     selection_ : Selection
@@ -200,9 +200,9 @@ class DropoutSVRCV(_DropoutRegressorCV):
     best_rates_ : float or Rates
         Chosen candidate; ``rates_`` has the resulting rates.
     best_score_ : float
-        Its mean score over the folds.
+        Mean score of the chosen candidate over the folds.
     best_index_ : int
-        Its index in ``cv_results_``.
+        Index of the chosen candidate in ``cv_results_``.
     best_estimator_ : estimator
         The plain estimator with the chosen settings, fitted to all rows.
     selection_ : Selection

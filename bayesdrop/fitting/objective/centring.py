@@ -1,4 +1,4 @@
-"""What a model says of its columns, in numbers: where the noise is centred, and the scale of a relative prior.
+"""Compute the centre of the noise and the scales of a relative prior from the columns; used by every fit.
 
 Multiplicative noise about a centre, ``x̃ = c + α(x − c)``, has the score
 
@@ -128,7 +128,7 @@ class CentredProblem:
             )
 
     def with_C(self, C: float) -> CentredProblem:
-        """The same problem with another weight of the loss."""
+        """Replace the weight of the loss."""
         return replace(self, original_model=replace(self.original_model, C=C), model=replace(self.model, C=C))
 
     def to_original(self, weights: Float[AnyArray, "q ..."]) -> Float[AnyArray, "q ..."]:

@@ -3,7 +3,7 @@ r"""Exact moments of ``e^s`` under any noise, instead of the mean and the varian
     E e^s = exp(m + v/2),      v = 2 Σ_d [log E e^{w_d x̃_d} − w_d E x̃_d],
 
 which a loss that is ``exponential`` takes for its ``v``: the variance with all later cumulants added, nonnegative and,
-for a normal noise, the variance itself. It is no quadratic form of the weights, so that its slopes are those at a
+for a normal noise, the variance itself. It is not a quadratic form of the weights, so that its slopes are those at a
 point. With ``μ_id`` and ``τ_id`` the mean and the variance of ``x̃_id`` under the law that is tilted by ``e^{w_d x̃}``,
 
     ∂v_i/∂w_d = 2(μ_id − E x̃_id),      ∂²v_i/∂w_d² = 2τ_id,
@@ -76,12 +76,8 @@ class ExponentialMoments(ScoreMoments):
                 'expectation: "exact" goes through the entries of X, which are elsewhere; use expectation="gaussian", '
                 "which needs products only, or give an array, scipy sparse or bd.Blocks."
             )
-        coefficients = noise.coefficients(np.asarray(rate, dtype=np.float64)[:, 0])
-        self._gain, self._shift, self._deviations = (
-            coefficients.gain,
-            coefficients.shift,
-            np.sqrt(coefficients.constant),
-        )
+        terms = noise.coefficients(np.asarray(rate, dtype=np.float64)[:, 0])
+        self._gain, self._shift, self._deviations = terms.gain, terms.shift, np.sqrt(terms.constant)
         self._rates = np.broadcast_to(np.asarray(rate, dtype=np.float64)[:, 0], (design.shape[1],))
         self._known: tuple[Any, list[_Tilt]] = (None, [])
 

@@ -50,7 +50,7 @@ def left_out_scores(
     Parameters
     ----------
     energy : Energy
-        Of the fit; its loss is differentiable.
+        Energy of the fit; its loss is differentiable.
     weights : array (p + 1, K)
         Where it is least.
     mean, var : array (n, K)
@@ -96,7 +96,7 @@ class _Rows:
         self.intercept, self.count = float(moments.fit_intercept), max(1, room // len(weights))
 
     def pieces(self) -> Iterator[tuple[slice, Float[np.ndarray, "m p"]]]:
-        """Features, so many rows at a time that what is made of them takes little room."""
+        """Features by blocks of ``count`` rows, which bounds the memory of their products."""
         for rows, part in self.design.parts(self.count):
             matrix = part.matrix()
             yield rows, np.asarray(matrix.toarray() if part.is_sparse else matrix, dtype=np.float64)

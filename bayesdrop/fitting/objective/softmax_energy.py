@@ -52,8 +52,8 @@ def _row_terms(
     noise_weight: Float[np.ndarray, "n 1"] | None = None,
     cov: Float[np.ndarray, "n pairs"] | None = None,
 ) -> tuple[Float[np.ndarray, "n _"], ...]:
-    """What rows add to the energy (n, 1), its slopes in the means (n, K), the softmax (n, K), and with noise the slopes
-    and curvatures in the covariances of the pairs of classes, (n, pairs) each.
+    """Terms of the rows in the energy (n, 1), its slopes in the means (n, K), the softmax (n, K), and with noise the
+    slopes and curvatures in the covariances of the pairs of classes, (n, pairs) each.
     """
     level, probability = log_sum_exp(mean)
     is_own_class = np.arange(mean.shape[1]) == code
@@ -209,13 +209,11 @@ class SoftmaxEnergy:
         return cost, rest
 
     def _by_entries(self, weights: Float[np.ndarray, "q K"]) -> tuple[PerRow, Callable[[], Derivatives]]:
-        """The same of the quadratic penalty, by its entries; see :class:`ByEntries`."""
+        """Energy of the rows, and derivatives, of the quadratic penalty by single entries; see :class:`ByEntries`."""
         K, design, noise_weight = self.n_classes, self.moments.design, self.noise_weight[:, None]
         mean, var = self.moments.scores(weights)
-        operands = [mean, self.code[:, None], self.loss_weight[:, None], noise_weight]
-        cost, for_mean, probability, left = design.persist(
-            *design.rowwise(_plain_terms, *operands, widths=[1, K, K, K])
-        )
+        rows = [mean, self.code[:, None], self.loss_weight[:, None], noise_weight]
+        cost, for_mean, probability, left = design.persist(*design.rowwise(_plain_terms, *rows, widths=[1, K, K, K]))
         tilted, back = self.moments.sampled_products(left, weights[:-1])
         penalty, slope = design.rowwise(_penalty_terms, probability, noise_weight, var, tilted, widths=[1, K])
         cost, slope = design.persist(cost + penalty, for_mean + slope)

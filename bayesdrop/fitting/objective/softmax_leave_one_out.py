@@ -55,7 +55,7 @@ def left_out_classes(
     Parameters
     ----------
     energy : SoftmaxEnergy
-        Of the fit; classes share their masks.
+        Energy of the fit; classes share their masks.
     weights : array (p + 1, K)
         Where it is least; rows sum to zero.
     corrupted_inputs : bool
@@ -98,7 +98,7 @@ def _steps(
     inverse: Float[np.ndarray, "J q J q"],
     whole: bool,
 ) -> tuple[Float[np.ndarray, "some J q"], Float[np.ndarray, "m J"]]:
-    """What leaving each row out does to the weights ``θ``, and to the mean scores of the row.
+    """Changes of the weights ``θ``, and of the mean scores of the row, if a row is left out.
 
     What is left of the curvature along a row without the row itself is at least :data:`LEAST_CURVATURE`.
     """
@@ -137,7 +137,7 @@ class RowTerms:
     x : array (m, p + 1)
         Means of the noised features, and the intercept's one.
     var : array (m, p), optional
-        Their variances; None without noise.
+        Variances of the noised features; None without noise.
     first, second : array (m, J), (m, J, J)
         Derivatives in the mean scores.
     for_cov : array (m, K, K), optional
@@ -161,7 +161,7 @@ class RowTerms:
 def noised_rows(
     energy: SoftmaxEnergy, weights: Float[np.ndarray, "q K"], whole: bool = True, room: int = BLOCK // 4
 ) -> Iterator[tuple[slice, RowTerms]]:
-    """Rows of the energy with their terms at the weights, so many at a time that they take little room.
+    """Rows of the energy with their terms at the weights, in blocks of at most ``room`` numbers.
 
     Not ``whole`` they are those of the second-order model.
     """

@@ -80,7 +80,7 @@ class Task:
     corrupted_inputs : bool
         Whether rows to come are noised already.
     unlabelled : (int, float), optional
-        The last so many rows have no label and count by so much each.
+        (m, w): the last m rows are unlabelled and have weight w each.
     offset : array (n,), optional
         Known part of every row's score, where there is one score a row.
     Cs : array (c,), optional
@@ -113,7 +113,7 @@ class Task:
 
     @cached_property
     def empty_columns(self) -> Bool[np.ndarray, " p"]:
-        """Which columns are zero in every row, (p,) bool; none where columns cannot be selected."""
+        """Mask (p,) of the columns that are zero in every row; all False if columns cannot be selected."""
         if self.design.select_columns(np.zeros(0, dtype=np.intp)) is None:
             return np.zeros(self.design.shape[1], dtype=bool)
         return np.asarray(self.design.occurrences(np.ones(len(self.weight))) == 0)
@@ -136,7 +136,7 @@ class Task:
 
 @dataclass(frozen=True)
 class ProblemFit:
-    """What a fit of ``K`` problems finds of the features: weights (p + 1, K), rates (p, K), the posterior of the free
+    """Fit of ``K`` problems, by features: weights (p + 1, K), rates (p, K), the posterior of the free
     rates (k, K) and the counts of signs that it follows from, None where no rate is free.
     """
 
@@ -153,7 +153,7 @@ class ProblemFit:
 
 @dataclass(frozen=True)
 class BlockFit(ProblemFit):
-    """The same with the rows: the moments ``mean`` and ``var`` of their scores, (n, K) each, without an offset, and
+    """A fit with its rows: the moments ``mean`` and ``var`` of their scores, (n, K) each, without an offset, and
     their auxiliary variables; ``energy`` is what was minimised, at the last rates.
     """
 
@@ -200,7 +200,7 @@ def fit_block(
         Weights, and rates of the features, of an earlier fit, whatever its rate structure. Free rates begin where the
         signs of the weights put them; of weights that are all zero, at the means over their features.
     unlabelled : (int, float), optional
-        The last so many rows have no label and count by so much each (their ``weight`` and ``target`` are ignored).
+        (m, w): the last m rows are unlabelled and have weight w each; their ``weight`` and ``target`` are ignored.
     strength : array (K,), optional
         ``C`` of each problem, instead of the model's.
     rate : array (p, K), optional
@@ -212,7 +212,7 @@ def fit_block(
     """
     check_minimiser(method)
     _check_domain(model.noise, design)
-    (p, K), offset_column = (design.shape[1], target.shape[1]), None if offset is None else offset[:, None]
+    (p, K), column = (design.shape[1], target.shape[1]), None if offset is None else offset[:, None]
     several = K > 1 if many is None else many
     if start is None and unlabelled is not None and model.loss.convex:
         # With rows without labels the energy is not convex: start at the fit to the others.
@@ -230,8 +230,8 @@ def fit_block(
     if prior.absolute is not None:
         method = _proximal(model, p, method)
     votes = model.loss.votes(target) if rate_map.is_free else None
-    if votes is not None and offset_column is not None:
-        votes = votes[0], votes[1] * model.loss.exposure(offset_column)
+    if votes is not None and column is not None:
+        votes = votes[0], votes[1] * model.loss.exposure(column)
     if rate_map.is_free and votes is None:
         raise ValueError(
             f"rates: the closed-form update counts how often a feature contradicts its weight, and a sign rule "
@@ -246,14 +246,14 @@ def fit_block(
         total = design.total(labels)
         total = np.where(total > 0, total, 1.0)
         weights[-1] = model.loss.first_score(design.total(labels * target) / total)
-        if offset_column is not None:
-            weights[-1] -= design.total(labels * offset_column) / total
+        if column is not None:
+            weights[-1] -= design.total(labels * column) / total
     learner, counts = None, None
     if votes is not None:
         counts = SignCounts.of_votes(design, votes, labels)
         learner = counts.learner(rate_map, several or not model.loss.binary)
         if start is not None and np.any(weights[:-1]):
-            # Those of the signs that the weights have: under another prior the earlier ones are no start.
+            # Rates of the signs of the weights: rates under another prior are not a start.
             learner.observe(weights[:-1], np.zeros(K, dtype=bool), np.zeros(K))
             rate = rate_map.expand(learner.rates())
         elif start is not None:
@@ -265,16 +265,7 @@ def fit_block(
         # Without variance all forms of a loss are one, and the plain form is the easiest to minimise.
         loss = model.loss if moments.has_variance else model.loss.plain
         return Energy(
-            moments,
-            loss,
-            target,
-            noisy,
-            prior.precision,
-            plain,
-            offset_column,
-            prior.location,
-            prior.level,
-            prior.absolute,
+            moments, loss, target, noisy, prior.precision, plain, column, prior.location, prior.level, prior.absolute
         )
 
     energy, trace = energy_at(rate), Trace()

@@ -122,7 +122,7 @@ def fit_classes(
     start : (array (p + 1, K), array (p, 1)), optional
         Weights and rates of an earlier fit.
     unlabelled : (int, float), optional
-        The last so many rows have no label and count by so much each.
+        (m, w): the last m rows are unlabelled and have weight w each.
     """
     n, p = design.shape
     check_memory(

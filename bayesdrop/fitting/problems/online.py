@@ -230,11 +230,11 @@ class Online:
 
     def _forget(self, forget: float, block_weight: float) -> None:
         """Let every new row replace a share of what is remembered."""
-        memory_share = (1.0 - forget) ** block_weight
+        share = (1.0 - forget) ** block_weight
         self.curvature, self.slope, self.rows = (
-            memory_share * self.curvature,
-            memory_share * self.slope,
-            memory_share * self.rows + block_weight,
+            share * self.curvature,
+            share * self.slope,
+            share * self.rows + block_weight,
         )
 
     def _remember(self, block: _Block | _JointBlock) -> None:

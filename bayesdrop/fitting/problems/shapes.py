@@ -6,7 +6,7 @@ The energy is lowest in both. At the weights of a given ``r`` its slope in ``log
 
 for ``φ`` is linear in ``r`` and its value at ``r = 1`` for no count is the slope; ``r`` is where it is 0. Without noise
 this is maximum likelihood. With noise it is the minimiser of the expected loss, to which counts that vary because the
-noise moves their scores are no overdispersion: ``r`` is then larger.
+noise moves their scores are not overdispersed: ``r`` is then larger.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ class Rules:
     step : float
         First step of ``log r``, doubled until the slope changes its sign.
     tolerance : float
-        Of ``log r``.
+        Accuracy of ``log r``.
     tol : float
-        Of the fits on the way, which say the slope as accurately as the weights.
+        Tolerance of the intermediate fits, whose weights determine the accuracy of the slope.
     """
 
     low: float = -9.0

@@ -226,7 +226,7 @@ class Fit(Shown):
     def predict(
         self, X: Any, *, corrupted_inputs: bool = False, offset: Any = None, unseen: str | None = None
     ) -> bayesdrop.Prediction:
-        """What the fit says of new rows, averaged over their noise: ``bd.predict(fit, X)``.
+        """Predict new rows, averaged over their noise: ``bd.predict(fit, X)``.
 
         Parameters
         ----------
@@ -308,7 +308,7 @@ class Fit(Shown):
         Raises
         ------
         ValueError
-            If it is no such dataset, or names a component of your own that ``model`` lacks.
+            If it is not such a dataset, or names a component of your own that ``model`` lacks.
         """
         fields = fit_fields(data, None if model is None else check_model(model))
         rates = fields.pop("rate_posterior")

@@ -55,7 +55,7 @@ class Auxiliary:
     weight : array (n,)
         ``C`` times the row weight.
     row : int array (n,)
-        Number of each row among those that were given: rows of weight zero are no data and are left out.
+        Number of each row among those that were given: rows of weight zero are not data and are left out.
     pull : array (n,), optional
         Dual variables, of a fit that solved the dual.
 
@@ -133,7 +133,10 @@ class Auxiliary:
 
 
 def auxiliary_at(energy: Energy, state: SolverState, tip: float = 1e-9) -> Auxiliary | None:
-    """Those of a block of problems at a state of its minimiser; None without augmentation, or with rows elsewhere."""
+    """Auxiliary variables of a block of problems at a state of its minimiser.
+
+    None without augmentation, or if the rows are not in this process.
+    """
     loss: Any = energy.loss
     is_local = isinstance(state.mean, np.ndarray)
     if not (is_local and isinstance(loss, Augmented) and loss.augmented) or energy.plain_weight is not None:

@@ -47,8 +47,8 @@ __all__ = [
 
 _log = logging.getLogger("bayesdrop")
 
-# Tolerances from which on, as those of folds, a fit ends by an estimate, without the two steps that a bound would ask
-# for, and though signs of tiny weights, and the rates with them, have just changed.
+# Smallest tolerance of a loose fit, such as those of folds: it ends by an estimate, without the two steps that a bound
+# needs, even if signs of tiny weights, and the rates with them, have just changed.
 LOOSE = 1e-4
 
 
@@ -245,7 +245,7 @@ def accuracy(tol: float, weights: float = 1e4) -> float:
 
 @runtime_checkable
 class State(Protocol):
-    """What the driver reads of a state, for ``K`` problems."""
+    """Protocol of the state of a minimiser, for ``K`` problems."""
 
     @property
     def value(self) -> Float[np.ndarray, " K"]:
@@ -253,7 +253,7 @@ class State(Protocol):
 
     @property
     def objective(self) -> Float[np.ndarray, " K"]:
-        """The same as it is reported; what is minimised may be smoothed."""
+        """Energy of each problem as it is reported; the energy that is minimised may be smoothed."""
 
     @property
     def remaining(self) -> Float[np.ndarray, " K"]:
@@ -263,7 +263,7 @@ class State(Protocol):
         """Suboptimality of each problem at which a fit of a tolerance ends; see :func:`accuracy`."""
 
     def has_ended(self, energy: Any, goal: Any) -> Bool[np.ndarray, " K"]:
-        """Which problems are at their goals before a step, or where no step would lead further."""
+        """Mask of the problems that are at their goals before a step, or that no step would improve."""
 
     def select(self: Own, columns: Any) -> Own:
         """The state of some problems."""
@@ -279,7 +279,7 @@ class State(Protocol):
 
 
 class OneProblem:
-    """What states of a single problem share: nothing to select, and the energy is minimised as it is."""
+    """Base of the states of a single problem: nothing is selected, and the energy is minimised without smoothing."""
 
     value: Any
     remaining: Any

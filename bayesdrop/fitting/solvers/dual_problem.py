@@ -67,7 +67,7 @@ class DualLimits:
     visits : float
         Entries that the passes between these two may visit.
     multiplications : float
-        Those of the Gram matrix of a step, ``n p²``, up to which interior points go on with what passes leave.
+        Maximum number of multiplications of a Gram matrix, ``n p²``, at which interior points follow the passes.
     """
 
     passes: tuple[int, int] = (300, 30_000)
@@ -83,7 +83,7 @@ class Dual(NamedTuple):
     pull: PerRow
 
     def among(self, rows: Bool[np.ndarray, " n"]) -> Dual:
-        """The same among all rows, those that are not marked having no pull."""
+        """Expand the pulls to all rows; rows that are not marked have no pull."""
         pull = np.zeros((len(rows), self.pull.shape[1]))
         pull[rows] = self.pull
         return self._replace(pull=pull)
@@ -125,7 +125,7 @@ class DualProblem(NamedTuple):
         return cls(moments.design, gain, precision / gain**2, centre, low, high, moments.fit_intercept)
 
     def of_rows(self, rows: Bool[np.ndarray, " n"]) -> DualProblem:
-        """That of the rows which are marked; the others weigh nothing."""
+        """Restrict the problem to the marked rows; the others have weight 0."""
         design: Any = self.design
         centre, low, high = (part[rows] for part in (self.centre, self.low, self.high))
         return self._replace(design=design[np.flatnonzero(rows)], centre=centre, low=low, high=high)
@@ -162,7 +162,7 @@ def lower_bound(
     Parameters
     ----------
     energy : Energy
-        Of K problems.
+        Energy of K problems.
     weights : array (p + 1, K)
         Any; near the optimum the bound is near the minimum.
     mean, var : array (n, K)

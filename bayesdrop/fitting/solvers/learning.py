@@ -204,7 +204,7 @@ class SignCounts:
         return SignCounts(*(share * (a + b) for a, b in parts))
 
     def joined(self, others: Sequence[SignCounts]) -> SignCounts:
-        """Those of these problems and, after them, of ``others``."""
+        """Counts of these problems followed by those of ``others``."""
         parts = (self, *others)
 
         def both(blocks: Sequence[Float[np.ndarray, "p _"]]) -> Float[np.ndarray, "p _"]:

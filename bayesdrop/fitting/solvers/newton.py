@@ -67,7 +67,7 @@ class StepRules:
     products : int
         Products of a step up to which its preconditioner serves the next one too.
     wide : int
-        Columns from which on a factor costs more than the products that a fresh one would save.
+        Minimum number of columns at which a factor costs more than the products that a new one saves.
     halvings, trials : int
         Lengths that are halved before they are cut to a tenth, and maximum number of lengths of a step.
     """
@@ -98,7 +98,7 @@ class FirstOrder(NamedTuple):
 
 @dataclass(frozen=True)
 class NewtonMemory(PerProblem):
-    """What Newton's method keeps from step to step, (K,) each.
+    """Memory of Newton's method between steps, (K,) each.
 
     Attributes
     ----------

@@ -139,7 +139,7 @@ def _given_signs(
     signs: Float[np.ndarray, " q"],
     free: Any,
 ) -> Float[np.ndarray, " q"] | None:
-    """The same if the new weights have these signs; None if they have not, or zeros are no optimum."""
+    """Minimiser for given signs of the new weights; None if they get other signs, or if zeros are not optimal."""
     support = free[(signs[free] != 0) | (penalty[free] == 0)]
     direction = np.where(signs == 0, -weight, 0.0)
     direction[support] = 0.0

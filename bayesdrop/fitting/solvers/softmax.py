@@ -199,7 +199,7 @@ def two_loops(
     Parameters
     ----------
     slope : array
-        Of any shape.
+        Slope, of any shape.
     pairs : sequence of Pair
         The oldest first.
     inverse : callable

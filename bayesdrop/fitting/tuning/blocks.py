@@ -45,9 +45,9 @@ class Held:
     Attributes
     ----------
     weights, rates : array (p + 1, J), (p, J)
-        Of its problems; of classes that share them rates are (p, 1).
+        Weights and rates of its problems; (p, 1) if classes share their rates.
     mean, var : array (m, J)
-        Of the held-out rows.
+        Moments of the scores of the held-out rows.
     seen : tuple of two arrays (m, J), optional
         The same by the fit to all rows, where each is held out by itself.
     """
@@ -157,7 +157,7 @@ class BlockSolver:
 
 
 def _tiled(prior: Any, times: int) -> Any:
-    """A prior of scaled rates (k, K) for so many blocks of its problems next to each other; others serve any number."""
+    """Repeat a prior of scaled rates (k, K) for ``times`` blocks of its problems; other priors fit any number."""
     strength: Any = getattr(prior, "strength", 1.0)
     return replace(prior, strength=np.tile(strength, times)) if np.ndim(strength) == 1 else prior
 
@@ -214,9 +214,9 @@ class Family:
     members : tuple of Rates or None
         The candidates as a user would write them; None for a noise without rates.
     strengths : tuple of float or None
-        By which the rates of ``structure`` are scaled; None for rates that are given.
+        Factors on the rates of ``structure``; None for given rates.
     numbers : tuple of int
-        Their places among all candidates.
+        Places of the members among all candidates.
     structure : Rates or None
         The structure that learns, or None.
     """
@@ -227,7 +227,7 @@ class Family:
     structure: Any = None
 
     def bind(self, names: Sequence[str], chosen: Sequence[int], problems: int) -> tuple[RateMap, Any]:
-        """Map of the rates, and fixed rates (p, K) or None, for some members with so many problems each."""
+        """Map of the rates, and fixed rates (p, K) or None, for some members with ``problems`` problems each."""
         if self.structure is None:
             maps = [self._fixed(self.members[k]).bind(names) for k in chosen]
             rate = np.stack([rate_map.initial for rate_map in maps], axis=1)

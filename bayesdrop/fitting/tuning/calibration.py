@@ -1,4 +1,4 @@
-r"""Probabilities from held-out scores, for losses that are no likelihood.
+r"""Probabilities from held-out scores, for losses that are not likelihoods.
 
 The hinge says which side of a plane a row is on and has no probability of its own. Where a search has held rows out,
 their scores and their classes say what a score is worth (Platt 1999):
@@ -78,7 +78,7 @@ class Calibration:
         return -self.intercept / self.slope
 
     def probabilities(self, score: Num[Any, "m J"]) -> Float[np.ndarray, "m K"]:
-        """Of the classes, (m, 2) from scores (m, 1), or (m, K) from (m, K)."""
+        """Probabilities of the classes, (m, 2) from scores (m, 1), or (m, K) from (m, K)."""
         score = np.asarray(score)
         if score.shape[1] > 1:
             return log_sum_exp(self.slope * score)[1]
@@ -93,7 +93,7 @@ class Calibration:
         weight: Float[np.ndarray, " m"] | None = None,
         corrupted_inputs: bool = False,
     ) -> Calibration:
-        """That of held-out scores (m, J) whose classes are −1 and +1, for rows of some weights."""
+        """Calibrate held-out scores (m, J) of classes −1 and +1, at row weights ``weight``."""
         weight = np.ones(len(score)) if weight is None else weight
         classes, is_own_class = by_class(score, target)
         slope = best_slope(classes, is_own_class, weight)
@@ -118,7 +118,7 @@ def _cost(f: Float[np.ndarray, " m"], target: Float[np.ndarray, " m"], weight: F
 def _fit(
     z: Float[np.ndarray, " m"], target: Float[np.ndarray, " m"], weight: Float[np.ndarray, " m"]
 ) -> tuple[float, float]:
-    """Slope, which is no smaller than the least one, and intercept of two classes."""
+    """Slope, bounded from below, and intercept of two classes."""
     from scipy.optimize import minimize
 
     def value_and_gradient(at: Float[np.ndarray, " 2"]) -> tuple[float, Float[np.ndarray, " 2"]]:

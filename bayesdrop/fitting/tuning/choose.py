@@ -111,7 +111,7 @@ def search_on(
     name : str
         What the user gave them as.
     candidates : sequence
-        Of the rates, as :func:`.blocks.families_of` takes them.
+        Candidates of the rates, as :func:`.blocks.families_of` takes them.
     Cs : array (c,)
         Candidates of ``C``.
     scores : callable, optional
@@ -176,7 +176,7 @@ class ComparisonLimits:
     products : float
         Multiplications beyond which a candidate takes too many for rows to be left out one at a time.
     columns : int
-        Up to which they may be.
+        Maximum number of columns at which rows are left out one at a time.
     rows_per_weight : int
         Rows for each weight, of all classes but one, from which rows are left out one at a time by default.
     """
@@ -203,7 +203,7 @@ class Comparison:
 
     @property
     def scoring(self) -> str:
-        """What held-out rows are scored by, in words."""
+        """Name of the score of held-out rows."""
         return "log loss" if self.task.n_classes is not None else self._row_losses.name
 
     @property
@@ -229,7 +229,7 @@ class Comparison:
 
     @property
     def default_cv(self) -> Any:
-        """``"loo"`` where that is no more work than folds are and there are many rows per column, else their number.
+        """``"loo"`` if it costs at most as much as folds and there are many rows per column, else the number of folds.
 
         With fewer rows a fit without one of them is quite another, of which the approximation says little.
         """
@@ -256,7 +256,7 @@ class Comparison:
         return replace(fold, count=np.append(fold.count, more), share=share)
 
     def solver(self, loose: bool, alone: bool = False) -> Solver:
-        """What fits the candidates, to the accuracy of the fit or to that of a comparison, of rows ``alone`` or not."""
+        """Solver of the candidates, to the accuracy of the fit or of a comparison, of rows ``alone`` or not."""
         method = self.task.method
         if loose and isinstance(method, Newton) and not self.task.model.loss.quadratic:
             loosest = self.limits.loose_alone if alone else self.limits.loose

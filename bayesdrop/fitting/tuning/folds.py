@@ -43,7 +43,7 @@ SEED = 0
 
 @dataclass(frozen=True)
 class Fold:
-    """What part of each row is fitted, (n,), and the numbers of those that are held out, (m,).
+    """Fitted part of each row, (n,), and numbers of the held-out rows, (m,).
 
     One of all rows ``alone`` fits all of them, and each is held out by itself, approximately
     (:mod:`bayesdrop.fitting.objective.leave_one_out`): of its weight a ``share`` (n,). The other rows then stay.
@@ -70,7 +70,7 @@ def standard_error(scores: Float[AnyArray, "*settings folds"]) -> Float[AnyArray
 
 
 def shuffled_folds(number: int, *, classes: bool, seed: int = SEED) -> Any:
-    """Splitter of scikit-learn into so many folds of shuffled rows, stratified if there are classes.
+    """Splitter of scikit-learn into ``number`` folds of shuffled rows, stratified if there are classes.
 
     Examples
     --------
@@ -92,7 +92,7 @@ def split(
     groups: Shaped[np.ndarray, " n"] | None = None,
     seed: int = SEED,
 ) -> list[tuple[Shaped[np.ndarray, " train"], Shaped[np.ndarray, " test"]]]:
-    """Training and test rows of each fold, as scikit-learn splits; raise ValueError if ``cv`` is no such thing.
+    """Training and test rows of each fold, as scikit-learn splits; raise ValueError for any other ``cv``.
 
     A number means :func:`shuffled_folds`, of whole ``groups`` where they are given; anything else is used unchanged.
 
@@ -133,7 +133,7 @@ class Rows:
     Attributes
     ----------
     weight : array (n,)
-        Their weights, above 0, without those of classes.
+        Weights of the rows, above 0, without those of classes.
     n_passed : int
         Number of rows that the user passed, those of weight 0 included.
     number : int array (n,), optional

@@ -72,7 +72,7 @@ class RowLosses:
     Attributes
     ----------
     loss : Loss
-        Of the model.
+        Loss of the model.
     target : array (n, J)
         Labels as −1 and +1 of each class against the rest, or numbers.
     weight : array (n,)
@@ -90,7 +90,7 @@ class RowLosses:
 
     @property
     def name(self) -> str:
-        """What is scored, in words."""
+        """Name of the score."""
         if self.by_margin:
             return "error + log loss"
         return "log loss" if self.loss.binary else f"{type(self.loss).__name__} loss"

@@ -13,9 +13,9 @@ Fits begin where those of the ``C`` before ended and are brought to the accuracy
 that of a result.
 
 Where rows are left out one at a time the losses are approximate, and too small for rows without which the fit is quite
-another: the few positive ones of a rare class, or outliers. Of whichever candidate leads the rows that were moved most
-are therefore fitted without, so many at a time until that changes its loss no more; it may then lead no more. A
-candidate for which this does not end is one of which the approximation says nothing (``unsettled``).
+another: the few positive ones of a rare class, or outliers. Therefore the best candidate is fitted without the rows
+whose losses changed most, some at a time, until its loss changes no more; another candidate may then be the best. If
+this does not end, the approximation says nothing about the candidate (``unsettled``).
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _log = logging.getLogger("bayesdrop")
 
 @dataclass(frozen=True)
 class SearchRules:
-    """What a search tries, and when it stops.
+    """Candidates of a search, and its stopping rules.
 
     Attributes
     ----------
@@ -74,7 +74,7 @@ class SearchRules:
         Standard errors of the best, in pairs, within which a more regular candidate is chosen. Half a one chose too
         much noise for short texts, none too little for a few columns without effect (decision 0061).
     same : float
-        Share of the loss to which fits are accurate, which is no difference.
+        Relative accuracy of the losses of fits: smaller differences are ignored.
     decades : tuple of float
         Common logarithms of candidates of ``C``, less that of their start. At the first the weights are nearly 0.
     """
@@ -240,7 +240,7 @@ class Search:
         return bool(worse < (worth if place == first else -worth))
 
     def _left(self, keys: list[Key]) -> list[Key]:
-        """Those that are no more than two standard errors worse than the best, in pairs, the best of them first."""
+        """Candidates at most two standard errors worse than the best, in pairs, ordered from the best."""
         best = self.table.best(keys)
         left = []
         for key in keys:

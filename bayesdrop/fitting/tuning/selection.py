@@ -1,4 +1,4 @@
-"""What a search found, in words and numbers."""
+"""Result of a search, in words and numbers."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ class Candidate:
     C : float
         Weight of the loss.
     rates : Rates or None
-        Its rates as an estimator takes them; None for a noise without rates.
+        Rates of the candidate as an estimator takes them; None for a noise without rates.
     strength : float or None
         Factor on the learnt rates: 1 is the published rule, 0 no noise; None for rates that are not scaled.
     losses : array (folds,)
         Mean loss of the held-out rows of each fold; NaN where it was dismissed before.
     worse : float
-        Its loss less that of the choice, on the rows that both were tried on.
+        Loss of the candidate less that of the choice, on the rows that both were tried on.
     worse_error : float
         Standard error of that, in pairs.
     error : float
@@ -91,8 +91,8 @@ class Selection(Shown):
     scoring : str
         What was scored; smaller is better.
     within : float
-        The choice is the most regular candidate, of the smallest ``C`` and there the most noise, within so many
-        standard errors of the best, in pairs: a quarter of one, a whole one, or none where the score is a user's.
+        Distance from the best, in paired standard errors, within which the most regular candidate is chosen (smallest
+        ``C``, then most noise): a quarter of one, a whole one, or 0 if the score is a user's.
     alone : bool
         Whether each row was held out by itself, approximately; there is then one fold, of all rows.
     calibration : Calibration, optional
@@ -112,7 +112,7 @@ class Selection(Shown):
         return self.candidates[self.best]
 
     def rival(self, strength: float) -> Candidate | None:
-        """The best candidate of this strength, at whichever ``C``: 0 is no noise, 1 the published rule."""
+        """The best candidate of this strength, at any ``C``: 0 means without noise, 1 the published rule."""
         same = [one for one in self.candidates if one.strength == strength]
         full = [one for one in same if not np.any(np.isnan(one.losses))]
         return min(full or same, key=lambda one: one.loss, default=None)

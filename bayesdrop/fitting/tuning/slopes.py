@@ -40,7 +40,7 @@ class SlopeRules:
     largest : float
         A larger one changes nothing.
     rows : int
-        Rows from which on the slope of all others says something of each; with fewer the loss stated was .1 too small.
+        Minimum number of rows at which the slope of the others predicts a row; with fewer the loss was 0.1 too small.
     """
 
     smallest: float = 1e-3
