@@ -13,7 +13,7 @@ import pytest
 from sklearn.model_selection import GroupKFold, KFold, StratifiedKFold
 
 import bayesdrop as bd
-from bayesdrop.fitting.tuning.slopes import RULES, best_slope, by_class
+from bayesdrop.fitting.tuning.calibration import RULES, best_slope, by_class
 
 TABLES, C = 40, 10.0
 

@@ -12,8 +12,8 @@ and the log loss of its score,
     1(m < 0) + ½ 1(m = 0) − log (e^{a s_y} / Σ_l e^{a s_l}),
 
 ``m`` being the lead of the row's class over the best other class, and ``a`` the slope at which the other scores that
-are held out together are log-odds (:mod:`.slopes`). It is the same at all sizes of the scores, and orders candidates
-that err about equally, as errors of few rows are noisy. Of a few rows that are held out together errors alone decide.
+are held out together are log-odds (:mod:`.calibration`). It is the same at all sizes of the scores, and orders
+candidates that err about equally, as errors of few rows are noisy. Of a few rows held out together errors alone decide.
 
 Rows that come noised are predicted by scores of their own: the loss is then averaged over the normal score, and not the
 probability.
@@ -39,8 +39,8 @@ from ...losses import Loss
 from ...losses.normal_score import gauss_hermite
 from ...losses.protocols import Classifying, require
 from ...losses.softmax import log_sum_exp, normal_points
+from .calibration import best_slope, by_class, slopes_without
 from .folds import standard_error
-from .slopes import best_slope, by_class, slopes_without
 
 __all__ = ["Key", "RowLosses", "Table", "joint_losses", "noised_scores"]
 
