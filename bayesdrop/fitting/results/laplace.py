@@ -127,10 +127,9 @@ def laplace_covariances(
     classes = K if joint else 1
     if any(_unsuitable(model, solution.rates, solution.status, q * classes)):
         return None
-    weight = task.weight[:, None] if task.weight.ndim == 1 else task.weight
-    weight, (precision, _, level, _) = model.C * weight, prior_block(model, q - 1)
-    prior = precision[:, 0]
+    prior, _, level, _ = prior_block(model, q - 1)
     if joint:
+        weight = model.C * task.weight[:, None]
         energy: Any = softmax_energy(model, task.design, solution.rates, task.target, K, weight[:, 0], weight[:, 0])
         chance, (first, second) = energy.evaluate(solution.weights)[2], np.triu_indices(K)
         is_one_class = (first == second).astype(float)
@@ -140,14 +139,13 @@ def laplace_covariances(
         blocks[second, first] = blocks[first, second]
         hessians = np.swapaxes(blocks, 1, 2).reshape(1, K * q, K * q)
     else:
-        moments = ScoreMoments(task.design, model.noise, solution.rates, model.fit_intercept)
-        offset = None if task.offset is None else task.offset[:, None]
-        energy = Energy(moments, model.loss.plain, task.target, weight, prior[:, None], offset=offset)
+        energy = _plain_energy(model, task, solution)
+        moments = energy.moments
         curvature = energy.derivatives(*moments.scores(solution.weights), np.zeros((1, 1))).mean_mean
         hessians = moments.grams(np.maximum(curvature, 0.0))
         if np.any(curvature < 0):  # far rows of a loss that is not convex
             hessians = hessians - moments.grams(np.maximum(-curvature, 0.0))
-    hessians = hessians + np.diag(np.tile(prior, classes))
+    hessians = hessians + np.diag(np.tile(prior[:, 0], classes))
     if level is not None:
         hessians = hessians + level.hessian
     keep = np.tile(np.arange(q) < q - 1 + model.fit_intercept, classes)
@@ -167,25 +165,31 @@ def residual_scale(model: Model, task: Task, solution: ProblemFit) -> float | No
     scales = [parameter for parameter in model.loss.parameters if parameter.degree]
     if not scales or task.target.shape[-1:] != (1,) or task.unlabelled is not None or task.design.is_streamed:
         return None
-    moments = ScoreMoments(task.design, model.noise, solution.rates, model.fit_intercept)
-    mean, var = (part[:, 0] for part in moments.scores(solution.weights))
-    mean = mean if task.offset is None else mean + task.offset
-    weight, y = np.asarray(task.weight).reshape(-1), np.asarray(task.target)[:, 0]
-    rows, plain = float(weight.sum()), model.loss.plain
-    total = float(weight @ plain.value(y, mean, np.zeros_like(mean)))
+    energy = _plain_energy(model, task, solution)
+    mean, var = energy.moments.scores(solution.weights)
+    weight = np.asarray(task.weight).reshape(-1)
+    rows = float(weight.sum())
+    total = float(weight @ energy.loss.value(np.asarray(task.target), energy.scores(mean), np.zeros_like(mean))[:, 0])
     if scales[0].degree == 1:
         return total / rows if total > 0 else None
-    freedom = _effective_freedom(model, task, solution, moments, mean, var)
+    freedom = _effective_freedom(energy, model, solution)
     if freedom is None or rows <= freedom or total <= 0:
         return None
     variance = 2 * total / (rows - freedom)
-    of_noise = float(weight @ var) / rows if moments.has_variance else 0.0
+    of_noise = float(weight @ var[:, 0]) / rows if energy.moments.has_variance else 0.0
     return float(np.sqrt(max(variance - of_noise, LAPLACE_LIMITS.share * variance)))
 
 
-def _effective_freedom(
-    model: Model, task: Task, solution: ProblemFit, moments: ScoreMoments, mean: Any, var: Any
-) -> float | None:
+def _plain_energy(model: Model, task: Task, solution: ProblemFit) -> Energy:
+    """Energy of the plain loss at the rates of a fit, without the prior's mean, level and kinks."""
+    moments = ScoreMoments(task.design, model.noise, solution.rates, model.fit_intercept)
+    weight = task.weight[:, None] if task.weight.ndim == 1 else task.weight
+    precision = prior_block(model, len(solution.weights) - 1).precision
+    offset = None if task.offset is None else task.offset[:, None]
+    return Energy(moments, model.loss.plain, task.target, model.C * weight, precision, offset=offset)
+
+
+def _effective_freedom(energy: Energy, model: Model, solution: ProblemFit) -> float | None:
     """``tr{H⁻¹ MᵀC diag(s) M}``; None of more weights than a Gram matrix is made for.
 
     Under a penalty ``λ|w|`` the trace is that of the weights that are not 0, which the penalty moves by a constant:
@@ -194,13 +198,11 @@ def _effective_freedom(
     q = len(solution.weights)
     if q > LAPLACE_LIMITS.weights:
         return None
-    weight = model.C * np.asarray(task.weight).reshape(-1, 1)
-    prior, _, level, absolute = prior_block(model, q - 1)
+    _, _, level, absolute = prior_block(model, q - 1)
     keep = np.arange(q) < q - 1 + model.fit_intercept
     if absolute is not None:
         keep[:-1] &= solution.weights[:-1, 0] != 0
-    offset = None if task.offset is None else task.offset[:, None]
-    energy = Energy(moments, model.loss.plain, task.target, weight, prior, offset=offset)
+    moments = energy.moments
     slopes = energy.derivatives(*moments.scores(solution.weights), np.zeros((1, 1)))
     _, spread = energy.gradient(solution.weights, slopes)
     penalty = energy.curvature(slopes, spread).diagonal[:, 0]
