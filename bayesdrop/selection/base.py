@@ -31,7 +31,7 @@ import inspect
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.stats import rankdata
@@ -88,9 +88,7 @@ class DropoutCV(SearchParameters, BaseEstimator):
     best_estimator_: Any
     n_features_in_: int
     _copied: tuple[str, ...] = FITTED
-
-    def _plain(self) -> type:
-        raise NotImplementedError
+    _plain: ClassVar[type]
 
     def _default_candidates(self) -> list[Any]:
         raise NotImplementedError
@@ -103,9 +101,9 @@ class DropoutCV(SearchParameters, BaseEstimator):
 
     def _estimator(self) -> Any:
         """The plain estimator with this one's parameters, and its defaults for those that are searched."""
-        names = set(inspect.signature(self._plain()).parameters) - {"rates", "C", "warm_start"}
+        names = set(inspect.signature(self._plain).parameters) - {"rates", "C", "warm_start"}
         parameters = self.get_params(deep=False)
-        return self._plain()(**{name: parameters[name] for name in names & set(parameters)})
+        return self._plain(**{name: parameters[name] for name in names & set(parameters)})
 
     def _candidates(self) -> list[Any]:
         """Candidates of the rates: numbers, rates objects, and pairs of a structure and a strength."""
@@ -215,7 +213,7 @@ class DropoutCV(SearchParameters, BaseEstimator):
                 f"{'cv' if groups is None else 'groups, cv'}: expected at least two rows{few}"
                 f"{'' if groups is None else ' in different groups'}, to fit one and hold the other out, got 1 sample"
                 f"{'' if task.code is None else ' of some class'}{'' if groups is None else ' or group'}; give more "
-                f"rows, or {self._plain().__name__} rates and C of your own."
+                f"rows, or {self._plain.__name__} rates and C of your own."
             )
         search, keys = searched
         name = self.scoring if isinstance(self.scoring, str) else "the score"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import ClassifierMixin
@@ -168,8 +168,7 @@ class DropoutLogisticRegressionCV(_DropoutClassifierCV):
     multiclass: str = "auto"
     class_weight: Any = None
 
-    def _plain(self) -> type:
-        return DropoutLogisticRegression
+    _plain: ClassVar[type] = DropoutLogisticRegression
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -298,8 +297,7 @@ class DropoutSVCCV(_DropoutClassifierCV):
     expectation: str = "augmentation"
     class_weight: Any = None
 
-    def _plain(self) -> type:
-        return DropoutSVC
+    _plain: ClassVar[type] = DropoutSVC
 
     def _keep(self, best: Any) -> None:
         best.calibration_ = self.selection_.calibration

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from sklearn.base import RegressorMixin
 
@@ -131,8 +131,7 @@ class DropoutRidgeCV(_DropoutRegressorCV):
     True
     """
 
-    def _plain(self) -> type:
-        return DropoutRidge
+    _plain: ClassVar[type] = DropoutRidge
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -246,5 +245,4 @@ class DropoutSVRCV(_DropoutRegressorCV):
     epsilon: float = 0.1
     expectation: str = "augmentation"
 
-    def _plain(self) -> type:
-        return DropoutSVR
+    _plain: ClassVar[type] = DropoutSVR

@@ -38,7 +38,7 @@ ROOMS = {
     "variational_bayes": (6, 691, 0),
     "baselines": (7, 683, 1),
     "_validation": (6, 684, 4),
-    "selection": (5, 399, 0),
+    "selection": (5, 394, 0),
     "rates": (5, 276, 5),
     "noise": (5, 238, 1),
     "cli": (6, 651, 5),
