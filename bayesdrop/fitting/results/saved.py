@@ -158,16 +158,12 @@ def _optional(data: xr.Dataset, name: str, dims: tuple[str, ...], **limits: floa
 
 def _stored_covariance(data: xr.Dataset, size: int) -> Float[np.ndarray, "D D"] | None:
     """Covariance of weights and intercepts; None if the file has none."""
-    covariance = _optional(data, "covariance", _COVARIANCE)
-    if covariance is None:
+    matrix = _optional(data, "covariance", _COVARIANCE)
+    if matrix is None:
         return None
-    if (
-        covariance.shape != (size, size)
-        or not np.allclose(covariance, covariance.T)
-        or np.any(covariance.diagonal() < 0)
-    ):
-        raise ValueError(f"expected a covariance of {size} weights and intercepts, got {covariance.shape} numbers")
-    return np.asarray(covariance)
+    if matrix.shape != (size, size) or not np.allclose(matrix, matrix.T) or np.any(matrix.diagonal() < 0):
+        raise ValueError(f"expected a covariance of {size} weights and intercepts, got {matrix.shape} numbers")
+    return np.asarray(matrix)
 
 
 def _rate_fields(data: xr.Dataset) -> dict[str, Any] | None:

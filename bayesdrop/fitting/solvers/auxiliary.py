@@ -20,7 +20,7 @@ as its precision ``ω`` says, which for a loss with a kink is largest where the 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -161,8 +161,7 @@ def first_problem(auxiliary: Auxiliary | None, weight: PerRow) -> Auxiliary | No
         return None
     numbers = np.flatnonzero(weight > 0)
     row = numbers if len(numbers) == len(auxiliary.mean) else auxiliary.row
-    target, mean, var, weights = (
-        part[:, 0] for part in (auxiliary.target, auxiliary.mean, auxiliary.var, auxiliary.weight)
-    )
-    pull = None if auxiliary.pull is None else auxiliary.pull[:, 0]
-    return Auxiliary(auxiliary.loss, target, mean, var, weights, row, pull)
+    names = ("target", "mean", "var", "weight", "pull")
+    blocks = {name: getattr(auxiliary, name) for name in names}
+    first: dict[str, Any] = {name: None if block is None else block[:, 0] for name, block in blocks.items()}
+    return replace(auxiliary, row=row, **first)

@@ -162,13 +162,11 @@ def learn(
             before = state.value
         done = reached & ~moved & is_last
         if np.any(moved):
-            first_state = method.init(learning.energy, state.weights, state)
+            start = method.init(learning.energy, state.weights, state)
             if is_last and method.tol >= LOOSE:
                 # What changes sign at the end of a loose fit is too near zero to matter.
-                done = reached & (
-                    np.abs(first_state.value - state.value) <= rules.little * method.tol * np.abs(state.value)
-                )
-            state = replace(first_state, remaining=np.where(done, state.remaining, first_state.remaining))
+                done = reached & (np.abs(start.value - state.value) <= rules.little * method.tol * np.abs(state.value))
+            state = replace(start, remaining=np.where(done, state.remaining, start.remaining))
         if np.all(done):
             trace.values[-1] = state.objective
             return state, trace.status
