@@ -1,4 +1,4 @@
-"""What the linear estimators share: parameters, the model they build, the fit and the moments of new scores."""
+"""Base of the linear estimators: parameters, the model they build, the fit and the moments of new scores."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from ..designs import Design
 from ..fitting.fit import rate_posterior, shaped, solve
 from ..fitting.objective.centring import CentredProblem, centre_problem, moved
 from ..fitting.objective.exponential_moments import exponential_moments
+from ..fitting.problems.block import Task, first_rates
 from ..fitting.problems.many_classes import softmax_energy
 from ..fitting.problems.online import Online
 from ..fitting.solvers.driver import check_minimiser
 from ..fitting.solvers.learning import SignCounts
 from ..fitting.solvers.newton import Newton
-from ..fitting.tuning.choose import Task, first_rates
 from ..fitting.tuning.folds import Rows
 from ..linalg.systems import double_range, refuse_overflow
 from ..losses import EpsilonInsensitive, Hinge, Logistic, Loss, Squared
@@ -52,7 +52,7 @@ class DropoutEstimator(BaseEstimator):
     """Base of the linear estimators; a subclass names its loss and the rates that it takes by default."""
 
     rates: Any
-    C: float
+    C: Any
     noise: Any
     expectation: Any
     weight_prior: Any
@@ -99,10 +99,10 @@ class DropoutEstimator(BaseEstimator):
         noise = self._noise()
         if rates is None and getattr(noise, "has_rate", False):
             rates = self._default_rates()
-        stated = {} if self.weight_prior is None else {"weight_prior": self.weight_prior}
+        prior = {} if self.weight_prior is None else {"weight_prior": self.weight_prior}
         return Model(
             self._loss(), noise, rates, self._loss_weight(), fit_intercept=self.fit_intercept, missing=missing_of(self),
-            **stated,
+            **prior,
         )  # fmt: skip
 
     def _loss_weight(self) -> float:
@@ -146,9 +146,11 @@ class DropoutEstimator(BaseEstimator):
         """Numbers for what the model says of the columns, and the features less the centre of the noise."""
         names = default_names(self)
         rate_map = first_rates(model).bind(names)
-        found = centre_problem(model, design, weight, rate_map, names, zeros_to_come=self.corrupted_inputs, units=units)
-        self.centre_ = found.centre
-        return found
+        centring = centre_problem(
+            model, design, weight, rate_map, names, zeros_to_come=self.corrupted_inputs, units=units
+        )
+        self.centre_ = centring.centre
+        return centring
 
     def _solve(
         self,
@@ -158,20 +160,20 @@ class DropoutEstimator(BaseEstimator):
     ) -> Any:
         """Fit a task to rows ``X − c`` and keep it; ``earlier`` are weights for ``X``."""
         solved = solve(task, centring, earlier)
-        found, self.selection_, self._online = solved.fit, solved.selection, None
+        solution, self.selection_, self._online = solved.fit, solved.selection, None
         self._covariances = solved.covariances
-        self._keep_rates(solved.rate_map, found.rates, found.posterior, found.occurrences)
-        self._set_weights(found.weights)
-        self._counts = found.counts
-        self.objective_trace_ = shaped(found.trace)
-        self.n_iter_ = found.iterations
-        self.status_ = found.status
+        self._keep_rates(solved.rate_map, solution.rates, solution.posterior, solution.occurrences)
+        self._set_weights(solution.weights)
+        self._counts = solution.counts
+        self.objective_trace_ = shaped(solution.trace)
+        self.n_iter_ = solution.iterations
+        self.status_ = solution.status
         return self
 
     def _task_of(
         self, centring: CentredProblem, target: PerRow, weight: PerRow, origins: Rows, n_classes: int | None = None
     ) -> Task:
-        """What is fitted, as a search fits it on folds."""
+        """Task of the fit, as a search fits it on folds."""
         plain = Newton(tol=self.tol, max_iter=self.max_iter)
         method = plain if self.method is None else check_minimiser(self.method)
         names = default_names(self)
@@ -211,10 +213,10 @@ class DropoutEstimator(BaseEstimator):
 
     def _online_model(self) -> Model:
         """The model of a step on a block of rows: where the rates were chosen by an earlier fit, with that choice."""
-        model, found = self._model(), getattr(self, "selection_", None)
-        if found is None or not (self.rates is None or is_tuned(self.rates)):
+        model, selection = self._model(), getattr(self, "selection_", None)
+        if selection is None or not (self.rates is None or is_tuned(self.rates)):
             return model
-        return replace(model, rates=found.chosen.rates)
+        return replace(model, rates=selection.chosen.rates)
 
     def _step_online(
         self,
@@ -315,19 +317,19 @@ class DropoutEstimator(BaseEstimator):
         >>> fitted.to_sklearn().predict([[5.0]]).tolist()
         ['yes']
         """
-        found = None if hasattr(self, "hidden_coef_") else _COUNTERPARTS.get(type(self._loss()))
-        if found is None:
+        counterpart = None if hasattr(self, "hidden_coef_") else _COUNTERPARTS.get(type(self._loss()))
+        if counterpart is None:
             raise TypeError(
                 f"{type(self).__name__} has no counterpart in scikit-learn with the same predictions; keep it by "
                 "pickle, joblib or skops."
             )
         check_is_fitted(self)
-        plain: Any = getattr(import_module(found[0]), found[1])()
+        plain: Any = getattr(import_module(counterpart[0]), counterpart[1])()
         weights = self._weights()
         coef, intercept = weights[:-1], weights[-1]
         if not self.arrives_noised:
-            own = self._model().noise.coefficients(np.atleast_2d(self.rates_).T)
-            coef, intercept = coef * own.gain, intercept + np.sum(coef * own.shift, axis=0)
+            coefficients = self._model().noise.coefficients(np.atleast_2d(self.rates_).T)
+            coef, intercept = coef * coefficients.gain, intercept + np.sum(coef * coefficients.shift, axis=0)
             if self.centre_ is not None:
                 intercept = intercept + self.centre_ @ (weights[:-1] - coef)
         coef, intercept = np.ascontiguousarray(coef.T), intercept - self._threshold()

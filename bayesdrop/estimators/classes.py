@@ -125,7 +125,7 @@ def chosen_by(score: Float[AnyArray, "m ..."]) -> Int[AnyArray, " m"]:
 def agreeing(chance: Float[AnyArray, "m K"], chosen: Int[AnyArray, " m"]) -> Float[AnyArray, "m K"]:
     """The nearest probabilities of which that of the chosen class is the largest.
 
-    An average over the noise is no function of the mean score: next to the boundary, where they are nearly equal, it
+    An average over the noise is not a function of the mean score: next to the boundary, where they are nearly equal, it
     may prefer another class.
 
     Examples
@@ -136,12 +136,12 @@ def agreeing(chance: Float[AnyArray, "m K"], chosen: Int[AnyArray, " m"]) -> Flo
     rows = np.flatnonzero(chance.argmax(axis=1) != chosen)
     if not len(rows):
         return chance
-    chance, own = chance.copy(), chance[rows, chosen[rows]][:, None]
+    chance, own_chance = chance.copy(), chance[rows, chosen[rows]][:, None]
     # All that are above a level come down to it, which the own one rises to.
-    above = -np.sort(-np.where(chance[rows] > own, chance[rows], -np.inf), axis=1)
+    above = -np.sort(-np.where(chance[rows] > own_chance, chance[rows], -np.inf), axis=1)
     count = 1 + np.arange(above.shape[1])
-    means = (own + np.cumsum(np.maximum(above, 0.0), axis=1)) / (1 + count)
-    level = np.maximum(own, means.max(axis=1, keepdims=True))  # the own one, if others are as large
+    means = (own_chance + np.cumsum(np.maximum(above, 0.0), axis=1)) / (1 + count)
+    level = np.maximum(own_chance, means.max(axis=1, keepdims=True))  # the own one, if others are as large
     chance[rows] = np.minimum(chance[rows], level)
     chance[rows, chosen[rows]] = np.nextafter(level[:, 0], 1.0)
     return chance

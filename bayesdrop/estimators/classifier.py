@@ -24,7 +24,7 @@ from ..designs.dask.design import by_blocks
 from ..designs.rows import check_sample_weight, unique_labels
 from ..designs.sparse import stacked
 from ..fitting.objective.centring import CentredProblem
-from ..fitting.tuning.choose import Task
+from ..fitting.problems.block import Task
 from ..fitting.tuning.search import candidate_Cs
 from ..fitting.tuning.selection import Selection
 from ..linalg.systems import double_range, refuse_overflow
@@ -49,7 +49,6 @@ class DropoutClassifier(ClassScores, DropoutEstimator):
     classes_: Shaped[np.ndarray, " K"]
     selection_: Selection | None
     class_weight: Any
-    C: Any
     C_: float
 
     def _loss_weight(self) -> float:
@@ -57,12 +56,12 @@ class DropoutClassifier(ClassScores, DropoutEstimator):
         return getattr(self, "C_", 1.0) if self.C is None else self.C
 
     def _centre(self, model: Model, design: Design, weight: PerRow, *, units: bool = False) -> CentredProblem:
-        own = self.C is None and self.weight_prior is None
-        found = super()._centre(model, design, weight, units=units or own)
+        has_defaults = self.C is None and self.weight_prior is None
+        centring = super()._centre(model, design, weight, units=units or has_defaults)
         if self.C is None:
-            found = found.with_C(found.usual_C if own else 1.0)
-        self.C_ = float(found.model.C)
-        return found
+            centring = centring.with_C(centring.usual_C if has_defaults else 1.0)
+        self.C_ = float(centring.model.C)
+        return centring
 
     def _to_draw(self, model: Model, X: Any) -> tuple[Model, float]:
         """The model to draw from, and the scale of weights in units of the columns of ``X``."""
@@ -95,8 +94,8 @@ class DropoutClassifier(ClassScores, DropoutEstimator):
         y : array (n,)
             Two or more classes, any labels.
         sample_weight : array (n,), optional
-            Row weights, >= 0; weight 0 is no row, and weight 2 a row twice, except that folds, which may choose the
-            noise, hold out a row as a whole.
+            Row weights, >= 0; weight 0 excludes a row, and weight 2 counts it twice; folds, which may choose the noise,
+            hold out a row as a whole.
         groups : array (n,), optional
             Labels of the rows that belong together, such as patients, which are held out together where the strength of
             the noise is chosen; see :class:`bayesdrop.Tuned`.
@@ -127,12 +126,13 @@ class DropoutClassifier(ClassScores, DropoutEstimator):
         design, classes, code, origins = check_rows(self, X, y, sample_weight, groups)
         (n, p), K = design.shape, len(classes)
         refuse_response(design, code, getattr(self, "feature_names_in_", None), y, classes)
-        check_memory(
-            f"y: a fit of {K:,} classes takes at least",
-            # Two numbers of each row and class; weights, gradient, curvature and a step.
-            8 * K * (2 * n * design.is_local + 4 * (p + 1)),
-            "join rare classes, take fewer rows, or a regressor if y is a number.",
-        )
+        if K > 2:
+            check_memory(
+                f"y: a fit of {K:,} classes takes at least",
+                # Two numbers of each row and class; weights, gradient, curvature and a step.
+                8 * K * (2 * n * design.is_local + 4 * (p + 1)),
+                "join rare classes, take fewer rows, or a regressor if y is a number.",
+            )
         factor = class_factors(self.class_weight, classes, code, origins.weight, design)
         return design, classes, code, weigh_classes(factor, code, origins.weight), origins
 
@@ -203,7 +203,7 @@ class DropoutClassifier(ClassScores, DropoutEstimator):
         X : array or scipy sparse (n, p)
             Some rows.
         y : array (n,)
-            Their classes.
+            Classes of the rows.
         classes : array (K,), optional
             All classes, needed at the first call.
         sample_weight : array (n,), optional
@@ -220,33 +220,33 @@ class DropoutClassifier(ClassScores, DropoutEstimator):
         self
         """
         model = self._online_model()
-        known = getattr(self, "classes_", None)
+        labels = getattr(self, "classes_", None)
         if classes is not None:
             refuse_masked(classes, "classes")
-            known = unique_labels(column_or_1d(classes), "classes")
-        if known is None:
+            labels = unique_labels(column_or_1d(classes), "classes")
+        if labels is None:
             raise ValueError("classes: expected all class labels at the first call of partial_fit, got None.")
-        if hasattr(self, "classes_") and not np.array_equal(known, self.classes_):
-            raise ValueError(f"classes: expected {self.classes_.tolist()} as before, got {known.tolist()}.")
-        if len(known) < 2:
-            raise ValueError(f"classes: expected at least two classes, got {known.tolist()}.")
+        if hasattr(self, "classes_") and not np.array_equal(labels, self.classes_):
+            raise ValueError(f"classes: expected {self.classes_.tolist()} as before, got {labels.tolist()}.")
+        if len(labels) < 2:
+            raise ValueError(f"classes: expected at least two classes, got {labels.tolist()}.")
         if isinstance(self.class_weight, str) and self.class_weight == "balanced":
             raise ValueError('class_weight: "balanced" needs all the data; give a dict, or sample_weight.')
         X, y = check_here(self, X, y, reset=not hasattr(self, "n_features_in_"))
-        strange = np.setdiff1d(unique_labels(y, "y"), known)
-        if len(strange):
+        unknown_labels = np.setdiff1d(unique_labels(y, "y"), labels)
+        if len(unknown_labels):
             raise ValueError(
-                f"y: expected the classes {known.tolist()} of the first call, got also {strange.tolist()}; name every "
-                "class in `classes` at the first call."
+                f"y: expected the classes {labels.tolist()} of the first call, got also {unknown_labels.tolist()}; "
+                "name every class in `classes` at the first call."
             )
-        code = np.searchsorted(known, y)
+        code = np.searchsorted(labels, y)
         design, weight = as_design(with_missing(X)), check_sample_weight(sample_weight, X.shape[0])
-        weight = weigh_classes(class_factors(self.class_weight, known, code, weight, design), code, weight)
-        self.classes_ = known
-        joint = self._is_joint(known) if hasattr(self, "coef_") else self._resolve_multiclass(known, None)
-        target = code if joint else signs(code, len(known))
+        weight = weigh_classes(class_factors(self.class_weight, labels, code, weight, design), code, weight)
+        self.classes_ = labels
+        joint = self._is_joint(labels) if hasattr(self, "coef_") else self._resolve_multiclass(labels, None)
+        target = code if joint else signs(code, len(labels))
         self.C_ = float(model.C)
-        weights = self._step_online(model, design, target, weight, n_total, forget, len(known) if joint else None)
+        weights = self._step_online(model, design, target, weight, n_total, forget, len(labels) if joint else None)
         self._set_weights(weights)
         return self
 

@@ -11,11 +11,10 @@ from scipy.special import xlogy
 from .._typing import AnyArray, Float, PerRow
 from ..designs.dask.design import by_blocks
 from ..designs.rows import check_sample_weight
-from ..fitting.solvers.newton import Newton
 from ..linalg.systems import double_range, refuse_overflow
 from ..losses import Loss, NegativeBinomial, Poisson
 from .regressor import DropoutRegressor
-from .validation import check_here, set_parameters
+from .validation import LinearParameters, check_here
 
 __all__ = ["DropoutNegativeBinomialRegressor", "DropoutPoissonRegressor"]
 
@@ -58,9 +57,9 @@ class _DropoutCountRegressor(DropoutRegressor):
         moments, weights = self._score_moments(X, exponential=True)
         with double_range():
             mean, var = moments.scores(weights)
-            found = self._loss().expected_response(_Moments(mean, var))[:, 0]
-        refuse_overflow(scores=mean, variances=var, expected_counts=found)
-        return found
+            counts = self._loss().expected_response(_Moments(mean, var))[:, 0]
+        refuse_overflow(scores=mean, variances=var, expected_counts=counts)
+        return counts
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Share of the deviance that is explained, D², as ``PoissonRegressor.score`` has it: 1 at best.
@@ -70,7 +69,7 @@ class _DropoutCountRegressor(DropoutRegressor):
         X : array, data frame or scipy sparse (n, p)
             Rows.
         y : array (n,)
-            Their counts.
+            Counts of the rows.
         sample_weight : array (n,), optional
             Row weights, >= 0.
 
@@ -83,11 +82,12 @@ class _DropoutCountRegressor(DropoutRegressor):
         weight = check_sample_weight(sample_weight, X.shape[0])
         y = np.asarray(y, dtype=np.float64)
         constant = np.full(len(y), np.average(y, weights=weight))
-        deviance, most = (float(weight @ self._half_deviance(y, mean)) for mean in (self.predict(X), constant))
-        return 1 - deviance / most if most > 0 else float(deviance == 0)
+        deviance, null_deviance = (float(weight @ self._half_deviance(y, mean)) for mean in (self.predict(X), constant))
+        return 1 - deviance / null_deviance if null_deviance > 0 else float(deviance == 0)
 
 
-class DropoutPoissonRegressor(_DropoutCountRegressor):
+@dataclass(eq=False, repr=False, kw_only=True)
+class DropoutPoissonRegressor(LinearParameters, _DropoutCountRegressor):
     """Poisson regression trained under marginalised feature noise.
 
     Minimises ``½‖w‖² + C Σ E(e^s − y s)``, with ``E e^s`` exact for every noise. At rate 0 it is scikit-learn's
@@ -161,23 +161,8 @@ class DropoutPoissonRegressor(_DropoutCountRegressor):
     True
     """
 
-    def __init__(
-        self,
-        rates: Any = None,
-        *,
-        C: float = 1.0,
-        noise: Any = None,
-        expectation: str = "exact",
-        weight_prior: Any = None,
-        method: Any = None,
-        fit_intercept: bool = True,
-        warm_start: bool = False,
-        corrupted_inputs: bool = False,
-        missing: str | None = None,
-        tol: float = Newton.tol,
-        max_iter: int = Newton.max_iter,
-    ) -> None:
-        set_parameters(self, locals())
+    C: float = 1.0
+    expectation: str = "exact"
 
     def _loss(self) -> Loss:
         return Poisson(self.expectation)
@@ -186,7 +171,8 @@ class DropoutPoissonRegressor(_DropoutCountRegressor):
         return np.asarray(xlogy(y, y) - xlogy(y, mean) - y + mean)
 
 
-class DropoutNegativeBinomialRegressor(_DropoutCountRegressor):
+@dataclass(eq=False, repr=False, kw_only=True)
+class DropoutNegativeBinomialRegressor(LinearParameters, _DropoutCountRegressor):
     """Negative binomial regression of overdispersed counts, trained under marginalised feature noise.
 
     Minimises ``½‖w‖² + C Σ φ(y, m, v)`` with the bound of the expected loss ``(y + r) log(1 + e^s) − y s`` by
@@ -261,24 +247,9 @@ class DropoutNegativeBinomialRegressor(_DropoutCountRegressor):
     True
     """
 
-    def __init__(
-        self,
-        rates: Any = None,
-        *,
-        dispersion: float = 1.0,
-        C: float = 1.0,
-        noise: Any = None,
-        expectation: str = "augmentation",
-        weight_prior: Any = None,
-        method: Any = None,
-        fit_intercept: bool = True,
-        warm_start: bool = False,
-        corrupted_inputs: bool = False,
-        missing: str | None = None,
-        tol: float = Newton.tol,
-        max_iter: int = Newton.max_iter,
-    ) -> None:
-        set_parameters(self, locals())
+    dispersion: float = 1.0
+    C: float = 1.0
+    expectation: str = "augmentation"
 
     def _loss(self) -> Loss:
         return NegativeBinomial(self.dispersion, self.expectation)

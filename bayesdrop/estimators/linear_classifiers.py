@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,18 +11,18 @@ from sklearn.utils.validation import check_is_fitted
 from .._typing import AnyArray, Float, Shaped
 from .._validation import check_choice
 from ..designs.dask.design import by_blocks
-from ..fitting.solvers.newton import Newton
 from ..fitting.tuning.calibration import Calibration
 from ..losses import Hinge, Logistic, Loss, Softmax
 from ..model import Model
 from .classes import agreeing, chosen_by
 from .classifier import DropoutClassifier
-from .validation import intact, set_parameters
+from .validation import LinearParameters, intact
 
 __all__ = ["DropoutLogisticRegression", "DropoutSVC"]
 
 
-class DropoutLogisticRegression(DropoutClassifier):
+@dataclass(eq=False, repr=False, kw_only=True)
+class DropoutLogisticRegression(LinearParameters, DropoutClassifier):
     """Logistic regression trained under marginalised feature noise, with learnt dropout rates.
 
     Minimises ``½‖w‖² + C Σ φ(y, m, v)`` with the Polya-Gamma bound of the expected logistic loss (Chen, Zhu, Chen &
@@ -143,26 +143,11 @@ class DropoutLogisticRegression(DropoutClassifier):
     True
     """
 
-    def __init__(
-        self,
-        rates: Any = None,
-        *,
-        C: float | None = None,
-        noise: Any = None,
-        expectation: str | None = None,
-        multiclass: str = "auto",
-        weight_prior: Any = None,
-        method: Any = None,
-        fit_intercept: bool = True,
-        class_weight: Any = None,
-        warm_start: bool = False,
-        corrupted_inputs: bool = False,
-        expected_deletion: Any = None,
-        missing: str | None = None,
-        tol: float = Newton.tol,
-        max_iter: int = Newton.max_iter,
-    ) -> None:
-        set_parameters(self, locals())
+    C: float | None = None
+    expectation: str | None = None
+    multiclass: str = "auto"
+    class_weight: Any = None
+    expected_deletion: Any = None
 
     def _loss(self) -> Loss:
         # Deletion is real: its mean loss is what new rows will have, and a bound of it is too cautious.
@@ -202,8 +187,8 @@ class DropoutLogisticRegression(DropoutClassifier):
         y : array (n,)
             Two or more classes, any labels.
         sample_weight : array (n,), optional
-            Row weights, >= 0; weight 0 is no row, and weight 2 a row twice, except that folds, which may choose the
-            noise, hold out a row as a whole.
+            Row weights, >= 0; weight 0 excludes a row, and weight 2 counts it twice; folds, which may choose the noise,
+            hold out a row as a whole.
         groups : array (n,), optional
             Labels of the rows that belong together, such as patients, which are held out together where the strength of
             the noise is chosen; see :class:`bayesdrop.Tuned`.
@@ -213,7 +198,7 @@ class DropoutLogisticRegression(DropoutClassifier):
             fit without them, or without noise where that has several too (``"taylor"``, the softmax), unless
             ``warm_start`` says where to begin.
         unlabelled_weight : float
-            Their weight ``α >= 0``: labelled and unlabelled rows share one penalty as ``1 : α``.
+            Weight ``α >= 0`` of each of them: labelled and unlabelled rows share one penalty as ``1 : α``.
 
         Returns
         -------
@@ -222,7 +207,8 @@ class DropoutLogisticRegression(DropoutClassifier):
         return self._fit(X, y, sample_weight, groups, unlabelled, unlabelled_weight)
 
 
-class DropoutSVC(DropoutClassifier):
+@dataclass(eq=False, repr=False, kw_only=True)
+class DropoutSVC(LinearParameters, DropoutClassifier):
     """Linear support vector machine trained under marginalised feature noise, with learnt dropout rates.
 
     Minimises ``½‖w‖² + C Σ φ(y, m, v)`` with the location-scale bound of the expected hinge loss (Chen, Zhu, Chen &
@@ -307,28 +293,11 @@ class DropoutSVC(DropoutClassifier):
     True
     """
 
-    calibration_: Calibration | None
-
-    def __init__(
-        self,
-        rates: Any = None,
-        *,
-        C: float | None = None,
-        noise: Any = None,
-        margin: float = 1.0,
-        expectation: str = "augmentation",
-        weight_prior: Any = None,
-        method: Any = None,
-        fit_intercept: bool = True,
-        class_weight: Any = None,
-        warm_start: bool = False,
-        corrupted_inputs: bool = False,
-        expected_deletion: Any = None,
-        missing: str | None = None,
-        tol: float = Newton.tol,
-        max_iter: int = Newton.max_iter,
-    ) -> None:
-        set_parameters(self, locals())
+    C: float | None = None
+    margin: float = 1.0
+    expectation: str = "augmentation"
+    class_weight: Any = None
+    expected_deletion: Any = None
 
     def _loss(self) -> Loss:
         return Hinge(self.margin, self.expectation)
@@ -336,6 +305,7 @@ class DropoutSVC(DropoutClassifier):
     @intact
     def _fit(self, X: Any, y: Any, sample_weight: Any, *rest: Any) -> Any:
         super()._fit(X, y, sample_weight, *rest)
+        self.calibration_: Calibration | None
         self.calibration_ = None if self.selection_ is None else self.selection_.calibration
         return self
 
@@ -345,12 +315,12 @@ class DropoutSVC(DropoutClassifier):
 
     def _calibrated(self) -> Calibration | None:
         """The calibration, if it is for scores such as those of new rows."""
-        found = self.calibration_
-        return found if found is not None and found.corrupted_inputs == self.arrives_noised else None
+        calibration = self.calibration_
+        return calibration if calibration is not None and calibration.corrupted_inputs == self.arrives_noised else None
 
     def _threshold(self) -> float:
-        found = self._calibrated()
-        return 0.0 if found is None else found.threshold
+        calibration = self._calibrated()
+        return 0.0 if calibration is None else calibration.threshold
 
     @by_blocks
     def decision_function(self, X: Any) -> Float[AnyArray, "m ..."]:
@@ -364,8 +334,10 @@ class DropoutSVC(DropoutClassifier):
     def predict_proba(self, X: Any) -> Float[AnyArray, "m K"]:
         """Class probabilities, (n, K), by the scores of held-out rows, or by the pseudo-likelihood; rows sum to 1."""
         check_is_fitted(self)
-        found = self._calibrated()
-        if found is None:
+        calibration = self._calibrated()
+        if calibration is None:
             return super().predict_proba(X)
         score = self.decision_function(X)
-        return agreeing(found.probabilities(score.reshape(len(score), -1) + found.threshold), chosen_by(score))
+        return agreeing(
+            calibration.probabilities(score.reshape(len(score), -1) + calibration.threshold), chosen_by(score)
+        )

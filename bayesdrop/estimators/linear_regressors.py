@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from .._validation import check_number
-from ..fitting.solvers.newton import Newton
 from ..losses import EpsilonInsensitive, Loss, Quantile, Squared
 from .regressor import DropoutRegressor
-from .validation import set_parameters
+from .validation import LinearParameters
 
 __all__ = ["DropoutQuantileRegressor", "DropoutRidge", "DropoutSVR"]
 
 
-class DropoutSVR(DropoutRegressor):
+@dataclass(eq=False, repr=False, kw_only=True)
+class DropoutSVR(LinearParameters, DropoutRegressor):
     """Linear support vector regression trained under marginalised feature noise.
 
     Minimises ``½‖w‖² + C Σ φ(y, m, v)`` with the bound of the expected ε-insensitive loss (Chen, Zhu, Chen & Chen
@@ -91,31 +92,17 @@ class DropoutSVR(DropoutRegressor):
     True
     """
 
-    def __init__(
-        self,
-        rates: Any = None,
-        *,
-        epsilon: float = 0.1,
-        C: float = 1.0,
-        noise: Any = None,
-        expectation: str = "augmentation",
-        weight_prior: Any = None,
-        method: Any = None,
-        fit_intercept: bool = True,
-        warm_start: bool = False,
-        corrupted_inputs: bool = False,
-        expected_deletion: Any = None,
-        missing: str | None = None,
-        tol: float = Newton.tol,
-        max_iter: int = Newton.max_iter,
-    ) -> None:
-        set_parameters(self, locals())
+    epsilon: float = 0.1
+    C: float = 1.0
+    expectation: str = "augmentation"
+    expected_deletion: Any = None
 
     def _loss(self) -> Loss:
         return EpsilonInsensitive(self.epsilon, self.expectation)
 
 
-class DropoutQuantileRegressor(DropoutRegressor):
+@dataclass(eq=False, repr=False, kw_only=True)
+class DropoutQuantileRegressor(LinearParameters, DropoutRegressor):
     """Linear quantile regression trained under marginalised feature noise.
 
     Minimises ``½‖w‖² + C Σ φ(y, m, v)`` with a bound of the expected check loss (Koenker & Bassett 1978; the auxiliary
@@ -174,25 +161,10 @@ class DropoutQuantileRegressor(DropoutRegressor):
     0.9
     """
 
-    def __init__(
-        self,
-        rates: Any = None,
-        *,
-        quantile: float = 0.5,
-        C: float = 1.0,
-        noise: Any = None,
-        expectation: str = "augmentation",
-        weight_prior: Any = None,
-        method: Any = None,
-        fit_intercept: bool = True,
-        warm_start: bool = False,
-        corrupted_inputs: bool = False,
-        expected_deletion: Any = None,
-        missing: str | None = None,
-        tol: float = Newton.tol,
-        max_iter: int = Newton.max_iter,
-    ) -> None:
-        set_parameters(self, locals())
+    quantile: float = 0.5
+    C: float = 1.0
+    expectation: str = "augmentation"
+    expected_deletion: Any = None
 
     def _loss(self) -> Loss:
         # Checked here as well, under the name that this parameter goes by.
@@ -200,7 +172,8 @@ class DropoutQuantileRegressor(DropoutRegressor):
         return Quantile(self.quantile, expectation=self.expectation)
 
 
-class DropoutRidge(DropoutRegressor):
+@dataclass(eq=False, repr=False, kw_only=True)
+class DropoutRidge(LinearParameters, DropoutRegressor):
     """Ridge regression trained under marginalised feature noise, in closed form.
 
     Minimises ``½‖w‖² + ½C Σ E(y − wᵀx̃ − b)² = ½‖w‖² + ½C Σ [(y − m)² + v]``, exactly (van der Maaten, Chen, Tyree &
@@ -274,23 +247,8 @@ class DropoutRidge(DropoutRegressor):
     True
     """
 
-    def __init__(
-        self,
-        rates: Any = None,
-        *,
-        C: float = 1.0,
-        noise: Any = None,
-        weight_prior: Any = None,
-        method: Any = None,
-        fit_intercept: bool = True,
-        warm_start: bool = False,
-        corrupted_inputs: bool = False,
-        expected_deletion: Any = None,
-        missing: str | None = None,
-        tol: float = Newton.tol,
-        max_iter: int = Newton.max_iter,
-    ) -> None:
-        set_parameters(self, locals())
+    C: float = 1.0
+    expected_deletion: Any = None
 
     def _loss(self) -> Loss:
         return Squared()

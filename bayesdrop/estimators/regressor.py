@@ -1,4 +1,4 @@
-"""What the regressors share: the data of a fit, updates by blocks of rows and predictions."""
+"""Base of the regressors: the data of a fit, updates by blocks of rows and predictions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..designs import as_design, with_missing
 from ..designs.dask.design import by_blocks
 from ..designs.rows import check_sample_weight
 from ..fitting.objective.centring import CentredProblem
-from ..fitting.tuning.choose import Task
+from ..fitting.problems.block import Task
 from ..fitting.tuning.folds import Rows
 from ..model import Model
 from ..rates import Fixed
@@ -85,7 +85,7 @@ class DropoutRegressor(RegressorMixin, DropoutEstimator):
         X : array or scipy sparse (n, p)
             Some rows.
         y : array (n,)
-            Their targets.
+            Targets of the rows.
         sample_weight : array (n,), optional
             Row weights, >= 0.
         n_total : float, optional
@@ -131,7 +131,7 @@ class DropoutRegressor(RegressorMixin, DropoutEstimator):
 
         model = self._model()
         # The loss weighs as in the fit: its scale is known, of a squared loss the variance 1/C.
-        known = {one.field: 1.0 for one in model.loss.parameters if one.degree}
+        scales = {one.field: 1.0 for one in model.loss.parameters if one.degree}
         loss: Any = model.loss
-        model = replace(model, loss=replace(loss, **known)) if known else model
+        model = replace(model, loss=replace(loss, **scales)) if scales else model
         return sample(model, X, y, sample_weight=sample_weight, **options)

@@ -48,7 +48,7 @@ _MOST_REPEATS = 10**6
 
 def _delete(X: Any, rate: float, rng: np.random.Generator) -> Any:
     """Copy with entries deleted, of the kind that came."""
-    given, X = X, admit(X)
+    table_of_user, X = X, admit(X)
     if issparse(X):
         rows = X.tocsr(copy=True)
         # One stored number per entry in the order of rows, so that the same seed deletes the same as in a dense array.
@@ -59,7 +59,7 @@ def _delete(X: Any, rate: float, rng: np.random.Generator) -> Any:
         rows.eliminate_zeros()
         return rows.asformat(X.format)
     if hasattr(X, "iloc"):  # a table of any kind
-        left, table = _delete(X.to_numpy(), rate, rng), open_table(given).to_native()
+        left, table = _delete(X.to_numpy(), rate, rng), open_table(table_of_user).to_native()
         if isinstance(table, type(X)):
             return type(table)(left, columns=table.columns, index=table.index)
         import narwhals as nw
@@ -73,8 +73,8 @@ def _delete(X: Any, rate: float, rng: np.random.Generator) -> Any:
         )
     _refuse_missing(left)
     where = np.nonzero(left)
-    gone = rng.random(len(where[0])) < rate
-    left[where[0][gone], where[1][gone]] = 0
+    is_deleted = rng.random(len(where[0])) < rate
+    left[where[0][is_deleted], where[1][is_deleted]] = 0
     return left
 
 

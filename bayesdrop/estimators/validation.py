@@ -10,7 +10,7 @@ Rows without labels, checked against the labelled ones.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial, wraps
 from typing import Any, TypeVar, cast
 
@@ -22,12 +22,15 @@ from .._typing import AnyArray, Shaped
 from .._validation import as_numbers, check_choice, check_number, plain_column
 from ..data.column_facts import ColumnFacts, column_order, read_alike
 from ..designs import FOR_MISSING, Design, as_design, checking, in_memory
+from ..fitting.solvers.newton import Newton
 from ..rates import Fixed
 from ..rates.base import check_rate
 from ..warnings import MissingWarning, warn
 
 __all__ = [
     "FLOATS",
+    "LinearParameters",
+    "NoiseParameters",
     "check_features",
     "check_here",
     "check_new_matrix",
@@ -55,21 +58,21 @@ def default_names(estimator: Any) -> list[str]:
 
 def missing_of(estimator: Any) -> str | None:
     """The setting ``missing`` of an estimator, checked; None where it has none. Rows that lose entries have NaN."""
-    found: str | None = check_choice(getattr(estimator, "missing", None), "missing", (None, "nan"))
-    return found if getattr(estimator, "expected_deletion", None) is None else "nan"
+    setting: str | None = check_choice(getattr(estimator, "missing", None), "missing", (None, "nan"))
+    return setting if getattr(estimator, "expected_deletion", None) is None else "nan"
 
 
 def takes_missing(estimator: Any) -> bool:
     """Whether NaN is a missing entry to an estimator whose setting may be wrong yet."""
-    given = getattr(estimator, "missing", None)
-    return (isinstance(given, str) and given == "nan") or getattr(estimator, "expected_deletion", None) is not None
+    setting = getattr(estimator, "missing", None)
+    return (isinstance(setting, str) and setting == "nan") or getattr(estimator, "expected_deletion", None) is not None
 
 
 def deletion_of(estimator: Any) -> Fixed:
     """Rates at which the rows to predict will lose entries, as the estimator has them."""
-    given = estimator.expected_deletion
-    check_rate(list(given.values()) if isinstance(given, Mapping) else given, "expected_deletion")
-    return Fixed(given)
+    deletion = estimator.expected_deletion
+    check_rate(list(deletion.values()) if isinstance(deletion, Mapping) else deletion, "expected_deletion")
+    return Fixed(deletion)
 
 
 @dataclass(frozen=True)
@@ -107,7 +110,7 @@ def _warn_of_deletion(estimator: Any, design: Design) -> None:
 
 
 def _advice(estimator: Any, *, is_new: bool = False) -> str:
-    """What to do about NaN, for its message; ``is_new`` of rows to predict."""
+    """Advice about NaN, for its message; ``is_new`` for rows to predict."""
     if is_new and "expected_deletion" in estimator.get_params(deep=False):
         return (
             'If new rows lose entries, fit with expected_deletion=, the share that they lose, or with missing="nan", '
@@ -123,7 +126,7 @@ def _advice(estimator: Any, *, is_new: bool = False) -> str:
 
 
 def facts_of(estimator: Any) -> ColumnFacts:
-    """What a fitted estimator knows of its columns besides their names."""
+    """Properties of the columns of a fitted estimator besides their names."""
     return ColumnFacts(hasattr(estimator, "feature_names_in_"), getattr(estimator, "zero_based_in_", None))
 
 
@@ -175,8 +178,8 @@ def check_here(
     def check(X: Any) -> Any:
         return validate_data(estimator, X, y, accept_sparse="csr", dtype=FLOATS, **options)
 
-    found: tuple[Any, Shaped[AnyArray, "n ..."]] = checking(check, None, advice=_advice(estimator))(X)
-    return found
+    rows: tuple[Any, Shaped[AnyArray, "n ..."]] = checking(check, None, advice=_advice(estimator))(X)
+    return rows
 
 
 def check_features(estimator: Any, X: Any) -> Design:
@@ -193,7 +196,29 @@ def check_features(estimator: Any, X: Any) -> Design:
     return design
 
 
-def set_parameters(estimator: Any, given: Mapping[str, Any]) -> None:
+@dataclass(eq=False, repr=False, kw_only=True)
+class NoiseParameters:
+    """Constructor arguments of every linear estimator, stored as given: scikit-learn clones them by identity."""
+
+    rates: Any = field(default=None, kw_only=False)
+    noise: Any = None
+    weight_prior: Any = None
+    method: Any = None
+    fit_intercept: bool = True
+    corrupted_inputs: bool = False
+    missing: str | None = None
+    tol: float = Newton.tol
+    max_iter: int = Newton.max_iter
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class LinearParameters(NoiseParameters):
+    """Constructor arguments of the estimators that fit once, with given ``C`` and rates."""
+
+    warm_start: bool = False
+
+
+def set_parameters(estimator: Any, parameters: Mapping[str, Any]) -> None:
     """Keep the arguments of a constructor, its ``locals()``, as they came: scikit-learn clones them by identity.
 
     Examples
@@ -204,7 +229,7 @@ def set_parameters(estimator: Any, given: Mapping[str, Any]) -> None:
     >>> Scaled(3).factor
     3
     """
-    for name, value in given.items():
+    for name, value in parameters.items():
         if name != "self":
             setattr(estimator, name, value)
 

@@ -116,17 +116,17 @@ def read_formula(
                 "y: the formula names the response, a column of the data; to specify a model, put it first, as in "
                 'bd.fit(bd.Model(), "y ~ a + b", data).'
             )
-        formula, data, given = model, as_frame(X, "X", "for model is a formula"), None
+        formula, data, model_of_user = model, as_frame(X, "X", "for model is a formula"), None
     else:
-        formula, data, given = X, as_frame(y, "y", "for X is a formula"), model
+        formula, data, model_of_user = X, as_frame(y, "y", "for X is a formula"), model
     if feature_names is not None:
         raise ValueError("feature_names: a formula names its columns; leave them out.")
     how = (options or FormulaOptions())._asdict()
     scale = how.pop("random_scale")
-    design = encode_formula(formula, data, missing=getattr(given, "missing", None), **how)
+    design = encode_formula(formula, data, missing=getattr(model_of_user, "missing", None), **how)
     if design.y is None:
         raise ValueError(f"formula: expected a response, as in 'y ~ {formula.strip().lstrip('~').strip()}'.")
-    chosen = default_model(design) if given is None else given
+    chosen = default_model(design) if model_of_user is None else model_of_user
     chosen = of_effects(of_terms(chosen, design), design, scale)
     return FormulaProblem(chosen, design.X, design.y, design.feature_names, design)
 
@@ -198,16 +198,16 @@ def of_effects(model: Any, design: FormulaDesign, scale: Any) -> Any:
             "rates: bd.Tuned takes no random terms, whose scale a point fit does not learn; give bd.PerFeature() or "
             "bd.Fixed(...)."
         )
-    given = dict.fromkeys(names, scale)
+    scale_of_term = dict.fromkeys(names, scale)
     if isinstance(scale, Mapping):
         plain = {re.sub(r"\s|^\s*\(|\)\s*$", "", str(name)): value for name, value in scale.items()}
-        strange = [name for name in plain if name not in [name.replace(" ", "") for name in names]]
-        if strange:
+        unknown_names = [name for name in plain if name not in [name.replace(" ", "") for name in names]]
+        if unknown_names:
             raise ValueError(
-                f"random_scale: {strange[0]!r} is not a term of the formula; the terms are {listed(names)}."
+                f"random_scale: {unknown_names[0]!r} is not a term of the formula; the terms are {listed(names)}."
             )
-        given = {name: plain.get(name.replace(" ", "")) for name in names}
-    scales = [_default_scale(model, design) if given[name] is None else given[name] for name in names]
+        scale_of_term = {name: plain.get(name.replace(" ", "")) for name in names}
+    scales = [_default_scale(model, design) if scale_of_term[name] is None else scale_of_term[name] for name in names]
     levels = [term.level_names for term in design.random_terms]
     rates: Any = PerFeature() if model.rates is None else model.rates
     blocks = dict.fromkeys(term.block for term in design.random_terms if term.block)
@@ -249,10 +249,10 @@ def one_offset(design: FormulaDesign | None, offset: Any) -> Any:
     >>> one_offset(None, 0.5)
     0.5
     """
-    known = None if design is None else design.offset
-    if known is not None and offset is not None:
+    formula_offset = None if design is None else design.offset
+    if formula_offset is not None and offset is not None:
         raise ValueError("offset: the formula has an offset(...) already; combine both in it, as in offset(a + b).")
-    return of_rows(design, offset) if known is None else known
+    return of_rows(design, offset) if formula_offset is None else formula_offset
 
 
 def _given(options: FormulaOptions | None) -> list[str]:
@@ -283,7 +283,7 @@ def of_classes(design: FormulaDesign | None, class_weight: Any) -> Any:
 
 
 def of_rows(design: FormulaDesign | None, values: Any) -> Any:
-    """What came for each row of a table, for the rows that a formula has kept of it.
+    """Values of the rows of a table, restricted to the rows that a formula uses.
 
     Examples
     --------

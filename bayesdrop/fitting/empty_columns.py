@@ -16,8 +16,7 @@ import numpy as np
 from .._typing import Int
 from ..priors import Normal
 from ..rates.learnt import is_tuned
-from .problems.block import ProblemFit
-from .tuning.choose import Task, first_rates
+from .problems.block import ProblemFit, Task, first_rates
 
 __all__ = ["Columns", "used_columns"]
 
@@ -27,30 +26,30 @@ class Columns(NamedTuple):
 
     Attributes
     ----------
-    kept : int array (q,)
+    numbers : int array (q,)
         Numbers of the columns that stay, one empty one among them.
     place : int array (p,)
         Which of those each column has its results from.
     """
 
-    kept: Int[np.ndarray, " q"]
+    numbers: Int[np.ndarray, " q"]
     place: Int[np.ndarray, " p"]
 
     def reduce(self, task: Task) -> Task:
         """The task of the columns that stay."""
         model, p = task.model, len(self.place)
-        model = replace(model, weight_prior=Normal(model.weight_prior.precision(p)[self.kept] ** -0.5))
-        design = task.design.select_columns(self.kept)
-        return replace(task, model=model, design=design, names=[task.names[j] for j in self.kept.tolist()])
+        model = replace(model, weight_prior=Normal(model.weight_prior.precision(p)[self.numbers] ** -0.5))
+        design = task.design.select_columns(self.numbers)
+        return replace(task, model=model, design=design, names=[task.names[j] for j in self.numbers.tolist()])
 
     def start(self, earlier: tuple[Any, Any]) -> tuple[Any, Any]:
         """Weights (p + 1, K) and rates (p, _) of an earlier fit, for the columns that stay."""
         weights, rates = earlier
-        return weights[np.append(self.kept, len(self.place))], rates[self.kept]
+        return weights[np.append(self.numbers, len(self.place))], rates[self.numbers]
 
     def restore(self, fit: ProblemFit, by_feature: bool) -> ProblemFit:
         """The fit with all columns; rates are ``by_feature``, or shared by all of them."""
-        rows = np.append(self.place, len(self.kept))
+        rows = np.append(self.place, len(self.numbers))
         spread = self._spread if by_feature else (lambda part: part)
         counts = fit.counts
         if counts is not None:
@@ -65,7 +64,7 @@ class Columns(NamedTuple):
         )
 
     def _spread(self, part: Any) -> Any:
-        return part[self.place] if np.shape(part)[:1] == self.kept.shape else part
+        return part[self.place] if np.shape(part)[:1] == self.numbers.shape else part
 
 
 def used_columns(task: Task, candidates: Sequence[Any] = ()) -> Columns | None:
@@ -82,32 +81,31 @@ def used_columns(task: Task, candidates: Sequence[Any] = ()) -> Columns | None:
     --------
     >>> import bayesdrop as bd
     >>> from bayesdrop.designs import as_design
-    >>> from bayesdrop.fitting.tuning.folds import Rows
     >>> X, y, one = np.eye(4)[:, [0, 0, 3]] * [1, 0, 0], np.array([[1.0], [-1.0], [1.0], [-1.0]]), np.ones(4)
-    >>> task = Task(bd.Model(), as_design(X), y, one, ["a", "b", "c"], bd.Newton(), Rows.of(one))
+    >>> task = Task(bd.Model(), as_design(X), y, one, ["a", "b", "c"], bd.Newton())
     >>> used_columns(task)
-    Columns(kept=array([0, 1]), place=array([0, 1, 1]))
+    Columns(numbers=array([0, 1]), place=array([0, 1, 1]))
     """
     empty = task.empty_columns
     prior = task.model.weight_prior
     unlike = (prior.location(len(empty)), prior.absolute_penalty(len(empty)), task.model.intercept_prior)
     if any(part is not None for part in unlike):
         return None
-    kept = np.flatnonzero(~empty | (np.arange(len(empty)) == np.argmax(empty)))
-    names = [task.names[j] for j in kept.tolist()]
+    numbers = np.flatnonzero(~empty | (np.arange(len(empty)) == np.argmax(empty)))
+    names = [task.names[j] for j in numbers.tolist()]
     try:
         tuned: Any = task.model.rates
         models = [first_rates(task.model)]
         for candidate in [*(tuned.candidates if is_tuned(tuned) else []), *candidates]:
             rates = candidate[0] if isinstance(candidate, tuple) else candidate
             models += [] if rates is None else [replace(task.model, rates=rates)]
-        pairs = [[model.bind(some) for some in (task.names, names)] for model in models]
+        pairs = [[model.bind(columns) for columns in (task.names, names)] for model in models]
     except ValueError:
         return None
     for whole, part in pairs:
         equal = np.ptp(whole.initial) == 0 and whole.hierarchy is None
         if not equal or not (whole.size == part.size <= 1 or (whole.dim == "feature" and whole.size == len(empty))):
             return None
-    place = np.full(len(empty), int(np.searchsorted(kept, np.argmax(empty))))
-    place[kept] = np.arange(len(kept))
-    return Columns(kept, place)
+    place = np.full(len(empty), int(np.searchsorted(numbers, np.argmax(empty))))
+    place[numbers] = np.arange(len(numbers))
+    return Columns(numbers, place)

@@ -23,7 +23,7 @@ from .empty_columns import used_columns
 from .objective.centring import CentredProblem, centre_problem
 from .objective.energy import Energy
 from .objective.softmax_energy import centred
-from .problems.block import BlockFit, ProblemFit, fit_in_parts
+from .problems.block import BlockFit, ProblemFit, Task, first_rates, fit_in_parts
 from .problems.many_classes import fit_classes
 from .results.laplace import laplace_covariances, residual_scale
 from .results.result import Fit, RatePosterior
@@ -31,7 +31,7 @@ from .solvers.auxiliary import first_problem
 from .solvers.driver import FitMethod, announce, check_minimiser
 from .solvers.newton import Newton
 from .solvers.state import SolverState
-from .tuning.choose import Task, choose_strength, first_rates
+from .tuning.choose import choose_strength
 from .tuning.folds import Rows
 from .tuning.selection import Selection
 
@@ -142,21 +142,27 @@ def fit(
     if isinstance(unseen, str) and unseen == "draw":
         raise ValueError(f"unseen: {NO_DRAWS}")
     options = FormulaOptions(full_rank, unseen, dropna, random_scale)
-    given, X, y, feature_names, design = read_formula(model, X, y, feature_names, options)
-    sample_weight, groups = of_rows(design, sample_weight), of_rows(design, groups)
-    class_weight = of_classes(design, class_weight)
-    model = check_model(given)
+    model_or_formula, design, default_options = model, None, FormulaOptions()
+    has_options = any(value is not default for value, default in zip(options, default_options, strict=True))
+    if isinstance(model, str) or isinstance(X, str) or y is None or has_options:
+        model_or_formula, X, y, feature_names, design = read_formula(model, X, y, feature_names, options)
+    if design is not None:
+        sample_weight, groups = of_rows(design, sample_weight), of_rows(design, groups)
+        class_weight, offset = of_classes(design, class_weight), one_offset(design, offset)
+    model = check_model(model_or_formula)
     method = Newton() if method is None else check_minimiser(method)
     many = model.loss.multiclass
     all_rows = read_rows(
         model.loss, X, y, sample_weight, feature_names, wrap=as_design, missing=model.missing,
-        class_weight=class_weight, offset=one_offset(design, offset),
+        class_weight=class_weight, offset=offset,
     )  # fmt: skip
     if design is not None:
         all_rows = all_rows.of_formula(design.encoder)
     data = all_rows.checked(model.loss, fit_intercept=model.fit_intercept)
-    own_weight = data.weight if data.class_weight is None else data.sample_weight
-    origins = replace(Rows.of(all_rows.weight, groups), weight=own_weight)
+    origins = None
+    if groups is not None or is_tuned(model.rates):
+        own_weight = data.weight if data.class_weight is None else data.sample_weight
+        origins = replace(Rows.of(all_rows.weight, groups), weight=own_weight)
     names, classes = data.feature_names, data.classes
     if many and not isinstance(method, Newton):
         raise ValueError(
@@ -258,9 +264,7 @@ def solve(
     model, selection = choose_strength(task) if is_tuned(task.model.rates) else (task.model, None)
     rate_map = model.bind(task.names)
     if task.n_classes is None:
-        result = fit_in_parts(
-            model, task.design, rate_map, task.target, task.weight, task.method, start, task.unlabelled, task.offset
-        )
+        result = fit_in_parts(replace(task, model=model), rate_map, start)
     else:
         result = fit_classes(
             model, task.design, rate_map, task.target, task.weight, task.n_classes, tol=task.method.tol,
@@ -282,15 +286,15 @@ def solve(
 def _weights_and_rates(task: Task, centring: CentredProblem, start: Any) -> Any:
     """Weights for the centred rows, and rates, of a fit on the way to another."""
     at = None if start is None else (centring.to_original(start[0]), start[1])
-    found = solve(task, centring, at).fit
-    return centring.to_centred(found.weights), found.rates
+    solution = solve(task, centring, at).fit
+    return centring.to_centred(solution.weights), solution.rates
 
 
 def rate_posterior(rate_map: RateMap, law: Any, occurrences: Num[np.ndarray, ...] | None) -> RatePosterior | None:
     """Plug-in posterior of learnt rates: (k,), or (k, K) where problems, or classes, have their own."""
     if law is None or occurrences is None:
         return None
-    own = occurrences.shape[1] > 1
+    has_problems = occurrences.shape[1] > 1
     return RatePosterior(
-        law.map(lambda part: part if own else part[:, 0]), shaped(occurrences), rate_map.names, rate_map.dim
+        law.map(lambda part: part if has_problems else part[:, 0]), shaped(occurrences), rate_map.names, rate_map.dim
     )

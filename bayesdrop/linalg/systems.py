@@ -42,15 +42,15 @@ def factor(matrix: Float[np.ndarray, "q q"]) -> Factor:
     [1.0, 1.0]
     """
     # The transpose of a symmetric matrix is the matrix, in the order of LAPACK: no copy.
-    found, failed = lapack.dpotrf(matrix.T, lower=1, clean=0, overwrite_a=1)
+    triangle, failed = lapack.dpotrf(matrix.T, lower=1, clean=0, overwrite_a=1)
     if failed:
         raise LinAlgError(f"{failed}-th leading minor of the array is not positive definite")
-    return np.asarray(found)
+    return np.asarray(triangle)
 
 
-def solved(known: Factor, right: Float[np.ndarray, "q ..."]) -> Float[np.ndarray, "q ..."]:
+def solved(cholesky: Factor, right: Float[np.ndarray, "q ..."]) -> Float[np.ndarray, "q ..."]:
     """``A⁻¹ r`` from the factor of ``A``, for a vector or a block."""
-    return np.asarray(lapack.dpotrs(known, right, lower=1)[0])
+    return np.asarray(lapack.dpotrs(cholesky, right, lower=1)[0])
 
 
 def factored(matrix: Float[np.ndarray, "q q"], diagonal: Float[np.ndarray, " q"] | float = 0.0) -> Factor:

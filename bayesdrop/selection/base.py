@@ -30,7 +30,8 @@ from __future__ import annotations
 import inspect
 import warnings
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.stats import rankdata
@@ -41,10 +42,11 @@ from .._typing import ArvizData, Float
 from .._validation import check_count, check_flag, check_numbers, shown
 from ..designs import column_names, in_memory
 from ..designs.rows import check_sample_weight
-from ..estimators.validation import check_here, deletion_of, intact, takes_missing
+from ..estimators.validation import NoiseParameters, check_here, deletion_of, intact, takes_missing
 from ..fitting.empty_columns import used_columns
+from ..fitting.problems.block import Task
 from ..fitting.tuning.blocks import Held
-from ..fitting.tuning.choose import Task, search_on
+from ..fitting.tuning.choose import Comparison, search_on
 from ..fitting.tuning.folds import Fold
 from ..fitting.tuning.scores import Key
 from ..fitting.tuning.search import Losses, Search, candidate_Cs
@@ -68,25 +70,25 @@ FITTED = (
 )
 
 
-class DropoutCV(BaseEstimator):
+@dataclass(eq=False, repr=False, kw_only=True)
+class SearchParameters(NoiseParameters):
+    """Constructor arguments of the estimators that search."""
+
+    Cs: Any = None
+    cv: Any = None
+    scoring: Any = None
+    one_standard_error: bool = False
+    n_jobs: int | None = None
+    expected_deletion: Any = None
+
+
+class DropoutCV(SearchParameters, BaseEstimator):
     """Shared by the estimators that search; a subclass names the plain one."""
 
-    rates: Any
-    Cs: Any
-    cv: Any
-    scoring: Any
-    one_standard_error: bool
-    n_jobs: Any
-    noise: Any
-    corrupted_inputs: bool
-    expected_deletion: Any = None
-    missing: str | None
     best_estimator_: Any
     n_features_in_: int
     _copied: tuple[str, ...] = FITTED
-
-    def _plain(self) -> type:
-        raise NotImplementedError
+    _plain: ClassVar[type]
 
     def _default_candidates(self) -> list[Any]:
         raise NotImplementedError
@@ -99,9 +101,9 @@ class DropoutCV(BaseEstimator):
 
     def _estimator(self) -> Any:
         """The plain estimator with this one's parameters, and its defaults for those that are searched."""
-        names = set(inspect.signature(self._plain()).parameters) - {"rates", "C", "warm_start"}
-        mine = self.get_params(deep=False)
-        return self._plain()(**{name: mine[name] for name in names & set(mine)})
+        names = set(inspect.signature(self._plain).parameters) - {"rates", "C", "warm_start"}
+        parameters = self.get_params(deep=False)
+        return self._plain(**{name: parameters[name] for name in names & set(parameters)})
 
     def _candidates(self) -> list[Any]:
         """Candidates of the rates: numbers, rates objects, and pairs of a structure and a strength."""
@@ -125,15 +127,15 @@ class DropoutCV(BaseEstimator):
             )
         if len(self.rates) == 0:
             raise ValueError("rates: expected at least one candidate, got none; give a list such as [0.0, 0.3, 0.6].")
-        return [found for one in self.rates for found in (one.candidates if is_tuned(one) else [one])]
+        return [rates for one in self.rates for rates in (one.candidates if is_tuned(one) else [one])]
 
     def _checked_Cs(self) -> Float[np.ndarray, " c"] | None:
         if self.Cs is None:
             return None
         expected = "a sequence of finite numbers above 0"
-        given = check_numbers(self.Cs, "Cs", expected, above=0, advice="for a single one give (1.0,)")
-        Cs = np.unique(given)
-        if given.ndim != 1 or len(Cs) == 0:
+        numbers = check_numbers(self.Cs, "Cs", expected, above=0, advice="for a single one give (1.0,)")
+        Cs = np.unique(numbers)
+        if numbers.ndim != 1 or len(Cs) == 0:
             raise ValueError(f"Cs: expected {expected}, got {shown(self.Cs)}; for a single one give (1.0,).")
         return Cs
 
@@ -176,11 +178,11 @@ class DropoutCV(BaseEstimator):
 
     def _choose(self, X: Any, y: Any, weight: Float[np.ndarray, " n"] | None, groups: Any, n: int) -> Any:
         """Search, keep what was found, and return the plain estimator with the choice, not fitted."""
-        given, Cs = self._candidates(), self._checked_Cs()
+        candidates_of_user, Cs = self._candidates(), self._checked_Cs()
         check_flag(self.one_standard_error, "one_standard_error")
         if self.n_jobs is not None and (check_count(self.n_jobs, "n_jobs", -1024, 1024) == 0):
             raise ValueError("n_jobs: expected a number of processes, -1 for all processors or None, got 0.")
-        candidates = [_as_rates(one) for one in given]
+        candidates = [_as_rates(one) for one in candidates_of_user]
         # One with noise, if there is: without any the columns would not be centred, for none of the candidates.
         first = next((one for one in candidates if _drops(one)), candidates[0])
         first = first[0] if isinstance(first, tuple) else first
@@ -211,20 +213,19 @@ class DropoutCV(BaseEstimator):
                 f"{'cv' if groups is None else 'groups, cv'}: expected at least two rows{few}"
                 f"{'' if groups is None else ' in different groups'}, to fit one and hold the other out, got 1 sample"
                 f"{'' if task.code is None else ' of some class'}{'' if groups is None else ' or group'}; give more "
-                f"rows, or {self._plain().__name__} rates and C of your own."
+                f"rows, or {self._plain.__name__} rates and C of your own."
             )
         search, keys = searched
-        scoring = (
-            task.scoring if by_loss else f"negative of {self.scoring if isinstance(self.scoring, str) else 'the score'}"
-        )
+        name = self.scoring if isinstance(self.scoring, str) else "the score"
+        scoring = Comparison(task).scoring if by_loss else f"negative of {name}"
         self.selection_: Selection
         self.selection_ = conclude(search, keys, scoring, self.one_standard_error)
-        self._tabulate(search, given)
+        self._tabulate(search, candidates_of_user)
         self.n_splits_ = len(search.tried)
         # With expected_deletion the rates are its own.
         return plain.set_params(rates=None if self.expected_deletion is not None else self.best_rates_, C=self.C_)
 
-    def _tabulate(self, search: Search, given: list[Any]) -> None:
+    def _tabulate(self, search: Search, candidates: list[Any]) -> None:
         """Set the table and the choice; rows run along C, then along the candidates of the rates."""
         keys = sorted(search.table.losses)
         table = -np.stack([search.table.means(key)[search.tried] for key in keys])
@@ -232,7 +233,7 @@ class DropoutCV(BaseEstimator):
         if np.all(np.isnan(mean)):
             raise ValueError("scoring: every score is NaN; expected numbers, so give another scoring or other folds.")
         rates = np.empty(len(keys), dtype=object)
-        rates[:] = [search.member(m)[0] if isinstance(given[m], tuple) else given[m] for _, m in keys]
+        rates[:] = [search.member(m)[0] if isinstance(candidates[m], tuple) else candidates[m] for _, m in keys]
         Cs = np.array([C for C, _ in keys])
         # What was dismissed before the last fold is behind what was not.
         whole = ~np.isnan(table).any(axis=1)
@@ -293,12 +294,12 @@ def _as_rates(candidate: Any) -> Any:
 
 def _by_scorer(scorer: Any, plain: Any, X: Any, y: Any, weight: Float[np.ndarray, " n"] | None, task: Task) -> Losses:
     """Minus the score of scikit-learn, of an estimator that has the weights of a fold."""
-    own, number = task.origins.weight, task.origins.number
+    row_weight, number = task.origins.weight, task.origins.number
 
-    def losses(key: Key, fold: Fold, held: Held) -> Float[np.ndarray, " 1"]:
+    def losses(key: Key, fold: Fold, held_out: Held) -> Float[np.ndarray, " 1"]:
         rows = fold.test if number is None else number[fold.test]
-        weights = {} if weight is None else {"sample_weight": own[fold.test]}
-        fitted = plain._with_weights(held.weights, held.rates, key[0])
+        weights = {} if weight is None else {"sample_weight": row_weight[fold.test]}
+        fitted = plain._with_weights(held_out.weights, held_out.rates, key[0])
         return np.array([-float(scorer(fitted, take_rows(X, rows), y[rows], **weights))])
 
     return losses

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import ClassifierMixin
 
 from .._typing import AnyArray, Float, Shaped
 from ..estimators.linear_classifiers import DropoutLogisticRegression, DropoutSVC
-from ..estimators.validation import set_parameters
-from ..fitting.solvers.newton import Newton
 from ..rates import Tuned
 from .base import FITTED, DropoutCV
 
@@ -44,6 +43,7 @@ class _DropoutClassifierCV(ClassifierMixin, DropoutCV):
         return self._chosen().predict_log_proba(X)
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class DropoutLogisticRegressionCV(_DropoutClassifierCV):
     """:class:`DropoutLogisticRegression` with the dropout rates and ``C`` chosen by cross-validation.
 
@@ -111,9 +111,9 @@ class DropoutLogisticRegressionCV(_DropoutClassifierCV):
     best_rates_ : float or Rates
         Chosen candidate; ``rates_`` has the resulting rates.
     best_score_ : float
-        Its mean score over the folds.
+        Mean score of the chosen candidate over the folds.
     best_index_ : int
-        Its index in ``cv_results_``.
+        Index of the chosen candidate in ``cv_results_``.
     best_estimator_ : estimator
         The plain estimator with the chosen settings, fitted to all rows.
     selection_ : Selection
@@ -164,34 +164,14 @@ class DropoutLogisticRegressionCV(_DropoutClassifierCV):
     (6,)
     """
 
-    def __init__(
-        self,
-        rates: Any = None,
-        *,
-        Cs: Any = None,
-        cv: Any = None,
-        scoring: Any = None,
-        one_standard_error: bool = False,
-        n_jobs: int | None = None,
-        noise: Any = None,
-        expectation: str | None = None,
-        multiclass: str = "auto",
-        weight_prior: Any = None,
-        method: Any = None,
-        fit_intercept: bool = True,
-        class_weight: Any = None,
-        corrupted_inputs: bool = False,
-        expected_deletion: Any = None,
-        missing: str | None = None,
-        tol: float = Newton.tol,
-        max_iter: int = Newton.max_iter,
-    ) -> None:
-        set_parameters(self, locals())
+    expectation: str | None = None
+    multiclass: str = "auto"
+    class_weight: Any = None
 
-    def _plain(self) -> type:
-        return DropoutLogisticRegression
+    _plain: ClassVar[type] = DropoutLogisticRegression
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class DropoutSVCCV(_DropoutClassifierCV):
     """:class:`DropoutSVC` with the dropout rates and ``C`` chosen by cross-validation.
 
@@ -262,9 +242,9 @@ class DropoutSVCCV(_DropoutClassifierCV):
     best_rates_ : float or Rates
         Chosen candidate; ``rates_`` has the resulting rates.
     best_score_ : float
-        Its mean score over the folds.
+        Mean score of the chosen candidate over the folds.
     best_index_ : int
-        Its index in ``cv_results_``.
+        Index of the chosen candidate in ``cv_results_``.
     best_estimator_ : estimator
         The plain estimator with the chosen settings, fitted to all rows.
     selection_ : Selection
@@ -313,32 +293,11 @@ class DropoutSVCCV(_DropoutClassifierCV):
 
     _copied = (*_DropoutClassifierCV._copied, "calibration_")
 
-    def __init__(
-        self,
-        rates: Any = None,
-        *,
-        Cs: Any = None,
-        cv: Any = None,
-        scoring: Any = None,
-        one_standard_error: bool = False,
-        n_jobs: int | None = None,
-        noise: Any = None,
-        margin: float = 1.0,
-        expectation: str = "augmentation",
-        weight_prior: Any = None,
-        method: Any = None,
-        fit_intercept: bool = True,
-        class_weight: Any = None,
-        corrupted_inputs: bool = False,
-        expected_deletion: Any = None,
-        missing: str | None = None,
-        tol: float = Newton.tol,
-        max_iter: int = Newton.max_iter,
-    ) -> None:
-        set_parameters(self, locals())
+    margin: float = 1.0
+    expectation: str = "augmentation"
+    class_weight: Any = None
 
-    def _plain(self) -> type:
-        return DropoutSVC
+    _plain: ClassVar[type] = DropoutSVC
 
     def _keep(self, best: Any) -> None:
         best.calibration_ = self.selection_.calibration

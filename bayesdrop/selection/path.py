@@ -111,8 +111,8 @@ class RatePath(BaseEstimator):
         return grid.copy()
 
     def _checked_estimator(self) -> Any:
-        known = isinstance(self.estimator, BaseEstimator)
-        parameters = self.estimator.get_params(deep=False) if known else {}
+        is_estimator = isinstance(self.estimator, BaseEstimator)
+        parameters = self.estimator.get_params(deep=False) if is_estimator else {}
         if not {"rates", "warm_start"} <= set(parameters):
             raise TypeError(
                 "estimator: expected a linear estimator with rates and warm_start, such as "
@@ -165,11 +165,11 @@ class RatePath(BaseEstimator):
         weight = None if sample_weight is None else check_sample_weight(sample_weight, checked.shape[0])
         scorer_of(model, self.scoring)
         rows = (X, y, weight) if X_test is None else (X_test, y_test, None)
-        found = []
+        fits = []
         for one in fits_along(model, grid, X, y, weight):
             score = score_of(one, self.scoring, *rows) if self.cv is None else None
-            found.append((one.coef_, one.intercept_, one.objective_trace_[-1], score))
-        coefs, intercepts, objectives, scores = zip(*found, strict=True)
+            fits.append((one.coef_, one.intercept_, one.objective_trace_[-1], score))
+        coefs, intercepts, objectives, scores = zip(*fits, strict=True)
         self.rates_ = grid
         self.coefs_ = np.stack(coefs)
         self.intercepts_ = np.array(intercepts)
@@ -181,12 +181,12 @@ class RatePath(BaseEstimator):
             self.classes_ = model.classes_
         if self.cv is not None:
             split = Rows.of(np.ones(len(y)) if weight is None else weight, groups)
-            kept = np.arange(len(y)) if split.number is None else split.number
-            code = np.unique(y[kept], return_inverse=True)[1] if classifier else None
+            numbers = np.arange(len(y)) if split.number is None else split.number
+            code = np.unique(y[numbers], return_inverse=True)[1] if classifier else None
             folds = make_folds(self.cv, replace(split, code=code))
             table = []
             for fold in folds:
-                train, test = (kept[rows] for rows in (np.flatnonzero(fold.count), fold.test))
+                train, test = (numbers[rows] for rows in (np.flatnonzero(fold.count), fold.test))
                 trained = None if weight is None else weight[train] * fold.count[fold.count > 0]
                 rows = take_rows(X, test), y[test], None if weight is None else weight[test]
                 path = fits_along(clone(model), grid, take_rows(X, train), y[train], trained)

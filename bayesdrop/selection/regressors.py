@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 from sklearn.base import RegressorMixin
 
 from .._typing import AnyArray, Float
 from ..estimators.linear_regressors import DropoutRidge, DropoutSVR
-from ..estimators.validation import set_parameters
-from ..fitting.solvers.newton import Newton
 from .base import DropoutCV
 
 __all__ = ["DropoutRidgeCV", "DropoutSVRCV"]
@@ -28,6 +27,7 @@ class _DropoutRegressorCV(RegressorMixin, DropoutCV):
         return self._chosen().predict(X)
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class DropoutRidgeCV(_DropoutRegressorCV):
     """:class:`DropoutRidge` with the dropout rate and ``C`` chosen by cross-validation.
 
@@ -88,9 +88,9 @@ class DropoutRidgeCV(_DropoutRegressorCV):
     best_rates_ : float or Rates
         Chosen candidate; ``rates_`` has the resulting rates.
     best_score_ : float
-        Its mean score over the folds.
+        Mean score of the chosen candidate over the folds.
     best_index_ : int
-        Its index in ``cv_results_``.
+        Index of the chosen candidate in ``cv_results_``.
     best_estimator_ : estimator
         The plain estimator with the chosen settings, fitted to all rows.
     selection_ : Selection
@@ -131,31 +131,10 @@ class DropoutRidgeCV(_DropoutRegressorCV):
     True
     """
 
-    def __init__(
-        self,
-        rates: Any = None,
-        *,
-        Cs: Any = None,
-        cv: Any = None,
-        scoring: Any = None,
-        one_standard_error: bool = False,
-        n_jobs: int | None = None,
-        noise: Any = None,
-        weight_prior: Any = None,
-        method: Any = None,
-        fit_intercept: bool = True,
-        corrupted_inputs: bool = False,
-        expected_deletion: Any = None,
-        missing: str | None = None,
-        tol: float = Newton.tol,
-        max_iter: int = Newton.max_iter,
-    ) -> None:
-        set_parameters(self, locals())
-
-    def _plain(self) -> type:
-        return DropoutRidge
+    _plain: ClassVar[type] = DropoutRidge
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class DropoutSVRCV(_DropoutRegressorCV):
     """:class:`DropoutSVR` with the dropout rate and ``C`` chosen by cross-validation.
 
@@ -220,9 +199,9 @@ class DropoutSVRCV(_DropoutRegressorCV):
     best_rates_ : float or Rates
         Chosen candidate; ``rates_`` has the resulting rates.
     best_score_ : float
-        Its mean score over the folds.
+        Mean score of the chosen candidate over the folds.
     best_index_ : int
-        Its index in ``cv_results_``.
+        Index of the chosen candidate in ``cv_results_``.
     best_estimator_ : estimator
         The plain estimator with the chosen settings, fitted to all rows.
     selection_ : Selection
@@ -263,28 +242,7 @@ class DropoutSVRCV(_DropoutRegressorCV):
     True
     """
 
-    def __init__(
-        self,
-        rates: Any = None,
-        *,
-        Cs: Any = None,
-        cv: Any = None,
-        scoring: Any = None,
-        one_standard_error: bool = False,
-        n_jobs: int | None = None,
-        epsilon: float = 0.1,
-        noise: Any = None,
-        expectation: str = "augmentation",
-        weight_prior: Any = None,
-        method: Any = None,
-        fit_intercept: bool = True,
-        corrupted_inputs: bool = False,
-        expected_deletion: Any = None,
-        missing: str | None = None,
-        tol: float = Newton.tol,
-        max_iter: int = Newton.max_iter,
-    ) -> None:
-        set_parameters(self, locals())
+    epsilon: float = 0.1
+    expectation: str = "augmentation"
 
-    def _plain(self) -> type:
-        return DropoutSVR
+    _plain: ClassVar[type] = DropoutSVR

@@ -205,13 +205,6 @@ def test_stopping_early_is_said():
     assert model.status_.name == "MAX_ITERATIONS"
 
 
-def test_all_zero_features():
-    for rates in (None, bd.PerFeature()):
-        model = bd.DropoutSVC(rates).fit(np.zeros((20, 2)), Y)
-        np.testing.assert_array_equal(model.coef_, 0.0)
-    np.testing.assert_array_equal(model.rates_, 0.5)
-
-
 def test_huge_and_tiny_features_give_no_nan():
     scaled = X * np.array([1e8, 1e-8, 1.0])
     for kind in (bd.DropoutSVC, bd.DropoutLogisticRegression):

@@ -1,16 +1,11 @@
 """scikit-learn's manners, one-vs-rest, probabilities, names."""
 
-import pickle
-
 import numpy as np
 import pytest
-from scipy import sparse
-from sklearn.base import clone
 from sklearn.datasets import load_iris
 
 import bayesdrop as bd
 from bayesdrop.estimators.classes import shares
-from bayesdrop.posterior.noise_average.quadrature import RULES
 
 BOTH = [bd.DropoutSVC, bd.DropoutLogisticRegression]
 
@@ -59,19 +54,6 @@ def test_more_features_than_rows_are_fitted_one_against_the_rest():
     assert named.multiclass_ == "softmax"
     chosen = bd.DropoutLogisticRegressionCV([0.3], Cs=[0.1, 1.0], cv=3).fit(X, y).best_estimator_
     assert chosen.multiclass_ == "softmax"
-
-
-@pytest.mark.parametrize("kind", BOTH)
-def test_sparse_equals_dense(kind, breast_cancer):
-    X, y = breast_cancer
-    X = np.where(np.abs(X) < 0.5, 0.0, X)
-    dense = kind(tol=1e-12).fit(X, y)
-    for storage in (sparse.csr_array, sparse.csr_matrix, sparse.csc_array, sparse.coo_matrix):
-        other = kind(tol=1e-12).fit(storage(X), y)
-        np.testing.assert_allclose(other.coef_, dense.coef_, atol=1e-5)
-        np.testing.assert_allclose(other.rates_, dense.rates_, atol=1e-12)
-        # Which entries are averaged exactly and which by their cumulants depends on the storage.
-        np.testing.assert_allclose(other.predict_proba(storage(X)), dense.predict_proba(X), atol=RULES.probability)
 
 
 def test_logistic_probability_is_the_expectation_under_the_noise():
@@ -170,15 +152,6 @@ def test_names_from_data_frames():
         assert model.rate_posterior_.names == ["sepal", "petal"]
         assert bd.fit(bd.Model(), frame, y == 1).feature_names == list(X.columns)
     assert isinstance(X, pd.DataFrame)
-
-
-@pytest.mark.parametrize("kind", BOTH)
-def test_clone_and_pickle(kind):
-    X, y = load_iris(return_X_y=True)
-    model = kind(bd.PerGroup(["s", "s", "p", "p"], bd.Beta(2, 3)), C=0.3)
-    copy = clone(model).fit(X, y)
-    again = pickle.loads(pickle.dumps(copy))
-    np.testing.assert_array_equal(again.predict_proba(X), copy.predict_proba(X))
 
 
 def test_other_noises_fit_too():

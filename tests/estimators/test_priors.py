@@ -64,20 +64,6 @@ def test_groups_have_their_own_modes(relative):
     np.testing.assert_allclose(model.rates_, ((against + mode * strength) / (occur + strength))[groups], rtol=1e-12)
 
 
-def test_a_feature_that_never_occurs_takes_its_prior_mode():
-    X, y = problem()
-    X[:, 3] = 0
-    model = bd.DropoutSVC(bd.PerFeature(bd.Beta.from_mode(MODE, strength=np.full(5, 4.0)))).fit(X, y)
-    assert model.rates_[3] == pytest.approx(0.7)
-
-
-def test_the_prior_must_fit_the_features():
-    X, y = problem()
-    prior = bd.Beta.from_mode(np.array([0.1, 0.2]), strength=np.array([1.0, 2.0]))
-    with pytest.raises(ValueError, match="Beta: expected one value per rate, 5 in all, got 2"):
-        bd.DropoutSVC(bd.PerFeature(prior)).fit(X, y)
-
-
 ADAPTIVE = {"rates": bd.Hierarchical(["all"] * 3), "weight_prior": bd.Normal(bd.HalfNormal(1.0))}
 
 

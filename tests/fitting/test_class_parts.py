@@ -9,7 +9,7 @@ from scipy import sparse
 import bayesdrop as bd
 from bayesdrop.designs import as_design
 from bayesdrop.estimators.classes import signs
-from bayesdrop.fitting.problems.block import fit_block, fit_in_parts
+from bayesdrop.fitting.problems.block import Task, fit_block, fit_in_parts
 
 K = 7
 
@@ -32,10 +32,10 @@ def _rows() -> tuple[sparse.csr_array, np.ndarray]:
 def test_parts_are_the_whole(loss: object, rates: object) -> None:
     X, code = _rows()
     model = bd.Model(loss, rates=rates)
-    rate_map = model.bind([str(d) for d in range(X.shape[1])])
-    arguments = (model, as_design(X), rate_map, signs(code, K), np.ones(len(code)), bd.Newton(tol=1e-11))
-    whole = fit_block(*arguments)
-    parts = fit_in_parts(*arguments, together=4)
+    names = [str(d) for d in range(X.shape[1])]
+    task = Task(model, as_design(X), signs(code, K), np.ones(len(code)), names, bd.Newton(tol=1e-11))
+    whole = fit_block(model, task.design, model.bind(names), task.target, task.weight, task.method)
+    parts = fit_in_parts(task, model.bind(names), together=4)
     assert np.allclose(parts.weights, whole.weights, atol=1e-5)
     assert np.allclose(parts.rates, whole.rates, rtol=1e-12)
     assert parts.weights.shape == (X.shape[1] + 1, K)

@@ -108,15 +108,6 @@ def test_without_noise_it_is_scikit_learns_fit(fit_intercept):
     assert ours.score(X, Y / S, S) == pytest.approx(theirs.score(X, Y / S, S), abs=1e-7)
 
 
-@pytest.mark.parametrize("loss", [bd.NegativeBinomial(2.5), bd.Binomial(9)], ids=repr)
-def test_em_and_newton_agree(loss):
-    y = np.minimum(Y, 9)
-    fits = [
-        bd.fit(bd.Model(loss, rates=bd.Fixed(RATES)), X, y, method=m) for m in (bd.EM(tol=1e-13), bd.Newton(tol=1e-13))
-    ]
-    np.testing.assert_allclose(fits[0].weight, fits[1].weight, atol=1e-6)
-
-
 def test_a_large_dispersion_is_the_poisson_fit():
     method = bd.Newton(tol=1e-12)
     poisson = bd.fit(bd.Model(bd.Poisson("gaussian"), rates=bd.Fixed(0.3)), X, Y, method=method)

@@ -135,7 +135,7 @@ def test_a_search_is_that_of_the_used_columns(case, storage, monkeypatch):
     solve, widths = BlockSolver.solve, []
 
     def watched(self, *arguments):
-        widths.append(self.design.shape[1])
+        widths.append(self.task.design.shape[1])
         return solve(self, *arguments)
 
     monkeypatch.setattr(BlockSolver, "solve", watched)

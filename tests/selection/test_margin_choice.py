@@ -124,13 +124,6 @@ def test_noise_that_errs_less_is_chosen_at_a_small_C():
         assert gain.mean() > 2 * gain.std(ddof=1) / np.sqrt(len(gain)), errors
 
 
-def test_the_choice_is_calibrated_afterwards():
-    X, y = reviews(240, 1)
-    model = bd.DropoutSVC(C=0.1).fit(X, y)
-    assert model.calibration_ is not None
-    assert model.selection_.calibration == model.calibration_
-
-
 @pytest.mark.parametrize("kind", ["plain", "search"])
 def test_a_margin_is_a_scale_of_the_weights(kind):
     """The hinge of margin ℓ at ℓ times the weights is ℓ times that of margin 1: at ℓ times the ``C``.

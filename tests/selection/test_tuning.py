@@ -11,6 +11,7 @@ from sklearn.model_selection import GroupKFold, KFold, PredefinedSplit, Stratifi
 
 import bayesdrop as bd
 from bayesdrop.designs import as_design
+from bayesdrop.fitting.problems.block import Task
 from bayesdrop.fitting.solvers.newton import Newton
 from bayesdrop.fitting.tuning.blocks import BlockSolver, families_of, scaled
 from bayesdrop.fitting.tuning.folds import Fold, Rows, few_rows, make_folds
@@ -48,7 +49,7 @@ def test_a_fold_of_a_block_is_the_fit_to_its_rows(loss, candidate):
     # Two members of a family in one block, so that rates of several strengths stand beside each other.
     if isinstance(candidate, tuple):
         (family,) = families_of([(candidate[0], 1.0), candidate], names)
-    solver = BlockSolver(bd.Model(loss), as_design(X), signs_of(y), weight, names, Newton(tol=1e-13))
+    solver = BlockSolver(Task(bd.Model(loss), as_design(X), signs_of(y), weight, names, Newton(tol=1e-13)))
     found = {}
     solver.solve(family, range(len(family.members)), 2.0, folds, None, lambda f, m, held: found.update({(f, m): held}))
     for (f, m), held in found.items():

@@ -1,4 +1,4 @@
-"""What a model says of its columns, in numbers: where the noise is centred, and the scale of a relative prior.
+"""Compute the centre of the noise and the scales of a relative prior from the columns; used by every fit.
 
 Multiplicative noise about a centre, ``x̃ = c + α(x − c)``, has the score
 
@@ -48,6 +48,34 @@ _OF_CLASSES = (
 
 
 @dataclass(frozen=True)
+class CentringRules:
+    """When columns are warned of.
+
+    Attributes
+    ----------
+    rows : int
+        Minimum number of rows: in fewer rows columns may have one sign by chance.
+    deviations : float
+        Standard deviations between 0 and the mean of a column from which a fixed rate makes values that no row has.
+    ratio : float
+        Largest ratio of the standard deviations of two columns whose weights a prior of one scale can fit.
+    columns : int
+        Minimum number of columns for advice about ``C``.
+    square : float
+        Largest mean square of the entries of small columns.
+    """
+
+    rows: int = 50
+    deviations: float = 3.0
+    ratio: float = 1e6
+    columns: int = 50
+    square: float = 0.03
+
+
+RULES = CentringRules()
+
+
+@dataclass(frozen=True)
 class CentredProblem:
     """A model whose settings are numbers, and the features that solvers and samplers are to see.
 
@@ -86,19 +114,12 @@ class CentredProblem:
         """
         return float(10.0 ** -np.round(np.log10(np.clip(self.usual_square, 1e-8, 1e8))))
 
-    def advise_C(self, *, many: int = 50, small: float = 0.03) -> None:
-        """Warn where a prior of scale 1 leaves the weights of many small columns little room.
-
-        Parameters
-        ----------
-        many : int
-            Columns from which on it is said.
-        small : float
-            Mean square of their entries up to which it is.
-        """
+    def advise_C(self) -> None:
+        """Warn where a prior of scale 1 leaves the weights of many small columns little room."""
         prior: Any = self.original_model.weight_prior
         unit = isinstance(prior, Normal) and not prior.relative and isinstance(prior.scale, Real) and prior.scale == 1
-        if unit and self.original_model.C == 1 and self.design.shape[1] >= many and self.usual_square <= small:
+        has_small_columns = self.design.shape[1] >= RULES.columns and self.usual_square <= RULES.square
+        if unit and self.original_model.C == 1 and has_small_columns:
             warn(
                 f"X: entries are of size {self.usual_square**0.5:.2g}, as where rows have norm 1, and a prior of scale "
                 f"1 leaves their weights little room; use C={self.usual_C:g}, or an estimator such as "
@@ -107,7 +128,7 @@ class CentredProblem:
             )
 
     def with_C(self, C: float) -> CentredProblem:
-        """The same problem with another weight of the loss."""
+        """Replace the weight of the loss."""
         return replace(self, original_model=replace(self.original_model, C=C), model=replace(self.model, C=C))
 
     def to_original(self, weights: Float[AnyArray, "q ..."]) -> Float[AnyArray, "q ..."]:
@@ -145,9 +166,6 @@ def centre_problem(
     *,
     zeros_to_come: bool = False,
     units: bool = False,
-    least_rows: int = 50,
-    far: float = 3.0,
-    largest_ratio: float = 1e6,
 ) -> CentredProblem:
     """Find the centre of the noise and the scales of the prior, and shift the features.
 
@@ -167,13 +185,6 @@ def centre_problem(
         Features of the rows to come go missing as zeros, so that noise about 0 is meant, wherever the columns are.
     units : bool
         Whether the result needs ``usual_square``, for which the columns are looked at also where nothing is dropped.
-
-    least_rows : int
-        Fewer are of one sign by chance.
-    far : float
-        Standard deviations between 0 and the mean from which on a fixed rate makes values that no row has.
-    largest_ratio : float
-        Of the standard deviations of two columns, beyond which a prior of one scale cannot fit both.
 
     Raises
     ------
@@ -218,13 +229,13 @@ def centre_problem(
     _check_sizes(summary, prior.relative, names)
     if prior.relative:
         prior = prior.absolute(summary.spread)
-    gone = design.missing_share()
-    centre = _centre(model, summary, gone) if centred or isinstance(model.noise.centre, tuple) else None
+    missing_share = design.missing_share()
+    centre = _centre(model, summary, missing_share) if centred or isinstance(model.noise.centre, tuple) else None
     if not centred or (centre is not None and not np.any(centre)):
         centre = None
     level = _intercept_prior(model, summary, names)
-    if np.any(gone == 1):
-        _warn_empty([names[int(d)] for d in np.flatnonzero(gone == 1)])
+    if np.any(missing_share == 1):
+        _warn_empty([names[int(d)] for d in np.flatnonzero(missing_share == 1)])
     original = inner = replace(model, weight_prior=prior, intercept_prior=level)
     if level is not None:
         inner = replace(inner, intercept_prior=level.moved(centre))
@@ -235,21 +246,23 @@ def centre_problem(
     unscaled: list[str] = []
     ratio = 1.0
     if noisy and model.noise.has_rate:
-        if summary.rows >= least_rows and not zeros_to_come:
-            unscaled = _dropped_far(summary, rate_map, names, centre, far)
+        if summary.rows >= RULES.rows and not zeros_to_come:
+            unscaled = _dropped_far(summary, rate_map, names, centre)
         if unscaled:
-            _warn_far(unscaled, rate_map.is_free, model.fit_intercept, far)
+            _warn_far(unscaled, rate_map.is_free, model.fit_intercept)
         if not model.weight_prior.relative:
-            ratio = _compare_scales(summary, names, largest_ratio, quiet=bool(unscaled))
+            ratio = _compare_scales(summary, names, quiet=bool(unscaled))
     return CentredProblem(
         original, inner, design if centre is None else design.shifted(centre), centre, unscaled, ratio,
         summary.usual_square,
     )  # fmt: skip
 
 
-def _centre(model: Model, summary: ColumnSummary, gone: Float[np.ndarray, " p"]) -> Float[np.ndarray, " p"] | None:
+def _centre(
+    model: Model, summary: ColumnSummary, missing_share: Float[np.ndarray, " p"]
+) -> Float[np.ndarray, " p"] | None:
     """Centre of the noise, (p,), or None."""
-    wanted, p = model.noise.centre, len(gone)
+    wanted, p = model.noise.centre, len(missing_share)
     if wanted is None or (wanted == AUTO and not model.fit_intercept):
         return None
     if not model.fit_intercept:
@@ -266,7 +279,7 @@ def _centre(model: Model, summary: ColumnSummary, gone: Float[np.ndarray, " p"])
             raise ValueError("centre: the mean of a column overflows; bring the features to a common scale.")
         return summary.mean
     # Where NaN is what is absent, zero is a value as any other.
-    chosen = (summary.usually_one_signed | (gone > 0)) & np.isfinite(summary.mean)
+    chosen = (summary.usually_one_signed | (missing_share > 0)) & np.isfinite(summary.mean)
     return np.where(chosen, summary.mean, 0.0) if np.any(chosen) else None
 
 
@@ -286,9 +299,9 @@ def _intercept_prior(model: Model, summary: ColumnSummary, names: Sequence[str])
 
 def _check_sizes(summary: ColumnSummary, relative: bool, names: Sequence[str]) -> None:
     """Raise ValueError if squares of entries overflow or, where a prior follows the spreads, underflow."""
-    largest, least = 1e152, 1e-140
+    largest, smallest_size = 1e152, 1e-140
     size = np.where(summary.nonzero > 0, np.maximum(summary.high, -summary.low), 1.0)
-    wrong = np.flatnonzero((size > largest) | (relative & (size < least)))
+    wrong = np.flatnonzero((size > largest) | (relative & (size < smallest_size)))
     if len(wrong):
         first = int(wrong[0])
         raise ValueError(
@@ -308,8 +321,8 @@ def _warn_empty(names: Sequence[str]) -> None:
 
 def _named(names: Sequence[str]) -> str:
     """The first names of some, quoted."""
-    most = 5
-    return ", ".join(repr(name) for name in names[:most]) + (" …" if len(names) > most else "")
+    limit = 5
+    return ", ".join(repr(name) for name in names[:limit]) + (" …" if len(names) > limit else "")
 
 
 def _dropped_far(
@@ -317,21 +330,20 @@ def _dropped_far(
     rate_map: RateMap,
     names: Sequence[str],
     centre: Float[np.ndarray, " p"] | None,
-    far: float,
 ) -> list[str]:
     """Columns that dropout takes where they never are."""
     left = summary.always_one_signed
     if centre is not None:
         left &= centre == 0
     if not rate_map.is_free:
-        left &= summary.far_from_zero(far) & (rate_map.initial > 0)
+        left &= summary.far_from_zero(RULES.deviations) & (rate_map.initial > 0)
     return [names[int(d)] for d in np.flatnonzero(left)]
 
 
-def _compare_scales(summary: ColumnSummary, names: Sequence[str], largest: float, quiet: bool) -> float:
+def _compare_scales(summary: ColumnSummary, names: Sequence[str], quiet: bool) -> float:
     """Largest ratio of two columns' standard deviations, with a warning beyond reason."""
     ratio, low, high = summary.extreme_spreads()
-    if ratio > largest and not quiet:
+    if ratio > RULES.ratio and not quiet:
         warn(
             f"X: the standard deviations of {names[low]!r} and {names[high]!r} differ by a factor of {ratio:.0e}: one "
             "prior cannot fit both weights; use bd.Normal(1.0, relative=True), or scale the columns.",
@@ -340,12 +352,12 @@ def _compare_scales(summary: ColumnSummary, names: Sequence[str], largest: float
     return ratio
 
 
-def _warn_far(names: Sequence[str], learnt: bool, fit_intercept: bool, far: float) -> None:
+def _warn_far(names: Sequence[str], learnt: bool, fit_intercept: bool) -> None:
     """Warn of columns that are never zero and of one sign and whose noise is about 0."""
     harm = (
         "their learnt rates are the shares of the classes, whatever the data say"
         if learnt
-        else f"a dropped entry is more than {far:g} standard deviations from what the column holds"
+        else f"a dropped entry is more than {RULES.deviations:g} standard deviations from what the column holds"
     )
     remedy = (
         'use bd.Dropout(centre="mean"), or subtract their means'

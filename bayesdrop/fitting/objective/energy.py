@@ -10,7 +10,7 @@ a piecewise-linear loss where the noise vanishes; adding it to the variance is a
 plain loss by ``√(ζ² + v)``. The last sum, without noise, is for rows whose penalty counts otherwise than their loss
 (Wager, Wang & Liang 2013: rows without labels). The offset ``o_i`` is known, and shifts where the loss is looked at:
 everything else, the minimisers included, has to do with the linear part ``m_ik`` of the score alone. The mean ``μ`` of
-the prior is no offset, for the noise moves ``w`` and not ``w − μ``: it is the linear term ``Pμ``.
+the prior is not an offset, because the noise moves ``w`` and not ``w − μ``: it is the linear term ``Pμ``.
 
 Shapes of what a point fit works on: blocks with one column per problem.
 
@@ -169,12 +169,12 @@ class Energy:
         return replace(self, loss=self.loss.plain) if self.loss.piecewise_linear and not self.loss.augmented else None
 
     def _with_one_weight(self, weight: PerRow) -> Energy:
-        """The energy without noise, whose rows weigh so much; those without a label weigh nothing but round-off."""
+        """The energy without noise at row weights ``weight``; rows without a label have only round-off as weight."""
         cancelled = 1e-12
-        here = np.any(np.abs(weight) > cancelled * np.abs(self.weight), axis=1).astype(float)
-        known = np.broadcast_to(0.0 if self.offset is None else self.offset, (len(here), 1))
-        design, _, target, weight, known = self.moments.design.drop_zero_weight(here, self.target, weight, known)
-        offset = None if self.offset is None else known
+        mask = np.any(np.abs(weight) > cancelled * np.abs(self.weight), axis=1).astype(float)
+        column = np.broadcast_to(0.0 if self.offset is None else self.offset, (len(mask), 1))
+        design, _, target, weight, column = self.moments.design.drop_zero_weight(mask, self.target, weight, column)
+        offset = None if self.offset is None else column
         moments = self.moments.of(design)
         return replace(self, moments=moments, target=target, weight=weight, plain_weight=None, offset=offset)
 
@@ -296,9 +296,9 @@ def prior_block(model: Model, p: int) -> PriorBlock:
     >>> precision.tolist(), location.tolist(), others
     ([[4.0], [0.0]], [[3.0], [0.0]], [None, None])
     """
-    location, level, stated = model.weight_prior.location(p), None, model.intercept_prior
-    if stated is not None:
-        level = Level(np.append(known_place(stated), 1.0)[:, None], float(stated.scale) ** -2.0, float(stated.mean))
+    location, level, normal = model.weight_prior.location(p), None, model.intercept_prior
+    if normal is not None:
+        level = Level(np.append(known_place(normal), 1.0)[:, None], float(normal.scale) ** -2.0, float(normal.mean))
     absolute = model.weight_prior.absolute_penalty(p)
     precision = model.weight_prior.precision(p) if absolute is None else 0 * absolute
 
@@ -331,8 +331,8 @@ def row_weights(
         )
     count, share = unlabelled
     nothing = np.zeros((count, weight.shape[1]))
-    known = np.concatenate([weight[:-count], nothing])
-    total = known.sum(axis=0)
+    label_weight = np.concatenate([weight[:-count], nothing])
+    total = label_weight.sum(axis=0)
     ratio = total / (total + share * count)
     free = np.concatenate([np.zeros((len(weight) - count, weight.shape[1])), nothing + share])
-    return known, C * ratio * (known + free), C * ((1 - ratio) * known - ratio * free)
+    return label_weight, C * ratio * (label_weight + free), C * ((1 - ratio) * label_weight - ratio * free)

@@ -3,7 +3,7 @@ r"""Exact moments of ``e^s`` under any noise, instead of the mean and the varian
     E e^s = exp(m + v/2),      v = 2 Σ_d [log E e^{w_d x̃_d} − w_d E x̃_d],
 
 which a loss that is ``exponential`` takes for its ``v``: the variance with all later cumulants added, nonnegative and,
-for a normal noise, the variance itself. It is no quadratic form of the weights, so that its slopes are those at a
+for a normal noise, the variance itself. It is not a quadratic form of the weights, so that its slopes are those at a
 point. With ``μ_id`` and ``τ_id`` the mean and the variance of ``x̃_id`` under the law that is tilted by ``e^{w_d x̃}``,
 
     ∂v_i/∂w_d = 2(μ_id − E x̃_id),      ∂²v_i/∂w_d² = 2τ_id,
@@ -76,8 +76,8 @@ class ExponentialMoments(ScoreMoments):
                 'expectation: "exact" goes through the entries of X, which are elsewhere; use expectation="gaussian", '
                 "which needs products only, or give an array, scipy sparse or bd.Blocks."
             )
-        own = noise.coefficients(np.asarray(rate, dtype=np.float64)[:, 0])
-        self._gain, self._shift, self._deviations = own.gain, own.shift, np.sqrt(own.constant)
+        terms = noise.coefficients(np.asarray(rate, dtype=np.float64)[:, 0])
+        self._gain, self._shift, self._deviations = terms.gain, terms.shift, np.sqrt(terms.constant)
         self._rates = np.broadcast_to(np.asarray(rate, dtype=np.float64)[:, 0], (design.shape[1],))
         self._known: tuple[Any, list[_Tilt]] = (None, [])
 
@@ -135,13 +135,13 @@ class ExponentialMoments(ScoreMoments):
         if self._known[0] is weights:
             yield from self._known[1]
             return
-        kept = []
+        tilts = []
         for rows, change, always in self._sums(weights, self._deviation, 1):
             tilt = _Tilt(rows, 2 * change, 2 * always)
-            kept.append(tilt)
+            tilts.append(tilt)
             yield tilt
         if self.design.is_local:
-            self._known = weights, kept
+            self._known = weights, tilts
 
     def _sums(self, weights: Float[np.ndarray, "q K"], function: Any, power: int) -> Iterator[tuple[slice, Any, Any]]:
         """A function of ``(w, x, column)`` at all entries of some rows: ``(rows, change, always)``.
@@ -161,9 +161,9 @@ class ExponentialMoments(ScoreMoments):
             matrix = part.matrix()
             if not part.is_sparse:
                 for start in range(0, len(matrix), max(1, BLOCK // p)):
-                    some = matrix[start : start + max(1, BLOCK // p)].astype(np.float64)
-                    here = slice(rows.start + start, rows.start + start + len(some))
-                    yield here, at(w, some, columns), np.zeros(p)
+                    entries = matrix[start : start + max(1, BLOCK // p)].astype(np.float64)
+                    block_rows = slice(rows.start + start, rows.start + start + len(entries))
+                    yield block_rows, at(w, entries, columns), np.zeros(p)
                 continue
             zero = at(w, np.zeros(p), columns)
             change, index = matrix.astype(np.float64).tocsr(copy=True), matrix.indices

@@ -50,7 +50,7 @@ def left_out_scores(
     Parameters
     ----------
     energy : Energy
-        Of the fit; its loss is differentiable.
+        Energy of the fit; its loss is differentiable.
     weights : array (p + 1, K)
         Where it is least.
     mean, var : array (n, K)
@@ -72,15 +72,15 @@ def left_out_scores(
     diagonal = np.broadcast_to(energy.precision, weights.shape).copy()
     diagonal[:-1] += 2 * spread
     leaving = np.broadcast_to(share, len(mean))
-    found = [np.empty_like(mean), np.empty_like(var)]
+    moments = [np.empty_like(mean), np.empty_like(var)]
     for k in range(weights.shape[1]):
         rows = _Rows(energy.moments, k, weights[:, k], corrupted_inputs, room)
-        own = Derivatives(*(part[:, k] for part in slopes))
-        factor = rows.factor(own, diagonal[:, k], energy.level)
-        own = Derivatives(*(leaving * part for part in own))
+        row_slopes = Derivatives(*(part[:, k] for part in slopes))
+        factor = rows.factor(row_slopes, diagonal[:, k], energy.level)
+        row_slopes = Derivatives(*(leaving * part for part in row_slopes))
         for part, x in rows.pieces():
-            found[0][part, k], found[1][part, k] = rows.left_out(part, x, own, factor)
-    return found[0], found[1]
+            moments[0][part, k], moments[1][part, k] = rows.left_out(part, x, row_slopes, factor)
+    return moments[0], moments[1]
 
 
 class _Rows:
@@ -96,10 +96,10 @@ class _Rows:
         self.intercept, self.count = float(moments.fit_intercept), max(1, room // len(weights))
 
     def pieces(self) -> Iterator[tuple[slice, Float[np.ndarray, "m p"]]]:
-        """Features, so many rows at a time that what is made of them takes little room."""
+        """Features by blocks of ``count`` rows, which bounds the memory of their products."""
         for rows, part in self.design.parts(self.count):
-            given = part.matrix()
-            yield rows, np.asarray(given.toarray() if part.is_sparse else given, dtype=np.float64)
+            matrix = part.matrix()
+            yield rows, np.asarray(matrix.toarray() if part.is_sparse else matrix, dtype=np.float64)
 
     def mean_slope(self, x: Float[np.ndarray, "m p"]) -> Float[np.ndarray, "m q"]:
         gain, shift = self.coefficients[:2]
@@ -145,11 +145,11 @@ class _Rows:
             across, along = np.sum(mean * by_var, axis=1), np.sum(var * by_var, axis=1)
             second, mixed, of_var = slopes.var[part], slopes.mean_var[part], slopes.var_var[part]
             # (1 − ΦK)⁻¹ γ by Cramer's rule.
-            rest = (1 - of_mean * leverage - mixed * across, -of_mean * across - mixed * along,
+            system = (1 - of_mean * leverage - mixed * across, -of_mean * across - mixed * along,
                     -mixed * leverage - of_var * across, 1 - mixed * across - of_var * along)  # fmt: skip
-            whole = np.maximum(rest[0] * rest[3] - rest[1] * rest[2], LEAST_CURVATURE)
-            step = by_mean * ((rest[3] * first - rest[1] * second) / whole)[:, None]
-            step += by_var * ((rest[0] * second - rest[2] * first) / whole)[:, None]
+            whole = np.maximum(system[0] * system[3] - system[1] * system[2], LEAST_CURVATURE)
+            step = by_mean * ((system[3] * first - system[1] * second) / whole)[:, None]
+            step += by_var * ((system[0] * second - system[2] * first) / whole)[:, None]
         else:
             step = by_mean * (first / np.maximum(1 - of_mean * leverage, LEAST_CURVATURE))[:, None]
         weights = self.weights + step

@@ -52,13 +52,13 @@ def _row_terms(
     noise_weight: Float[np.ndarray, "n 1"] | None = None,
     cov: Float[np.ndarray, "n pairs"] | None = None,
 ) -> tuple[Float[np.ndarray, "n _"], ...]:
-    """What rows add to the energy (n, 1), its slopes in the means (n, K), the softmax (n, K), and with noise the slopes
-    and curvatures in the covariances of the pairs of classes, (n, pairs) each.
+    """Terms of the rows in the energy (n, 1), its slopes in the means (n, K), the softmax (n, K), and with noise the
+    slopes and curvatures in the covariances of the pairs of classes, (n, pairs) each.
     """
     level, probability = log_sum_exp(mean)
-    own = np.arange(mean.shape[1]) == code
-    cost = loss_weight * (level[:, None] - np.sum(np.where(own, mean, 0.0), axis=1, keepdims=True))
-    for_mean = loss_weight * (probability - own)
+    is_own_class = np.arange(mean.shape[1]) == code
+    cost = loss_weight * (level[:, None] - np.sum(np.where(is_own_class, mean, 0.0), axis=1, keepdims=True))
+    for_mean = loss_weight * (probability - is_own_class)
     if noise_weight is None or cov is None:
         return cost, for_mean, probability
     extra, slope, to_cov, curve = FORMS[form](mean, _square(cov, mean.shape[1]))
@@ -177,25 +177,25 @@ class SoftmaxEnergy:
         self, weights: Float[np.ndarray, "q K"]
     ) -> tuple[float, Float[np.ndarray, "q K"], PerRow, NoiseCurvature | None]:
         """Energy, gradient (p + 1, K), softmax (n, K) and what the model's ``∂V`` adds."""
-        value, rest = self.begin(weights)
-        return value, *rest()
+        value, derivatives = self.begin(weights)
+        return value, *derivatives()
 
     def begin(self, weights: Float[np.ndarray, "q K"]) -> tuple[float, Callable[[], Derivatives]]:
         """Energy, and what :meth:`evaluate` has besides once it is called for: it takes as long again."""
-        cost, rest = (self._by_entries if self.noisy and self.by_entries else self._by_pairs)(weights)
+        cost, derivatives = (self._by_entries if self.noisy and self.by_entries else self._by_pairs)(weights)
         prior = 0.5 * np.sum(self.precision * weights**2)
-        return float(prior + self.moments.design.total(cost)[0]), rest
+        return float(prior + self.moments.design.total(cost)[0]), derivatives
 
     def _by_pairs(self, weights: Float[np.ndarray, "q K"]) -> tuple[PerRow, Callable[[], Derivatives]]:
         """Energy of the rows (n, 1), and the rest, with the covariance of every pair of classes."""
         K, design = self.n_classes, self.moments.design
-        given = [self.moments.mean(weights), self.code[:, None], self.loss_weight[:, None]]
+        operands = [self.moments.mean(weights), self.code[:, None], self.loss_weight[:, None]]
         widths = [1, K, K]
         if self.noisy:
-            given += [self.noise_weight[:, None], self._covariances(weights)]
+            operands += [self.noise_weight[:, None], self._covariances(weights)]
             widths += [len(self._pairs[0])] * 2
         cost, for_mean, probability, *noised = design.persist(
-            *design.rowwise(partial(_row_terms, self.form), *given, widths=widths)
+            *design.rowwise(partial(_row_terms, self.form), *operands, widths=widths)
         )
 
         def rest() -> Derivatives:
@@ -209,11 +209,11 @@ class SoftmaxEnergy:
         return cost, rest
 
     def _by_entries(self, weights: Float[np.ndarray, "q K"]) -> tuple[PerRow, Callable[[], Derivatives]]:
-        """The same of the quadratic penalty, by its entries; see :class:`ByEntries`."""
+        """Energy of the rows, and derivatives, of the quadratic penalty by single entries; see :class:`ByEntries`."""
         K, design, noise_weight = self.n_classes, self.moments.design, self.noise_weight[:, None]
         mean, var = self.moments.scores(weights)
-        given = [mean, self.code[:, None], self.loss_weight[:, None], noise_weight]
-        cost, for_mean, probability, left = design.persist(*design.rowwise(_plain_terms, *given, widths=[1, K, K, K]))
+        rows = [mean, self.code[:, None], self.loss_weight[:, None], noise_weight]
+        cost, for_mean, probability, left = design.persist(*design.rowwise(_plain_terms, *rows, widths=[1, K, K, K]))
         tilted, back = self.moments.sampled_products(left, weights[:-1])
         penalty, slope = design.rowwise(_penalty_terms, probability, noise_weight, var, tilted, widths=[1, K])
         cost, slope = design.persist(cost + penalty, for_mean + slope)
@@ -257,15 +257,15 @@ class SoftmaxEnergy:
         self, probability: PerRow, noise_curvature: NoiseCurvature | None
     ) -> tuple[PerRow, Float[np.ndarray, "q K"]]:
         """Row weights ``c π(1 − π)`` (n, K) and the rest of the diagonal (p + 1, K) of the blocks of single classes."""
-        own = np.repeat(self.precision, probability.shape[1], axis=1)
+        diagonal = np.repeat(self.precision, probability.shape[1], axis=1)
         if noise_curvature is not None:
-            own[:-1] += noise_curvature.diagonal()
-        return self.loss_weight[:, None] * probability * (1 - probability), own
+            diagonal[:-1] += noise_curvature.diagonal()
+        return self.loss_weight[:, None] * probability * (1 - probability), diagonal
 
     def diagonal(self, probability: PerRow, noise_curvature: NoiseCurvature | None) -> Float[np.ndarray, "q K"]:
         """Diagonal of the model's Hessian, (p + 1, K)."""
-        omega, own = self.by_class(probability, noise_curvature)
-        return np.maximum(self.moments.diagonal(omega) + own, np.finfo(float).tiny)
+        omega, diagonal = self.by_class(probability, noise_curvature)
+        return np.maximum(self.moments.diagonal(omega) + diagonal, np.finfo(float).tiny)
 
 
 def centred(weights: Float[np.ndarray, "q K"]) -> Float[np.ndarray, "q K"]:

@@ -55,7 +55,7 @@ def left_out_classes(
     Parameters
     ----------
     energy : SoftmaxEnergy
-        Of the fit; classes share their masks.
+        Energy of the fit; classes share their masks.
     weights : array (p + 1, K)
         Where it is least; rows sum to zero.
     corrupted_inputs : bool
@@ -75,10 +75,10 @@ def left_out_classes(
     mean, cov, leaving = np.zeros((n, K)), np.zeros((n, K, K)), np.broadcast_to(share, n)
     theta = (weights[:, :-1] - weights[:, -1:]).T
     for part, rows in noised_rows(energy, weights, room=room):
-        own = leaving[part]
+        row_share = leaving[part]
         rows = replace(
-            rows, first=own[:, None] * rows.first, second=own[:, None, None] * rows.second,
-            noise_weight=own * rows.noise_weight,
+            rows, first=row_share[:, None] * rows.first, second=row_share[:, None, None] * rows.second,
+            noise_weight=row_share * rows.noise_weight,
         )  # fmt: skip
         step, moved = _steps(rows, weights[:-1], inverse, corrupted_inputs)
         if corrupted_inputs:
@@ -98,7 +98,7 @@ def _steps(
     inverse: Float[np.ndarray, "J q J q"],
     whole: bool,
 ) -> tuple[Float[np.ndarray, "some J q"], Float[np.ndarray, "m J"]]:
-    """What leaving each row out does to the weights ``θ``, and to the mean scores of the row.
+    """Changes of the weights ``θ``, and of the mean scores of the row, if a row is left out.
 
     What is left of the curvature along a row without the row itself is at least :data:`LEAST_CURVATURE`.
     """
@@ -113,8 +113,8 @@ def _steps(
         by_noise = (slope.reshape(m, -1) @ square).reshape(m, J, q)
         along = np.einsum("mkd,md->mk", by_noise, rows.x)
         first = first + np.einsum("mkl,ml->mk", rows.second, along)
-    rest = (1 + LEAST_CURVATURE) * np.eye(J) - rows.second @ leverage
-    share = np.linalg.solve(rest, first[:, :, None])[:, :, 0]
+    system = (1 + LEAST_CURVATURE) * np.eye(J) - rows.second @ leverage
+    share = np.linalg.solve(system, first[:, :, None])[:, :, 0]
     moved = np.einsum("mkl,ml->mk", leverage, share) + along
     if by_noise is None and not whole:
         return np.zeros((0, J, q)), moved
@@ -137,7 +137,7 @@ class RowTerms:
     x : array (m, p + 1)
         Means of the noised features, and the intercept's one.
     var : array (m, p), optional
-        Their variances; None without noise.
+        Variances of the noised features; None without noise.
     first, second : array (m, J), (m, J, J)
         Derivatives in the mean scores.
     for_cov : array (m, K, K), optional
@@ -161,7 +161,7 @@ class RowTerms:
 def noised_rows(
     energy: SoftmaxEnergy, weights: Float[np.ndarray, "q K"], whole: bool = True, room: int = BLOCK // 4
 ) -> Iterator[tuple[slice, RowTerms]]:
-    """Rows of the energy with their terms at the weights, so many at a time that they take little room.
+    """Rows of the energy with their terms at the weights, in blocks of at most ``room`` numbers.
 
     Not ``whole`` they are those of the second-order model.
     """
@@ -173,8 +173,8 @@ def noised_rows(
     for rows, part in energy.moments.design.parts(max(1, room // (K * max(K, 2 * p)))):
         if not part.shape[0]:
             continue
-        given = part.matrix()
-        raw = np.asarray(given.toarray() if part.is_sparse else given, dtype=np.float64)
+        matrix = part.matrix()
+        raw = np.asarray(matrix.toarray() if part.is_sparse else matrix, dtype=np.float64)
         x = np.column_stack([raw * gain + shift, np.full(len(raw), float(energy.moments.fit_intercept))])
         mean, c, d = x[:, :-1] @ weights[:-1] + weights[-1], energy.loss_weight[rows], energy.noise_weight[rows]
         probability = log_sum_exp(mean)[1]
@@ -191,9 +191,9 @@ def noised_rows(
         if not whole:
             yield rows, RowTerms(raw, x, var, slope[:, :-1], bend[:, :-1, :-1], positive, None, d)
             continue
-        found = class_moments(energy.form, mean, cov)
-        bend += d[:, None, None] * mean_curvature(found, mean, cov)
-        yield rows, RowTerms(raw, x, var, slope[:, :-1], bend[:, :-1, :-1], for_cov, found, d)
+        score_moments = class_moments(energy.form, mean, cov)
+        bend += d[:, None, None] * mean_curvature(score_moments, mean, cov)
+        yield rows, RowTerms(raw, x, var, slope[:, :-1], bend[:, :-1, :-1], for_cov, score_moments, d)
 
 
 @double_range()
@@ -206,12 +206,12 @@ def inverse_hessian(energy: SoftmaxEnergy, weights: Float[np.ndarray, "q K"]) ->
         If it is beyond double precision.
     """
     try:
-        known = factored(assembled_hessian(energy, weights, True))
+        hessian_factor = factored(assembled_hessian(energy, weights, True))
     except np.linalg.LinAlgError:
-        known = factored(assembled_hessian(energy, weights, False))
-    found, _ = lapack.dpotri(known, lower=True)
+        hessian_factor = factored(assembled_hessian(energy, weights, False))
+    triangle, _ = lapack.dpotri(hessian_factor, lower=True)
     J = energy.n_classes - 1
-    return (np.tril(found) + np.tril(found, -1).T).reshape(J, -1, J, len(found) // J)
+    return (np.tril(triangle) + np.tril(triangle, -1).T).reshape(J, -1, J, len(triangle) // J)
 
 
 def assembled_hessian(

@@ -14,13 +14,15 @@ feature: in parts it holds those of one part.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, is_dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from ..._progress import waiting
-from ..._typing import Float, Num, PerRow
+from ..._typing import Bool, Float, Num, PerRow
 from ...designs import Design
 from ...designs.threads import one_blas_thread
 from ...linalg.systems import double_range, refuse_overflow
@@ -30,6 +32,7 @@ from ...moments import ScoreMoments
 from ...noise import Noise
 from ...priors.rate_prior import BetaLaw
 from ...rates import RateMap
+from ...rates.learnt import is_tuned
 from ..objective.energy import Energy, FeatureBlock, ProblemVector, WeightBlock, prior_block, row_weights
 from ..objective.exponential_moments import exponential_moments
 from ..solvers.auxiliary import Auxiliary, auxiliary_at
@@ -43,12 +46,97 @@ from ..solvers.state import SolverState
 # Accuracy of a fit that is the start of one that is harder to minimise.
 MODEST = 1e-3
 
-__all__ = ["BlockFit", "ProblemFit", "fit_block", "fit_in_parts"]
+__all__ = ["BlockFit", "ProblemFit", "Task", "first_rates", "fit_block", "fit_in_parts"]
+
+
+def first_rates(model: Model) -> Model:
+    """The model as it is before the strength of its rates is chosen: with those of the published rule."""
+    rates: Any = model.rates
+    return replace(model, rates=rates.structure) if is_tuned(rates) else model
+
+
+@dataclass(frozen=True)
+class Task:
+    """A model of centred rows, and its data.
+
+    Attributes
+    ----------
+    model : Model
+        Loss, noise and priors; the rates and ``C`` are those of the candidates.
+    design : Design (n, p)
+        Rows less the centre of the noise, those without labels last.
+    target : array (n, J) or (n,)
+        Labels as −1 and +1, or numbers; the numbers of ``n_classes`` classes for the softmax.
+    weight : array (n,)
+        Row weights.
+    names : sequence of p str
+        Names of the columns.
+    method : FitMethod
+        Minimiser of the fit.
+    origins : Rows, optional
+        The rows with labels, without their classes, of which folds are made.
+    n_classes : int, optional
+        Classes of the softmax; None for one score a problem.
+    corrupted_inputs : bool
+        Whether rows to come are noised already.
+    unlabelled : (int, float), optional
+        (m, w): the last m rows are unlabelled and have weight w each.
+    offset : array (n,), optional
+        Known part of every row's score, where there is one score a row.
+    Cs : array (c,), optional
+        Candidates of ``C``, ascending, that are chosen together with the strength of the rates; by default that of the
+        model.
+    will_be_noised : bool
+        Whether rows to come will be noised as the fit has it, and are then predicted one by one: the losses of held-out
+        rows are averaged over the noise.
+    """
+
+    model: Model
+    design: Design
+    target: PerRow
+    weight: PerRow
+    names: Sequence[str]
+    method: Any
+    origins: Any = None
+    n_classes: int | None = None
+    corrupted_inputs: bool = False
+    unlabelled: tuple[int, float] | None = None
+    offset: Float[np.ndarray, " n"] | None = None
+    Cs: Float[np.ndarray, " c"] | None = None
+    will_be_noised: bool = False
+
+    @property
+    def is_here(self) -> bool:
+        """False if the rows lie elsewhere, where they are not held out."""
+        parts = (self.design.zeros(1), self.target, self.weight)
+        return all(isinstance(rows, np.ndarray) for rows in parts) and len(self.weight) == self.design.shape[0]
+
+    @cached_property
+    def empty_columns(self) -> Bool[np.ndarray, " p"]:
+        """Mask (p,) of the columns that are zero in every row; all False if columns cannot be selected."""
+        if self.design.select_columns(np.zeros(0, dtype=np.intp)) is None:
+            return np.zeros(self.design.shape[1], dtype=bool)
+        return np.asarray(self.design.occurrences(np.ones(len(self.weight))) == 0)
+
+    @property
+    def labelled(self) -> int:
+        """Rows with a label."""
+        return self.design.shape[0] - (0 if self.unlabelled is None else self.unlabelled[0])
+
+    @property
+    def code(self) -> Num[np.ndarray, " labelled"] | None:
+        """Class of each row with a label; None where there are none."""
+        target = self.target[: self.labelled]
+        if self.n_classes is not None:
+            return np.asarray(target)
+        if not self.model.loss.binary:
+            return None
+        return np.asarray(target.argmax(axis=1) if target.shape[1] > 1 else (target[:, 0] > 0).astype(int))
 
 
 @dataclass(frozen=True)
 class ProblemFit:
-    """What a fit of ``K`` problems finds of the features: weights (p + 1, K), rates (p, K), the posterior of the free
+    """Fit of ``K`` problems, by features: weights (p + 1, K), rates (p, K), the posterior of the free
     rates (k, K) and the counts of signs that it follows from, None where no rate is free.
     """
 
@@ -65,7 +153,7 @@ class ProblemFit:
 
 @dataclass(frozen=True)
 class BlockFit(ProblemFit):
-    """The same with the rows: the moments ``mean`` and ``var`` of their scores, (n, K) each, without an offset, and
+    """A fit with its rows: the moments ``mean`` and ``var`` of their scores, (n, K) each, without an offset, and
     their auxiliary variables; ``energy`` is what was minimised, at the last rates.
     """
 
@@ -112,7 +200,7 @@ def fit_block(
         Weights, and rates of the features, of an earlier fit, whatever its rate structure. Free rates begin where the
         signs of the weights put them; of weights that are all zero, at the means over their features.
     unlabelled : (int, float), optional
-        The last so many rows have no label and count by so much each (their ``weight`` and ``target`` are ignored).
+        (m, w): the last m rows are unlabelled and have weight w each; their ``weight`` and ``target`` are ignored.
     strength : array (K,), optional
         ``C`` of each problem, instead of the model's.
     rate : array (p, K), optional
@@ -124,26 +212,26 @@ def fit_block(
     """
     check_minimiser(method)
     _check_domain(model.noise, design)
-    (p, K), known = (design.shape[1], target.shape[1]), None if offset is None else offset[:, None]
+    (p, K), column = (design.shape[1], target.shape[1]), None if offset is None else offset[:, None]
     several = K > 1 if many is None else many
     if start is None and unlabelled is not None and model.loss.convex:
         # With rows without labels the energy is not convex: start at the fit to the others.
-        here = (np.arange(len(target)) < len(target) - unlabelled[0]).astype(float)
+        has_label = (np.arange(len(target)) < len(target) - unlabelled[0]).astype(float)
         labelled, _, labels, shares, moved = design.drop_zero_weight(
-            here, target, weight, here if offset is None else offset
+            has_label, target, weight, has_label if offset is None else offset
         )
         rough = replace(method, tol=max(method.tol, MODEST)) if is_dataclass(method) else method
-        found = fit_block(
+        labelled_fit = fit_block(
             model, labelled, rate_map, labels, shares, rough, strength=strength, rate=rate, many=several,
             offset=None if offset is None else moved,
         )  # fmt: skip
-        start = found.weights, found.rates
+        start = labelled_fit.weights, labelled_fit.rates
     prior = prior_block(model, p)
     if prior.absolute is not None:
         method = _proximal(model, p, method)
     votes = model.loss.votes(target) if rate_map.is_free else None
-    if votes is not None and known is not None:
-        votes = votes[0], votes[1] * model.loss.exposure(known)
+    if votes is not None and column is not None:
+        votes = votes[0], votes[1] * model.loss.exposure(column)
     if rate_map.is_free and votes is None:
         raise ValueError(
             f"rates: the closed-form update counts how often a feature contradicts its weight, and a sign rule "
@@ -158,14 +246,14 @@ def fit_block(
         total = design.total(labels)
         total = np.where(total > 0, total, 1.0)
         weights[-1] = model.loss.first_score(design.total(labels * target) / total)
-        if known is not None:
-            weights[-1] -= design.total(labels * known) / total
+        if column is not None:
+            weights[-1] -= design.total(labels * column) / total
     learner, counts = None, None
     if votes is not None:
         counts = SignCounts.of_votes(design, votes, labels)
         learner = counts.learner(rate_map, several or not model.loss.binary)
         if start is not None and np.any(weights[:-1]):
-            # Those of the signs that the weights have: under another prior the earlier ones are no start.
+            # Rates of the signs of the weights: rates under another prior are not a start.
             learner.observe(weights[:-1], np.zeros(K, dtype=bool), np.zeros(K))
             rate = rate_map.expand(learner.rates())
         elif start is not None:
@@ -177,7 +265,7 @@ def fit_block(
         # Without variance all forms of a loss are one, and the plain form is the easiest to minimise.
         loss = model.loss if moments.has_variance else model.loss.plain
         return Energy(
-            moments, loss, target, noisy, prior.precision, plain, known, prior.location, prior.level, prior.absolute
+            moments, loss, target, noisy, prior.precision, plain, column, prior.location, prior.level, prior.absolute
         )
 
     energy, trace = energy_at(rate), Trace()
@@ -193,15 +281,15 @@ def fit_block(
         energy = learning.energy
     else:
         state = method.init(energy, weights)
-        begun = state
+        first_state = state
         state, _ = minimise(method, energy, state, method.tol, method.max_iter, trace)
         if model.loss.piecewise_linear:
-            state = state.no_worse_than(begun, energy)
+            state = state.no_worse_than(first_state, energy)
             trace.values[-1] = state.objective
     refuse_overflow(weights=state.weights, energy=state.value)
     values = np.array(trace.values).reshape(-1, K)
     # The largest energy on the way: that of a fit without any residual is round-off, and so are its weights.
-    least = least_weights(state.weights[:-1], values.max(axis=0), prior.precision[:-1], energy.squares)
+    smallest_weights = least_weights(state.weights[:-1], values.max(axis=0), prior.precision[:-1], energy.squares)
     return BlockFit(
         weights=state.weights,
         rates=np.broadcast_to(energy.moments.rate, (p, K)),
@@ -209,7 +297,7 @@ def fit_block(
         counts=counts,
         occurrences=learner.occurrences if learner else None,
         trace=values,
-        status=status_at(state.weights[:-1], least, trace.status),
+        status=status_at(state.weights[:-1], smallest_weights, trace.status),
         iterations=trace.iterations,
         solver=choose(case_of(energy)).name
         if isinstance(method, ProximalNewton) or (isinstance(method, Newton) and method.preconditioner is None)
@@ -254,36 +342,35 @@ _FIRST = (Status.MAX_ITERATIONS, Status.RATES_UNSETTLED, Status.ALL_ZERO, Status
 
 
 def fit_in_parts(
-    model: Model,
-    design: Design,
+    task: Task,
     rate_map: RateMap,
-    target: PerRow,
-    weight: PerRow,
-    method: FitMethod[Energy, SolverState],
     start: tuple[WeightBlock, Float[np.ndarray, "p _"]] | None = None,
-    unlabelled: tuple[int, float] | None = None,
-    offset: PerRow | None = None,
     together: int = 24,
 ) -> ProblemFit:
-    """Fit ``K`` problems with weights of the rows that they share, so many ``together``.
+    """Fit the ``K`` problems of a task, at most ``together`` in one block.
 
-    :func:`fit_block` has the other parameters.
+    :func:`fit_block` explains ``rate_map`` and ``start``.
     """
-    K = target.shape[1]
+    K = task.target.shape[1]
+
+    def fit(columns: slice, start: Any) -> BlockFit:
+        return fit_block(
+            task.model, task.design, rate_map, task.target[:, columns], task.weight, task.method, start,
+            task.unlabelled, many=K > 1, offset=task.offset,
+        )  # fmt: skip
+
     if K <= together:
-        return fit_block(model, design, rate_map, target, weight, method, start, unlabelled, offset=offset)
+        return fit(slice(None), start)
     parts = []
-    for some in np.array_split(np.arange(K), -(-K // together)):
-        columns = slice(int(some[0]), int(some[-1]) + 1)
+    for numbers in np.array_split(np.arange(K), -(-K // together)):
+        columns = slice(int(numbers[0]), int(numbers[-1]) + 1)
         begin = None
         if start is not None:
             weights, rates = start
             begin = weights[:, columns], rates if rates.shape[1] == 1 else rates[:, columns]
-        found = fit_block(
-            model, design, rate_map, target[:, columns], weight, method, begin, unlabelled, many=True, offset=offset
-        )
+        solution = fit(columns, begin)
         # Without its rows, which would take the room of all classes.
-        parts.append(ProblemFit(**{name: getattr(found, name) for name in ProblemFit.__dataclass_fields__}))
+        parts.append(ProblemFit(**{name: getattr(solution, name) for name in ProblemFit.__dataclass_fields__}))
     return _joined(parts)
 
 
@@ -292,13 +379,13 @@ def _joined(parts: list[ProblemFit]) -> ProblemFit:
     longest = max(len(part.trace) for part in parts)
     counts = [part.counts for part in parts if part.counts is not None]
     laws = [part.posterior for part in parts if part.posterior is not None]
-    known = [part.occurrences for part in parts if part.occurrences is not None]
+    occurrences = [part.occurrences for part in parts if part.occurrences is not None]
     return ProblemFit(
         weights=np.concatenate([part.weights for part in parts], axis=1),
         rates=np.concatenate([part.rates for part in parts], axis=1),
         posterior=BetaLaw(*(np.concatenate(part, axis=1) for part in zip(*laws, strict=True))) if laws else None,
         counts=counts[0].joined(counts[1:]) if counts else None,
-        occurrences=np.concatenate(known, axis=1) if known else None,
+        occurrences=np.concatenate(occurrences, axis=1) if occurrences else None,
         trace=np.concatenate(
             [np.pad(part.trace, ((0, longest - len(part.trace)), (0, 0)), mode="edge") for part in parts], axis=1
         ),

@@ -122,7 +122,7 @@ def fit_classes(
     start : (array (p + 1, K), array (p, 1)), optional
         Weights and rates of an earlier fit.
     unlabelled : (int, float), optional
-        The last so many rows have no label and count by so much each.
+        (m, w): the last m rows are unlabelled and have weight w each.
     """
     n, p = design.shape
     check_memory(
@@ -131,17 +131,17 @@ def fit_classes(
         8 * n_classes * (5 * n * design.is_local + 4 * (p + 1)),
         'join rare classes, use fewer rows, or multiclass="one_vs_rest" of the estimators.',
     )
-    known, noisy = (part[:, 0] for part in row_weights(model, weight, unlabelled)[:2])
+    label_weight, noisy = (part[:, 0] for part in row_weights(model, weight, unlabelled)[:2])
 
     def energy_at(rate: Float[np.ndarray, "p 1"]) -> SoftmaxEnergy:
-        return softmax_energy(model, design, rate, code, n_classes, model.C * known, noisy)
+        return softmax_energy(model, design, rate, code, n_classes, model.C * label_weight, noisy)
 
     learner: ClassRates | None = None
     rate = rate_map.initial[:, None]
     weights = np.zeros((p + 1, n_classes)) if start is None else start[0].copy()
     if rate_map.is_free:
         member = code[:, None] == np.arange(n_classes)
-        learner = ClassRates(rate_map, *design.sign_sums(known[:, None] * member))
+        learner = ClassRates(rate_map, *design.sign_sums(label_weight[:, None] * member))
         if np.any(weights):
             # The rates that the signs of the weights to start from have, rather than those that they were fitted with.
             learner.observe(centred(weights)[:-1], np.zeros(n_classes, dtype=bool), np.zeros(n_classes))
@@ -156,8 +156,8 @@ def fit_classes(
         state, trace.status = learn(learning, state, method, trace, every_step=False)
         energy = learning.energy
     refuse_overflow(weights=state.weights, energy=state.value)
-    least = least_weights(state.weights[:-1], state.value, energy.precision[:-1], energy.squares)
-    least = np.broadcast_to(least, state.weights[:-1].shape)
+    smallest_weights = least_weights(state.weights[:-1], state.value, energy.precision[:-1], energy.squares)
+    smallest_weights = np.broadcast_to(smallest_weights, state.weights[:-1].shape)
     return ProblemFit(
         weights=centred(state.weights),
         rates=energy.moments.rate.copy(),
@@ -166,7 +166,7 @@ def fit_classes(
         occurrences=None if learner is None else learner.occurrences,
         trace=np.array(trace.values),
         # One energy of all classes, whose weights lie in one block.
-        status=status_at(state.weights[:-1].reshape(-1, 1), least.reshape(-1, 1), trace.status),
+        status=status_at(state.weights[:-1].reshape(-1, 1), smallest_weights.reshape(-1, 1), trace.status),
         iterations=trace.iterations,
         solver="softmax",
     )
@@ -191,14 +191,14 @@ def class_chances(
     chances, (number, place) = [], np.unique(rows, return_inverse=True)
     part: Any
     for where, part in design.parts(rows_at_once):
-        here = number[np.searchsorted(number, where.start) : np.searchsorted(number, where.stop)]
-        some = part[here - where.start]
-        moments = ScoreMoments(some, noise, rates.reshape(len(rates), -1), model.fit_intercept)
+        part_rows = number[np.searchsorted(number, where.start) : np.searchsorted(number, where.stop)]
+        row_design = part[part_rows - where.start]
+        moments = ScoreMoments(row_design, noise, rates.reshape(len(rates), -1), model.fit_intercept)
         if corrupted_inputs or not moments.has_variance:
-            plain = some.matvec(weights[:-1]) + weights[-1] if corrupted_inputs else moments.mean(weights)
+            plain = row_design.matvec(weights[:-1]) + weights[-1] if corrupted_inputs else moments.mean(weights)
             chances.append(log_sum_exp(plain)[1])
             continue
-        n = some.shape[0]
+        n = row_design.shape[0]
         nothing = np.zeros(n)
         energy = SoftmaxEnergy(moments, "taylor", K, np.zeros(n, dtype=int), nothing, nothing, np.zeros((1, 1)))
         chances.append(average(moments.mean(weights), energy.covariance(weights)))

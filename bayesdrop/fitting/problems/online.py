@@ -178,9 +178,9 @@ class Online:
         self.learner.observe(self.weights[:-1], np.zeros(K, dtype=bool), np.zeros(K))
         return np.asarray(rate_map.expand(self.learner.rates()))
 
-    def update_joint(self, energy: SoftmaxEnergy, here: float, total: float | None, forget: float) -> None:
-        """Fit a block of rows, all classes jointly; ``here`` is the weight of its rows."""
-        self._forget(forget, here)
+    def update_joint(self, energy: SoftmaxEnergy, block_weight: float, total: float | None, forget: float) -> None:
+        """Fit a block of rows, all classes jointly; ``block_weight`` is the weight of its rows."""
+        self._forget(forget, block_weight)
         block = _JointBlock(replace(energy, precision=0 * self.precision), self.curvature.ndim == 3)
         for _ in range(self.rules.steps if block.whole else 1):
             if not self._step(block, total):
@@ -201,19 +201,19 @@ class Online:
         """Fit a block of rows; ``target`` (n, K), ``weight`` (n,), ``total`` the ``N`` of one pass."""
         require(model.loss, Curved, "a fit block by block", "write its derivatives, or fit all rows at once")
         model.noise.check(design.minimum())
-        here = float(weight.sum())
+        block_weight = float(weight.sum())
         votes = model.loss.votes(target) if rate_map.is_free else None
         if votes is not None:
             fresh = SignCounts.of_votes(design, votes, weight[:, None])
             # Rows that come again say nothing new: the counts stay those of one pass.
-            known = float(self.counts.total[:, 0].sum()) if self.counts is not None else 0.0
-            share = 1.0 if total is None else min(1.0, total / (known + here))
+            counted_weight = float(self.counts.total[:, 0].sum()) if self.counts is not None else 0.0
+            share = 1.0 if total is None else min(1.0, total / (counted_weight + block_weight))
             self.counts = fresh if self.counts is None else self.counts.plus(fresh, share)
-        rows = RecentRows(design, target, weight, here)
-        rows = rows if self.recent is None else self.recent.then((1.0 - forget) ** here, rows)
+        rows = RecentRows(design, target, weight, block_weight)
+        rows = rows if self.recent is None else self.recent.then((1.0 - forget) ** block_weight, rows)
         few = (not self.steps or self.recent is not None) and not design.is_streamed
         self.recent = rows if few and rows.total <= self.rules.recent else None
-        self._forget(forget, here)
+        self._forget(forget, block_weight)
         rate = self.rate(rate_map, model.loss.binary)
         for step in range(self.rules.steps):
             if step and self.learner is not None and step <= self.rules.rate_steps:
@@ -228,10 +228,14 @@ class Online:
             self._remember(block)
         self.steps += 1
 
-    def _forget(self, forget: float, here: float) -> None:
+    def _forget(self, forget: float, block_weight: float) -> None:
         """Let every new row replace a share of what is remembered."""
-        kept = (1.0 - forget) ** here
-        self.curvature, self.slope, self.rows = kept * self.curvature, kept * self.slope, kept * self.rows + here
+        share = (1.0 - forget) ** block_weight
+        self.curvature, self.slope, self.rows = (
+            share * self.curvature,
+            share * self.slope,
+            share * self.rows + block_weight,
+        )
 
     def _remember(self, block: _Block | _JointBlock) -> None:
         """Add the block's quadratic at the current weights."""
@@ -255,9 +259,9 @@ class Online:
             parts = [-solve(part, gradient[:, k], assume_a="pos") for k, part in enumerate(whole)]
             direction = np.stack(parts, axis=1)
         else:
-            inverse, known = 1 / np.maximum(whole, tiny), self.curvature + prior
+            inverse, memory_diagonal = 1 / np.maximum(whole, tiny), self.curvature + prior
             direction, _, _ = conjugate_gradient(
-                lambda u: (product(u) + known * u, ()), -gradient, lambda r: inverse * r,
+                lambda u: (product(u) + memory_diagonal * u, ()), -gradient, lambda r: inverse * r,
                 np.full(gradient.shape[1], self.rules.residual), self.rules.products,
             )  # fmt: skip
 

@@ -6,7 +6,7 @@ The energy is lowest in both. At the weights of a given ``r`` its slope in ``log
 
 for ``φ`` is linear in ``r`` and its value at ``r = 1`` for no count is the slope; ``r`` is where it is 0. Without noise
 this is maximum likelihood. With noise it is the minimiser of the expected loss, to which counts that vary because the
-noise moves their scores are no overdispersion: ``r`` is then larger.
+noise moves their scores are not overdispersed: ``r`` is then larger.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ class Rules:
     step : float
         First step of ``log r``, doubled until the slope changes its sign.
     tolerance : float
-        Of ``log r``.
+        Accuracy of ``log r``.
     tol : float
-        Of the fits on the way, which say the slope as accurately as the weights.
+        Tolerance of the intermediate fits, whose weights determine the accuracy of the slope.
     """
 
     low: float = -9.0
@@ -90,7 +90,7 @@ def fitted_shape(
         )
     y, weight = np.asarray(task.target, dtype=np.float64).reshape(-1), np.asarray(task.weight)
     method = replace(task.method, tol=min(task.method.tol, rules.tol)) if hasattr(task.method, "tol") else task.method
-    known = 0.0 if task.offset is None else np.asarray(task.offset)
+    offset = 0.0 if task.offset is None else np.asarray(task.offset)
     one, zero = replace(loss, dispersion=1.0), np.zeros(len(y))
     start: Any = None
 
@@ -101,7 +101,7 @@ def fitted_shape(
         start = solve(replace(task, model=at, method=method), start)
         moments = ScoreMoments(task.design, model.noise, start[1], model.fit_intercept)
         mean, var = (part[:, 0] for part in moments.scores(start[0]))
-        rows = one.value(zero, mean + known, var + zero) - digamma(y + r) + digamma(r)
+        rows = one.value(zero, mean + offset, var + zero) - digamma(y + r) + digamma(r)
         return float(weight @ rows)
 
     at, step = 0.0, rules.step
@@ -110,8 +110,8 @@ def fitted_shape(
     # From 1 outwards: at the ends of the range the slope is rounding error.
     while True:
         new = float(np.clip(at + direction * step, rules.low, rules.high))
-        found = slope(new)
-        if found * value <= 0:
+        new_slope = slope(new)
+        if new_slope * value <= 0:
             break
         if new in (rules.low, rules.high):
             warn(
@@ -120,6 +120,6 @@ def fitted_shape(
                 ConvergenceWarning,
             )
             return replace(model, loss=replace(loss, dispersion=float(np.exp(new))))
-        at, value, step = new, found, 2 * step
+        at, value, step = new, new_slope, 2 * step
     t = float(brentq(slope, min(at, new), max(at, new), xtol=rules.tolerance, rtol=4 * np.finfo(float).eps))
     return replace(model, loss=replace(loss, dispersion=float(np.exp(t))))

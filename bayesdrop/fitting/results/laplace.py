@@ -25,10 +25,9 @@ from ...model import Model
 from ...moments import ScoreMoments
 from ..objective.centring import CentredProblem
 from ..objective.energy import Energy, prior_block
-from ..problems.block import ProblemFit
+from ..problems.block import ProblemFit, Task
 from ..problems.many_classes import softmax_energy
 from ..solvers.driver import Status
-from ..tuning.choose import Task
 
 if TYPE_CHECKING:
     from .result import Fit
@@ -97,7 +96,7 @@ def why_no_covariance(fit: Fit) -> tuple[str, str]:
 
 
 def laplace_covariances(
-    model: Model, task: Task, found: ProblemFit, centring: CentredProblem
+    model: Model, task: Task, solution: ProblemFit, centring: CentredProblem
 ) -> Float[np.ndarray, "B D D"] | None:
     """Covariance of the weights of each problem, or of all classes jointly; None if :func:`why_no_covariance` says why.
 
@@ -107,7 +106,7 @@ def laplace_covariances(
         Model of the centred rows, with its rates chosen.
     task : Task
         Centred rows, targets and row weights.
-    found : ProblemFit
+    solution : ProblemFit
         Weights at the minimum, for the centred rows.
     centring : CentredProblem
         Transform to the user's columns.
@@ -124,31 +123,29 @@ def laplace_covariances(
     >>> float(bd.fit(model, [[0.0], [1.0], [2.0]], [0.0, 1.0, 3.0]).covariance[0, 0].round(6))  # 1/(1 + 0 + 1 + 4)
     0.166667
     """
-    (q, K), joint = found.weights.shape, task.n_classes is not None
+    (q, K), joint = solution.weights.shape, task.n_classes is not None
     classes = K if joint else 1
-    if any(_unsuitable(model, found.rates, found.status, q * classes)):
+    if any(_unsuitable(model, solution.rates, solution.status, q * classes)):
         return None
-    weight = task.weight[:, None] if task.weight.ndim == 1 else task.weight
-    weight, (precision, _, level, _) = model.C * weight, prior_block(model, q - 1)
-    prior = precision[:, 0]
+    prior, _, level, _ = prior_block(model, q - 1)
     if joint:
-        energy: Any = softmax_energy(model, task.design, found.rates, task.target, K, weight[:, 0], weight[:, 0])
-        chance, (first, second) = energy.evaluate(found.weights)[2], np.triu_indices(K)
-        own = (first == second).astype(float)
-        curvature = weight * chance[:, first] * (own + (1 - 2 * own) * chance[:, second])
+        weight = model.C * task.weight[:, None]
+        energy: Any = softmax_energy(model, task.design, solution.rates, task.target, K, weight[:, 0], weight[:, 0])
+        chance, (first, second) = energy.evaluate(solution.weights)[2], np.triu_indices(K)
+        is_one_class = (first == second).astype(float)
+        curvature = weight * chance[:, first] * (is_one_class + (1 - 2 * is_one_class) * chance[:, second])
         blocks = np.zeros((K, K, q, q))
-        blocks[first, second] = energy.moments.grams(curvature) * (2 * own - 1)[:, None, None]
+        blocks[first, second] = energy.moments.grams(curvature) * (2 * is_one_class - 1)[:, None, None]
         blocks[second, first] = blocks[first, second]
         hessians = np.swapaxes(blocks, 1, 2).reshape(1, K * q, K * q)
     else:
-        moments = ScoreMoments(task.design, model.noise, found.rates, model.fit_intercept)
-        offset = None if task.offset is None else task.offset[:, None]
-        energy = Energy(moments, model.loss.plain, task.target, weight, prior[:, None], offset=offset)
-        curvature = energy.derivatives(*moments.scores(found.weights), np.zeros((1, 1))).mean_mean
+        energy = _plain_energy(model, task, solution)
+        moments = energy.moments
+        curvature = energy.derivatives(*moments.scores(solution.weights), np.zeros((1, 1))).mean_mean
         hessians = moments.grams(np.maximum(curvature, 0.0))
         if np.any(curvature < 0):  # far rows of a loss that is not convex
             hessians = hessians - moments.grams(np.maximum(-curvature, 0.0))
-    hessians = hessians + np.diag(np.tile(prior, classes))
+    hessians = hessians + np.diag(np.tile(prior[:, 0], classes))
     if level is not None:
         hessians = hessians + level.hessian
     keep = np.tile(np.arange(q) < q - 1 + model.fit_intercept, classes)
@@ -158,7 +155,7 @@ def laplace_covariances(
     return np.stack([outward @ _inverse(hessian, keep) @ outward.T for hessian in hessians])
 
 
-def residual_scale(model: Model, task: Task, found: ProblemFit) -> float | None:
+def residual_scale(model: Model, task: Task, solution: ProblemFit) -> float | None:
     """Scale of the responses of a problem about their scores, from the residuals; None where it is known, or unknown.
 
     Of the squared loss the residuals' variance is their sum of squares over ``n`` less the effective degrees of
@@ -168,42 +165,46 @@ def residual_scale(model: Model, task: Task, found: ProblemFit) -> float | None:
     scales = [parameter for parameter in model.loss.parameters if parameter.degree]
     if not scales or task.target.shape[-1:] != (1,) or task.unlabelled is not None or task.design.is_streamed:
         return None
-    moments = ScoreMoments(task.design, model.noise, found.rates, model.fit_intercept)
-    mean, var = (part[:, 0] for part in moments.scores(found.weights))
-    mean = mean if task.offset is None else mean + task.offset
-    weight, y = np.asarray(task.weight).reshape(-1), np.asarray(task.target)[:, 0]
-    rows, plain = float(weight.sum()), model.loss.plain
-    total = float(weight @ plain.value(y, mean, np.zeros_like(mean)))
+    energy = _plain_energy(model, task, solution)
+    mean, var = energy.moments.scores(solution.weights)
+    weight = np.asarray(task.weight).reshape(-1)
+    rows = float(weight.sum())
+    total = float(weight @ energy.loss.value(np.asarray(task.target), energy.scores(mean), np.zeros_like(mean))[:, 0])
     if scales[0].degree == 1:
         return total / rows if total > 0 else None
-    freedom = _effective_freedom(model, task, found, moments, mean, var)
+    freedom = _effective_freedom(energy, model, solution)
     if freedom is None or rows <= freedom or total <= 0:
         return None
     variance = 2 * total / (rows - freedom)
-    of_noise = float(weight @ var) / rows if moments.has_variance else 0.0
+    of_noise = float(weight @ var[:, 0]) / rows if energy.moments.has_variance else 0.0
     return float(np.sqrt(max(variance - of_noise, LAPLACE_LIMITS.share * variance)))
 
 
-def _effective_freedom(
-    model: Model, task: Task, found: ProblemFit, moments: ScoreMoments, mean: Any, var: Any
-) -> float | None:
+def _plain_energy(model: Model, task: Task, solution: ProblemFit) -> Energy:
+    """Energy of the plain loss at the rates of a fit, without the prior's mean, level and kinks."""
+    moments = ScoreMoments(task.design, model.noise, solution.rates, model.fit_intercept)
+    weight = task.weight[:, None] if task.weight.ndim == 1 else task.weight
+    precision = prior_block(model, len(solution.weights) - 1).precision
+    offset = None if task.offset is None else task.offset[:, None]
+    return Energy(moments, model.loss.plain, task.target, model.C * weight, precision, offset=offset)
+
+
+def _effective_freedom(energy: Energy, model: Model, solution: ProblemFit) -> float | None:
     """``tr{H⁻¹ MᵀC diag(s) M}``; None of more weights than a Gram matrix is made for.
 
     Under a penalty ``λ|w|`` the trace is that of the weights that are not 0, which the penalty moves by a constant:
     without noise their number (Zou, Hastie & Tibshirani 2007).
     """
-    q = len(found.weights)
+    q = len(solution.weights)
     if q > LAPLACE_LIMITS.weights:
         return None
-    weight = model.C * np.asarray(task.weight).reshape(-1, 1)
-    prior, _, level, absolute = prior_block(model, q - 1)
+    _, _, level, absolute = prior_block(model, q - 1)
     keep = np.arange(q) < q - 1 + model.fit_intercept
     if absolute is not None:
-        keep[:-1] &= found.weights[:-1, 0] != 0
-    offset = None if task.offset is None else task.offset[:, None]
-    energy = Energy(moments, model.loss.plain, task.target, weight, prior, offset=offset)
-    slopes = energy.derivatives(*moments.scores(found.weights), np.zeros((1, 1)))
-    _, spread = energy.gradient(found.weights, slopes)
+        keep[:-1] &= solution.weights[:-1, 0] != 0
+    moments = energy.moments
+    slopes = energy.derivatives(*moments.scores(solution.weights), np.zeros((1, 1)))
+    _, spread = energy.gradient(solution.weights, slopes)
     penalty = energy.curvature(slopes, spread).diagonal[:, 0]
     gram = moments.grams(slopes.mean_mean)[0]
     hessian = gram + np.diag(penalty) + (0.0 if level is None else level.hessian)

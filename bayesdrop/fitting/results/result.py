@@ -48,8 +48,8 @@ def centred_columns(centre: Float[np.ndarray, " p"]) -> str:
     'noise about a centre in 1 of 2 columns, about 0 in the others'
     """
     moved, p = int(np.sum(centre != 0)), len(centre)
-    rest = "" if moved == p else ", about 0 in the others"
-    return f"noise about a centre in {'all ' if moved == p else f'{moved} of '}{p} columns{rest}"
+    others = "" if moved == p else ", about 0 in the others"
+    return f"noise about a centre in {'all ' if moved == p else f'{moved} of '}{p} columns{others}"
 
 
 @dataclass(frozen=True)
@@ -226,7 +226,7 @@ class Fit(Shown):
     def predict(
         self, X: Any, *, corrupted_inputs: bool = False, offset: Any = None, unseen: str | None = None
     ) -> bayesdrop.Prediction:
-        """What the fit says of new rows, averaged over their noise: ``bd.predict(fit, X)``.
+        """Predict new rows, averaged over their noise: ``bd.predict(fit, X)``.
 
         Parameters
         ----------
@@ -308,7 +308,7 @@ class Fit(Shown):
         Raises
         ------
         ValueError
-            If it is no such dataset, or names a component of your own that ``model`` lacks.
+            If it is not such a dataset, or names a component of your own that ``model`` lacks.
         """
         fields = fit_fields(data, None if model is None else check_model(model))
         rates = fields.pop("rate_posterior")

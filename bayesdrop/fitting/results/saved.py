@@ -87,20 +87,20 @@ def load_dataset(path: Any) -> xr.Dataset:
         return groups["/"]
 
 
-def fit_fields(data: xr.Dataset, own: Model | None = None) -> dict[str, Any]:
+def fit_fields(data: xr.Dataset, components: Model | None = None) -> dict[str, Any]:
     """Arguments of ``Fit``, and of its ``RatePosterior`` under ``rate_posterior``; inverse of :func:`fit_dataset`.
 
-    What was chosen by a search is the model's; the search itself, and the rows, are not kept. ``own`` is a model with
-    the components of the user's own that a file names.
+    The model has the choices of a search; the search and the rows are not stored. ``components`` is a model with the
+    user's own components that a file names.
 
     Raises
     ------
     ValueError
         If parts are missing, out of range or do not belong together, or the file names components of the user's own
-        that ``own`` lacks.
+        that ``components`` lacks.
     """
     try:
-        model = required_model(data.attrs | carried([data]), "Fit.save", "bd.Fit.load", own)
+        model = required_model(data.attrs | carried([data]), "Fit.save", "bd.Fit.load", components)
         classes = stored_classes(data.attrs)
         many = ("class",) if model.loss.multiclass else ()
         if classes is None and (many or model.loss.binary):
@@ -158,12 +158,12 @@ def _optional(data: xr.Dataset, name: str, dims: tuple[str, ...], **limits: floa
 
 def _stored_covariance(data: xr.Dataset, size: int) -> Float[np.ndarray, "D D"] | None:
     """Covariance of weights and intercepts; None if the file has none."""
-    found = _optional(data, "covariance", _COVARIANCE)
-    if found is None:
+    matrix = _optional(data, "covariance", _COVARIANCE)
+    if matrix is None:
         return None
-    if found.shape != (size, size) or not np.allclose(found, found.T) or np.any(found.diagonal() < 0):
-        raise ValueError(f"expected a covariance of {size} weights and intercepts, got {found.shape} numbers")
-    return np.asarray(found)
+    if matrix.shape != (size, size) or not np.allclose(matrix, matrix.T) or np.any(matrix.diagonal() < 0):
+        raise ValueError(f"expected a covariance of {size} weights and intercepts, got {matrix.shape} numbers")
+    return np.asarray(matrix)
 
 
 def _rate_fields(data: xr.Dataset) -> dict[str, Any] | None:
@@ -205,10 +205,10 @@ def rate_ends(fit: Any, probability: float) -> dict[str, Float[np.ndarray, "*cla
     posterior = fit.rate_posterior
     if posterior is None:
         return {}
-    rate_map, found = fit.model.bind(fit.feature_names), {}
+    rate_map, columns = fit.model.bind(fit.feature_names), {}
     for name, end in zip(("rate_low", "rate_high"), posterior.interval(probability), strict=True):
-        found[name] = np.broadcast_to(rate_map.expand(np.asarray(end)), np.shape(fit.weight))
-    return found
+        columns[name] = np.broadcast_to(rate_map.expand(np.asarray(end)), np.shape(fit.weight))
+    return columns
 
 
 def summary_frame(fit: Any, probability: float) -> Any:

@@ -20,7 +20,7 @@ as its precision ``ω`` says, which for a loss with a kink is largest where the 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -55,7 +55,7 @@ class Auxiliary:
     weight : array (n,)
         ``C`` times the row weight.
     row : int array (n,)
-        Number of each row among those that were given: rows of weight zero are no data and are left out.
+        Number of each row among those that were given: rows of weight zero are not data and are left out.
     pull : array (n,), optional
         Dual variables, of a fit that solved the dual.
 
@@ -115,7 +115,10 @@ class Auxiliary:
             )
         pull = np.abs(self.dual)
         # The steeper of the two sides of a check loss has a slope below one.
-        slopes = [np.abs(self.loss.plain_value_and_slope(self.target, self.mean + far)[1]) for far in (-1e300, 1e300)]
+        slopes = [
+            np.abs(self.loss.plain_value_and_slope(self.target, self.mean + distance)[1])
+            for distance in (-1e300, 1e300)
+        ]
         return np.asarray(pull > _SUPPORT * self.weight * np.maximum(*slopes))
 
     def to_dataset(self) -> xr.Dataset:
@@ -130,10 +133,13 @@ class Auxiliary:
 
 
 def auxiliary_at(energy: Energy, state: SolverState, tip: float = 1e-9) -> Auxiliary | None:
-    """Those of a block of problems at a state of its minimiser; None without augmentation, or with rows elsewhere."""
+    """Auxiliary variables of a block of problems at a state of its minimiser.
+
+    None without augmentation, or if the rows are not in this process.
+    """
     loss: Any = energy.loss
-    here = isinstance(state.mean, np.ndarray)
-    if not (here and isinstance(loss, Augmented) and loss.augmented) or energy.plain_weight is not None:
+    is_local = isinstance(state.mean, np.ndarray)
+    if not (is_local and isinstance(loss, Augmented) and loss.augmented) or energy.plain_weight is not None:
         return None
 
     def block(rows: PerRow) -> PerRow:
@@ -149,12 +155,13 @@ def auxiliary_at(energy: Energy, state: SolverState, tip: float = 1e-9) -> Auxil
     return Auxiliary(loss, block(energy.target), energy.scores(mean), var, block(energy.weight), rows, pull)
 
 
-def first_problem(found: Auxiliary | None, weight: PerRow) -> Auxiliary | None:
+def first_problem(auxiliary: Auxiliary | None, weight: PerRow) -> Auxiliary | None:
     """The first of K problems, its rows numbered among all of which some have no ``weight`` (n,)."""
-    if found is None:
+    if auxiliary is None:
         return None
-    kept = np.flatnonzero(weight > 0)
-    row = kept if len(kept) == len(found.mean) else found.row
-    target, mean, var, weights = (part[:, 0] for part in (found.target, found.mean, found.var, found.weight))
-    pull = None if found.pull is None else found.pull[:, 0]
-    return Auxiliary(found.loss, target, mean, var, weights, row, pull)
+    numbers = np.flatnonzero(weight > 0)
+    row = numbers if len(numbers) == len(auxiliary.mean) else auxiliary.row
+    names = ("target", "mean", "var", "weight", "pull")
+    blocks = {name: getattr(auxiliary, name) for name in names}
+    first: dict[str, Any] = {name: None if block is None else block[:, 0] for name, block in blocks.items()}
+    return replace(auxiliary, row=row, **first)

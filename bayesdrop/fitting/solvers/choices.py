@@ -27,13 +27,13 @@ class Limits:
     Attributes
     ----------
     tall : int
-        Rows for each column from which on sparse rows go to interior points.
+        Minimum number of rows per column at which interior points take sparse rows.
     multiplications : float
-        Those of the Gram matrix of a step, ``n p²``, up to which sparse rows do so.
+        Maximum number of multiplications of a Gram matrix, ``n p²``, at which interior points take sparse rows.
     heavy : float
-        Variance of an entry, as a share of its squared mean, from which on the diagonal is most of the matrix.
+        Minimum variance of an entry, as a share of its squared mean, at which the diagonal dominates the matrix.
     many : int
-        Columns from which on that counts.
+        Minimum number of columns for the diagonal preconditioner under such noise.
     """
 
     tall: int = 20
@@ -43,7 +43,7 @@ class Limits:
 
 
 class Case(NamedTuple):
-    """What a choice depends on.
+    """Properties of an energy by which a minimiser is chosen.
 
     Attributes
     ----------
@@ -131,7 +131,7 @@ CHOICES = (
 
 
 def case_of(energy: Energy) -> Case:
-    """What the choice for an energy depends on."""
+    """Properties of an energy for the choice."""
     design = energy.moments.design
     dense = energy.has_all_rows and not (design.is_sparse or design.is_streamed or design.is_mostly_zero)
     dual, noise = has_dual(energy), 0.0
@@ -177,7 +177,7 @@ def solve_dual(
     Parameters
     ----------
     energy : Energy
-        Of K problems.
+        Energy of K problems.
     weights : array (p + 1, K)
         Where to start, of which the intercepts alone are taken.
     tol : float
@@ -196,10 +196,10 @@ def solve_dual(
         return None
     if energy.location is not None:
         # Without noise the scores of the mean are known, and what is left of the weights has the mean 0.
-        known = energy.moments.mean(energy.location)
-        known = known if energy.offset is None else known + energy.offset
-        found = solve_dual(replace(energy, location=None, offset=known), weights, tol, interior, limits)
-        return None if found is None else found._replace(weights=found.weights + energy.location)
+        prior_scores = energy.moments.mean(energy.location)
+        prior_scores = prior_scores if energy.offset is None else prior_scores + energy.offset
+        dual = solve_dual(replace(energy, location=None, offset=prior_scores), weights, tol, interior, limits)
+        return None if dual is None else dual._replace(weights=dual.weights + energy.location)
     limits = DualLimits() if limits is None else limits
     n, p = energy.moments.design.shape
     best: Dual | None = None
@@ -216,7 +216,7 @@ def solve_dual(
     return best
 
 
-def _has_ended(energy: Energy, found: Dual, tol: float) -> bool:
-    mean, var = energy.moments.scores(found.weights)
-    value = energy.value(found.weights, mean, var, np.zeros(len(found.gap)))
-    return bool(np.all(found.gap <= tol * np.abs(value)))
+def _has_ended(energy: Energy, dual: Dual, tol: float) -> bool:
+    mean, var = energy.moments.scores(dual.weights)
+    value = energy.value(dual.weights, mean, var, np.zeros(len(dual.gap)))
+    return bool(np.all(dual.gap <= tol * np.abs(value)))

@@ -62,8 +62,8 @@ def solve_by_coordinates(energy: Energy, weights: WeightBlock, tol: float, limit
     matrix = energy.moments.design.compressed() if available() else None
     if matrix is None:
         return None
-    least, most = limits.passes
-    passes = max(least, min(most, int(limits.visits / max(matrix.nnz, 1))))
+    min_passes, max_passes = limits.passes
+    passes = max(min_passes, min(max_passes, int(limits.visits / max(matrix.nnz, 1))))
     # Unsigned indices spare Numba the check for negative ones.
     columns = matrix.indices.view(np.uint32 if matrix.indices.dtype.itemsize == 4 else np.uint64)
     rows = matrix.indptr.astype(np.uint64), columns, matrix.data
@@ -77,7 +77,7 @@ def _solve(
     rows: tuple[Any, ...],
     intercept: float,
     tol: float,
-    most: int,
+    max_passes: int,
 ) -> Dual | None:
     """Minimise the energy of one problem."""
     from ...designs.kernels import compiled
@@ -90,8 +90,8 @@ def _solve(
     stiffness = least_stiffness = _RULES.stiff * float(size.mean()) if task.fitted else 0.0
     first = task.energy(weights, task.centre - intercept)
     best, pull = np.append(weights, intercept), beta.sum(axis=1)
-    least, floor, before = np.inf, -np.inf, 0.0
-    for _ in range(max(1, most // _RULES.together)):
+    smallest, floor, before = np.inf, -np.inf, 0.0
+    for _ in range(max(1, max_passes // _RULES.together)):
         orders = np.stack([generator.permutation(len(size)) for _ in range(_RULES.together)]).astype(np.uint64)
         intercept = passes(
             *rows, task.centre, task.low, task.high, beta, size, stiffness, gain, weights, intercept, orders,
@@ -99,9 +99,9 @@ def _solve(
         )  # fmt: skip
         value = task.energy(weights, task.centre - (task.design.matvec(weights) + intercept)[:, None])
         floor = max(floor, task.bound(task.feasible(beta)))
-        if value < least:
-            best, pull, least = np.append(weights, intercept), beta.sum(axis=1), value
-        if least - floor <= tol * abs(least):
+        if value < smallest:
+            best, pull, smallest = np.append(weights, intercept), beta.sum(axis=1), value
+        if smallest - floor <= tol * abs(smallest):
             break
         total = float(beta.sum())
         # Twice as stiff where Σβ falls slowly, half where it changes sign.
@@ -110,10 +110,10 @@ def _solve(
         elif abs(total) > _RULES.slow * abs(before) > 0:
             stiffness = min(2 * stiffness, _RULES.stiffest * least_stiffness)
         intercept, before = intercept + stiffness * total, total
-    if least < NO_RESIDUAL * first:
+    if smallest < NO_RESIDUAL * first:
         return None
     best[:-1] /= task.gain
-    return Dual(best[:, None], np.array([max(least - floor, 0.0)]), pull[:, None])
+    return Dual(best[:, None], np.array([max(smallest - floor, 0.0)]), pull[:, None])
 
 
 def _passes(

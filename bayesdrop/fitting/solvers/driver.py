@@ -47,8 +47,8 @@ __all__ = [
 
 _log = logging.getLogger("bayesdrop")
 
-# Tolerances from which on, as those of folds, a fit ends by an estimate, without the two steps that a bound would ask
-# for, and though signs of tiny weights, and the rates with them, have just changed.
+# Smallest tolerance of a loose fit, such as those of folds: it ends by an estimate, without the two steps that a bound
+# needs, even if signs of tiny weights, and the rates with them, have just changed.
 LOOSE = 1e-4
 
 
@@ -167,8 +167,8 @@ def _end(stuck: Bool[np.ndarray, " K"], state: Any) -> Status:
     """How steps ended of which some problems are ``stuck`` above their goals: near their optimum, or anywhere."""
     if not np.any(stuck):
         return Status.CONVERGED
-    near = state.remaining <= LOOSE * np.abs(state.value)
-    return Status.ROUND_OFF if np.all(near | ~stuck) else Status.MAX_ITERATIONS
+    is_close = state.remaining <= LOOSE * np.abs(state.value)
+    return Status.ROUND_OFF if np.all(is_close | ~stuck) else Status.MAX_ITERATIONS
 
 
 def announce(status: Status, iterations: int) -> None:
@@ -212,13 +212,13 @@ def least_weights(
     [False, True]
     """
     level = share * np.abs(value)
-    least = np.sqrt(level / np.maximum(precision, np.finfo(float).tiny))
-    return np.sqrt(level / (precision + squares())) if np.any(np.abs(weights) <= least) else least
+    smallest_weights = np.sqrt(level / np.maximum(precision, np.finfo(float).tiny))
+    return np.sqrt(level / (precision + squares())) if np.any(np.abs(weights) <= smallest_weights) else smallest_weights
 
 
-def status_at(weights: FeatureBlock, least: FeatureBlock, status: Status) -> Status:
+def status_at(weights: FeatureBlock, smallest_weights: FeatureBlock, status: Status) -> Status:
     """``status``, or ``ALL_ZERO`` if the fit is finished and a problem has no weight above its least size, (p, K)."""
-    zero = np.all(np.abs(weights) <= least, axis=0)
+    zero = np.all(np.abs(weights) <= smallest_weights, axis=0)
     return Status.ALL_ZERO if len(weights) and bool(np.any(zero)) and not status.is_unfinished else status
 
 
@@ -245,7 +245,7 @@ def accuracy(tol: float, weights: float = 1e4) -> float:
 
 @runtime_checkable
 class State(Protocol):
-    """What the driver reads of a state, for ``K`` problems."""
+    """Protocol of the state of a minimiser, for ``K`` problems."""
 
     @property
     def value(self) -> Float[np.ndarray, " K"]:
@@ -253,7 +253,7 @@ class State(Protocol):
 
     @property
     def objective(self) -> Float[np.ndarray, " K"]:
-        """The same as it is reported; what is minimised may be smoothed."""
+        """Energy of each problem as it is reported; the energy that is minimised may be smoothed."""
 
     @property
     def remaining(self) -> Float[np.ndarray, " K"]:
@@ -263,7 +263,7 @@ class State(Protocol):
         """Suboptimality of each problem at which a fit of a tolerance ends; see :func:`accuracy`."""
 
     def has_ended(self, energy: Any, goal: Any) -> Bool[np.ndarray, " K"]:
-        """Which problems are at their goals before a step, or where no step would lead further."""
+        """Mask of the problems that are at their goals before a step, or that no step would improve."""
 
     def select(self: Own, columns: Any) -> Own:
         """The state of some problems."""
@@ -279,7 +279,7 @@ class State(Protocol):
 
 
 class OneProblem:
-    """What states of a single problem share: nothing to select, and the energy is minimised as it is."""
+    """Base of the states of a single problem: nothing is selected, and the energy is minimised without smoothing."""
 
     value: Any
     remaining: Any

@@ -67,7 +67,7 @@ class DualLimits:
     visits : float
         Entries that the passes between these two may visit.
     multiplications : float
-        Those of the Gram matrix of a step, ``n p²``, up to which interior points go on with what passes leave.
+        Maximum number of multiplications of a Gram matrix, ``n p²``, at which interior points follow the passes.
     """
 
     passes: tuple[int, int] = (300, 30_000)
@@ -83,7 +83,7 @@ class Dual(NamedTuple):
     pull: PerRow
 
     def among(self, rows: Bool[np.ndarray, " n"]) -> Dual:
-        """The same among all rows, those that are not marked having no pull."""
+        """Expand the pulls to all rows; rows that are not marked have no pull."""
         pull = np.zeros((len(rows), self.pull.shape[1]))
         pull[rows] = self.pull
         return self._replace(pull=pull)
@@ -91,12 +91,12 @@ class Dual(NamedTuple):
 
 def joined(parts: Iterable[Dual | None]) -> Dual | None:
     """The duals of all problems, solved one after the other until there is none of one."""
-    found = []
+    duals = []
     for part in parts:
         if part is None:
             return None
-        found.append(part)
-    return Dual(*(np.concatenate(blocks, axis=-1) for blocks in zip(*found, strict=True)))
+        duals.append(part)
+    return Dual(*(np.concatenate(blocks, axis=-1) for blocks in zip(*duals, strict=True)))
 
 
 class DualProblem(NamedTuple):
@@ -125,7 +125,7 @@ class DualProblem(NamedTuple):
         return cls(moments.design, gain, precision / gain**2, centre, low, high, moments.fit_intercept)
 
     def of_rows(self, rows: Bool[np.ndarray, " n"]) -> DualProblem:
-        """That of the rows which are marked; the others weigh nothing."""
+        """Restrict the problem to the marked rows; the others have weight 0."""
         design: Any = self.design
         centre, low, high = (part[rows] for part in (self.centre, self.low, self.high))
         return self._replace(design=design[np.flatnonzero(rows)], centre=centre, low=low, high=high)
@@ -162,7 +162,7 @@ def lower_bound(
     Parameters
     ----------
     energy : Energy
-        Of K problems.
+        Energy of K problems.
     weights : array (p + 1, K)
         Any; near the optimum the bound is near the minimum.
     mean, var : array (n, K)
@@ -179,8 +179,8 @@ def lower_bound(
         one, rows elsewhere.
     """
     loss: Any = energy.loss
-    here = energy.has_all_rows and energy.plain_weight is None and energy.level is None
-    if not (here and isinstance(loss, PiecewiseLinear) and np.all(energy.precision[:-1] > 0)):
+    has_rows = energy.has_all_rows and energy.plain_weight is None and energy.level is None
+    if not (has_rows and isinstance(loss, PiecewiseLinear) and np.all(energy.precision[:-1] > 0)):
         return None
     moments, root = energy.moments, np.sqrt(var + smoothing**2)
     centre, low, high = energy.kinks
@@ -194,24 +194,24 @@ def lower_bound(
         share = (beta - low) / np.where(size > 0, size, 1.0)
         tension = np.sum(size * loss.form.tension(np.clip(share, 0.0, 1.0)), axis=0)
     pressed = tension / np.where(root > 0, root, 1.0)
-    rest, spread = moments.adjoint(weights, beta.sum(axis=0), -0.5 * pressed)
+    residual, spread = moments.adjoint(weights, beta.sum(axis=0), -0.5 * pressed)
     value = np.sum(centre * beta, axis=(0, 1))
-    bound = np.asarray(value - _prior_part(rest, energy))
+    bound = np.asarray(value - _prior_part(residual, energy))
     if elsewhere and moments.has_variance:
         spread = -2 * spread
-        other = rest[:-1] + weights[:-1] * spread
+        other = residual[:-1] + weights[:-1] * spread
         drawn = 0.0 if energy.location is None else energy.precision[:-1] * energy.location[:-1]
         back, other = other, (other + drawn) / (energy.precision[:-1] + spread)
-        there = np.sqrt(np.maximum(moments.covariance(other * other), np.finfo(float).tiny))
-        rest[:-1] = back - other * moments.spread(np.minimum(pressed, tension / there))
-        bound = np.maximum(bound, value - _prior_part(rest, energy))
+        deviation = np.sqrt(np.maximum(moments.covariance(other * other), np.finfo(float).tiny))
+        residual[:-1] = back - other * moments.spread(np.minimum(pressed, tension / deviation))
+        bound = np.maximum(bound, value - _prior_part(residual, energy))
     return bound
 
 
-def _prior_part(rest: WeightBlock, energy: Energy) -> ProblemVector:
+def _prior_part(residual: WeightBlock, energy: Energy) -> ProblemVector:
     """``½ρᵀP⁻¹ρ + μᵀρ``, (K,)."""
-    part = np.asarray(0.5 * np.sum(rest[:-1] ** 2 / energy.precision[:-1], axis=0))
-    return part if energy.location is None else part + np.sum(energy.location[:-1] * rest[:-1], axis=0)
+    part = np.asarray(0.5 * np.sum(residual[:-1] ** 2 / energy.precision[:-1], axis=0))
+    return part if energy.location is None else part + np.sum(energy.location[:-1] * residual[:-1], axis=0)
 
 
 def _balanced(beta: Kinks, give: Kinks, low: Kinks, high: Kinks) -> Kinks:

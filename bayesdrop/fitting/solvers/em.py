@@ -25,7 +25,7 @@ __all__ = ["EM"]
 
 @dataclass(frozen=True)
 class EMMemory(PerProblem):
-    """What EM keeps from step to step, (K,) each.
+    """Memory of EM between steps, (K,) each.
 
     Attributes
     ----------
@@ -33,7 +33,7 @@ class EMMemory(PerProblem):
         ``gᵀA⁻¹g`` before the last step, for the gradient ``g`` and the matrix ``A`` of its M-step; NaN where it tells
         nothing of the next.
     smoothing
-        At which that was.
+        Smoothing at that step.
     """
 
     decrement: ProblemVector
@@ -119,17 +119,17 @@ class EM:
         value = energy.value(weights, mean, var, state.smoothing)
         # The residual of the M-step is minus the gradient, which tells what is left where energies no longer do.
         decrement = np.einsum("ij,ij->j", right - current, change)
-        # After a large change of the smoothing the last one is no sign of how fast steps contract.
+        # After a large change of the smoothing the last decrement does not show how fast steps contract.
         before = np.where(state.smoothing >= 0.5 * state.memory.smoothing, state.memory.decrement, np.nan)
         slack = 8 * np.finfo(float).eps * np.abs(state.value)
         spent = (decrement <= slack) & (decrement > 0.999 * before)
         better = (value <= state.value + slack) & (decrement > 0) & ~spent
         # Linear convergence: errors fall by ρ at each step, decrements by ρ², and with ``H = (1 − ρ)A`` along the
         # slowest of them the energy is ``ρ² gᵀA⁻¹g / 2(1 − ρ)`` above its least after the step.
-        known = better & (before > 0)
-        ratio = np.clip(decrement / np.where(known, before, np.inf), 0.0, 0.999)
+        has_rate = better & (before > 0)
+        ratio = np.clip(decrement / np.where(has_rate, before, np.inf), 0.0, 0.999)
         left = 0.5 * ratio * decrement / (1 - np.sqrt(ratio))
-        remaining = np.where(better, np.where(known, left, np.inf), np.where(decrement > 0, state.remaining, 0.0))
+        remaining = np.where(better, np.where(has_rate, left, np.inf), np.where(decrement > 0, state.remaining, 0.0))
         ended = state.moved(better, weights=weights, mean=mean, var=var, value=value)
         memory = EMMemory(np.where(better, decrement, np.nan), state.smoothing)
         ended = ended.changed(remaining=remaining, memory=memory)

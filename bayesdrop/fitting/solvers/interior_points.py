@@ -84,8 +84,8 @@ class _Point(NamedTuple):
     def centred(cls, slack: Rows, size: Rows, mu: float) -> _Point:
         """The point of products ``μ`` at scores that are ``slack`` short of the kinks, in intervals of a ``size``."""
         # The multiplier of the end that the row is drawn to is μ over its distance, which is small: no difference.
-        far = np.abs(slack)
-        large = (2 * mu + size * far + np.sqrt((size * far) ** 2 + 4 * mu * mu)) / (2 * size)
+        distance = np.abs(slack)
+        large = (2 * mu + size * distance + np.sqrt((size * distance) ** 2 + 4 * mu * mu)) / (2 * size)
         small = mu * large / (size * large - mu)
         low_price, high_price = np.where(slack > 0, small, large), np.where(slack > 0, large, small)
         return cls(mu / low_price, mu / high_price, low_price, high_price)
@@ -121,8 +121,8 @@ def solve_interior(energy: Energy, weights: WeightBlock, tol: float) -> Dual | N
 
 def has_steps(energy: Energy) -> bool:
     """Whether it applies: rows in memory without noise, and few columns, or few rows."""
-    here = energy.has_all_rows and not energy.moments.has_variance
-    return here and (_by_gram(energy.moments.design) or energy.moments.design.prefers_outer_gram)
+    has_rows = energy.has_all_rows and not energy.moments.has_variance
+    return has_rows and (_by_gram(energy.moments.design) or energy.moments.design.prefers_outer_gram)
 
 
 def _by_gram(design: Design) -> bool:
@@ -178,8 +178,8 @@ def _solve(task: DualProblem, intercept: float, tol: float) -> Dual | None:
     """One problem; None where no energy is left to hold the gap against."""
     weighed = np.any(task.high > task.low, axis=1)
     if not np.all(weighed):
-        found = _solve(task.of_rows(weighed), intercept, tol)
-        return found and found.among(weighed)
+        dual = _solve(task.of_rows(weighed), intercept, tol)
+        return dual and dual.among(weighed)
     p = len(task.precision)
     centre, start, size = task.centre.T.copy(), task.low.T.copy(), (task.high - task.low).T.copy()
     weights, score = np.append(np.zeros(p), intercept), np.full(len(task.centre), intercept)
@@ -189,23 +189,23 @@ def _solve(task: DualProblem, intercept: float, tol: float) -> Dual | None:
         return None
     first = task.energy(weights[:-1], slack.T)
     point = _Point.centred(slack, size, mu)
-    best, least, floor = weights, np.inf, -np.inf
+    best, smallest, floor = weights, np.inf, -np.inf
     pull = np.zeros_like(centre)
     short, checks = _lacking(task, weights, start + point.below), 0
     for _ in range(RULES.steps):
         mu = point.mean_product()
         value = task.energy(weights[:-1], slack.T)
-        if value < least:
-            best, least = weights, value
+        if value < smallest:
+            best, smallest = weights, value
         # Products and what the constraints lack are all of the gap, but for terms of second order.
-        enough = RULES.closer * tol * least / (2 * slack.size)
+        enough = RULES.closer * tol * smallest / (2 * slack.size)
         if mu <= enough:
             beta = start + point.below
             short = _lacking(task, weights, beta)
             floor = max(floor, task.bound(_feasible(task, point, beta)))
             pull = beta.sum(axis=0)
             checks += 1
-            if least - floor <= tol * least or checks == RULES.checks:
+            if smallest - floor <= tol * smallest or checks == RULES.checks:
                 break
         step, along, parts = _step(task, point, short, max(RULES.centring * mu, RULES.aim * enough))
         length = min(1.0, RULES.way * _length(parts))
@@ -214,10 +214,10 @@ def _solve(task: DualProblem, intercept: float, tol: float) -> Dual | None:
         weights, score = weights + length * step, score + length * along
         slack, point = centre - score, point.moved(length, *parts[:3])
         short = (1 - length) * short
-    if least < NO_RESIDUAL * first:
+    if smallest < NO_RESIDUAL * first:
         return None
     if not np.isfinite(floor):
         beta = start + point.below
         floor, pull = task.bound(_feasible(task, point, beta)), beta.sum(axis=0)
     best = np.append(best[:-1] / task.gain, best[-1])
-    return Dual(best[:, None], np.array([max(least - floor, 0.0)]), pull[:, None])
+    return Dual(best[:, None], np.array([max(smallest - floor, 0.0)]), pull[:, None])

@@ -71,8 +71,8 @@ class Learning:
         the energies, which tell a weight that is zero but for round-off.
         """
         precision = self.energy.precision[:-1]
-        least = least_weights(weights[:-1], value, precision, lambda: self._squares)
-        moved = self.learner.observe(weights[:-1], converged, least)
+        smallest_weights = least_weights(weights[:-1], value, precision, lambda: self._squares)
+        moved = self.learner.observe(weights[:-1], converged, smallest_weights)
         # Where every weight is zero no sign ever changes, and the rates have yet to follow their prior.
         if not np.any(self.learner.signs) and not self._is_up_to_date():
             moved = np.ones_like(moved)
@@ -162,11 +162,11 @@ def learn(
             before = state.value
         done = reached & ~moved & is_last
         if np.any(moved):
-            begun = method.init(learning.energy, state.weights, state)
+            start = method.init(learning.energy, state.weights, state)
             if is_last and method.tol >= LOOSE:
                 # What changes sign at the end of a loose fit is too near zero to matter.
-                done = reached & (np.abs(begun.value - state.value) <= rules.little * method.tol * np.abs(state.value))
-            state = replace(begun, remaining=np.where(done, state.remaining, begun.remaining))
+                done = reached & (np.abs(start.value - state.value) <= rules.little * method.tol * np.abs(state.value))
+            state = replace(start, remaining=np.where(done, state.remaining, start.remaining))
         if np.all(done):
             trace.values[-1] = state.objective
             return state, trace.status
@@ -202,7 +202,7 @@ class SignCounts:
         return SignCounts(*(share * (a + b) for a, b in parts))
 
     def joined(self, others: Sequence[SignCounts]) -> SignCounts:
-        """Those of these problems and, after them, of ``others``."""
+        """Counts of these problems followed by those of ``others``."""
         parts = (self, *others)
 
         def both(blocks: Sequence[Float[np.ndarray, "p _"]]) -> Float[np.ndarray, "p _"]:
@@ -251,14 +251,17 @@ class RateLearner:
         return self.rate_map.collapse(self._total())
 
     def observe(
-        self, weights: Float[np.ndarray, "p K"], converged: Bool[np.ndarray, " K"], least: Float[np.ndarray, "... K"]
+        self,
+        weights: Float[np.ndarray, "p K"],
+        converged: Bool[np.ndarray, " K"],
+        smallest_weights: Float[np.ndarray, "... K"],
     ) -> Bool[np.ndarray, " K"]:
         """Take the signs of ``weights`` (p, K); return which problems (K,) have a sign that changed.
 
-        A weight of at most ``least`` in size, (p, K) or (K,), is zero but for rounding, and so is its sign. Changes
-        count towards ``undecided`` only in problems that are ``converged`` (K,), near their optimum.
+        A weight of at most ``smallest_weights`` in size, (p, K) or (K,), is zero but for rounding, and so is its sign.
+        Changes count towards ``undecided`` only in problems that are ``converged`` (K,), near their optimum.
         """
-        signs = np.where(np.abs(weights) > least, np.sign(weights), 0).astype(np.int8)
+        signs = np.where(np.abs(weights) > smallest_weights, np.sign(weights), 0).astype(np.int8)
         # A feature that never occurs has no say; its weight is zero up to round-off.
         moved = (signs != self.signs) & (self.agree + self.against > 0)
         # The flip that makes an entry undecided changes its rate as well.

@@ -67,7 +67,7 @@ class StepRules:
     products : int
         Products of a step up to which its preconditioner serves the next one too.
     wide : int
-        Columns from which on a factor costs more than the products that a fresh one would save.
+        Minimum number of columns at which a factor costs more than the products that a new one saves.
     halvings, trials : int
         Lengths that are halved before they are cut to a tenth, and maximum number of lengths of a step.
     """
@@ -98,7 +98,7 @@ class FirstOrder(NamedTuple):
 
 @dataclass(frozen=True)
 class NewtonMemory(PerProblem):
-    """What Newton's method keeps from step to step, (K,) each.
+    """Memory of Newton's method between steps, (K,) each.
 
     Attributes
     ----------
@@ -188,8 +188,8 @@ class Newton:
         require(energy.loss, Curved, "Newton's method", "write its derivatives, or use bd.EM() if it is Augmented")
         if earlier is not None:
             state = SolverState.at(energy, weights, None, earlier)
-            known: NewtonMemory = earlier.memory
-            return state.changed(memory=NewtonMemory(known.reference, known.calibration, state.smoothing))
+            memory: NewtonMemory = earlier.memory
+            return state.changed(memory=NewtonMemory(memory.reference, memory.calibration, state.smoothing))
         way, zero = choose(case_of(energy)).name, np.zeros(weights.shape[1])
         if (dual := solve_dual(energy, weights, self.tol, way == "interior points")) is not None:
             # Where it has not ended, all of the smoothing stays.

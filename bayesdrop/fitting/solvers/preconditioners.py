@@ -112,22 +112,22 @@ def row_inverse(
     inner = design.outer_gram(scale**2 * inverse) * (root[:, None] * root)
     inner[np.diag_indices(len(root))] += 1.0
     refuse_overflow(curvature=inner.diagonal())
-    known = factor(inner)
+    inner_factor = factor(inner)
 
     def within(r: Vector) -> Vector:
         z = inverse * r
-        inside = solved(known, root * design.matvec(scale * z))
+        inside = solved(inner_factor, root * design.matvec(scale * z))
         return np.asarray(z - inverse * scale * design.rmatvec(root * inside))
 
     if not fitted:
         return lambda r: np.append(within(r[:-1]), r[-1])
     border = scale * design.rmatvec(omega)
     through = within(border)
-    rest = omega.sum() + diagonal[-1] - border @ through
+    complement = omega.sum() + diagonal[-1] - border @ through
 
     def solve(r: Vector) -> Vector:
         z = within(r[:-1])
-        top = (r[-1] - border @ z) / rest
+        top = (r[-1] - border @ z) / complement
         return np.append(z - through * top, top)
 
     return solve

@@ -70,10 +70,10 @@ class ProximalNewton:
         if energy.level is not None:
             grams = grams + energy.level.hessian
         penalty = np.asarray(energy.absolute)[:, 0]
-        own = np.maximum(np.broadcast_to(diagonal, state.weights.shape), 0.0)
+        noise_diagonal = np.maximum(np.broadcast_to(diagonal, state.weights.shape), 0.0)
         direction = np.stack(
             [
-                solve_quadratic(gram + np.diag(own[:, k]), gradient[:, k], state.weights[:, k], penalty)
+                solve_quadratic(gram + np.diag(noise_diagonal[:, k]), gradient[:, k], state.weights[:, k], penalty)
                 for k, gram in enumerate(grams)
             ],
             axis=1,
@@ -139,17 +139,17 @@ def _given_signs(
     signs: Float[np.ndarray, " q"],
     free: Any,
 ) -> Float[np.ndarray, " q"] | None:
-    """The same if the new weights have these signs; None if they have not, or zeros are no optimum."""
-    some = free[(signs[free] != 0) | (penalty[free] == 0)]
+    """Minimiser for given signs of the new weights; None if they get other signs, or if zeros are not optimal."""
+    support = free[(signs[free] != 0) | (penalty[free] == 0)]
     direction = np.where(signs == 0, -weight, 0.0)
-    direction[some] = 0.0
-    known = gradient + hessian @ direction
+    direction[support] = 0.0
+    slope = gradient + hessian @ direction
     try:
-        direction[some] = np.linalg.solve(hessian[np.ix_(some, some)], -(known + penalty * signs)[some])
+        direction[support] = np.linalg.solve(hessian[np.ix_(support, support)], -(slope + penalty * signs)[support])
     except np.linalg.LinAlgError:
         return None
     new, residual = weight + direction, gradient + hessian @ direction
-    zero = np.setdiff1d(free, some)
-    fits = np.all((np.sign(new[some]) == signs[some]) | (penalty[some] == 0))
+    zero = np.setdiff1d(free, support)
+    fits = np.all((np.sign(new[support]) == signs[support]) | (penalty[support] == 0))
     slack = 1e-12 * (np.abs(gradient) + penalty)
     return direction + 0.0 if fits and np.all(np.abs(residual[zero]) <= (penalty + slack)[zero]) else None

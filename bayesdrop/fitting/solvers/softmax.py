@@ -125,9 +125,9 @@ class SoftmaxNewton:
             slope, length = float(np.sum(gradient * direction)), 1.0
             while length > RULES.shortest and slope < 0:
                 weights = state.weights + length * direction
-                reached, rest = energy.begin(weights)
+                reached, derivatives = energy.begin(weights)
                 if reached <= value + 1e-4 * length * slope + 8 * eps * abs(value):
-                    evaluated = rest()
+                    evaluated = derivatives()
                     seen = remember(pairs, length * direction, evaluated[0] - gradient) if energy.noisy else ()
                     # A step whose gain double precision cannot show, and less than half of that of the one before.
                     spent = -slope <= eps * abs(value) and -4 * slope > state.remaining[0]
@@ -174,7 +174,7 @@ class Pair(NamedTuple):
 
 
 def remember(
-    pairs: tuple[Pair, ...], step: Float[np.ndarray, ...], change: Float[np.ndarray, ...], most: int = 10
+    pairs: tuple[Pair, ...], step: Float[np.ndarray, ...], change: Float[np.ndarray, ...], limit: int = 10
 ) -> tuple[Pair, ...]:
     """The last ten pairs with this one, unless no curvature was seen along the step, for any units of its numbers.
 
@@ -185,7 +185,7 @@ def remember(
     """
     curvature = float(np.vdot(step, change))
     if curvature > np.finfo(float).eps * float(np.vdot(np.abs(step), np.abs(change))):
-        return (*pairs, Pair(step, change, 1 / curvature))[-most:]
+        return (*pairs, Pair(step, change, 1 / curvature))[-limit:]
     return pairs
 
 
@@ -199,7 +199,7 @@ def two_loops(
     Parameters
     ----------
     slope : array
-        Of any shape.
+        Slope, of any shape.
     pairs : sequence of Pair
         The oldest first.
     inverse : callable

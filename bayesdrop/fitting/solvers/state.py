@@ -26,7 +26,7 @@ class PerProblem:
     """Base of frozen dataclasses whose fields are arrays (…, K), or such dataclasses in their turn, or None."""
 
     def changed(self: Own, **parts: Any) -> Own:
-        """The same with other fields: ``dataclasses.replace`` at a third of the time, of which a step has many.
+        """Replace fields, in a third of the time of ``dataclasses.replace``; a step does it many times.
 
         No field may be computed from others when it is made.
         """
@@ -35,7 +35,7 @@ class PerProblem:
         return other
 
     def moved(self: Own, where: Bool[np.ndarray, " K"], **parts: Any) -> Own:
-        """The same with other fields for the marked problems."""
+        """Replace fields for the marked problems."""
         return self.changed(**{name: np.where(where, part, vars(self)[name]) for name, part in parts.items()})
 
     def select(self: Own, columns: Any) -> Own:
@@ -45,7 +45,7 @@ class PerProblem:
     def merge(self: Own, columns: Any, part: Own) -> Own:
         """All of the problems, some of them from ``part``."""
         other = vars(part)
-        return self.changed(**{name: _put(own, columns, other[name]) for name, own in vars(self).items()})
+        return self.changed(**{name: _put(block, columns, other[name]) for name, block in vars(self).items()})
 
 
 def _take(block: Any, columns: Any) -> Any:
@@ -69,7 +69,7 @@ class SmoothingRules:
     Attributes
     ----------
     first : float
-        A piecewise-linear loss starts with so much smoothing, of a margin.
+        First smoothing of a piecewise-linear loss, as a share of a margin.
     step, gaussian_step : float
         Smoothing is cut by no more at once, and less of the Gaussian form, which is flat away from its kinks: a step
         would find no slope there.
@@ -140,14 +140,14 @@ class SolverState(PerProblem):
         return cls(weights, mean, var, value, smoothing, np.full(K, np.inf), np.full(K, -np.inf), memory)
 
     def smoothed(self, energy: Energy, share: Any, remaining: ProblemVector | None = None) -> SolverState:
-        """The same with a share of the smoothing, and with what remains, (K,), where that is known."""
+        """Reduce the smoothing to a share, and set the suboptimality ``remaining`` (K,) if it is known."""
         smoothing = share * self.smoothing
         value = energy.value(self.weights, self.mean, self.var, smoothing)
         remaining = self.remaining if remaining is None else remaining
         return self.changed(value=value, smoothing=smoothing, remaining=remaining)
 
     def unsmoothed(self, energy: Energy, gap: ProblemVector, tol: float) -> SolverState:
-        """The same without smoothing where the ``gap`` (K,) to a dual without noise is closed.
+        """Remove the smoothing of problems whose ``gap`` (K,) to a dual without noise is closed.
 
         A state without smoothing whose gap is above a goal is one that double precision lets nobody improve.
         """
@@ -157,14 +157,14 @@ class SolverState(PerProblem):
         closed = gap <= max(min(tol, self.rules.closed), self.rules.dual) * np.abs(plain.value)
         return plain if np.all(closed) else self.smoothed(energy, np.where(closed, 0.0, 1.0), gap)
 
-    def no_worse_than(self, begun: SolverState, energy: Energy) -> SolverState:
+    def no_worse_than(self, first_state: SolverState, energy: Energy) -> SolverState:
         """The state, or, of problems that began nearer to the optimum of the energy without smoothing, where they did.
 
         Smoothing leads away from a dual, or from an earlier fit, before it leads back.
         """
-        begun = begun.smoothed(energy, 0.0)
-        better = np.flatnonzero(begun.value < self.smoothed(energy, 0.0).value)
-        return self.merge(better, begun.select(better)) if len(better) else self
+        first_state = first_state.smoothed(energy, 0.0)
+        better = np.flatnonzero(first_state.value < self.smoothed(energy, 0.0).value)
+        return self.merge(better, first_state.select(better)) if len(better) else self
 
     def has_ended(self, energy: Energy, goal: Any) -> Bool[np.ndarray, " K"]:
         """At its goal without smoothing, or where a dual of kinks without noise ended, however near; see
@@ -219,7 +219,7 @@ class SolverState(PerProblem):
     def _checked_by_bound(
         self, energy: Energy, goal: Any, moved: Any, rough: Bool[np.ndarray, " K"]
     ) -> tuple[SolverState, Bool[np.ndarray, " K"]]:
-        """What remains by a bound where it seems to be little, and which problems are to go on for that."""
+        """Check small estimates by a bound; return also which problems have to go on."""
         ended = ~rough & (self.remaining <= goal) & (goal < LOOSE * np.abs(self.value))
         if not np.any(ended):
             return self, rough
@@ -260,7 +260,7 @@ def end_at_zero(energy: Energy, state: SolverState, goal: ProblemVector, bias: P
     Parameters
     ----------
     energy : Energy
-        Of K problems, with noise.
+        Energy of K problems, with noise.
     state : SolverState
         After a step.
     goal, bias : array (K,)
@@ -272,8 +272,8 @@ def end_at_zero(energy: Energy, state: SolverState, goal: ProblemVector, bias: P
         Problems that have ended are there without smoothing, and with the gap that remains.
     """
     smooth = (state.smoothing > 0) & (bias <= state.rules.cheap * np.abs(state.value))
-    here = energy.has_all_rows and energy.plain_weight is None and energy.moments.has_variance
-    if not (here and np.any(smooth)):
+    has_rows = energy.has_all_rows and energy.plain_weight is None and energy.moments.has_variance
+    if not (has_rows and np.any(smooth)):
         return state
     # A row's cost changes by no more than its score and the standard deviation of that do.
     apart = np.sum(energy.weight * (np.abs(state.mean - state.weights[-1]) + np.sqrt(state.var)), axis=0)

@@ -26,12 +26,10 @@ import numpy as np
 
 from ..._memory import BLOCK
 from ..._typing import Float, Num
-from ...designs import Design
-from ...model import Model
 from ...priors.rate_prior import BetaLaw
 from ...rates import Fixed, RateMap, Rates
 from ..objective.leave_one_out import left_out_scores
-from ..problems.block import fit_block
+from ..problems.block import Task, fit_block
 from .folds import Fold
 
 __all__ = ["Block", "BlockSolver", "Family", "Held", "Start", "families_of", "scaled"]
@@ -47,9 +45,9 @@ class Held:
     Attributes
     ----------
     weights, rates : array (p + 1, J), (p, J)
-        Of its problems; of classes that share them rates are (p, 1).
+        Weights and rates of its problems; (p, 1) if classes share their rates.
     mean, var : array (m, J)
-        Of the held-out rows.
+        Moments of the scores of the held-out rows.
     seen : tuple of two arrays (m, J), optional
         The same by the fit to all rows, where each is held out by itself.
     """
@@ -79,9 +77,9 @@ class Block:
         return tuple(part[:, :, places].reshape(len(part), -1) for part in (self.weights, self.rates))  # type: ignore[return-value]
 
     @classmethod
-    def of_fit(cls, member: int, held: Held, times: int) -> Block:
+    def of_fit(cls, member: int, held_out: Held, times: int) -> Block:
         """The fit of one member, ``times`` times as that of a fold."""
-        weights, rates = (np.repeat(part[:, None, None], times, axis=1) for part in (held.weights, held.rates))
+        weights, rates = (np.repeat(part[:, None, None], times, axis=1) for part in (held_out.weights, held_out.rates))
         return cls((member,), weights, rates)
 
 
@@ -91,37 +89,13 @@ class BlockSolver:
 
     Attributes
     ----------
-    model : Model
-        CentredProblem: its loss, noise, priors; the rates and ``C`` are those of the candidates.
-    design : Design (n, p)
-        Rows less the centre, those without labels last.
-    target : array (n, J)
-        Labels as −1 and +1, or numbers.
-    weight : array (n,)
-        Row weights.
-    names : sequence of p str
-        Names of the columns.
-    method : FitMethod
-        Minimiser.
-    corrupted_inputs : bool
-        Whether held-out rows come noised already.
-    unlabelled : (int, float), optional
-        The last so many rows have no label and count by so much each.
-    offset : array (n,), optional
-        Known part of every row's score.
+    task : Task
+        The rows; the rates and ``C`` of the model are those of the candidates.
     room : int
         Numbers in one array of a block, (n, K) or (p, K), beyond which it is solved in parts.
     """
 
-    model: Model
-    design: Design
-    target: Float[np.ndarray, "n J"]
-    weight: Float[np.ndarray, " n"]
-    names: Sequence[str]
-    method: Any
-    corrupted_inputs: bool = False
-    unlabelled: tuple[int, float] | None = None
-    offset: Float[np.ndarray, " n"] | None = None
+    task: Task
     at_a_time: ClassVar[int] = 8
     room: ClassVar[int] = 4 * BLOCK
 
@@ -135,65 +109,66 @@ class BlockSolver:
         take: Callable[[int, int, Held], object],
     ) -> Block:
         """Fit some members of a family on some folds; ``take`` is given the place of each fold and member."""
-        J, (n, p) = self.target.shape[1], self.design.shape
+        task = self.task
+        J, (n, p) = task.target.shape[1], task.design.shape
         start = None if earlier is None else earlier.start(members)
         shape = (len(folds), len(members), J)
         weights, rates = np.empty((p + 1, *shape)), np.empty((p, *shape))
         # Exact exponential moments are those of one problem.
-        most = 1 if self.model.loss.exponential else self.room // (max(n, p) * J)
-        for few, some in _parts(len(folds), len(members), most):
-            places = np.arange(np.prod(shape)).reshape(shape)[few, some].ravel()
+        limit = 1 if task.model.loss.exponential else self.room // (max(n, p) * J)
+        for few, member_slice in _parts(len(folds), len(members), limit):
+            places = np.arange(np.prod(shape)).reshape(shape)[few, member_slice].ravel()
             begin = None if start is None else (start[0][:, places], start[1][:, places])
-            rate_map, rate = family.bind(self.names, members[some], J)
+            rate_map, rate = family.bind(task.names, members[member_slice], J)
             count = folds[few]
             if rate is not None:
                 rate = np.tile(rate, len(count))
             elif len(count) > 1:
                 rate_map = replace(rate_map, prior=_tiled(rate_map.prior, len(count)))
-            row_weight = np.stack([fold.count * self.weight for fold in count], axis=1)
-            each = len(members[some]) * J
+            row_weight = np.stack([fold.count * task.weight for fold in count], axis=1)
+            each = len(members[member_slice]) * J
             result = fit_block(
-                self.model, self.design, rate_map, np.tile(self.target, len(places) // J),
-                np.repeat(row_weight, each, axis=1), self.method, begin, self.unlabelled,
-                strength=np.full(len(places), C), many=J > 1, rate=rate, offset=self.offset,
+                task.model, task.design, rate_map, np.tile(task.target, len(places) // J),
+                np.repeat(row_weight, each, axis=1), task.method, begin, task.unlabelled,
+                strength=np.full(len(places), C), many=J > 1, rate=rate, offset=task.offset,
             )  # fmt: skip
-            size = (len(count), len(members[some]), J)
-            weights[:, few, some] = result.weights.reshape(p + 1, *size)
-            rates[:, few, some] = result.rates.reshape(p, *size)
+            size = (len(count), len(members[member_slice]), J)
+            weights[:, few, member_slice] = result.weights.reshape(p + 1, *size)
+            rates[:, few, member_slice] = result.rates.reshape(p, *size)
             mean, var, seen = result.mean, result.var, None
             if count[0].alone:
                 seen = result.energy.scores(mean), var
                 share = count[0].share
-                mean, var = left_out_scores(result.energy, result.weights, mean, var, self.corrupted_inputs, share)
-            elif self.corrupted_inputs:
-                mean = self.design.matvec(result.weights[:-1]) + result.weights[-1]
+                mean, var = left_out_scores(result.energy, result.weights, mean, var, task.corrupted_inputs, share)
+            elif task.corrupted_inputs:
+                mean = task.design.matvec(result.weights[:-1]) + result.weights[-1]
                 var = np.zeros_like(mean)
             mean = result.energy.scores(mean)
             for f, fold in enumerate(count):
                 for s in range(size[1]):
                     columns = slice((f * size[1] + s) * J, (f * size[1] + s + 1) * J)
-                    held = Held(
+                    held_out = Held(
                         result.weights[:, columns], result.rates[:, columns], mean[fold.test, columns],
                         var[fold.test, columns],
                         None if seen is None else (seen[0][fold.test, columns], seen[1][fold.test, columns]),
                     )  # fmt: skip
-                    take(few.start + f, some.start + s, held)
+                    take(few.start + f, member_slice.start + s, held_out)
         return Block(tuple(members), weights, rates)
 
 
 def _tiled(prior: Any, times: int) -> Any:
-    """A prior of scaled rates (k, K) for so many blocks of its problems next to each other; others serve any number."""
+    """Repeat a prior of scaled rates (k, K) for ``times`` blocks of its problems; other priors fit any number."""
     strength: Any = getattr(prior, "strength", 1.0)
     return replace(prior, strength=np.tile(strength, times)) if np.ndim(strength) == 1 else prior
 
 
-def _parts(folds: int, members: int, most: int) -> Iterator[tuple[slice, slice]]:
-    """Slices of folds and of members, at most ``most`` of both at once, and at least one."""
-    some = max(1, min(members, most))
-    few = max(1, min(folds, most // some))
+def _parts(folds: int, members: int, limit: int) -> Iterator[tuple[slice, slice]]:
+    """Slices of folds and of members, at most ``limit`` of both at once, and at least one."""
+    width = max(1, min(members, limit))
+    few = max(1, min(folds, limit // width))
     for first in range(0, folds, few):
-        for second in range(0, members, some):
-            yield slice(first, min(first + few, folds)), slice(second, min(second + some, members))
+        for second in range(0, members, width):
+            yield slice(first, min(first + few, folds)), slice(second, min(second + width, members))
 
 
 def scaled(structure: Any, strength: float) -> Rates:
@@ -226,8 +201,8 @@ class _Scaled:
     relative = True
 
     def law(self, occurrences: Num[np.ndarray, "*law"]) -> BetaLaw:
-        own = self.prior.law(occurrences)
-        return BetaLaw(own.a, own.b + (1 / self.strength - 1) * occurrences)
+        law = self.prior.law(occurrences)
+        return BetaLaw(law.a, law.b + (1 / self.strength - 1) * occurrences)
 
 
 @dataclass(frozen=True)
@@ -239,9 +214,9 @@ class Family:
     members : tuple of Rates or None
         The candidates as a user would write them; None for a noise without rates.
     strengths : tuple of float or None
-        By which the rates of ``structure`` are scaled; None for rates that are given.
+        Factors on the rates of ``structure``; None for given rates.
     numbers : tuple of int
-        Their places among all candidates.
+        Places of the members among all candidates.
     structure : Rates or None
         The structure that learns, or None.
     """
@@ -252,10 +227,10 @@ class Family:
     structure: Any = None
 
     def bind(self, names: Sequence[str], chosen: Sequence[int], problems: int) -> tuple[RateMap, Any]:
-        """Map of the rates, and fixed rates (p, K) or None, for some members with so many problems each."""
+        """Map of the rates, and fixed rates (p, K) or None, for some members with ``problems`` problems each."""
         if self.structure is None:
             maps = [self._fixed(self.members[k]).bind(names) for k in chosen]
-            rate = np.stack([found.initial for found in maps], axis=1)
+            rate = np.stack([rate_map.initial for rate_map in maps], axis=1)
             return maps[0], np.repeat(rate, problems, axis=1)
         bound = self.structure.bind(names)
         strength = np.repeat(np.array([self.strengths[k] for k in chosen], dtype=float), problems)

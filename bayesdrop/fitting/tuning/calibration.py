@@ -1,4 +1,4 @@
-r"""Probabilities from held-out scores, for losses that are no likelihood.
+r"""Probabilities from held-out scores, for losses that are not likelihoods.
 
 The hinge says which side of a plane a row is on and has no probability of its own. Where a search has held rows out,
 their scores and their classes say what a score is worth (Platt 1999):
@@ -6,13 +6,29 @@ their scores and their classes say what a score is worth (Platt 1999):
     P(y = +1 | s) = 1/(1 + e^{−f}),    f = a s + b,    a > 0,
 
 with ``a`` and ``b`` that minimise ``Σ_i w_i {log(1 + e^{f_i}) − t_i f_i}``. The targets ``t = (N₊ + 1)/(N₊ + 2)`` of
-positive rows and ``1/(N₋ + 2)`` of negative ones, ``N±`` being their weights, are those of :mod:`.slopes`.
+positive rows and ``1/(N₋ + 2)`` of negative ones, ``N±`` being their weights, are those of a slope alone.
 
 The intercept moves the threshold, by ``−b/a``, which scores that say little of the classes do not determine: it is 0
 unless it gains a unit of log-likelihood, as a coefficient has to by Akaike's criterion (1974).
 
 Of several classes, one against the rest, it is one slope, so that the most probable class is the one with the largest
-score; see :mod:`.slopes`.
+score.
+
+**Slope.** The slope says at which scale held-out scores are log-odds. With scores ``s_ik`` of classes, of
+two classes ``∓s_i/2``, it is the ``a > 0`` that minimises
+
+    −Σ_i w_i Σ_k t_ik log (e^{a s_ik} / Σ_l e^{a s_il})
+
+(Guo, Pleiss, Sun & Weinberger 2017). The target of a row's own class is ``(N_k + 1)/(N_k + 2)``, ``N_k`` being the
+weight of the rows of the class (Platt 1999), and the others share the rest: as if each class had one more row that is
+right and one that is wrong, so that scores that happen to be separated have a slope. A row for each of ``K`` classes
+instead would flatten the probabilities of many small ones.
+
+Rows that fit the slope are scored better than new ones. Without row ``i`` it is, by a step of Newton's method,
+
+    a_i = a − (Σ_j g_j − g_i)/(Σ_j h_j − h_i),
+
+``g`` and ``h`` being the derivatives of the summands in ``a``.
 """
 
 from __future__ import annotations
@@ -23,31 +39,39 @@ from typing import Any
 import numpy as np
 from scipy.special import expit, logit
 
-from ..._typing import Float, Num
+from ..._typing import Bool, Float, Num
 from ...losses.softmax import log_sum_exp
-from .slopes import RULES as SLOPES
-from .slopes import best_slope, by_class, smoothed
 
-__all__ = ["Calibration"]
+__all__ = ["RULES", "Calibration", "best_slope", "by_class", "slopes_without"]
 
 
 @dataclass(frozen=True)
 class CalibrationRules:
-    """When a calibration has an intercept, and when its minimiser ends.
+    """Bounds of a slope, per standard deviation of the scores, and conditions of an intercept.
 
     Attributes
     ----------
+    smallest : float
+        It replaces slopes that are smaller or negative, keeps the order of the scores and moves probabilities by a
+        thousandth.
+    largest : float
+        A larger one changes nothing.
+    rows : int
+        Minimum number of rows at which the slope of the others predicts a row; with fewer the loss was 0.1 too small.
     gain : float
         Log-likelihood that an intercept has to gain.
     tolerance : float
-        Gradient per unit of weight at which the minimiser ends.
+        Gradient per unit of weight at which the minimiser of slope and intercept ends.
     """
 
+    smallest: float = 1e-3
+    largest: float = 1e6
+    rows: int = 10
     gain: float = 1.0
     tolerance: float = 1e-12
 
 
-_RULES = CalibrationRules()
+RULES = CalibrationRules()
 
 
 @dataclass(frozen=True)
@@ -78,7 +102,7 @@ class Calibration:
         return -self.intercept / self.slope
 
     def probabilities(self, score: Num[Any, "m J"]) -> Float[np.ndarray, "m K"]:
-        """Of the classes, (m, 2) from scores (m, 1), or (m, K) from (m, K)."""
+        """Probabilities of the classes, (m, 2) from scores (m, 1), or (m, K) from (m, K)."""
         score = np.asarray(score)
         if score.shape[1] > 1:
             return log_sum_exp(self.slope * score)[1]
@@ -93,19 +117,19 @@ class Calibration:
         weight: Float[np.ndarray, " m"] | None = None,
         corrupted_inputs: bool = False,
     ) -> Calibration:
-        """That of held-out scores (m, J) whose classes are −1 and +1, for rows of some weights."""
+        """Calibrate held-out scores (m, J) of classes −1 and +1, at row weights ``weight``."""
         weight = np.ones(len(score)) if weight is None else weight
-        classes, own = by_class(score, target)
-        slope = best_slope(classes, own, weight)
+        classes, is_own_class = by_class(score, target)
+        slope = best_slope(classes, is_own_class, weight)
         if score.shape[1] > 1:
             return cls(slope, 0.0, corrupted_inputs)
         # Scores of any size, so that a step of the slope is as large as one of the intercept.
         centre = float(np.average(score[:, 0], weights=weight))
         spread = float(np.sqrt(np.average((score[:, 0] - centre) ** 2, weights=weight)))
         scale = spread if spread > 0 else 1.0
-        z, wanted = (score[:, 0] - centre) / scale, smoothed(own, weight)[:, 1]
+        z, wanted = (score[:, 0] - centre) / scale, smoothed(is_own_class, weight)[:, 1]
         steeper, level = _fit(z, wanted, weight)
-        if _cost(slope * score[:, 0], wanted, weight) - _cost(steeper * z + level, wanted, weight) <= _RULES.gain:
+        if _cost(slope * score[:, 0], wanted, weight) - _cost(steeper * z + level, wanted, weight) <= RULES.gain:
             return cls(slope, 0.0, corrupted_inputs)
         return cls(steeper / scale, level - steeper * centre / scale, corrupted_inputs)
 
@@ -118,7 +142,7 @@ def _cost(f: Float[np.ndarray, " m"], target: Float[np.ndarray, " m"], weight: F
 def _fit(
     z: Float[np.ndarray, " m"], target: Float[np.ndarray, " m"], weight: Float[np.ndarray, " m"]
 ) -> tuple[float, float]:
-    """Slope, which is no smaller than the least one, and intercept of two classes."""
+    """Slope, bounded from below, and intercept of two classes."""
     from scipy.optimize import minimize
 
     def value_and_gradient(at: Float[np.ndarray, " 2"]) -> tuple[float, Float[np.ndarray, " 2"]]:
@@ -127,7 +151,86 @@ def _fit(
         return _cost(f, target, weight), np.array([excess @ z, excess.sum()])
 
     start = np.array([1.0, logit(np.average(target, weights=weight))])
-    bounds = [(SLOPES.least, None), (None, None)]
-    options = {"ftol": 0.0, "gtol": _RULES.tolerance * weight.sum()}
-    found = minimize(value_and_gradient, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
-    return float(found.x[0]), float(found.x[1])
+    bounds = [(RULES.smallest, None), (None, None)]
+    options = {"ftol": 0.0, "gtol": RULES.tolerance * weight.sum()}
+    minimum = minimize(value_and_gradient, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
+    return float(minimum.x[0]), float(minimum.x[1])
+
+
+def by_class(
+    score: Float[np.ndarray, "m J"], target: Float[np.ndarray, "m J"]
+) -> tuple[Float[np.ndarray, "m K"], Bool[np.ndarray, "m K"]]:
+    """Scores of the classes, two of a score that separates two, and which class is each row's own.
+
+    Examples
+    --------
+    >>> [part.tolist() for part in by_class(np.array([[3.0]]), np.array([[-1.0]]))]
+    [[[-1.5, 1.5]], [[True, False]]]
+    """
+    if score.shape[1] > 1:
+        return score, target > 0
+    return np.hstack([-score, score]) / 2, np.hstack([-target, target]) > 0
+
+
+def smoothed(is_own_class: Bool[np.ndarray, "m K"], weight: Float[np.ndarray, " m"]) -> Float[np.ndarray, "m K"]:
+    """Targets of the classes of each row; they sum to 1."""
+    class_weight, others = (weight @ is_own_class)[is_own_class.argmax(axis=1), None], is_own_class.shape[1] - 1
+    return np.where(is_own_class, (class_weight + 1) / (class_weight + 2), 1 / (class_weight + 2) / others)
+
+
+def best_slope(
+    score: Float[np.ndarray, "m K"], is_own_class: Bool[np.ndarray, "m K"], weight: Float[np.ndarray, " m"]
+) -> float:
+    """The slope of some scores of classes, for rows of some weights.
+
+    Examples
+    --------
+    >>> score = np.array([[-1.0, 1.0], [-1.0, 1.0], [1.0, -1.0]])
+    >>> round(best_slope(score, score > 0, np.ones(3)), 4), best_slope(score, score < 0, np.ones(3))
+    (0.4778, 0.001)
+    """
+    spread = float(np.sqrt(np.average((score**2).mean(axis=1), weights=weight)))
+    scale = spread if spread > 0 else 1.0
+    z, target = score / scale, smoothed(is_own_class, weight)
+
+    def gradient(slope: float) -> float:
+        return float(weight @ ((log_sum_exp(slope * z)[1] - target) * z).sum(axis=1))
+
+    if gradient(RULES.smallest) >= 0:
+        return RULES.smallest / scale
+    from scipy.optimize import brentq
+
+    high = 1.0
+    while gradient(high) < 0 and high < RULES.largest:
+        high *= 2
+    root = brentq(gradient, RULES.smallest, high, xtol=1e-14, rtol=1e-13) if high < RULES.largest else RULES.largest
+    return float(root) / scale
+
+
+def slopes_without(
+    slope: float,
+    score: Float[np.ndarray, "m K"],
+    is_own_class: Bool[np.ndarray, "m K"],
+    weight: Float[np.ndarray, " m"],
+    points: int,
+) -> Float[np.ndarray, " m"]:
+    """The slope without each row, where the best one of all is given; rows come several times, once for each point.
+
+    Of too few rows it is 0, so that all classes are as probable.
+
+    Examples
+    --------
+    >>> score = np.outer(np.arange(10.0), [-1, 1])
+    >>> own = np.arange(10)[:, None] // 5 == [0, 1]
+    >>> slopes_without(best_slope(score, own, np.ones(10)), score, own, np.ones(10), 1)[[0, 9]].round(2).tolist()
+    [0.07, 0.06]
+    """
+    if len(score) < RULES.rows * points:
+        return np.zeros(len(score))
+    chance = log_sum_exp(slope * score)[1]
+    mean = (chance * score).sum(axis=1)
+    gradient = weight * (mean - (smoothed(is_own_class, weight) * score).sum(axis=1))
+    curve = weight * ((chance * score**2).sum(axis=1) - mean**2)
+    gradient, curve = (part.reshape(points, -1).sum(axis=0) for part in (gradient, curve))
+    left = np.maximum(curve.sum() - curve, np.finfo(float).tiny)
+    return np.tile(np.clip(slope - (gradient.sum() - gradient) / left, 0.0, 2 * slope), points)

@@ -14,14 +14,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..._typing import Bool, Float, Num, PerRow
+from ..._typing import Float
 from ..._validation import check_folds
-from ...designs import Design
 from ...losses.protocols import Curved
 from ...model import Model
-from ...rates.learnt import is_tuned
 from ...warnings import SelectionWarning, warn
 from ..objective.softmax_leave_one_out import MOST_COORDINATES
+from ..problems.block import Task
 from ..solvers.newton import Newton
 from .blocks import BlockSolver, Held, families_of
 from .calibration import Calibration
@@ -31,16 +30,10 @@ from .scores import Key, RowLosses, joint_losses, noised_scores
 from .search import Losses, Search, Solver
 from .selection import Selection, conclude
 
-__all__ = ["Task", "choose_strength", "first_rates", "search_on", "FOLDS"]
+__all__ = ["FOLDS", "Comparison", "choose_strength", "search_on"]
 
 
-def first_rates(model: Model) -> Model:
-    """The model as it is before the strength of its rates is chosen: with those of the published rule."""
-    rates: Any = model.rates
-    return replace(model, rates=rates.structure) if is_tuned(rates) else model
-
-
-def _possible_folds(task: Task, cv: Any, name: str, by_row: bool) -> Any:
+def _possible_folds(comparison: Comparison, cv: Any, name: str, by_row: bool) -> Any:
     """``cv``, or the largest number of folds that the rows allow, with a warning; None if there are none.
 
     ``None`` is the default of the task. Rows are only left out one at a time if scores are those of rows, ``by_row``;
@@ -52,19 +45,20 @@ def _possible_folds(task: Task, cv: Any, name: str, by_row: bool) -> Any:
         If rows are to be left out one at a time and cannot be.
     """
     if cv is None:
-        cv = task.default_cv if by_row else FOLDS
+        cv = comparison.default_cv if by_row else FOLDS
     elif isinstance(cv, str) and cv == LEAVE_ONE_OUT:
-        reason = task.no_leave_one_out if by_row else "scoring= is that of a fitted estimator on many rows"
-        reason = reason if task.rows.groups is None else "groups= says which rows belong together"
+        reason = comparison.no_leave_one_out if by_row else "scoring= is that of a fitted estimator on many rows"
+        reason = reason if comparison.rows.groups is None else "groups= says which rows belong together"
         if reason:
             raise ValueError(f'cv: "loo" leaves out rows one at a time, and {reason}; give a number of folds.')
-    check_folds(cv, LEAVE_ONE_OUT)
-    enough = few_rows(cv, task.rows, every_class=not by_row)
+    else:
+        check_folds(cv, LEAVE_ONE_OUT)
+    enough = few_rows(cv, comparison.rows, every_class=not by_row)
     if enough is None:
         return cv
     if enough < 2:
         return None
-    which = "rows" if task.code is None else f"rows of the {'largest' if by_row else 'rarest'} class"
+    which = "rows" if comparison.task.code is None else f"rows of the {'largest' if by_row else 'rarest'} class"
     warn(f"{name}: {enough} {which} allow {enough} folds, which are used instead of {cv}.", SelectionWarning)
     return enough
 
@@ -84,11 +78,11 @@ def choose_strength(task: Task) -> tuple[Model, Selection | None]:
     if not task.is_here:
         return _published(model, "rows that lie elsewhere are not held out", "give rows in memory, or bd.Blocks")
     Cs = np.array([model.C]) if task.Cs is None else task.Cs
-    found = search_on(task, tuned.cv, "rates", tuned.candidates, Cs)
-    if found is None:
+    search_and_keys = search_on(task, tuned.cv, "rates", tuned.candidates, Cs)
+    if search_and_keys is None:
         reason = "it takes two rows, of two classes each if there are any, to fit one and hold the other out"
         return _published(model, reason, "give more rows")
-    chosen = conclude(*found, task.scoring, tuned.one_standard_error)
+    chosen = conclude(*search_and_keys, Comparison(task).scoring, tuned.one_standard_error)
     return replace(model, rates=chosen.chosen.rates, C=chosen.chosen.C), chosen
 
 
@@ -117,7 +111,7 @@ def search_on(
     name : str
         What the user gave them as.
     candidates : sequence
-        Of the rates, as :func:`.blocks.families_of` takes them.
+        Candidates of the rates, as :func:`.blocks.families_of` takes them.
     Cs : array (c,)
         Candidates of ``C``.
     scores : callable, optional
@@ -133,15 +127,16 @@ def search_on(
         None if the rows allow no folds.
     """
     by_row = scores is None
-    allowed = _possible_folds(task, cv, name, by_row)
+    comparison = Comparison(task)
+    allowed = _possible_folds(comparison, cv, name, by_row)
     if allowed is None:
         return None
-    folds = task.folds(allowed)
+    folds = comparison.folds(allowed)
     search = Search(
-        task.solver(loose=by_row, alone=folds[0].alone), families_of(candidates, task.names), Cs, folds, task.weight,
-        task.rows, scores or (lambda key, fold, held: task.losses(fold, key[0], held)),
-        task.size * len(folds) * len(candidates), by_row, n_jobs, task.without, task.model.C,
-        task.calibration if task.calibrates else None,
+        comparison.solver(loose=by_row, alone=folds[0].alone), families_of(candidates, task.names), Cs, folds,
+        task.weight, comparison.rows, scores or (lambda key, fold, held_out: comparison.losses(fold, key[0], held_out)),
+        comparison.size * len(folds) * len(candidates), by_row, n_jobs, comparison.without, task.model.C,
+        comparison.calibration if comparison.calibrates else None,
     )  # fmt: skip
     keys = search.climb() if climbs else search.complete()
     if cv is None and search.unsettled:
@@ -181,7 +176,7 @@ class ComparisonLimits:
     products : float
         Multiplications beyond which a candidate takes too many for rows to be left out one at a time.
     columns : int
-        Up to which they may be.
+        Maximum number of columns at which rows are left out one at a time.
     rows_per_weight : int
         Rows for each weight, of all classes but one, from which rows are left out one at a time by default.
     """
@@ -195,125 +190,54 @@ class ComparisonLimits:
 
 
 @dataclass(frozen=True)
-class Task:
-    """A model of centred rows, and its data.
+class Comparison:
+    """Candidates of a task, compared on folds of its rows."""
 
-    Attributes
-    ----------
-    model : Model
-        Loss, noise and priors; the rates and ``C`` are those of the candidates.
-    design : Design (n, p)
-        Rows less the centre of the noise, those without labels last.
-    target : array (n, J) or (n,)
-        Labels as −1 and +1, or numbers; the numbers of ``n_classes`` classes for the softmax.
-    weight : array (n,)
-        Row weights.
-    names : sequence of p str
-        Names of the columns.
-    method : FitMethod
-        Minimiser of the fit.
-    origins : Rows
-        The rows with labels, without their classes.
-    n_classes : int, optional
-        Classes of the softmax; None for one score a problem.
-    corrupted_inputs : bool
-        Whether rows to come are noised already.
-    unlabelled : (int, float), optional
-        The last so many rows have no label and count by so much each.
-    offset : array (n,), optional
-        Known part of every row's score, where there is one score a row.
-    Cs : array (c,), optional
-        Candidates of ``C``, ascending, that are chosen together with the strength of the rates; by default that of the
-        model.
-    will_be_noised : bool
-        Whether rows to come will be noised as the fit has it, and are then predicted one by one: the losses of held-out
-        rows are averaged over the noise.
-    """
-
-    model: Model
-    design: Design
-    target: PerRow
-    weight: PerRow
-    names: Sequence[str]
-    method: Any
-    origins: Rows
-    n_classes: int | None = None
-    corrupted_inputs: bool = False
-    unlabelled: tuple[int, float] | None = None
-    offset: Float[np.ndarray, " n"] | None = None
-    Cs: Float[np.ndarray, " c"] | None = None
-    will_be_noised: bool = False
+    task: Task
     limits: ClassVar[ComparisonLimits] = ComparisonLimits()
-
-    @property
-    def is_here(self) -> bool:
-        """False if the rows lie elsewhere, where they are not held out."""
-        parts = (self.design.zeros(1), self.target, self.weight)
-        return all(isinstance(rows, np.ndarray) for rows in parts) and len(self.weight) == self.design.shape[0]
-
-    @cached_property
-    def empty_columns(self) -> Bool[np.ndarray, " p"]:
-        """Which columns are zero in every row, (p,) bool; none where columns cannot be selected."""
-        if self.design.select_columns(np.zeros(0, dtype=np.intp)) is None:
-            return np.zeros(self.design.shape[1], dtype=bool)
-        return np.asarray(self.design.occurrences(np.ones(len(self.weight))) == 0)
-
-    @property
-    def labelled(self) -> int:
-        """Rows with a label."""
-        return self.design.shape[0] - (0 if self.unlabelled is None else self.unlabelled[0])
-
-    @property
-    def code(self) -> Num[np.ndarray, " labelled"] | None:
-        """Class of each row with a label; None where there are none."""
-        target = self.target[: self.labelled]
-        if self.n_classes is not None:
-            return np.asarray(target)
-        if not self.model.loss.binary:
-            return None
-        return np.asarray(target.argmax(axis=1) if target.shape[1] > 1 else (target[:, 0] > 0).astype(int))
 
     @cached_property
     def rows(self) -> Rows:
         """The rows with labels, as folds are made of them."""
-        return replace(self.origins, code=None if self.code is None else self.code.astype(int))
+        return replace(self.task.origins, code=None if self.task.code is None else self.task.code.astype(int))
 
     @property
     def scoring(self) -> str:
-        """What held-out rows are scored by, in words."""
-        return "log loss" if self.n_classes is not None else self._row_losses.name
+        """Name of the score of held-out rows."""
+        return "log loss" if self.task.n_classes is not None else self._row_losses.name
 
     @property
     def _row_losses(self) -> RowLosses:
-        return RowLosses(self.model.loss, self.target, self.weight)
+        return RowLosses(self.task.model.loss, self.task.target, self.task.weight)
 
     @property
     def size(self) -> float:
         """Numbers in an array of one candidate on one fold; infinite where candidates are fitted one by one."""
-        return np.inf if self.n_classes is not None else max(self.design.shape) * self.target.shape[1]
+        return np.inf if self.task.n_classes is not None else max(self.task.design.shape) * self.task.target.shape[1]
 
     @property
     def no_leave_one_out(self) -> str:
         """Why rows are not left out one at a time, in words; empty if they may be."""
-        loss, columns = self.model.loss, self.design.shape[1]
-        if self.n_classes is not None:
-            size = (columns + 1) * (self.n_classes - 1)
+        loss, columns = self.task.model.loss, self.task.design.shape[1]
+        if (K := self.task.n_classes) is not None:
+            size = (columns + 1) * (K - 1)
             few = size <= MOST_COORDINATES
-            return "" if few else f"there are {size} weights of {self.n_classes} classes, of which it takes a Hessian"
+            return "" if few else f"there are {size} weights of {K} classes, of which it takes a Hessian"
         if loss.piecewise_linear or loss.exponential or not isinstance(loss, Curved):
             return f"{type(loss).__name__} has no second derivatives in closed form"
         return f"there are {columns} columns, of which it takes a Hessian" if columns > self.limits.columns else ""
 
     @property
     def default_cv(self) -> Any:
-        """``"loo"`` where that is no more work than folds are and there are many rows per column, else their number.
+        """``"loo"`` if it costs at most as much as folds and there are many rows per column, else the number of folds.
 
         With fewer rows a fit without one of them is quite another, of which the approximation says little.
         """
-        n, p = len(self.rows.weight), self.design.shape[1]
-        p = p if self.n_classes is None else (p + 1) * (self.n_classes - 1)
+        n, design = len(self.rows.weight), self.task.design
+        p = design.shape[1]
+        p = p if self.task.n_classes is None else (p + 1) * (self.task.n_classes - 1)
         many = self.rows.sizes(alone=True).sum() >= self.limits.rows_per_weight * p and self.rows.groups is None
-        cheap = (n + p / 3) * p**2 <= self.limits.products and (self.design.prefers_gram or not self.design.is_sparse)
+        cheap = (n + p / 3) * p**2 <= self.limits.products and (design.prefers_gram or not design.is_sparse)
         return LEAVE_ONE_OUT if cheap and many and not self.no_leave_one_out else FOLDS
 
     def folds(self, cv: Any) -> list[Fold]:
@@ -325,46 +249,40 @@ class Task:
         return self._with_all(self.rows.without(row))
 
     def _with_all(self, fold: Fold) -> Fold:
-        if self.unlabelled is None:
+        if self.task.unlabelled is None:
             return fold
-        more = np.zeros(self.unlabelled[0])
+        more = np.zeros(self.task.unlabelled[0])
         share = np.append(fold.share, more + 1.0) if fold.alone else fold.share
         return replace(fold, count=np.append(fold.count, more), share=share)
 
     def solver(self, loose: bool, alone: bool = False) -> Solver:
-        """What fits the candidates, to the accuracy of the fit or to that of a comparison, of rows ``alone`` or not."""
-        method = self.method
-        if loose and isinstance(method, Newton) and not self.model.loss.quadratic:
+        """Solver of the candidates, to the accuracy of the fit or of a comparison, of rows ``alone`` or not."""
+        method = self.task.method
+        if loose and isinstance(method, Newton) and not self.task.model.loss.quadratic:
             loosest = self.limits.loose_alone if alone else self.limits.loose
             method = replace(method, tol=max(method.tol, loosest), max_iter=min(method.max_iter, self.limits.steps))
-        if self.n_classes is None:
-            return BlockSolver(
-                self.model, self.design, self.target, self.weight, self.names, method, self.corrupted_inputs,
-                self.unlabelled, self.offset,
-            )  # fmt: skip
-        return JointSolver(
-            self.model, self.design, self.target, self.weight, self.n_classes, self.names, method.tol,
-            method.max_iter, self.corrupted_inputs, self.unlabelled, self.will_be_noised,
-        )  # fmt: skip
+        task = replace(self.task, method=method)
+        return BlockSolver(task) if task.n_classes is None else JointSolver(task)
 
     @property
     def calibrates(self) -> bool:
         """Whether probabilities come from held-out scores: the loss has none of its own."""
-        return self.n_classes is None and self._row_losses.by_margin
+        return self.task.n_classes is None and self._row_losses.by_margin
 
-    def calibration(self, held: Sequence[tuple[Fold, Held]]) -> Calibration:
+    def calibration(self, held_out: Sequence[tuple[Fold, Held]]) -> Calibration:
         """Probabilities from the scores of a candidate that were held out, of all folds on which it was tried."""
-        rows = np.concatenate([fold.test for fold, _ in held])
-        mean, var = (np.concatenate(parts) for parts in zip(*((one.mean, one.var) for _, one in held), strict=True))
-        if not self.will_be_noised:
-            return Calibration.fitted(mean, self.target[rows], self.weight[rows], self.corrupted_inputs)
+        rows = np.concatenate([fold.test for fold, _ in held_out])
+        mean, var = (np.concatenate(parts) for parts in zip(*((one.mean, one.var) for _, one in held_out), strict=True))
+        target, weight = self.task.target[rows], self.task.weight[rows]
+        if not self.task.will_be_noised:
+            return Calibration.fitted(mean, target, weight, self.task.corrupted_inputs)
         shares, scores = zip(*noised_scores(mean, var), strict=True)
-        target, weight = np.tile(self.target[rows], (len(shares), 1)), np.outer(shares, self.weight[rows]).ravel()
+        target, weight = np.tile(target, (len(shares), 1)), np.outer(shares, weight).ravel()
         return Calibration.fitted(np.concatenate(scores), target, weight, corrupted_inputs=True)
 
-    def losses(self, fold: Fold, C: float, held: Held) -> Float[np.ndarray, " m"]:
+    def losses(self, fold: Fold, C: float, held_out: Held) -> Float[np.ndarray, " m"]:
         """Losses of the held-out rows, (m,)."""
-        if self.n_classes is not None:
-            return joint_losses(self.target[fold.test], held.mean)
+        if self.task.n_classes is not None:
+            return joint_losses(self.task.target[fold.test], held_out.mean)
         scores = self._row_losses
-        return (scores.of_noised if self.will_be_noised else scores)(fold.test, held.mean, held.var, C)
+        return (scores.of_noised if self.task.will_be_noised else scores)(fold.test, held_out.mean, held_out.var, C)

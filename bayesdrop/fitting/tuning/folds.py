@@ -43,7 +43,7 @@ SEED = 0
 
 @dataclass(frozen=True)
 class Fold:
-    """What part of each row is fitted, (n,), and the numbers of those that are held out, (m,).
+    """Fitted part of each row, (n,), and numbers of the held-out rows, (m,).
 
     One of all rows ``alone`` fits all of them, and each is held out by itself, approximately
     (:mod:`bayesdrop.fitting.objective.leave_one_out`): of its weight a ``share`` (n,). The other rows then stay.
@@ -70,7 +70,7 @@ def standard_error(scores: Float[AnyArray, "*settings folds"]) -> Float[AnyArray
 
 
 def shuffled_folds(number: int, *, classes: bool, seed: int = SEED) -> Any:
-    """Splitter of scikit-learn into so many folds of shuffled rows, stratified if there are classes.
+    """Splitter of scikit-learn into ``number`` folds of shuffled rows, stratified if there are classes.
 
     Examples
     --------
@@ -92,7 +92,7 @@ def split(
     groups: Shaped[np.ndarray, " n"] | None = None,
     seed: int = SEED,
 ) -> list[tuple[Shaped[np.ndarray, " train"], Shaped[np.ndarray, " test"]]]:
-    """Training and test rows of each fold, as scikit-learn splits; raise ValueError if ``cv`` is no such thing.
+    """Training and test rows of each fold, as scikit-learn splits; raise ValueError for any other ``cv``.
 
     A number means :func:`shuffled_folds`, of whole ``groups`` where they are given; anything else is used unchanged.
 
@@ -133,8 +133,8 @@ class Rows:
     Attributes
     ----------
     weight : array (n,)
-        Their weights, above 0, without those of classes.
-    given : int
+        Weights of the rows, above 0, without those of classes.
+    n_passed : int
         Number of rows that the user passed, those of weight 0 included.
     number : int array (n,), optional
         Place of each row among those, which pairs of rows name; None if all have weight.
@@ -151,7 +151,7 @@ class Rows:
     """
 
     weight: PerRow
-    given: int
+    n_passed: int
     number: Int[np.ndarray, " n"] | None = None
     groups: Shaped[np.ndarray, " n"] | None = None
     code: Int[np.ndarray, " n"] | None = None
@@ -215,18 +215,18 @@ class Rows:
         more rows than there are, as ``PredefinedSplit`` does.
         """
         n = len(self.classes)
-        found = split(cv, np.zeros((n, 1)), self.classes, classifier=self.code is not None, groups=self.groups)
+        pairs = split(cv, np.zeros((n, 1)), self.classes, classifier=self.code is not None, groups=self.groups)
         if self.number is None:
-            return [(_numbers(train), _numbers(test)) for train, test in found]
+            return [(_numbers(train), _numbers(test)) for train, test in pairs]
         place = np.arange(n)
         splits = isinstance(cv, int | np.integer) or hasattr(cv, "split")
         if not splits or any(
-            len(part) > n if part.dtype == bool else np.any(part >= n) for pair in found for part in pair
+            len(part) > n if part.dtype == bool else np.any(part >= n) for pair in pairs for part in pair
         ):
-            place = np.full(self.given, -1)
+            place = np.full(self.n_passed, -1)
             place[self.number] = np.arange(n)
-        kept = [tuple(place[part] for part in pair) for pair in found]
-        return [(train[train >= 0], test[test >= 0]) for train, test in kept]
+        places = [tuple(place[part] for part in pair) for pair in pairs]
+        return [(train[train >= 0], test[test >= 0]) for train, test in places]
 
 
 def _numbers(part: Shaped[np.ndarray, " m"]) -> Int[np.ndarray, " m"]:

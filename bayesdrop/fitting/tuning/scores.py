@@ -12,8 +12,8 @@ and the log loss of its score,
     1(m < 0) + ½ 1(m = 0) − log (e^{a s_y} / Σ_l e^{a s_l}),
 
 ``m`` being the lead of the row's class over the best other class, and ``a`` the slope at which the other scores that
-are held out together are log-odds (:mod:`.slopes`). It is the same at all sizes of the scores, and orders candidates
-that err about equally, as errors of few rows are noisy. Of a few rows that are held out together errors alone decide.
+are held out together are log-odds (:mod:`.calibration`). It is the same at all sizes of the scores, and orders
+candidates that err about equally, as errors of few rows are noisy. Of a few rows held out together errors alone decide.
 
 Rows that come noised are predicted by scores of their own: the loss is then averaged over the normal score, and not the
 probability.
@@ -39,8 +39,8 @@ from ...losses import Loss
 from ...losses.normal_score import gauss_hermite
 from ...losses.protocols import Classifying, require
 from ...losses.softmax import log_sum_exp, normal_points
+from .calibration import best_slope, by_class, slopes_without
 from .folds import standard_error
-from .slopes import best_slope, by_class, slopes_without
 
 __all__ = ["Key", "RowLosses", "Table", "joint_losses", "noised_scores"]
 
@@ -72,7 +72,7 @@ class RowLosses:
     Attributes
     ----------
     loss : Loss
-        Of the model.
+        Loss of the model.
     target : array (n, J)
         Labels as −1 and +1 of each class against the rest, or numbers.
     weight : array (n,)
@@ -90,7 +90,7 @@ class RowLosses:
 
     @property
     def name(self) -> str:
-        """What is scored, in words."""
+        """Name of the score."""
         if self.by_margin:
             return "error + log loss"
         return "log loss" if self.loss.binary else f"{type(self.loss).__name__} loss"
@@ -108,9 +108,9 @@ class RowLosses:
         if target.shape[1] == 1:
             # The chance of the row's own label: 1 − p would lose its digits.
             return -np.log(np.clip(self._chance(target * mean, var, C)[:, 0], tiny, 1.0))
-        own = self._chance(mean, var, C)
-        total = np.maximum(own.sum(axis=1), tiny)
-        share = own[np.arange(len(rows)), target.argmax(axis=1)] / total
+        chance = self._chance(mean, var, C)
+        total = np.maximum(chance.sum(axis=1), tiny)
+        share = chance[np.arange(len(rows)), target.argmax(axis=1)] / total
         return -np.log(np.clip(share, tiny, 1.0))
 
     def _margin_losses(
@@ -118,12 +118,12 @@ class RowLosses:
     ) -> Float[np.ndarray, " m"]:
         """Mean loss (m,) of rows over points of their scores, each with its share."""
         shares, scores = zip(*points, strict=True)
-        score, own = by_class(np.concatenate(scores), np.tile(self.target[rows], (len(shares), 1)))
+        score, is_own_class = by_class(np.concatenate(scores), np.tile(self.target[rows], (len(shares), 1)))
         weight = np.outer(shares, self.weight[rows]).ravel()
-        slope = slopes_without(best_slope(score, own, weight), score, own, weight, len(shares))
-        mine = score[own]
-        lead = mine - np.where(own, -np.inf, score).max(axis=1)
-        loss = (1 - np.sign(lead)) / 2 + log_sum_exp(slope[:, None] * score)[0] - slope * mine
+        slope = slopes_without(best_slope(score, is_own_class, weight), score, is_own_class, weight, len(shares))
+        own_score = score[is_own_class]
+        lead = own_score - np.where(is_own_class, -np.inf, score).max(axis=1)
+        loss = (1 - np.sign(lead)) / 2 + log_sum_exp(slope[:, None] * score)[0] - slope * own_score
         return np.asarray(shares @ loss.reshape(len(shares), -1))
 
     def of_noised(
@@ -186,8 +186,10 @@ class Table:
 
     def means(self, key: Key) -> Float[np.ndarray, " folds"]:
         """Mean loss of each fold, NaN where the candidate was not tried."""
-        known = self.losses.get(key, {})
-        return np.array([np.average(known[f], weights=w) if f in known else np.nan for f, w in enumerate(self.weights)])
+        losses = self.losses.get(key, {})
+        return np.array(
+            [np.average(losses[f], weights=w) if f in losses else np.nan for f, w in enumerate(self.weights)]
+        )
 
     def mean(self, key: Key, decimals: int = 10) -> float:
         """Mean over the folds on which the candidate was tried, rounded where only round-off differs."""
@@ -195,10 +197,10 @@ class Table:
 
     def error(self, key: Key) -> float:
         """Standard error of the mean: over the folds, or over the rows of the only one."""
-        known = self.losses[key]
-        if len(known) > 1:
-            return float(standard_error(self.means(key)[sorted(known)]))
-        ((fold, losses),) = known.items()
+        losses_of_fold = self.losses[key]
+        if len(losses_of_fold) > 1:
+            return float(standard_error(self.means(key)[sorted(losses_of_fold)]))
+        ((fold, losses),) = losses_of_fold.items()
         return _mean_and_error(losses, self.weights[fold], self.units[fold])[1]
 
     def difference(self, one: Key, other: Key) -> tuple[float, float]:

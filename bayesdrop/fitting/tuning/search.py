@@ -13,9 +13,9 @@ Fits begin where those of the ``C`` before ended and are brought to the accuracy
 that of a result.
 
 Where rows are left out one at a time the losses are approximate, and too small for rows without which the fit is quite
-another: the few positive ones of a rare class, or outliers. Of whichever candidate leads the rows that were moved most
-are therefore fitted without, so many at a time until that changes its loss no more; it may then lead no more. A
-candidate for which this does not end is one of which the approximation says nothing (``unsettled``).
+another: the few positive ones of a rare class, or outliers. Therefore the best candidate is fitted without the rows
+whose losses changed most, some at a time, until its loss changes no more; another candidate may then be the best. If
+this does not end, the approximation says nothing about the candidate (``unsettled``).
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _log = logging.getLogger("bayesdrop")
 
 @dataclass(frozen=True)
 class SearchRules:
-    """What a search tries, and when it stops.
+    """Candidates of a search, and its stopping rules.
 
     Attributes
     ----------
@@ -74,7 +74,7 @@ class SearchRules:
         Standard errors of the best, in pairs, within which a more regular candidate is chosen. Half a one chose too
         much noise for short texts, none too little for a few columns without effect (decision 0061).
     same : float
-        Share of the loss to which fits are accurate, which is no difference.
+        Relative accuracy of the losses of fits: smaller differences are ignored.
     decades : tuple of float
         Common logarithms of candidates of ``C``, less that of their start. At the first the weights are nearly 0.
     """
@@ -177,7 +177,7 @@ class Search:
     @property
     def tried(self) -> list[int]:
         """Folds on which anything was tried."""
-        return sorted({fold for known in self.table.losses.values() for fold in known})
+        return sorted({fold for fold_losses in self.table.losses.values() for fold in fold_losses})
 
     @waiting("search", "fit")
     def complete(self) -> list[Key]:
@@ -200,15 +200,15 @@ class Search:
         if len(self.Cs) > 1:
             self._try([(float(self.Cs[0]), min(range(len(self._place)), key=self._strength))], rounds[0])
         for later in rounds[1:]:
-            most = max(len(known) for known in self.table.losses.values())
-            still = [key for key, known in self.table.losses.items() if len(known) == most]
+            fold_count = max(len(fold_losses) for fold_losses in self.table.losses.values())
+            still = [key for key, fold_losses in self.table.losses.items() if len(fold_losses) == fold_count]
             left = self._left(still)[: self.rules.finalists]
             if len(left) == 1 and len(self._place) * len(self.Cs) > 1:
                 # One is left: no other can be chosen, and its loss is known well enough to be reported.
                 return left
             self._try(left, later)
-        most = max(len(known) for known in self.table.losses.values())
-        return [key for key, known in self.table.losses.items() if len(known) == most]
+        fold_count = max(len(fold_losses) for fold_losses in self.table.losses.values())
+        return [key for key, fold_losses in self.table.losses.items() if len(fold_losses) == fold_count]
 
     def _climb(self, group: range) -> None:
         first = int(np.argmin(np.abs(np.log(self.Cs / self.start))))
@@ -228,17 +228,19 @@ class Search:
 
     def _goes_on(self, member: int, place: int, first: int, direction: int) -> bool:
         """Whether the last step of C in this direction gained, or none was made and the other one did not gain."""
-        here = float(self.Cs[place]), member
+        key = float(self.Cs[place]), member
         other = place - direction
         if not 0 <= other < len(self.Cs) or (float(self.Cs[other]), member) not in self.table.losses:
             return True
-        there = float(self.Cs[other]), member
-        worse, error = self.table.difference(here, there)
-        worth = max(self.rules.worth * abs(self.table.mean(there)), self.rules.worth_errors * np.nan_to_num(error))
+        earlier_key = float(self.Cs[other]), member
+        worse, error = self.table.difference(key, earlier_key)
+        worth = max(
+            self.rules.worth * abs(self.table.mean(earlier_key)), self.rules.worth_errors * np.nan_to_num(error)
+        )
         return bool(worse < (worth if place == first else -worth))
 
     def _left(self, keys: list[Key]) -> list[Key]:
-        """Those that are no more than two standard errors worse than the best, in pairs, the best of them first."""
+        """Candidates at most two standard errors worse than the best, in pairs, ordered from the best."""
         best = self.table.best(keys)
         left = []
         for key in keys:
@@ -262,16 +264,16 @@ class Search:
         numbers = sorted(numbers)  # neighbours next to each other
         chosen = [self._place[m][1] for m in numbers]
 
-        def take(fold: int, member: int, held: Held) -> None:
+        def take(fold: int, member: int, held_out: Held) -> None:
             key = (C, numbers[member])
-            losses = self.losses(key, folds[fold], held)
+            losses = self.losses(key, folds[fold], held_out)
             self.table.add(key, group[fold], losses)
             if self.calibrate is not None:
-                self.scores.setdefault(key, []).append((folds[fold], held))
-            if held.seen is not None:
-                seen = self.losses(key, folds[fold], replace(held, mean=held.seen[0], var=held.seen[1]))
+                self.scores.setdefault(key, []).append((folds[fold], held_out))
+            if held_out.seen is not None:
+                seen = self.losses(key, folds[fold], replace(held_out, mean=held_out.seen[0], var=held_out.seen[1]))
                 self._moves[key] = np.abs(losses - seen)
-                self._whole[key] = held
+                self._whole[key] = held_out
             step()
 
         self._spread(number, chosen, C, folds, group, take)
@@ -302,13 +304,13 @@ class Search:
             if first == self.rules.times * few:
                 self.unsettled = True
                 break
-            some = order[first : first + few]
-            folds = [self.without(int(row)) for row in whole.test[one[some]]]
+            checked = order[first : first + few]
+            folds = [self.without(int(row)) for row in whole.test[one[checked]]]
 
-            def take(f: int, _: int, held: Held, some: Any = some, folds: Any = folds) -> None:
-                losses[group == some[f]] = self.losses(key, folds[f], held)[0]
+            def take(f: int, _: int, held_out: Held, checked: Any = checked, folds: Any = folds) -> None:
+                losses[group == checked[f]] = self.losses(key, folds[f], held_out)[0]
 
-            start = Block.of_fit(place, self._whole[key], len(some))
+            start = Block.of_fit(place, self._whole[key], len(checked))
             self.solver.solve(self.families[number], [place], key[0], folds, start, take)
             self.table.add(key, 0, losses)
         return True
@@ -323,14 +325,14 @@ class Search:
         from sklearn.utils.parallel import Parallel, delayed
 
         jobs = (delayed(_alone)(self.solver, family, chosen, C, fold) for fold in folds)
-        for fold, found in enumerate(Parallel(n_jobs=self.n_jobs)(jobs)):
-            for member, held in enumerate(found):
-                take(fold, member, held)
+        for fold, fits in enumerate(Parallel(n_jobs=self.n_jobs)(jobs)):
+            for member, held_out in enumerate(fits):
+                take(fold, member, held_out)
 
 
 def _alone(solver: Solver, family: Family, chosen: list[int], C: float, fold: Fold) -> list[Held]:
     """Fits on one fold, with what they make of the rows that they do not see."""
-    found: list[Held] = []
+    fits: list[Held] = []
     with quietly():
-        solver.solve(family, chosen, C, [fold], None, lambda _, member, held: found.append(held))
-    return found
+        solver.solve(family, chosen, C, [fold], None, lambda _, member, held_out: fits.append(held_out))
+    return fits

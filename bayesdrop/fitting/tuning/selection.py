@@ -1,4 +1,4 @@
-"""What a search found, in words and numbers."""
+"""Result of a search, in words and numbers."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ class Candidate:
     C : float
         Weight of the loss.
     rates : Rates or None
-        Its rates as an estimator takes them; None for a noise without rates.
+        Rates of the candidate as an estimator takes them; None for a noise without rates.
     strength : float or None
         Factor on the learnt rates: 1 is the published rule, 0 no noise; None for rates that are not scaled.
     losses : array (folds,)
         Mean loss of the held-out rows of each fold; NaN where it was dismissed before.
     worse : float
-        Its loss less that of the choice, on the rows that both were tried on.
+        Loss of the candidate less that of the choice, on the rows that both were tried on.
     worse_error : float
         Standard error of that, in pairs.
     error : float
@@ -91,8 +91,8 @@ class Selection(Shown):
     scoring : str
         What was scored; smaller is better.
     within : float
-        The choice is the most regular candidate, of the smallest ``C`` and there the most noise, within so many
-        standard errors of the best, in pairs: a quarter of one, a whole one, or none where the score is a user's.
+        Distance from the best, in paired standard errors, within which the most regular candidate is chosen (smallest
+        ``C``, then most noise): a quarter of one, a whole one, or 0 if the score is a user's.
     alone : bool
         Whether each row was held out by itself, approximately; there is then one fold, of all rows.
     calibration : Calibration, optional
@@ -112,7 +112,7 @@ class Selection(Shown):
         return self.candidates[self.best]
 
     def rival(self, strength: float) -> Candidate | None:
-        """The best candidate of this strength, at whichever ``C``: 0 is no noise, 1 the published rule."""
+        """The best candidate of this strength, at any ``C``: 0 means without noise, 1 the published rule."""
         same = [one for one in self.candidates if one.strength == strength]
         full = [one for one in same if not np.any(np.isnan(one.losses))]
         return min(full or same, key=lambda one: one.loss, default=None)
@@ -124,9 +124,9 @@ class Selection(Shown):
     def __str__(self) -> str:
         chosen, several = self.chosen, len({one.C for one in self.candidates}) > 1
         folds = len(chosen.losses)
-        held = "rows left out one at a time" if self.alone else f"held-out rows, {folds} fold{'s' * (folds > 1)}"
+        rows = "rows left out one at a time" if self.alone else f"held-out rows, {folds} fold{'s' * (folds > 1)}"
         lines = [
-            f"Chosen by the {self.scoring} of {held}"
+            f"Chosen by the {self.scoring} of {rows}"
             + (f", the most regular within {_in_words(self.within)} of the best:" if self.within else ":"),
             f"  C = {chosen.C:g}, {chosen.name}",
             f"  {self.scoring} {chosen.loss:.4f}" + _plus_minus(chosen.error, folds),
@@ -206,6 +206,6 @@ def conclude(
         for key in sorted(table.losses)
     ]
     place = sorted(table.losses).index(best)
-    found = Selection(candidates, place, scoring, within, search.folds[0].alone, calibration)
-    _log.info("chosen of %d candidates: %r", len(candidates), found)
-    return found
+    selection = Selection(candidates, place, scoring, within, search.folds[0].alone, calibration)
+    _log.info("chosen of %d candidates: %r", len(candidates), selection)
+    return selection

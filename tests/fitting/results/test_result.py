@@ -3,7 +3,6 @@
 import numpy as np
 import pandas as pd
 import pytest
-from scipy import sparse
 
 import bayesdrop as bd
 from bayesdrop.fitting.solvers.driver import Status
@@ -68,10 +67,6 @@ def test_every_loss_of_numbers_predicts(loss):
     assert np.all(np.isfinite(found.mean))
     assert np.all(found.response_low <= found.response_high)
     assert "by the fitted weights" in str(found)
-
-
-def test_sparse_rows_stay_sparse(fits):
-    np.testing.assert_allclose(fits["learnt"].predict(sparse.csr_array(X)).mean, fits["learnt"].predict(X).mean)
 
 
 def test_predictions_keep_the_index_and_match_columns_by_name():
