@@ -121,11 +121,5 @@ def _moved_intercepts(draws: Draws) -> Draws:
     """One draw, then it with the intercept of each class moved up, and then with each moved down."""
     K = int(np.prod(draws.intercept.shape[1:]))
     moves = np.vstack([np.zeros((1, K)), RULES.intercept * np.eye(K), -RULES.intercept * np.eye(K)])
-    return replace(
-        draws,
-        weight=np.repeat(draws.weight, len(moves), axis=0),
-        intercept=draws.intercept + moves.reshape(-1, *draws.intercept.shape[1:]),
-        C=np.repeat(draws.C, len(moves)),
-        parameter=None if draws.parameter is None else np.repeat(draws.parameter, len(moves)),
-        free_rate=np.zeros((len(moves), 0)),
-    )
+    copies = draws.taken(np.zeros(len(moves), dtype=int))
+    return replace(copies, intercept=draws.intercept + moves.reshape(-1, *draws.intercept.shape[1:]))

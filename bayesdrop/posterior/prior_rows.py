@@ -129,11 +129,11 @@ def read_prior_rows(
     if design is not None:
         facts, terms = ColumnFacts(formula=design.encoder), list(design.groups)
     trials = None if counts is None else counts.sum(axis=1).astype(np.int64)
-    known, spread = one_offset(design, offset), 1.0
+    offsets, spread = one_offset(design, offset), 1.0
     if takes_response_scale(model.loss) and y is not None and np.shape(y) == (n,):
         y = check_numbers(y, "y", least=-np.inf)
         spread = float(np.sqrt(np.cov(y, aweights=weight, ddof=0))) or 1.0
-    return PriorRows(model, X, names, facts, weight, known, classes, terms, trials, spread)
+    return PriorRows(model, X, names, facts, weight, offsets, classes, terms, trials, spread)
 
 
 def _encoded(model: Model, formula: str, data: Any, options: FormulaOptions, classes: Any) -> FormulaDesign:

@@ -93,39 +93,39 @@ def priors_table(
         model, X, y, options, feature_names=feature_names, sample_weight=sample_weight, offset=None, classes=None
     )
     design = as_local_design(rows.X)
-    found = with_spread(
+    centring = with_spread(
         centre_problem(rows.model, design, rows.weight, rows.model.bind(rows.names), rows.names), rows.spread
     )
-    prior: Any = found.original_model.weight_prior
+    prior: Any = centring.original_model.weight_prior
     p = len(rows.names)
-    own = p - getattr(prior, "size", 0)
+    n_features = p - getattr(prior, "size", 0)
     features = getattr(prior, "features", prior)
     location = prior.location(p)
-    sd, scale = _scales(features, own)
+    sd, scale = _scales(features, n_features)
     term = [""] * p if rows.terms is None else list(rows.terms)
     table = pd.DataFrame(
         {
             "term": term,
-            "family": [type(features).__name__.lower()] * own + ["normal"] * (p - own),
+            "family": [type(features).__name__.lower()] * n_features + ["normal"] * (p - n_features),
             "mean": np.zeros(p) if location is None else location,
-            "sd": np.append(sd, np.full(p - own, np.nan)),
-            "scale": scale + [""] * (p - own),
-            "source": _sources(model, rows, features, own) + [""] * (p - own),
+            "sd": np.append(sd, np.full(p - n_features, np.nan)),
+            "scale": scale + [""] * (p - n_features),
+            "source": _sources(model, rows, features, n_features) + [""] * (p - n_features),
         },
         index=pd.Index(rows.names, name="coefficient"),
     )
-    begin = own
-    for levels, each in zip(prior.levels, prior.scale, strict=True) if p > own else ():
+    begin = n_features
+    for levels, each in zip(prior.levels, prior.scale, strict=True) if p > n_features else ():
         part, begin = slice(begin, begin + len(levels)), begin + len(levels)
-        known = isinstance(each, int | float)
-        table.iloc[part, 3:] = [[float(each), "", STATED] if known else [np.nan, repr(each), LEARNT]] * len(levels)
-    for name in prior.pairs() if p > own else ():
+        is_number = isinstance(each, int | float)
+        table.iloc[part, 3:] = [[float(each), "", STATED] if is_number else [np.nan, repr(each), LEARNT]] * len(levels)
+    for name in prior.pairs() if p > n_features else ():
         table.loc[f"{name}|correlation"] = [name, "lkj", np.nan, np.nan, f"eta {prior.eta:g}", LEARNT]
     if rows.model.fit_intercept:
-        level = found.original_model.intercept_prior
+        level = centring.original_model.intercept_prior
         flat = ["1", "flat", np.nan, np.nan, "", BY_DEFAULT]
         table.loc[INTERCEPT] = flat if level is None else ["1", "normal", level.mean, level.scale, "", STATED]
-    for one in found.original_model.loss.parameters:
+    for one in centring.original_model.loss.parameters:
         law = repr(one.prior) if one.power == 1 else f"{one.name} ** {one.power:g} ~ {one.prior!r}"
         source = BY_DEFAULT if getattr(rows.model.loss, one.field) is None else STATED
         table.loc[one.name] = ["", type(one.prior).__name__.lower(), np.nan, np.nan, law, source]
@@ -143,15 +143,15 @@ def _scales(prior: Any, p: int) -> tuple[Float[np.ndarray, " p"], list[str]]:
     return np.full(p, np.nan), [f"{prior.scale!r}{factor}" for factor in factors]
 
 
-def _sources(stated: Any, rows: PriorRows, prior: Any, p: int) -> list[str]:
+def _sources(model: Any, rows: PriorRows, prior: Any, p: int) -> list[str]:
     """Where the prior of each of the first ``p`` columns comes from."""
     if not prior.gaussian:
         return [LEARNT] * p
-    given = Normal() if isinstance(stated, str) else stated.weight_prior
-    scale = getattr(given, "scale", None)
+    weight_prior = Normal() if isinstance(model, str) else model.weight_prior
+    scale = getattr(weight_prior, "scale", None)
     if isinstance(scale, Mapping):
         marks = {name: float(name == DEFAULT) for name in scale}
         terms = None if rows.terms is None else rows.terms[:p]
-        found = of_columns(marks, rows.names[:p], terms, "Normal scale", None)
-        return [BY_DEFAULT if by_default else STATED for by_default in found]
-    return [BY_DEFAULT if repr(given) == repr(Normal()) else STATED] * p
+        is_default = of_columns(marks, rows.names[:p], terms, "Normal scale", None)
+        return [BY_DEFAULT if by_default else STATED for by_default in is_default]
+    return [BY_DEFAULT if repr(weight_prior) == repr(Normal()) else STATED] * p

@@ -126,11 +126,11 @@ def _ess_of_chains(draws: Float[np.ndarray, "C S p"]) -> Float[np.ndarray, " p"]
     """Sum of the chains' own effective sample sizes, of values or of distances from the median if these are fewer."""
     import xarray as xr
 
-    found, az = [], arviz()
+    totals, az = [], arviz()
     for values in (draws, np.abs(draws - np.median(draws, axis=(0, 1)))):
         single = xr.Dataset({"x": (("chain", "draw", "k"), values)})
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")  # a chain that never moves divides zero by zero
             sizes = [az.ess(single.isel(chain=[c]), method="bulk")["x"].values for c in range(len(draws))]
-        found.append(np.nansum(sizes, axis=0))
-    return np.maximum(np.minimum(*found), 1)
+        totals.append(np.nansum(sizes, axis=0))
+    return np.maximum(np.minimum(*totals), 1)

@@ -26,15 +26,15 @@ __all__ = ["Extreme", "Limits", "extreme_of", "largest_k", "mixing", "smoothed_l
 
 @dataclass(frozen=True)
 class Limits:
-    """What the draws of a posterior are held to.
+    """Limits that :func:`bayesdrop.diagnose` compares draws with.
 
     Attributes
     ----------
     r_hat, ess, energy : float
         R-hat and effective sample size of every number (Vehtari et al. 2021), and E-BFMI of every chain.
     draws, many : int
-        Fewer draws of a chain cannot be split in two; of so many numbers the largest R-hat is one of extremes. Of fewer
-        1.01 stays, as readers know it: what it asks for beyond agreement are more draws, and they are available.
+        Minimum draws of a chain, which R-hat splits in two; and numbers from which on the largest R-hat is an extreme
+        value. For fewer numbers 1.01 stays: if chains agree it asks for more draws, and those are available.
     acceptance, other_acceptance : float
         Smallest acceptance rate of trajectories, and of other moves.
     listed : int
@@ -46,9 +46,9 @@ class Limits:
         prior's.
     nats, error_k : float
         What the error of a log-likelihood may be (standard deviation): 0.1 moves a probability by 0.04. And the Pareto
-        k of its exponential, from which on the error has tails that so few draws do not show.
+        k of its exponential, above which the error has tails that these draws do not show.
     wide : float
-        Ratio of the bound of that error to the error from which on messages name both.
+        Ratio of the bound of that error to the error above which messages name both.
     same : float
         Log weights that differ by less are equal: sums of log-likelihoods are not more accurate.
     tail, least_tail : float, int
@@ -61,7 +61,7 @@ class Limits:
         Above the first no practical number of draws makes importance weights reliable; from the second on they have no
         mean.
     scale_ratio : float
-        Ratio of the standard deviations of two columns from which on a prior of one scale makes chains slow.
+        Ratio of the standard deviations of two columns above which a prior of one scale makes chains slow.
     """
 
     r_hat: float = 1.01
@@ -129,32 +129,34 @@ def mixing(group: xr.Dataset) -> dict[str, xr.Dataset]:
             "ess_tail": az.ess(group, method="tail"),
         }
     varies = {name: np.ptp(group[name].transpose("chain", "draw", ...).values, axis=(0, 1)) > 0 for name in group}
-    found = {}
+    statistics = {}
     for kind, table in tables.items():
         plain = table.to_dataset() if hasattr(table, "to_dataset") else table
         # What varies and has no number is stuck in each chain at a place of its own: as bad as can be.
         worst = np.inf if kind == "r_hat" else 0.0
-        found[kind] = plain.assign({name: plain[name].fillna(worst).where(varies[name]) for name in plain.data_vars})
-    return found
+        statistics[kind] = plain.assign(
+            {name: plain[name].fillna(worst).where(varies[name]) for name in plain.data_vars}
+        )
+    return statistics
 
 
 def extreme_of(table: xr.Dataset, arg: Any) -> Extreme | None:
     """Extreme entry of all variables; None if nothing varies."""
-    found = []
+    extremes = []
     for name, part in table.data_vars.items():
         values = np.atleast_1d(np.asarray(part.values, dtype=float))
         if np.all(np.isnan(values)):
             continue
         place = np.unravel_index(int(arg(values)), values.shape)
         labels = [str(part[dim].values[j]) for dim, j in zip(part.dims, place, strict=False)]
-        found.append(Extreme(float(values[place]), f"{name} of {', '.join(labels)}" if labels else str(name)))
-    if not found:
+        extremes.append(Extreme(float(values[place]), f"{name} of {', '.join(labels)}" if labels else str(name)))
+    if not extremes:
         return None
-    return found[int(arg([extreme.value for extreme in found]))]
+    return extremes[int(arg([extreme.value for extreme in extremes]))]
 
 
 def largest_k(draws: int) -> float:
-    """Shape up to which weights of so many draws are reliable, ``min(1 − 1/log₁₀ S, 0.7)``.
+    """Shape up to which weights of ``draws`` draws are reliable, ``min(1 − 1/log₁₀ S, 0.7)``.
 
     Examples
     --------

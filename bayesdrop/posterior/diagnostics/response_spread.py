@@ -21,7 +21,7 @@ __all__ = ["spread_problem", "spread_of"]
 
 @dataclass(frozen=True)
 class Limits:
-    """What is compared.
+    """Limits of the comparison.
 
     Attributes
     ----------
@@ -58,8 +58,8 @@ def spread_of(problem: Any, groups: Mapping[str, Any]) -> dict[str, float]:
     target, offset = rows.target, rows.offset
     n, generator = X.shape[0], np.random.default_rng(0)
     chosen = np.arange(n) if n <= LIMITS.rows else np.sort(generator.choice(n, LIMITS.rows, replace=False))
-    some = np.unique(np.linspace(0, draws.size - 1, LIMITS.draws).round().astype(int))
-    few = draws.taken(some)
+    numbers = np.unique(np.linspace(0, draws.size - 1, LIMITS.draws).round().astype(int))
+    few = draws.taken(numbers)
     score = few.noised_scores(X[chosen], slice(0, few.size), generator)
     score = score if offset is None else score + offset[chosen, None]
     with np.errstate(over="ignore", invalid="ignore"):

@@ -49,7 +49,7 @@ def match_offset(draws: Draws, offset: Any, n: int, X: Any = None) -> Float[np.n
     Raises
     ------
     ValueError
-        If there have to be some, or cannot be, or they are no numbers.
+        If offsets are needed and missing, are not allowed, or are not numbers.
     """
     offset = offset_in(X, draws.feature_names, draws.facts, offset)
     if offset is None and draws.has_offset:
@@ -216,7 +216,7 @@ class NewRows:
     matrix: Any = None
 
     def each(self, function: Callable[..., Any], *rows: PerRow) -> list[Any]:
-        """What ``function(matrix, *parts)`` makes of each block, the rows as :func:`match_columns` has them."""
+        """Results of ``function(matrix, *parts)`` for each block, whose rows :func:`match_columns` returns."""
         if self.matrix is not None:
             return [function(self.matrix, *rows)]
         return self.design.each_block(partial(_matched, function, self.names, self.order, self.model), *rows)
@@ -226,9 +226,9 @@ class NewRows:
         if self.matrix is not None:
             yield slice(0, self.matrix.shape[0]), self.matrix
             return
-        for here, block in self.design.parts():
+        for place, block in self.design.parts():
             if block.shape[0]:
-                yield here, _matched(lambda matrix: matrix, self.names, self.order, self.model, block.matrix())
+                yield place, _matched(lambda matrix: matrix, self.names, self.order, self.model, block.matrix())
 
 
 def match_rows(X: Any, draws: Draws) -> NewRows:

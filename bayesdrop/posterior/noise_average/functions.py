@@ -72,7 +72,7 @@ class LogLikelihood:
     def scale(
         self, rows: Int[np.ndarray, " N"], draws: Int[np.ndarray, " N"]
     ) -> tuple[Float[np.ndarray, " N"], Float[np.ndarray, " N"]]:
-        """What the loss is multiplied by, and the rest of the log density."""
+        """Factor of the loss, and the other terms of the log density."""
         C, target, loss = (
             self.draws.C[draws],
             np.asarray(self.target[rows], dtype=np.float64),

@@ -32,9 +32,9 @@ class Rules:
     first, step, most : int
         Entries that have their masks enumerated at first, by how many more at a time, and at most.
     points, halved : int
-        Points of few enumerated entries, unless coordinates ask for more, and entries up to which there are so many.
+        Points for at most ``halved`` enumerated entries, unless the coordinates need more.
     shared : int
-        Of fewer entries than classes rows with as many, rounded up to these, share their points, whatever the others.
+        Rows with fewer entries than classes share points with rows of as many entries, rounded up to multiples of this.
     least : float
         Sums of products of exponentials below this may have lost digits, and are computed from the sums of scores.
     error : float
@@ -93,8 +93,8 @@ class Pairs:
         chosen, keep = self.entries[:, :J], self.keep[:, :J]
         masks = np.array(list(itertools.product((0.0, 1.0), repeat=J))).reshape(2**J, J)
         log_chance = np.zeros((N, 2**J))
-        for kept, log_keep, log_drop in zip(masks.T, *(part.T for part in log_chances(1 - keep)), strict=True):
-            log_chance += np.where(kept == 1, log_keep[:, None], log_drop[:, None])
+        for is_kept, log_keep, log_drop in zip(masks.T, *(part.T for part in log_chances(1 - keep)), strict=True):
+            log_chance += np.where(is_kept == 1, log_keep[:, None], log_drop[:, None])
         base = self.mean - np.einsum("nj,njk->nk", keep, chosen)
         scores = base[:, None, :] + masks @ chosen
         points = np.zeros((N, K, 1))

@@ -1,4 +1,4 @@
-r"""What the draws of a posterior expect of its rows, and their projections on some columns.
+r"""Expected responses of the draws of a posterior, and projections of the draws on some columns.
 
 The divergence from a Gaussian prediction also has a nearest variance, that of the draw and of its noise and the mean
 squared distance of the submodel's scores from the draw's,
@@ -65,9 +65,9 @@ class Reference:
         if draws.model.loss.quadratic and draws.parameter is not None:
             _, noise = draws.moments(design, slice(0, draws.size))
             variance = noise + 1 / draws.C
-        known = np.zeros(n) if offset is None else np.asarray(offset, dtype=np.float64)
+        offsets = np.zeros(n) if offset is None else np.asarray(offset, dtype=np.float64)
         matrix = design.matrix()
-        submodel = Submodel(loss, Columns.of(matrix, draws.model.fit_intercept), mean, known)
+        submodel = Submodel(loss, Columns.of(matrix, draws.model.fit_intercept), mean, offsets)
         logs = log_likelihood_group(draws, centred, target, np.ones(n), offset)["y"].values.reshape(-1, n).T
         return cls(draws, matrix, target, submodel, variance, logs)
 

@@ -135,18 +135,18 @@ def _parts(
 ) -> Iterator[tuple[slice, Float[np.ndarray, "C S some"]]]:
     """Log-likelihoods of some rows after the other, given pieces of the matrix and where they stand."""
     for place, matrix in pieces:
-        for some in blocks(matrix.shape[0], draws.size, STEP):
-            here = slice(place.start + some.start, place.start + some.stop)
-            group = log_likelihood_group(draws, matrix[some], *(part[here] for part in vectors), masks=masks)
-            yield here, group["y"].values
+        for piece in blocks(matrix.shape[0], draws.size, STEP):
+            numbers = slice(place.start + piece.start, place.start + piece.stop)
+            group = log_likelihood_group(draws, matrix[piece], *(part[numbers] for part in vectors), masks=masks)
+            yield numbers, group["y"].values
 
 
 def sampled_rows(post: Any, draws: Draws, X: Any, y: Any) -> tuple[NewRows, tuple[PerRow, ...]]:
     """Rows that were sampled, checked, with their responses, weights and, if there are any, offsets."""
     X, y = complete_rows(X, draws.feature_names, draws.facts, y)
     y = response_in(X, draws.feature_names, draws.facts, y)
-    for name, given in (("X", X), ("y", y)):
-        if given is None:
+    for name, value in (("X", X), ("y", y)):
+        if value is None:
             raise TypeError(f"{name}: expected what was sampled, got none.")
     rows = match_rows(X, draws)
     check_rows(post, rows.design.shape[0])
@@ -180,8 +180,8 @@ def log_likelihood_group(
     """Group ``log_likelihood`` of checked rows: ``X`` (n, p), responses (n,) or (n, 2), weights and offsets (n,)."""
     n = X.shape[0]
     if target.ndim == 2:
-        rows, side, power, known = single_trials(X, target, weight, offset)
-        split = log_likelihood_group(draws, rows, side, power, known, masks=masks)["y"].values
+        rows, side, power, offsets = single_trials(X, target, weight, offset)
+        split = log_likelihood_group(draws, rows, side, power, offsets, masks=masks)["y"].values
         values = split.reshape(draws.size, 2, n).sum(axis=1)
         values += draws.C[:, None] * weight * log_binomial(target.sum(axis=1), target[:, 0])
         return _row_values(draws, values)
@@ -207,7 +207,7 @@ def _row_values(draws: Draws, values: Float[np.ndarray, "S n"]) -> xr.Dataset:
 
 
 def check_size(draws: int, n: int) -> None:
-    """Raise ValueError if a number for each of so many draws and rows that are streamed would fill memory."""
+    """Raise ValueError if one number for each draw and streamed row would fill memory."""
     if draws * n > MOST:
         raise ValueError(
             f"log_likelihood: expected at most {MOST:,} numbers, one for each draw and row, of rows that are not in "
@@ -219,7 +219,7 @@ def check_size(draws: int, n: int) -> None:
 def rows_group(
     draws: Draws, rows: NewRows, target: PerRow, weight: PerRow, offset: PerRow | None = None, *, masks: int = MASKS
 ) -> xr.Dataset:
-    """The same wherever rows lie; raise ValueError if the group of rows that are streamed would fill memory."""
+    """Log-likelihoods of rows; raise ValueError if the group of rows that are streamed would fill memory."""
     import xarray as xr
 
     if rows.matrix is None:
@@ -240,10 +240,10 @@ def _of_classes(draws: Draws, X: Any, code: PerRow, masks: int) -> Float[np.ndar
         moments = ScoreMoments(as_design(X[rows]), draws.model.noise, rate[:, None], draws.model.fit_intercept)
         y, cov = code[rows].astype(int), np.zeros((rows.stop - rows.start, K, K))
         for s in range(draws.size):
-            own = draws.weight[s].T.astype(np.float64)
-            mean = moments.mean(np.vstack([own, draws.intercept[s]]))
+            class_weight = draws.weight[s].T.astype(np.float64)
+            mean = moments.mean(np.vstack([class_weight, draws.intercept[s]]))
             if moments.has_variance:
-                pairs = moments.covariance(own[:, first] * own[:, second])
+                pairs = moments.covariance(class_weight[:, first] * class_weight[:, second])
                 cov[:, first, second] = cov[:, second, first] = pairs
             values[s, rows] = -draws.C[s] * loss.value(y, mean, cov)
     return values
@@ -265,7 +265,7 @@ def _marginal(draws: Draws, X: Any, target: PerRow, values: Float[np.ndarray, "S
 
 
 def warn_of_pseudo_likelihood(draws: Draws, weighted: bool) -> None:
-    """Warn if the scores are no log predictive densities; ``weighted`` if rows had weights."""
+    """Warn if the scores are not log predictive densities; ``weighted`` if rows had weights."""
     reason = pseudo_likelihood(draws, weighted)
     if reason:
         warn(
@@ -276,7 +276,7 @@ def warn_of_pseudo_likelihood(draws: Draws, weighted: bool) -> None:
 
 
 def pseudo_likelihood(draws: Draws, weighted: bool) -> str:
-    """Why the scores are no log predictive densities; empty if they are."""
+    """Reason why the scores are not log predictive densities; empty if they are."""
     loss = draws.model.loss
     if not loss.normalised:
         return f"{loss!r} is no likelihood"

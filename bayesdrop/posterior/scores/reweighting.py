@@ -183,13 +183,13 @@ def judged(
     Parameters
     ----------
     groups, attrs
-        Of a run that integrated masks under normal scores, with :func:`stated_approximation`.
+        Groups and attributes of a run that integrated masks under normal scores, with :func:`stated_approximation`.
     model, data, law
         What was sampled, and the prior of the free rates if there are any.
     correct : bool
         Whether draws with too large an error are corrected if rows are few and in memory.
     seed : int or JAX key
-        Of the run; other numbers come of it here.
+        Seed of the run; other random numbers are derived from it here.
     """
     import jax
 
@@ -267,15 +267,15 @@ def resampled(
         "reweight_draws": len(share),
         "reweight_beyond": float(share[sampled.size :].sum()),
     }
-    made = {"posterior": _variables(groups["posterior"], widened, chosen)}
+    made_groups = {"posterior": _variables(groups["posterior"], widened, chosen)}
     if "sample_stats" in groups:
-        made["sample_stats"] = _statistics(groups["sample_stats"], widened, chosen, likelihood)
+        made_groups["sample_stats"] = _statistics(groups["sample_stats"], widened, chosen, likelihood)
     of_draws = [name for name in groups if "draw" in groups[name].dims and not name.startswith("prior")]
     left = {name: group.copy() for name, group in groups.items() if name not in of_draws}
-    result = {name: (made | left)[name] for name in groups if name in made | left}
+    result = {name: (made_groups | left)[name] for name in groups if name in made_groups | left}
     for group in result.values():
-        kept = {name: value for name, value in group.attrs.items() if not str(name).startswith("approximation")}
-        group.attrs = kept | attrs
+        group_attrs = {name: value for name, value in group.attrs.items() if not str(name).startswith("approximation")}
+        group.attrs = group_attrs | attrs
     return result, attrs
 
 
@@ -312,7 +312,7 @@ def _statistics(
     trajectory with the one before. They are left out where the run was thinned.
     """
     sampled = widened.sets[0]
-    mine, number = chosen < sampled.size, np.minimum(chosen, sampled.size - 1)
+    is_sampled, number = chosen < sampled.size, np.minimum(chosen, sampled.size - 1)
     chain, draw = np.divmod(number, sampled.shape[1])
     trajectories = ("acceptance_rate", "energy", "step_size", "n_steps")
     whole = len(sampled.steps["draw"]) == stats.sizes["draw"]
@@ -322,10 +322,10 @@ def _statistics(
         values = (widened.log_prior + likelihood[0])[chosen]
         thinned["lp"] = thinned["lp"].copy(data=values.reshape(sampled.shape).astype(thinned["lp"].dtype))
     if "diverging" in thinned:
-        values = np.where(mine, thinned["diverging"].values.ravel()[number], 0)
+        values = np.where(is_sampled, thinned["diverging"].values.ravel()[number], 0)
         thinned["diverging"] = thinned["diverging"].copy(data=values.reshape(sampled.shape))
     sources = {
-        "source_chain": np.where(mine, sampled.steps["chain"][chain], -1),
-        "source_draw": np.where(mine, sampled.steps["draw"][draw], -1),
+        "source_chain": np.where(is_sampled, sampled.steps["chain"][chain], -1),
+        "source_draw": np.where(is_sampled, sampled.steps["draw"][draw], -1),
     }
     return thinned.assign({name: (("chain", "draw"), part.reshape(sampled.shape)) for name, part in sources.items()})
