@@ -28,7 +28,7 @@ from .arviz_groups.groups import assemble
 from .diagnostics.diagnosis import warn_of_run
 from .diagnostics.response_spread import spread_of
 from .draws.draws import draws_of
-from .draws.new_rows import NewRows
+from .draws.new_rows import rows_of_design
 from .noise_average.enumeration import MASKS
 from .problem import Problem, sampler_settings
 from .scores.pointwise import check_size, rows_group
@@ -295,11 +295,9 @@ def sample(
 
 def _log_likelihood(problem: Problem, posterior: xr.Dataset, masks: int) -> xr.Dataset:
     """Log likelihoods of the sampled rows, as a group."""
-    model, stored, centre = problem.centring.original_model, problem.rows, problem.centring.centre
+    model, stored = problem.centring.original_model, problem.rows
     draws = draws_of(posterior, model, marginalised=problem.marginalised)
-    centred = stored.design if centre is None else stored.design.shifted(centre)
-    matrix = None if centred.is_streamed else centred.matrix()
-    rows = NewRows(centred, problem.data.feature_names, None, model, matrix)
+    rows = rows_of_design(stored.design, problem.data.feature_names, model)
     return rows_group(draws, rows, stored.target, stored.weight, stored.offset, masks=masks)
 
 
