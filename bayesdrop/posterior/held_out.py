@@ -34,7 +34,7 @@ from .arviz_groups.groups import group_names
 from .draws.draws import Draws, read_draws
 from .draws.new_rows import NewRows, for_rows, match_offset, match_rows, read_result, with_unseen
 from .sampling import sample
-from .scores.pointwise import log_likelihood_group, stored_response, warn_of_pseudo_likelihood
+from .scores.pointwise import row_log_likelihoods, stored_response, warn_of_pseudo_likelihood
 
 __all__ = ["Elpd", "elpd", "kfold", "row_folds"]
 
@@ -192,8 +192,7 @@ def _log_means(
     draws: Draws, matrix: Any, target: PerRow, weight: PerRow, offset: PerRow | None = None
 ) -> Float[np.ndarray, " n"]:
     """Log predictive density of some rows in memory."""
-    group = log_likelihood_group(draws, matrix, target, weight, offset=offset)
-    logs = group["y"].values.reshape(-1, len(target))
+    logs = row_log_likelihoods(draws, matrix, target, weight, offset)
     return np.asarray(logsumexp(logs, axis=0) - np.log(len(logs)))
 
 

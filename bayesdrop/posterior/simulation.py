@@ -29,7 +29,7 @@ from .arviz_groups.groups import assemble, extend
 from .draws.draws import Draws, blocks, read_draws, stored_constants, stored_offset
 from .draws.new_rows import check_rows, for_rows, match_design, match_offset, match_rows, with_unseen
 from .noise_average.expectation import expected_response
-from .prior_rows import read_prior_rows
+from .priors_table import read_prior_rows
 from .response_units import with_spread
 from .sampling import check_counts
 from .scores.pointwise import MOST

@@ -17,8 +17,7 @@ from ..arviz_groups.constants import read_rate_prior
 from ..arviz_groups.groups import dataset, group_names, read_attributes
 from ..draws.draws import read_group
 from .inclusion import inclusion_problems, without_indicators
-from .largest_r_hat import r_hat_limits
-from .mixing import LIMITS, Extreme, extreme_of, mixing
+from .mixing import LIMITS, Extreme, extreme_of, mixing, r_hat_limits
 from .problems import (
     Problem,
     approximation_problem,

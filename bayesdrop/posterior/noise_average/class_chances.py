@@ -34,8 +34,8 @@ from ..._typing import Float, Int, PerRow
 from ...designs import as_design
 from ...moments import ScoreMoments
 from ..draws.draws import Draws, blocks
-from .doubt import Doubt
 from .enumeration import MASKS, log_sum
+from .functions import Doubt
 from .score_pairs import RULES, Pairs, log_totals
 
 __all__ = ["class_chances", "class_log_likelihood"]

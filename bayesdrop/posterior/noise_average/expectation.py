@@ -37,9 +37,8 @@ from ...losses import Logistic
 from ...losses.protocols import Classifying, require
 from ..draws.draws import Draws, blocks
 from .class_chances import class_chances
-from .doubt import Doubt
 from .enumeration import MASKS, all_masks, log_sum
-from .functions import LogLikelihood, Probability
+from .functions import Doubt, LogLikelihood, Probability
 from .logistic import TOLERANCE, average_logistic
 from .quadrature import RULES, Cumulants, Law, by_cumulants, by_law, masked_law, saddle_tilt
 

@@ -10,7 +10,6 @@ The triangle has as many rows as there are entries or contrasts, whichever are f
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import dataclass
 from functools import cache
 
@@ -18,7 +17,7 @@ import numpy as np
 
 from ..._typing import Float, Int
 from ...losses.softmax import normal_points
-from .enumeration import log_chances, log_sum
+from .enumeration import all_masks, log_sum
 
 __all__ = ["RULES", "Pairs", "log_totals"]
 
@@ -91,10 +90,8 @@ class Pairs:
         """
         (N, K), J = self.mean.shape, min(J, self.entries.shape[1])
         chosen, keep = self.entries[:, :J], self.keep[:, :J]
-        masks = np.array(list(itertools.product((0.0, 1.0), repeat=J))).reshape(2**J, J)
-        log_chance = np.zeros((N, 2**J))
-        for is_kept, log_keep, log_drop in zip(masks.T, *(part.T for part in log_chances(1 - keep)), strict=True):
-            log_chance += np.where(is_kept == 1, log_keep[:, None], log_drop[:, None])
+        masks = (np.arange(2**J)[:, None] >> np.arange(J) & 1).astype(np.float64)
+        _, log_chance = all_masks(keep, 1 - keep)
         base = self.mean - np.einsum("nj,njk->nk", keep, chosen)
         scores = base[:, None, :] + masks @ chosen
         points = np.zeros((N, K, 1))

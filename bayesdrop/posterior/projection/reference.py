@@ -22,7 +22,7 @@ from ...rates import Fixed
 from ..draws.draws import Draws
 from ..draws.new_rows import centred_matrix
 from ..noise_average.expectation import expected_response
-from ..scores.pointwise import log_likelihood_group
+from ..scores.pointwise import row_log_likelihoods
 from .submodel import Columns, ExpectedLoss, Submodel
 
 __all__ = ["Reference"]
@@ -68,7 +68,7 @@ class Reference:
         offsets = np.zeros(n) if offset is None else np.asarray(offset, dtype=np.float64)
         matrix = design.matrix()
         submodel = Submodel(loss, Columns.of(matrix, draws.model.fit_intercept), mean, offsets)
-        logs = log_likelihood_group(draws, centred, target, np.ones(n), offset)["y"].values.reshape(-1, n).T
+        logs = row_log_likelihoods(draws, centred, target, np.ones(n), offset).T
         return cls(draws, matrix, target, submodel, variance, logs)
 
     def rows(self, rows: Int[np.ndarray, " m"]) -> Submodel:
@@ -102,8 +102,8 @@ class Reference:
         """Log predictive density of the rows ``test`` by draws that are projected on the rows ``train``."""
         drawn, one = self.projected(columns, train), np.ones(len(test))
         offset = self.submodel.offset[test]
-        logs = log_likelihood_group(drawn, self.matrix[test], self.target[test], one, offset)["y"].values
-        return np.asarray(logsumexp(log_weight + logs.reshape(-1, len(test)).T, axis=1))
+        logs = row_log_likelihoods(drawn, self.matrix[test], self.target[test], one, offset)
+        return np.asarray(logsumexp(log_weight + logs.T, axis=1))
 
 
 def _without_noise(model: Model) -> Model:

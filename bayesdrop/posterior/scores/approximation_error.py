@@ -33,7 +33,7 @@ from ...priors.rate_prior import BetaLaw
 from ...warnings import AccuracyWarning
 from ..diagnostics.mixing import smoothed_log_weights
 from ..draws.draws import Draws, blocks
-from .pointwise import log_likelihood_group
+from .pointwise import row_log_likelihoods
 from .widened import Widened, widen
 
 __all__ = [
@@ -206,7 +206,7 @@ def errors_of(
     offset : array (n,), optional
         Known part of every row's score.
     """
-    logs = log_likelihood_group(draws, X, target, weight, offset=offset)["y"].values.reshape(draws.size, -1)
+    logs = row_log_likelihoods(draws, X, target, weight, offset)
     return logs - _constants(draws, target, weight) + _normal_costs(draws, X, target, weight, offset)
 
 

@@ -43,10 +43,10 @@ __all__ = [
     "MOST",
     "check_size",
     "log_likelihood",
-    "log_likelihood_group",
     "observed_response",
     "pseudo_likelihood",
     "stored_response",
+    "row_log_likelihoods",
     "rows_group",
     "sampled_rows",
     "warn_of_pseudo_likelihood",
@@ -137,8 +137,8 @@ def _parts(
     for place, matrix in pieces:
         for piece in blocks(matrix.shape[0], draws.size, STEP):
             numbers = slice(place.start + piece.start, place.start + piece.stop)
-            group = log_likelihood_group(draws, matrix[piece], *(part[numbers] for part in vectors), masks=masks)
-            yield numbers, group["y"].values
+            values = row_log_likelihoods(draws, matrix[piece], *(part[numbers] for part in vectors), masks=masks)
+            yield numbers, values.reshape(*draws.shape, -1)
 
 
 def sampled_rows(post: Any, draws: Draws, X: Any, y: Any) -> tuple[NewRows, tuple[PerRow, ...]]:
@@ -174,36 +174,23 @@ def observed_response(post: Any, draws: Draws, design: Design, y: Any) -> PerRow
     return target
 
 
-def log_likelihood_group(
+def row_log_likelihoods(
     draws: Draws, X: Any, target: PerRow, weight: PerRow, offset: PerRow | None = None, *, masks: int = MASKS
-) -> xr.Dataset:
-    """Group ``log_likelihood`` of checked rows: ``X`` (n, p), responses (n,) or (n, 2), weights and offsets (n,)."""
-    n = X.shape[0]
+) -> Float[np.ndarray, "S n"]:
+    """Log-likelihoods of checked rows: ``X`` (n, p), responses (n,) or (n, 2), weights and offsets (n,)."""
     if target.ndim == 2:
-        rows, side, power, offsets = single_trials(X, target, weight, offset)
-        split = log_likelihood_group(draws, rows, side, power, offsets, masks=masks)["y"].values
-        values = split.reshape(draws.size, 2, n).sum(axis=1)
-        values += draws.C[:, None] * weight * log_binomial(target.sum(axis=1), target[:, 0])
-        return _row_values(draws, values)
+        trials = row_log_likelihoods(draws, *single_trials(X, target, weight, offset), masks=masks)
+        choices = log_binomial(target.sum(axis=1), target[:, 0])
+        return np.asarray(trials.reshape(draws.size, 2, -1).sum(axis=1) + draws.C[:, None] * weight * choices)
     if draws.model.loss.multiclass:
         values = _of_classes(draws, X, target, masks)
     elif draws.marginalised or not draws.model.noise.has_rate:
-        values = np.empty((draws.size, n))
-        _marginal(draws, X, target, values, offset)
+        values = _marginal(draws, X, target, offset)
     else:
         loss = require(draws.model.loss, Sloped, "a log-likelihood over masks", "write the slope of the loss")
         require(loss, Simulated, "a log-likelihood", "write the constant of its density")
         values = expectation(draws, X, LogLikelihood(draws, target), masks=masks, offset=offset).T
-    return _row_values(draws, values * weight)
-
-
-def _row_values(draws: Draws, values: Float[np.ndarray, "S n"]) -> xr.Dataset:
-    """A number for each draw and row, as a group of ArviZ."""
-    import xarray as xr
-
-    n = values.shape[1]
-    coords = {**draws.steps, "obs_id": np.arange(n)}
-    return xr.Dataset({"y": (("chain", "draw", "obs_id"), values.reshape(*draws.shape, n))}, coords=coords)
+    return values * weight
 
 
 def check_size(draws: int, n: int) -> None:
@@ -225,8 +212,9 @@ def rows_group(
     if rows.matrix is None:
         check_size(draws.size, rows.design.shape[0])
     vectors = (target, weight) if offset is None else (target, weight, offset)
-    parts = rows.each(partial(log_likelihood_group, draws, masks=masks), *vectors)
-    return xr.concat(parts, "obs_id").assign_coords(obs_id=np.arange(rows.design.shape[0]))
+    values = np.concatenate(rows.each(partial(row_log_likelihoods, draws, masks=masks), *vectors), axis=1)
+    coords = {**draws.steps, "obs_id": np.arange(values.shape[1])}
+    return xr.Dataset({"y": (("chain", "draw", "obs_id"), values.reshape(*draws.shape, -1))}, coords=coords)
 
 
 def _of_classes(draws: Draws, X: Any, code: PerRow, masks: int) -> Float[np.ndarray, "S n"]:
@@ -249,9 +237,10 @@ def _of_classes(draws: Draws, X: Any, code: PerRow, masks: int) -> Float[np.ndar
     return values
 
 
-def _marginal(draws: Draws, X: Any, target: PerRow, values: Float[np.ndarray, "S n"], offset: PerRow | None) -> None:
+def _marginal(draws: Draws, X: Any, target: PerRow, offset: PerRow | None) -> Float[np.ndarray, "S n"]:
     """``−C φ(y_i, m_i, v_i)``: the noise is averaged inside the loss."""
     require(draws.model.loss, Simulated, "a log-likelihood", "write the constant of its density")
+    values = np.empty((draws.size, X.shape[0]))
     for rows in blocks(X.shape[0], min(draws.size, X.shape[1])):
         design = as_design(X[rows])
         for part in blocks(draws.size, max(design.shape)):
@@ -262,6 +251,7 @@ def _marginal(draws: Draws, X: Any, target: PerRow, values: Float[np.ndarray, "S
             logs = loss.log_base_measure(y) - loss.value(y, mean, var)
             terms = loss.log_constant(draws.C[part]) + draws.C[part] * logs
             values[part, rows] = terms.T
+    return values
 
 
 def warn_of_pseudo_likelihood(draws: Draws, weighted: bool) -> None:

@@ -281,15 +281,15 @@ def resampled(
 
 def _variables(group: xr.Dataset, widened: Widened, chosen: Int[np.ndarray, " S"]) -> xr.Dataset:
     """Chosen draws of the variables of the model."""
-    sampled, centre = widened.sets[0], centre_of(widened.sets[0].model.noise)
+    (sampled, added), centre = widened.sets, centre_of(widened.sets[0].model.noise)
     beyond: dict[str, Shaped[np.ndarray, "_ ..."]] = {
-        name: np.concatenate([getattr(draws, attribute) for draws in widened.sets[1:]]).astype(group["weight"].dtype)
+        name: getattr(added, attribute).astype(group["weight"].dtype)
         for name, attribute in (("weight", "weight"), ("intercept", "intercept"), ("rate", "free_rate"))
     }
-    if sampled.weight_scale is not None:
-        beyond["weight_scale"] = np.concatenate([draws.weight_scale for draws in widened.sets[1:]])
+    if added.weight_scale is not None:
+        beyond["weight_scale"] = added.weight_scale
     for one in sampled.model.loss.parameters:
-        beyond[one.name] = np.concatenate([np.asarray(draws.parameter) for draws in widened.sets[1:]])
+        beyond[one.name] = np.asarray(added.parameter)
     if centre is not None:
         # From weights as they are stored: of columns far from 0 their rounding would move the scores.
         beyond["intercept"] = beyond["intercept"].astype(np.float64) - beyond["weight"].astype(np.float64) @ centre
