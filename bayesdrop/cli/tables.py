@@ -29,11 +29,11 @@ def read_table(path: Path, **options: Any) -> Any:
     """
     import pandas as pd
 
-    options_set = {name: value for name, value in options.items() if value is not None}
+    settings = {name: value for name, value in options.items() if value is not None}
     suffix = next((part for part in reversed(path.suffixes) if part not in (".gz", ".bz2", ".xz", ".zip")), "").lower()
     if not path.is_file():
         raise ValueError(f"TABLE: {path} does not exist; check the path (the current folder is {Path.cwd()}).")
-    if suffix not in (*_SEPARATORS, ".parquet") or (suffix == ".parquet" and options_set):
+    if suffix not in (*_SEPARATORS, ".parquet") or (suffix == ".parquet" and settings):
         raise ValueError(
             f"TABLE: expected a .csv or .tsv file, or .parquet without options of text such as --sep, got {path.name}."
         )
@@ -43,9 +43,8 @@ def read_table(path: Path, **options: Any) -> Any:
             if suffix == ".parquet":
                 return pd.read_parquet(path)
             # Without index_col=False the first column of rows with a cell too many would become their index.
-            return pd.read_csv(
-                path, **({"sep": _SEPARATORS[suffix], "index_col": False, "low_memory": False} | options_set)
-            )
+            defaults = {"sep": _SEPARATORS[suffix], "index_col": False, "low_memory": False}
+            return pd.read_csv(path, **(defaults | settings))
     except MemoryError:
         raise
     except Exception as error:  # of pandas, pyarrow and decompressors, which have no class in common

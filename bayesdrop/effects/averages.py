@@ -103,10 +103,8 @@ def average_response(draws: Draws, average: Average, corrupted_inputs: bool, has
         values = expected_response(draws, X, corrupted_inputs, offset)
         total += np.tensordot(weight, values, axes=1)
         if has_gradient:
-            slope = (values[:, 1 : K + 1] - values[:, K + 1 :]) / (
-                2 * RULES.intercept
-            )  # (m, K), or (m, K of s, K of f)
-            slope = np.moveaxis(slope, 1, -1)
+            rise = values[:, 1 : K + 1] - values[:, K + 1 :]  # (m, K), or (m, K of s, K of f)
+            slope = np.moveaxis(rise / (2 * RULES.intercept), 1, -1)
             flat = (weight.T.reshape(-1, groups, *[1] * slope[0].ndim) * slope[:, None]).reshape(len(slope), -1)
             back = as_design(X).rmatvec(np.ascontiguousarray(flat)).T.reshape(*gradient.shape[:-1], p)
             level = flat.sum(axis=0).reshape(gradient.shape[:-1])

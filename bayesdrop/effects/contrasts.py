@@ -83,10 +83,9 @@ def contrasts_of(formula: Any, kind: str | None, reference: Mapping[str, Any] | 
     if contrasts is None:
         contrasts = Contrasts(names, eye_array(len(names), format="csr"), np.arange(len(names)))
     # Effects of random terms have no row, and coefficient 0 in the others.
-    wider = coo_array(contrasts.matrix)
-    return contrasts._replace(
-        matrix=csr_array((wider.data, wider.coords), shape=(len(contrasts.names), len(names) + p))
-    )
+    entries = coo_array(contrasts.matrix)
+    wider = csr_array((entries.data, entries.coords), shape=(len(contrasts.names), len(names) + p))
+    return contrasts._replace(matrix=wider)
 
 
 def _of_factors(encoder: Any, kind: str | None, reference: Mapping[str, Any] | None) -> Contrasts | None:

@@ -132,7 +132,7 @@ def _of_posterior(post: Any) -> Quantities:
     for name in unclear:
         del getters[name]
     return Quantities(
-        list(getters), lambda chosen_names: _stacked([getters[name]() for name in chosen_names]), chains, kind, unclear
+        list(getters), lambda chosen: _stacked([getters[name]() for name in chosen]), chains, kind, unclear
     )
 
 
@@ -203,8 +203,7 @@ def _normal_points(mean: Float[np.ndarray, " m"], covariance: Float[np.ndarray, 
     root = unit[:, None] * vector[:, ::-1] * np.sqrt(np.maximum(value[::-1], 0.0))
     # Each coordinate of the plain sequence has every multiple of 1/n once: the middles are its strata.
     points = Sobol(len(mean), scramble=False).random(RULES.law) + 0.5 / RULES.law
-    points_of_law: ManyDraws = mean + ndtri(points) @ root.T
-    return points_of_law
+    return np.asarray(mean + ndtri(points) @ root.T)
 
 
 def _flat(array: xr.DataArray) -> ManyDraws:

@@ -135,5 +135,4 @@ def rows_by(by: Any, n: int) -> tuple[str, list[str], Int[np.ndarray, " n"]]:
 
 def ends(drawn: Float[np.ndarray, "S k"], probability: float) -> Float[np.ndarray, "2 k"]:
     """Equal-tailed intervals of columns of draws."""
-    quantiles: Float[np.ndarray, "2 k"] = np.quantile(drawn, [(1 - probability) / 2, (1 + probability) / 2], axis=0)
-    return quantiles
+    return np.asarray(np.quantile(drawn, [(1 - probability) / 2, (1 + probability) / 2], axis=0))
