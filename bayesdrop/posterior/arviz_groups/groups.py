@@ -27,10 +27,6 @@ if TYPE_CHECKING:
 __all__ = ["assemble", "dataset", "extend", "group_names", "load", "read_attributes", "save"]
 
 
-def _has_data_tree() -> bool:
-    return int(version("arviz").split(".")[0]) >= 1
-
-
 def assemble(groups: Mapping[str, xr.Dataset], attrs: Mapping[str, Any] | None = None) -> Any:
     """Join datasets into what the installed ArviZ works with.
 
@@ -59,7 +55,7 @@ def assemble(groups: Mapping[str, xr.Dataset], attrs: Mapping[str, Any] | None =
 
     groups = {name: carrying(group, attrs or {}) for name, group in groups.items()}
     attrs = carrying(xr.Dataset(attrs=attrs), {}).attrs
-    if _has_data_tree():
+    if int(version("arviz").split(".")[0]) >= 1:
         tree = xr.DataTree.from_dict({f"/{name}": group for name, group in groups.items()})
         tree.attrs.update(attrs)
         return tree

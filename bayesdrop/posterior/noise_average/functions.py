@@ -58,10 +58,10 @@ class LogLikelihood:
         self, rows: Int[np.ndarray, " N"], draws: Int[np.ndarray, " N"], score: Float[np.ndarray, "N M"]
     ) -> Float[np.ndarray, "N M"]:
         """``log p(y_i | s)``."""
-        power, level = self.scale(rows, draws)
-        loss = self.draws.loss_of(draws, 2, 0, plain=True)
-        value, _ = loss.plain_value_and_slope(np.broadcast_to(self.target[rows, None], score.shape), score)
-        return np.asarray(level[:, None] - power[:, None] * value)
+        C, loss = self.draws.C[draws, None], self.draws.loss_of(draws, 2, 0, plain=True)
+        target = np.asarray(self.target[rows, None], dtype=np.float64)
+        value, _ = loss.plain_value_and_slope(np.broadcast_to(target, score.shape), score)
+        return np.asarray(loss.log_constant(C) + C * loss.log_base_measure(target) - C * value)
 
     def slope(
         self, rows: Int[np.ndarray, " N"], draws: Int[np.ndarray, " N"], score: Float[np.ndarray, " N"]
@@ -69,17 +69,6 @@ class LogLikelihood:
         """Its slope in the score."""
         loss = self.draws.loss_of(draws, 1, 0, plain=True)
         return np.asarray(-self.draws.C[draws] * loss.plain_value_and_slope(self.target[rows], score)[1])
-
-    def scale(
-        self, rows: Int[np.ndarray, " N"], draws: Int[np.ndarray, " N"]
-    ) -> tuple[Float[np.ndarray, " N"], Float[np.ndarray, " N"]]:
-        """Factor of the loss, and the other terms of the log density."""
-        C, target, loss = (
-            self.draws.C[draws],
-            np.asarray(self.target[rows], dtype=np.float64),
-            self.draws.loss_of(draws, 1, 0, plain=True),
-        )
-        return C, loss.log_constant(C) + C * loss.log_base_measure(target)
 
 
 class Doubt:

@@ -15,7 +15,6 @@ import numpy as np
 from scipy.special import logsumexp
 
 from ..._typing import Float, Int, PerRow
-from ...model import Model
 from ...noise import Dropout
 from ...priors import Normal
 from ...rates import Fixed
@@ -85,8 +84,11 @@ class Reference:
         if self.variance is not None:
             score = problem.score(problem.columns.take(columns), coefficients)
             C = 1 / np.mean(self.variance[rows] + (problem.mean - score) ** 2, axis=0)
+        model = replace(
+            self.draws.model, noise=Dropout(), rates=Fixed(0.0), weight_prior=Normal(), intercept_prior=None
+        )
         return replace(
-            self.draws, model=_without_noise(self.draws.model), weight=weight, intercept=intercept,
+            self.draws, model=model, weight=weight, intercept=intercept,
             free_rate=np.zeros((len(weight), 0)), index=np.zeros(weight.shape[1], dtype=int),
             fixed_rate=np.zeros(weight.shape[1]), C=C, weight_scale=None,
             parameter=self.draws.parameter if self.variance is None else C**-0.5,
@@ -104,8 +106,3 @@ class Reference:
         offset = self.submodel.offset[test]
         logs = row_log_likelihoods(drawn, self.matrix[test], self.target[test], one, offset)
         return np.asarray(logsumexp(log_weight + logs.T, axis=1))
-
-
-def _without_noise(model: Model) -> Model:
-    """The model of a projection, of which the prior says nothing."""
-    return replace(model, noise=Dropout(), rates=Fixed(0.0), weight_prior=Normal(), intercept_prior=None)
