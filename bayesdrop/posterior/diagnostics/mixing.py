@@ -62,8 +62,8 @@ class Limits:
     r_hat, ess, energy : float
         R-hat and effective sample size of every number (Vehtari et al. 2021), and E-BFMI of every chain.
     draws, many : int
-        Minimum draws of a chain, which R-hat splits in two; and numbers from which on the largest R-hat is an extreme
-        value. For fewer numbers 1.01 stays: if chains agree it asks for more draws, and those are available.
+        Minimum draws of a chain, which R-hat splits in two; and minimum count of numbers whose largest R-hat is an
+        extreme value. For fewer numbers 1.01 stays: if chains agree it asks for more draws, and those are available.
     acceptance, other_acceptance : float
         Smallest acceptance rate of trajectories, and of other moves.
     listed : int

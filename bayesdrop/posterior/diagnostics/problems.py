@@ -44,8 +44,8 @@ class Problem(NamedTuple):
 
 
 _STILL = (
-    "These are no draws of a posterior. Check what was stored; if a sampler made them, sample again with another seed, "
-    "more tune, or another method."
+    "These are not draws of a posterior. Check what was stored; if a sampler made them, sample again with another "
+    "seed, more tune, or another method."
 )
 _COPIES = "Run each chain with a seed of its own: copies of a chain always agree with each other, and count twice."
 

@@ -48,7 +48,7 @@ def _probabilities(pairs: Pairs, J: int) -> Float[np.ndarray, "N K"]:
     log_chance, at_mask, at_point = pairs.factors(J)
     mask, point = np.exp(at_mask), np.exp(at_point)
     total = mask @ point
-    if total.min(initial=1.0) >= RULES.least:
+    if total.min(initial=1.0) >= RULES.smallest_total:
         share = np.exp(log_chance)[:, :, None] / (total * point.shape[2])
         return np.asarray(np.sum((np.swapaxes(mask, 1, 2) @ share) * point, axis=2))
     joint, result = log_chance[:, :, None] - log_totals(at_mask, at_point), np.empty(pairs.mean.shape)
@@ -70,7 +70,7 @@ def _log_power(
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             share = np.exp(own_point)[:, None, :] / total
             mean = np.einsum("na,nam->n", np.exp(log_chance + own_mask), share) / total.shape[2]
-        if min(total.min(initial=1.0), mean.min(initial=1.0)) >= RULES.least:
+        if min(total.min(initial=1.0), mean.min(initial=1.0)) >= RULES.smallest_total:
             return np.log(mean)[:, None]
     log_share = own_mask[:, :, None] + own_point[:, None, :] - log_totals(at_mask, at_point)
     terms = log_chance[:, :, None] + power[:, None, None] * log_share
@@ -157,7 +157,7 @@ def _pairs_of(draws: Draws, X: Any, corrupted_inputs: bool, masks: int) -> Itera
     """Rows, by a slice or by their numbers, with draws, a block at a time; those with masks by their entries."""
     K, masked = draws.weight.shape[1], draws.model.noise.has_rate and X.shape[1] > 0 and not corrupted_inputs
     block_size = BLOCK // (8 * K * max(min(K, X.shape[1]), 1))
-    enumerated = max(RULES.most, int(masks).bit_length() + 4)
+    enumerated = max(RULES.max_enumerated, int(masks).bit_length() + 4)
     if masked:
         rows = csr_array(X)
         if not rows.has_canonical_format:

@@ -232,25 +232,24 @@ class _Block:
         law, log_norm = masked_law(*pairs[2:], tilt)
 
         def tilted(numbers: Int[np.ndarray, " r"], score: Float[np.ndarray, "r M"]) -> Float[np.ndarray, "r M"]:
-            return (
-                function(numbers, score) - tilt[numbers, None] * score if self.logarithmic else function(numbers, score)
-            )
+            values = function(numbers, score)
+            return values - tilt[numbers, None] * score if self.logarithmic else values
 
         value, error = by_law(law, tilted, logarithmic=self.logarithmic)
         value += log_norm
         poor = np.flatnonzero(~(error <= self.doubt.allowed))
-        if law.entries > RULES.most:
+        if law.entries > RULES.max_enumerated:
             self.doubt.add(error[poor])
             return value
         for part in blocks(len(poor), 2**law.entries):
             value[poor[part]] = self._enumerated(_Pairs(*(values[poor[part]] for values in pairs)))
         return value
 
-    def _unmasked(self, rows: Int[np.ndarray, " N"], some: Int[np.ndarray, " N"]) -> None:
+    def _unmasked(self, rows: Int[np.ndarray, " N"], draw_numbers: Int[np.ndarray, " N"]) -> None:
         """Average by the characteristic functions of a noise without masks, zeros written out."""
         noise = self.draws.model.noise
         for part in blocks(len(rows), RULES.first * self.X.shape[1]):
-            i, j = rows[part], some[part]
+            i, j = rows[part], draw_numbers[part]
             entry = self.X[i].toarray() if issparse(self.X) else self.X[i]
             entry = np.asarray(entry, dtype=np.float64)
             weight = self.draws.weight[j].astype(np.float64)
@@ -262,9 +261,9 @@ class _Block:
             reach = np.sqrt(2 * RULES.tail * var) + RULES.tail * scale
 
             def characteristic(
-                some: Int[np.ndarray, " r"], u: Float[np.ndarray, "r M"], weight: Any = weight, entry: Any = entry
+                numbers: Int[np.ndarray, " r"], u: Float[np.ndarray, "r M"], weight: Any = weight, entry: Any = entry
             ) -> Complex[np.ndarray, "r M"]:
-                logs = noise.log_mgf(1j * u[:, :, None] * weight[some, None], entry[some, None], np.zeros(1))
+                logs = noise.log_mgf(1j * u[:, :, None] * weight[numbers, None], entry[numbers, None], np.zeros(1))
                 return np.asarray(np.exp(logs.sum(axis=2)))
 
             law = Law(base, mean - reach, mean + reach, characteristic, entry.shape[1])

@@ -74,7 +74,7 @@ class Rules:
         Numbers of an array at a time, which a core's cache holds.
     few : int
         Entries up to which a row has its masks enumerated rather than a quadrature.
-    most : int
+    max_enumerated : int
         Entries up to which a row has its masks enumerated if the quadrature is not accurate enough.
     """
 
@@ -95,7 +95,7 @@ class Rules:
     steepest: float = 1e100
     cache: int = 1 << 17
     few: int = 8
-    most: int = 18
+    max_enumerated: int = 18
 
     def error(self, logarithmic: bool) -> float:
         """Largest error of a function of either kind."""

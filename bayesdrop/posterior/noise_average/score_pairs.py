@@ -28,13 +28,13 @@ class Rules:
 
     Attributes
     ----------
-    first, step, most : int
+    first, step, max_enumerated : int
         Entries that have their masks enumerated at first, by how many more at a time, and at most.
     points, halved : int
         Points for at most ``halved`` enumerated entries, unless the coordinates need more.
     shared : int
         Rows with fewer entries than classes share points with rows of as many entries, rounded up to multiples of this.
-    least : float
+    smallest_total : float
         Sums of products of exponentials below this may have lost digits, and are computed from the sums of scores.
     error : float
         Change of a result in the last step at which it is accepted.
@@ -42,11 +42,11 @@ class Rules:
 
     first: int = 3
     step: int = 2
-    most: int = 11
+    max_enumerated: int = 11
     points: int = 128
     halved: int = 5
     shared: int = 16
-    least: float = 1e-250
+    smallest_total: float = 1e-250
     error: float = 2e-3
 
 
@@ -116,7 +116,7 @@ def log_totals(at_mask: Float[np.ndarray, "N A K"], at_point: Float[np.ndarray, 
     [[[-999.307]]]
     """
     total = np.exp(at_mask) @ np.exp(at_point)
-    poor = np.nonzero(total < RULES.least)
+    poor = np.nonzero(total < RULES.smallest_total)
     with np.errstate(divide="ignore"):
         logs = np.asarray(np.log(total))
     if len(poor[0]):
