@@ -102,7 +102,7 @@ def test_sums_over_masks(loss):
     for X, y, weight in (weighed, repeated):
         weight = np.ones(len(y)) if weight is None else weight
         group = row_log_likelihoods(draws, X, y, weight)
-        cost.append((group.sum(axis=2), errors_of(draws, X, y, weight).sum(axis=1)))
+        cost.append((group.sum(axis=1), errors_of(draws, X, y, weight).sum(axis=1)))
     for one, other in zip(*cost, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-9)
 
