@@ -46,7 +46,7 @@ from .noise import Dropout, GaussianNoise, LaplaceNoise, MultiplicativeNoise, Po
 from .posterior.arviz_groups import groups
 from .posterior.credible_sets import credible_sets
 from .posterior.diagnostics.diagnosis import Diagnosis, diagnose
-from .posterior.diagnostics.largest_r_hat import largest_r_hat
+from .posterior.diagnostics.mixing import largest_r_hat
 from .posterior.draws.draws_table import draws_table
 from .posterior.draws.log_prior import log_prior
 from .posterior.held_out import Elpd, elpd, kfold

@@ -173,15 +173,13 @@ def build_app() -> Any:
 
         Example: bayesdrop fit patients.csv --formula "relapsed ~ age + C(site)" --rates group --sample
         """
-        reading = {
-            "sep": sep, "decimal": decimal, "thousands": thousands, "na_values": na_values, "encoding": encoding
-        }  # fmt: skip
+        marks = {"decimal": decimal, "thousands": thousands, "na_values": na_values, "encoding": encoding}
         sampler = {"draws": draws, "tune": tune, "chains": chains, "seed": seed, "checkpoint": checkpoint}
 
         def work() -> Any:
             from .tables import fit_table, formula_of, read_table
 
-            frame = read_table(path, **reading)
+            frame = read_table(path, sep=sep, **marks)
             text, frame = formula_of(frame, formula, target, drop or [])
             with staged(out) as stage:
                 return fit_table(
@@ -216,14 +214,12 @@ def build_app() -> Any:
 
         Example: bayesdrop predict bayesdrop-output new-patients.csv --keep patient
         """
-        reading = {
-            "sep": sep, "decimal": decimal, "thousands": thousands, "na_values": na_values, "encoding": encoding
-        }  # fmt: skip
+        marks = {"decimal": decimal, "thousands": thousands, "na_values": na_values, "encoding": encoding}
 
         def work() -> Any:
             from .tables import predict_table, read_table
 
-            return predict_table(model, read_table(path, **reading), out, keep or [])
+            return predict_table(model, read_table(path, sep=sep, **marks), out, keep or [])
 
         _run("predict", out, work)
 

@@ -174,20 +174,20 @@ def console() -> Any:
 _SHOWN = ["weight", "low", "high", "odds_ratio", "rate_ratio", "rate", "rate_low", "rate_high"]
 
 
-def show(weights: Any, most: int = 20) -> None:
-    """Print a table of weights, at most ``most`` of its rows."""
+def show(weights: Any, maximum: int = 20) -> None:
+    """Print a table of weights, at most ``maximum`` of its rows."""
     from rich.table import Table
     from rich.text import Text
 
     table = Table(box=None, pad_edge=False)
-    rows = weights[[name for name in _SHOWN if name in weights]].reset_index().iloc[:most]
+    rows = weights[[name for name in _SHOWN if name in weights]].reset_index().iloc[:maximum]
     for name in rows.columns:
         table.add_column(Text(plain(name)), max_width=40, justify="right" if rows[name].dtype.kind == "f" else "left")
     for row in rows.itertuples(index=False):
         table.add_row(*(Text(f"{cell:.4g}" if isinstance(cell, float) else plain(cell)) for cell in row))
     console().print(table)
-    if len(weights) > most:
-        console().print(f"and {len(weights) - most} more rows")
+    if len(weights) > maximum:
+        console().print(f"and {len(weights) - maximum} more rows")
 
 
 def tell(text: Any) -> None:

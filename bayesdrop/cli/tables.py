@@ -29,11 +29,11 @@ def read_table(path: Path, **options: Any) -> Any:
     """
     import pandas as pd
 
-    given = {name: value for name, value in options.items() if value is not None}
+    settings = {name: value for name, value in options.items() if value is not None}
     suffix = next((part for part in reversed(path.suffixes) if part not in (".gz", ".bz2", ".xz", ".zip")), "").lower()
     if not path.is_file():
         raise ValueError(f"TABLE: {path} does not exist; check the path (the current folder is {Path.cwd()}).")
-    if suffix not in (*_SEPARATORS, ".parquet") or (suffix == ".parquet" and given):
+    if suffix not in (*_SEPARATORS, ".parquet") or (suffix == ".parquet" and settings):
         raise ValueError(
             f"TABLE: expected a .csv or .tsv file, or .parquet without options of text such as --sep, got {path.name}."
         )
@@ -43,7 +43,8 @@ def read_table(path: Path, **options: Any) -> Any:
             if suffix == ".parquet":
                 return pd.read_parquet(path)
             # Without index_col=False the first column of rows with a cell too many would become their index.
-            return pd.read_csv(path, **({"sep": _SEPARATORS[suffix], "index_col": False, "low_memory": False} | given))
+            defaults = {"sep": _SEPARATORS[suffix], "index_col": False, "low_memory": False}
+            return pd.read_csv(path, **(defaults | settings))
     except MemoryError:
         raise
     except Exception as error:  # of pandas, pyarrow and decompressors, which have no class in common
@@ -136,7 +137,7 @@ def _model(design: Any, loss: str | None, rates: str | None) -> Any:
     return replace(model, weight_prior=Normal(1.0, relative=True, of_response=True))
 
 
-def predict_table(model: Path, frame: Any, out: Path, kept: list[str]) -> Callable[[], None]:
+def predict_table(model: Path, frame: Any, out: Path, keep: list[str]) -> Callable[[], None]:
     """Predict the rows of a data frame by a file that ``bayesdrop fit`` wrote, and write them as .csv or .parquet.
 
     Returns
@@ -154,27 +155,27 @@ def predict_table(model: Path, frame: Any, out: Path, kept: list[str]) -> Callab
     from ..posterior.prediction import predict
 
     files = [model / name for name in ("fit.nc", "posterior.nc")] if model.is_dir() else [model]
-    found = [file for file in files if file.is_file()]
-    if len(found) != 1:
-        came = "both are there" if found else "there is none"
+    files_present = [file for file in files if file.is_file()]
+    if len(files_present) != 1:
+        came = "both are there" if files_present else "there is none"
         raise ValueError(
             f"FIT: expected a file {' or '.join(map(str, files))} that bayesdrop fit wrote, and {came}; name one."
         )
     if out.suffix not in (".csv", ".parquet"):
         raise ValueError(f"--out: expected a .csv or .parquet file, got {out.name!r}.")
-    for name in kept:
+    for name in keep:
         if name not in frame:
             raise ValueError(f"--keep: {no_column(name, frame.columns)}")
     try:
-        result = load(found[0]) if _has_draws(found[0]) else Fit.load(found[0])
+        result = load(files_present[0]) if _has_draws(files_present[0]) else Fit.load(files_present[0])
     except ValueError as error:
-        raise ValueError(f"FIT: {found[0]} was not written by bayesdrop fit: {error}") from None
+        raise ValueError(f"FIT: {files_present[0]} was not written by bayesdrop fit: {error}") from None
     frame.index = np.arange(1, len(frame) + 1)
     prediction = predict(result, frame)
     table = prediction.to_frame()
     if prediction.classes is not None and "mean" in table:
         table = table.rename(columns={"mean": f"probability_{prediction.classes[1]}"})
-    for name in reversed(kept):
+    for name in reversed(keep):
         table.insert(0, name, frame[name], allow_duplicates=True)
     table.insert(0, "row", table.index, allow_duplicates=True)
     with replacing(out) as temporary:

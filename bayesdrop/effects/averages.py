@@ -103,10 +103,8 @@ def average_response(draws: Draws, average: Average, corrupted_inputs: bool, has
         values = expected_response(draws, X, corrupted_inputs, offset)
         total += np.tensordot(weight, values, axes=1)
         if has_gradient:
-            slope = (values[:, 1 : K + 1] - values[:, K + 1 :]) / (
-                2 * RULES.intercept
-            )  # (m, K), or (m, K of s, K of f)
-            slope = np.moveaxis(slope, 1, -1)
+            rise = values[:, 1 : K + 1] - values[:, K + 1 :]  # (m, K), or (m, K of s, K of f)
+            slope = np.moveaxis(rise / (2 * RULES.intercept), 1, -1)
             flat = (weight.T.reshape(-1, groups, *[1] * slope[0].ndim) * slope[:, None]).reshape(len(slope), -1)
             back = as_design(X).rmatvec(np.ascontiguousarray(flat)).T.reshape(*gradient.shape[:-1], p)
             level = flat.sum(axis=0).reshape(gradient.shape[:-1])
@@ -121,11 +119,5 @@ def _moved_intercepts(draws: Draws) -> Draws:
     """One draw, then it with the intercept of each class moved up, and then with each moved down."""
     K = int(np.prod(draws.intercept.shape[1:]))
     moves = np.vstack([np.zeros((1, K)), RULES.intercept * np.eye(K), -RULES.intercept * np.eye(K)])
-    return replace(
-        draws,
-        weight=np.repeat(draws.weight, len(moves), axis=0),
-        intercept=draws.intercept + moves.reshape(-1, *draws.intercept.shape[1:]),
-        C=np.repeat(draws.C, len(moves)),
-        parameter=None if draws.parameter is None else np.repeat(draws.parameter, len(moves)),
-        free_rate=np.zeros((len(moves), 0)),
-    )
+    copies = draws.taken(np.zeros(len(moves), dtype=int))
+    return replace(copies, intercept=draws.intercept + moves.reshape(-1, *draws.intercept.shape[1:]))

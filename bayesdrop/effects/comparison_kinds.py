@@ -88,14 +88,14 @@ def _checked(function: Callable[[Any, Any], Any]) -> Callable[[Averages, Average
     """A function of the user's, with its derivative along an imaginary step, and errors that name it."""
 
     def value(high: Averages, low: Averages) -> Float[np.ndarray, ...]:
-        found = np.asarray(function(high, low), dtype=np.float64)
-        if found.shape != high.shape or not np.all(np.isfinite(found)):
-            problem = f"shape {found.shape}" if found.shape != high.shape else "numbers that are not finite"
+        compared = np.asarray(function(high, low), dtype=np.float64)
+        if compared.shape != high.shape or not np.all(np.isfinite(compared)):
+            problem = f"shape {compared.shape}" if compared.shape != high.shape else "numbers that are not finite"
             raise ValueError(
                 "comparison: expected a function of (high, low), two arrays of averaged predictions, that returns a "
                 f"finite number for each, of shape {high.shape}; got {problem}."
             )
-        return found
+        return compared
 
     def compare(high: Averages, low: Averages) -> Averages:
         if not (np.iscomplexobj(high) or np.iscomplexobj(low)):

@@ -238,9 +238,9 @@ def _groups(rows: EffectRows, by: str | None) -> tuple[list[tuple[Any, ...]], Bo
     if rows.variables is None or by not in rows.X:
         raise ValueError(f"by: expected a column of the table X, of a model by a formula, got {shown(by)}.")
     values = rows.X[by]
-    found = {(value,): (values == value).to_numpy(dtype=bool) for value in values.dropna().unique()}
-    found = {key: inside for key, inside in found.items() if rows.weight[inside].sum() > 0}
-    return list(found), np.stack(list(found.values()))
+    row_masks = {(value,): (values == value).to_numpy(dtype=bool) for value in values.dropna().unique()}
+    row_masks = {key: inside for key, inside in row_masks.items() if rows.weight[inside].sum() > 0}
+    return list(row_masks), np.stack(list(row_masks.values()))
 
 
 def _changes(
@@ -264,9 +264,9 @@ def _changes(
             yield name, label, [partial(rows.at, {name: end}, weight) for end in (high, low)]
             continue
         missing = np.isnan(values)
-        own = _within(rows.weight, inside & ~missing) if missing.any() else weight
-        low_end = partial(rows.at, {}, own) if missing.any() else unchanged
-        yield name, label, [partial(rows.at, {name: values + high}, own), low_end]
+        present_weight = _within(rows.weight, inside & ~missing) if missing.any() else weight
+        low_end = partial(rows.at, {}, present_weight) if missing.any() else unchanged
+        yield name, label, [partial(rows.at, {name: values + high}, present_weight), low_end]
 
 
 def _within(weight: Float[np.ndarray, " n"], inside: Bool[np.ndarray, "G n"]) -> Float[np.ndarray, "G n"]:
@@ -316,18 +316,18 @@ def _number_pair(name: str, values: Float[np.ndarray, " n"], change: Any, sign: 
 
 def _grid(rows: EffectRows, variables: Any) -> dict[str, list[Any]]:
     """Values of each variable of a grid."""
-    given: Mapping[str, Any] = variables if isinstance(variables, Mapping) else {}
+    passed_values: Mapping[str, Any] = variables if isinstance(variables, Mapping) else {}
     grid: dict[str, list[Any]] = {}
     for name in rows.chosen(variables, "variables"):
-        levels, values = rows.factors.get(name), given.get(name)
+        levels, values = rows.factors.get(name), passed_values.get(name)
         if levels is not None:
             grid[name] = list(levels) if values is None else list(np.atleast_1d(np.asarray(values, dtype=object)))
             check_levels(grid[name], levels, name, "variables")
         elif values is None or (isinstance(values, int) and not isinstance(values, bool)):
             usual = RULES.lines if any(other not in rows.factors for other in grid) else RULES.points
             points = check_count(usual if values is None else values, f"variables[{name!r}]")
-            there = rows.values_of(name)
-            grid[name] = np.linspace(np.nanmin(there), np.nanmax(there), points).tolist()
+            observed_values = rows.values_of(name)
+            grid[name] = np.linspace(np.nanmin(observed_values), np.nanmax(observed_values), points).tolist()
         else:
             grid[name] = [float(check_number(value, f"variables[{name!r}]")) for value in np.atleast_1d(values)]
     return grid

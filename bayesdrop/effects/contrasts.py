@@ -33,9 +33,9 @@ class Contrasts(NamedTuple):
     names : list of r str
         What each is: ``site[south] vs site[north]``.
     matrix : scipy.sparse.csr_array (r, p)
-        Its coefficients.
+        Coefficients of each combination.
     feature : int array (r,)
-        The column that it is of.
+        Column whose weight the combination replaces.
     """
 
     names: list[str]
@@ -53,12 +53,12 @@ def contrasts_of(formula: Any, kind: str | None, reference: Mapping[str, Any] | 
     kind : "reference", "mean" or None
         Differences to one level of each factor, to the mean over its levels, or none.
     reference : mapping from column to level, optional
-        That level; by default the first one.
+        Reference level of a column; by default the first level.
 
     Raises
     ------
     ValueError
-        If a reference is no level, or of no factor, or ``kind`` is something else.
+        If a reference is not a level of a factor, or ``kind`` is unknown.
 
     Examples
     --------
@@ -75,20 +75,21 @@ def contrasts_of(formula: Any, kind: str | None, reference: Mapping[str, Any] | 
 
     check_choice(kind, "contrasts", ("reference", "mean", None))
     encoder: Any = None if formula is None else formula.encoder
-    found = _of_factors(encoder, kind, reference)
+    contrasts = _of_factors(encoder, kind, reference)
     p = 0 if encoder is None else encoder.n_effects
     if not p:
-        return found
+        return contrasts
     names = encoder.feature_names[: len(encoder.feature_names) - p]
-    if found is None:
-        found = Contrasts(names, eye_array(len(names), format="csr"), np.arange(len(names)))
-    # Effects of random terms are no rows, and have no part in others.
-    wider = coo_array(found.matrix)
-    return found._replace(matrix=csr_array((wider.data, wider.coords), shape=(len(found.names), len(names) + p)))
+    if contrasts is None:
+        contrasts = Contrasts(names, eye_array(len(names), format="csr"), np.arange(len(names)))
+    # Effects of random terms have no row, and coefficient 0 in the others.
+    entries = coo_array(contrasts.matrix)
+    wider = csr_array((entries.data, entries.coords), shape=(len(contrasts.names), len(names) + p))
+    return contrasts._replace(matrix=wider)
 
 
 def _of_factors(encoder: Any, kind: str | None, reference: Mapping[str, Any] | None) -> Contrasts | None:
-    """The same without random terms, whose columns are not there."""
+    """Contrasts of the fixed effects alone."""
     from scipy.sparse import csr_array, eye_array
 
     if not isinstance(encoder, FormulaEncoder) or kind is None or encoder.full_rank:
@@ -107,7 +108,7 @@ def _of_factors(encoder: Any, kind: str | None, reference: Mapping[str, Any] | N
     rows: Any = eye_array(len(names), format="lil")
     compared: list[list[str]] = [[] for _ in names]
     at: list[list[str]] = [[] for _ in names]
-    gone: set[int] = set()
+    dropped_rows: set[int] = set()
     by_term: dict[frozenset[str], list[int]] = {}
     for j, column in enumerate(columns):
         by_term.setdefault(frozenset(column), []).append(j)
@@ -115,27 +116,27 @@ def _of_factors(encoder: Any, kind: str | None, reference: Mapping[str, Any] | N
         for factor in [name for name in base if name in term]:
             of_rest: dict[Any, list[int]] = {}
             for j in by_term[term]:
-                rest = frozenset(part for part in columns[j].items() if part[0] != factor)
-                of_rest.setdefault(rest, []).append(j)
-            lower = {rest: places.get(rest) for rest in of_rest}
+                other_parts = frozenset(part for part in columns[j].items() if part[0] != factor)
+                of_rest.setdefault(other_parts, []).append(j)
+            lower = {other_parts: places.get(other_parts) for other_parts in of_rest}
             if any(place is None for place in lower.values()) and not (len(term) == 1 and encoder.has_intercept):
                 continue  # nothing of lower order shares what the levels have in common: it is known from the data
             before = csr_array(rows)
-            for rest, group in of_rest.items():
+            for other_parts, group in of_rest.items():
                 picked = [j for j in group if columns[j][factor] == base[factor]] if kind == "reference" else group
                 shared = csr_array(before[picked].sum(axis=0).reshape(1, -1) / len(picked))
                 what = base[factor] if kind == "reference" else f"the mean of {factor}"
                 for j in group:
                     rows[[j]] = before[[j]] - shared
                     compared[j].append(what)
-                place = lower[rest]
+                place = lower[other_parts]
                 if place is not None:
                     rows[[place]] = csr_array(rows)[[place]] + shared
                     at[place].append(what)
-                gone |= set(picked) if kind == "reference" else set()
-    kept = [j for j in range(len(names)) if j not in gone]
-    shown = [_name(names[j], compared[j], at[j]) for j in kept]
-    return Contrasts(shown, csr_array(csr_array(rows)[kept]), np.array(kept, dtype=np.int64))
+                dropped_rows |= set(picked) if kind == "reference" else set()
+    kept_rows = [j for j in range(len(names)) if j not in dropped_rows]
+    shown = [_name(names[j], compared[j], at[j]) for j in kept_rows]
+    return Contrasts(shown, csr_array(csr_array(rows)[kept_rows]), np.array(kept_rows, dtype=np.int64))
 
 
 def check_levels(wanted: Iterable[Any], levels: Collection[Any], name: str, argument: str) -> None:
@@ -149,8 +150,8 @@ def check_levels(wanted: Iterable[Any], levels: Collection[Any], name: str, argu
     """
     for level in wanted:
         if level not in levels:
-            known = ", ".join(map(repr, levels))
-            raise ValueError(f"{argument}: {level!r} is not a level of {name!r}; the levels are {known}.")
+            level_texts = ", ".join(map(repr, levels))
+            raise ValueError(f"{argument}: {level!r} is not a level of {name!r}; the levels are {level_texts}.")
 
 
 def _name(name: str, compared: list[str], at: list[str]) -> str:
@@ -161,21 +162,21 @@ def _name(name: str, compared: list[str], at: list[str]) -> str:
 
 def _references(encoder: FormulaEncoder, kind: str, reference: Mapping[str, Any]) -> dict[str, str]:
     """Label of the reference level of each factor with two levels or more, by its expression."""
-    references, known = {}, {}
+    references, factor_levels = {}, {}
     for label, (column, of_factor) in encoder.levels.items():
         levels = {str(level): f"{label}[{level}]" for level in of_factor}
-        known[column] = levels
+        factor_levels[column] = levels
         name = column if column in reference else label
         level = str(reference.get(name, next(iter(levels), "")))
         if name in reference:
             check_levels([level], levels, name, "reference")
         if len(levels) > 1:
             references[label] = levels[level]
-    strange = [name for name in reference if name not in known and name not in references]
-    if strange:
+    unknown_names = [name for name in reference if name not in factor_levels and name not in references]
+    if unknown_names:
         raise ValueError(
-            f"reference: {strange[0]!r} is not a factor of the formula; the factors are "
-            f"{', '.join(map(repr, known)) or 'none'}."
+            f"reference: {unknown_names[0]!r} is not a factor of the formula; the factors are "
+            f"{', '.join(map(repr, factor_levels)) or 'none'}."
         )
     if reference and kind != "reference":
         raise ValueError("reference: contrasts to the mean have no reference; leave it out.")

@@ -291,13 +291,13 @@ class EffectRows:
         """Values of all effects by one source, and their gradients."""
         draws = self.sources[k]
         has_gradient = self.fits is not None and self.fits[k].fit.covariance is not None
-        known: dict[Callable[[], Average], Averaged] = {}
+        computed: dict[Callable[[], Average], Averaged] = {}
         values, gradients = [], []
         for effect in effects:
             for make in effect.averages:
-                if make not in known:
-                    known[make] = average_response(draws, make(), self.corrupted_inputs, has_gradient)
-            parts = [known[make] for make in effect.averages]
+                if make not in computed:
+                    computed[make] = average_response(draws, make(), self.corrupted_inputs, has_gradient)
+            parts = [computed[make] for make in effect.averages]
             averages = np.stack([part.values for part in parts], axis=-1)
             values.append(effect.combine(averages))
             slopes: Any = 0.0
@@ -310,10 +310,10 @@ class EffectRows:
         return Averaged(np.concatenate(values), np.concatenate(gradients) if has_gradient else None)
 
     def _columns(
-        self, found: Averaged, draws: Draws, k: int, are_predictions: bool
+        self, averaged: Averaged, draws: Draws, k: int, are_predictions: bool
     ) -> dict[str, Float[np.ndarray, " rows"]]:
         """Columns of a table, class after class."""
-        values = np.moveaxis(found.values, 0, -1)
+        values = np.moveaxis(averaged.values, 0, -1)
         flat = values.reshape(len(values), -1)
         if self.fits is None:
             tails = [(1 - self.probability) / 2, (1 + self.probability) / 2]
@@ -322,9 +322,9 @@ class EffectRows:
             middle = np.mean if self.estimate == "mean" else np.median
             return {"effect": middle(flat, axis=0), "sd": flat.std(axis=0), "low": low, "high": high, "mcse": error}
         covariance = self.fits[k].fit.covariance
-        if found.gradient is None or covariance is None:
+        if averaged.gradient is None or covariance is None:
             return {"effect": flat[0]}
-        gradient = np.moveaxis(found.gradient, 0, -2).reshape(flat.shape[1], -1)
+        gradient = np.moveaxis(averaged.gradient, 0, -2).reshape(flat.shape[1], -1)
         variance = np.einsum("rd,de,re->r", gradient, covariance, gradient)
         effect, loss, sd = flat[0], draws.model.loss, np.sqrt(np.maximum(variance, 0))
         reach = ndtri((1 + self.probability) / 2) * sd
@@ -338,19 +338,19 @@ class EffectRows:
         return {"effect": effect, "sd": sd, "low": low, "high": high}
 
 
-def _chosen(features: Any, known: Sequence[str], argument: str) -> list[str]:
+def _chosen(features: Any, names: Sequence[str], argument: str) -> list[str]:
     """Names of the features asked for, one as a text or a list of them; raise ValueError on others."""
-    if not known:
+    if not names:
         raise ValueError(f"{argument}: the model has no features, so that none can change; fit one that has a term.")
     if features is None:
-        return list(known)
+        return list(names)
     features = [features] if isinstance(features, str) else features
     named = not isinstance(features, bytes) and isinstance(features, Sequence | np.ndarray | Mapping)
     wanted = [str(name) for name in features] if named else []
-    unknown = [name for name in wanted if name not in known]
+    unknown = [name for name in wanted if name not in names]
     if not wanted or unknown or len(set(wanted)) < len(wanted):
         raise ValueError(
-            f"{argument}: expected a list of different names among {list(known)[:5]}{' …' * (len(known) > 5)}, got "
+            f"{argument}: expected a list of different names among {list(names)[:5]}{' …' * (len(names) > 5)}, got "
             f"{shown(features)}."
         )
     return wanted

@@ -95,8 +95,8 @@ def hypothesis(
     if not len(texts):
         raise ValueError('statements: expected one or more, such as "age > 0", got none.')
     quantities = read_quantities(result)
-    known = dict.fromkeys(quantities.names)
-    read = [read_statement(text, known, quantities.unclear) for text in texts]
+    names = dict.fromkeys(quantities.names)
+    read = [read_statement(text, names, quantities.unclear) for text in texts]
     rows = [_row(one, quantities, probability, estimate) for one in read]
     frame = pd.DataFrame(rows, index=pd.Index([one.text for one in read], name="hypothesis"))
     if not frame["note"].any():

@@ -23,7 +23,7 @@ import numpy as np
 from .._typing import DataFrame
 from .._validation import check_flag
 from ..fitting.results.saved import rows_of
-from .averages import RULES, Average, Averages
+from .averages import RULES, Average
 from .contrasts import check_levels
 from .expected import Effect, EffectRows
 
@@ -138,24 +138,17 @@ def marginal_effects(
     return frame
 
 
-def _slope(averages: Averages) -> Averages:
-    return averages.sum(axis=-1)
-
-
-def _difference(averages: Averages) -> Averages:
-    return averages[..., 0] - averages[..., 1]
-
-
 def _effects(rows: EffectRows, features: Any) -> Iterator[Effect]:
     """Average slopes in numbers, and differences of the levels of factors."""
     for name in rows.chosen(features, "features"):
         if name not in rows.factors:
-            yield Effect([(name,)], _slopes(rows, name), _slope)
+            yield Effect([(name,)], _slopes(rows, name), lambda averages: averages.sum(axis=-1))
             continue
         pairs = level_changes(rows.factors[name], rows.reference.get(name), name)
         ends = {level: partial(rows.at, {name: level}) for level in dict.fromkeys(itertools.chain(*pairs))}
         for level, other in pairs:
-            yield Effect([(f"{name}[{level}] vs {name}[{other}]",)], [ends[level], ends[other]], _difference)
+            label = (f"{name}[{level}] vs {name}[{other}]",)
+            yield Effect([label], [ends[level], ends[other]], lambda averages: averages[..., 0] - averages[..., 1])
 
 
 def level_changes(levels: Sequence[Any], reference: Any, name: str) -> list[tuple[Any, Any]]:

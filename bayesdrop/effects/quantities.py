@@ -100,11 +100,11 @@ def _of_effects(effects: xr.DataArray) -> Quantities:
     if dim == "point":
         rows = [[str(effects.name), *row] for row in rows]
     classes = [[str(label)] for label in effects["class"].values] if "class" in effects.dims else [[]]
-    names = [_named(row[0], [*own, *row[1:]]) for own in classes for row in rows]
+    names = [_named(row[0], [*class_labels, *row[1:]]) for class_labels in classes for row in rows]
     repeated = {name: "two of the effects have this name" for name in names if names.count(name) > 1}
     columns = dict(zip(names, _flat(effects).T, strict=True))
     kind = f"posterior, equal tails of {effects.sizes['chain'] * effects.sizes['draw']} draws"
-    return Quantities(names, lambda some: _stacked([columns[name] for name in some]), effects.sizes["chain"], kind,
+    return Quantities(names, lambda chosen: _stacked([columns[name] for name in chosen]), effects.sizes["chain"], kind,
                       repeated)  # fmt: skip
 
 
@@ -131,7 +131,9 @@ def _of_posterior(post: Any) -> Quantities:
             getters[name] = lambda place=place, factor=factor: weight[:, place].astype(np.float64) @ factor  # type: ignore[misc]
     for name in unclear:
         del getters[name]
-    return Quantities(list(getters), lambda some: _stacked([getters[name]() for name in some]), chains, kind, unclear)
+    return Quantities(
+        list(getters), lambda chosen: _stacked([getters[name]() for name in chosen]), chains, kind, unclear
+    )
 
 
 def _of_fit(fit: Fit) -> Quantities:
@@ -150,9 +152,9 @@ def _of_fit(fit: Fit) -> Quantities:
     for k, label in enumerate([None] if classes is None else list(classes)):
         rows[_named("intercept", [] if label is None else [str(label)])] = (np.array([k * (p + 1) + p]), np.ones(1))
 
-    def draw(some: Sequence[str]) -> ManyDraws:
-        factors = np.zeros((len(some), len(centre)))
-        for j, name in enumerate(some):
+    def draw(chosen_names: Sequence[str]) -> ManyDraws:
+        factors = np.zeros((len(chosen_names), len(centre)))
+        for j, name in enumerate(chosen_names):
             factors[j, rows[name][0]] = rows[name][1]
         return _normal_points(factors @ centre, factors @ covariance @ factors.T)
 
@@ -169,16 +171,20 @@ def _weights(
     """
     p, shown = len(names), contrasts_of(formula, "reference")
     for k, label in enumerate([None] if classes is None else list(classes)):
-        own = [] if label is None else [str(label)]
+        class_labels = [] if label is None else [str(label)]
         for j, name in enumerate(names):
             if label is None:
                 yield name, np.array([j]), np.ones(1)
             if long_names:
-                yield _named("weight", [*own, name]), np.array([k * p + j]), np.ones(1)
+                yield _named("weight", [*class_labels, name]), np.array([k * p + j]), np.ones(1)
         for r, name in enumerate([] if shown is None else shown.names):
             if shown is not None and name not in names:
                 row = shown.matrix[[r]].tocoo()
-                yield name if label is None else _named("weight", [*own, name]), k * p + row.coords[1], row.data
+                yield (
+                    name if label is None else _named("weight", [*class_labels, name]),
+                    k * p + row.coords[1],
+                    row.data,
+                )
 
 
 def _normal_points(mean: Float[np.ndarray, " m"], covariance: Float[np.ndarray, "m m"]) -> ManyDraws:
@@ -197,8 +203,7 @@ def _normal_points(mean: Float[np.ndarray, " m"], covariance: Float[np.ndarray, 
     root = unit[:, None] * vector[:, ::-1] * np.sqrt(np.maximum(value[::-1], 0.0))
     # Each coordinate of the plain sequence has every multiple of 1/n once: the middles are its strata.
     points = Sobol(len(mean), scramble=False).random(RULES.law) + 0.5 / RULES.law
-    found: ManyDraws = mean + ndtri(points) @ root.T
-    return found
+    return np.asarray(mean + ndtri(points) @ root.T)
 
 
 def _flat(array: xr.DataArray) -> ManyDraws:

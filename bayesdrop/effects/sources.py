@@ -69,15 +69,15 @@ def point_fits(result: Any) -> list[PointFit] | None:
     trace = np.atleast_1d(getattr(estimator, "objective_trace_", np.nan))
 
     def made(k: int) -> Fit:
-        own = posterior
+        rate_posterior = posterior
         if several and posterior is not None and posterior.occurrences.ndim > 1:
             law = type(posterior.law)(*(part[:, k] for part in posterior.law))
-            own = replace(posterior, law=law, occurrences=posterior.occurrences[:, k])
+            rate_posterior = replace(posterior, law=law, occurrences=posterior.occurrences[:, k])
         return Fit(
             weight=coef if joint else coef[k],
             intercept=intercept if joint else float(intercept[k]),
             rates=rates[k] if several and rates.ndim > 1 else rates if joint else np.atleast_2d(rates)[0],
-            rate_posterior=own,
+            rate_posterior=rate_posterior,
             objective_trace=trace[:, k] if trace.ndim > 1 else trace,
             status=getattr(estimator, "status_", None),  # type: ignore[arg-type]
             n_iter=estimator.n_iter_,

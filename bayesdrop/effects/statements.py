@@ -31,7 +31,7 @@ class Statement(NamedTuple):
     text : str
         As the user wrote it.
     difference : expression
-        Its left side minus its right side; the whole if nothing is compared.
+        Left side minus right side of the statement; the whole expression without a comparison.
     comparison : str
         ``">"``, ``">="``, ``"<"``, ``"<="``, ``"="``, or empty.
     names : list of str
@@ -44,7 +44,7 @@ class Statement(NamedTuple):
     names: list[str]
 
 
-def read_statement(text: str, known: Collection[str], unclear: Mapping[str, str] | None = None) -> Statement:
+def read_statement(text: str, names: Collection[str], unclear: Mapping[str, str] | None = None) -> Statement:
     """Read a statement.
 
     Parameters
@@ -52,7 +52,7 @@ def read_statement(text: str, known: Collection[str], unclear: Mapping[str, str]
     text : str
         The statement. A name may be followed by brackets and colons, ``age:site[n]``; a name with blanks or signs
         stands in backticks.
-    known : collection of str
+    names : collection of str
         Names that may occur.
     unclear : mapping from name to text, optional
         Names that stand for two things, and what to write instead.
@@ -73,7 +73,7 @@ def read_statement(text: str, known: Collection[str], unclear: Mapping[str, str]
     if len(text) > LIMITS.name:
         raise ValueError(f"statements: expected at most {LIMITS.name:,} characters, got {len(text):,}; split it.")
     tokens = tokenised(text)
-    reader = _Reader(text, tokens, known, unclear or {})
+    reader = _Reader(text, tokens, names, unclear or {})
     left = reader.sum(0)
     comparison = reader.takes(*_COMPARISONS)
     difference = Apply("subtract", (left, reader.sum(0))) if comparison else left
@@ -134,8 +134,8 @@ class _Reader:
         below: list[Expression] = []
         while sign := self.takes("*", "/"):
             (above if sign == "*" else below).append(self.signed(depth))
-        found = _folded("multiply", above)
-        return Apply("divide", (found, _folded("multiply", below))) if below else found
+        numerator = _folded("multiply", above)
+        return Apply("divide", (numerator, _folded("multiply", below))) if below else numerator
 
     def signed(self, depth: int) -> Expression:
         """A power with a sign before it."""
@@ -174,7 +174,7 @@ class _Reader:
 
     def ends(self, start: int) -> list[int]:
         """Where a name that begins at ``start`` may end: after the name, after brackets, after a colon and a name."""
-        found, place = [start + 1], start + 1
+        ends, place = [start + 1], start + 1
         while place < len(self.tokens):
             token = self.tokens[place]
             if token.is_mark("[", "("):
@@ -183,8 +183,8 @@ class _Reader:
                 place += 2
             else:
                 break
-            found.append(min(place, len(self.tokens)))
-        return found
+            ends.append(min(place, len(self.tokens)))
+        return ends
 
     def name(self, end: int, text: str) -> Expression:
         """A quantity by its name."""
@@ -196,9 +196,9 @@ class _Reader:
                 get_close_matches(text, self.known, 5, cutoff=0.5) or [name for name in self.known if text in name][:5]
             )
             others = list(self.known)[:5]
-            there = f"Close names: {', '.join(close)}" if close else f"There are {', '.join(others)}"
+            suggestion = f"Close names: {', '.join(close)}" if close else f"There are {', '.join(others)}"
             more = " …" if not close and len(self.known) > len(others) else ""
-            raise ValueError(f"statements: nothing is called {text!r} in {self.text!r}. {there}{more}.")
+            raise ValueError(f"statements: nothing is called {text!r} in {self.text!r}. {suggestion}{more}.")
         self.names[text] = None
         return Column(text)
 
@@ -213,10 +213,10 @@ class _Reader:
 
     def arguments(self, depth: int, several: bool = False) -> list[Expression]:
         """Sums up to the bracket that closes."""
-        found = [self.sum(depth + 1)]
+        expressions = [self.sum(depth + 1)]
         while several and self.takes(","):
-            found.append(self.sum(depth + 1))
+            expressions.append(self.sum(depth + 1))
         if not self.takes(")"):
             token = self.peek()
             raise self.refusal("a bracket is not closed" if token is None else f"{token.text!r} is not expected there")
-        return found
+        return expressions

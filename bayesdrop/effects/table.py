@@ -122,7 +122,7 @@ def weights_table(
     if fits is None:
         draws = read_posterior(result)
         shown = _contrasts(draws.facts.formula, contrasts, reference)
-        loss, names, known = draws.model.loss, draws.feature_names, draws.classes
+        loss, names, labels = draws.model.loss, draws.feature_names, draws.classes
         classes: Any = draws.classes if draws.weight.ndim > 2 else None
         if draws.weight.ndim > 2 and classes is None:
             classes = np.arange(draws.weight.shape[1])
@@ -140,7 +140,7 @@ def weights_table(
         (reason, remedy), rate_kind = why_no_covariance(first), ""
         if reason:
             columns["interval"] = np.full(columns["weight"].shape, remedy, dtype=object)
-        loss, names, known = first.model.loss, first.feature_names, first.classes
+        loss, names, labels = first.model.loss, first.feature_names, first.classes
         classes = [one.label for one in fits] if len(fits) > 1 else first.classes if first.weight.ndim > 1 else None
         kind = f"none, for {reason}; {remedy}" if reason else LAPLACE
     ratio = loss.ratio
@@ -155,8 +155,8 @@ def weights_table(
     rows = rows_of(names if shown is None else shown.names, classes)
     frame = pd.DataFrame({name: np.ravel(columns[name]) for name in order}, index=rows)
     frame.attrs.update(weight_interval=kind, rate_interval=rate_kind, probability=probability)
-    if ratio == "odds_ratio" and known is not None and classes is None and len(known) == 2:
-        frame.columns.name = f"{known[1]} against {known[0]}"
+    if ratio == "odds_ratio" and labels is not None and classes is None and len(labels) == 2:
+        frame.columns.name = f"{labels[1]} against {labels[0]}"
     return frame
 
 
@@ -182,7 +182,7 @@ def _contrasts(formula: Any, contrasts: Any, reference: Any) -> Contrasts | None
 
 
 def interval_of(draws: Draws) -> str:
-    """What the intervals of a posterior are, in words."""
+    """Describe the intervals of a posterior."""
     return f"posterior, equal tails of {draws.size} draws"
 
 
@@ -284,12 +284,12 @@ def _of_indicators(posterior: Any, draws: Draws) -> Columns:
     return {"inclusion_probability": chance, "weight_if_included": weight, "expected_false_discoveries": expected}
 
 
-def _rates(draws: Draws, own: Int[np.ndarray, " m"]) -> Float[np.ndarray, "S ..."]:
+def _rates(draws: Draws, features: Int[np.ndarray, " m"]) -> Float[np.ndarray, "S ..."]:
     """Rates of some features, (S, ..., m), float64."""
     if draws.fixed_rate is not None:
-        rate = draws.fixed_rate[..., own]
+        rate = draws.fixed_rate[..., features]
         return np.broadcast_to(rate, (draws.size, *rate.shape))
-    return draws.rate_of(slice(None), draws.index[own])
+    return draws.rate_of(slice(None), draws.index[features])
 
 
 def _ratios(columns: Columns) -> Columns:

@@ -38,13 +38,13 @@ class Variables:
     @cached_property
     def levels(self) -> dict[str, list[Any]]:
         """Levels of each factor, and of each column that a random term groups by: as the table has them, or the fit."""
-        found = {name: facts["levels"] for name, facts in self.encoder.columns.items() if "levels" in facts}
+        levels = {name: facts["levels"] for name, facts in self.encoder.columns.items() if "levels" in facts}
         for term in self.encoder.random_terms:
             for place, column in enumerate(term.columns):
                 if column not in self.names:
                     fitted, present = [level[place] for level in term.levels], self.frame[column].dropna().unique()
-                    found[column] = KnownLevels([*found.get(column, []), *fitted, *present]).levels
-        return found
+                    levels[column] = KnownLevels([*levels.get(column, []), *fitted, *present]).levels
+        return levels
 
     @property
     def usual(self) -> dict[str, Any]:

@@ -1,7 +1,7 @@
+from .calibration import loo_pit as loo_pit
 from .calibration import reliability_curve as reliability_curve
 from .chains import objective_trace as objective_trace
 from .chains import ranks as ranks
-from .effects import effects as effects
 from .inclusion import inclusion as inclusion
 from .latent import active_columns as active_columns
 from .latent import class_responses as class_responses
@@ -12,10 +12,10 @@ from .paths import deletion_robustness as deletion_robustness
 from .paths import projection_path as projection_path
 from .paths import rate_path as rate_path
 from .paths import selection as selection
-from .pit import loo_pit as loo_pit
 from .predictive import ppc as ppc
 from .predictive import rootogram as rootogram
 from .rates import rate_against_weight as rate_against_weight
 from .rates import rates_forest as rates_forest
+from .weights import effects as effects
 from .weights import row_weights as row_weights
 from .weights import weights_forest as weights_forest

@@ -1,7 +1,7 @@
-"""Reliability curves: observed frequency against predicted probability (DeGroot & Fienberg 1983).
+"""Plots of calibration: reliability curves (DeGroot & Fienberg 1983), and probability integral transforms.
 
-Intervals of the frequencies are the score intervals of Wilson (1927). scikit-learn's ``CalibrationDisplay`` draws the
-points alone; intervals, numbers of rows and what draws of a posterior predict are the larger part of this file.
+Intervals of observed frequencies are the score intervals of Wilson (1927). scikit-learn's ``CalibrationDisplay`` draws
+the points alone; intervals, numbers of rows and the predictions of a posterior are added here.
 """
 
 from __future__ import annotations
@@ -12,11 +12,15 @@ from typing import Any
 import numpy as np
 
 from .._typing import Float
-from .._validation import check_count, check_number, check_numbers, refuse_masked, shown
+from .._validation import check_count, check_number, check_numbers, check_seed, refuse_masked, shown, takes_seed
+from ..posterior.leave_one_out import left_out_weights
 from .replicated import ends, read_replicated
-from .style import GREY, LIGHT_GREY, MOST_SERIES, light_grid, literal, new_axes, series_style
+from .style import BLUE, GREY, LIGHT_GREY, MOST_SERIES, finished, light_grid, literal, new_axes, series_style, shortened
 
-__all__ = ["reliability_curve"]
+__all__ = ["loo_pit", "reliability_curve"]
+
+_SIMULATED = 2000  # uniform samples by which the band is calibrated
+_POINTS = 100  # places at which the distribution functions are compared
 
 
 def reliability_curve(
@@ -131,23 +135,25 @@ def reliability_curve(
 
 def _of_posterior(post: Any, positive: Any) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"], str]:
     """1.0 where a class was observed, its probability by the posterior without the row, and the name of the event."""
-    from ..posterior.leave_one_out import left_out_weights
-
     try:
-        found = read_replicated(post)
+        replicated = read_replicated(post)
     except TypeError:
         raise TypeError(
             f"probabilities: expected probabilities for the labels y, or a posterior in place of y, got {shown(post)} "
             "alone."
         ) from None
-    if found.labels is None:
+    if replicated.labels is None:
         raise ValueError("y: expected a posterior of classes, got one of numbers; take bd.plots.loo_pit.")
-    label = found.labels[-1] if positive is None and len(found.labels) == 2 else str(positive)
-    if label not in found.labels:
-        raise ValueError(f"positive: expected one of the classes {found.labels}, got {shown(positive)}.")
-    k = found.labels.index(label)
-    chance = np.sum(left_out_weights(post) * (found.drawn == k), axis=0)
-    return (found.observed == k).astype(float), np.clip(chance, 0.0, 1.0), f"{found.name} = {label}, each row left out"
+    label = replicated.labels[-1] if positive is None and len(replicated.labels) == 2 else str(positive)
+    if label not in replicated.labels:
+        raise ValueError(f"positive: expected one of the classes {replicated.labels}, got {shown(positive)}.")
+    k = replicated.labels.index(label)
+    chance = np.sum(left_out_weights(post) * (replicated.drawn == k), axis=0)
+    return (
+        (replicated.observed == k).astype(float),
+        np.clip(chance, 0.0, 1.0),
+        f"{replicated.name} = {label}, each row left out",
+    )
 
 
 def _event(y: Any, positive: Any) -> tuple[Float[np.ndarray, " n"], str, bool]:
@@ -224,3 +230,120 @@ def _band(
         _means(chance, [chance], edges)[0], low, high, color=LIGHT_GREY, linewidth=0, zorder=0,
         label=f"posterior predictive, {100 * probability:g} %",
     )  # fmt: skip
+
+
+@takes_seed
+def loo_pit(post: Any, *, probability: float | int = 0.9, seed: Any = 0, ax: Any = None) -> Any:
+    """Draw how far the leave-one-out probability integral transforms of the rows are from a uniform law.
+
+    The transform of a row is the probability, under the posterior without that row, of a response below the observed
+    one. Under a right model they are uniform. The plot shows their distribution function minus that of a uniform law. A
+    line above 0 on the left and below 0 on the right says that the predictions are too narrow, the reverse that they
+    are too wide, and a line above 0 everywhere that the responses are smaller than predicted.
+
+    Parameters
+    ----------
+    post : InferenceData or DataTree
+        Posterior with the groups ``posterior_predictive``, from :func:`bayesdrop.posterior_predictive`, and
+        ``log_likelihood``, from :func:`bayesdrop.log_likelihood`; not of three classes or more, which have no order.
+    probability : float, default=0.9
+        Probability that the whole line of a right model is within the band.
+    seed : int, default=0
+        Seed of the random part of the transforms of counts and classes, and of the band.
+    ax : matplotlib axes, optional
+        Where to draw.
+
+    Returns
+    -------
+    matplotlib Axes
+        The axes with the plot.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If ``post`` lacks one of the groups, or its responses have no order.
+
+    See Also
+    --------
+    ppc, bayesdrop.loo
+
+    Notes
+    -----
+    The posterior without a row is that with it, by Pareto-smoothed importance weights. Counts and classes have steps in
+    their distribution functions: their transforms are randomised, ``P(ỹ < y) + u P(ỹ = y)`` with ``u`` uniform on
+    (0, 1), which makes them uniform under a right model. The transforms of two classes say little beyond their
+    frequency; :func:`reliability_curve` says more. The band is that of Säilynoja, Bürkner & Vehtari (2022), whose
+    probability is that of the whole line; the transforms are taken for independent, as there.
+
+    References
+    ----------
+    Gelfand, Dey & Chang (1992), Model determination using predictive distributions with implementation via
+    sampling-based methods, Bayesian Statistics 4. Czado, Gneiting & Held (2009), Predictive model assessment for count
+    data, Biometrics 65. Säilynoja, Bürkner & Vehtari (2022), Graphical test for discrete uniformity and its
+    applications in goodness-of-fit evaluation and multiple sample comparison, Statistics and Computing 32,
+    doi:10.1007/s11222-022-10090-6.
+
+    Examples
+    --------
+    >>> import xarray as xr
+    >>> import bayesdrop as bd
+    >>> rng, dims = np.random.default_rng(0), ("chain", "draw", "obs_id")
+    >>> y = rng.normal(size=50)
+    >>> groups = {"posterior": xr.Dataset({"mu": (dims[:2], np.zeros((2, 200)))}),
+    ...           "observed_data": xr.Dataset({"y": ("obs_id", y)}),
+    ...           "posterior_predictive": xr.Dataset({"y": (dims, rng.normal(size=(2, 200, 50)))}),
+    ...           "log_likelihood": xr.Dataset({"y": (dims, np.broadcast_to(-y**2 / 2, (2, 200, 50)))})}
+    >>> loo_pit(bd.groups.assemble(groups)).get_xlabel()
+    'Probability of a smaller y, each row left out'
+    """
+    probability = check_number(probability, "probability", above=0, below=1)
+    replicated, generator = read_replicated(post), np.random.default_rng(check_seed(seed))
+    if replicated.labels is not None and len(replicated.labels) > 2:
+        raise ValueError(
+            f"post: {len(replicated.labels)} classes have no order, so that nothing is below an observed one; take "
+            "bd.plots.ppc, or bd.plots.reliability_curve of one class."
+        )
+    weight = left_out_weights(post)
+    below = np.sum(weight * (replicated.drawn < replicated.observed), axis=0)
+    equal = np.sum(weight * (replicated.drawn == replicated.observed), axis=0)
+    pit = np.sort(np.clip(below + generator.random(len(below)) * equal, 0.0, 1.0))
+    z = np.linspace(0, 1, _POINTS + 1)[1:-1]
+    low, high = _uniform_band(len(pit), z, probability, generator)
+    ax = new_axes(ax, 6.0, 3.8)
+    x = np.concatenate([[0.0], z, [1.0]])
+    edges = [np.concatenate([[0.0], part - z, [0.0]]) for part in (low, high)]
+    ax.fill_between(
+        x, *edges, color=LIGHT_GREY, linewidth=0, label=f"a right model, {100 * probability:g} % of whole lines"
+    )
+    ax.axhline(0, color=GREY, linewidth=0.9)
+    steps = np.arange(len(pit) + 1) / len(pit)
+    place = np.concatenate([[0.0], np.repeat(pit, 2), [1.0]])
+    ax.plot(place, np.repeat(steps, 2) - place, color=BLUE, linewidth=1.4, label=f"{len(pit):,} rows")
+    ax.set_xlim(0, 1)
+    name = replicated.name if replicated.labels is None else f"class of {replicated.name}"
+    ax.set(
+        xlabel=shortened(f"Probability of a smaller {name}, each row left out", 64),
+        ylabel="Share of the rows minus uniform",
+    )
+    return finished(ax, 2)
+
+
+def _uniform_band(
+    n: int, z: Float[np.ndarray, " g"], probability: float, generator: np.random.Generator
+) -> tuple[Float[np.ndarray, " g"], Float[np.ndarray, " g"]]:
+    """Ends, at ``z``, of a band that holds the whole distribution function of ``n`` uniform numbers that often.
+
+    Examples
+    --------
+    >>> low, high = _uniform_band(100, np.array([0.5]), 0.95, np.random.default_rng(0))
+    >>> bool(0.38 < low[0] < 0.42), bool(0.58 < high[0] < 0.62)
+    (True, True)
+    """
+    from scipy.stats import binom
+
+    # Each number falls into one cell between the places, so that counts below them are sums of multinomial ones.
+    cells = generator.multinomial(n, np.diff(z, prepend=0.0, append=1.0), size=_SIMULATED)
+    counts = np.cumsum(cells, axis=1)[:, :-1]
+    rarest = 2 * np.minimum(binom.cdf(counts, n, z), binom.sf(counts - 1, n, z)).min(axis=1)
+    level = np.quantile(rarest, 1 - probability)
+    return binom.ppf(level / 2, n, z) / n, binom.ppf(1 - level / 2, n, z) / n

@@ -12,15 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from .._validation import (
-    check_count,
-    check_instance,
-    check_names,
-    check_number,
-    check_numbers,
-    refuse_masked,
-    shown,
-)
+from .._validation import check_count, check_instance, check_names, check_number, check_numbers, refuse_masked, shown
 from ..posterior.draws.draws import read_group
 from .style import BLUE, GREY, VERMILLION, literal, new_axes, new_figure, plain_frame
 
@@ -136,7 +128,7 @@ def class_responses(model: Any, X: Any, y: Any, ax: Any = None) -> Any:
     X : array or scipy sparse (n, p)
         Rows.
     y : array (n,)
-        Their classes.
+        Classes of the rows.
     ax : matplotlib Axes, optional
         Where to draw.
 

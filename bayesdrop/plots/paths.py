@@ -57,7 +57,7 @@ def rate_path(path: RatePath, *, top: int = 6, label: Any = None, figure: Any = 
     top : int, default=6
         Name this many features, those with the largest weights anywhere on the path, at most 7; the others are grey.
     label : class label, optional
-        Of more than two classes, the one whose weights are drawn; by default their Euclidean norm over the classes.
+        Class whose weights are drawn, with more than two; by default the Euclidean norm over the classes.
     figure : matplotlib figure, optional
         Where to draw.
 

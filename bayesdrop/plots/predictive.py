@@ -101,27 +101,29 @@ def ppc(
     >>> ax.get_xlabel(), ax.get_ylabel()
     ('y', 'Rows')
     """
-    found = read_replicated(post)
+    replicated = read_replicated(post)
     check_choice(kind, "kind", (None, "bars", "density"))
     probability = check_number(probability, "probability", above=0, below=1)
     check_count(draws, "draws")
-    kind = kind or ("bars" if found.is_whole else "density")
-    if kind == "bars" and not found.is_whole:
+    kind = kind or ("bars" if replicated.is_whole else "density")
+    if kind == "bars" and not replicated.is_whole:
         raise ValueError("kind: numbers have no bars; take 'density', or leave it out.")
-    if kind == "density" and found.labels is not None:
+    if kind == "density" and replicated.labels is not None:
         raise ValueError("kind: classes have no density; take 'bars', or leave it out.")
-    total = len(found.drawn)
-    told = f"{min(draws, total)} of {total:,} data sets" if kind == "density" else _told(total, probability)
+    total = len(replicated.drawn)
+    description = (
+        f"{min(draws, total)} of {total:,} data sets" if kind == "density" else _describe_draws(total, probability)
+    )
     if by is None:
         ax = new_axes(ax, 6.0, 3.8)
-        _panel(ax, found, kind, draws, probability, np.arange(len(found.observed)), told)
-        _name_axes([ax], found, kind)
+        _panel(ax, replicated, kind, draws, probability, np.arange(len(replicated.observed)), description)
+        _name_axes([ax], replicated, kind)
         legend_above(ax, 2)
         return ax
-    name, values, place = rows_by(by, len(found.observed))
-    if found.labels is not None and len(found.labels) == 2:
+    name, values, place = rows_by(by, len(replicated.observed))
+    if replicated.labels is not None and len(replicated.labels) == 2:
         ax = new_axes(ax, 6.0, 3.8)
-        _shares(ax, found, values, place, probability)
+        _shares(ax, replicated, values, place, probability)
         ax.set_xlabel(shortened(name))
         legend_above(ax, 2)
         return ax
@@ -133,9 +135,9 @@ def ppc(
         panel.set_visible(False)
     panels = grid.flat[: len(values)]
     for k, panel in enumerate(panels):
-        _panel(panel, found, kind, draws, probability, np.flatnonzero(place == k), told, room=8)
+        _panel(panel, replicated, kind, draws, probability, np.flatnonzero(place == k), description, room=8)
         panel.set_title(shortened(f"{name} = {values[k]}"), fontsize=9, loc="left")
-    _name_axes(panels, found, kind, columns)
+    _name_axes(panels, replicated, kind, columns)
     figure.legend(*panels[0].get_legend_handles_labels(), loc="outside upper left", ncols=2, frameon=False, fontsize=8)
     return panels
 
@@ -184,90 +186,92 @@ def rootogram(post: Any, *, probability: float | int = 0.9, ax: Any = None) -> A
     >>> rootogram(bd.groups.assemble(groups)).get_ylabel()
     '√ rows'
     """
-    found = read_replicated(post)
+    replicated = read_replicated(post)
     probability = check_number(probability, "probability", above=0, below=1)
-    if not found.is_whole or found.labels is not None:
+    if not replicated.is_whole or replicated.labels is not None:
         raise ValueError(
             "post: a rootogram needs counts, as under bd.Poisson(); take bd.plots.ppc for other responses."
         )
     ax = new_axes(ax, 6.0, 3.8)
-    edges, names = _intervals(found)
-    drawn = _counts(found.drawn, edges)
-    observed, expected = np.sqrt(_counts(found.observed[None], edges)[0]), np.sqrt(drawn.mean(axis=0))
+    edges, names = _intervals(replicated)
+    drawn = _counts(replicated.drawn, edges)
+    observed, expected = np.sqrt(_counts(replicated.observed[None], edges)[0]), np.sqrt(drawn.mean(axis=0))
     low, high = ends(expected - np.sqrt(drawn), probability)
     x = np.arange(len(names))
-    told = _told(len(drawn), probability)
-    ax.bar(x, high - low, 1.0, low, color=LIGHT_GREY, zorder=0, label=f"ends of replicated bars ({told})")
+    description = _describe_draws(len(drawn), probability)
+    ax.bar(x, high - low, 1.0, low, color=LIGHT_GREY, zorder=0, label=f"ends of replicated bars ({description})")
     ax.bar(x, observed, 0.8, expected - observed, color=_OBSERVED, alpha=0.55, label="observed, hanging")
     ax.plot(x, expected, color=_REPLICATED, marker="o", markersize=4, linewidth=1.4, label="expected")
     ax.axhline(0, color=GREY, linewidth=0.9)
     _ticks(ax, names, 16)
-    ax.set(xlabel=shortened(found.name), ylabel="√ rows")
+    ax.set(xlabel=shortened(replicated.name), ylabel="√ rows")
     return finished(ax, 3)
 
 
-def _told(total: int, probability: float) -> str:
+def _describe_draws(total: int, probability: float) -> str:
     return f"{total:,} data sets, {100 * probability:g} %"
 
 
 def _panel(
-    ax: Any, found: Replicated, kind: str, draws: int, probability: float, rows: Int[np.ndarray, " m"], told: str,
-    room: int = 16,
+    ax: Any, replicated: Replicated, kind: str, draws: int, probability: float, rows: Int[np.ndarray, " m"],
+    description: str, room: int = 16,
 ) -> None:  # fmt: skip
     """Observed and replicated responses of some rows."""
     if kind == "density":
-        _densities(ax, found, draws, rows, told)
+        _densities(ax, replicated, draws, rows, description)
         return
-    edges, names = _intervals(found)
-    drawn = _counts(found.drawn[:, rows], edges)
-    _bars(ax, _counts(found.observed[None, rows], edges)[0], drawn, probability, told)
+    edges, names = _intervals(replicated)
+    drawn = _counts(replicated.drawn[:, rows], edges)
+    _bars(ax, _counts(replicated.observed[None, rows], edges)[0], drawn, probability, description)
     _ticks(ax, names, room)
 
 
 def _bars(
-    ax: Any, observed: Float[np.ndarray, " k"], drawn: Float[np.ndarray, "S k"], probability: float, told: str
+    ax: Any, observed: Float[np.ndarray, " k"], drawn: Float[np.ndarray, "S k"], probability: float, description: str
 ) -> None:
     """Bars of what was observed, and medians with intervals of what was drawn."""
     x, middle, (low, high) = np.arange(len(observed)), np.median(drawn, axis=0), ends(drawn, probability)
     ax.bar(x, observed, 0.8, color=_OBSERVED, alpha=0.45, label="observed")
     ax.errorbar(
         x, middle, [middle - low, high - middle], fmt="o", color=_REPLICATED, markersize=4, capsize=2, elinewidth=1.2,
-        label=f"replicated ({told})",
+        label=f"replicated ({description})",
     )  # fmt: skip
     light_grid(ax)
 
 
-def _name_axes(panels: Any, found: Replicated, kind: str, columns: int = 1) -> None:
+def _name_axes(panels: Any, replicated: Replicated, kind: str, columns: int = 1) -> None:
     """Name the axes of the lowest and the leftmost panels."""
     for k, panel in enumerate(panels):
         if k + columns >= len(panels):
-            panel.set_xlabel(shortened(found.name))
+            panel.set_xlabel(shortened(replicated.name))
             panel.tick_params(labelbottom=True)
         if k % columns == 0:
             panel.set_ylabel("Rows" if kind == "bars" else "Density")
 
 
-def _shares(ax: Any, found: Replicated, values: list[str], place: Int[np.ndarray, " n"], probability: float) -> None:
+def _shares(
+    ax: Any, replicated: Replicated, values: list[str], place: Int[np.ndarray, " n"], probability: float
+) -> None:
     """Share of the second of two classes for each value of a column."""
-    assert found.labels is not None
+    assert replicated.labels is not None
     rows = np.bincount(place, minlength=len(values))
-    drawn = np.stack([np.bincount(place, one, minlength=len(values)) for one in found.drawn]) / rows
-    observed = np.bincount(place, found.observed, minlength=len(values)) / rows
-    _bars(ax, observed, drawn, probability, _told(len(drawn), probability))
+    drawn = np.stack([np.bincount(place, one, minlength=len(values)) for one in replicated.drawn]) / rows
+    observed = np.bincount(place, replicated.observed, minlength=len(values)) / rows
+    _bars(ax, observed, drawn, probability, _describe_draws(len(drawn), probability))
     names = [f"{shortened(value, 16)}\n{count} rows" for value, count in zip(values, rows, strict=True)]
     ax.set_xticks(range(len(values)), names)
-    ax.set_ylabel(shortened(f"P({found.name} = {found.labels[1]})", 48))
+    ax.set_ylabel(shortened(f"P({replicated.name} = {replicated.labels[1]})", 48))
 
 
-def _densities(ax: Any, found: Replicated, draws: int, rows: Int[np.ndarray, " m"], told: str) -> None:
+def _densities(ax: Any, replicated: Replicated, draws: int, rows: Int[np.ndarray, " m"], description: str) -> None:
     """Densities of some replicated data sets, and that of the observed one above them."""
-    shown, observed = found.some(draws), found.observed.astype(float)
+    shown, observed = replicated.some(draws), replicated.observed.astype(float)
     inner = np.quantile(shown, [0.002, 0.998])
     low, high = min(observed.min(), inner[0]), max(observed.max(), inner[1])
     spread = min(observed[rows].std(), np.subtract(*np.quantile(observed[rows], [0.75, 0.25])) / 1.34)
     width = 0.9 * (spread or observed[rows].std() or 1.0) * len(rows) ** -0.2
     low, high = low - 2 * width, high + 2 * width
-    ax.plot([], [], color=_REPLICATED, linewidth=1.2, label=f"replicated ({told})")
+    ax.plot([], [], color=_REPLICATED, linewidth=1.2, label=f"replicated ({description})")
     for one in shown[:, rows]:
         ax.plot(*_density(one, low, high, width), color=_REPLICATED, alpha=0.25, linewidth=0.7)
     ax.plot(*_density(observed[rows], low, high, width), color=_OBSERVED, linewidth=1.8, label="observed")
@@ -294,11 +298,11 @@ def _density(
     return (edges[1:] + edges[:-1]) / 2, smooth / (len(values) * step)
 
 
-def _intervals(found: Replicated) -> tuple[Float[np.ndarray, " e"], list[str]]:
+def _intervals(replicated: Replicated) -> tuple[Float[np.ndarray, " e"], list[str]]:
     """Edges of the bars, and their names: classes, counts, or intervals of counts."""
-    if found.labels is not None:
-        return np.arange(len(found.labels) + 1) - 0.5, [shortened(label, 16) for label in found.labels]
-    largest = int(max(found.observed.max(), np.quantile(found.drawn, 0.999)))
+    if replicated.labels is not None:
+        return np.arange(len(replicated.labels) + 1) - 0.5, [shortened(label, 16) for label in replicated.labels]
+    largest = int(max(replicated.observed.max(), np.quantile(replicated.drawn, 0.999)))
     step = math.ceil((largest + 1) / _MOST_BARS)
     starts = np.arange(0, largest + 1, step)
     names = [str(start) if step == 1 else f"{start}–{start + step - 1}" for start in starts]

@@ -46,7 +46,7 @@ class Replicated:
         return bool(self.observed.dtype.kind in "iub")
 
     def some(self, count: int) -> Num[np.ndarray, "some n"]:
-        """At most so many of the replicated data sets, spread evenly over the draws."""
+        """At most ``count`` of the replicated data sets, spread evenly over the draws."""
         places = np.linspace(0, len(self.drawn) - 1, min(count, len(self.drawn))).round().astype(int)
         return self.drawn[places]
 
@@ -135,5 +135,4 @@ def rows_by(by: Any, n: int) -> tuple[str, list[str], Int[np.ndarray, " n"]]:
 
 def ends(drawn: Float[np.ndarray, "S k"], probability: float) -> Float[np.ndarray, "2 k"]:
     """Equal-tailed intervals of columns of draws."""
-    found: Float[np.ndarray, "2 k"] = np.quantile(drawn, [(1 - probability) / 2, (1 + probability) / 2], axis=0)
-    return found
+    return np.asarray(np.quantile(drawn, [(1 - probability) / 2, (1 + probability) / 2], axis=0))

@@ -108,7 +108,7 @@ def literal(text: Any) -> str:
 
 
 def shortened(name: str, limit: int = 32) -> str:
-    """Text from data of at most so many letters, as :func:`literal` draws it."""
+    """Text from data, cut to ``limit`` letters, as :func:`literal` draws it."""
     return literal(name if len(name) <= limit else f"{name[: limit - 1]}…")
 
 

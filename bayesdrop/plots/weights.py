@@ -1,7 +1,4 @@
-"""Plot of a table of weights or marginal effects, one row each, with intervals.
-
-Which rows a fit listens to: the expected precision of each row's pseudo-observation, and the support vectors.
-"""
+"""Plots of weights and marginal effects, of predictions over a variable, and of the weights of rows."""
 
 from __future__ import annotations
 
@@ -13,22 +10,26 @@ from .._validation import check_count, shown
 from .style import (
     BLUE,
     GREY,
+    MOST_SERIES,
     VERMILLION,
     WEIGHT_LABEL,
     check_fit,
     finished,
     legend_above,
+    light_grid,
     name_rows,
     new_axes,
+    series_style,
     shortened,
 )
 
 if TYPE_CHECKING:
     from ..fitting.results.result import Fit
 
-__all__ = ["row_weights", "weights_forest"]
+__all__ = ["effects", "row_weights", "weights_forest"]
 
 _MOST_ROWS = 40
+_AFTER = ("prediction", "sd", "low", "high", "mcse", "interval")
 _LABELS = {"weight": WEIGHT_LABEL, "effect": "Average marginal effect (change of the prediction per unit)"}
 
 
@@ -74,21 +75,21 @@ def weights_forest(table: Any, *, top: int | None = None, ax: Any = None) -> Any
             "table: expected what bd.weights_table or bd.marginal_effects returned, a data frame with a column "
             f"'weight' or 'effect', got {shown(table) if not columns else columns[:5]}."
         )
-    most = _MOST_ROWS if top is None else check_count(top, "top")
+    maximum = _MOST_ROWS if top is None else check_count(top, "top")
     centre = np.asarray(table[what], dtype=float)
-    chosen = np.argsort(-np.abs(centre), kind="stable")[:most]
+    chosen = np.argsort(-np.abs(centre), kind="stable")[:maximum]
     left_out, rows = len(centre) - len(chosen), np.arange(len(chosen), dtype=float)
     names = [f"{name[-1]} ({name[0]})" if isinstance(name, tuple) else str(name) for name in table.index]
     ax = new_axes(ax, 7.2, 1.4 + 0.25 * (len(rows) + bool(left_out)))
     ax.axvline(0, color=GREY, linewidth=0.8, zorder=0)
-    known = table.attrs.get("weight_interval") or table.attrs.get("interval") or ""
+    interval_kind = table.attrs.get("weight_interval") or table.attrs.get("interval") or ""
     label = "posterior mean" if table.attrs.get("weight_interval", "").startswith("posterior") else "estimate"
     if "low" in columns:
         low, high = (np.asarray(table[end], dtype=float)[chosen] for end in ("low", "high"))
         ax.hlines(rows, low, high, color=BLUE, linewidth=1.6)
-        label = f"{100 * table.attrs.get('probability', np.nan):g} %: {known or 'interval'}"
+        label = f"{100 * table.attrs.get('probability', np.nan):g} %: {interval_kind or 'interval'}"
     elif "interval" in columns:
-        label = f"interval: {known}"
+        label = f"interval: {interval_kind}"
     ax.plot(
         centre[chosen], rows, "o", color="white", markeredgecolor=BLUE, markersize=4.6, markeredgewidth=1.5,
         linestyle="none", label=label,
@@ -102,7 +103,7 @@ def weights_forest(table: Any, *, top: int | None = None, ax: Any = None) -> Any
     return ax
 
 
-# Above so many, points are drawn as an image.
+# Rows above which points are drawn as an image.
 _MANY_ROWS = 5000
 
 
@@ -169,3 +170,94 @@ def row_weights(fit: Fit, *, ax: Any = None) -> Any:
         ylabel="Weight ω of the row in the M-step",
     )
     return finished(ax, 2)
+
+
+def effects(table: Any, *, ax: Any = None) -> Any:
+    """Draw predictions over a variable, with their intervals if there are any, one line for each value of the others.
+
+    Parameters
+    ----------
+    table : pandas.DataFrame
+        What :func:`bayesdrop.predictions_grid` returned. Its first variable is the axis; each combination of the other
+        variables, and each class, has its own line. The table knows the name of the event that it predicts, such as
+        ``P(ill = yes)``, which is that of the other axis.
+    ax : matplotlib axes, optional
+        Where to draw.
+
+    Returns
+    -------
+    matplotlib Axes
+        The axes with the plot.
+
+    Raises
+    ------
+    TypeError
+        If ``table`` has another type.
+    ValueError
+        If there are more lines than can be distinguished.
+
+    See Also
+    --------
+    bayesdrop.predictions_grid
+
+    Examples
+    --------
+    >>> import bayesdrop as bd
+    >>> data = {"age": [31.0, 45, 52, 28, 40], "site": ["n", "s", "n", "s", "n"], "ill": [0, 1, 1, 0, 1]}
+    >>> fit = bd.fit(bd.Model(rates=bd.Fixed(0.0)), "ill ~ scale(age) + site", data)
+    >>> ax = effects(bd.predictions_grid(fit, data, ["age", "site"]))
+    >>> ax.get_xlabel(), ax.get_ylabel(), len(ax.get_lines())
+    ('age', 'P(ill = 1), 90 % interval', 2)
+    """
+    columns = list(getattr(table, "columns", []))
+    if "prediction" not in columns:
+        raise TypeError(
+            "table: expected what bd.predictions_grid returned, a data frame with a column 'prediction', got "
+            f"{shown(table) if not columns else columns[:5]}."
+        )
+    variables = [name for name in columns if name not in _AFTER]
+    axis = next(name for name in variables if name != "class")
+    others = [name for name in variables if name != axis]
+    has_intervals = "low" in columns
+    groups = list(table.groupby(others, sort=False, observed=True)) if others else [((), table)]
+    if len(groups) > MOST_SERIES:
+        raise ValueError(
+            f"table: {len(groups)} lines cannot be distinguished, at most {MOST_SERIES} can; give fewer values of "
+            f"{', '.join(map(repr, others))}."
+        )
+    numeric = table[axis].dtype.kind in "iuf"
+    ax = new_axes(ax, 6.0, 3.8)
+    levels = list(dict.fromkeys(table[axis]))
+    for j, (key, rows) in enumerate(groups):
+        style = series_style(j)
+        values = zip(others, key if isinstance(key, tuple) else (key,), strict=True)
+        label = shortened(
+            ", ".join(f"{name} = {v:.4g}" if isinstance(v, float) else f"{name} = {v}" for name, v in values)
+        )
+        y = rows["prediction"].to_numpy(dtype=float)
+        ends = (rows["low"].to_numpy(dtype=float), rows["high"].to_numpy(dtype=float)) if has_intervals else (y, y)
+        if numeric:
+            x = rows[axis].to_numpy(dtype=float)
+            ax.plot(
+                x, y, label=label if others else None, color=style["color"], linestyle=style["linestyle"], linewidth=1.6
+            )
+            if has_intervals:
+                ax.fill_between(x, *ends, color=style["color"], alpha=0.18, linewidth=0)
+        else:
+            shift = (j - (len(groups) - 1) / 2) * 0.6 / max(len(groups), 2)
+            x = np.array([levels.index(value) for value in rows[axis]]) + shift
+            ax.errorbar(
+                x, y, yerr=np.maximum(np.stack([y - ends[0], ends[1] - y]), 0) if has_intervals else None,
+                fmt=style["marker"], color=style["color"], label=label if others else None, capsize=2, markersize=5,
+            )  # fmt: skip
+    if not numeric:
+        ax.set_xticks(range(len(levels)), [shortened(str(level)) for level in levels])
+        ax.margins(x=0.15)
+    probability = table.attrs.get("probability", 0.9)
+    ax.set_xlabel(shortened(axis))
+    name = shortened(str(table.attrs.get("prediction", "Prediction")), 48)
+    ax.set_ylabel(name + (f", {100 * probability:.3g} % interval" if has_intervals else ""))
+    light_grid(ax)
+    if others:
+        legend_above(ax, 3)
+    return ax

@@ -34,11 +34,7 @@ from .arviz_groups.groups import group_names
 from .draws.draws import Draws, read_draws
 from .draws.new_rows import NewRows, for_rows, match_offset, match_rows, read_result, with_unseen
 from .sampling import sample
-from .scores.pointwise import (
-    log_likelihood_group,
-    stored_response,
-    warn_of_pseudo_likelihood,
-)
+from .scores.pointwise import row_log_likelihoods, stored_response, warn_of_pseudo_likelihood
 
 __all__ = ["Elpd", "elpd", "kfold", "row_folds"]
 
@@ -120,7 +116,7 @@ def elpd(post: Any, X: Any, y: Any = None, *, offset: Any = None, unseen: str | 
         New rows, with the columns of the fit or the posterior; named columns are matched by name. ``bd.Blocks`` are
         read a block at a time, and a Dask collection is scored by its workers.
     y : sequence (n,), optional
-        Their labels, numbers or counts; with a formula they are read from the table ``X``.
+        Labels, numbers or counts of these rows; with a formula they are read from the table ``X``.
     offset : array (n,) or float, optional
         Known part of the score of each row, needed if the rows of the fit or the posterior had one.
     unseen : "error", "population" or "draw", optional
@@ -168,8 +164,8 @@ def elpd(post: Any, X: Any, y: Any = None, *, offset: Any = None, unseen: str | 
     draws = for_rows(draws, X)
     rows = match_rows(X, draws)
     target = code_response(draws.model.loss, draws.classes, rows.design, y)
-    known = match_offset(draws, offset, rows.design.shape[0], X)
-    pointwise = _pointwise(draws, rows, target, known, np.ones(rows.design.shape[0]))
+    offsets = match_offset(draws, offset, rows.design.shape[0], X)
+    pointwise = _pointwise(draws, rows, target, offsets, np.ones(rows.design.shape[0]))
     warn_of_pseudo_likelihood(draws, weighted=False)
     if not isinstance(post, Fit) and _are_sampled(post, draws, target):
         return Elpd(pointwise, "the rows that were sampled, which it flatters: bd.loo scores rows as if they were new")
@@ -196,8 +192,7 @@ def _log_means(
     draws: Draws, matrix: Any, target: PerRow, weight: PerRow, offset: PerRow | None = None
 ) -> Float[np.ndarray, " n"]:
     """Log predictive density of some rows in memory."""
-    group = log_likelihood_group(draws, matrix, target, weight, offset=offset)
-    logs = group["y"].values.reshape(-1, len(target))
+    logs = row_log_likelihoods(draws, matrix, target, weight, offset)
     return np.asarray(logsumexp(logs, axis=0) - np.log(len(logs)))
 
 
@@ -289,7 +284,7 @@ def kfold(
     seed : int, numpy.random.Generator or RandomState, default=0
         Seed of the folds and of the draws.
     **options
-        Those of :func:`bayesdrop.sample`, such as ``draws``, ``chains`` and ``method``.
+        Options of :func:`bayesdrop.sample`, such as ``draws``, ``chains`` and ``method``.
 
     Returns
     -------
@@ -325,8 +320,8 @@ def kfold(
     ((12,), '2 folds')
     """
     how = FormulaOptions(random_scale=options.pop("random_scale", None))
-    given, X, y, feature_names, design = read_formula(model, X, y, feature_names, how)
-    model, offset = check_model(given), one_offset(design, offset)
+    stated_model, X, y, feature_names, design = read_formula(model, X, y, feature_names, how)
+    model, offset = check_model(stated_model), one_offset(design, offset)
     seed = check_seed(seed)
     loss = model.loss
     data = read_rows(
@@ -360,20 +355,20 @@ def row_folds(cv: Any, target: PerRow, groups: Any, seed: int, *, classes: bool)
     n = len(target)
     if isinstance(cv, numbers.Integral) and not isinstance(cv, bool | np.bool_):
         name = "as many as the rarest class has rows"
-        most = int(np.unique(target, return_counts=True)[1].min()) if classes else n
+        maximum = int(np.unique(target, return_counts=True)[1].min()) if classes else n
         if groups is not None:
-            most, name = len(np.unique(groups)), "as many as there are groups"
+            maximum, name = len(np.unique(groups)), "as many as there are groups"
         count = check_count(cv, "cv", 2, n)
-        if most < count:
-            raise ValueError(f"cv: expected at most {most} folds, {name}, got {count}.")
+        if maximum < count:
+            raise ValueError(f"cv: expected at most {maximum} folds, {name}, got {count}.")
     folds = split(cv, np.zeros((n, 1)), target, classifier=classes, groups=groups, seed=seed % 2**32)
     if any(np.max(part, initial=0) >= n or len(part) > n for pair in folds for part in pair):
         raise ValueError(f"cv: expected numbers of the {n} rows, from 0 on, got {shown(cv)}.")
     pairs = [(np.arange(n)[train], np.arange(n)[test]) for train, test in folds]
     if any(len(np.intersect1d(train, test)) for train, test in pairs):
         raise ValueError(f"cv: expected training rows apart from the test rows, got {shown(cv)}.")
-    held = np.sort(np.concatenate([test for _, test in pairs]))
-    if not np.array_equal(held, np.arange(n)):
+    test_rows = np.sort(np.concatenate([test for _, test in pairs]))
+    if not np.array_equal(test_rows, np.arange(n)):
         raise ValueError(
             f"cv: expected test folds that hold each of the {n} rows once, got those of {shown(cv)}; a row that is "
             "held out twice, or never, has no score."

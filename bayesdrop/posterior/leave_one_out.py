@@ -155,8 +155,8 @@ def left_out_weights(post: Any) -> Float[np.ndarray, "S n"]:
     True
     """
     _check_likelihoods(post)
-    held = dataset(post, "log_likelihood")
-    values = held[next(iter(held.data_vars))].transpose("chain", "draw", ...).values
+    likelihoods = dataset(post, "log_likelihood")
+    values = likelihoods[next(iter(likelihoods.data_vars))].transpose("chain", "draw", ...).values
     advice = (
         "what the posterior without them predicts is unreliable. Use more draws, or look at these rows (bd.loo lists "
         "them)."
@@ -201,8 +201,8 @@ def _refitted(
 ) -> Float[np.ndarray, " m"]:
     """Scores of some rows, each under a posterior that is sampled without it."""
     y = response_in(X, draws.feature_names, draws.facts, y)
-    for name, given in (("X", X), ("y", y)):
-        if given is None:
+    for name, value in (("X", X), ("y", y)):
+        if value is None:
             raise TypeError(f"{name}: refit=True expects the rows that were sampled, got none.")
     design: Any = match_design(X, draws.feature_names, draws.model, draws.facts)
     n = design.shape[0]
@@ -219,18 +219,18 @@ def _refitted(
 
 
 def held_out_of(post: Any, draws: Draws, design: Design, labels: PerRow, method: Any = None) -> HeldOut:
-    """What samples again without some rows, with the model, settings and numbers of draws that a posterior has.
+    """Prepare to sample again without some rows, with the model, settings and numbers of draws of a posterior.
 
     Parameters
     ----------
     post : InferenceData or DataTree
         From ``bd.sample``.
     draws : Draws
-        Its draws.
+        Draws of ``post``.
     design : Design (n, p)
-        All its rows, in the order of its features.
+        All rows of ``post``, in the order of its features.
     labels : array (n,) or (n, 2)
-        Their responses.
+        Responses of these rows.
     method : Gibbs, HMC or NUTS, optional
         By default the one that ``post`` was sampled by.
     """
@@ -260,6 +260,6 @@ def _method_of(attrs: Mapping[str, Any]) -> Any:
             "give the sampler, as in method=bd.HMC()."
         )
     settings = json.loads(attrs["settings"])
-    known = {field.name for field in fields(kinds[name]) if field.init and field.repr}
-    found = kinds[name](**{key: value for key, value in settings.items() if key in known})
-    return replace(found, correct=True) if attrs.get("reweighted") else found
+    field_names = {field.name for field in fields(kinds[name]) if field.init and field.repr}
+    sampler = kinds[name](**{key: value for key, value in settings.items() if key in field_names})
+    return replace(sampler, correct=True) if attrs.get("reweighted") else sampler

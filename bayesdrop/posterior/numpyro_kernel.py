@@ -26,7 +26,7 @@ __all__ = ["NumpyroKernel", "NumpyroState"]
 
 
 class NumpyroState(NamedTuple):
-    """What NumPyro sees of the chains; every array has a leading axis of chains if they are vectorised.
+    """State of the chains for NumPyro; every array has a leading axis of chains if they are vectorised.
 
     The sample statistics are attributes as well, so that ``MCMC.run(key, extra_fields=("lp",))`` collects them.
 

@@ -141,7 +141,7 @@ class Prediction(Shown):
         return pd.DataFrame(data, index=index)
 
     def _parts(self) -> dict[str, Any]:
-        """What there is of each row, by name."""
+        """Arrays over the rows that are present, by name."""
         names = ("mean", "sd", "low", "high", "label", "response_low", "response_high")
         return {name: values for name in names if (values := getattr(self, name)) is not None}
 
@@ -283,18 +283,18 @@ def predict(
     draws = with_unseen(read_result(post), unseen, has_draws=not isinstance(post, Fit))
     X, offset = complete_rows(X, draws.feature_names, draws.facts, offset, with_response=False)
     draws = for_rows(draws, X, seed)
-    made = partial(_predict, draws, probability=probability, corrupted_inputs=corrupted_inputs, seed=seed)
+    predict_block = partial(_predict, draws, probability=probability, corrupted_inputs=corrupted_inputs, seed=seed)
     labels = _row_labels(X)
     matched = match_rows(X, draws)
-    known = match_offset(draws, offset, matched.design.shape[0], X)
-    found = _joined(matched.each(made, *(() if known is None else (matched.design.targets(known),))))
-    found = replace(found, rows=labels)
+    offsets = match_offset(draws, offset, matched.design.shape[0], X)
+    prediction = _joined(matched.each(predict_block, *(() if offsets is None else (matched.design.targets(offsets),))))
+    prediction = replace(prediction, rows=labels)
     if not isinstance(post, Fit):
-        return found
+        return prediction
     if post.sigma is None and any(one.degree for one in post.model.loss.parameters):
         # The scale of responses was not estimated: rows not in memory, or more than a thousand weights.
-        found = replace(found, response_low=None, response_high=None)
-    return replace(found, sd=None, low=None, high=None)
+        prediction = replace(prediction, response_low=None, response_high=None)
+    return replace(prediction, sd=None, low=None, high=None)
 
 
 def _joined(parts: list[Prediction]) -> Prediction:
@@ -332,10 +332,10 @@ def _predict(
     repeats = 1 if are_classes else -(-responses // draws.size)
     generator = np.random.default_rng(seed)
     for rows in blocks(n, draws.intercept.size * repeats):
-        known = None if offset is None else offset[rows]
-        expected = expected_response(draws, matrix[rows], corrupted_inputs, known)
+        offsets = None if offset is None else offset[rows]
+        expected = expected_response(draws, matrix[rows], corrupted_inputs, offsets)
         if not are_classes:
-            drawn = _responses(draws, matrix[rows], repeats, generator, corrupted_inputs, known)
+            drawn = _responses(draws, matrix[rows], repeats, generator, corrupted_inputs, offsets)
             response[:, rows] = np.quantile(drawn, tails, axis=1)
         mean[rows], sd[rows] = expected.mean(axis=1), expected.std(axis=1)
         interval[:, rows] = np.quantile(expected, tails, axis=1)
@@ -364,12 +364,9 @@ def _responses(
     # Few draws are laid side by side, so that they take few passes over the rows.
     for part in blocks(repeats, draws.size * max(X.shape)):
         count = part.stop - part.start
-        weight, free = (np.tile(values, (count, 1)) for values in (draws.weight, draws.free_rate))
-        intercept, C = (np.tile(values, count) for values in (draws.intercept, draws.C))
-        parameter = None if draws.parameter is None else np.tile(draws.parameter, count)
-        copies = replace(draws, weight=weight, free_rate=free, intercept=intercept, C=C, parameter=parameter)
+        copies = draws.taken(np.tile(np.arange(draws.size), count))
         score = copies.noised_scores(X, slice(0, copies.size), generator, corrupted_inputs)
         score = score if offset is None else score + offset[:, None]
         columns = slice(part.start * draws.size, part.stop * draws.size)
-        drawn[:, columns] = copies.loss_of(slice(None)).sample_response(generator, score, C)
+        drawn[:, columns] = copies.loss_of(slice(None)).sample_response(generator, score, copies.C)
     return drawn

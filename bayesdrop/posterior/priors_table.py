@@ -1,23 +1,36 @@
-"""The table of priors: what each coefficient of a model has before there are data, in the units of its column."""
+"""The table of priors of all coefficients in the units of their columns, and the rows that it and prior draws read."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._typing import DataFrame, Float
-from ..designs import as_local_design
-from ..fitting.by_formula import FormulaOptions
+from .._typing import DataFrame, Float, PerRow
+from .._validation import check_names, check_numbers, shown
+from ..data.column_facts import ColumnFacts
+from ..data.dataset import default_names
+from ..data.formulas.formula import FormulaDesign, encode_formula
+from ..data.frames import as_frame
+from ..data.responses import read_pairs
+from ..designs import as_local_design, column_names, in_memory
+from ..fitting.by_formula import (
+    FormulaOptions,
+    of_effects,
+    of_rows,
+    of_terms,
+    one_offset,
+    read_formula,
+    takes_response_scale,
+)
 from ..fitting.objective.centring import centre_problem
-from ..model import Model
+from ..model import Model, check_model
 from ..priors import Normal
 from ..priors.by_name import DEFAULT, of_columns
-from .prior_rows import PriorRows, read_prior_rows
 from .response_units import with_spread
 
-__all__ = ["priors_table"]
+__all__ = ["PriorRows", "priors_table", "read_prior_rows"]
 
 INTERCEPT = "Intercept"
 STATED, BY_DEFAULT, LEARNT = "stated", "default", "learnt"
@@ -93,39 +106,39 @@ def priors_table(
         model, X, y, options, feature_names=feature_names, sample_weight=sample_weight, offset=None, classes=None
     )
     design = as_local_design(rows.X)
-    found = with_spread(
+    centring = with_spread(
         centre_problem(rows.model, design, rows.weight, rows.model.bind(rows.names), rows.names), rows.spread
     )
-    prior: Any = found.original_model.weight_prior
+    prior: Any = centring.original_model.weight_prior
     p = len(rows.names)
-    own = p - getattr(prior, "size", 0)
+    n_features = p - getattr(prior, "size", 0)
     features = getattr(prior, "features", prior)
     location = prior.location(p)
-    sd, scale = _scales(features, own)
+    sd, scale = _scales(features, n_features)
     term = [""] * p if rows.terms is None else list(rows.terms)
     table = pd.DataFrame(
         {
             "term": term,
-            "family": [type(features).__name__.lower()] * own + ["normal"] * (p - own),
+            "family": [type(features).__name__.lower()] * n_features + ["normal"] * (p - n_features),
             "mean": np.zeros(p) if location is None else location,
-            "sd": np.append(sd, np.full(p - own, np.nan)),
-            "scale": scale + [""] * (p - own),
-            "source": _sources(model, rows, features, own) + [""] * (p - own),
+            "sd": np.append(sd, np.full(p - n_features, np.nan)),
+            "scale": scale + [""] * (p - n_features),
+            "source": _sources(model, rows, features, n_features) + [""] * (p - n_features),
         },
         index=pd.Index(rows.names, name="coefficient"),
     )
-    begin = own
-    for levels, each in zip(prior.levels, prior.scale, strict=True) if p > own else ():
+    begin = n_features
+    for levels, each in zip(prior.levels, prior.scale, strict=True) if p > n_features else ():
         part, begin = slice(begin, begin + len(levels)), begin + len(levels)
-        known = isinstance(each, int | float)
-        table.iloc[part, 3:] = [[float(each), "", STATED] if known else [np.nan, repr(each), LEARNT]] * len(levels)
-    for name in prior.pairs() if p > own else ():
+        is_number = isinstance(each, int | float)
+        table.iloc[part, 3:] = [[float(each), "", STATED] if is_number else [np.nan, repr(each), LEARNT]] * len(levels)
+    for name in prior.pairs() if p > n_features else ():
         table.loc[f"{name}|correlation"] = [name, "lkj", np.nan, np.nan, f"eta {prior.eta:g}", LEARNT]
     if rows.model.fit_intercept:
-        level = found.original_model.intercept_prior
+        level = centring.original_model.intercept_prior
         flat = ["1", "flat", np.nan, np.nan, "", BY_DEFAULT]
         table.loc[INTERCEPT] = flat if level is None else ["1", "normal", level.mean, level.scale, "", STATED]
-    for one in found.original_model.loss.parameters:
+    for one in centring.original_model.loss.parameters:
         law = repr(one.prior) if one.power == 1 else f"{one.name} ** {one.power:g} ~ {one.prior!r}"
         source = BY_DEFAULT if getattr(rows.model.loss, one.field) is None else STATED
         table.loc[one.name] = ["", type(one.prior).__name__.lower(), np.nan, np.nan, law, source]
@@ -143,15 +156,136 @@ def _scales(prior: Any, p: int) -> tuple[Float[np.ndarray, " p"], list[str]]:
     return np.full(p, np.nan), [f"{prior.scale!r}{factor}" for factor in factors]
 
 
-def _sources(stated: Any, rows: PriorRows, prior: Any, p: int) -> list[str]:
+def _sources(model: Any, rows: PriorRows, prior: Any, p: int) -> list[str]:
     """Where the prior of each of the first ``p`` columns comes from."""
     if not prior.gaussian:
         return [LEARNT] * p
-    given = Normal() if isinstance(stated, str) else stated.weight_prior
-    scale = getattr(given, "scale", None)
+    weight_prior = Normal() if isinstance(model, str) else model.weight_prior
+    scale = getattr(weight_prior, "scale", None)
     if isinstance(scale, Mapping):
         marks = {name: float(name == DEFAULT) for name in scale}
         terms = None if rows.terms is None else rows.terms[:p]
-        found = of_columns(marks, rows.names[:p], terms, "Normal scale", None)
-        return [BY_DEFAULT if by_default else STATED for by_default in found]
-    return [BY_DEFAULT if repr(given) == repr(Normal()) else STATED] * p
+        is_default = of_columns(marks, rows.names[:p], terms, "Normal scale", None)
+        return [BY_DEFAULT if by_default else STATED for by_default in is_default]
+    return [BY_DEFAULT if repr(weight_prior) == repr(Normal()) else STATED] * p
+
+
+class PriorRows(NamedTuple):
+    """A model with rows in memory.
+
+    Attributes
+    ----------
+    model : Model
+        The model; that of a formula if it was one.
+    X : array or scipy sparse (n, p)
+        Features.
+    names : list of str
+        Names of the columns.
+    facts : ColumnFacts
+        The encoding, if a formula made them.
+    weight : array (n,)
+        Row weights.
+    offset : object
+        Known part of the scores, unchecked.
+    classes : object
+        Labels for a loss with a score for each class, unchecked.
+    terms : list of p str or None
+        Term of the formula that each column is of, if one made them.
+    trials : array (n,) or None
+        Sums of successes and failures, if the response is pairs of them.
+    spread : float
+        Standard deviation of a numeric response, the unit of default priors; 1 without one.
+    """
+
+    model: Model
+    X: Any
+    names: list[str]
+    facts: ColumnFacts
+    weight: Float[np.ndarray, " n"]
+    offset: Any
+    classes: Any
+    terms: list[str] | None
+    trials: PerRow | None
+    spread: float
+
+
+def read_prior_rows(
+    model: Any,
+    X: Any,
+    y: Any,
+    options: FormulaOptions,
+    *,
+    feature_names: Any,
+    sample_weight: Any,
+    offset: Any,
+    classes: Any,
+) -> PriorRows:
+    """Read a model and its rows; the arguments are those of :func:`bayesdrop.prior_draws`.
+
+    Raises
+    ------
+    ValueError
+        If names, weights or the formula do not fit the rows.
+
+    Examples
+    --------
+    >>> table = {"age": [3.0, 5.0], "ill": ["no", "yes"]}
+    >>> plain = dict.fromkeys(["feature_names", "sample_weight", "offset", "classes"])
+    >>> rows = read_prior_rows("ill ~ age", table, None, FormulaOptions(), **plain)
+    >>> rows.names, rows.weight.tolist()
+    (['age'], [1.0, 1.0])
+    """
+    design: FormulaDesign | None = None
+    if isinstance(model, str):
+        model, X, y, feature_names, design = read_formula(model, X, y, feature_names, options)
+    elif isinstance(X, str):
+        if feature_names is not None:
+            raise ValueError("feature_names: a formula names its columns; leave them out.")
+        design = _encoded(check_model(model), X, y, options, classes)
+        model = of_effects(of_terms(model, design), design, options.random_scale)
+        X, y, feature_names = design.X, design.y, design.feature_names
+    else:  # an empty response stands for none: it is not needed here
+        read_formula(check_model(model), X, () if y is None else y, feature_names, options)
+    columns, X = column_names(X) if feature_names is None else feature_names, in_memory(X)
+    if len(np.shape(X)) != 2:
+        raise ValueError(f"X: expected a matrix (n, p), got shape {np.shape(X)}; give a single row as X[None, :].")
+    n, p = np.shape(X)
+    names = default_names(p) if columns is None else check_names(columns, p)
+    weight = np.ones(n)
+    if sample_weight is not None:
+        weight = check_numbers(of_rows(design, sample_weight), "sample_weight", least=0)
+        if weight.shape != (n,) or not np.any(weight):
+            raise ValueError(
+                f"sample_weight: expected {n} numbers, not all 0 (one per row of X), got {shown(sample_weight)}."
+            )
+    counts = None if y is None else read_pairs(model.loss, y)
+    if counts is None and y is not None and (isinstance(y, Mapping) or np.ndim(y) > 1 and np.shape(y)[1] != 1):
+        raise ValueError(
+            f"y: expected {n} labels or numbers, one for each row of X, got {shown(y)}; it is a table only where X or "
+            "model is a formula, and two columns only under bd.Binomial()."
+        )
+    if model.loss.multiclass and classes is None and y is not None:
+        classes = np.unique(np.asarray(y))
+    facts, terms = ColumnFacts(columns is not None), None
+    if design is not None:
+        facts, terms = ColumnFacts(formula=design.encoder), list(design.groups)
+    trials = None if counts is None else counts.sum(axis=1).astype(np.int64)
+    offsets, spread = one_offset(design, offset), 1.0
+    if takes_response_scale(model.loss) and y is not None and np.shape(y) == (n,):
+        y = check_numbers(y, "y", least=-np.inf)
+        spread = float(np.sqrt(np.cov(y, aweights=weight, ddof=0))) or 1.0
+    return PriorRows(model, X, names, facts, weight, offsets, classes, terms, trials, spread)
+
+
+def _encoded(model: Model, formula: str, data: Any, options: FormulaOptions, classes: Any) -> FormulaDesign:
+    """Features of a formula, with its response if the prior of the model depends on it."""
+    table = as_frame(data, "data", "for X is a formula")
+    how = options._asdict()
+    del how["random_scale"]
+    response, _, terms = formula.rpartition("~")
+    encoded = encode_formula(f"~ {terms.strip()}", table, missing=model.missing, **how)
+    in_units = takes_response_scale(model.loss)
+    in_classes = model.loss.multiclass and classes is None
+    if response.strip() and (in_units or in_classes or "+" in response):
+        return encode_formula(formula, table, missing=model.missing, **how)
+    return encoded

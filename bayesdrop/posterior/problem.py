@@ -1,4 +1,4 @@
-"""Which posterior is sampled and by what: a problem stated once, whoever runs the sampler, and the sampler's checks."""
+"""The posterior that is sampled, for every runner of samplers, and the checks of samplers."""
 
 from __future__ import annotations
 
@@ -26,14 +26,7 @@ from ..sampling.protocols import Kernel, Sampler, StreamingSampler
 from .arviz_groups.constants import class_names, correlation_coords, model_coords
 from .response_units import in_units, response_unit, with_spread
 
-__all__ = [
-    "Problem",
-    "check_sampler",
-    "default_method",
-    "is_marginalised",
-    "sampler_settings",
-    "with_dtype",
-]
+__all__ = ["Problem", "check_sampler", "default_method", "is_marginalised", "sampler_settings", "with_dtype"]
 
 
 @dataclass(frozen=True)
@@ -94,21 +87,21 @@ class Problem:
         >>> found.data.target.tolist(), found.marginalised
         ([-1.0, 1.0], False)
         """
-        given = read_rows(
+        dataset = read_rows(
             model.loss, X, y, sample_weight, feature_names, wrap=wrap, missing=model.missing,
             class_weight=class_weight, offset=offset,
         )  # fmt: skip
         if formula is not None:
-            given = given.of_formula(formula)
-        if given.offset is not None and given.design.is_streamed:
+            dataset = dataset.of_formula(formula)
+        if dataset.offset is not None and dataset.design.is_streamed:
             raise ValueError(
                 "offset: rows that are not in memory are sampled without one; pass an array or a scipy sparse matrix: "
                 "all rows if they fit in memory, or a random sample of them."
             )
-        _check_parameters(model, given.design.is_streamed)
-        rate_map = model.bind(given.feature_names)
+        _check_parameters(model, dataset.design.is_streamed)
+        rate_map = model.bind(dataset.feature_names)
         marginalised = is_marginalised(model, rate_map, target)
-        data = given if marginalised else given.with_single_trials()
+        data = dataset if marginalised else dataset.with_single_trials()
         data = data.checked(model.loss, fit_intercept=model.fit_intercept)
         if np.any(data.weight == 0):
             raise ValueError(
@@ -128,17 +121,17 @@ class Problem:
         unit = response_unit(model.loss, data)
         centring = with_spread(centring, unit)
         centring = replace(centring, model=in_units(centring.model, unit))
-        return cls(centring, data, given.with_pairs().with_weight(), rate_map, marginalised, unit)
+        return cls(centring, data, dataset.with_pairs().with_weight(), rate_map, marginalised, unit)
 
     def method(self, chosen: Any) -> Any:
         """The chosen sampler, checked, or if that is None the one that is exact.
 
-        Of rows that are streamed it is one in double precision, for what is in memory is small.
+        For streamed rows the sampler runs in double precision, because the arrays in memory are small.
 
         Raises
         ------
         TypeError
-            If it is no sampler, or none that takes rows as they are.
+            If ``chosen`` is not a sampler, or does not take streamed rows.
         """
         names = self.data.feature_names
         sampler = chosen
@@ -165,11 +158,13 @@ class Problem:
 
     @property
     def _has_broken_weights(self) -> bool:
-        """True if there are masks and rows of weights that are no whole numbers."""
+        """Whether there are masks and some row weights are not whole numbers."""
         from ..gibbs.method import first_broken_weight
 
-        held = not (self.marginalised or self.data.design.is_streamed)
-        return held and self.rate_map.hierarchy is None and first_broken_weight(self.data, self.rate_map) is not None
+        is_masked = not (self.marginalised or self.data.design.is_streamed)
+        return (
+            is_masked and self.rate_map.hierarchy is None and first_broken_weight(self.data, self.rate_map) is not None
+        )
 
     def bind(self, method: Any, tune: int) -> tuple[Kernel, Any]:
         """Kernel and operands of a sampler, under the precision of its ``dtype``.
@@ -217,9 +212,9 @@ class Problem:
 
     @property
     def required(self) -> tuple[str, ...]:
-        """What every sampler of this problem declares."""
+        """Names of the variables that every sampler of this problem declares."""
         optional = [("intercept", self.centring.original_model.fit_intercept), ("rate", self.rate_map.is_free)]
-        return ("lp", "weight", *(name for name, there in optional if there))
+        return ("lp", "weight", *(name for name, is_drawn in optional if is_drawn))
 
     @property
     def coords(self) -> dict[str, Any]:
@@ -248,17 +243,19 @@ def _check_parameters(model: Model, streamed: bool) -> None:
     if not model.loss.parameters:
         return
     (parameter,) = model.loss.parameters
-    known = f"bd.{type(model.loss).__name__}({parameter.field}=...)"
+    replacement = f"bd.{type(model.loss).__name__}({parameter.field}=...)"
     if model.C != 1:
-        known = f"bd.Squared(variance=1/C), here variance={1 / model.C:g}" if parameter.field == "variance" else known
+        replacement = (
+            f"bd.Squared(variance=1/C), here variance={1 / model.C:g}" if parameter.field == "variance" else replacement
+        )
         raise ValueError(
             f"C: expected 1 beside a {parameter.field} that is learnt with the weights, got {model.C:g}; for a known "
-            f"one take {known}, and for rows that count more or less sample_weight."
+            f"one take {replacement}, and for rows that count more or less sample_weight."
         )
     if streamed:
         raise ValueError(
-            f"loss: rows that are not in memory are sampled at a known {parameter.field}; take {known}, such as the "
-            "estimate of a sample of the rows."
+            f"loss: rows that are not in memory are sampled at a known {parameter.field}; take {replacement}, such as "
+            "the estimate of a sample of the rows."
         )
 
 
@@ -296,15 +293,17 @@ def sampler_settings(method: Any) -> dict[str, Any]:
     {'steps': 3}
     """
     if dataclasses.is_dataclass(method):
-        held = {field.name: getattr(method, field.name) for field in dataclasses.fields(method)}
+        settings = {field.name: getattr(method, field.name) for field in dataclasses.fields(method)}
     else:
-        held = {name: value for name, value in getattr(method, "__dict__", {}).items() if not name.startswith("_")}
-    held = {name: value.item() if isinstance(value, np.generic) else value for name, value in held.items()}
-    return {name: value if isinstance(value, int | float | str | None) else str(value) for name, value in held.items()}
+        settings = {name: value for name, value in getattr(method, "__dict__", {}).items() if not name.startswith("_")}
+    settings = {name: value.item() if isinstance(value, np.generic) else value for name, value in settings.items()}
+    return {
+        name: value if isinstance(value, int | float | str | None) else str(value) for name, value in settings.items()
+    }
 
 
 def with_dtype(method: Any, dtype: str) -> Any:
-    """The same sampler in another precision; the given one stays as it is."""
+    """Copy a sampler with another precision."""
     if dataclasses.is_dataclass(method) and not isinstance(method, type):
         return dataclasses.replace(method, dtype=dtype)
     other = copy.copy(method)
@@ -332,9 +331,9 @@ def is_marginalised(model: Model, rate_map: RateMap, target: str | None) -> bool
 def default_method(model: Model, marginalised: bool, n_features: int, broken_weights: bool, many_scaled: bool) -> Any:
     """The sampler that is exact, and among those the fastest.
 
-    With masks none is exact of ``broken_weights``, row weights that are no whole numbers, nor of a loss without
-    auxiliary variables, such as ``bd.Poisson()``, and one states its error. ``many_scaled`` says that more weights have
-    a learnt scale than ``bd.HMC()`` takes.
+    With masks no sampler is exact for ``broken_weights`` (row weights that are not whole numbers) or for a loss without
+    auxiliary variables, such as ``bd.Poisson()``; the sampler chosen there states its error. ``many_scaled`` says that
+    more weights have a learnt scale than ``bd.HMC()`` takes.
     """
     prior = model.weight_prior
     augmented = isinstance(model.loss, Augmented)

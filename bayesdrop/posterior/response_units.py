@@ -15,7 +15,7 @@ __all__ = ["in_units", "response_unit", "with_spread"]
 
 
 def with_spread(centring: CentredProblem, spread: float) -> CentredProblem:
-    """The same problem with numbers for priors that are in units of the responses' standard deviation.
+    """Replace scales in units of the responses' standard deviation by numbers.
 
     Examples
     --------
@@ -27,8 +27,8 @@ def with_spread(centring: CentredProblem, spread: float) -> CentredProblem:
     >>> found.weight_prior.scale, found.loss.variance
     (4.0, HalfNormal(scale=4.0))
     """
-    stated, inner = (_of_spread(model, spread) for model in (centring.original_model, centring.model))
-    return replace(centring, original_model=stated, model=inner)
+    original, inner = (_of_spread(model, spread) for model in (centring.original_model, centring.model))
+    return replace(centring, original_model=original, model=inner)
 
 
 def _of_spread(model: Model, spread: float) -> Model:
@@ -55,12 +55,12 @@ def response_unit(loss: Any, data: Dataset) -> float:
     """Standard deviation of the responses, less their offsets, where a scale is learnt; 1 if it is 0, or none is."""
     if not any(parameter.degree for parameter in loss.parameters):
         return 1.0
-    known = np.asarray(data.target if data.offset is None else data.target - data.offset, dtype=np.float64)
+    residual = np.asarray(data.target if data.offset is None else data.target - data.offset, dtype=np.float64)
     share = np.asarray(data.weight) / float(np.sum(data.weight))
-    centred = known - float(share @ known)
+    centred = residual - float(share @ residual)
     # Of the largest, so that squares neither overflow nor underflow.
     largest = float(np.max(np.abs(centred)))
-    largest = 0.0 if largest <= 8 * np.finfo(float).eps * float(np.max(np.abs(known))) else largest
+    largest = 0.0 if largest <= 8 * np.finfo(float).eps * float(np.max(np.abs(residual))) else largest
     n, p = data.design.shape
     if largest == 0 and n > p + 2:
         raise ValueError(

@@ -12,12 +12,7 @@ import numpy as np
 
 from .._progress import uninterrupted
 from .._typing import ArvizData
-from .._validation import (
-    check_count,
-    check_flag,
-    drawn_seed,
-    takes_seed,
-)
+from .._validation import check_count, check_flag, drawn_seed, takes_seed
 from ..description import attributes
 from ..designs import as_sampling_design
 from ..fitting.by_formula import FormulaOptions, of_classes, of_rows, one_offset, read_formula
@@ -33,7 +28,7 @@ from .arviz_groups.groups import assemble
 from .diagnostics.diagnosis import warn_of_run
 from .diagnostics.response_spread import spread_of
 from .draws.draws import draws_of
-from .draws.new_rows import NewRows
+from .draws.new_rows import rows_of_design
 from .noise_average.enumeration import MASKS
 from .problem import Problem, sampler_settings
 from .scores.pointwise import check_size, rows_group
@@ -203,7 +198,7 @@ def sample(
         If masks were integrated as if scores were normal, the error of the log-likelihood has a standard deviation
         above 0.1 nat or a Pareto k above 0.5, and the draws were not corrected: use ``bd.reweight`` or ``bd.Gibbs()``.
     MixingWarning
-        If an R-hat is above 1.01 and above the largest that is expected of so many numbers when the chains agree
+        If an R-hat is above 1.01 and above the largest that is expected of this many numbers when the chains agree
         (:func:`bayesdrop.diagnose`), or an effective sample size (bulk or tail) is below 400.
     IncompleteWarning
         If the run was interrupted from the keyboard, or ``max_seconds`` had passed. An interruption after the last
@@ -230,9 +225,9 @@ def sample(
     ('chain', 'draw', 'feature')
     """
     options = FormulaOptions(full_rank, unseen, dropna, random_scale)
-    given, X, y, feature_names, design = read_formula(model, X, y, feature_names, options)
+    stated_model, X, y, feature_names, design = read_formula(model, X, y, feature_names, options)
     sample_weight = of_rows(design, sample_weight)
-    model = check_model(given)
+    model = check_model(stated_model)
     check_counts(draws, tune, chains)
     check_count(thin, "thin", most=_MOST_DRAWS // draws)
     check_flag(log_likelihood, "log_likelihood")
@@ -293,19 +288,17 @@ def sample(
         None,
     )  # fmt: skip
     with late.whole():
-        found = assemble(groups, attrs)
+        tree = assemble(groups, attrs)
     late.warn()
-    return found
+    return tree
 
 
 def _log_likelihood(problem: Problem, posterior: xr.Dataset, masks: int) -> xr.Dataset:
     """Log likelihoods of the sampled rows, as a group."""
-    model, stored, centre = problem.centring.original_model, problem.rows, problem.centring.centre
-    found = draws_of(posterior, model, marginalised=problem.marginalised)
-    centred = stored.design if centre is None else stored.design.shifted(centre)
-    matrix = None if centred.is_streamed else centred.matrix()
-    rows = NewRows(centred, problem.data.feature_names, None, model, matrix)
-    return rows_group(found, rows, stored.target, stored.weight, stored.offset, masks=masks)
+    model, stored = problem.centring.original_model, problem.rows
+    draws = draws_of(posterior, model, marginalised=problem.marginalised)
+    rows = rows_of_design(stored.design, problem.data.feature_names, model)
+    return rows_group(draws, rows, stored.target, stored.weight, stored.offset, masks=masks)
 
 
 def check_counts(draws: Any, tune: Any, chains: Any) -> None:
@@ -360,17 +353,17 @@ def _run(
 
 def _original(draws: dict[str, Any], problem: Problem) -> dict[str, Any]:
     """Draws on the scales of the posterior, with intercepts for features that are not centred."""
-    stated, found = problem.centring.original_model, problem.in_response_units(natural(draws))
-    centre = centre_of(stated.noise) if stated.fit_intercept else None
+    model, originals = problem.centring.original_model, problem.in_response_units(natural(draws))
+    centre = centre_of(model.noise) if model.fit_intercept else None
     if centre is not None:
         # In double precision, because wᵀc is added again wherever scores are computed.
-        intercept = found["intercept"].astype(np.float64)
+        intercept = originals["intercept"].astype(np.float64)
         for place in np.ndindex(intercept.shape[:2]):  # a draw at a time: all products would be as large as the draws
-            intercept[place] -= np.sum(found["weight"][place].astype(np.float64) * centre, axis=-1)
-        if stated.loss.multiclass:
+            intercept[place] -= np.sum(originals["weight"][place].astype(np.float64) * centre, axis=-1)
+        if model.loss.multiclass:
             intercept -= intercept.mean(axis=-1, keepdims=True)
-        found["intercept"] = intercept
-    return found
+        originals["intercept"] = intercept
+    return originals
 
 
 def _groups(problem: Problem, result: Run) -> dict[str, xr.Dataset]:

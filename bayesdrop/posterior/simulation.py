@@ -2,7 +2,7 @@ r"""Simulated responses: of the posterior, and of the prior.
 
     y ~ p(y | s) ∝ exp(−C loss(y, s)),      s = Σ_d w_d x̃_d + b,      x̃ noised afresh for each draw and row
 
-A loss says how to draw from its own ``p(y | s)``, in ``sample_response``. The hinge is no likelihood: its
+A loss says how to draw from its own ``p(y | s)``, in ``sample_response``. The hinge is not a likelihood: its
 pseudo-likelihood is normalised over the two classes (see :class:`bayesdrop.losses.Hinge`).
 """
 
@@ -29,7 +29,7 @@ from .arviz_groups.groups import assemble, extend
 from .draws.draws import Draws, blocks, read_draws, stored_constants, stored_offset
 from .draws.new_rows import check_rows, for_rows, match_design, match_offset, match_rows, with_unseen
 from .noise_average.expectation import expected_response
-from .prior_rows import read_prior_rows
+from .priors_table import read_prior_rows
 from .response_units import with_spread
 from .sampling import check_counts
 from .scores.pointwise import MOST
@@ -123,7 +123,7 @@ def posterior_predictive(
         offset = stored_offset(post)
     check_flag(corrupted_inputs, "corrupted_inputs")
     generator = np.random.default_rng(seed)
-    known = match_offset(posterior, offset, n, X if new else None)
+    known_offsets = match_offset(posterior, offset, n, X if new else None)
     trials = None if new or "trials" not in stored_constants(post) else stored_constants(post)["trials"].values
     if rows.matrix is None and posterior.size * n > MOST:
         raise ValueError(
@@ -132,7 +132,7 @@ def posterior_predictive(
         )
     parts = []
     for place, matrix in rows.parts():
-        offsets, counts = (None if part is None else part[place] for part in (known, trials))
+        offsets, counts = (None if part is None else part[place] for part in (known_offsets, trials))
         parts.append(_responses(posterior, matrix, generator, corrupted_inputs, offsets, counts))
     simulated = xr.concat(parts, "obs_id").assign_coords(obs_id=np.arange(n))
     return extend(post, {"predictions" if new else "posterior_predictive": simulated})
@@ -146,7 +146,7 @@ def _responses(
     offset: Float[np.ndarray, " n"] | None = None,
     trials: PerRow | None = None,
 ) -> xr.Dataset:
-    """One response of each row and draw, as a group of ArviZ: of so many ``trials`` the number of successes."""
+    """One response of each row and draw, as a group of ArviZ; with ``trials`` the number of successes."""
     import xarray as xr
 
     n = X.shape[0]
@@ -303,7 +303,7 @@ def prior_draws(
         inner, names, weight, intercept, free, rate_map.index, None if rate_map.is_free else rate_map.initial,
         C, False, labels, steps, parameter=parameter, correlation=scales.get("correlation"),
     )  # fmt: skip
-    known = match_offset(sampled, rows.offset, n)
+    offsets = match_offset(sampled, rows.offset, n)
     drawn = {"weight": weight, **({"rate": free} if rate_map.is_free else {}), **scales, **groups, **learnt_values}
     if model.fit_intercept:
         block = np.vstack([weight.reshape(-1, p).T, intercept.reshape(1, -1)])
@@ -328,13 +328,13 @@ def prior_draws(
         inference_method="prior", method="independent draws", target="noising", model=repr(model), seed=seed
     )
     attrs |= attributes(centring.original_model, labels, rows.facts, names)
-    responses = _responses(sampled, matrix, generator, False, known, rows.trials)
-    made = {"prior": prior, "prior_predictive": responses}
-    if known is not None:
-        made["constant_data"] = xr.Dataset({"offset": ("obs_id", known)}, {"obs_id": np.arange(n)})
-    for group in made.values():
+    responses = _responses(sampled, matrix, generator, False, offsets, rows.trials)
+    groups_made = {"prior": prior, "prior_predictive": responses}
+    if offsets is not None:
+        groups_made["constant_data"] = xr.Dataset({"offset": ("obs_id", offsets)}, {"obs_id": np.arange(n)})
+    for group in groups_made.values():
         group.attrs.update(attrs)
-    return assemble(made, attrs)
+    return assemble(groups_made, attrs)
 
 
 def _prior_weights(
@@ -380,5 +380,5 @@ def _prior_rates(
     strength = hierarchy.strength_prior.scale * generator.gamma(hierarchy.strength_prior.shape, size=size)
     # A shape that underflows to 0 is no Beta distribution.
     up, down = (np.maximum(part * strength, 1e-12)[:, hierarchy.index] for part in (mean, 1 - mean))
-    found = {"group_rate": mean, "group_strength": strength}
-    return generator.beta(up, down), found
+    hyperparameters = {"group_rate": mean, "group_strength": strength}
+    return generator.beta(up, down), hyperparameters

@@ -286,14 +286,6 @@ def test_failure_late_leaves_earlier_results_as_they_were(command, table, tmp_pa
     assert not (tmp_path / "new").exists()
 
 
-def test_files_keep_their_modes(command, table, tmp_path):
-    command("fit", table, *BY_TARGET)
-    path = tmp_path / "bayesdrop-output" / "weights.csv"
-    path.chmod(0o640)
-    command("fit", table, *BY_TARGET)
-    assert path.stat().st_mode & 0o777 == 0o640
-
-
 @pytest.mark.filterwarnings("default")
 def test_a_note_of_the_library_is_one_line(command, table, monkeypatch):
     from bayesdrop.fitting.fit import fit

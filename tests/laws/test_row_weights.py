@@ -14,7 +14,7 @@ from bayesdrop.designs import as_sampling_design
 from bayesdrop.hmc.streamed import one_pass
 from bayesdrop.posterior.draws.draws import read_draws
 from bayesdrop.posterior.scores.approximation_error import errors_of
-from bayesdrop.posterior.scores.pointwise import log_likelihood_group
+from bayesdrop.posterior.scores.pointwise import row_log_likelihoods
 
 N, P = 12, 3
 TIMES = np.tile([1, 2, 3, 1], N // 4)
@@ -101,8 +101,8 @@ def test_sums_over_masks(loss):
     cost = []
     for X, y, weight in (weighed, repeated):
         weight = np.ones(len(y)) if weight is None else weight
-        group = log_likelihood_group(draws, X, y, weight)["y"].values
-        cost.append((group.sum(axis=2), errors_of(draws, X, y, weight).sum(axis=1)))
+        group = row_log_likelihoods(draws, X, y, weight)
+        cost.append((group.sum(axis=1), errors_of(draws, X, y, weight).sum(axis=1)))
     for one, other in zip(*cost, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-9)
 

@@ -10,7 +10,7 @@ from scipy.stats import norm
 import bayesdrop as bd
 from bayesdrop import plots
 from bayesdrop.description import attributes
-from bayesdrop.plots.pit import _band
+from bayesdrop.plots.calibration import _uniform_band
 
 DIMS = ("chain", "draw", "obs_id")
 
@@ -159,13 +159,13 @@ def test_transforms_of_rows_left_out_are_those_of_the_normal_law():
 def test_the_band_holds_whole_lines():
     """Of 2,000 uniform samples 90 % are inside, within five standard errors, two of them of the band's own level."""
     rng, z = np.random.default_rng(1), np.linspace(0, 1, 101)[1:-1]
-    low, high = _band(80, z, 0.9, np.random.default_rng(0))
+    low, high = _uniform_band(80, z, 0.9, np.random.default_rng(0))
     share = np.mean(np.sort(rng.random((2000, 80)), axis=1)[:, None, :] <= z[:, None], axis=2)
     inside = np.mean(np.all((share >= low - 1e-12) & (share <= high + 1e-12), axis=1))
     assert abs(inside - 0.9) < 5 * np.sqrt(2 * 0.09 / 2000) + 0.01  # the levels of 80 rows are coarse
 
 
-def test_counts_are_randomised_and_wrong_models_leave_the_band():
+def test_counts_are_randomised_and_wrong_models_leave_the_uniform_band():
     rng = np.random.default_rng(3)  # a right model leaves the band in one run of ten
     right, wide = (rng.poisson(3, 300), rng.negative_binomial(1, 0.25, 300))
     drawn, flat = rng.poisson(3, (1, 500, 300)), np.zeros((1, 500, 300)) + rng.normal(size=(1, 500, 1)) * 1e-3

@@ -182,16 +182,6 @@ def test_reliability_says_what_does_not_fit(arguments, message):
         plots.reliability_curve(*arguments)
 
 
-def test_labels_that_have_no_order_are_refused(problem):
-    X, y, _ = problem
-    labels = np.array([object() for _ in y])
-    words = "y: expected labels that are all numbers or all text, got"
-    with pytest.raises(TypeError, match=words):
-        plots.reliability_curve(labels, np.full(len(y), 0.5))
-    with pytest.raises(TypeError, match=words):
-        plots.deletion_robustness(bd.DropoutLogisticRegression(0.3).fit(X, y), X, labels)
-
-
 def test_reliability_says_which_option_does_not_fit():
     with pytest.raises(ValueError, match=r"positive: expected one of the classes \[0, 1\], got 5"):
         plots.reliability_curve([0, 1], [0.1, 0.2], positive=5)

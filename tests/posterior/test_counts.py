@@ -59,15 +59,3 @@ def test_a_noise_without_masks_has_its_own_mean(build):
     post = build(model, weight, intercept=0.1, y=Y, target="marginalised")
     expected = np.exp(X @ weight[0, 0] + 0.1) / np.prod(1 - (0.5 * weight[0, 0]) ** 2)
     np.testing.assert_allclose(bd.predict(post, X).mean, expected, rtol=1e-12)
-
-
-@pytest.mark.parametrize(("C", "warns"), [(1.0, False), (2.0, True)])
-def test_scores_of_a_tempered_count_say_so(build, C, warns):
-    model = bd.Model(bd.NegativeBinomial(2.5), rates=bd.PerFeature(), C=C)
-    weight = 0.3 * np.random.default_rng(0).normal(size=(2, 200, 3))
-    post = bd.log_likelihood(build(model, weight, intercept=0.3, rate=RATE, y=Y), X, Y)
-    if warns:
-        with pytest.warns(bd.PseudoLikelihoodWarning, match="C = 2"):
-            bd.loo(post)
-    else:
-        assert int(bd.loo(post).n_data_points) == 4

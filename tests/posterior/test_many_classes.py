@@ -12,7 +12,7 @@ from bayesdrop.description import attributes
 from bayesdrop.posterior.arviz_groups.constants import observed_group
 from bayesdrop.posterior.draws.draws import read_draws
 from bayesdrop.posterior.noise_average.class_chances import class_chances, class_log_likelihood
-from bayesdrop.posterior.scores.pointwise import log_likelihood_group
+from bayesdrop.posterior.scores.pointwise import row_log_likelihoods
 
 K, P, N, S = 3, 9, 14, 6
 CLASSES = np.array(["blue", "green", "red"])
@@ -84,7 +84,7 @@ def test_likelihoods_to_a_power():
     """``C`` is a power inside the sum over masks, a row weight one of the sum."""
     post, X, y = posterior(bd.Model(bd.Softmax(), C=0.7))
     draws, code, weight = read_draws(post), np.searchsorted(CLASSES, y), np.linspace(0.5, 2, N)
-    found = log_likelihood_group(draws, X, code, weight)["y"].values[0]
+    found = row_log_likelihoods(draws, X, code, weight)
     masks = np.array(list(itertools.product((0.0, 1.0), repeat=P)))
     rate = draws.rate(slice(0, 1))[0]
     chance = np.prod(np.where(masks == 1, 1 - rate, rate), axis=1)

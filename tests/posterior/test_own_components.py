@@ -4,8 +4,10 @@ The components here are those of the package under other names, so that every an
 """
 
 import copy
+import io
 import pickle
 
+import joblib
 import numpy as np
 import pytest
 import xarray as xr
@@ -102,15 +104,28 @@ def test_every_function_of_a_posterior_takes_it(pair, door):
     np.testing.assert_equal(DOORS[door](own), DOORS[door](package))
 
 
-def _tree(post):
+def _tree(post, _):
     """The posterior as ArviZ 1 has it."""
     tree = xr.DataTree.from_dict({f"/{name}": bd.groups.dataset(post, name) for name in bd.groups.group_names(post)})
     tree.attrs.update(post.attrs)
     return tree
 
 
+def _loaded(post, folder):
+    bd.groups.save(post, folder / "post.nc")
+    return bd.groups.load(folder / "post.nc", model=read_draws(post).model)
+
+
+def _by_joblib(value):
+    buffer = io.BytesIO()
+    joblib.dump(value, buffer)
+    buffer.seek(0)
+    return joblib.load(buffer)
+
+
 WAYS = {
     "pickle": lambda post: pickle.loads(pickle.dumps(post)),
+    "joblib": _by_joblib,
     "deep copy": copy.deepcopy,
     "copy": lambda post: post.copy(),
     "sel": lambda post: post.sel(draw=slice(0, 9)),
@@ -123,11 +138,14 @@ WAYS = {
 }
 
 
-@pytest.mark.parametrize("kind", [lambda post: post, _tree], ids=["as made", "DataTree"])
-@pytest.mark.parametrize("way", WAYS)
-def test_copies_and_selections_keep_the_model(pair, way, kind):
+KINDS = {"as made": lambda post, _: post, "DataTree": _tree, "loaded": _loaded}
+CASES = [(way, kind) for way in WAYS for kind in KINDS if kind != "loaded" or way in ("deep copy", "joblib")]
+
+
+@pytest.mark.parametrize(("way", "kind"), CASES)
+def test_copies_and_selections_keep_the_model(pair, way, kind, tmp_path):
     _, own, package = pair
-    found, expected = (WAYS[way](kind(post)) for post in (own, package))
+    found, expected = (WAYS[way](KINDS[kind](post, tmp_path)) for post in (own, package))
     np.testing.assert_array_equal(bd.predict(found, X).mean, bd.predict(expected, X).mean)
     assert type(read_draws(found).model) is bd.Model
 
@@ -192,6 +210,6 @@ def test_a_fit_travels(place, tmp_path):
     fit.save(tmp_path / "fit.nc")
     with pytest.raises(ValueError, match=r"component of your own.*bd\.Fit\.load\(path, model=model\)"):
         bd.Fit.load(tmp_path / "fit.nc")
-    again = bd.Fit.load(tmp_path / "fit.nc", model=OWN[place])
+    again = _by_joblib(copy.deepcopy(bd.Fit.load(tmp_path / "fit.nc", model=OWN[place])))
     np.testing.assert_array_equal(again.predict(X).mean, expected)
     assert again.model == fit.model

@@ -104,15 +104,6 @@ def test_interval_of_a_new_response_covers_what_it_says(build, sigma):
     assert abs(np.mean(found.response_low - found.mean) + quantile) < 5 * error
 
 
-def test_the_noise_of_the_features_widens_a_new_response(build):
-    """Gaussian noise, whose scores are normal indeed: variance 1/C + σ²‖w‖²."""
-    post = build(bd.Model(bd.Squared(variance=1.0), bd.GaussianNoise(2.0), C=4.0), [[[1.0, -2.0]]], intercept=0.0)
-    found = bd.predict(post, np.zeros((60, 2)), probability=0.8)
-    sd = np.sqrt(0.25 + 4 * 5)
-    error = np.sqrt(0.09 / 40_000) / (norm.pdf(norm.ppf(0.9)) / sd) / np.sqrt(60)
-    assert abs(np.mean(found.response_high) - norm.ppf(0.9) * sd) < 5 * error
-
-
 def test_what_the_score_is_is_said(build):
     """Of a quantile the mean over draws is no expected response, and the interval of a new one is about it."""
     post = build(bd.Model(bd.Quantile(0.9, 1.0), rates=bd.Fixed(0.0), C=2.0), [[[1.0, -2.0]]], intercept=0.5)

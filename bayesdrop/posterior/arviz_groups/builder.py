@@ -18,12 +18,7 @@ if TYPE_CHECKING:
 
     from ...sampling.run.runner import Run
 
-__all__ = [
-    "Attributes",
-    "build_groups",
-    "draws_dataset",
-    "provenance",
-]
+__all__ = ["Attributes", "build_groups", "draws_dataset", "provenance"]
 
 Attributes = dict[str, str | int | float]
 """Attributes of a group: text and numbers only, as netCDF takes them."""
@@ -39,7 +34,7 @@ def draws_dataset(
     Parameters
     ----------
     draws : mapping from name to array (C, S, …)
-        Draws of ``C`` chains, ``S`` of each; names that are no variables are left out.
+        Draws of ``C`` chains, ``S`` of each; names without an entry in ``variables`` are left out.
     variables : mapping from name to dims
         Dims after chain and draw, such as ``{"weight": ("feature",), "intercept": ()}``.
     coords : mapping from dim to labels
@@ -71,8 +66,8 @@ def build_groups(
     variables : mapping from name to dims
         What is a variable, with its dims after chain and draw.
     statistics : sequence of str
-        What is a statistic, one number a draw; those that are not among ``draws`` were not recorded. Without any there
-        is no group ``sample_stats``.
+        Names of statistics, one number per draw; those that are not among ``draws`` were not recorded. Without any the
+        group ``sample_stats`` is left out.
     coords : mapping from dim to labels
         Labels along the dims of variables and constants.
     observed : xarray.Dataset

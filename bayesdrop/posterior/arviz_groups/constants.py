@@ -1,5 +1,4 @@
-"""What a posterior stores besides its draws: names along the dims, priors, fixed rates, row weights, offsets and the
-response.
+"""Constants stored with draws: names along the dims, priors, fixed rates, row weights, offsets and the response.
 
 The prior law of the rates is stored under names that the prior gives, and reads again. Responses are numbers, or
 classes as 0 and 1 with their names as a coordinate. Inside the package a class is a sign, −1 or +1. Functions for
@@ -82,7 +81,7 @@ def model_constants(
     model : Model
         With numbers for what it says of its columns.
     rate_map : RateMap
-        Its rates, bound to the columns.
+        Rates of the model, bound to the columns.
     row_weight : array (n,)
         Stored where they are not all 1.
     occurrences : callable
@@ -246,9 +245,9 @@ def parted(group: xr.Dataset, prior: Any) -> xr.Dataset:
         if name == "correlation" and prior.correlated:
             start = 0
             for term, pairs in prior.pairs().items():
-                own = part.isel({PAIR: slice(start, start := start + len(pairs))}).drop_vars(PAIR)
+                term_pairs = part.isel({PAIR: slice(start, start := start + len(pairs))}).drop_vars(PAIR)
                 dim = f"{term}|pair"
-                variables[f"{term}|correlation"] = own.rename({PAIR: dim}).assign_coords({dim: pairs})
+                variables[f"{term}|correlation"] = term_pairs.rename({PAIR: dim}).assign_coords({dim: pairs})
             continue
         if "weight_group" in part.dims:
             if name == "weight_scale":
@@ -322,13 +321,13 @@ def _joined(group: xr.Dataset, prior: Any) -> xr.Dataset:
         names += [f"{term}[{level}]" for level in levels]
     variables["weight"] = xr.concat(parts, "feature").transpose(*parts[0].dims)
     if prior.correlated:
-        own = [
+        pair_parts = [
             by_label(variables.pop(f"{term}|correlation").to_dataset(name="r"), f"{term}|pair", pairs)["r"]
             .drop_vars(f"{term}|pair")
             .rename({f"{term}|pair": PAIR})
             for term, pairs in prior.pairs().items()
         ]
-        variables["correlation"] = xr.concat(own, PAIR)
+        variables["correlation"] = xr.concat(pair_parts, PAIR)
     scales = [variables[name] for name in ("weight_scale",) if name in variables]
     scales += [variables.pop(f"{term}|scale") for term in prior.learnt_terms]
     if scales:

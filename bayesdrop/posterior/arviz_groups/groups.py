@@ -27,10 +27,6 @@ if TYPE_CHECKING:
 __all__ = ["assemble", "dataset", "extend", "group_names", "load", "read_attributes", "save"]
 
 
-def _has_data_tree() -> bool:
-    return int(version("arviz").split(".")[0]) >= 1
-
-
 def assemble(groups: Mapping[str, xr.Dataset], attrs: Mapping[str, Any] | None = None) -> Any:
     """Join datasets into what the installed ArviZ works with.
 
@@ -59,7 +55,7 @@ def assemble(groups: Mapping[str, xr.Dataset], attrs: Mapping[str, Any] | None =
 
     groups = {name: carrying(group, attrs or {}) for name, group in groups.items()}
     attrs = carrying(xr.Dataset(attrs=attrs), {}).attrs
-    if _has_data_tree():
+    if int(version("arviz").split(".")[0]) >= 1:
         tree = xr.DataTree.from_dict({f"/{name}": group for name, group in groups.items()})
         tree.attrs.update(attrs)
         return tree
@@ -92,8 +88,8 @@ def dataset(tree: Any, group: str) -> xr.Dataset:
     if group not in names:
         raise ValueError(f"group: expected one of {names}, got {shown(group)}.")
     node = tree[group]
-    found: xr.Dataset = node.to_dataset() if hasattr(node, "to_dataset") else node
-    return found
+    group_dataset: xr.Dataset = node.to_dataset() if hasattr(node, "to_dataset") else node
+    return group_dataset
 
 
 def read_attributes(tree: Any) -> dict[str, Any]:
@@ -108,8 +104,8 @@ def read_attributes(tree: Any) -> dict[str, Any]:
     0.5
     """
     groups = {name: dataset(tree, name) for name in group_names(tree)}
-    own = groups["posterior"].attrs if "posterior" in groups else {}
-    return {**getattr(tree, "attrs", {}), **own, **carried(groups.values())}
+    posterior_attrs = groups["posterior"].attrs if "posterior" in groups else {}
+    return {**getattr(tree, "attrs", {}), **posterior_attrs, **carried(groups.values())}
 
 
 def extend(tree: Any, groups: Mapping[str, xr.Dataset]) -> Any:
@@ -194,8 +190,8 @@ def load(path: Any, *, model: Model | None = None) -> Any:
             _check_draws(groups)
         if model is None:
             return assemble(groups, root.attrs)
-        found = required_model(root.attrs, "bd.sample", "bd.groups.load", model)
-        return assemble(groups, attributes(found) | root.attrs)
+        passed_model = required_model(root.attrs, "bd.sample", "bd.groups.load", model)
+        return assemble(groups, attributes(passed_model) | root.attrs)
 
 
 # Variables of this package that may have draws, and between which numbers.
@@ -208,5 +204,5 @@ def _check_draws(groups: Mapping[str, xr.Dataset]) -> None:
         group = groups["posterior"]
         if not {"chain", "draw"} <= set(group[variable].dims):
             raise ValueError(f"expected draws of {variable!r} on chain and draw, got {group[variable].dims}")
-        least, most = _RANGES[variable]
-        stored_numbers(group, variable, least=least, most=most)
+        minimum, maximum = _RANGES[variable]
+        stored_numbers(group, variable, least=minimum, most=maximum)

@@ -17,8 +17,7 @@ from ..arviz_groups.constants import read_rate_prior
 from ..arviz_groups.groups import dataset, group_names, read_attributes
 from ..draws.draws import read_group
 from .inclusion import inclusion_problems, without_indicators
-from .largest_r_hat import r_hat_limits
-from .mixing import LIMITS, Extreme, extreme_of, mixing
+from .mixing import LIMITS, Extreme, extreme_of, mixing, r_hat_limits
 from .problems import (
     Problem,
     approximation_problem,
@@ -106,12 +105,12 @@ class Diagnosis(Shown):
         texts: dict[str, list[str]] = {}
         for problem in self.problems:
             texts.setdefault(problem.advice, []).append(problem.text)
-        return [f"{'; '.join(found)}. {advice}" for advice, found in texts.items()]
+        return [f"{'; '.join(faults)}. {advice}" for advice, faults in texts.items()]
 
     def __repr__(self) -> str:
         count = len(self.problems)
-        found = f"{count} problem{'s' * (count != 1)}" if count else "no problems"
-        return f"<Diagnosis: {self.chains} chains of {self.draws} draws, {found}>"
+        summary = f"{count} problem{'s' * (count != 1)}" if count else "no problems"
+        return f"<Diagnosis: {self.chains} chains of {self.draws} draws, {summary}>"
 
     def __str__(self) -> str:
         lines = [f"{self.chains} chain{'s' * (self.chains != 1)} of {self.draws:,} draw{'s' * (self.draws != 1)}"]
@@ -264,25 +263,27 @@ def _mixing_extremes(
     if r_hat is not None and r_hat.value > LIMITS.r_hat:
         limits = r_hat_limits(posterior, statistics)
         limit, words = _limit_with_reason(r_hat, limits, statistics)
-        far = extreme_of(statistics["r_hat"].where(statistics["r_hat"] > limits), np.nanargmax)
-        if far is not None:
-            above, why = _limit_with_reason(far, limits, statistics)
-            value, bound = compared_texts(far.value, above)
-            text = f"{'the largest' if far == r_hat else 'an'} R-hat is {value} ({far.name}), above {bound}"
+        excess = extreme_of(statistics["r_hat"].where(statistics["r_hat"] > limits), np.nanargmax)
+        if excess is not None:
+            above, why = _limit_with_reason(excess, limits, statistics)
+            value, bound = compared_texts(excess.value, above)
+            text = f"{'the largest' if excess == r_hat else 'an'} R-hat is {value} ({excess.name}), above {bound}"
             problems.append(Problem(f"{text}{f', {why}' if why else ''}: the chains disagree", more))
-    least = min((size for size in (bulk, tail) if size is not None), default=None)
-    if least is not None and least.value < LIMITS.ess:
-        value, bound = compared_texts(least.value, LIMITS.ess, ".0f")
-        problems.append(Problem(f"the smallest effective sample size is {value} ({least.name}), below {bound}", more))
+    smallest_size = min((size for size in (bulk, tail) if size is not None), default=None)
+    if smallest_size is not None and smallest_size.value < LIMITS.ess:
+        value, bound = compared_texts(smallest_size.value, LIMITS.ess, ".0f")
+        problems.append(
+            Problem(f"the smallest effective sample size is {value} ({smallest_size.name}), below {bound}", more)
+        )
     return r_hat, bulk, tail, limit, words
 
 
-def _limit_with_reason(r_hat: Extreme, limits: xr.Dataset, found: Mapping[str, xr.Dataset]) -> tuple[float, str]:
+def _limit_with_reason(r_hat: Extreme, limits: xr.Dataset, statistics: Mapping[str, xr.Dataset]) -> tuple[float, str]:
     """Largest R-hat allowed, and words about it where that is more than usual."""
-    limit = extreme_of(limits.where(found["r_hat"] == r_hat.value), np.nanargmin)
+    limit = extreme_of(limits.where(statistics["r_hat"] == r_hat.value), np.nanargmin)
     if limit is None or limit.value <= LIMITS.r_hat:
         return LIMITS.r_hat, ""
-    count = sum(int(part.notnull().sum()) for part in found["r_hat"].values())
+    count = sum(int(part.notnull().sum()) for part in statistics["r_hat"].values())
     return limit.value, f"as chains that agree may have in one of {count:,} numbers"
 
 
@@ -327,7 +328,7 @@ def _undetermined(posterior: xr.Dataset, constant: xr.Dataset | None) -> tuple[i
     low, high = np.quantile(rate.values.astype(float), tails, axis=(0, 1))
     prior = law.quantile(tails[1]) - law.quantile(tails[0])
     wide = high - low >= LIMITS.narrower * prior
-    return wide.size, [name for name, there in zip(names, wide, strict=True) if there]
+    return wide.size, [name for name, is_wide in zip(names, wide, strict=True) if is_wide]
 
 
 def warn_of_run(
@@ -345,7 +346,7 @@ def warn_of_run(
     groups : mapping from group name to xarray.Dataset
         As :func:`.arviz_groups.builder.build_groups` returns them.
     attrs : mapping
-        Their attributes.
+        Attributes of the groups.
     draws : int
         Draws of each chain that were asked for.
     max_seconds : float, optional
@@ -362,19 +363,19 @@ def warn_of_run(
     MixingWarning
         If R-hat or an effective sample size says so, or something else is wrong with the chains.
     """
-    chains, found = (groups["posterior"].sizes[dim] for dim in ("chain", "draw"))
+    chains, draws_made = (groups["posterior"].sizes[dim] for dim in ("chain", "draw"))
     if not attrs["complete"]:
         reason = "interrupted" if attrs["stopped"] == "interrupted" else f"max_seconds: {max_seconds:g} s were used up"
         further = "; call again with the same arguments to go on" if resumable else ""
         warn(
-            f"{reason}: {found} of {draws} draws of each chain were made{further}. The attribute `complete` is 0.",
+            f"{reason}: {draws_made} of {draws} draws of each chain were made{further}. The attribute `complete` is 0.",
             IncompleteWarning,
         )
-    wrong = approximation_problem(attrs, chains * found)
+    wrong = approximation_problem(attrs, chains * draws_made)
     if wrong is not None:
         warn(f"{wrong.text}. {wrong.advice}", ApproximationWarning)
     # An early end and an approximation have had warnings of their own.
-    known = {name: value for name, value in attrs.items() if not name.startswith(("approximation", "reweight_"))}
-    advice = diagnose_groups(groups, known | {"complete": 1}).advice
+    run_attrs = {name: value for name, value in attrs.items() if not name.startswith(("approximation", "reweight_"))}
+    advice = diagnose_groups(groups, run_attrs | {"complete": 1}).advice
     if advice:
         warn(advice, MixingWarning)

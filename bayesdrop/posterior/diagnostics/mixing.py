@@ -1,40 +1,69 @@
-"""R-hat and effective sample sizes of all numbers of a posterior, and Pareto-smoothed importance weights.
+r"""R-hat and effective sample sizes of all numbers of a posterior, and Pareto-smoothed importance weights.
 
 The first two are ArviZ's (Vehtari, Gelman, Simpson, Carpenter & Bürkner 2021). The largest of some importance weights
 are replaced by the order statistics of a Pareto law fitted to them, the Pareto-smoothed importance sampling of Vehtari,
 Simpson, Gelman, Yao & Gabry (2024), with the generalised Pareto law fitted as by Zhang & Stephens (2009) and its shape
 drawn a little towards 1/2. The shape ``k`` says how far the weights can be trusted: an average has a variance below
 1/2, a mean below 1, and the number of draws that it takes grows beyond reach from 0.7 on.
+
+The limit for the largest of many R-hats grows with the number of quantities. Chains are split into ``M`` halves of
+``n`` draws. R-hat is (Gelman & Rubin 1992; split and ranked as by Vehtari, Gelman, Simpson, Carpenter & Bürkner 2021)
+
+    R̂² = (n − 1)/n + B/(nW),    B = n Var z̄_m,  W the mean variance within halves.
+
+If all halves have one law and all draws together are worth ``S`` independent ones, ``(M − 1)(S/M) B/(nW)`` is nearly χ²
+with ``M − 1`` degrees of freedom. What is reported is the larger of two R-hats, of ranks and of distances from the
+median. Of ``p`` quantities none exceeds
+
+    R̂² = 1 − 1/n + (M/S) q/(M − 1),    q the χ² quantile at 1 − α/(2p),
+
+with probability ``1 − α`` at least, by the union bound.
+
+The effective sample size of all chains is small where chains disagree, and would excuse them. ``S`` is therefore the
+sum of the chains' own.
 """
 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from scipy.special import chdtri
 
 from ..._arviz import arviz
 from ..._typing import Float
+from ..._validation import check_count, check_number, check_numbers, shown
 
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["Extreme", "Limits", "extreme_of", "largest_k", "mixing", "smoothed_log_weights", "LIMITS"]
+__all__ = [
+    "Extreme",
+    "Limits",
+    "extreme_of",
+    "largest_k",
+    "largest_r_hat",
+    "mixing",
+    "r_hat_limits",
+    "smoothed_log_weights",
+    "LIMITS",
+]
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What the draws of a posterior are held to.
+    """Limits that :func:`bayesdrop.diagnose` compares draws with.
 
     Attributes
     ----------
     r_hat, ess, energy : float
         R-hat and effective sample size of every number (Vehtari et al. 2021), and E-BFMI of every chain.
     draws, many : int
-        Fewer draws of a chain cannot be split in two; of so many numbers the largest R-hat is one of extremes. Of fewer
-        1.01 stays, as readers know it: what it asks for beyond agreement are more draws, and they are available.
+        Minimum draws of a chain, which R-hat splits in two; and minimum count of numbers whose largest R-hat is an
+        extreme value. For fewer numbers 1.01 stays: if chains agree it asks for more draws, and those are available.
     acceptance, other_acceptance : float
         Smallest acceptance rate of trajectories, and of other moves.
     listed : int
@@ -46,9 +75,9 @@ class Limits:
         prior's.
     nats, error_k : float
         What the error of a log-likelihood may be (standard deviation): 0.1 moves a probability by 0.04. And the Pareto
-        k of its exponential, from which on the error has tails that so few draws do not show.
+        k of its exponential, above which the error has tails that these draws do not show.
     wide : float
-        Ratio of the bound of that error to the error from which on messages name both.
+        Ratio of the bound of that error to the error above which messages name both.
     same : float
         Log weights that differ by less are equal: sums of log-likelihoods are not more accurate.
     tail, least_tail : float, int
@@ -61,7 +90,7 @@ class Limits:
         Above the first no practical number of draws makes importance weights reliable; from the second on they have no
         mean.
     scale_ratio : float
-        Ratio of the standard deviations of two columns from which on a prior of one scale makes chains slow.
+        Ratio of the standard deviations of two columns above which a prior of one scale makes chains slow.
     """
 
     r_hat: float = 1.01
@@ -129,32 +158,133 @@ def mixing(group: xr.Dataset) -> dict[str, xr.Dataset]:
             "ess_tail": az.ess(group, method="tail"),
         }
     varies = {name: np.ptp(group[name].transpose("chain", "draw", ...).values, axis=(0, 1)) > 0 for name in group}
-    found = {}
+    statistics = {}
     for kind, table in tables.items():
         plain = table.to_dataset() if hasattr(table, "to_dataset") else table
         # What varies and has no number is stuck in each chain at a place of its own: as bad as can be.
         worst = np.inf if kind == "r_hat" else 0.0
-        found[kind] = plain.assign({name: plain[name].fillna(worst).where(varies[name]) for name in plain.data_vars})
-    return found
+        statistics[kind] = plain.assign(
+            {name: plain[name].fillna(worst).where(varies[name]) for name in plain.data_vars}
+        )
+    return statistics
 
 
 def extreme_of(table: xr.Dataset, arg: Any) -> Extreme | None:
     """Extreme entry of all variables; None if nothing varies."""
-    found = []
+    extremes = []
     for name, part in table.data_vars.items():
         values = np.atleast_1d(np.asarray(part.values, dtype=float))
         if np.all(np.isnan(values)):
             continue
         place = np.unravel_index(int(arg(values)), values.shape)
         labels = [str(part[dim].values[j]) for dim, j in zip(part.dims, place, strict=False)]
-        found.append(Extreme(float(values[place]), f"{name} of {', '.join(labels)}" if labels else str(name)))
-    if not found:
+        extremes.append(Extreme(float(values[place]), f"{name} of {', '.join(labels)}" if labels else str(name)))
+    if not extremes:
         return None
-    return found[int(arg([extreme.value for extreme in found]))]
+    return extremes[int(arg([extreme.value for extreme in extremes]))]
+
+
+def largest_r_hat(ess: object, *, chains: int, draws: int, probability: float = 0.99) -> float:
+    """Compute a bound that the largest R-hat of many quantities keeps to if all chains agree.
+
+    Parameters
+    ----------
+    ess : float or array (p,)
+        Bulk effective sample size of each quantity, of all chains; the smallest one decides.
+    chains, draws : int
+        Chains, at least 2, and draws of each, at least 4.
+    probability : float, default=0.99
+        Probability, between 0 and 1, with which all R-hats are below the bound, at least.
+
+    Returns
+    -------
+    float
+        The bound. It grows with the number of quantities and with the probability, and falls as effective sample sizes
+        grow. :mod:`bayesdrop.posterior.diagnostics.largest_r_hat` has the formula.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range; effective sample sizes are above 2 for each half of a chain.
+
+    See Also
+    --------
+    diagnose
+
+    References
+    ----------
+    Gelman & Rubin (1992), Inference from iterative simulation using multiple sequences, Statistical Science 7.
+
+    Examples
+    --------
+    Five thousand weights, each of which is worth 1,000 independent draws:
+
+    >>> round(largest_r_hat(np.full(5000, 1000.0), chains=4, draws=1000), 3)
+    1.022
+    >>> round(largest_r_hat(1000.0, chains=4, draws=1000), 3)
+    1.011
+    """
+    chains, draws = check_count(chains, "chains", 2), check_count(draws, "draws", 4)
+    probability = check_number(probability, "probability", above=0, below=1)
+    advice = "the law is one of draws that are worth some independent ones in each half of a chain."
+    sizes = np.ravel(check_numbers(ess, "ess", above=4 * chains, advice=advice))
+    if not sizes.size:
+        raise ValueError(f"ess: expected at least one effective sample size, got {shown(ess)}.")
+    return float(_limit(sizes, sizes.size, chains, draws, 1 - probability).max())
+
+
+def r_hat_limits(posterior: xr.Dataset, statistics: Mapping[str, xr.Dataset]) -> xr.Dataset:
+    """R-hat that each quantity of a posterior may have: 1.01, or more where chains that agree have more.
+
+    The second is for posteriors of 500 quantities and more, and needs an effective sample size that can be told from
+    the draws: 400, and 50 of each half of a chain (Vehtari et al. 2021), of bulk and tail. Quantities that have fewer
+    keep to 1.01. Chains that agree exceed a limit in one posterior of a hundred at most.
+
+    Parameters
+    ----------
+    posterior : xarray.Dataset
+        Variables on ``chain`` and ``draw``.
+    statistics : mapping
+        Datasets ``r_hat``, ``ess_bulk`` and ``ess_tail``.
+    """
+    chains, draws = posterior.sizes["chain"], posterior.sizes["draw"]
+    count = sum(int(part.notnull().sum()) for part in statistics["r_hat"].values())
+    limits = {}
+    for name, part in statistics["r_hat"].items():
+        size = np.minimum(*(statistics[kind][name].values for kind in ("ess_bulk", "ess_tail")))
+        can_exceed = (part.values > LIMITS.r_hat) & (size >= max(LIMITS.ess, 100 * chains)) & (count >= LIMITS.many)
+        limit = np.full(part.shape, LIMITS.r_hat)
+        if can_exceed.any():
+            values = posterior[name].transpose("chain", "draw", *part.dims).values
+            size = _ess_of_chains(values[:, :, can_exceed])
+            limit[can_exceed] = np.fmax(LIMITS.r_hat, _limit(size, count, chains, draws, LIMITS.false_alarm))
+        limits[name] = part.copy(data=limit)
+    return statistics["r_hat"].assign(limits)
+
+
+def _limit(ess: Float[np.ndarray, "*shape"], count: int, chains: int, draws: int, alpha: float) -> np.ndarray:
+    """R-hat that one of ``count`` quantities exceeds with probability ``alpha`` at most, if chains agree."""
+    halves = 2 * chains
+    quantile = chdtri(halves - 1, alpha / (2 * count))
+    return np.sqrt(1 - 1 / (draws // 2) + halves / ess * quantile / (halves - 1))
+
+
+def _ess_of_chains(draws: Float[np.ndarray, "C S p"]) -> Float[np.ndarray, " p"]:
+    """Sum of the chains' own effective sample sizes, of values or of distances from the median if these are fewer."""
+    import xarray as xr
+
+    totals, az = [], arviz()
+    for values in (draws, np.abs(draws - np.median(draws, axis=(0, 1)))):
+        single = xr.Dataset({"x": (("chain", "draw", "k"), values)})
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")  # a chain that never moves divides zero by zero
+            sizes = [az.ess(single.isel(chain=[c]), method="bulk")["x"].values for c in range(len(draws))]
+        totals.append(np.nansum(sizes, axis=0))
+    return np.maximum(np.minimum(*totals), 1)
 
 
 def largest_k(draws: int) -> float:
-    """Shape up to which weights of so many draws are reliable, ``min(1 − 1/log₁₀ S, 0.7)``.
+    """Shape up to which weights of ``draws`` draws are reliable, ``min(1 − 1/log₁₀ S, 0.7)``.
 
     Examples
     --------

@@ -17,7 +17,6 @@ import numpy as np
 from ..._display import compared_texts
 from ...description import stored_model
 from ...losses.protocols import Augmented
-from .constant_entries import constant_entries
 from .mixing import LIMITS, largest_k
 
 if TYPE_CHECKING:
@@ -38,15 +37,15 @@ __all__ = [
 
 
 class Problem(NamedTuple):
-    """What is wrong, and what to do."""
+    """A problem of the draws, and advice about it."""
 
     text: str
     advice: str
 
 
 _STILL = (
-    "These are no draws of a posterior. Check what was stored; if a sampler made them, sample again with another seed, "
-    "more tune, or another method."
+    "These are not draws of a posterior. Check what was stored; if a sampler made them, sample again with another "
+    "seed, more tune, or another method."
 )
 _COPIES = "Run each chain with a seed of its own: copies of a chain always agree with each other, and count twice."
 
@@ -80,7 +79,7 @@ def chain_problems(posterior: xr.Dataset, all_drawn: bool = True) -> list[Proble
         faults.append((f"{which}: all draws of a chain are the same", _STILL))
     if moving:
         subset = posterior.isel(chain=moving)
-        for (variable, where), entries in constant_entries(subset, all_drawn).items():
+        for (variable, where), entries in _constant_entries(subset, all_drawn).items():
             more = f" and {len(entries) - listed} more" if len(entries) > listed else ""
             what = f"{variable} of {', '.join(entries[:listed])}{more}" if any(entries) else variable
             part = f" in {chains(moving[c] for c in where)}" if len(where) < len(moving) else ""
@@ -93,8 +92,36 @@ def chain_problems(posterior: xr.Dataset, all_drawn: bool = True) -> list[Proble
     return [Problem(*fault) for fault in faults]
 
 
+def _constant_entries(posterior: xr.Dataset, all_drawn: bool) -> dict[tuple[str, tuple[int, ...]], list[str]]:
+    """Entries that never move in some moving chains, by variable and chains, as ``{("weight", (0, 1)): ["age"]}``.
+
+    Parameters
+    ----------
+    posterior : xarray.Dataset
+        Variables on ``chain`` and ``draw``.
+    all_drawn : bool
+        Every entry was drawn. Else a variable may be held fixed, and entries of another may be 0 or 1 throughout, as
+        in a correlation matrix.
+    """
+    entries: dict[tuple[str, tuple[int, ...]], list[str]] = {}
+    for name, part in posterior.items():
+        array = part.transpose("chain", "draw", ...)
+        if array.dtype.kind != "f":
+            continue
+        values = array.values.reshape(*array.shape[:2], -1)
+        still = np.all(values == values[:, :1], axis=1)  # (C, k)
+        same = np.all(still & (values[:, 0] == values[0, 0]), axis=0)
+        if not all_drawn:
+            still[:, same & (np.all(same) | np.isin(values[0, 0], (0.0, 1.0)))] = False
+        for entry in np.flatnonzero(still.any(axis=0)):
+            place = np.unravel_index(entry, array.shape[2:]) if array.ndim > 2 else ()
+            label = ", ".join(str(array[dim].values[j]) for dim, j in zip(array.dims[2:], place, strict=True))
+            entries.setdefault((str(name), tuple(np.flatnonzero(still[:, entry]).tolist())), []).append(label)
+    return entries
+
+
 def approximation_words(attrs: Mapping[str, Any], size: int) -> str:
-    """What a sampler approximates and how well, or what reweighting made of it; empty if it is exact.
+    """Describe the approximation of a sampler and its error, or the reweighting; empty if the sampler is exact.
 
     Parameters
     ----------
@@ -132,9 +159,9 @@ def approximation_words(attrs: Mapping[str, Any], size: int) -> str:
 def _error_text(attrs: Mapping[str, Any]) -> str:
     """Error of the log-likelihood, with its bound where the error itself is not above the limit, or far below it."""
     total, bound = float(attrs["approximation_total"]), float(attrs["approximation_bound"])
-    (shown, _), (most, _) = (compared_texts(value, LIMITS.nats, ".2g") for value in (total, bound))
+    (shown, _), (bound_text, _) = (compared_texts(value, LIMITS.nats, ".2g") for value in (total, bound))
     is_wide = bound > LIMITS.nats and bound > min(LIMITS.wide * total, max(total, LIMITS.nats))
-    return f"{shown} nats (standard deviation over draws{f', at most {most}' * is_wide})"
+    return f"{shown} nats (standard deviation over draws{f', at most {bound_text}' * is_wide})"
 
 
 def has_own_model(attrs: Mapping[str, Any]) -> bool:
@@ -163,7 +190,7 @@ def _has_correlation(attrs: Mapping[str, Any]) -> bool:
 
 
 def draw_the_masks(attrs: Mapping[str, Any]) -> str:
-    """Which sampler is exact where masks were integrated."""
+    """Name the sampler that is exact where masks were integrated."""
     if has_gibbs(attrs):
         return "sample with bd.Gibbs(), which draws the masks."
     return (
@@ -173,7 +200,7 @@ def draw_the_masks(attrs: Mapping[str, Any]) -> str:
 
 
 def approximation_problem(attrs: Mapping[str, Any], size: int) -> Problem | None:
-    """What is wrong with how masks were integrated, or with the weights that were to mend it; None if nothing is.
+    """Return the problem of integrated masks, or of the weights that correct them; None without a problem.
 
     Parameters
     ----------
@@ -219,7 +246,7 @@ _CHOICE_OF_METHOD = ("noising", "marginalised")
 
 
 def columns_advice(attrs: Mapping[str, Any]) -> str:
-    """What to do first where the columns of the matrix are likely to be the cause; empty if they are not."""
+    """Advise on the columns of the matrix if they are the likely cause; empty otherwise."""
     if "unscaled" in attrs:
         names = json.loads(str(attrs["unscaled"]))
         shown = ", ".join(map(str, names[: LIMITS.listed])) + (" …" if len(names) > LIMITS.listed else "")
@@ -237,7 +264,7 @@ def columns_advice(attrs: Mapping[str, Any]) -> str:
 
 
 def more_draws(attrs: Mapping[str, Any], posterior: xr.Dataset) -> str:
-    """What to do about too few effective draws, by the method that made them."""
+    """Advise on too few effective draws, by the method that made them."""
     method = str(attrs.get("method", ""))
     if attrs.get("inference_method", "mcmc") != "mcmc" or attrs.get("target", "noising") not in _CHOICE_OF_METHOD:
         method = ""

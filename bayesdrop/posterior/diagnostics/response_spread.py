@@ -14,6 +14,7 @@ import numpy as np
 
 from ...losses.protocols import Simulated
 from ..draws.draws import draws_of
+from ..draws.new_rows import centred_matrix
 from .problems import Problem
 
 __all__ = ["spread_problem", "spread_of"]
@@ -21,7 +22,7 @@ __all__ = ["spread_problem", "spread_of"]
 
 @dataclass(frozen=True)
 class Limits:
-    """What is compared.
+    """Limits of the comparison.
 
     Attributes
     ----------
@@ -46,7 +47,7 @@ def spread_of(problem: Any, groups: Mapping[str, Any]) -> dict[str, float]:
     That is their standard deviation about their expectation, by that of simulated ones; it is left out where the
     likelihood's scale or shape is learnt, responses are classes or pairs, or have no law, or rows are not in memory.
     """
-    model, rows, centre = problem.centring.original_model, problem.rows, problem.centring.centre
+    model, rows = problem.centring.original_model, problem.rows
     loss: Any = model.loss
     if loss.parameters:
         return {"response_spread": problem.unit} if problem.unit != 1 else {}
@@ -54,12 +55,12 @@ def spread_of(problem: Any, groups: Mapping[str, Any]) -> dict[str, float]:
     if classes or rows.design.is_streamed or not isinstance(loss, Simulated):
         return {}
     draws = draws_of(groups["posterior"], model, marginalised=problem.marginalised)
-    X: Any = (rows.design if centre is None else rows.design.shifted(centre)).matrix()
+    X = centred_matrix(rows.design, model)
     target, offset = rows.target, rows.offset
     n, generator = X.shape[0], np.random.default_rng(0)
     chosen = np.arange(n) if n <= LIMITS.rows else np.sort(generator.choice(n, LIMITS.rows, replace=False))
-    some = np.unique(np.linspace(0, draws.size - 1, LIMITS.draws).round().astype(int))
-    few = draws.taken(some)
+    numbers = np.unique(np.linspace(0, draws.size - 1, LIMITS.draws).round().astype(int))
+    few = draws.taken(numbers)
     score = few.noised_scores(X[chosen], slice(0, few.size), generator)
     score = score if offset is None else score + offset[chosen, None]
     with np.errstate(over="ignore", invalid="ignore"):

@@ -35,16 +35,7 @@ from ..arviz_groups.groups import dataset, group_names, read_attributes
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = [
-    "Draws",
-    "Limits",
-    "blocks",
-    "draws_of",
-    "read_draws",
-    "read_group",
-    "stored_constants",
-    "stored_offset",
-]
+__all__ = ["Draws", "Limits", "blocks", "draws_of", "read_draws", "read_group", "stored_constants", "stored_offset"]
 
 
 @dataclass(frozen=True)
@@ -142,9 +133,9 @@ class Draws:
             return np.broadcast_to(self.fixed_rate, (len(self.weight[part]), len(self.fixed_rate)))
         return self.rate_of(part, self.index)
 
-    def rate_of(self, some: Any, index: Int[np.ndarray, ...]) -> Float[np.ndarray, "draws ..."]:
+    def rate_of(self, chosen: Any, index: Int[np.ndarray, ...]) -> Float[np.ndarray, "draws ..."]:
         """Rates of some draws at places of free rates, 0 at ``k``, float64."""
-        free = self.free_rate[some].astype(np.float64)
+        free = self.free_rate[chosen].astype(np.float64)
         # A rate that single precision rounds to 1 would divide by zero.
         every = np.clip(np.concatenate([free, np.zeros((*free.shape[:-1], 1))], axis=-1), 0.0, np.nextafter(1.0, 0.0))
         return every[..., index]
@@ -182,13 +173,13 @@ class Draws:
         )
         for rows, columns, values in self._entries(X):
             starts = np.flatnonzero(np.diff(rows, prepend=-1))
-            for some in blocks(total, len(values)):
-                here = slice(part.start + some.start, part.start + some.stop)
-                clean = np.broadcast_to(values, (some.stop - some.start, len(values)))
-                noised = self.model.noise.sample(generator, clean, self.rate(here)[:, columns])
+            for part_draws in blocks(total, len(values)):
+                numbers = slice(part.start + part_draws.start, part.start + part_draws.stop)
+                clean = np.broadcast_to(values, (part_draws.stop - part_draws.start, len(values)))
+                noised = self.model.noise.sample(generator, clean, self.rate(numbers)[:, columns])
                 for k in range(weight.shape[1]):
-                    own = np.add.reduceat(noised * weight[some, k][:, columns], starts, axis=1)
-                    every[rows[starts], some, k] += own.T
+                    sums = np.add.reduceat(noised * weight[part_draws, k][:, columns], starts, axis=1)
+                    every[rows[starts], part_draws, k] += sums.T
         return scores
 
     def log_exponential(self, X: Any) -> Float[np.ndarray, "n S"]:
@@ -237,17 +228,17 @@ class Limits:
 LIMITS = Limits()
 
 
-def blocks(total: int, size: int, most: int | None = None) -> Iterator[slice]:
-    """Cut ``range(total)`` into slices of at least one so that each, times ``size``, is at most ``most``.
+def blocks(total: int, size: int, maximum: int | None = None) -> Iterator[slice]:
+    """Cut ``range(total)`` into slices of at least one so that each, times ``size``, is at most ``maximum``.
 
-    By default ``most`` is ``LIMITS.block``.
+    By default ``maximum`` is ``LIMITS.block``.
 
     Examples
     --------
     >>> list(blocks(3, LIMITS.block // 2))
     [slice(0, 2, None), slice(2, 3, None)]
     """
-    step = max(1, (LIMITS.block if most is None else most) // max(size, 1))
+    step = max(1, (LIMITS.block if maximum is None else maximum) // max(size, 1))
     for start in range(0, total, step):
         yield slice(start, min(start + step, total))
 
@@ -381,11 +372,11 @@ def draws_of(
     learnt, scale = model.weight_prior.learnt_scale(len(names)), None
     if learnt is not None and "weight_scale" in posterior:
         scale = flat("weight_scale", *learnt.dims).astype(np.float64).reshape(total, -1)
-    known = weight.shape[1] if many else 2
-    if classes is not None and len(classes) != known:
+    label_count = weight.shape[1] if many else 2
+    if classes is not None and len(classes) != label_count:
         raise ValueError(
-            f"post: expected {known} labels in the attribute 'classes', for {model.loss!r}, got {classes.tolist()}; "
-            "the file was changed since bd.sample wrote it."
+            f"post: expected {label_count} labels in the attribute 'classes', for {model.loss!r}, got "
+            f"{classes.tolist()}; the file was changed since bd.sample wrote it."
         )
     values = (weight, free, C, intercept)
     if not all(np.all(np.isfinite(part)) for part in values):

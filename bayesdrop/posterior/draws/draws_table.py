@@ -80,13 +80,13 @@ def draws_table(post: Any, variables: Any = None, *, backend: str = "pandas") ->
 
 def _wanted(posterior: xr.Dataset, variables: Any) -> list[str]:
     """Names of variables that are there."""
-    there = [str(name) for name in posterior.data_vars]
+    names = [str(name) for name in posterior.data_vars]
     if variables is None:
-        return there
+        return names
     wanted = [variables] if isinstance(variables, str) else variables
     if isinstance(wanted, Mapping | bytes) or not isinstance(wanted, Iterable):
-        raise TypeError(f"variables: expected names of variables, got {shown(variables)}; there are {there}.")
+        raise TypeError(f"variables: expected names of variables, got {shown(variables)}; there are {names}.")
     wanted = list(wanted)
-    if unknown := [name for name in wanted if not isinstance(name, str) or name not in there]:
-        raise ValueError(f"variables: no variable {shown(unknown[0])} in the posterior; expected some of {there}.")
+    if unknown := [name for name in wanted if not isinstance(name, str) or name not in names]:
+        raise ValueError(f"variables: no variable {shown(unknown[0])} in the posterior; expected some of {names}.")
     return list(dict.fromkeys(wanted))

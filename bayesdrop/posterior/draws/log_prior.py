@@ -103,14 +103,14 @@ def log_prior_terms(draws: Draws, law: BetaLaw | None) -> dict[str, Float[np.nda
     """
     terms = _weights(draws)
     if law is not None and draws.free_rate.shape[-1]:
-        least = float(np.finfo(draws.free_rate.dtype).tiny)
+        minimum = float(np.finfo(draws.free_rate.dtype).tiny)
         rate = draws.free_rate.astype(np.float64)
-        density = law.log_rate_density(np.log(np.maximum(rate, least)), np.log1p(-np.minimum(rate, 1 - 1e-12)))
+        density = law.log_rate_density(np.log(np.maximum(rate, minimum)), np.log1p(-np.minimum(rate, 1 - 1e-12)))
         terms["rate"] = density.reshape(draws.size, -1).sum(axis=1)
-    stated: Any = draws.model.intercept_prior
-    if stated is not None:
+    intercept_prior: Any = draws.model.intercept_prior
+    if intercept_prior is not None:
         # The intercepts of draws are those of columns less the centre of the noise.
-        level = stated.moved(centre_of(draws.model.noise))
+        level = intercept_prior.moved(centre_of(draws.model.noise))
         terms["intercept"] = level.log_density(draws.weight, draws.intercept)
     for one in draws.model.loss.parameters:
         # The law is that of the logarithm; dividing by the value makes it that of the value.
@@ -144,11 +144,11 @@ def _weights(draws: Draws) -> dict[str, Float[np.ndarray, " S"]]:
             ratio[:, block] = np.linalg.solve(root, ratio[:, block])
             log_root = np.log(np.diagonal(root, axis1=1, axis2=2)).sum(axis=1)
             correlation += np.outer([-block.shape[1], 2 * (effects.eta - 1)], log_root)
-    own = (-free * each - 0.5 * ratio**2).reshape(draws.size, -1).sum(axis=1) + correlation[0]
+    weight_terms = (-free * each - 0.5 * ratio**2).reshape(draws.size, -1).sum(axis=1) + correlation[0]
     # The law is that of log σ; dividing by σ makes it that of σ.
     law = learnt.law.log_density(log_scale) - log_scale
-    found = {"weight": own, "weight_scale": law.sum(axis=1)}
-    return found if draws.correlation is None else found | {"correlation": correlation[1]}
+    terms = {"weight": weight_terms, "weight_scale": law.sum(axis=1)}
+    return terms if draws.correlation is None else terms | {"correlation": correlation[1]}
 
 
 def prior_interval(fit: Fit, probability: float) -> tuple[Float[np.ndarray, " k"], Float[np.ndarray, " k"]]:

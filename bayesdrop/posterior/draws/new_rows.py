@@ -37,6 +37,7 @@ __all__ = [
     "match_offset",
     "match_rows",
     "read_result",
+    "rows_of_design",
     "with_unseen",
 ]
 
@@ -49,7 +50,7 @@ def match_offset(draws: Draws, offset: Any, n: int, X: Any = None) -> Float[np.n
     Raises
     ------
     ValueError
-        If there have to be some, or cannot be, or they are no numbers.
+        If offsets are needed and missing, are not allowed, or are not numbers.
     """
     offset = offset_in(X, draws.feature_names, draws.facts, offset)
     if offset is None and draws.has_offset:
@@ -199,36 +200,34 @@ class NewRows:
     ----------
     design : Design (n, p)
         The rows, their columns in the order in which they came.
-    names : list of p str
-        Columns that were sampled.
-    order : list of int or None
-        Where these stand in the design; None if it has them in order.
-    model : Model
-        With the domain and the centre of the noise.
     matrix : array or scipy sparse (n, p), optional
-        Rows in memory, as :func:`match_columns` has them; None if they are streamed.
+        Rows in memory, as :func:`match_columns` returns them; None if they are streamed.
+    read : function from matrix to matrix, optional
+        Match and centre a block of streamed rows, as :func:`match_columns` does.
     """
 
     design: Design
-    names: list[str]
-    order: list[int] | None
-    model: Model
     matrix: Any = None
+    read: Any = None
 
     def each(self, function: Callable[..., Any], *rows: PerRow) -> list[Any]:
-        """What ``function(matrix, *parts)`` makes of each block, the rows as :func:`match_columns` has them."""
+        """Results of ``function(matrix, *parts)`` for each block, whose rows :func:`match_columns` returns."""
         if self.matrix is not None:
             return [function(self.matrix, *rows)]
-        return self.design.each_block(partial(_matched, function, self.names, self.order, self.model), *rows)
+        return self.design.each_block(partial(_of_block, function, self.read), *rows)
 
     def parts(self) -> Iterator[tuple[slice, Any]]:
-        """One pass over the rows as :func:`match_columns` has them, parts without rows left out."""
+        """One pass over the rows as :func:`match_columns` returns them, parts without rows left out."""
         if self.matrix is not None:
             yield slice(0, self.matrix.shape[0]), self.matrix
             return
-        for here, block in self.design.parts():
+        for place, block in self.design.parts():
             if block.shape[0]:
-                yield here, _matched(lambda matrix: matrix, self.names, self.order, self.model, block.matrix())
+                yield place, self.read(block.matrix())
+
+
+def _of_block(function: Callable[..., Any], read: Callable[[Any], Any], matrix: Any, *rows: PerRow) -> Any:
+    return function(read(matrix), *rows)
 
 
 def match_rows(X: Any, draws: Draws) -> NewRows:
@@ -254,18 +253,21 @@ def match_rows(X: Any, draws: Draws) -> NewRows:
     design, names = as_streamed_design(X), draws.feature_names
     if design is None:
         matrix = match_columns(X, draws)
-        return NewRows(as_design(matrix), names, None, draws.model, matrix)
+        return NewRows(as_design(matrix), matrix)
     design = read_alike(design, names, draws.facts)
-    order = column_order(design, names, draws.facts)
     check_width(design, names)
-    return NewRows(design, names, order, draws.model)
+    return rows_of_design(design, names, draws.model, column_order(design, names, draws.facts))
 
 
-def _matched(
-    function: Callable[..., Any], names: list[str], order: list[int] | None, model: Model, matrix: Any, *rows: PerRow
-) -> Any:
-    design = match_design(matrix if order is None else matrix[:, order], names, model)
-    return function(centred_matrix(design, model), *rows)
+def rows_of_design(design: Design, names: list[str], model: Model, order: list[int] | None = None) -> NewRows:
+    """Rows of a design with the columns ``names``, at the places ``order`` if they are in another order."""
+    if design.is_streamed:
+        return NewRows(design, read=partial(_read_block, names, order, model))
+    return NewRows(design, centred_matrix(design, model))
+
+
+def _read_block(names: list[str], order: list[int] | None, model: Model, matrix: Any) -> Any:
+    return centred_matrix(match_design(matrix if order is None else matrix[:, order], names, model), model)
 
 
 def draws_of_fit(fit: Fit) -> Draws:

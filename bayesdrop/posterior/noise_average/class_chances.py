@@ -34,8 +34,8 @@ from ..._typing import Float, Int, PerRow
 from ...designs import as_design
 from ...moments import ScoreMoments
 from ..draws.draws import Draws, blocks
-from .doubt import Doubt
 from .enumeration import MASKS, log_sum
+from .functions import Doubt
 from .score_pairs import RULES, Pairs, log_totals
 
 __all__ = ["class_chances", "class_log_likelihood"]
@@ -48,7 +48,7 @@ def _probabilities(pairs: Pairs, J: int) -> Float[np.ndarray, "N K"]:
     log_chance, at_mask, at_point = pairs.factors(J)
     mask, point = np.exp(at_mask), np.exp(at_point)
     total = mask @ point
-    if total.min(initial=1.0) >= RULES.least:
+    if total.min(initial=1.0) >= RULES.smallest_total:
         share = np.exp(log_chance)[:, :, None] / (total * point.shape[2])
         return np.asarray(np.sum((np.swapaxes(mask, 1, 2) @ share) * point, axis=2))
     joint, result = log_chance[:, :, None] - log_totals(at_mask, at_point), np.empty(pairs.mean.shape)
@@ -70,11 +70,11 @@ def _log_power(
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             share = np.exp(own_point)[:, None, :] / total
             mean = np.einsum("na,nam->n", np.exp(log_chance + own_mask), share) / total.shape[2]
-        if min(total.min(initial=1.0), mean.min(initial=1.0)) >= RULES.least:
+        if min(total.min(initial=1.0), mean.min(initial=1.0)) >= RULES.smallest_total:
             return np.log(mean)[:, None]
-    own = own_mask[:, :, None] + own_point[:, None, :] - log_totals(at_mask, at_point)
-    terms = log_chance[:, :, None] + power[:, None, None] * own
-    return (log_sum(terms.reshape(len(code), -1)) - np.log(own.shape[2]))[:, None]
+    log_share = own_mask[:, :, None] + own_point[:, None, :] - log_totals(at_mask, at_point)
+    terms = log_chance[:, :, None] + power[:, None, None] * log_share
+    return (log_sum(terms.reshape(len(code), -1)) - np.log(log_share.shape[2]))[:, None]
 
 
 def class_chances(
@@ -91,7 +91,7 @@ def class_chances(
     corrupted_inputs : bool
         Say that there is no noise to average over.
     masks : int
-        Rows of no more than 32 times so many masks have them enumerated.
+        Rows with at most ``32 * masks`` masks have them enumerated.
 
     Warns
     -----
@@ -101,7 +101,9 @@ def class_chances(
     result = np.empty((X.shape[0], draws.size, draws.weight.shape[1]))
     doubt = Doubt(RULES.error)
     for rows, part, pairs in _pairs_of(draws, X, corrupted_inputs, masks):
-        chances = _adaptive(pairs, lambda some, J, _: _probabilities(some, J), result.shape[2], masks, doubt)
+        chances = _adaptive(
+            pairs, lambda pairs_part, J, _: _probabilities(pairs_part, J), result.shape[2], masks, doubt
+        )
         result[rows, part] = chances.reshape(-1, part.stop - part.start, chances.shape[1])
     doubt.tell(result.size, "a few entries move the scores far")
     return result
@@ -112,11 +114,11 @@ def class_log_likelihood(draws: Draws, X: Any, code: PerRow, masks: int = MASKS)
     result, doubt = np.empty((draws.size, X.shape[0])), Doubt(RULES.error)
     for rows, part, pairs in _pairs_of(draws, X, False, masks):
         size = (len(code[rows]), part.stop - part.start)
-        own = np.repeat(code[rows].astype(int), size[1])
+        codes = np.repeat(code[rows].astype(int), size[1])
         power = np.tile(draws.C[part], size[0])
 
-        def likelihood(some: Pairs, J: int, chosen: Any, own: Any = own, power: Any = power) -> Any:
-            return _log_power(some, J, own[chosen], power[chosen])
+        def likelihood(pairs_part: Pairs, J: int, chosen: Any, codes: Any = codes, power: Any = power) -> Any:
+            return _log_power(pairs_part, J, codes[chosen], power[chosen])
 
         result[part, rows] = _adaptive(pairs, likelihood, 1, masks, doubt).reshape(size).T
     doubt.tell(result.size, "a few entries move the scores far")
@@ -125,22 +127,22 @@ def class_log_likelihood(draws: Draws, X: Any, code: PerRow, masks: int = MASKS)
 
 def _adaptive(pairs: Pairs, reduce: Reduce, width: int, masks: int, doubt: Doubt) -> Float[np.ndarray, "N _"]:
     """Results of all pairs, with as many entries enumerated as each needs."""
-    # 32 times as many masks are no more than the pairs of a mask and a point that the second step takes.
-    limit, most = int(masks).bit_length() + 4, pairs.entries.shape[1]
+    # At most as many masks as the second step has pairs of a mask and a point.
+    limit, n_entries = int(masks).bit_length() + 4, pairs.entries.shape[1]
     result, few = np.empty((len(pairs.mean), width)), np.flatnonzero(pairs.count <= limit)
     todo = np.flatnonzero(pairs.count > limit)
-    J = min(RULES.first, most)
+    J = min(RULES.first, n_entries)
     for chosen, size in ((few, int(pairs.count[few].max(initial=0))), (todo, J)):
         if len(chosen):
             result[chosen] = _reduced(pairs.take(chosen), reduce, size, chosen)
-    while len(todo) and J < most:
-        J = min(J + RULES.step, most)
+    while len(todo) and J < n_entries:
+        J = min(J + RULES.step, n_entries)
         new = _reduced(pairs.take(todo), reduce, J, todo)
         change = np.abs(new - result[todo]).max(axis=1)
         result[todo] = new
         going = (change > RULES.error) & (pairs.count[todo] > J)
         todo, last = todo[going], change[going]
-        if J == most:
+        if J == n_entries:
             doubt.add(last)
     return result
 
@@ -154,21 +156,21 @@ def _reduced(pairs: Pairs, reduce: Reduce, J: int, chosen: Int[np.ndarray, " N"]
 def _pairs_of(draws: Draws, X: Any, corrupted_inputs: bool, masks: int) -> Iterator[tuple[Any, slice, Pairs]]:
     """Rows, by a slice or by their numbers, with draws, a block at a time; those with masks by their entries."""
     K, masked = draws.weight.shape[1], draws.model.noise.has_rate and X.shape[1] > 0 and not corrupted_inputs
-    most = BLOCK // (8 * K * max(min(K, X.shape[1]), 1))
-    enumerated = max(RULES.most, int(masks).bit_length() + 4)
+    block_size = BLOCK // (8 * K * max(min(K, X.shape[1]), 1))
+    enumerated = max(RULES.max_enumerated, int(masks).bit_length() + 4)
     if masked:
         rows = csr_array(X)
         if not rows.has_canonical_format:
             rows = rows.copy()
             rows.sum_duplicates()
-        yield from _masked_pairs(draws, rows, most * K, enumerated)
+        yield from _masked_pairs(draws, rows, block_size * K, enumerated)
         return
-    for some in blocks(X.shape[0], draws.size, most):
-        for part in blocks(draws.size, (some.stop - some.start) * max(X.shape[1] // (K * K), 1), most):
-            yield some, part, _unmasked(draws, X[some], part, corrupted_inputs)
+    for row_part in blocks(X.shape[0], draws.size, block_size):
+        for part in blocks(draws.size, (row_part.stop - row_part.start) * max(X.shape[1] // (K * K), 1), block_size):
+            yield row_part, part, _unmasked(draws, X[row_part], part, corrupted_inputs)
 
 
-def _masked_pairs(draws: Draws, X: Any, most: int, enumerated: int) -> Iterator[tuple[Any, slice, Pairs]]:
+def _masked_pairs(draws: Draws, X: Any, block_size: int, enumerated: int) -> Iterator[tuple[Any, slice, Pairs]]:
     """Pairs of rows with masks, those of about as many entries together, so that few are filled up with zeros."""
     length, K = np.diff(X.indptr), draws.weight.shape[1]
     order, start = np.argsort(-length, kind="stable"), 0
@@ -177,8 +179,8 @@ def _masked_pairs(draws: Draws, X: Any, most: int, enumerated: int) -> Iterator[
     while start < len(order):
         kind = shared[order[start]]
         q = int(kind) if kind else max(int(length[order[start]]), 1)
-        width = max(1, min(draws.size, most // q))
-        rows = order[start : start + max(1, most // (q * width))]
+        width = max(1, min(draws.size, block_size // q))
+        rows = order[start : start + max(1, block_size // (q * width))]
         rows = np.sort(rows[shared[rows] == kind])
         start += len(rows)
         place = X.indptr[rows][:, None] + np.arange(q)
@@ -186,12 +188,12 @@ def _masked_pairs(draws: Draws, X: Any, most: int, enumerated: int) -> Iterator[
         place = np.where(inside, place, 0)
         values = np.where(inside, X.data[place] if X.nnz else 0.0, 0.0).astype(np.float64)
         columns = np.where(inside, X.indices[place] if X.nnz else 0, 0)
-        for part in blocks(draws.size, q, most):
+        for part in blocks(draws.size, q, block_size):
             yield rows, part, _masked_entries(draws, values, columns, part, enumerated)
 
 
 def _masked_entries(
-    draws: Draws, X: Float[np.ndarray, "r q"], columns: Int[np.ndarray, "r q"], part: slice, most: int
+    draws: Draws, X: Float[np.ndarray, "r q"], columns: Int[np.ndarray, "r q"], part: slice, n_enumerated: int
 ) -> Pairs:
     """Pairs of a model with masks; the entries of each row, of value 0 beyond its last, and their columns."""
     weight = np.moveaxis(draws.weight[part].astype(np.float64), 1, 2)[:, columns]
@@ -202,7 +204,7 @@ def _masked_entries(
     mean = np.einsum("srq,srqk->rsk", keep, entries) + intercept[None]
     spread = entries * np.sqrt(keep * (1 - keep))[..., None]
     count = np.sum((keep < 1) & (X != 0), axis=2).T.ravel()
-    most = min(most, int(count.max(initial=0)))
+    n_enumerated = min(n_enumerated, int(count.max(initial=0)))
     size = np.linalg.norm(spread - spread.mean(axis=3, keepdims=True), axis=3)
     order = np.argsort(-size, axis=2, kind="stable")
 
@@ -210,7 +212,9 @@ def _masked_entries(
         place = order[:, :, :number].reshape(s, r, -1, *[1] * (values.ndim - 3))
         return np.swapaxes(np.take_along_axis(values, place, axis=2), 0, 1).reshape(r * s, -1, *values.shape[3:])
 
-    return Pairs(mean.reshape(-1, K), largest(spread, None), largest(entries, most), largest(keep, most), count)
+    return Pairs(
+        mean.reshape(-1, K), largest(spread, None), largest(entries, n_enumerated), largest(keep, n_enumerated), count
+    )
 
 
 def _unmasked(draws: Draws, X: Any, part: slice, corrupted: bool) -> Pairs:

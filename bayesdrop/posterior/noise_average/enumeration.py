@@ -40,7 +40,7 @@ def log_sum(terms: Float[np.ndarray, "N M"]) -> Float[np.ndarray, " N"]:
 def all_masks(
     step: Float[np.ndarray, "N k"], rate: Float[np.ndarray, "N k"]
 ) -> tuple[Float[np.ndarray, "N A"], Float[np.ndarray, "N A"]]:
-    """What each mask contributes to the score, and the logarithm of its chance.
+    """Contribution of each mask to the score, and the logarithm of its probability.
 
     Examples
     --------

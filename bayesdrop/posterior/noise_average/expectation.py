@@ -37,9 +37,8 @@ from ...losses import Logistic
 from ...losses.protocols import Classifying, require
 from ..draws.draws import Draws, blocks
 from .class_chances import class_chances
-from .doubt import Doubt
 from .enumeration import MASKS, all_masks, log_sum
-from .functions import LogLikelihood, Probability
+from .functions import Doubt, LogLikelihood, Probability
 from .logistic import TOLERANCE, average_logistic
 from .quadrature import RULES, Cumulants, Law, by_cumulants, by_law, masked_law, saddle_tilt
 
@@ -138,66 +137,68 @@ class _Block:
             base[:, part] = design.matvec(np.ascontiguousarray(weight)) + self.draws.intercept[part]
         return base
 
-    def _masked(self, rows: Int[np.ndarray, " N"], some: Int[np.ndarray, " N"]) -> None:
+    def _masked(self, rows: Int[np.ndarray, " N"], draw_numbers: Int[np.ndarray, " N"]) -> None:
         """Average pairs of a row and a draw by their entries, those of equally many together."""
         chosen, place = np.unique(rows, return_inverse=True)
         matrix = csr_array(self.matrix[chosen])
         length = np.diff(matrix.indptr)
         for count in np.unique(length).tolist():
             few = count <= max(self.limit, RULES.few)
-            mine = np.flatnonzero(length[place] == count)
-            for part in blocks(len(mine), 2**count if few else max(count, RULES.first), RULES.cache):
-                k = mine[part]
+            places = np.flatnonzero(length[place] == count)
+            for part in blocks(len(places), 2**count if few else max(count, RULES.first), RULES.cache):
+                k = places[part]
                 at = matrix.indptr[place[k]][:, None] + np.arange(count)
-                pairs = self._pairs(rows[k], some[k], self.noised[matrix.indices[at]], matrix.data[at])
+                pairs = self._pairs(rows[k], draw_numbers[k], self.noised[matrix.indices[at]], matrix.data[at])
                 self.result[pairs.rows, pairs.draws] = self._enumerated(pairs) if few else self._transformed(pairs)
 
     def _pairs(
         self,
         rows: Int[np.ndarray, " N"],
-        some: Int[np.ndarray, " N"],
+        draw_numbers: Int[np.ndarray, " N"],
         column: Int[np.ndarray, "N k"],
         value: Shaped[np.ndarray, "N k"],
     ) -> _Pairs:
         """Pairs of a row and a draw, given the columns and values of the noised entries."""
-        base = (self.draws.intercept[some] if self.base is None else self.base[rows, some]) + self.offset[rows]
+        base = (
+            self.draws.intercept[draw_numbers] if self.base is None else self.base[rows, draw_numbers]
+        ) + self.offset[rows]
         draws = self.draws
         if draws.fixed_rate is not None:
             rate = draws.fixed_rate[column]
         else:
             # Of the entries here each has a free rate.
-            free = draws.free_rate[some[:, None], draws.index[column]].astype(np.float64)
+            free = draws.free_rate[draw_numbers[:, None], draws.index[column]].astype(np.float64)
             rate = np.clip(free, 0.0, np.nextafter(1.0, 0.0))
-        kept = draws.model.noise.coefficients(rate).gain / (1 - rate)
-        return _Pairs(rows, some, base, draws.weight[some[:, None], column] * kept * value, rate)
+        factor = draws.model.noise.coefficients(rate).gain / (1 - rate)
+        return _Pairs(rows, draw_numbers, base, draws.weight[draw_numbers[:, None], column] * factor * value, rate)
 
-    def _of(self, rows: Int[np.ndarray, " N"], some: Int[np.ndarray, " N"]) -> Any:
+    def _of(self, rows: Int[np.ndarray, " N"], draw_numbers: Int[np.ndarray, " N"]) -> Any:
         """The function of the scores of pairs of a row and a draw, by their numbers."""
-        return lambda cells, score: self.function(rows[cells] + self.start, some[cells], score)
+        return lambda cells, score: self.function(rows[cells] + self.start, draw_numbers[cells], score)
 
     def _quickly(self, chosen: Int[np.ndarray, " r"]) -> tuple[Int[np.ndarray, " f"], Int[np.ndarray, " f"]]:
         """Average the logistic function; return the pairs of a row and a draw for which its own way does not do."""
         draws = self.draws
         rate = np.asarray(draws.rate(slice(0, draws.size))[:, self.noised], dtype=np.float64)
-        kept = draws.weight[:, self.noised] * (draws.model.noise.coefficients(rate).gain / (1 - rate))
+        step = draws.weight[:, self.noised] * (draws.model.noise.coefficients(rate).gain / (1 - rate))
         base = np.broadcast_to(draws.intercept, (len(chosen), draws.size)) if self.base is None else self.base[chosen]
         matrix = self.matrix if len(chosen) == len(self.matrix) else self.matrix[chosen]
-        self.result[chosen], error = average_logistic(matrix, kept, rate, base + self.offset[chosen, None])
-        rows, some = np.nonzero(~(error <= TOLERANCE))
-        return chosen[rows], some
+        self.result[chosen], error = average_logistic(matrix, step, rate, base + self.offset[chosen, None])
+        rows, draw_numbers = np.nonzero(~(error <= TOLERANCE))
+        return chosen[rows], draw_numbers
 
     def _close_to_normal(self, chosen: Int[np.ndarray, " r"]) -> tuple[Int[np.ndarray, " f"], Int[np.ndarray, " f"]]:
         """Average by cumulants; return the pairs of a row and a draw for which they do not do."""
         failed = []
         for part, law in self._laws(chosen):
             rows = np.repeat(chosen, part.stop - part.start)
-            some = np.tile(np.arange(part.start, part.stop), len(chosen))
-            value, error = by_cumulants(law, self._of(rows, some), logarithmic=self.logarithmic)
-            self.result[rows, some] = value
+            draw_numbers = np.tile(np.arange(part.start, part.stop), len(chosen))
+            value, error = by_cumulants(law, self._of(rows, draw_numbers), logarithmic=self.logarithmic)
+            self.result[rows, draw_numbers] = value
             poor = ~(error <= self.doubt.allowed / 2)  # the series estimates its own error
-            failed.append((rows[poor], some[poor]))
-        rows, some = (np.concatenate(parts) for parts in zip(*failed, strict=True))
-        return rows, some
+            failed.append((rows[poor], draw_numbers[poor]))
+        rows, draw_numbers = (np.concatenate(parts) for parts in zip(*failed, strict=True))
+        return rows, draw_numbers
 
     def _laws(self, chosen: Int[np.ndarray, " r"]) -> Iterator[tuple[slice, Cumulants]]:
         """Cumulants of the scores, for some draws at a time; rows ascend slowest."""
@@ -210,11 +211,11 @@ class _Block:
             square = weight * weight
             orders = (square * weight, square * square, square * square * np.abs(weight))
             expansion = noise.expansion(np.ascontiguousarray(draws.rate(part).T))
-            rest = (
+            higher_orders = (
                 np.broadcast_to(_product(powers.get(power), coefficient * factor), mean.shape)
                 for coefficient, power, factor in zip(expansion[:3], expansion.powers, orders, strict=True)
             )
-            yield part, Cumulants(*(each.ravel() for each in (mean + self.offset[chosen, None], var, *rest)))
+            yield part, Cumulants(*(each.ravel() for each in (mean + self.offset[chosen, None], var, *higher_orders)))
 
     def _enumerated(self, pairs: _Pairs) -> Float[np.ndarray, " N"]:
         """Averages over all masks."""
@@ -227,27 +228,28 @@ class _Block:
         f, function, tilt = self.function, self._of(pairs.rows, pairs.draws), np.zeros(len(pairs.base))
         if isinstance(f, LogLikelihood):
             rows = pairs.rows + self.start
-            tilt = saddle_tilt(lambda some, s: f.slope(rows[some], pairs.draws[some], s), *pairs[2:])
+            tilt = saddle_tilt(lambda numbers, s: f.slope(rows[numbers], pairs.draws[numbers], s), *pairs[2:])
         law, log_norm = masked_law(*pairs[2:], tilt)
 
-        def tilted(some: Int[np.ndarray, " r"], score: Float[np.ndarray, "r M"]) -> Float[np.ndarray, "r M"]:
-            return function(some, score) - tilt[some, None] * score if self.logarithmic else function(some, score)
+        def tilted(numbers: Int[np.ndarray, " r"], score: Float[np.ndarray, "r M"]) -> Float[np.ndarray, "r M"]:
+            values = function(numbers, score)
+            return values - tilt[numbers, None] * score if self.logarithmic else values
 
         value, error = by_law(law, tilted, logarithmic=self.logarithmic)
         value += log_norm
         poor = np.flatnonzero(~(error <= self.doubt.allowed))
-        if law.entries > RULES.most:
+        if law.entries > RULES.max_enumerated:
             self.doubt.add(error[poor])
             return value
         for part in blocks(len(poor), 2**law.entries):
             value[poor[part]] = self._enumerated(_Pairs(*(values[poor[part]] for values in pairs)))
         return value
 
-    def _unmasked(self, rows: Int[np.ndarray, " N"], some: Int[np.ndarray, " N"]) -> None:
+    def _unmasked(self, rows: Int[np.ndarray, " N"], draw_numbers: Int[np.ndarray, " N"]) -> None:
         """Average by the characteristic functions of a noise without masks, zeros written out."""
         noise = self.draws.model.noise
         for part in blocks(len(rows), RULES.first * self.X.shape[1]):
-            i, j = rows[part], some[part]
+            i, j = rows[part], draw_numbers[part]
             entry = self.X[i].toarray() if issparse(self.X) else self.X[i]
             entry = np.asarray(entry, dtype=np.float64)
             weight = self.draws.weight[j].astype(np.float64)
@@ -259,9 +261,9 @@ class _Block:
             reach = np.sqrt(2 * RULES.tail * var) + RULES.tail * scale
 
             def characteristic(
-                some: Int[np.ndarray, " r"], u: Float[np.ndarray, "r M"], weight: Any = weight, entry: Any = entry
+                numbers: Int[np.ndarray, " r"], u: Float[np.ndarray, "r M"], weight: Any = weight, entry: Any = entry
             ) -> Complex[np.ndarray, "r M"]:
-                logs = noise.log_mgf(1j * u[:, :, None] * weight[some, None], entry[some, None], np.zeros(1))
+                logs = noise.log_mgf(1j * u[:, :, None] * weight[numbers, None], entry[numbers, None], np.zeros(1))
                 return np.asarray(np.exp(logs.sum(axis=2)))
 
             law = Law(base, mean - reach, mean + reach, characteristic, entry.shape[1])
@@ -272,12 +274,12 @@ class _Block:
 def _powers(X: Any, powers: tuple[int, int, int]) -> dict[int, Any]:
     """Designs of the powers of a matrix; of ``|x|^5`` for the fifth, which only a bound needs; none of the power 0."""
     first = (csr_array(X) if issparse(X) else X).astype(np.float64)
-    found, raised = {}, first
+    designs, raised = {}, first
     for power in range(1, max(powers) + 1):
         if power in powers:
-            found[power] = as_design(abs(raised) if power == 5 else raised)
+            designs[power] = as_design(abs(raised) if power == 5 else raised)
         raised = raised * first
-    return found
+    return designs
 
 
 def _product(design: Any, coefficient: Float[np.ndarray, "p draws"]) -> Float[np.ndarray, "n_or_1 draws"]:
@@ -327,7 +329,7 @@ class DrawnScores:
     X : array or scipy sparse (n, p)
         Rows that fit them.
     corrupted_inputs : bool
-        There is no noise to average over.
+        The rows are noised already: nothing is averaged.
     offset : array (n,), optional
         Known part of every row's score.
     """

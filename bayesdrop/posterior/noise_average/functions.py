@@ -1,4 +1,4 @@
-"""Functions of a noised score that are averaged: the probability of a class, and the likelihood of a response."""
+"""Functions of a noised score that are averaged, class probabilities and likelihoods; and warnings of their errors."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ import numpy as np
 
 from ..._typing import Float, Int, PerRow
 from ...losses.protocols import Classifying
+from ...warnings import AccuracyWarning, warn
 from ..draws.draws import Draws
 
-__all__ = ["LogLikelihood", "Probability"]
+__all__ = ["Doubt", "LogLikelihood", "Probability"]
 
 
 @dataclass(frozen=True)
@@ -57,10 +58,10 @@ class LogLikelihood:
         self, rows: Int[np.ndarray, " N"], draws: Int[np.ndarray, " N"], score: Float[np.ndarray, "N M"]
     ) -> Float[np.ndarray, "N M"]:
         """``log p(y_i | s)``."""
-        power, level = self.scale(rows, draws)
-        loss = self.draws.loss_of(draws, 2, 0, plain=True)
-        value, _ = loss.plain_value_and_slope(np.broadcast_to(self.target[rows, None], score.shape), score)
-        return np.asarray(level[:, None] - power[:, None] * value)
+        C, loss = self.draws.C[draws, None], self.draws.loss_of(draws, 2, 0, plain=True)
+        target = np.asarray(self.target[rows, None], dtype=np.float64)
+        value, _ = loss.plain_value_and_slope(np.broadcast_to(target, score.shape), score)
+        return np.asarray(loss.log_constant(C) + C * loss.log_base_measure(target) - C * value)
 
     def slope(
         self, rows: Int[np.ndarray, " N"], draws: Int[np.ndarray, " N"], score: Float[np.ndarray, " N"]
@@ -69,13 +70,24 @@ class LogLikelihood:
         loss = self.draws.loss_of(draws, 1, 0, plain=True)
         return np.asarray(-self.draws.C[draws] * loss.plain_value_and_slope(self.target[rows], score)[1])
 
-    def scale(
-        self, rows: Int[np.ndarray, " N"], draws: Int[np.ndarray, " N"]
-    ) -> tuple[Float[np.ndarray, " N"], Float[np.ndarray, " N"]]:
-        """What the loss is multiplied by, and the rest of the log density."""
-        C, target, loss = (
-            self.draws.C[draws],
-            np.asarray(self.target[rows], dtype=np.float64),
-            self.draws.loss_of(draws, 1, 0, plain=True),
-        )
-        return C, loss.log_constant(C) + C * loss.log_base_measure(target)
+
+class Doubt:
+    """Averages whose errors are estimated to be larger than they may be."""
+
+    def __init__(self, allowed: float) -> None:
+        self.allowed, self.failed, self.worst = allowed, 0, 0.0
+
+    def add(self, error: Float[np.ndarray, " some"]) -> None:
+        """Count those of some that are, by their errors."""
+        large = error[~(error <= self.allowed)]
+        if len(large):
+            self.failed, self.worst = self.failed + len(large), max(self.worst, float(large.max()))
+
+    def tell(self, total: int, why: str) -> None:
+        """Warn of them, if there are any."""
+        if self.failed:
+            warn(
+                f"{self.failed} of {total} averages over the noise of a row have errors of about {self.worst:.2g} or "
+                f"less (expected {self.allowed:g}): {why}.",
+                AccuracyWarning,
+            )

@@ -163,11 +163,13 @@ def _average(
     real = height * np.cos(phase)
     if len(several):
         first = np.flatnonzero(np.concatenate([[True], rows[1:] != rows[:-1]]))
-        mine = rows[first]
+        row_numbers = rows[first]
         factor, power = _products(side[rows] * removed, rate[columns], first)
-        real[mine] = real[mine] * factor.real - height[mine] * np.sin(phase[mine]) * factor.imag
-        height[mine] *= np.abs(factor)
-        whole[mine] *= power
+        real[row_numbers] = (
+            real[row_numbers] * factor.real - height[row_numbers] * np.sin(phase[row_numbers]) * factor.imag
+        )
+        height[row_numbers] *= np.abs(factor)
+        whole[row_numbers] *= power
     once, twice = whole[:, 0], whole[:, 1]
     apart = LIMITS.period - np.abs(mean)
     lower = 1 / (1 + np.exp(-apart))

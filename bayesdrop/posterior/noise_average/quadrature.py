@@ -39,15 +39,7 @@ from ..._typing import Float, Int
 from ..draws.draws import blocks
 from .enumeration import log_chances
 
-__all__ = [
-    "RULES",
-    "Cumulants",
-    "Law",
-    "by_cumulants",
-    "by_law",
-    "masked_law",
-    "saddle_tilt",
-]
+__all__ = ["RULES", "Cumulants", "Law", "by_cumulants", "by_law", "masked_law", "saddle_tilt"]
 
 Function: TypeAlias = Callable[[Int[np.ndarray, " r"], Float[np.ndarray, "r M"]], Float[np.ndarray, "r M"]]
 """``function(some, score)`` with the numbers of some of the scores and nodes: values, or logarithms of values."""
@@ -82,7 +74,7 @@ class Rules:
         Numbers of an array at a time, which a core's cache holds.
     few : int
         Entries up to which a row has its masks enumerated rather than a quadrature.
-    most : int
+    max_enumerated : int
         Entries up to which a row has its masks enumerated if the quadrature is not accurate enough.
     """
 
@@ -103,7 +95,7 @@ class Rules:
     steepest: float = 1e100
     cache: int = 1 << 17
     few: int = 8
-    most: int = 18
+    max_enumerated: int = 18
 
     def error(self, logarithmic: bool) -> float:
         """Largest error of a function of either kind."""
@@ -145,28 +137,28 @@ def by_cumulants(
     """
     sd = np.sqrt(np.maximum(law.var, 0.0))
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        skew, excess, rest = (
+        skew, excess, remainder = (
             np.where(part == 0, 0.0, part / (factor * sd**power))
             for part, factor, power in ((law.third, 6, 3), (law.fourth, 24, 4), (law.remainder, 1, 5))
         )
     value, error = np.full(len(sd), np.nan), np.full(len(sd), np.inf)
-    todo = np.flatnonzero(np.isfinite(skew) & np.isfinite(excess) & (rest < 1))
+    todo = np.flatnonzero(np.isfinite(skew) & np.isfinite(excess) & (remainder < 1))
     for halvings in range(RULES.finest + 1):
         z, table = _hermite(halvings)
         going = [todo[:0]]
         for part in blocks(len(todo), len(z), RULES.cache):
-            some = todo[part]
-            moments, top = _normalised(function(some, law.mean[some, None] + sd[some, None] * z), logarithmic)
+            numbers = todo[part]
+            moments, top = _normalised(function(numbers, law.mean[numbers, None] + sd[numbers, None] * z), logarithmic)
             m = (moments @ table).T
-            a, b, r = skew[some], excess[some], rest[some]
-            found = m[0] + a * m[3] + b * m[4] + a * a / 2 * m[6]
+            a, b, r = skew[numbers], excess[numbers], remainder[numbers]
+            average = m[0] + a * m[3] + b * m[4] + a * a / 2 * m[6]
             beyond = (r, r**_SIXTH, a * b, b * b / 2, a**3 / 6, a * a * b / 2, a**4 / 24)
             series = sum(np.abs(part * m[order]) for part, order in zip(beyond, _BEYOND, strict=True))
             spacing = np.abs(m[0] - m[-1]) / 2
-            value[some], scale = _finished(found, top, logarithmic)
-            error[some] = (series + spacing) * scale
+            value[numbers], scale = _finished(average, top, logarithmic)
+            error[numbers] = (series + spacing) * scale
             allowed = RULES.error(logarithmic) / 2
-            going.append(some[(error[some] > allowed) & (series * scale <= allowed)])
+            going.append(numbers[(error[numbers] > allowed) & (series * scale <= allowed)])
         todo = np.concatenate(going)
     return value, error
 
@@ -196,13 +188,13 @@ def _normalised(
 
 
 def _finished(
-    found: Float[np.ndarray, " N"], top: Float[np.ndarray, " N"], logarithmic: bool
+    average: Float[np.ndarray, " N"], top: Float[np.ndarray, " N"], logarithmic: bool
 ) -> tuple[Float[np.ndarray, " N"], Float[np.ndarray, " N"]]:
     """Sums as results, and what errors of the sums are multiplied by."""
     if not logarithmic:
-        return found, np.ones_like(found)
+        return average, np.ones_like(average)
     with np.errstate(divide="ignore", invalid="ignore"):
-        return top + np.log(found), np.where(found > 0, 1 / found, np.inf)
+        return top + np.log(average), np.where(average > 0, 1 / average, np.inf)
 
 
 @dataclass(frozen=True)
@@ -239,20 +231,20 @@ def masked_law(
     keep, drop = log_chances(rate)
     raised = keep + tilt[:, None] * step
     either = np.logaddexp(drop, raised)
-    kept = np.exp(raised - either)
-    mean, var = base + (step * kept).sum(axis=1), (step * step * kept * (1 - kept)).sum(axis=1)
+    tilted_keep = np.exp(raised - either)
+    mean, var = base + (step * tilted_keep).sum(axis=1), (step * step * tilted_keep * (1 - tilted_keep)).sum(axis=1)
     reach = np.sqrt(2 * RULES.tail * var) + np.abs(step).max(axis=1, initial=0.0) * RULES.tail / 3
     low = np.maximum(mean - reach, base + np.minimum(step, 0.0).sum(axis=1))
     high = np.minimum(mean + reach, base + np.maximum(step, 0.0).sum(axis=1))
 
-    def characteristic(some: Int[np.ndarray, " r"], u: Float[np.ndarray, "r M"]) -> Complex[np.ndarray, "r M"]:
-        turn = np.exp(1j * step[some].T * u[:, 1])[:, :, None]
+    def characteristic(numbers: Int[np.ndarray, " r"], u: Float[np.ndarray, "r M"]) -> Complex[np.ndarray, "r M"]:
+        turn = np.exp(1j * step[numbers].T * u[:, 1])[:, :, None]
         powers, size = np.ones((*turn.shape[:2], u.shape[1]), dtype=complex), 1
         while size < u.shape[1]:  # by products, which take a tenth of the time of exponentials
             more = min(size, u.shape[1] - size)
             np.multiply(powers[:, :, :more], turn, out=powers[:, :, size : size + more])
             turn, size = turn * turn, 2 * size
-        share = kept[some].T[:, :, None]
+        share = tilted_keep[numbers].T[:, :, None]
         powers *= share
         powers += 1 - share
         return np.asarray(np.multiply.reduce(powers, axis=0))
@@ -277,25 +269,25 @@ def by_law(
     todo, nodes = np.arange(len(value)), RULES.first
     while len(todo) and nodes <= RULES.last:
         for part in blocks(len(todo), nodes * (2 + law.entries), RULES.cache):
-            some = todo[part]
-            score, mass = _masses(law, some, nodes)
-            values, top = _normalised(function(some, score), logarithmic)
-            value[some], scale = _finished((mass * values).sum(axis=1), top, logarithmic)
+            numbers = todo[part]
+            score, mass = _masses(law, numbers, nodes)
+            values, top = _normalised(function(numbers, score), logarithmic)
+            value[numbers], scale = _finished((mass * values).sum(axis=1), top, logarithmic)
             fourth = np.abs(np.diff(values, 4, axis=1))
-            error[some] = RULES.local * scale * (np.abs(mass[:, 2:-2]) * fourth).sum(axis=1)
+            error[numbers] = RULES.local * scale * (np.abs(mass[:, 2:-2]) * fourth).sum(axis=1)
         todo, nodes = todo[error[todo] > RULES.error(logarithmic)], RULES.growth * nodes
     return value, error
 
 
-def _masses(law: Law, some: Int[np.ndarray, " r"], nodes: int) -> Float[np.ndarray, "2 r M"]:
+def _masses(law: Law, numbers: Int[np.ndarray, " r"], nodes: int) -> Float[np.ndarray, "2 r M"]:
     """Nodes of some laws, and their masses."""
-    low, width = law.low[some], law.high[some] - law.low[some]
+    low, width = law.low[numbers], law.high[numbers] - law.low[numbers]
     width = np.maximum(width, RULES.narrowest * np.maximum(1.0, np.abs(low)))
     step = width / (nodes * (1 - 2 * RULES.margin))
     start = low - RULES.margin * nodes * step
     number = np.arange(nodes // 2 + 1)
     u = (2 * np.pi / (nodes * step))[:, None] * number
-    spectrum = np.conj(law.characteristic(some, u) * np.exp(1j * u * (law.base[some] - start)[:, None]))
+    spectrum = np.conj(law.characteristic(numbers, u) * np.exp(1j * u * (law.base[numbers] - start)[:, None]))
     spectrum *= np.exp(-RULES.strength * (number / number[-1]) ** RULES.order)
     return np.stack([start[:, None] + step[:, None] * np.arange(nodes), np.fft.irfft(spectrum, nodes, axis=1)])
 
@@ -331,9 +323,9 @@ def saddle_tilt(
     todo = np.arange(len(base))
     while len(todo):
         mean = base[todo] + (step[todo] * expit(odds[todo] + tilt[todo, None] * step[todo])).sum(axis=1)
-        there = np.clip(np.nan_to_num(slope(todo, mean)), -RULES.steepest, RULES.steepest)
-        low[todo] = np.maximum(low[todo], np.minimum(tilt[todo], there))
-        high[todo] = np.minimum(high[todo], np.maximum(tilt[todo], there))
+        new_tilt = np.clip(np.nan_to_num(slope(todo, mean)), -RULES.steepest, RULES.steepest)
+        low[todo] = np.maximum(low[todo], np.minimum(tilt[todo], new_tilt))
+        high[todo] = np.minimum(high[todo], np.maximum(tilt[todo], new_tilt))
         tilt[todo] = 0.5 * (low[todo] + high[todo])
         rounding = 4 * np.finfo(float).eps * np.abs(tilt[todo])
         todo = todo[high[todo] - low[todo] > np.maximum(close[todo], rounding)]

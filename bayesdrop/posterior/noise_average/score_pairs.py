@@ -10,7 +10,6 @@ The triangle has as many rows as there are entries or contrasts, whichever are f
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import dataclass
 from functools import cache
 
@@ -18,7 +17,7 @@ import numpy as np
 
 from ..._typing import Float, Int
 from ...losses.softmax import normal_points
-from .enumeration import log_chances, log_sum
+from .enumeration import all_masks, log_sum
 
 __all__ = ["RULES", "Pairs", "log_totals"]
 
@@ -29,13 +28,13 @@ class Rules:
 
     Attributes
     ----------
-    first, step, most : int
+    first, step, max_enumerated : int
         Entries that have their masks enumerated at first, by how many more at a time, and at most.
     points, halved : int
-        Points of few enumerated entries, unless coordinates ask for more, and entries up to which there are so many.
+        Points for at most ``halved`` enumerated entries, unless the coordinates need more.
     shared : int
-        Of fewer entries than classes rows with as many, rounded up to these, share their points, whatever the others.
-    least : float
+        Rows with fewer entries than classes share points with rows of as many entries, rounded up to multiples of this.
+    smallest_total : float
         Sums of products of exponentials below this may have lost digits, and are computed from the sums of scores.
     error : float
         Change of a result in the last step at which it is accepted.
@@ -43,11 +42,11 @@ class Rules:
 
     first: int = 3
     step: int = 2
-    most: int = 11
+    max_enumerated: int = 11
     points: int = 128
     halved: int = 5
     shared: int = 16
-    least: float = 1e-250
+    smallest_total: float = 1e-250
     error: float = 2e-3
 
 
@@ -91,10 +90,8 @@ class Pairs:
         """
         (N, K), J = self.mean.shape, min(J, self.entries.shape[1])
         chosen, keep = self.entries[:, :J], self.keep[:, :J]
-        masks = np.array(list(itertools.product((0.0, 1.0), repeat=J))).reshape(2**J, J)
-        log_chance = np.zeros((N, 2**J))
-        for kept, log_keep, log_drop in zip(masks.T, *(part.T for part in log_chances(1 - keep)), strict=True):
-            log_chance += np.where(kept == 1, log_keep[:, None], log_drop[:, None])
+        masks = (np.arange(2**J)[:, None] >> np.arange(J) & 1).astype(np.float64)
+        _, log_chance = all_masks(keep, 1 - keep)
         base = self.mean - np.einsum("nj,njk->nk", keep, chosen)
         scores = base[:, None, :] + masks @ chosen
         points = np.zeros((N, K, 1))
@@ -119,7 +116,7 @@ def log_totals(at_mask: Float[np.ndarray, "N A K"], at_point: Float[np.ndarray, 
     [[[-999.307]]]
     """
     total = np.exp(at_mask) @ np.exp(at_point)
-    poor = np.nonzero(total < RULES.least)
+    poor = np.nonzero(total < RULES.smallest_total)
     with np.errstate(divide="ignore"):
         logs = np.asarray(np.log(total))
     if len(poor[0]):

@@ -27,7 +27,7 @@ class Projection(Shown):
     pointwise : array (m, n)
         Log predictive density of each row under the submodel of each size, in nats.
     reference : array (n,)
-        That of the model itself, by leave-one-out cross-validation.
+        Log predictive density of each row under the model itself, by leave-one-out cross-validation.
     fold_share : array (m,) or None
         Share of the folds whose own search has the last term of each size among as many terms; None without folds.
     n_folds : int or None
@@ -94,8 +94,8 @@ class Projection(Shown):
         return self._smallest(self.difference >= -loss * len(self.reference))
 
     def _smallest(self, within: Any) -> int | None:
-        found = self.sizes[within]
-        return int(found[0]) if len(found) else None
+        sizes = self.sizes[within]
+        return int(sizes[0]) if len(sizes) else None
 
     def posterior(self, size: int) -> ArvizData:
         """Draws projected on the first ``size`` terms, as a posterior of a model without noise.
@@ -116,7 +116,7 @@ class Projection(Shown):
         Raises
         ------
         TypeError, ValueError
-            If the path has no submodel of so many terms.
+            If the path does not have a submodel of ``size`` terms.
         """
         return self._groups(self.terms[: check_count(size, "size", self.n_included, len(self.terms))])
 

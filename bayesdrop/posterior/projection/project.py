@@ -20,16 +20,18 @@ import numpy as np
 from scipy.special import logsumexp
 
 from ..._progress import step, waiting
-from ..._typing import Int
+from ..._typing import ArvizData, Int
 from ..._validation import check_count, check_flag, check_folds, check_seed, shown, takes_seed
 from ...data.column_facts import complete_rows
 from ...data.frames import listed
+from ...description import attributes
+from ..arviz_groups.builder import build_groups, provenance
+from ..arviz_groups.groups import assemble, dataset
 from ..draws.draws import Draws, read_draws, stored_constants, stored_offset
 from ..draws.new_rows import check_rows, match_design
 from ..held_out import row_folds
 from ..leave_one_out import held_out_of, left_out_log_weights
 from ..scores.pointwise import pseudo_likelihood, stored_response
-from .groups import projected_groups
 from .path import Projection
 from .reference import Reference
 from .search import forward
@@ -155,7 +157,7 @@ def project(
     scored = _sizes(sizes, len(first), len(names))
     classes = chosen.model.loss.binary
     pairs = [] if cv is None else row_folds(cv, target, None, seed, classes=classes)
-    search = partial(forward, terms=columns, first=first, most=int(scored[-1]), clusters=int(clusters), seed=seed)
+    search = partial(forward, terms=columns, first=first, n_terms=int(scored[-1]), clusters=int(clusters), seed=seed)
     whole = Reference.of(chosen, design, target, offset)
     every, equal = np.arange(n), np.full((n, chosen.size), -np.log(chosen.size))
     advice = (
@@ -181,36 +183,36 @@ def project(
             if held_out is not None:
                 source = Reference.of(read_draws(held_out.sampled(train), thin=thin), design, target, offset)
                 reference[test] = logsumexp(equal[test] + source.logs[test], axis=1)
-            own = search(source.rows(train))
-            score(source, own, train, test)
-            shared += [size == 0 or path[size - 1] in own[:size] for size in scored]
+            fold_path = search(source.rows(train))
+            score(source, fold_path, train, test)
+            shared += [size == 0 or path[size - 1] in fold_path[:size] for size in scored]
             step()
     share = shared / len(pairs) if pairs else None
-    drawn = partial(projected_groups, post, whole, named, seed)
+    drawn = partial(_projected_groups, post, whole, named, seed)
     return Projection([names[number] for number in path], scored, pointwise, reference, share, len(pairs) or None,
                       refit, len(first), drawn)  # fmt: skip
 
 
 def _included(include: Any, names: list[str]) -> list[str]:
     """Names of terms that every submodel has."""
-    found = [include] if isinstance(include, str) else include
-    if not isinstance(found, Sequence) or isinstance(found, bytes) or not all(isinstance(name, str) for name in found):
+    terms = [include] if isinstance(include, str) else include
+    if not isinstance(terms, Sequence) or isinstance(terms, bytes) or not all(isinstance(name, str) for name in terms):
         raise TypeError(f"include: expected the name of a term or a list of names, got {shown(include)}.")
-    found = list(dict.fromkeys(found))
-    strange = [name for name in found if name not in names]
-    if strange:
-        raise ValueError(f"include: expected terms among {listed(names)}, got {listed(strange)}.")
-    return found
+    terms = list(dict.fromkeys(terms))
+    unknown_terms = [name for name in terms if name not in names]
+    if unknown_terms:
+        raise ValueError(f"include: expected terms among {listed(names)}, got {listed(unknown_terms)}.")
+    return terms
 
 
-def _sizes(sizes: Any, least: int, most: int) -> Int[np.ndarray, " m"]:
+def _sizes(sizes: Any, minimum: int, maximum: int) -> Int[np.ndarray, " m"]:
     """Numbers of terms in increasing order, at least those of every submodel."""
     if not isinstance(sizes, Sequence | np.ndarray):
-        return np.arange(least, max(min(check_count(sizes, "sizes"), most), least) + 1)
-    found = np.unique([check_count(size, "sizes", least, most) for size in sizes]).astype(int)
-    if not len(found):
+        return np.arange(minimum, max(min(check_count(sizes, "sizes"), maximum), minimum) + 1)
+    counts = np.unique([check_count(size, "sizes", minimum, maximum) for size in sizes]).astype(int)
+    if not len(counts):
         raise ValueError("sizes: expected at least one number of terms, got none.")
-    return found
+    return counts
 
 
 def _terms(draws: Draws, terms: Any) -> dict[str, list[int]]:
@@ -219,16 +221,18 @@ def _terms(draws: Draws, terms: Any) -> dict[str, list[int]]:
     if terms is None:
         formula: Any = draws.facts.formula
         groups = draws.feature_names if formula is None else formula.encoder.groups
-        found: dict[str, list[int]] = {}
+        columns_of: dict[str, list[int]] = {}
         for j, name in enumerate(groups):
-            found.setdefault(str(name), []).append(j)
-        return found
+            columns_of.setdefault(str(name), []).append(j)
+        return columns_of
     if not isinstance(terms, Mapping):
         raise TypeError(f"terms: expected a mapping from names to features, got {type(terms).__name__}.")
     named = [name for columns in terms.values() for name in columns]
-    strange = [name for name in named if name not in place]
-    if strange:
-        raise ValueError(f"terms: expected features among {listed(draws.feature_names)}, got {listed(strange)}.")
+    unknown_features = [name for name in named if name not in place]
+    if unknown_features:
+        raise ValueError(
+            f"terms: expected features among {listed(draws.feature_names)}, got {listed(unknown_features)}."
+        )
     twice = sorted({name for name in named if named.count(name) > 1})
     left_out = [name for name in draws.feature_names if name not in set(named)]
     if twice or left_out:
@@ -258,3 +262,32 @@ def _check_model(draws: Draws, weighted: bool) -> None:
             "post: the model has missing entries in place of noise, and a submodel without noise has nothing in their "
             "place; impute them, and sample with missing=None."
         )
+
+
+def _projected_groups(
+    post: Any, source: Reference, columns: dict[str, list[int]], seed: int, terms: list[str]
+) -> ArvizData:
+    """The draws of a posterior, projected on some terms, of these columns, by their predictions of all rows."""
+    drawn = source.projected([j for name in terms for j in columns[name]], np.arange(len(source.target)))
+    values = {"weight": drawn.weight}
+    variables: dict[str, tuple[str, ...]] = {"weight": ("feature",)}
+    if drawn.model.fit_intercept:
+        values["intercept"], variables["intercept"] = drawn.intercept, ()
+    if source.variance is not None:
+        values["sigma"], variables["sigma"] = 1 / np.sqrt(drawn.C), ()
+    constants: dict[str, Any] = {"fixed_rate": ("feature", drawn.fixed_rate)}
+    if (offset := stored_offset(post)) is not None:
+        constants["offset"] = ("obs_id", offset)
+    groups = build_groups(
+        {name: value.reshape(*drawn.shape, *value.shape[1:]) for name, value in values.items()},
+        variables=variables, coords={"feature": np.array(drawn.feature_names), **drawn.steps},
+        observed=dataset(post, "observed_data").copy(), constants=constants,
+    )  # fmt: skip
+    attrs = provenance(
+        inference_method="projection", method=f"projection on {', '.join(terms) or 'no term'}", target="noising",
+        model=repr(drawn.model), seed=seed,
+    )  # fmt: skip
+    attrs |= attributes(drawn.model, drawn.classes, drawn.facts, drawn.feature_names)
+    for group in groups.values():
+        group.attrs.update(attrs)
+    return assemble(groups, attrs)

@@ -1,4 +1,4 @@
-r"""What the draws of a posterior expect of its rows, and their projections on some columns.
+r"""Expected responses of the draws of a posterior, and projections of the draws on some columns.
 
 The divergence from a Gaussian prediction also has a nearest variance, that of the draw and of its noise and the mean
 squared distance of the submodel's scores from the draw's,
@@ -15,14 +15,13 @@ import numpy as np
 from scipy.special import logsumexp
 
 from ..._typing import Float, Int, PerRow
-from ...model import Model
 from ...noise import Dropout
 from ...priors import Normal
 from ...rates import Fixed
 from ..draws.draws import Draws
 from ..draws.new_rows import centred_matrix
 from ..noise_average.expectation import expected_response
-from ..scores.pointwise import log_likelihood_group
+from ..scores.pointwise import row_log_likelihoods
 from .submodel import Columns, ExpectedLoss, Submodel
 
 __all__ = ["Reference"]
@@ -65,10 +64,10 @@ class Reference:
         if draws.model.loss.quadratic and draws.parameter is not None:
             _, noise = draws.moments(design, slice(0, draws.size))
             variance = noise + 1 / draws.C
-        known = np.zeros(n) if offset is None else np.asarray(offset, dtype=np.float64)
+        offsets = np.zeros(n) if offset is None else np.asarray(offset, dtype=np.float64)
         matrix = design.matrix()
-        submodel = Submodel(loss, Columns.of(matrix, draws.model.fit_intercept), mean, known)
-        logs = log_likelihood_group(draws, centred, target, np.ones(n), offset)["y"].values.reshape(-1, n).T
+        submodel = Submodel(loss, Columns.of(matrix, draws.model.fit_intercept), mean, offsets)
+        logs = row_log_likelihoods(draws, centred, target, np.ones(n), offset).T
         return cls(draws, matrix, target, submodel, variance, logs)
 
     def rows(self, rows: Int[np.ndarray, " m"]) -> Submodel:
@@ -85,8 +84,11 @@ class Reference:
         if self.variance is not None:
             score = problem.score(problem.columns.take(columns), coefficients)
             C = 1 / np.mean(self.variance[rows] + (problem.mean - score) ** 2, axis=0)
+        model = replace(
+            self.draws.model, noise=Dropout(), rates=Fixed(0.0), weight_prior=Normal(), intercept_prior=None
+        )
         return replace(
-            self.draws, model=_without_noise(self.draws.model), weight=weight, intercept=intercept,
+            self.draws, model=model, weight=weight, intercept=intercept,
             free_rate=np.zeros((len(weight), 0)), index=np.zeros(weight.shape[1], dtype=int),
             fixed_rate=np.zeros(weight.shape[1]), C=C, weight_scale=None,
             parameter=self.draws.parameter if self.variance is None else C**-0.5,
@@ -102,10 +104,5 @@ class Reference:
         """Log predictive density of the rows ``test`` by draws that are projected on the rows ``train``."""
         drawn, one = self.projected(columns, train), np.ones(len(test))
         offset = self.submodel.offset[test]
-        logs = log_likelihood_group(drawn, self.matrix[test], self.target[test], one, offset)["y"].values
-        return np.asarray(logsumexp(log_weight + logs.reshape(-1, len(test)).T, axis=1))
-
-
-def _without_noise(model: Model) -> Model:
-    """The model of a projection, of which the prior says nothing."""
-    return replace(model, noise=Dropout(), rates=Fixed(0.0), weight_prior=Normal(), intercept_prior=None)
+        logs = row_log_likelihoods(drawn, self.matrix[test], self.target[test], one, offset)
+        return np.asarray(logsumexp(log_weight + logs.T, axis=1))

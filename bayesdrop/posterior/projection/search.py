@@ -41,14 +41,14 @@ def clusters_of(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of a cluster without draws, which is left out here
         _, label = kmeans2(mean.T, mean.T[starts], minit="matrix")
-    found = [label == c for c in range(count) if np.any(label == c)]
-    return np.stack([mean[:, one].mean(axis=1) for one in found], axis=1), np.array([one.mean() for one in found])
+    members = [label == c for c in range(count) if np.any(label == c)]
+    return np.stack([mean[:, one].mean(axis=1) for one in members], axis=1), np.array([one.mean() for one in members])
 
 
 def forward(
-    problem: Submodel, terms: list[list[int]], first: list[int], most: int, *, clusters: int, seed: int
+    problem: Submodel, terms: list[list[int]], first: list[int], n_terms: int, *, clusters: int, seed: int
 ) -> list[int]:
-    """Numbers of at most ``most`` terms in the order in which they enter, those of ``first`` at the front.
+    """Numbers of at most ``n_terms`` terms in the order in which they enter, those of ``first`` at the front.
 
     Parameters
     ----------
@@ -58,12 +58,12 @@ def forward(
         Columns of each term, which enter together.
     first : list of int
         Terms that every submodel has.
-    most : int
+    n_terms : int
         Terms of the largest submodel.
     clusters : int
         Clusters of draws.
     seed : int
-        Of the clusters.
+        Seed of the clusters.
 
     Examples
     --------
@@ -79,7 +79,7 @@ def forward(
     problem = Submodel(problem.loss, problem.columns, mean, problem.offset)
     order = list(first)
     weight, _ = problem.project([j for term in order for j in terms[term]])
-    while len(order) < most:
+    while len(order) < n_terms:
         left = [number for number in range(len(terms)) if number not in order]
         columns = [j for term in order for j in terms[term]]
         gains = _gains(problem, columns, weight, [terms[number] for number in left]) @ share
@@ -100,7 +100,7 @@ def _gains(
     ridge, clusters = RULES.ridge * len(inside), weight.shape[0]
     gradient = np.asarray(every.T @ slope)
     squares = every.multiply(every) if hasattr(every, "multiply") else every * every
-    own = np.asarray(squares.T @ curvature) + ridge
+    diagonal = np.asarray(squares.T @ curvature) + ridge
     hessian = weighted_grams(inside, curvature) + np.diag(problem.penalty(inside.shape[1]))
     gains = np.empty((len(terms), clusters))
     single = np.array([len(term) == 1 for term in terms])
@@ -108,8 +108,8 @@ def _gains(
     for c in range(clusters):
         cross = np.asarray(every.T @ (curvature[:, [c]] * inside))  # (p, k)
         solved = np.linalg.solve(hessian[c], cross.T)
-        rest = own[alone, c] - np.einsum("jk,kj->j", cross[alone], solved[:, alone])
-        gains[single, c] = 0.5 * gradient[alone, c] ** 2 / np.maximum(rest, ridge)
+        residual = diagonal[alone, c] - np.einsum("jk,kj->j", cross[alone], solved[:, alone])
+        gains[single, c] = 0.5 * gradient[alone, c] ** 2 / np.maximum(residual, ridge)
         for place in np.flatnonzero(~single):
             term = terms[place]
             block = every[:, term]

@@ -79,8 +79,8 @@ class ExpectedLoss:
         """Its first and second derivative in the score."""
         loss, none = require(self.loss.plain, Curved, "bd.project", "take a smooth loss"), np.zeros_like(score)
         if not loss.binary:
-            found = loss.derivatives(mean, score, none)
-            return np.asarray(found.mean), np.asarray(found.mean_mean)
+            expected = loss.derivatives(mean, score, none)
+            return np.asarray(expected.mean), np.asarray(expected.mean_mean)
         one = np.ones_like(score)
         up, down = loss.derivatives(one, score, none), loss.derivatives(-one, score, none)
         slope = mean * up.mean + (1 - mean) * down.mean
@@ -134,15 +134,15 @@ class Columns:
         scale = np.where(scale > 1e-12 * np.abs(centre), scale, 1.0)
         return cls((X - centre) / scale, centre, scale, has_intercept)
 
-    def rows(self, some: Int[np.ndarray, " m"]) -> Columns:
-        """The same columns of some rows."""
-        return Columns(self.matrix[some], self.centre, self.scale, self.has_intercept)
+    def rows(self, numbers: Int[np.ndarray, " m"]) -> Columns:
+        """Columns of the rows ``numbers``."""
+        return Columns(self.matrix[numbers], self.centre, self.scale, self.has_intercept)
 
     def take(self, columns: list[int]) -> Float[np.ndarray, "n k"]:
         """Some columns, after one of ones if there is an intercept."""
-        found = self.matrix[:, columns]
-        found = found.toarray() if hasattr(found, "toarray") else found
-        return np.hstack([np.ones((len(found), 1)), found]) if self.has_intercept else found
+        block = self.matrix[:, columns]
+        block = block.toarray() if hasattr(block, "toarray") else block
+        return np.hstack([np.ones((len(block), 1)), block]) if self.has_intercept else block
 
     def original(
         self, columns: list[int], weight: Float[np.ndarray, "S k"]
@@ -177,17 +177,17 @@ class Submodel:
 
     def penalty(self, width: int) -> Float[np.ndarray, " k"]:
         """Ridge of each of the ``width`` coefficients; none of the intercept."""
-        found = np.full(width, RULES.ridge * len(self.mean))
+        penalties = np.full(width, RULES.ridge * len(self.mean))
         if self.columns.has_intercept:
-            found[0] = 0.0
-        return found
+            penalties[0] = 0.0
+        return penalties
 
     def score(self, matrix: Float[np.ndarray, "n k"], weight: Float[np.ndarray, "S k"]) -> Float[np.ndarray, "n S"]:
         """Scores of all rows under coefficients of each draw."""
         return matrix @ weight.T + self.offset[:, None]
 
     def energies(self, matrix: Float[np.ndarray, "n k"], weight: Float[np.ndarray, "S k"]) -> Float[np.ndarray, " S"]:
-        """What a projection minimises, for coefficients of each draw."""
+        """Energy that a projection minimises, for coefficients of each draw."""
         loss = self.loss.value(self.mean, self.score(matrix, weight)).sum(axis=0)
         return np.asarray(loss + 0.5 * weight**2 @ self.penalty(matrix.shape[1]))
 
@@ -216,12 +216,12 @@ class Submodel:
             length = np.ones(draws)
             for _ in range(RULES.steps):
                 tried = weight + length[:, None] * step
-                found = self.energies(matrix, tried)
-                if not np.any(rose := ~(found <= energy - 1e-4 * length * fall)):
+                tried_energy = self.energies(matrix, tried)
+                if not np.any(rose := ~(tried_energy <= energy - 1e-4 * length * fall)):
                     break
                 length[rose] /= 2
-            better = found <= energy
-            weight[better], energy = tried[better], np.where(better, found, energy)
+            better = tried_energy <= energy
+            weight[better], energy = tried[better], np.where(better, tried_energy, energy)
             if not np.any(better & (fall > RULES.tolerance * len(matrix))):
                 break
         return weight, energy

@@ -33,7 +33,7 @@ from ...priors.rate_prior import BetaLaw
 from ...warnings import AccuracyWarning
 from ..diagnostics.mixing import smoothed_log_weights
 from ..draws.draws import Draws, blocks
-from .pointwise import log_likelihood_group
+from .pointwise import row_log_likelihoods
 from .widened import Widened, widen
 
 __all__ = [
@@ -51,7 +51,7 @@ _USER = "the error of the approximation"
 
 @dataclass(frozen=True)
 class EffortLimits:
-    """What looking at the error of an approximation may cost.
+    """Limits on the cost of estimating the error of an approximation.
 
     Attributes
     ----------
@@ -90,7 +90,7 @@ class ApproximationError(NamedTuple):
         Variance of the sum over all rows, over the draws that were made or those that should have been, whichever is
         larger; estimated without bias and so perhaps below 0.
     uncertainty : float
-        Its standard error, from the rows and draws that were chosen.
+        Standard error of ``variance``, from the rows and draws that were chosen.
     pareto_k : float
         Tail shape of the importance ratios ``exp T``, or of the weights of the widened draws if that is larger; NaN
         where rows were left out.
@@ -112,7 +112,7 @@ class ApproximationError(NamedTuple):
 
     @property
     def bound(self) -> float:
-        """The same with two standard errors of its square added: a 98 % upper end."""
+        """Upper end of a 98 % interval for ``total``: its square plus two standard errors."""
         return float(np.sqrt(max(self.variance, 0.0) + 2 * self.uncertainty))
 
 
@@ -128,7 +128,7 @@ def approximation_error(draws: Draws, data: Dataset, law: BetaLaw | None = None,
     law : BetaLaw, optional
         Prior of the free rates, if there are any.
     seed : int or sequence of int
-        Of the rows, where there are too many, and of draws of the prior.
+        Seed of the choice of rows, where there are too many, and of draws of the prior.
     """
     n = data.design.shape[0]
     if data.design.is_streamed and n > EFFORT.rows:
@@ -150,8 +150,8 @@ def approximation_error(draws: Draws, data: Dataset, law: BetaLaw | None = None,
     offset: Any = data.offset
     squares, totals = 0.0, []
     for rows in groups:
-        known = None if offset is None else offset[rows]
-        errors = errors_of(draws, X[rows], data.target[rows], data.weight[rows], known)
+        offsets = None if offset is None else offset[rows]
+        errors = errors_of(draws, X[rows], data.target[rows], data.weight[rows], offsets)
         squares += np.sum(errors**2)
         totals.append(errors.sum(axis=1) * (n / len(rows)))
     return ApproximationError(
@@ -186,7 +186,7 @@ def entries_of(X: Any) -> float:
 
 
 def _dealt(target: PerRow, size: int, seed: Any) -> Int[np.ndarray, " size"]:
-    """Numbers of random rows, dealt like cards, one label after the other: every so many have their share of either."""
+    """Numbers of random rows, sorted by label and taken at equal steps, so that each label has its share."""
     order = np.random.default_rng(seed).permutation(len(target))
     order = order[np.argsort(target[order], kind="stable")]
     return order[np.linspace(0, len(target) - 1, size).astype(int)]
@@ -206,12 +206,12 @@ def errors_of(
     offset : array (n,), optional
         Known part of every row's score.
     """
-    logs = log_likelihood_group(draws, X, target, weight, offset=offset)["y"].values.reshape(draws.size, -1)
+    logs = row_log_likelihoods(draws, X, target, weight, offset)
     return logs - _constants(draws, target, weight) + _normal_costs(draws, X, target, weight, offset)
 
 
 def _constants(draws: Draws, target: PerRow, weight: PerRow) -> Float[np.ndarray, "S n"]:
-    """What log-likelihoods have besides the costs of scores."""
+    """Terms of the log-likelihoods other than the costs of scores."""
     require(draws.model.loss, Simulated, _USER, "write the constant of its density")
     loss = draws.loss_of(slice(None), 2, 0, plain=True)
     level = np.broadcast_to(np.asarray(loss.log_constant(draws.C)), (draws.size,))[:, None]
@@ -249,7 +249,7 @@ def likelihoods_of(
         part = X[rows], target[rows], weight[rows], None if offset is None else offset[rows]
         start = 0
         for number, draws in enumerate(widened.sets):
-            here = slice(start, start + draws.size)
+            columns = slice(start, start + draws.size)
             normal = -_normal_costs(draws, *part).sum(axis=1)
             with warnings.catch_warnings():
                 if number:  # far out sums are known roughly, and weigh nothing
@@ -257,10 +257,10 @@ def likelihoods_of(
                 errors = errors_of(draws, *part)
             if draws.parameter is not None:  # of others they are the same for all draws
                 normal += _constants(draws, *part[1:3]).sum(axis=1)
-            values[0, here] += normal + errors.sum(axis=1)
-            values[1, here] += normal
-            values[2, here] += np.sum(errors**2, axis=1)
-            start = here.stop
+            values[0, columns] += normal + errors.sum(axis=1)
+            values[1, columns] += normal
+            values[2, columns] += np.sum(errors**2, axis=1)
+            start = columns.stop
     return values
 
 

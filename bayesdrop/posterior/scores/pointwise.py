@@ -43,10 +43,10 @@ __all__ = [
     "MOST",
     "check_size",
     "log_likelihood",
-    "log_likelihood_group",
     "observed_response",
     "pseudo_likelihood",
     "stored_response",
+    "row_log_likelihoods",
     "rows_group",
     "sampled_rows",
     "warn_of_pseudo_likelihood",
@@ -135,18 +135,18 @@ def _parts(
 ) -> Iterator[tuple[slice, Float[np.ndarray, "C S some"]]]:
     """Log-likelihoods of some rows after the other, given pieces of the matrix and where they stand."""
     for place, matrix in pieces:
-        for some in blocks(matrix.shape[0], draws.size, STEP):
-            here = slice(place.start + some.start, place.start + some.stop)
-            group = log_likelihood_group(draws, matrix[some], *(part[here] for part in vectors), masks=masks)
-            yield here, group["y"].values
+        for piece in blocks(matrix.shape[0], draws.size, STEP):
+            numbers = slice(place.start + piece.start, place.start + piece.stop)
+            values = row_log_likelihoods(draws, matrix[piece], *(part[numbers] for part in vectors), masks=masks)
+            yield numbers, values.reshape(*draws.shape, -1)
 
 
 def sampled_rows(post: Any, draws: Draws, X: Any, y: Any) -> tuple[NewRows, tuple[PerRow, ...]]:
     """Rows that were sampled, checked, with their responses, weights and, if there are any, offsets."""
     X, y = complete_rows(X, draws.feature_names, draws.facts, y)
     y = response_in(X, draws.feature_names, draws.facts, y)
-    for name, given in (("X", X), ("y", y)):
-        if given is None:
+    for name, value in (("X", X), ("y", y)):
+        if value is None:
             raise TypeError(f"{name}: expected what was sampled, got none.")
     rows = match_rows(X, draws)
     check_rows(post, rows.design.shape[0])
@@ -174,40 +174,27 @@ def observed_response(post: Any, draws: Draws, design: Design, y: Any) -> PerRow
     return target
 
 
-def log_likelihood_group(
+def row_log_likelihoods(
     draws: Draws, X: Any, target: PerRow, weight: PerRow, offset: PerRow | None = None, *, masks: int = MASKS
-) -> xr.Dataset:
-    """Group ``log_likelihood`` of checked rows: ``X`` (n, p), responses (n,) or (n, 2), weights and offsets (n,)."""
-    n = X.shape[0]
+) -> Float[np.ndarray, "S n"]:
+    """Log-likelihoods of checked rows: ``X`` (n, p), responses (n,) or (n, 2), weights and offsets (n,)."""
     if target.ndim == 2:
-        rows, side, power, known = single_trials(X, target, weight, offset)
-        split = log_likelihood_group(draws, rows, side, power, known, masks=masks)["y"].values
-        values = split.reshape(draws.size, 2, n).sum(axis=1)
-        values += draws.C[:, None] * weight * log_binomial(target.sum(axis=1), target[:, 0])
-        return _row_values(draws, values)
+        trials = row_log_likelihoods(draws, *single_trials(X, target, weight, offset), masks=masks)
+        choices = log_binomial(target.sum(axis=1), target[:, 0])
+        return np.asarray(trials.reshape(draws.size, 2, -1).sum(axis=1) + draws.C[:, None] * weight * choices)
     if draws.model.loss.multiclass:
         values = _of_classes(draws, X, target, masks)
     elif draws.marginalised or not draws.model.noise.has_rate:
-        values = np.empty((draws.size, n))
-        _marginal(draws, X, target, values, offset)
+        values = _marginal(draws, X, target, offset)
     else:
         loss = require(draws.model.loss, Sloped, "a log-likelihood over masks", "write the slope of the loss")
         require(loss, Simulated, "a log-likelihood", "write the constant of its density")
         values = expectation(draws, X, LogLikelihood(draws, target), masks=masks, offset=offset).T
-    return _row_values(draws, values * weight)
-
-
-def _row_values(draws: Draws, values: Float[np.ndarray, "S n"]) -> xr.Dataset:
-    """A number for each draw and row, as a group of ArviZ."""
-    import xarray as xr
-
-    n = values.shape[1]
-    coords = {**draws.steps, "obs_id": np.arange(n)}
-    return xr.Dataset({"y": (("chain", "draw", "obs_id"), values.reshape(*draws.shape, n))}, coords=coords)
+    return values * weight
 
 
 def check_size(draws: int, n: int) -> None:
-    """Raise ValueError if a number for each of so many draws and rows that are streamed would fill memory."""
+    """Raise ValueError if one number for each draw and streamed row would fill memory."""
     if draws * n > MOST:
         raise ValueError(
             f"log_likelihood: expected at most {MOST:,} numbers, one for each draw and row, of rows that are not in "
@@ -219,14 +206,15 @@ def check_size(draws: int, n: int) -> None:
 def rows_group(
     draws: Draws, rows: NewRows, target: PerRow, weight: PerRow, offset: PerRow | None = None, *, masks: int = MASKS
 ) -> xr.Dataset:
-    """The same wherever rows lie; raise ValueError if the group of rows that are streamed would fill memory."""
+    """Log-likelihoods of rows; raise ValueError if the group of rows that are streamed would fill memory."""
     import xarray as xr
 
     if rows.matrix is None:
         check_size(draws.size, rows.design.shape[0])
     vectors = (target, weight) if offset is None else (target, weight, offset)
-    parts = rows.each(partial(log_likelihood_group, draws, masks=masks), *vectors)
-    return xr.concat(parts, "obs_id").assign_coords(obs_id=np.arange(rows.design.shape[0]))
+    values = np.concatenate(rows.each(partial(row_log_likelihoods, draws, masks=masks), *vectors), axis=1)
+    coords = {**draws.steps, "obs_id": np.arange(values.shape[1])}
+    return xr.Dataset({"y": (("chain", "draw", "obs_id"), values.reshape(*draws.shape, -1))}, coords=coords)
 
 
 def _of_classes(draws: Draws, X: Any, code: PerRow, masks: int) -> Float[np.ndarray, "S n"]:
@@ -240,18 +228,19 @@ def _of_classes(draws: Draws, X: Any, code: PerRow, masks: int) -> Float[np.ndar
         moments = ScoreMoments(as_design(X[rows]), draws.model.noise, rate[:, None], draws.model.fit_intercept)
         y, cov = code[rows].astype(int), np.zeros((rows.stop - rows.start, K, K))
         for s in range(draws.size):
-            own = draws.weight[s].T.astype(np.float64)
-            mean = moments.mean(np.vstack([own, draws.intercept[s]]))
+            class_weight = draws.weight[s].T.astype(np.float64)
+            mean = moments.mean(np.vstack([class_weight, draws.intercept[s]]))
             if moments.has_variance:
-                pairs = moments.covariance(own[:, first] * own[:, second])
+                pairs = moments.covariance(class_weight[:, first] * class_weight[:, second])
                 cov[:, first, second] = cov[:, second, first] = pairs
             values[s, rows] = -draws.C[s] * loss.value(y, mean, cov)
     return values
 
 
-def _marginal(draws: Draws, X: Any, target: PerRow, values: Float[np.ndarray, "S n"], offset: PerRow | None) -> None:
+def _marginal(draws: Draws, X: Any, target: PerRow, offset: PerRow | None) -> Float[np.ndarray, "S n"]:
     """``−C φ(y_i, m_i, v_i)``: the noise is averaged inside the loss."""
     require(draws.model.loss, Simulated, "a log-likelihood", "write the constant of its density")
+    values = np.empty((draws.size, X.shape[0]))
     for rows in blocks(X.shape[0], min(draws.size, X.shape[1])):
         design = as_design(X[rows])
         for part in blocks(draws.size, max(design.shape)):
@@ -262,10 +251,11 @@ def _marginal(draws: Draws, X: Any, target: PerRow, values: Float[np.ndarray, "S
             logs = loss.log_base_measure(y) - loss.value(y, mean, var)
             terms = loss.log_constant(draws.C[part]) + draws.C[part] * logs
             values[part, rows] = terms.T
+    return values
 
 
 def warn_of_pseudo_likelihood(draws: Draws, weighted: bool) -> None:
-    """Warn if the scores are no log predictive densities; ``weighted`` if rows had weights."""
+    """Warn if the scores are not log predictive densities; ``weighted`` if rows had weights."""
     reason = pseudo_likelihood(draws, weighted)
     if reason:
         warn(
@@ -276,7 +266,7 @@ def warn_of_pseudo_likelihood(draws: Draws, weighted: bool) -> None:
 
 
 def pseudo_likelihood(draws: Draws, weighted: bool) -> str:
-    """Why the scores are no log predictive densities; empty if they are."""
+    """Reason why the scores are not log predictive densities; empty if they are."""
     loss = draws.model.loss
     if not loss.normalised:
         return f"{loss!r} is no likelihood"

@@ -183,13 +183,13 @@ def judged(
     Parameters
     ----------
     groups, attrs
-        Of a run that integrated masks under normal scores, with :func:`stated_approximation`.
+        Groups and attributes of a run that integrated masks under normal scores, with :func:`stated_approximation`.
     model, data, law
         What was sampled, and the prior of the free rates if there are any.
     correct : bool
         Whether draws with too large an error are corrected if rows are few and in memory.
     seed : int or JAX key
-        Of the run; other numbers come of it here.
+        Seed of the run; other random numbers are derived from it here.
     """
     import jax
 
@@ -267,29 +267,29 @@ def resampled(
         "reweight_draws": len(share),
         "reweight_beyond": float(share[sampled.size :].sum()),
     }
-    made = {"posterior": _variables(groups["posterior"], widened, chosen)}
+    made_groups = {"posterior": _variables(groups["posterior"], widened, chosen)}
     if "sample_stats" in groups:
-        made["sample_stats"] = _statistics(groups["sample_stats"], widened, chosen, likelihood)
+        made_groups["sample_stats"] = _statistics(groups["sample_stats"], widened, chosen, likelihood)
     of_draws = [name for name in groups if "draw" in groups[name].dims and not name.startswith("prior")]
     left = {name: group.copy() for name, group in groups.items() if name not in of_draws}
-    result = {name: (made | left)[name] for name in groups if name in made | left}
+    result = {name: (made_groups | left)[name] for name in groups if name in made_groups | left}
     for group in result.values():
-        kept = {name: value for name, value in group.attrs.items() if not str(name).startswith("approximation")}
-        group.attrs = kept | attrs
+        group_attrs = {name: value for name, value in group.attrs.items() if not str(name).startswith("approximation")}
+        group.attrs = group_attrs | attrs
     return result, attrs
 
 
 def _variables(group: xr.Dataset, widened: Widened, chosen: Int[np.ndarray, " S"]) -> xr.Dataset:
     """Chosen draws of the variables of the model."""
-    sampled, centre = widened.sets[0], centre_of(widened.sets[0].model.noise)
+    (sampled, added), centre = widened.sets, centre_of(widened.sets[0].model.noise)
     beyond: dict[str, Shaped[np.ndarray, "_ ..."]] = {
-        name: np.concatenate([getattr(draws, attribute) for draws in widened.sets[1:]]).astype(group["weight"].dtype)
+        name: getattr(added, attribute).astype(group["weight"].dtype)
         for name, attribute in (("weight", "weight"), ("intercept", "intercept"), ("rate", "free_rate"))
     }
-    if sampled.weight_scale is not None:
-        beyond["weight_scale"] = np.concatenate([draws.weight_scale for draws in widened.sets[1:]])
+    if added.weight_scale is not None:
+        beyond["weight_scale"] = added.weight_scale
     for one in sampled.model.loss.parameters:
-        beyond[one.name] = np.concatenate([np.asarray(draws.parameter) for draws in widened.sets[1:]])
+        beyond[one.name] = np.asarray(added.parameter)
     if centre is not None:
         # From weights as they are stored: of columns far from 0 their rounding would move the scores.
         beyond["intercept"] = beyond["intercept"].astype(np.float64) - beyond["weight"].astype(np.float64) @ centre
@@ -312,7 +312,7 @@ def _statistics(
     trajectory with the one before. They are left out where the run was thinned.
     """
     sampled = widened.sets[0]
-    mine, number = chosen < sampled.size, np.minimum(chosen, sampled.size - 1)
+    is_sampled, number = chosen < sampled.size, np.minimum(chosen, sampled.size - 1)
     chain, draw = np.divmod(number, sampled.shape[1])
     trajectories = ("acceptance_rate", "energy", "step_size", "n_steps")
     whole = len(sampled.steps["draw"]) == stats.sizes["draw"]
@@ -322,10 +322,10 @@ def _statistics(
         values = (widened.log_prior + likelihood[0])[chosen]
         thinned["lp"] = thinned["lp"].copy(data=values.reshape(sampled.shape).astype(thinned["lp"].dtype))
     if "diverging" in thinned:
-        values = np.where(mine, thinned["diverging"].values.ravel()[number], 0)
+        values = np.where(is_sampled, thinned["diverging"].values.ravel()[number], 0)
         thinned["diverging"] = thinned["diverging"].copy(data=values.reshape(sampled.shape))
     sources = {
-        "source_chain": np.where(mine, sampled.steps["chain"][chain], -1),
-        "source_draw": np.where(mine, sampled.steps["draw"][draw], -1),
+        "source_chain": np.where(is_sampled, sampled.steps["chain"][chain], -1),
+        "source_draw": np.where(is_sampled, sampled.steps["draw"][draw], -1),
     }
     return thinned.assign({name: (("chain", "draw"), part.reshape(sampled.shape)) for name, part in sources.items()})

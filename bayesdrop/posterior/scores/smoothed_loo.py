@@ -53,8 +53,8 @@ def smoothed_loo(post: Any) -> Any:
                 f"post: the log likelihoods of rows {start} on cannot be read ({str(error)[:200]}); write the file "
                 "again by bd.log_likelihood(post, X, y, path=…)."
             ) from error
-        some = assemble({"posterior": posterior, GROUP: block}, attrs)
-        parts.append(arviz().loo(_smoothable(some), pointwise=True, reff=efficiency))
+        block_tree = assemble({"posterior": posterior, GROUP: block}, attrs)
+        parts.append(arviz().loo(_smoothable(block_tree), pointwise=True, reff=efficiency))
     return _joined(parts, str(dim))
 
 
@@ -62,8 +62,8 @@ def _relative_efficiency(posterior: Any) -> float:
     """Mean effective sample size of all variables over the number of draws; 1 of a single chain."""
     if posterior.sizes["chain"] == 1:
         return 1.0
-    found = arviz().ess(posterior, method="mean")
-    table = found.to_dataset() if hasattr(found, "to_dataset") else found
+    sizes_of = arviz().ess(posterior, method="mean")
+    table = sizes_of.to_dataset() if hasattr(sizes_of, "to_dataset") else sizes_of
     sizes = np.hstack([np.ravel(table[name].values) for name in table.data_vars])
     return float(sizes.mean() / (posterior.sizes["chain"] * posterior.sizes["draw"]))
 
@@ -90,7 +90,7 @@ def with_refits(result: Any, rows: Int[np.ndarray, " m"], scores: Float[np.ndarr
     rows : int array (m,)
         Rows without which the model was sampled again.
     scores : array (m,)
-        Their log predictive densities.
+        Log predictive densities of these rows.
     """
     elpd_i, k = _part(result, "elpd_i").copy(deep=True), _part(result, "pareto_k").copy(deep=True)
     p = float(_part(result, "p") + np.sum(elpd_i.values[rows] - scores))
@@ -112,9 +112,9 @@ def _with_rows(first: Any, scores: Any, k: Any, p: float, warning: bool) -> Any:
     def error(values: Float[np.ndarray, " rows"], ddof: int) -> float:
         return float(np.sqrt(values.size * np.var(values, ddof=ddof)))
 
-    some = _part(first, "elpd_i").values
+    scores_of_rows = _part(first, "elpd_i").values
     # Which of the two variances ArviZ takes has changed.
-    ddof = int(some.size > 1 and not np.isclose(error(some, 0), float(first.se), rtol=1e-9))
+    ddof = int(scores_of_rows.size > 1 and not np.isclose(error(scores_of_rows, 0), float(first.se), rtol=1e-9))
     whole = {
         "elpd": float(np.sum(scores.values)),
         "se": error(scores.values, ddof),
@@ -131,7 +131,7 @@ def _with_rows(first: Any, scores: Any, k: Any, p: float, warning: bool) -> Any:
 
 
 def _smoothable(post: Any) -> Any:
-    """The same, with a spread of 1e-9 where a row's log-likelihood is the same in all draws.
+    """Spread log-likelihoods by 1e-9 where a row has the same one in all draws.
 
     Without noise a row far on its side of the boundary has a likelihood of 1 to the last digit. All its importance
     weights are equal then, and no Pareto law fits them: ArviZ gives NaN, or refuses. The spread, of normal quantiles in
@@ -139,8 +139,8 @@ def _smoothable(post: Any) -> Any:
     """
     from scipy.special import ndtri
 
-    held = dataset(post, "log_likelihood")
-    values = held[next(iter(held.data_vars))].transpose("chain", "draw", ...)
+    likelihoods = dataset(post, "log_likelihood")
+    values = likelihoods[next(iter(likelihoods.data_vars))].transpose("chain", "draw", ...)
     same = 1e-8  # largest spread of equal log-likelihoods
     flat = (values.max(("chain", "draw")) - values.min(("chain", "draw"))) < same
     if not bool(flat.any()):
@@ -148,7 +148,7 @@ def _smoothable(post: Any) -> Any:
     count = values.sizes["chain"] * values.sizes["draw"]
     spread = 1e-9 * ndtri((np.argsort(np.sin(np.arange(1.0, count + 1))) + 0.5) / count)
     spread = spread.reshape(values.shape[:2] + (1,) * (values.ndim - 2))
-    return extend(post, {"log_likelihood": held.assign({values.name: values + flat.values * spread})})
+    return extend(post, {"log_likelihood": likelihoods.assign({values.name: values + flat.values * spread})})
 
 
 GROUP = "log_likelihood"
@@ -181,11 +181,11 @@ def write_group(path: Any, draws: Draws, parts: Iterator[tuple[slice, Float[np.n
             for name, values in (*draws.steps.items(), ("obs_id", np.arange(n))):
                 group.create_variable(name, (name,), data=np.asarray(values))
             rows = min(max(BLOCK // (8 * chains * steps), 1), n)
-            held = group.create_variable("y", _DIMS, dtype=np.float64, chunks=(chains, steps, rows))
+            likelihoods = group.create_variable("y", _DIMS, dtype=np.float64, chunks=(chains, steps, rows))
             group.attrs[_MARK] = _sum(draws)
-        for here, values in parts:
+        for place, values in parts:
             with uninterrupted():
-                held[:, :, here] = values
+                likelihoods[:, :, place] = values
             check()
 
 
@@ -204,17 +204,17 @@ def open_group(path: Any, draws: Draws, n: int) -> xr.Dataset:
     writer = "bd.log_likelihood(post, X, y, path=…)"
     with reading(path, "log likelihoods", writer, f"write it again by {writer}") as file:
         check_file(file)
-        found = xr.open_dataset(file, group=GROUP, engine="h5netcdf", cache=False)
-    came = {name: int(size) for name, size in found.sizes.items()}
+        group = xr.open_dataset(file, group=GROUP, engine="h5netcdf", cache=False)
+    came = {name: int(size) for name, size in group.sizes.items()}
     expected = dict(zip(_DIMS, (*draws.shape, n), strict=True))
-    if came != expected or found.attrs.get(_MARK) != _sum(draws):
-        found.close()
+    if came != expected or group.attrs.get(_MARK) != _sum(draws):
+        group.close()
         raise ValueError(
             f"path: expected the log likelihoods of this posterior, {expected}, got {came}"
             f"{' of other draws' * (came == expected)} in {str(file)!r}; write them by "
             "bd.log_likelihood(post, X, y, path=…)."
         )
-    return found
+    return group
 
 
 def _sum(draws: Draws) -> float:

@@ -66,7 +66,7 @@ class Widened:
     Attributes
     ----------
     sets : list of two Draws
-        Of ``S`` and ``M`` draws.
+        ``S`` draws of the sampler and ``M`` of the prior.
     order : int array (N,)
         Numbers of the draws chain by chain, those of the prior spread among the sampler's.
     log_prior : array (N,)

@@ -13,7 +13,7 @@ from scipy import signal, stats
 
 import bayesdrop as bd
 from bayesdrop._arviz import arviz
-from bayesdrop.posterior.diagnostics import largest_r_hat as law
+from bayesdrop.posterior.diagnostics import mixing as law
 
 
 def chains(seed, draws, count, correlation=0.0):

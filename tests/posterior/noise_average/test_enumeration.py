@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from scipy.special import logsumexp
 
-from bayesdrop.posterior.noise_average.enumeration import all_masks
 from bayesdrop.posterior.noise_average.quadrature import by_law, masked_law, saddle_tilt
 
 N = 6
@@ -24,16 +23,6 @@ def one_by_one(base, step, rate, function):
     with np.errstate(divide="ignore"):
         logs = np.where(masks[:, None] == 1, np.log1p(-rate), np.log(rate)).sum(axis=2)
     return logsumexp(logs + function(base + (masks[:, None] * step).sum(axis=2)), axis=0)
-
-
-def test_masks_are_those_of_the_product():
-    base, step, rate = entries(5)
-    value, log_chance = all_masks(step, rate)
-    assert value.shape == (N, 32)
-    np.testing.assert_allclose(np.exp(log_chance).sum(axis=1), 1.0)
-    square = lambda s: -0.5 * s * s  # noqa: E731
-    found = logsumexp(log_chance + square(base[:, None] + value), axis=1)
-    np.testing.assert_allclose(found, one_by_one(base, step, rate, square), rtol=1e-12)
 
 
 @pytest.mark.parametrize("steepness", [1e-3, 1.0, 100.0])

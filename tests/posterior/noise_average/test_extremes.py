@@ -4,7 +4,6 @@ The error of a logarithm is 0.001 at most, as stated, and what rounding makes of
 """
 
 import itertools
-import warnings
 
 import numpy as np
 import pytest
@@ -12,8 +11,6 @@ from scipy.special import gammaln, logsumexp, xlogy
 
 import bayesdrop as bd
 from bayesdrop.posterior.draws.draws import read_draws
-from bayesdrop.posterior.noise_average.expectation import expectation
-from bayesdrop.posterior.noise_average.functions import LogLikelihood
 from bayesdrop.posterior.noise_average.quadrature import RULES
 from bayesdrop.posterior.scores.approximation_error import errors_of
 
@@ -95,30 +92,3 @@ def test_errors_of_integrated_masks_have_these_sums(build, loss):
         normal = loss.score_cost(target, mean, var, np.full(mean.shape, C)).value
         found = errors_of(draws, X, y, np.full(len(y), weight))
         np.testing.assert_allclose(found, weight * (exact + normal), rtol=1e-9, atol=weight * RULES.likelihood)
-
-
-@pytest.mark.parametrize(
-    "loss", [bd.EpsilonInsensitive(0.3), bd.Quantile(0.8, 1.0)], ids=lambda loss: type(loss).__name__
-)
-def test_rows_far_away_still_pull(build, loss):
-    """Thirty rows, three of them at 400: what they cost rises with their distance, as all masks say."""
-    rng = np.random.default_rng(0)
-    X, y = rng.normal(size=(30, 3)), rng.normal(size=30)
-    y[:3] = 400.0
-    post, _, _, _ = setting(build, loss, 2.0, 1.0, 3, 30)
-    draws = read_draws(post)
-    function = LogLikelihood(draws, y)
-    number = np.arange(30)
-    found = expectation(draws, X, function).T - function.scale(number, number * 0)[1]
-    np.testing.assert_allclose(found, enumerated(post, loss, 2.0, X, y), rtol=1e-12, atol=1e-12)
-
-
-def test_a_large_loss_weight_ends_no_run():
-    """The error of the approximation is stated after the last draw, and all draws were lost to it."""
-    rng = np.random.default_rng(1)
-    X = rng.normal(size=(12, 2))
-    y = np.where(X[:, 0] + 0.5 * rng.normal(size=12) > 0, "yes", "no")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a few draws of a model that is hard to draw from
-        post = bd.sample(bd.Model(C=3000.0), X, y, method=bd.HMC(), draws=10, tune=10, chains=2, progress=False)
-    assert np.all(np.isfinite(bd.groups.dataset(post, "sample_stats")["lp"]))

@@ -63,26 +63,6 @@ def test_error_is_that_against_all_masks(model):
     assert found.bound > found.total
 
 
-@pytest.mark.parametrize("model", [bd.Model(C=1.5), bd.Model(bd.Hinge()), bd.Model(bd.Quantile(0.3, 1.0))])
-def test_errors_are_those_of_all_masks(model):
-    """Rows of nine entries, and of 26, to 0.002; row weights multiply them."""
-    rng = np.random.default_rng(2)
-    X, y = np.hstack([rng.normal(size=(12, 9)), np.zeros((12, 17))]), np.where(np.arange(12) % 2, 1.0, -1.0)
-    draws, weight = draws_by_hand(26, 5, 1.0, model), rng.uniform(0.5, 2.0, 12)
-    X[-1, 9:] = 1e-12  # as good as none
-    found = approximation.errors_of(draws, X, y, weight)
-    masks = np.array(list(itertools.product((0, 1), repeat=9)))
-    for k, (w, b, r) in enumerate(zip(draws.weight, draws.intercept, draws.rate(slice(None)), strict=True)):
-        chance = np.prod(np.where(masks == 1, 1 - r[:9], r[:9]), axis=1)
-        score = (X[:, :9] * w[:9]) @ masks.T + b
-        target = np.broadcast_to(y[:, None], score.shape)
-        cost = model.C * model.loss.value(target, score, np.zeros_like(score))
-        exact = np.log(np.exp(-cost) @ chance)
-        mean, var = X @ (w * (1 - r)) + b, X**2 @ (w**2 * r * (1 - r))
-        exact += model.loss.score_cost(y, mean, var, np.full(12, model.C)).value
-        np.testing.assert_allclose(found[k], weight * exact, rtol=0, atol=2e-3)
-
-
 def test_many_rows_are_sampled_with_a_stated_error(monkeypatch):
     """The error of all rows from a third of them, without bias, and within its bound.
 

@@ -250,19 +250,6 @@ def by_hand(size, X, y, C=1.0, row_weight=None, loss=None):
     return bd.groups.assemble(groups, {**attributes(model, [-1, 1]), "target": "noising", "approximation": "masks"})
 
 
-def test_row_weights_are_repeated_rows():
-    """A weight of 2 in every row is every row twice."""
-    X, y = rows(8)
-    twice = np.repeat(X, 2, axis=0), np.repeat(y, 2)
-    weighed = bd.reweight(by_hand(300, X, y, 1.0, np.full(8, 2.0)), X, y).attrs
-    repeated = bd.reweight(by_hand(300, *twice), *twice).attrs
-    one, other = weighed, repeated
-    assert one["reweight_effective_draws"] == pytest.approx(other["reweight_effective_draws"], rel=1e-9)
-    assert (
-        one["reweight_effective_draws"] < 0.95 * bd.reweight(by_hand(300, X, y), X, y).attrs["reweight_effective_draws"]
-    )
-
-
 @pytest.mark.parametrize(
     ("loss", "size", "words"),
     [

@@ -90,7 +90,7 @@ def test_a_file_that_was_not_finished_is_not_there(case, tmp_path, monkeypatch):
     bd.log_likelihood(post, X, y, path=path)
     before = path.read_bytes()
     calls = []
-    group = pointwise.log_likelihood_group
+    group = pointwise.row_log_likelihoods
 
     def broken(*arguments, **options):
         calls.append(1)
@@ -98,7 +98,7 @@ def test_a_file_that_was_not_finished_is_not_there(case, tmp_path, monkeypatch):
             raise KeyboardInterrupt
         return group(*arguments, **options)
 
-    monkeypatch.setattr(pointwise, "log_likelihood_group", broken)
+    monkeypatch.setattr(pointwise, "row_log_likelihoods", broken)
     monkeypatch.setattr(pointwise, "STEP", 5 * 120)
     with pytest.raises(KeyboardInterrupt):
         bd.log_likelihood(post, X, y, path=path)
@@ -160,3 +160,15 @@ def test_rows_on_a_cluster_are_refused(case, tmp_path):
     with pytest.raises(TypeError, match="a Dask collection stays on its workers"):
         bd.log_likelihood(post, da.from_array(X, chunks=(20, P)), y, path=tmp_path / "likelihood.nc")
     assert not list(tmp_path.iterdir())
+
+
+def test_streamed_rows_are_centred_once(case):
+    """A run that adds log likelihoods, against those of the same rows in memory."""
+    _, X, y = case
+    model, blocks = bd.Model(noise=bd.Dropout(centre="mean"), rates=bd.Fixed(0.3)), bd.Blocks(np.split(X + 5.0, [20]))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a few draws
+        post = bd.sample(
+            model, blocks, y, method=bd.HMC(), draws=5, tune=5, chains=2, progress=False, log_likelihood=True
+        )
+    np.testing.assert_allclose(values(post), values(bd.log_likelihood(post, X + 5.0, y)), rtol=1e-12)
