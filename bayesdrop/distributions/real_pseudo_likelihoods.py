@@ -212,8 +212,8 @@ class ConvexPseudoLikelihood(Distribution):
         validate_args: bool | None = None,
     ) -> None:
         self.loss = loss
-        self.C, *rest = jnp.broadcast_arrays(*_floats(C, *moments))
-        self.moments = tuple(rest)
+        self.C, *values = jnp.broadcast_arrays(*_floats(C, *moments))
+        self.moments = tuple(values)
         super().__init__(batch_shape=self.C.shape, validate_args=validate_args)
 
     @validate_sample

@@ -85,7 +85,7 @@ class MarginalOperands(NamedTuple):
 
     @property
     def features(self) -> NoisedFeatures:
-        """What the draw of the weights reads."""
+        """Features, noise and targets for the draw of the weights."""
         return NoisedFeatures(self.columns, self.coefficients, self.target, self.offset)
 
 
@@ -197,8 +197,8 @@ class MarginalKernel(WeightPrior):
             return state._replace(log_scale=start, precision=weight_precision(learnt, start))
 
         def share(mask: Float[jax.Array, " p"]) -> tuple[Float[jax.Array, "C n"], ...]:
-            own = operands.features._replace(offset=None)
-            return self.weights.moments(own, away * mask[None], jnp.zeros_like(state.intercept))
+            features = operands.features._replace(offset=None)
+            return self.weights.moments(features, away * mask[None], jnp.zeros_like(state.intercept))
 
         (mean, var), log_scale = draw_along_rays(
             key_rays,
@@ -228,7 +228,7 @@ class MarginalKernel(WeightPrior):
         mean: Float[jax.Array, "C n"],
         var: Float[jax.Array, "C n"],
     ) -> Float[jax.Array, "C n"]:
-        """The same at given moments of the scores."""
+        """Weighted marginalised loss of each row, (C, n), at moments of the scores."""
         target, loss = jnp.broadcast_to(operands.target[None], mean.shape), self.row_loss
         if self.parameter is not None:
             loss = self.parameter.loss_at(loss, state.log_parameter)
@@ -236,7 +236,7 @@ class MarginalKernel(WeightPrior):
         return value
 
     def record(self, operands: MarginalOperands, state: MarginalState) -> dict[str, jax.Array]:
-        """What is kept of a draw: weight (C, p), intercept, sigma, global scale and lp (C,)."""
+        """Record of a draw: weight (C, p), intercept, sigma, global scale and lp (C,)."""
         away = operands.from_location(state.weight)
         lp = -0.5 * jnp.sum(state.precision * away * away, axis=1) - state.noise_precision * jnp.sum(
             self.costs(operands, state), axis=1
@@ -251,7 +251,7 @@ class MarginalKernel(WeightPrior):
 def bound_priors(
     model: Model, data: Dataset, columns: Columns, choice: str, sweeps: int, dtype: str
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What every kernel of a prior that is drawn with the weights is made of, and its operands, by their names."""
+    """Fields of every kernel that draws a prior with the weights, and its operands, by their names."""
     p, prior, parameter = len(data.feature_names), model.weight_prior, learnt_parameter(model.loss)
     row_weight, learnt, location = model.C * data.weight, prior.learnt_scale(p), prior.location(p)
     scales, real = prior.init(jax.random.key(0), 1, p, np.dtype(dtype)), partial(placed, dtype=dtype)
@@ -294,7 +294,7 @@ def bind_marginal(
     Raises
     ------
     ValueError
-        If the form of the loss is no augmentation bound, or the noise shifts the mean of a feature.
+        If the form of the loss is not an augmentation bound, or the noise shifts the mean of a feature.
     """
     p = len(data.feature_names)
     parts = model.noise.coefficients(np.broadcast_to(np.asarray(rate_map.initial, dtype=np.float64), (p,)))

@@ -72,7 +72,7 @@ def _solve(
 def precision_draw(
     key: PRNGKeyArray,
     columns: Columns,
-    kept: Masks,
+    masks: Masks,
     omega: PerScore,
     kappa: PerScore,
     precision: Float[jax.Array, "C p"],
@@ -86,7 +86,7 @@ def precision_draw(
     from zero for its spread, such as a time stamp, costs none either.
     """
     chains = omega.shape[0]
-    masked = columns.blocks[0].masked(kept[0])
+    masked = columns.blocks[0].masked(masks[0])
     if prior_row is not None:
         masked, omega, kappa = prior_row.joined(masked, omega, kappa)
     key_weight, key_level = jax.random.split(key)
@@ -113,7 +113,7 @@ def precision_draw(
 def outer_draw(
     key: PRNGKeyArray,
     columns: Columns,
-    kept: Masks,
+    masks: Masks,
     omega: PerScore,
     kappa: PerScore,
     precision: Float[jax.Array, "C p"],
@@ -124,7 +124,7 @@ def outer_draw(
 
     The intercept comes first, from its conditional with the weights integrated out; then the weights given it.
     """
-    masked = columns.blocks[0].masked(kept[0])
+    masked = columns.blocks[0].masked(masks[0])
     if prior_row is not None:
         masked, omega, kappa = prior_row.joined(masked, omega, kappa)
     chains, n = omega.shape
@@ -152,7 +152,7 @@ def outer_draw(
 def gradient_draw(
     key: PRNGKeyArray,
     columns: Columns,
-    kept: Masks,
+    masks: Masks,
     omega: PerScore,
     kappa: PerScore,
     precision: Float[jax.Array, "C p"],
@@ -170,7 +170,7 @@ def gradient_draw(
 
     def back(rowwise: PerScore, square: bool = False) -> Vector:
         """``[Z, 1]ᵀ r``, (C, p + 1), or without the one (C, p)."""
-        weight = columns.transposed_product(kept, rowwise, square)
+        weight = columns.transposed_product(masks, rowwise, square)
         return jnp.concatenate([weight, jnp.sum(rowwise, axis=1, keepdims=True)], axis=1) if intercept else weight
 
     def padded(weight: Float[jax.Array, "C p"]) -> Vector:
@@ -178,7 +178,7 @@ def gradient_draw(
         return jnp.pad(weight, ((0, 0), (0, int(intercept))))
 
     def apply(theta: Vector) -> Vector:
-        score = columns.product(kept, theta[:, : precision.shape[1]], n)
+        score = columns.product(masks, theta[:, : precision.shape[1]], n)
         if intercept:
             score = score + theta[:, -1:]
         image = back(omega * score) + padded(precision) * theta
@@ -188,14 +188,14 @@ def gradient_draw(
     if prior_row is not None:
         along, observed = prior_row.drawn(jax.random.fold_in(key_prior, 1))
         right, diagonal = right + along * observed, diagonal + along * along
-    precondition = _stiff_rows(columns, kept, omega, diagonal, back, intercept)
+    precondition = _stiff_rows(columns, masks, omega, diagonal, back, intercept)
     theta = _conjugate_gradient(apply, precondition, right, 1e-8 if omega.dtype == jnp.float64 else 1e-5)
     return (theta[:, :-1], theta[:, -1]) if intercept else (theta, jnp.zeros(chains, theta.dtype))
 
 
 def _stiff_rows(
     columns: Columns,
-    kept: Masks,
+    masks: Masks,
     omega: PerScore,
     precision: Vector,
     back: Callable[..., Vector],
@@ -209,10 +209,10 @@ def _stiff_rows(
     ``H = L⁻¹ R D⁻¹`` and ``LLᵀ = Ω_S⁻¹ + R D⁻¹ Rᵀ``. On words of Zipf's law it took 84 iterations instead of 495 for
     the hinge on 3,000 rows.
     """
-    most = 128  # rows that the preconditioner takes exactly; their numbers are no more than twice the entries
+    max_rows = 128  # rows that the preconditioner takes exactly; their numbers are at most twice the entries
     (chains, n), size = omega.shape, precision.shape[1]
     entries = sum(block.values.size for block in columns.blocks)
-    k = min(most, n // 2, 2 * entries // size)
+    k = min(max_rows, n // 2, 2 * entries // size)
     largest, chosen = jax.lax.top_k(omega, k)
     others = omega.at[jnp.arange(chains)[:, None], chosen].set(0)
     diagonal = precision + back(others, True)
@@ -220,7 +220,7 @@ def _stiff_rows(
     diagonal, largest = jnp.where(diagonal > 0, diagonal, 1), jnp.maximum(largest, 1e-30)
     if not k:
         return lambda residual: residual / diagonal
-    rows = columns.rows(kept, chosen)
+    rows = columns.rows(masks, chosen)
     if intercept:
         rows = jnp.concatenate([rows, jnp.ones((chains, k, 1), rows.dtype)], axis=2)
     scaled = rows / diagonal[:, None, :]

@@ -1,4 +1,4 @@
-"""What gradient samplers bind: density, operands and normal approximation of a model with its data."""
+"""Bind density, operands and normal approximation of a model with its data, for gradient samplers."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Bound(NamedTuple):
     ----------
     density, operands
         What is sampled, with the scales of the weights as coordinates where they are learnt.
-    given : Density or ClassDensity
+    base : Density or ClassDensity
         The density at known scales.
     centre, factor : array
         Mean (E,) and factor, (E, E), (E,) or by products, of an approximation of the coordinates.
@@ -64,7 +64,7 @@ class Bound(NamedTuple):
 
     density: Any
     operands: Any
-    given: Any
+    base: Any
     centre: Float[np.ndarray, " E"]
     factor: Factor | FactorMap
     piecewise_linear: bool
@@ -100,19 +100,19 @@ def bind_start(
         # An averaged curvature takes many more passes over rows that are streamed.
         averaged = not data.design.is_streamed
         model, log_scale = best_scales(
-            model, learnt, contrasts, lambda known: start_of(known, data, rate_map, averaged, dense)
+            model, learnt, contrasts, lambda variant: start_of(variant, data, rate_map, averaged, dense)
         )
     density, operands = bind_density(name, model, data, rate_map, marginalised, dtype, keep_rows)
     if choice == "eigenvectors":
-        found = class_scores(model, data, rate_map)
-        of_classes = class_factor(found, operands.matrix, dtype)
-        return Bound(density, operands, density, found.centre, of_classes, False, of_classes)
+        approximation = class_scores(model, data, rate_map)
+        of_classes = class_factor(approximation, operands.matrix, dtype)
+        return Bound(density, operands, density, approximation.centre, of_classes, False, of_classes)
     if choice in _OF_SCORES:
         return _start_of_scores(model, data, rate_map, density, operands, choice, dtype, rounded)
     centre, factor = start_of(model, data, rate_map, learnt is not None and not data.design.is_streamed, dense)
     piecewise_linear = density.loss.piecewise_linear and not density.has_variance
     if piecewise_linear and rounded:
-        # A learnt parameter, the last coordinate, is no part of a score.
+        # A learnt parameter, the last coordinate, is not part of a score.
         of_scores = factor if getattr(density, "parameter", None) is None else factor[:-1]
         operands = operands._replace(width=placed(ROUNDED * score_spread(data, of_scores), dtype))
     if learnt is None:
@@ -143,16 +143,16 @@ def _start_of_mixture(
     if is_correlated:
         learnt, log_scale = prior.learnt_scale(p), np.zeros(0)
         if learnt is not None:
-            _, log_scale = best_scales(model, learnt, 1, lambda known: start_of(known, data, rate_map, True, dense))
+            _, log_scale = best_scales(model, learnt, 1, lambda variant: start_of(variant, data, rate_map, True, dense))
         coordinates = correlated_coordinates(prior, p, log_scale, dtype)
     else:
         coordinates = mixture_coordinates(prior, p, dtype)
-    known = replace(model, weight_prior=with_scale(prior, coordinates.spread))
+    fixed_model = replace(model, weight_prior=with_scale(prior, coordinates.spread))
     choice = "dense" if dense else "diagonal"
-    bound = bind_start(name, known, data, rate_map, marginalised, dtype, choice, rounded)
-    found: Any = bound.factor
-    wrapped = with_mixture(bound.density, bound.operands, bound.centre, found, coordinates)
-    return Bound(wrapped[0], wrapped[1], bound.density, wrapped[2], wrapped[3], bound.piecewise_linear, found)
+    bound = bind_start(name, fixed_model, data, rate_map, marginalised, dtype, choice, rounded)
+    factor: Any = bound.factor
+    wrapped = with_mixture(bound.density, bound.operands, bound.centre, factor, coordinates)
+    return Bound(wrapped[0], wrapped[1], bound.density, wrapped[2], wrapped[3], bound.piecewise_linear, factor)
 
 
 def _start_of_scores(
@@ -166,12 +166,12 @@ def _start_of_scores(
     rounded: bool,
 ) -> Bound:
     """Density and operands with an approximation of a single score and many features, by rows or by directions."""
-    found = approximate_scores(model, data, rate_map, density, operands, choice, dtype)
-    factor = _factor_of(found, model, data, operands, choice, dtype)
+    approximation = approximate_scores(model, data, rate_map, density, operands, choice, dtype)
+    factor = _factor_of(approximation, model, data, operands, choice, dtype)
     piecewise_linear = density.loss.piecewise_linear and not density.has_variance
     if piecewise_linear and rounded:
-        operands = operands._replace(width=placed(_width(model, data, found), dtype))
-    return Bound(density, operands, density, found.centre, factor, piecewise_linear, factor)
+        operands = operands._replace(width=placed(_width(model, data, approximation), dtype))
+    return Bound(density, operands, density, approximation.centre, factor, piecewise_linear, factor)
 
 
 def approximate_scores(
@@ -181,15 +181,15 @@ def approximate_scores(
 
     def evaluate(theta: Point) -> Evaluation:
         if choice != "directions":
-            found: Evaluation = _evaluate(density, operands, theta)
-            return found
+            value: Evaluation = _evaluate(density, operands, theta)
+            return value
         rows = StreamedRows(data.design, data.target, model.C * data.weight, model.C, None, data.offset)
-        given = operands._replace(offset=None)
-        sums = one_pass(density, rows, _loadings(density, given, theta))
-        return _evaluation(density, given, theta, jax.tree.map(partial(placed, dtype=dtype), sums))
+        pass_operands = operands._replace(offset=None)
+        sums = one_pass(density, rows, _loadings(density, pass_operands, theta))
+        return _evaluation(density, pass_operands, theta, jax.tree.map(partial(placed, dtype=dtype), sums))
 
     return drawn_approximation(
-        model, data, rate_map, evaluate, lambda found: _factor_of(found, model, data, operands, choice, dtype)
+        model, data, rate_map, evaluate, lambda normal: _factor_of(normal, model, data, operands, choice, dtype)
     )
 
 
@@ -199,27 +199,27 @@ _evaluate = jax.jit(lambda density, operands, theta: density.evaluate(operands, 
 
 
 def _factor_of(
-    found: DrawnApproximation, model: Model, data: Dataset, operands: DensityOperands, choice: str, dtype: str
+    approximation: DrawnApproximation, model: Model, data: Dataset, operands: DensityOperands, choice: str, dtype: str
 ) -> FactorMap:
     if choice == "directions":
-        return direction_factor(found.precision, model.fit_intercept, dtype)
-    p, curvature = len(found.gain), found.precision.curvature
-    weights = found.precision.prior[:p], found.gain, curvature
-    roots = row_roots(row_gram(data.design, *weights, model.fit_intercept, found.rates), curvature)
-    return row_factor(data, operands.matrix, *weights, roots, model.fit_intercept, dtype, found.rates)
+        return direction_factor(approximation.precision, model.fit_intercept, dtype)
+    p, curvature = len(approximation.gain), approximation.precision.curvature
+    weights = approximation.precision.prior[:p], approximation.gain, curvature
+    roots = row_roots(row_gram(data.design, *weights, model.fit_intercept, approximation.rates), curvature)
+    return row_factor(data, operands.matrix, *weights, roots, model.fit_intercept, dtype, approximation.rates)
 
 
-def _width(model: Model, data: Dataset, found: DrawnApproximation) -> Float[np.ndarray, " n"]:
+def _width(model: Model, data: Dataset, approximation: DrawnApproximation) -> Float[np.ndarray, " n"]:
     """Half-widths over which kinks are rounded."""
-    return rounding_width(model.C * data.weight, found.precision.curvature, found.spread, ROUNDED)
+    return rounding_width(model.C * data.weight, approximation.precision.curvature, approximation.spread, ROUNDED)
 
 
 def at_median(model: Model, data: Dataset) -> Model:
     """The model with its scales at their medians, where they are learnt."""
     if model.weight_prior.gaussian:
         return model
-    known = with_scale(model.weight_prior, model.weight_prior.first_precision(len(data.feature_names)) ** -0.5)
-    return replace(model, weight_prior=known)
+    prior = with_scale(model.weight_prior, model.weight_prior.first_precision(len(data.feature_names)) ** -0.5)
+    return replace(model, weight_prior=prior)
 
 
 def bind_density(
@@ -240,16 +240,16 @@ def bind_density(
     p = len(data.feature_names)
     model.noise.check(data.design.minimum())
     probe = model.noise.coefficients(np.full(p, 0.5) if rate_map.is_free else rate_map.initial)
-    there = {key: bool(np.any(getattr(probe, key))) for key in ("quadratic", "linear", "constant", "shift")}
+    parts = {key: bool(np.any(getattr(probe, key))) for key in ("quadratic", "linear", "constant", "shift")}
     if model.loss.multiclass:
         if not marginalised:
             raise ValueError(
                 f"method: {name} integrates masks as if scores were normal, which {model.loss!r} has no form of; "
                 "bd.Gibbs() draws them."
             )
-        classes = ClassDensity(model.loss, model.noise, len(data.classes), model.fit_intercept, **there)  # type: ignore[arg-type]
+        classes = ClassDensity(model.loss, model.noise, len(data.classes), model.fit_intercept, **parts)  # type: ignore[arg-type]
         return classes, operands_of(model, data, rate_map, dtype)
-    noisy = there["quadratic"] or there["linear"] or there["constant"]
+    noisy = parts["quadratic"] or parts["linear"] or parts["constant"]
     ability = Sloped if not noisy else Curved if marginalised else Scored
     require(model.loss, ability, f"bd.{name}", "write what lacks, or use bd.fit")
     if marginalised and noisy and model.loss.exponential and not _is_normal(model):
@@ -266,9 +266,9 @@ def bind_density(
         free=rate_map.size,
         integrated=not marginalised,
         rate_dim=rate_map.dim,
-        **there,
+        **parts,
     )  # fmt: skip
-    square = there["quadratic"] and data.design.shape[0] * p <= _SMALL
+    square = parts["quadratic"] and data.design.shape[0] * p <= _SMALL
     return density, operands_of(model, data, rate_map, dtype, square, keep_rows)
 
 
@@ -323,7 +323,7 @@ def start_of(
             model,
             *with_parameter(
                 model, data, rate_map.initial,
-                lambda known: normal_approximation(known, data, rate_map.initial, averaged, dense),
+                lambda variant: normal_approximation(variant, data, rate_map.initial, averaged, dense),
             ),
         )  # fmt: skip
     from scipy.stats import norm
@@ -333,7 +333,7 @@ def start_of(
     rates = rate_map.expand(typical)
     mean, factor = _from_location(
         model,
-        *with_parameter(model, data, rates, lambda known: normal_approximation(known, data, rates, dense=dense)),
+        *with_parameter(model, data, rates, lambda variant: normal_approximation(variant, data, rates, dense=dense)),
     )
     low, high = (norm.ppf(np.clip(prior.quantile(q), 1e-6, 1 - 1e-6)) for q in (0.16, 0.84))
     spread = np.maximum((high - low) / 2, 1e-3)

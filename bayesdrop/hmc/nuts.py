@@ -88,8 +88,8 @@ class NUTS:
         choice = choose(case_of(model, data, rate_map, marginalised), self.limits).name
         bound = bind_start(type(self).__name__, model, data, rate_map, marginalised, self.dtype, choice, rounded=False)
         kernel = NUTSKernel(bound.density, int(tune), self, choice)
-        real, found = partial(placed, dtype=self.dtype), bound.factor
-        factor = found if isinstance(found, FactorMap) else real(found)
+        real, bound_factor = partial(placed, dtype=self.dtype), bound.factor
+        factor = bound_factor if isinstance(bound_factor, FactorMap) else real(bound_factor)
         return kernel, NUTSOperands(bound.operands, real(bound.centre), factor)
 
 
@@ -129,7 +129,7 @@ class NUTSKernel:
 
     @property
     def choices(self) -> dict[str, str]:
-        """What a posterior says of the choices made."""
+        """Choices that the posterior reports."""
         return {"normal_approximation": self.choice}
 
     @property
@@ -175,7 +175,7 @@ class NUTSKernel:
         return state, self.record(operands, state)
 
     def record(self, operands: NUTSOperands, state: Any) -> dict[str, jax.Array]:
-        """What is kept of a draw: position, log density and how the trajectory went."""
+        """Record of a draw: position, log density and how the trajectory went."""
         theta = unwhiten(operands.centre, operands.factor, state.z)
         return self.density.record(operands.density, theta) | {
             "lp": -state.potential_energy,

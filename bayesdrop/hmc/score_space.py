@@ -73,7 +73,7 @@ class ScoreFactor(NamedTuple):
         return self.row.stretch
 
     def stretched(self, stretch: Float[jax.Array, " D"]) -> ScoreFactor:
-        """The same with other factors (D,) of the whitened coordinates."""
+        """Return the factor with other factors (D,) of the whitened coordinates."""
         return self._replace(row=self.row.stretched(stretch))
 
     def times(self, z: Point) -> Point:
@@ -120,8 +120,8 @@ class ScoreHMCKernel(HMCKernel):
 
     def evaluation(self, operands: HMCOperands, z: Point, score: PerScore) -> Evaluation:
         """Minus the log density, but for a constant, at coordinates with these scores; nobody looks at its gradient."""
-        rest, _ = self.remainder(operands, score)
-        return Evaluation(rest, -0.5 * jnp.sum(z * z, axis=1), jnp.zeros_like(z))
+        remainder, _ = self.remainder(operands, score)
+        return Evaluation(remainder, -0.5 * jnp.sum(z * z, axis=1), jnp.zeros_like(z))
 
     def trajectory(
         self,
@@ -131,7 +131,7 @@ class ScoreHMCKernel(HMCKernel):
         angle: Float[jax.Array, ""] | float,
         n_leapfrog_steps: Int[jax.Array, ""] | int,
     ) -> tuple[Point, Point, Evaluation]:
-        """Where so many turns of the given angle lead from a momentum (C, D): position, momentum, evaluation."""
+        """Position, momentum and evaluation after ``n_leapfrog_steps`` turns by ``angle`` from a momentum (C, D)."""
         factor: Any = operands.factor
         # From the position, not the end of the last trajectory: rounding does not add up over draws.
         score, velocity = factor.scores(state.position), factor.scores(momentum)
@@ -154,7 +154,7 @@ def score_operands(
     model: Model, data: Dataset, rate_map: RateMap, density: Density, operands: DensityOperands,
     tune: int, dtype: str, rounded: float,
 ) -> HMCOperands:  # fmt: skip
-    """Operands of the kernel; kinks are rounded over so many standard deviations of each score."""
+    """Operands of the kernel; kinks are rounded over ``rounded`` standard deviations of each score."""
     from scipy.linalg import cho_solve, solve_triangular
 
     normal = approximate_scores(model, data, rate_map, density, operands, "scores", dtype)
@@ -181,6 +181,6 @@ def score_operands(
     real = partial(jnp.asarray, dtype=dtype)
     covariance = 0.5 * (covariance + covariance.T)
     location = model.weight_prior.location(len(data.feature_names))
-    known = 0.0 if location is None else data.design.matvec(normal.gain * location)
-    by_rows = (real(part) for part in (response, response.T, covariance, mean + level + known, dual))
+    prior_scores = 0.0 if location is None else data.design.matvec(normal.gain * location)
+    by_rows = (real(part) for part in (response, response.T, covariance, mean + level + prior_scores, dual))
     return HMCOperands(operands, real(centre), ScoreFactor(factor, *by_rows), jnp.int32(tune))

@@ -54,7 +54,7 @@ __all__ = [
 
 
 class StreamedRows(NamedTuple):
-    """What a pass reads.
+    """Arrays that a pass reads.
 
     Attributes
     ----------
@@ -68,7 +68,7 @@ class StreamedRows(NamedTuple):
         As in :class:`.kernels.density.DensityOperands`.
     offset : array (n,), optional
         Known part of every row's score.
-    known : float
+    base_cost : float
         Cost of all rows amid the posterior: taken off the total, it leaves single precision the digits of differences.
     costs : callable, optional
         What makes costs of scores, instead of :class:`RowCosts`.
@@ -80,7 +80,7 @@ class StreamedRows(NamedTuple):
     loss_weight: float
     width: PerRow | None = None
     offset: PerRow | None = None
-    known: float = 0.0
+    base_cost: float = 0.0
     costs: Callable[..., Any] | None = None
 
 
@@ -99,9 +99,9 @@ def one_pass(density: Any, rows: StreamedRows, loadings: Loadings) -> Sums:
     weights = np.concatenate([u.T, b.T], axis=1) if density.linear else u.T
     squares = a.T if density.quadratic else none
     others = {"width": rows.width, "offset": rows.offset}
-    there = {name: value for name, value in others.items() if value is not None}
+    vectors = {name: value for name, value in others.items() if value is not None}
     kind = rows.costs or partial(RowCosts, loss_weight=rows.loss_weight)
-    costs = kind(density, tuple(there), level, constant)
+    costs = kind(density, tuple(vectors), level, constant)
     # What overflows is not finite in the sums, and said once, by whoever looks at the log density.
     back, square_back, level_slope, _, totals = rows.design.product_sums(
         weights,
@@ -109,11 +109,11 @@ def one_pass(density: Any, rows: StreamedRows, loadings: Loadings) -> Sums:
         costs,
         rows.target,
         rows.row_weight,
-        *there.values(),
+        *vectors.values(),
     )
     nothing = np.zeros_like(a)
     return Sums(
-        totals[: costs.chains] - rows.known,
+        totals[: costs.chains] - rows.base_cost,
         Loadings(
             mean=back[:, :columns].T,
             level=level_slope[:columns],
@@ -135,7 +135,7 @@ class RowCosts:
     names : tuple of str
         Which other vectors over the rows come after targets and weights: ``width``, ``offset``.
     level, constant : array (C,)
-        Of the loadings.
+        Level and constant of the loadings.
     loss_weight : float
         What the loss is multiplied by.
     """
@@ -160,19 +160,19 @@ class RowCosts:
         *others: PerRow,
     ) -> tuple[Float[np.ndarray, "rows K"], Float[np.ndarray, "rows L"], Float[np.ndarray, "rows M"]]:
         """Given the products of the rows with the loadings."""
-        density, C, there = self.density, len(self.level), dict(zip(self.names, others, strict=True))
+        density, C, vectors = self.density, len(self.level), dict(zip(self.names, others, strict=True))
         with np.errstate(over="ignore", invalid="ignore"):
             mean = first[:, :C] + self.level
-            if "offset" in there:
-                mean = mean + there["offset"][:, None]
+            if "offset" in vectors:
+                mean = mean + vectors["offset"][:, None]
             var = mean  # not looked at where there is no noise
             if density.has_variance:
                 var = np.broadcast_to(self.constant, mean.shape)
                 var = var + second if density.quadratic else var
                 var = var + first[:, C:] if density.linear else var
-            stretched = there["width"][:, None] if "width" in there else None
-            given = target[:, None], weight[:, None], self.loss_weight, stretched
-            cost, slope, var_slope = density.score_cost(*given, mean, var)
+            stretched = vectors["width"][:, None] if "width" in vectors else None
+            row_arguments = target[:, None], weight[:, None], self.loss_weight, stretched
+            cost, slope, var_slope = density.score_cost(*row_arguments, mean, var)
         if not density.has_variance:
             return slope, second, cost
         back = np.concatenate([slope, var_slope], axis=1) if density.linear else slope
@@ -188,7 +188,7 @@ def evaluation_of(density: Density, operands: DensityOperands, theta: Point, sum
 
 
 class StreamedOperands(NamedTuple):
-    """What the chains depend on besides the rows, with no matrix; and the rows."""
+    """Operands of the chains, without a matrix, and the rows."""
 
     chains: HMCOperands
     rows: StreamedRows
@@ -213,7 +213,7 @@ class StreamedKernel:
 
     @property
     def choices(self) -> dict[str, str]:
-        """What a posterior says of the choices made."""
+        """Choices that the posterior reports."""
         return self.inner.choices
 
     @property
@@ -273,7 +273,7 @@ def _first(kernel: HMCKernel, operands: HMCOperands, key: PRNGKeyArray, z: Point
 
 @partial(jax.jit, static_argnums=0)
 def _depart(kernel: HMCKernel, operands: HMCOperands, state: HMCState) -> tuple[Departure, Point]:
-    """What is drawn before a trajectory, and the momentum after the first half of a leapfrog step."""
+    """Random numbers of a trajectory, and the momentum after the first half of a leapfrog step."""
     departure = kernel.depart(operands, state)
     push = kernel.force(operands, state, state.position, state.evaluation)
     return departure, departure.momentum + departure.angle / 2 * push
@@ -335,7 +335,7 @@ class ClassCosts:
     names : tuple of str
         Other vectors over the rows: none, for each of many classes would have its own.
     level : array (C J,)
-        Of the loadings.
+        Level and constant of the loadings.
     constant : array (C J (J + 1) / 2,)
         The same of the covariances.
     """
@@ -375,9 +375,9 @@ class ClassCosts:
                 var = var + first[:, columns:] if self.density.linear else var
                 extra, more, to_pairs = self._of_noise(score, var)
                 level, slope, to_pairs = level + extra, slope + more, weight[:, None] * to_pairs
-            own, rows = np.asarray(target).astype(np.intp), np.arange(len(first))
-            cost = weight[:, None] * (level - score[:, own, rows]).T
-            slope[:, own, rows] -= 1
+            label, rows = np.asarray(target).astype(np.intp), np.arange(len(first))
+            cost = weight[:, None] * (level - score[:, label, rows]).T
+            slope[:, label, rows] -= 1
             back = ((self._basis.T @ slope) * weight).reshape(columns, -1).T
         if to_pairs is None:
             return back, second, cost
@@ -387,7 +387,7 @@ class ClassCosts:
     def _of_noise(
         self, score: Float[np.ndarray, "C K m"], pairs: Float[np.ndarray, "m _"]
     ) -> tuple[Float[np.ndarray, "C m"], Float[np.ndarray, "C K m"], Float[np.ndarray, "m _"]]:
-        """What noise adds to the loss, and its slopes in the scores and in the covariances of pairs of contrasts."""
+        """Contribution of noise to the loss, and its slopes in the scores and in the covariances of contrasts."""
         (C, K, m), basis = score.shape, self._basis
         one, other = np.triu_indices(K - 1)
         cov = np.empty((m * C, K - 1, K - 1))

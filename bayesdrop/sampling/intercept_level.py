@@ -73,8 +73,8 @@ class LevelOperands(NamedTuple):
         """The observation of ``v − centre`` where the weights are ``v / gain``."""
         row = jnp.broadcast_to(self.place[None] / gain, (chains, self.place.shape[0]))
         precision = jnp.broadcast_to(self.precision, (chains,))
-        known = jnp.zeros_like(precision) if centre is None else jnp.sum(row * centre, axis=1)
-        return LevelRow(row, precision, precision * (self.mean - known))
+        offset = jnp.zeros_like(precision) if centre is None else jnp.sum(row * centre, axis=1)
+        return LevelRow(row, precision, precision * (self.mean - offset))
 
 
 def level_operands(model: Model, dtype: Any) -> LevelOperands | None:

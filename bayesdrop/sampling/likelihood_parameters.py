@@ -29,7 +29,7 @@ PerChain = Float[jax.Array, " C"]
 
 
 class LearntParameter(NamedTuple):
-    """What is fixed when a sampler is compiled; see :class:`bayesdrop.losses.base.Parameter`."""
+    """Parameter as it is fixed when a sampler is compiled; see :class:`bayesdrop.losses.base.Parameter`."""
 
     name: str
     field: str
@@ -42,7 +42,7 @@ class LearntParameter(NamedTuple):
         return self.degree > 0
 
     def multiplier(self, log_parameter: PerChain) -> PerChain:
-        """What the loss of scale 1 is multiplied by, (C,)."""
+        """Factor on the loss of scale 1, (C,)."""
         return jnp.exp(-self.degree * log_parameter)
 
     def loss_at(self, loss: Any, log_parameter: PerChain, rank: int = 2) -> Any:
@@ -74,17 +74,17 @@ def learnt_parameter(loss: Loss) -> LearntParameter | None:
     """The parameter of a loss that is learnt; None if there is none."""
     if not loss.parameters:
         return None
-    (found,) = loss.parameters
-    return LearntParameter(found.name, found.field, found.degree, found.power)
+    (parameter,) = loss.parameters
+    return LearntParameter(parameter.name, parameter.field, parameter.degree, parameter.power)
 
 
 def parameter_operands(loss: Loss, data: Dataset, dtype: Any) -> ParameterOperands | None:
     """Its prior and the rows in the form of the samplers; None if nothing is learnt."""
     if not loss.parameters:
         return None
-    (found,) = loss.parameters
-    law, real = jax.tree.map(lambda part: part[0], found.prior.law(1)), partial(placed, dtype=dtype)
-    first = float(np.log(law.median())) / found.power
+    (parameter,) = loss.parameters
+    law, real = jax.tree.map(lambda part: part[0], parameter.prior.law(1)), partial(placed, dtype=dtype)
+    first = float(np.log(law.median())) / parameter.power
     return ParameterOperands(jax.tree.map(real, law), real(float(np.sum(data.weight))), real(first))
 
 

@@ -230,7 +230,7 @@ def test_recorded_density_is_that_of_the_model(learnt):
 
         state, found = start(operands, jax.random.key(1))
         found = {name: np.asarray(value) for name, value in found.items()}
-    rate, weight, kept = 1 / (1 + np.exp(-found["logit_rate"])), found["weight"], np.asarray(state.kept[0])
+    rate, weight, kept = 1 / (1 + np.exp(-found["logit_rate"])), found["weight"], np.asarray(state.masks[0])
     # Rows with entries are there as often as their weights say.
     masked = np.any(X != 0, axis=1)
     copies = np.repeat(np.arange(N), np.where(masked, WEIGHTS, 1).astype(int))

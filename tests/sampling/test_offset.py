@@ -168,7 +168,7 @@ def test_scores_of_a_state_are_those_of_its_weights_and_masks(rates):
         @jax.jit
         def swept(operands, state):
             state = kernel.sweep(operands, state)
-            score = operands.columns.product(state.kept, state.effective, N) + state.intercept[:, None]
+            score = operands.columns.product(state.masks, state.effective, N) + state.intercept[:, None]
             return state, score + jnp.asarray(offset)[None]
 
         state = jax.jit(kernel.init, static_argnums=2)(operands, jax.random.key(0), CHAINS)
@@ -193,7 +193,7 @@ def test_joint_moves_go_with_a_constant_as_with_the_intercept():
             accepted += int(jnp.sum(jnp.any(one.effective != state.effective, axis=1)))
             np.testing.assert_allclose(other.effective, one.effective, rtol=1e-8)
             np.testing.assert_allclose(other.score, one.score, rtol=1e-8)
-            np.testing.assert_array_equal(other.kept[0], one.kept[0])
+            np.testing.assert_array_equal(other.masks[0], one.masks[0])
         assert 0 < accepted < 12 * CHAINS
 
 

@@ -79,7 +79,7 @@ _WIDTH = 6.0
 
 @dataclass(frozen=True)
 class WeightPrior:
-    """What the Gibbs samplers hold of the priors of weights and noise, and the draws that they share.
+    """Priors of weights and noise in the Gibbs samplers, and the draws that they share.
 
     Operands and states have the names of :class:`.state.Operands` and :class:`.state.State`. Weights are (C, p), or of
     many classes (K, C, p), whose scales hold the chains of one class after another.
@@ -120,7 +120,7 @@ class WeightPrior:
 
     @property
     def choices(self) -> dict[str, str]:
-        """What a posterior says of the choices made."""
+        """Choices that the posterior reports."""
         return {"weights_drawn_by": self.choice}
 
     def declared(self, *own: str) -> dict[str, tuple[str, ...]]:
@@ -161,7 +161,7 @@ class WeightPrior:
         return {"log_parameter": first, "noise_precision": self.parameter.multiplier(first)}
 
     def recorded_priors(self, operands: Any, state: Any) -> tuple[dict[str, jax.Array], Float[jax.Array, " C"]]:
-        """What is kept of scales and variance, and what they add to the log density of weights that are normal."""
+        """Record of scales and variance, and their term in the log density of weights that are normal."""
         draw: dict[str, jax.Array] = {}
         chains, lp = state.log_scale.shape[0], jnp.zeros(state.log_scale.shape[0], state.precision.dtype)
         if self.scale_mixture is not None:
@@ -197,11 +197,11 @@ def draw_given_weights(
     log_scale: Scales,
     size: Scales | None = None,
 ) -> Scales:
-    """Draw ``log σ`` given the weights (C, p), of which so many (C, g) are drawn from the scale; by default all."""
+    """Draw ``log σ`` given the weights (C, p), of which ``size`` (C, g) are drawn from the scale; by default all."""
     square = operands.unit_precision[None] * weight * weight
     # Of weights that are all but zero the law has no lower end that this precision resolves.
-    least = float(jnp.finfo(weight.dtype).tiny)
-    penalty = jnp.maximum(by_group(square.T, operands.index, log_scale.shape[1]).T, least)
+    floor = float(jnp.finfo(weight.dtype).tiny)
+    penalty = jnp.maximum(by_group(square.T, operands.index, log_scale.shape[1]).T, floor)
     size = jnp.broadcast_to(operands.size[None], log_scale.shape) if size is None else size
 
     def log_density(t: Scales) -> Scales:
@@ -371,7 +371,7 @@ def draw_groups(
     rounds: int = 3,
 ) -> tuple[PerGroup, PerGroup]:
     """Draw ``logit μ`` and ``log s`` (C, g) given the logits of the rates (C, k)."""
-    # Means and strengths are drawn in turn, so many times a sweep.
+    # Means and strengths are drawn in turn, ``rounds`` times per sweep.
     groups, shape = logit_mean.shape[1], logit_mean.shape
 
     def log_density(logit_mean: PerGroup, log_strength: PerGroup) -> PerGroup:

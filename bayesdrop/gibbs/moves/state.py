@@ -1,4 +1,4 @@
-"""What the mask sampler reads and what it moves: operands and state, both pytrees of arrays.
+"""Operands and state of the mask sampler, both pytrees of arrays: what it reads and what it moves.
 
 Shapes: ``C`` chains, ``n`` rows, ``p`` features, ``q`` features and ``m`` entries in a block, ``k`` free rates, ``g``
 groups of a hierarchy of rates.
@@ -115,7 +115,7 @@ class State(NamedTuple):
         Weights times what a kept entry is multiplied by.
     logit : array (C, k)
         Logits of the free rates.
-    kept : tuple of bool arrays (q, C, m)
+    masks : tuple of bool arrays (q, C, m)
         Masks, one array per block of columns.
     score : array (C, n)
         Scores of the masked rows, offset included.
@@ -145,7 +145,7 @@ class State(NamedTuple):
     effective: Float[jax.Array, "C p"]
     intercept: Float[jax.Array, " C"]
     logit: Float[jax.Array, "C k"]
-    kept: tuple[Bool[jax.Array, "_ C _"], ...]
+    masks: tuple[Bool[jax.Array, "_ C _"], ...]
     score: Float[jax.Array, "C n"]
     precision: Float[jax.Array, "C p"]
     scales: Any
@@ -170,7 +170,7 @@ class ClassState(NamedTuple):
         so do weights of a normal prior.
     logit : array (C, k)
         Logits of the free rates.
-    kept : tuple of bool arrays (q, C, m)
+    masks : tuple of bool arrays (q, C, m)
         Masks, one array per block of columns.
     score : array (K, C, n)
         Scores of the masked rows.
@@ -189,7 +189,7 @@ class ClassState(NamedTuple):
     effective: Float[jax.Array, "K C p"]
     intercept: Float[jax.Array, "K C"]
     logit: Float[jax.Array, "C k"]
-    kept: tuple[Bool[jax.Array, "_ C _"], ...]
+    masks: tuple[Bool[jax.Array, "_ C _"], ...]
     score: Float[jax.Array, "K C n"]
     precision: Float[jax.Array, "K C p"]
     scales: Any

@@ -108,8 +108,8 @@ class ClassSpace:
 
     def back(self, rows: Float[np.ndarray, "n k"]) -> Float[np.ndarray, "p k"]:
         """``A₀ᵀr``."""
-        found: Float[np.ndarray, "p k"] = self.gain[:, None] * self.design.rmatvec(rows)
-        return found - np.outer(self.mean_row, rows.sum(axis=0))
+        product: Float[np.ndarray, "p k"] = self.gain[:, None] * self.design.rmatvec(rows)
+        return product - np.outer(self.mean_row, rows.sum(axis=0))
 
 
 class ClassScores(NamedTuple):
@@ -234,15 +234,15 @@ class ClassRowRoot(NamedTuple):
         ``B``, with ``S = P``.
     basis, turned : array (n, n)
         ``Q`` and its transpose.
-    there, back : array (J, n)
+    width, inverse_width : array (J, n)
         ``f_j`` and what takes its place in the inverse.
     """
 
     rows: WeightedRows
     basis: Float[jax.Array, "n n"]
     turned: Float[jax.Array, "n n"]
-    there: Float[jax.Array, "J n"]
-    back: Float[jax.Array, "J n"]
+    width: Float[jax.Array, "J n"]
+    inverse_width: Float[jax.Array, "J n"]
 
     def _through(self, parts: Parts, widths: Float[jax.Array, "J n"]) -> Parts:
         """``BᵀQ diag(widths_j) QᵀB`` times the weights of each contrast."""
@@ -254,11 +254,11 @@ class ClassRowRoot(NamedTuple):
 
     def times(self, parts: Parts) -> Parts:
         """Times the root."""
-        return parts - self._through(parts, self.there)
+        return parts - self._through(parts, self.width)
 
     def solve(self, parts: Parts) -> Parts:
         """Times its inverse."""
-        return parts + self._through(parts, self.back)
+        return parts + self._through(parts, self.inverse_width)
 
     def transposed_times(self, parts: Parts) -> Parts:
         """Times its transpose, which is itself."""
@@ -309,9 +309,9 @@ def class_factor(scores: ClassScores, matrix: Matrix, dtype: str) -> StructuredF
         value = np.maximum(space.value, 1e-300)
         small = scores.rotated[:, None] * space.value < 1e-8
         half = np.broadcast_to(scores.rotated[:, None] / 2, spread.shape)
-        there, back = np.where(small, half, (1 - 1 / spread) / value), np.where(small, half, (spread - 1) / value)
+        widths = [real(np.where(small, half, part / value)) for part in (1 - 1 / spread, spread - 1)]
         rows = WeightedRows(matrix, real(space.gain * scale), None, None, offset, real(np.sqrt(scores.curvature)))
-        root = ClassRowRoot(rows, basis, turned, real(there), real(back))
+        root = ClassRowRoot(rows, basis, turned, *widths)
     level = (scores.rotated * scores.curvature.sum()) ** -0.5 if space.intercept else np.zeros(0)
     frame = ClassFrame(real(scale), offset, real(scores.rotation), real(level))
     return StructuredFactor(frame, root, real(np.ones(len(scores.centre))))

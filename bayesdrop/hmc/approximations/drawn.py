@@ -145,18 +145,18 @@ def drawn_approximation(
         # A rough spread of the scores under the prior keeps the curvature finite.
         spread = np.sqrt(data.design.sq_matvec(1 / (model.weight_prior.precision(p)[:, None] + 1)) + 1.0)
     for left in (1, 0) if noisy else (2, 1, 0):
-        found = _at(model, data, rate_map, centre, spread)
+        normal = _at(model, data, rate_map, centre, spread)
         if not left:
             break
-        factor = factor_of(found)
+        factor = factor_of(normal)
         away = _times(factor, jnp.asarray(np.concatenate([half, -half]), factor.stretch.dtype))
         theta = np.asarray(away, float)
         parts, level = np.delete(theta, slice(p, keep), axis=1), theta[:, p:keep]
-        scores = data.design.matvec(found.precision.loading @ parts.T) + level.sum(axis=1)
+        scores = data.design.matvec(normal.precision.loading @ parts.T) + level.sum(axis=1)
         spread = np.sqrt(np.mean(scores**2, axis=1, keepdims=True))
         spread = np.maximum(spread, RULES.spread * (float(spread.max()) or 1.0))
         centre = _moved(centre, evaluate, factor, 0 * away[:1] if noisy else away)
-    return found._replace(spread=spread[:, 0])
+    return normal._replace(spread=spread[:, 0])
 
 
 def _rates_at(rate_map: RateMap, u: Float[np.ndarray, " k"]) -> Float[np.ndarray, " p"]:
@@ -174,8 +174,8 @@ def _newton(factor: FactorMap, gradient: Point) -> Point:
 
 
 @jax.jit
-def _mean(found: Evaluation) -> tuple[Any, Point]:
-    return jnp.mean(jnp.sum(found.cost, axis=1) - found.prior), jnp.mean(found.gradient, axis=0)[None]
+def _mean(value: Evaluation) -> tuple[Any, Point]:
+    return jnp.mean(jnp.sum(value.cost, axis=1) - value.prior), jnp.mean(value.gradient, axis=0)[None]
 
 
 def _moved(
@@ -234,15 +234,15 @@ def _at(
     curve = energy.curvature(slopes, energy.gradient(weights, slopes)[1])
     bend = curve.mean_mean[:, 0]
     bend = np.maximum(bend, RULES.curvature * (bend.max() or 1.0))
-    own = np.maximum(curve.diagonal[:p, 0], RULES.prior * prior[:p, 0])
+    weight_precision = np.maximum(curve.diagonal[:p, 0], RULES.prior * prior[:p, 0])
     gain = np.asarray(np.broadcast_to(model.noise.coefficients(rate).gain, p), float)
-    rates, whole = None, own
+    rates, whole = None, weight_precision
     if k:
         rates = _loading(model, data, rate_map, u, weights[:p, 0])
-        whole = np.concatenate([own, rates.precision])
+        whole = np.concatenate([weight_precision, rates.precision])
     precision = precision_of(design, whole, bend, intercept, loading_of(gain, rates))
-    own = mean if location is None else moments.mean(away)
-    return DrawnApproximation(centre, precision, spread[:, 0], bend * own[:, 0] - slopes.mean[:, 0], gain, rates)
+    pull = bend * (mean if location is None else moments.mean(away))[:, 0] - slopes.mean[:, 0]
+    return DrawnApproximation(centre, precision, spread[:, 0], pull, gain, rates)
 
 
 def _loading(
@@ -261,14 +261,14 @@ def _loading(
 
 
 def rounding_width(
-    weight: Float[np.ndarray, " n"], curvature: Float[np.ndarray, " n"], spread: Float[np.ndarray, " n"], most: float
+    weight: Float[np.ndarray, " n"], curvature: Float[np.ndarray, " n"], spread: Float[np.ndarray, " n"], limit: float
 ) -> Float[np.ndarray, " n"]:
     """Half-widths (n,) over which the kinks of a loss are rounded in the force of a trajectory.
 
     ``weight``, ``curvature`` and ``spread`` (n,) are the rows' weights, curvatures and standard deviations of the
-    scores. A half-width ``h`` is at most ``most`` standard deviations. A wide rounding changes the force too much: the
-    variance of its error in the energy is about ``Σ c D h³/24`` over the rows, with ``c`` the weight of a row, and is
-    kept below ``Rules.wrong``.
+    scores. A half-width ``h`` is at most ``limit`` standard deviations. A wide rounding changes the force too much:
+    the variance of its error in the energy is about ``Σ c D h³/24`` over the rows, with ``c`` the weight of a row, and
+    is kept below ``Rules.wrong``.
 
     Examples
     --------
@@ -276,5 +276,5 @@ def rounding_width(
     [1.0]
     """
     wrong = np.sum(weight * curvature * spread**3) / 24
-    share = min(most, float((RULES.wrong / wrong) ** (1 / 3)))
+    share = min(limit, float((RULES.wrong / wrong) ** (1 / 3)))
     return share * np.maximum(spread, RULES.spread * spread.max())

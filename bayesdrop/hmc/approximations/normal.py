@@ -46,7 +46,7 @@ class Rules:
         deviations.
     block : int
         Maximum number of columns in a block of products.
-    held, few : int
+    entries, few : int
         Numbers held at a time for the scores of a block of columns, and columns of a block in any case.
     steps, tolerance, still : int, float, float
         Maximum number of steps of the smoothed approximation, and the squared whitened gradient and the change of the
@@ -63,7 +63,7 @@ class Rules:
 
     tol: float = 1e-9
     block: int = 128
-    held: int = 1 << 26
+    entries: int = 1 << 26
     few: int = 8
     steps: int = 30
     tolerance: float = 1e-3
@@ -103,9 +103,9 @@ def normal_approximation(
     if (piecewise_linear or averaged) and not moments.has_variance:
         smooth: Any = loss
         loss = replace(smooth, expectation="gaussian")
-    known = None if data.offset is None else data.offset[:, None]
+    offset = None if data.offset is None else data.offset[:, None]
     energy = Energy(
-        moments, loss, data.target[:, None], weight, precision, offset=known, location=location, level=level
+        moments, loss, data.target[:, None], weight, precision, offset=offset, location=location, level=level
     )
     keep = slice(None) if model.fit_intercept else slice(p)
     if averaged or (piecewise_linear and dense):
@@ -144,7 +144,7 @@ def score_spread(data: Dataset, factor: Factor) -> PerRow:
 
 def _columns(n: int, D: int) -> Iterator[slice]:
     """Cut ``D`` columns into blocks for which the scores of ``n`` rows fit into memory."""
-    size = max(RULES.few, min(RULES.block, RULES.held // max(n, 1)))
+    size = max(RULES.few, min(RULES.block, RULES.entries // max(n, 1)))
     return (slice(start, start + size) for start in range(0, D, size))
 
 
@@ -159,8 +159,8 @@ def _hessian(
     curvature, size = _curvature(energy, weights, smoothing), weights.shape[0]
     if energy.moments.design.is_streamed:
         gram = energy.moments.grams(np.maximum(curvature.mean_mean, 0.0))[0]
-        own = np.diag(curvature.diagonal[:, 0])
-        return (gram + (own if energy.level is None else own + energy.level.hessian))[keep, keep]
+        diagonal = np.diag(curvature.diagonal[:, 0])
+        return (gram + (diagonal if energy.level is None else diagonal + energy.level.hessian))[keep, keep]
     columns = []
     for start in range(0, size, RULES.block):
         direction = np.eye(size)[:, start : start + RULES.block]
@@ -174,9 +174,9 @@ def _curvature(energy: Energy, weights: Float[np.ndarray, "size 1"], smoothing: 
     mean, var = energy.moments.scores(weights)
     slopes = energy.derivatives(mean, var, smoothing)
     _, spread = energy.gradient(weights, slopes)
-    found = energy.curvature(slopes, spread)
+    curvature = energy.curvature(slopes, spread)
     exact = energy.moments.has_variance and not energy.moments.design.is_streamed
-    return found if exact else replace(found, mean_var=None, var_var=None)
+    return curvature if exact else replace(curvature, mean_var=None, var_var=None)
 
 
 def root_inverse(hessian: Float[np.ndarray, "D D"]) -> Float[np.ndarray, "D D"]:

@@ -308,13 +308,13 @@ class Density:
         """
         width = None if operands.width is None else operands.width[None]
         mean = mean if operands.offset is None else mean + operands.offset[None]
-        given = operands.target[None], operands.row_weight[None], operands.loss_weight
-        return self.score_cost(*given, width, mean, var)
+        row_arguments = operands.target[None], operands.row_weight[None], operands.loss_weight
+        return self.score_cost(*row_arguments, width, mean, var)
 
     def score_cost(
         self, y: Any, weight: Any, loss_weight: Any, width: Any, mean: PerScore, var: PerScore
     ) -> tuple[PerScore, ...]:
-        """The same of any arrays of scores, NumPy's too, for responses, weights and widths that stretch to their shape.
+        """As :meth:`cost`, for arrays of any library; responses, weights and widths broadcast to that of the scores.
 
         The width is for plain losses: noise rounds the kinks of the others.
         """
@@ -361,12 +361,12 @@ class Density:
             (cost, slopes), (slope, _) = jax.jvp(at, (t,), (jnp.ones_like(t),))
             return cost, *slopes, jnp.sum(slope, axis=1)
         power = self.parameter.multiplier(t)[:, None]
-        known = mean if operands.offset is None else mean + operands.offset[None]
+        offset_mean = mean if operands.offset is None else mean + operands.offset[None]
         width = None if operands.width is None else operands.width[None]
-        given = operands.target[None], weight * power, power
-        cost, mean_slope, var_slope = self.score_cost(*given, width, known, var)
+        row_arguments = operands.target[None], weight * power, power
+        cost, mean_slope, var_slope = self.score_cost(*row_arguments, width, offset_mean, var)
         if self.integrated and self.has_variance:
-            slope = (operands.target[None] - known) * mean_slope - 2 * var * var_slope
+            slope = (operands.target[None] - offset_mean) * mean_slope - 2 * var * var_slope
         else:
             slope = -self.parameter.degree * cost
         return cost + weight * t[:, None], mean_slope, var_slope, jnp.sum(slope + weight, axis=1)

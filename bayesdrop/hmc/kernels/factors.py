@@ -166,20 +166,20 @@ class StructuredFactor(NamedTuple):
     def times(self, z: Point) -> Point:
         """``Tz`` (C, D)."""
         parts, level = self.frame.split(self.stretch[None] * z)
-        found: Point = self.frame.join(self.root.times(parts), self.frame.level[None] * level)
-        return found
+        theta: Point = self.frame.join(self.root.times(parts), self.frame.level[None] * level)
+        return theta
 
     def solve(self, theta: Point) -> Point:
         """``T⁻¹θ`` (C, D)."""
         parts, level = self.frame.whiten(theta)
-        found: Point = self.frame.merge(self.root.solve(parts), level / self.frame.level[None])
-        return found / self.stretch[None]
+        z: Point = self.frame.merge(self.root.solve(parts), level / self.frame.level[None])
+        return z / self.stretch[None]
 
     def transposed_times(self, gradient: Point) -> Point:
         """``Tᵀ`` times a gradient (C, D)."""
         parts, level = self.frame.pull(gradient)
-        found: Point = self.frame.merge(self.root.transposed_times(parts), self.frame.level[None] * level)
-        return self.stretch[None] * found
+        whitened: Point = self.frame.merge(self.root.transposed_times(parts), self.frame.level[None] * level)
+        return self.stretch[None] * whitened
 
 
 class Frame(NamedTuple):

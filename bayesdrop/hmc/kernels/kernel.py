@@ -141,7 +141,7 @@ class HMCKernel:
     density : LogDensity
         What is sampled.
     trust : float
-        At the end of a pilot the approximation in use counts as so many draws a coordinate; infinite: no pilots.
+        Draws per coordinate as which the approximation in use counts at the end of a pilot; infinite for no pilots.
     options : HMCOptions
         What a user says of trajectories.
     choice : str
@@ -160,7 +160,7 @@ class HMCKernel:
 
     @property
     def choices(self) -> dict[str, str]:
-        """What a posterior says of the choices made."""
+        """Choices that the posterior reports."""
         return {"normal_approximation": self.choice}
 
     @property
@@ -185,14 +185,14 @@ class HMCKernel:
         """State before the first draw, at a place and what the density is there."""
         centre, factor = operands.centre, operands.factor
         nothing = jnp.zeros(z.shape[0], centre.dtype)
-        kept = factor.stretch if isinstance(factor, FactorMap) else factor
+        stored_factor = factor.stretch if isinstance(factor, FactorMap) else factor
         return HMCState(
             position=z,
             evaluation=evaluation,
             centre=centre,
-            factor=kept,
+            factor=stored_factor,
             mean=jnp.zeros_like(centre),
-            square=jnp.zeros_like(kept),
+            square=jnp.zeros_like(stored_factor),
             seen=jnp.int32(0),
             search=first_search(2, centre.dtype),
             acceptance=nothing,
@@ -212,7 +212,7 @@ class HMCKernel:
         angle: Float[jax.Array, ""] | float,
         n_leapfrog_steps: Int[jax.Array, ""] | int,
     ) -> tuple[Point, Point, Evaluation]:
-        """Where so many turns of the given angle lead from a momentum (C, D): position, momentum, evaluation."""
+        """Position, momentum and evaluation after ``n_leapfrog_steps`` turns by ``angle`` from a momentum (C, D)."""
 
         def evaluate(z: Point) -> tuple[Point, Evaluation]:
             evaluation = self.density.evaluate(operands.density, self.place(operands, state, z))
@@ -233,8 +233,8 @@ class HMCKernel:
     @staticmethod
     def factor(operands: HMCOperands, state: HMCState) -> Factor:
         """``T`` as it is in use."""
-        given = operands.factor
-        return given.stretched(state.factor) if isinstance(given, FactorMap) else state.factor
+        base_factor = operands.factor
+        return base_factor.stretched(state.factor) if isinstance(base_factor, FactorMap) else state.factor
 
     def step(self, operands: HMCOperands, state: HMCState) -> tuple[HMCState, dict[str, jax.Array]]:
         """One trajectory of every chain, and in warm-up what is learnt from it."""
@@ -242,7 +242,7 @@ class HMCKernel:
         return self.arrive(operands, state, departure, *self.trajectory(operands, state, *departure[:3]))
 
     def depart(self, operands: HMCOperands, state: HMCState) -> Departure:
-        """What is drawn before a trajectory."""
+        """Draw the random numbers of a trajectory."""
         key, key_momentum, key_angle, key_accept = jax.random.split(state.key, 4)
         z, dtype = state.position, state.position.dtype
         n_leapfrog_steps, angle = draw_length(key_angle, state.search, self.options)
@@ -277,17 +277,17 @@ class HMCKernel:
         )
         gain = jnp.where(jnp.isfinite(gain), gain, -jnp.inf)
         accept = -fall < gain
-        kept = jax.tree.map(
+        outcome = jax.tree.map(
             lambda a, b: jnp.where(accept.reshape(-1, *(1,) * (a.ndim - 1)), a, b), (new_z, new), (z, old)
         )
         acceptance = jnp.exp(jnp.minimum(gain, 0))
         kinetic = 0.5 * jnp.sum(jnp.where(accept[:, None], r, momentum) ** 2, axis=1)
         return state._replace(
-            position=kept[0],
-            evaluation=kept[1],
+            position=outcome[0],
+            evaluation=outcome[1],
             search=searched(state.search, acceptance, state.count, operands.tune, self.options),
             acceptance=acceptance,
-            energy=jnp.sum(kept[1].cost, axis=1) - kept[1].prior + kinetic,
+            energy=jnp.sum(outcome[1].cost, axis=1) - outcome[1].prior + kinetic,
             n_leapfrog_steps=n_leapfrog_steps,
             angle=angle,
             diverging=gain < -RULES.diverged,
@@ -348,10 +348,11 @@ class HMCKernel:
         total = s.seen.astype(shift.dtype)
         variance = jnp.maximum(square - shift * shift, 0)
         excess = jnp.sum(shift * shift)
-        kept = jnp.maximum(1 - jnp.sum(variance) / (RULES.independent * total) / jnp.maximum(excess, RULES.tiny), 0)
+        error = jnp.sum(variance) / (RULES.independent * total)
+        shrinkage = jnp.maximum(1 - error / jnp.maximum(excess, RULES.tiny), 0)
         width = jnp.sqrt((total * variance + prior_draws) / (total + prior_draws))
         good = jnp.all(jnp.isfinite(width))
-        width, shift = jnp.where(good, width, 1), jnp.where(good, kept * shift, 0)
+        width, shift = jnp.where(good, width, 1), jnp.where(good, shrinkage * shift, 0)
         nothing = jnp.zeros_like(s.mean)
         return s._replace(
             position=(s.position - shift[None]) / width[None],

@@ -45,7 +45,7 @@ GROUPED = bd.Model(bd.Hinge(), rates=bd.PerGroup([0, 0, 1, 1]))
 def test_scores_follow_masks_and_weights(model):
     with jax.enable_x64(True):
         state = draws_of(dtype="float64", model=model, draws=30).state
-        (kept,), effective = map(np.asarray, state.kept), np.asarray(state.effective)
+        (kept,), effective = map(np.asarray, state.masks), np.asarray(state.effective)
         score = np.einsum("np,pcn,cp->cn", DENSE, kept, effective) + np.asarray(state.intercept)[:, None]
     np.testing.assert_allclose(state.score, score, atol=1e-12)
     assert np.all(kept[:, 0][(DENSE == 0).T])

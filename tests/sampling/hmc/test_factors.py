@@ -98,7 +98,7 @@ def by_directions(intercept, rates, monkeypatch):
     # As many entries as directions, whatever the matrix has.
     monkeypatch.setattr(type(design), "occurrences", lambda *_: np.full(p, float(len(prior))))
     found = precise.precision_of(design, prior, curvature, intercept, precise.loading_of(gain, loading))
-    factor = precise.direction_factor(found, intercept, "float64", most=len(prior), beyond=0.0, passes=300)
+    factor = precise.direction_factor(found, intercept, "float64", limit=len(prior), beyond=0.0, passes=300)
     assert factor.root.directions.shape == (len(prior), len(prior))
     exact = np.diag(found.times(np.eye(len(prior))))
     known = slice(p) if rates == "two" else slice(None)  # features that share a rate count as if in different rows
@@ -163,7 +163,7 @@ def test_directions_that_are_left_out_stay_as_they_were():
     diagonal = np.diag(precision.times(np.eye(TALL[1])))
     np.testing.assert_allclose(precision.diagonal(), diagonal, rtol=1e-12)
     with jax.enable_x64(True):
-        factor = precise.direction_factor(precision, True, "float64", most=2, beyond=0.0, passes=200)
+        factor = precise.direction_factor(precision, True, "float64", limit=2, beyond=0.0, passes=200)
         T = np.asarray(factor.times(jnp.eye(TALL[1] + 1))).T
     scale = np.asarray(factor.frame.scale)
     np.testing.assert_allclose(1 / np.square(scale), np.minimum(diagonal, 4 * prior), rtol=1e-5)
@@ -395,4 +395,4 @@ def test_passes_have_the_density_and_the_draws_of_the_kernel_in_memory(name):
             for key in {"weight", "logit_rate"} & record.keys():
                 np.testing.assert_allclose(record[key], expected[key], atol=1e-9)
             np.testing.assert_allclose(state.evaluation.gradient, other.evaluation.gradient, atol=1e-7)
-            np.testing.assert_allclose(np.asarray(record["lp"]) - operands.rows.known, expected["lp"], atol=1e-9)
+            np.testing.assert_allclose(np.asarray(record["lp"]) - operands.rows.base_cost, expected["lp"], atol=1e-9)

@@ -117,7 +117,7 @@ def check_density(kernel, operands, host, streamed):
     density, inside, rows = host.inner.density, streamed.chains.density, streamed.rows
     here = operands.density
     if rows.width is not None:  # kinks are rounded alike
-        rows = rows._replace(width=np.asarray(getattr(here, "given", here).width))
+        rows = rows._replace(width=np.asarray(getattr(here, "base", here).width))
     spread = np.random.default_rng(5).normal(size=(4, len(operands.centre)))
     theta = streamed.chains.centre[None] + jnp.asarray(spread * np.array([[0.1], [1.0], [3.0], [10.0]]))
     expected = jax.jit(kernel.density.evaluate)(here, theta)
@@ -205,9 +205,9 @@ def test_learnt_scales_are_those_in_memory(name):
         kernel, operands = bound(model, X, y, marginalised)
         host, streamed = bound(model, stream(X), y, marginalised)
         inside, width = streamed.chains.density, streamed.rows.width
-        given = operands.density.given
-        given = given if width is None else given._replace(width=jnp.asarray(width))
-        together = streamed.chains._replace(density=inside._replace(given=given))
+        base = operands.density.base
+        base = base if width is None else base._replace(width=jnp.asarray(width))
+        together = streamed.chains._replace(density=inside._replace(base=base))
         check_density(kernel, together, host, streamed)
         if not model.loss.multiclass:
             assert "log_weight_scale" in same_draws(kernel, together, host, streamed).draws
