@@ -23,7 +23,6 @@ from jaxtyping import PRNGKeyArray
 
 from .._typing import Float
 from ..data.dataset import Dataset
-from ..losses.base import at_shape
 from ..losses.protocols import Augmented
 from ..model import Model
 from ..noise import Coefficients
@@ -116,11 +115,6 @@ class MarginalKernel(WeightPrior):
 
     weights: AugmentedWeights
 
-    @property
-    def variables(self) -> dict[str, tuple[str, ...]]:
-        """Dims of what is recorded."""
-        return self.declared()
-
     def init(self, operands: MarginalOperands, key: PRNGKeyArray, chains: int) -> MarginalState:
         """Start at weights of half their prior scale."""
         key, key_weight, key_scale = jax.random.split(key, 3)
@@ -131,11 +125,6 @@ class MarginalKernel(WeightPrior):
         mean, var = self.weights.moments(operands.features, weight, intercept)
         priors = self.first_precision(operands, key_scale, weight) | self.first_parameter(operands, chains, dtype)
         return MarginalState(weight, intercept, mean, var, key=key, **priors)
-
-    def step(self, operands: MarginalOperands, state: MarginalState) -> tuple[MarginalState, dict[str, jax.Array]]:
-        """One recorded draw: ``sweeps`` sweeps."""
-        state = jax.lax.fori_loop(0, self.sweeps, lambda _, s: self.sweep(operands, s), state)
-        return state, self.record(operands, state)
 
     def sweep(self, operands: MarginalOperands, state: MarginalState) -> MarginalState:
         """Auxiliary variables, weights and intercept, then scales, of the weights and of the likelihood."""
@@ -173,14 +162,7 @@ class MarginalKernel(WeightPrior):
 
     def given(self, state: MarginalState) -> AugmentedWeights:
         """Draw of weights and intercept at the shapes of the chains."""
-        if self.parameter is None:
-            return self.weights
-        # Rows of all chains, one chain after another.
-        loss = self.parameter.loss_at(self.row_loss, state.log_parameter)
-        if not self.parameter.is_scale:
-            setting = getattr(loss, self.parameter.field)
-            loss = at_shape(loss, {self.parameter.field: jnp.repeat(setting[:, 0], state.mean.shape[1])})
-        return replace(self.weights, loss=loss)
+        return replace(self.weights, loss=self.flat_loss(state, state.mean.shape[1]))
 
     def _draw_scales(self, operands: MarginalOperands, state: MarginalState, key: PRNGKeyArray) -> MarginalState:
         """Scales that weights share: given the weights, then given their directions, weights and moments with them."""
@@ -229,10 +211,8 @@ class MarginalKernel(WeightPrior):
         var: Float[jax.Array, "C n"],
     ) -> Float[jax.Array, "C n"]:
         """Weighted marginalised loss of each row, (C, n), at moments of the scores."""
-        target, loss = jnp.broadcast_to(operands.target[None], mean.shape), self.row_loss
-        if self.parameter is not None:
-            loss = self.parameter.loss_at(loss, state.log_parameter)
-        value: Float[jax.Array, "C n"] = operands.row_weight[None] * loss.value(target, mean, var)
+        target = jnp.broadcast_to(operands.target[None], mean.shape)
+        value: Float[jax.Array, "C n"] = operands.row_weight[None] * self.loss_of(state).value(target, mean, var)
         return value
 
     def record(self, operands: MarginalOperands, state: MarginalState) -> dict[str, jax.Array]:

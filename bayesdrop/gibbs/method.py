@@ -36,8 +36,7 @@ from .moves.class_kernel import ClassGibbsKernel
 from .moves.columns import dense_columns, sparse_columns
 from .moves.interweaving import group_blocks
 from .moves.kernel import GibbsKernel
-from .moves.scales import hierarchy_operands
-from .moves.state import Operands
+from .moves.state import Operands, hierarchy_operands
 from .weights import DRAWS
 
 __all__ = ["Gibbs", "first_broken_weight", "with_copies"]

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
+from scipy.special import ndtr
 
 from .._typing import Float
 from ..data.dataset import Dataset
@@ -22,7 +23,7 @@ from ..sampling.matrix import Matrix, placed, samplers_matrix
 from .approximations.class_density import ClassDensity, class_approximation
 from .approximations.class_factor import class_factor, class_scores
 from .approximations.correlated_effects import correlated_coordinates
-from .approximations.drawn import DrawnApproximation, drawn_approximation, rounding_width
+from .approximations.drawn import DrawnApproximation, drawn_approximation, prior_probits, rounding_width
 from .approximations.learnt_parameter import with_parameter
 from .approximations.learnt_scales import best_scales, with_scales
 from .approximations.mixture_scales import mixture_coordinates, with_mixture
@@ -326,18 +327,13 @@ def start_of(
                 lambda variant: normal_approximation(variant, data, rate_map.initial, averaged, dense),
             ),
         )  # fmt: skip
-    from scipy.stats import norm
-
-    prior = rate_map.prior.law(data.occurrences(rate_map.index, rate_map.size))
-    typical = np.clip(prior.quantile(0.5), 0.02, 0.98)
-    rates = rate_map.expand(typical)
+    u, spread = prior_probits(data, rate_map)
+    rates = rate_map.expand(ndtr(u))
     mean, factor = _from_location(
         model,
         *with_parameter(model, data, rates, lambda variant: normal_approximation(variant, data, rates, dense=dense)),
     )
-    low, high = (norm.ppf(np.clip(prior.quantile(q), 1e-6, 1 - 1e-6)) for q in (0.16, 0.84))
-    spread = np.maximum((high - low) / 2, 1e-3)
-    centre = np.concatenate([mean, norm.ppf(typical)])
+    centre = np.concatenate([mean, u])
     if factor.ndim == 1 or len(centre) > 2000:
         diagonal = factor if factor.ndim == 1 else np.sqrt(np.sum(factor**2, axis=1))
         return centre, np.concatenate([diagonal, spread])

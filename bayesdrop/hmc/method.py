@@ -14,14 +14,13 @@ from ..model import Model
 from ..rates import RateMap
 from ..sampling.matrix import placed
 from .approximations.choices import Limits, case_of, choose
-from .approximations.learnt_scales import ScaleDensity
-from .approximations.mixture_scales import MixtureDensity
+from .approximations.mixture_scales import CoordinateDensity
 from .approximations.normal import score_spread
 from .binding import ROUNDED, Bound, bind_density, bind_start
 from .kernels.factors import FactorMap
 from .kernels.kernel import HMCKernel, HMCOperands
 from .kernels.trajectory import HMCOptions
-from .score_space import ScoreHMCKernel, score_operands
+from .score_space import ScoreHMCKernel, ScoreOperands, score_operands
 from .streamed import ClassCosts, StreamedKernel, StreamedOperands, StreamedRows, one_pass
 
 __all__ = ["HMC"]
@@ -104,7 +103,7 @@ class HMC(HMCOptions):
 
     def bind(
         self, model: Model, data: Dataset, rate_map: RateMap, tune: int, marginalised: bool = False
-    ) -> tuple[HMCKernel | StreamedKernel, HMCOperands | StreamedOperands]:
+    ) -> tuple[HMCKernel | StreamedKernel, HMCOperands | ScoreOperands | StreamedOperands]:
         """Build the kernel and its operands; call it under the precision of ``dtype``.
 
         Raises
@@ -169,8 +168,8 @@ class HMC(HMCOptions):
         for is_refused, condition, component, advice in cases:
             if is_refused:
                 raise ValueError(
-                    f"method: bd.{name} of rows that are not in memory takes {condition}, got {component!r}; {advice}, or "
-                    "pass an array or a scipy sparse matrix: all rows if they fit in memory, or a random sample of "
+                    f"method: bd.{name} of rows that are not in memory takes {condition}, got {component!r}; {advice}, "
+                    "or pass an array or a scipy sparse matrix: all rows if they fit in memory, or a random sample of "
                     "them."
                 )
         choice = choose(case_of(model, data, rate_map, marginalised), self.limits).name
@@ -196,7 +195,7 @@ class HMC(HMCOptions):
         is_centred = bound.piecewise_linear or exact or data.design.shape[0] > _MANY_ROWS * len(centre)
         # One curvature for all classes is that of none of them: there a pilot knows more.
         is_centred &= choice != "eigenvectors"
-        learnt = isinstance(bound.density, ScaleDensity | MixtureDensity)
+        learnt = isinstance(bound.density, CoordinateDensity)
         trust = 0.1 if rate_map.is_free else 1.0 if learnt else float("inf") if is_centred else 10.0
         real = partial(placed, dtype=self.dtype)
         return HMCKernel(bound.density, trust, self, choice), HMCOperands(

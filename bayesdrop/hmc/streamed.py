@@ -234,8 +234,9 @@ class StreamedKernel:
 
     def init(self, operands: StreamedOperands, key: PRNGKeyArray, chains: int) -> HMCState:
         """Start at independent draws from the normal approximation."""
-        key, z, theta, loadings = _begin(self.inner, chains, operands.chains, key)
-        return _first(self.inner, operands.chains, key, z, theta, self._pass(operands, loadings))
+        inside = operands.chains
+        key, z, theta, loadings = _begin(self.inner, chains, inside, key)
+        return _state_at(inside, key, z, _evaluation(self.inner, inside, theta, self._pass(operands, loadings)))
 
     def step(self, operands: StreamedOperands, state: HMCState) -> tuple[HMCState, dict[str, jax.Array]]:
         """One trajectory of every chain, and in warm-up what is learnt from it."""
@@ -263,12 +264,6 @@ def _begin(
     key, z = kernel.start(operands, key, chains)
     theta = unwhiten(operands.centre, operands.factor, z)
     return key, z, theta, kernel.density.loadings(operands.density, theta)  # type: ignore[attr-defined]
-
-
-@partial(jax.jit, static_argnums=0)
-def _first(kernel: HMCKernel, operands: HMCOperands, key: PRNGKeyArray, z: Point, theta: Point, sums: Sums) -> HMCState:
-    """State before the first draw."""
-    return kernel.state_at(operands, key, z, _evaluation(kernel, operands, theta, sums))
 
 
 @partial(jax.jit, static_argnums=0)
@@ -305,23 +300,13 @@ def _push(
     return r + length * kernel.force(operands, state, z, evaluation), evaluation
 
 
-@partial(jax.jit, static_argnums=0)
-def _arrive(
-    kernel: HMCKernel,
-    operands: HMCOperands,
-    state: HMCState,
-    departure: Departure,
-    z: Point,
-    r: Point,
-    evaluation: Evaluation,
-) -> tuple[HMCState, dict[str, jax.Array]]:
-    """The state after a trajectory, and what is recorded of it."""
-    return kernel.arrive(operands, state, departure, z, r, evaluation)
-
-
 @partial(jax.jit, static_argnames=("kernel",))
 def _evaluation(kernel: HMCKernel, operands: HMCOperands, theta: Point, sums: Sums) -> Evaluation:
     return evaluation_of(kernel.density, operands.density, theta, sums)  # type: ignore[arg-type]
+
+
+_state_at = jax.jit(HMCKernel.state_at)
+_arrive = jax.jit(HMCKernel.arrive, static_argnums=0)
 
 
 @dataclass(frozen=True)

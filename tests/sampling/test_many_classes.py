@@ -226,7 +226,7 @@ def test_recorded_density_is_that_of_the_model(learnt):
         @jax.jit
         def start(operands, key):
             state = kernel.init(operands, key, 5)
-            return state, kernel.record_classes(operands, state)
+            return state, kernel.record(operands, state)
 
         state, found = start(operands, jax.random.key(1))
         found = {name: np.asarray(value) for name, value in found.items()}

@@ -241,7 +241,7 @@ def test_the_kernel_of_scores_has_the_density_of_weights(name):
             problem.centring.model, problem.data, problem.rate_map, density, operands, 0, "float64", 0.5
         )
         kernel, z = ScoreHMCKernel(density, float("inf")), jnp.asarray(np.random.default_rng(0).normal(size=(5, 4)))
-        found = kernel.evaluation(moved, z, moved.factor.scores(z))
+        found = kernel.evaluation(moved, z, moved.scores(z))
         lp = found.prior - found.cost.sum(axis=1)
         difference = lp - density_of(problem, moved.centre[None] + moved.factor.times(z))[2]
         np.testing.assert_allclose(difference, np.full(5, difference[0]), rtol=1e-9)

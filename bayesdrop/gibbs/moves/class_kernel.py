@@ -103,12 +103,7 @@ class ClassGibbsKernel(NoisingModel):
             key=key,
         )
 
-    def step(self, operands: Operands, state: ClassState) -> tuple[ClassState, dict[str, jax.Array]]:
-        """One recorded draw: ``sweeps`` sweeps."""
-        state = jax.lax.fori_loop(0, self.sweeps, lambda _, s: self.class_sweep(operands, s), state)
-        return state, self.record_classes(operands, state)
-
-    def class_sweep(self, operands: Operands, state: ClassState) -> Any:
+    def sweep(self, operands: Operands, state: ClassState) -> Any:
         """One sweep over all variables of all chains."""
         key, key_prior, key_gauss, key_features, key_groups, key_scale = jax.random.split(state.key, 6)
         state = state._replace(key=key)
@@ -220,7 +215,7 @@ class ClassGibbsKernel(NoisingModel):
         state, weight = self.draw_columns(operands, state, key, body, weight, precision)
         return state._replace(effective=jnp.moveaxis(weight, 0, 2))
 
-    def record_classes(self, operands: Operands, state: ClassState) -> dict[str, jax.Array]:
+    def record(self, operands: Operands, state: ClassState) -> dict[str, jax.Array]:
         """Record of a draw: centred weights (C, K, p) and what else is drawn, chains first.
 
         ``lp`` (C,) is the log density of all variables but the auxiliary ones, masks included, up to a constant.

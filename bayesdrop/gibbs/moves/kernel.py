@@ -66,11 +66,6 @@ class GibbsKernel(NoisingModel):
 
     joint_moves: int
 
-    @property
-    def variables(self) -> dict[str, tuple[str, ...]]:
-        """Dims of what is recorded."""
-        return self.declared()
-
     def init(self, operands: Operands, key: PRNGKeyArray, chains: int) -> State:
         """Scattered starting points: any rates, masks to match, and weights at half their prior scale."""
         p, n, columns = operands.precision.shape[0], operands.target.shape[0], operands.columns
@@ -96,9 +91,8 @@ class GibbsKernel(NoisingModel):
 
     def step(self, operands: Operands, state: State) -> tuple[State, dict[str, jax.Array]]:
         """One recorded draw: ``sweeps`` sweeps."""
-        state = jax.lax.fori_loop(0, self.sweeps, lambda _, s: self.sweep(operands, s), state)
-        state = state._replace(count=state.count + 1)
-        return state, self.record(operands, state)
+        state, record = super().step(operands, state)
+        return state._replace(count=state.count + 1), record
 
     def sweep(self, operands: Operands, state: State) -> State:
         """One sweep over all variables of all chains, and joint moves."""

@@ -18,7 +18,6 @@ from jax.scipy.special import logit
 from jaxtyping import PRNGKeyArray
 
 from ..._typing import Float
-from ...losses.base import at_shape
 from ...losses.protocols import Augmented, likelihood_of
 from ...noise import MaskNoise
 from ...priors.rate_prior import log_rates
@@ -89,16 +88,6 @@ class NoisingModel(WeightPrior):
     def row_loss(self) -> Any:
         """The loss of a row."""
         return self.loss
-
-    def loss_of(self, state: Any, rank: int = 2) -> Any:
-        """The loss at the shapes of the chains, for scores (…, C, m) with ``rank`` axes."""
-        return self.loss if self.parameter is None else self.parameter.loss_at(self.loss, state.log_parameter, rank)
-
-    def flat_loss(self, state: Any, rows: int) -> Any:
-        """The loss at the shapes of the chains, for the rows of all chains, one chain after another."""
-        if self.parameter is None or self.parameter.is_scale:
-            return self.loss
-        return at_shape(self.loss, {self.parameter.field: jnp.repeat(jnp.exp(state.log_parameter), rows)})
 
     def cost_given(self, state: Any) -> Cost:
         """Loss of each score (…, C, m) at the scales or shapes of the chains of a state."""

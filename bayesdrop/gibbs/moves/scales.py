@@ -35,15 +35,13 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax.scipy.special import gammaln
 from jaxtyping import PRNGKeyArray
 
 from ..._typing import Float, Int
+from ...losses.base import at_shape
 from ...priors.rate_prior import BetaLaw, log_rates
-from ...rates import Hierarchy
 from ...sampling.likelihood_parameters import LearntParameter, log_parameter_prior
-from ...sampling.matrix import placed
 from ...sampling.slice_sampling import slice_sample
 from ...sampling.weight_scales import (
     ScaleOperands,
@@ -62,7 +60,6 @@ __all__ = [
     "draw_given_weights",
     "draw_groups",
     "group_law",
-    "hierarchy_operands",
     "log_beta_density",
     "log_hyperprior",
     "move_scales",
@@ -114,6 +111,11 @@ class WeightPrior:
     sweeps: int
 
     @property
+    def variables(self) -> dict[str, tuple[str, ...]]:
+        """Dims of what is recorded."""
+        return self.declared()
+
+    @property
     def statistics(self) -> tuple[str, ...]:
         """The log density."""
         return ("lp",)
@@ -130,6 +132,11 @@ class WeightPrior:
         names |= dict.fromkeys(self.scale_names, own)
         names |= {} if self.scale_dims is None else {"weight_scale": self.scale_dims}
         return names | ({} if self.parameter is None else {self.parameter.name: ()})
+
+    def step(self: Any, operands: Any, state: Any) -> tuple[Any, dict[str, jax.Array]]:
+        """One recorded draw: ``sweeps`` sweeps of the kernel, and its record of the last state."""
+        state = jax.lax.fori_loop(0, self.sweeps, lambda _, s: self.sweep(operands, s), state)
+        return state, self.record(operands, state)
 
     def mixture_precision(self, key: PRNGKeyArray, weight: Weights, scales: Any) -> tuple[Weights, Any]:
         """Precisions of the weights under a mixture, and the scales behind them, given the weights."""
@@ -152,6 +159,17 @@ class WeightPrior:
     def row_loss(self) -> Any:
         """The loss of a row, which a kernel has."""
         raise NotImplementedError
+
+    def loss_of(self, state: Any, rank: int = 2) -> Any:
+        """The loss at the shapes of the chains, for scores (…, C, m) with ``rank`` axes."""
+        loss = self.row_loss
+        return loss if self.parameter is None else self.parameter.loss_at(loss, state.log_parameter, rank)
+
+    def flat_loss(self, state: Any, rows: int) -> Any:
+        """The loss at the shapes of the chains, for the rows of all chains, one chain after another."""
+        if self.parameter is None or self.parameter.is_scale:
+            return self.row_loss
+        return at_shape(self.row_loss, {self.parameter.field: jnp.repeat(jnp.exp(state.log_parameter), rows)})
 
     def first_parameter(self, operands: Any, chains: int, dtype: Any) -> dict[str, Any]:
         """Parameter of the likelihood to start from, and what it multiplies the loss by, by the names of a state."""
@@ -184,9 +202,9 @@ class WeightPrior:
             if self.parameter.is_scale:
                 lp = lp - operands.parameter.rows * t
             else:
-                loss = self.parameter.loss_at(self.row_loss, t)
                 target = jnp.broadcast_to(operands.target[None], (chains, operands.target.shape[0]))
-                lp = lp + jnp.sum(operands.row_weight[None] * loss.log_base_measure(target), axis=1)
+                measure = self.loss_of(state).log_base_measure(target)
+                lp = lp + jnp.sum(operands.row_weight[None] * measure, axis=1)
         return draw, lp
 
 
@@ -301,18 +319,6 @@ PerGroup = Float[jax.Array, "C g"]
 # Beyond these logit μ and log s the law of the rates stays as it is there: all of them are 0 or 1 to 10¹⁰ digits, and
 # shapes μs of the order of exp(−70) can still be divided by in single precision.
 _LOGIT, _LOG_STRENGTH = 40.0, 30.0
-
-
-def hierarchy_operands(hierarchy: Hierarchy, dtype: Any) -> HierarchyOperands:
-    """Bring the groups of a rate structure into the form of the sampler."""
-    a, b = hierarchy.mean_prior.law(np.zeros(len(hierarchy.names)))
-    return HierarchyOperands(
-        index=placed(hierarchy.index, np.int32),
-        mean_a=placed(a, dtype),
-        mean_b=placed(b, dtype),
-        shape=placed(hierarchy.strength_prior.shape, dtype),
-        scale=placed(hierarchy.strength_prior.scale, dtype),
-    )
 
 
 def _stirling(x: Elementwise) -> Elementwise:

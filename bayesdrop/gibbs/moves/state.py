@@ -9,17 +9,20 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import jax
+import numpy as np
 from jaxtyping import PRNGKeyArray
 
 from ..._typing import Bool, Float, Int
+from ...rates import Hierarchy
 from ...sampling.intercept_level import LevelOperands
 from ...sampling.likelihood_parameters import ParameterOperands
+from ...sampling.matrix import placed
 from ...sampling.weight_scales import ScaleOperands
 from .columns import Columns
 from .interweaving import GroupBlock
 from .pseudo_marginal import Metric
 
-__all__ = ["ClassState", "HierarchyOperands", "Operands", "State"]
+__all__ = ["ClassState", "HierarchyOperands", "Operands", "State", "hierarchy_operands"]
 
 
 class HierarchyOperands(NamedTuple):
@@ -40,6 +43,18 @@ class HierarchyOperands(NamedTuple):
     mean_b: Float[jax.Array, " g"]
     shape: Float[jax.Array, ""]
     scale: Float[jax.Array, ""]
+
+
+def hierarchy_operands(hierarchy: Hierarchy, dtype: Any) -> HierarchyOperands:
+    """Bring the groups of a rate structure into the form of the sampler."""
+    a, b = hierarchy.mean_prior.law(np.zeros(len(hierarchy.names)))
+    return HierarchyOperands(
+        index=placed(hierarchy.index, np.int32),
+        mean_a=placed(a, dtype),
+        mean_b=placed(b, dtype),
+        shape=placed(hierarchy.strength_prior.shape, dtype),
+        scale=placed(hierarchy.strength_prior.scale, dtype),
+    )
 
 
 class Operands(NamedTuple):

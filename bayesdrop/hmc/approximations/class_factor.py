@@ -37,7 +37,6 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from ..._typing import Float, PerRow
@@ -45,12 +44,11 @@ from ...data.dataset import Dataset
 from ...model import Model
 from ...rates import RateMap
 from ...sampling.matrix import Matrix, placed
-from ..kernels.factors import StructuredFactor, WeightedRows, row_product
+from ..kernels.factors import Frame, StructuredFactor, WeightedRows, row_product
 from .class_density import class_fit, contrasts
 from .precision import centred_gram
 
 __all__ = [
-    "ClassFrame",
     "ClassRowRoot",
     "ClassScores",
     "ClassSpace",
@@ -172,59 +170,6 @@ def _products(k: int, weight: Float[np.ndarray, "n 1"], chance: Float[np.ndarray
     return (weight * chance[:, k : k + 1] * chance,)
 
 
-class ClassFrame(NamedTuple):
-    """The diagonal of the factor; parts are the weights of rotated contrasts, (C, J, p).
-
-    Attributes
-    ----------
-    scale, offset : array (p,)
-        ``P^{−½}`` and ``x̄∘P^{−½}``, zero without intercepts.
-    rotation : array (J, J)
-        ``V``.
-    level : array (J,) or (0,)
-        Standard deviations of ``b'``, if there are intercepts.
-    """
-
-    scale: Float[jax.Array, " p"]
-    offset: Float[jax.Array, " p"]
-    rotation: Float[jax.Array, "J J"]
-    level: Float[jax.Array, " levels"]
-
-    def split(self, theta: Point) -> tuple[Parts, Levels]:
-        """Contrasts of the weights, not rotated, and intercepts."""
-        J, p = self.rotation.shape[0], self.scale.shape[0]
-        return theta[:, : J * p].reshape(-1, J, p), theta[:, J * p :]
-
-    def merge(self, parts: Parts, level: Levels) -> Point:
-        """Coordinates from those parts: what undoes ``split``."""
-        return jnp.concatenate([parts.reshape(parts.shape[0], -1), level], axis=1)
-
-    def join(self, parts: Parts, level: Levels) -> Point:
-        """``θ`` (C, D) of whitened weights and levels."""
-        weight = jnp.einsum("lj,cjp->clp", self.rotation, self.scale[None, None] * parts)
-        return self.merge(weight, _turned(level - self._mean(parts), self.rotation.T))
-
-    def whiten(self, theta: Point) -> tuple[Parts, Levels]:
-        """Whitened weights and levels of ``θ``: what undoes ``join``."""
-        weight, level = self.split(theta)
-        parts = jnp.einsum("lj,clp->cjp", self.rotation, weight) / self.scale[None, None]
-        return parts, _turned(level, self.rotation) + self._mean(parts)
-
-    def pull(self, gradient: Point) -> tuple[Parts, Levels]:
-        """A gradient in whitened weights and levels: the transpose of ``join``."""
-        weight, level = self.split(gradient)
-        parts, level = jnp.einsum("lj,clp->cjp", self.rotation, weight), _turned(level, self.rotation)
-        parts = self.scale[None, None] * parts
-        return parts - self.offset[None, None] * level[:, :, None] if level.shape[1] else parts, level
-
-    def _mean(self, parts: Parts) -> Levels:
-        return jnp.sum(self.offset[None, None] * parts, axis=2)[:, : self.level.shape[0]]
-
-
-def _turned(level: Levels, matrix: Float[jax.Array, "J J"]) -> Levels:
-    return level @ matrix if level.shape[1] else level
-
-
 class ClassRowRoot(NamedTuple):
     """``1 − BᵀQ f_j QᵀB``, of fewer rows than features.
 
@@ -313,5 +258,5 @@ def class_factor(scores: ClassScores, matrix: Matrix, dtype: str) -> StructuredF
         rows = WeightedRows(matrix, real(space.gain * scale), None, None, offset, real(np.sqrt(scores.curvature)))
         root = ClassRowRoot(rows, basis, turned, *widths)
     level = (scores.rotated * scores.curvature.sum()) ** -0.5 if space.intercept else np.zeros(0)
-    frame = ClassFrame(real(scale), offset, real(scores.rotation), real(level))
+    frame = Frame(real(scale), real(np.zeros(0)), offset, real(level), real(scores.rotation))
     return StructuredFactor(frame, root, real(np.ones(len(scores.centre))))

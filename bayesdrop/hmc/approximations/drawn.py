@@ -25,17 +25,16 @@ from scipy.special import ndtr, ndtri
 from ..._typing import Float
 from ...data.dataset import Dataset
 from ...fitting.objective.energy import Energy
-from ...fitting.problems.block import fit_block
-from ...fitting.solvers.newton import Newton
 from ...model import Model
 from ...moments import ScoreMoments
-from ...rates import Fixed, RateMap
+from ...rates import RateMap
 from ..kernels.density import Evaluation, Point
 from ..kernels.factors import FactorMap
 from .choices import without_noise
+from .normal import point_fit, positive_spread
 from .precision import Precision, RateLoading, loading_of, precision_of
 
-__all__ = ["DrawnApproximation", "drawn_approximation", "rounding_width"]
+__all__ = ["DrawnApproximation", "drawn_approximation", "prior_probits", "rounding_width"]
 
 
 @dataclass(frozen=True)
@@ -126,16 +125,11 @@ def drawn_approximation(
     """
     noisy, u = not without_noise(model, rate_map), np.zeros(0)
     if rate_map.is_free:
-        law = rate_map.prior.law(data.occurrences(rate_map.index, rate_map.size))
-        u = ndtri(np.clip(law.quantile(0.5), RULES.median, 1 - RULES.median))
+        u, _ = prior_probits(data, rate_map)
     rate = _rates_at(rate_map, u)
-    fixed = replace(model, rates=Fixed(rate) if model.noise.has_rate else None)
-    fit = fit_block(
-        fixed, data.design, fixed.bind(data.feature_names), data.target[:, None], data.weight, Newton(tol=RULES.tol),
-        offset=data.offset,
-    )  # fmt: skip
-    p, keep = len(data.feature_names), len(fit.weights) - (not model.fit_intercept)
-    centre = np.concatenate([fit.weights[:keep, 0], u])
+    p = len(data.feature_names)
+    keep = p + model.fit_intercept
+    centre = np.concatenate([point_fit(model, data, rate, RULES.tol)[:keep, 0], u])
     location = model.weight_prior.location(p)
     if location is not None:
         centre[:p] -= location
@@ -154,9 +148,19 @@ def drawn_approximation(
         parts, level = np.delete(theta, slice(p, keep), axis=1), theta[:, p:keep]
         scores = data.design.matvec(normal.precision.loading @ parts.T) + level.sum(axis=1)
         spread = np.sqrt(np.mean(scores**2, axis=1, keepdims=True))
-        spread = np.maximum(spread, RULES.spread * (float(spread.max()) or 1.0))
+        spread = positive_spread(spread)
         centre = _moved(centre, evaluate, factor, 0 * away[:1] if noisy else away)
     return normal._replace(spread=spread[:, 0])
+
+
+def prior_probits(data: Dataset, rate_map: RateMap) -> tuple[Float[np.ndarray, " k"], Float[np.ndarray, " k"]]:
+    """Probits of the free rates at the medians of their prior, and their prior standard deviations, about."""
+    law = rate_map.prior.law(data.occurrences(rate_map.index, rate_map.size))
+    centre = ndtri(np.clip(law.quantile(0.5), RULES.median, 1 - RULES.median))
+    low, high = (
+        ndtri(np.clip(law.quantile(q), RULES.tail, 1 - RULES.tail)) for q in (RULES.deviation, 1 - RULES.deviation)
+    )
+    return centre, np.maximum((high - low) / 2, RULES.spread)
 
 
 def _rates_at(rate_map: RateMap, u: Float[np.ndarray, " k"]) -> Float[np.ndarray, " p"]:
@@ -249,12 +253,9 @@ def _loading(
     model: Model, data: Dataset, rate_map: RateMap, u: Float[np.ndarray, " k"], weight: Float[np.ndarray, " p"]
 ) -> RateLoading:
     """Derivatives of the scores in the probits of free rates, and the prior precisions of these probits."""
-    h, law = RULES.difference, rate_map.prior.law(data.occurrences(rate_map.index, rate_map.size))
+    h = RULES.difference
     up, down = (model.noise.coefficients(_rates_at(rate_map, u + step)).gain * np.ones(len(weight)) for step in (h, -h))
-    low, high = (
-        ndtri(np.clip(law.quantile(q), RULES.tail, 1 - RULES.tail)) for q in (RULES.deviation, 1 - RULES.deviation)
-    )
-    spread = np.maximum((high - low) / 2, RULES.spread)
+    _, spread = prior_probits(data, rate_map)
     # A feature without noise has the derivative 0: its index has no effect.
     index = np.where(rate_map.noised, rate_map.index, 0)
     return RateLoading((up - down) / (2 * h) * weight, index, spread**-2.0)

@@ -26,8 +26,9 @@ from ...priors.base import LearntScale
 from ...priors.normal import with_scale
 from ...sampling.matrix import placed
 from ...sampling.weight_scales import ScaleOperands, log_scale_prior, scale_operands, weight_precision
-from ..kernels.density import DensityOperands, Evaluation, Loadings, Point
+from ..kernels.density import DensityOperands, Loadings, Point
 from .joint_scale_map import JointScaleMap, joint_scale_map
+from .mixture_scales import CoordinateDensity
 from .scale_quantiles import ScaleQuantiles, scale_quantiles
 
 __all__ = [
@@ -92,20 +93,19 @@ class ScaleDensityOperands(NamedTuple):
 
 
 @dataclass(frozen=True)
-class ScaleDensity:
+class ScaleDensity(CoordinateDensity):
     """A density of weights and other coordinates together with the scales of its weights.
+
+    The first coordinates of ``base`` are the weights, feature by feature, of every contrast.
 
     Attributes
     ----------
-    base : LogDensity
-        The density given the scales; its first coordinates are the weights, feature by feature, of every contrast.
     contrasts : int
         ``J``.
     dims : tuple of str
         Dims of the scales in a posterior.
     """
 
-    base: Any
     contrasts: int
     dims: tuple[str, ...]
 
@@ -133,35 +133,20 @@ class ScaleDensity:
 
     def log_prior(self, operands: ScaleDensityOperands, point: Float[jax.Array, "C E"]) -> Float[jax.Array, " C"]:
         """Log prior density of points (C, E) up to a constant, (C,)."""
-        theta, log_scale, jacobian = self.place(operands, point)
-        base_prior = self.base.log_prior(operands.base, theta)
-        return jnp.asarray(base_prior + jacobian + self.log_scales_and_weights(operands, theta, log_scale))
+        theta, _, log_density = self.at(operands, point)
+        return jnp.asarray(self.base.log_prior(operands.base, theta) + log_density)
 
-    def log_scales_and_weights(
-        self, operands: ScaleDensityOperands, theta: Point, log_scale: Float[jax.Array, "C g"]
-    ) -> Float[jax.Array, " C"]:
-        """Log prior density of weights and ``t`` up to a constant."""
+    def at(
+        self, operands: ScaleDensityOperands, point: Float[jax.Array, "C E"]
+    ) -> tuple[Point, dict[str, jax.Array], Float[jax.Array, " C"]]:
+        """``θ`` (C, D), recorded scales, and the log Jacobian and prior density of weights and scales, at (C, E)."""
+        theta, log_scale, jacobian = self.place(operands, point)
         J, p = self.contrasts, operands.scales.index.shape[0]
         square = jnp.sum(jnp.square(theta[:, : J * p]).reshape(-1, J, p), axis=1)
         precision = weight_precision(operands.scales, log_scale)
         density = log_scale_prior(operands.scales, log_scale) - J * operands.scales.size[None] * log_scale
-        return jnp.sum(density, axis=1) - 0.5 * jnp.sum(precision * square, axis=1)
-
-    def record(self, operands: ScaleDensityOperands, theta: Float[jax.Array, "C E"]) -> dict[str, jax.Array]:
-        """Posterior variables at points ``(ζ, δ)`` (C, E)."""
-        inner, log_scale, _ = self.place(operands, theta)
-        scale = log_scale if self.dims else log_scale[:, 0]
-        return {**self.base.record(operands.base, inner), "log_weight_scale": scale}
-
-    def evaluate(self, operands: ScaleDensityOperands, theta: Float[jax.Array, "C E"]) -> Evaluation:
-        """Minus the log density of ``(ζ, δ)`` and its gradient at points (C, E)."""
-        (inner, log_scale, jacobian), pull_back = jax.vjp(lambda point: self.place(operands, point), theta)
-        evaluation = self.base.evaluate(operands.base, inner)
-        prior, prior_slope = jax.vjp(lambda *at: self.log_scales_and_weights(operands, *at), inner, log_scale)
-        one = jnp.ones_like(prior)
-        of_theta, of_scale = prior_slope(one)
-        (gradient,) = pull_back((evaluation.gradient - of_theta, -of_scale, -one))
-        return Evaluation(evaluation.cost, evaluation.prior + prior + jacobian, gradient)
+        log_prior = jnp.sum(density, axis=1) - 0.5 * jnp.sum(precision * square, axis=1)
+        return theta, {"log_weight_scale": log_scale if self.dims else log_scale[:, 0]}, jacobian + log_prior
 
 
 def best_scales(

@@ -30,7 +30,7 @@ from ...model import Model
 from ...moments import ScoreMoments
 from ...rates import Fixed
 
-__all__ = ["Factor", "Rules", "normal_approximation", "root_inverse", "score_spread"]
+__all__ = ["Factor", "Rules", "normal_approximation", "point_fit", "positive_spread", "root_inverse", "score_spread"]
 
 Factor = Float[np.ndarray, "D D"] | Float[np.ndarray, " D"]
 
@@ -111,17 +111,25 @@ def normal_approximation(
     if averaged or (piecewise_linear and dense):
         weights, factor = _smoothed(energy, keep, rules)
     else:
-        fixed = replace(model, rates=Fixed(rate) if model.noise.has_rate else None)
-        start = fit_block(
-            fixed, design, fixed.bind(data.feature_names), data.target[:, None], data.weight, Newton(tol=rules.tol),
-            offset=data.offset,
-        )  # fmt: skip
-        weights, smoothing = start.weights, np.zeros((1, 1))
+        weights, smoothing = point_fit(model, data, rate, rules.tol), np.zeros((1, 1))
         if piecewise_linear:
             # A rough spread of the scores under the prior keeps the curvature finite.
             smoothing = np.sqrt(design.sq_matvec(1 / (precision[:-1] + 1)))
         factor = _factor(energy, weights, smoothing, keep, dense)
     return weights[keep, 0], factor
+
+
+def point_fit(model: Model, data: Dataset, rate: Float[np.ndarray, " p"], tol: float) -> Float[np.ndarray, "p_and_1 1"]:
+    """Weights and intercept (p + 1, 1) of the point fit at known rates (p,), the intercept last."""
+    fixed = replace(model, rates=Fixed(rate) if model.noise.has_rate else None)
+    rate_map, target = fixed.bind(data.feature_names), data.target[:, None]
+    fit = fit_block(fixed, data.design, rate_map, target, data.weight, Newton(tol=tol), offset=data.offset)
+    return fit.weights
+
+
+def positive_spread(spread: PerRow) -> PerRow:
+    """Standard deviations of scores, at least a share of the largest."""
+    return np.maximum(spread, RULES.spread * (float(spread.max()) or 1.0))
 
 
 def score_spread(data: Dataset, factor: Factor) -> PerRow:
@@ -139,7 +147,7 @@ def score_spread(data: Dataset, factor: Factor) -> PerRow:
             block = factor[:, part]
             (square,) = design.persist(square + ((design.matvec(block[:p]) + block[p:].sum(axis=0)) ** 2).sum(axis=1))
     (spread,) = design.persist(np.sqrt(square))
-    return np.maximum(spread, RULES.spread * (float(spread.max()) or 1.0))
+    return positive_spread(spread)
 
 
 def _columns(n: int, D: int) -> Iterator[slice]:

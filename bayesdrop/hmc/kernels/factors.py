@@ -44,7 +44,7 @@ from ...sampling.matrix import Matrix, backward_product, product
 
 __all__ = [
     "DirectionRoot", "Factor", "FactorMap", "Frame", "RowRoot", "StructuredFactor", "WeightedRows",
-    "parted", "row_product", "unwhiten", "whiten", "whiten_gradient",
+    "row_product", "unwhiten", "whiten", "whiten_gradient",
 ]  # fmt: skip
 
 Point = Float[jax.Array, "C D"]
@@ -126,11 +126,6 @@ def whiten_gradient(factor: Factor, gradient: Float[AnyArray, "C D"]) -> Float[A
     return gradient @ factor if factor.ndim == 2 else gradient * factor[None]
 
 
-def parted(theta: Point, p: int, one: int) -> tuple[Float[jax.Array, "C q"], Float[jax.Array, "C one"]]:
-    """Weights and rates of coordinates (C, D), and the intercept behind ``p`` weights if there is ``one``."""
-    return jnp.concatenate([theta[:, :p], theta[:, p + one :]], axis=1), theta[:, p : p + one]
-
-
 def row_product(
     matrix: Float[jax.Array, "n n"], rows: Float[jax.Array, "C n"], few: int = 8
 ) -> Float[jax.Array, "C n"]:
@@ -147,7 +142,7 @@ class StructuredFactor(NamedTuple):
 
     Attributes
     ----------
-    frame : Frame or ClassFrame
+    frame : Frame
         ``S^{−½}`` and what intercepts have of the weights.
     root : RowRoot, DirectionRoot, ClassRowRoot or EigenvectorRoot
         Root of the covariance of what ``S`` whitens, by its products with (C, J, q).
@@ -155,7 +150,7 @@ class StructuredFactor(NamedTuple):
         Factors of the whitened coordinates, 1 unless something better was learnt.
     """
 
-    frame: Any
+    frame: Frame
     root: Any
     stretch: Float[jax.Array, " D"]
 
@@ -183,48 +178,60 @@ class StructuredFactor(NamedTuple):
 
 
 class Frame(NamedTuple):
-    """The diagonal of a factor of one score a row; parts are weights and rates, (C, 1, q).
+    """The diagonal of a factor; parts are the weights of rotated contrasts, and behind those of one score the rates.
 
     Attributes
     ----------
     scale, rate_scale : array (p,), (q - p,)
         ``S^{−½}`` of the weights and of the rates.
     offset : array (q,)
-        ``x̄∘S^{−½}``, zero without an intercept.
-    level : array (1,) or (0,)
-        Standard deviation of ``b'``, if there is an intercept.
+        ``x̄∘S^{−½}``, zero without intercepts.
+    level : array (J,) or (0,)
+        Standard deviations of ``b'``, if there are intercepts.
+    rotation : array (J, J), optional
+        ``V`` of the contrasts of classes; None for one score a row.
     """
 
     scale: Float[jax.Array, " p"]
     rate_scale: Float[jax.Array, " free"]
     offset: Float[jax.Array, " q"]
-    level: Float[jax.Array, " one"]
+    level: Float[jax.Array, " levels"]
+    rotation: Float[jax.Array, "J J"] | None = None
 
     def split(self, theta: Point) -> tuple[Parts, Levels]:
-        """Parts of coordinates, and the intercept if there is one, as they are."""
-        parts, level = parted(theta, self.scale.shape[0], self.level.shape[0])
-        return parts[:, None], level
+        """Contrasts of the weights, not rotated, with the rates, and intercepts if there are any."""
+        p, J = self.scale.shape[0], 1 if self.rotation is None else self.rotation.shape[0]
+        end = J * p + self.level.shape[0]
+        rates = jnp.broadcast_to(theta[:, None, end:], (theta.shape[0], J, theta.shape[1] - end))
+        return jnp.concatenate([theta[:, : J * p].reshape(-1, J, p), rates], axis=2), theta[:, J * p : end]
 
     def merge(self, parts: Parts, level: Levels) -> Point:
         """Coordinates in their order: what undoes ``split``."""
         p = self.scale.shape[0]
-        return jnp.concatenate([parts[:, 0, :p], level, parts[:, 0, p:]], axis=1)
+        return jnp.concatenate([parts[:, :, :p].reshape(parts.shape[0], -1), level, parts[:, 0, p:]], axis=1)
 
     def join(self, parts: Parts, level: Levels) -> Point:
-        """``θ`` (C, D) of whitened parts and of levels, whose intercept is the level less the mean score."""
-        return self.merge(self._widths() * parts, level - self._mean(parts))
+        """``θ`` (C, D) of whitened parts and of levels, whose intercepts are the levels less the mean scores."""
+        return self.merge(*self._rotated(self._widths() * parts, level - self._mean(parts), back=True))
 
     def whiten(self, theta: Point) -> tuple[Parts, Levels]:
         """Whitened parts and levels of ``θ``: what undoes ``join``."""
-        parts, level = self.split(theta)
+        parts, level = self._rotated(*self.split(theta))
         parts = parts / self._widths()
         return parts, level + self._mean(parts)
 
     def pull(self, gradient: Point) -> tuple[Parts, Levels]:
         """A gradient in whitened parts and levels: the transpose of ``join``."""
-        parts, level = self.split(gradient)
-        mean = self.offset[None, None] * jnp.sum(level, axis=1)[:, None, None]
-        return self._widths() * parts - mean, level
+        parts, level = self._rotated(*self.split(gradient))
+        parts = self._widths() * parts
+        return parts - self.offset[None, None] * level[:, :, None] if level.shape[1] else parts, level
+
+    def _rotated(self, parts: Parts, level: Levels, back: bool = False) -> tuple[Parts, Levels]:
+        """``Vᵀ`` times parts and levels, or ``V``."""
+        if self.rotation is None:
+            return parts, level
+        turn = self.rotation.T if back else self.rotation
+        return jnp.einsum("lj,clp->cjp", turn, parts), level @ turn if level.shape[1] else level
 
     def _widths(self) -> Float[jax.Array, "1 1 q"]:
         return jnp.concatenate([self.scale, self.rate_scale])[None, None]

@@ -324,17 +324,13 @@ class HMCKernel:
             factor = jnp.where(good, factor, s.factor)
             new_centre = jnp.where(good, s.centre + shift, s.centre)
             z = jnp.where(good, whiten(new_centre, factor, theta), s.position)
-            return s._replace(
-                position=z,
-                centre=new_centre,
-                factor=factor,
-                mean=jnp.zeros_like(s.mean),
-                square=jnp.zeros_like(s.square),
-                seen=jnp.int32(0),
-                search=started_again(s.search),
-            )
+            return s._replace(position=z, centre=new_centre, factor=factor)
 
-        return where_needed(due, centre, state)
+        def pilot(s: HMCState) -> HMCState:
+            nothing = {"mean": jnp.zeros_like(s.mean), "square": jnp.zeros_like(s.square), "seen": jnp.int32(0)}
+            return centre(s)._replace(**nothing, search=started_again(s.search))
+
+        return where_needed(due, pilot, state)
 
     def _stretch(
         self, operands: HMCOperands, s: HMCState, shift: Float[jax.Array, " D"], square: Float[jax.Array, " D"]
@@ -353,15 +349,10 @@ class HMCKernel:
         width = jnp.sqrt((total * variance + prior_draws) / (total + prior_draws))
         good = jnp.all(jnp.isfinite(width))
         width, shift = jnp.where(good, width, 1), jnp.where(good, shrinkage * shift, 0)
-        nothing = jnp.zeros_like(s.mean)
         return s._replace(
             position=(s.position - shift[None]) / width[None],
             centre=unwhiten(s.centre, self.factor(operands, s), shift[None])[0],
             factor=s.factor * width,
-            mean=nothing,
-            square=nothing,
-            seen=jnp.int32(0),
-            search=started_again(s.search),
         )
 
     def record(self, operands: HMCOperands, state: HMCState) -> dict[str, jax.Array]:

@@ -106,7 +106,7 @@ def drift(generator, replications=16_384, rows=120, sweeps=6):
             effective=weight[:, None], logit=jnp.log(rate / (1 - rate))[None, None], masks=(kept.T[:, None],),
             score=score[:, None],
         )  # fmt: skip
-        state = jax.lax.fori_loop(0, sweeps, lambda _, s: kernel.class_sweep(ops, s), state)
+        state = jax.lax.fori_loop(0, sweeps, lambda _, s: kernel.sweep(ops, s), state)
         return jax.nn.sigmoid(state.logit[0, 0]), jnp.sum(~state.masks[0])
 
     real = [jnp.asarray(part, "float32") for part in (target, weight, rate)]

@@ -195,7 +195,7 @@ def test_a_normal_posterior_is_exact(name):
     assert np.min(draws["acceptance_rate"]) > 1 - 1e-9
     factor = operands.factor
     np.testing.assert_allclose(operands.centre, mean, atol=1e-9)
-    np.testing.assert_allclose(np.square(factor.row.root.rows.root), weight, rtol=1e-12)
+    np.testing.assert_allclose(np.square(factor.root.rows.root), weight, rtol=1e-12)
     np.testing.assert_allclose(factor.mean, A @ mean, atol=1e-9)
     np.testing.assert_allclose(factor.covariance, A @ covariance @ A.T, atol=1e-9)
     np.testing.assert_allclose(data.design.rmatvec(np.asarray(factor.dual)), mean[:-1], atol=1e-9)
@@ -295,7 +295,7 @@ def test_draws_are_those_of_the_whole_factor(name):
     kind = KINDS.get(name, KINDS.get(name.partition(",")[0], DirectionRoot))
     assert isinstance(kernel, StreamedKernel) == (kind is DirectionRoot)
     factor = (operands.chains if kind is DirectionRoot else operands).factor
-    assert isinstance(factor, score_space.ScoreFactor) == name.startswith("scores")
+    assert isinstance(operands, score_space.ScoreOperands) == name.startswith("scores")
     assert isinstance(getattr(factor, "row", factor).root, kind)
     (dense, _), expected, other = moments_of(name, bd.HMC())
     assert type(dense) is HMCKernel
@@ -321,7 +321,7 @@ def test_scores_move_as_the_weights_do(name):
         kernel, operands = bind(model, size, bd.HMC(limits=limits, dtype="float64"))
         assert isinstance(kernel, score_space.ScoreHMCKernel)
         general = HMCKernel(kernel.density, float("inf"))
-        times, scores = (jax.jit(part) for part in (operands.factor.times, operands.factor.scores))
+        times, scores = (jax.jit(part) for part in (operands.factor.times, operands.scores))
         whole = operands._replace(factor=times(jnp.eye(len(operands.centre))).T)
         state, rng = jax.jit(kernel.init, static_argnums=2)(operands, jax.random.key(1), 7), np.random.default_rng(2)
         momentum = jnp.asarray(rng.normal(size=state.position.shape))
