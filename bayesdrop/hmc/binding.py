@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -30,7 +31,7 @@ from .approximations.mixture_scales import mixture_coordinates, with_mixture
 from .approximations.normal import Factor, normal_approximation, score_spread
 from .approximations.precision import direction_factor, row_factor, row_gram, row_roots
 from .kernels.density import Density, DensityOperands, Evaluation, Point
-from .kernels.factors import FactorMap
+from .kernels.factors import StructuredFactor
 from .streamed import StreamedRows, evaluation_of, one_pass
 
 __all__ = ["ROUNDED", "Bound", "approximate_scores", "at_median", "bind_density", "bind_start", "operands_of"]
@@ -67,9 +68,9 @@ class Bound(NamedTuple):
     operands: Any
     base: Any
     centre: Float[np.ndarray, " E"]
-    factor: Factor | FactorMap
+    factor: Factor | StructuredFactor
     piecewise_linear: bool
-    spread: Factor | FactorMap
+    spread: Factor | StructuredFactor
 
 
 def bind_start(
@@ -92,7 +93,9 @@ def bind_start(
     prior: Any = model.weight_prior
     learnt = prior.learnt_scale(len(data.feature_names))
     if getattr(prior, "correlated", ()) or not (prior.gaussian or learnt):
-        return _start_of_mixture(name, model, data, rate_map, marginalised, dtype, dense, rounded)
+        inner = "dense" if dense else "diagonal"
+        bind = lambda known: bind_start(name, known, data, rate_map, marginalised, dtype, inner, rounded)  # noqa: E731
+        return _start_of_mixture(name, model, data, rate_map, dense, dtype, bind)
     contrasts = len(data.classes) - 1 if model.loss.multiclass else 1  # type: ignore[arg-type]  # labels
     log_scale = np.zeros(0)
     if learnt is not None:
@@ -104,18 +107,25 @@ def bind_start(
             model, learnt, contrasts, lambda variant: start_of(variant, data, rate_map, averaged, dense)
         )
     density, operands = bind_density(name, model, data, rate_map, marginalised, dtype, keep_rows)
-    if choice == "eigenvectors":
-        approximation = class_scores(model, data, rate_map)
-        of_classes = class_factor(approximation, operands.matrix, dtype)
-        return Bound(density, operands, density, approximation.centre, of_classes, False, of_classes)
-    if choice in _OF_SCORES:
-        return _start_of_scores(model, data, rate_map, density, operands, choice, dtype, rounded)
-    centre, factor = start_of(model, data, rate_map, learnt is not None and not data.design.is_streamed, dense)
     piecewise_linear = density.loss.piecewise_linear and not density.has_variance
-    if piecewise_linear and rounded:
-        # A learnt parameter, the last coordinate, is not part of a score.
-        of_scores = factor if getattr(density, "parameter", None) is None else factor[:-1]
-        operands = operands._replace(width=placed(ROUNDED * score_spread(data, of_scores), dtype))
+    is_rounded, width = piecewise_linear and rounded, np.zeros(0)
+    factor: Any
+    if choice == "eigenvectors":
+        of_classes = class_scores(model, data, rate_map)
+        centre, factor = of_classes.centre, class_factor(of_classes, operands.matrix, dtype)
+    elif choice in _OF_SCORES:
+        normal = approximate_scores(model, data, rate_map, density, operands, choice, dtype)
+        centre, factor = normal.centre, _factor_of(normal, model, data, operands, choice, dtype)
+        if is_rounded:
+            width = rounding_width(model.C * data.weight, normal.precision.curvature, normal.spread, ROUNDED)
+    else:
+        centre, factor = start_of(model, data, rate_map, learnt is not None and not data.design.is_streamed, dense)
+        if is_rounded:
+            # A learnt parameter, the last coordinate, is not part of a score.
+            of_scores = factor if getattr(density, "parameter", None) is None else factor[:-1]
+            width = ROUNDED * score_spread(data, of_scores)
+    if is_rounded:
+        operands = operands._replace(width=placed(width, dtype))
     if learnt is None:
         return Bound(density, operands, density, centre, factor, piecewise_linear, factor)
     wrapped = with_scales(density, operands, centre, factor, learnt, log_scale, contrasts, dtype)
@@ -123,16 +133,12 @@ def bind_start(
 
 
 def _start_of_mixture(
-    name: str,
-    model: Model,
-    data: Dataset,
-    rate_map: RateMap,
-    marginalised: bool,
-    dtype: str,
-    dense: bool,
-    rounded: bool,
+    name: str, model: Model, data: Dataset, rate_map: RateMap, dense: bool, dtype: str, bind: Callable[[Model], Bound]
 ) -> Bound:
-    """Density, operands and approximation with the scales of single weights as coordinates."""
+    """Density, operands and approximation with the scales of single weights as coordinates.
+
+    ``bind`` returns those of a model whose scales are known.
+    """
     prior: Any = model.weight_prior
     p, is_correlated = len(data.feature_names), bool(getattr(prior, "correlated", ()))
     if not (is_correlated or isinstance(prior, NonCentred)) or model.loss.multiclass:
@@ -148,31 +154,10 @@ def _start_of_mixture(
         coordinates = correlated_coordinates(prior, p, log_scale, dtype)
     else:
         coordinates = mixture_coordinates(prior, p, dtype)
-    fixed_model = replace(model, weight_prior=with_scale(prior, coordinates.spread))
-    choice = "dense" if dense else "diagonal"
-    bound = bind_start(name, fixed_model, data, rate_map, marginalised, dtype, choice, rounded)
+    bound = bind(replace(model, weight_prior=with_scale(prior, coordinates.spread)))
     factor: Any = bound.factor
     wrapped = with_mixture(bound.density, bound.operands, bound.centre, factor, coordinates)
     return Bound(wrapped[0], wrapped[1], bound.density, wrapped[2], wrapped[3], bound.piecewise_linear, factor)
-
-
-def _start_of_scores(
-    model: Model,
-    data: Dataset,
-    rate_map: RateMap,
-    density: Any,
-    operands: DensityOperands,
-    choice: str,
-    dtype: str,
-    rounded: bool,
-) -> Bound:
-    """Density and operands with an approximation of a single score and many features, by rows or by directions."""
-    approximation = approximate_scores(model, data, rate_map, density, operands, choice, dtype)
-    factor = _factor_of(approximation, model, data, operands, choice, dtype)
-    piecewise_linear = density.loss.piecewise_linear and not density.has_variance
-    if piecewise_linear and rounded:
-        operands = operands._replace(width=placed(_width(model, data, approximation), dtype))
-    return Bound(density, operands, density, approximation.centre, factor, piecewise_linear, factor)
 
 
 def approximate_scores(
@@ -201,18 +186,13 @@ _evaluate = jax.jit(lambda density, operands, theta: density.evaluate(operands, 
 
 def _factor_of(
     approximation: DrawnApproximation, model: Model, data: Dataset, operands: DensityOperands, choice: str, dtype: str
-) -> FactorMap:
+) -> StructuredFactor:
     if choice == "directions":
         return direction_factor(approximation.precision, model.fit_intercept, dtype)
     p, curvature = len(approximation.gain), approximation.precision.curvature
     weights = approximation.precision.prior[:p], approximation.gain, curvature
     roots = row_roots(row_gram(data.design, *weights, model.fit_intercept, approximation.rates), curvature)
     return row_factor(data, operands.matrix, *weights, roots, model.fit_intercept, dtype, approximation.rates)
-
-
-def _width(model: Model, data: Dataset, approximation: DrawnApproximation) -> Float[np.ndarray, " n"]:
-    """Half-widths over which kinks are rounded."""
-    return rounding_width(model.C * data.weight, approximation.precision.curvature, approximation.spread, ROUNDED)
 
 
 def at_median(model: Model, data: Dataset) -> Model:

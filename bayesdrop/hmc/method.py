@@ -17,7 +17,7 @@ from .approximations.choices import Limits, case_of, choose
 from .approximations.mixture_scales import CoordinateDensity
 from .approximations.normal import score_spread
 from .binding import ROUNDED, Bound, bind_density, bind_start
-from .kernels.factors import FactorMap
+from .kernels.factors import StructuredFactor
 from .kernels.kernel import HMCKernel, HMCOperands
 from .kernels.trajectory import HMCOptions
 from .score_space import ScoreHMCKernel, ScoreOperands, score_operands
@@ -140,7 +140,7 @@ class HMC(HMCOptions):
         Raises
         ------
         ValueError
-            If there are masks of many classes, weights that are not normal or unknown variances, or as
+            If there are masks of many classes, or weights that are not normal, or as
             :func:`bind_density` has it.
         """
         name, prior, loss = type(self).__name__, model.weight_prior, model.loss
@@ -151,12 +151,6 @@ class HMC(HMCOptions):
                 "many classes without masks",
                 model.noise,
                 'average them inside the loss, target="marginalised", at fixed rates',
-            ),
-            (
-                bool(loss.parameters),
-                "a likelihood of known scale and shape",
-                loss,
-                "give numbers, as in bd.Squared(variance=1.0), bd.Quantile(0.5, scale=1.0) or bd.NegativeBinomial(2.0)",
             ),
             (
                 not (learnt or prior.gaussian),
@@ -201,7 +195,7 @@ class HMC(HMCOptions):
         return HMCKernel(bound.density, trust, self, choice), HMCOperands(
             density=bound.operands,
             centre=real(centre),
-            factor=factor if isinstance(factor, FactorMap) else real(factor),
+            factor=factor if isinstance(factor, StructuredFactor) else real(factor),
             tune=placed(tune, np.int32),
         )
 

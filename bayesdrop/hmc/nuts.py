@@ -25,7 +25,7 @@ from ..sampling.matrix import placed
 from .approximations.choices import Limits, case_of, choose
 from .binding import bind_start
 from .kernels.density import LogDensity
-from .kernels.factors import Factor, FactorMap, unwhiten, whiten_gradient
+from .kernels.factors import Factor, StructuredFactor, unwhiten, whiten_gradient
 
 __all__ = ["NUTS", "NUTSKernel", "NUTSOperands"]
 
@@ -89,7 +89,7 @@ class NUTS:
         bound = bind_start(type(self).__name__, model, data, rate_map, marginalised, self.dtype, choice, rounded=False)
         kernel = NUTSKernel(bound.density, int(tune), self, choice)
         real, bound_factor = partial(placed, dtype=self.dtype), bound.factor
-        factor = bound_factor if isinstance(bound_factor, FactorMap) else real(bound_factor)
+        factor = bound_factor if isinstance(bound_factor, StructuredFactor) else real(bound_factor)
         return kernel, NUTSOperands(bound.operands, real(bound.centre), factor)
 
 

@@ -35,7 +35,7 @@ from jaxtyping import PRNGKeyArray
 from .._typing import Float, PerRow
 from ..designs import Design
 from ..losses.softmax import FORMS, log_sum_exp
-from .approximations.class_density import ClassDensity, contrasts
+from .approximations.class_density import contrasts
 from .kernels.density import Density, DensityOperands, Evaluation, Loadings, Point
 from .kernels.factors import unwhiten
 from .kernels.kernel import HMCKernel, HMCOperands, HMCState
@@ -100,8 +100,7 @@ def one_pass(density: Any, rows: StreamedRows, loadings: Loadings) -> Sums:
     squares = a.T if density.quadratic else none
     others = {"width": rows.width, "offset": rows.offset}
     vectors = {name: value for name, value in others.items() if value is not None}
-    kind = rows.costs or partial(RowCosts, loss_weight=rows.loss_weight)
-    costs = kind(density, tuple(vectors), level, constant)
+    costs = (rows.costs or RowCosts)(density, tuple(vectors), level, constant, rows.loss_weight)
     # What overflows is not finite in the sums, and said once, by whoever looks at the log density.
     back, square_back, level_slope, _, totals = rows.design.product_sums(
         weights,
@@ -137,13 +136,13 @@ class RowCosts:
     level, constant : array (C,)
         Level and constant of the loadings.
     loss_weight : float
-        What the loss is multiplied by.
+        What the loss of one score is multiplied by.
     """
 
-    density: Density
+    density: Any
     names: tuple[str, ...]
-    level: Float[np.ndarray, " C"]
-    constant: Float[np.ndarray, " C"]
+    level: Float[np.ndarray, " columns"]
+    constant: Float[np.ndarray, " variances"]
     loss_weight: float
 
     @property
@@ -160,23 +159,33 @@ class RowCosts:
         *others: PerRow,
     ) -> tuple[Float[np.ndarray, "rows K"], Float[np.ndarray, "rows L"], Float[np.ndarray, "rows M"]]:
         """Given the products of the rows with the loadings."""
-        density, C, vectors = self.density, len(self.level), dict(zip(self.names, others, strict=True))
+        density, columns = self.density, len(self.level)
         with np.errstate(over="ignore", invalid="ignore"):
-            mean = first[:, :C] + self.level
-            if "offset" in vectors:
-                mean = mean + vectors["offset"][:, None]
+            mean = first[:, :columns] + self.level
             var = mean  # not looked at where there is no noise
             if density.has_variance:
-                var = np.broadcast_to(self.constant, mean.shape)
+                var = np.broadcast_to(self.constant, (len(first), len(self.constant)))
                 var = var + second if density.quadratic else var
-                var = var + first[:, C:] if density.linear else var
-            stretched = vectors["width"][:, None] if "width" in vectors else None
-            row_arguments = target[:, None], weight[:, None], self.loss_weight, stretched
-            cost, slope, var_slope = density.score_cost(*row_arguments, mean, var)
+                var = var + first[:, columns:] if density.linear else var
+            cost, slope, var_slope = self.at(mean, var, target, weight, **dict(zip(self.names, others, strict=True)))
         if not density.has_variance:
             return slope, second, cost
         back = np.concatenate([slope, var_slope], axis=1) if density.linear else slope
         return back, var_slope if density.quadratic else second, np.concatenate([cost, var_slope], axis=1)
+
+    def at(
+        self,
+        mean: Float[np.ndarray, "rows columns"],
+        var: Float[np.ndarray, "rows variances"],
+        target: PerRow,
+        weight: PerRow,
+        width: PerRow | None = None,
+        offset: PerRow | None = None,
+    ) -> tuple[Any, ...]:
+        """Costs of the rows at moments of their scores, and the slopes in these moments."""
+        mean = mean if offset is None else mean + offset[:, None]
+        stretched = None if width is None else width[:, None]
+        return self.density.score_cost(target[:, None], weight[:, None], self.loss_weight, stretched, mean, var)
 
 
 def evaluation_of(density: Density, operands: DensityOperands, theta: Point, sums: Sums) -> Evaluation:
@@ -309,26 +318,8 @@ _state_at = jax.jit(HMCKernel.state_at)
 _arrive = jax.jit(HMCKernel.arrive, static_argnums=0)
 
 
-@dataclass(frozen=True)
-class ClassCosts:
-    """Slopes of the cost of some rows, and what is summed over them; see :class:`RowCosts`.
-
-    Attributes
-    ----------
-    density : ClassDensity
-        What a row costs.
-    names : tuple of str
-        Other vectors over the rows: none, for each of many classes would have its own.
-    level : array (C J,)
-        Level and constant of the loadings.
-    constant : array (C J (J + 1) / 2,)
-        The same of the covariances.
-    """
-
-    density: ClassDensity
-    names: tuple[str, ...]
-    level: Float[np.ndarray, " contrasts"]
-    constant: Float[np.ndarray, " pairs"]
+class ClassCosts(RowCosts):
+    """Costs of many classes: the columns are contrasts, and the variances are covariances of their pairs."""
 
     @property
     def chains(self) -> int:
@@ -339,35 +330,27 @@ class ClassCosts:
     def _basis(self) -> Float[np.ndarray, "K J"]:
         return contrasts(self.density.n_classes)
 
-    def __call__(
+    def at(
         self,
-        first: Float[np.ndarray, "rows _"],
-        second: Float[np.ndarray, "rows _"],
+        mean: Float[np.ndarray, "rows columns"],
+        var: Float[np.ndarray, "rows variances"],
         target: PerRow,
         weight: PerRow,
-    ) -> tuple[Float[np.ndarray, "rows _"], Float[np.ndarray, "rows _"], Float[np.ndarray, "rows _"]]:
-        """Given the products of the rows with the loadings, and their classes by number."""
-        columns, J, C = len(self.level), self._basis.shape[1], self.chains
-        with np.errstate(over="ignore", invalid="ignore"):
-            # Rows come last: sums over a few classes are then sums of long vectors.
-            mean = np.add(first[:, :columns].T, self.level[:, None], order="C").reshape(C, J, -1)
-            score = self._basis @ mean
-            level, slope = log_sum_exp(score, axis=1)
-            to_pairs = None
-            if self.density.has_variance:
-                var = np.broadcast_to(self.constant, (len(first), len(self.constant)))
-                var = var + second if self.density.quadratic else var
-                var = var + first[:, columns:] if self.density.linear else var
-                extra, more, to_pairs = self._of_noise(score, var)
-                level, slope, to_pairs = level + extra, slope + more, weight[:, None] * to_pairs
-            label, rows = np.asarray(target).astype(np.intp), np.arange(len(first))
-            cost = weight[:, None] * (level - score[:, label, rows]).T
-            slope[:, label, rows] -= 1
-            back = ((self._basis.T @ slope) * weight).reshape(columns, -1).T
-        if to_pairs is None:
-            return back, second, cost
-        back = np.concatenate([back, to_pairs], axis=1) if self.density.linear else back
-        return back, to_pairs if self.density.quadratic else second, np.concatenate([cost, to_pairs], axis=1)
+        width: PerRow | None = None,
+        offset: PerRow | None = None,
+    ) -> tuple[Any, ...]:
+        """Costs of the rows at moments of their contrasts, with their classes by number, and the slopes."""
+        # Rows come last: sums over a few classes are then sums of long vectors.
+        score = self._basis @ np.ascontiguousarray(mean.T).reshape(self.chains, self._basis.shape[1], -1)
+        level, slope = log_sum_exp(score, axis=1)
+        to_pairs = var
+        if self.density.has_variance:
+            extra, more, to_pairs = self._of_noise(score, var)
+            level, slope, to_pairs = level + extra, slope + more, weight[:, None] * to_pairs
+        label, rows = np.asarray(target).astype(np.intp), np.arange(len(mean))
+        cost = weight[:, None] * (level - score[:, label, rows]).T
+        slope[:, label, rows] -= 1
+        return cost, ((self._basis.T @ slope) * weight).reshape(mean.shape[1], -1).T, to_pairs
 
     def _of_noise(
         self, score: Float[np.ndarray, "C K m"], pairs: Float[np.ndarray, "m _"]

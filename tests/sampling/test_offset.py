@@ -309,30 +309,3 @@ def test_who_does_not_say_that_it_takes_one_is_given_none():
         sampled(bd.Model(rates=bd.Fixed(0.0)), Own(), X, np.sign(score), offset=offset)
     with pytest.raises(ValueError, match="offset: rows that are not in memory"):
         sampled(bd.Model(rates=bd.Fixed(0.0)), bd.HMC(), bd.Blocks([X]), np.sign(score), offset=offset)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["logistic", "negative binomial"])
-@pytest.mark.parametrize("rates", [bd.Fixed(0.0), bd.PerFeature(bd.Beta(2, 4))], ids=["none", "masks"])
-def test_gibbs_and_hmc_agree(name, rates):
-    """Means within 6 standard errors from 40 batches each, 22 in all: false alarms below 1e-5."""
-    loss, _ = FOLLOWED[name]
-    rng = np.random.default_rng(5)
-    X, offset = rng.normal(size=(40, 3)), 1.5 * rng.normal(size=40)
-    score = offset + X @ [0.8, -0.5, 0.0]
-    y = np.sign(score + rng.logistic(size=40)) if loss.binary else rng.poisson(np.exp(np.clip(score, -3, 3)))
-    model = bd.Model(loss, rates=rates, noise=bd.Dropout(centre=None))
-    found = []
-    for method in (bd.Gibbs(), bd.HMC()):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            post = bd.sample(model, X, y, offset=offset, method=method, draws=1500, progress=False)
-        group = bd.groups.dataset(post, "posterior")
-        for variable in group.data_vars:
-            values = group[variable].values.astype(float).reshape(4, 1500, -1)
-            # Batch means, of batches longer than any correlation: of a reweighted draw the repeats.
-            batches = values.reshape(4 * 10, 150, -1).mean(axis=1)
-            found.append((variable, batches.mean(axis=0), batches.std(axis=0, ddof=1) / np.sqrt(len(batches))))
-    half = len(found) // 2
-    for (variable, one, first), (_, other, second) in zip(found[:half], found[half:], strict=True):
-        assert np.all(np.abs(one - other) < 6 * np.hypot(first, second)), variable

@@ -4,10 +4,6 @@ Conditionals are held to quadrature by Kolmogorov-Smirnov tests of independent c
 to importance sampling by z-scores of at most 5.5 (4e-8 each, some twenty a case). Densities are held exactly.
 """
 
-import contextlib
-import json
-import warnings
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -22,10 +18,8 @@ from bayesdrop.gibbs.moves.scales import draw_along_rays, draw_given_weights
 from bayesdrop.hmc.binding import bind_start
 from bayesdrop.models import logistic
 from bayesdrop.sampling.protocols import natural
-from bayesdrop.sampling.run import driving
 from bayesdrop.sampling.run.runner import as_key, run
 from bayesdrop.sampling.weight_scales import scale_operands
-from bayesdrop.warnings import MixingWarning
 
 FALSE_ALARM, LIMIT = 1e-6, 5.5
 GENERATOR = np.random.default_rng(5)
@@ -347,30 +341,3 @@ def learnt(**options):
 def test_errors_say_what_to_do(make, words):
     with pytest.raises((ValueError, TypeError), match=words):
         make()
-
-
-@pytest.mark.parametrize("method", [bd.Gibbs(), bd.HMC()], ids=["gibbs", "hmc"])
-def test_an_interrupted_run_goes_on_with_the_same_draws(tmp_path, often, monkeypatch, method):
-    model = bd.Model(bd.Logistic(), rates=PLAIN, weight_prior=bd.Normal(bd.HalfNormal(1.0)))
-    options = {"draws": 200, "tune": 20, "chains": 2, "seed": 0, "method": method, "progress": False}
-    chunk, calls = driving.run_chunk, []
-
-    def interrupted(*arguments):
-        calls.append(1)
-        if len(calls) == 4:
-            raise KeyboardInterrupt
-        return chunk(*arguments)
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", MixingWarning)
-        whole = bd.sample(model, X, Y, **options)
-        monkeypatch.setattr(driving, "run_chunk", interrupted)
-        # Before a draw is kept it is raised again.
-        with contextlib.suppress(KeyboardInterrupt):
-            bd.sample(model, X, Y, checkpoint=tmp_path / "run", **options)
-        monkeypatch.setattr(driving, "run_chunk", chunk)
-        done = json.loads((tmp_path / "run" / "manifest.json").read_text())["done"]
-        resumed = bd.sample(model, X, Y, checkpoint=tmp_path / "run", **options)
-    assert 0 < done < 220
-    for name in ("weight", "intercept", "weight_scale"):
-        np.testing.assert_array_equal(resumed.posterior[name], whole.posterior[name])

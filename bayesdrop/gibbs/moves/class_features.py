@@ -38,54 +38,14 @@ import jax.numpy as jnp
 from jax.scipy.linalg import solve_triangular
 from jaxtyping import PRNGKeyArray
 
-from ..._typing import Bool, Float, Int
+from ..._typing import Bool, Float
 from ...sampling.slice_sampling import slice_sample
 from .columns import gather, scatter
-from .features import log_mask_sum
+from .features import FeatureStep, log_mask_sum
 
-__all__ = ["ClassStep", "draw_intercepts", "log_softmax_of", "update_class_feature"]
+__all__ = ["draw_intercepts", "log_softmax_of", "update_class_feature"]
 
 Elementwise = Float[jax.Array, "..."]
-
-
-class ClassStep(NamedTuple):
-    """Data and variables of the update of one feature, besides the scores.
-
-    Attributes
-    ----------
-    values, rows : array (m,)
-        Column of the feature, see :class:`bayesdrop.gibbs.moves.columns.Block`; ``rows`` may be None.
-    membership : bool array (K, m)
-        Class of each entry's row.
-    row_weight : array (m,)
-        Loss weight of each entry's row.
-    mask : bool array (C, m)
-        Mask of each entry.
-    uniform : array (C, m)
-        Uniform numbers for the new masks.
-    weight : array (K, C)
-        Effective weights.
-    logit : array (C,)
-        Logit of the rate.
-    precision : array (K, C)
-        Precisions of the weights' priors.
-    prior : BetaLaw of shape (C,) or None
-        Prior of the rate, where it is drawn.
-    key : key
-        Random key.
-    """
-
-    values: Float[jax.Array, " m"]
-    rows: Int[jax.Array, " m"] | None
-    membership: Bool[jax.Array, "K m"]
-    row_weight: Float[jax.Array, " m"]
-    mask: Bool[jax.Array, "C m"]
-    uniform: Float[jax.Array, "C m"]
-    weight: Float[jax.Array, "K C"]
-    logit: Float[jax.Array, " C"]
-    precision: Float[jax.Array, "K C"]
-    prior: Any
-    key: PRNGKeyArray
 
 
 class _Point(NamedTuple):
@@ -113,11 +73,11 @@ def update_class_feature(
     learn_rate: bool,
     centred: bool,
     score: Float[jax.Array, "K C n"],
-    step: ClassStep,
+    step: FeatureStep,
 ) -> tuple[Float[jax.Array, "K C n"], tuple[Float[jax.Array, "K C"], Float[jax.Array, " C"], Bool[jax.Array, "C m"]]]:
     """Draw ``v_d``, then ``η_d``, each with the mask column summed out, then the column.
 
-    ``centred`` says that the weights sum to zero over the classes.
+    ``centred`` says that the weights sum to zero over the classes; ``step.target`` is the membership of rows (K, m).
 
     Returns
     -------
@@ -128,16 +88,16 @@ def update_class_feature(
     values = step.values[None, None]
     contribution = jnp.where(step.mask[None], values * step.weight[:, :, None], 0)
     base = gather(score.reshape(K * chains, n), step.rows).reshape(K, chains, m) - contribution
-    dropped, _ = log_softmax_of(step.membership, base)
+    dropped, _ = log_softmax_of(step.target, base)
     factor = log_multiplier(step.logit)
     own_precision = step.precision * jnp.exp(-2 * factor)[None]
     eye = jnp.eye(K, dtype=base.dtype)
 
     def at(weight: Float[jax.Array, "K C"]) -> _Point:
-        log_chance, chance = log_softmax_of(step.membership, base + weight[:, :, None] * values)
+        log_chance, chance = log_softmax_of(step.target, base + weight[:, :, None] * values)
         gain = step.row_weight[None] * (log_chance - dropped)
         share = jax.nn.sigmoid(gain - step.logit[:, None]) * (step.row_weight * step.values)[None]
-        slope = jnp.sum(share[None] * (step.membership[:, None, :].astype(chance.dtype) - chance), axis=2)
+        slope = jnp.sum(share[None] * (step.target[:, None, :].astype(chance.dtype) - chance), axis=2)
         heavy = share[None] * values * chance
         curve = -jnp.einsum("kcm,lcm->ckl", heavy, chance) + eye[None] * jnp.sum(heavy, axis=2).T[:, :, None]
         total = jnp.sum(log_mask_sum(gain, step.logit[:, None]), axis=1)

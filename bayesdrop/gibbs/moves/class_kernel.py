@@ -43,11 +43,12 @@ from jaxtyping import PRNGKeyArray
 
 from ..._typing import Bool, Float
 from ...sampling.weight_scales import ScaleOperands, weight_precision
-from .class_features import ClassStep, draw_intercepts, log_softmax_of, update_class_feature
+from .class_features import draw_intercepts, log_softmax_of, update_class_feature
+from .features import FeatureStep
 from .interweaving import interweave
 from .noising_model import NoisingModel
 from .scales import draw_given_weights, move_scales
-from .state import ClassState, Operands
+from .state import Operands, State
 
 __all__ = ["ClassGibbsKernel"]
 
@@ -86,7 +87,7 @@ class ClassGibbsKernel(NoisingModel):
         """Weighted loss of each chain, (C,)."""
         return -jnp.sum(operands.row_weight[None] * log_softmax_of(self.membership(operands), score)[0], axis=1)
 
-    def init(self, operands: Operands, key: PRNGKeyArray, chains: int) -> ClassState:
+    def init(self, operands: Operands, key: PRNGKeyArray, chains: int) -> State:
         """Scattered starting points: any rates, masks to match, and weights at half their prior scale."""
         K, p, dtype = self.n_classes, operands.precision.shape[0], operands.target.dtype
         key, key_rate, key_weight, key_mask, key_mean, key_scale = jax.random.split(key, 6)
@@ -94,7 +95,7 @@ class ClassGibbsKernel(NoisingModel):
         weight = 0.5 * jax.random.normal(key_weight, (K, chains, p), dtype) / jnp.sqrt(operands.precision)[None, None]
         weight = _centred(weight) if self.centred else weight
         effective = weight * jnp.exp(self.log_multiplier(self.feature_logit(operands, rates["logit"])))[None]
-        return ClassState(
+        return State(
             effective=effective,
             intercept=jnp.zeros((K, chains), dtype),
             **rates,
@@ -103,7 +104,7 @@ class ClassGibbsKernel(NoisingModel):
             key=key,
         )
 
-    def sweep(self, operands: Operands, state: ClassState) -> Any:
+    def sweep(self, operands: Operands, state: State) -> Any:
         """One sweep over all variables of all chains."""
         key, key_prior, key_gauss, key_features, key_groups, key_scale = jax.random.split(state.key, 6)
         state = state._replace(key=key)
@@ -129,7 +130,7 @@ class ClassGibbsKernel(NoisingModel):
         n = operands.target.shape[0]
         return jax.lax.map(lambda weight: operands.columns.product(masks, weight, n), effective)
 
-    def draw_scales(self, operands: Operands, state: ClassState, key: PRNGKeyArray) -> ClassState:
+    def draw_scales(self, operands: Operands, state: State, key: PRNGKeyArray) -> State:
         """Scales of the weights given the weights, if they are drawn, and of a mixture what all classes share."""
         if self.scale_mixture is None and operands.learnt is None:
             return state
@@ -155,7 +156,7 @@ class ClassGibbsKernel(NoisingModel):
         """Learnt scales, with ``K − 1`` times the weights in each group: the free ones among the classes."""
         return learnt._replace(size=(self.n_classes - 1) * learnt.size)
 
-    def draw_contrasts(self, operands: Operands, state: ClassState, key: PRNGKeyArray) -> ClassState:
+    def draw_contrasts(self, operands: Operands, state: State, key: PRNGKeyArray) -> State:
         """Weights and intercepts given masks, one class after another; scores afresh, so that no rounding adds up."""
         K, chains, n = state.score.shape
         share = (K - 1) / K if self.centred else 1.0
@@ -198,7 +199,7 @@ class ClassGibbsKernel(NoisingModel):
         score = self._products(operands, state.masks, effective) + intercept[:, :, None]
         return state._replace(effective=effective, intercept=intercept, score=score)
 
-    def draw_features(self, operands: Operands, state: ClassState, key: PRNGKeyArray) -> ClassState:
+    def draw_features(self, operands: Operands, state: State, key: PRNGKeyArray) -> State:
         """Every feature in turn, with its mask column summed out."""
         free, membership = self.per_feature, self.membership(operands)
 
@@ -208,14 +209,14 @@ class ClassGibbsKernel(NoisingModel):
             if rows is not None:
                 classes = membership.at[:, rows].get(mode="fill", fill_value=False)
                 row_weight = operands.row_weight.at[rows].get(mode="fill", fill_value=1)
-            step = ClassStep(values, rows, classes, row_weight, mask, uniform, weight, logit, precision, prior, key)
+            step = FeatureStep(values, rows, classes, row_weight, mask, uniform, weight, logit, precision, prior, key)
             return update_class_feature(self.log_multiplier, free, self.centred, score, step)
 
         weight, precision = jnp.moveaxis(state.effective, 2, 0), jnp.moveaxis(state.precision, 2, 0)
         state, weight = self.draw_columns(operands, state, key, body, weight, precision)
         return state._replace(effective=jnp.moveaxis(weight, 0, 2))
 
-    def record(self, operands: Operands, state: ClassState) -> dict[str, jax.Array]:
+    def record(self, operands: Operands, state: State) -> dict[str, jax.Array]:
         """Record of a draw: centred weights (C, K, p) and what else is drawn, chains first.
 
         ``lp`` (C,) is the log density of all variables but the auxiliary ones, masks included, up to a constant.

@@ -20,7 +20,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import PRNGKeyArray
 
-from ..._typing import Bool, Float, Int
+from ..._typing import Bool, Float, Int, Shaped
 from ...distributions.draws import where_needed
 from ...sampling.slice_sampling import slice_sample
 from .columns import gather, scatter
@@ -74,28 +74,28 @@ class FeatureLevel(NamedTuple):
 
 
 class FeatureStep(NamedTuple):
-    """Data and variables of the update of one feature, besides the scores.
+    """Data and variables of the update of one feature, besides the scores; of classes each has its weight.
 
     Attributes
     ----------
     values, rows : array (m,)
         Column of the feature, see :class:`bayesdrop.gibbs.moves.columns.Block`; ``rows`` may be None.
     target, row_weight : array (m,)
-        Label and loss weight of each entry's row.
+        Label and loss weight of each entry's row; of classes the label is the membership, bool (K, m).
     mask : bool array (C, m)
         Mask of each entry.
     uniform : array (C, m)
         Uniform numbers for the new masks.
-    weight, logit : array (C,)
-        Effective weight and logit of the rate.
-    weight_width : array ()
-        First width of the weight's slice interval.
-    precision : array (C,)
-        Precision of the weight's prior.
+    weight, precision : array (C,) or (K, C)
+        Effective weight, and precision of the weight's prior.
+    logit : array (C,)
+        Logit of the rate.
     prior : BetaLaw of shape (C,) or None
         Prior of the rate, where it is drawn.
     key : key
         Random key.
+    weight_width : array (), optional
+        First width of the weight's slice interval.
     location : array (), optional
         Mean of the weight's prior; None if it is 0.
     level : FeatureLevel, optional
@@ -104,16 +104,16 @@ class FeatureStep(NamedTuple):
 
     values: Float[jax.Array, " m"]
     rows: Int[jax.Array, " m"] | None
-    target: Float[jax.Array, " m"]
+    target: Shaped[jax.Array, "*classes m"]
     row_weight: Float[jax.Array, " m"]
     mask: Bool[jax.Array, "C m"]
     uniform: Float[jax.Array, "C m"]
-    weight: Float[jax.Array, " C"]
+    weight: Float[jax.Array, "*classes C"]
     logit: Float[jax.Array, " C"]
-    weight_width: Float[jax.Array, ""]
-    precision: Float[jax.Array, " C"]
+    precision: Float[jax.Array, "*classes C"]
     prior: Any
     key: PRNGKeyArray
+    weight_width: Any = None
     location: Float[jax.Array, ""] | None = None
     level: FeatureLevel | None = None
 

@@ -108,7 +108,7 @@ def interweave(
 
     Parameters
     ----------
-    operands, state : Operands, and State or ClassState
+    operands, state : Operands, and State
         Data and variables (:mod:`.state`); the new state is returned.
     cost : callable
         From scores to the loss of each chain (C,).

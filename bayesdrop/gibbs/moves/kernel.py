@@ -204,7 +204,7 @@ class GibbsKernel(NoisingModel):
             pick = (lambda r: r) if rows is None else (lambda r: r.at[rows].get(mode="fill", fill_value=1))
             step = FeatureStep(
                 values, rows, pick(operands.target), pick(operands.row_weight), mask, uniform, weight, logit,
-                width, precision, prior, key, location,
+                precision, prior, key, width, location,
                 None if level_prior is None
                 else FeatureLevel(place, level_prior.precision, level - weight * place - level_prior.mean),
             )  # fmt: skip

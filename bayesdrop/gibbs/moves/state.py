@@ -20,9 +20,8 @@ from ...sampling.matrix import placed
 from ...sampling.weight_scales import ScaleOperands
 from .columns import Columns
 from .interweaving import GroupBlock
-from .pseudo_marginal import Metric
 
-__all__ = ["ClassState", "HierarchyOperands", "Operands", "State", "hierarchy_operands"]
+__all__ = ["HierarchyOperands", "Operands", "State", "hierarchy_operands"]
 
 
 class HierarchyOperands(NamedTuple):
@@ -122,7 +121,11 @@ class Operands(NamedTuple):
 
 
 class State(NamedTuple):
-    """State of ``C`` chains.
+    """State of ``C`` chains, whose classes, if there are many, share the masks.
+
+    With classes, ``effective``, ``intercept``, ``score`` and ``precision`` have a leading axis for them, and ``scales``
+    hold the chains of one class after another. Intercepts then sum to zero over the classes, and so do weights of a
+    normal prior. Fields with a default are those of models of one score per row.
 
     Attributes
     ----------
@@ -157,58 +160,19 @@ class State(NamedTuple):
         Random key.
     """
 
-    effective: Float[jax.Array, "C p"]
-    intercept: Float[jax.Array, " C"]
+    effective: Float[jax.Array, "*classes C p"]
+    intercept: Float[jax.Array, "*classes C"]
     logit: Float[jax.Array, "C k"]
     masks: tuple[Bool[jax.Array, "_ C _"], ...]
-    score: Float[jax.Array, "C n"]
-    precision: Float[jax.Array, "C p"]
-    scales: Any
-    log_scale: Float[jax.Array, "C scales"]
-    log_parameter: Float[jax.Array, " C"]
-    noise_precision: Float[jax.Array, " C"]
-    group_logit: Float[jax.Array, "C g"]
-    group_log_strength: Float[jax.Array, "C g"]
-    weight_width: Float[jax.Array, " p"]
-    metric: Metric
-    count: Int[jax.Array, ""]  # type: ignore[assignment]  # tuples have a method of this name
-    key: PRNGKeyArray
-
-
-class ClassState(NamedTuple):
-    """State of ``C`` chains of a model of ``K`` classes, which share the masks.
-
-    Attributes
-    ----------
-    effective, intercept : array (K, C, p), (K, C)
-        Weights times what a kept entry is multiplied by, and intercepts; intercepts sum to zero over the classes, and
-        so do weights of a normal prior.
-    logit : array (C, k)
-        Logits of the free rates.
-    masks : tuple of bool arrays (q, C, m)
-        Masks, one array per block of columns.
-    score : array (K, C, n)
-        Scores of the masked rows.
-    precision : array (K, C, p)
-        Prior precision of the weights.
-    scales : pytree of arrays (K C, …)
-        Latent scales behind it, the chains of one class after another.
-    log_scale : array (C, scales)
-        Logarithms of scales that the weights of all classes share, where they are drawn.
-    group_logit, group_log_strength : array (C, g)
-        Beta priors of the rates, where they are drawn.
-    key : key
-        Random key.
-    """
-
-    effective: Float[jax.Array, "K C p"]
-    intercept: Float[jax.Array, "K C"]
-    logit: Float[jax.Array, "C k"]
-    masks: tuple[Bool[jax.Array, "_ C _"], ...]
-    score: Float[jax.Array, "K C n"]
-    precision: Float[jax.Array, "K C p"]
+    score: Float[jax.Array, "*classes C n"]
+    precision: Float[jax.Array, "*classes C p"]
     scales: Any
     log_scale: Float[jax.Array, "C scales"]
     group_logit: Float[jax.Array, "C g"]
     group_log_strength: Float[jax.Array, "C g"]
     key: PRNGKeyArray
+    log_parameter: Any = None
+    noise_precision: Any = None
+    weight_width: Any = None
+    metric: Any = None
+    count: Any = None

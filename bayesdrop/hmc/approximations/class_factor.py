@@ -104,11 +104,6 @@ class ClassSpace:
         value, self.basis = np.linalg.eigh(0.5 * (square + square.T))
         self.value, self.root = np.maximum(value, 0), root
 
-    def back(self, rows: Float[np.ndarray, "n k"]) -> Float[np.ndarray, "p k"]:
-        """``A₀ᵀr``."""
-        product: Float[np.ndarray, "p k"] = self.gain[:, None] * self.design.rmatvec(rows)
-        return product - np.outer(self.mean_row, rows.sum(axis=0))
-
 
 class ClassScores(NamedTuple):
     """Parts of the approximation.

@@ -29,7 +29,7 @@ from ...model import Model
 from ...moments import ScoreMoments
 from ...rates import RateMap
 from ..kernels.density import Evaluation, Point
-from ..kernels.factors import FactorMap
+from ..kernels.factors import StructuredFactor
 from .choices import without_noise
 from .normal import point_fit, positive_spread
 from .precision import Precision, RateLoading, loading_of, precision_of
@@ -114,7 +114,7 @@ def drawn_approximation(
     data: Dataset,
     rate_map: RateMap,
     evaluate: Callable[[Point], Evaluation],
-    factor_of: Callable[[DrawnApproximation], FactorMap],
+    factor_of: Callable[[DrawnApproximation], StructuredFactor],
 ) -> DrawnApproximation:
     """Approximate the posterior whose density ``evaluate`` gives at points (C, D).
 
@@ -168,12 +168,12 @@ def _rates_at(rate_map: RateMap, u: Float[np.ndarray, " k"]) -> Float[np.ndarray
 
 
 @jax.jit
-def _times(factor: FactorMap, z: Point) -> Point:
+def _times(factor: StructuredFactor, z: Point) -> Point:
     return factor.times(z)
 
 
 @jax.jit
-def _newton(factor: FactorMap, gradient: Point) -> Point:
+def _newton(factor: StructuredFactor, gradient: Point) -> Point:
     return -factor.times(factor.transposed_times(gradient))
 
 
@@ -185,7 +185,7 @@ def _mean(value: Evaluation) -> tuple[Any, Point]:
 def _moved(
     centre: Float[np.ndarray, " D"],
     evaluate: Callable[[Point], Evaluation],
-    factor: FactorMap,
+    factor: StructuredFactor,
     away: Point,
 ) -> Float[np.ndarray, " D"]:
     """Minimise the mean energy at the centre plus ``away`` (C, D) by Newton steps; return the new centre."""

@@ -1,9 +1,8 @@
 r"""Multiply by factors ``T`` of a covariance, for coordinates ``θ = c + T z`` with ``N(c, TTᵀ)`` standard normal.
 
-A factor is a matrix (D, D), standard deviations (D,), or a :class:`FactorMap`, which multiplies by products: a diagonal
-plus the curvature of the rows, or plus some directions, or eigenvectors that classes share
-(:mod:`bayesdrop.hmc.approximations.class_factor`). Each is a :class:`StructuredFactor`: a root within a frame, which
-is the diagonal.
+A factor is a matrix (D, D), standard deviations (D,), or a :class:`StructuredFactor`, which multiplies by products: a
+root within a frame, which is the diagonal. The root is that of the curvature of the rows, or of some directions, or of
+eigenvectors that classes share (:mod:`bayesdrop.hmc.approximations.class_factor`).
 Weights and free rates are ``q`` coordinates; the intercept, if there is one, is ``b' − x̄ᵀw`` with ``x̄`` the mean of
 the rows under their curvatures ``D``, and ``b'`` has the variance ``1/ΣD`` and is independent of the weights.
 
@@ -34,7 +33,7 @@ coordinates: weights, intercept if there is one, rates.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -43,87 +42,13 @@ from ..._typing import AnyArray, Float, Int
 from ...sampling.matrix import Matrix, backward_product, product
 
 __all__ = [
-    "DirectionRoot", "Factor", "FactorMap", "Frame", "RowRoot", "StructuredFactor", "WeightedRows",
+    "DirectionRoot", "Factor", "Frame", "RowRoot", "StructuredFactor", "WeightedRows",
     "row_product", "unwhiten", "whiten", "whiten_gradient",
 ]  # fmt: skip
 
 Point = Float[jax.Array, "C D"]
 Parts = Float[jax.Array, "C J q"]
 Levels = Float[jax.Array, "C levels"]
-
-
-@runtime_checkable
-class FactorMap(Protocol):
-    """Protocol of a factor ``T`` of ``D`` coordinates that multiplies by products; points are (C, D)."""
-
-    @property
-    def stretch(self) -> Float[jax.Array, " D"]:
-        """Factors of the whitened coordinates, 1 unless a pilot learnt others."""
-        ...
-
-    def stretched(self, stretch: Float[jax.Array, " D"]) -> FactorMap:
-        """Return the factor with other factors (D,) of the whitened coordinates."""
-        ...
-
-    def times(self, z: Float[jax.Array, "C D"]) -> Float[jax.Array, "C D"]:
-        """``Tz``."""
-        ...
-
-    def solve(self, theta: Float[jax.Array, "C D"]) -> Float[jax.Array, "C D"]:
-        """``T⁻¹θ``."""
-        ...
-
-    def transposed_times(self, gradient: Float[jax.Array, "C D"]) -> Float[jax.Array, "C D"]:
-        """``Tᵀ`` times a gradient."""
-        ...
-
-
-Factor = Float[AnyArray, "D D"] | Float[AnyArray, " D"] | FactorMap
-
-
-def unwhiten(centre: Float[AnyArray, " D"], factor: Factor, z: Float[AnyArray, "C D"]) -> Float[AnyArray, "C D"]:
-    """``θ`` (C, D) at whitened coordinates (C, D).
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> unwhiten(np.array([1.0, 0.0]), np.array([2.0, 3.0]), np.array([[1.0, -1.0]])).tolist()
-    [[3.0, -3.0]]
-    """
-    if isinstance(factor, FactorMap):
-        return centre[None] + factor.times(z)
-    return centre[None] + (z @ factor.T if factor.ndim == 2 else z * factor[None])
-
-
-def whiten(centre: Float[AnyArray, " D"], factor: Factor, theta: Float[AnyArray, "C D"]) -> Float[AnyArray, "C D"]:
-    """Whitened coordinates (C, D) of ``θ`` (C, D); a dense factor is lower-triangular.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> whiten(np.array([1.0, 0.0]), np.array([2.0, 3.0]), np.array([[3.0, -3.0]])).tolist()
-    [[1.0, -1.0]]
-    """
-    away = theta - centre[None]
-    if isinstance(factor, FactorMap):
-        return factor.solve(away)
-    if factor.ndim == 1:
-        return away / factor[None]
-    return jax.scipy.linalg.solve_triangular(factor, away.T, lower=True).T
-
-
-def whiten_gradient(factor: Factor, gradient: Float[AnyArray, "C D"]) -> Float[AnyArray, "C D"]:
-    """Gradient in ``z`` from the one in ``θ``, both (C, D).
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> whiten_gradient(np.array([[2.0, 0.0], [1.0, 3.0]]), np.array([[1.0, 1.0]])).tolist()
-    [[3.0, 3.0]]
-    """
-    if isinstance(factor, FactorMap):
-        return factor.transposed_times(gradient)
-    return gradient @ factor if factor.ndim == 2 else gradient * factor[None]
 
 
 def row_product(
@@ -138,7 +63,7 @@ def row_product(
 
 
 class StructuredFactor(NamedTuple):
-    """A factor ``T`` of weights, the levels of their scores, and free rates.
+    """A factor ``T`` of weights, the levels of their scores, and free rates, by products with points (C, D).
 
     Attributes
     ----------
@@ -347,3 +272,51 @@ class DirectionRoot(NamedTuple):
     def transposed_times(self, parts: Parts) -> Parts:
         """Times its transpose, which is itself."""
         return self.times(parts)
+
+
+Factor = Float[AnyArray, "D D"] | Float[AnyArray, " D"] | StructuredFactor
+
+
+def unwhiten(centre: Float[AnyArray, " D"], factor: Factor, z: Float[AnyArray, "C D"]) -> Float[AnyArray, "C D"]:
+    """``θ`` (C, D) at whitened coordinates (C, D).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> unwhiten(np.array([1.0, 0.0]), np.array([2.0, 3.0]), np.array([[1.0, -1.0]])).tolist()
+    [[3.0, -3.0]]
+    """
+    if isinstance(factor, StructuredFactor):
+        return centre[None] + factor.times(z)
+    return centre[None] + (z @ factor.T if factor.ndim == 2 else z * factor[None])
+
+
+def whiten(centre: Float[AnyArray, " D"], factor: Factor, theta: Float[AnyArray, "C D"]) -> Float[AnyArray, "C D"]:
+    """Whitened coordinates (C, D) of ``θ`` (C, D); a dense factor is lower-triangular.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> whiten(np.array([1.0, 0.0]), np.array([2.0, 3.0]), np.array([[3.0, -3.0]])).tolist()
+    [[1.0, -1.0]]
+    """
+    away = theta - centre[None]
+    if isinstance(factor, StructuredFactor):
+        return factor.solve(away)
+    if factor.ndim == 1:
+        return away / factor[None]
+    return jax.scipy.linalg.solve_triangular(factor, away.T, lower=True).T
+
+
+def whiten_gradient(factor: Factor, gradient: Float[AnyArray, "C D"]) -> Float[AnyArray, "C D"]:
+    """Gradient in ``z`` from the one in ``θ``, both (C, D).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> whiten_gradient(np.array([[2.0, 0.0], [1.0, 3.0]]), np.array([[1.0, 1.0]])).tolist()
+    [[3.0, 3.0]]
+    """
+    if isinstance(factor, StructuredFactor):
+        return factor.transposed_times(gradient)
+    return gradient @ factor if factor.ndim == 2 else gradient * factor[None]

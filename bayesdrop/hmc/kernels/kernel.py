@@ -22,7 +22,7 @@ from jaxtyping import PRNGKeyArray
 from ..._typing import Bool, Float, Int
 from ...distributions.draws import where_needed
 from .density import Evaluation, LogDensity, Point
-from .factors import Factor, FactorMap, unwhiten, whiten, whiten_gradient
+from .factors import Factor, StructuredFactor, unwhiten, whiten, whiten_gradient
 from .trajectory import (
     STATISTICS,
     Departure,
@@ -76,7 +76,7 @@ class HMCOperands(NamedTuple):
         Data and priors.
     centre : array (D,)
         Mean of the approximation.
-    factor : array (D, D) or (D,), or FactorMap
+    factor : array (D, D) or (D,), or StructuredFactor
         ``T``.
     tune : int array ()
         Draws of the warm-up.
@@ -185,7 +185,7 @@ class HMCKernel:
         """State before the first draw, at a place and what the density is there."""
         centre, factor = operands.centre, operands.factor
         nothing = jnp.zeros(z.shape[0], centre.dtype)
-        stored_factor = factor.stretch if isinstance(factor, FactorMap) else factor
+        stored_factor = factor.stretch if isinstance(factor, StructuredFactor) else factor
         return HMCState(
             position=z,
             evaluation=evaluation,
@@ -234,7 +234,7 @@ class HMCKernel:
     def factor(operands: HMCOperands, state: HMCState) -> Factor:
         """``T`` as it is in use."""
         base_factor = operands.factor
-        return base_factor.stretched(state.factor) if isinstance(base_factor, FactorMap) else state.factor
+        return base_factor.stretched(state.factor) if isinstance(base_factor, StructuredFactor) else state.factor
 
     def step(self, operands: HMCOperands, state: HMCState) -> tuple[HMCState, dict[str, jax.Array]]:
         """One trajectory of every chain, and in warm-up what is learnt from it."""
@@ -297,7 +297,7 @@ class HMCKernel:
 
     def _learn(self, operands: HMCOperands, state: HMCState) -> HMCState:
         """Add the state to the pilot's sums; at the end of a pilot, centre and whiten by its moments."""
-        mapped = isinstance(operands.factor, FactorMap)
+        mapped = isinstance(operands.factor, StructuredFactor)
         theta = unwhiten(state.centre, self.factor(operands, state), state.position)
         deviation, dtype = state.position if mapped else theta - state.centre[None], theta.dtype
         dense = state.square.ndim == 2

@@ -196,9 +196,9 @@ def test_a_normal_posterior_is_exact(name):
     factor = operands.factor
     np.testing.assert_allclose(operands.centre, mean, atol=1e-9)
     np.testing.assert_allclose(np.square(factor.root.rows.root), weight, rtol=1e-12)
-    np.testing.assert_allclose(factor.mean, A @ mean, atol=1e-9)
-    np.testing.assert_allclose(factor.covariance, A @ covariance @ A.T, atol=1e-9)
-    np.testing.assert_allclose(data.design.rmatvec(np.asarray(factor.dual)), mean[:-1], atol=1e-9)
+    np.testing.assert_allclose(operands.mean, A @ mean, atol=1e-9)
+    np.testing.assert_allclose(operands.covariance, A @ covariance @ A.T, atol=1e-9)
+    np.testing.assert_allclose(data.design.rmatvec(np.asarray(operands.dual)), mean[:-1], atol=1e-9)
 
 
 def scores_of(model):
@@ -296,7 +296,7 @@ def test_draws_are_those_of_the_whole_factor(name):
     assert isinstance(kernel, StreamedKernel) == (kind is DirectionRoot)
     factor = (operands.chains if kind is DirectionRoot else operands).factor
     assert isinstance(operands, score_space.ScoreOperands) == name.startswith("scores")
-    assert isinstance(getattr(factor, "row", factor).root, kind)
+    assert isinstance(factor.root, kind)
     (dense, _), expected, other = moments_of(name, bd.HMC())
     assert type(dense) is HMCKernel
     assert np.max(np.abs(mean - expected) / np.sqrt(square + other)) < 5
