@@ -27,7 +27,7 @@ from numpyro.distributions import Distribution, constraints
 from numpyro.distributions.util import promote_shapes, validate_sample
 
 from .._typing import Float
-from .inverse_gaussian import Numbers, _floats
+from .inverse_gaussian import Numbers, floats
 from .log_concave import draw_log_concave
 
 __all__ = ["GeneralizedInverseGaussian"]
@@ -159,7 +159,7 @@ class GeneralizedInverseGaussian(Distribution):
     support = constraints.positive
 
     def __init__(self, p: Numbers, a: Numbers, b: Numbers, *, validate_args: bool | None = None) -> None:
-        self.p, self.a, self.b = promote_shapes(*_floats(p, a, b))
+        self.p, self.a, self.b = promote_shapes(*floats(p, a, b))
         shape = jnp.broadcast_shapes(jnp.shape(p), jnp.shape(a), jnp.shape(b))
         super().__init__(batch_shape=shape, validate_args=validate_args)
 

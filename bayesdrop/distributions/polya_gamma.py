@@ -20,7 +20,7 @@ from numpyro.distributions.util import promote_shapes, validate_sample
 
 from .._typing import Float
 from .draws import polya_gamma_one, where_needed
-from .inverse_gaussian import InverseGaussian, Numbers, _floats
+from .inverse_gaussian import InverseGaussian, Numbers, floats
 from .polya_gamma_density import log_cosh_change, log_density, relative_moments, unit_moments
 
 __all__ = ["PolyaGamma"]
@@ -94,7 +94,7 @@ class PolyaGamma(Distribution):
     support = constraints.positive
 
     def __init__(self, b: Numbers = 1.0, z: Numbers = 0.0, *, validate_args: bool | None = None) -> None:
-        self.b, self.z = promote_shapes(*_floats(b, z))
+        self.b, self.z = promote_shapes(*floats(b, z))
         shape = jnp.broadcast_shapes(jnp.shape(b), jnp.shape(z))
         super().__init__(batch_shape=shape, validate_args=validate_args)
 

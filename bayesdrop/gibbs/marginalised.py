@@ -27,10 +27,18 @@ from ..losses.protocols import Augmented
 from ..model import Model
 from ..noise import Coefficients
 from ..rates import RateMap
-from ..sampling.intercept_level import LevelOperands, level_operands
-from ..sampling.likelihood_parameters import ParameterOperands, learnt_parameter, parameter_operands
 from ..sampling.matrix import placed
-from ..sampling.weight_scales import ScaleOperands, by_weight, scale_operands, weight_precision
+from ..sampling.prior_operands import (
+    LevelOperands,
+    ParameterOperands,
+    ScaleOperands,
+    by_weight,
+    learnt_parameter,
+    level_operands,
+    parameter_operands,
+    scale_operands,
+    weight_precision,
+)
 from .moves.columns import Columns
 from .moves.parameters import draw_scale, draw_shape
 from .moves.scales import WeightPrior, draw_along_rays, draw_given_weights

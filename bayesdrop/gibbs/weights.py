@@ -28,7 +28,7 @@ Shapes: scores and pseudo-observations (C, n), weights and their prior precision
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -41,8 +41,9 @@ from jaxtyping import PRNGKeyArray
 from .._typing import AnyArray, Bool, Float
 from ..losses.protocols import Augmented
 from ..noise import Coefficients
-from ..sampling.intercept_level import LevelOperands, LevelRow
+from ..sampling.prior_operands import LevelOperands
 from .moves.columns import Columns
+from .moves.state import Conditional, Masks
 
 __all__ = [
     "AugmentedWeights",
@@ -57,7 +58,6 @@ __all__ = [
 
 Drawn = tuple[Float[jax.Array, "C p"], Float[jax.Array, " C"]]
 Draw = Callable[..., Drawn]
-Masks = Sequence[Bool[jax.Array, "_ C _"]]
 PerScore = Float[jax.Array, "C n"]
 Vector = Float[jax.Array, "C D"]
 
@@ -69,22 +69,14 @@ def _solve(
     return solve_triangular(factor, right[:, :, None], lower=True, trans=1 if transposed else 0)[:, :, 0]
 
 
-def precision_draw(
-    key: PRNGKeyArray,
-    columns: Columns,
-    masks: Masks,
-    omega: PerScore,
-    kappa: PerScore,
-    precision: Float[jax.Array, "C p"],
-    intercept: bool,
-    prior_row: LevelRow | None = None,
-) -> Drawn:
+def precision_draw(key: PRNGKeyArray, conditional: Conditional, intercept: bool) -> Drawn:
     """Draw ``(w, b)`` by a Cholesky factor of the (p + 1)-square precision.
 
     The precision is scaled to a unit diagonal first, so that features in very different units cost no digits, and an
     intercept is drawn at the weighted mean of the rows, where it is independent of the weights: a feature that is far
     from zero for its spread, such as a time stamp, costs none either.
     """
+    columns, masks, omega, kappa, precision, prior_row = conditional
     chains = omega.shape[0]
     masked = columns.blocks[0].masked(masks[0])
     if prior_row is not None:
@@ -110,20 +102,12 @@ def precision_draw(
     return draw, level - jnp.einsum("pc,cp->c", centre, draw) if intercept else level
 
 
-def outer_draw(
-    key: PRNGKeyArray,
-    columns: Columns,
-    masks: Masks,
-    omega: PerScore,
-    kappa: PerScore,
-    precision: Float[jax.Array, "C p"],
-    intercept: bool,
-    prior_row: LevelRow | None = None,
-) -> Drawn:
+def outer_draw(key: PRNGKeyArray, conditional: Conditional, intercept: bool) -> Drawn:
     """Draw ``(w, b)`` by a Cholesky factor of ``I + Ω^½ Z P⁻¹ Zᵀ Ω^½``, n-square.
 
     The intercept comes first, from its conditional with the weights integrated out; then the weights given it.
     """
+    columns, masks, omega, kappa, precision, prior_row = conditional
     masked = columns.blocks[0].masked(masks[0])
     if prior_row is not None:
         masked, omega, kappa = prior_row.joined(masked, omega, kappa)
@@ -149,20 +133,12 @@ def outer_draw(
     return prior + variance * jnp.einsum("cpn,cn->cp", half, solved), offset
 
 
-def gradient_draw(
-    key: PRNGKeyArray,
-    columns: Columns,
-    masks: Masks,
-    omega: PerScore,
-    kappa: PerScore,
-    precision: Float[jax.Array, "C p"],
-    intercept: bool,
-    prior_row: LevelRow | None = None,
-) -> Drawn:
+def gradient_draw(key: PRNGKeyArray, conditional: Conditional, intercept: bool) -> Drawn:
     """Draw ``(w, b)`` as the solution of ``Q θ = [Z, 1]ᵀ(κ + Ω^½ ε) + P^½ ε'`` by preconditioned conjugate gradients.
 
     Exact up to the tolerance of the solver, 1e-8 of the right-hand side in double and 1e-5 in single precision.
     """
+    columns, masks, omega, kappa, precision, prior_row = conditional
     chains, n = omega.shape
     key_rows, key_prior = jax.random.split(key)
     rows = kappa + jnp.sqrt(omega) * jax.random.normal(key_rows, omega.shape, omega.dtype)
@@ -383,10 +359,9 @@ class AugmentedWeights:
             centre = gain * location[None] * precision / total
             kappa = kappa - omega * features.columns.full_product(centre)
         precision = total / (gain * gain)
-        scaled, intercept = self.gaussian_draw(
-            key_draw, features.columns, everything, omega, kappa, precision, self.fit_intercept,
-            None if level is None else level.row(gain, centre, chains),
-        )  # fmt: skip
+        row = None if level is None else level.row(gain, centre, chains)
+        conditional = Conditional(features.columns, everything, omega, kappa, precision, row)
+        scaled, intercept = self.gaussian_draw(key_draw, conditional, self.fit_intercept)
         return (scaled if centre is None else scaled + centre) / gain, intercept
 
 

@@ -18,9 +18,8 @@ from ..model import Model
 from ..priors.base import NonCentred
 from ..priors.normal import with_scale
 from ..rates import RateMap
-from ..sampling.intercept_level import level_operands
-from ..sampling.likelihood_parameters import learnt_parameter, parameter_operands
 from ..sampling.matrix import Matrix, placed, samplers_matrix
+from ..sampling.prior_operands import learnt_parameter, level_operands, parameter_operands
 from .approximations.class_density import ClassDensity, class_approximation
 from .approximations.class_factor import class_factor, class_scores
 from .approximations.correlated_effects import correlated_coordinates
@@ -94,7 +93,7 @@ def bind_start(
     learnt = prior.learnt_scale(len(data.feature_names))
     if getattr(prior, "correlated", ()) or not (prior.gaussian or learnt):
         inner = "dense" if dense else "diagonal"
-        bind = lambda known: bind_start(name, known, data, rate_map, marginalised, dtype, inner, rounded)  # noqa: E731
+        bind = lambda variant: bind_start(name, variant, data, rate_map, marginalised, dtype, inner, rounded)  # noqa: E731
         return _start_of_mixture(name, model, data, rate_map, dense, dtype, bind)
     contrasts = len(data.classes) - 1 if model.loss.multiclass else 1  # type: ignore[arg-type]  # labels
     log_scale = np.zeros(0)
@@ -249,8 +248,7 @@ def bind_density(
         rate_dim=rate_map.dim,
         **parts,
     )  # fmt: skip
-    square = parts["quadratic"] and data.design.shape[0] * p <= _SMALL
-    return density, operands_of(model, data, rate_map, dtype, square, keep_rows)
+    return density, operands_of(model, data, rate_map, dtype, parts["quadratic"], keep_rows)
 
 
 def _is_normal(model: Model) -> bool:
@@ -259,16 +257,15 @@ def _is_normal(model: Model) -> bool:
 
 
 def operands_of(
-    model: Model, data: Dataset, rate_map: RateMap, dtype: str, square: bool | None = None, keep_rows: bool = True
+    model: Model, data: Dataset, rate_map: RateMap, dtype: str, square: bool = True, keep_rows: bool = True
 ) -> DensityOperands:
-    """Data and priors in a precision; the square of a dense matrix is kept if asked for, by default if it is small.
+    """Data and priors in a precision; the square of a dense matrix is kept if it is small and ``square``.
 
     Without ``keep_rows``, and where rows are streamed, matrix, targets and weights are empty.
     """
     prior = rate_map.prior.law(data.occurrences(rate_map.index, rate_map.size))
     real, p = partial(placed, dtype=dtype), len(data.feature_names)
-    if square is None:
-        square = data.design.shape[0] * p <= _SMALL
+    square = square and data.design.shape[0] * p <= _SMALL
     streamed = data.design.is_streamed or not keep_rows
     location = model.weight_prior.location(p)
     return DensityOperands(
@@ -298,21 +295,20 @@ def start_of(
     """
     if model.loss.multiclass:
         return class_approximation(model, data, rate_map, dense)
-    if not rate_map.is_free:
-        averaged &= len(data.feature_names) < _AVERAGED
-        return _from_location(
-            model,
-            *with_parameter(
-                model, data, rate_map.initial,
-                lambda variant: normal_approximation(variant, data, rate_map.initial, averaged, dense),
-            ),
-        )  # fmt: skip
-    u, spread = prior_probits(data, rate_map)
-    rates = rate_map.expand(ndtr(u))
-    mean, factor = _from_location(
-        model,
-        *with_parameter(model, data, rates, lambda variant: normal_approximation(variant, data, rates, dense=dense)),
+    p, rates = len(data.feature_names), rate_map.initial
+    u = spread = np.zeros(0)
+    if rate_map.is_free:
+        u, spread = prior_probits(data, rate_map)
+        rates = rate_map.expand(ndtr(u))
+    averaged &= not rate_map.is_free and p < _AVERAGED
+    mean, factor = with_parameter(
+        model, data, rates, lambda variant: normal_approximation(variant, data, rates, averaged, dense)
     )
+    location = model.weight_prior.location(p)
+    if location is not None:
+        mean = mean - np.pad(location, (0, len(mean) - p))
+    if not rate_map.is_free:
+        return mean, factor
     centre = np.concatenate([mean, u])
     if factor.ndim == 1 or len(centre) > 2000:
         diagonal = factor if factor.ndim == 1 else np.sqrt(np.sum(factor**2, axis=1))
@@ -320,12 +316,3 @@ def start_of(
     from scipy.linalg import block_diag
 
     return centre, block_diag(factor, np.diag(spread))
-
-
-def _from_location(
-    model: Model, centre: Float[np.ndarray, " D"], factor: Factor
-) -> tuple[Float[np.ndarray, " D"], Factor]:
-    """Centre and factor of weights and intercept, the weights counted from their prior means."""
-    p = len(centre) - model.fit_intercept
-    location = model.weight_prior.location(p)
-    return (centre if location is None else centre - np.pad(location, (0, len(centre) - p))), factor

@@ -26,6 +26,7 @@ from .approximations.choices import Limits, case_of, choose
 from .binding import bind_start
 from .kernels.density import LogDensity
 from .kernels.factors import Factor, StructuredFactor, unwhiten, whiten_gradient
+from .kernels.kernel import GradientKernel
 
 __all__ = ["NUTS", "NUTSKernel", "NUTSOperands"]
 
@@ -102,7 +103,7 @@ class NUTSOperands(NamedTuple):
 
 
 @dataclass(frozen=True)
-class NUTSKernel:
+class NUTSKernel(GradientKernel):
     """The transition: NumPyro's kernel, one copy per chain side by side.
 
     Attributes
@@ -121,21 +122,6 @@ class NUTSKernel:
     tune: int
     options: NUTS
     choice: str = ""
-
-    @property
-    def variables(self) -> dict[str, tuple[str, ...]]:
-        """Dims of what is recorded."""
-        return self.density.variables
-
-    @property
-    def choices(self) -> dict[str, str]:
-        """Choices that the posterior reports."""
-        return {"normal_approximation": self.choice}
-
-    @property
-    def statistics(self) -> tuple[str, ...]:
-        """The log density, and how the trajectory went."""
-        return ("lp", "acceptance_rate", "energy", "step_size", "n_steps", "diverging")
 
     def _potential(self, operands: NUTSOperands) -> Any:
         """Minus the log density of one chain, (D,) to (), with the closed-form gradient."""

@@ -292,33 +292,6 @@ def test_the_classifier_samples_three_classes():
     np.testing.assert_array_equal(ours["weight"], plain["weight"])
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("rates", [bd.PerFeature(PRIOR), bd.Fixed(0.0)], ids=["masks", "no masks"])
-def test_two_classes_are_the_logistic_model(rates):
-    """The contrast of two classes has the posterior of the binary model whose prior is √2 as wide."""
-    X, _ = problem()
-    y = (X[:, 0] + np.random.default_rng(5).normal(size=N) > 0).astype(int)
-    options = {"chains": 64, "tune": 300, "draws": 1000, "progress": False}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        joint = bd.sample(bd.Model(bd.Softmax(), rates=rates), X, y, seed=1, **options)
-        plain = bd.sample(bd.Model(rates=rates, weight_prior=bd.Normal(2**0.5)), X, y, seed=2, **options)
-    found = []
-    for post, split in ((joint, True), (plain, False)):
-        group = bd.groups.dataset(post, "posterior")
-        weight, intercept = (group[name].values.astype(float) for name in ("weight", "intercept"))
-        weight = weight[:, :, 1] - weight[:, :, 0] if split else weight
-        intercept = (intercept[..., 1] - intercept[..., 0] if split else intercept)[..., None]
-        columns = [weight, weight**2, intercept / (1 + np.abs(intercept))]
-        if "rate" in group:
-            rate = group["rate"].values.astype(float)
-            columns += [rate, rate**2, rate * weight**2]
-        found.append(np.concatenate(columns, axis=-1).mean(axis=1))
-    error = np.sqrt(sum(part.var(axis=0, ddof=1) / len(part) for part in found))
-    z = (found[0].mean(axis=0) - found[1].mean(axis=0)) / error
-    assert np.max(np.abs(z)) < LIMIT, np.round(z, 1)
-
-
 FALSE_ALARM, REPLICATIONS, DRAWS, BURN, THIN, ROWS = 1e-5, 512, 31, 60, 6, 16
 
 

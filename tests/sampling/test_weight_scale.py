@@ -17,9 +17,9 @@ from bayesdrop.data.dataset import as_dataset
 from bayesdrop.gibbs.moves.scales import draw_along_rays, draw_given_weights
 from bayesdrop.hmc.binding import bind_start
 from bayesdrop.models import logistic
+from bayesdrop.sampling.prior_operands import scale_operands
 from bayesdrop.sampling.protocols import natural
 from bayesdrop.sampling.run.runner import as_key, run
-from bayesdrop.sampling.weight_scales import scale_operands
 
 FALSE_ALARM, LIMIT = 1e-6, 5.5
 GENERATOR = np.random.default_rng(5)
@@ -246,24 +246,6 @@ def test_posterior_means_are_exact(name, method):
     total = np.hypot(error, means.std(axis=0, ddof=1) / np.sqrt(len(means)))
     z = (means.mean(axis=0) - exact) / total
     assert np.max(np.abs(z)) < LIMIT, np.round(z, 1)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("method", METHODS)
-def test_without_data_the_prior_is_recovered(method):
-    """As C → 0; the scale and the directions of the weights, one draw of each of 1,000 chains."""
-    prior = bd.HalfNormal([1.5, 0.4])
-    weights = bd.Normal(prior, groups=GROUPS)
-    # Polya-Gamma variables of so small a shape take minutes; those of the hinge do not.
-    model = bd.Model(bd.Hinge(), rates=PLAIN, C=1e-6, weight_prior=weights, fit_intercept=False)
-    with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
-        drawn = draws_of(model, METHODS[method], chains=1000, tune=60, draws=1)
-    scale = np.asarray(drawn["weight_scale"][:, 0], float)
-    for j, size in enumerate((1.5, 0.4)):
-        assert stats.kstest(scale[:, j], stats.halfnorm(scale=size).cdf).pvalue > FALSE_ALARM
-    direction = np.asarray(drawn["weight"][:, 0], float) / scale[:, [0, 1, 0]]
-    for column in direction.T:
-        assert stats.kstest(column, "norm").pvalue > FALSE_ALARM
 
 
 def test_the_recorded_density_is_that_of_weights_and_scales():

@@ -42,13 +42,13 @@ import numpy as np
 from jaxtyping import PRNGKeyArray
 
 from ..._typing import Bool, Float
-from ...sampling.weight_scales import ScaleOperands, weight_precision
+from ...sampling.prior_operands import ScaleOperands, weight_precision
 from .class_features import draw_intercepts, log_softmax_of, update_class_feature
 from .features import FeatureStep
 from .interweaving import interweave
 from .noising_model import NoisingModel
 from .scales import draw_given_weights, move_scales
-from .state import Operands, State
+from .state import Conditional, Operands, State
 
 __all__ = ["ClassGibbsKernel"]
 
@@ -181,9 +181,8 @@ class ClassGibbsKernel(NoisingModel):
             sign = jnp.broadcast_to(jnp.where(membership[k], 1, -1).astype(score.dtype)[None], (chains, n)).reshape(-1)
             pseudo = self.loss.sample_pseudo(key_aux, sign, psi.reshape(-1), jnp.zeros_like(sign), weight)
             omega, kappa = (part.reshape(chains, n) for part in pseudo)
-            new, new_level = self.gaussian_draw(
-                key_draw, operands.columns, state.masks, omega, kappa - omega * offset, precision, self.fit_intercept
-            )
+            conditional = Conditional(operands.columns, state.masks, omega, kappa - omega * offset, precision)
+            new, new_level = self.gaussian_draw(key_draw, conditional, self.fit_intercept)
             # t moves by δ: its own class by (1 − 1/K) δ, every other by −δ/K.
             part = jnp.where(jnp.arange(K) == k, share, share - 1).astype(score.dtype)
             step, rise = new - old, new_level - level

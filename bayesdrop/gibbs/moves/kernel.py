@@ -34,7 +34,7 @@ from jaxtyping import PRNGKeyArray
 
 from ..._typing import Bool, Float
 from ...distributions.draws import where_needed
-from ...sampling.weight_scales import weight_precision
+from ...sampling.prior_operands import weight_precision
 from .features import FeatureLevel, FeatureStep, update_feature
 from .interweaving import interweave
 from .joint_move import joint_moves
@@ -42,7 +42,7 @@ from .noising_model import NoisingModel
 from .parameters import draw_scale, draw_shape
 from .pseudo_marginal import first_metric
 from .scales import draw_given_weights, move_scales
-from .state import Operands, State
+from .state import Conditional, Operands, State
 
 __all__ = ["GibbsKernel", "Operands", "State"]
 
@@ -178,16 +178,10 @@ class GibbsKernel(NoisingModel):
         kappa = kappa if operands.offset is None else kappa - omega * operands.offset[None]
         if location is not None:  # given the masks it is an offset
             kappa = kappa - omega * operands.columns.product(state.masks, location, n)
-        effective, intercept = self.gaussian_draw(
-            key_draw,
-            operands.columns,
-            state.masks,
-            omega,
-            kappa,
-            state.precision * jnp.exp(-2 * factor),
-            self.fit_intercept,
-            None if operands.level is None else operands.level.row(jnp.exp(factor), location, chains),
-        )
+        row = None if operands.level is None else operands.level.row(jnp.exp(factor), location, chains)
+        precision = state.precision * jnp.exp(-2 * factor)
+        conditional = Conditional(operands.columns, state.masks, omega, kappa, precision, row)
+        effective, intercept = self.gaussian_draw(key_draw, conditional, self.fit_intercept)
         effective = effective if location is None else effective + location
         score = operands.with_offset(operands.columns.product(state.masks, effective, n) + intercept[:, None])
         return state._replace(effective=effective, intercept=intercept, score=score)

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from jaxtyping import PRNGKeyArray
 
 from ..._typing import Float
-from ...sampling.likelihood_parameters import log_parameter_prior
+from ...sampling.prior_operands import log_parameter_prior
 from ...sampling.slice_sampling import slice_sample
 
 __all__ = ["draw_scale", "draw_shape"]

@@ -41,16 +41,17 @@ from jaxtyping import PRNGKeyArray
 from ..._typing import Float, Int
 from ...losses.base import at_shape
 from ...priors.rate_prior import BetaLaw, log_rates
-from ...sampling.likelihood_parameters import LearntParameter, log_parameter_prior
-from ...sampling.slice_sampling import slice_sample
-from ...sampling.weight_scales import (
+from ...sampling.prior_operands import (
+    LearntParameter,
     ScaleOperands,
     by_weight,
     first_scales,
+    log_parameter_prior,
     log_scale_prior,
     recorded_scales,
     weight_precision,
 )
+from ...sampling.slice_sampling import slice_sample
 from .interweaving import by_group
 from .state import HierarchyOperands, Operands
 

@@ -6,6 +6,7 @@ groups of a hierarchy of rates.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -14,14 +15,37 @@ from jaxtyping import PRNGKeyArray
 
 from ..._typing import Bool, Float, Int
 from ...rates import Hierarchy
-from ...sampling.intercept_level import LevelOperands
-from ...sampling.likelihood_parameters import ParameterOperands
 from ...sampling.matrix import placed
-from ...sampling.weight_scales import ScaleOperands
+from ...sampling.prior_operands import LevelOperands, LevelRow, ParameterOperands, ScaleOperands
 from .columns import Columns
 from .interweaving import GroupBlock
 
-__all__ = ["HierarchyOperands", "Operands", "State", "hierarchy_operands"]
+__all__ = ["Conditional", "HierarchyOperands", "Masks", "Operands", "State", "hierarchy_operands"]
+
+Masks = Sequence[Bool[jax.Array, "_ C _"]]
+
+
+class Conditional(NamedTuple):
+    """Gaussian conditional of weights and intercept given masks and auxiliary variables.
+
+    Attributes
+    ----------
+    columns, masks : Columns, sequence of bool arrays (q, C, m)
+        The features and which of their entries are kept.
+    omega, kappa : array (C, n)
+        Pseudo-observations: ``exp(κs − ½ωs²)`` of each score.
+    precision : array (C, p)
+        Prior precision of the weights.
+    prior_row : LevelRow, optional
+        Prior of the intercept; None if it is flat.
+    """
+
+    columns: Columns
+    masks: Masks
+    omega: Float[jax.Array, "C n"]
+    kappa: Float[jax.Array, "C n"]
+    precision: Float[jax.Array, "C p"]
+    prior_row: LevelRow | None = None
 
 
 class HierarchyOperands(NamedTuple):

@@ -34,7 +34,7 @@ Shapes: ``C`` chains, ``K`` classes, ``J`` contrasts, ``n`` rows, ``p`` features
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import jax
 import numpy as np
@@ -60,6 +60,7 @@ __all__ = [
 Point = Float[jax.Array, "C D"]
 Parts = Float[jax.Array, "C J p"]
 Levels = Float[jax.Array, "C levels"]
+Feature: TypeAlias = Float[np.ndarray, " p"]
 
 
 class ClassSpace:
@@ -71,8 +72,6 @@ class ClassSpace:
         ``X``.
     gain, prior, extra : array (p,)
         ``g``, precisions of the weights, and ``e``.
-    outer : array (n, n), optional
-        ``XP⁻¹Xᵀ`` where the eigenvectors are those of rows.
     curvature : array (n,)
         ``d``.
     intercept : bool
@@ -80,15 +79,10 @@ class ClassSpace:
     """
 
     def __init__(
-        self,
-        design: Any,
-        gain: Float[np.ndarray, " p"],
-        prior: Float[np.ndarray, " p"],
-        extra: Float[np.ndarray, " p"],
-        outer: Float[np.ndarray, "n n"] | None,
-        curvature: Float[np.ndarray, " n"],
-        intercept: bool,
+        self, design: Any, gain: Feature, prior: Feature, extra: Feature, curvature: PerRow, intercept: bool
     ) -> None:
+        n, p = design.shape
+        outer = None if design.is_streamed or n >= p else design.outer_gram(gain**2 / (prior + extra))
         self.design, self.gain, self.curvature, self.intercept = design, gain, curvature, intercept
         self.by_rows, self.total = outer is not None, float(curvature.sum())
         self.mean_row = gain * design.rmatvec(curvature) / self.total if intercept else np.zeros(len(gain))
@@ -136,7 +130,7 @@ def class_scores(model: Model, data: Dataset, rate_map: RateMap) -> ClassScores:
     """Approximate the posterior of a softmax regression at known rates, of normal weights."""
     labels: Any = data.classes
     design, K, basis = data.design, len(labels), contrasts(len(labels))
-    J, (n, p) = K - 1, design.shape
+    J, p = K - 1, design.shape[1]
     coefficients = model.noise.coefficients(rate_map.initial)
     result = class_fit(model, data, rate_map)
     weight = result.energy.loss_weight[:, None]
@@ -147,8 +141,7 @@ def class_scores(model: Model, data: Dataset, rate_map: RateMap) -> ClassScores:
     rotated, rotation = np.linalg.eigh(0.5 * (shared + shared.T) / float(design.total(curvature)[0]))
     extra = np.zeros(p) if result.curve is None else result.curve.diagonal().sum(axis=1) / J
     gain, prior = np.broadcast_to(coefficients.gain, p).astype(float), model.weight_prior.precision(p)
-    outer = None if design.is_streamed or n >= p else design.outer_gram(gain**2 / (prior + extra))
-    space = ClassSpace(design, gain, prior, extra, outer, curvature[:, 0], model.fit_intercept)
+    space = ClassSpace(design, gain, prior, extra, curvature[:, 0], model.fit_intercept)
     centre = (result.weights @ basis).T
     parts = [centre[:, :-1].ravel(), centre[:, -1] if model.fit_intercept else np.zeros(0)]
     rotated = np.maximum(rotated, 1e-6 * rotated[-1])

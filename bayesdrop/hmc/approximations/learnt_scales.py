@@ -25,7 +25,7 @@ from ...model import Model
 from ...priors.base import LearntScale
 from ...priors.normal import with_scale
 from ...sampling.matrix import placed
-from ...sampling.weight_scales import ScaleOperands, log_scale_prior, scale_operands, weight_precision
+from ...sampling.prior_operands import ScaleOperands, log_scale_prior, scale_operands, weight_precision
 from ..kernels.density import DensityOperands, Loadings, Point
 from .joint_scale_map import JointScaleMap, joint_scale_map
 from .mixture_scales import CoordinateDensity

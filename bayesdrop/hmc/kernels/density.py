@@ -24,7 +24,7 @@ logistic loss; ten standard normal features, rates uniform on (0, 1)) at weights
 and by 0.4 at 3; for the hinge by 0.035, 0.12 and 0.5. Jensen's bound is off by 0.12, 0.5 and 2.7 for the logistic loss,
 by 0.2, 0.65 and 3 for the hinge. The error of a row has long tails, from large weights on a few features.
 
-A learnt scale or shape of the likelihood (:mod:`bayesdrop.sampling.likelihood_parameters`) is the coordinate ``t``, its
+A learnt scale or shape of the likelihood (:mod:`bayesdrop.sampling.prior_operands`) is the coordinate ``t``, its
 logarithm. By the homogeneity of the loss, a row at the scale ``e^t`` has the slope
 
     ∂ cost/∂t = (y − m) ∂ cost/∂m − 2v ∂ cost/∂v
@@ -47,9 +47,8 @@ from jax.scipy.special import log_ndtr, ndtr
 from ..._typing import AnyArray, Float, Int
 from ...losses.normal_score import row_cost
 from ...noise import Coefficients
-from ...sampling.intercept_level import LevelOperands
-from ...sampling.likelihood_parameters import LearntParameter, ParameterOperands, log_parameter_prior
 from ...sampling.matrix import Matrix, product, squared_product
+from ...sampling.prior_operands import LearntParameter, LevelOperands, ParameterOperands, log_parameter_prior
 
 __all__ = ["Density", "DensityOperands", "Evaluation", "Loadings", "LogDensity", "Point", "score_moments"]
 

@@ -36,7 +36,7 @@ from .trajectory import (
     statistics_of,
 )
 
-__all__ = ["HMCKernel", "HMCOperands", "HMCState"]
+__all__ = ["GradientKernel", "HMCKernel", "HMCOperands", "HMCState"]
 
 
 @dataclass(frozen=True)
@@ -132,8 +132,30 @@ class HMCState(NamedTuple):
     key: PRNGKeyArray
 
 
+class GradientKernel:
+    """Declarations of kernels with fields ``density`` and ``choice``, the name of a normal approximation."""
+
+    density: LogDensity
+    choice: str
+
+    @property
+    def variables(self) -> dict[str, tuple[str, ...]]:
+        """Dims of what is recorded."""
+        return self.density.variables
+
+    @property
+    def choices(self) -> dict[str, str]:
+        """Choices that the posterior reports."""
+        return {"normal_approximation": self.choice}
+
+    @property
+    def statistics(self) -> tuple[str, ...]:
+        """The log density, and how the trajectory went."""
+        return STATISTICS
+
+
 @dataclass(frozen=True)
-class HMCKernel:
+class HMCKernel(GradientKernel):
     """The transition.
 
     Attributes
@@ -152,21 +174,6 @@ class HMCKernel:
     trust: float
     options: HMCOptions = HMCOptions()
     choice: str = ""
-
-    @property
-    def variables(self) -> dict[str, tuple[str, ...]]:
-        """Dims of what is recorded."""
-        return self.density.variables
-
-    @property
-    def choices(self) -> dict[str, str]:
-        """Choices that the posterior reports."""
-        return {"normal_approximation": self.choice}
-
-    @property
-    def statistics(self) -> tuple[str, ...]:
-        """The log density, and how the trajectory went."""
-        return STATISTICS
 
     def init(self, operands: HMCOperands, key: PRNGKeyArray, chains: int) -> HMCState:
         """Start at independent draws from the normal approximation."""

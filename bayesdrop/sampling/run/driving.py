@@ -137,12 +137,7 @@ class _ByHost:
         for _ in range(count):
             state, record = self.kernel.step(self.operands, state)
             records.append(record)
-        return state, _stacked(records)
-
-
-def _stacked(records: list[dict[str, Any]]) -> Part:
-    """Records of single draws as arrays, time first."""
-    return {name: np.stack([np.asarray(record[name]) for record in records]) for name in records[0]}
+        return state, {name: np.stack([np.asarray(record[name]) for record in records]) for name in records[0]}
 
 
 def joined(parts: list[tuple[int, Part]]) -> dict[str, Shaped[np.ndarray, "total C ..."]]:
