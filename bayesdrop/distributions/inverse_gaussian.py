@@ -98,12 +98,11 @@ class InverseGaussian(Distribution):
 def _mills_ratio(x: Float[jax.Array, "*shape"]) -> Float[jax.Array, "*shape"]:
     """``Φ(−x)/φ(x)`` for ``x >= 0``, beyond 3 by a continued fraction (Abramowitz & Stegun 1964, 26.2.14)."""
     small = x < 3
-    small_x, large_x = jnp.where(small, x, 0), jnp.where(small, 3, x)
-    fraction = large_x
+    t, tail = jnp.where(small, x, 0), jnp.where(small, 3, x)
+    fraction = tail
     for n in range(_FRACTION, 0, -1):
-        fraction = large_x + n / fraction
-    exact = jnp.exp(log_ndtr(-small_x) + 0.5 * small_x * small_x) * math.sqrt(2 * math.pi)
-    return jnp.where(small, exact, 1 / fraction)
+        fraction = tail + n / fraction
+    return jnp.where(small, jnp.exp(log_ndtr(-t) + 0.5 * t * t) * math.sqrt(2 * math.pi), 1 / fraction)
 
 
 def floats(*values: Numbers) -> list[Float[jax.Array, ...]]:
