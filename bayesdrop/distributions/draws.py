@@ -163,9 +163,9 @@ def _attempt(key: PRNGKeyArray, tilt: PerDraw) -> tuple[PerDraw, Done]:
     first_root = v < chance
     # Not the root over the square, which may overflow, even if the compiler multiplies the two divisors.
     x_large = 1 / jnp.where(first_root, large_root, jnp.maximum(tilt * (tilt / large_root), tiny))
-    rest = jnp.where(first_root, v / chance, (v - chance) / jnp.maximum(1 - chance, tiny))
+    next_uniform = jnp.where(first_root, v / chance, (v - chance) / jnp.maximum(1 - chance, tiny))
     use_rest = ~right & ~small
-    v = jnp.where(use_rest, rest, v)
+    v = jnp.where(use_rest, next_uniform, v)
     x = jnp.where(right, x_right, jnp.where(small, x_small, x_large))
     e = jnp.exp(jnp.where(right, -(math.pi**2) * x, -4 / x))
     cube = e * e * e

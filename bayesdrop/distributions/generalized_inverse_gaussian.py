@@ -27,7 +27,7 @@ from numpyro.distributions import Distribution, constraints
 from numpyro.distributions.util import promote_shapes, validate_sample
 
 from .._typing import Float
-from .inverse_gaussian import Numbers, _floats
+from .inverse_gaussian import Numbers, floats
 from .log_concave import draw_log_concave
 
 __all__ = ["GeneralizedInverseGaussian"]
@@ -46,7 +46,7 @@ class Rules:
     terms : int
         Terms of the series of ``e^u − 1 − u``.
     exponent, margin : float
-        Logarithm beyond which ``arccosh(1 + x)`` is ``log 2x``, and what is added so that it is no less.
+        Logarithm beyond which ``arccosh(1 + x)`` is ``log 2x``, and what is added so that it is not less.
     """
 
     nodes: int = 800
@@ -64,14 +64,14 @@ def _exponent(
 ) -> Float[jax.Array, ...]:
     """``D(u)`` for ``p >= 0``; the shapes broadcast."""
     small = jnp.abs(u) < 0.5
-    near = jnp.where(small, u, 0)
+    small_u = jnp.where(small, u, 0)
     series = jnp.ones_like(u)
     for n in range(RULES.terms, 2, -1):
-        series = 1 + near / n * series
-    far = jnp.where(small, 1, u)
+        series = 1 + small_u / n * series
+    large_u = jnp.where(small, 1, u)
     # R − p = ω²/(R + p), as a square root: ω² may underflow where the hyperbolic sine overflows.
     half = omega / jnp.sqrt(jnp.hypot(omega, p) + p) * jnp.sinh(u / 2)
-    return -2 * half * half - p * jnp.where(small, near * near / 2 * series, jnp.expm1(far) - far)
+    return -2 * half * half - p * jnp.where(small, small_u * small_u / 2 * series, jnp.expm1(large_u) - large_u)
 
 
 def _ends(p: Elementwise, omega: Elementwise) -> tuple[Elementwise, Elementwise]:
@@ -92,8 +92,8 @@ def _place(p: Elementwise, omega: Elementwise) -> Elementwise:
 def _arccosh_above(log_excess: Elementwise) -> Elementwise:
     """``arccosh(1 + excess)``, or a little more."""
     excess = jnp.exp(jnp.minimum(log_excess, RULES.exponent))
-    near = jnp.log1p(excess + jnp.sqrt(excess * (excess + 2)))
-    return jnp.where(log_excess > RULES.exponent, log_excess + math.log(2) + RULES.margin, near)
+    value = jnp.log1p(excess + jnp.sqrt(excess * (excess + 2)))
+    return jnp.where(log_excess > RULES.exponent, log_excess + math.log(2) + RULES.margin, value)
 
 
 def _nodes(low: Elementwise, high: Elementwise) -> tuple[Float[jax.Array, "... nodes"], Elementwise]:
@@ -159,7 +159,7 @@ class GeneralizedInverseGaussian(Distribution):
     support = constraints.positive
 
     def __init__(self, p: Numbers, a: Numbers, b: Numbers, *, validate_args: bool | None = None) -> None:
-        self.p, self.a, self.b = promote_shapes(*_floats(p, a, b))
+        self.p, self.a, self.b = promote_shapes(*floats(p, a, b))
         shape = jnp.broadcast_shapes(jnp.shape(p), jnp.shape(a), jnp.shape(b))
         super().__init__(batch_shape=shape, validate_args=validate_args)
 
@@ -191,8 +191,8 @@ class GeneralizedInverseGaussian(Distribution):
     def moment(self, power: float) -> Float[jax.Array, ...]:
         """``E[x^power]`` for any real power, shaped like the batch; ``moment(-1)`` is ``E[1/x]``."""
         p, omega, log_peak, peak = self._standard()
-        found = _log_moments(p, omega, jnp.full_like(omega, power))[0]
-        whole = peak * jnp.exp(found) if power == 1 else jnp.exp(found + power * log_peak)
+        log_moment = _log_moments(p, omega, jnp.full_like(omega, power))[0]
+        whole = peak * jnp.exp(log_moment) if power == 1 else jnp.exp(log_moment + power * log_peak)
         return whole.reshape(self.batch_shape)
 
     @property

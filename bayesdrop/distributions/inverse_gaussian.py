@@ -20,7 +20,7 @@ from numpyro.distributions.util import promote_shapes, validate_sample
 from .._typing import AnyArray, Float, Num
 from .draws import reciprocal_inverse_gaussian
 
-__all__ = ["InverseGaussian"]
+__all__ = ["InverseGaussian", "Numbers", "floats"]
 
 Numbers = Num[AnyArray, "..."] | float | int
 # Levels of the continued fraction of Mills' ratio, to double precision from 3 on.
@@ -54,7 +54,7 @@ class InverseGaussian(Distribution):
     reparametrized_params = ["loc", "concentration"]
 
     def __init__(self, loc: Numbers, concentration: Numbers, *, validate_args: bool | None = None) -> None:
-        self.loc, self.concentration = promote_shapes(*_floats(loc, concentration))
+        self.loc, self.concentration = promote_shapes(*floats(loc, concentration))
         shape = jnp.broadcast_shapes(jnp.shape(loc), jnp.shape(concentration))
         super().__init__(batch_shape=shape, validate_args=validate_args)
 
@@ -74,7 +74,7 @@ class InverseGaussian(Distribution):
 
     def cdf(self, value: Numbers) -> Float[jax.Array, ...]:
         """Distribution function, in closed form."""
-        value, loc, shape = jnp.broadcast_arrays(*_floats(value, self.loc, self.concentration))
+        value, loc, shape = jnp.broadcast_arrays(*floats(value, self.loc, self.concentration))
         inside = (value > 0) & (value < jnp.inf)
         safe = jnp.where(inside, value, loc)
         root = jnp.sqrt(shape / safe)
@@ -98,14 +98,14 @@ class InverseGaussian(Distribution):
 def _mills_ratio(x: Float[jax.Array, "*shape"]) -> Float[jax.Array, "*shape"]:
     """``Φ(−x)/φ(x)`` for ``x >= 0``, beyond 3 by a continued fraction (Abramowitz & Stegun 1964, 26.2.14)."""
     small = x < 3
-    near, far = jnp.where(small, x, 0), jnp.where(small, 3, x)
-    fraction = far
+    t, tail = jnp.where(small, x, 0), jnp.where(small, 3, x)
+    fraction = tail
     for n in range(_FRACTION, 0, -1):
-        fraction = far + n / fraction
-    return jnp.where(small, jnp.exp(log_ndtr(-near) + 0.5 * near * near) * math.sqrt(2 * math.pi), 1 / fraction)
+        fraction = tail + n / fraction
+    return jnp.where(small, jnp.exp(log_ndtr(-t) + 0.5 * t * t) * math.sqrt(2 * math.pi), 1 / fraction)
 
 
-def _floats(*values: Numbers) -> list[Float[jax.Array, ...]]:
+def floats(*values: Numbers) -> list[Float[jax.Array, ...]]:
     """Arrays of one floating dtype: the widest among those given, Python numbers aside."""
     kinds = [jnp.asarray(value).dtype for value in values if hasattr(value, "dtype")]
     kinds = [kind for kind in kinds if jnp.issubdtype(kind, jnp.floating)]

@@ -18,7 +18,7 @@ from numpyro.distributions import BernoulliLogits, CategoricalLogits, constraint
 from numpyro.distributions.util import validate_sample
 
 from .._typing import Float, Int
-from .inverse_gaussian import Numbers, _floats
+from .inverse_gaussian import Numbers, floats
 
 __all__ = [
     "BernoulliPseudoLikelihood",
@@ -53,7 +53,7 @@ class BernoulliPseudoLikelihood(BernoulliLogits):
     arg_constraints = {"negative": constraints.real, "positive": constraints.real}
 
     def __init__(self, negative: Numbers, positive: Numbers, *, validate_args: bool | None = None) -> None:
-        self.negative, self.positive = jnp.broadcast_arrays(*_floats(negative, positive))
+        self.negative, self.positive = jnp.broadcast_arrays(*floats(negative, positive))
         super().__init__(self.positive - self.negative, validate_args=validate_args)
 
     @validate_sample
@@ -90,7 +90,7 @@ class HingePseudoLikelihood(BernoulliPseudoLikelihood):
     """
 
     def __init__(self, score: Numbers, C: Numbers = 1.0, *, validate_args: bool | None = None) -> None:
-        score, C = _floats(score, C)
+        score, C = floats(score, C)
         negative, positive = -C * jnp.maximum(0.0, 1 + score), -C * jnp.maximum(0.0, 1 - score)
         super().__init__(negative, positive, validate_args=validate_args)
 
@@ -125,7 +125,7 @@ class HingeGivenScale(BernoulliPseudoLikelihood):
     def __init__(
         self, score: Numbers, latent_scale: Numbers, C: Numbers = 1.0, *, validate_args: bool | None = None
     ) -> None:
-        score, latent, C = _floats(score, latent_scale, C)
+        score, latent, C = floats(score, latent_scale, C)
         weights = [log_given_scale(0.5 * C * (1 - sign * score), latent) for sign in (-1, 1)]
         super().__init__(*weights, validate_args=validate_args)
 
@@ -158,7 +158,7 @@ class LogisticPseudoLikelihood(BernoulliPseudoLikelihood):
     """
 
     def __init__(self, score: Numbers, C: Numbers = 1.0, *, validate_args: bool | None = None) -> None:
-        score, C = _floats(score, C)
+        score, C = floats(score, C)
         super().__init__(-C * jax.nn.softplus(score), -C * jax.nn.softplus(-score), validate_args=validate_args)
 
 

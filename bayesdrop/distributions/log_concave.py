@@ -30,7 +30,7 @@ def draw_log_concave(
     """Draws of an array of laws with the given peaks; ``shape`` ends with theirs."""
     low, high = (peak + sign * _fall(log_density, peak, sign) for sign in (-1, 1))
     peak, low, high = (jnp.broadcast_to(part, shape) for part in (peak, low, high))
-    most, tiny = log_density(peak), jnp.finfo(peak.dtype).tiny
+    log_peak, tiny = log_density(peak), jnp.finfo(peak.dtype).tiny
 
     def attempt(carry: Carry) -> Carry:
         key, y, done = carry
@@ -44,7 +44,7 @@ def draw_log_concave(
         outside = jnp.where(right, peak + t * (high - peak), peak - t * (peak - low))
         proposal = jnp.where(u < middle, low + v * middle, outside)
         bound = jnp.where(u < middle, jnp.zeros_like(t), -t)
-        accept = ~done & (jnp.log(w) + bound <= log_density(proposal) - most)
+        accept = ~done & (jnp.log(w) + bound <= log_density(proposal) - log_peak)
         return key, jnp.where(accept, proposal, y), done | accept
 
     return lax.while_loop(lambda carry: ~jnp.all(carry[2]), attempt, (key, peak, jnp.zeros(shape, bool)))[1]
@@ -52,13 +52,13 @@ def draw_log_concave(
 
 def _fall(log_density: Callable[[Elementwise], Elementwise], peak: Elementwise, sign: int) -> Elementwise:
     """Distance from the peak to one side at which the log density is one below the peak."""
-    least = log_density(peak) - 1
+    bound = log_density(peak) - 1
 
     def above(t: Elementwise) -> Bool[jax.Array, "*shape"]:
-        return log_density(peak + sign * t) >= least
+        return log_density(peak + sign * t) >= bound
 
-    far = reach(lambda t: ~above(t), jnp.ones_like(peak))
-    return bisect(above, jnp.zeros_like(far), far)
+    limit = reach(lambda t: ~above(t), jnp.ones_like(peak))
+    return bisect(above, jnp.zeros_like(limit), limit)
 
 
 def reach(holds: Callable[[Elementwise], Bool[jax.Array, "*shape"]], step: Elementwise) -> Elementwise:

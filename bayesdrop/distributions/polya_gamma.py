@@ -20,7 +20,7 @@ from numpyro.distributions.util import promote_shapes, validate_sample
 
 from .._typing import Float
 from .draws import polya_gamma_one, where_needed
-from .inverse_gaussian import InverseGaussian, Numbers, _floats
+from .inverse_gaussian import InverseGaussian, Numbers, floats
 from .polya_gamma_density import log_cosh_change, log_density, relative_moments, unit_moments
 
 __all__ = ["PolyaGamma"]
@@ -38,17 +38,17 @@ class Rules:
     summed : int
         Maximum number of draws of PG(1, z) that are summed; the rest of an integer shape is drawn as one inverse
         Gaussian of the same mean and variance.
-    share, fewest, most : float, int, int
-        Gamma terms that are drawn for a fractional shape ``f``: ``share/f``, at least ``fewest`` and at most ``most``.
-        The smaller the shape, the more terms are tiny.
+    share, min_terms, max_terms : float, int, int
+        Gamma terms that are drawn for a fractional shape ``f``: ``share/f``, from ``min_terms`` to ``max_terms``. The
+        smaller the shape, the more terms are tiny.
     largest : float
         Shape of an inverse Gaussian beyond which its draws are equal.
     """
 
     summed: int = 64
     share: float = 1.2
-    fewest: int = 4
-    most: int = 64
+    min_terms: int = 4
+    max_terms: int = 64
     largest: float = 1e30
 
 
@@ -94,7 +94,7 @@ class PolyaGamma(Distribution):
     support = constraints.positive
 
     def __init__(self, b: Numbers = 1.0, z: Numbers = 0.0, *, validate_args: bool | None = None) -> None:
-        self.b, self.z = promote_shapes(*_floats(b, z))
+        self.b, self.z = promote_shapes(*floats(b, z))
         shape = jnp.broadcast_shapes(jnp.shape(b), jnp.shape(z))
         super().__init__(batch_shape=shape, validate_args=validate_args)
 
@@ -138,9 +138,9 @@ def _draw(key: PRNGKeyArray, b: Elementwise, z: Elementwise) -> Elementwise:
         draw = polya_gamma_one(key_draw, z)
         return count + 1, key, total + jnp.where(count < summed, draw, 0)
 
-    most = jnp.max(summed, initial=0)
+    rounds = jnp.max(summed, initial=0)
     start = (jnp.zeros((), z.dtype), key_sum, jnp.zeros_like(z))
-    _, _, total = lax.while_loop(lambda carry: carry[0] < most, add, start)
+    _, _, total = lax.while_loop(lambda carry: carry[0] < rounds, add, start)
     beyond = whole - summed
     moments = relative_moments(jnp.abs(z))
     total = where_needed(jnp.any(part > 0), lambda t, key: t + _fraction(key, part, z), total, key_part)
@@ -149,18 +149,18 @@ def _draw(key: PRNGKeyArray, b: Elementwise, z: Elementwise) -> Elementwise:
 
 def _matched(key: PRNGKeyArray, b: Elementwise, mean: Elementwise, spread: Elementwise) -> Elementwise:
     """Inverse Gaussian of ``b`` times the mean and ``spread/b`` times the square of its mean; 0 where ``b`` is 0."""
-    some = b > 0
+    is_positive = b > 0
     # In units of the mean, so that no power of a small number underflows.
-    shape = jnp.minimum(jnp.where(some, b, 1) / spread, RULES.largest)
-    return b * mean * jnp.where(some, InverseGaussian(1.0, shape, validate_args=False).sample(key), 0)
+    shape = jnp.minimum(jnp.where(is_positive, b, 1) / spread, RULES.largest)
+    return b * mean * jnp.where(is_positive, InverseGaussian(1.0, shape, validate_args=False).sample(key), 0)
 
 
 def _fraction(key: PRNGKeyArray, b: Elementwise, z: Elementwise) -> Elementwise:
     """PG(b, z) for ``0 <= b < 1`` from ``Σ_k Gamma(b, 1) / (2π² (k − ½)² + z²/2)``: first terms drawn, tail matched."""
     key_gamma, key_rest = random.split(key)
-    some = b > 0
-    shape = jnp.where(some, b, 1)
-    terms = jnp.clip(jnp.ceil(RULES.share / jnp.min(shape, initial=1.0)), RULES.fewest, RULES.most)
+    is_positive = b > 0
+    shape = jnp.where(is_positive, b, 1)
+    terms = jnp.clip(jnp.ceil(RULES.share / jnp.min(shape, initial=1.0)), RULES.min_terms, RULES.max_terms)
 
     def add(carry: Carry) -> Carry:
         k, key, total = carry
@@ -172,7 +172,7 @@ def _fraction(key: PRNGKeyArray, b: Elementwise, z: Elementwise) -> Elementwise:
 
     start = (jnp.zeros((), z.dtype), key_gamma, jnp.zeros_like(z))
     _, _, total = lax.while_loop(lambda carry: carry[0] < terms, add, start)
-    return jnp.where(some, total + _matched(key_rest, shape, *_tail_moments(terms, z)), 0)
+    return jnp.where(is_positive, total + _matched(key_rest, shape, *_tail_moments(terms, z)), 0)
 
 
 def _tail_moments(first: Float[jax.Array, ""], z: Elementwise) -> tuple[Elementwise, Elementwise]:

@@ -39,8 +39,8 @@ class Rules:
     Attributes
     ----------
     large : float
-        Shape from which on the vertical line is used: at this shape it has few enough nodes, and Talbot's terms cancel
-        to 1e-10 of their sum.
+        Smallest shape for which the vertical line is used: at this shape it has few enough nodes, and Talbot's terms
+        cancel to 1e-10 of their sum.
     terms : int
         Terms of the series for small ``x``.
     talbot : (int, int)
@@ -49,7 +49,7 @@ class Rules:
         Spacing and number of nodes of the vertical line in double and in single precision.
     steps : int
         Newton steps for the saddle point.
-    near : float
+    series_limit : float
         Largest ``z`` at which moments are computed by series.
     """
 
@@ -58,7 +58,7 @@ class Rules:
     talbot: tuple[int, int] = (24, 12)
     line: tuple[tuple[float, int], tuple[float, int]] = ((0.33, 220), (0.5, 72))
     steps: int = 12
-    near: float = 0.3
+    series_limit: float = 0.3
 
 
 RULES = Rules()
@@ -125,9 +125,9 @@ def _vertical(x: Elementwise, b: Elementwise, z: Elementwise) -> Elementwise:
     along = (1,) * x.ndim + (-1,)
     t = step[..., None] * jnp.arange(nodes, dtype=x.dtype).reshape(along)
     start = jnp.sqrt(q.astype(kind) / 4)[..., None]
-    rest = _log_cosh_ratio(jnp.sqrt(jax.lax.complex(jnp.broadcast_to(q[..., None] / 4, t.shape), t / 2)), start, t)
+    log_ratio = _log_cosh_ratio(jnp.sqrt(jax.lax.complex(jnp.broadcast_to(q[..., None] / 4, t.shape), t / 2)), start, t)
     turn = jax.lax.complex(jnp.zeros_like(t), t * x[..., None])
-    terms = jnp.real(jnp.exp(turn - b.astype(kind)[..., None] * rest))
+    terms = jnp.real(jnp.exp(turn - b.astype(kind)[..., None] * log_ratio))
     total = (2 * terms.sum(axis=-1) - terms[..., 0]) * spacing
     # For a huge shape the nodes cancel to rounding errors, and the integrand is normal up to 1/b.
     total = jnp.where(b * b * jnp.finfo(x.dtype).eps > 1, math.sqrt(2 * math.pi), total)
@@ -146,29 +146,29 @@ def log_cosh_change(half: Elementwise, change: Elementwise) -> Elementwise:
     angle = jnp.where(above, 0.5, scale * jnp.sqrt(jnp.where(above, 1, -square)))
     apart = change / (root + half)
     # cosh r − cosh h = 2 sinh((r + h)/2) sinh((r − h)/2)
-    near = above & (root + half < 3)
-    r, h = jnp.where(near, root, 1), jnp.where(near, half, 1)
-    product = jnp.log1p(2 * jnp.sinh((r + h) / 2) * jnp.sinh(jnp.where(near, apart, 0) / 2) / jnp.cosh(h))
-    far = apart + jnp.log1p(jnp.exp(-2 * root)) - jnp.log1p(jnp.exp(-2 * half))
+    is_close = above & (root + half < 3)
+    r, h = jnp.where(is_close, root, 1), jnp.where(is_close, half, 1)
+    product = jnp.log1p(2 * jnp.sinh((r + h) / 2) * jnp.sinh(jnp.where(is_close, apart, 0) / 2) / jnp.cosh(h))
+    far_value = apart + jnp.log1p(jnp.exp(-2 * root)) - jnp.log1p(jnp.exp(-2 * half))
     log_cosh = half + jnp.log1p(jnp.exp(-2 * half)) - math.log(2)
     little = jnp.where(~above & (half < 3), half, 0)
     sines = jnp.sin(angle / 2) ** 2 + jnp.sinh(little / 2) ** 2
     bent = jnp.log1p(-2 * jnp.where(angle < 1, sines, 0.25) / jnp.cosh(little))
     below = jnp.where((angle < 1) & (half < 3), bent, jnp.log(jnp.cos(angle)) - log_cosh)
-    return jnp.where(above, jnp.where(near, product, far), below)
+    return jnp.where(above, jnp.where(is_close, product, far_value), below)
 
 
 def _log_cosh_ratio(root: jax.Array, start: jax.Array, t: Float[jax.Array, ...]) -> jax.Array:
     """``log cosh r − log cosh h`` of complex numbers, ``r² − h² = it/2``."""
     both = root + start
     apart = jax.lax.complex(jnp.zeros_like(t), t / 2) / jnp.where(both == 0, 1, both)
-    near = jnp.abs(root) + jnp.abs(start) < 2
-    r, h, d = (jnp.where(near, part, 0) for part in (root, start, apart))
+    is_close = jnp.abs(root) + jnp.abs(start) < 2
+    r, h, d = (jnp.where(is_close, part, 0) for part in (root, start, apart))
     change = 2 * jnp.sinh((r + h) / 2) * jnp.sinh(d / 2) / jnp.cosh(h)
     # Only a ratio near one is taken this way: it cannot wind around the origin, where a logarithm jumps.
-    near &= jnp.abs(change) < 0.5
-    far = apart + jnp.log1p(jnp.exp(-2 * root)) - jnp.log1p(jnp.exp(-2 * start))
-    return jnp.where(near, jnp.log1p(jnp.where(near, change, 0)), far)
+    is_close &= jnp.abs(change) < 0.5
+    far_value = apart + jnp.log1p(jnp.exp(-2 * root)) - jnp.log1p(jnp.exp(-2 * start))
+    return jnp.where(is_close, jnp.log1p(jnp.where(is_close, change, 0)), far_value)
 
 
 def _saddle(ratio: Elementwise) -> tuple[Elementwise, Elementwise]:
@@ -188,7 +188,7 @@ def _saddle(ratio: Elementwise) -> tuple[Elementwise, Elementwise]:
 
 def unit_moments(root: Elementwise, real: jax.Array | bool) -> tuple[Elementwise, Elementwise]:
     """Mean and variance of PG(1, z) at ``z = root``, or ``i root`` where it is not ``real``; ``root >= 0``."""
-    small = root < RULES.near
+    small = root < RULES.series_limit
     safe = jnp.where(small, jnp.ones_like(root), root)
     decay = jnp.exp(-safe)
     tanh, sech2 = (1 - decay) / (1 + decay), 4 * decay / ((1 + decay) * (1 + decay))
@@ -209,12 +209,12 @@ def unit_moments(root: Elementwise, real: jax.Array | bool) -> tuple[Elementwise
 def relative_moments(root: Elementwise) -> tuple[Elementwise, Elementwise]:
     """Mean of PG(1, z) at ``z = root >= 0`` and its variance over the square of its mean, which never underflows."""
     mean, variance = unit_moments(root, True)
-    far = root > 1
-    safe = jnp.where(far, root, 1)
+    is_large = root > 1
+    safe = jnp.where(is_large, root, 1)
     tanh = jnp.tanh(safe / 2)
     # = (2 tanh(z/2)/z − sech²(z/2)) / tanh²(z/2)
     ratio = 2 / (safe * tanh) - (1 - tanh * tanh) / (tanh * tanh)
-    return mean, jnp.where(far, ratio, variance / (mean * mean))
+    return mean, jnp.where(is_large, ratio, variance / (mean * mean))
 
 
 def _log_cosh(s: jax.Array) -> jax.Array:

@@ -19,7 +19,7 @@ from numpyro.distributions import Distribution, Normal, constraints
 from numpyro.distributions.util import validate_sample
 
 from .._typing import Float
-from .inverse_gaussian import Numbers, _floats
+from .inverse_gaussian import Numbers, floats
 from .label_pseudo_likelihoods import log_given_scale
 from .log_concave import bisect, draw_log_concave, reach
 
@@ -60,7 +60,7 @@ class NormalPseudoLikelihood(Normal):
     def __init__(
         self, loc: Numbers, precision: Numbers = 1.0, peak: Numbers = 0.0, *, validate_args: bool | None = None
     ) -> None:
-        loc, self.precision, self.peak = jnp.broadcast_arrays(*_floats(loc, precision, peak))
+        loc, self.precision, self.peak = jnp.broadcast_arrays(*floats(loc, precision, peak))
         super().__init__(loc, 1 / jnp.sqrt(self.precision), validate_args=validate_args)
 
     @validate_sample
@@ -103,7 +103,7 @@ class EpsilonInsensitivePseudoLikelihood(Distribution):
     def __init__(
         self, score: Numbers, C: Numbers = 1.0, epsilon: Numbers = 0.1, *, validate_args: bool | None = None
     ) -> None:
-        self.score, self.C, self.epsilon = jnp.broadcast_arrays(*_floats(score, C, epsilon))
+        self.score, self.C, self.epsilon = jnp.broadcast_arrays(*floats(score, C, epsilon))
         super().__init__(batch_shape=self.score.shape, validate_args=validate_args)
 
     def sample(self, key: PRNGKeyArray, sample_shape: tuple[int, ...] = ()) -> Float[jax.Array, ...]:
@@ -164,7 +164,7 @@ class EpsilonInsensitiveGivenScales(NormalPseudoLikelihood):
         *,
         validate_args: bool | None = None,
     ) -> None:
-        score, above, below, C, epsilon = _floats(score, above, below, C, epsilon)
+        score, above, below, C, epsilon = floats(score, above, below, C, epsilon)
         c, share = 0.5 * C, (below - above) / (above + below)
         residual = epsilon * share  # y − s at the peak
         peak = log_given_scale(c * (residual - epsilon), above) + log_given_scale(-c * (residual + epsilon), below)
@@ -212,8 +212,8 @@ class ConvexPseudoLikelihood(Distribution):
         validate_args: bool | None = None,
     ) -> None:
         self.loss = loss
-        self.C, *rest = jnp.broadcast_arrays(*_floats(C, *moments))
-        self.moments = tuple(rest)
+        self.C, *values = jnp.broadcast_arrays(*floats(C, *moments))
+        self.moments = tuple(values)
         super().__init__(batch_shape=self.C.shape, validate_args=validate_args)
 
     @validate_sample

@@ -1,4 +1,4 @@
-"""Which Gaussian draw of the weights a Gibbs sampler has: one table, of which the first row holds."""
+"""Choose the Gaussian draw of the weights of a Gibbs sampler, by the first row of a table that holds."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Limits:
     neighbours : int
         Features of the largest correlation with each that it may be swapped for.
     correlation : float
-        Absolute correlation from which on features are swapped.
+        Minimum absolute correlation of features that are swapped.
     first_size : int
         Features in the first model of the last chain; the first chain starts without any.
     """
@@ -36,7 +36,7 @@ class Limits:
 
 
 class Case(NamedTuple):
-    """What a choice depends on: rows, features, whether these are a dense matrix, and whether some may be left out."""
+    """Properties that a choice depends on: rows, features, whether they are dense, and whether some may be left out."""
 
     n: int
     p: int

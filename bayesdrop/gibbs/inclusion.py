@@ -30,10 +30,18 @@ from ..losses.protocols import Augmented
 from ..model import Model
 from ..priors.spike_slab import InclusionLaw
 from ..rates import RateMap
-from ..sampling.intercept_level import LevelOperands, level_operands
-from ..sampling.likelihood_parameters import ParameterOperands, learnt_parameter, parameter_operands
 from ..sampling.matrix import placed
-from ..sampling.weight_scales import ScaleOperands, log_scale_prior, scale_operands, weight_precision
+from ..sampling.prior_operands import (
+    LevelOperands,
+    ParameterOperands,
+    ScaleOperands,
+    learnt_parameter,
+    level_operands,
+    log_scale_prior,
+    parameter_operands,
+    scale_operands,
+    weight_precision,
+)
 from .choices import Limits
 from .moves.active_set import Neighbours, Rows, Units, correlated, sweep
 from .moves.parameters import draw_scale, draw_shape

@@ -23,15 +23,22 @@ from jaxtyping import PRNGKeyArray
 
 from .._typing import Float
 from ..data.dataset import Dataset
-from ..losses.base import at_shape
 from ..losses.protocols import Augmented
 from ..model import Model
 from ..noise import Coefficients
 from ..rates import RateMap
-from ..sampling.intercept_level import LevelOperands, level_operands
-from ..sampling.likelihood_parameters import ParameterOperands, learnt_parameter, parameter_operands
 from ..sampling.matrix import placed
-from ..sampling.weight_scales import ScaleOperands, by_weight, scale_operands, weight_precision
+from ..sampling.prior_operands import (
+    LevelOperands,
+    ParameterOperands,
+    ScaleOperands,
+    by_weight,
+    learnt_parameter,
+    level_operands,
+    parameter_operands,
+    scale_operands,
+    weight_precision,
+)
 from .moves.columns import Columns
 from .moves.parameters import draw_scale, draw_shape
 from .moves.scales import WeightPrior, draw_along_rays, draw_given_weights
@@ -85,7 +92,7 @@ class MarginalOperands(NamedTuple):
 
     @property
     def features(self) -> NoisedFeatures:
-        """What the draw of the weights reads."""
+        """Features, noise and targets for the draw of the weights."""
         return NoisedFeatures(self.columns, self.coefficients, self.target, self.offset)
 
 
@@ -116,11 +123,6 @@ class MarginalKernel(WeightPrior):
 
     weights: AugmentedWeights
 
-    @property
-    def variables(self) -> dict[str, tuple[str, ...]]:
-        """Dims of what is recorded."""
-        return self.declared()
-
     def init(self, operands: MarginalOperands, key: PRNGKeyArray, chains: int) -> MarginalState:
         """Start at weights of half their prior scale."""
         key, key_weight, key_scale = jax.random.split(key, 3)
@@ -131,11 +133,6 @@ class MarginalKernel(WeightPrior):
         mean, var = self.weights.moments(operands.features, weight, intercept)
         priors = self.first_precision(operands, key_scale, weight) | self.first_parameter(operands, chains, dtype)
         return MarginalState(weight, intercept, mean, var, key=key, **priors)
-
-    def step(self, operands: MarginalOperands, state: MarginalState) -> tuple[MarginalState, dict[str, jax.Array]]:
-        """One recorded draw: ``sweeps`` sweeps."""
-        state = jax.lax.fori_loop(0, self.sweeps, lambda _, s: self.sweep(operands, s), state)
-        return state, self.record(operands, state)
 
     def sweep(self, operands: MarginalOperands, state: MarginalState) -> MarginalState:
         """Auxiliary variables, weights and intercept, then scales, of the weights and of the likelihood."""
@@ -173,14 +170,7 @@ class MarginalKernel(WeightPrior):
 
     def given(self, state: MarginalState) -> AugmentedWeights:
         """Draw of weights and intercept at the shapes of the chains."""
-        if self.parameter is None:
-            return self.weights
-        # Rows of all chains, one chain after another.
-        loss = self.parameter.loss_at(self.row_loss, state.log_parameter)
-        if not self.parameter.is_scale:
-            setting = getattr(loss, self.parameter.field)
-            loss = at_shape(loss, {self.parameter.field: jnp.repeat(setting[:, 0], state.mean.shape[1])})
-        return replace(self.weights, loss=loss)
+        return replace(self.weights, loss=self.flat_loss(state, state.mean.shape[1]))
 
     def _draw_scales(self, operands: MarginalOperands, state: MarginalState, key: PRNGKeyArray) -> MarginalState:
         """Scales that weights share: given the weights, then given their directions, weights and moments with them."""
@@ -197,8 +187,8 @@ class MarginalKernel(WeightPrior):
             return state._replace(log_scale=start, precision=weight_precision(learnt, start))
 
         def share(mask: Float[jax.Array, " p"]) -> tuple[Float[jax.Array, "C n"], ...]:
-            own = operands.features._replace(offset=None)
-            return self.weights.moments(own, away * mask[None], jnp.zeros_like(state.intercept))
+            features = operands.features._replace(offset=None)
+            return self.weights.moments(features, away * mask[None], jnp.zeros_like(state.intercept))
 
         (mean, var), log_scale = draw_along_rays(
             key_rays,
@@ -228,15 +218,13 @@ class MarginalKernel(WeightPrior):
         mean: Float[jax.Array, "C n"],
         var: Float[jax.Array, "C n"],
     ) -> Float[jax.Array, "C n"]:
-        """The same at given moments of the scores."""
-        target, loss = jnp.broadcast_to(operands.target[None], mean.shape), self.row_loss
-        if self.parameter is not None:
-            loss = self.parameter.loss_at(loss, state.log_parameter)
-        value: Float[jax.Array, "C n"] = operands.row_weight[None] * loss.value(target, mean, var)
+        """Weighted marginalised loss of each row, (C, n), at moments of the scores."""
+        target = jnp.broadcast_to(operands.target[None], mean.shape)
+        value: Float[jax.Array, "C n"] = operands.row_weight[None] * self.loss_of(state).value(target, mean, var)
         return value
 
     def record(self, operands: MarginalOperands, state: MarginalState) -> dict[str, jax.Array]:
-        """What is kept of a draw: weight (C, p), intercept, sigma, global scale and lp (C,)."""
+        """Record of a draw: weight (C, p), intercept, sigma, global scale and lp (C,)."""
         away = operands.from_location(state.weight)
         lp = -0.5 * jnp.sum(state.precision * away * away, axis=1) - state.noise_precision * jnp.sum(
             self.costs(operands, state), axis=1
@@ -251,7 +239,7 @@ class MarginalKernel(WeightPrior):
 def bound_priors(
     model: Model, data: Dataset, columns: Columns, choice: str, sweeps: int, dtype: str
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What every kernel of a prior that is drawn with the weights is made of, and its operands, by their names."""
+    """Fields of every kernel that draws a prior with the weights, and its operands, by their names."""
     p, prior, parameter = len(data.feature_names), model.weight_prior, learnt_parameter(model.loss)
     row_weight, learnt, location = model.C * data.weight, prior.learnt_scale(p), prior.location(p)
     scales, real = prior.init(jax.random.key(0), 1, p, np.dtype(dtype)), partial(placed, dtype=dtype)
@@ -294,7 +282,7 @@ def bind_marginal(
     Raises
     ------
     ValueError
-        If the form of the loss is no augmentation bound, or the noise shifts the mean of a feature.
+        If the form of the loss is not an augmentation bound, or the noise shifts the mean of a feature.
     """
     p = len(data.feature_names)
     parts = model.noise.coefficients(np.broadcast_to(np.asarray(rate_map.initial, dtype=np.float64), (p,)))

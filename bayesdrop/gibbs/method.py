@@ -1,11 +1,12 @@
 """The sampler that a user chooses: it builds the kernel of :mod:`.moves.kernel` for a model and data.
 
-Rows of whole-number weights are so many rows: each copy has masks of its own, as a power of its likelihood asks.
+A row whose weight is a whole number is that number of rows: each copy has masks of its own, as a power of its
+likelihood asks.
 
     [Σ_α p(α | η) exp{−C loss(y, s(α))}]^s  =  Σ_{α¹…αˢ} Π_k p(αᵏ | η) exp{−C loss(y, s(αᵏ))}
 
-A power that is no whole number has no such form, unless the row has no entry that may be dropped: then there is nothing
-to sum, and its weight multiplies the loss.
+A power that is not a whole number has no such form, unless the row has no entry that may be dropped: then there is
+nothing to sum, and its weight multiplies the loss.
 """
 
 from __future__ import annotations
@@ -35,13 +36,12 @@ from .moves.class_kernel import ClassGibbsKernel
 from .moves.columns import dense_columns, sparse_columns
 from .moves.interweaving import group_blocks
 from .moves.kernel import GibbsKernel
-from .moves.scales import hierarchy_operands
-from .moves.state import Operands
+from .moves.state import Operands, hierarchy_operands
 from .weights import DRAWS
 
 __all__ = ["Gibbs", "first_broken_weight", "with_copies"]
 
-# Warm-up is tempered where the response varies by more than so many variances of the noise.
+# Warm-up is tempered where the response varies by more than this number of variances of the noise.
 _TEMPERED = 0.2
 
 
@@ -104,8 +104,8 @@ class Gibbs:
     warm_up: ClassVar[int] = 300
 
     def __post_init__(self) -> None:
-        for name, least in (("sweeps_per_draw", 1), ("joint_moves", 0)):
-            check_count(getattr(self, name), name, least)
+        for name, minimum in (("sweeps_per_draw", 1), ("joint_moves", 0)):
+            check_count(getattr(self, name), name, minimum)
         check_choice(self.dtype, "dtype", ("float32", "float64"))
         check_choice(self.weights, "weights", ("auto", *DRAWS))
         check_instance(self.limits, "limits", Limits, "bayesdrop.gibbs.choices.Limits(...)")
@@ -144,8 +144,8 @@ class Gibbs:
                 f"{type(self).__name__} has one class against the rest at a time and is slower."
             )
         # The augmentation of a softmax is that of the logistic loss of each class against the rest.
-        stated = Logistic() if many else model.loss
-        loss = require(stated, Augmented, f"bd.{type(self).__name__}", advice)
+        row_loss = Logistic() if many else model.loss
+        loss = require(row_loss, Augmented, f"bd.{type(self).__name__}", advice)
         n, p = data.design.shape
         model.weight_prior.check(p)
         dense = not data.design.is_sparse
@@ -218,8 +218,8 @@ def _first_power(model: Model, data: Dataset) -> float:
     if not model.loss.quadratic:
         return 1.0
     total = float(data.weight.sum())
-    known = data.target if data.offset is None else data.target - data.offset
-    centred = known - float(data.weight @ known) / total
+    response = data.target if data.offset is None else data.target - data.offset
+    centred = response - float(data.weight @ response) / total
     # The precision of a known variance is what the loss curves by.
     loss: Any = model.loss
     curvature = float(loss.derivatives(*np.zeros((3, 1))).mean_mean[0])
@@ -228,7 +228,7 @@ def _first_power(model: Model, data: Dataset) -> float:
 
 
 def first_broken_weight(data: Dataset, rate_map: RateMap) -> float | None:
-    """The first weight that is no whole number, of the rows that may lose an entry; None if there is none."""
+    """The first weight that is not a whole number, of the rows that may lose an entry; None if there is none."""
     weight = np.asarray(data.weight)
     broken = ~np.isclose(np.rint(weight), weight, rtol=1e-9, atol=0)
     if np.any(broken):
@@ -255,7 +255,7 @@ def with_copies(data: Dataset, rate_map: RateMap) -> Dataset:
     Raises
     ------
     ValueError
-        If such a row has a weight that is no whole number, or the copies do not fit into memory.
+        If such a row has a weight that is not a whole number, or the copies do not fit into memory.
 
     Examples
     --------
@@ -273,9 +273,9 @@ def with_copies(data: Dataset, rate_map: RateMap) -> Dataset:
     if broken is not None:
         raise ValueError(
             "sample_weight: a weight is a power of the likelihood of a row, its masks summed out, and bd.Gibbs() takes "
-            "whole numbers, as so many copies of the row with masks of their own; got among the weights, class weights "
-            f"included, {broken:g}. Take whole numbers, or method=bd.HMC(), where it takes the model, and bd.reweight, "
-            "which take any."
+            "whole numbers, as that number of copies of the row with masks of their own; got among the weights, class "
+            f"weights included, {broken:g}. Take whole numbers, or method=bd.HMC(), where it takes the model, and "
+            "bd.reweight, which take any."
         )
     entries = _entries(data, rate_map)
     masked = entries > 0

@@ -256,15 +256,12 @@ class WeightsBlock:
         if dtype not in self._bound:
             # NumPyro calls under a trace; the operands must be plain arrays.
             with jax.ensure_compile_time_eval():
-                self._bound[dtype] = self._make_operands(dtype)
+                real = partial(jnp.asarray, dtype=dtype)
+                columns = (dense_columns if self._dense else sparse_columns)(self._data.X, np.dtype(dtype))
+                coefficients = Coefficients(*(real(part)[None] for part in self._noise))
+                features = NoisedFeatures(columns, coefficients, real(self._data.target))
+                self._bound[dtype] = _Operands(features, real(self._row_weight), real(self._prior))
         return self._bound[dtype]
-
-    def _make_operands(self, dtype: str) -> _Operands:
-        real, noise = partial(jnp.asarray, dtype=dtype), self._noise
-        columns = (dense_columns if self._dense else sparse_columns)(self._data.X, np.dtype(dtype))
-        coefficients = Coefficients(*(real(part)[None] for part in noise))
-        features = NoisedFeatures(columns, coefficients, real(self._data.target))
-        return _Operands(features, real(self._row_weight), real(self._prior))
 
 
 def _read(name: str, source: str | FromSites, sites: Sites, q: int) -> Any:

@@ -28,7 +28,7 @@ Shapes: scores and pseudo-observations (C, n), weights and their prior precision
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -41,8 +41,9 @@ from jaxtyping import PRNGKeyArray
 from .._typing import AnyArray, Bool, Float
 from ..losses.protocols import Augmented
 from ..noise import Coefficients
-from ..sampling.intercept_level import LevelOperands, LevelRow
+from ..sampling.prior_operands import LevelOperands
 from .moves.columns import Columns
+from .moves.state import Conditional, Masks
 
 __all__ = [
     "AugmentedWeights",
@@ -57,7 +58,6 @@ __all__ = [
 
 Drawn = tuple[Float[jax.Array, "C p"], Float[jax.Array, " C"]]
 Draw = Callable[..., Drawn]
-Masks = Sequence[Bool[jax.Array, "_ C _"]]
 PerScore = Float[jax.Array, "C n"]
 Vector = Float[jax.Array, "C D"]
 
@@ -69,24 +69,16 @@ def _solve(
     return solve_triangular(factor, right[:, :, None], lower=True, trans=1 if transposed else 0)[:, :, 0]
 
 
-def precision_draw(
-    key: PRNGKeyArray,
-    columns: Columns,
-    kept: Masks,
-    omega: PerScore,
-    kappa: PerScore,
-    precision: Float[jax.Array, "C p"],
-    intercept: bool,
-    prior_row: LevelRow | None = None,
-) -> Drawn:
+def precision_draw(key: PRNGKeyArray, conditional: Conditional, intercept: bool) -> Drawn:
     """Draw ``(w, b)`` by a Cholesky factor of the (p + 1)-square precision.
 
     The precision is scaled to a unit diagonal first, so that features in very different units cost no digits, and an
     intercept is drawn at the weighted mean of the rows, where it is independent of the weights: a feature that is far
     from zero for its spread, such as a time stamp, costs none either.
     """
+    columns, masks, omega, kappa, precision, prior_row = conditional
     chains = omega.shape[0]
-    masked = columns.blocks[0].masked(kept[0])
+    masked = columns.blocks[0].masked(masks[0])
     if prior_row is not None:
         masked, omega, kappa = prior_row.joined(masked, omega, kappa)
     key_weight, key_level = jax.random.split(key)
@@ -110,21 +102,13 @@ def precision_draw(
     return draw, level - jnp.einsum("pc,cp->c", centre, draw) if intercept else level
 
 
-def outer_draw(
-    key: PRNGKeyArray,
-    columns: Columns,
-    kept: Masks,
-    omega: PerScore,
-    kappa: PerScore,
-    precision: Float[jax.Array, "C p"],
-    intercept: bool,
-    prior_row: LevelRow | None = None,
-) -> Drawn:
+def outer_draw(key: PRNGKeyArray, conditional: Conditional, intercept: bool) -> Drawn:
     """Draw ``(w, b)`` by a Cholesky factor of ``I + Ω^½ Z P⁻¹ Zᵀ Ω^½``, n-square.
 
     The intercept comes first, from its conditional with the weights integrated out; then the weights given it.
     """
-    masked = columns.blocks[0].masked(kept[0])
+    columns, masks, omega, kappa, precision, prior_row = conditional
+    masked = columns.blocks[0].masked(masks[0])
     if prior_row is not None:
         masked, omega, kappa = prior_row.joined(masked, omega, kappa)
     chains, n = omega.shape
@@ -149,20 +133,12 @@ def outer_draw(
     return prior + variance * jnp.einsum("cpn,cn->cp", half, solved), offset
 
 
-def gradient_draw(
-    key: PRNGKeyArray,
-    columns: Columns,
-    kept: Masks,
-    omega: PerScore,
-    kappa: PerScore,
-    precision: Float[jax.Array, "C p"],
-    intercept: bool,
-    prior_row: LevelRow | None = None,
-) -> Drawn:
+def gradient_draw(key: PRNGKeyArray, conditional: Conditional, intercept: bool) -> Drawn:
     """Draw ``(w, b)`` as the solution of ``Q θ = [Z, 1]ᵀ(κ + Ω^½ ε) + P^½ ε'`` by preconditioned conjugate gradients.
 
     Exact up to the tolerance of the solver, 1e-8 of the right-hand side in double and 1e-5 in single precision.
     """
+    columns, masks, omega, kappa, precision, prior_row = conditional
     chains, n = omega.shape
     key_rows, key_prior = jax.random.split(key)
     rows = kappa + jnp.sqrt(omega) * jax.random.normal(key_rows, omega.shape, omega.dtype)
@@ -170,7 +146,7 @@ def gradient_draw(
 
     def back(rowwise: PerScore, square: bool = False) -> Vector:
         """``[Z, 1]ᵀ r``, (C, p + 1), or without the one (C, p)."""
-        weight = columns.transposed_product(kept, rowwise, square)
+        weight = columns.transposed_product(masks, rowwise, square)
         return jnp.concatenate([weight, jnp.sum(rowwise, axis=1, keepdims=True)], axis=1) if intercept else weight
 
     def padded(weight: Float[jax.Array, "C p"]) -> Vector:
@@ -178,7 +154,7 @@ def gradient_draw(
         return jnp.pad(weight, ((0, 0), (0, int(intercept))))
 
     def apply(theta: Vector) -> Vector:
-        score = columns.product(kept, theta[:, : precision.shape[1]], n)
+        score = columns.product(masks, theta[:, : precision.shape[1]], n)
         if intercept:
             score = score + theta[:, -1:]
         image = back(omega * score) + padded(precision) * theta
@@ -188,14 +164,14 @@ def gradient_draw(
     if prior_row is not None:
         along, observed = prior_row.drawn(jax.random.fold_in(key_prior, 1))
         right, diagonal = right + along * observed, diagonal + along * along
-    precondition = _stiff_rows(columns, kept, omega, diagonal, back, intercept)
+    precondition = _stiff_rows(columns, masks, omega, diagonal, back, intercept)
     theta = _conjugate_gradient(apply, precondition, right, 1e-8 if omega.dtype == jnp.float64 else 1e-5)
     return (theta[:, :-1], theta[:, -1]) if intercept else (theta, jnp.zeros(chains, theta.dtype))
 
 
 def _stiff_rows(
     columns: Columns,
-    kept: Masks,
+    masks: Masks,
     omega: PerScore,
     precision: Vector,
     back: Callable[..., Vector],
@@ -209,10 +185,10 @@ def _stiff_rows(
     ``H = L⁻¹ R D⁻¹`` and ``LLᵀ = Ω_S⁻¹ + R D⁻¹ Rᵀ``. On words of Zipf's law it took 84 iterations instead of 495 for
     the hinge on 3,000 rows.
     """
-    most = 128  # rows that the preconditioner takes exactly; their numbers are no more than twice the entries
+    max_rows = 128  # rows that the preconditioner takes exactly; their numbers are at most twice the entries
     (chains, n), size = omega.shape, precision.shape[1]
     entries = sum(block.values.size for block in columns.blocks)
-    k = min(most, n // 2, 2 * entries // size)
+    k = min(max_rows, n // 2, 2 * entries // size)
     largest, chosen = jax.lax.top_k(omega, k)
     others = omega.at[jnp.arange(chains)[:, None], chosen].set(0)
     diagonal = precision + back(others, True)
@@ -220,7 +196,7 @@ def _stiff_rows(
     diagonal, largest = jnp.where(diagonal > 0, diagonal, 1), jnp.maximum(largest, 1e-30)
     if not k:
         return lambda residual: residual / diagonal
-    rows = columns.rows(kept, chosen)
+    rows = columns.rows(masks, chosen)
     if intercept:
         rows = jnp.concatenate([rows, jnp.ones((chains, k, 1), rows.dtype)], axis=2)
     scaled = rows / diagonal[:, None, :]
@@ -383,10 +359,9 @@ class AugmentedWeights:
             centre = gain * location[None] * precision / total
             kappa = kappa - omega * features.columns.full_product(centre)
         precision = total / (gain * gain)
-        scaled, intercept = self.gaussian_draw(
-            key_draw, features.columns, everything, omega, kappa, precision, self.fit_intercept,
-            None if level is None else level.row(gain, centre, chains),
-        )  # fmt: skip
+        row = None if level is None else level.row(gain, centre, chains)
+        conditional = Conditional(features.columns, everything, omega, kappa, precision, row)
+        scaled, intercept = self.gaussian_draw(key_draw, conditional, self.fit_intercept)
         return (scaled if centre is None else scaled + centre) / gain, intercept
 
 

@@ -1,13 +1,15 @@
-"""What gradient samplers bind: density, operands and normal approximation of a model with its data."""
+"""Bind density, operands and normal approximation of a model with its data, for gradient samplers."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
+from scipy.special import ndtr
 
 from .._typing import Float
 from ..data.dataset import Dataset
@@ -16,20 +18,19 @@ from ..model import Model
 from ..priors.base import NonCentred
 from ..priors.normal import with_scale
 from ..rates import RateMap
-from ..sampling.intercept_level import level_operands
-from ..sampling.likelihood_parameters import learnt_parameter, parameter_operands
 from ..sampling.matrix import Matrix, placed, samplers_matrix
+from ..sampling.prior_operands import learnt_parameter, level_operands, parameter_operands
 from .approximations.class_density import ClassDensity, class_approximation
 from .approximations.class_factor import class_factor, class_scores
 from .approximations.correlated_effects import correlated_coordinates
-from .approximations.drawn import DrawnApproximation, drawn_approximation, rounding_width
+from .approximations.drawn import DrawnApproximation, drawn_approximation, prior_probits, rounding_width
 from .approximations.learnt_parameter import with_parameter
 from .approximations.learnt_scales import best_scales, with_scales
 from .approximations.mixture_scales import mixture_coordinates, with_mixture
 from .approximations.normal import Factor, normal_approximation, score_spread
 from .approximations.precision import direction_factor, row_factor, row_gram, row_roots
 from .kernels.density import Density, DensityOperands, Evaluation, Point
-from .kernels.factors import FactorMap
+from .kernels.factors import StructuredFactor
 from .streamed import StreamedRows, evaluation_of, one_pass
 
 __all__ = ["ROUNDED", "Bound", "approximate_scores", "at_median", "bind_density", "bind_start", "operands_of"]
@@ -52,7 +53,7 @@ class Bound(NamedTuple):
     ----------
     density, operands
         What is sampled, with the scales of the weights as coordinates where they are learnt.
-    given : Density or ClassDensity
+    base : Density or ClassDensity
         The density at known scales.
     centre, factor : array
         Mean (E,) and factor, (E, E), (E,) or by products, of an approximation of the coordinates.
@@ -64,11 +65,11 @@ class Bound(NamedTuple):
 
     density: Any
     operands: Any
-    given: Any
+    base: Any
     centre: Float[np.ndarray, " E"]
-    factor: Factor | FactorMap
+    factor: Factor | StructuredFactor
     piecewise_linear: bool
-    spread: Factor | FactorMap
+    spread: Factor | StructuredFactor
 
 
 def bind_start(
@@ -91,7 +92,9 @@ def bind_start(
     prior: Any = model.weight_prior
     learnt = prior.learnt_scale(len(data.feature_names))
     if getattr(prior, "correlated", ()) or not (prior.gaussian or learnt):
-        return _start_of_mixture(name, model, data, rate_map, marginalised, dtype, dense, rounded)
+        inner = "dense" if dense else "diagonal"
+        bind = lambda variant: bind_start(name, variant, data, rate_map, marginalised, dtype, inner, rounded)  # noqa: E731
+        return _start_of_mixture(name, model, data, rate_map, dense, dtype, bind)
     contrasts = len(data.classes) - 1 if model.loss.multiclass else 1  # type: ignore[arg-type]  # labels
     log_scale = np.zeros(0)
     if learnt is not None:
@@ -100,21 +103,28 @@ def bind_start(
         # An averaged curvature takes many more passes over rows that are streamed.
         averaged = not data.design.is_streamed
         model, log_scale = best_scales(
-            model, learnt, contrasts, lambda known: start_of(known, data, rate_map, averaged, dense)
+            model, learnt, contrasts, lambda variant: start_of(variant, data, rate_map, averaged, dense)
         )
     density, operands = bind_density(name, model, data, rate_map, marginalised, dtype, keep_rows)
-    if choice == "eigenvectors":
-        found = class_scores(model, data, rate_map)
-        of_classes = class_factor(found, operands.matrix, dtype)
-        return Bound(density, operands, density, found.centre, of_classes, False, of_classes)
-    if choice in _OF_SCORES:
-        return _start_of_scores(model, data, rate_map, density, operands, choice, dtype, rounded)
-    centre, factor = start_of(model, data, rate_map, learnt is not None and not data.design.is_streamed, dense)
     piecewise_linear = density.loss.piecewise_linear and not density.has_variance
-    if piecewise_linear and rounded:
-        # A learnt parameter, the last coordinate, is no part of a score.
-        of_scores = factor if getattr(density, "parameter", None) is None else factor[:-1]
-        operands = operands._replace(width=placed(ROUNDED * score_spread(data, of_scores), dtype))
+    is_rounded, width = piecewise_linear and rounded, np.zeros(0)
+    factor: Any
+    if choice == "eigenvectors":
+        of_classes = class_scores(model, data, rate_map)
+        centre, factor = of_classes.centre, class_factor(of_classes, operands.matrix, dtype)
+    elif choice in _OF_SCORES:
+        normal = approximate_scores(model, data, rate_map, density, operands, choice, dtype)
+        centre, factor = normal.centre, _factor_of(normal, model, data, operands, choice, dtype)
+        if is_rounded:
+            width = rounding_width(model.C * data.weight, normal.precision.curvature, normal.spread, ROUNDED)
+    else:
+        centre, factor = start_of(model, data, rate_map, learnt is not None and not data.design.is_streamed, dense)
+        if is_rounded:
+            # A learnt parameter, the last coordinate, is not part of a score.
+            of_scores = factor if getattr(density, "parameter", None) is None else factor[:-1]
+            width = ROUNDED * score_spread(data, of_scores)
+    if is_rounded:
+        operands = operands._replace(width=placed(width, dtype))
     if learnt is None:
         return Bound(density, operands, density, centre, factor, piecewise_linear, factor)
     wrapped = with_scales(density, operands, centre, factor, learnt, log_scale, contrasts, dtype)
@@ -122,16 +132,12 @@ def bind_start(
 
 
 def _start_of_mixture(
-    name: str,
-    model: Model,
-    data: Dataset,
-    rate_map: RateMap,
-    marginalised: bool,
-    dtype: str,
-    dense: bool,
-    rounded: bool,
+    name: str, model: Model, data: Dataset, rate_map: RateMap, dense: bool, dtype: str, bind: Callable[[Model], Bound]
 ) -> Bound:
-    """Density, operands and approximation with the scales of single weights as coordinates."""
+    """Density, operands and approximation with the scales of single weights as coordinates.
+
+    ``bind`` returns those of a model whose scales are known.
+    """
     prior: Any = model.weight_prior
     p, is_correlated = len(data.feature_names), bool(getattr(prior, "correlated", ()))
     if not (is_correlated or isinstance(prior, NonCentred)) or model.loss.multiclass:
@@ -143,35 +149,14 @@ def _start_of_mixture(
     if is_correlated:
         learnt, log_scale = prior.learnt_scale(p), np.zeros(0)
         if learnt is not None:
-            _, log_scale = best_scales(model, learnt, 1, lambda known: start_of(known, data, rate_map, True, dense))
+            _, log_scale = best_scales(model, learnt, 1, lambda variant: start_of(variant, data, rate_map, True, dense))
         coordinates = correlated_coordinates(prior, p, log_scale, dtype)
     else:
         coordinates = mixture_coordinates(prior, p, dtype)
-    known = replace(model, weight_prior=with_scale(prior, coordinates.spread))
-    choice = "dense" if dense else "diagonal"
-    bound = bind_start(name, known, data, rate_map, marginalised, dtype, choice, rounded)
-    found: Any = bound.factor
-    wrapped = with_mixture(bound.density, bound.operands, bound.centre, found, coordinates)
-    return Bound(wrapped[0], wrapped[1], bound.density, wrapped[2], wrapped[3], bound.piecewise_linear, found)
-
-
-def _start_of_scores(
-    model: Model,
-    data: Dataset,
-    rate_map: RateMap,
-    density: Any,
-    operands: DensityOperands,
-    choice: str,
-    dtype: str,
-    rounded: bool,
-) -> Bound:
-    """Density and operands with an approximation of a single score and many features, by rows or by directions."""
-    found = approximate_scores(model, data, rate_map, density, operands, choice, dtype)
-    factor = _factor_of(found, model, data, operands, choice, dtype)
-    piecewise_linear = density.loss.piecewise_linear and not density.has_variance
-    if piecewise_linear and rounded:
-        operands = operands._replace(width=placed(_width(model, data, found), dtype))
-    return Bound(density, operands, density, found.centre, factor, piecewise_linear, factor)
+    bound = bind(replace(model, weight_prior=with_scale(prior, coordinates.spread)))
+    factor: Any = bound.factor
+    wrapped = with_mixture(bound.density, bound.operands, bound.centre, factor, coordinates)
+    return Bound(wrapped[0], wrapped[1], bound.density, wrapped[2], wrapped[3], bound.piecewise_linear, factor)
 
 
 def approximate_scores(
@@ -181,15 +166,15 @@ def approximate_scores(
 
     def evaluate(theta: Point) -> Evaluation:
         if choice != "directions":
-            found: Evaluation = _evaluate(density, operands, theta)
-            return found
+            value: Evaluation = _evaluate(density, operands, theta)
+            return value
         rows = StreamedRows(data.design, data.target, model.C * data.weight, model.C, None, data.offset)
-        given = operands._replace(offset=None)
-        sums = one_pass(density, rows, _loadings(density, given, theta))
-        return _evaluation(density, given, theta, jax.tree.map(partial(placed, dtype=dtype), sums))
+        pass_operands = operands._replace(offset=None)
+        sums = one_pass(density, rows, _loadings(density, pass_operands, theta))
+        return _evaluation(density, pass_operands, theta, jax.tree.map(partial(placed, dtype=dtype), sums))
 
     return drawn_approximation(
-        model, data, rate_map, evaluate, lambda found: _factor_of(found, model, data, operands, choice, dtype)
+        model, data, rate_map, evaluate, lambda normal: _factor_of(normal, model, data, operands, choice, dtype)
     )
 
 
@@ -199,27 +184,22 @@ _evaluate = jax.jit(lambda density, operands, theta: density.evaluate(operands, 
 
 
 def _factor_of(
-    found: DrawnApproximation, model: Model, data: Dataset, operands: DensityOperands, choice: str, dtype: str
-) -> FactorMap:
+    approximation: DrawnApproximation, model: Model, data: Dataset, operands: DensityOperands, choice: str, dtype: str
+) -> StructuredFactor:
     if choice == "directions":
-        return direction_factor(found.precision, model.fit_intercept, dtype)
-    p, curvature = len(found.gain), found.precision.curvature
-    weights = found.precision.prior[:p], found.gain, curvature
-    roots = row_roots(row_gram(data.design, *weights, model.fit_intercept, found.rates), curvature)
-    return row_factor(data, operands.matrix, *weights, roots, model.fit_intercept, dtype, found.rates)
-
-
-def _width(model: Model, data: Dataset, found: DrawnApproximation) -> Float[np.ndarray, " n"]:
-    """Half-widths over which kinks are rounded."""
-    return rounding_width(model.C * data.weight, found.precision.curvature, found.spread, ROUNDED)
+        return direction_factor(approximation.precision, model.fit_intercept, dtype)
+    p, curvature = len(approximation.gain), approximation.precision.curvature
+    weights = approximation.precision.prior[:p], approximation.gain, curvature
+    roots = row_roots(row_gram(data.design, *weights, model.fit_intercept, approximation.rates), curvature)
+    return row_factor(data, operands.matrix, *weights, roots, model.fit_intercept, dtype, approximation.rates)
 
 
 def at_median(model: Model, data: Dataset) -> Model:
     """The model with its scales at their medians, where they are learnt."""
     if model.weight_prior.gaussian:
         return model
-    known = with_scale(model.weight_prior, model.weight_prior.first_precision(len(data.feature_names)) ** -0.5)
-    return replace(model, weight_prior=known)
+    prior = with_scale(model.weight_prior, model.weight_prior.first_precision(len(data.feature_names)) ** -0.5)
+    return replace(model, weight_prior=prior)
 
 
 def bind_density(
@@ -240,16 +220,16 @@ def bind_density(
     p = len(data.feature_names)
     model.noise.check(data.design.minimum())
     probe = model.noise.coefficients(np.full(p, 0.5) if rate_map.is_free else rate_map.initial)
-    there = {key: bool(np.any(getattr(probe, key))) for key in ("quadratic", "linear", "constant", "shift")}
+    parts = {key: bool(np.any(getattr(probe, key))) for key in ("quadratic", "linear", "constant", "shift")}
     if model.loss.multiclass:
         if not marginalised:
             raise ValueError(
                 f"method: {name} integrates masks as if scores were normal, which {model.loss!r} has no form of; "
                 "bd.Gibbs() draws them."
             )
-        classes = ClassDensity(model.loss, model.noise, len(data.classes), model.fit_intercept, **there)  # type: ignore[arg-type]
+        classes = ClassDensity(model.loss, model.noise, len(data.classes), model.fit_intercept, **parts)  # type: ignore[arg-type]
         return classes, operands_of(model, data, rate_map, dtype)
-    noisy = there["quadratic"] or there["linear"] or there["constant"]
+    noisy = parts["quadratic"] or parts["linear"] or parts["constant"]
     ability = Sloped if not noisy else Curved if marginalised else Scored
     require(model.loss, ability, f"bd.{name}", "write what lacks, or use bd.fit")
     if marginalised and noisy and model.loss.exponential and not _is_normal(model):
@@ -266,10 +246,9 @@ def bind_density(
         free=rate_map.size,
         integrated=not marginalised,
         rate_dim=rate_map.dim,
-        **there,
+        **parts,
     )  # fmt: skip
-    square = there["quadratic"] and data.design.shape[0] * p <= _SMALL
-    return density, operands_of(model, data, rate_map, dtype, square, keep_rows)
+    return density, operands_of(model, data, rate_map, dtype, parts["quadratic"], keep_rows)
 
 
 def _is_normal(model: Model) -> bool:
@@ -278,16 +257,15 @@ def _is_normal(model: Model) -> bool:
 
 
 def operands_of(
-    model: Model, data: Dataset, rate_map: RateMap, dtype: str, square: bool | None = None, keep_rows: bool = True
+    model: Model, data: Dataset, rate_map: RateMap, dtype: str, square: bool = True, keep_rows: bool = True
 ) -> DensityOperands:
-    """Data and priors in a precision; the square of a dense matrix is kept if asked for, by default if it is small.
+    """Data and priors in a precision; the square of a dense matrix is kept if it is small and ``square``.
 
     Without ``keep_rows``, and where rows are streamed, matrix, targets and weights are empty.
     """
     prior = rate_map.prior.law(data.occurrences(rate_map.index, rate_map.size))
     real, p = partial(placed, dtype=dtype), len(data.feature_names)
-    if square is None:
-        square = data.design.shape[0] * p <= _SMALL
+    square = square and data.design.shape[0] * p <= _SMALL
     streamed = data.design.is_streamed or not keep_rows
     location = model.weight_prior.location(p)
     return DensityOperands(
@@ -317,39 +295,24 @@ def start_of(
     """
     if model.loss.multiclass:
         return class_approximation(model, data, rate_map, dense)
-    if not rate_map.is_free:
-        averaged &= len(data.feature_names) < _AVERAGED
-        return _from_location(
-            model,
-            *with_parameter(
-                model, data, rate_map.initial,
-                lambda known: normal_approximation(known, data, rate_map.initial, averaged, dense),
-            ),
-        )  # fmt: skip
-    from scipy.stats import norm
-
-    prior = rate_map.prior.law(data.occurrences(rate_map.index, rate_map.size))
-    typical = np.clip(prior.quantile(0.5), 0.02, 0.98)
-    rates = rate_map.expand(typical)
-    mean, factor = _from_location(
-        model,
-        *with_parameter(model, data, rates, lambda known: normal_approximation(known, data, rates, dense=dense)),
+    p, rates = len(data.feature_names), rate_map.initial
+    u = spread = np.zeros(0)
+    if rate_map.is_free:
+        u, spread = prior_probits(data, rate_map)
+        rates = rate_map.expand(ndtr(u))
+    averaged &= not rate_map.is_free and p < _AVERAGED
+    mean, factor = with_parameter(
+        model, data, rates, lambda variant: normal_approximation(variant, data, rates, averaged, dense)
     )
-    low, high = (norm.ppf(np.clip(prior.quantile(q), 1e-6, 1 - 1e-6)) for q in (0.16, 0.84))
-    spread = np.maximum((high - low) / 2, 1e-3)
-    centre = np.concatenate([mean, norm.ppf(typical)])
+    location = model.weight_prior.location(p)
+    if location is not None:
+        mean = mean - np.pad(location, (0, len(mean) - p))
+    if not rate_map.is_free:
+        return mean, factor
+    centre = np.concatenate([mean, u])
     if factor.ndim == 1 or len(centre) > 2000:
         diagonal = factor if factor.ndim == 1 else np.sqrt(np.sum(factor**2, axis=1))
         return centre, np.concatenate([diagonal, spread])
     from scipy.linalg import block_diag
 
     return centre, block_diag(factor, np.diag(spread))
-
-
-def _from_location(
-    model: Model, centre: Float[np.ndarray, " D"], factor: Factor
-) -> tuple[Float[np.ndarray, " D"], Factor]:
-    """Centre and factor of weights and intercept, the weights counted from their prior means."""
-    p = len(centre) - model.fit_intercept
-    location = model.weight_prior.location(p)
-    return (centre if location is None else centre - np.pad(location, (0, len(centre) - p))), factor

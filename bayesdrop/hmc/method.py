@@ -14,19 +14,18 @@ from ..model import Model
 from ..rates import RateMap
 from ..sampling.matrix import placed
 from .approximations.choices import Limits, case_of, choose
-from .approximations.learnt_scales import ScaleDensity
-from .approximations.mixture_scales import MixtureDensity
+from .approximations.mixture_scales import CoordinateDensity
 from .approximations.normal import score_spread
 from .binding import ROUNDED, Bound, bind_density, bind_start
-from .kernels.factors import FactorMap
+from .kernels.factors import StructuredFactor
 from .kernels.kernel import HMCKernel, HMCOperands
 from .kernels.trajectory import HMCOptions
-from .score_space import ScoreHMCKernel, score_operands
+from .score_space import ScoreHMCKernel, ScoreOperands, score_operands
 from .streamed import ClassCosts, StreamedKernel, StreamedOperands, StreamedRows, one_pass
 
 __all__ = ["HMC"]
 
-# Rows a coordinate from which on the posterior is as normal as a pilot could tell.
+# Rows per coordinate beyond which a pilot cannot tell the posterior from a normal one.
 _MANY_ROWS = 50
 
 
@@ -104,7 +103,7 @@ class HMC(HMCOptions):
 
     def bind(
         self, model: Model, data: Dataset, rate_map: RateMap, tune: int, marginalised: bool = False
-    ) -> tuple[HMCKernel | StreamedKernel, HMCOperands | StreamedOperands]:
+    ) -> tuple[HMCKernel | StreamedKernel, HMCOperands | ScoreOperands | StreamedOperands]:
         """Build the kernel and its operands; call it under the precision of ``dtype``.
 
         Raises
@@ -122,9 +121,9 @@ class HMC(HMCOptions):
             )
         if choice == "scores":
             single: Any
-            single, known = bind_density(type(self).__name__, model, data, rate_map, marginalised, self.dtype)
+            single, inputs = bind_density(type(self).__name__, model, data, rate_map, marginalised, self.dtype)
             return ScoreHMCKernel(single, float("inf"), self, choice), score_operands(
-                model, data, rate_map, single, known, int(tune), self.dtype, ROUNDED
+                model, data, rate_map, single, inputs, int(tune), self.dtype, ROUNDED
             )
         passes = choice == "directions"
         bound = bind_start(
@@ -141,7 +140,7 @@ class HMC(HMCOptions):
         Raises
         ------
         ValueError
-            If there are masks of many classes, weights that are not normal or unknown variances, or as
+            If there are masks of many classes, or weights that are not normal, or as
             :func:`bind_density` has it.
         """
         name, prior, loss = type(self).__name__, model.weight_prior, model.loss
@@ -154,23 +153,18 @@ class HMC(HMCOptions):
                 'average them inside the loss, target="marginalised", at fixed rates',
             ),
             (
-                bool(loss.parameters),
-                "a likelihood of known scale and shape",
-                loss,
-                "give numbers, as in bd.Squared(variance=1.0), bd.Quantile(0.5, scale=1.0) or bd.NegativeBinomial(2.0)",
-            ),
-            (
                 not (learnt or prior.gaussian),
                 "normal weights",
                 prior,
                 "take bd.Normal(1.0) or bd.Normal(bd.HalfNormal(1.0))",
             ),
         ]
-        for refused, taken, came, advice in cases:
-            if refused:
+        for is_refused, condition, component, advice in cases:
+            if is_refused:
                 raise ValueError(
-                    f"method: bd.{name} of rows that are not in memory takes {taken}, got {came!r}; {advice}, or pass "
-                    "an array or a scipy sparse matrix: all rows if they fit in memory, or a random sample of them."
+                    f"method: bd.{name} of rows that are not in memory takes {condition}, got {component!r}; {advice}, "
+                    "or pass an array or a scipy sparse matrix: all rows if they fit in memory, or a random sample of "
+                    "them."
                 )
         choice = choose(case_of(model, data, rate_map, marginalised), self.limits).name
         bound = bind_start(name, model, data, rate_map, marginalised, self.dtype, choice, rounded=False)
@@ -187,21 +181,21 @@ class HMC(HMCOptions):
         self, bound: Bound, data: Dataset, rate_map: RateMap, tune: int, choice: str
     ) -> tuple[HMCKernel, HMCOperands]:
         """Kernel and operands around an approximation."""
-        density, centre, factor = bound.given, bound.centre, bound.factor
+        density, centre, factor = bound.base, bound.centre, bound.factor
         # The approximation was made at guessed rates, if they are free. Without them a pilot takes out what skewness
         # does to the posterior of few rows a coordinate; of many it knows less than the curvature, the approximation
         # of a piecewise-linear loss is centred on the mean already, and that of a normal posterior is the posterior.
         exact = density.is_normal and choice not in ("directions", "diagonal")
-        known = bound.piecewise_linear or exact or data.design.shape[0] > _MANY_ROWS * len(centre)
+        is_centred = bound.piecewise_linear or exact or data.design.shape[0] > _MANY_ROWS * len(centre)
         # One curvature for all classes is that of none of them: there a pilot knows more.
-        known &= choice != "eigenvectors"
-        learnt = isinstance(bound.density, ScaleDensity | MixtureDensity)
-        trust = 0.1 if rate_map.is_free else 1.0 if learnt else float("inf") if known else 10.0
+        is_centred &= choice != "eigenvectors"
+        learnt = isinstance(bound.density, CoordinateDensity)
+        trust = 0.1 if rate_map.is_free else 1.0 if learnt else float("inf") if is_centred else 10.0
         real = partial(placed, dtype=self.dtype)
         return HMCKernel(bound.density, trust, self, choice), HMCOperands(
             density=bound.operands,
             centre=real(centre),
-            factor=factor if isinstance(factor, FactorMap) else real(factor),
+            factor=factor if isinstance(factor, StructuredFactor) else real(factor),
             tune=placed(tune, np.int32),
         )
 
@@ -215,9 +209,9 @@ def _by_passes(
     make of them.
     """
     density: Any = kernel.density
-    given = operands.density
-    width = None if given.width is None else np.asarray(given.width, float)
+    inputs = operands.density
+    width = None if inputs.width is None else np.asarray(inputs.width, float)
     rows = StreamedRows(data.design, data.target, model.C * data.weight, model.C, width, data.offset)
-    inside = operands._replace(density=given._replace(width=None, offset=None))
+    inside = operands._replace(density=inputs._replace(width=None, offset=None))
     cost = one_pass(density, rows, density.loadings(inside.density, inside.centre[None])).cost
-    return StreamedKernel(kernel), StreamedOperands(inside, rows._replace(known=float(cost[0])))
+    return StreamedKernel(kernel), StreamedOperands(inside, rows._replace(base_cost=float(cost[0])))

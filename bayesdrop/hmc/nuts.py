@@ -25,7 +25,8 @@ from ..sampling.matrix import placed
 from .approximations.choices import Limits, case_of, choose
 from .binding import bind_start
 from .kernels.density import LogDensity
-from .kernels.factors import Factor, FactorMap, unwhiten, whiten_gradient
+from .kernels.factors import Factor, StructuredFactor, unwhiten, whiten_gradient
+from .kernels.kernel import GradientKernel
 
 __all__ = ["NUTS", "NUTSKernel", "NUTSOperands"]
 
@@ -88,8 +89,8 @@ class NUTS:
         choice = choose(case_of(model, data, rate_map, marginalised), self.limits).name
         bound = bind_start(type(self).__name__, model, data, rate_map, marginalised, self.dtype, choice, rounded=False)
         kernel = NUTSKernel(bound.density, int(tune), self, choice)
-        real, found = partial(placed, dtype=self.dtype), bound.factor
-        factor = found if isinstance(found, FactorMap) else real(found)
+        real, bound_factor = partial(placed, dtype=self.dtype), bound.factor
+        factor = bound_factor if isinstance(bound_factor, StructuredFactor) else real(bound_factor)
         return kernel, NUTSOperands(bound.operands, real(bound.centre), factor)
 
 
@@ -102,7 +103,7 @@ class NUTSOperands(NamedTuple):
 
 
 @dataclass(frozen=True)
-class NUTSKernel:
+class NUTSKernel(GradientKernel):
     """The transition: NumPyro's kernel, one copy per chain side by side.
 
     Attributes
@@ -121,21 +122,6 @@ class NUTSKernel:
     tune: int
     options: NUTS
     choice: str = ""
-
-    @property
-    def variables(self) -> dict[str, tuple[str, ...]]:
-        """Dims of what is recorded."""
-        return self.density.variables
-
-    @property
-    def choices(self) -> dict[str, str]:
-        """What a posterior says of the choices made."""
-        return {"normal_approximation": self.choice}
-
-    @property
-    def statistics(self) -> tuple[str, ...]:
-        """The log density, and how the trajectory went."""
-        return ("lp", "acceptance_rate", "energy", "step_size", "n_steps", "diverging")
 
     def _potential(self, operands: NUTSOperands) -> Any:
         """Minus the log density of one chain, (D,) to (), with the closed-form gradient."""
@@ -175,7 +161,7 @@ class NUTSKernel:
         return state, self.record(operands, state)
 
     def record(self, operands: NUTSOperands, state: Any) -> dict[str, jax.Array]:
-        """What is kept of a draw: position, log density and how the trajectory went."""
+        """Record of a draw: position, log density and how the trajectory went."""
         theta = unwhiten(operands.centre, operands.factor, state.z)
         return self.density.record(operands.density, theta) | {
             "lp": -state.potential_energy,

@@ -39,113 +39,92 @@ from .approximations.precision import row_factor, row_gram, row_roots
 from .binding import approximate_scores
 from .kernels.density import Density, DensityOperands, Evaluation, Point
 from .kernels.factors import StructuredFactor, row_product
-from .kernels.kernel import HMCKernel, HMCOperands, HMCState
+from .kernels.kernel import HMCKernel, HMCState
 from .kernels.trajectory import split_trajectory, turned
 
-__all__ = ["ScoreFactor", "ScoreHMCKernel", "score_operands"]
+__all__ = ["ScoreHMCKernel", "ScoreOperands", "score_operands"]
 
 PerScore = Float[jax.Array, "C n"]
 
 
-class ScoreFactor(NamedTuple):
-    """A factor by rows, and what the scores are under it.
+class ScoreOperands(NamedTuple):
+    """Operands of the kernel with a factor by rows, and what the scores are under it.
 
     Attributes
     ----------
-    row : StructuredFactor
-        ``T``, by rows.
+    density, centre, factor, tune
+        As in :class:`.kernels.kernel.HMCOperands`; the factor is by rows.
     response, turned, covariance : array (n, n)
         ``R`` with ``A₀T = RA₀P^{−½}``, its transpose, and ``FFᵀ``.
     mean, dual : array (n,)
         ``m`` and ``a``.
     """
 
-    row: StructuredFactor
+    density: DensityOperands
+    centre: Float[jax.Array, " D"]
+    factor: StructuredFactor
+    tune: Int[jax.Array, ""]
     response: Float[jax.Array, "n n"]
     turned: Float[jax.Array, "n n"]
     covariance: Float[jax.Array, "n n"]
     mean: Float[jax.Array, " n"]
     dual: Float[jax.Array, " n"]
 
-    @property
-    def stretch(self) -> Float[jax.Array, " D"]:
-        """Ones."""
-        return self.row.stretch
-
-    def stretched(self, stretch: Float[jax.Array, " D"]) -> ScoreFactor:
-        """The same with other factors (D,) of the whitened coordinates."""
-        return self._replace(row=self.row.stretched(stretch))
-
-    def times(self, z: Point) -> Point:
-        """``Tz`` (C, D)."""
-        return self.row.times(z)
-
-    def solve(self, theta: Point) -> Point:
-        """``T⁻¹θ`` (C, D)."""
-        return self.row.solve(theta)
-
-    def transposed_times(self, gradient: Point) -> Point:
-        """``Tᵀ`` times a gradient (C, D)."""
-        return self.row.transposed_times(gradient)
-
     def scores(self, z: Point) -> PerScore:
         """``Fz`` (C, n)."""
-        frame, p = self.row.frame, self.row.frame.scale.shape[0]
-        score = row_product(self.response, self.row.root.rows.scores(z[:, :p]))
+        frame, p = self.factor.frame, self.factor.frame.scale.shape[0]
+        score = row_product(self.response, self.factor.root.rows.scores(z[:, :p]))
         return score + jnp.sum(frame.level[None] * z[:, p:], axis=1, keepdims=True)
 
     def coordinates(self, force: PerScore) -> Point:
         """``Fᵀh`` (C, D)."""
-        total = self.row.frame.level[None] * jnp.sum(force, axis=1, keepdims=True)
-        return jnp.concatenate([self.row.root.rows.columns(row_product(self.turned, force)), total], axis=1)
+        total = self.factor.frame.level[None] * jnp.sum(force, axis=1, keepdims=True)
+        return jnp.concatenate([self.factor.root.rows.columns(row_product(self.turned, force)), total], axis=1)
 
 
 @dataclass(frozen=True)
 class ScoreHMCKernel(HMCKernel):
-    """The transition of a density without noise or free rates; its factor is a :class:`ScoreFactor`."""
+    """The transition of a density without noise or free rates; its operands are :class:`ScoreOperands`."""
 
-    def init(self, operands: HMCOperands, key: PRNGKeyArray, chains: int) -> HMCState:
+    def init(self, operands: Any, key: PRNGKeyArray, chains: int) -> HMCState:
         """Start at independent draws from the normal approximation."""
-        factor: Any = operands.factor
         key, z = self.start(operands, key, chains)
-        return self.state_at(operands, key, z, self.evaluation(operands, z, factor.scores(z)))
+        return self.state_at(operands, key, z, self.evaluation(operands, z, operands.scores(z)))
 
-    def remainder(self, operands: HMCOperands, score: PerScore) -> tuple[PerScore, PerScore]:
+    def remainder(self, operands: Any, score: PerScore) -> tuple[PerScore, PerScore]:
         """``r(δ)`` and ``h(δ)``, (C, n) each."""
-        factor: Any = operands.factor
         density: Any = self.density
-        cost, slope, _ = density.cost(operands.density, factor.mean[None] + score, jnp.zeros_like(score))
-        square, dual = jnp.square(factor.row.root.rows.root)[None], factor.dual[None]
+        cost, slope, _ = density.cost(operands.density, operands.mean[None] + score, jnp.zeros_like(score))
+        square, dual = jnp.square(operands.factor.root.rows.root)[None], operands.dual[None]
         return cost + dual * score - 0.5 * square * score * score, square * score - dual - slope
 
-    def evaluation(self, operands: HMCOperands, z: Point, score: PerScore) -> Evaluation:
+    def evaluation(self, operands: Any, z: Point, score: PerScore) -> Evaluation:
         """Minus the log density, but for a constant, at coordinates with these scores; nobody looks at its gradient."""
-        rest, _ = self.remainder(operands, score)
-        return Evaluation(rest, -0.5 * jnp.sum(z * z, axis=1), jnp.zeros_like(z))
+        remainder, _ = self.remainder(operands, score)
+        return Evaluation(remainder, -0.5 * jnp.sum(z * z, axis=1), jnp.zeros_like(z))
 
     def trajectory(
         self,
-        operands: HMCOperands,
+        operands: Any,
         state: HMCState,
         momentum: Point,
         angle: Float[jax.Array, ""] | float,
         n_leapfrog_steps: Int[jax.Array, ""] | int,
     ) -> tuple[Point, Point, Evaluation]:
-        """Where so many turns of the given angle lead from a momentum (C, D): position, momentum, evaluation."""
-        factor: Any = operands.factor
+        """Position, momentum and evaluation after ``n_leapfrog_steps`` turns by ``angle`` from a momentum (C, D)."""
         # From the position, not the end of the last trajectory: rounding does not add up over draws.
-        score, velocity = factor.scores(state.position), factor.scores(momentum)
+        score, velocity = operands.scores(state.position), operands.scores(momentum)
         n, nothing = score.shape[1], jnp.zeros_like(score)
 
         def force(place: Float[jax.Array, "C m"]) -> tuple[Float[jax.Array, "C m"], tuple[()]]:
             _, push = self.remainder(operands, place[:, :n])
-            return jnp.concatenate([row_product(factor.covariance, push), push], axis=1), ()
+            return jnp.concatenate([row_product(operands.covariance, push), push], axis=1), ()
 
         # Scores and the sums of the leapfrog steps move equally.
         begin, moving = jnp.concatenate([score, nothing], axis=1), jnp.concatenate([velocity, nothing], axis=1)
         end, moved, _, _ = split_trajectory(force, begin, moving, angle, n_leapfrog_steps, (force(begin)[0], ()))
         z, r = turned(state.position, momentum, angle * jnp.asarray(n_leapfrog_steps, velocity.dtype))
-        sums = factor.coordinates(jnp.concatenate([end[:, n:], moved[:, n:]]))
+        sums = operands.coordinates(jnp.concatenate([end[:, n:], moved[:, n:]]))
         z, r = z + sums[: len(z)], r + sums[len(z) :]
         return z, r, self.evaluation(operands, z, end[:, :n])
 
@@ -153,8 +132,8 @@ class ScoreHMCKernel(HMCKernel):
 def score_operands(
     model: Model, data: Dataset, rate_map: RateMap, density: Density, operands: DensityOperands,
     tune: int, dtype: str, rounded: float,
-) -> HMCOperands:  # fmt: skip
-    """Operands of the kernel; kinks are rounded over so many standard deviations of each score."""
+) -> ScoreOperands:  # fmt: skip
+    """Operands of the kernel; kinks are rounded over ``rounded`` standard deviations of each score."""
     from scipy.linalg import cho_solve, solve_triangular
 
     normal = approximate_scores(model, data, rate_map, density, operands, "scores", dtype)
@@ -181,6 +160,6 @@ def score_operands(
     real = partial(jnp.asarray, dtype=dtype)
     covariance = 0.5 * (covariance + covariance.T)
     location = model.weight_prior.location(len(data.feature_names))
-    known = 0.0 if location is None else data.design.matvec(normal.gain * location)
-    by_rows = (real(part) for part in (response, response.T, covariance, mean + level + known, dual))
-    return HMCOperands(operands, real(centre), ScoreFactor(factor, *by_rows), jnp.int32(tune))
+    prior_scores = 0.0 if location is None else data.design.matvec(normal.gain * location)
+    by_rows = (real(part) for part in (response, response.T, covariance, mean + level + prior_scores, dual))
+    return ScoreOperands(operands, real(centre), factor, jnp.int32(tune), *by_rows)

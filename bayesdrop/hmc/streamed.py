@@ -35,7 +35,7 @@ from jaxtyping import PRNGKeyArray
 from .._typing import Float, PerRow
 from ..designs import Design
 from ..losses.softmax import FORMS, log_sum_exp
-from .approximations.class_density import ClassDensity, contrasts
+from .approximations.class_density import contrasts
 from .kernels.density import Density, DensityOperands, Evaluation, Loadings, Point
 from .kernels.factors import unwhiten
 from .kernels.kernel import HMCKernel, HMCOperands, HMCState
@@ -54,7 +54,7 @@ __all__ = [
 
 
 class StreamedRows(NamedTuple):
-    """What a pass reads.
+    """Arrays that a pass reads.
 
     Attributes
     ----------
@@ -68,7 +68,7 @@ class StreamedRows(NamedTuple):
         As in :class:`.kernels.density.DensityOperands`.
     offset : array (n,), optional
         Known part of every row's score.
-    known : float
+    base_cost : float
         Cost of all rows amid the posterior: taken off the total, it leaves single precision the digits of differences.
     costs : callable, optional
         What makes costs of scores, instead of :class:`RowCosts`.
@@ -80,7 +80,7 @@ class StreamedRows(NamedTuple):
     loss_weight: float
     width: PerRow | None = None
     offset: PerRow | None = None
-    known: float = 0.0
+    base_cost: float = 0.0
     costs: Callable[..., Any] | None = None
 
 
@@ -99,9 +99,8 @@ def one_pass(density: Any, rows: StreamedRows, loadings: Loadings) -> Sums:
     weights = np.concatenate([u.T, b.T], axis=1) if density.linear else u.T
     squares = a.T if density.quadratic else none
     others = {"width": rows.width, "offset": rows.offset}
-    there = {name: value for name, value in others.items() if value is not None}
-    kind = rows.costs or partial(RowCosts, loss_weight=rows.loss_weight)
-    costs = kind(density, tuple(there), level, constant)
+    vectors = {name: value for name, value in others.items() if value is not None}
+    costs = (rows.costs or RowCosts)(density, tuple(vectors), level, constant, rows.loss_weight)
     # What overflows is not finite in the sums, and said once, by whoever looks at the log density.
     back, square_back, level_slope, _, totals = rows.design.product_sums(
         weights,
@@ -109,11 +108,11 @@ def one_pass(density: Any, rows: StreamedRows, loadings: Loadings) -> Sums:
         costs,
         rows.target,
         rows.row_weight,
-        *there.values(),
+        *vectors.values(),
     )
     nothing = np.zeros_like(a)
     return Sums(
-        totals[: costs.chains] - rows.known,
+        totals[: costs.chains] - rows.base_cost,
         Loadings(
             mean=back[:, :columns].T,
             level=level_slope[:columns],
@@ -135,15 +134,15 @@ class RowCosts:
     names : tuple of str
         Which other vectors over the rows come after targets and weights: ``width``, ``offset``.
     level, constant : array (C,)
-        Of the loadings.
+        Level and constant of the loadings.
     loss_weight : float
-        What the loss is multiplied by.
+        What the loss of one score is multiplied by.
     """
 
-    density: Density
+    density: Any
     names: tuple[str, ...]
-    level: Float[np.ndarray, " C"]
-    constant: Float[np.ndarray, " C"]
+    level: Float[np.ndarray, " columns"]
+    constant: Float[np.ndarray, " variances"]
     loss_weight: float
 
     @property
@@ -160,23 +159,33 @@ class RowCosts:
         *others: PerRow,
     ) -> tuple[Float[np.ndarray, "rows K"], Float[np.ndarray, "rows L"], Float[np.ndarray, "rows M"]]:
         """Given the products of the rows with the loadings."""
-        density, C, there = self.density, len(self.level), dict(zip(self.names, others, strict=True))
+        density, columns = self.density, len(self.level)
         with np.errstate(over="ignore", invalid="ignore"):
-            mean = first[:, :C] + self.level
-            if "offset" in there:
-                mean = mean + there["offset"][:, None]
+            mean = first[:, :columns] + self.level
             var = mean  # not looked at where there is no noise
             if density.has_variance:
-                var = np.broadcast_to(self.constant, mean.shape)
+                var = np.broadcast_to(self.constant, (len(first), len(self.constant)))
                 var = var + second if density.quadratic else var
-                var = var + first[:, C:] if density.linear else var
-            stretched = there["width"][:, None] if "width" in there else None
-            given = target[:, None], weight[:, None], self.loss_weight, stretched
-            cost, slope, var_slope = density.score_cost(*given, mean, var)
+                var = var + first[:, columns:] if density.linear else var
+            cost, slope, var_slope = self.at(mean, var, target, weight, **dict(zip(self.names, others, strict=True)))
         if not density.has_variance:
             return slope, second, cost
         back = np.concatenate([slope, var_slope], axis=1) if density.linear else slope
         return back, var_slope if density.quadratic else second, np.concatenate([cost, var_slope], axis=1)
+
+    def at(
+        self,
+        mean: Float[np.ndarray, "rows columns"],
+        var: Float[np.ndarray, "rows variances"],
+        target: PerRow,
+        weight: PerRow,
+        width: PerRow | None = None,
+        offset: PerRow | None = None,
+    ) -> tuple[Any, ...]:
+        """Costs of the rows at moments of their scores, and the slopes in these moments."""
+        mean = mean if offset is None else mean + offset[:, None]
+        stretched = None if width is None else width[:, None]
+        return self.density.score_cost(target[:, None], weight[:, None], self.loss_weight, stretched, mean, var)
 
 
 def evaluation_of(density: Density, operands: DensityOperands, theta: Point, sums: Sums) -> Evaluation:
@@ -188,7 +197,7 @@ def evaluation_of(density: Density, operands: DensityOperands, theta: Point, sum
 
 
 class StreamedOperands(NamedTuple):
-    """What the chains depend on besides the rows, with no matrix; and the rows."""
+    """Operands of the chains, without a matrix, and the rows."""
 
     chains: HMCOperands
     rows: StreamedRows
@@ -213,7 +222,7 @@ class StreamedKernel:
 
     @property
     def choices(self) -> dict[str, str]:
-        """What a posterior says of the choices made."""
+        """Choices that the posterior reports."""
         return self.inner.choices
 
     @property
@@ -234,8 +243,9 @@ class StreamedKernel:
 
     def init(self, operands: StreamedOperands, key: PRNGKeyArray, chains: int) -> HMCState:
         """Start at independent draws from the normal approximation."""
-        key, z, theta, loadings = _begin(self.inner, chains, operands.chains, key)
-        return _first(self.inner, operands.chains, key, z, theta, self._pass(operands, loadings))
+        inside = operands.chains
+        key, z, theta, loadings = _begin(self.inner, chains, inside, key)
+        return _state_at(inside, key, z, _evaluation(self.inner, inside, theta, self._pass(operands, loadings)))
 
     def step(self, operands: StreamedOperands, state: HMCState) -> tuple[HMCState, dict[str, jax.Array]]:
         """One trajectory of every chain, and in warm-up what is learnt from it."""
@@ -266,14 +276,8 @@ def _begin(
 
 
 @partial(jax.jit, static_argnums=0)
-def _first(kernel: HMCKernel, operands: HMCOperands, key: PRNGKeyArray, z: Point, theta: Point, sums: Sums) -> HMCState:
-    """State before the first draw."""
-    return kernel.state_at(operands, key, z, _evaluation(kernel, operands, theta, sums))
-
-
-@partial(jax.jit, static_argnums=0)
 def _depart(kernel: HMCKernel, operands: HMCOperands, state: HMCState) -> tuple[Departure, Point]:
-    """What is drawn before a trajectory, and the momentum after the first half of a leapfrog step."""
+    """Random numbers of a trajectory, and the momentum after the first half of a leapfrog step."""
     departure = kernel.depart(operands, state)
     push = kernel.force(operands, state, state.position, state.evaluation)
     return departure, departure.momentum + departure.angle / 2 * push
@@ -305,45 +309,17 @@ def _push(
     return r + length * kernel.force(operands, state, z, evaluation), evaluation
 
 
-@partial(jax.jit, static_argnums=0)
-def _arrive(
-    kernel: HMCKernel,
-    operands: HMCOperands,
-    state: HMCState,
-    departure: Departure,
-    z: Point,
-    r: Point,
-    evaluation: Evaluation,
-) -> tuple[HMCState, dict[str, jax.Array]]:
-    """The state after a trajectory, and what is recorded of it."""
-    return kernel.arrive(operands, state, departure, z, r, evaluation)
-
-
 @partial(jax.jit, static_argnames=("kernel",))
 def _evaluation(kernel: HMCKernel, operands: HMCOperands, theta: Point, sums: Sums) -> Evaluation:
     return evaluation_of(kernel.density, operands.density, theta, sums)  # type: ignore[arg-type]
 
 
-@dataclass(frozen=True)
-class ClassCosts:
-    """Slopes of the cost of some rows, and what is summed over them; see :class:`RowCosts`.
+_state_at = jax.jit(HMCKernel.state_at)
+_arrive = jax.jit(HMCKernel.arrive, static_argnums=0)
 
-    Attributes
-    ----------
-    density : ClassDensity
-        What a row costs.
-    names : tuple of str
-        Other vectors over the rows: none, for each of many classes would have its own.
-    level : array (C J,)
-        Of the loadings.
-    constant : array (C J (J + 1) / 2,)
-        The same of the covariances.
-    """
 
-    density: ClassDensity
-    names: tuple[str, ...]
-    level: Float[np.ndarray, " contrasts"]
-    constant: Float[np.ndarray, " pairs"]
+class ClassCosts(RowCosts):
+    """Costs of many classes: the columns are contrasts, and the variances are covariances of their pairs."""
 
     @property
     def chains(self) -> int:
@@ -354,40 +330,32 @@ class ClassCosts:
     def _basis(self) -> Float[np.ndarray, "K J"]:
         return contrasts(self.density.n_classes)
 
-    def __call__(
+    def at(
         self,
-        first: Float[np.ndarray, "rows _"],
-        second: Float[np.ndarray, "rows _"],
+        mean: Float[np.ndarray, "rows columns"],
+        var: Float[np.ndarray, "rows variances"],
         target: PerRow,
         weight: PerRow,
-    ) -> tuple[Float[np.ndarray, "rows _"], Float[np.ndarray, "rows _"], Float[np.ndarray, "rows _"]]:
-        """Given the products of the rows with the loadings, and their classes by number."""
-        columns, J, C = len(self.level), self._basis.shape[1], self.chains
-        with np.errstate(over="ignore", invalid="ignore"):
-            # Rows come last: sums over a few classes are then sums of long vectors.
-            mean = np.add(first[:, :columns].T, self.level[:, None], order="C").reshape(C, J, -1)
-            score = self._basis @ mean
-            level, slope = log_sum_exp(score, axis=1)
-            to_pairs = None
-            if self.density.has_variance:
-                var = np.broadcast_to(self.constant, (len(first), len(self.constant)))
-                var = var + second if self.density.quadratic else var
-                var = var + first[:, columns:] if self.density.linear else var
-                extra, more, to_pairs = self._of_noise(score, var)
-                level, slope, to_pairs = level + extra, slope + more, weight[:, None] * to_pairs
-            own, rows = np.asarray(target).astype(np.intp), np.arange(len(first))
-            cost = weight[:, None] * (level - score[:, own, rows]).T
-            slope[:, own, rows] -= 1
-            back = ((self._basis.T @ slope) * weight).reshape(columns, -1).T
-        if to_pairs is None:
-            return back, second, cost
-        back = np.concatenate([back, to_pairs], axis=1) if self.density.linear else back
-        return back, to_pairs if self.density.quadratic else second, np.concatenate([cost, to_pairs], axis=1)
+        width: PerRow | None = None,
+        offset: PerRow | None = None,
+    ) -> tuple[Any, ...]:
+        """Costs of the rows at moments of their contrasts, with their classes by number, and the slopes."""
+        # Rows come last: sums over a few classes are then sums of long vectors.
+        score = self._basis @ np.ascontiguousarray(mean.T).reshape(self.chains, self._basis.shape[1], -1)
+        level, slope = log_sum_exp(score, axis=1)
+        to_pairs = var
+        if self.density.has_variance:
+            extra, more, to_pairs = self._of_noise(score, var)
+            level, slope, to_pairs = level + extra, slope + more, weight[:, None] * to_pairs
+        label, rows = np.asarray(target).astype(np.intp), np.arange(len(mean))
+        cost = weight[:, None] * (level - score[:, label, rows]).T
+        slope[:, label, rows] -= 1
+        return cost, ((self._basis.T @ slope) * weight).reshape(mean.shape[1], -1).T, to_pairs
 
     def _of_noise(
         self, score: Float[np.ndarray, "C K m"], pairs: Float[np.ndarray, "m _"]
     ) -> tuple[Float[np.ndarray, "C m"], Float[np.ndarray, "C K m"], Float[np.ndarray, "m _"]]:
-        """What noise adds to the loss, and its slopes in the scores and in the covariances of pairs of contrasts."""
+        """Contribution of noise to the loss, and its slopes in the scores and in the covariances of contrasts."""
         (C, K, m), basis = score.shape, self._basis
         one, other = np.triu_indices(K - 1)
         cov = np.empty((m * C, K - 1, K - 1))

@@ -50,7 +50,7 @@ class PaddedLines(NamedTuple):
     # Compiled as a whole, also where Python calls it: a loop over places would be compiled anew at every call.
     @partial(jax.jit, static_argnames=("square", "at_once"), inline=True)
     def dot(self, vectors: Float[jax.Array, "C length"], square: bool, at_once: int = 8) -> Float[jax.Array, "C lines"]:
-        """Product of every line, or its square, with vectors: (C, length) to (C, lines), so many places ``at_once``."""
+        """Product of every line, or its square, with vectors: (C, length) to (C, lines), ``at_once`` places a time."""
         table = vectors.T
 
         def add(total: Float[jax.Array, "_ C"], entry: tuple[Int[jax.Array, " _"], Float[jax.Array, " _"]]) -> Any:
@@ -73,7 +73,7 @@ class Matrix(NamedTuple):
     dense : array (p, n) or None
         The transpose, which suits both products.
     square : array (p, n) or None
-        Its square, where it is worth the memory.
+        Square of the transpose, where it is worth the memory.
     rows, columns : PaddedLines or None
         A sparse matrix by rows and by columns.
     """

@@ -66,7 +66,7 @@ def check_proper(model: Model, data: Dataset, rate_map: RateMap, marginalised: b
     terms, heavy = [], np.full(p, True)
     if isinstance(prior, RandomEffects):
         terms = prior.terms_without_mean
-        levels = [[term in terms] * len(own) for term, own in zip(prior.terms, prior.levels, strict=True)]
+        levels = [[term in terms] * len(names) for term, names in zip(prior.terms, prior.levels, strict=True)]
         heavy = np.concatenate([np.full(p - prior.size, not prior.features.has_mean), *levels]).astype(bool)
         prior = prior.features
     noise = model.noise.coefficients(np.full(p, 0.5) if rate_map.is_free else rate_map.initial)
@@ -150,7 +150,7 @@ def _separates(X: Any, target: Float[np.ndarray, " n"]) -> bool:
     ones = sparse.csc_array(np.ones((n, 1)))
     signed = sparse.diags_array(target) @ sparse.hstack([X @ sparse.diags_array(1 / scale), ones])
     # The widest gap of weights in [−1, 1]; it is 0 if the classes are not apart.
-    found = linprog(
+    solution = linprog(
         np.append(np.zeros(p + 1), -1.0),
         A_ub=sparse.hstack([-signed, ones]),
         b_ub=np.zeros(n),
@@ -158,4 +158,4 @@ def _separates(X: Any, target: Float[np.ndarray, " n"]) -> bool:
         method="highs-ipm",
     )
     # The solver's word is checked: its plane must do what it says.
-    return found.x is not None and bool(np.min(signed @ found.x[:-1]) > rounding * p)
+    return solution.x is not None and bool(np.min(signed @ solution.x[:-1]) > rounding * p)

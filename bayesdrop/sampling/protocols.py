@@ -41,7 +41,7 @@ class Kernel(Protocol):
         a variable's name. Variables are declared by their names in the posterior, also where they are recorded on
         another scale (:func:`natural_name`: ``logit_rate`` is ``rate``).
     statistics : tuple of str
-        What else every draw has and is no posterior variable, one number a chain; ``"lp"``, the joint log density up
+        Numbers of every draw that are not posterior variables, one per chain; ``"lp"``, the joint log density up
         to a constant, is one of them.
     """
 
@@ -137,13 +137,13 @@ def natural(draws: Draws) -> Draws:
     >>> natural({"weight": np.ones(1), "logit_rate": np.array([0.0, -50.0], np.float32)})["rate"].tolist()
     [0.5, 1.9287498479639178e-22]
     """
-    found = {}
+    variables = {}
     for name, value in draws.items():
         new = natural_name(name)
         if new == name:
-            found[name] = value
+            variables[name] = value
             continue
         wide = value.astype(np.float64) if isinstance(value, np.ndarray) else value
         xp = wide.__array_namespace__()
-        found[new] = xp.exp(-xp.logaddexp(xp.zeros_like(wide), -wide) if name in _LOGITS else wide)
-    return found
+        variables[new] = xp.exp(-xp.logaddexp(xp.zeros_like(wide), -wide) if name in _LOGITS else wide)
+    return variables

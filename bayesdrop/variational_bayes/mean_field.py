@@ -123,9 +123,9 @@ class Problem:
         """Weighted number of dropped and of kept entries behind each free rate, two of (k,)."""
         entries, k = self.entries, self.n_rates
         rate, weight = self.index[entries.column], self.weight[entries.row]
-        kept = np.bincount(rate, weights=weight * keep, minlength=k)
-        dropped = np.bincount(rate, weights=weight * (1 - keep), minlength=k)
-        return dropped, kept
+        kept_count = np.bincount(rate, weights=weight * keep, minlength=k)
+        dropped_count = np.bincount(rate, weights=weight * (1 - keep), minlength=k)
+        return dropped_count, kept_count
 
 
 @dataclass
@@ -223,8 +223,8 @@ class MeanField:
         if not problem.is_free:
             with np.errstate(divide="ignore"):
                 return np.log1p(-problem.fixed_rate), np.log(problem.fixed_rate)
-        dropped, kept = self.rates.expected_logs()
-        return kept[problem.index], dropped[problem.index]
+        log_drop, log_keep = self.rates.expected_logs()
+        return log_keep[problem.index], log_drop[problem.index]
 
     def elbo(self) -> float:
         """The evidence lower bound."""
@@ -239,10 +239,10 @@ class MeanField:
     def _mask_term(self) -> float:
         """``E log p(α | η) + H(q(α))``; an entry that is never dropped has none."""
         entries = self.problem.entries
-        kept, dropped = self.log_odds()
+        log_keep, log_drop = self.log_odds()
         drop = 1 - self.keep
-        chance = np.where(drop > 0, dropped[entries.column], 0.0)
-        terms = self.keep * kept[entries.column] + drop * chance + special.entr(self.keep) + special.entr(drop)
+        chance = np.where(drop > 0, log_drop[entries.column], 0.0)
+        terms = self.keep * log_keep[entries.column] + drop * chance + special.entr(self.keep) + special.entr(drop)
         return float(self.problem.weight[entries.row] @ terms)
 
     def _weight_term(self) -> float:
@@ -320,18 +320,18 @@ class MeanField:
         operator = iterative.LinearOperator((size, size), matvec=product, dtype=np.float64)
         shrink = iterative.LinearOperator((size, size), matvec=lambda u: variance[:size] * u, dtype=np.float64)
         start = self.mean[:size]
-        found, _ = iterative.cg(
+        solution, _ = iterative.cg(
             operator, right[:size], x0=start, rtol=RULES.accuracy, atol=0.0, maxiter=RULES.steps, M=shrink
         )
-        return np.append(found, np.zeros(len(right) - size))
+        return np.append(solution, np.zeros(len(right) - size))
 
     def update_masks(self) -> None:
         """One sweep: every mask in turn, exactly given all the others."""
         problem, entries = self.problem, self.problem.entries
         if not problem.is_free and not np.any(problem.fixed_rate):
             return
-        kept, dropped = self.log_odds()
-        prior = kept - dropped
+        log_keep, log_drop = self.log_odds()
+        prior = log_keep - log_drop
         mean, variance = self.mean, self.variance
         second = variance + mean**2
         current = self.score_mean()
@@ -382,5 +382,5 @@ class MeanField:
     def update_rates(self) -> None:
         """Best ``q(η)`` given the masks."""
         if self.problem.is_free:
-            dropped, kept = self.problem.counts(self.keep)
-            self.rates = self.problem.rate_prior.given(dropped, dropped + kept)
+            dropped_count, kept_count = self.problem.counts(self.keep)
+            self.rates = self.problem.rate_prior.given(dropped_count, dropped_count + kept_count)

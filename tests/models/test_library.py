@@ -9,7 +9,8 @@ import pytest
 from numpyro.infer.util import compute_log_probs, log_density
 
 import bayesdrop as bd
-from bayesdrop.gibbs.moves.scales import hierarchy_operands, log_beta_density, log_hyperprior
+from bayesdrop.gibbs.moves.scales import log_beta_density, log_hyperprior
+from bayesdrop.gibbs.moves.state import hierarchy_operands
 from bayesdrop.models import hierarchical_rates, missing_entries, unlabelled_rows
 
 N, P = 30, 3

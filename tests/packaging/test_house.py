@@ -21,11 +21,11 @@ PACKAGE = Path(bayesdrop.__file__).parent
 ROOMS = {
     "fitting": (43, 5167, 10),
     "posterior": (52, 5383, 7),  # projections; weights of the draws without a row; refusals of responses by name
-    "hmc": (24, 3112, 4),
+    "hmc": (24, 2989, 4),
     "designs": (20, 2167, 1),
     "data": (26, 3097, 6),  # a formula is data for an interpreter, so that a file runs nothing
-    "gibbs": (21, 2988, 11),
-    "sampling": (17, 1183, 6),
+    "gibbs": (21, 2939, 11),
+    "sampling": (15, 1171, 6),
     "latent": (13, 925, 2),
     "losses": (14, 1393, 3),
     ".": (15, 1254, 5),

@@ -1,4 +1,4 @@
-"""A sampler with a state of many kinds of leaves, whose runs the tests of checkpoints stop, kill and damage.
+"""Means against grids; and a sampler with a state of many kinds of leaves, which tests of checkpoints stop and kill.
 
 Run as a program with a folder and a number of draws, this file is the run that gets killed.
 """
@@ -10,7 +10,9 @@ from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
+from scipy.special import logsumexp
 
 from bayesdrop.sampling.run.checkpoint import Checkpoint, open_checkpoint
 from bayesdrop.sampling.run.runner import as_key, run
@@ -59,6 +61,34 @@ def run_walk(folder=None, seed=0, fingerprint=FINGERPRINT, **options):
         return run(Walk(), operands, key, **options)
     with open_checkpoint(folder, fingerprint) as checkpoint:
         return run(Walk(), operands, key, checkpoint=checkpoint, **options)
+
+
+def _averages(log_density, *values):
+    chance = np.exp(log_density - logsumexp(log_density))
+    return [float(np.sum(chance * value)) for value in values]
+
+
+@pytest.fixture(scope="session")
+def averages():
+    """``averages(log_density, *values)``: means of values over a grid of log densities up to a constant."""
+    return _averages
+
+
+@pytest.fixture(scope="session")
+def assert_means():
+    """``assert_means(post, expected)``: means of draws by name are within 4.5 Monte Carlo standard errors of these."""
+
+    import arviz as az
+
+    def check(post, expected):
+        for name, value in expected.items():
+            draws = np.asarray(post[name], float)
+            flat = draws.reshape(*draws.shape[:2], -1)
+            errors = np.asarray(az.mcse(az.convert_to_dataset({"x": flat}))["x"])
+            z = (flat.mean((0, 1)) - np.ravel(value)) / errors
+            assert np.max(np.abs(z)) < 4.5, (name, z)
+
+    return check
 
 
 @pytest.fixture(scope="session")

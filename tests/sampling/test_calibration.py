@@ -207,8 +207,8 @@ def with_target(operands, target):
     """Operands with other responses, wherever the sampler keeps them."""
     if hasattr(operands, "density"):
         return operands._replace(density=with_target(operands.density, target))
-    if hasattr(operands, "given"):
-        return operands._replace(given=with_target(operands.given, target))
+    if hasattr(operands, "base"):
+        return operands._replace(base=with_target(operands.base, target))
     return operands._replace(target=target)
 
 
@@ -222,7 +222,7 @@ def about_the_prior(model, kernel, operands):
         return operands._replace(centre=jnp.zeros_like(operands.centre), factor=jnp.diag(jnp.asarray(spread, dtype)))
     # Halfway between weights and their directions: as if the data said as much of each weight as its prior.
     spread, median = np.diag(spread / np.sqrt(2)), np.log(learnt.law.median())
-    given = kernel.density.given, operands.density.given
+    given = kernel.density.base, operands.density.base
     _, density, centre, factor = with_scales(*given, np.zeros(P), spread, learnt, median, 1, dtype)
     return operands._replace(density=density, centre=jnp.asarray(centre, dtype), factor=jnp.asarray(factor, dtype))
 

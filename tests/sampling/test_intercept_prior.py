@@ -3,11 +3,10 @@
 Each comparison of a mean is at 4.5 standard errors, which a correct sampler passes with probability 1 − 7e-6.
 """
 
-import arviz as az
 import jax
 import numpy as np
 import pytest
-from scipy.special import log_expit, logsumexp
+from scipy.special import log_expit
 
 import bayesdrop as bd
 from bayesdrop.hmc.approximations.choices import Limits
@@ -23,19 +22,6 @@ MEAN, SCALE = 0.7, 0.8
 INTERCEPT = bd.Normal(0.5, mean=-1.0)
 RUN = {"draws": 2500, "tune": 500, "chains": 4, "progress": False, "seed": 1, "sample_weight": ROWS}
 W, B = np.meshgrid(MEAN + SCALE * np.linspace(-6, 6, 121), np.linspace(-6, 5, 160), indexing="ij")
-
-
-def z_scores(draws, expected):
-    """Distance of the mean of draws (chain, draw, ...) from what is expected, in Monte Carlo standard errors."""
-    draws = np.asarray(draws, float)
-    flat = draws.reshape(*draws.shape[:2], -1)
-    errors = np.asarray(az.mcse(az.convert_to_dataset({"x": flat}))["x"])
-    return (flat.mean((0, 1)) - np.ravel(expected)) / errors
-
-
-def averages(log_density, *values):
-    chance = np.exp(log_density - logsumexp(log_density))
-    return [float(np.sum(chance * value)) for value in values]
 
 
 def log_prior(weight, intercept):
@@ -73,30 +59,25 @@ def sampled(stated, method, **more):
         return bd.sample(stated, X, SIGN > 0, method=method, **(RUN | more)).posterior
 
 
-def assert_close(post, expected):
-    for name, value in expected.items():
-        assert abs(z_scores(post[name], value)).max() < 4.5, (name, z_scores(post[name], value))
-
-
 @pytest.mark.default_cases("2-mean")
 @pytest.mark.parametrize("centre", [None, "mean"])
 @pytest.mark.parametrize("joint_moves", [0, 2])
-def test_masks_are_summed_out_at_a_fixed_rate(centre, joint_moves):
+def test_masks_are_summed_out_at_a_fixed_rate(averages, assert_means, centre, joint_moves):
     density = log_prior(W, B) + log_mixture(W, B, 0.4, AT if centre else 0.0)
     expected = dict(zip(("weight", "intercept"), averages(density, W, B), strict=True))
-    assert_close(sampled(model(bd.Fixed(0.4), centre), bd.Gibbs(joint_moves=joint_moves)), expected)
+    assert_means(sampled(model(bd.Fixed(0.4), centre), bd.Gibbs(joint_moves=joint_moves)), expected)
 
 
 @pytest.mark.default_cases("PerFeature-0")
 @pytest.mark.parametrize("joint_moves", [0, 2])
 @pytest.mark.parametrize("rates", [bd.PerFeature, bd.Shared])
-def test_masks_are_summed_out_at_a_free_rate(rates, joint_moves):
+def test_masks_are_summed_out_at_a_free_rate(averages, assert_means, rates, joint_moves):
     eta = ((np.arange(50) + 0.5) / 50)[None, None]
     weight, intercept = W[::2, ::2, None], B[::2, ::2, None]
     density = log_prior(weight, intercept) + 3 * np.log1p(-eta) + log_mixture(weight, intercept, eta, 0.0)
     found = averages(density, weight, intercept, eta)
     post = sampled(model(rates(bd.Beta(1, 4))), bd.Gibbs(joint_moves=joint_moves))
-    assert_close(post, dict(zip(("weight", "intercept", "rate"), found, strict=True)))
+    assert_means(post, dict(zip(("weight", "intercept", "rate"), found, strict=True)))
 
 
 LIMITS = {"rows": Limits(dense=1, rows_per_feature=100.0), "directions": Limits(dense=1, rows=0)}
@@ -111,15 +92,15 @@ METHODS = {
 @pytest.mark.default_cases("0.4-mean-cholesky", "0.4-mean-conjugate_gradient", "0.4-mean-dense")
 @pytest.mark.parametrize("method", METHODS.values(), ids=list(METHODS))
 @pytest.mark.parametrize(("rate", "centre"), [(0.0, None), (0.4, "mean")])
-def test_every_sampler_without_masks_has_it(method, rate, centre):
+def test_every_sampler_without_masks_has_it(averages, assert_means, method, rate, centre):
     density = log_prior(W, B) + bound(W, B, rate, AT if centre else 0.0)
     expected = dict(zip(("weight", "intercept"), averages(density, W, B), strict=True))
-    assert_close(sampled(model(bd.Fixed(rate), centre), method, target="marginalised"), expected)
+    assert_means(sampled(model(bd.Fixed(rate), centre), method, target="marginalised"), expected)
 
 
 @pytest.mark.default_cases("hmc")
 @pytest.mark.parametrize("method", [bd.Gibbs(), bd.HMC(), bd.HMC(limits=LIMITS["rows"])], ids=["gibbs", "hmc", "rows"])
-def test_a_learnt_scale_goes_with_it(method):
+def test_a_learnt_scale_goes_with_it(averages, assert_means, method):
     sigma = np.exp(np.linspace(-5, 2.5, 80))[:, None, None]
     unit, level = np.linspace(-5, 5, 81)[None, :, None], INTERCEPT.mean + 0.5 * np.linspace(-6, 6, 81)[None, None]
     weight = MEAN + sigma * unit
@@ -129,7 +110,7 @@ def test_a_learnt_scale_goes_with_it(method):
     found = averages(density, *np.broadcast_arrays(weight, intercept, sigma))
     stated = model(bd.Fixed(0.4), prior=bd.Normal(bd.HalfNormal(1.0), mean=MEAN))
     post = sampled(stated, method, target="marginalised", draws=4000)
-    assert_close(post, dict(zip(("weight", "intercept", "weight_scale"), found, strict=True)))
+    assert_means(post, dict(zip(("weight", "intercept", "weight_scale"), found, strict=True)))
 
 
 def test_a_file_and_the_log_prior_have_it(tmp_path):

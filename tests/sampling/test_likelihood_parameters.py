@@ -6,14 +6,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from numpyro.infer import MCMC, NUTS
 from numpyro.infer.util import log_density
 from scipy import stats
 from scipy.optimize import approx_fprime, minimize
 from scipy.special import gammaln
 
 import bayesdrop as bd
-from bayesdrop._arviz import arviz
 from bayesdrop.data.dataset import as_dataset
 from bayesdrop.models import count_laws, counts, quantile, ridge
 from bayesdrop.posterior.problem import Problem
@@ -147,48 +145,6 @@ def test_gibbs_draws_what_is_learnt_from_its_conditional(kind):
     share = np.exp(log_law - log_law.max())
     law = np.cumsum(share) / share.sum()
     assert stats.kstest(drawn, lambda t: np.interp(t, grid, law)).pvalue > FALSE_ALARM
-
-
-def z_scores(post, samples, name):
-    """Differences of means from a reference over their standard errors."""
-    found = bd.groups.dataset(post, "posterior")
-    worst = 0.0
-    for key in ("weight", "intercept", name):
-        here, there = np.asarray(found[key], float), np.asarray(samples[key], float)
-        here, there = (part.reshape(*part.shape[:2], -1) for part in (here, there))
-        for j in range(here.shape[2]):
-            parts = (here[..., j], there[..., j])
-            pair = [(part.mean(), part.std(), float(arviz().ess(part))) for part in parts]
-            error = np.sqrt(sum(sd**2 / ess for _, sd, ess in pair))
-            worst = max(worst, abs(pair[0][0] - pair[1][0]) / error)
-    return worst
-
-
-@pytest.mark.usefixtures("_numpyro_promotion")
-@pytest.mark.parametrize(
-    ("kind", "method"),
-    [("squared", bd.HMC()), ("squared", bd.Gibbs()), ("quantile", bd.HMC()), ("counts", bd.HMC())],
-    ids=["squared, hmc", "squared, gibbs", "quantile, hmc", "counts, hmc"],
-)
-def test_posteriors_are_those_of_nuts_on_the_program(kind, method):
-    """Means of weights, intercept and what is learnt; |z| < 4.5, a false-alarm rate below 5e-5 a case."""
-    loss, y = CASES[kind]
-    post = bd.sample(bd.Model(loss, rates=NONE), X, y, method=method, draws=2000, seed=2, **QUIET)
-    spread = float(np.std(y))
-    rows, target = jnp.asarray(X, jnp.float32), jnp.asarray(y, jnp.float32)
-    options = {"intercept_scale": None}
-    if kind == "counts":
-        program, options, name = counts.program, options | {"law": count_laws.overdispersed}, "dispersion"
-    else:
-        program, name = (ridge if kind == "squared" else quantile).program, "sigma"
-        options |= {"sigma": numpyro_half_normal(spread), "scale": spread}
-        options |= {"tau": 0.8} if kind == "quantile" else {}
-    mcmc = MCMC(
-        NUTS(program), num_warmup=500, num_samples=2000, num_chains=4, chain_method="vectorized", progress_bar=False
-    )
-    mcmc.run(jax.random.key(0), rows, target, **options)
-    samples = dict(mcmc.get_samples(group_by_chain=True))
-    assert z_scores(post, samples, name) < 4.5
 
 
 @pytest.mark.parametrize("kind", ["squared", "quantile"])

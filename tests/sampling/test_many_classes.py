@@ -226,11 +226,11 @@ def test_recorded_density_is_that_of_the_model(learnt):
         @jax.jit
         def start(operands, key):
             state = kernel.init(operands, key, 5)
-            return state, kernel.record_classes(operands, state)
+            return state, kernel.record(operands, state)
 
         state, found = start(operands, jax.random.key(1))
         found = {name: np.asarray(value) for name, value in found.items()}
-    rate, weight, kept = 1 / (1 + np.exp(-found["logit_rate"])), found["weight"], np.asarray(state.kept[0])
+    rate, weight, kept = 1 / (1 + np.exp(-found["logit_rate"])), found["weight"], np.asarray(state.masks[0])
     # Rows with entries are there as often as their weights say.
     masked = np.any(X != 0, axis=1)
     copies = np.repeat(np.arange(N), np.where(masked, WEIGHTS, 1).astype(int))
@@ -290,33 +290,6 @@ def test_the_classifier_samples_three_classes():
     assert ours["intercept"].dims == ("chain", "draw", "class")
     assert ours["class"].values.tolist() == ["one", "three", "two"]
     np.testing.assert_array_equal(ours["weight"], plain["weight"])
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("rates", [bd.PerFeature(PRIOR), bd.Fixed(0.0)], ids=["masks", "no masks"])
-def test_two_classes_are_the_logistic_model(rates):
-    """The contrast of two classes has the posterior of the binary model whose prior is √2 as wide."""
-    X, _ = problem()
-    y = (X[:, 0] + np.random.default_rng(5).normal(size=N) > 0).astype(int)
-    options = {"chains": 64, "tune": 300, "draws": 1000, "progress": False}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        joint = bd.sample(bd.Model(bd.Softmax(), rates=rates), X, y, seed=1, **options)
-        plain = bd.sample(bd.Model(rates=rates, weight_prior=bd.Normal(2**0.5)), X, y, seed=2, **options)
-    found = []
-    for post, split in ((joint, True), (plain, False)):
-        group = bd.groups.dataset(post, "posterior")
-        weight, intercept = (group[name].values.astype(float) for name in ("weight", "intercept"))
-        weight = weight[:, :, 1] - weight[:, :, 0] if split else weight
-        intercept = (intercept[..., 1] - intercept[..., 0] if split else intercept)[..., None]
-        columns = [weight, weight**2, intercept / (1 + np.abs(intercept))]
-        if "rate" in group:
-            rate = group["rate"].values.astype(float)
-            columns += [rate, rate**2, rate * weight**2]
-        found.append(np.concatenate(columns, axis=-1).mean(axis=1))
-    error = np.sqrt(sum(part.var(axis=0, ddof=1) / len(part) for part in found))
-    z = (found[0].mean(axis=0) - found[1].mean(axis=0)) / error
-    assert np.max(np.abs(z)) < LIMIT, np.round(z, 1)
 
 
 FALSE_ALARM, REPLICATIONS, DRAWS, BURN, THIN, ROWS = 1e-5, 512, 31, 60, 6, 16

@@ -120,13 +120,20 @@ def test_sequential_chains_are_runs_of_their_own(method):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("method", [bd.Gibbs(dtype="float64"), bd.NUTS(correct=False)])
-def test_every_sampler_draws_what_sample_draws(method):
+@pytest.mark.parametrize(
+    ("method", "model"),
+    [
+        (bd.Gibbs(dtype="float64"), bd.Model()),
+        (bd.Gibbs(dtype="float64"), bd.Model(bd.Softmax())),
+        (bd.NUTS(correct=False), bd.Model()),
+    ],
+)
+def test_every_sampler_draws_what_sample_draws(method, model):
     """Draws as they come: ``bd.sample`` would take some of them again where they are corrected."""
     with numpyro_rules():
-        mcmc = run(method, bd.Model(), fields=("lp",))
+        mcmc = run(method, model, fields=("lp",))
         key = jax.random.split(jax.random.key(KEY), 2)[0]
-        assert_same(mcmc, *sampled(method, bd.Model(), key, chains=2))
+        assert_same(mcmc, *sampled(method, model, key, chains=2))
 
 
 PARALLEL = """
@@ -377,10 +384,8 @@ def check(exact, means):
 
 NONE, HALF = bd.Fixed(0.0), bd.Fixed([0.5])
 AS_SCALE = {"scale": lambda sites: sites["tau"] ** -0.5}
-FAST = [
+BLOCKS = [
     pytest.param(bd.Model(bd.Hinge(), rates=NONE), 1, AS_SCALE, id="hinge, scale"),
-]
-SLOW = [
     pytest.param(
         bd.Model(bd.Squared(variance=1.0), rates=NONE, fit_intercept=False), 2, {**AS_SCALE, "C": "power"}, id="ridge"
     ),
@@ -406,27 +411,18 @@ def check_block(model, p, hyper, sparse_input=False, chains=500, **options):
     return check(moments(model, X, y, tau, power), means)
 
 
-@pytest.mark.parametrize(("model", "p", "hyper"), FAST)
+@pytest.mark.default_cases("hinge, scale")
+@pytest.mark.parametrize(("model", "p", "hyper"), BLOCKS)
 def test_block_keeps_the_posterior(model, p, hyper):
-    check_block(model, p, hyper)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("model", "p", "hyper"), SLOW)
-def test_block_keeps_the_posterior_at_length(model, p, hyper):
     # Polya-Gamma variables of any real shape take their time.
     check_block(model, p, hyper, chains=100 if "C" in hyper and isinstance(model.loss, bd.Logistic) else 500)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("draw", ["cholesky", "woodbury", "conjugate_gradient"])
+@pytest.mark.parametrize("draw", ["cholesky", "woodbury", "conjugate_gradient", "sparse features"])
 def test_every_gaussian_draw_serves(draw):
-    check_block(bd.Model(bd.Hinge(), rates=HALF), 1, AS_SCALE, draw=draw)
-
-
-@pytest.mark.slow
-def test_sparse_features_serve():
-    check_block(bd.Model(bd.Hinge(), rates=HALF), 1, AS_SCALE, sparse_input=True)
+    options = {"sparse_input": True} if draw == "sparse features" else {"draw": draw}
+    check_block(bd.Model(bd.Hinge(), rates=HALF), 1, AS_SCALE, **options)
 
 
 def tau_program(X, y):
@@ -546,28 +542,3 @@ def test_products_are_taken_in_full_precision(method):
     found = _precisions(steps.jaxpr) | _precisions(begin.jaxpr)
     assert found
     assert all("HIGHEST" in precision for precision in found), found
-
-
-@pytest.mark.slow
-def test_many_classes():
-    """Softmax models run under NumPyro's MCMC, with the draws that ``bd.sample`` has from the same key."""
-    from numpyro.infer import MCMC
-
-    X, y = np.random.default_rng(0).normal(size=(12, 2)) + 3.0, np.arange(12) % 3
-    kernel = bd.NumpyroKernel(bd.Model(bd.Softmax()), X, y)
-    mcmc = MCMC(kernel, num_warmup=2, num_samples=3, num_chains=2, chain_method="vectorized", progress_bar=False)
-    mcmc.run(jax.random.key(0))
-    found = mcmc.get_samples(group_by_chain=True)
-    assert {name: value.shape for name, value in found.items()} == {
-        "weight": (2, 3, 3, 2), "intercept": (2, 3, 3), "rate": (2, 3, 2),
-    }  # fmt: skip
-    np.testing.assert_allclose(found["intercept"].sum(axis=2), 0, atol=1e-5)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # so few draws
-        post = bd.sample(
-            bd.Model(bd.Softmax()), X, y, chains=2, tune=2, draws=3, progress=False,
-            seed=jax.random.split(jax.random.key(0), 2)[0],
-        )  # fmt: skip
-    plain = bd.groups.dataset(post, "posterior")
-    for name, value in found.items():
-        np.testing.assert_allclose(value, plain[name].values, rtol=2e-3, atol=2e-3)

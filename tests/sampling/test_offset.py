@@ -168,7 +168,7 @@ def test_scores_of_a_state_are_those_of_its_weights_and_masks(rates):
         @jax.jit
         def swept(operands, state):
             state = kernel.sweep(operands, state)
-            score = operands.columns.product(state.kept, state.effective, N) + state.intercept[:, None]
+            score = operands.columns.product(state.masks, state.effective, N) + state.intercept[:, None]
             return state, score + jnp.asarray(offset)[None]
 
         state = jax.jit(kernel.init, static_argnums=2)(operands, jax.random.key(0), CHAINS)
@@ -193,7 +193,7 @@ def test_joint_moves_go_with_a_constant_as_with_the_intercept():
             accepted += int(jnp.sum(jnp.any(one.effective != state.effective, axis=1)))
             np.testing.assert_allclose(other.effective, one.effective, rtol=1e-8)
             np.testing.assert_allclose(other.score, one.score, rtol=1e-8)
-            np.testing.assert_array_equal(other.kept[0], one.kept[0])
+            np.testing.assert_array_equal(other.masks[0], one.masks[0])
         assert 0 < accepted < 12 * CHAINS
 
 
@@ -241,7 +241,7 @@ def test_the_kernel_of_scores_has_the_density_of_weights(name):
             problem.centring.model, problem.data, problem.rate_map, density, operands, 0, "float64", 0.5
         )
         kernel, z = ScoreHMCKernel(density, float("inf")), jnp.asarray(np.random.default_rng(0).normal(size=(5, 4)))
-        found = kernel.evaluation(moved, z, moved.factor.scores(z))
+        found = kernel.evaluation(moved, z, moved.scores(z))
         lp = found.prior - found.cost.sum(axis=1)
         difference = lp - density_of(problem, moved.centre[None] + moved.factor.times(z))[2]
         np.testing.assert_allclose(difference, np.full(5, difference[0]), rtol=1e-9)
@@ -309,30 +309,3 @@ def test_who_does_not_say_that_it_takes_one_is_given_none():
         sampled(bd.Model(rates=bd.Fixed(0.0)), Own(), X, np.sign(score), offset=offset)
     with pytest.raises(ValueError, match="offset: rows that are not in memory"):
         sampled(bd.Model(rates=bd.Fixed(0.0)), bd.HMC(), bd.Blocks([X]), np.sign(score), offset=offset)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["logistic", "negative binomial"])
-@pytest.mark.parametrize("rates", [bd.Fixed(0.0), bd.PerFeature(bd.Beta(2, 4))], ids=["none", "masks"])
-def test_gibbs_and_hmc_agree(name, rates):
-    """Means within 6 standard errors from 40 batches each, 22 in all: false alarms below 1e-5."""
-    loss, _ = FOLLOWED[name]
-    rng = np.random.default_rng(5)
-    X, offset = rng.normal(size=(40, 3)), 1.5 * rng.normal(size=40)
-    score = offset + X @ [0.8, -0.5, 0.0]
-    y = np.sign(score + rng.logistic(size=40)) if loss.binary else rng.poisson(np.exp(np.clip(score, -3, 3)))
-    model = bd.Model(loss, rates=rates, noise=bd.Dropout(centre=None))
-    found = []
-    for method in (bd.Gibbs(), bd.HMC()):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            post = bd.sample(model, X, y, offset=offset, method=method, draws=1500, progress=False)
-        group = bd.groups.dataset(post, "posterior")
-        for variable in group.data_vars:
-            values = group[variable].values.astype(float).reshape(4, 1500, -1)
-            # Batch means, of batches longer than any correlation: of a reweighted draw the repeats.
-            batches = values.reshape(4 * 10, 150, -1).mean(axis=1)
-            found.append((variable, batches.mean(axis=0), batches.std(axis=0, ddof=1) / np.sqrt(len(batches))))
-    half = len(found) // 2
-    for (variable, one, first), (_, other, second) in zip(found[:half], found[half:], strict=True):
-        assert np.all(np.abs(one - other) < 6 * np.hypot(first, second)), variable

@@ -14,7 +14,8 @@ from scipy.special import expit, logit
 import bayesdrop as bd
 from bayesdrop.data.dataset import as_dataset
 from bayesdrop.gibbs import weights as gibbs_gaussian
-from bayesdrop.gibbs.moves.scales import draw_groups, hierarchy_operands, log_beta_density
+from bayesdrop.gibbs.moves.scales import draw_groups, log_beta_density
+from bayesdrop.gibbs.moves.state import hierarchy_operands
 from bayesdrop.priors import WeightPrior
 from bayesdrop.priors.horseshoe import HorseshoeScales
 

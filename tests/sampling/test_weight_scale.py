@@ -4,10 +4,6 @@ Conditionals are held to quadrature by Kolmogorov-Smirnov tests of independent c
 to importance sampling by z-scores of at most 5.5 (4e-8 each, some twenty a case). Densities are held exactly.
 """
 
-import contextlib
-import json
-import warnings
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -21,11 +17,9 @@ from bayesdrop.data.dataset import as_dataset
 from bayesdrop.gibbs.moves.scales import draw_along_rays, draw_given_weights
 from bayesdrop.hmc.binding import bind_start
 from bayesdrop.models import logistic
+from bayesdrop.sampling.prior_operands import scale_operands
 from bayesdrop.sampling.protocols import natural
-from bayesdrop.sampling.run import driving
 from bayesdrop.sampling.run.runner import as_key, run
-from bayesdrop.sampling.weight_scales import scale_operands
-from bayesdrop.warnings import MixingWarning
 
 FALSE_ALARM, LIMIT = 1e-6, 5.5
 GENERATOR = np.random.default_rng(5)
@@ -254,24 +248,6 @@ def test_posterior_means_are_exact(name, method):
     assert np.max(np.abs(z)) < LIMIT, np.round(z, 1)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("method", METHODS)
-def test_without_data_the_prior_is_recovered(method):
-    """As C → 0; the scale and the directions of the weights, one draw of each of 1,000 chains."""
-    prior = bd.HalfNormal([1.5, 0.4])
-    weights = bd.Normal(prior, groups=GROUPS)
-    # Polya-Gamma variables of so small a shape take minutes; those of the hinge do not.
-    model = bd.Model(bd.Hinge(), rates=PLAIN, C=1e-6, weight_prior=weights, fit_intercept=False)
-    with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
-        drawn = draws_of(model, METHODS[method], chains=1000, tune=60, draws=1)
-    scale = np.asarray(drawn["weight_scale"][:, 0], float)
-    for j, size in enumerate((1.5, 0.4)):
-        assert stats.kstest(scale[:, j], stats.halfnorm(scale=size).cdf).pvalue > FALSE_ALARM
-    direction = np.asarray(drawn["weight"][:, 0], float) / scale[:, [0, 1, 0]]
-    for column in direction.T:
-        assert stats.kstest(column, "norm").pvalue > FALSE_ALARM
-
-
 def test_the_recorded_density_is_that_of_weights_and_scales():
     drawn = draws_of(MODELS["groups"], METHODS["gibbs"], draws=5)
     flat = {name: np.asarray(value, float).reshape(320, *value.shape[2:]) for name, value in drawn.items()}
@@ -347,30 +323,3 @@ def learnt(**options):
 def test_errors_say_what_to_do(make, words):
     with pytest.raises((ValueError, TypeError), match=words):
         make()
-
-
-@pytest.mark.parametrize("method", [bd.Gibbs(), bd.HMC()], ids=["gibbs", "hmc"])
-def test_an_interrupted_run_goes_on_with_the_same_draws(tmp_path, often, monkeypatch, method):
-    model = bd.Model(bd.Logistic(), rates=PLAIN, weight_prior=bd.Normal(bd.HalfNormal(1.0)))
-    options = {"draws": 200, "tune": 20, "chains": 2, "seed": 0, "method": method, "progress": False}
-    chunk, calls = driving.run_chunk, []
-
-    def interrupted(*arguments):
-        calls.append(1)
-        if len(calls) == 4:
-            raise KeyboardInterrupt
-        return chunk(*arguments)
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", MixingWarning)
-        whole = bd.sample(model, X, Y, **options)
-        monkeypatch.setattr(driving, "run_chunk", interrupted)
-        # Before a draw is kept it is raised again.
-        with contextlib.suppress(KeyboardInterrupt):
-            bd.sample(model, X, Y, checkpoint=tmp_path / "run", **options)
-        monkeypatch.setattr(driving, "run_chunk", chunk)
-        done = json.loads((tmp_path / "run" / "manifest.json").read_text())["done"]
-        resumed = bd.sample(model, X, Y, checkpoint=tmp_path / "run", **options)
-    assert 0 < done < 220
-    for name in ("weight", "intercept", "weight_scale"):
-        np.testing.assert_array_equal(resumed.posterior[name], whole.posterior[name])

@@ -38,54 +38,14 @@ import jax.numpy as jnp
 from jax.scipy.linalg import solve_triangular
 from jaxtyping import PRNGKeyArray
 
-from ..._typing import Bool, Float, Int
+from ..._typing import Bool, Float
 from ...sampling.slice_sampling import slice_sample
 from .columns import gather, scatter
-from .features import log_mask_sum
+from .features import FeatureStep, log_mask_sum
 
-__all__ = ["ClassStep", "draw_intercepts", "log_softmax_of", "update_class_feature"]
+__all__ = ["draw_intercepts", "log_softmax_of", "update_class_feature"]
 
 Elementwise = Float[jax.Array, "..."]
-
-
-class ClassStep(NamedTuple):
-    """What the update of one feature reads, besides the scores.
-
-    Attributes
-    ----------
-    values, rows : array (m,)
-        Its column, see :class:`bayesdrop.gibbs.moves.columns.Block`; ``rows`` may be None.
-    membership : bool array (K, m)
-        Class of each entry's row.
-    row_weight : array (m,)
-        Loss weight of each entry's row.
-    kept : bool array (C, m)
-        Masks.
-    uniform : array (C, m)
-        Uniform numbers for the new masks.
-    weight : array (K, C)
-        Effective weights.
-    logit : array (C,)
-        Logit of the rate.
-    precision : array (K, C)
-        Of the weights' priors.
-    prior : BetaLaw of shape (C,) or None
-        Prior of the rate, where it is drawn.
-    key : key
-        Random key.
-    """
-
-    values: Float[jax.Array, " m"]
-    rows: Int[jax.Array, " m"] | None
-    membership: Bool[jax.Array, "K m"]
-    row_weight: Float[jax.Array, " m"]
-    kept: Bool[jax.Array, "C m"]
-    uniform: Float[jax.Array, "C m"]
-    weight: Float[jax.Array, "K C"]
-    logit: Float[jax.Array, " C"]
-    precision: Float[jax.Array, "K C"]
-    prior: Any
-    key: PRNGKeyArray
 
 
 class _Point(NamedTuple):
@@ -104,8 +64,8 @@ def log_softmax_of(
     top = jax.lax.stop_gradient(jnp.max(score, axis=0))
     rise = jnp.exp(score - top[None])
     total = jnp.sum(rise, axis=0)
-    mine = jnp.sum(jnp.where(membership[:, None, :], score, 0), axis=0)
-    return mine - top - jnp.log(total), rise / total[None]
+    label_score = jnp.sum(jnp.where(membership[:, None, :], score, 0), axis=0)
+    return label_score - top - jnp.log(total), rise / total[None]
 
 
 def update_class_feature(
@@ -113,31 +73,31 @@ def update_class_feature(
     learn_rate: bool,
     centred: bool,
     score: Float[jax.Array, "K C n"],
-    step: ClassStep,
+    step: FeatureStep,
 ) -> tuple[Float[jax.Array, "K C n"], tuple[Float[jax.Array, "K C"], Float[jax.Array, " C"], Bool[jax.Array, "C m"]]]:
     """Draw ``v_d``, then ``η_d``, each with the mask column summed out, then the column.
 
-    ``centred`` says that the weights sum to zero over the classes.
+    ``centred`` says that the weights sum to zero over the classes; ``step.target`` is the membership of rows (K, m).
 
     Returns
     -------
-    score, (weight, logit, kept)
+    score, (weight, logit, mask)
         All new.
     """
-    (K, chains, n), m = score.shape, step.kept.shape[1]
+    (K, chains, n), m = score.shape, step.mask.shape[1]
     values = step.values[None, None]
-    contribution = jnp.where(step.kept[None], values * step.weight[:, :, None], 0)
+    contribution = jnp.where(step.mask[None], values * step.weight[:, :, None], 0)
     base = gather(score.reshape(K * chains, n), step.rows).reshape(K, chains, m) - contribution
-    dropped, _ = log_softmax_of(step.membership, base)
+    dropped, _ = log_softmax_of(step.target, base)
     factor = log_multiplier(step.logit)
     own_precision = step.precision * jnp.exp(-2 * factor)[None]
     eye = jnp.eye(K, dtype=base.dtype)
 
     def at(weight: Float[jax.Array, "K C"]) -> _Point:
-        kept, chance = log_softmax_of(step.membership, base + weight[:, :, None] * values)
-        gain = step.row_weight[None] * (kept - dropped)
+        log_chance, chance = log_softmax_of(step.target, base + weight[:, :, None] * values)
+        gain = step.row_weight[None] * (log_chance - dropped)
         share = jax.nn.sigmoid(gain - step.logit[:, None]) * (step.row_weight * step.values)[None]
-        slope = jnp.sum(share[None] * (step.membership[:, None, :].astype(chance.dtype) - chance), axis=2)
+        slope = jnp.sum(share[None] * (step.target[:, None, :].astype(chance.dtype) - chance), axis=2)
         heavy = share[None] * values * chance
         curve = -jnp.einsum("kcm,lcm->ckl", heavy, chance) + eye[None] * jnp.sum(heavy, axis=2).T[:, :, None]
         total = jnp.sum(log_mask_sum(gain, step.logit[:, None]), axis=1)
@@ -146,16 +106,16 @@ def update_class_feature(
         return _Point(value, slope - own_precision * weight, root, gain)
 
     key_step, key_accept, key_rate = jax.random.split(step.key, 3)
-    here = at(step.weight)
+    current = at(step.weight)
     noise = jax.random.normal(key_step, step.weight.shape, base.dtype)
-    proposed = step.weight + _solve(here.factor, _solve(here.factor, here.gradient) + noise, True)
+    proposed = step.weight + _solve(current.factor, _solve(current.factor, current.gradient) + noise, True)
     proposed = proposed - jnp.mean(proposed, axis=0)[None] if centred else proposed
-    there = at(proposed)
-    change = there.value - here.value + _log_density(there, proposed, step.weight)
-    change = change - _log_density(here, step.weight, proposed)
+    candidate = at(proposed)
+    change = candidate.value - current.value + _log_density(candidate, proposed, step.weight)
+    change = change - _log_density(current, step.weight, proposed)
     accept = -jax.random.exponential(key_accept, change.shape, change.dtype) < change
     weight = jnp.where(accept[None], proposed, step.weight)
-    gain = jnp.where(accept[:, None], there.gain, here.gain)
+    gain = jnp.where(accept[:, None], candidate.gain, current.gain)
     logit = step.logit
     if learn_rate:
 
@@ -170,10 +130,10 @@ def update_class_feature(
         drawn = slice_sample(key_rate, rate_density, jnp.where(noised, logit, 0), step.prior.width())
         logit = jnp.where(noised, drawn, logit)
     chance = jax.nn.sigmoid(gain - logit[:, None])
-    kept = (step.uniform < chance.astype(step.uniform.dtype)) | (step.values == 0)[None]
-    moved = jnp.where(kept[None], values * weight[:, :, None], 0) - contribution
+    mask = (step.uniform < chance.astype(step.uniform.dtype)) | (step.values == 0)[None]
+    moved = jnp.where(mask[None], values * weight[:, :, None], 0) - contribution
     score = scatter(score.reshape(K * chains, n), step.rows, moved.reshape(K * chains, m)).reshape(K, chains, n)
-    return score, (weight, logit, kept)
+    return score, (weight, logit, mask)
 
 
 def _solve(
@@ -208,9 +168,9 @@ def draw_intercepts(
 
     def one(carry: Any, inputs: Any) -> Any:
         intercept, score = carry
-        k, mine, key = inputs
+        k, is_member, key = inputs
         others = jax.nn.logsumexp(jnp.where((jnp.arange(K) == k)[:, None, None], -jnp.inf, score), axis=0)
-        members = jnp.sum(jnp.where(mine, row_weight, 0))
+        members = jnp.sum(jnp.where(is_member, row_weight, 0))
 
         def log_density(shift: Float[jax.Array, " C"]) -> Float[jax.Array, " C"]:
             total = jnp.logaddexp(others, score[k] + shift[:, None])

@@ -6,7 +6,7 @@ r"""Partially collapsed Gibbs sampling of the feature-noising model of many clas
 A vector added to the weights of all classes changes no probability: its posterior is its prior, whatever the rest. It
 is left out, and the state holds the *centred* weights and intercepts, which sum to zero over the classes and are what
 the data speak of; they are also what is recorded. Where the prior is a scale mixture every weight has a precision of
-its own and the common vector is no longer free: all weights are held and recorded as they are, the intercepts still
+its own and the common vector is then not free: all weights are held and recorded as they are, the intercepts still
 centred (they are flat), and that vector follows its prior given the contrasts,
 ``c_d ~ N(−Σ_k P_kd w_kd / Σ_k P_kd, 1/Σ_k P_kd)``. One sweep is
 
@@ -42,12 +42,13 @@ import numpy as np
 from jaxtyping import PRNGKeyArray
 
 from ..._typing import Bool, Float
-from ...sampling.weight_scales import ScaleOperands, weight_precision
-from .class_features import ClassStep, draw_intercepts, log_softmax_of, update_class_feature
+from ...sampling.prior_operands import ScaleOperands, weight_precision
+from .class_features import draw_intercepts, log_softmax_of, update_class_feature
+from .features import FeatureStep
 from .interweaving import interweave
 from .noising_model import NoisingModel
 from .scales import draw_given_weights, move_scales
-from .state import ClassState, Operands
+from .state import Conditional, Operands, State
 
 __all__ = ["ClassGibbsKernel"]
 
@@ -86,7 +87,7 @@ class ClassGibbsKernel(NoisingModel):
         """Weighted loss of each chain, (C,)."""
         return -jnp.sum(operands.row_weight[None] * log_softmax_of(self.membership(operands), score)[0], axis=1)
 
-    def init(self, operands: Operands, key: PRNGKeyArray, chains: int) -> ClassState:
+    def init(self, operands: Operands, key: PRNGKeyArray, chains: int) -> State:
         """Scattered starting points: any rates, masks to match, and weights at half their prior scale."""
         K, p, dtype = self.n_classes, operands.precision.shape[0], operands.target.dtype
         key, key_rate, key_weight, key_mask, key_mean, key_scale = jax.random.split(key, 6)
@@ -94,21 +95,16 @@ class ClassGibbsKernel(NoisingModel):
         weight = 0.5 * jax.random.normal(key_weight, (K, chains, p), dtype) / jnp.sqrt(operands.precision)[None, None]
         weight = _centred(weight) if self.centred else weight
         effective = weight * jnp.exp(self.log_multiplier(self.feature_logit(operands, rates["logit"])))[None]
-        return ClassState(
+        return State(
             effective=effective,
             intercept=jnp.zeros((K, chains), dtype),
             **rates,
             **self.first_precision(operands, key_scale, weight),
-            score=self._products(operands, rates["kept"], effective),  # intercepts are 0
+            score=self._products(operands, rates["masks"], effective),  # intercepts are 0
             key=key,
         )
 
-    def step(self, operands: Operands, state: ClassState) -> tuple[ClassState, dict[str, jax.Array]]:
-        """One recorded draw: ``sweeps`` sweeps."""
-        state = jax.lax.fori_loop(0, self.sweeps, lambda _, s: self.class_sweep(operands, s), state)
-        return state, self.record_classes(operands, state)
-
-    def class_sweep(self, operands: Operands, state: ClassState) -> Any:
+    def sweep(self, operands: Operands, state: State) -> Any:
         """One sweep over all variables of all chains."""
         key, key_prior, key_gauss, key_features, key_groups, key_scale = jax.random.split(state.key, 6)
         state = state._replace(key=key)
@@ -119,7 +115,7 @@ class ClassGibbsKernel(NoisingModel):
             key_level, membership = jax.random.fold_in(key_gauss, 1), self.membership(operands)
             level, score = draw_intercepts(key_level, membership, operands.row_weight, state.intercept, state.score)
             state = state._replace(intercept=level, score=score)
-        cost, products = partial(self.class_cost, operands), partial(self._products, operands, state.kept)
+        cost, products = partial(self.class_cost, operands), partial(self._products, operands, state.masks)
         state = move_scales(jax.random.fold_in(key_scale, 1), operands, state, cost, products)
         state = self.draw_features(operands, state, key_features)
         if not self.grouped:
@@ -128,13 +124,13 @@ class ClassGibbsKernel(NoisingModel):
         return interweave(operands, state, cost, self.log_multiplier, prior, key_groups, dimension)
 
     def _products(
-        self, operands: Operands, kept: Any, effective: Float[jax.Array, "K C p"]
+        self, operands: Operands, masks: Any, effective: Float[jax.Array, "K C p"]
     ) -> Float[jax.Array, "K C n"]:
         """Scores of the masked rows without intercepts."""
         n = operands.target.shape[0]
-        return jax.lax.map(lambda weight: operands.columns.product(kept, weight, n), effective)
+        return jax.lax.map(lambda weight: operands.columns.product(masks, weight, n), effective)
 
-    def draw_scales(self, operands: Operands, state: ClassState, key: PRNGKeyArray) -> ClassState:
+    def draw_scales(self, operands: Operands, state: State, key: PRNGKeyArray) -> State:
         """Scales of the weights given the weights, if they are drawn, and of a mixture what all classes share."""
         if self.scale_mixture is None and operands.learnt is None:
             return state
@@ -151,16 +147,16 @@ class ClassGibbsKernel(NoisingModel):
         total = jnp.sum(precision, axis=0)
         common = jax.random.normal(key_shift, total.shape, total.dtype) / jnp.sqrt(total)
         shift = multiplier * (common - jnp.sum(precision * weight, axis=0) / total)
-        along = operands.columns.product(state.kept, shift, state.score.shape[2])
+        along = operands.columns.product(state.masks, shift, state.score.shape[2])
         return state._replace(
             effective=state.effective + shift[None], score=state.score + along[None], precision=precision, scales=scales
         )
 
     def _of_contrasts(self, learnt: ScaleOperands) -> ScaleOperands:
-        """The same, with so many weights in each group as there are free ones among the classes."""
+        """Learnt scales, with ``K − 1`` times the weights in each group: the free ones among the classes."""
         return learnt._replace(size=(self.n_classes - 1) * learnt.size)
 
-    def draw_contrasts(self, operands: Operands, state: ClassState, key: PRNGKeyArray) -> ClassState:
+    def draw_contrasts(self, operands: Operands, state: State, key: PRNGKeyArray) -> State:
         """Weights and intercepts given masks, one class after another; scores afresh, so that no rounding adds up."""
         K, chains, n = state.score.shape
         share = (K - 1) / K if self.centred else 1.0
@@ -185,13 +181,12 @@ class ClassGibbsKernel(NoisingModel):
             sign = jnp.broadcast_to(jnp.where(membership[k], 1, -1).astype(score.dtype)[None], (chains, n)).reshape(-1)
             pseudo = self.loss.sample_pseudo(key_aux, sign, psi.reshape(-1), jnp.zeros_like(sign), weight)
             omega, kappa = (part.reshape(chains, n) for part in pseudo)
-            new, new_level = self.gaussian_draw(
-                key_draw, operands.columns, state.kept, omega, kappa - omega * offset, precision, self.fit_intercept
-            )
+            conditional = Conditional(operands.columns, state.masks, omega, kappa - omega * offset, precision)
+            new, new_level = self.gaussian_draw(key_draw, conditional, self.fit_intercept)
             # t moves by δ: its own class by (1 − 1/K) δ, every other by −δ/K.
             part = jnp.where(jnp.arange(K) == k, share, share - 1).astype(score.dtype)
             step, rise = new - old, new_level - level
-            along = operands.columns.product(state.kept, step, n) + rise[:, None]
+            along = operands.columns.product(state.masks, step, n) + rise[:, None]
             effective = effective + part[:, None, None] * step[None]
             intercept = intercept + part[:, None] * rise[None]
             return (effective, intercept, score + part[:, None, None] * along[None]), None
@@ -200,28 +195,28 @@ class ClassGibbsKernel(NoisingModel):
         inputs = (jnp.arange(K), precision, jax.random.split(key, K))
         (effective, intercept, _), _ = jax.lax.scan(one, start, inputs)
         effective, intercept = _centred(effective) if self.centred else effective, _centred(intercept)
-        score = self._products(operands, state.kept, effective) + intercept[:, :, None]
+        score = self._products(operands, state.masks, effective) + intercept[:, :, None]
         return state._replace(effective=effective, intercept=intercept, score=score)
 
-    def draw_features(self, operands: Operands, state: ClassState, key: PRNGKeyArray) -> ClassState:
+    def draw_features(self, operands: Operands, state: State, key: PRNGKeyArray) -> State:
         """Every feature in turn, with its mask column summed out."""
         free, membership = self.per_feature, self.membership(operands)
 
         def body(score: Float[jax.Array, "K C n"], inputs: tuple[Any, ...]) -> Any:
-            values, rows, kept, uniform, weight, logit, precision, prior, key = inputs
+            values, rows, mask, uniform, weight, logit, precision, prior, key = inputs
             classes, row_weight = membership, operands.row_weight
             if rows is not None:
                 classes = membership.at[:, rows].get(mode="fill", fill_value=False)
                 row_weight = operands.row_weight.at[rows].get(mode="fill", fill_value=1)
-            step = ClassStep(values, rows, classes, row_weight, kept, uniform, weight, logit, precision, prior, key)
+            step = FeatureStep(values, rows, classes, row_weight, mask, uniform, weight, logit, precision, prior, key)
             return update_class_feature(self.log_multiplier, free, self.centred, score, step)
 
         weight, precision = jnp.moveaxis(state.effective, 2, 0), jnp.moveaxis(state.precision, 2, 0)
         state, weight = self.draw_columns(operands, state, key, body, weight, precision)
         return state._replace(effective=jnp.moveaxis(weight, 0, 2))
 
-    def record_classes(self, operands: Operands, state: ClassState) -> dict[str, jax.Array]:
-        """What is kept of a draw: centred weights (C, K, p) and what else is drawn, chains first.
+    def record(self, operands: Operands, state: State) -> dict[str, jax.Array]:
+        """Record of a draw: centred weights (C, K, p) and what else is drawn, chains first.
 
         ``lp`` (C,) is the log density of all variables but the auxiliary ones, masks included, up to a constant.
         """
@@ -235,5 +230,5 @@ class ClassGibbsKernel(NoisingModel):
 
 
 def _centred(values: Float[jax.Array, "K ..."]) -> Float[jax.Array, "K ..."]:
-    """The same, with the mean over the classes taken off."""
+    """Values less their mean over the classes."""
     return values - jnp.mean(values, axis=0)[None]

@@ -33,7 +33,7 @@ class Block(NamedTuple):
     Attributes
     ----------
     features : int array (q,)
-        Which they are.
+        Numbers of these columns.
     values : array (q, m)
         Entries, padded by zeros.
     occurs : bool array (q, m)
@@ -47,9 +47,9 @@ class Block(NamedTuple):
     occurs: Bool[jax.Array, "q m"]
     rows: Int[jax.Array, "q m"] | None
 
-    def masked(self, kept: Bool[jax.Array, "q C m"]) -> Float[jax.Array, "q C m"]:
+    def masked(self, mask: Bool[jax.Array, "q C m"]) -> Float[jax.Array, "q C m"]:
         """Entries that are kept: masks (q, C, m) to (q, C, m)."""
-        return jnp.where(kept, self.values[:, None, :], 0)
+        return jnp.where(mask, self.values[:, None, :], 0)
 
 
 def gather(rowwise: Float[jax.Array, "C n"], rows: Int[jax.Array, " m"] | None) -> Float[jax.Array, "C m"]:
@@ -112,16 +112,16 @@ class Columns(NamedTuple):
         return jnp.concatenate([*parts, jnp.zeros((self.empty.shape[0], *shape), dtype)])[self.place]
 
     def product(
-        self, kept: Sequence[Bool[jax.Array, "_ C _"]], weight: Float[jax.Array, "C p"], n: int
+        self, masks: Sequence[Bool[jax.Array, "_ C _"]], weight: Float[jax.Array, "C p"], n: int
     ) -> Float[jax.Array, "C n"]:
         """``Z w``: masks and weights (C, p) to (C, n)."""
         if self.is_dense:
             (block,) = self.blocks
-            return jnp.einsum("pn,pcn,cp->cn", block.values, kept[0].astype(weight.dtype), weight)
+            return jnp.einsum("pn,pcn,cp->cn", block.values, masks[0].astype(weight.dtype), weight)
         table = weight.T
         parts = [
             jnp.moveaxis(block.masked(mask) * table[block.features][:, :, None], 1, 2).reshape(-1, weight.shape[0])
-            for block, mask in zip(self.blocks, kept, strict=True)
+            for block, mask in zip(self.blocks, masks, strict=True)
         ]
         entries = jnp.concatenate([*parts, jnp.zeros((1, weight.shape[0]), weight.dtype)])
         sums = [jnp.sum(entries[place], axis=1) for place in self.by_row]
@@ -138,32 +138,32 @@ class Columns(NamedTuple):
         return squared_product(self.matrix, weight)
 
     def transposed_product(
-        self, kept: Sequence[Bool[jax.Array, "_ C _"]], rowwise: Float[jax.Array, "C n"], square: bool = False
+        self, masks: Sequence[Bool[jax.Array, "_ C _"]], rowwise: Float[jax.Array, "C n"], square: bool = False
     ) -> Float[jax.Array, "C p"]:
         """``Zᵀ r``, or with every entry of ``Z`` squared: masks and (C, n) to (C, p)."""
         if self.is_dense:
             (block,) = self.blocks
             values = block.values * block.values if square else block.values
-            return jnp.einsum("pn,pcn,cn->cp", values, kept[0].astype(rowwise.dtype), rowwise)
+            return jnp.einsum("pn,pcn,cn->cp", values, masks[0].astype(rowwise.dtype), rowwise)
         table = jnp.concatenate([rowwise.T, jnp.zeros((1, rowwise.shape[0]), rowwise.dtype)])
         parts = []
-        for block, mask in zip(self.blocks, kept, strict=True):
+        for block, mask in zip(self.blocks, masks, strict=True):
             values = block.values * block.values if square else block.values
             picked = jnp.moveaxis(table[block.rows], 2, 1)
             parts.append(jnp.sum(jnp.where(mask, values[:, None, :] * picked, 0), axis=-1))
         return self.per_feature(parts, (rowwise.shape[0],), rowwise.dtype).T
 
     def rows(
-        self, kept: Sequence[Bool[jax.Array, "_ C _"]], chosen: Int[jax.Array, "C k"]
+        self, masks: Sequence[Bool[jax.Array, "_ C _"]], chosen: Int[jax.Array, "C k"]
     ) -> Float[jax.Array, "C k p"]:
         """Rows of ``Z``, each chain's own: masks and int (C, k) to (C, k, p)."""
         if self.is_dense:
-            masks = jnp.take_along_axis(kept[0], chosen[None], axis=2)
-            return jnp.moveaxis(jnp.where(masks, self.blocks[0].values[:, chosen], 0), 0, 2)
+            row_masks = jnp.take_along_axis(masks[0], chosen[None], axis=2)
+            return jnp.moveaxis(jnp.where(row_masks, self.blocks[0].values[:, chosen], 0), 0, 2)
         (chains, k), p, dtype = chosen.shape, self.place.shape[0], self.blocks[0].values.dtype
         parts = [
             jnp.moveaxis(block.masked(mask), 1, 2).reshape(-1, chains)
-            for block, mask in zip(self.blocks, kept, strict=True)
+            for block, mask in zip(self.blocks, masks, strict=True)
         ]
         entries = jnp.concatenate([*parts, jnp.zeros((1, chains), dtype)])
         features = [jnp.repeat(block.features, block.values.shape[1]) for block in self.blocks]
@@ -238,7 +238,9 @@ def _by_row(
     return tuple(lines), placed(np.argsort(np.concatenate(members)), np.int32)
 
 
-def partition(length: Int[np.ndarray, " p"], most: int = 5, worth: float = 0.1, overhead: int = 64) -> list[np.ndarray]:
+def partition(
+    length: Int[np.ndarray, " p"], max_blocks: int = 5, worth: float = 0.1, overhead: int = 64
+) -> list[np.ndarray]:
     """Cut columns into few blocks of similar length, each padded to its longest, at the least total cost.
 
     Parameters
@@ -273,7 +275,7 @@ def partition(length: Int[np.ndarray, " p"], most: int = 5, worth: float = 0.1, 
     number = ends[None] - first[:, None]
     cost = np.where(number > 0, (lengths[:, None] + overhead) * number, np.inf)
     best, starts, cuts = cost[0], [], [0]
-    while len(cuts) < min(most, len(lengths)):
+    while len(cuts) < min(max_blocks, len(lengths)):
         ways = best[:-1, None] + cost[1:]
         starts.append(1 + np.argmin(ways, axis=0))
         cheaper = np.min(ways, axis=0)

@@ -20,7 +20,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import PRNGKeyArray
 
-from ..._typing import Bool, Float, Int
+from ..._typing import Bool, Float, Int, Shaped
 from ...distributions.draws import where_needed
 from ...sampling.slice_sampling import slice_sample
 from .columns import gather, scatter
@@ -48,54 +48,54 @@ def log_mask_sum(gain: Elementwise, logit: Elementwise) -> Elementwise:
     return larger + (jnp.log(1 + jnp.exp(-jnp.abs(gain - logit))) - jnp.log(1 + jnp.exp(-jnp.abs(logit))))
 
 
-def uniform_masks(key: PRNGKeyArray, kept: Sequence[Bool[jax.Array, "_ C _"]]) -> tuple[Float[jax.Array, "_ C _"], ...]:
-    """Uniform numbers for new masks, shaped like the old ones."""
-    return tuple(jax.random.uniform(jax.random.fold_in(key, i), mask.shape, jnp.float32) for i, mask in enumerate(kept))
+def uniform_masks(key: PRNGKeyArray, old: Sequence[Bool[jax.Array, "_ C _"]]) -> tuple[Float[jax.Array, "_ C _"], ...]:
+    """Uniform numbers for new masks, shaped like the ``old`` ones."""
+    return tuple(jax.random.uniform(jax.random.fold_in(key, i), mask.shape, jnp.float32) for i, mask in enumerate(old))
 
 
 class FeatureLevel(NamedTuple):
-    """What the prior of the intercept at the means of the columns says of one weight.
+    """Prior of the intercept at the means of the columns, as a function of one weight.
 
     Attributes
     ----------
     place, precision : array ()
         Mean of the column, and precision of the prior.
-    rest : array (C,)
+    level : array (C,)
         Intercept at the means of the other columns, less the mean of the prior.
     """
 
     place: Float[jax.Array, ""]
     precision: Float[jax.Array, ""]
-    rest: Float[jax.Array, " C"]
+    level: Float[jax.Array, " C"]
 
     def log_density(self, weight: Float[jax.Array, " C"]) -> Float[jax.Array, " C"]:
         """Up to a constant."""
-        return -0.5 * self.precision * jnp.square(self.rest + weight * self.place)
+        return -0.5 * self.precision * jnp.square(self.level + weight * self.place)
 
 
 class FeatureStep(NamedTuple):
-    """What the update of one feature reads, besides the scores.
+    """Data and variables of the update of one feature, besides the scores; of classes each has its weight.
 
     Attributes
     ----------
     values, rows : array (m,)
-        Its column, see :class:`bayesdrop.gibbs.moves.columns.Block`; ``rows`` may be None.
+        Column of the feature, see :class:`bayesdrop.gibbs.moves.columns.Block`; ``rows`` may be None.
     target, row_weight : array (m,)
-        Label and loss weight of each entry's row.
-    kept : bool array (C, m)
-        Masks.
+        Label and loss weight of each entry's row; of classes the label is the membership, bool (K, m).
+    mask : bool array (C, m)
+        Mask of each entry.
     uniform : array (C, m)
         Uniform numbers for the new masks.
-    weight, logit : array (C,)
-        Effective weight and logit of the rate.
-    weight_width : array ()
-        First width of the weight's slice interval.
-    precision : array (C,)
-        Of the weight's prior.
+    weight, precision : array (C,) or (K, C)
+        Effective weight, and precision of the weight's prior.
+    logit : array (C,)
+        Logit of the rate.
     prior : BetaLaw of shape (C,) or None
         Prior of the rate, where it is drawn.
     key : key
         Random key.
+    weight_width : array (), optional
+        First width of the weight's slice interval.
     location : array (), optional
         Mean of the weight's prior; None if it is 0.
     level : FeatureLevel, optional
@@ -104,16 +104,16 @@ class FeatureStep(NamedTuple):
 
     values: Float[jax.Array, " m"]
     rows: Int[jax.Array, " m"] | None
-    target: Float[jax.Array, " m"]
+    target: Shaped[jax.Array, "*classes m"]
     row_weight: Float[jax.Array, " m"]
-    kept: Bool[jax.Array, "C m"]
+    mask: Bool[jax.Array, "C m"]
     uniform: Float[jax.Array, "C m"]
-    weight: Float[jax.Array, " C"]
+    weight: Float[jax.Array, "*classes C"]
     logit: Float[jax.Array, " C"]
-    weight_width: Float[jax.Array, ""]
-    precision: Float[jax.Array, " C"]
+    precision: Float[jax.Array, "*classes C"]
     prior: Any
     key: PRNGKeyArray
+    weight_width: Any = None
     location: Float[jax.Array, ""] | None = None
     level: FeatureLevel | None = None
 
@@ -145,13 +145,13 @@ def update_feature(
 
     Returns
     -------
-    score, (weight, logit, kept)
+    score, (weight, logit, mask)
         All new.
     """
-    shape = step.kept.shape
+    shape = step.mask.shape
     values = jnp.broadcast_to(step.values[None], shape)
     target, row_weight = jnp.broadcast_to(step.target[None], shape), jnp.broadcast_to(step.row_weight[None], shape)
-    contribution = jnp.where(step.kept, values * step.weight[:, None], 0)
+    contribution = jnp.where(step.mask, values * step.weight[:, None], 0)
     base = gather(score, step.rows) - contribution
     dropped_cost = cost(target, base, row_weight)
 
@@ -187,6 +187,6 @@ def update_feature(
         noised = jnp.isfinite(logit)
         logit = jnp.where(noised, where_needed(thorough, draw_rate, jnp.where(noised, logit, 0), key_rate), logit)
     chance = jax.nn.sigmoid(gained - logit[:, None])
-    kept = (step.uniform < chance.astype(step.uniform.dtype)) | (step.values == 0)[None]
-    change = jnp.where(kept, values * weight[:, None], 0) - contribution
-    return scatter(score, step.rows, change), (weight, logit, kept)
+    mask = (step.uniform < chance.astype(step.uniform.dtype)) | (step.values == 0)[None]
+    change = jnp.where(mask, values * weight[:, None], 0) - contribution
+    return scatter(score, step.rows, change), (weight, logit, mask)

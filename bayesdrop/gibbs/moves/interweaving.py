@@ -32,7 +32,7 @@ class GroupBlock(NamedTuple):
     Attributes
     ----------
     groups : int array (g,)
-        Which they are.
+        Numbers of these groups.
     features : int array (g, size)
         Features of each group, padded by ``p``; for a sparse matrix the feature of each entry of the group.
     entries : int array (g, size)
@@ -82,14 +82,14 @@ def group_blocks(columns: Columns, index: Int[np.ndarray, " p"], size: int, n: i
         if columns.is_dense:
             blocks.append(GroupBlock(which, placed(entries, np.int32), None, None, None))
             continue
-        found = [np.append(part, fill)[entries] for part, fill in ((feature, p), (values, 0), (rows, n))]
+        padded_parts = [np.append(part, fill)[entries] for part, fill in ((feature, p), (values, 0), (rows, n))]
         blocks.append(
             GroupBlock(
                 which,
-                placed(found[0], np.int32),
+                placed(padded_parts[0], np.int32),
                 placed(entries, np.int32),
-                placed(found[1], dtype),
-                placed(found[2], np.int32),
+                placed(padded_parts[1], dtype),
+                placed(padded_parts[2], np.int32),
             )
         )
     return tuple(blocks)
@@ -108,7 +108,7 @@ def interweave(
 
     Parameters
     ----------
-    operands, state : Operands, and State or ClassState
+    operands, state : Operands, and State
         Data and variables (:mod:`.state`); the new state is returned.
     cost : callable
         From scores to the loss of each chain (C,).
@@ -117,9 +117,9 @@ def interweave(
     rate_prior : BetaLaw of shape (C, k)
         Prior of the rates.
     dimension : int
-        Of the weights of a feature: ``K``, or ``K − 1`` if they sum to zero over the classes.
+        Dimension of the weights of a feature: ``K``, or ``K − 1`` if they sum to zero over the classes.
     """
-    columns, index, kept, (chains, k) = operands.columns, operands.index, state.kept, state.logit.shape
+    columns, index, old_masks, (chains, k) = operands.columns, operands.index, state.masks, state.logit.shape
     shape, dtype = state.score.shape, state.score.dtype
     # The chains of one class after another.
     score, weight = state.score.reshape(-1, shape[-1]), state.effective.reshape(-1, index.shape[0])
@@ -127,7 +127,7 @@ def interweave(
     size = jnp.zeros(k, dtype).at[index].add(jnp.ones(index.shape, dtype))
     drops = [
         jnp.sum(~mask & block.occurs[:, None, :], axis=-1, dtype=jnp.int32)
-        for block, mask in zip(columns.blocks, kept, strict=True)
+        for block, mask in zip(columns.blocks, old_masks, strict=True)
     ]
     dropped = by_group(columns.per_feature(drops, (chains,), jnp.int32), index, k).astype(dtype)
     total = jnp.broadcast_to(columns.occurrences[:, None], (index.shape[0], chains))
@@ -151,18 +151,18 @@ def interweave(
         return prior(logit, conditional, penalty, jnp.broadcast_to(size[:, None], logit.shape), pull)
 
     new = slice_sample(key_masks, given_masks, state.logit.T, conditional.width())
-    masks = kept[0] if columns.is_dense else _flatten(kept, chains)
+    masks = old_masks[0] if columns.is_dense else _flatten(old_masks, chains)
 
     def group(carry: Any, inputs: Any) -> Any:
         score, masks = carry
         block, logit, law, penalty, size, pull, key = inputs
         read, write, add, values, contribution = _entries(columns, block, weight)
-        here = read(masks)
+        group_mask = read(masks)
         key_uniform, key_rate = jax.random.split(key)
-        uniform = jax.random.uniform(key_uniform, here.shape, dtype)
-        latent = _latent_logit(logit[None, :, None], here, uniform)
+        uniform = jax.random.uniform(key_uniform, group_mask.shape, dtype)
+        latent = _latent_logit(logit[None, :, None], group_mask, uniform)
         every = lambda mask: jnp.tile(mask, (1, classes, 1))  # noqa: E731
-        base = add(score, -jnp.where(every(here), contribution, 0))
+        base = add(score, -jnp.where(every(group_mask), contribution, 0))
 
         def at(logit: Float[jax.Array, " C"]) -> Float[jax.Array, "scores n"]:
             return add(base, jnp.where(every(latent > logit[None, :, None]), contribution, 0))
@@ -171,8 +171,8 @@ def interweave(
             return prior(logit, law, penalty, size, pull) - cost(at(logit).reshape(shape))
 
         logit = slice_sample(key_rate, given_uniforms, logit, law.width())
-        here = (latent > logit[None, :, None]) | (values == 0)
-        return (at(logit), write(masks, here)), logit
+        group_mask = (latent > logit[None, :, None]) | (values == 0)
+        return (at(logit), write(masks, group_mask)), logit
 
     keys = jax.random.split(key_groups, k)
     for block in operands.groups:
@@ -182,22 +182,22 @@ def interweave(
         inputs = (block, new[which], law, penalty[which], size[which], drawn_by, keys[which])
         (score, masks), drawn = jax.lax.scan(group, (score, masks), inputs)
         new = new.at[which].set(drawn)
-    masks = (masks,) if columns.is_dense else _unflatten(masks, kept)
-    return state._replace(score=score.reshape(shape), kept=masks, logit=new.T)
+    masks = (masks,) if columns.is_dense else _unflatten(masks, old_masks)
+    return state._replace(score=score.reshape(shape), masks=masks, logit=new.T)
 
 
 def _latent_logit(
-    logit: Float[jax.Array, "1 C 1"], kept: Bool[jax.Array, "q C m"], uniform: Float[jax.Array, "q C m"]
+    logit: Float[jax.Array, "1 C 1"], mask: Bool[jax.Array, "q C m"], uniform: Float[jax.Array, "q C m"]
 ) -> Float[jax.Array, "q C m"]:
     """Logit of the uniform variable behind a mask: uniform on ``(η, 1)`` where kept, on ``(0, η)`` where dropped.
 
     Dropped, it is ``u = ηU`` with odds ``e^l U / {1 + e^l (1 − U)}``; kept, ``1 − u = (1 − η)U``, the same with the
     signs of both logits turned.
     """
-    logit = jnp.where(kept, -logit, logit)
+    logit = jnp.where(mask, -logit, logit)
     low, high = jnp.minimum(logit, 0), jnp.maximum(logit, 0)
     odds = low + jnp.log(uniform) - jnp.log(jnp.exp(-high) + jnp.exp(low) * (1 - uniform))
-    return jnp.where(kept, -odds, odds)
+    return jnp.where(mask, -odds, odds)
 
 
 def _entries(
@@ -229,18 +229,18 @@ def _entries(
     )
 
 
-def _flatten(kept: Sequence[Bool[jax.Array, "_ C _"]], chains: int) -> Bool[jax.Array, "C entries"]:
+def _flatten(masks: Sequence[Bool[jax.Array, "_ C _"]], chains: int) -> Bool[jax.Array, "C entries"]:
     """Masks of all blocks, (C, entries)."""
-    parts = [jnp.moveaxis(mask, 1, 0).reshape(chains, -1) for mask in kept]
+    parts = [jnp.moveaxis(mask, 1, 0).reshape(chains, -1) for mask in masks]
     return jnp.concatenate(parts, axis=1) if parts else jnp.zeros((chains, 0), bool)
 
 
 def _unflatten(
-    flat: Bool[jax.Array, "C entries"], kept: Sequence[Bool[jax.Array, "_ C _"]]
+    flat: Bool[jax.Array, "C entries"], masks: Sequence[Bool[jax.Array, "_ C _"]]
 ) -> tuple[Bool[jax.Array, "_ C _"], ...]:
-    """Inverse of ``_flatten``; ``kept`` for the shapes."""
+    """Inverse of ``_flatten``; ``masks`` for the shapes."""
     parts, begin = [], 0
-    for mask in kept:
+    for mask in masks:
         q, chains, m = mask.shape
         parts.append(jnp.moveaxis(flat[:, begin : begin + q * m].reshape(chains, q, m), 0, 1))
         begin += q * m

@@ -24,7 +24,7 @@ __all__ = ["joint_moves"]
 
 
 class _Coordinates(NamedTuple):
-    """What θ stands for: effective weights (C, p), intercept (C,), logits of free rates (C, k), groups (C, g) twice."""
+    """Variables of θ: effective weights (C, p), intercept (C,), logits of free rates (C, k), groups twice (C, g)."""
 
     weight: Float[jax.Array, "C p"]
     intercept: Float[jax.Array, " C"]
@@ -111,10 +111,10 @@ def joint_moves(
         theta = _pack(kernel, operands, state)
         proposed, change, energy_acceptance = trajectory(key_path, surrogate, state.metric, theta)
         point = _unpack(kernel, operands, state, proposed)
-        uniform = uniform_masks(key_masks, state.kept)
+        uniform = uniform_masks(key_masks, state.masks)
         logit = kernel.feature_logit(operands, point.logit)
-        ratio, score, kept = mask_pass(
-            *data, point.weight, point.intercept, logit, state.kept, uniform, kernel.some_kept
+        ratio, score, new_masks = mask_pass(
+            *data, point.weight, point.intercept, logit, state.masks, uniform, kernel.some_kept
         )  # fmt: skip
         new_target = ratio + _log_prior(kernel, operands, state, point)
         gain = new_target - log_target + change
@@ -122,7 +122,7 @@ def joint_moves(
         accept = inside & (-jax.random.exponential(key_accept, gain.shape, gain.dtype) < gain)
         acceptance = jnp.where(inside, jnp.minimum(1, jnp.exp(gain)), 0)
         choose = lambda new, old: jnp.where(accept.reshape(-1, *(1,) * (new.ndim - 1)), new, old)  # noqa: E731
-        masks = zip(kept, state.kept, strict=True)
+        masks = zip(new_masks, state.masks, strict=True)
         new = state._replace(
             effective=choose(point.weight, state.effective),
             intercept=choose(point.intercept, state.intercept),
@@ -130,7 +130,7 @@ def joint_moves(
             group_logit=choose(point.group_logit, state.group_logit),
             group_log_strength=choose(point.group_log_strength, state.group_log_strength),
             score=choose(score, state.score),
-            kept=tuple(jnp.where(accept[None, :, None], mask, old) for mask, old in masks),
+            masks=tuple(jnp.where(accept[None, :, None], mask, old) for mask, old in masks),
             key=key,
         )
         learnt = adapt_metric(state.metric, _pack(kernel, operands, new), energy_acceptance, acceptance, state.count)
@@ -138,6 +138,6 @@ def joint_moves(
         return new._replace(metric=metric), choose(new_target, log_target)
 
     logit = kernel.feature_logit(operands, state.logit)
-    ratio, _, _ = mask_pass(*data, state.effective, state.intercept, logit, state.kept, None, kernel.some_kept)
+    ratio, _, _ = mask_pass(*data, state.effective, state.intercept, logit, state.masks, None, kernel.some_kept)
     log_target = ratio + _log_prior(kernel, operands, state, _Coordinates.of(state))
     return jax.lax.fori_loop(0, count, one, (state, log_target))[0]

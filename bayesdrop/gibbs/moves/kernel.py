@@ -34,7 +34,7 @@ from jaxtyping import PRNGKeyArray
 
 from ..._typing import Bool, Float
 from ...distributions.draws import where_needed
-from ...sampling.weight_scales import weight_precision
+from ...sampling.prior_operands import weight_precision
 from .features import FeatureLevel, FeatureStep, update_feature
 from .interweaving import interweave
 from .joint_move import joint_moves
@@ -42,15 +42,15 @@ from .noising_model import NoisingModel
 from .parameters import draw_scale, draw_shape
 from .pseudo_marginal import first_metric
 from .scales import draw_given_weights, move_scales
-from .state import Operands, State
+from .state import Conditional, Operands, State
 
 __all__ = ["GibbsKernel", "Operands", "State"]
 
 # Joint moves that were accepted more rarely than this during warm-up are not tried again.
 _LEAST_ACCEPTED = 0.02
-# During warm-up they are tried again every so many sweeps, for the metric may have improved.
+# During warm-up they are tried again after this number of sweeps, because the metric may have improved.
 _RETRY = 8
-# While joint moves are accepted, every so many sweeps draw weights and rates one feature at a time as well.
+# While joint moves are accepted, one sweep in this number draws weights and rates one feature at a time as well.
 _THOROUGH = 4
 
 
@@ -65,11 +65,6 @@ class GibbsKernel(NoisingModel):
     """
 
     joint_moves: int
-
-    @property
-    def variables(self) -> dict[str, tuple[str, ...]]:
-        """Dims of what is recorded."""
-        return self.declared()
 
     def init(self, operands: Operands, key: PRNGKeyArray, chains: int) -> State:
         """Scattered starting points: any rates, masks to match, and weights at half their prior scale."""
@@ -87,7 +82,7 @@ class GibbsKernel(NoisingModel):
             **self.first_parameter(operands, chains, dtype),
             effective=effective,
             intercept=jnp.zeros(chains, dtype),
-            score=operands.with_offset(columns.product(rates["kept"], effective, n)),
+            score=operands.with_offset(columns.product(rates["masks"], effective, n)),
             weight_width=4 / jnp.sqrt(operands.precision),
             metric=first_metric(jnp.ones(size, dtype)),
             count=jnp.int32(0),
@@ -96,9 +91,8 @@ class GibbsKernel(NoisingModel):
 
     def step(self, operands: Operands, state: State) -> tuple[State, dict[str, jax.Array]]:
         """One recorded draw: ``sweeps`` sweeps."""
-        state = jax.lax.fori_loop(0, self.sweeps, lambda _, s: self.sweep(operands, s), state)
-        state = state._replace(count=state.count + 1)
-        return state, self.record(operands, state)
+        state, record = super().step(operands, state)
+        return state._replace(count=state.count + 1), record
 
     def sweep(self, operands: Operands, state: State) -> State:
         """One sweep over all variables of all chains, and joint moves."""
@@ -117,7 +111,7 @@ class GibbsKernel(NoisingModel):
         state = self._draw_weights(operands, state, key_gauss)
         precision, unscaled = state.noise_precision, partial(self.total_cost, operands, state)
         cost = lambda score: precision * unscaled(score)  # noqa: E731
-        products = lambda weight: operands.columns.product(state.kept, weight, operands.target.shape[0])  # noqa: E731
+        products = lambda weight: operands.columns.product(state.masks, weight, operands.target.shape[0])  # noqa: E731
         location = self.effective_location(operands, state.logit)
         state = move_scales(jax.random.fold_in(key_prior, 1), operands, state, cost, products, location)
         state = self._draw_features(operands, state, key_features, thorough)
@@ -183,35 +177,30 @@ class GibbsKernel(NoisingModel):
         location = self.effective_location(operands, state.logit)
         kappa = kappa if operands.offset is None else kappa - omega * operands.offset[None]
         if location is not None:  # given the masks it is an offset
-            kappa = kappa - omega * operands.columns.product(state.kept, location, n)
-        effective, intercept = self.gaussian_draw(
-            key_draw,
-            operands.columns,
-            state.kept,
-            omega,
-            kappa,
-            state.precision * jnp.exp(-2 * factor),
-            self.fit_intercept,
-            None if operands.level is None else operands.level.row(jnp.exp(factor), location, chains),
-        )
+            kappa = kappa - omega * operands.columns.product(state.masks, location, n)
+        row = None if operands.level is None else operands.level.row(jnp.exp(factor), location, chains)
+        precision = state.precision * jnp.exp(-2 * factor)
+        conditional = Conditional(operands.columns, state.masks, omega, kappa, precision, row)
+        effective, intercept = self.gaussian_draw(key_draw, conditional, self.fit_intercept)
         effective = effective if location is None else effective + location
-        score = operands.with_offset(operands.columns.product(state.kept, effective, n) + intercept[:, None])
+        score = operands.with_offset(operands.columns.product(state.masks, effective, n) + intercept[:, None])
         return state._replace(effective=effective, intercept=intercept, score=score)
 
     def _draw_features(
         self, operands: Operands, state: State, key: PRNGKeyArray, thorough: Bool[jax.Array, ""]
     ) -> State:
         """Every feature in turn, with its mask column summed out."""
-        free, cost, known = self.per_feature, self.cost_given(state), operands.level
+        free, cost, level_prior = self.per_feature, self.cost_given(state), operands.level
 
         def body(carry: Any, inputs: tuple[Any, ...]) -> Any:
-            score, level = (carry, None) if known is None else carry
-            values, rows, kept, uniform, weight, logit, precision, width, location, place, prior, key = inputs
+            score, level = (carry, None) if level_prior is None else carry
+            values, rows, mask, uniform, weight, logit, precision, width, location, place, prior, key = inputs
             pick = (lambda r: r) if rows is None else (lambda r: r.at[rows].get(mode="fill", fill_value=1))
             step = FeatureStep(
-                values, rows, pick(operands.target), pick(operands.row_weight), kept, uniform, weight, logit,
-                width, precision, prior, key, location,
-                None if known is None else FeatureLevel(place, known.precision, level - weight * place - known.mean),
+                values, rows, pick(operands.target), pick(operands.row_weight), mask, uniform, weight, logit,
+                precision, prior, key, width, location,
+                None if level_prior is None
+                else FeatureLevel(place, level_prior.precision, level - weight * place - level_prior.mean),
             )  # fmt: skip
             update = lambda score, step: update_feature(cost, self.log_multiplier, free, thorough, score, step)  # noqa: E731
             if self.some_kept:
@@ -219,17 +208,17 @@ class GibbsKernel(NoisingModel):
                 score, new = where_needed(
                     jnp.isfinite(logit[0]),
                     lambda carry, key: update(carry[0], step._replace(key=key)),
-                    (score, (weight, logit, kept)),
+                    (score, (weight, logit, mask)),
                     key,
                 )
             else:
                 score, new = update(score, step)
-            return (score if known is None else (score, level + (new[0] - weight) * place)), new
+            return (score if level_prior is None else (score, level + (new[0] - weight) * place)), new
 
         before = state.effective.T
         adapt = thorough & (state.count < operands.tune)
-        place = None if known is None else known.place
-        along = None if known is None else known.at_means(state.effective, state.intercept)
+        place = None if level_prior is None else level_prior.place
+        along = None if level_prior is None else level_prior.at_means(state.effective, state.intercept)
         parts = state.precision.T, state.weight_width, operands.location, place
         state, weight = self.draw_columns(operands, state, key, body, before, *parts, along=along)
         # Widths follow four times the mean jump of the chains, about 4.5 standard deviations.
@@ -238,7 +227,7 @@ class GibbsKernel(NoisingModel):
         return state._replace(effective=weight.T, weight_width=width)
 
     def record(self, operands: Operands, state: State) -> dict[str, jax.Array]:
-        """What is kept of a draw: weight (C, p) and what else the model draws, each with a leading axis of chains.
+        """Record of a draw: weight (C, p) and what else the model draws, each with a leading axis of chains.
 
         ``lp`` (C,) is the log density of all variables but the auxiliary ones, masks and latent scales included, up to
         a constant.

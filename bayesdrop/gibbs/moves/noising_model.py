@@ -18,7 +18,6 @@ from jax.scipy.special import logit
 from jaxtyping import PRNGKeyArray
 
 from ..._typing import Float
-from ...losses.base import at_shape
 from ...losses.protocols import Augmented, likelihood_of
 from ...noise import MaskNoise
 from ...priors.rate_prior import log_rates
@@ -67,7 +66,7 @@ class NoisingModel(WeightPrior):
     rate_dim: str
 
     def declared(self, *own: str) -> dict[str, tuple[str, ...]]:
-        """The same, and rates and their groups."""
+        """Dims of what is recorded, rates and their groups included."""
         names = super().declared(*own) | ({"rate": (self.rate_dim,)} if self.free else {})
         return names | ({"group_rate": ("group",), "group_strength": ("group",)} if self.hierarchical else {})
 
@@ -90,16 +89,6 @@ class NoisingModel(WeightPrior):
         """The loss of a row."""
         return self.loss
 
-    def loss_of(self, state: Any, rank: int = 2) -> Any:
-        """The loss at the shapes of the chains, for scores (…, C, m) of so many axes."""
-        return self.loss if self.parameter is None else self.parameter.loss_at(self.loss, state.log_parameter, rank)
-
-    def flat_loss(self, state: Any, rows: int) -> Any:
-        """The same for the rows of all chains, one chain after another."""
-        if self.parameter is None or self.parameter.is_scale:
-            return self.loss
-        return at_shape(self.loss, {self.parameter.field: jnp.repeat(jnp.exp(state.log_parameter), rows)})
-
     def cost_given(self, state: Any) -> Cost:
         """Loss of each score (…, C, m) at the scales or shapes of the chains of a state."""
         if self.parameter is None and not self.tempered:
@@ -113,7 +102,7 @@ class NoisingModel(WeightPrior):
         return jax.jit(cost)
 
     def likelihood_given(self, state: Any) -> RowLikelihood:
-        """What rows say of their scores at the scales or shapes of the chains of a state."""
+        """Likelihood of the rows as a function of their scores, at the scales or shapes of the chains of a state."""
         cost = self.cost_given(state)
         direct = likelihood_of(self.loss)
         if direct is None or not self.unit_weight:
@@ -169,22 +158,22 @@ class NoisingModel(WeightPrior):
         groups = 0 if hierarchy is None else hierarchy.mean_a.shape[0]
         strength = jnp.ones(()) if hierarchy is None else hierarchy.shape * hierarchy.scale
         free = logit(jax.random.uniform(key_rate, (chains, k), dtype, 0.02, 0.98))
-        keep, kept = jax.nn.sigmoid(-self.feature_logit(operands, free)).T.astype(jnp.float32), []
+        keep, masks = jax.nn.sigmoid(-self.feature_logit(operands, free)).T.astype(jnp.float32), []
         for i, block in enumerate(operands.columns.blocks):
             shape = (block.values.shape[0], chains, block.values.shape[1])
             uniform = jax.random.uniform(jax.random.fold_in(key_mask, i), shape, jnp.float32)
-            kept.append((uniform < keep[block.features][:, :, None]) | ~block.occurs[:, None, :])
+            masks.append((uniform < keep[block.features][:, :, None]) | ~block.occurs[:, None, :])
         return {
             "logit": free,
-            "kept": tuple(kept),
+            "masks": tuple(masks),
             "group_logit": logit(jax.random.uniform(key_mean, (chains, groups), dtype, 0.1, 0.9)),
             "group_log_strength": jnp.full((chains, groups), jnp.log(strength), dtype),
         }
 
     def recorded_rates(self, operands: Operands, state: Any) -> tuple[dict[str, jax.Array], Float[jax.Array, " C"]]:
-        """What is kept of rates and their groups, and the log density of these and of the masks, (C,)."""
+        """Record of rates and their groups, and the log density of these and of the masks, (C,)."""
         columns, feature_logit = operands.columns, self.feature_logit(operands, state.logit)
-        counts = [jnp.sum(~mask, axis=-1, dtype=jnp.int32) for mask in state.kept]
+        counts = [jnp.sum(~mask, axis=-1, dtype=jnp.int32) for mask in state.masks]
         drops = columns.per_feature(counts, feature_logit.shape[:1], jnp.int32).T
         keeps = (columns.occurrences[None] - drops).astype(feature_logit.dtype)
         log_drop, log_keep = log_rates(feature_logit)
@@ -228,11 +217,11 @@ class NoisingModel(WeightPrior):
         prior = self.rate_prior(operands, state) if self.per_feature else None
         prior = jax.tree.map(lambda part: part.T[operands.index], prior)
         logit, keys = self.feature_logit(operands, state.logit).T, jax.random.split(key_steps, weight.shape[0])
-        uniforms = uniform_masks(key_uniform, state.kept)
-        for block, kept, uniform in zip(columns.blocks, state.kept, uniforms, strict=True):
+        uniforms = uniform_masks(key_uniform, state.masks)
+        for block, mask, uniform in zip(columns.blocks, state.masks, uniforms, strict=True):
             by_feature = (weight, logit, *parts, prior, keys)
             chosen = jax.tree.map(lambda part, block=block: part[block.features], by_feature)
-            carry, new = jax.lax.scan(body, carry, (block.values, block.rows, kept, uniform, *chosen))
+            carry, new = jax.lax.scan(body, carry, (block.values, block.rows, mask, uniform, *chosen))
             weight, logit = (old.at[block.features].set(part) for old, part in zip((weight, logit), new, strict=False))
             masks.append(new[2])
         if self.per_feature and columns.empty.shape[0]:
@@ -242,7 +231,7 @@ class NoisingModel(WeightPrior):
             factor = jnp.exp(self.log_multiplier(drawn) - self.log_multiplier(old))
             factor = factor.reshape(len(factor), *(1,) * (weight.ndim - 2), -1)
             weight, logit = weight.at[empty].set(weight[empty] * factor), logit.at[empty].set(drawn)
-        state = state._replace(score=carry if along is None else carry[0], kept=tuple(masks))
+        state = state._replace(score=carry if along is None else carry[0], masks=tuple(masks))
         if self.per_feature:
             state = state._replace(logit=jnp.zeros_like(state.logit).at[:, operands.index].set(logit.T))
         return state, weight

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from jaxtyping import PRNGKeyArray
 
 from ..._typing import Float
-from ...sampling.likelihood_parameters import log_parameter_prior
+from ...sampling.prior_operands import log_parameter_prior
 from ...sampling.slice_sampling import slice_sample
 
 __all__ = ["draw_scale", "draw_shape"]
@@ -27,11 +27,11 @@ _ROWS, _NARROWEST = 8.0, 0.5
 def draw_scale(kernel: Any, operands: Any, key: PRNGKeyArray, state: Any, cost: Float[jax.Array, " C"]) -> Any:
     """The state with its scale drawn given weights and scores, whose loss at scale 1 is ``cost`` (C,)."""
     parameter, now = kernel.parameter, state.log_parameter
-    rows, there = operands.parameter.rows, parameter.multiplier(now) * cost
+    rows, total_cost = operands.parameter.rows, parameter.multiplier(now) * cost
 
     def log_density(t: Float[jax.Array, " C"]) -> Float[jax.Array, " C"]:
         # As differences from where the chain is, which keeps the digits of single precision.
-        fit = -rows * (t - now) - there * jnp.expm1(-parameter.degree * (t - now))
+        fit = -rows * (t - now) - total_cost * jnp.expm1(-parameter.degree * (t - now))
         return fit + log_parameter_prior(parameter, operands.parameter, t)
 
     new = slice_sample(key, log_density, now, jnp.full_like(now, _WIDTH))
@@ -48,8 +48,8 @@ def draw_shape(
 ) -> tuple[Any, Float[jax.Array, " C"]]:
     """The state with its shape drawn given weights and scores, and by how much its intercept moved, (C,).
 
-    ``costs`` are those of each row, (C, n), given the loss and an intercept that is so much (C,) higher. The intercept
-    moves along with the shape, so that mean responses stay; given it the shape hardly moves.
+    ``costs`` are those of each row, (C, n), given the loss and an intercept that is higher by its second argument (C,).
+    The intercept moves along with the shape, so that mean responses stay; given it the shape hardly moves.
     """
     parameter, now, moves = kernel.parameter, state.log_parameter, float(kernel.fit_intercept)
     target = jnp.broadcast_to(operands.target[None], (now.shape[0], operands.target.shape[0]))

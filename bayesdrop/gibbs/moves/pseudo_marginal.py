@@ -58,7 +58,7 @@ _LARGEST_ANGLE = float(np.pi / 2) / _KICKS
 
 
 class RowLikelihood(NamedTuple):
-    """What a row says of its score, from arrays target, score and row weight of one shape.
+    """Likelihood of a row as a function of its score, from arrays target, score and row weight of one shape.
 
     Attributes
     ----------
@@ -90,9 +90,9 @@ def log_expected_likelihood(
         values = [likelihood.direct(target, score, row_weight) for score in scores]
         return jnp.log(sum(share * value for share, value in zip(shares, values, strict=True)))
     costs = [likelihood.cost(target, score, row_weight) for score in scores]
-    least = jax.lax.stop_gradient(reduce(jnp.minimum, costs))
-    total = sum(share * jnp.exp(least - each) for share, each in zip(shares, costs, strict=True))
-    return jnp.log(total) - least
+    minimum = jax.lax.stop_gradient(reduce(jnp.minimum, costs))
+    total = sum(share * jnp.exp(minimum - each) for share, each in zip(shares, costs, strict=True))
+    return jnp.log(total) - minimum
 
 
 def _moments(
@@ -113,7 +113,7 @@ def mask_pass(
     weight: Float[jax.Array, "C p"],
     intercept: Float[jax.Array, " C"],
     logit: Float[jax.Array, "C p"],
-    kept: Sequence[Bool[jax.Array, "_ C _"]],
+    old_masks: Sequence[Bool[jax.Array, "_ C _"]],
     uniform: Sequence[Float[jax.Array, "_ C _"]] | None,
     some_kept: bool = False,
     nodes: int = 5,
@@ -126,7 +126,7 @@ def mask_pass(
         Columns, labels, loss weights and offset (:mod:`.state`).
     weight, intercept, logit : array (C, p), (C,), (C, p)
         Effective weights, intercept and logits of the rates per feature.
-    kept : sequence of bool arrays (q, C, m)
+    old_masks : sequence of bool arrays (q, C, m)
         Masks to score, one array per block; not read if ``uniform`` is given.
     uniform : sequence of arrays (q, C, m), or None
         Uniform numbers to draw masks with.
@@ -135,7 +135,7 @@ def mask_pass(
 
     Returns
     -------
-    log_ratio, score, kept
+    log_ratio, score, masks
         ``log p(α, y | θ) − log q(α | θ)``, (C,); scores (C, n); masks.
     """
     chains, target, row_weight = weight.shape[0], operands.target, operands.row_weight
@@ -155,28 +155,28 @@ def mask_pass(
         y, s = (jnp.broadcast_to(pick(r)[None], shape) for r in (target, row_weight))
         u, logit = v[:, None] * values[None], jnp.broadcast_to(logit[:, None], shape)
         drop, keep = jax.nn.sigmoid(logit), jax.nn.sigmoid(-logit)
-        own = u * u * drop * keep
-        here, rest = gather(mean, rows), jnp.maximum(gather(var, rows) - own, 0)
-        kept_value = log_expected_likelihood(likelihood, y, s, here + drop * u, rest, nodes)
-        dropped_value = log_expected_likelihood(likelihood, y, s, here - keep * u, rest, nodes)
+        variance = u * u * drop * keep
+        column_mean, other_var = gather(mean, rows), jnp.maximum(gather(var, rows) - variance, 0)
+        kept_value = log_expected_likelihood(likelihood, y, s, column_mean + drop * u, other_var, nodes)
+        dropped_value = log_expected_likelihood(likelihood, y, s, column_mean - keep * u, other_var, nodes)
         gain = kept_value - dropped_value
         if draws is not None:
             chance = jax.nn.sigmoid(gain - logit)
             masks = (draws < chance.astype(draws.dtype)) | (values == 0)[None]
         total = total + jnp.sum(log_mask_sum(gain, logit) - jnp.where(masks, gain, 0), axis=-1)
         mean = scatter(mean, rows, jnp.where(masks, drop, -keep) * u)
-        return (mean, scatter(var, rows, -own), total), masks
+        return (mean, scatter(var, rows, -variance), total), masks
 
-    carry, found = (mean, var, jnp.zeros(chains, mean.dtype)), []
+    carry, new_masks = (mean, var, jnp.zeros(chains, mean.dtype)), []
     for i, block in enumerate(operands.columns.blocks):
         draws = None if uniform is None else uniform[i]
         parts = (weight.T[block.features], logit.T[block.features])
-        carry, masks = jax.lax.scan(body, carry, (block.values, block.rows, kept[i], draws, *parts))
-        found.append(masks)
+        carry, masks = jax.lax.scan(body, carry, (block.values, block.rows, old_masks[i], draws, *parts))
+        new_masks.append(masks)
     score, _, total = carry
     shape = score.shape
     final = likelihood.cost(jnp.broadcast_to(target[None], shape), score, jnp.broadcast_to(row_weight[None], shape))
-    return total - jnp.sum(final, axis=-1), score, tuple(found)
+    return total - jnp.sum(final, axis=-1), score, tuple(new_masks)
 
 
 def surrogate_likelihood(
@@ -194,7 +194,7 @@ def surrogate_likelihood(
 
 
 class Metric(NamedTuple):
-    """What warm-up learns: mean (D,), covariance (D, D) or (D,), its factor, the angle of a step and acceptances.
+    """Metric that warm-up learns: mean, covariance and its factor, the angle of a step, and acceptances.
 
     Attributes
     ----------
@@ -278,12 +278,12 @@ def trajectory(
     """
 
     def remainder(z: Point) -> tuple[Float[jax.Array, ""], Float[jax.Array, " C"]]:
-        there = log_density(unwhiten(metric.mean, metric.factor, z))
-        return jnp.sum(there + 0.5 * jnp.sum(z * z, axis=-1)), there
+        value = log_density(unwhiten(metric.mean, metric.factor, z))
+        return jnp.sum(value + 0.5 * jnp.sum(z * z, axis=-1)), value
 
     def force(z: Point) -> tuple[Point, Float[jax.Array, " C"]]:
-        (_, there), slope = jax.value_and_grad(remainder, has_aux=True)(z)
-        return slope, there
+        (_, value), slope = jax.value_and_grad(remainder, has_aux=True)(z)
+        return slope, value
 
     z = whiten(metric.mean, metric.factor, theta)
     key_momentum, key_angle = jax.random.split(key)

@@ -35,24 +35,23 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax.scipy.special import gammaln
 from jaxtyping import PRNGKeyArray
 
 from ..._typing import Float, Int
+from ...losses.base import at_shape
 from ...priors.rate_prior import BetaLaw, log_rates
-from ...rates import Hierarchy
-from ...sampling.likelihood_parameters import LearntParameter, log_parameter_prior
-from ...sampling.matrix import placed
-from ...sampling.slice_sampling import slice_sample
-from ...sampling.weight_scales import (
+from ...sampling.prior_operands import (
+    LearntParameter,
     ScaleOperands,
     by_weight,
     first_scales,
+    log_parameter_prior,
     log_scale_prior,
     recorded_scales,
     weight_precision,
 )
+from ...sampling.slice_sampling import slice_sample
 from .interweaving import by_group
 from .state import HierarchyOperands, Operands
 
@@ -62,7 +61,6 @@ __all__ = [
     "draw_given_weights",
     "draw_groups",
     "group_law",
-    "hierarchy_operands",
     "log_beta_density",
     "log_hyperprior",
     "move_scales",
@@ -79,7 +77,7 @@ _WIDTH = 6.0
 
 @dataclass(frozen=True)
 class WeightPrior:
-    """What the Gibbs samplers hold of the priors of weights and noise, and the draws that they share.
+    """Priors of weights and noise in the Gibbs samplers, and the draws that they share.
 
     Operands and states have the names of :class:`.state.Operands` and :class:`.state.State`. Weights are (C, p), or of
     many classes (K, C, p), whose scales hold the chains of one class after another.
@@ -114,13 +112,18 @@ class WeightPrior:
     sweeps: int
 
     @property
+    def variables(self) -> dict[str, tuple[str, ...]]:
+        """Dims of what is recorded."""
+        return self.declared()
+
+    @property
     def statistics(self) -> tuple[str, ...]:
         """The log density."""
         return ("lp",)
 
     @property
     def choices(self) -> dict[str, str]:
-        """What a posterior says of the choices made."""
+        """Choices that the posterior reports."""
         return {"weights_drawn_by": self.choice}
 
     def declared(self, *own: str) -> dict[str, tuple[str, ...]]:
@@ -130,6 +133,11 @@ class WeightPrior:
         names |= dict.fromkeys(self.scale_names, own)
         names |= {} if self.scale_dims is None else {"weight_scale": self.scale_dims}
         return names | ({} if self.parameter is None else {self.parameter.name: ()})
+
+    def step(self: Any, operands: Any, state: Any) -> tuple[Any, dict[str, jax.Array]]:
+        """One recorded draw: ``sweeps`` sweeps of the kernel, and its record of the last state."""
+        state = jax.lax.fori_loop(0, self.sweeps, lambda _, s: self.sweep(operands, s), state)
+        return state, self.record(operands, state)
 
     def mixture_precision(self, key: PRNGKeyArray, weight: Weights, scales: Any) -> tuple[Weights, Any]:
         """Precisions of the weights under a mixture, and the scales behind them, given the weights."""
@@ -153,6 +161,17 @@ class WeightPrior:
         """The loss of a row, which a kernel has."""
         raise NotImplementedError
 
+    def loss_of(self, state: Any, rank: int = 2) -> Any:
+        """The loss at the shapes of the chains, for scores (…, C, m) with ``rank`` axes."""
+        loss = self.row_loss
+        return loss if self.parameter is None else self.parameter.loss_at(loss, state.log_parameter, rank)
+
+    def flat_loss(self, state: Any, rows: int) -> Any:
+        """The loss at the shapes of the chains, for the rows of all chains, one chain after another."""
+        if self.parameter is None or self.parameter.is_scale:
+            return self.row_loss
+        return at_shape(self.row_loss, {self.parameter.field: jnp.repeat(jnp.exp(state.log_parameter), rows)})
+
     def first_parameter(self, operands: Any, chains: int, dtype: Any) -> dict[str, Any]:
         """Parameter of the likelihood to start from, and what it multiplies the loss by, by the names of a state."""
         if self.parameter is None:
@@ -161,7 +180,7 @@ class WeightPrior:
         return {"log_parameter": first, "noise_precision": self.parameter.multiplier(first)}
 
     def recorded_priors(self, operands: Any, state: Any) -> tuple[dict[str, jax.Array], Float[jax.Array, " C"]]:
-        """What is kept of scales and variance, and what they add to the log density of weights that are normal."""
+        """Record of scales and variance, and their term in the log density of weights that are normal."""
         draw: dict[str, jax.Array] = {}
         chains, lp = state.log_scale.shape[0], jnp.zeros(state.log_scale.shape[0], state.precision.dtype)
         if self.scale_mixture is not None:
@@ -184,9 +203,9 @@ class WeightPrior:
             if self.parameter.is_scale:
                 lp = lp - operands.parameter.rows * t
             else:
-                loss = self.parameter.loss_at(self.row_loss, t)
                 target = jnp.broadcast_to(operands.target[None], (chains, operands.target.shape[0]))
-                lp = lp + jnp.sum(operands.row_weight[None] * loss.log_base_measure(target), axis=1)
+                measure = self.loss_of(state).log_base_measure(target)
+                lp = lp + jnp.sum(operands.row_weight[None] * measure, axis=1)
         return draw, lp
 
 
@@ -197,11 +216,11 @@ def draw_given_weights(
     log_scale: Scales,
     size: Scales | None = None,
 ) -> Scales:
-    """Draw ``log σ`` given the weights (C, p), of which so many (C, g) are drawn from the scale; by default all."""
+    """Draw ``log σ`` given the weights (C, p), of which ``size`` (C, g) are drawn from the scale; by default all."""
     square = operands.unit_precision[None] * weight * weight
     # Of weights that are all but zero the law has no lower end that this precision resolves.
-    least = float(jnp.finfo(weight.dtype).tiny)
-    penalty = jnp.maximum(by_group(square.T, operands.index, log_scale.shape[1]).T, least)
+    floor = float(jnp.finfo(weight.dtype).tiny)
+    penalty = jnp.maximum(by_group(square.T, operands.index, log_scale.shape[1]).T, floor)
     size = jnp.broadcast_to(operands.size[None], log_scale.shape) if size is None else size
 
     def log_density(t: Scales) -> Scales:
@@ -303,18 +322,6 @@ PerGroup = Float[jax.Array, "C g"]
 _LOGIT, _LOG_STRENGTH = 40.0, 30.0
 
 
-def hierarchy_operands(hierarchy: Hierarchy, dtype: Any) -> HierarchyOperands:
-    """Bring the groups of a rate structure into the form of the sampler."""
-    a, b = hierarchy.mean_prior.law(np.zeros(len(hierarchy.names)))
-    return HierarchyOperands(
-        index=placed(hierarchy.index, np.int32),
-        mean_a=placed(a, dtype),
-        mean_b=placed(b, dtype),
-        shape=placed(hierarchy.strength_prior.shape, dtype),
-        scale=placed(hierarchy.strength_prior.scale, dtype),
-    )
-
-
 def _stirling(x: Elementwise) -> Elementwise:
     """``log Γ(x) − [(x − ½) log x − x + ½ log 2π]``, the remainder of Stirling's formula."""
     small = jnp.minimum(x, 8)
@@ -371,7 +378,7 @@ def draw_groups(
     rounds: int = 3,
 ) -> tuple[PerGroup, PerGroup]:
     """Draw ``logit μ`` and ``log s`` (C, g) given the logits of the rates (C, k)."""
-    # Means and strengths are drawn in turn, so many times a sweep.
+    # Means and strengths are drawn in turn, ``rounds`` times per sweep.
     groups, shape = logit_mean.shape[1], logit_mean.shape
 
     def log_density(logit_mean: PerGroup, log_strength: PerGroup) -> PerGroup:

@@ -1,4 +1,4 @@
-"""What the mask sampler reads and what it moves: operands and state, both pytrees of arrays.
+"""Operands and state of the mask sampler, both pytrees of arrays: what it reads and what it moves.
 
 Shapes: ``C`` chains, ``n`` rows, ``p`` features, ``q`` features and ``m`` entries in a block, ``k`` free rates, ``g``
 groups of a hierarchy of rates.
@@ -6,20 +6,46 @@ groups of a hierarchy of rates.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import jax
+import numpy as np
 from jaxtyping import PRNGKeyArray
 
 from ..._typing import Bool, Float, Int
-from ...sampling.intercept_level import LevelOperands
-from ...sampling.likelihood_parameters import ParameterOperands
-from ...sampling.weight_scales import ScaleOperands
+from ...rates import Hierarchy
+from ...sampling.matrix import placed
+from ...sampling.prior_operands import LevelOperands, LevelRow, ParameterOperands, ScaleOperands
 from .columns import Columns
 from .interweaving import GroupBlock
-from .pseudo_marginal import Metric
 
-__all__ = ["ClassState", "HierarchyOperands", "Operands", "State"]
+__all__ = ["Conditional", "HierarchyOperands", "Masks", "Operands", "State", "hierarchy_operands"]
+
+Masks = Sequence[Bool[jax.Array, "_ C _"]]
+
+
+class Conditional(NamedTuple):
+    """Gaussian conditional of weights and intercept given masks and auxiliary variables.
+
+    Attributes
+    ----------
+    columns, masks : Columns, sequence of bool arrays (q, C, m)
+        The features and which of their entries are kept.
+    omega, kappa : array (C, n)
+        Pseudo-observations: ``exp(κs − ½ωs²)`` of each score.
+    precision : array (C, p)
+        Prior precision of the weights.
+    prior_row : LevelRow, optional
+        Prior of the intercept; None if it is flat.
+    """
+
+    columns: Columns
+    masks: Masks
+    omega: Float[jax.Array, "C n"]
+    kappa: Float[jax.Array, "C n"]
+    precision: Float[jax.Array, "C p"]
+    prior_row: LevelRow | None = None
 
 
 class HierarchyOperands(NamedTuple):
@@ -40,6 +66,18 @@ class HierarchyOperands(NamedTuple):
     mean_b: Float[jax.Array, " g"]
     shape: Float[jax.Array, ""]
     scale: Float[jax.Array, ""]
+
+
+def hierarchy_operands(hierarchy: Hierarchy, dtype: Any) -> HierarchyOperands:
+    """Bring the groups of a rate structure into the form of the sampler."""
+    a, b = hierarchy.mean_prior.law(np.zeros(len(hierarchy.names)))
+    return HierarchyOperands(
+        index=placed(hierarchy.index, np.int32),
+        mean_a=placed(a, dtype),
+        mean_b=placed(b, dtype),
+        shape=placed(hierarchy.strength_prior.shape, dtype),
+        scale=placed(hierarchy.strength_prior.scale, dtype),
+    )
 
 
 class Operands(NamedTuple):
@@ -107,7 +145,11 @@ class Operands(NamedTuple):
 
 
 class State(NamedTuple):
-    """State of ``C`` chains.
+    """State of ``C`` chains, whose classes, if there are many, share the masks.
+
+    With classes, ``effective``, ``intercept``, ``score`` and ``precision`` have a leading axis for them, and ``scales``
+    hold the chains of one class after another. Intercepts then sum to zero over the classes, and so do weights of a
+    normal prior. Fields with a default are those of models of one score per row.
 
     Attributes
     ----------
@@ -115,7 +157,7 @@ class State(NamedTuple):
         Weights times what a kept entry is multiplied by.
     logit : array (C, k)
         Logits of the free rates.
-    kept : tuple of bool arrays (q, C, m)
+    masks : tuple of bool arrays (q, C, m)
         Masks, one array per block of columns.
     score : array (C, n)
         Scores of the masked rows, offset included.
@@ -142,58 +184,19 @@ class State(NamedTuple):
         Random key.
     """
 
-    effective: Float[jax.Array, "C p"]
-    intercept: Float[jax.Array, " C"]
+    effective: Float[jax.Array, "*classes C p"]
+    intercept: Float[jax.Array, "*classes C"]
     logit: Float[jax.Array, "C k"]
-    kept: tuple[Bool[jax.Array, "_ C _"], ...]
-    score: Float[jax.Array, "C n"]
-    precision: Float[jax.Array, "C p"]
-    scales: Any
-    log_scale: Float[jax.Array, "C scales"]
-    log_parameter: Float[jax.Array, " C"]
-    noise_precision: Float[jax.Array, " C"]
-    group_logit: Float[jax.Array, "C g"]
-    group_log_strength: Float[jax.Array, "C g"]
-    weight_width: Float[jax.Array, " p"]
-    metric: Metric
-    count: Int[jax.Array, ""]  # type: ignore[assignment]  # tuples have a method of this name
-    key: PRNGKeyArray
-
-
-class ClassState(NamedTuple):
-    """State of ``C`` chains of a model of ``K`` classes, which share the masks.
-
-    Attributes
-    ----------
-    effective, intercept : array (K, C, p), (K, C)
-        Weights times what a kept entry is multiplied by, and intercepts; intercepts sum to zero over the classes, and
-        so do weights of a normal prior.
-    logit : array (C, k)
-        Logits of the free rates.
-    kept : tuple of bool arrays (q, C, m)
-        Masks, one array per block of columns.
-    score : array (K, C, n)
-        Scores of the masked rows.
-    precision : array (K, C, p)
-        Prior precision of the weights.
-    scales : pytree of arrays (K C, …)
-        Latent scales behind it, the chains of one class after another.
-    log_scale : array (C, scales)
-        Logarithms of scales that the weights of all classes share, where they are drawn.
-    group_logit, group_log_strength : array (C, g)
-        Beta priors of the rates, where they are drawn.
-    key : key
-        Random key.
-    """
-
-    effective: Float[jax.Array, "K C p"]
-    intercept: Float[jax.Array, "K C"]
-    logit: Float[jax.Array, "C k"]
-    kept: tuple[Bool[jax.Array, "_ C _"], ...]
-    score: Float[jax.Array, "K C n"]
-    precision: Float[jax.Array, "K C p"]
+    masks: tuple[Bool[jax.Array, "_ C _"], ...]
+    score: Float[jax.Array, "*classes C n"]
+    precision: Float[jax.Array, "*classes C p"]
     scales: Any
     log_scale: Float[jax.Array, "C scales"]
     group_logit: Float[jax.Array, "C g"]
     group_log_strength: Float[jax.Array, "C g"]
     key: PRNGKeyArray
+    log_parameter: Any = None
+    noise_precision: Any = None
+    weight_width: Any = None
+    metric: Any = None
+    count: Any = None

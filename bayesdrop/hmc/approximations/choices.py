@@ -49,8 +49,8 @@ class Case(NamedTuple):
         Rows, features, and classes that have scores of their own: 1 if there is a single score.
     local, streamed : bool
         The rows are in memory; they are read when needed or lie on a cluster.
-    noisy, variance, shift : bool
-        The noise does anything at all; gives the scores a variance; moves their means by the weights alone.
+    noisy, shift : bool
+        The noise does anything at all; moves the means of the scores by the weights alone.
     free : bool
         Rates are free.
     curved : bool
@@ -69,7 +69,6 @@ class Case(NamedTuple):
     local: bool
     streamed: bool
     noisy: bool
-    variance: bool
     shift: bool
     free: bool
     curved: bool
@@ -140,7 +139,7 @@ def choose(case: Case, limits: Limits) -> Choice:
 
     Examples
     --------
-    >>> case = Case(2000, 5000, 1, True, False, False, False, False, False, True, False)
+    >>> case = Case(2000, 5000, 1, True, False, False, False, False, True, False)
     >>> choose(case, Limits()).name, choose(case._replace(noisy=True), Limits()).name
     ('scores', 'rows')
     """
@@ -159,7 +158,6 @@ def case_of(model: Model, data: Dataset, rate_map: RateMap, marginalised: bool) 
         local=design.is_local,
         streamed=design.is_streamed,
         noisy=noisy,
-        variance=any(np.any(part) for part in (probe.quadratic, probe.linear, probe.constant)),
         shift=bool(np.any(probe.shift)),
         free=rate_map.is_free,
         curved=isinstance(loss if noisy else loss.plain, Curved) and model.weight_prior.gaussian,

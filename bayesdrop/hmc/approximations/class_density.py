@@ -115,8 +115,8 @@ class ClassDensity:
     def _split(self, theta: Point, p: int) -> tuple[Float[jax.Array, "C J p"], Float[jax.Array, "C J"]]:
         """Contrasts of the weights and of the intercepts."""
         J = self.n_classes - 1
-        weight, rest = theta[:, : J * p].reshape(len(theta), J, p), theta[:, J * p :]
-        return weight, rest if self.fit_intercept else jnp.zeros(weight.shape[:2], theta.dtype)
+        weight, intercept = theta[:, : J * p].reshape(len(theta), J, p), theta[:, J * p :]
+        return weight, intercept if self.fit_intercept else jnp.zeros(weight.shape[:2], theta.dtype)
 
     def record(self, operands: DensityOperands, theta: Point) -> dict[str, jax.Array]:
         """Variables of points θ (C, D) in a posterior: weight (C, K, p) and intercept (C, K), centred over classes."""
@@ -156,12 +156,12 @@ class ClassDensity:
         """Contribution of each row to minus the log density."""
         basis = jnp.asarray(contrasts(self.n_classes), mean.dtype)
         score = jnp.einsum("kj,cjn->ckn", basis, mean)
-        own = operands.target[None] == jnp.arange(self.n_classes, dtype=operands.target.dtype)[:, None]
-        mine = jnp.sum(jnp.where(own[None], score, 0), axis=1)
+        is_own_class = operands.target[None] == jnp.arange(self.n_classes, dtype=operands.target.dtype)[:, None]
+        label_score = jnp.sum(jnp.where(is_own_class[None], score, 0), axis=1)
         level = jax.nn.logsumexp(score, axis=1)
         if pairs is not None:
             level = level + self._noise_cost(basis, score, level, pairs)
-        return operands.row_weight[None] * (level - mine)
+        return operands.row_weight[None] * (level - label_score)
 
     def _noise_cost(
         self,
@@ -189,8 +189,8 @@ class ClassDensity:
             return jnp.mean(jax.nn.logsumexp(score[:, :, None, :] + spread, axis=1), axis=1) - level
         chance = jax.nn.softmax(score, axis=1)
         every = jnp.einsum("kj,cnjl,ml->ckmn", basis, cov, basis)
-        own = jnp.einsum("ckkn->ckn", every)
-        return 0.5 * (jnp.sum(chance * own, axis=1) - jnp.einsum("ckn,ckmn,cmn->cn", chance, every, chance))
+        variances = jnp.einsum("ckkn->ckn", every)
+        return 0.5 * (jnp.sum(chance * variances, axis=1) - jnp.einsum("ckn,ckmn,cmn->cn", chance, every, chance))
 
     def log_prior(self, operands: DensityOperands, theta: Point) -> Float[jax.Array, " C"]:
         """Log prior density of θ up to a constant."""
@@ -203,10 +203,10 @@ class ClassDensity:
         def cost(theta: Point) -> Float[jax.Array, "C n"]:
             return self.cost(operands, *self.moments(operands, theta))
 
-        found, pull_back = jax.vjp(cost, theta)
+        row_costs, pull_back = jax.vjp(cost, theta)
         prior, prior_slope = jax.vjp(lambda t: self.log_prior(operands, t), theta)
-        gradient = pull_back(jnp.ones_like(found))[0] - prior_slope(jnp.ones_like(prior))[0]
-        return Evaluation(found, prior, gradient)
+        gradient = pull_back(jnp.ones_like(row_costs))[0] - prior_slope(jnp.ones_like(prior))[0]
+        return Evaluation(row_costs, prior, gradient)
 
 
 class ClassFitted(NamedTuple):
@@ -266,9 +266,9 @@ def hessian_in_a_pass(
     q, design = len(energy.precision), energy.moments.design
     result = np.zeros((J, q, J, q))
     one, other = np.triu_indices(K, 1)
-    most = int(pairs * K)
-    for start in range(0, len(one), most):
-        k, m = one[start : start + most], other[start : start + most]
+    pairs_per_pass = int(pairs * K)
+    for start in range(0, len(one), pairs_per_pass):
+        k, m = one[start : start + pairs_per_pass], other[start : start + pairs_per_pass]
         weight = design.rowwise(partial(_pair_weights, k, m), chance, energy.loss_weight[:, None], widths=[len(k)])
         between = basis[k] - basis[m]
         for apart, gram in zip(between, energy.moments.grams(*design.persist(*weight)), strict=True):

@@ -34,10 +34,9 @@ Shapes: ``C`` chains, ``K`` classes, ``J`` contrasts, ``n`` rows, ``p`` features
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from ..._typing import Float, PerRow
@@ -45,12 +44,11 @@ from ...data.dataset import Dataset
 from ...model import Model
 from ...rates import RateMap
 from ...sampling.matrix import Matrix, placed
-from ..kernels.factors import StructuredFactor, WeightedRows, row_product
+from ..kernels.factors import Frame, StructuredFactor, WeightedRows, row_product
 from .class_density import class_fit, contrasts
 from .precision import centred_gram
 
 __all__ = [
-    "ClassFrame",
     "ClassRowRoot",
     "ClassScores",
     "ClassSpace",
@@ -62,6 +60,7 @@ __all__ = [
 Point = Float[jax.Array, "C D"]
 Parts = Float[jax.Array, "C J p"]
 Levels = Float[jax.Array, "C levels"]
+Feature: TypeAlias = Float[np.ndarray, " p"]
 
 
 class ClassSpace:
@@ -73,8 +72,6 @@ class ClassSpace:
         ``X``.
     gain, prior, extra : array (p,)
         ``g``, precisions of the weights, and ``e``.
-    outer : array (n, n), optional
-        ``XP⁻¹Xᵀ`` where the eigenvectors are those of rows.
     curvature : array (n,)
         ``d``.
     intercept : bool
@@ -82,15 +79,10 @@ class ClassSpace:
     """
 
     def __init__(
-        self,
-        design: Any,
-        gain: Float[np.ndarray, " p"],
-        prior: Float[np.ndarray, " p"],
-        extra: Float[np.ndarray, " p"],
-        outer: Float[np.ndarray, "n n"] | None,
-        curvature: Float[np.ndarray, " n"],
-        intercept: bool,
+        self, design: Any, gain: Feature, prior: Feature, extra: Feature, curvature: PerRow, intercept: bool
     ) -> None:
+        n, p = design.shape
+        outer = None if design.is_streamed or n >= p else design.outer_gram(gain**2 / (prior + extra))
         self.design, self.gain, self.curvature, self.intercept = design, gain, curvature, intercept
         self.by_rows, self.total = outer is not None, float(curvature.sum())
         self.mean_row = gain * design.rmatvec(curvature) / self.total if intercept else np.zeros(len(gain))
@@ -105,11 +97,6 @@ class ClassSpace:
         square = root[:, None] * gram * root
         value, self.basis = np.linalg.eigh(0.5 * (square + square.T))
         self.value, self.root = np.maximum(value, 0), root
-
-    def back(self, rows: Float[np.ndarray, "n k"]) -> Float[np.ndarray, "p k"]:
-        """``A₀ᵀr``."""
-        found: Float[np.ndarray, "p k"] = self.gain[:, None] * self.design.rmatvec(rows)
-        return found - np.outer(self.mean_row, rows.sum(axis=0))
 
 
 class ClassScores(NamedTuple):
@@ -143,7 +130,7 @@ def class_scores(model: Model, data: Dataset, rate_map: RateMap) -> ClassScores:
     """Approximate the posterior of a softmax regression at known rates, of normal weights."""
     labels: Any = data.classes
     design, K, basis = data.design, len(labels), contrasts(len(labels))
-    J, (n, p) = K - 1, design.shape
+    J, p = K - 1, design.shape[1]
     coefficients = model.noise.coefficients(rate_map.initial)
     result = class_fit(model, data, rate_map)
     weight = result.energy.loss_weight[:, None]
@@ -154,8 +141,7 @@ def class_scores(model: Model, data: Dataset, rate_map: RateMap) -> ClassScores:
     rotated, rotation = np.linalg.eigh(0.5 * (shared + shared.T) / float(design.total(curvature)[0]))
     extra = np.zeros(p) if result.curve is None else result.curve.diagonal().sum(axis=1) / J
     gain, prior = np.broadcast_to(coefficients.gain, p).astype(float), model.weight_prior.precision(p)
-    outer = None if design.is_streamed or n >= p else design.outer_gram(gain**2 / (prior + extra))
-    space = ClassSpace(design, gain, prior, extra, outer, curvature[:, 0], model.fit_intercept)
+    space = ClassSpace(design, gain, prior, extra, curvature[:, 0], model.fit_intercept)
     centre = (result.weights @ basis).T
     parts = [centre[:, :-1].ravel(), centre[:, -1] if model.fit_intercept else np.zeros(0)]
     rotated = np.maximum(rotated, 1e-6 * rotated[-1])
@@ -172,59 +158,6 @@ def _products(k: int, weight: Float[np.ndarray, "n 1"], chance: Float[np.ndarray
     return (weight * chance[:, k : k + 1] * chance,)
 
 
-class ClassFrame(NamedTuple):
-    """The diagonal of the factor; parts are the weights of rotated contrasts, (C, J, p).
-
-    Attributes
-    ----------
-    scale, offset : array (p,)
-        ``P^{−½}`` and ``x̄∘P^{−½}``, zero without intercepts.
-    rotation : array (J, J)
-        ``V``.
-    level : array (J,) or (0,)
-        Standard deviations of ``b'``, if there are intercepts.
-    """
-
-    scale: Float[jax.Array, " p"]
-    offset: Float[jax.Array, " p"]
-    rotation: Float[jax.Array, "J J"]
-    level: Float[jax.Array, " levels"]
-
-    def split(self, theta: Point) -> tuple[Parts, Levels]:
-        """Contrasts of the weights, not rotated, and intercepts."""
-        J, p = self.rotation.shape[0], self.scale.shape[0]
-        return theta[:, : J * p].reshape(-1, J, p), theta[:, J * p :]
-
-    def merge(self, parts: Parts, level: Levels) -> Point:
-        """Coordinates from those parts: what undoes ``split``."""
-        return jnp.concatenate([parts.reshape(parts.shape[0], -1), level], axis=1)
-
-    def join(self, parts: Parts, level: Levels) -> Point:
-        """``θ`` (C, D) of whitened weights and levels."""
-        weight = jnp.einsum("lj,cjp->clp", self.rotation, self.scale[None, None] * parts)
-        return self.merge(weight, _turned(level - self._mean(parts), self.rotation.T))
-
-    def whiten(self, theta: Point) -> tuple[Parts, Levels]:
-        """Whitened weights and levels of ``θ``: what undoes ``join``."""
-        weight, level = self.split(theta)
-        parts = jnp.einsum("lj,clp->cjp", self.rotation, weight) / self.scale[None, None]
-        return parts, _turned(level, self.rotation) + self._mean(parts)
-
-    def pull(self, gradient: Point) -> tuple[Parts, Levels]:
-        """A gradient in whitened weights and levels: the transpose of ``join``."""
-        weight, level = self.split(gradient)
-        parts, level = jnp.einsum("lj,clp->cjp", self.rotation, weight), _turned(level, self.rotation)
-        parts = self.scale[None, None] * parts
-        return parts - self.offset[None, None] * level[:, :, None] if level.shape[1] else parts, level
-
-    def _mean(self, parts: Parts) -> Levels:
-        return jnp.sum(self.offset[None, None] * parts, axis=2)[:, : self.level.shape[0]]
-
-
-def _turned(level: Levels, matrix: Float[jax.Array, "J J"]) -> Levels:
-    return level @ matrix if level.shape[1] else level
-
-
 class ClassRowRoot(NamedTuple):
     """``1 − BᵀQ f_j QᵀB``, of fewer rows than features.
 
@@ -234,15 +167,15 @@ class ClassRowRoot(NamedTuple):
         ``B``, with ``S = P``.
     basis, turned : array (n, n)
         ``Q`` and its transpose.
-    there, back : array (J, n)
+    width, inverse_width : array (J, n)
         ``f_j`` and what takes its place in the inverse.
     """
 
     rows: WeightedRows
     basis: Float[jax.Array, "n n"]
     turned: Float[jax.Array, "n n"]
-    there: Float[jax.Array, "J n"]
-    back: Float[jax.Array, "J n"]
+    width: Float[jax.Array, "J n"]
+    inverse_width: Float[jax.Array, "J n"]
 
     def _through(self, parts: Parts, widths: Float[jax.Array, "J n"]) -> Parts:
         """``BᵀQ diag(widths_j) QᵀB`` times the weights of each contrast."""
@@ -254,11 +187,11 @@ class ClassRowRoot(NamedTuple):
 
     def times(self, parts: Parts) -> Parts:
         """Times the root."""
-        return parts - self._through(parts, self.there)
+        return parts - self._through(parts, self.width)
 
     def solve(self, parts: Parts) -> Parts:
         """Times its inverse."""
-        return parts + self._through(parts, self.back)
+        return parts + self._through(parts, self.inverse_width)
 
     def transposed_times(self, parts: Parts) -> Parts:
         """Times its transpose, which is itself."""
@@ -309,9 +242,9 @@ def class_factor(scores: ClassScores, matrix: Matrix, dtype: str) -> StructuredF
         value = np.maximum(space.value, 1e-300)
         small = scores.rotated[:, None] * space.value < 1e-8
         half = np.broadcast_to(scores.rotated[:, None] / 2, spread.shape)
-        there, back = np.where(small, half, (1 - 1 / spread) / value), np.where(small, half, (spread - 1) / value)
+        widths = [real(np.where(small, half, part / value)) for part in (1 - 1 / spread, spread - 1)]
         rows = WeightedRows(matrix, real(space.gain * scale), None, None, offset, real(np.sqrt(scores.curvature)))
-        root = ClassRowRoot(rows, basis, turned, real(there), real(back))
+        root = ClassRowRoot(rows, basis, turned, *widths)
     level = (scores.rotated * scores.curvature.sum()) ** -0.5 if space.intercept else np.zeros(0)
-    frame = ClassFrame(real(scale), offset, real(scores.rotation), real(level))
+    frame = Frame(real(scale), real(np.zeros(0)), offset, real(level), real(scores.rotation))
     return StructuredFactor(frame, root, real(np.ones(len(scores.centre))))

@@ -22,7 +22,7 @@ from ..._typing import Float, Int
 from ...priors.correlation import correlation_root, log_lkj, pairs_of
 from ...priors.random_effects import RandomEffects
 from ...sampling.matrix import placed
-from ...sampling.weight_scales import ScaleOperands, by_weight, log_scale_prior, scale_operands
+from ...sampling.prior_operands import ScaleOperands, by_weight, log_scale_prior, scale_operands
 from .mixture_scales import ScaleCoordinates
 
 __all__ = ["CorrelatedOperands", "correlated_coordinates", "correlated_weights"]

@@ -25,17 +25,16 @@ from scipy.special import ndtr, ndtri
 from ..._typing import Float
 from ...data.dataset import Dataset
 from ...fitting.objective.energy import Energy
-from ...fitting.problems.block import fit_block
-from ...fitting.solvers.newton import Newton
 from ...model import Model
 from ...moments import ScoreMoments
-from ...rates import Fixed, RateMap
+from ...rates import RateMap
 from ..kernels.density import Evaluation, Point
-from ..kernels.factors import FactorMap
+from ..kernels.factors import StructuredFactor
 from .choices import without_noise
+from .normal import point_fit, positive_spread
 from .precision import Precision, RateLoading, loading_of, precision_of
 
-__all__ = ["DrawnApproximation", "drawn_approximation", "rounding_width"]
+__all__ = ["DrawnApproximation", "drawn_approximation", "prior_probits", "rounding_width"]
 
 
 @dataclass(frozen=True)
@@ -115,7 +114,7 @@ def drawn_approximation(
     data: Dataset,
     rate_map: RateMap,
     evaluate: Callable[[Point], Evaluation],
-    factor_of: Callable[[DrawnApproximation], FactorMap],
+    factor_of: Callable[[DrawnApproximation], StructuredFactor],
 ) -> DrawnApproximation:
     """Approximate the posterior whose density ``evaluate`` gives at points (C, D).
 
@@ -126,16 +125,11 @@ def drawn_approximation(
     """
     noisy, u = not without_noise(model, rate_map), np.zeros(0)
     if rate_map.is_free:
-        law = rate_map.prior.law(data.occurrences(rate_map.index, rate_map.size))
-        u = ndtri(np.clip(law.quantile(0.5), RULES.median, 1 - RULES.median))
+        u, _ = prior_probits(data, rate_map)
     rate = _rates_at(rate_map, u)
-    fixed = replace(model, rates=Fixed(rate) if model.noise.has_rate else None)
-    fit = fit_block(
-        fixed, data.design, fixed.bind(data.feature_names), data.target[:, None], data.weight, Newton(tol=RULES.tol),
-        offset=data.offset,
-    )  # fmt: skip
-    p, keep = len(data.feature_names), len(fit.weights) - (not model.fit_intercept)
-    centre = np.concatenate([fit.weights[:keep, 0], u])
+    p = len(data.feature_names)
+    keep = p + model.fit_intercept
+    centre = np.concatenate([point_fit(model, data, rate, RULES.tol)[:keep, 0], u])
     location = model.weight_prior.location(p)
     if location is not None:
         centre[:p] -= location
@@ -145,18 +139,28 @@ def drawn_approximation(
         # A rough spread of the scores under the prior keeps the curvature finite.
         spread = np.sqrt(data.design.sq_matvec(1 / (model.weight_prior.precision(p)[:, None] + 1)) + 1.0)
     for left in (1, 0) if noisy else (2, 1, 0):
-        found = _at(model, data, rate_map, centre, spread)
+        normal = _at(model, data, rate_map, centre, spread)
         if not left:
             break
-        factor = factor_of(found)
+        factor = factor_of(normal)
         away = _times(factor, jnp.asarray(np.concatenate([half, -half]), factor.stretch.dtype))
         theta = np.asarray(away, float)
         parts, level = np.delete(theta, slice(p, keep), axis=1), theta[:, p:keep]
-        scores = data.design.matvec(found.precision.loading @ parts.T) + level.sum(axis=1)
+        scores = data.design.matvec(normal.precision.loading @ parts.T) + level.sum(axis=1)
         spread = np.sqrt(np.mean(scores**2, axis=1, keepdims=True))
-        spread = np.maximum(spread, RULES.spread * (float(spread.max()) or 1.0))
+        spread = positive_spread(spread)
         centre = _moved(centre, evaluate, factor, 0 * away[:1] if noisy else away)
-    return found._replace(spread=spread[:, 0])
+    return normal._replace(spread=spread[:, 0])
+
+
+def prior_probits(data: Dataset, rate_map: RateMap) -> tuple[Float[np.ndarray, " k"], Float[np.ndarray, " k"]]:
+    """Probits of the free rates at the medians of their prior, and their prior standard deviations, about."""
+    law = rate_map.prior.law(data.occurrences(rate_map.index, rate_map.size))
+    centre = ndtri(np.clip(law.quantile(0.5), RULES.median, 1 - RULES.median))
+    low, high = (
+        ndtri(np.clip(law.quantile(q), RULES.tail, 1 - RULES.tail)) for q in (RULES.deviation, 1 - RULES.deviation)
+    )
+    return centre, np.maximum((high - low) / 2, RULES.spread)
 
 
 def _rates_at(rate_map: RateMap, u: Float[np.ndarray, " k"]) -> Float[np.ndarray, " p"]:
@@ -164,24 +168,24 @@ def _rates_at(rate_map: RateMap, u: Float[np.ndarray, " k"]) -> Float[np.ndarray
 
 
 @jax.jit
-def _times(factor: FactorMap, z: Point) -> Point:
+def _times(factor: StructuredFactor, z: Point) -> Point:
     return factor.times(z)
 
 
 @jax.jit
-def _newton(factor: FactorMap, gradient: Point) -> Point:
+def _newton(factor: StructuredFactor, gradient: Point) -> Point:
     return -factor.times(factor.transposed_times(gradient))
 
 
 @jax.jit
-def _mean(found: Evaluation) -> tuple[Any, Point]:
-    return jnp.mean(jnp.sum(found.cost, axis=1) - found.prior), jnp.mean(found.gradient, axis=0)[None]
+def _mean(value: Evaluation) -> tuple[Any, Point]:
+    return jnp.mean(jnp.sum(value.cost, axis=1) - value.prior), jnp.mean(value.gradient, axis=0)[None]
 
 
 def _moved(
     centre: Float[np.ndarray, " D"],
     evaluate: Callable[[Point], Evaluation],
-    factor: FactorMap,
+    factor: StructuredFactor,
     away: Point,
 ) -> Float[np.ndarray, " D"]:
     """Minimise the mean energy at the centre plus ``away`` (C, D) by Newton steps; return the new centre."""
@@ -234,41 +238,38 @@ def _at(
     curve = energy.curvature(slopes, energy.gradient(weights, slopes)[1])
     bend = curve.mean_mean[:, 0]
     bend = np.maximum(bend, RULES.curvature * (bend.max() or 1.0))
-    own = np.maximum(curve.diagonal[:p, 0], RULES.prior * prior[:p, 0])
+    weight_precision = np.maximum(curve.diagonal[:p, 0], RULES.prior * prior[:p, 0])
     gain = np.asarray(np.broadcast_to(model.noise.coefficients(rate).gain, p), float)
-    rates, whole = None, own
+    rates, whole = None, weight_precision
     if k:
         rates = _loading(model, data, rate_map, u, weights[:p, 0])
-        whole = np.concatenate([own, rates.precision])
+        whole = np.concatenate([weight_precision, rates.precision])
     precision = precision_of(design, whole, bend, intercept, loading_of(gain, rates))
-    own = mean if location is None else moments.mean(away)
-    return DrawnApproximation(centre, precision, spread[:, 0], bend * own[:, 0] - slopes.mean[:, 0], gain, rates)
+    pull = bend * (mean if location is None else moments.mean(away))[:, 0] - slopes.mean[:, 0]
+    return DrawnApproximation(centre, precision, spread[:, 0], pull, gain, rates)
 
 
 def _loading(
     model: Model, data: Dataset, rate_map: RateMap, u: Float[np.ndarray, " k"], weight: Float[np.ndarray, " p"]
 ) -> RateLoading:
     """Derivatives of the scores in the probits of free rates, and the prior precisions of these probits."""
-    h, law = RULES.difference, rate_map.prior.law(data.occurrences(rate_map.index, rate_map.size))
+    h = RULES.difference
     up, down = (model.noise.coefficients(_rates_at(rate_map, u + step)).gain * np.ones(len(weight)) for step in (h, -h))
-    low, high = (
-        ndtri(np.clip(law.quantile(q), RULES.tail, 1 - RULES.tail)) for q in (RULES.deviation, 1 - RULES.deviation)
-    )
-    spread = np.maximum((high - low) / 2, RULES.spread)
+    _, spread = prior_probits(data, rate_map)
     # A feature without noise has the derivative 0: its index has no effect.
     index = np.where(rate_map.noised, rate_map.index, 0)
     return RateLoading((up - down) / (2 * h) * weight, index, spread**-2.0)
 
 
 def rounding_width(
-    weight: Float[np.ndarray, " n"], curvature: Float[np.ndarray, " n"], spread: Float[np.ndarray, " n"], most: float
+    weight: Float[np.ndarray, " n"], curvature: Float[np.ndarray, " n"], spread: Float[np.ndarray, " n"], limit: float
 ) -> Float[np.ndarray, " n"]:
     """Half-widths (n,) over which the kinks of a loss are rounded in the force of a trajectory.
 
     ``weight``, ``curvature`` and ``spread`` (n,) are the rows' weights, curvatures and standard deviations of the
-    scores. A half-width ``h`` is at most ``most`` standard deviations. A wide rounding changes the force too much: the
-    variance of its error in the energy is about ``Σ c D h³/24`` over the rows, with ``c`` the weight of a row, and is
-    kept below ``Rules.wrong``.
+    scores. A half-width ``h`` is at most ``limit`` standard deviations. A wide rounding changes the force too much:
+    the variance of its error in the energy is about ``Σ c D h³/24`` over the rows, with ``c`` the weight of a row, and
+    is kept below ``Rules.wrong``.
 
     Examples
     --------
@@ -276,5 +277,5 @@ def rounding_width(
     [1.0]
     """
     wrong = np.sum(weight * curvature * spread**3) / 24
-    share = min(most, float((RULES.wrong / wrong) ** (1 / 3)))
+    share = min(limit, float((RULES.wrong / wrong) ** (1 / 3)))
     return share * np.maximum(spread, RULES.spread * spread.max())

@@ -287,10 +287,10 @@ def _by_eigenvectors(
     """Each group along the eigenvectors of its block of ``C``, coordinates without a learnt scale given the others."""
     groups, sizes = len(share) - 1, share[:-1].sum(axis=1)
     members = [np.flatnonzero(group == j) for j in np.argsort(-sizes, kind="stable")]
-    here, other = np.concatenate(members), np.flatnonzero(group == groups)
-    inverse = np.linalg.inv(covariance[np.ix_(here, here)])
-    scale = precision[here] ** -0.5
-    value, vector = np.linalg.eigh(scale[:, None] * inverse * scale - np.eye(len(here)))
+    learnt_index, other = np.concatenate(members), np.flatnonzero(group == groups)
+    inverse = np.linalg.inv(covariance[np.ix_(learnt_index, learnt_index)])
+    scale = precision[learnt_index] ** -0.5
+    value, vector = np.linalg.eigh(scale[:, None] * inverse * scale - np.eye(len(learnt_index)))
     # Rounding and a rough approximation may leave less precision than the prior's.
     gram = (vector * np.maximum(value, 0)) @ vector.T
     turn, start = np.zeros_like(gram), 0
@@ -299,19 +299,19 @@ def _by_eigenvectors(
         turn[block, block] = np.linalg.eigh(gram[block, block])[1]
         start += len(part)
     gram = turn.T @ gram @ turn
-    slope = covariance[np.ix_(other, here)] @ inverse
-    given = covariance[np.ix_(other, other)] - slope @ covariance[np.ix_(here, other)]
-    width, axes = np.linalg.eigh(given)
+    slope = covariance[np.ix_(other, learnt_index)] @ inverse
+    conditional_covariance = covariance[np.ix_(other, other)] - slope @ covariance[np.ix_(learnt_index, other)]
+    width, axes = np.linalg.eigh(conditional_covariance)
     root = axes * np.sqrt(np.maximum(width, RULES.zero**2 * np.max(width, initial=0.0)))
     # Columns: the largest group, coordinates without a learnt scale, the other groups.
-    D, q, first = len(group), len(here), len(members[0])
+    D, q, first = len(group), len(learnt_index), len(members[0])
     factor, whole = np.zeros((D, D)), np.zeros((D, D))
-    factor[here, :q] = scale[:, None] * turn
-    factor[other, :q] = slope @ factor[here, :q]
+    factor[learnt_index, :q] = scale[:, None] * turn
+    factor[other, :q] = slope @ factor[learnt_index, :q]
     factor[other, q:] = root
     whole[:q, :q] = gram
     order = np.concatenate([np.arange(first), np.arange(q, D), np.arange(first, q)])
-    turned = share[:, np.concatenate([here, other])[order]]
+    turned = share[:, np.concatenate([learnt_index, other])[order]]
     return _Parts(factor[:, order], np.arange(D), turned, whole[np.ix_(order, order)], 1, D - q + first)
 
 

@@ -53,8 +53,8 @@ _RULES = _Rules()
 
 def at_value(model: Model, parameter: Parameter, value: float) -> Model:
     """The model at a known scale or shape."""
-    known = value**2 if parameter.field == "variance" else value
-    return replace(model, loss=replace(model.loss, **{parameter.field: known}))  # type: ignore[type-var]  # dataclasses
+    field_value = value**2 if parameter.field == "variance" else value
+    return replace(model, loss=replace(model.loss, **{parameter.field: field_value}))  # type: ignore[type-var]  # dataclasses
 
 
 def with_parameter(
@@ -102,8 +102,8 @@ def _scale(
     k, rows = parameter.degree, float(np.sum(data.weight))
     total = float(data.weight @ loss.value(data.target, mean, var))
     left = max(rows / k - coordinates / 2, rows / (4 * k), 0.5)
-    found = np.log(max(total, 1e-12) / left) / k
-    return float(found), float(min((k * k * left) ** -0.5, _RULES.widest))
+    log_scale = np.log(max(total, 1e-12) / left) / k
+    return float(log_scale), float(min((k * k * left) ** -0.5, _RULES.widest))
 
 
 def _shape(
@@ -121,7 +121,7 @@ def _shape(
         prior = law.log_density(np.full(1, parameter.power * new))[0]
         return float(data.weight @ rows) - float(prior)
 
-    found = float(minimize_scalar(cost, bounds=(_RULES.low, _RULES.high), method="bounded").x)
+    log_shape = float(minimize_scalar(cost, bounds=(_RULES.low, _RULES.high), method="bounded").x)
     h = _RULES.step
-    bend = (cost(found + h) - 2 * cost(found) + cost(found - h)) / h**2
-    return found, float(min(max(bend, 1e-6) ** -0.5, _RULES.widest))
+    bend = (cost(log_shape + h) - 2 * cost(log_shape) + cost(log_shape - h)) / h**2
+    return log_shape, float(min(max(bend, 1e-6) ** -0.5, _RULES.widest))

@@ -25,9 +25,10 @@ from ...model import Model
 from ...priors.base import LearntScale
 from ...priors.normal import with_scale
 from ...sampling.matrix import placed
-from ...sampling.weight_scales import ScaleOperands, log_scale_prior, scale_operands, weight_precision
-from ..kernels.density import DensityOperands, Evaluation, Loadings, Point
+from ...sampling.prior_operands import ScaleOperands, log_scale_prior, scale_operands, weight_precision
+from ..kernels.density import DensityOperands, Loadings, Point
 from .joint_scale_map import JointScaleMap, joint_scale_map
+from .mixture_scales import CoordinateDensity
 from .scale_quantiles import ScaleQuantiles, scale_quantiles
 
 __all__ = [
@@ -72,7 +73,7 @@ class ScaleDensityOperands(NamedTuple):
 
     Attributes
     ----------
-    given : DensityOperands
+    base : DensityOperands
         Operands of the density of ``θ``, with prior precision 0.
     scales : ScaleOperands
         Groups and priors.
@@ -84,7 +85,7 @@ class ScaleDensityOperands(NamedTuple):
         Map from coordinates of the scales to ``δ``.
     """
 
-    given: DensityOperands
+    base: DensityOperands
     scales: ScaleOperands
     log_scale: Float[jax.Array, " g"]
     map: JointScaleMap
@@ -92,27 +93,26 @@ class ScaleDensityOperands(NamedTuple):
 
 
 @dataclass(frozen=True)
-class ScaleDensity:
+class ScaleDensity(CoordinateDensity):
     """A density of weights and other coordinates together with the scales of its weights.
+
+    The first coordinates of ``base`` are the weights, feature by feature, of every contrast.
 
     Attributes
     ----------
-    given : LogDensity
-        The density given the scales; its first coordinates are the weights, feature by feature, of every contrast.
     contrasts : int
         ``J``.
     dims : tuple of str
         Dims of the scales in a posterior.
     """
 
-    given: Any
     contrasts: int
     dims: tuple[str, ...]
 
     @property
     def variables(self) -> dict[str, tuple[str, ...]]:
         """Dims of the variables that ``record`` returns."""
-        return {**self.given.variables, "weight_scale": self.dims}
+        return {**self.base.variables, "weight_scale": self.dims}
 
     def place(self, operands: ScaleDensityOperands, point: Float[jax.Array, "C E"]) -> tuple[Point, Any, Any]:
         """``θ`` (C, D), ``t`` (C, g) and the log Jacobian (C,) at E = D + g coordinates, those of the scales last."""
@@ -124,44 +124,29 @@ class ScaleDensity:
     @property
     def of_rows(self) -> Any:
         """Density of a row given its score."""
-        return self.given.of_rows
+        return self.base.of_rows
 
     def loadings(self, operands: ScaleDensityOperands, point: Float[jax.Array, "C E"]) -> Loadings:
         """Coefficients of the moments of the scores, for a density of one score."""
-        found: Loadings = self.given.loadings(operands.given, self.place(operands, point)[0])
-        return found
+        loadings: Loadings = self.base.loadings(operands.base, self.place(operands, point)[0])
+        return loadings
 
     def log_prior(self, operands: ScaleDensityOperands, point: Float[jax.Array, "C E"]) -> Float[jax.Array, " C"]:
         """Log prior density of points (C, E) up to a constant, (C,)."""
-        theta, log_scale, jacobian = self.place(operands, point)
-        given = self.given.log_prior(operands.given, theta)
-        return jnp.asarray(given + jacobian + self.log_scales_and_weights(operands, theta, log_scale))
+        theta, _, log_density = self.at(operands, point)
+        return jnp.asarray(self.base.log_prior(operands.base, theta) + log_density)
 
-    def log_scales_and_weights(
-        self, operands: ScaleDensityOperands, theta: Point, log_scale: Float[jax.Array, "C g"]
-    ) -> Float[jax.Array, " C"]:
-        """Log prior density of weights and ``t`` up to a constant."""
+    def at(
+        self, operands: ScaleDensityOperands, point: Float[jax.Array, "C E"]
+    ) -> tuple[Point, dict[str, jax.Array], Float[jax.Array, " C"]]:
+        """``θ`` (C, D), recorded scales, and the log Jacobian and prior density of weights and scales, at (C, E)."""
+        theta, log_scale, jacobian = self.place(operands, point)
         J, p = self.contrasts, operands.scales.index.shape[0]
         square = jnp.sum(jnp.square(theta[:, : J * p]).reshape(-1, J, p), axis=1)
         precision = weight_precision(operands.scales, log_scale)
         density = log_scale_prior(operands.scales, log_scale) - J * operands.scales.size[None] * log_scale
-        return jnp.sum(density, axis=1) - 0.5 * jnp.sum(precision * square, axis=1)
-
-    def record(self, operands: ScaleDensityOperands, theta: Float[jax.Array, "C E"]) -> dict[str, jax.Array]:
-        """Posterior variables at points ``(ζ, δ)`` (C, E)."""
-        inner, log_scale, _ = self.place(operands, theta)
-        scale = log_scale if self.dims else log_scale[:, 0]
-        return {**self.given.record(operands.given, inner), "log_weight_scale": scale}
-
-    def evaluate(self, operands: ScaleDensityOperands, theta: Float[jax.Array, "C E"]) -> Evaluation:
-        """Minus the log density of ``(ζ, δ)`` and its gradient at points (C, E)."""
-        (inner, log_scale, jacobian), pull_back = jax.vjp(lambda point: self.place(operands, point), theta)
-        found = self.given.evaluate(operands.given, inner)
-        prior, prior_slope = jax.vjp(lambda *at: self.log_scales_and_weights(operands, *at), inner, log_scale)
-        one = jnp.ones_like(prior)
-        of_theta, of_scale = prior_slope(one)
-        (gradient,) = pull_back((found.gradient - of_theta, -of_scale, -one))
-        return Evaluation(found.cost, found.prior + prior + jacobian, gradient)
+        log_prior = jnp.sum(density, axis=1) - 0.5 * jnp.sum(precision * square, axis=1)
+        return theta, {"log_weight_scale": log_scale if self.dims else log_scale[:, 0]}, jacobian + log_prior
 
 
 def best_scales(
@@ -175,10 +160,10 @@ def best_scales(
     """
     log_scale, p = np.log(learnt.law.median()), len(learnt.index)
     for _ in range(RULES.fits):
-        known = with_scale(model.weight_prior, learnt.scale(np.exp(log_scale)))
-        centre, factor = start(replace(model, weight_prior=known))
+        prior = with_scale(model.weight_prior, learnt.scale(np.exp(log_scale)))
+        centre, factor = start(replace(model, weight_prior=prior))
         variance = factor**2 if factor.ndim == 1 else np.sum(factor**2, axis=1)
-        precision = np.tile(known.precision(p), contrasts)
+        precision = np.tile(prior.precision(p), contrasts)
         size = contrasts * p
         fitted = learnt.sums(precision * centre[:size] ** 2, contrasts)
         decided = learnt.sums(1 - np.minimum(precision * variance[:size], 1), contrasts)
@@ -211,15 +196,15 @@ def with_scales(
     group, precision = np.full(D, g), np.zeros(D)
     group[: contrasts * p] = np.tile(learnt.index, contrasts)
     precision[: contrasts * p] = np.tile(learnt.scale(np.exp(log_scale)) ** -2, contrasts)
-    found = joint_scale_map(centre, factor, precision, group, g, dtype)
+    scale_map = joint_scale_map(centre, factor, precision, group, g, dtype)
     scales: Any = scale_operands(learnt, dtype)
     at = placed(log_scale, dtype)
 
     def log_density(delta: Float[jax.Array, "points g"]) -> Float[jax.Array, " points"]:
-        return found.log_marginal(delta) + jnp.sum(log_scale_prior(scales, at[None] + delta), axis=1)
+        return scale_map.log_marginal(delta) + jnp.sum(log_scale_prior(scales, at[None] + delta), axis=1)
 
-    given = operands._replace(precision=jnp.zeros_like(operands.precision))
-    inside = ScaleDensityOperands(given, scales, at, found, scale_quantiles(log_density, g, dtype))
+    base_operands = operands._replace(precision=jnp.zeros_like(operands.precision))
+    inside = ScaleDensityOperands(base_operands, scales, at, scale_map, scale_quantiles(log_density, g, dtype))
     widths = np.ones(D + g)
     whole = ScaleDensity(density, contrasts, learnt.dims)
     return whole, inside, np.zeros(D + g), widths if factor.ndim == 1 else np.diag(widths)

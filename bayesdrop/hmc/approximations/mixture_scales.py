@@ -26,7 +26,14 @@ from ...priors.base import NonCentred
 from ...sampling.matrix import placed
 from ..kernels.density import DensityOperands, Evaluation, Point
 
-__all__ = ["MixtureDensity", "MixtureOperands", "ScaleCoordinates", "mixture_coordinates", "with_mixture"]
+__all__ = [
+    "CoordinateDensity",
+    "MixtureDensity",
+    "MixtureOperands",
+    "ScaleCoordinates",
+    "mixture_coordinates",
+    "with_mixture",
+]
 
 Factor = Float[np.ndarray, "D D"] | Float[np.ndarray, " D"]
 
@@ -40,7 +47,7 @@ class ScaleCoordinates(NamedTuple):
         Weights (C, p) less their means, what is recorded, by name, and the log prior density (C,), of ``z`` (C, p),
         ``s`` (C, m) and operands; hashable.
     operands : pytree
-        Its arrays.
+        Arrays that ``weights_of`` takes.
     spread : array (p,)
         Scales of the weights at the centre of ``s``.
     centre, width : array (m,)
@@ -84,18 +91,47 @@ def mixture_coordinates(prior: NonCentred, p: int, dtype: Any) -> ScaleCoordinat
 class MixtureOperands(NamedTuple):
     """Operands of the density given the scales, with prior precision 0, and of ``weights_of``."""
 
-    given: DensityOperands
+    base: DensityOperands
     scales: Any
 
 
 @dataclass(frozen=True)
-class MixtureDensity:
+class CoordinateDensity:
+    """A density of weights and other coordinates together with scales of the weights, in coordinates of all of them.
+
+    Attributes
+    ----------
+    base : LogDensity
+        The density given the scales.
+    """
+
+    base: Any
+
+    def at(
+        self, operands: Any, point: Float[jax.Array, "C E"]
+    ) -> tuple[Point, dict[str, jax.Array], Float[jax.Array, " C"]]:
+        """``θ`` (C, D), recorded variables, and what the coordinates add to the log density of ``base``, at (C, E)."""
+        raise NotImplementedError
+
+    def record(self, operands: Any, theta: Float[jax.Array, "C E"]) -> dict[str, jax.Array]:
+        """Posterior variables at points (C, E)."""
+        inner, recorded, _ = self.at(operands, theta)
+        return {**self.base.record(operands.base, inner), **recorded}
+
+    def evaluate(self, operands: Any, theta: Float[jax.Array, "C E"]) -> Evaluation:
+        """Minus the log density of the coordinates and its gradient at points (C, E)."""
+        (inner, log_prior), pull_back = jax.vjp(lambda point: self.at(operands, point)[::2], theta)
+        evaluation = self.base.evaluate(operands.base, inner)
+        (gradient,) = pull_back((evaluation.gradient, -jnp.ones_like(log_prior)))
+        return Evaluation(evaluation.cost, evaluation.prior + log_prior, gradient)
+
+
+@dataclass(frozen=True)
+class MixtureDensity(CoordinateDensity):
     """A density of weights and other coordinates together with the scales of single weights.
 
     Attributes
     ----------
-    given : LogDensity
-        The density given the scales.
     weights_of : callable
         See :class:`ScaleCoordinates`.
     recorded : tuple of (str, dims)
@@ -104,7 +140,6 @@ class MixtureDensity:
         ``m``.
     """
 
-    given: Any
     weights_of: Any
     recorded: tuple[tuple[str, tuple[str, ...]], ...]
     size: int
@@ -112,27 +147,15 @@ class MixtureDensity:
     @property
     def variables(self) -> dict[str, tuple[str, ...]]:
         """Dims of the variables that ``record`` returns."""
-        return {**self.given.variables, **dict(self.recorded)}
+        return {**self.base.variables, **dict(self.recorded)}
 
-    def place(
+    def at(
         self, operands: MixtureOperands, point: Float[jax.Array, "C E"]
     ) -> tuple[Point, dict[str, jax.Array], Float[jax.Array, " C"]]:
         """``θ`` (C, D), recorded variables, and the log density of ``z`` and ``s``, at ``(z, rest, s)`` (C, D + m)."""
-        p, D = operands.given.precision.shape[0], point.shape[1] - self.size
+        p, D = operands.base.precision.shape[0], point.shape[1] - self.size
         weight, recorded, log_prior = self.weights_of(point[:, :p], point[:, D:], operands.scales)
         return jnp.concatenate([weight, point[:, p:D]], axis=1), recorded, log_prior
-
-    def record(self, operands: MixtureOperands, theta: Float[jax.Array, "C E"]) -> dict[str, jax.Array]:
-        """Posterior variables at points (C, E)."""
-        inner, recorded, _ = self.place(operands, theta)
-        return {**self.given.record(operands.given, inner), **recorded}
-
-    def evaluate(self, operands: MixtureOperands, theta: Float[jax.Array, "C E"]) -> Evaluation:
-        """Minus the log density of ``(z, rest, s)`` and its gradient at points (C, E)."""
-        (inner, log_prior), pull_back = jax.vjp(lambda point: self.place(operands, point)[::2], theta)
-        found = self.given.evaluate(operands.given, inner)
-        (gradient,) = pull_back((found.gradient, -jnp.ones_like(log_prior)))
-        return Evaluation(found.cost, found.prior + log_prior, gradient)
 
 
 def with_mixture(
@@ -149,11 +172,11 @@ def with_mixture(
     p, D, m = operands.precision.shape[0], len(centre), len(coordinates.centre)
     unit = np.append(1 / coordinates.spread, np.ones(D - p))
     whole = MixtureDensity(density, coordinates.weights_of, tuple(coordinates.dims.items()), m)
-    given = operands._replace(precision=jnp.zeros_like(operands.precision))
+    base = operands._replace(precision=jnp.zeros_like(operands.precision))
     wide: Factor
     if factor.ndim == 1:
         wide = np.append(unit * factor, coordinates.width)
     else:
         wide = np.diag(np.append(np.ones(D), coordinates.width))
         wide[:D, :D] = unit[:, None] * factor
-    return whole, MixtureOperands(given, coordinates.operands), np.append(unit * centre, coordinates.centre), wide
+    return whole, MixtureOperands(base, coordinates.operands), np.append(unit * centre, coordinates.centre), wide

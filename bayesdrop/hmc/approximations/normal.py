@@ -30,7 +30,7 @@ from ...model import Model
 from ...moments import ScoreMoments
 from ...rates import Fixed
 
-__all__ = ["Factor", "Rules", "normal_approximation", "root_inverse", "score_spread"]
+__all__ = ["Factor", "Rules", "normal_approximation", "point_fit", "positive_spread", "root_inverse", "score_spread"]
 
 Factor = Float[np.ndarray, "D D"] | Float[np.ndarray, " D"]
 
@@ -46,7 +46,7 @@ class Rules:
         deviations.
     block : int
         Maximum number of columns in a block of products.
-    held, few : int
+    entries, few : int
         Numbers held at a time for the scores of a block of columns, and columns of a block in any case.
     steps, tolerance, still : int, float, float
         Maximum number of steps of the smoothed approximation, and the squared whitened gradient and the change of the
@@ -63,7 +63,7 @@ class Rules:
 
     tol: float = 1e-9
     block: int = 128
-    held: int = 1 << 26
+    entries: int = 1 << 26
     few: int = 8
     steps: int = 30
     tolerance: float = 1e-3
@@ -103,25 +103,33 @@ def normal_approximation(
     if (piecewise_linear or averaged) and not moments.has_variance:
         smooth: Any = loss
         loss = replace(smooth, expectation="gaussian")
-    known = None if data.offset is None else data.offset[:, None]
+    offset = None if data.offset is None else data.offset[:, None]
     energy = Energy(
-        moments, loss, data.target[:, None], weight, precision, offset=known, location=location, level=level
+        moments, loss, data.target[:, None], weight, precision, offset=offset, location=location, level=level
     )
     keep = slice(None) if model.fit_intercept else slice(p)
     if averaged or (piecewise_linear and dense):
         weights, factor = _smoothed(energy, keep, rules)
     else:
-        fixed = replace(model, rates=Fixed(rate) if model.noise.has_rate else None)
-        start = fit_block(
-            fixed, design, fixed.bind(data.feature_names), data.target[:, None], data.weight, Newton(tol=rules.tol),
-            offset=data.offset,
-        )  # fmt: skip
-        weights, smoothing = start.weights, np.zeros((1, 1))
+        weights, smoothing = point_fit(model, data, rate, rules.tol), np.zeros((1, 1))
         if piecewise_linear:
             # A rough spread of the scores under the prior keeps the curvature finite.
             smoothing = np.sqrt(design.sq_matvec(1 / (precision[:-1] + 1)))
         factor = _factor(energy, weights, smoothing, keep, dense)
     return weights[keep, 0], factor
+
+
+def point_fit(model: Model, data: Dataset, rate: Float[np.ndarray, " p"], tol: float) -> Float[np.ndarray, "p_and_1 1"]:
+    """Weights and intercept (p + 1, 1) of the point fit at known rates (p,), the intercept last."""
+    fixed = replace(model, rates=Fixed(rate) if model.noise.has_rate else None)
+    rate_map, target = fixed.bind(data.feature_names), data.target[:, None]
+    fit = fit_block(fixed, data.design, rate_map, target, data.weight, Newton(tol=tol), offset=data.offset)
+    return fit.weights
+
+
+def positive_spread(spread: PerRow) -> PerRow:
+    """Standard deviations of scores, at least a share of the largest."""
+    return np.maximum(spread, RULES.spread * (float(spread.max()) or 1.0))
 
 
 def score_spread(data: Dataset, factor: Factor) -> PerRow:
@@ -139,12 +147,12 @@ def score_spread(data: Dataset, factor: Factor) -> PerRow:
             block = factor[:, part]
             (square,) = design.persist(square + ((design.matvec(block[:p]) + block[p:].sum(axis=0)) ** 2).sum(axis=1))
     (spread,) = design.persist(np.sqrt(square))
-    return np.maximum(spread, RULES.spread * (float(spread.max()) or 1.0))
+    return positive_spread(spread)
 
 
 def _columns(n: int, D: int) -> Iterator[slice]:
     """Cut ``D`` columns into blocks for which the scores of ``n`` rows fit into memory."""
-    size = max(RULES.few, min(RULES.block, RULES.held // max(n, 1)))
+    size = max(RULES.few, min(RULES.block, RULES.entries // max(n, 1)))
     return (slice(start, start + size) for start in range(0, D, size))
 
 
@@ -159,8 +167,8 @@ def _hessian(
     curvature, size = _curvature(energy, weights, smoothing), weights.shape[0]
     if energy.moments.design.is_streamed:
         gram = energy.moments.grams(np.maximum(curvature.mean_mean, 0.0))[0]
-        own = np.diag(curvature.diagonal[:, 0])
-        return (gram + (own if energy.level is None else own + energy.level.hessian))[keep, keep]
+        diagonal = np.diag(curvature.diagonal[:, 0])
+        return (gram + (diagonal if energy.level is None else diagonal + energy.level.hessian))[keep, keep]
     columns = []
     for start in range(0, size, RULES.block):
         direction = np.eye(size)[:, start : start + RULES.block]
@@ -174,9 +182,9 @@ def _curvature(energy: Energy, weights: Float[np.ndarray, "size 1"], smoothing: 
     mean, var = energy.moments.scores(weights)
     slopes = energy.derivatives(mean, var, smoothing)
     _, spread = energy.gradient(weights, slopes)
-    found = energy.curvature(slopes, spread)
+    curvature = energy.curvature(slopes, spread)
     exact = energy.moments.has_variance and not energy.moments.design.is_streamed
-    return found if exact else replace(found, mean_var=None, var_var=None)
+    return curvature if exact else replace(curvature, mean_var=None, var_var=None)
 
 
 def root_inverse(hessian: Float[np.ndarray, "D D"]) -> Float[np.ndarray, "D D"]:

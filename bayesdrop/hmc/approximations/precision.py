@@ -110,7 +110,7 @@ class RateLoading(NamedTuple):
     precision: Float[np.ndarray, " k"]
 
     def gram(self, design: Design) -> RowMatrix:
-        """What they add to ``Xdiag(g²)P⁻¹Xᵀ``."""
+        """Contribution of the rates to ``Xdiag(g²)P⁻¹Xᵀ``."""
         k = len(self.precision)
         if k == len(self.index):  # each feature has its own
             return design.outer_gram(self.slope**2 / self.precision[self.index])
@@ -149,12 +149,12 @@ def row_factor(
     """Factor for prior precisions (p,), gains (p,) and curvatures of the rows (n,); call it under its precision."""
     real, scale, total = partial(placed, dtype=dtype), precision**-0.5, curvature.sum()
     mean = data.design.rmatvec(curvature) / total if intercept else np.zeros(len(scale))
-    offset, rate_loading, index, own = gain * mean * scale, None, None, np.zeros(0)
+    offset, rate_loading, index, rate_scale = gain * mean * scale, None, None, np.zeros(0)
     if rates is not None:
-        own = rates.precision**-0.5
-        rate_loading, index = real(rates.slope * own[rates.index]), placed(rates.index, np.int32)
-        offset = np.append(offset, np.bincount(rates.index, rates.slope * mean, len(own)) * own)
-    frame = Frame(real(scale), real(own), real(offset), real(np.full(int(intercept), total**-0.5)))
+        rate_scale = rates.precision**-0.5
+        rate_loading, index = real(rates.slope * rate_scale[rates.index]), placed(rates.index, np.int32)
+        offset = np.append(offset, np.bincount(rates.index, rates.slope * mean, len(rate_scale)) * rate_scale)
+    frame = Frame(real(scale), real(rate_scale), real(offset), real(np.full(int(intercept), total**-0.5)))
     rows = WeightedRows(matrix, real(gain * scale), rate_loading, index, frame.offset, real(np.sqrt(curvature)))
     root = RowRoot(rows, real(roots.inner), real(roots.inner.T), real(roots.outer))
     return StructuredFactor(frame, root, real(np.ones(len(frame.offset) + len(frame.level))))
@@ -172,12 +172,12 @@ def loading_of(gain: PerFeature, rates: RateLoading | None = None) -> Any:
     from scipy.sparse import csr_array
 
     p = len(gain)
-    here, value, q = np.arange(p), gain, p
-    column = here
+    row_index, value, q = np.arange(p), gain, p
+    column = row_index
     if rates is not None:
-        column, value = np.concatenate([here, p + rates.index]), np.concatenate([gain, rates.slope])
-        here, q = np.tile(here, 2), p + len(rates.precision)
-    return csr_array((value, (here, column)), shape=(p, q))
+        column, value = np.concatenate([row_index, p + rates.index]), np.concatenate([gain, rates.slope])
+        row_index, q = np.tile(row_index, 2), p + len(rates.precision)
+    return csr_array((value, (row_index, column)), shape=(p, q))
 
 
 class Precision(NamedTuple):
@@ -205,13 +205,13 @@ class Precision(NamedTuple):
 
     def rows(self, w: Float[np.ndarray, "q m"]) -> Float[np.ndarray, "n m"]:
         """``A₀w``."""
-        found: Float[np.ndarray, "n m"] = self.design.matvec(self.loading @ w) - self.mean @ w
-        return found
+        product: Float[np.ndarray, "n m"] = self.design.matvec(self.loading @ w) - self.mean @ w
+        return product
 
     def columns(self, r: Float[np.ndarray, "n m"]) -> Float[np.ndarray, "q m"]:
         """``A₀ᵀr``."""
-        found: Float[np.ndarray, "q m"] = self.loading.T @ self.design.rmatvec(r)
-        return found - np.outer(self.mean, r.sum(axis=0))
+        product: Float[np.ndarray, "q m"] = self.loading.T @ self.design.rmatvec(r)
+        return product - np.outer(self.mean, r.sum(axis=0))
 
     def times(self, w: Float[np.ndarray, "q m"]) -> Float[np.ndarray, "q m"]:
         """``Hw``."""
@@ -219,11 +219,11 @@ class Precision(NamedTuple):
 
     def diagonal(self) -> PerCoordinate:
         """Diagonal of ``H``; for a rate as if its features occurred in different rows."""
-        own = self.design.sq_rmatvec(self.curvature)
+        square_sums = self.design.sq_rmatvec(self.curvature)
         if np.any(self.mean):
-            own = own - self.design.rmatvec(self.curvature) ** 2 / self.curvature.sum()
-        found: PerCoordinate = self.prior + self.loading.power(2).T @ np.maximum(own, 0.0)
-        return found
+            square_sums = square_sums - self.design.rmatvec(self.curvature) ** 2 / self.curvature.sum()
+        diagonal: PerCoordinate = self.prior + self.loading.power(2).T @ np.maximum(square_sums, 0.0)
+        return diagonal
 
 
 def precision_of(design: Design, prior: PerCoordinate, curvature: PerRow, intercept: bool, loading: Any) -> Precision:
@@ -234,15 +234,15 @@ def precision_of(design: Design, prior: PerCoordinate, curvature: PerRow, interc
 
 
 def leading_directions(
-    precision: Precision, scale: PerCoordinate, most: int, more: int = 10, passes: int = 3, beyond: float = 2.0
+    precision: Precision, scale: PerCoordinate, limit: int, more: int = 10, passes: int = 3, beyond: float = 2.0
 ) -> tuple[Float[np.ndarray, " k"], Float[np.ndarray, "q k"]]:
-    """Ritz values (k,) of ``S^{−½}HS^{−½}`` from the largest, at most ``most``, and their directions (q, k).
+    """Ritz values (k,) of ``S^{−½}HS^{−½}`` from the largest, at most ``limit``, and their directions (q, k).
 
-    ``scale`` is ``S^{−½}``. ``more`` vectors than ``most`` are iterated for a number of ``passes``. Values up to the
-    bound ``beyond`` are dropped, because they cannot be distinguished from the others.
+    ``scale`` is ``S^{−½}``. ``more`` vectors than ``limit`` are iterated for a number of ``passes``. Values up
+    to the bound ``beyond`` are dropped, because they cannot be distinguished from the others.
     """
     q = len(scale)
-    start = np.random.default_rng(0).normal(size=(q, min(most + more, q)))
+    start = np.random.default_rng(0).normal(size=(q, min(limit + more, q)))
     basis, image = np.linalg.qr(start)[0], np.zeros((0, 0))
     for number in range(passes):
         image = scale[:, None] * precision.times(scale[:, None] * basis)
@@ -250,9 +250,9 @@ def leading_directions(
             basis = np.linalg.qr(image)[0]
     inside = basis.T @ image
     value, vector = np.linalg.eigh(0.5 * (inside + inside.T))
-    value, vector = value[::-1][:most], vector[:, ::-1][:, :most]
-    kept = value > beyond
-    return value[kept], basis @ vector[:, kept]
+    value, vector = value[::-1][:limit], vector[:, ::-1][:, :limit]
+    is_leading = value > beyond
+    return value[is_leading], basis @ vector[:, is_leading]
 
 
 def direction_factor(
@@ -260,21 +260,21 @@ def direction_factor(
     intercept: bool,
     dtype: str,
     largest: float = 4.0,
-    most: int = 256,
+    limit: int = 256,
     passes: int = 3,
     beyond: float = 2.0,
 ) -> StructuredFactor:
     """Factor of ``H``; call this within the precision ``dtype``.
 
-    There are as many directions as the matrix has entries in two columns, at most ``most``: products with them then
-    take about as long as products with the matrix. The diagonal has at most ``largest`` times the prior's precision.
+    There are as many directions as the matrix has entries in two columns, at most ``limit``: products with
+    them then take about as long as products with the matrix. The diagonal has at most ``largest`` times the prior's
+    precision.
     """
     n, p = precision.design.shape
     entries = float(np.sum(precision.design.occurrences(np.ones(n)))) / p
     scale = 1 / np.sqrt(np.minimum(precision.diagonal(), largest * precision.prior))
-    value, vector = leading_directions(
-        precision, scale, int(np.clip(2 * entries, 1, most)), passes=passes, beyond=beyond
-    )
+    size = int(np.clip(2 * entries, 1, limit))
+    value, vector = leading_directions(precision, scale, size, passes=passes, beyond=beyond)
     real = partial(jnp.asarray, dtype=dtype)
     level = np.full(int(intercept), precision.curvature.sum() ** -0.5)
     frame = Frame(real(scale[:p]), real(scale[p:]), real(precision.mean * scale), real(level))

@@ -24,7 +24,7 @@ logistic loss; ten standard normal features, rates uniform on (0, 1)) at weights
 and by 0.4 at 3; for the hinge by 0.035, 0.12 and 0.5. Jensen's bound is off by 0.12, 0.5 and 2.7 for the logistic loss,
 by 0.2, 0.65 and 3 for the hinge. The error of a row has long tails, from large weights on a few features.
 
-A learnt scale or shape of the likelihood (:mod:`bayesdrop.sampling.likelihood_parameters`) is the coordinate ``t``, its
+A learnt scale or shape of the likelihood (:mod:`bayesdrop.sampling.prior_operands`) is the coordinate ``t``, its
 logarithm. By the homogeneity of the loss, a row at the scale ``e^t`` has the slope
 
     ∂ cost/∂t = (y − m) ∂ cost/∂m − 2v ∂ cost/∂v
@@ -47,9 +47,8 @@ from jax.scipy.special import log_ndtr, ndtr
 from ..._typing import AnyArray, Float, Int
 from ...losses.normal_score import row_cost
 from ...noise import Coefficients
-from ...sampling.intercept_level import LevelOperands
-from ...sampling.likelihood_parameters import LearntParameter, ParameterOperands, log_parameter_prior
 from ...sampling.matrix import Matrix, product, squared_product
+from ...sampling.prior_operands import LearntParameter, LevelOperands, ParameterOperands, log_parameter_prior
 
 __all__ = ["Density", "DensityOperands", "Evaluation", "Loadings", "LogDensity", "Point", "score_moments"]
 
@@ -308,13 +307,13 @@ class Density:
         """
         width = None if operands.width is None else operands.width[None]
         mean = mean if operands.offset is None else mean + operands.offset[None]
-        given = operands.target[None], operands.row_weight[None], operands.loss_weight
-        return self.score_cost(*given, width, mean, var)
+        row_arguments = operands.target[None], operands.row_weight[None], operands.loss_weight
+        return self.score_cost(*row_arguments, width, mean, var)
 
     def score_cost(
         self, y: Any, weight: Any, loss_weight: Any, width: Any, mean: PerScore, var: PerScore
     ) -> tuple[PerScore, ...]:
-        """The same of any arrays of scores, NumPy's too, for responses, weights and widths that stretch to their shape.
+        """As :meth:`cost`, for arrays of any library; responses, weights and widths broadcast to that of the scores.
 
         The width is for plain losses: noise rounds the kinks of the others.
         """
@@ -361,12 +360,12 @@ class Density:
             (cost, slopes), (slope, _) = jax.jvp(at, (t,), (jnp.ones_like(t),))
             return cost, *slopes, jnp.sum(slope, axis=1)
         power = self.parameter.multiplier(t)[:, None]
-        known = mean if operands.offset is None else mean + operands.offset[None]
+        offset_mean = mean if operands.offset is None else mean + operands.offset[None]
         width = None if operands.width is None else operands.width[None]
-        given = operands.target[None], weight * power, power
-        cost, mean_slope, var_slope = self.score_cost(*given, width, known, var)
+        row_arguments = operands.target[None], weight * power, power
+        cost, mean_slope, var_slope = self.score_cost(*row_arguments, width, offset_mean, var)
         if self.integrated and self.has_variance:
-            slope = (operands.target[None] - known) * mean_slope - 2 * var * var_slope
+            slope = (operands.target[None] - offset_mean) * mean_slope - 2 * var * var_slope
         else:
             slope = -self.parameter.degree * cost
         return cost + weight * t[:, None], mean_slope, var_slope, jnp.sum(slope + weight, axis=1)

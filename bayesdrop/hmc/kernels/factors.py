@@ -1,9 +1,8 @@
 r"""Multiply by factors ``T`` of a covariance, for coordinates ``θ = c + T z`` with ``N(c, TTᵀ)`` standard normal.
 
-A factor is a matrix (D, D), standard deviations (D,), or a :class:`FactorMap`, which multiplies by products: a diagonal
-plus the curvature of the rows, or plus some directions, or eigenvectors that classes share
-(:mod:`bayesdrop.hmc.approximations.class_factor`). Each is a :class:`StructuredFactor`: a root within a frame, which
-is the diagonal.
+A factor is a matrix (D, D), standard deviations (D,), or a :class:`StructuredFactor`, which multiplies by products: a
+root within a frame, which is the diagonal. The root is that of the curvature of the rows, or of some directions, or of
+eigenvectors that classes share (:mod:`bayesdrop.hmc.approximations.class_factor`).
 Weights and free rates are ``q`` coordinates; the intercept, if there is one, is ``b' − x̄ᵀw`` with ``x̄`` the mean of
 the rows under their curvatures ``D``, and ``b'`` has the variance ``1/ΣD`` and is independent of the weights.
 
@@ -34,7 +33,7 @@ coordinates: weights, intercept if there is one, rates.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -43,92 +42,13 @@ from ..._typing import AnyArray, Float, Int
 from ...sampling.matrix import Matrix, backward_product, product
 
 __all__ = [
-    "DirectionRoot", "Factor", "FactorMap", "Frame", "RowRoot", "StructuredFactor", "WeightedRows",
-    "parted", "row_product", "unwhiten", "whiten", "whiten_gradient",
+    "DirectionRoot", "Factor", "Frame", "RowRoot", "StructuredFactor", "WeightedRows",
+    "row_product", "unwhiten", "whiten", "whiten_gradient",
 ]  # fmt: skip
 
 Point = Float[jax.Array, "C D"]
 Parts = Float[jax.Array, "C J q"]
 Levels = Float[jax.Array, "C levels"]
-
-
-@runtime_checkable
-class FactorMap(Protocol):
-    """Protocol of a factor ``T`` of ``D`` coordinates that multiplies by products; points are (C, D)."""
-
-    @property
-    def stretch(self) -> Float[jax.Array, " D"]:
-        """Factors of the whitened coordinates, 1 unless a pilot learnt others."""
-        ...
-
-    def stretched(self, stretch: Float[jax.Array, " D"]) -> FactorMap:
-        """Return the factor with other factors (D,) of the whitened coordinates."""
-        ...
-
-    def times(self, z: Float[jax.Array, "C D"]) -> Float[jax.Array, "C D"]:
-        """``Tz``."""
-        ...
-
-    def solve(self, theta: Float[jax.Array, "C D"]) -> Float[jax.Array, "C D"]:
-        """``T⁻¹θ``."""
-        ...
-
-    def transposed_times(self, gradient: Float[jax.Array, "C D"]) -> Float[jax.Array, "C D"]:
-        """``Tᵀ`` times a gradient."""
-        ...
-
-
-Factor = Float[AnyArray, "D D"] | Float[AnyArray, " D"] | FactorMap
-
-
-def unwhiten(centre: Float[AnyArray, " D"], factor: Factor, z: Float[AnyArray, "C D"]) -> Float[AnyArray, "C D"]:
-    """``θ`` (C, D) at whitened coordinates (C, D).
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> unwhiten(np.array([1.0, 0.0]), np.array([2.0, 3.0]), np.array([[1.0, -1.0]])).tolist()
-    [[3.0, -3.0]]
-    """
-    if isinstance(factor, FactorMap):
-        return centre[None] + factor.times(z)
-    return centre[None] + (z @ factor.T if factor.ndim == 2 else z * factor[None])
-
-
-def whiten(centre: Float[AnyArray, " D"], factor: Factor, theta: Float[AnyArray, "C D"]) -> Float[AnyArray, "C D"]:
-    """Whitened coordinates (C, D) of ``θ`` (C, D); a dense factor is lower-triangular.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> whiten(np.array([1.0, 0.0]), np.array([2.0, 3.0]), np.array([[3.0, -3.0]])).tolist()
-    [[1.0, -1.0]]
-    """
-    away = theta - centre[None]
-    if isinstance(factor, FactorMap):
-        return factor.solve(away)
-    if factor.ndim == 1:
-        return away / factor[None]
-    return jax.scipy.linalg.solve_triangular(factor, away.T, lower=True).T
-
-
-def whiten_gradient(factor: Factor, gradient: Float[AnyArray, "C D"]) -> Float[AnyArray, "C D"]:
-    """Gradient in ``z`` from the one in ``θ``, both (C, D).
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> whiten_gradient(np.array([[2.0, 0.0], [1.0, 3.0]]), np.array([[1.0, 1.0]])).tolist()
-    [[3.0, 3.0]]
-    """
-    if isinstance(factor, FactorMap):
-        return factor.transposed_times(gradient)
-    return gradient @ factor if factor.ndim == 2 else gradient * factor[None]
-
-
-def parted(theta: Point, p: int, one: int) -> tuple[Float[jax.Array, "C q"], Float[jax.Array, "C one"]]:
-    """Weights and rates of coordinates (C, D), and the intercept behind ``p`` weights if there is ``one``."""
-    return jnp.concatenate([theta[:, :p], theta[:, p + one :]], axis=1), theta[:, p : p + one]
 
 
 def row_product(
@@ -143,11 +63,11 @@ def row_product(
 
 
 class StructuredFactor(NamedTuple):
-    """A factor ``T`` of weights, the levels of their scores, and free rates.
+    """A factor ``T`` of weights, the levels of their scores, and free rates, by products with points (C, D).
 
     Attributes
     ----------
-    frame : Frame or ClassFrame
+    frame : Frame
         ``S^{−½}`` and what intercepts have of the weights.
     root : RowRoot, DirectionRoot, ClassRowRoot or EigenvectorRoot
         Root of the covariance of what ``S`` whitens, by its products with (C, J, q).
@@ -155,7 +75,7 @@ class StructuredFactor(NamedTuple):
         Factors of the whitened coordinates, 1 unless something better was learnt.
     """
 
-    frame: Any
+    frame: Frame
     root: Any
     stretch: Float[jax.Array, " D"]
 
@@ -166,65 +86,77 @@ class StructuredFactor(NamedTuple):
     def times(self, z: Point) -> Point:
         """``Tz`` (C, D)."""
         parts, level = self.frame.split(self.stretch[None] * z)
-        found: Point = self.frame.join(self.root.times(parts), self.frame.level[None] * level)
-        return found
+        theta: Point = self.frame.join(self.root.times(parts), self.frame.level[None] * level)
+        return theta
 
     def solve(self, theta: Point) -> Point:
         """``T⁻¹θ`` (C, D)."""
         parts, level = self.frame.whiten(theta)
-        found: Point = self.frame.merge(self.root.solve(parts), level / self.frame.level[None])
-        return found / self.stretch[None]
+        z: Point = self.frame.merge(self.root.solve(parts), level / self.frame.level[None])
+        return z / self.stretch[None]
 
     def transposed_times(self, gradient: Point) -> Point:
         """``Tᵀ`` times a gradient (C, D)."""
         parts, level = self.frame.pull(gradient)
-        found: Point = self.frame.merge(self.root.transposed_times(parts), self.frame.level[None] * level)
-        return self.stretch[None] * found
+        whitened: Point = self.frame.merge(self.root.transposed_times(parts), self.frame.level[None] * level)
+        return self.stretch[None] * whitened
 
 
 class Frame(NamedTuple):
-    """The diagonal of a factor of one score a row; parts are weights and rates, (C, 1, q).
+    """The diagonal of a factor; parts are the weights of rotated contrasts, and behind those of one score the rates.
 
     Attributes
     ----------
     scale, rate_scale : array (p,), (q - p,)
         ``S^{−½}`` of the weights and of the rates.
     offset : array (q,)
-        ``x̄∘S^{−½}``, zero without an intercept.
-    level : array (1,) or (0,)
-        Standard deviation of ``b'``, if there is an intercept.
+        ``x̄∘S^{−½}``, zero without intercepts.
+    level : array (J,) or (0,)
+        Standard deviations of ``b'``, if there are intercepts.
+    rotation : array (J, J), optional
+        ``V`` of the contrasts of classes; None for one score a row.
     """
 
     scale: Float[jax.Array, " p"]
     rate_scale: Float[jax.Array, " free"]
     offset: Float[jax.Array, " q"]
-    level: Float[jax.Array, " one"]
+    level: Float[jax.Array, " levels"]
+    rotation: Float[jax.Array, "J J"] | None = None
 
     def split(self, theta: Point) -> tuple[Parts, Levels]:
-        """Parts of coordinates, and the intercept if there is one, as they are."""
-        parts, level = parted(theta, self.scale.shape[0], self.level.shape[0])
-        return parts[:, None], level
+        """Contrasts of the weights, not rotated, with the rates, and intercepts if there are any."""
+        p, J = self.scale.shape[0], 1 if self.rotation is None else self.rotation.shape[0]
+        end = J * p + self.level.shape[0]
+        rates = jnp.broadcast_to(theta[:, None, end:], (theta.shape[0], J, theta.shape[1] - end))
+        return jnp.concatenate([theta[:, : J * p].reshape(-1, J, p), rates], axis=2), theta[:, J * p : end]
 
     def merge(self, parts: Parts, level: Levels) -> Point:
         """Coordinates in their order: what undoes ``split``."""
         p = self.scale.shape[0]
-        return jnp.concatenate([parts[:, 0, :p], level, parts[:, 0, p:]], axis=1)
+        return jnp.concatenate([parts[:, :, :p].reshape(parts.shape[0], -1), level, parts[:, 0, p:]], axis=1)
 
     def join(self, parts: Parts, level: Levels) -> Point:
-        """``θ`` (C, D) of whitened parts and of levels, whose intercept is the level less the mean score."""
-        return self.merge(self._widths() * parts, level - self._mean(parts))
+        """``θ`` (C, D) of whitened parts and of levels, whose intercepts are the levels less the mean scores."""
+        return self.merge(*self._rotated(self._widths() * parts, level - self._mean(parts), back=True))
 
     def whiten(self, theta: Point) -> tuple[Parts, Levels]:
         """Whitened parts and levels of ``θ``: what undoes ``join``."""
-        parts, level = self.split(theta)
+        parts, level = self._rotated(*self.split(theta))
         parts = parts / self._widths()
         return parts, level + self._mean(parts)
 
     def pull(self, gradient: Point) -> tuple[Parts, Levels]:
         """A gradient in whitened parts and levels: the transpose of ``join``."""
-        parts, level = self.split(gradient)
-        mean = self.offset[None, None] * jnp.sum(level, axis=1)[:, None, None]
-        return self._widths() * parts - mean, level
+        parts, level = self._rotated(*self.split(gradient))
+        parts = self._widths() * parts
+        return parts - self.offset[None, None] * level[:, :, None] if level.shape[1] else parts, level
+
+    def _rotated(self, parts: Parts, level: Levels, back: bool = False) -> tuple[Parts, Levels]:
+        """``Vᵀ`` times parts and levels, or ``V``."""
+        if self.rotation is None:
+            return parts, level
+        turn = self.rotation.T if back else self.rotation
+        return jnp.einsum("lj,clp->cjp", turn, parts), level @ turn if level.shape[1] else level
 
     def _widths(self) -> Float[jax.Array, "1 1 q"]:
         return jnp.concatenate([self.scale, self.rate_scale])[None, None]
@@ -340,3 +272,51 @@ class DirectionRoot(NamedTuple):
     def transposed_times(self, parts: Parts) -> Parts:
         """Times its transpose, which is itself."""
         return self.times(parts)
+
+
+Factor = Float[AnyArray, "D D"] | Float[AnyArray, " D"] | StructuredFactor
+
+
+def unwhiten(centre: Float[AnyArray, " D"], factor: Factor, z: Float[AnyArray, "C D"]) -> Float[AnyArray, "C D"]:
+    """``θ`` (C, D) at whitened coordinates (C, D).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> unwhiten(np.array([1.0, 0.0]), np.array([2.0, 3.0]), np.array([[1.0, -1.0]])).tolist()
+    [[3.0, -3.0]]
+    """
+    if isinstance(factor, StructuredFactor):
+        return centre[None] + factor.times(z)
+    return centre[None] + (z @ factor.T if factor.ndim == 2 else z * factor[None])
+
+
+def whiten(centre: Float[AnyArray, " D"], factor: Factor, theta: Float[AnyArray, "C D"]) -> Float[AnyArray, "C D"]:
+    """Whitened coordinates (C, D) of ``θ`` (C, D); a dense factor is lower-triangular.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> whiten(np.array([1.0, 0.0]), np.array([2.0, 3.0]), np.array([[3.0, -3.0]])).tolist()
+    [[1.0, -1.0]]
+    """
+    away = theta - centre[None]
+    if isinstance(factor, StructuredFactor):
+        return factor.solve(away)
+    if factor.ndim == 1:
+        return away / factor[None]
+    return jax.scipy.linalg.solve_triangular(factor, away.T, lower=True).T
+
+
+def whiten_gradient(factor: Factor, gradient: Float[AnyArray, "C D"]) -> Float[AnyArray, "C D"]:
+    """Gradient in ``z`` from the one in ``θ``, both (C, D).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> whiten_gradient(np.array([[2.0, 0.0], [1.0, 3.0]]), np.array([[1.0, 1.0]])).tolist()
+    [[3.0, 3.0]]
+    """
+    if isinstance(factor, StructuredFactor):
+        return factor.transposed_times(gradient)
+    return gradient @ factor if factor.ndim == 2 else gradient * factor[None]

@@ -22,7 +22,7 @@ from jaxtyping import PRNGKeyArray
 from ..._typing import Bool, Float, Int
 from ...distributions.draws import where_needed
 from .density import Evaluation, LogDensity, Point
-from .factors import Factor, FactorMap, unwhiten, whiten, whiten_gradient
+from .factors import Factor, StructuredFactor, unwhiten, whiten, whiten_gradient
 from .trajectory import (
     STATISTICS,
     Departure,
@@ -36,7 +36,7 @@ from .trajectory import (
     statistics_of,
 )
 
-__all__ = ["HMCKernel", "HMCOperands", "HMCState"]
+__all__ = ["GradientKernel", "HMCKernel", "HMCOperands", "HMCState"]
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class HMCOperands(NamedTuple):
         Data and priors.
     centre : array (D,)
         Mean of the approximation.
-    factor : array (D, D) or (D,), or FactorMap
+    factor : array (D, D) or (D,), or StructuredFactor
         ``T``.
     tune : int array ()
         Draws of the warm-up.
@@ -132,8 +132,30 @@ class HMCState(NamedTuple):
     key: PRNGKeyArray
 
 
+class GradientKernel:
+    """Declarations of kernels with fields ``density`` and ``choice``, the name of a normal approximation."""
+
+    density: LogDensity
+    choice: str
+
+    @property
+    def variables(self) -> dict[str, tuple[str, ...]]:
+        """Dims of what is recorded."""
+        return self.density.variables
+
+    @property
+    def choices(self) -> dict[str, str]:
+        """Choices that the posterior reports."""
+        return {"normal_approximation": self.choice}
+
+    @property
+    def statistics(self) -> tuple[str, ...]:
+        """The log density, and how the trajectory went."""
+        return STATISTICS
+
+
 @dataclass(frozen=True)
-class HMCKernel:
+class HMCKernel(GradientKernel):
     """The transition.
 
     Attributes
@@ -141,7 +163,7 @@ class HMCKernel:
     density : LogDensity
         What is sampled.
     trust : float
-        At the end of a pilot the approximation in use counts as so many draws a coordinate; infinite: no pilots.
+        Draws per coordinate as which the approximation in use counts at the end of a pilot; infinite for no pilots.
     options : HMCOptions
         What a user says of trajectories.
     choice : str
@@ -152,21 +174,6 @@ class HMCKernel:
     trust: float
     options: HMCOptions = HMCOptions()
     choice: str = ""
-
-    @property
-    def variables(self) -> dict[str, tuple[str, ...]]:
-        """Dims of what is recorded."""
-        return self.density.variables
-
-    @property
-    def choices(self) -> dict[str, str]:
-        """What a posterior says of the choices made."""
-        return {"normal_approximation": self.choice}
-
-    @property
-    def statistics(self) -> tuple[str, ...]:
-        """The log density, and how the trajectory went."""
-        return STATISTICS
 
     def init(self, operands: HMCOperands, key: PRNGKeyArray, chains: int) -> HMCState:
         """Start at independent draws from the normal approximation."""
@@ -185,14 +192,14 @@ class HMCKernel:
         """State before the first draw, at a place and what the density is there."""
         centre, factor = operands.centre, operands.factor
         nothing = jnp.zeros(z.shape[0], centre.dtype)
-        kept = factor.stretch if isinstance(factor, FactorMap) else factor
+        stored_factor = factor.stretch if isinstance(factor, StructuredFactor) else factor
         return HMCState(
             position=z,
             evaluation=evaluation,
             centre=centre,
-            factor=kept,
+            factor=stored_factor,
             mean=jnp.zeros_like(centre),
-            square=jnp.zeros_like(kept),
+            square=jnp.zeros_like(stored_factor),
             seen=jnp.int32(0),
             search=first_search(2, centre.dtype),
             acceptance=nothing,
@@ -212,7 +219,7 @@ class HMCKernel:
         angle: Float[jax.Array, ""] | float,
         n_leapfrog_steps: Int[jax.Array, ""] | int,
     ) -> tuple[Point, Point, Evaluation]:
-        """Where so many turns of the given angle lead from a momentum (C, D): position, momentum, evaluation."""
+        """Position, momentum and evaluation after ``n_leapfrog_steps`` turns by ``angle`` from a momentum (C, D)."""
 
         def evaluate(z: Point) -> tuple[Point, Evaluation]:
             evaluation = self.density.evaluate(operands.density, self.place(operands, state, z))
@@ -233,8 +240,8 @@ class HMCKernel:
     @staticmethod
     def factor(operands: HMCOperands, state: HMCState) -> Factor:
         """``T`` as it is in use."""
-        given = operands.factor
-        return given.stretched(state.factor) if isinstance(given, FactorMap) else state.factor
+        base_factor = operands.factor
+        return base_factor.stretched(state.factor) if isinstance(base_factor, StructuredFactor) else state.factor
 
     def step(self, operands: HMCOperands, state: HMCState) -> tuple[HMCState, dict[str, jax.Array]]:
         """One trajectory of every chain, and in warm-up what is learnt from it."""
@@ -242,7 +249,7 @@ class HMCKernel:
         return self.arrive(operands, state, departure, *self.trajectory(operands, state, *departure[:3]))
 
     def depart(self, operands: HMCOperands, state: HMCState) -> Departure:
-        """What is drawn before a trajectory."""
+        """Draw the random numbers of a trajectory."""
         key, key_momentum, key_angle, key_accept = jax.random.split(state.key, 4)
         z, dtype = state.position, state.position.dtype
         n_leapfrog_steps, angle = draw_length(key_angle, state.search, self.options)
@@ -277,17 +284,17 @@ class HMCKernel:
         )
         gain = jnp.where(jnp.isfinite(gain), gain, -jnp.inf)
         accept = -fall < gain
-        kept = jax.tree.map(
+        outcome = jax.tree.map(
             lambda a, b: jnp.where(accept.reshape(-1, *(1,) * (a.ndim - 1)), a, b), (new_z, new), (z, old)
         )
         acceptance = jnp.exp(jnp.minimum(gain, 0))
         kinetic = 0.5 * jnp.sum(jnp.where(accept[:, None], r, momentum) ** 2, axis=1)
         return state._replace(
-            position=kept[0],
-            evaluation=kept[1],
+            position=outcome[0],
+            evaluation=outcome[1],
             search=searched(state.search, acceptance, state.count, operands.tune, self.options),
             acceptance=acceptance,
-            energy=jnp.sum(kept[1].cost, axis=1) - kept[1].prior + kinetic,
+            energy=jnp.sum(outcome[1].cost, axis=1) - outcome[1].prior + kinetic,
             n_leapfrog_steps=n_leapfrog_steps,
             angle=angle,
             diverging=gain < -RULES.diverged,
@@ -297,7 +304,7 @@ class HMCKernel:
 
     def _learn(self, operands: HMCOperands, state: HMCState) -> HMCState:
         """Add the state to the pilot's sums; at the end of a pilot, centre and whiten by its moments."""
-        mapped = isinstance(operands.factor, FactorMap)
+        mapped = isinstance(operands.factor, StructuredFactor)
         theta = unwhiten(state.centre, self.factor(operands, state), state.position)
         deviation, dtype = state.position if mapped else theta - state.centre[None], theta.dtype
         dense = state.square.ndim == 2
@@ -324,17 +331,13 @@ class HMCKernel:
             factor = jnp.where(good, factor, s.factor)
             new_centre = jnp.where(good, s.centre + shift, s.centre)
             z = jnp.where(good, whiten(new_centre, factor, theta), s.position)
-            return s._replace(
-                position=z,
-                centre=new_centre,
-                factor=factor,
-                mean=jnp.zeros_like(s.mean),
-                square=jnp.zeros_like(s.square),
-                seen=jnp.int32(0),
-                search=started_again(s.search),
-            )
+            return s._replace(position=z, centre=new_centre, factor=factor)
 
-        return where_needed(due, centre, state)
+        def pilot(s: HMCState) -> HMCState:
+            nothing = {"mean": jnp.zeros_like(s.mean), "square": jnp.zeros_like(s.square), "seen": jnp.int32(0)}
+            return centre(s)._replace(**nothing, search=started_again(s.search))
+
+        return where_needed(due, pilot, state)
 
     def _stretch(
         self, operands: HMCOperands, s: HMCState, shift: Float[jax.Array, " D"], square: Float[jax.Array, " D"]
@@ -348,19 +351,15 @@ class HMCKernel:
         total = s.seen.astype(shift.dtype)
         variance = jnp.maximum(square - shift * shift, 0)
         excess = jnp.sum(shift * shift)
-        kept = jnp.maximum(1 - jnp.sum(variance) / (RULES.independent * total) / jnp.maximum(excess, RULES.tiny), 0)
+        error = jnp.sum(variance) / (RULES.independent * total)
+        shrinkage = jnp.maximum(1 - error / jnp.maximum(excess, RULES.tiny), 0)
         width = jnp.sqrt((total * variance + prior_draws) / (total + prior_draws))
         good = jnp.all(jnp.isfinite(width))
-        width, shift = jnp.where(good, width, 1), jnp.where(good, kept * shift, 0)
-        nothing = jnp.zeros_like(s.mean)
+        width, shift = jnp.where(good, width, 1), jnp.where(good, shrinkage * shift, 0)
         return s._replace(
             position=(s.position - shift[None]) / width[None],
             centre=unwhiten(s.centre, self.factor(operands, s), shift[None])[0],
             factor=s.factor * width,
-            mean=nothing,
-            square=nothing,
-            seen=jnp.int32(0),
-            search=started_again(s.search),
         )
 
     def record(self, operands: HMCOperands, state: HMCState) -> dict[str, jax.Array]:

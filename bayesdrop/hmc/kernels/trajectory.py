@@ -158,11 +158,11 @@ def split_trajectory(
         # one copy of the gradient.
         turn = jnp.where(i > 0, angle, 0)
         z, r = turned(z, r, turn)
-        push, found = force(z)
+        push, result = force(z)
         length = angle * jnp.where((i == 0) | (i == n_leapfrog_steps), half, whole)
         if start is None:
-            first = jax.tree.map(lambda new, old: jnp.where(i == 0, new, old), found, first)
-        return z, r + length * push, first, found
+            first = jax.tree.map(lambda new, old: jnp.where(i == 0, new, old), result, first)
+        return z, r + length * push, first, result
 
     if start is None:
         nothing = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), jax.eval_shape(force, z)[1])
@@ -181,8 +181,8 @@ def statistics_of(state: Any, lp: Float[jax.Array, " C"]) -> dict[str, jax.Array
     """
     ones = jnp.ones_like(state.acceptance)
     steps = state.n_leapfrog_steps.astype(jnp.int32) * jnp.ones(ones.shape, jnp.int32)
-    found = (lp, state.acceptance, state.energy, state.angle * ones, steps, state.diverging.astype(jnp.int8))
-    return dict(zip(STATISTICS, found, strict=True))
+    values = (lp, state.acceptance, state.energy, state.angle * ones, steps, state.diverging.astype(jnp.int8))
+    return dict(zip(STATISTICS, values, strict=True))
 
 
 @dataclass(frozen=True)
@@ -195,10 +195,10 @@ class Rules:
         Trajectories of a round: angles vary within it, and four chains give a standard error of about 0.05.
     few, shares : int, tuple of float
         Number of steps up to which there are shorter turns, and their shares of the whole turn.
-    most, spaced : int
+    max_steps, spaced : int
         Largest number of steps, and about the number of candidates from ``few`` to it, at equal ratios.
     shrinking, turns : float, int
-        Ratio of successive turns of ``most`` steps, and their number.
+        Ratio of successive turns of ``max_steps`` steps, and their number.
     whole, single : float
         Rejection allowed to the whole turn if there are shorter ones, and to a single step, as shares of the rejection
         allowed to other candidates.
@@ -215,7 +215,7 @@ class Rules:
     trajectories: int = 10
     few: int = 3
     shares: tuple[float, ...] = (1, 0.9, 0.8)
-    most: int = 100
+    max_steps: int = 100
     spaced: int = 40
     shrinking: float = 0.9
     turns: int = 21
@@ -236,9 +236,9 @@ RULES = Rules()
 def _candidates() -> tuple[np.ndarray, np.ndarray]:
     """Number of steps and share of the whole turn (L,), from the longest step size on."""
     few = [(steps, share) for steps in range(1, RULES.few + 1) for share in RULES.shares]
-    more = [(steps, 1.0) for steps in np.unique(np.rint(np.geomspace(RULES.few + 1, RULES.most, RULES.spaced)))]
-    least = [(RULES.most, RULES.shrinking**power) for power in range(1, RULES.turns + 1)]
-    steps, share = np.array(few + more + least).T
+    more = [(steps, 1.0) for steps in np.unique(np.rint(np.geomspace(RULES.few + 1, RULES.max_steps, RULES.spaced)))]
+    smaller_turns = [(RULES.max_steps, RULES.shrinking**power) for power in range(1, RULES.turns + 1)]
+    steps, share = np.array(few + more + smaller_turns).T
     return steps.astype(np.int32), share
 
 
@@ -331,18 +331,18 @@ def _next(
     """Candidate of the next round, or, at the ``last`` draw of warm-up, of all later draws."""
     place = jnp.arange(len(_STEPS), dtype=chosen.dtype)
     mean = accepted / jnp.maximum(tried, 1).astype(accepted.dtype)
-    known = (tried >= RULES.trajectories) | rejected
+    is_measured = (tried >= RULES.trajectories) | rejected
     rejects = np.select([_STEPS == 1, (_SHARE == 1) & (_STEPS <= RULES.few)], [RULES.single, RULES.whole], 1.0)
-    passes = known & (mean >= 1 - jnp.asarray(rejects, mean.dtype) * (1 - aim))
+    passes = is_measured & (mean >= 1 - jnp.asarray(rejects, mean.dtype) * (1 - aim))
     best = jnp.argmax(passes).astype(chosen.dtype)
     # If no candidate passes, try shorter steps.
-    up = jnp.where(known[chosen], jnp.maximum(chosen + 1, _predicted(chosen, mean[chosen], aim)), chosen)
+    up = jnp.where(is_measured[chosen], jnp.maximum(chosen + 1, _predicted(chosen, mean[chosen], aim)), chosen)
     # Otherwise try longer steps than the best, except those that failed after half as many trajectories as the best.
-    failed = known & ~passes & (place < best) & (2 * tried >= tried[best])
-    least = jnp.max(jnp.where(failed, place + 1, 0))
-    down = jnp.clip(jnp.minimum(_predicted(best, mean[best], aim), best - 1), least, best)
-    found = jnp.where(jnp.any(passes), jnp.where(last, best, down), up)
-    return jnp.minimum(found, len(_STEPS) - 1)
+    failed = is_measured & ~passes & (place < best) & (2 * tried >= tried[best])
+    lower_bound = jnp.max(jnp.where(failed, place + 1, 0))
+    down = jnp.clip(jnp.minimum(_predicted(best, mean[best], aim), best - 1), lower_bound, best)
+    candidate = jnp.where(jnp.any(passes), jnp.where(last, best, down), up)
+    return jnp.minimum(candidate, len(_STEPS) - 1)
 
 
 def _rejected(accepted: Float[jax.Array, " L"], tried: Int[jax.Array, " L"], chains: int) -> Bool[jax.Array, " L"]:

@@ -37,18 +37,18 @@ def check_declarations(
     wrong = [f"{name!r} is required and not declared" for name in required if name not in {*variables, *statistics}]
     wrong += [f"{name!r} is declared twice" for name in statistics if name in variables]
     wrong += [f"{name!r} is recorded and not declared" for name in shapes if name not in {*variables, *statistics}]
-    known: dict[str, int] = {"chain": -1, "draw": -1, **sizes}  # the first two are nobody's to use
+    dim_sizes: dict[str, int] = {"chain": -1, "draw": -1, **sizes}  # the first two are nobody's to use
     for name, dims in {**variables, **dict.fromkeys(statistics, ())}.items():
         if name not in shapes:
             wrong.append(f"{name!r} is declared and not recorded")
             continue
         shape = shapes[name]
-        lengths = [known.get(dim, size) for dim, size in zip(dims, shape[1:], strict=False)]
+        lengths = [dim_sizes.get(dim, size) for dim, size in zip(dims, shape[1:], strict=False)]
         if shape != (chains, *lengths) or len(dims) != len(shape) - 1 or len(set(dims)) < len(dims):
             wrong.append(f"{name!r} has shape {shape} on (chain, {', '.join(dims)}), of {chains} chains")
         else:
-            known |= dict(zip(dims, lengths, strict=True))
-    wrong += [f"{name!r} is the name of a dim as well" for name in (*variables, *statistics) if name in known]
+            dim_sizes |= dict(zip(dims, lengths, strict=True))
+    wrong += [f"{name!r} is the name of a dim as well" for name in (*variables, *statistics) if name in dim_sizes]
     if wrong:
         raise TypeError(
             f"method: expected a kernel that records {list(required)} and all that it declares, got {shapes}: "

@@ -37,7 +37,7 @@ Part = dict[str, Shaped[np.ndarray, "draws C ..."]]
 
 @runtime_checkable
 class Driver(Protocol):
-    """What the runner asks of a kernel with its data."""
+    """Protocol of a kernel with its data, as the runner uses it."""
 
     def shapes(self, key: PRNGKeyArray, chains: int) -> tuple[Any, dict[str, jax.ShapeDtypeStruct]]:
         """Shapes and dtypes of the state, and of what a step records."""
@@ -137,12 +137,7 @@ class _ByHost:
         for _ in range(count):
             state, record = self.kernel.step(self.operands, state)
             records.append(record)
-        return state, _stacked(records)
-
-
-def _stacked(records: list[dict[str, Any]]) -> Part:
-    """What was recorded draw by draw, time first."""
-    return {name: np.stack([np.asarray(record[name]) for record in records]) for name in records[0]}
+        return state, {name: np.stack([np.asarray(record[name]) for record in records]) for name in records[0]}
 
 
 def joined(parts: list[tuple[int, Part]]) -> dict[str, Shaped[np.ndarray, "total C ..."]]:

@@ -27,7 +27,7 @@ __all__ = ["describe", "differences", "fingerprint"]
 
 Table = dict[str, str | float | bool | None]
 
-# Arrays and lists of at most so many entries are shown, longer ones become checksums.
+# Arrays and lists of at most this many entries are shown, longer ones become checksums.
 _SHOWN = 8
 
 
@@ -114,14 +114,14 @@ def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
     >>> differences({"X": "float64 (2, 1) sha256 aa", "chains": 4.0}, {"X": "float64 (2, 1) sha256 bb", "chains": 2.0})
     ['X differs', 'chains was 4 and is 2']
     """
-    found = []
+    lines = []
     for name in [*new, *(name for name in old if name not in new)]:
         before, after = old.get(name, "absent"), new.get(name, "absent")
         if before == after and isinstance(before, bool) == isinstance(after, bool):
             continue
         before, after = _short(before), _short(after)
-        found.append(f"{name} differs" if before == after else f"{name} was {before} and is {after}")
-    return found
+        lines.append(f"{name} differs" if before == after else f"{name} was {before} and is {after}")
+    return lines
 
 
 def _short(value: Any) -> str:

@@ -131,7 +131,7 @@ def run(
     thin : int, default 1
         Draws of each chain per kept draw.
     **options
-        Those of :class:`Runner`: ``checkpoint``, ``stop``, ``required``, ``sizes``, ``max_seconds`` and ``late``.
+        Options of :class:`Runner`: ``checkpoint``, ``stop``, ``required``, ``sizes``, ``max_seconds`` and ``late``.
 
     Raises
     ------
@@ -217,8 +217,8 @@ class Runner:
         state, recorded = self.driver.shapes(key, chains)
         self.room = room(recorded)
         check_declarations(self.kernel, recorded, chains, self.required, self.sizes)
-        most = (self.total - self.tune) // self.thin if self.stop is None and self.max_seconds is None else None
-        check_draws(recorded, most, chains)
+        max_draws = (self.total - self.tune) // self.thin if self.stop is None and self.max_seconds is None else None
+        check_draws(recorded, max_draws, chains)
         self._restore(state, recorded, key)
         shown = progress and is_watched(sys.stderr)
         with tqdm(total=self.total, initial=min(self.done, self.total), disable=not shown, unit="draw") as bar:
@@ -242,8 +242,8 @@ class Runner:
             raise TimeoutError(self._no_draw())
         if says:
             say(line)
-        kept = (self.total - self.tune) // self.thin  # a checkpoint may hold more
-        draws = {name: np.swapaxes(value[:kept], 0, 1) for name, value in joined(self.parts).items()}
+        count = (self.total - self.tune) // self.thin  # a checkpoint may hold more
+        draws = {name: np.swapaxes(value[:count], 0, 1) for name, value in joined(self.parts).items()}
         declared = dict(self.kernel.variables), tuple(self.kernel.statistics)
         return Run(draws, self.position[0], stopped, self._seconds(), *declared)
 
@@ -308,12 +308,12 @@ class Runner:
     def _is_reached(self, bar: Any) -> bool:
         assert self.stop is not None
         names = [name for name in self.parts[0][1] if natural_name(name) in self.kernel.variables]
-        found = self.stop.assess(
+        assessment = self.stop.assess(
             {name: np.swapaxes(np.concatenate([part[name] for _, part in self.parts]), 0, 1) for name in names}
         )
-        r_hat = "" if np.isnan(found.r_hat) else f", largest R-hat {found.r_hat:.3f}"
-        bar.set_postfix_str(f"smallest ESS {found.ess:.0f} of {self.stop.ess:g}{r_hat}")
-        return found.reached
+        r_hat = "" if np.isnan(assessment.r_hat) else f", largest R-hat {assessment.r_hat:.3f}"
+        bar.set_postfix_str(f"smallest ESS {assessment.ess:.0f} of {self.stop.ess:g}{r_hat}")
+        return assessment.reached
 
     def _restore(self, state: Any, recorded: Mapping[str, jax.ShapeDtypeStruct], key: PRNGKeyArray) -> None:
         """Go on from the checkpoint, if there is one, given the shapes of the state and of what is recorded."""

@@ -25,7 +25,7 @@ _GROWTH = 1.25
 
 @dataclass(frozen=True)
 class Assessment:
-    """What a check found.
+    """Result of a check.
 
     Attributes
     ----------
@@ -87,8 +87,8 @@ class Stop:
     min_draws: int = 100
 
     def __post_init__(self) -> None:
-        for name, least in (("ess", 0), ("r_hat", 1)):
-            check_number(getattr(self, name), name, above=least)
+        for name, minimum in (("ess", 0), ("r_hat", 1)):
+            check_number(getattr(self, name), name, above=minimum)
         check_count(self.min_draws, "min_draws", 4)
 
     def next_check(self, drawn: int) -> int:

@@ -106,7 +106,7 @@ def test_the_sampler_records_the_density_of_the_program(name):
     gaps = []
     for c in range(4):
         kept = np.ones((8, 3))
-        for block, masks in zip(operands.columns.blocks, state.kept, strict=True):
+        for block, masks in zip(operands.columns.blocks, state.masks, strict=True):
             kept[:, np.asarray(block.features)] = np.asarray(masks)[:, c].T
         rate = jax.nn.sigmoid(recorded["logit_rate"][c])
         values = {"weight": recorded["weight"][c], "intercept": recorded["intercept"][c], "rate": rate, "kept": kept}

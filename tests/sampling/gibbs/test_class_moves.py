@@ -51,7 +51,7 @@ def test_what_classes_have_in_common_follows_its_prior():
         assert stats.kstest(common, "norm").pvalue > 1e-6
     moved = np.asarray(after.effective - before.effective)
     np.testing.assert_allclose(moved[1:], np.tile(moved[:1], (K - 1, 1, 1)), atol=2e-5)
-    masks = np.moveaxis(np.asarray(before.kept[0]), 1, 0)
+    masks = np.moveaxis(np.asarray(before.masks[0]), 1, 0)
     np.testing.assert_allclose(after.score[2], np.einsum("cd,cdn,nd->cn", moved[0], masks, X), atol=1e-4)
 
 
@@ -103,11 +103,11 @@ def drift(generator, replications=16_384, rows=120, sweeps=6):
     def one(target, weight, rate, kept, score, key):
         ops = operands._replace(target=target)
         state = kernel.init(ops, key, 1)._replace(
-            effective=weight[:, None], logit=jnp.log(rate / (1 - rate))[None, None], kept=(kept.T[:, None],),
+            effective=weight[:, None], logit=jnp.log(rate / (1 - rate))[None, None], masks=(kept.T[:, None],),
             score=score[:, None],
         )  # fmt: skip
-        state = jax.lax.fori_loop(0, sweeps, lambda _, s: kernel.class_sweep(ops, s), state)
-        return jax.nn.sigmoid(state.logit[0, 0]), jnp.sum(~state.kept[0])
+        state = jax.lax.fori_loop(0, sweeps, lambda _, s: kernel.sweep(ops, s), state)
+        return jax.nn.sigmoid(state.logit[0, 0]), jnp.sum(~state.masks[0])
 
     real = [jnp.asarray(part, "float32") for part in (target, weight, rate)]
     keys = jax.random.split(jax.random.key(5), replications)

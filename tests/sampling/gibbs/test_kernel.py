@@ -19,6 +19,7 @@ from bayesdrop.gibbs.moves import interweaving
 from bayesdrop.gibbs.moves.columns import dense_columns, sparse_columns
 from bayesdrop.gibbs.moves.features import log_mask_sum
 from bayesdrop.gibbs.moves.pseudo_marginal import first_metric, mask_pass, trajectory
+from bayesdrop.gibbs.moves.state import Conditional
 from bayesdrop.sampling.run.runner import as_key, run
 from bayesdrop.sampling.slice_sampling import slice_sample
 
@@ -45,7 +46,7 @@ GROUPED = bd.Model(bd.Hinge(), rates=bd.PerGroup([0, 0, 1, 1]))
 def test_scores_follow_masks_and_weights(model):
     with jax.enable_x64(True):
         state = draws_of(dtype="float64", model=model, draws=30).state
-        (kept,), effective = map(np.asarray, state.kept), np.asarray(state.effective)
+        (kept,), effective = map(np.asarray, state.masks), np.asarray(state.effective)
         score = np.einsum("np,pcn,cp->cn", DENSE, kept, effective) + np.asarray(state.intercept)[:, None]
     np.testing.assert_allclose(state.score, score, atol=1e-12)
     assert np.all(kept[:, 0][(DENSE == 0).T])
@@ -233,8 +234,10 @@ def test_gaussian_draws_have_the_moments_of_the_conditional(name, is_sparse, int
         columns = sparse_columns(sparse.csr_array(X), "float64") if is_sparse else dense_columns(X, "float64")
         wide = spread_masks(columns, masks, chains)
         tile = lambda value: jnp.broadcast_to(jnp.asarray(value)[None], (chains, len(value)))  # noqa: E731
-        draw = jax.jit(getattr(gibbs_gaussian, name), static_argnums=6)
-        weight, offset = draw(jax.random.key(0), columns, wide, tile(omega), tile(kappa), tile(precision), intercept)
+        draw = jax.jit(getattr(gibbs_gaussian, name), static_argnums=2)
+        weight, offset = draw(
+            jax.random.key(0), Conditional(columns, wide, *map(tile, (omega, kappa, precision))), intercept
+        )
     drawn = np.column_stack([weight, offset])[:, : p + intercept]
     whitened = (drawn - mean) @ np.linalg.cholesky(np.linalg.inv(covariance))
     # 5 standard errors of a mean and of a second moment: 6e-7 each.
@@ -264,8 +267,10 @@ def test_a_column_far_from_zero_costs_no_digits_of_single_precision():
         columns = dense_columns(X, "float32")
         wide = spread_masks(columns, np.ones(X.shape, bool), chains)
         tile = lambda value: jnp.broadcast_to(jnp.asarray(value, jnp.float32)[None], (chains, len(value)))  # noqa: E731
-        draw = jax.jit(gibbs_gaussian.precision_draw, static_argnums=6)
-        weight, offset = draw(jax.random.key(0), columns, wide, tile(omega), tile(kappa), tile(precision), True)
+        draw = jax.jit(gibbs_gaussian.precision_draw, static_argnums=2)
+        weight, offset = draw(
+            jax.random.key(0), Conditional(columns, wide, *map(tile, (omega, kappa, precision))), True
+        )
     weight, offset = np.asarray(weight, float), np.asarray(offset, float)
     drawn = np.column_stack([weight * scales, offset + weight @ (omega @ X / omega.sum())])
     whitened = (drawn - mean) @ np.linalg.cholesky(np.linalg.inv(covariance))

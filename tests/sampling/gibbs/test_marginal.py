@@ -37,8 +37,6 @@ CASES = {
     "tube, Gaussian noise": case(bd.Model(bd.EpsilonInsensitive(0.2), noise=bd.GaussianNoise(0.4))),
     "Laplace prior": case(bd.Model(rates=bd.Fixed(0.0), weight_prior=bd.Laplace(0.5), fit_intercept=False)),
     "unknown variance": case(bd.Model(bd.Squared(variance=bd.InverseGamma(3.0, 2.0)), rates=FIXED), ROWS),
-}
-SLOW = {
     "quantile, C and row weights": case(bd.Model(bd.Quantile(0.8, 1.0), rates=FIXED, C=3.0), ROWS),
     "hinge, plain": case(bd.Model(bd.Hinge(), rates=bd.Fixed(0.0))),
     "logistic, C and row weights": case(bd.Model(rates=FIXED, C=0.7), ROWS),
@@ -131,16 +129,13 @@ def worst(model, weights, features, method, chains=64, tune=100, draws=400):
     return np.max(np.abs(means.mean(axis=0) - truth)[total > 0] / total[total > 0])
 
 
-@pytest.mark.default_cases("hinge, C and row weights", "unknown variance")
+DEFAULT = ("hinge, C and row weights", "unknown variance")
+
+
+@pytest.mark.default_cases(*DEFAULT)
 @pytest.mark.parametrize("name", CASES)
 def test_moments_are_those_of_the_pseudo_posterior(name):
-    assert worst(*CASES[name]) < LIMIT
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", SLOW)
-def test_moments_are_those_of_the_pseudo_posterior_at_length(name):
-    assert worst(*SLOW[name], draws=1500) < LIMIT
+    assert worst(*CASES[name], draws=400 if name in DEFAULT else 1500) < LIMIT
 
 
 def test_the_global_scale_of_a_horseshoe_is_drawn_and_stored():

@@ -11,11 +11,11 @@ from bayesdrop.data.dataset import as_dataset
 from bayesdrop.hmc.approximations.choices import CHOICES, Case, Limits, case_of, choose
 from bayesdrop.posterior.problem import Problem
 
-PLAIN = Case(2000, 5000, 1, True, False, False, False, False, False, True, False)
+PLAIN = Case(2000, 5000, 1, True, False, False, False, False, True, False)
 CASES = {
     "scores": [PLAIN, PLAIN._replace(n=6000)],
     "rows": [
-        PLAIN._replace(noisy=True, variance=True),
+        PLAIN._replace(noisy=True),
         PLAIN._replace(free=True, noisy=True),
     ],
     "directions": [PLAIN._replace(n=6001), PLAIN._replace(n=3000, p=2000, noisy=True)],

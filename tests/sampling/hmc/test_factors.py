@@ -98,7 +98,7 @@ def by_directions(intercept, rates, monkeypatch):
     # As many entries as directions, whatever the matrix has.
     monkeypatch.setattr(type(design), "occurrences", lambda *_: np.full(p, float(len(prior))))
     found = precise.precision_of(design, prior, curvature, intercept, precise.loading_of(gain, loading))
-    factor = precise.direction_factor(found, intercept, "float64", most=len(prior), beyond=0.0, passes=300)
+    factor = precise.direction_factor(found, intercept, "float64", limit=len(prior), beyond=0.0, passes=300)
     assert factor.root.directions.shape == (len(prior), len(prior))
     exact = np.diag(found.times(np.eye(len(prior))))
     known = slice(p) if rates == "two" else slice(None)  # features that share a rate count as if in different rows
@@ -163,7 +163,7 @@ def test_directions_that_are_left_out_stay_as_they_were():
     diagonal = np.diag(precision.times(np.eye(TALL[1])))
     np.testing.assert_allclose(precision.diagonal(), diagonal, rtol=1e-12)
     with jax.enable_x64(True):
-        factor = precise.direction_factor(precision, True, "float64", most=2, beyond=0.0, passes=200)
+        factor = precise.direction_factor(precision, True, "float64", limit=2, beyond=0.0, passes=200)
         T = np.asarray(factor.times(jnp.eye(TALL[1] + 1))).T
     scale = np.asarray(factor.frame.scale)
     np.testing.assert_allclose(1 / np.square(scale), np.minimum(diagonal, 4 * prior), rtol=1e-5)
@@ -195,10 +195,10 @@ def test_a_normal_posterior_is_exact(name):
     assert np.min(draws["acceptance_rate"]) > 1 - 1e-9
     factor = operands.factor
     np.testing.assert_allclose(operands.centre, mean, atol=1e-9)
-    np.testing.assert_allclose(np.square(factor.row.root.rows.root), weight, rtol=1e-12)
-    np.testing.assert_allclose(factor.mean, A @ mean, atol=1e-9)
-    np.testing.assert_allclose(factor.covariance, A @ covariance @ A.T, atol=1e-9)
-    np.testing.assert_allclose(data.design.rmatvec(np.asarray(factor.dual)), mean[:-1], atol=1e-9)
+    np.testing.assert_allclose(np.square(factor.root.rows.root), weight, rtol=1e-12)
+    np.testing.assert_allclose(operands.mean, A @ mean, atol=1e-9)
+    np.testing.assert_allclose(operands.covariance, A @ covariance @ A.T, atol=1e-9)
+    np.testing.assert_allclose(data.design.rmatvec(np.asarray(operands.dual)), mean[:-1], atol=1e-9)
 
 
 def scores_of(model):
@@ -295,8 +295,8 @@ def test_draws_are_those_of_the_whole_factor(name):
     kind = KINDS.get(name, KINDS.get(name.partition(",")[0], DirectionRoot))
     assert isinstance(kernel, StreamedKernel) == (kind is DirectionRoot)
     factor = (operands.chains if kind is DirectionRoot else operands).factor
-    assert isinstance(factor, score_space.ScoreFactor) == name.startswith("scores")
-    assert isinstance(getattr(factor, "row", factor).root, kind)
+    assert isinstance(operands, score_space.ScoreOperands) == name.startswith("scores")
+    assert isinstance(factor.root, kind)
     (dense, _), expected, other = moments_of(name, bd.HMC())
     assert type(dense) is HMCKernel
     assert np.max(np.abs(mean - expected) / np.sqrt(square + other)) < 5
@@ -321,7 +321,7 @@ def test_scores_move_as_the_weights_do(name):
         kernel, operands = bind(model, size, bd.HMC(limits=limits, dtype="float64"))
         assert isinstance(kernel, score_space.ScoreHMCKernel)
         general = HMCKernel(kernel.density, float("inf"))
-        times, scores = (jax.jit(part) for part in (operands.factor.times, operands.factor.scores))
+        times, scores = (jax.jit(part) for part in (operands.factor.times, operands.scores))
         whole = operands._replace(factor=times(jnp.eye(len(operands.centre))).T)
         state, rng = jax.jit(kernel.init, static_argnums=2)(operands, jax.random.key(1), 7), np.random.default_rng(2)
         momentum = jnp.asarray(rng.normal(size=state.position.shape))
@@ -395,4 +395,4 @@ def test_passes_have_the_density_and_the_draws_of_the_kernel_in_memory(name):
             for key in {"weight", "logit_rate"} & record.keys():
                 np.testing.assert_allclose(record[key], expected[key], atol=1e-9)
             np.testing.assert_allclose(state.evaluation.gradient, other.evaluation.gradient, atol=1e-7)
-            np.testing.assert_allclose(np.asarray(record["lp"]) - operands.rows.known, expected["lp"], atol=1e-9)
+            np.testing.assert_allclose(np.asarray(record["lp"]) - operands.rows.base_cost, expected["lp"], atol=1e-9)

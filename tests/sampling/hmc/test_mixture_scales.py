@@ -12,7 +12,7 @@ from scipy import stats
 import bayesdrop as bd
 from bayesdrop.data.dataset import as_dataset
 from bayesdrop.hmc.binding import bind_start
-from bayesdrop.hmc.kernels.factors import FactorMap
+from bayesdrop.hmc.kernels.factors import StructuredFactor
 from bayesdrop.priors.base import NonCentred
 
 GENERATOR = np.random.default_rng(0)
@@ -80,7 +80,7 @@ def test_the_density_is_that_of_the_weights_given_standard_normal_variables(name
         for d in range(point.shape[1]):
             up, down = value(point.at[:, d].add(1e-5)), value(point.at[:, d].add(-1e-5))
             np.testing.assert_allclose(found.gradient[:, d], (up - down) / 2e-5, rtol=1e-5, atol=1e-6)
-        assert not isinstance(bound.factor, FactorMap)
+        assert not isinstance(bound.factor, StructuredFactor)
         assert bound.factor.shape == (point.shape[1],) * 2
 
 

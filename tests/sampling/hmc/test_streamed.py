@@ -19,7 +19,7 @@ from bayesdrop.designs import as_sampling_design
 from bayesdrop.fitting.problems.many_classes import softmax_energy
 from bayesdrop.hmc.approximations.choices import Limits
 from bayesdrop.hmc.approximations.class_density import class_approximation, class_fit, contrasts, hessian_in_a_pass
-from bayesdrop.hmc.kernels.factors import FactorMap
+from bayesdrop.hmc.kernels.factors import StructuredFactor
 from bayesdrop.hmc.streamed import evaluation_of, one_pass
 from bayesdrop.noise import Coefficients
 from bayesdrop.posterior import simulation
@@ -117,7 +117,7 @@ def check_density(kernel, operands, host, streamed):
     density, inside, rows = host.inner.density, streamed.chains.density, streamed.rows
     here = operands.density
     if rows.width is not None:  # kinks are rounded alike
-        rows = rows._replace(width=np.asarray(getattr(here, "given", here).width))
+        rows = rows._replace(width=np.asarray(getattr(here, "base", here).width))
     spread = np.random.default_rng(5).normal(size=(4, len(operands.centre)))
     theta = streamed.chains.centre[None] + jnp.asarray(spread * np.array([[0.1], [1.0], [3.0], [10.0]]))
     expected = jax.jit(kernel.density.evaluate)(here, theta)
@@ -205,27 +205,12 @@ def test_learnt_scales_are_those_in_memory(name):
         kernel, operands = bound(model, X, y, marginalised)
         host, streamed = bound(model, stream(X), y, marginalised)
         inside, width = streamed.chains.density, streamed.rows.width
-        given = operands.density.given
-        given = given if width is None else given._replace(width=jnp.asarray(width))
-        together = streamed.chains._replace(density=inside._replace(given=given))
+        base = operands.density.base
+        base = base if width is None else base._replace(width=jnp.asarray(width))
+        together = streamed.chains._replace(density=inside._replace(base=base))
         check_density(kernel, together, host, streamed)
         if not model.loss.multiclass:
             assert "log_weight_scale" in same_draws(kernel, together, host, streamed).draws
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["one scale, logistic", "scales of groups, classes"])
-def test_a_posterior_of_learnt_scales(name):
-    """By approximations of their own: 6 standard errors of 1,600 draws in memory and streamed that count for 200."""
-    model = LEARNT[name][0]
-    X, y = problem(model)
-    options = {"draws": 400, "tune": 200, "chains": 4}
-    one, other = (
-        np.log(bd.groups.dataset(quietly(bd.sample, model, data, y, **options), "posterior")["weight_scale"].values)
-        for data in (X, stream(X))
-    )
-    for here, there in zip(np.atleast_3d(one).T, np.atleast_3d(other).T, strict=True):
-        assert abs(here.mean() - there.mean()) < 6 * np.sqrt(2) * here.std() / np.sqrt(200)
 
 
 @pytest.mark.default_cases("one score", "classes")
@@ -335,7 +320,7 @@ def test_classes_share_eigenvectors_beyond_a_matrix(name, storage):
     X, y = problem(model)
     _, streamed = bound(model, stream(X, storage), y, method=bd.HMC(dtype="float64", limits=Limits(dense=5)))
     factor = streamed.chains.factor
-    assert isinstance(factor, FactorMap)
+    assert isinstance(factor, StructuredFactor)
     data = dataset(model, X, y)
     fit = class_fit(model, data, model.bind(data.feature_names))
     basis, chance = contrasts(K), fit.chance
@@ -353,42 +338,6 @@ def test_classes_share_eigenvectors_beyond_a_matrix(name, storage):
     close = {"rtol": 0, "atol": 2e-3 if storage == "dask" else 1e-5}
     np.testing.assert_allclose(T.T @ full[np.ix_(place, place)] @ T, np.eye(len(place)), **close)
     np.testing.assert_allclose(streamed.chains.centre[:P], fit.weights[:-1] @ basis[:, 0], **close)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("learnt", [False, True])
-def test_a_posterior_of_many_rows(learnt):
-    """Its mean and spread are those in memory, by approximations of their own.
-
-    The largest of 12 differences of means over its standard error, of 4,000 draws that count for a thousand at least,
-    is above 6 in one of 4e7 runs; of spreads, whose standard errors are those of normal draws, likewise.
-    """
-    rng = np.random.default_rng(8)
-    X = rng.normal(size=(1000, P))
-    y = NAMES[np.argmax(X @ rng.normal(size=(P, K)) + rng.gumbel(size=(1000, K)), axis=1)]
-    prior = bd.Normal(bd.HalfNormal(1.0)) if learnt else bd.Normal(1.0)
-    model = bd.Model(bd.Softmax(), rates=bd.Fixed(0.0), weight_prior=prior)
-    rows = bd.Blocks(lambda: iter(np.split(X, [300, 700])))
-    draws = []
-    for data, seed in ((X, 1), (rows, 2)):
-        post = quietly(bd.sample, model, data, y, draws=1000, tune=300, chains=4, seed=seed, method=METHOD)
-        draw = bd.groups.dataset(post, "posterior")
-        draws.append(np.concatenate([draw["weight"].values, draw["intercept"].values[..., None]], axis=-1))
-    flat = [draw.reshape(-1, K * (P + 1)) for draw in draws]
-    sizes = [effective(draw) for draw in draws]
-    assert min(size.min() for size in sizes) > 1000
-    spread = flat[0].std(axis=0)
-    error = spread * np.sqrt(sum(1 / size for size in sizes)).ravel()
-    assert np.all(np.abs(flat[0].mean(axis=0) - flat[1].mean(axis=0)) < 6 * error)
-    assert np.all(np.abs(flat[1].std(axis=0) / spread - 1) < 6 * np.sqrt(1 / 1000))
-
-
-def effective(draw):
-    """Effective sizes by batch means, 25 batches of each chain."""
-    chains, count = draw.shape[:2]
-    batches = draw.reshape(chains, 25, count // 25, *draw.shape[2:]).mean(axis=2).reshape(chains * 25, -1)
-    total = draw.reshape(chains * count, -1).var(axis=0)
-    return np.minimum(total / (batches.var(axis=0, ddof=1) / (chains * 25)), chains * count)
 
 
 def test_approximate_masks_are_reported(monkeypatch):
@@ -423,20 +372,16 @@ def _post():
 
 
 def test_predictions_and_scores_by_blocks(drawn):
+    """Of the posterior of streamed rows; those of other posteriors by blocks are in tests/laws/inputs."""
     post, X, y = drawn
-    for blocks in (stream(X), stream(X, "sparse"), stream(X, cuts=(0, 59))):
-        here, there = bd.predict(post, X), bd.predict(post, blocks)
-        for name in ("mean", "sd", "low", "high"):
-            np.testing.assert_allclose(getattr(there, name), getattr(here, name), rtol=1e-10, atol=1e-12)
-        np.testing.assert_array_equal(there.label, here.label)
-        np.testing.assert_allclose(bd.elpd(post, blocks, y).pointwise, bd.elpd(post, X, y).pointwise, rtol=1e-9)
-        with_rows = [bd.groups.dataset(bd.log_likelihood(post, data, y), "log_likelihood") for data in (X, blocks)]
-        np.testing.assert_allclose(*(group["y"].values for group in with_rows), rtol=1e-9)
-        np.testing.assert_array_equal(*(group["obs_id"].values for group in with_rows))
+    here, there = (bd.predict(post, rows) for rows in (X, stream(X, cuts=(0, 59))))
+    for name in ("mean", "sd", "low", "high"):
+        np.testing.assert_allclose(getattr(there, name), getattr(here, name), rtol=1e-10, atol=1e-12)
+    np.testing.assert_array_equal(there.label, here.label)
     sampled = bd.groups.dataset(post, "log_likelihood")["y"]
-    np.testing.assert_allclose(sampled, with_rows[0]["y"], rtol=1e-9)
-    simulated = bd.groups.dataset(bd.posterior_predictive(post, stream(X)), "posterior_predictive")["y"]
-    assert simulated.shape == (3, 12, N)
+    group = bd.groups.dataset(bd.log_likelihood(post, stream(X), y), "log_likelihood")
+    np.testing.assert_allclose(sampled, group["y"], rtol=1e-9)
+    np.testing.assert_array_equal(group["obs_id"], np.arange(N))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         assert bd.loo(post).n_data_points == N
@@ -453,18 +398,6 @@ def test_predictions_of_numbers_by_blocks():
     # 40,000 simulated responses: an end of the interval is off by 0.01 standard deviations or so.
     np.testing.assert_allclose(there.response_low, here.response_low, atol=0.1 * np.std(y))
     np.testing.assert_allclose(bd.elpd(fit, stream(X), y).elpd, bd.elpd(fit, X, y).elpd, rtol=1e-9)
-
-
-def test_columns_are_matched_by_name():
-    X, y = problem()
-    named = partial(bd.Blocks, columns=["a", "b", "c"])
-    post = quietly(bd.sample, PLAIN, named([X[:20], X[20:]]), y)
-    turned = bd.Blocks([X[:9, [2, 0, 1]], X[9:, [2, 0, 1]]], columns=["c", "a", "b"])
-    np.testing.assert_allclose(bd.predict(post, turned).mean, bd.predict(post, X).mean, rtol=1e-10)
-    with pytest.raises(ValueError, match=r"missing: \['c'\], unknown: \['z'\]"):
-        bd.predict(post, bd.Blocks([X], columns=["a", "b", "z"]))
-    with pytest.raises(ValueError, match="expected 3 columns, as were fitted"):
-        bd.elpd(post, bd.Blocks([X[:, :2]]), y)
 
 
 def test_a_likelihood_that_would_fill_memory_is_refused(post, monkeypatch):
@@ -533,15 +466,6 @@ def test_a_run_goes_on_from_its_checkpoint(tmp_path, often):
     X[40, 1] += 1e-9
     with pytest.raises(ValueError, match="belongs to another run: X differs"):
         quietly(bd.sample, PLAIN, bd.Blocks(source), y, checkpoint=tmp_path / "run")
-
-
-def test_a_stop_rule_ends_a_run():
-    X, y = problem()
-    options = {"draws": 4000, "stop": bd.Stop(ess=50, r_hat=1.2), "thin": 2}
-    post = quietly(bd.sample, PLAIN, stream(X), y, **options)
-    assert post.attrs["stopped"] == "target"
-    assert bd.groups.dataset(post, "posterior").sizes["draw"] < 4000
-    assert post.attrs["thin"] == 2
 
 
 # Bad input.

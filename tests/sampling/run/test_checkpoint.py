@@ -7,7 +7,6 @@ import shutil
 import signal
 import subprocess
 import time
-import warnings
 from pathlib import Path
 
 import jax
@@ -16,7 +15,7 @@ import pytest
 
 import bayesdrop as bd
 from bayesdrop.sampling.run import driving
-from bayesdrop.warnings import IncompleteWarning, MixingWarning
+from bayesdrop.warnings import IncompleteWarning
 
 
 def same(found, expected):
@@ -202,37 +201,3 @@ def test_a_stop_rule_finds_the_same_end_after_a_kill(tmp_path, often, walk):
     same(found, expected)
     same(walk(tmp_path / "run", draws=5000, stop=rule), expected)
     same(walk(tmp_path / "run", draws=kept + 50), walk(draws=kept + 50))
-
-
-def nuts(seed=0, **options):
-    """Posterior and statistics of a run of NumPyro's sampler, by name."""
-    rng = np.random.default_rng(0)
-    X, y = rng.normal(size=(12, 2)), np.arange(12) % 2
-    settings = {"model": bd.Model(rates=bd.Shared(bd.Beta(2, 3))), "method": bd.NUTS(max_tree_depth=3), "seed": seed}
-    with (
-        warnings.catch_warnings(),
-        jax.numpy_rank_promotion("allow"),  # for NumPyro's own code, as is the next
-        jax.numpy_dtype_promotion("standard"),
-    ):
-        warnings.simplefilter("ignore", MixingWarning)
-        post = bd.sample(X=X, y=y, tune=20, chains=2, progress=False, **settings, **options)
-    groups = {group: bd.groups.dataset(post, group) for group in ("posterior", "sample_stats")}
-    return {f"{group} {name}": found[name].values for group, found in groups.items() for name in found}
-
-
-@pytest.mark.slow
-def test_a_resumed_run_of_nuts_is_bit_identical(tmp_path, often):
-    """Stopped in its warm-up, where step size and metric adapt, and again between draws; and its seed is its own."""
-    folder = tmp_path / "run"
-    whole, other = nuts(draws=30), nuts(seed=1, draws=30)
-    with pytest.raises(TimeoutError, match="same arguments"):
-        nuts(draws=30, checkpoint=folder, max_seconds=1e-9)
-    assert 0 < json.loads((folder / "manifest.json").read_text())["done"] < 20
-    assert nuts(draws=10, checkpoint=folder)["posterior weight"].shape[:2] == (2, 10)
-    parts, again = nuts(draws=30, checkpoint=folder), nuts(draws=30)
-    assert {"posterior weight", "posterior rate", "sample_stats lp", "sample_stats step_size"} <= whole.keys()
-    assert whole.keys() == parts.keys() == again.keys()
-    for name, value in whole.items():
-        np.testing.assert_array_equal(parts[name], value)
-        np.testing.assert_array_equal(again[name], value)
-    assert np.all(other["posterior weight"] != whole["posterior weight"])

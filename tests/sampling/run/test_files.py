@@ -106,12 +106,6 @@ def test_saving_through_a_link_keeps_the_link(path, tree):
     assert bd.groups.group_names(bd.groups.load(path)) == ["posterior", "sample_stats"]
 
 
-def test_a_new_file_has_the_usual_permissions(path):
-    other = path.with_name("other")
-    other.write_text("")
-    assert path.stat().st_mode == other.stat().st_mode
-
-
 def test_temporary_files_vanish_after_an_error(tmp_path):
     with pytest.raises(TypeError), replacing(tmp_path / "a") as temporary:
         temporary.write_text("half") + "and no more"
