@@ -62,8 +62,8 @@ def _containers(root: Path) -> Iterator[int]:
     """Limits of the control group of this process and of those around it, in either version."""
     # Of version 2 "0::/path"; of version 1 "7:cpu,memory:/path".
     for line in _lines(root / "proc/self/cgroup"):
-        _, _, rest = line.partition(":")
-        controllers, _, path = rest.partition(":")
+        _, _, tail = line.partition(":")
+        controllers, _, path = tail.partition(":")
         if controllers and "memory" not in controllers.split(","):
             continue
         for mount, name in _CONTROLLERS.items():
@@ -74,7 +74,7 @@ def _containers(root: Path) -> Iterator[int]:
 
 
 def _address_space(root: Path) -> Iterator[int]:
-    """What the limit of the address space leaves besides what the process has mapped."""
+    """Limit of the address space less the size that the process has mapped."""
     try:
         import resource
     except ImportError:  # Windows
@@ -83,7 +83,7 @@ def _address_space(root: Path) -> Iterator[int]:
     if limit == resource.RLIM_INFINITY:
         return
     sizes = (re.fullmatch(r"VmSize:\s*(\d+) kB", line) for line in _lines(root / "proc/self/status"))
-    mapped = next((1024 * int(found[1]) for found in sizes if found), 0)
+    mapped = next((1024 * int(match[1]) for match in sizes if match), 0)
     yield max(limit - mapped, 0)
 
 

@@ -44,8 +44,8 @@ def map_share() -> float:
     >>> 0 <= map_share() < 1
     True
     """
-    maps, most = Path("/proc/self/maps"), Path("/proc/sys/vm/max_map_count")
-    if not (maps.exists() and most.exists()):
+    maps, limit = Path("/proc/self/maps"), Path("/proc/sys/vm/max_map_count")
+    if not (maps.exists() and limit.exists()):
         return 0.0
     with maps.open("rb") as lines:
-        return sum(1 for _ in lines) / int(most.read_text())
+        return sum(1 for _ in lines) / int(limit.read_text())

@@ -65,7 +65,7 @@ class ScoreMoments:
         return self._with(Coefficients(*parts), rate)
 
     def of(self, design: Design) -> ScoreMoments:
-        """The same of other rows."""
+        """Moments of other rows."""
         result = copy(self)
         result.design = design
         return result
@@ -78,12 +78,12 @@ class ScoreMoments:
 
     def _keep(self, coefficients: Coefficients) -> None:
         """Keep coefficients, and which of them are other than 0: of the rest one column will do."""
-        known: dict[int, bool] = {}
+        is_zero: dict[int, bool] = {}
         for part in coefficients:
             # Most noises say of several that they are 0 by one array.
-            if id(part) not in known:
-                known[id(part)] = bool(np.any(part[:1]) or np.any(part))
-        self._has = Coefficients(*(known[id(part)] for part in coefficients))
+            if id(part) not in is_zero:
+                is_zero[id(part)] = bool(np.any(part[:1]) or np.any(part))
+        self._has = Coefficients(*(is_zero[id(part)] for part in coefficients))
         parts = zip(coefficients, self._has, strict=True)
         self.coefficients = Coefficients(*(part if has else part[:, :1] for part, has in parts))
 
@@ -205,7 +205,7 @@ class ScoreMoments:
         return mean + offset, var + level, result
 
     def _offset(self, weights: Float[np.ndarray, "q K"]) -> Float[AnyArray, " K"]:
-        """What every mean score has of the intercept and of the constant part of the noise's mean, (K,)."""
+        """Contribution of the intercept and of the constant part of the noise's mean to every mean score, (K,)."""
         if not self._has.shift:
             return weights[-1]
         return weights[-1] + (self.coefficients.shift * weights[:-1]).sum(axis=0)

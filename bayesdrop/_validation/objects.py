@@ -62,11 +62,11 @@ def check_choice(value: Any, name: str, choices: Iterable[Any], advice: str = ""
     Traceback (most recent call last):
     ValueError: dtype: expected "float32" or "float64", got 'float16'.
     """
-    known = list(choices)
+    options = list(choices)
     # The value may be an array, whose comparison is not True or False.
-    if (value is None or isinstance(value, str)) and value in known:
+    if (value is None or isinstance(value, str)) and value in options:
         return value
-    words = [f'"{choice}"' if isinstance(choice, str) else repr(choice) for choice in known]
+    words = [f'"{choice}"' if isinstance(choice, str) else repr(choice) for choice in options]
     expected = words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"
     raise ValueError(refusal(name, expected, value, advice))
 
@@ -166,11 +166,11 @@ def check_names(names: Any, count: int, name: str = "feature_names") -> list[str
     if isinstance(names, str | bytes | Mapping) or not isinstance(names, Iterable):
         raise TypeError(refusal(name, "a sequence of names, one per column", names, ""))
     refuse_masked(names, name)
-    found = list(names)
-    for one in found:
+    values = list(names)
+    for one in values:
         if not isinstance(one, str | numbers.Real):
             raise TypeError(refusal(name, "names that are text (or numbers)", one, ""))
-    listed = [str(one) for one in found]
+    listed = [str(one) for one in values]
     if len(listed) != count or len(set(listed)) != len(listed):
         raise ValueError(
             f"{name}: expected {count} different names (one per column), got {len(listed)} names, "
@@ -269,8 +269,8 @@ def _called(name: str, other: str, why: str) -> Callable[[Callable[P, R]], Calla
         @wraps(function)
         def checked(*args: P.args, **options: P.kwargs) -> R:
             if other in options:
-                given = shown(options[other])
-                raise TypeError(f"{other}: use {name} here: {why}; give {name}={given}.")
+                value = shown(options[other])
+                raise TypeError(f"{other}: use {name} here: {why}; give {name}={value}.")
             return function(*args, **options)
 
         return checked

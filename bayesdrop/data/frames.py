@@ -96,13 +96,13 @@ def as_frame(data: Any, name: str = "data", why: str = "") -> Any:
     TypeError: y: expected a data frame or a dict of columns, for X is a formula, got list; name the columns of an array
     by pandas.DataFrame(array, columns=names).
     """
-    found = open_table(data, name)
-    if not is_table(found):
+    table = open_table(data, name)
+    if not is_table(table):
         raise TypeError(
             f"{name}: expected a data frame or a dict of columns{', ' if why else ''}{why}, got {type(data).__name__}; "
             "name the columns of an array by pandas.DataFrame(array, columns=names)."
         )
-    return found.to_pandas()
+    return table.to_pandas()
 
 
 def to_pandas(data: Any) -> Any:

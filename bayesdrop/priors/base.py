@@ -73,8 +73,8 @@ class LearntScale:
     def scale(self, per_group: Float[np.ndarray, "*draws g"]) -> Float[np.ndarray, "*draws p"]:
         """Standard deviation of each weight at given ``σ`` (..., g)."""
         every = np.concatenate([per_group, np.ones((*per_group.shape[:-1], 1))], axis=-1)
-        found: Float[np.ndarray, "*draws p"] = every[..., self.index] * self.unit
-        return found
+        per_weight: Float[np.ndarray, "*draws p"] = every[..., self.index] * self.unit
+        return per_weight
 
     def sums(self, per_weight: Float[np.ndarray, " p"], repeats: int = 1) -> Float[np.ndarray, " g"]:
         """Sum over the weights of each group, (g,), of values of the weights of ``repeats`` classes one after another.
@@ -109,13 +109,13 @@ class WeightPrior(Protocol):
         """True if scales are in units of ``1/sd`` of the columns, which :meth:`absolute` resolves where data enter."""
 
     def of_columns(self, names: Sequence[str], terms: Sequence[str] | None = None) -> Any:
-        """The same prior with a number for each of the columns ``names`` (p,) where it has numbers by name.
+        """Replace numbers by name by one number for each of the columns ``names`` (p,).
 
         ``terms`` (p,) are the terms of a formula that the columns belong to.
         """
 
     def absolute(self, spread: np.ndarray) -> Any:
-        """The same prior with absolute scales, for columns of standard deviations ``spread`` (p,)."""
+        """Convert relative scales to absolute ones, for columns of standard deviations ``spread`` (p,)."""
 
     def of_responses(self, spread: float) -> Any:
         """The prior for responses of standard deviation ``spread``: another one if it is in units of that."""
@@ -146,7 +146,7 @@ class WeightPrior(Protocol):
         """Finite precisions of typical size to start from, (p,)."""
 
     def constants(self, n_features: int) -> dict[str, Any]:
-        """What a posterior stores of the prior: dims and values by name."""
+        """Constants of the prior that a posterior stores: dims and values by name."""
 
     def init(self, key: Any, chains: int, p: int, dtype: Any) -> Any:
         """Latent scales to start from."""
@@ -157,7 +157,7 @@ class WeightPrior(Protocol):
 
     @staticmethod
     def record(aux: Any) -> dict[str, Float[AnyArray, " C"]]:
-        """What is stored of a draw, by name; each (C,)."""
+        """Variables of a draw that a posterior stores, by name; each (C,)."""
 
     @staticmethod
     def log_scale_density(precision: Float[AnyArray, "C p"], aux: Any) -> Float[AnyArray, " C"]:
@@ -233,12 +233,12 @@ def check_scale(scale: Any, name: str, what: str = "scale", advice: str = "") ->
 
 
 def spread_scale(scale: Any, size: int, name: str, each: str = "feature") -> np.ndarray:
-    """One scale per feature (or what ``each`` says), (size,), from one number or so many; else raise ValueError."""
+    """One scale per feature (or what ``each`` says), (size,), from one number or ``size``; else raise ValueError."""
     return spread_numbers(scale, size, f"{name} scale", each)
 
 
 def spread_numbers(values: Any, size: int, what: str, each: str = "feature") -> np.ndarray:
-    """One number per feature (or what ``each`` says), (size,), from one or so many; else raise ValueError."""
+    """One number per feature (or what ``each`` says), (size,), from one or ``size`` numbers; else raise ValueError."""
     value = np.asarray(values, dtype=float)
     if value.ndim and value.shape != (size,):
         raise ValueError(f"{what}: expected one number or {size} of them (one per {each}), got shape {value.shape}.")
@@ -246,7 +246,7 @@ def spread_numbers(values: Any, size: int, what: str, each: str = "feature") -> 
 
 
 class ScaleMixture:
-    """What mixtures of normal laws share whose scales are single weights' own; see :class:`WeightPrior`."""
+    """Base of mixtures of normal laws with a scale for each weight; see :class:`WeightPrior`."""
 
     gaussian: ClassVar[bool] = False
     relative: ClassVar[bool] = False
@@ -294,7 +294,7 @@ class ScaleMixture:
 
 
 class NormalLaw(ABC):
-    """What normal priors share, whose scales are known or learnt for many weights at once; see :class:`WeightPrior`."""
+    """Base of normal priors, whose scales are known or learnt for many weights at once; see :class:`WeightPrior`."""
 
     @abstractmethod
     def learnt_scale(self, n_features: int) -> LearntScale | None:

@@ -97,8 +97,8 @@ class Laplace(ScaleMixture):
         from ..distributions import reciprocal_inverse_gaussian
 
         variance = reciprocal_inverse_gaussian(key, jnp.abs(weight) / aux.scale)
-        least = float(jnp.finfo(weight.dtype).eps) ** 2
-        return 1 / (aux.scale * aux.scale * jnp.maximum(variance, least)), aux
+        floor = float(jnp.finfo(weight.dtype).eps) ** 2
+        return 1 / (aux.scale * aux.scale * jnp.maximum(variance, floor)), aux
 
     def n_scales(self, n_features: int) -> int:
         """One for each weight; see :class:`bayesdrop.priors.base.NonCentred`."""

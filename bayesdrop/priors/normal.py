@@ -125,7 +125,7 @@ class Normal(NormalLaw):
         return self.gaussian or bool(self.scale.has_mean)
 
     def of_columns(self, names: Sequence[str], terms: Sequence[str] | None = None) -> Normal:
-        """The same prior with scale and mean for each column; see :class:`bayesdrop.priors.WeightPrior`."""
+        """Replace scales and means by name by one for each column; see :class:`bayesdrop.priors.WeightPrior`."""
         if not (isinstance(self.scale, Mapping) or isinstance(self.mean, Mapping)):
             return self
         scale, mean = self.scale, self.mean
@@ -136,7 +136,7 @@ class Normal(NormalLaw):
         return replace(self, scale=scale, mean=mean)
 
     def absolute(self, spread: np.ndarray) -> Normal:
-        """The same prior with absolute scales; see :class:`bayesdrop.priors.WeightPrior`."""
+        """Convert relative scales to absolute ones; see :class:`bayesdrop.priors.WeightPrior`."""
         if not self.relative:
             return self
         p, mean = len(spread), self.mean

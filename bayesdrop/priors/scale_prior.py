@@ -70,7 +70,7 @@ class ScalePrior(Protocol):
         """Independent draws of ``σ``."""
 
     def constants(self, groups: int) -> dict[str, Float[np.ndarray, " g"]]:
-        """What a posterior stores of it, by name."""
+        """Constants of the prior that a posterior stores, by name."""
 
     def in_units(self, unit: float) -> Any:
         """The prior of ``σ/unit``."""

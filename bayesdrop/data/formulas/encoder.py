@@ -95,10 +95,10 @@ class FormulaEncoder(Shown):
 
     def _columns(self) -> list[tuple[str, str]]:
         """Name and term of each column."""
-        found = [(name, term.name) for term in self.terms for name in term.columns]
-        found += [(name, term.name) for term in self.random_terms for name in term.feature_names]
+        pairs = [(name, term.name) for term in self.terms for name in term.columns]
+        pairs += [(name, term.name) for term in self.random_terms for name in term.feature_names]
         more = ((self.random_terms[number].name, level) for number, level in self._more)
-        return found + [(f"{name}[{level_name(level)}]", name) for name, level in more]
+        return pairs + [(f"{name}[{level_name(level)}]", name) for name, level in more]
 
     def transform(self, data: Any) -> Any:
         """Encode other rows with the same levels, contrasts and statistics.
@@ -171,13 +171,13 @@ class FormulaEncoder(Shown):
     @property
     def levels(self) -> dict[str, tuple[str, tuple[Any, ...]]]:
         """Column, or the text of the factor if it is a function, and levels of each factor, by its text."""
-        found: dict[str, tuple[str, tuple[Any, ...]]] = {}
+        levels: dict[str, tuple[str, tuple[Any, ...]]] = {}
         for factor in (node for node in walk(self.terms) if isinstance(node, Factor)):
             if isinstance(factor.encoding, Levels):
                 argument = factor.encoding.argument
                 column = argument.name if isinstance(argument, Column) else factor.label
-                found[factor.label] = column, factor.encoding.levels
-        return found
+                levels[factor.label] = column, factor.encoding.levels
+        return levels
 
     @property
     def outside(self) -> str:
@@ -325,10 +325,10 @@ class StoredFormula:
         if not self.text:
             return None, "it is larger than a file may hold"
         try:
-            found = FormulaEncoder.from_json(self.text)
+            encoder = FormulaEncoder.from_json(self.text)
         except ValueError as error:
             return None, str(error)
-        return found, found.outside and f"{found.outside!r} is Python code, which no file holds and none runs"
+        return encoder, encoder.outside and f"{encoder.outside!r} is Python code, which no file holds and none runs"
 
     @property
     def reason(self) -> str:
@@ -338,14 +338,14 @@ class StoredFormula:
     @property
     def encoder(self) -> FormulaEncoder:
         """The formula; raise ValueError if it cannot be read, or has Python code of another session."""
-        found, reason = self._found
-        if found is None or (reason and found._session is None):
+        encoder, reason = self._found
+        if encoder is None or (reason and encoder._session is None):
             raise ValueError(
                 f"X: the formula {self.formula!r} cannot encode a table here: {reason}. Encode the rows yourself, with "
                 "columns of the names of the features, as by design.transform(rows) with design = "
                 "bd.from_formula(formula, data) of the rows that were fitted."
             )
-        return found
+        return encoder
 
     def to_json(self) -> str:
         """Stored text."""

@@ -52,17 +52,17 @@ class Learner:
 
     def terms(self, spec: Any, X: Any) -> tuple[Term, ...]:
         """Translate the terms of formulaic's ``spec``, whose compressed features on these rows are ``X``."""
-        known, nothing = (self._translator(columns, spec) for columns in self._choices())
-        found = known.terms_of(spec)
+        by_language, by_python = (self._translator(columns, spec) for columns in self._choices())
+        terms = by_language.terms_of(spec)
         try:
-            wrong = self._differing(X, encode_terms(found, self.rows, sparse=True), columns_needed(found))
+            wrong = self._differing(X, encode_terms(terms, self.rows, sparse=True), columns_needed(terms))
         except ValueError:
             wrong = np.ones(X.shape[1], dtype=bool)
         if wrong.any():
-            by_term = np.split(wrong, np.cumsum([len(term.columns) for term in found])[:-1])
-            pairs = zip(found, nothing.terms_of(spec), by_term, strict=True)
-            found = tuple(second if differs.any() else first for first, second, differs in pairs)
-        return found
+            by_term = np.split(wrong, np.cumsum([len(term.columns) for term in terms])[:-1])
+            pairs = zip(terms, by_python.terms_of(spec), by_term, strict=True)
+            terms = tuple(second if differs.any() else first for first, second, differs in pairs)
+        return terms
 
     def column(self, expression: str, check: Callable[[Any], Any]) -> Factor:
         """Translate an offset or the variable of a slope; ``check`` raises unless it is one column of numbers."""
@@ -73,16 +73,16 @@ class Learner:
         factor = next(factor for term in matrix.model_spec.formula for factor in term.factors)
         for columns in self._choices():
             node = self._translator(columns, matrix.model_spec).expression(factor)
-            found = Factor(expression, node)
-            if not columns or _is_close(values, numbers_of(found, self.rows)):
+            result = Factor(expression, node)
+            if not columns or _is_close(values, numbers_of(result, self.rows)):
                 break
-        return found
+        return result
 
     def response(self, left: Any) -> tuple[Factor, ...] | None:
         """Translate the left side of a formula; None without one."""
         if left is None:
             return None
-        found = []
+        factors = []
         for factor in (factor for term in left for factor in term.factors):
             state, values = {}, None
             if factor.eval_method.value != "lookup":
@@ -92,13 +92,13 @@ class Learner:
                 state, values = matrix.model_spec.transform_state, matrix.to_numpy()[:, 0]
             columns = frozenset(self.rows.frame.columns)
             node: Any = Translator(columns, state, self._session.context, lambda _: 1).expression(factor)
-            made = Factor(str(factor.expr), node)
-            if values is not None and not _is_close(values, self._or_none(made)):
-                made = replace(made, encoding=Outside(made.label, 1, tuple(sorted(columns_needed(node)))))
-            found.append(made)
-        if any(isinstance(factor.encoding, Outside) for factor in found):
+            result = Factor(str(factor.expr), node)
+            if values is not None and not _is_close(values, self._or_none(result)):
+                result = replace(result, encoding=Outside(result.label, 1, tuple(sorted(columns_needed(node)))))
+            factors.append(result)
+        if any(isinstance(factor.encoding, Outside) for factor in factors):
             self._session = replace(self._session, response=left)
-        return tuple(found)
+        return tuple(factors)
 
     def _or_none(self, factor: Factor) -> Any:
         try:

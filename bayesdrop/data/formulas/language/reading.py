@@ -42,10 +42,10 @@ def read_node(value: Any, kinds: Any, depth: int = 0) -> Any:
     ValueError: 'system' is not in the list of functions
     """
     within(depth, "depth")
-    found = _NODES.get(value[0]) if isinstance(value, list) and value and isinstance(value[0], str) else None
-    if found is None or not issubclass(found[0], kinds) or len(value) != len(found[1]) + 1:
+    entry = _NODES.get(value[0]) if isinstance(value, list) and value and isinstance(value[0], str) else None
+    if entry is None or not issubclass(entry[0], kinds) or len(value) != len(entry[1]) + 1:
         raise ValueError(f"expected a node of a formula, got {short(value)}")
-    kind, readers = found
+    kind, readers = entry
     return kind(*(reader(part, depth + 1) for reader, part in zip(readers, value[1:], strict=True)))
 
 
