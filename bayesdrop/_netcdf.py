@@ -29,7 +29,7 @@ from ._validation import check_path
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["MOST_COMPRESSED", "check_file", "new_netcdf", "read_netcdf", "reading", "write_netcdf"]
+__all__ = ["MOST_COMPRESSED", "checked_file", "new_netcdf", "read_netcdf", "reading", "write_netcdf"]
 
 _MARK = b"bayesdrop sha256"
 # Deflate, which netCDF files use, makes nothing smaller than one part in 1032.
@@ -202,28 +202,23 @@ def read_netcdf(path: Path) -> dict[str, xr.Dataset]:
     """Datasets of a file in memory, by the name of their group, ``"/"`` for the root; see :func:`reading`."""
     with uninterrupted():
         import h5netcdf
-        import h5py
         import xarray as xr
         from xarray.backends import H5NetCDFStore
 
-    with open_regular(path) as file:
-        _check_sum(file)
-        with h5py.File(file, "r") as root:
-            _check_contents(root, os.fstat(file.fileno()).st_size)
-            with h5netcdf.File(root, "r", decode_vlen_strings=True) as whole:
-                if any(whole[name].groups for name in whole.groups):
-                    raise ValueError("its groups have groups")
-                groups = {
-                    name: xr.open_dataset(H5NetCDFStore(whole, group=name, mode="r")).load()
-                    for name in ("/", *whole.groups)
-                }
-                for group in groups.values():
-                    group.set_close(None)  # the default closes the file, and a reference to a file cannot be pickled
-                return groups
+    with checked_file(path) as root, h5netcdf.File(root, "r", decode_vlen_strings=True) as whole:
+        if any(whole[name].groups for name in whole.groups):
+            raise ValueError("its groups have groups")
+        groups = {
+            name: xr.open_dataset(H5NetCDFStore(whole, group=name, mode="r")).load() for name in ("/", *whole.groups)
+        }
+        for group in groups.values():
+            group.set_close(None)  # the default closes the file, and a reference to a file cannot be pickled
+        return groups
 
 
-def check_file(path: Path) -> None:
-    """Raise ValueError or OSError unless a file is whole, and holds what it says without the help of other files."""
+@contextmanager
+def checked_file(path: Path) -> Iterator[Any]:
+    """Open a file by h5py; raise ValueError or OSError unless it is whole and needs no other files."""
     with uninterrupted():
         import h5py
 
@@ -231,6 +226,7 @@ def check_file(path: Path) -> None:
         _check_sum(file)
         with h5py.File(file, "r") as root:
             _check_contents(root, os.fstat(file.fileno()).st_size)
+            yield root
 
 
 def _check_sum(file: BinaryIO) -> None:

@@ -22,7 +22,7 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 import numpy as np
 
 from .._typing import AnyArray, Float, Int
-from .._validation import check_number, check_numbers, shown
+from .._validation import check_numbers, shown
 
 __all__ = [
     "LearntScale",
@@ -31,8 +31,6 @@ __all__ = [
     "ScaleMixture",
     "Selecting",
     "WeightPrior",
-    "check_positive",
-    "check_positive_number",
     "check_scale",
     "spread_numbers",
     "spread_scale",
@@ -207,25 +205,6 @@ class Selecting(Protocol):
         """Law of the indicators, :class:`bayesdrop.priors.spike_slab.InclusionLaw`."""
 
 
-def check_positive(prior: str, **parameters: Any) -> None:
-    """Raise ValueError unless every parameter is a finite number above 0.
-
-    Examples
-    --------
-    >>> check_positive("Gamma", shape=2.0, scale=0.0)
-    Traceback (most recent call last):
-    ...
-    ValueError: Gamma scale: expected a finite number above 0, got 0.0.
-    """
-    for name, value in parameters.items():
-        check_number(value, f"{prior} {name}", above=0)
-
-
-def check_positive_number(value: Any, name: str) -> None:
-    """Raise ValueError unless ``value`` is a finite number above 0."""
-    check_number(value, name, above=0)
-
-
 def check_scale(scale: Any, name: str, what: str = "scale", advice: str = "") -> None:
     """Raise ValueError unless ``scale`` is a finite number above 0, or an array of them."""
     if check_numbers(scale, f"{name} {what}", above=0, advice=advice).ndim > 1:
@@ -291,6 +270,11 @@ class ScaleMixture:
     def absolute_penalty(self, n_features: int) -> np.ndarray | None:
         """None; see :class:`WeightPrior`."""
         return None
+
+    @staticmethod
+    def record(aux: Any) -> dict[str, Float[AnyArray, " C"]]:
+        """Nothing; see :class:`WeightPrior`."""
+        return {}
 
 
 class NormalLaw(ABC):

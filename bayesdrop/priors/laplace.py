@@ -117,11 +117,6 @@ class Laplace(ScaleMixture):
         return aux.scale * jnp.sqrt(-2 * jnp.where(normal < 0, below, log_ndtr(-jnp.maximum(normal, 0)))), {}
 
     @staticmethod
-    def record(aux: Any) -> dict[str, Float[AnyArray, " C"]]:
-        """Nothing; see :class:`bayesdrop.priors.WeightPrior`."""
-        return {}
-
-    @staticmethod
     def log_scale_density(precision: Float[AnyArray, "C p"], aux: LaplaceScales) -> Float[AnyArray, " C"]:
         """``−Σ τ²/2b²``, the density of the ``τ²``; see :class:`bayesdrop.priors.WeightPrior`."""
         return -0.5 * (1 / (precision * aux.scale * aux.scale)).sum(axis=1)

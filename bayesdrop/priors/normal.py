@@ -11,7 +11,7 @@ import numpy as np
 
 from .._typing import AnyArray, Float
 from .._validation import check_flag, check_groups, check_number, check_numbers, group_index, shown
-from .base import LearntScale, NormalLaw, WeightPrior, check_positive_number, check_scale, spread_numbers, spread_scale
+from .base import LearntScale, NormalLaw, WeightPrior, check_scale, spread_numbers, spread_scale
 from .by_name import check_by_name, of_columns
 from .scale_prior import ScalePrior
 
@@ -278,4 +278,4 @@ def _check_named_scale(value: Any, name: str) -> None:
             f"{name}: expected a number above 0, got {value!r}; to learn scales of some columns give one prior and the "
             f"group of each column, as in bd.Normal(bd.{value!r}, groups=[...])."
         )
-    check_positive_number(value, name)
+    check_number(value, name, above=0)

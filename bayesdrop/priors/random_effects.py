@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 
 from .._typing import AnyArray, Float
-from .._validation import check_instance
-from .base import LearntScale, NormalLaw, check_positive_number, check_scale
+from .._validation import check_instance, check_number
+from .base import LearntScale, NormalLaw, check_scale
 from .correlation import pairs_of, sample_lkj, symmetric
 from .normal import Normal, with_scale
 from .scale_prior import ScalePrior
@@ -74,7 +74,7 @@ class RandomEffects(NormalLaw):
     eta: float = 2.0
 
     def __post_init__(self) -> None:
-        check_positive_number(self.eta, "RandomEffects eta")
+        check_number(self.eta, "RandomEffects eta", above=0)
         levels, every = dict(zip(self.terms, self.levels, strict=True)), [t for terms in self.correlated for t in terms]
         if len(set(every)) < len(every) or any(
             not 2 <= len(terms) <= MOST_EFFECTS or len({tuple(levels.get(term, [term])) for term in terms}) > 1

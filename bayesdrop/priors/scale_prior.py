@@ -29,7 +29,8 @@ from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 
 from .._typing import AnyArray, Float
-from .base import check_positive, check_scale, spread_scale
+from .._validation import check_number
+from .base import check_scale, spread_scale
 
 __all__ = [
     "Gamma",
@@ -230,7 +231,8 @@ class Gamma:
     scale: float
 
     def __post_init__(self) -> None:
-        check_positive("Gamma", shape=self.shape, scale=self.scale)
+        for name in ("shape", "scale"):
+            check_number(getattr(self, name), f"Gamma {name}", above=0)
 
     @property
     def mean(self) -> float:
@@ -261,7 +263,8 @@ class InverseGamma:
     scale: float
 
     def __post_init__(self) -> None:
-        check_positive("InverseGamma", shape=self.shape, scale=self.scale)
+        for name in ("shape", "scale"):
+            check_number(getattr(self, name), f"InverseGamma {name}", above=0)
 
     @property
     def mode(self) -> float:

@@ -21,10 +21,10 @@ from .checks import check_finite, check_offset_values, is_label
 from .language.interpreter import Rows, encode_terms, numbers_of
 from .language.nodes import Column, Factor, Levels, Outside, Term, columns_needed, walk
 from .language.reading import plain
+from .learning import Session, recalled, remember
 from .random_terms import RandomTerm, level_name, random_columns
 from .response import read_response, response_values
-from .session import Session, recalled, remember
-from .stored import VERSION, read_formula_text
+from .stored import SETTINGS, VERSION, read_formula_text
 
 __all__ = ["FormulaEncoder", "StoredFormula"]
 
@@ -271,13 +271,7 @@ class FormulaEncoder(Shown):
                 "response": plain(self._response),
                 "label": self._label,
                 "classes": None if self._classes is None else list(self._classes),
-                "has_intercept": self.has_intercept,
-                "full_rank": self.full_rank,
-                "missing": self.missing,
-                "unseen": self.unseen,
-                "is_sparse": self.is_sparse,
-                "dropna": self.dropna,
-                "columns": self.columns,
+                **{name: getattr(self, name) for name in (*SETTINGS, "columns")},
                 "random": [
                     [term.expression, list(term.columns), list(map(list, term.levels)), plain(term.slope), term.block]
                     for term in self.random_terms

@@ -14,10 +14,16 @@ from .language.reading import read_node
 from .language.translation import plain_levels
 from .random_terms import RandomTerm
 
-__all__ = ["VERSION", "column_facts", "read_facts", "read_factor", "read_formula_text", "read_json"]
+__all__ = ["SETTINGS", "VERSION", "column_facts", "read_facts", "read_factor", "read_formula_text", "read_json"]
 
 # Version of the text of a stored formula.
 VERSION = 2
+_FLAG = (False, True)
+# Settings that a file keeps as they are, and their values.
+SETTINGS: dict[str, tuple[Any, ...]] = {
+    "has_intercept": _FLAG, "full_rank": _FLAG, "missing": (None, "nan"), "unseen": UNSEEN, "is_sparse": _FLAG,
+    "dropna": _FLAG,
+}  # fmt: skip
 
 
 def read_formula_text(text: str) -> dict[str, Any]:
@@ -42,25 +48,18 @@ def read_formula_text(text: str) -> dict[str, Any]:
         classes = None if label is None else tuple(_level(name) for name in parts["classes"])
         if classes is not None and len(set(map(str, classes))) != 2:
             raise ValueError("expected the names of two classes")
-        flags = [parts[name] for name in ("has_intercept", "full_rank", "is_sparse", "dropna")]
-        if not all(isinstance(flag, bool) for flag in flags):
-            raise ValueError("expected true or false")
-        if parts["missing"] not in (None, "nan") or parts["unseen"] not in UNSEEN:
-            raise ValueError("expected what becomes of missing and unseen values")
+        for name, choices in SETTINGS.items():
+            if not any(type(parts[name]) is type(choice) and parts[name] == choice for choice in choices):
+                raise ValueError(f"expected one of {choices} for {name!r}")
         facts = read_facts(parts["columns"])
         absent = sorted({node.name for node in walk(terms) if isinstance(node, Column)} - set(facts))
         if absent:
             raise ValueError(f"expected facts of the columns {listed(absent)}")
         return dict(
+            **{name: parts[name] for name in SETTINGS},
             formula=str(parts["formula"]),
-            has_intercept=flags[0],
-            full_rank=flags[1],
             terms=terms,
             columns=facts,
-            missing=parts["missing"],
-            unseen=parts["unseen"],
-            is_sparse=flags[2],
-            dropna=flags[3],
             random_terms=random,
             _offset=None if offset is None else read_factor(offset),
             _response=None if response is None else tuple(read_factor(part) for part in response),

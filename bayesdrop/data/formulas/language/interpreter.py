@@ -87,10 +87,6 @@ class Rows:
         values[self.is_missing(name)] = None
         return np.asarray(values)
 
-    def raw(self, name: str) -> Shaped[np.ndarray, " n"]:
-        """Values of a column as pandas holds them."""
-        return np.array(self._column(name))
-
     def is_missing(self, name: str) -> Shaped[np.ndarray, " n"]:
         """Whether the values of a column are missing."""
         return np.asarray(self._column(name).isna(), dtype=bool)
@@ -117,7 +113,7 @@ class Rows:
         return self._codes[key]
 
     def _hashed(self, node: Hashed) -> tuple[Int[np.ndarray, " n"], Shaped[np.ndarray, " n"]]:
-        texts = self.raw(node.column).astype(np.str_).tolist()
+        texts = np.array(self._column(node.column)).astype(np.str_).tolist()
         place = {
             text: int(md5(text.encode(), usedforsecurity=False).hexdigest(), 16) % node.count
             for text in dict.fromkeys(texts)
