@@ -24,6 +24,7 @@ __all__ = [
     "check_names",
     "check_path",
     "extra",
+    "listed",
     "refusal",
     "refuse_masked",
     "refuse_scalar",
@@ -248,6 +249,18 @@ def shown(value: Any) -> str:
         return f"{with_article(type(value).__name__)} whose repr fails"
     text = text.encode("utf-8", "backslashreplace").decode()
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
+
+
+def listed(values: Iterable[Any], limit: int = 20, text_of: Callable[[Any], str] = lambda one: repr(str(one))) -> str:
+    """Text of values for a message: the first ones, and the number of the others.
+
+    Examples
+    --------
+    >>> listed("abc", 2), listed([1, 2], text_of=str)
+    ("'a', 'b' and 1 more", '1, 2')
+    """
+    texts = list(map(text_of, values))
+    return ", ".join(texts[:limit]) + (f" and {len(texts) - limit} more" if len(texts) > limit else "")
 
 
 def with_article(word: str) -> str:

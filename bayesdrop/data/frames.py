@@ -12,13 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from .._validation import LIMITS, cells_shown, is_table, open_table, spoilt_cells, text_names
+from .._validation import LIMITS, cells_shown, is_table, listed, open_table, spoilt_cells, text_names
 
 __all__ = [
     "SHOWN",
     "Limits",
     "as_frame",
-    "listed",
     "mostly_zeros",
     "no_column",
     "refuse_kinds",
@@ -63,13 +62,6 @@ def mostly_zeros(X: Any) -> bool:
     (True, False)
     """
     return bool(X.nnz < SHOWN.filled * X.shape[0] * X.shape[1])
-
-
-def listed(names: Iterable[Any], limit: int = SHOWN.names) -> str:
-    """Text of names for a message: the first ones, and the number of the others."""
-    names = [str(name) for name in names]
-    more = f" and {len(names) - limit} more" if len(names) > limit else ""
-    return ", ".join(repr(name) for name in names[:limit]) + more
 
 
 def no_column(name: str, columns: Iterable[str]) -> str:

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._typing import Float, Num
-from .._validation import check_choice, check_count, check_flag, check_number
+from .._validation import check_choice, check_count, check_flag, check_number, listed
 from ..estimators.validation import default_names
 
 __all__ = [
@@ -292,12 +292,9 @@ def check_observed(model: Any, rows: Num[np.ndarray, " n"], columns: Num[np.ndar
     }
     for kind, labels in empty.items():
         if labels:
-            shown = ", ".join(labels[:_LISTED]) + (
-                f" and {len(labels) - _LISTED} more" if len(labels) > _LISTED else ""
-            )
             raise ValueError(
                 f"X: expected an observed entry in every row and column, got none in {len(labels)} {kind}"
-                f"{'s' * (len(labels) > 1)} ({shown}); leave out what was never observed."
+                f"{'s' * (len(labels) > 1)} ({listed(labels, _LISTED, str)}); leave out what was never observed."
             )
     if model.solver == "closed_form":
         raise ValueError(

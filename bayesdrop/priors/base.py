@@ -31,7 +31,7 @@ __all__ = [
     "ScaleMixture",
     "Selecting",
     "WeightPrior",
-    "check_scale",
+    "check_per_feature",
     "spread_numbers",
     "spread_scale",
 ]
@@ -205,10 +205,10 @@ class Selecting(Protocol):
         """Law of the indicators, :class:`bayesdrop.priors.spike_slab.InclusionLaw`."""
 
 
-def check_scale(scale: Any, name: str, what: str = "scale", advice: str = "") -> None:
-    """Raise ValueError unless ``scale`` is a finite number above 0, or an array of them."""
-    if check_numbers(scale, f"{name} {what}", above=0, advice=advice).ndim > 1:
-        raise ValueError(f"{name} {what}: expected one number or one per feature, got {shown(scale)}.")
+def check_per_feature(value: Any, name: str, expected: str = "", **bounds: Any) -> None:
+    """Raise ValueError unless ``value`` is a number within bounds, or an array (p,) of them; see `check_numbers`."""
+    if check_numbers(value, name, expected, **bounds).ndim > 1:
+        raise ValueError(f"{name}: expected one number or one per feature, got {shown(value)}.")
 
 
 def spread_scale(scale: Any, size: int, name: str, each: str = "feature") -> np.ndarray:

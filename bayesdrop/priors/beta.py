@@ -14,6 +14,7 @@ import numpy as np
 
 from .._typing import Float, Num
 from .._validation import check_numbers, shown
+from .base import check_per_feature
 from .rate_prior import BetaLaw, beta_mode
 
 __all__ = ["Beta"]
@@ -49,14 +50,9 @@ class Beta:
 
     def __post_init__(self) -> None:
         for name in ("a", "b"):
-            parameter = getattr(self, name)
-            value = check_numbers(parameter, f"Beta {name}", above=0, advice="flat is Beta(1, 1)")
-            if value.ndim > 1:
-                raise ValueError(f"Beta {name}: expected one number or one per feature, got shape {value.shape}.")
+            check_per_feature(getattr(self, name), f"Beta {name}", above=0, advice="flat is Beta(1, 1)")
         for name in ("a_per_count", "b_per_count"):
-            parameter = getattr(self, name)
-            if check_numbers(parameter, f"Beta {name}", least=0).ndim > 1:
-                raise ValueError(f"Beta {name}: expected one number or one per feature, got {shown(parameter)}.")
+            check_per_feature(getattr(self, name), f"Beta {name}", least=0)
 
     def __repr__(self) -> str:
         tail = f", a_per_count={self.a_per_count}, b_per_count={self.b_per_count}" if self.relative else ""

@@ -21,7 +21,7 @@ import numpy as np
 
 from .._typing import AnyArray, Float
 from .._validation import shown
-from .base import ScaleMixture, check_scale
+from .base import ScaleMixture, check_per_feature
 
 __all__ = ["Horseshoe"]
 
@@ -85,7 +85,7 @@ class Horseshoe(ScaleMixture):
     has_mean: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        check_scale(self.scale, "Horseshoe")
+        check_per_feature(self.scale, "Horseshoe scale", above=0)
         if np.ndim(self.scale):
             raise ValueError(
                 f"Horseshoe scale: expected one number, for all features share it, got {shown(self.scale)}."

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from .._typing import AnyArray, Float
-from .base import ScaleMixture, check_scale, spread_scale
+from .base import ScaleMixture, check_per_feature, spread_scale
 
 __all__ = ["Laplace"]
 
@@ -58,7 +58,7 @@ class Laplace(ScaleMixture):
     has_mean: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        check_scale(self.scale, "Laplace")
+        check_per_feature(self.scale, "Laplace scale", above=0)
 
     def check(self, n_features: int) -> None:
         """See :class:`bayesdrop.priors.WeightPrior`."""

@@ -19,7 +19,7 @@ import numpy as np
 
 from .._typing import AnyArray, Float
 from .._validation import check_instance, check_number
-from .base import LearntScale, NormalLaw, check_scale
+from .base import LearntScale, NormalLaw, check_per_feature
 from .correlation import pairs_of, sample_lkj, symmetric
 from .normal import Normal, with_scale
 from .scale_prior import ScalePrior
@@ -92,7 +92,7 @@ class RandomEffects(NormalLaw):
         for term, scale in zip(self.terms, self.scale, strict=True):
             if not isinstance(scale, ScalePrior):
                 check_instance(scale, f"random_scale[{term!r}]", int | float, "a number or bd.HalfNormal(...)")
-                check_scale(scale, f"random_scale[{term!r}]")
+                check_per_feature(scale, f"random_scale[{term!r}] scale", above=0)
         kinds = {type(prior).__name__ for prior in [*self._learnt.values(), *self._of_features]}
         if len(kinds) > 1:
             raise ValueError(

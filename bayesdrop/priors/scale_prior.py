@@ -30,7 +30,7 @@ import numpy as np
 
 from .._typing import AnyArray, Float
 from .._validation import check_number
-from .base import check_scale, spread_scale
+from .base import check_per_feature, spread_scale
 
 __all__ = [
     "Gamma",
@@ -134,7 +134,7 @@ class _HalfScale:
     stored_as: ClassVar[str]
 
     def __post_init__(self) -> None:
-        check_scale(self.scale, type(self).__name__)
+        check_per_feature(self.scale, f"{type(self).__name__} scale", above=0)
 
     def law(self, groups: int) -> Any:
         """See :class:`ScalePrior`."""

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from ..._typing import Bool, Float, Shaped
-from ..frames import SHOWN, listed, refuse_complex, refuse_kinds, refuse_text
+from ..._validation import listed
+from ..frames import SHOWN, refuse_complex, refuse_kinds, refuse_text
 from ..levels import KnownLevels, level_text, plain_level
 from .language.encoding import columns_of, levels_listed, words
 from .tokens import Token, text_of, without_added

@@ -16,7 +16,8 @@ import numpy as np
 
 from ..._display import Shown
 from ..._typing import Bool, Float, Shaped
-from ..frames import listed, no_column, to_pandas
+from ..._validation import listed
+from ..frames import no_column, to_pandas
 from .checks import check_finite, check_offset_values, is_label
 from .language.interpreter import Rows, encode_terms, numbers_of
 from .language.nodes import Column, Factor, Levels, Outside, Term, columns_needed, walk

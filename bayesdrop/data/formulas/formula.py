@@ -33,8 +33,8 @@ from typing import Any
 import numpy as np
 
 from ..._typing import Float, Int, Shaped
-from ..._validation import check_choice, check_flag, check_instance, extra
-from ..frames import SHOWN, Limits, listed, mostly_zeros, to_pandas
+from ..._validation import check_choice, check_flag, check_instance, extra, listed
+from ..frames import SHOWN, Limits, mostly_zeros, to_pandas
 from ..levels import UNSEEN
 from .checks import (
     check_columns,

@@ -19,7 +19,8 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from ..._typing import Float
-from ..frames import SHOWN, listed, no_column, refuse_missing
+from ..._validation import listed
+from ..frames import SHOWN, no_column, refuse_missing
 from ..levels import KnownLevels, level_text
 from .language.encoding import words
 from .language.interpreter import Rows, numbers_of

@@ -6,7 +6,7 @@ import json
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from ..frames import listed
+from ..._validation import listed
 from ..levels import UNSEEN
 from .language.limits import LIMITS, finite, within
 from .language.nodes import Column, Expression, Factor, Outside, Term, check_terms, walk

@@ -21,9 +21,8 @@ from scipy.special import logsumexp
 
 from ..._progress import step, waiting
 from ..._typing import Int
-from ..._validation import check_count, check_flag, check_folds, check_seed, shown, takes_seed
+from ..._validation import check_count, check_flag, check_folds, check_seed, listed, shown, takes_seed
 from ...data.column_facts import complete_rows
-from ...data.frames import listed
 from ..draws.draws import Draws, read_draws, stored_constants, stored_offset
 from ..draws.new_rows import check_rows, match_design
 from ..held_out import row_folds

@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from ...frames import SHOWN, listed, no_column, refuse_complex, refuse_kinds, refuse_missing
+from ...._validation import listed
+from ...frames import SHOWN, no_column, refuse_complex, refuse_kinds, refuse_missing
 
 __all__ = [
     "FORMULAIC",
@@ -162,7 +163,7 @@ def levels_listed(levels: Iterable[Any], limit: int) -> str:
     "'1', 1 and 1 more"
     """
     plain = [level.item() if isinstance(level, np.generic) else level for level in levels]
-    return ", ".join(map(repr, plain[:limit])) + (f" and {len(plain) - limit} more" if len(plain) > limit else "")
+    return listed(plain, limit, repr)
 
 
 def without_intercept(matrix: Any, spec: Any) -> Any:

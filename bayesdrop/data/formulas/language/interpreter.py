@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from ...._typing import Float, Int, Num, Shaped
-from ...frames import SHOWN, listed, no_column, refuse_missing
+from ...._validation import listed
+from ...frames import SHOWN, no_column, refuse_missing
 from ...levels import KnownLevels
 from .encoding import levels_listed
 from .limits import FUNCTIONS
