@@ -23,7 +23,7 @@ class Shown:
         return f"<pre>{escape(str(self))}</pre>"
 
 
-def compared_texts(value: float, bound: float, digits: str = ".3f", most: int = 17) -> tuple[str, str]:
+def compared_texts(value: float, bound: float, digits: str = ".3f", max_digits: int = 17) -> tuple[str, str]:
     """Both numbers as text, with as many digits as it takes to compare as the numbers do.
 
     Parameters
@@ -32,7 +32,7 @@ def compared_texts(value: float, bound: float, digits: str = ".3f", most: int = 
         A measured number and what it is held to.
     digits : str
         Format that the value has at least, such as ``".3f"`` or ``",.0f"``.
-    most : int
+    max_digits : int
         Digits at most.
 
     Examples
@@ -41,7 +41,7 @@ def compared_texts(value: float, bound: float, digits: str = ".3f", most: int = 
     (('1.023', '1.01'), ('1.01004', '1.01'), ('399.7', '400'))
     """
     head, _, tail = digits.partition(".")
-    for precision in range(int(tail[:-1]), most):
+    for precision in range(int(tail[:-1]), max_digits):
         texts = [f"{number:{head}.{precision}{tail[-1]}}" for number in (value, bound)]
         plain = f"{bound:g}"
         texts[1] = plain if float(plain) == bound else texts[1]

@@ -1,13 +1,17 @@
-"""Memory limit of this process, and a check before a large allocation."""
+"""Memory limit of this process, a check before a large allocation, and the memory maps of compiled programs."""
 
 from __future__ import annotations
 
 import os
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["BLOCK", "check_memory", "memory_limit", "size_in_words"]
+__all__ = [
+    "BLOCK", "LIMITS", "Limits", "check_memory", "drop_programs_if_maps_run_short", "map_share", "memory_limit",
+    "size_in_words",
+]  # fmt: skip
 
 BLOCK = 1 << 20
 """Numbers that an intermediate array holds at most, 8 MB; an eighth of them stays in a core's cache."""
@@ -62,8 +66,8 @@ def _containers(root: Path) -> Iterator[int]:
     """Limits of the control group of this process and of those around it, in either version."""
     # Of version 2 "0::/path"; of version 1 "7:cpu,memory:/path".
     for line in _lines(root / "proc/self/cgroup"):
-        _, _, rest = line.partition(":")
-        controllers, _, path = rest.partition(":")
+        _, _, tail = line.partition(":")
+        controllers, _, path = tail.partition(":")
         if controllers and "memory" not in controllers.split(","):
             continue
         for mount, name in _CONTROLLERS.items():
@@ -74,7 +78,7 @@ def _containers(root: Path) -> Iterator[int]:
 
 
 def _address_space(root: Path) -> Iterator[int]:
-    """What the limit of the address space leaves besides what the process has mapped."""
+    """Limit of the address space less the size that the process has mapped."""
     try:
         import resource
     except ImportError:  # Windows
@@ -83,7 +87,7 @@ def _address_space(root: Path) -> Iterator[int]:
     if limit == resource.RLIM_INFINITY:
         return
     sizes = (re.fullmatch(r"VmSize:\s*(\d+) kB", line) for line in _lines(root / "proc/self/status"))
-    mapped = next((1024 * int(found[1]) for found in sizes if found), 0)
+    mapped = next((1024 * int(match[1]) for match in sizes if match), 0)
     yield max(limit - mapped, 0)
 
 
@@ -103,3 +107,46 @@ def size_in_words(count: int) -> str:
     ('2.5 MB', '84 GB')
     """
     return f"{count / 1e9:,.0f} GB" if count >= 1e10 else f"{count / 1e6:,.3g} MB"
+
+
+@dataclass(frozen=True)
+class Limits:
+    """When compiled programs are dropped.
+
+    Attributes
+    ----------
+    map_share : float
+        Share of the memory maps that a process may have in use before a run; a run adds a few per cent.
+    """
+
+    map_share: float = 0.7
+
+
+LIMITS = Limits()
+
+
+def drop_programs_if_maps_run_short(limits: Limits = LIMITS) -> None:
+    """Make JAX forget what it compiled if few memory maps are left; JAX compiles again what is called again.
+
+    A compiled sampler takes up to a thousand of the memory maps that Linux allows a process, usually 65,530, and XLA
+    aborts the process when none is left: a script that samples dozens of tables would end so.
+    """
+    if map_share() > limits.map_share:
+        import jax
+
+        jax.clear_caches()
+
+
+def map_share() -> float:
+    """Share of the memory maps a process may have that this one has; 0 if the system is not Linux.
+
+    Examples
+    --------
+    >>> 0 <= map_share() < 1
+    True
+    """
+    maps, limit = Path("/proc/self/maps"), Path("/proc/sys/vm/max_map_count")
+    if not (maps.exists() and limit.exists()):
+        return 0.0
+    with maps.open("rb") as lines:
+        return sum(1 for _ in lines) / int(limit.read_text())

@@ -29,7 +29,7 @@ from ._validation import check_path
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["MOST_COMPRESSED", "check_file", "new_netcdf", "read_netcdf", "reading", "write_netcdf"]
+__all__ = ["MOST_COMPRESSED", "checked_file", "new_netcdf", "read_netcdf", "reading", "write_netcdf"]
 
 _MARK = b"bayesdrop sha256"
 # Deflate, which netCDF files use, makes nothing smaller than one part in 1032.
@@ -127,12 +127,12 @@ def new_netcdf(path: Any) -> Iterator[tuple[Any, Callable[[], None]]]:
     with replacing(path) as temporary, FileIO(temporary, "r+b") as file:
         sink = _Sink(file)
         with uninterrupted():
-            made = h5netcdf.File(sink, "w")
+            target = h5netcdf.File(sink, "w")
         try:
-            yield made, sink.check
+            yield target, sink.check
         finally:
             with uninterrupted():
-                made.close()
+                target.close()
         sink.check()
         file.seek(0)
         checksum = hashlib.file_digest(file, "sha256").digest()
@@ -202,28 +202,23 @@ def read_netcdf(path: Path) -> dict[str, xr.Dataset]:
     """Datasets of a file in memory, by the name of their group, ``"/"`` for the root; see :func:`reading`."""
     with uninterrupted():
         import h5netcdf
-        import h5py
         import xarray as xr
         from xarray.backends import H5NetCDFStore
 
-    with open_regular(path) as file:
-        _check_sum(file)
-        with h5py.File(file, "r") as root:
-            _check_contents(root, os.fstat(file.fileno()).st_size)
-            with h5netcdf.File(root, "r", decode_vlen_strings=True) as whole:
-                if any(whole[name].groups for name in whole.groups):
-                    raise ValueError("its groups have groups")
-                groups = {
-                    name: xr.open_dataset(H5NetCDFStore(whole, group=name, mode="r")).load()
-                    for name in ("/", *whole.groups)
-                }
-                for group in groups.values():
-                    group.set_close(None)  # the default closes the file, and a reference to a file cannot be pickled
-                return groups
+    with checked_file(path) as root, h5netcdf.File(root, "r", decode_vlen_strings=True) as whole:
+        if any(whole[name].groups for name in whole.groups):
+            raise ValueError("its groups have groups")
+        groups = {
+            name: xr.open_dataset(H5NetCDFStore(whole, group=name, mode="r")).load() for name in ("/", *whole.groups)
+        }
+        for group in groups.values():
+            group.set_close(None)  # the default closes the file, and a reference to a file cannot be pickled
+        return groups
 
 
-def check_file(path: Path) -> None:
-    """Raise ValueError or OSError unless a file is whole, and holds what it says without the help of other files."""
+@contextmanager
+def checked_file(path: Path) -> Iterator[Any]:
+    """Open a file by h5py; raise ValueError or OSError unless it is whole and needs no other files."""
     with uninterrupted():
         import h5py
 
@@ -231,6 +226,7 @@ def check_file(path: Path) -> None:
         _check_sum(file)
         with h5py.File(file, "r") as root:
             _check_contents(root, os.fstat(file.fileno()).st_size)
+            yield root
 
 
 def _check_sum(file: BinaryIO) -> None:
@@ -292,12 +288,12 @@ def _checked_size(name: str, entry: Any) -> int:
         return 0
     if entry.scaleoffset is not None or entry.compression not in (None, "gzip", "lzf"):
         raise ValueError(f"{name!r} has a compression other than deflate")
-    most = stored if entry.compression is None else MOST_COMPRESSED * stored
+    limit = stored if entry.compression is None else MOST_COMPRESSED * stored
     size, whole = int(entry.size or 0) * entry.dtype.itemsize, True
     if entry.chunks is not None and size:
         pieces = math.prod(-(-length // piece) for length, piece in zip(entry.shape, entry.chunks, strict=True))
-        whole = math.prod(entry.chunks) * entry.dtype.itemsize <= most and entry.id.get_num_chunks() == pieces
-    if size > most or not whole:
+        whole = math.prod(entry.chunks) * entry.dtype.itemsize <= limit and entry.id.get_num_chunks() == pieces
+    if size > limit or not whole:
         raise ValueError(f"{name!r} claims {size} bytes of numbers, and not all of them are stored")
     return size
 
@@ -319,16 +315,16 @@ def _text_size(entry: Any, length: int) -> int:
 
 
 def _attribute_size(entry: Any, length: int) -> int:
-    """The same of attributes, of each of which HDF5 reads all texts at once."""
+    """Bytes of the texts in the attributes of an entry; HDF5 reads all texts of an attribute at once."""
     import h5py
 
     total = 0
     for name in entry.attrs:
-        found = h5py.h5a.open(entry.id, name.encode())
-        kind = h5py.check_string_dtype(found.dtype)
+        attribute = h5py.h5a.open(entry.id, name.encode())
+        kind = h5py.check_string_dtype(attribute.dtype)
         if kind is None or kind.length is not None:
             continue
-        count = math.prod(found.shape)
+        count = math.prod(attribute.shape)
         if count * length > max(_TEXT, 100 * length):
             raise ValueError(f"the attribute {name!r} holds {count} texts")
         total += sum(len(text) for text in np.ravel(entry.attrs[name]))

@@ -186,20 +186,20 @@ def uninterrupted(late: list[Any] | None = None) -> Iterator[None]:
     ...     pass
     """
     handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, *_ENDS)}
-    held: dict[int, Any] = {number: handler for number, handler in handlers.items() if callable(handler)}
-    if threading.current_thread() is not threading.main_thread() or not held:
+    handler_of: dict[int, Any] = {number: handler for number, handler in handlers.items() if callable(handler)}
+    if threading.current_thread() is not threading.main_thread() or not handler_of:
         yield  # no signal comes here
         return
     came: list[Any] = []
     try:
-        for number in held:
+        for number in handler_of:
             signal.signal(number, lambda *what: came.append(what))
         yield
     finally:
-        for number, handler in held.items():
+        for number, handler in handler_of.items():
             signal.signal(number, handler)
         if late is not None:
             late += [what for what in came if what[0] == signal.SIGINT]
             came = [what for what in came if what[0] != signal.SIGINT]
     if came:
-        held[came[0][0]](*came[0])
+        handler_of[came[0][0]](*came[0])

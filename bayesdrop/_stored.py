@@ -71,9 +71,9 @@ def stored_numbers(
     ...
     ValueError: expected finite numbers from 0 to 1 in 'rate', got 7
     """
-    found = data[name].dims if name in data else None
-    if found is None or (dims is not None and found != dims):
-        raise ValueError(f"expected the variable {name!r} on {dims}, got {found}")
+    axes = data[name].dims if name in data else None
+    if axes is None or (dims is not None and axes != dims):
+        raise ValueError(f"expected the variable {name!r} on {dims}, got {axes}")
     values = data[name].values
     if values.dtype.kind not in "iuf":
         raise ValueError(f"expected real numbers in {name!r}, got {values.dtype}")
@@ -95,12 +95,12 @@ def stored_names(data: xr.Dataset, name: str, dim: str | None = None) -> list[st
     ...
     ValueError: expected different names in 'feature', got ['age', 'age']
     """
-    found = data.variables.get(name)
-    if found is None or found.dims != (dim or name,):
-        raise ValueError(f"expected names in {name!r} on {dim or name!r}, got {None if found is None else found.dims}")
-    names = found.values.tolist()
+    texts = data.variables.get(name)
+    if texts is None or texts.dims != (dim or name,):
+        raise ValueError(f"expected names in {name!r} on {dim or name!r}, got {None if texts is None else texts.dims}")
+    names = texts.values.tolist()
     if not all(isinstance(text, str) for text in names):
-        raise ValueError(f"expected text in {name!r}, got {found.dtype}")
+        raise ValueError(f"expected text in {name!r}, got {texts.dtype}")
     if dim is None and len(set(names)) < len(names):
         raise ValueError(f"expected different names in {name!r}, got {names[:20]}")
     return names
@@ -225,20 +225,23 @@ def read_classes(text: str, dtype: Any = None) -> np.ndarray:
     except (ValueError, RecursionError, TypeError):
         labels = None
     kinds = {type(label) for label in labels} if isinstance(labels, list) and len(labels) >= 2 else set()
-    found = np.array(labels) if len(kinds) == 1 and kinds < {bool, int, float, str} else np.empty(0, dtype=object)
-    if found.dtype.kind == "O":
+    array = np.array(labels) if len(kinds) == 1 and kinds < {bool, int, float, str} else np.empty(0, dtype=object)
+    if array.dtype.kind == "O":
         raise ValueError(f"classes: expected a JSON list of two labels or more, got {shown(text)}.")
-    if len(set(labels)) < len(labels) or (found.dtype.kind == "f" and not np.all(np.isfinite(found))):
+    if len(set(labels)) < len(labels) or (array.dtype.kind == "f" and not np.all(np.isfinite(array))):
         raise ValueError(f"classes: expected different labels, got {shown(text)}.")
-    return found if dtype is None else _of_type(found, labels, dtype)
+    return array if dtype is None else _of_type(array, labels, dtype)
 
 
-def _of_type(found: np.ndarray, labels: list[Any], dtype: Any) -> np.ndarray:
+def _of_type(array: np.ndarray, labels: list[Any], dtype: Any) -> np.ndarray:
     """Numbers as labels of a type that their file names."""
-    values, kind = found, ""
+    values, kind = array, ""
     try:
-        given = np.dtype(str(dtype))  # text that is no type where it is no text
-        values, kind = np.array(labels, dtype=np.int64 if given.kind in "Mm" else given).astype(given), given.kind
+        as_type = np.dtype(str(dtype))  # text that is no type where it is no text
+        values, kind = (
+            np.array(labels, dtype=np.int64 if as_type.kind in "Mm" else as_type).astype(as_type),
+            as_type.kind,
+        )
     except (TypeError, ValueError, OverflowError):
         pass
     if kind not in tuple(_STATED) or len(np.unique(values)) < len(labels) or np.any(values != values):

@@ -65,16 +65,16 @@ def components() -> dict[str, type]:
     >>> "Hinge" in components(), "Popen" in components()
     (True, False)
     """
-    found: dict[str, type] = {}
+    kinds: dict[str, type] = {}
     for package in _PACKAGES:
         module = import_module(f"bayesdrop.{package}")
         for name in module.__all__:
             value = getattr(module, name)
             if isinstance(value, type) and dataclasses.is_dataclass(value):
-                found[name] = value
+                kinds[name] = value
     from .model import Model
 
-    return {**found, "Model": Model}
+    return {**kinds, "Model": Model}
 
 
 def describe(model: Model) -> dict[str, Any]:
@@ -157,7 +157,7 @@ def rebuild(description: Mapping[str, Any] | str, own: Model | None = None) -> M
 def attributes(
     model: Model, classes: Any = None, facts: ColumnFacts | None = None, feature_names: Iterable[str] | None = None
 ) -> dict[str, Any]:
-    """What lets a posterior be used later: the model and its description, labels, facts and order of columns.
+    """Attributes for later uses of a posterior: the model and its description, labels, facts and order of columns.
 
     The model object is for :func:`carrying`; all else are attributes.
 
@@ -195,16 +195,16 @@ def carrying(group: xr.Dataset, attrs: Mapping[str, Any]) -> xr.Dataset:
     model = group.attrs.get(_OBJECT, attrs.get(_OBJECT))
     if model is None:
         return group
-    found = group.copy()
-    found.attrs = {name: value for name, value in group.attrs.items() if name != _OBJECT}
-    found.encoding = {**group.encoding, _OBJECT: model}
-    return found
+    copied = group.copy()
+    copied.attrs = {name: value for name, value in group.attrs.items() if name != _OBJECT}
+    copied.encoding = {**group.encoding, _OBJECT: model}
+    return copied
 
 
 def carried(groups: Iterable[xr.Dataset]) -> dict[str, Any]:
     """The model object that one of the datasets carries, as :func:`attributes` has it; empty if none does."""
-    found = [group.encoding[_OBJECT] for group in groups if _OBJECT in group.encoding]
-    return {_OBJECT: found[0]} if found else {}
+    models = [group.encoding[_OBJECT] for group in groups if _OBJECT in group.encoding]
+    return {_OBJECT: models[0]} if models else {}
 
 
 def stored_model(attrs: Mapping[str, Any]) -> Model | None:
@@ -317,17 +317,17 @@ def warn_of_formula(attrs: Mapping[str, Any]) -> None:
         )
 
 
-def _pack(value: Any, where: str, known: Mapping[str, type]) -> Any:
+def _pack(value: Any, where: str, kinds: Mapping[str, type]) -> Any:
     kind = type(value)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value) if field.init}
-        if known.get(kind.__name__) is kind:
-            packed = {name: _pack(part, f"{where}.{name}", known) for name, part in fields.items()}
+        if kinds.get(kind.__name__) is kind:
+            packed = {name: _pack(part, f"{where}.{name}", kinds) for name, part in fields.items()}
             return {"class": kind.__name__, "fields": packed}
         packed = {}
         for name, part in fields.items():
             try:
-                packed[name] = _pack(part, f"{where}.{name}", known)
+                packed[name] = _pack(part, f"{where}.{name}", kinds)
             except ValueError:  # infinity may be a setting of a user's own
                 packed[name] = repr(part)
         return {_OWN: _name(kind), "fields": packed}
@@ -341,12 +341,12 @@ def _pack(value: Any, where: str, known: Mapping[str, type]) -> Any:
         return value
     if isinstance(value, Mapping):
         # JSON turns every key into text; pairs keep numbers apart from their names.
-        pairs = [[_pack(key, where, known), _pack(item, where, known)] for key, item in value.items()]
+        pairs = [[_pack(key, where, kinds), _pack(item, where, kinds)] for key, item in value.items()]
         return {_MAPPING: pairs}
     if isinstance(value, tuple):
-        return {_TUPLE: [_pack(item, where, known) for item in value]}
+        return {_TUPLE: [_pack(item, where, kinds) for item in value]}
     if isinstance(value, Iterable) and not isinstance(value, bytes):
-        return [_pack(item, where, known) for item in value]
+        return [_pack(item, where, kinds) for item in value]
     return {_OWN: _name(value if hasattr(value, "__qualname__") else kind)}
 
 
@@ -355,45 +355,45 @@ def _name(value: Any) -> str:
     return f"{value.__module__}.{value.__qualname__}"
 
 
-def _unpack(value: Any, where: str, known: Mapping[str, type], own: Any) -> Any:
-    """Inverse of :func:`_pack`; ``own`` is what another model has in this place."""
+def _unpack(value: Any, where: str, kinds: Mapping[str, type], template: Any) -> Any:
+    """Inverse of :func:`_pack`; ``template`` is what another model has in this place."""
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, list):
-        return [_unpack(item, where, known, None) for item in value]
+        return [_unpack(item, where, kinds, None) for item in value]
     if isinstance(value, Mapping) and set(value) == {_TUPLE} and isinstance(value[_TUPLE], list):
-        return tuple(_unpack(item, where, known, None) for item in value[_TUPLE])
+        return tuple(_unpack(item, where, kinds, None) for item in value[_TUPLE])
     if isinstance(value, Mapping) and set(value) == {_MAPPING} and isinstance(value[_MAPPING], list):
-        pairs = [_unpack(pair, where, known, None) for pair in value[_MAPPING]]
+        pairs = [_unpack(pair, where, kinds, None) for pair in value[_MAPPING]]
         if not all(isinstance(pair, list) and len(pair) == 2 for pair in pairs):
             raise ValueError(f"expected pairs of key and value at {where}, got {shown(value)}")
         return dict(pairs)
     if isinstance(value, Mapping) and isinstance(value.get(_OWN), str) and set(value) <= {_OWN, "fields"}:
-        return _own(value, where, known, own)
+        return _own(value, where, kinds, template)
     if not (isinstance(value, Mapping) and set(value) == {"class", "fields"} and isinstance(value["fields"], Mapping)):
         raise ValueError(f'expected "class" and "fields" at {where}, got {shown(value)}')
     name = value["class"]
-    if not isinstance(name, str) or name not in known:
-        raise ValueError(f"unknown component {shown(name)} at {where}; expected one of {sorted(known)}")
-    kind: Any = known[name]
+    if not isinstance(name, str) or name not in kinds:
+        raise ValueError(f"unknown component {shown(name)} at {where}; expected one of {sorted(kinds)}")
+    kind: Any = kinds[name]
     allowed = {field.name for field in dataclasses.fields(kind) if field.init}
-    strange = sorted(set(value["fields"]) - allowed)
-    if strange:
-        raise ValueError(f"{name} has no setting {strange[0]!r} at {where}; expected some of {sorted(allowed)}")
+    unknown = sorted(set(value["fields"]) - allowed)
+    if unknown:
+        raise ValueError(f"{name} has no setting {unknown[0]!r} at {where}; expected some of {sorted(allowed)}")
     parts = value["fields"].items()
-    return kind(**{key: _unpack(item, f"{where}.{key}", known, getattr(own, key, None)) for key, item in parts})
+    return kind(**{key: _unpack(item, f"{where}.{key}", kinds, getattr(template, key, None)) for key, item in parts})
 
 
-def _own(value: Mapping[str, Any], where: str, known: Mapping[str, type], own: Any) -> Any:
+def _own(value: Mapping[str, Any], where: str, kinds: Mapping[str, type], template: Any) -> Any:
     """What another model has where a file names a component of the user's own, with the file's settings."""
-    fields, packed = value.get("fields", {}), None if own is None else _pack(own, where, known)
+    fields, packed = value.get("fields", {}), None if template is None else _pack(template, where, kinds)
     if not isinstance(packed, dict) or packed.get(_OWN) != value[_OWN]:
         inside = [part for part in fields.values() if isinstance(part, Mapping)] if isinstance(fields, Mapping) else []
         names = [part[_OWN] for part in (value, *inside) if isinstance(part.get(_OWN), str)]
         raise _OwnComponentError(f"{where} is {' of '.join(map(shown, names))}")
-    here = packed.get("fields", {})
-    if not isinstance(fields, Mapping) or set(fields) != set(here):
-        raise ValueError(f"expected the settings {sorted(here)} of {value[_OWN]} at {where}, got {shown(fields)}")
-    other: dict[str, Any] = {name: item for name, item in fields.items() if item != here[name]}
-    changed = {name: _unpack(item, f"{where}.{name}", known, getattr(own, name)) for name, item in other.items()}
-    return dataclasses.replace(own, **changed) if changed else own
+    settings = packed.get("fields", {})
+    if not isinstance(fields, Mapping) or set(fields) != set(settings):
+        raise ValueError(f"expected the settings {sorted(settings)} of {value[_OWN]} at {where}, got {shown(fields)}")
+    other: dict[str, Any] = {name: item for name, item in fields.items() if item != settings[name]}
+    changed = {name: _unpack(item, f"{where}.{name}", kinds, getattr(template, name)) for name, item in other.items()}
+    return dataclasses.replace(template, **changed) if changed else template

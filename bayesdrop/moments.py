@@ -65,7 +65,7 @@ class ScoreMoments:
         return self._with(Coefficients(*parts), rate)
 
     def of(self, design: Design) -> ScoreMoments:
-        """The same of other rows."""
+        """Moments of other rows."""
         result = copy(self)
         result.design = design
         return result
@@ -78,12 +78,12 @@ class ScoreMoments:
 
     def _keep(self, coefficients: Coefficients) -> None:
         """Keep coefficients, and which of them are other than 0: of the rest one column will do."""
-        known: dict[int, bool] = {}
+        is_zero: dict[int, bool] = {}
         for part in coefficients:
             # Most noises say of several that they are 0 by one array.
-            if id(part) not in known:
-                known[id(part)] = bool(np.any(part[:1]) or np.any(part))
-        self._has = Coefficients(*(known[id(part)] for part in coefficients))
+            if id(part) not in is_zero:
+                is_zero[id(part)] = bool(np.any(part[:1]) or np.any(part))
+        self._has = Coefficients(*(is_zero[id(part)] for part in coefficients))
         parts = zip(coefficients, self._has, strict=True)
         self.coefficients = Coefficients(*(part if has else part[:, :1] for part, has in parts))
 
@@ -94,22 +94,25 @@ class ScoreMoments:
         intercept: Float[np.ndarray, " K"],
     ) -> tuple[PerRow, PerRow]:
         """``(X(g∘w̄) + hᵀw̄ + b, X²(a∘w̌) + X(b∘w̌) + c0ᵀw̌)`` for a mean block ``w̄`` and a variance block ``w̌``."""
-        gain, shift, quadratic, linear, constant = self.coefficients
-        has = self._has
+        gain, shift, quadratic, *_ = self.coefficients
         times = gain * mean_weight
-        if has.quadratic:
+        if self._has.quadratic:
             mean, var = self.design.pair_matvec(times, quadratic * var_weight)
         else:
             mean = self.design.matvec(times)
             var = np.zeros_like(mean)
         mean += intercept
-        if has.shift:
+        if self._has.shift:
             mean += (shift * mean_weight).sum(axis=0)
-        if has.linear:
-            var += self.design.matvec(linear * var_weight)
-        if has.constant:
-            var += (constant * var_weight).sum(axis=0)
-        return mean, var
+        return mean, self._with_lower_terms(var, var_weight)
+
+    def _with_lower_terms(self, var: PerRow, weight: Float[np.ndarray, "p L"]) -> PerRow:
+        """Add the linear and the constant part, for a variance block (p, L), to the quadratic part (n, L)."""
+        if self._has.linear:
+            var += self.design.matvec(self.coefficients.linear * weight)
+        if self._has.constant:
+            var += (self.coefficients.constant * weight).sum(axis=0)
+        return var
 
     def scores(self, weights: Float[np.ndarray, "q K"]) -> tuple[PerRow, PerRow]:
         """Mean and variance of the score, (n, K) each, for weights (p + 1, K)."""
@@ -132,14 +135,9 @@ class ScoreMoments:
 
     def covariance(self, square: Float[np.ndarray, "p L"]) -> PerRow:
         """Covariances of pairs of scores, (n, L), for the products ``w_dk w_dl`` of their weights, (p, L)."""
-        _, _, quadratic, linear, constant = self.coefficients
-        has, design = self._has, self.design
-        var = design.sq_matvec(quadratic * square) if has.quadratic else design.zeros(square.shape[1])
-        if self._has.linear:
-            var += self.design.matvec(linear * square)
-        if self._has.constant:
-            var += (constant * square).sum(axis=0)
-        return var
+        times, design = self.coefficients.quadratic * square, self.design
+        var = design.sq_matvec(times) if self._has.quadratic else design.zeros(square.shape[1])
+        return self._with_lower_terms(var, square)
 
     def tangent(self, weights: Float[np.ndarray, "q K"], direction: Float[np.ndarray, "q K"]) -> tuple[PerRow, PerRow]:
         """Directional derivatives ``(dm, dv)`` of the scores along ``direction``."""
@@ -150,21 +148,14 @@ class ScoreMoments:
         self, weights: Float[np.ndarray, "q K"], for_mean: PerRow, for_var: PerRow
     ) -> tuple[Float[np.ndarray, "q K"], Float[np.ndarray, "p K"]]:
         """``Mᵀr + 2w∘q(s)`` as a block (p + 1, K), and ``q(s)`` of shape (p, K)."""
-        gain, shift, quadratic, linear, constant = self.coefficients
-        has, design = self._has, self.design
-        if has.quadratic:
+        design = self.design
+        if self._has.quadratic:
             mean_part, var_part = design.pair_rmatvec(for_mean, for_var)
         else:
             mean_part = design.rmatvec(for_mean)
             var_part = np.zeros_like(mean_part)
-        by_mean = design.rmatvec(for_var) if has.linear else None
-        total, level = design.total(for_mean), design.total(for_var) if has.constant else None
-        var_part *= quadratic
-        if by_mean is not None:
-            var_part += linear * by_mean
-        if level is not None:
-            var_part += constant * level
-        result = self._mean_block(mean_part, total)
+        result = self._mean_block(mean_part, design.total(for_mean))
+        var_part = self._spread_of(var_part, for_var)
         result[:-1] += 2 * weights[:-1] * var_part
         return result, var_part
 
@@ -205,7 +196,7 @@ class ScoreMoments:
         return mean + offset, var + level, result
 
     def _offset(self, weights: Float[np.ndarray, "q K"]) -> Float[AnyArray, " K"]:
-        """What every mean score has of the intercept and of the constant part of the noise's mean, (K,)."""
+        """Contribution of the intercept and of the constant part of the noise's mean to every mean score, (K,)."""
         if not self._has.shift:
             return weights[-1]
         return weights[-1] + (self.coefficients.shift * weights[:-1]).sum(axis=0)
@@ -221,17 +212,17 @@ class ScoreMoments:
 
     def spread(self, for_var: PerRow) -> Float[AnyArray, "p K"]:
         """``q(s)``, (p, K), for a residual ``s`` of shape (n, K)."""
-        _, _, quadratic, linear, constant = self.coefficients
-        result = (
-            quadratic * self.design.sq_rmatvec(for_var)
-            if self._has.quadratic
-            else np.zeros((self.design.shape[1], for_var.shape[1]))
-        )
+        zeros = np.zeros((self.design.shape[1], for_var.shape[1]))
+        return self._spread_of(self.design.sq_rmatvec(for_var) if self._has.quadratic else zeros, for_var)
+
+    def _spread_of(self, squares: Float[AnyArray, "p K"], for_var: PerRow) -> Float[AnyArray, "p K"]:
+        """``q(s)``, (p, K), from ``(X²)ᵀs``."""
+        spread = self.coefficients.quadratic * squares
         if self._has.linear:
-            result += linear * self.design.rmatvec(for_var)
+            spread += self.coefficients.linear * self.design.rmatvec(for_var)
         if self._has.constant:
-            result += constant * self.design.total(for_var)
-        return result
+            spread += self.coefficients.constant * self.design.total(for_var)
+        return spread
 
     def sampled_products(
         self, left: PerRow, right: Float[np.ndarray, "p K"]

@@ -92,5 +92,5 @@ def _user_folder() -> Path:
     variable, usual = {"win32": ("LOCALAPPDATA", "AppData/Local"), "darwin": ("", "Library/Caches")}.get(
         sys.platform, ("XDG_CACHE_HOME", ".cache")
     )
-    stated = Path(os.environ.get(variable, ""))
-    return stated if stated.is_absolute() else Path.home() / usual
+    folder = Path(os.environ.get(variable, ""))
+    return folder if folder.is_absolute() else Path.home() / usual

@@ -55,7 +55,7 @@ def _from_mapping(groups: Mapping[Any, Iterable[Any]], feature_names: Sequence[A
     p = len(feature_names)
     by_name: dict[Any, int] = {name: d for d, name in enumerate(feature_names)}
     labels: list[Any] = [None] * p
-    taken = [False] * p
+    has_group = [False] * p
     for group, columns in groups.items():
         for column in [columns] if isinstance(columns, str) else columns:
             d = by_name.get(column)
@@ -66,13 +66,13 @@ def _from_mapping(groups: Mapping[Any, Iterable[Any]], feature_names: Sequence[A
                     f"groups: group {group!r} names the unknown column {column!r}; expected one of the {p} features, "
                     f"such as {list(feature_names[: LIMITS.names])}."
                 )
-            if taken[d]:
+            if has_group[d]:
                 raise ValueError(
                     f"groups: column {feature_names[d]!r} is in group {labels[d]!r} and in group {group!r}; "
                     "put each column in exactly one group."
                 )
-            labels[d], taken[d] = group, True
-    missing = [feature_names[d] for d in range(p) if not taken[d]]
+            labels[d], has_group[d] = group, True
+    missing = [feature_names[d] for d in range(p) if not has_group[d]]
     if missing:
         raise ValueError(
             f"groups: {len(missing)} of {p} columns are in no group, such as {missing[: LIMITS.names]}; "

@@ -244,9 +244,9 @@ def check_matrix(X: Any, **options: Any) -> Any:
 
     ``options`` are those of scikit-learn's ``check_array``, which raises the errors.
     """
-    found = plain_matrix(X)
-    if found is not None:
-        return found
+    plain = plain_matrix(X)
+    if plain is not None:
+        return plain
     from sklearn.utils import check_array
 
     return check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32], input_name="X", **options)

@@ -24,6 +24,7 @@ __all__ = [
     "check_names",
     "check_path",
     "extra",
+    "listed",
     "refusal",
     "refuse_masked",
     "refuse_scalar",
@@ -62,11 +63,11 @@ def check_choice(value: Any, name: str, choices: Iterable[Any], advice: str = ""
     Traceback (most recent call last):
     ValueError: dtype: expected "float32" or "float64", got 'float16'.
     """
-    known = list(choices)
+    options = list(choices)
     # The value may be an array, whose comparison is not True or False.
-    if (value is None or isinstance(value, str)) and value in known:
+    if (value is None or isinstance(value, str)) and value in options:
         return value
-    words = [f'"{choice}"' if isinstance(choice, str) else repr(choice) for choice in known]
+    words = [f'"{choice}"' if isinstance(choice, str) else repr(choice) for choice in options]
     expected = words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"
     raise ValueError(refusal(name, expected, value, advice))
 
@@ -166,11 +167,11 @@ def check_names(names: Any, count: int, name: str = "feature_names") -> list[str
     if isinstance(names, str | bytes | Mapping) or not isinstance(names, Iterable):
         raise TypeError(refusal(name, "a sequence of names, one per column", names, ""))
     refuse_masked(names, name)
-    found = list(names)
-    for one in found:
+    values = list(names)
+    for one in values:
         if not isinstance(one, str | numbers.Real):
             raise TypeError(refusal(name, "names that are text (or numbers)", one, ""))
-    listed = [str(one) for one in found]
+    listed = [str(one) for one in values]
     if len(listed) != count or len(set(listed)) != len(listed):
         raise ValueError(
             f"{name}: expected {count} different names (one per column), got {len(listed)} names, "
@@ -250,6 +251,18 @@ def shown(value: Any) -> str:
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
 
 
+def listed(values: Iterable[Any], limit: int = 20, text_of: Callable[[Any], str] = lambda one: repr(str(one))) -> str:
+    """Text of values for a message: the first ones, and the number of the others.
+
+    Examples
+    --------
+    >>> listed("abc", 2), listed([1, 2], text_of=str)
+    ("'a', 'b' and 1 more", '1, 2')
+    """
+    texts = list(map(text_of, values))
+    return ", ".join(texts[:limit]) + (f" and {len(texts) - limit} more" if len(texts) > limit else "")
+
+
 def with_article(word: str) -> str:
     """Return a word with its article, a or an."""
     return f"{'an' if word[:1].lower() in 'aeiou' else 'a'} {word}"
@@ -269,8 +282,8 @@ def _called(name: str, other: str, why: str) -> Callable[[Callable[P, R]], Calla
         @wraps(function)
         def checked(*args: P.args, **options: P.kwargs) -> R:
             if other in options:
-                given = shown(options[other])
-                raise TypeError(f"{other}: use {name} here: {why}; give {name}={given}.")
+                value = shown(options[other])
+                raise TypeError(f"{other}: use {name} here: {why}; give {name}={value}.")
             return function(*args, **options)
 
         return checked

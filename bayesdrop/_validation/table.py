@@ -131,7 +131,7 @@ def _from_xarray(data: Any, name: str) -> Any:
     return pd.DataFrame({key: variable.values for key, variable in data.data_vars.items()})
 
 
-def is_table(found: Any) -> bool:
+def is_table(value: Any) -> bool:
     """Whether :func:`open_table` found a table.
 
     Examples
@@ -140,7 +140,7 @@ def is_table(found: Any) -> bool:
     (True, False)
     """
     nw = sys.modules.get("narwhals")
-    return nw is not None and isinstance(found, nw.DataFrame)
+    return nw is not None and isinstance(value, nw.DataFrame)
 
 
 def text_names(columns: Iterable[Any], name: str = "X") -> list[str] | None:
@@ -168,8 +168,8 @@ def table_names(data: Any, name: str = "X") -> list[str] | None:
     >>> table_names({"age": [31.0], 2020: [1.0]}), table_names(np.ones((1, 2)))
     (['age', '2020'], None)
     """
-    found: Any = None if issparse(data) else open_table(data, name)
-    return text_names(found.columns, name) if is_table(found) else None
+    table: Any = None if issparse(data) else open_table(data, name)
+    return text_names(table.columns, name) if is_table(table) else None
 
 
 def _refuse_repeated(columns: Iterable[Any], name: str) -> None:
@@ -244,14 +244,14 @@ def as_numbers(values: Any, name: str = "X", where: str = "") -> Any:
     refuse_dates(values.dtype, name, where)
     import pandas as pd
 
-    found = np.full(values.shape, np.nan)
-    known = ~np.asarray(pd.isna(values))
+    converted = np.full(values.shape, np.nan)
+    is_present = ~np.asarray(pd.isna(values))
     try:
-        found[known] = values[known].astype(np.float64)
+        converted[is_present] = values[is_present].astype(np.float64)
     except (TypeError, ValueError):
-        place = next(place for place in zip(*np.nonzero(known), strict=True) if not is_number(values[place]))
+        place = next(place for place in zip(*np.nonzero(is_present), strict=True) if not is_number(values[place]))
         column = (slice(None), *place[1:])
-        rows, cells = np.flatnonzero(known[column]).tolist(), values[column][known[column]].tolist()
+        rows, cells = np.flatnonzero(is_present[column]).tolist(), values[column][is_present[column]].tolist()
         if isinstance(values[place], str) and (odd := spoilt_cells(cells)):
             raise ValueError(
                 f"{name}: expected numbers{where or f' in column {place[-1]}'}, got text in {len(odd)} of {len(cells)} "
@@ -259,7 +259,7 @@ def as_numbers(values: Any, name: str = "X", where: str = "") -> Any:
                 "pd.to_numeric(column, errors='coerce')."
             ) from None
         raise _no_number(values[place], name, where or f" in column {place[-1]}", int(place[0])) from None
-    return found
+    return converted
 
 
 def refuse_dates(dtype: Any, name: str = "X", where: str = "") -> None:
@@ -354,8 +354,8 @@ def _opened(values: Any) -> Any:
         return values
     import narwhals as nw
 
-    found = nw.from_native(values, pass_through=True, allow_series=True)
-    return found.to_numpy() if isinstance(found, nw.Series | nw.DataFrame) else values
+    column = nw.from_native(values, pass_through=True, allow_series=True)
+    return column.to_numpy() if isinstance(column, nw.Series | nw.DataFrame) else values
 
 
 def _is_missing(array: Any) -> Any:

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from .objects import listed
+
 __all__ = ["LIMITS", "Limits", "cells_shown", "is_number", "spoilt_cells"]
 
 _CODE = re.compile(r"\s*0\d+\s*")
@@ -74,5 +76,4 @@ def cells_shown(cells: Sequence[Any], rows: Sequence[int], places: Sequence[int]
     >>> cells_shown(["1", "-", "?"], [4, 5, 6], [1, 2])
     "row 5 '-', row 6 '?'"
     """
-    shown = ", ".join(f"row {rows[place]} {cells[place]!r}" for place in places[:3])
-    return shown + (f" and {len(places) - 3} more" if len(places) > 3 else "")
+    return listed(places, 3, lambda place: f"row {rows[place]} {cells[place]!r}")

@@ -243,12 +243,12 @@ def _repeated(
     X: Any, y: Shaped[np.ndarray, "n ..."], weight: Float[np.ndarray, " n"]
 ) -> tuple[Int[np.ndarray, " m"], Float[np.ndarray, " m"]]:
     """Numbers and weights of the rows to corrupt; a row of weight 2 is corrupted as often as two equal rows."""
-    kept = np.flatnonzero(weight > 0)
-    labels = [np.unique(column, return_inverse=True)[1] for column in np.reshape(y, (len(y), -1))[kept].T]
-    used = weight[kept]
-    rows, total = merge_duplicates(as_design(X[kept]), np.column_stack(labels), used)
+    rows_with_weight = np.flatnonzero(weight > 0)
+    labels = [np.unique(column, return_inverse=True)[1] for column in np.reshape(y, (len(y), -1))[rows_with_weight].T]
+    used = weight[rows_with_weight]
+    rows, total = merge_duplicates(as_design(X[rows_with_weight]), np.column_stack(labels), used)
     if len(rows) == len(used) and np.all(used == 1):
-        return kept, used
+        return rows_with_weight, used
     are_counts = bool(np.all(used == np.round(used)))
     times = np.clip(np.round(total), 1, _MOST_TIMES).astype(int) if are_counts else np.ones(len(rows), dtype=int)
-    return np.repeat(kept[rows], times), np.repeat(total / times, times)
+    return np.repeat(rows_with_weight[rows], times), np.repeat(total / times, times)

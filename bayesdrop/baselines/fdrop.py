@@ -192,8 +192,8 @@ class WorstDeletion:
         factor = np.ones_like(beta)
         if fit_intercept:
             positive, negative = beta[self.sign > 0].sum(), beta[self.sign < 0].sum()
-            least = min(positive, negative)
-            factor = np.where(self.sign > 0, _ratio(least, positive), _ratio(least, negative))
+            smaller = min(positive, negative)
+            factor = np.where(self.sign > 0, _ratio(smaller, positive), _ratio(smaller, negative))
         _, pull = self._evaluate(weights, smoothing, factor * self.weight)
         return C * float(factor @ beta) - 0.5 * C**2 * float(pull[:-1] @ pull[:-1])
 

@@ -202,11 +202,11 @@ class NBSVM(OneVsRest):
 
     def _seen(self, X: Any) -> Any:
         """Presence of each feature, (n, p), sparse if ``X`` is."""
-        least = X.min() if X.shape[0] and X.shape[1] else 0
-        if least < 0:
+        smallest = X.min() if X.shape[0] and X.shape[1] else 0
+        if smallest < 0:
             raise ValueError(
-                f"X: Negative values in data, down to {least:g}; expected counts, or 0 and 1, as NBSVM uses whether an "
-                "entry is above 0. For other features take bd.DropoutLogisticRegression."
+                f"X: Negative values in data, down to {smallest:g}; expected counts, or 0 and 1, as NBSVM uses whether "
+                "an entry is above 0. For other features take bd.DropoutLogisticRegression."
             )
         return (X > 0).astype(float)
 

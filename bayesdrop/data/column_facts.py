@@ -76,8 +76,8 @@ class ColumnFacts:
         >>> ColumnFacts(has_names=False, zero_based=True).attributes()
         {'has_names': 0, 'zero_based': 1}
         """
-        known = {_NAMED: self.has_names, _ZERO_BASED: self.zero_based}
-        return {name: int(value) for name, value in known.items() if value is not None}
+        flags = {_NAMED: self.has_names, _ZERO_BASED: self.zero_based}
+        return {name: int(value) for name, value in flags.items() if value is not None}
 
     @classmethod
     def stored(cls, attrs: Mapping[str, Any]) -> ColumnFacts:
@@ -93,11 +93,11 @@ class ColumnFacts:
         >>> ColumnFacts.stored({"has_names": 0})
         ColumnFacts(has_names=False, zero_based=None)
         """
-        found = {name: stored_count(attrs[name], name) for name in (_NAMED, _ZERO_BASED) if name in attrs}
-        if max(found.values(), default=0) > 1:
-            raise ValueError(f"expected 0 or 1, got {found}")
-        zero_based = found.get(_ZERO_BASED)
-        return cls(bool(found.get(_NAMED, True)), None if zero_based is None else bool(zero_based))
+        flags = {name: stored_count(attrs[name], name) for name in (_NAMED, _ZERO_BASED) if name in attrs}
+        if max(flags.values(), default=0) > 1:
+            raise ValueError(f"expected 0 or 1, got {flags}")
+        zero_based = flags.get(_ZERO_BASED)
+        return cls(bool(flags.get(_NAMED, True)), None if zero_based is None else bool(zero_based))
 
 
 def complete_rows(
@@ -113,11 +113,11 @@ def complete_rows(
     ({'a': [1.0, 2.0]}, [3.0, 4.0])
     """
     formula = facts.encoder_of(X, names)
-    kept = None if formula is None else formula.complete_rows(X, with_response=with_response)
-    if kept is None:
+    mask = None if formula is None else formula.complete_rows(X, with_response=with_response)
+    if mask is None:
         return (X, *values)
-    whole = [np.ndim(one) > 0 and len(one) == len(kept) for one in values]
-    return as_frame(X, "X")[kept], *(np.asarray(one)[kept] if w else one for one, w in zip(values, whole, strict=True))
+    whole = [np.ndim(one) > 0 and len(one) == len(mask) for one in values]
+    return as_frame(X, "X")[mask], *(np.asarray(one)[mask] if w else one for one, w in zip(values, whole, strict=True))
 
 
 def read_alike(X: Any, names: Sequence[str], facts: ColumnFacts) -> Any:
@@ -168,16 +168,16 @@ def column_order(
     if columns is None or columns == list(names):
         return None
     place = {column: j for j, column in enumerate(columns)}
-    known = [list(names)]
+    name_lists = [list(names)]
     if not facts.has_names:
         # The labels that pandas gives to columns without names count as default names.
-        known.append([str(d) for d in range(len(names))])
-    for one in known:
+        name_lists.append([str(d) for d in range(len(names))])
+    for one in name_lists:
         if place.keys() == set(one):
             if not any_order:
                 raise ValueError(_refusal(columns, one, name, any_order))
             return [place[name] for name in one]
-    if not facts.has_names and not any(place.keys() & set(one) for one in known):
+    if not facts.has_names and not any(place.keys() & set(one) for one in name_lists):
         return None
     raise ValueError(_refusal(columns, list(names), name, any_order))
 
@@ -224,22 +224,26 @@ def response_in(X: Any, names: Sequence[str], facts: ColumnFacts, y: Any) -> Any
 
 def _refusal(columns: list[str], names: list[str], argument: str, any_order: bool) -> str:
     """Message for wrong names; if their order matters, with the words that scikit-learn's checks require."""
-    strange, missing = sorted(set(columns) - set(names)), sorted(set(names) - set(columns))
+    unknown, missing = sorted(set(columns) - set(names)), sorted(set(names) - set(columns))
     difference = (
-        f"missing: {missing[: SHOWN.few]}, unknown: {strange[: SHOWN.few]}"
-        if strange or missing
+        f"missing: {missing[: SHOWN.few]}, unknown: {unknown[: SHOWN.few]}"
+        if unknown or missing
         else "in another order"
     )
     lines = [f"{argument}: expected the {len(names)} columns of the fit, got {len(columns)}; {difference}."]
     if any_order:
         return f"{lines[0]} Give the same columns, in any order."
     lines.append("The feature names should match those that were passed during fit.")
-    for heading, some in (
-        ("Feature names unseen at fit time:", strange),
+    for heading, group in (
+        ("Feature names unseen at fit time:", unknown),
         ("Feature names seen at fit time, yet now missing:", missing),
     ):
-        if some:
-            lines += [heading, *(f"- {name}" for name in some[: SHOWN.few]), *["- ..."] * (len(some) > SHOWN.few)]
-    if not (strange or missing):
+        if group:
+            lines += [
+                heading,
+                *(f"- {name}" for name in group[: SHOWN.few]),
+                *["- ..."] * (len(group) > SHOWN.few),
+            ]
+    if not (unknown or missing):
         lines.append("Feature names must be in the same order as they were in fit.")
     return "\n".join(lines) + "\n"

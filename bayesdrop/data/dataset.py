@@ -79,8 +79,8 @@ class Dataset:
     def with_weight(self) -> Dataset:
         """Drop the rows of weight zero, unless their design cannot drop rows."""
         names = [name for name in _ROW_FIELDS if name != "weight" and getattr(self, name) is not None]
-        design, weight, *rest = self.design.drop_zero_weight(self.weight, *(getattr(self, name) for name in names))
-        return replace(self, design=design, weight=weight, **dict(zip(names, rest, strict=True)))
+        design, weight, *vectors = self.design.drop_zero_weight(self.weight, *(getattr(self, name) for name in names))
+        return replace(self, design=design, weight=weight, **dict(zip(names, vectors, strict=True)))
 
     def with_pairs(self) -> Dataset:
         """Return rows as a posterior stores them: pairs of counts (n, 2) as the target, weights without the trials."""
@@ -123,8 +123,8 @@ class Dataset:
                 "offset: expected a model of one score a row, got one with a score for each class; leave the offset "
                 "out, or fit one class against the rest: bd.Logistic() and y == one_class."
             )
-        here = isinstance(self.design.zeros(1), np.ndarray) and len(self.weight) == self.design.shape[0]
-        if not here:
+        is_local = isinstance(self.design.zeros(1), np.ndarray) and len(self.weight) == self.design.shape[0]
+        if not is_local:
             raise ValueError(
                 "offset: expected rows that this process holds, or bd.Blocks, got rows on a cluster; pass an array "
                 "or a scipy sparse matrix."
@@ -158,8 +158,8 @@ class Dataset:
         matrices = [matrix for matrix, *_ in parts if matrix.shape[0]]
         whole = vstack(matrices, format="csr") if any(map(issparse, matrices)) else np.concatenate(matrices)
         vectors = (np.concatenate([part[k] for part in parts]) for k in range(1, len(parts[0])))
-        found: dict[str, Any] = dict(zip(names, vectors, strict=True))
-        return replace(self, design=as_design(whole), **found)
+        fields_of_rows: dict[str, Any] = dict(zip(names, vectors, strict=True))
+        return replace(self, design=as_design(whole), **fields_of_rows)
 
     def occurrences(self, index: Int[np.ndarray, " p"], size: int) -> Float[np.ndarray, " size"]:
         """Weighted number of non-zero entries behind each of ``size`` rates, (size,); ``index`` (p,) maps features."""
@@ -252,19 +252,19 @@ def as_dataset(
     [-1.0, 1.0]
     """
     # A formula without features, y ~ 1, has an empty list of names.
-    least = 0 if isinstance(feature_names, Sequence) and not feature_names else 1
-    design = wrap(X, checking(partial(check_matrix, ensure_min_features=least), missing))
+    min_features = 0 if isinstance(feature_names, Sequence) and not feature_names else 1
+    design = wrap(X, checking(partial(check_matrix, ensure_min_features=min_features), missing))
     p = design.shape[1]
-    given = column_names(X) if feature_names is None else feature_names
-    names = default_names(p) if given is None else check_names(given, p)
-    facts = ColumnFacts(given is not None, design.zero_based)
+    passed_names = column_names(X) if feature_names is None else feature_names
+    names = default_names(p) if passed_names is None else check_names(passed_names, p)
+    facts = ColumnFacts(passed_names is not None, design.zero_based)
     if not (binary or multiclass):
         if class_weight is not None:
             raise ValueError(
                 "class_weight: y holds numbers, which have no classes; leave it out, and weigh rows by sample_weight."
             )
         target = design.targets(y)
-        refuse_response(design, target, given, y)
+        refuse_response(design, target, passed_names, y)
         return Dataset(design, target, design.row_weights(sample_weight), names, None, facts=facts)
     classes, code, weight = check_classes(design, y, sample_weight)
     K, n = len(classes), design.shape[0]
@@ -279,7 +279,7 @@ def as_dataset(
             f"y: expected classes of several rows each, got {K} in {n} rows; if y holds numbers, use a loss of "
             "regression such as bd.Squared()."
         )
-    refuse_response(design, code, given, y, classes)
+    refuse_response(design, code, passed_names, y, classes)
     target = code if multiclass else np.where(code == 1, 1.0, -1.0)
     data = Dataset(design, target, weight, names, classes, facts=facts)
     factor = class_factors(class_weight, classes, code, weight, design)

@@ -12,13 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from .._validation import LIMITS, cells_shown, is_table, open_table, spoilt_cells, text_names
+from .._validation import LIMITS, cells_shown, is_table, listed, open_table, spoilt_cells, text_names
 
 __all__ = [
     "SHOWN",
     "Limits",
     "as_frame",
-    "listed",
     "mostly_zeros",
     "no_column",
     "refuse_kinds",
@@ -65,13 +64,6 @@ def mostly_zeros(X: Any) -> bool:
     return bool(X.nnz < SHOWN.filled * X.shape[0] * X.shape[1])
 
 
-def listed(names: Iterable[Any], limit: int = SHOWN.names) -> str:
-    """Text of names for a message: the first ones, and the number of the others."""
-    names = [str(name) for name in names]
-    more = f" and {len(names) - limit} more" if len(names) > limit else ""
-    return ", ".join(repr(name) for name in names[:limit]) + more
-
-
 def no_column(name: str, columns: Iterable[str]) -> str:
     """Message for an unknown column, with a similar name and the known names."""
     close = get_close_matches(name, list(columns), n=1)
@@ -96,13 +88,13 @@ def as_frame(data: Any, name: str = "data", why: str = "") -> Any:
     TypeError: y: expected a data frame or a dict of columns, for X is a formula, got list; name the columns of an array
     by pandas.DataFrame(array, columns=names).
     """
-    found = open_table(data, name)
-    if not is_table(found):
+    table = open_table(data, name)
+    if not is_table(table):
         raise TypeError(
             f"{name}: expected a data frame or a dict of columns{', ' if why else ''}{why}, got {type(data).__name__}; "
             "name the columns of an array by pandas.DataFrame(array, columns=names)."
         )
-    return found.to_pandas()
+    return table.to_pandas()
 
 
 def to_pandas(data: Any) -> Any:

@@ -70,16 +70,16 @@ def class_factors(
         factor = np.asarray(totals.sum() / (len(classes) * totals))
     else:
         expected = 'a dict from class to weight, "balanced" or None'
-        given = dict(check_instance(class_weight, "class_weight", Mapping, expected))
+        weights = dict(check_instance(class_weight, "class_weight", Mapping, expected))
         labels = classes.tolist()
-        strange = [label for label in given if label not in labels]
+        unknown = [label for label in weights if label not in labels]
         # Some rows may lack a class of the whole table; an unknown label in place of a known one is an error.
-        if strange and any(label not in given for label in labels):
+        if unknown and any(label not in weights for label in labels):
             raise ValueError(
-                f"class_weight: expected the labels {shown(labels)}, got {shown(strange)} too; name the classes as y "
+                f"class_weight: expected the labels {shown(labels)}, got {shown(unknown)} too; name the classes as y "
                 "has them."
             )
-        numbers = [given.get(label, 1.0) for label in labels]
+        numbers = [weights.get(label, 1.0) for label in labels]
         real = all(isinstance(one, int | float | np.integer | np.floating) for one in numbers)
         factor = np.array(numbers, dtype=np.float64) if real else np.full(len(labels), np.nan)
         if not (np.all(np.isfinite(factor)) and np.all(factor > 0)):
@@ -219,10 +219,10 @@ def check_responses(loss: Loss, design: Design, target: PerRow, *, fit_intercept
     ValueError: y: expected counts of at least 0 for Poisson, got -2 (1 of 2 rows); a negative number is no count. Look
     for a code of missing values, or use bd.Squared() or bd.EpsilonInsensitive() for numbers of either sign.
     """
-    most, name = loss.largest_count, type(loss).__name__
-    if most is None:
+    largest, name = loss.largest_count, type(loss).__name__
+    if largest is None:
         return
-    upper = "" if np.isinf(most) else f" and at most {most:g} (trials)"
+    upper = "" if np.isinf(largest) else f" and at most {largest:g} (trials)"
     cases = [
         (
             lambda y: y < 0,
@@ -231,14 +231,14 @@ def check_responses(loss: Loss, design: Design, target: PerRow, *, fit_intercept
             "bd.EpsilonInsensitive() for numbers of either sign",
         ),
         (
-            lambda y: y > most,
-            f"counts of at most {most:g} for {loss!r}",
+            lambda y: y > largest,
+            f"counts of at most {largest:g} for {loss!r}",
             "there are more successes than trials. Give the right trials, as in bd.Binomial(trials), or two columns, "
             "successes and failures, where trials differ; or use bd.Poisson() or bd.NegativeBinomial(dispersion) for "
             "counts without a limit",
         ),
     ]
-    if np.isinf(most):
+    if np.isinf(largest):
         cases.append(
             (
                 lambda y: y > _LARGEST_COUNT,
@@ -266,7 +266,7 @@ def check_responses(loss: Loss, design: Design, target: PerRow, *, fit_intercept
             )
     if fit_intercept:
         total = float(design.total(target[:, None])[0])
-        for edge, word in ((0.0, "0"), (most * design.shape[0], f"{most:g}, the number of trials")):
+        for edge, word in ((0.0, "0"), (largest * design.shape[0], f"{largest:g}, the number of trials")):
             if total == edge:
                 raise ValueError(
                     f"y: expected counts that differ from {word} in some row, got none; the intercept would be "
@@ -303,8 +303,8 @@ def refuse_response(design: Design, response: PerRow, names: Iterable[str] | Non
     n = design.shape[0]
     if not isinstance(design.zeros(1), np.ndarray) or len(response) != n:
         return
-    name, known = getattr(y, "name", None), [] if names is None else list(names)
-    candidates = np.array([known.index(name)]) if isinstance(name, str) and name in known else None
+    name, name_list = getattr(y, "name", None), [] if names is None else list(names)
+    candidates = np.array([name_list.index(name)]) if isinstance(name, str) and name in name_list else None
     if n < _TELLING_ROWS and candidates is None:
         return
     values = np.asarray(response, dtype=np.float64)
@@ -312,15 +312,15 @@ def refuse_response(design: Design, response: PerRow, names: Iterable[str] | Non
         values = np.asarray(classes, dtype=np.float64)[np.asarray(response, dtype=np.intp)]
     if np.ptp(values) == 0:
         return
-    for here, part in design.parts():
+    for rows, part in design.parts():
         if part.shape[0]:
-            candidates = _equal_columns(part.matrix(), values[here], candidates)
+            candidates = _equal_columns(part.matrix(), values[rows], candidates)
             if candidates is not None and not len(candidates):
                 return
     if candidates is not None:
-        found = known[candidates[0]] if known else f"x{candidates[0]}"
+        column = name_list[candidates[0]] if name_list else f"x{candidates[0]}"
         raise ValueError(
-            f"X: column {found!r} equals the response in every row, so that the model would predict y by y; leave it "
+            f"X: column {column!r} equals the response in every row, so that the model would predict y by y; leave it "
             "out."
         )
 

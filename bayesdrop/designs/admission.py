@@ -71,15 +71,15 @@ def admit(X: Any, name: str = "X") -> Any:
             X = X.copy()
             X.sum_duplicates()
         return X
-    found = open_table(X, name)
-    if is_table(found):
-        return plain_frame(found, name)
-    if isinstance(found, list | tuple):
+    table = open_table(X, name)
+    if is_table(table):
+        return plain_frame(table, name)
+    if isinstance(table, list | tuple):
         try:
-            found = np.asarray(found)
+            table = np.asarray(table)
         except ValueError:
             raise ValueError(f"{name}: expected a matrix (n, p), got rows of different lengths.") from None
-    return as_numbers(found, name) if isinstance(found, np.ndarray) else found
+    return as_numbers(table, name) if isinstance(table, np.ndarray) else table
 
 
 def check_structure(X: Any, name: str = "X") -> None:
@@ -174,11 +174,11 @@ def with_missing(X: Any) -> Any:
     [1.0, 0.0] [2.0]
     [1.0, 0.0] [2.0]
     """
-    gone = np.isnan(X.data if issparse(X) else X)
-    if not gone.any():
+    is_missing = np.isnan(X.data if issparse(X) else X)
+    if not is_missing.any():
         return X
     if not issparse(X):
-        return IncompleteDesign(np.where(gone, X.dtype.type(0), X), gone)
+        return IncompleteDesign(np.where(is_missing, X.dtype.type(0), X), is_missing)
     X = csr_array(X).copy()  # the caller's matrix is unchanged
     X.sum_duplicates()
     missing = X.astype(np.float64)

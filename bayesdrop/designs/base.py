@@ -43,8 +43,8 @@ def as_block(vector: Num[AnyArray, "rows ..."]) -> Num[AnyArray, "rows K"]:
 def _single(product: Callable[..., Any], vector: Num[AnyArray, "rows ..."], place: int) -> Any:
     """Product of a pair with a vector or a block in one place, and no columns in the other."""
     block = as_block(vector)
-    found = product(*((block, block[:, :0]) if place == 0 else (block[:, :0], block)))[place]
-    return found if vector.ndim == 2 else found[:, 0]
+    result = product(*((block, block[:, :0]) if place == 0 else (block[:, :0], block)))[place]
+    return result if vector.ndim == 2 else result[:, 0]
 
 
 def added(total: tuple[Any, ...], parts: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -235,7 +235,7 @@ class Design(ABC):
 
         The matrix is an array or in compressed rows, and never empty; results are in the order of the rows.
         """
-        return [function(part.matrix(), *(row[here] for row in rows)) for here, part in self.parts() if part.shape[0]]
+        return [function(part.matrix(), *(row[block] for row in rows)) for block, part in self.parts() if part.shape[0]]
 
     def select_columns(self, index: Int[np.ndarray, " q"]) -> Any:
         """Design of some columns, by their numbers; None if that would need a pass or more memory than the matrix."""

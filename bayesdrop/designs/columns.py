@@ -37,7 +37,7 @@ class ColumnSummary(NamedTuple):
         Weighted mean, and weighted sum of squared deviations from it.
     low, high : array
         Smallest and largest entry; infinite without entries.
-    least : array
+    smallest : array
         Smallest absolute value of a non-zero entry.
     """
 
@@ -48,7 +48,7 @@ class ColumnSummary(NamedTuple):
     scatter: Float[np.ndarray, " p"]
     low: Float[np.ndarray, " p"]
     high: Float[np.ndarray, " p"]
-    least: Float[np.ndarray, " p"]
+    smallest: Float[np.ndarray, " p"]
 
     @classmethod
     def empty(cls, p: int) -> ColumnSummary:
@@ -91,7 +91,7 @@ class ColumnSummary(NamedTuple):
         one_signed = (self.low >= 0) | (self.high <= 0)
         # The margin exceeds differences between sums of the same weights in another order.
         mostly = 2 * self.nonzero > self.total * (1 + 1000 * ROUNDING)
-        return one_signed & mostly & (np.maximum(self.high, -self.low) > self.least)
+        return one_signed & mostly & (np.maximum(self.high, -self.low) > self.smallest)
 
     @property
     def always_one_signed(self) -> Bool[np.ndarray, " p"]:
@@ -165,7 +165,7 @@ def _merged(one: ColumnSummary, other: ColumnSummary) -> ColumnSummary:
             scatter=one.scatter + other.scatter + one.total * share * apart**2,
             low=np.minimum(one.low, other.low),
             high=np.maximum(one.high, other.high),
-            least=np.minimum(one.least, other.least),
+            smallest=np.minimum(one.smallest, other.smallest),
         )
 
 
@@ -188,9 +188,9 @@ def summarise(X: MatrixLike, weight: Num[np.ndarray, " n"], missing: Any = None)
     >>> [summarise(rows, np.array([2.0, 1.0])).mean.tolist() for rows in (X, csr_array(X))]
     [[1.0, 0.1], [1.0, 0.1]]
     """
-    kept = weight > 0
-    if not np.all(kept):
-        X, weight, missing = X[kept], weight[kept], None if missing is None else missing[kept]
+    has_weight = weight > 0
+    if not np.all(has_weight):
+        X, weight, missing = X[has_weight], weight[has_weight], None if missing is None else missing[has_weight]
     if issparse(X) and not X.has_canonical_format:
         X = X.copy()  # the caller's matrix stays as it is
         X.sum_duplicates()
@@ -200,8 +200,8 @@ def summarise(X: MatrixLike, weight: Num[np.ndarray, " n"], missing: Any = None)
         return one(X[rows], weight[rows], None if missing is None else missing[rows])
 
     with np.errstate(over="ignore", invalid="ignore"):
-        found = side_by_side([partial(make, rows) for rows in _blocks(X)])
-    return merge_summaries(found) if found else ColumnSummary.empty(X.shape[1])
+        summaries = side_by_side([partial(make, rows) for rows in _blocks(X)])
+    return merge_summaries(summaries) if summaries else ColumnSummary.empty(X.shape[1])
 
 
 def _blocks(X: MatrixLike) -> list[slice]:
@@ -226,7 +226,7 @@ def _of_dense(
     if missing is not None:
         apart[missing] = 0.0
     apart *= apart
-    found = ColumnSummary(
+    summary = ColumnSummary(
         rows=len(X),
         total=total,
         nonzero=weight @ nonzero,
@@ -234,40 +234,40 @@ def _of_dense(
         scatter=weight @ apart,
         low=block.min(axis=0),
         high=block.max(axis=0),
-        least=np.min(np.where(nonzero, np.abs(block), np.inf), axis=0),
+        smallest=np.min(np.where(nonzero, np.abs(block), np.inf), axis=0),
     )
-    return found if missing is None else _of_present(found)
+    return summary if missing is None else _of_present(summary)
 
 
-def _of_present(found: ColumnSummary) -> ColumnSummary:
+def _of_present(summary: ColumnSummary) -> ColumnSummary:
     """Replace the summary of columns without observed entries by that of no rows."""
-    empty = ColumnSummary.empty(len(found.total))
+    empty = ColumnSummary.empty(len(summary.total))
     return ColumnSummary(
-        found.rows, *(np.where(found.total > 0, *both) for both in zip(found[1:], empty[1:], strict=True))
+        summary.rows, *(np.where(summary.total > 0, *both) for both in zip(summary[1:], empty[1:], strict=True))
     )
 
 
 def _of_sparse(X: Any, weight: Num[np.ndarray, " n"], missing: Any) -> ColumnSummary:
     n, p = X.shape
-    total, there = np.full(p, weight.sum()), np.full(p, n)
+    total, n_observed = np.full(p, weight.sum()), np.full(p, n)
     if missing is not None:
-        gone = np.repeat(weight, np.diff(missing.indptr))
-        total = total - np.bincount(missing.indices, weights=gone, minlength=p)
-        there = there - np.bincount(missing.indices, minlength=p)
-        total = np.where(there > 0, total, 0.0)
+        weight_of_entry = np.repeat(weight, np.diff(missing.indptr))
+        total = total - np.bincount(missing.indices, weights=weight_of_entry, minlength=p)
+        n_observed = n_observed - np.bincount(missing.indices, minlength=p)
+        total = np.where(n_observed > 0, total, 0.0)
     columns = X.tocsc()  # sums over adjacent entries take a third of the time
     count, of_entry, value = (
         np.diff(columns.indptr),
         weight[columns.indices],
         columns.data.astype(np.float64, copy=False),
     )
-    some = count > 0
-    first, size = columns.indptr[:-1][some], np.where(value != 0, np.abs(value), np.inf)
+    has_entries = count > 0
+    first, size = columns.indptr[:-1][has_entries], np.where(value != 0, np.abs(value), np.inf)
 
     def by_column(reduce: np.ufunc, values: Float[np.ndarray, " m"], start: Any = 0.0) -> Float[np.ndarray, " p"]:
         result = np.full(p, start)
         if len(first):
-            result[some] = reduce(result[some], reduce.reduceat(values, first))
+            result[has_entries] = reduce(result[has_entries], reduce.reduceat(values, first))
         return result
 
     zeros = np.maximum(total - by_column(np.add, of_entry), 0.0)
@@ -275,14 +275,14 @@ def _of_sparse(X: Any, weight: Num[np.ndarray, " n"], missing: Any) -> ColumnSum
     mean = by_column(np.add, of_entry * value) / safe
     # A second step, so that the mean of equal numbers is exactly that number.
     mean += (by_column(np.add, of_entry * (value - np.repeat(mean, count))) - zeros * mean) / safe
-    found = ColumnSummary(
+    summary = ColumnSummary(
         rows=n,
         total=total,
         nonzero=by_column(np.add, of_entry * (value != 0)),
         mean=mean,
         scatter=by_column(np.add, of_entry * (value - np.repeat(mean, count)) ** 2) + zeros * mean**2,
-        low=by_column(np.minimum, value, np.where(count < there, 0.0, np.inf)),
-        high=by_column(np.maximum, value, np.where(count < there, 0.0, -np.inf)),
-        least=by_column(np.minimum, size, np.inf),
+        low=by_column(np.minimum, value, np.where(count < n_observed, 0.0, np.inf)),
+        high=by_column(np.maximum, value, np.where(count < n_observed, 0.0, -np.inf)),
+        smallest=by_column(np.minimum, size, np.inf),
     )
-    return found if missing is None else _of_present(found)
+    return summary if missing is None else _of_present(summary)

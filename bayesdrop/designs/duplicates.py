@@ -59,18 +59,18 @@ def merge_duplicates(
     return rows[ranks], total[ranks]
 
 
-def _contents(design: Design, some: Bool[np.ndarray, " n"]) -> Iterator[tuple[int, bytes]]:
+def _contents(design: Design, is_candidate: Bool[np.ndarray, " n"]) -> Iterator[tuple[int, bytes]]:
     """Numbers of some rows with their contents as bytes, equal for equal rows only."""
     for rows, part in design.parts():
-        numbers = np.flatnonzero(some[rows])
-        held = part.matrix()[numbers]
+        numbers = np.flatnonzero(is_candidate[rows])
+        candidates = part.matrix()[numbers]
         if not part.is_sparse:
-            texts = (row.tobytes() for row in np.asarray(held, dtype=np.float64) + 0.0)
+            texts = (row.tobytes() for row in np.asarray(candidates, dtype=np.float64) + 0.0)
         else:
-            held = csr_array(held, dtype=np.float64)
-            held.sum_duplicates()
-            held.eliminate_zeros()
-            ends = zip(held.indptr[:-1], held.indptr[1:], strict=True)
-            columns = held.indices.astype(np.int64)
-            texts = (columns[a:b].tobytes() + held.data[a:b].tobytes() for a, b in ends)
+            candidates = csr_array(candidates, dtype=np.float64)
+            candidates.sum_duplicates()
+            candidates.eliminate_zeros()
+            ends = zip(candidates.indptr[:-1], candidates.indptr[1:], strict=True)
+            columns = candidates.indices.astype(np.int64)
+            texts = (columns[a:b].tobytes() + candidates.data[a:b].tobytes() for a, b in ends)
         yield from zip((rows.start + numbers).tolist(), texts, strict=True)

@@ -49,15 +49,15 @@ class SparseProducts:
 
     def forward(self, w: ByColumn, w_sq: SquaredByColumn) -> RowProducts:
         """See :class:`bayesdrop.designs.Design`."""
-        found = side_by_side([partial(_products, x, x_sq, w, w_sq) for _, x, x_sq in self._parts])
-        first, second = (np.concatenate(parts) for parts in zip(*found, strict=True))
+        products = side_by_side([partial(_products, x, x_sq, w, w_sq) for _, x, x_sq in self._parts])
+        first, second = (np.concatenate(parts) for parts in zip(*products, strict=True))
         return first, second
 
     def backward(self, r: ByRow, r_sq: SquaredByRow) -> ColumnProducts:
         """See :class:`bayesdrop.designs.Design`."""
         # Transposes are views in compressed columns: nothing is copied.
-        found = side_by_side([partial(_products, x.T, x_sq.T, r[rows], r_sq[rows]) for rows, x, x_sq in self._parts])
-        first, second = (np.sum(parts, axis=0) for parts in zip(*found, strict=True))
+        products = side_by_side([partial(_products, x.T, x_sq.T, r[rows], r_sq[rows]) for rows, x, x_sq in self._parts])
+        first, second = (np.sum(parts, axis=0) for parts in zip(*products, strict=True))
         return first, second
 
     def sampled(self, left: ByRow, right: ByColumn, square: PerColumn, linear: PerColumn) -> SampledProducts:
@@ -67,8 +67,8 @@ class SparseProducts:
         inner = np.empty(len(x))
         step = max(1, BLOCK // max(left.shape[1], 1))
         for start in range(0, len(x), step):
-            some = slice(start, start + step)
-            np.einsum("mk,mk->m", left[rows[some]], right[columns[some]], out=inner[some])
+            entries = slice(start, start + step)
+            np.einsum("mk,mk->m", left[rows[entries]], right[columns[entries]], out=inner[entries])
         inner *= x * (square[columns] * x + linear[columns])
         tilted = sparse.csr_array((inner, columns, self._x.indptr), shape=self._x.shape)
         return tilted @ right, tilted.T @ left
@@ -151,10 +151,10 @@ def shift_columns(X: Any, centre: Float[np.ndarray, " p"]) -> Any:
         return X
     filled = sparse.csr_array(shift(X[:, columns].toarray(), centre[columns], np.float64))
     filled = sparse.csr_array((filled.data, columns[filled.indices], filled.indptr), shape=X.shape)
-    rest = X.copy()
-    rest.data[centre[X.indices] != 0] = 0
-    rest.eliminate_zeros()
-    return sparse.csr_array(rest + filled)
+    others = X.copy()
+    others.data[centre[X.indices] != 0] = 0
+    others.eliminate_zeros()
+    return sparse.csr_array(others + filled)
 
 
 class ShiftedProducts:

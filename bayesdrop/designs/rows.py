@@ -103,11 +103,11 @@ def unique_labels(values: Shaped[AnyArray, " m"], name: str) -> Shaped[np.ndarra
     ['a', 'b']
     """
     try:
-        found = np.unique(values)
+        labels = np.unique(values)
     except TypeError:
         raise TypeError(_NO_ORDER.format(name, shown(values))) from None
-    refuse_surrogates(found.tolist(), name)
-    return found
+    refuse_surrogates(labels.tolist(), name)
+    return labels
 
 
 class LocalRows(Design):
@@ -166,10 +166,10 @@ class LocalRows(Design):
         of ``rows``.
         """
         n, width = len(rows[0]), max(vector[0].size for vector in rows) if len(rows[0]) else 0
-        made = in_pieces(lambda some: function(*(vector[some] for vector in rows)), n, width)
-        if len(made) == 1:
-            return made[0]
-        return np.concatenate(made) if widths is None else tuple(map(np.concatenate, zip(*made, strict=True)))
+        pieces = in_pieces(lambda piece: function(*(vector[piece] for vector in rows)), n, width)
+        if len(pieces) == 1:
+            return pieces[0]
+        return np.concatenate(pieces) if widths is None else tuple(map(np.concatenate, zip(*pieces, strict=True)))
 
     def total(self, rows: PerRow) -> Num[AnyArray, ...]:
         """Sum over the rows, (K,) for (n, K)."""

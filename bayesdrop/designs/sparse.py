@@ -159,8 +159,8 @@ class SparseDesign(RowsInMemory):
         # Filling at most doubles their memory, and subtraction in products loses no digits: for other columns the mean
         # has the size of the standard deviation.
         filled = np.where(2 * np.bincount(X.indices, minlength=self.shape[1]) > self.shape[0], centre, 0.0)
-        rest, X = centre - filled, shift_columns(X, filled)
-        return ShiftedSparseDesign(X, rest) if np.any(rest) else SparseDesign(X)
+        remainder, X = centre - filled, shift_columns(X, filled)
+        return ShiftedSparseDesign(X, remainder) if np.any(remainder) else SparseDesign(X)
 
 
 class ShiftedSparseDesign(SparseDesign):
@@ -232,14 +232,14 @@ class ShiftedSparseDesign(SparseDesign):
 
     def parts(self, size: int | None = None) -> Iterator[tuple[slice, SparseDesign]]:
         """Blocks of rows in order, small enough to be filled."""
-        most = max(1, LIMITS.cached // int(np.count_nonzero(self._centre)))
-        return super().parts(most if size is None else min(size, most))
+        limit = max(1, LIMITS.cached // int(np.count_nonzero(self._centre)))
+        return super().parts(limit if size is None else min(size, limit))
 
     def entries(self) -> EntryBlocks:
         """Entries that are not at the centre, as ``(rows, columns, values)`` in blocks of rows."""
-        for some, part in self.parts():
+        for block, part in self.parts():
             for rows, columns, values in SparseDesign(part.matrix()).entries():
-                yield rows + some.start, columns, values
+                yield rows + block.start, columns, values
 
     def column_summary(self, weight: Num[AnyArray, " n"]) -> ColumnSummary:
         """Summary of the columns; see :func:`.columns.summarise`."""

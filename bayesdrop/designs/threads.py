@@ -83,9 +83,9 @@ LIMITS = Limits()
 
 def cores() -> int:
     """Number of cores that this process may use, at most ``OMP_NUM_THREADS``, which limits workers."""
-    here = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     asked = os.environ.get("OMP_NUM_THREADS", "")
-    return min(here, max(int(asked), 1)) if asked.isdecimal() else here
+    return min(count, max(int(asked), 1)) if asked.isdecimal() else count
 
 
 @cache

@@ -120,14 +120,14 @@ def alternate(
            [3. , 4. ]])
     """
     left, right = start(entries, width, generator)
-    least = max(tol, 4 * float(np.finfo(entries.dtype).eps))
+    min_gain = max(tol, 4 * float(np.finfo(entries.dtype).eps))
     trace: list[float] = []
     converged = False
     while len(trace) < max_iter and not converged:
         left = entries.solve_left(right, theta)
         right = entries.solve_right(left, theta)
         trace.append(entries.objective(left, right, theta))
-        converged = len(trace) > 1 and trace[-2] - trace[-1] <= least * max(
+        converged = len(trace) > 1 and trace[-2] - trace[-1] <= min_gain * max(
             abs(trace[-1]), RULES.relative * entries.square_norm, np.finfo(float).tiny
         )
     return Factors(left, right, np.array(trace), len(trace), converged)
@@ -225,11 +225,11 @@ def descend(
             if step % RULES.every == 0:
                 trace.append(entries.objective(left, right, theta))
                 _check_finite(trace[-1], learning_rate)
-            kept = np.flatnonzero(generator.random_sample(width) < theta)
-            value, left_slope, right_slope = entries.sampled(left[:, kept], right[:, kept], theta)
+            columns = np.flatnonzero(generator.random_sample(width) < theta)
+            value, left_slope, right_slope = entries.sampled(left[:, columns], right[:, columns], theta)
             size = left.dtype.type(rate / (1 + step / (RULES.halved * max_iter)))
-            left[:, kept] -= size * left_slope
-            right[:, kept] -= size * right_slope
+            left[:, columns] -= size * left_slope
+            right[:, columns] -= size * right_slope
             sampled_trace[step] = value
             if step >= half:
                 left_sum += left

@@ -312,20 +312,20 @@ class DropoutMatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMix
 
     def _fit_closed_form(self, entries: Complete, width: int, generator: Any) -> None:
         if self.adaptive:
-            weight, most = nuclear_weight(float(self.retain), 1), width
+            weight, limit = nuclear_weight(float(self.retain), 1), width
         else:
-            weight, most = nuclear_weight(float(self.retain), width), min(width, *entries.shape)
-        values, right = leading(entries, weight, most, generator)
-        shrunk = shrink(values, weight, most)
-        kept = len(shrunk.values)
+            weight, limit = nuclear_weight(float(self.retain), width), min(width, *entries.shape)
+        values, right = leading(entries, weight, limit, generator)
+        shrunk = shrink(values, weight, limit)
+        rank = len(shrunk.values)
         self.data_singular_values_ = values.astype(entries.dtype)
         self.shrinkage_ = shrunk.threshold
-        columns = max(kept, 1) if self.adaptive else width
+        columns = max(rank, 1) if self.adaptive else width
         theta = adaptive_retain(float(self.retain), columns) if self.adaptive else float(self.retain)
-        directions = self._keep_product(shrunk.values, right[:, :kept], entries.dtype)
+        directions = self._keep_product(shrunk.values, right[:, :rank], entries.dtype)
         loadings = (directions * np.sqrt(shrunk.values)) @ equalise(shrunk.values, columns)
         self._keep_factor(loadings.astype(entries.dtype), theta)
-        self.objective_ = minimum(entries.square_norm, values, weight, most)
+        self.objective_ = minimum(entries.square_norm, values, weight, limit)
         self.objective_trace_ = np.array([self.objective_])
         self.sampled_objective_trace_ = None
         self.n_iter_ = 1
@@ -348,8 +348,8 @@ class DropoutMatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMix
         left_basis, left_part = np.linalg.qr(left)
         right_basis, right_part = np.linalg.qr(right)
         _, values, turned = np.linalg.svd(left_part @ right_part.T)
-        kept = int(np.sum(values > _NEGLIGIBLE * values[0]))
-        self._keep_product(values[:kept], right_basis @ turned[:kept].T, entries.dtype)
+        rank = int(np.sum(values > _NEGLIGIBLE * values[0]))
+        self._keep_product(values[:rank], right_basis @ turned[:rank].T, entries.dtype)
         self._keep_factor(result.right, theta)
         self.data_singular_values_ = None
         whole = isinstance(entries, Complete)
@@ -357,7 +357,7 @@ class DropoutMatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMix
         self.objective_ = float(result.trace[-1])
         self.objective_trace_ = result.trace
         self.n_iter_ = result.n_iter
-        if self.n_components is None and kept == width < min(entries.shape):
+        if self.n_components is None and rank == width < min(entries.shape):
             warn(
                 f"The rank learnt is all of the {width} columns taken by default: give n_components, or lower retain.",
                 ConvergenceWarning,

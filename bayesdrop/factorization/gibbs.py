@@ -77,13 +77,13 @@ class State(NamedTuple):
     key: PRNGKeyArray
     left: Float[jax.Array, "C n d"]
     right: Float[jax.Array, "C p d"]
-    kept: Float[jax.Array, "C d"]
+    mask: Float[jax.Array, "C d"]
     retain: Float[jax.Array, " C"]
     variance: Float[jax.Array, " C"]
 
 
 class Summary(NamedTuple):
-    """What a factor's conditional needs of the other: Gram matrices (m, d, d), products (n, d), their squares.
+    """Sums of one factor for the conditional of the other: Gram matrices (m, d, d), products (n, d), their squares.
 
     With every entry observed one Gram matrix serves all ``n`` rows (``m = 1``, ``rows = n``) and ``squares`` is
     ``Σ_i b_i b_iᵀ``; else ``m = n`` and ``squares`` has one for each row.
@@ -111,10 +111,10 @@ def summarise(values: Matrix, pattern: Matrix | None, other: Float[jax.Array, "p
     return Summary(gram, product, product[:, :, None] * product[:, None, :], 1)
 
 
-def normal_equations(summary: Summary, kept: Masks, variance: Number, scale: Number) -> Float[jax.Array, "m d d"]:
+def normal_equations(summary: Summary, mask: Masks, variance: Number, scale: Number) -> Float[jax.Array, "m d d"]:
     """Lower Cholesky factors (m, d, d) of ``A = I + (s²/σ²) diag(r) G diag(r)``."""
-    masked = summary.gram * (kept[:, None] * kept[None, :])[None]
-    identity = jnp.eye(kept.shape[0], dtype=masked.dtype)[None]
+    masked = summary.gram * (mask[:, None] * mask[None, :])[None]
+    identity = jnp.eye(mask.shape[0], dtype=masked.dtype)[None]
     return jnp.linalg.cholesky(identity + masked * (scale**2 / variance))
 
 
@@ -160,22 +160,22 @@ def gain(
     return (0.5 * scale**2 / variance**2 * squares / pivot - 0.5 * summary.rows * jnp.log(pivot)).sum()
 
 
-def draw_masks(key: PRNGKeyArray, operands: Operands, summary: Summary, kept: Masks, variance: Number) -> Masks:
+def draw_masks(key: PRNGKeyArray, operands: Operands, summary: Summary, mask: Masks, variance: Number) -> Masks:
     """One pass over the masks (d,), the factor of ``summary`` and the retain rate integrated out."""
-    d = kept.shape[0]
-    uniform = jax.random.uniform(key, (d,), kept.dtype)
-    forward = jnp.ones((), kept.dtype)
-    matrix = jnp.eye(d, dtype=kept.dtype)[None] + summary.gram * (operands.scale**2 / variance)
+    d = mask.shape[0]
+    uniform = jax.random.uniform(key, (d,), mask.dtype)
+    forward = jnp.ones((), mask.dtype)
+    matrix = jnp.eye(d, dtype=mask.dtype)[None] + summary.gram * (operands.scale**2 / variance)
 
     def begin(k: Int[jax.Array, ""], matrix: Float[jax.Array, "m d d"]) -> Float[jax.Array, "m d d"]:
-        return jnp.where(kept[k] > 0, sweep(matrix, k, forward), matrix)
+        return jnp.where(mask[k] > 0, sweep(matrix, k, forward), matrix)
 
     def update(
         k: Int[jax.Array, ""], carry: tuple[Masks, Float[jax.Array, "m d d"]]
     ) -> tuple[Masks, Float[jax.Array, "m d d"]]:
-        kept, matrix = carry
-        without = jnp.where(kept[k] > 0, sweep(matrix, k, -forward), matrix)
-        others = kept.at[k].set(0.0)
+        mask, matrix = carry
+        without = jnp.where(mask[k] > 0, sweep(matrix, k, -forward), matrix)
+        others = mask.at[k].set(0.0)
         active = others.sum()
         odds = jnp.log(operands.a + active) - jnp.log(operands.b + (d - 1) - active)
         odds += gain(without, summary, others, k, variance, operands.scale)
@@ -183,15 +183,15 @@ def draw_masks(key: PRNGKeyArray, operands: Operands, summary: Summary, kept: Ma
         return jnp.where(on, others.at[k].set(1.0), others), jnp.where(on, sweep(without, k, forward), without)
 
     matrix = jax.lax.fori_loop(0, d, begin, matrix)
-    return jax.lax.fori_loop(0, d, update, (kept, matrix))[0]
+    return jax.lax.fori_loop(0, d, update, (mask, matrix))[0]
 
 
 def draw_factor(
-    noise: Float[jax.Array, "n d"], summary: Summary, kept: Masks, variance: Number, scale: Number
+    noise: Float[jax.Array, "n d"], summary: Summary, mask: Masks, variance: Number, scale: Number
 ) -> Float[jax.Array, "n d"]:
     """Rows (n, d) of a factor given the masks and the other factor, from standard normal ``noise`` (n, d)."""
-    lower = normal_equations(summary, kept, variance, scale)
-    target = summary.product * kept[None, :] * (scale / variance)
+    lower = normal_equations(summary, mask, variance, scale)
+    target = summary.product * mask[None, :] * (scale / variance)
 
     def rows(
         lower: Float[jax.Array, "d d"], target: Float[jax.Array, "d m"], noise: Float[jax.Array, "d m"]
@@ -209,8 +209,8 @@ def _transposed(matrix: Float[jax.Array, "n p"] | None) -> Float[jax.Array, "p n
     return None if matrix is None else matrix.T
 
 
-def _residual(operands: Operands, left: Float[jax.Array, "n d"], right: Float[jax.Array, "p d"], kept: Masks) -> Matrix:
-    fitted = (left * kept[None, :]) @ right.T
+def _residual(operands: Operands, left: Float[jax.Array, "n d"], right: Float[jax.Array, "p d"], mask: Masks) -> Matrix:
+    fitted = (left * mask[None, :]) @ right.T
     return operands.values - (fitted if operands.pattern is None else operands.pattern * fitted)
 
 
@@ -222,14 +222,14 @@ def log_joint(operands: Operands, state: State, fixed_variance: bool) -> Float[j
     """Log density (C,) of data, factors, masks, rate and variance, the integrals over nothing."""
 
     def one(
-        left: Float[jax.Array, "n d"], right: Float[jax.Array, "p d"], kept: Masks, retain: Number, variance: Number
+        left: Float[jax.Array, "n d"], right: Float[jax.Array, "p d"], mask: Masks, retain: Number, variance: Number
     ) -> Number:
-        d, scale = kept.shape[0], operands.scale
-        residual = _residual(operands, left, right, kept)
+        d, scale = mask.shape[0], operands.scale
+        residual = _residual(operands, left, right, mask)
         value = -0.5 * (residual**2).sum() / variance - 0.5 * _count(operands) * jnp.log(2 * jnp.pi * variance)
         for part in (left, right):
             value += -0.5 * (part**2).sum() / scale**2 - 0.5 * part.size * jnp.log(2 * jnp.pi * scale**2)
-        active = kept.sum()
+        active = mask.sum()
         value += (operands.a - 1 + active) * jnp.log(retain) + (operands.b - 1 + d - active) * jnp.log1p(-retain)
         value -= betaln(operands.a, operands.b)
         if not fixed_variance:
@@ -237,7 +237,7 @@ def log_joint(operands: Operands, state: State, fixed_variance: bool) -> Float[j
             value += -(operands.shape + 1) * jnp.log(variance) - operands.rate / variance
         return value
 
-    return jax.vmap(one)(state.left, state.right, state.kept, state.retain, state.variance)
+    return jax.vmap(one)(state.left, state.right, state.mask, state.retain, state.variance)
 
 
 @dataclass(frozen=True)
@@ -290,7 +290,7 @@ class FactorizationKernel:
         """One sweep of all chains."""
         key, key_sweep = jax.random.split(state.key)
         keys = jax.random.split(key_sweep, state.retain.shape[0])
-        parts = (state.left, state.right, state.kept, state.retain, state.variance)
+        parts = (state.left, state.right, state.mask, state.retain, state.variance)
         state = State(key, *jax.vmap(lambda key, *parts: self._sweep(operands, key, *parts))(keys, *parts))
         return state, self.record(operands, state)
 
@@ -300,43 +300,43 @@ class FactorizationKernel:
         key: PRNGKeyArray,
         left: Float[jax.Array, "n d"],
         right: Float[jax.Array, "p d"],
-        kept: Masks,
+        mask: Masks,
         retain: Number,
         variance: Number,
     ) -> tuple[Float[jax.Array, "n d"], Float[jax.Array, "p d"], Masks, Number, Number]:
         # One call for all normals and one for all gammas: compiling them is most of the first draw's time.
         keys = jax.random.split(key, 4)
         n = operands.values.shape[0]
-        noise = jax.random.normal(keys[0], (n + right.shape[0], self.width), kept.dtype)
+        noise = jax.random.normal(keys[0], (n + right.shape[0], self.width), mask.dtype)
         summary = summarise(operands.values, operands.pattern, right)
-        kept = draw_masks(keys[1], operands, summary, kept, variance)
-        left = draw_factor(noise[:n], summary, kept, variance, operands.scale)
+        mask = draw_masks(keys[1], operands, summary, mask, variance)
+        left = draw_factor(noise[:n], summary, mask, variance, operands.scale)
         summary = summarise(operands.values.T, _transposed(operands.pattern), left)
-        kept = draw_masks(keys[2], operands, summary, kept, variance)
-        right = draw_factor(noise[n:], summary, kept, variance, operands.scale)
-        active = kept.sum()
+        mask = draw_masks(keys[2], operands, summary, mask, variance)
+        right = draw_factor(noise[n:], summary, mask, variance, operands.scale)
+        active = mask.sum()
         shapes = (operands.a + active, operands.b + self.width - active, operands.shape + 0.5 * _count(operands))
-        log_gamma = jax.random.loggamma(keys[3], jnp.stack(shapes), dtype=kept.dtype)
+        log_gamma = jax.random.loggamma(keys[3], jnp.stack(shapes), dtype=mask.dtype)
         if not self.fixed_variance:
-            squares = (_residual(operands, left, right, kept) ** 2).sum()
+            squares = (_residual(operands, left, right, mask) ** 2).sum()
             variance = (operands.rate + 0.5 * squares) * jnp.exp(-log_gamma[2])
         # A rate that rounds to 0 or 1 would have no density.
         retain = jnp.clip(
-            jax.nn.sigmoid(log_gamma[0] - log_gamma[1]), jnp.finfo(kept.dtype).tiny, 1 - jnp.finfo(kept.dtype).eps
+            jax.nn.sigmoid(log_gamma[0] - log_gamma[1]), jnp.finfo(mask.dtype).tiny, 1 - jnp.finfo(mask.dtype).eps
         )
-        return left, right, kept, retain, variance
+        return left, right, mask, retain, variance
 
     def record(self, operands: Operands, state: State) -> dict[str, jax.Array]:
         """Only what exchanging columns or their signs leaves unchanged."""
-        fitted = (state.left * state.kept[:, None, :]) @ jnp.swapaxes(state.right, 1, 2)
-        found = {
+        fitted = (state.left * state.mask[:, None, :]) @ jnp.swapaxes(state.right, 1, 2)
+        record = {
             "lp": log_joint(operands, state, self.fixed_variance),
-            "n_active": jnp.round(state.kept.sum(axis=1)).astype(jnp.int32),
+            "n_active": jnp.round(state.mask.sum(axis=1)).astype(jnp.int32),
             "retain": state.retain,
             "fitted_norm": jnp.sqrt((fitted**2).sum(axis=(1, 2))),
         }
         if not self.fixed_variance:
-            found["sigma"] = jnp.sqrt(state.variance)
+            record["sigma"] = jnp.sqrt(state.variance)
         if self.keep_fitted:
-            found["fitted"] = fitted
-        return found
+            record["fitted"] = fitted
+        return record

@@ -205,9 +205,9 @@ def sample_factorization(
         group.attrs.update(attrs)
     late.optional("the diagnosis (bd.diagnose)", lambda: warn_of_run(groups, attrs, draws), None)
     with late.whole():
-        found = assemble(groups, attrs)
+        posterior = assemble(groups, attrs)
     late.warn()
-    return found
+    return posterior
 
 
 def _checked(X: Any, missing: str | None) -> tuple[Float[np.ndarray, "n p"], Bool[np.ndarray, "n p"], list[str]]:

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._typing import Float, Num
-from .._validation import check_choice, check_count, check_flag, check_number
+from .._validation import check_choice, check_count, check_flag, check_number, listed
 from ..estimators.validation import default_names
 
 __all__ = [
@@ -131,9 +131,9 @@ def shrink(values: Float[np.ndarray, " k"], weight: float, most: int | None = No
     Shrunk(values=array([2.28..., 1.28...]), threshold=0.71...)
     """
     values = np.asarray(values, dtype=np.float64)[:most]
-    kept = count_kept(values, weight)
-    threshold = float(weight * values[:kept].sum() / (1 + weight * kept))
-    return Shrunk(values[:kept] - threshold, threshold)
+    rank = count_kept(values, weight)
+    threshold = float(weight * values[:rank].sum() / (1 + weight * rank))
+    return Shrunk(values[:rank] - threshold, threshold)
 
 
 def minimum(square_norm: float, values: Float[np.ndarray, " k"], weight: float, most: int | None = None) -> float:
@@ -290,12 +290,11 @@ def check_observed(model: Any, rows: Num[np.ndarray, " n"], columns: Num[np.ndar
         "row": [str(i) for i in np.flatnonzero(rows == 0)],
         "column": [names[j] for j in np.flatnonzero(columns == 0)],
     }
-    for kind, found in empty.items():
-        if found:
-            shown = ", ".join(found[:_LISTED]) + (f" and {len(found) - _LISTED} more" if len(found) > _LISTED else "")
+    for kind, labels in empty.items():
+        if labels:
             raise ValueError(
-                f"X: expected an observed entry in every row and column, got none in {len(found)} {kind}"
-                f"{'s' * (len(found) > 1)} ({shown}); leave out what was never observed."
+                f"X: expected an observed entry in every row and column, got none in {len(labels)} {kind}"
+                f"{'s' * (len(labels) > 1)} ({listed(labels, _LISTED, str)}); leave out what was never observed."
             )
     if model.solver == "closed_form":
         raise ValueError(

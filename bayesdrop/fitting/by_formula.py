@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._validation import check_choice, check_flag
+from .._validation import check_choice, check_flag, listed
 from ..data.formulas.formula import FormulaDesign, encode_formula
-from ..data.frames import as_frame, listed
+from ..data.frames import as_frame
 from ..data.levels import UNSEEN
 from ..designs import as_streamed_design
 from ..losses import Binomial, Logistic, Poisson, Softmax, Squared

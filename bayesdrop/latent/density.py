@@ -30,7 +30,7 @@ HIDDEN_INTERCEPT_SCALE = 3.0
 
 @dataclass(frozen=True)
 class LatentDensity:
-    """What is fixed at compilation.
+    """Settings of the density that are fixed at compilation.
 
     Attributes
     ----------
@@ -64,7 +64,7 @@ class LatentDensity:
         return names | ({"rate": (self.rate_dim,)} if self.free else {})
 
     def record(self, operands: DensityOperands, theta: Float[jax.Array, "C D"]) -> dict[str, jax.Array]:
-        """What is kept of points θ (C, D): weights of both layers, intercepts and rates, chains first."""
+        """Variables of points θ (C, D): weights of both layers, intercepts and rates, chains first."""
         parts = self.split(theta)
         draw = {"hidden_weight": parts["hidden"], "output_weight": parts["output"]}
         if self.fit_intercept:

@@ -124,16 +124,16 @@ class LatentClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassS
             if rate_map.is_free:
                 ratio = class_ratio(rate_map, target, weight, many)
                 learnt = learn_rates(energy, start, rate_map, method, trace, model.C, ratio)
-                energy, found, posterior, occurrences = learnt
+                energy, parameters, posterior, occurrences = learnt
             else:
-                found = method.minimise(energy, start, trace)
-        refuse_overflow(weights=found.flatten(), energy=trace.values[-1:])
+                parameters = method.minimise(energy, start, trace)
+        refuse_overflow(weights=parameters.flatten(), energy=trace.values[-1:])
         announce(trace.status, trace.iterations)
         self.classes_ = classes
-        self.hidden_coef_ = np.ascontiguousarray(found.hidden[:-1].T)
-        self.hidden_intercept_ = found.hidden[-1].copy()
-        self.coef_ = np.ascontiguousarray(found.output[:-1].T)
-        self.intercept_ = found.output[-1].copy()
+        self.hidden_coef_ = np.ascontiguousarray(parameters.hidden[:-1].T)
+        self.hidden_intercept_ = parameters.hidden[-1].copy()
+        self.coef_ = np.ascontiguousarray(parameters.output[:-1].T)
+        self.intercept_ = parameters.output[-1].copy()
         rates = energy.rate[:, None]
         both = None if posterior is None else posterior.map(lambda part: part[:, None])
         self._keep_rates(rate_map, rates, both, None if occurrences is None else occurrences[:, None])

@@ -100,27 +100,27 @@ def learn_rates(
         ``n`` of each free rate.
     """
     occurrences = np.zeros(rate_map.size)
-    here, posterior = start, rate_map.prior.law(occurrences).given(occurrences, occurrences)
+    point, posterior = start, rate_map.prior.law(occurrences).given(occurrences, occurrences)
     converged = False
     for turn in range(RULES.rounds):
-        here = method.minimise(energy, here, trace, RULES.round_steps)
+        point = method.minimise(energy, point, trace, RULES.round_steps)
         against, total = (
-            rate_map.collapse(part[:, None])[:, 0] for part in sign_counts(energy, here, weight_per_row, ratio)
+            rate_map.collapse(part[:, None])[:, 0] for part in sign_counts(energy, point, weight_per_row, ratio)
         )
         posterior, occurrences = rate_map.prior.law(total).given(against, total), total
         update = rate_map.expand(np.minimum(posterior.mode(), RULES.largest))
         # Later rounds move half way, because a rate and its weights may oscillate.
         rate = update if turn < RULES.rounds // 3 else 0.5 * (update + energy.rate)
         # For a rate with few entries a change by three of them counts as converged.
-        near = rate_map.expand(np.maximum(RULES.settled, 3 / np.maximum(total, 3)))
-        converged = bool(np.all(np.abs(rate - energy.rate) < near))
+        tolerance = rate_map.expand(np.maximum(RULES.rate_change, 3 / np.maximum(total, 3)))
+        converged = bool(np.all(np.abs(rate - energy.rate) < tolerance))
         if converged:
             break
         energy = replace(energy, rate=rate)
-    here = method.minimise(energy, here, trace)
+    point = method.minimise(energy, point, trace)
     if not converged:
         trace.status = Status.RATES_UNSETTLED
-    return energy, here, posterior, occurrences
+    return energy, point, posterior, occurrences
 
 
 def random_start(

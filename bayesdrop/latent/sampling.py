@@ -168,9 +168,9 @@ def sample_latent(
         group.attrs.update(attrs)
     late.optional("the diagnosis (bd.diagnose)", lambda: warn_of_run(groups, attrs, draws), None)
     with late.whole():
-        found = assemble(groups, attrs)
+        posterior = assemble(groups, attrs)
     late.warn()
-    return found
+    return posterior
 
 
 def _run(

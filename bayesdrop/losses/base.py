@@ -72,21 +72,21 @@ class Rules:
     ----------
     nodes, function_nodes : int
         Gauss-Hermite nodes of the cost of a row, and of a loss that is a function of the user's.
-    fewest, most : int
+    fewest, batch : int
         Rows that are compiled for are padded to powers of two from the first on, and cut into parts of the second.
     intervals : int
         Subdivisions of the integral that normalises such a loss.
-    far, fraction : float, int
+    tail, fraction : float, int
         Argument from which Mills' ratio is a continued fraction, and its levels: it then has all digits, and below it
         squares cancel no more than a few.
     mixture : (int, float, float)
         Nodes of the mixture over Kolmogorov's distribution, the smallest and the largest.
-    near, terms : float, int
+    series_below, terms : float, int
         Root below which the slopes of the logistic bound are series, and their terms.
     lowest : float
         Logit below which the likelihood of a class is constant.
-    points, held : int
-        Quasi-random points of a softmax, and probabilities at points that are held at a time: 2 MB.
+    points, chunk : int
+        Quasi-random points of a softmax, and probabilities in memory at a time: 2 MB.
     share : float
         Smallest mean share or count from which a fit starts.
     """
@@ -94,16 +94,16 @@ class Rules:
     nodes: int = 15
     function_nodes: int = 32
     fewest: int = 256
-    most: int = 1 << 15
+    batch: int = 1 << 15
     intervals: int = 200
-    far: float = 8.0
+    tail: float = 8.0
     fraction: int = 6
     mixture: tuple[int, float, float] = (20, 0.18, 4.0)
-    near: float = 0.1
+    series_below: float = 0.1
     terms: int = 6
     lowest: float = -80.0
     points: int = 128
-    held: int = 1 << 18
+    chunk: int = 1 << 18
     share: float = 1e-6
 
 
@@ -180,7 +180,7 @@ class NoisedScores(Protocol):
 
 @runtime_checkable
 class Loss(Protocol):
-    """What every use of a loss needs; a class that inherits it says only where it differs from the defaults.
+    """Protocol of a loss; a class that inherits it defines only what differs from the defaults.
 
     Arguments come in the order ``(y, mean, var)`` and share one shape. What one method or another needs besides is in
     :mod:`bayesdrop.losses.protocols`: derivatives for Newton's method, auxiliary variables for EM and Gibbs sampling.
@@ -223,22 +223,22 @@ class Loss(Protocol):
 
     @property
     def score_is(self) -> str:
-        """What the score of a row is, where ``y`` is a number, in words."""
+        """Name of the quantity that the score of a row is, if ``y`` is a number."""
         return "expected response"
 
     @property
     def parameters(self) -> tuple[Parameter, ...]:
-        """What the likelihood has besides the scores and ``bd.sample`` learns, one scale or shape; none by default."""
+        """Parameters of the likelihood that ``bd.sample`` learns, one scale or shape; none by default."""
         return ()
 
     @property
     def plain(self) -> Loss:
-        """The same loss in the form that costs least, for scores without noise, at scale 1 if that is learnt."""
+        """Cheapest form of this loss, for scores without noise, at scale 1 if that is learnt."""
         return self
 
     @property
     def largest_count(self) -> float | None:
-        """Largest count that ``y`` may be, infinite if any; None if ``y`` is no count."""
+        """Largest count that ``y`` may be, infinite if any; None if ``y`` is not a count."""
         return None
 
     @property
@@ -274,7 +274,7 @@ class Loss(Protocol):
         return 0.0 * offset + 1.0
 
     def log_base_measure(self, y: Responses) -> Scores:
-        """What ``log p(y | s)`` has besides ``−loss`` that depends on ``y`` alone; 0 by default."""
+        """Term of ``log p(y | s) + loss`` that depends on ``y`` alone; 0 by default."""
         return 0.0 * y
 
     def expected_response(self, law: NoisedScores) -> Float[AnyArray, ...]:

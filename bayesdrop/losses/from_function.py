@@ -112,11 +112,11 @@ def from_function(
     check_choice(response, "response", ("number", "class", "count"))
     check_flag(convex, "convex")
     check_flag(normalised, "normalised")
-    for name, given in (("expected_response", expected_response), ("sample_response", sample_response)):
-        if given is not None and response == "class":
+    for name, function_of_user in (("expected_response", expected_response), ("sample_response", sample_response)):
+        if function_of_user is not None and response == "class":
             raise ValueError(f"{name}: the probabilities of classes follow from the function; leave it out.")
-        if given is not None and not callable(given):
-            raise TypeError(f"{name}: expected a function, got {given!r}.")
+        if function_of_user is not None and not callable(function_of_user):
+            raise TypeError(f"{name}: expected a function, got {function_of_user!r}.")
     _check(function)
     kind = ClassLoss if response == "class" else FunctionLoss if sample_response is None else SimulatedLoss
     return kind(function, bool(convex), bool(normalised), expected_response, sample_response, response == "count")
@@ -178,8 +178,8 @@ class SimulatedLoss(FunctionLoss):
         if self.counts:
             return np.zeros(np.shape(weight))
         each, place = np.unique(np.asarray(weight, dtype=np.float64), return_inverse=True)
-        found = np.array([_log_constant(self.function, float(C)) for C in each])
-        return found[place].reshape(np.shape(weight))
+        constants = np.array([_log_constant(self.function, float(C)) for C in each])
+        return constants[place].reshape(np.shape(weight))
 
 
 @dataclass(frozen=True)
@@ -219,12 +219,12 @@ def _check(function: Any) -> None:
     rows = jax.ShapeDtypeStruct((3,), np.float32)
     advice = "write f(y, score) with jax.numpy, as in lambda y, score: 0.5 * (y - score) ** 2"
     try:
-        found = jax.eval_shape(function, rows, rows)
+        result = jax.eval_shape(function, rows, rows)
     except Exception as error:  # a user's function may raise anything
         reason = str(error).split("\n")[0]
         raise TypeError(f"function: {function!r} does not take arrays of JAX ({reason}); {advice}.") from error
-    if getattr(found, "shape", None) != (3,):
-        raise TypeError(f"function: expected a loss for each of 3 scores, got {found!r}; {advice}.")
+    if getattr(result, "shape", None) != (3,):
+        raise TypeError(f"function: expected a loss for each of 3 scores, got {result!r}; {advice}.")
 
 
 @cache
@@ -263,12 +263,12 @@ def _evaluate(kernel: Kernel, function: Function, *arrays: Any) -> tuple[Any, ..
     flat = [array.ravel() for array in rows]
     parts = []
     with jax.enable_x64(True):
-        for start in range(0, max(total, 1), RULES.most):
-            count = min(RULES.most, total - start)
+        for start in range(0, max(total, 1), RULES.batch):
+            count = min(RULES.batch, total - start)
             size = max(RULES.fewest, 1 << max(count - 1, 0).bit_length())
             padded = [np.pad(array[start : start + count], (0, size - count)) for array in flat]
-            parts.append([np.asarray(found)[:count] for found in _compiled(kernel)(function, *padded)])
-    return tuple(np.concatenate(found).reshape(shape) for found in zip(*parts, strict=True))
+            parts.append([np.asarray(part)[:count] for part in _compiled(kernel)(function, *padded)])
+    return tuple(np.concatenate(pieces).reshape(shape) for pieces in zip(*parts, strict=True))
 
 
 @cache
@@ -308,10 +308,10 @@ def _value_and_slope(function: Function, y: Any, score: Any) -> tuple[Any, ...]:
 
 
 def _plain_derivatives(function: Function, y: Any, mean: Any, *_: Any) -> tuple[Any, ...]:
-    found = [_slope(partial(function, y))]
-    while len(found) < 4:
-        found.append(_slope(found[-1]))
-    first, second, third, fourth = (part(mean) for part in found)
+    derivatives = [_slope(partial(function, y))]
+    while len(derivatives) < 4:
+        derivatives.append(_slope(derivatives[-1]))
+    first, second, third, fourth = (part(mean) for part in derivatives)
     return first, 0.5 * second, second, 0.5 * third, 0.25 * fourth
 
 

@@ -80,7 +80,7 @@ class Hinge(positive_part.PiecewiseLoss):
     def sample_response(self, generator: Any, score: Scores, weight: Any) -> Scores:
         """Draw −1 or +1 from the pseudo-likelihood, normalised over the two.
 
-        The hinge is no likelihood: normalising changes it by a factor that depends on the score, so these are not
+        The hinge is not a likelihood: normalising changes it by a factor that depends on the score, so these are not
         draws from the model that was fitted but from its nearest kin; see :meth:`probability`.
         """
         chance = self.probability(score, weight)
@@ -89,7 +89,7 @@ class Hinge(positive_part.PiecewiseLoss):
     def probability(self, score: Scores, weight: Any) -> Scores:
         """Normalised pseudo-likelihood ``e^{−C loss(+1)} / (e^{−C loss(+1)} + e^{−C loss(−1)})``.
 
-        The hinge is no normalised likelihood, so this is a monotone transform of the score whose steepness depends on
+        The hinge is not a likelihood, so this is a monotone transform of the score whose steepness depends on
         ``C``; it is not calibrated.
         """
         xp = score.__array_namespace__()

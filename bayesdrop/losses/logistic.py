@@ -36,7 +36,7 @@ _SERIES = tuple(-2 * (4**k - 1) * float(zeta(2 * k)) / (-4 * math.pi**2) ** k fo
 def _half_tanh(root: Scores) -> tuple[Scores, Scores, Scores, Scores]:
     """Return ``t = tanh(r/2)/(2r)``, ``t'(r)/r``, ``(r t)' = sech²(r/2)/4`` and ``σ(−r)``, stable as ``r → 0``."""
     xp = root.__array_namespace__()
-    small = root < RULES.near
+    small = root < RULES.series_below
     decay = xp.exp(-root)
     both = 1 + decay
     sech2 = decay / (both * both)
@@ -83,8 +83,8 @@ def _kolmogorov() -> tuple[tuple[float, float], ...]:
     """Variances ``4K²`` and their shares."""
     from scipy.stats import kstwobign
 
-    count, least, largest = RULES.mixture
-    node = np.geomspace(least, largest, count)
+    count, smallest, largest = RULES.mixture
+    node = np.geomspace(smallest, largest, count)
     share = node * kstwobign.pdf(node)
     return tuple(zip((4 * node**2).tolist(), (share / share.sum()).tolist(), strict=True))
 

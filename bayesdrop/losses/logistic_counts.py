@@ -47,7 +47,7 @@ __all__ = ["Binomial", "NegativeBinomial", "log_binomial"]
 
 
 def log_binomial(trials: Any, successes: Any) -> Float[AnyArray, ...]:
-    """Logarithm of the binomial coefficient, the number of orders of so many successes among the trials.
+    """Logarithm of the binomial coefficient, the number of orders of the successes among the trials.
 
     Examples
     --------
@@ -86,7 +86,7 @@ def log_coefficient(successes: Any, failures: Any) -> Any:
 
 
 class _LogisticCount(LossOfForms):
-    """What both share; a subclass says how many failures there are."""
+    """Base of both losses; a subclass defines the number of failures."""
 
     binary: ClassVar[bool] = False
     normalised: ClassVar[bool] = True

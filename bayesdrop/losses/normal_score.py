@@ -44,8 +44,8 @@ def row_cost(loss: Scored, y: Responses, mean: Scores, var: Scores, loss_weight:
     A row weight is a power of the whole expectation: a row of weight 2 is the row twice, its noise drawn apart.
     """
     xp = mean.__array_namespace__()
-    found = loss.score_cost(y, mean, var, xp.broadcast_to(xp.asarray(loss_weight, dtype=mean.dtype), mean.shape))
-    return ScoreCost(*(row_weight * part for part in found))
+    cost = loss.score_cost(y, mean, var, xp.broadcast_to(xp.asarray(loss_weight, dtype=mean.dtype), mean.shape))
+    return ScoreCost(*(row_weight * part for part in cost))
 
 
 def by_quadrature(loss: Sloped, y: Responses, mean: Scores, var: Scores, weight: Any) -> ScoreCost:
@@ -59,12 +59,12 @@ def by_quadrature(loss: Sloped, y: Responses, mean: Scores, var: Scores, weight:
     y, weight = xp.broadcast_to(y, score.shape), xp.broadcast_to(weight, score.shape)
     value, slope = loss.plain_value_and_slope(y, score)
     costs, slope = weight * value, weight * slope
-    least = xp.min(costs, axis=0)
-    terms = share * xp.exp(least[None] - costs)
+    minimum = xp.min(costs, axis=0)
+    terms = share * xp.exp(minimum[None] - costs)
     total = xp.sum(terms, axis=0)
     mean_slope = xp.sum(terms * slope, axis=0) / total
     spread_slope = xp.sum(terms * slope * point, axis=0) / total
-    return ScoreCost(least - xp.log(total), mean_slope, spread_slope / (2 * spread))
+    return ScoreCost(minimum - xp.log(total), mean_slope, spread_slope / (2 * spread))
 
 
 def of_two_sides(mean: Scores, var: Scores, up: Any, down: Any, half_width: float = 0.0) -> ScoreCost:
@@ -97,13 +97,13 @@ def _log_above(mean: Scores, spread: Scores, weight: Any) -> Scores:
     xp = mean.__array_namespace__()
     z, tilt = mean / spread, weight * spread
     within = tilt * (0.5 * tilt - z) + special("log_ndtr", z - tilt)
-    return xp.where(tilt - z > RULES.far, _log_mills(tilt - z) - 0.5 * z * z, within)
+    return xp.where(tilt - z > RULES.tail, _log_mills(tilt - z) - 0.5 * z * z, within)
 
 
 def _log_mills(z: Scores) -> Scores:
     """``log {Φ(−z)/φ(z)} − ½ log 2π`` far above 0, by Laplace's continued fraction."""
     xp = z.__array_namespace__()
-    z = xp.where(z > RULES.far, z, xp.full_like(z, RULES.far))
+    z = xp.where(z > RULES.tail, z, xp.full_like(z, RULES.tail))
     below = z
     for k in range(RULES.fraction, 0, -1):
         below = z + k / below

@@ -35,7 +35,7 @@ from .base import RULES, Derivatives, Loss, NoisedScores, Responses, ScoreCost, 
 __all__ = ["LARGEST_DRAW", "Poisson", "draw_counts"]
 
 LARGEST_DRAW = 1e18
-"""Mean from which on counts are drawn as if it were this, near the largest that NumPy can draw."""
+"""Largest mean of a drawn count; larger means are replaced by it. It is near the largest that NumPy can draw."""
 
 
 class _Exponential(NamedTuple):
@@ -60,12 +60,12 @@ class _Exponential(NamedTuple):
 def _half_deviance(y: Responses, exponent: Scores, exponential: Scores) -> Scores:
     """``e^a − y a − y + y log y``, from ``a`` and ``e^a``."""
     xp = exponent.__array_namespace__()
-    some = y > 0
-    excess = exponent - xp.log(xp.where(some, 1.0 * y, xp.ones_like(exponent)))
-    near = xp.abs(excess) < 1
-    inside = xp.where(near, excess, xp.zeros_like(excess))
+    is_positive = y > 0
+    excess = exponent - xp.log(xp.where(is_positive, 1.0 * y, xp.ones_like(exponent)))
+    is_close = xp.abs(excess) < 1
+    inside = xp.where(is_close, excess, xp.zeros_like(excess))
     close = y * (xp.expm1(inside) - inside)
-    return xp.where(some, xp.where(near, close, exponential - y * (1 + excess)), exponential)
+    return xp.where(is_positive, xp.where(is_close, close, exponential - y * (1 + excess)), exponential)
 
 
 class _Gaussian(NamedTuple):

@@ -71,7 +71,7 @@ class PiecewiseLinear(Loss, Protocol):
 
     @abstractmethod
     def interval(self, y: Responses, weight: Float[AnyArray, ...]) -> Interval:
-        """That interval, of the plain loss times ``c``, for responses and ``c`` of one shape."""
+        """Interval of the plain loss times ``c``, for responses and ``c`` of one shape."""
 
 
 @runtime_checkable
@@ -92,7 +92,7 @@ class Augmented(Sloped, Protocol):
 
     @property
     def plain(self) -> Augmented:
-        """The same loss in the form of the augmentation bound."""
+        """The loss itself in the form of the augmentation bound."""
         return self
 
     @abstractmethod

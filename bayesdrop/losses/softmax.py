@@ -200,13 +200,13 @@ def mean_curvature(
         result = probability[:, :, None] * probability[:, None, :] - moments.two
         result[:, k, k] += moments.one - probability
         return result
-    own = -moments.two
-    own[:, k, k] += moments.one
-    spread = cov @ own
+    covariance = -moments.two
+    covariance[:, k, k] += moments.one
+    spread = cov @ covariance
     along = np.einsum("nkk->nk", cov) - 2 * np.einsum("nkl,nl->nk", cov, moments.one)
     level = np.sum(moments.one * along, axis=1, keepdims=True)
-    fall = np.einsum("nkl,nl->nk", own, along) - 2 * np.einsum("nk,nkl->nl", moments.one, spread)
-    result = own * (along - level)[:, :, None]
+    fall = np.einsum("nkl,nl->nk", covariance, along) - 2 * np.einsum("nk,nkl->nl", moments.one, spread)
+    result = covariance * (along - level)[:, :, None]
     result -= moments.one[:, :, None] * (2 * spread + fall[:, None, :])
     return 0.5 * result
 
@@ -280,7 +280,7 @@ def at_points(
     at its mean, for some rows at a time: what all of them would take does not fit into a core's cache.
     """
     n, K = mean.shape
-    step = max(1, RULES.held // (K * len(points)))
+    step = max(1, RULES.chunk // (K * len(points)))
     for start in range(0, n, step):
         rows = slice(start, start + step)
         score = np.repeat(mean[rows, :, None], len(points), axis=2)
@@ -311,8 +311,8 @@ def gaussian(mean: Float[np.ndarray, "n K"], cov: Float[np.ndarray, "n K K"]) ->
     inverse = np.linalg.inv(root)
     to_cov = np.swapaxes(inverse, 1, 2) @ inner @ inverse
     # The jitter follows the variances, and its slope with them.
-    own = np.einsum("nkk->n", to_cov) * (JITTER / (K - 1))
-    to_cov = 0.5 * (to_cov + np.swapaxes(to_cov, 1, 2)) + own[:, None, None] * np.eye(K - 1)
+    jitter_slope = np.einsum("nkk->n", to_cov) * (JITTER / (K - 1))
+    to_cov = 0.5 * (to_cov + np.swapaxes(to_cov, 1, 2)) + jitter_slope[:, None, None] * np.eye(K - 1)
     to_cov = contrast.T @ to_cov @ contrast
     return value - level, slope - plain, to_cov, 0.5 * curve
 

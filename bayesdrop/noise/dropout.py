@@ -113,19 +113,19 @@ class Dropout:
 
     def sample(self, generator: Any, x: Any, rate: RateArray) -> Any:
         """Drop entries of ``x − c``."""
-        kept = generator.random(np.shape(x)) >= rate
-        return np.where(kept, x / (1 - rate) if self.unbiased else x, 0.0)
+        is_kept = generator.random(np.shape(x)) >= rate
+        return np.where(is_kept, x / (1 - rate) if self.unbiased else x, 0.0)
 
     def log_mgf(self, t: Any, x: Any, rate: RateArray) -> Any:
         """``log(η + (1 − η) exp(t x'))`` with ``x'`` the kept value."""
-        kept = x / (1 - rate) if self.unbiased else x
+        value = x / (1 - rate) if self.unbiased else x
         with np.errstate(divide="ignore"):
-            return np.logaddexp(np.log(rate), np.log1p(-rate) + t * kept)
+            return np.logaddexp(np.log(rate), np.log1p(-rate) + t * value)
 
     def log_mgf_slope(self, t: Any, x: Any, rate: RateArray) -> Any:
         """``x'`` times the probability that it is kept under the tilted law."""
-        kept = x / (1 - rate) if self.unbiased else x
-        return kept * np.exp(np.log1p(-rate) + t * kept - self.log_mgf(t, x, rate))
+        value = x / (1 - rate) if self.unbiased else x
+        return value * np.exp(np.log1p(-rate) + t * value - self.log_mgf(t, x, rate))
 
     def mgf_limit(self) -> float:
         """Infinite: the moment-generating function is finite everywhere."""

@@ -132,9 +132,9 @@ class LaplaceNoise(_Scaled):
 
     def log_mgf_slope(self, t: Any, x: Any, rate: RateArray) -> Any:
         """``x + 2 t scale²/(1 − t² scale²)``, infinite for ``|t| scale >= 1``."""
-        rest = 1 - np.minimum((t * self.scale) ** 2, 1.0)
+        remainder = 1 - np.minimum((t * self.scale) ** 2, 1.0)
         with np.errstate(divide="ignore"):
-            return x + 2 * t * self.scale**2 / rest
+            return x + 2 * t * self.scale**2 / remainder
 
     def mgf_limit(self) -> float:
         """``1/scale``, where the tails of the noise outweigh the exponential."""

@@ -22,7 +22,7 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 import numpy as np
 
 from .._typing import AnyArray, Float, Int
-from .._validation import check_number, check_numbers, shown
+from .._validation import check_numbers, shown
 
 __all__ = [
     "LearntScale",
@@ -31,9 +31,7 @@ __all__ = [
     "ScaleMixture",
     "Selecting",
     "WeightPrior",
-    "check_positive",
-    "check_positive_number",
-    "check_scale",
+    "check_per_feature",
     "spread_numbers",
     "spread_scale",
 ]
@@ -73,8 +71,8 @@ class LearntScale:
     def scale(self, per_group: Float[np.ndarray, "*draws g"]) -> Float[np.ndarray, "*draws p"]:
         """Standard deviation of each weight at given ``σ`` (..., g)."""
         every = np.concatenate([per_group, np.ones((*per_group.shape[:-1], 1))], axis=-1)
-        found: Float[np.ndarray, "*draws p"] = every[..., self.index] * self.unit
-        return found
+        per_weight: Float[np.ndarray, "*draws p"] = every[..., self.index] * self.unit
+        return per_weight
 
     def sums(self, per_weight: Float[np.ndarray, " p"], repeats: int = 1) -> Float[np.ndarray, " g"]:
         """Sum over the weights of each group, (g,), of values of the weights of ``repeats`` classes one after another.
@@ -109,13 +107,13 @@ class WeightPrior(Protocol):
         """True if scales are in units of ``1/sd`` of the columns, which :meth:`absolute` resolves where data enter."""
 
     def of_columns(self, names: Sequence[str], terms: Sequence[str] | None = None) -> Any:
-        """The same prior with a number for each of the columns ``names`` (p,) where it has numbers by name.
+        """Replace numbers by name by one number for each of the columns ``names`` (p,).
 
         ``terms`` (p,) are the terms of a formula that the columns belong to.
         """
 
     def absolute(self, spread: np.ndarray) -> Any:
-        """The same prior with absolute scales, for columns of standard deviations ``spread`` (p,)."""
+        """Convert relative scales to absolute ones, for columns of standard deviations ``spread`` (p,)."""
 
     def of_responses(self, spread: float) -> Any:
         """The prior for responses of standard deviation ``spread``: another one if it is in units of that."""
@@ -146,7 +144,7 @@ class WeightPrior(Protocol):
         """Finite precisions of typical size to start from, (p,)."""
 
     def constants(self, n_features: int) -> dict[str, Any]:
-        """What a posterior stores of the prior: dims and values by name."""
+        """Constants of the prior that a posterior stores: dims and values by name."""
 
     def init(self, key: Any, chains: int, p: int, dtype: Any) -> Any:
         """Latent scales to start from."""
@@ -157,7 +155,7 @@ class WeightPrior(Protocol):
 
     @staticmethod
     def record(aux: Any) -> dict[str, Float[AnyArray, " C"]]:
-        """What is stored of a draw, by name; each (C,)."""
+        """Variables of a draw that a posterior stores, by name; each (C,)."""
 
     @staticmethod
     def log_scale_density(precision: Float[AnyArray, "C p"], aux: Any) -> Float[AnyArray, " C"]:
@@ -207,38 +205,19 @@ class Selecting(Protocol):
         """Law of the indicators, :class:`bayesdrop.priors.spike_slab.InclusionLaw`."""
 
 
-def check_positive(prior: str, **parameters: Any) -> None:
-    """Raise ValueError unless every parameter is a finite number above 0.
-
-    Examples
-    --------
-    >>> check_positive("Gamma", shape=2.0, scale=0.0)
-    Traceback (most recent call last):
-    ...
-    ValueError: Gamma scale: expected a finite number above 0, got 0.0.
-    """
-    for name, value in parameters.items():
-        check_number(value, f"{prior} {name}", above=0)
-
-
-def check_positive_number(value: Any, name: str) -> None:
-    """Raise ValueError unless ``value`` is a finite number above 0."""
-    check_number(value, name, above=0)
-
-
-def check_scale(scale: Any, name: str, what: str = "scale", advice: str = "") -> None:
-    """Raise ValueError unless ``scale`` is a finite number above 0, or an array of them."""
-    if check_numbers(scale, f"{name} {what}", above=0, advice=advice).ndim > 1:
-        raise ValueError(f"{name} {what}: expected one number or one per feature, got {shown(scale)}.")
+def check_per_feature(value: Any, name: str, expected: str = "", **bounds: Any) -> None:
+    """Raise ValueError unless ``value`` is a number within bounds, or an array (p,) of them; see `check_numbers`."""
+    if check_numbers(value, name, expected, **bounds).ndim > 1:
+        raise ValueError(f"{name}: expected one number or one per feature, got {shown(value)}.")
 
 
 def spread_scale(scale: Any, size: int, name: str, each: str = "feature") -> np.ndarray:
-    """One scale per feature (or what ``each`` says), (size,), from one number or so many; else raise ValueError."""
+    """One scale per feature (or what ``each`` says), (size,), from one number or ``size``; else raise ValueError."""
     return spread_numbers(scale, size, f"{name} scale", each)
 
 
 def spread_numbers(values: Any, size: int, what: str, each: str = "feature") -> np.ndarray:
-    """One number per feature (or what ``each`` says), (size,), from one or so many; else raise ValueError."""
+    """One number per feature (or what ``each`` says), (size,), from one or ``size`` numbers; else raise ValueError."""
     value = np.asarray(values, dtype=float)
     if value.ndim and value.shape != (size,):
         raise ValueError(f"{what}: expected one number or {size} of them (one per {each}), got shape {value.shape}.")
@@ -246,7 +225,7 @@ def spread_numbers(values: Any, size: int, what: str, each: str = "feature") -> 
 
 
 class ScaleMixture:
-    """What mixtures of normal laws share whose scales are single weights' own; see :class:`WeightPrior`."""
+    """Base of mixtures of normal laws with a scale for each weight; see :class:`WeightPrior`."""
 
     gaussian: ClassVar[bool] = False
     relative: ClassVar[bool] = False
@@ -292,9 +271,14 @@ class ScaleMixture:
         """None; see :class:`WeightPrior`."""
         return None
 
+    @staticmethod
+    def record(aux: Any) -> dict[str, Float[AnyArray, " C"]]:
+        """Nothing; see :class:`WeightPrior`."""
+        return {}
+
 
 class NormalLaw(ABC):
-    """What normal priors share, whose scales are known or learnt for many weights at once; see :class:`WeightPrior`."""
+    """Base of normal priors, whose scales are known or learnt for many weights at once; see :class:`WeightPrior`."""
 
     @abstractmethod
     def learnt_scale(self, n_features: int) -> LearntScale | None:

@@ -14,6 +14,7 @@ import numpy as np
 
 from .._typing import Float, Num
 from .._validation import check_numbers, shown
+from .base import check_per_feature
 from .rate_prior import BetaLaw, beta_mode
 
 __all__ = ["Beta"]
@@ -49,14 +50,9 @@ class Beta:
 
     def __post_init__(self) -> None:
         for name in ("a", "b"):
-            given = getattr(self, name)
-            value = check_numbers(given, f"Beta {name}", above=0, advice="flat is Beta(1, 1)")
-            if value.ndim > 1:
-                raise ValueError(f"Beta {name}: expected one number or one per feature, got shape {value.shape}.")
+            check_per_feature(getattr(self, name), f"Beta {name}", above=0, advice="flat is Beta(1, 1)")
         for name in ("a_per_count", "b_per_count"):
-            given = getattr(self, name)
-            if check_numbers(given, f"Beta {name}", least=0).ndim > 1:
-                raise ValueError(f"Beta {name}: expected one number or one per feature, got {shown(given)}.")
+            check_per_feature(getattr(self, name), f"Beta {name}", least=0)
 
     def __repr__(self) -> str:
         tail = f", a_per_count={self.a_per_count}, b_per_count={self.b_per_count}" if self.relative else ""
@@ -81,8 +77,8 @@ class Beta:
                 f"strength={shown(strength)} and relative_strength={shown(relative_strength)}."
             )
         centre = check_numbers(mode, "mode", "rates in [0, 1]", least=0, most=1)
-        name, given = ("strength", strength) if relative_strength is None else ("relative_strength", relative_strength)
-        size = check_numbers(given, name, least=0)
+        name, amount = ("strength", strength) if relative_strength is None else ("relative_strength", relative_strength)
+        size = check_numbers(amount, name, least=0)
         try:
             np.broadcast_shapes(centre.shape, size.shape)
         except ValueError:
@@ -110,12 +106,12 @@ class Beta:
         return bool(np.any(self.a_per_count) or np.any(self.b_per_count))
 
     def law(self, occurrences: Num[np.ndarray, "*law"]) -> BetaLaw:
-        """Law of rates that apply so many (weighted) times, shaped like ``occurrences`` (k, ...)."""
+        """Law of rates that apply ``occurrences`` (k, ...) times, weighted; of the same shape."""
         count = np.asarray(occurrences, dtype=float)
         a, b, more_a, more_b = (
             _spread_over_rates(value, count.shape) for value in (self.a, self.b, self.a_per_count, self.b_per_count)
         )
-        parts = (own + more * count if np.any(more) else own for own, more in ((a, more_a), (b, more_b)))
+        parts = (constant + more * count if np.any(more) else constant for constant, more in ((a, more_a), (b, more_b)))
         return BetaLaw(*(np.broadcast_to(part, count.shape) for part in parts))
 
     @property

@@ -9,14 +9,12 @@ from typing import Any
 import numpy as np
 
 from .._typing import Float
-from .._validation import shown
+from .._validation import listed, shown
 
 __all__ = ["DEFAULT", "check_by_name", "of_columns"]
 
 DEFAULT = "default"
 """Key of the value of every column that no other key names."""
-
-_MOST_NAMES = 20
 
 
 def check_by_name(values: Mapping[Any, Any], what: str, check: Callable[[Any, str], Any]) -> None:
@@ -73,35 +71,28 @@ def of_columns(
     """
     by_column = {_plain(name): name for name in names}
     by_term = {} if terms is None else {_plain(term): term for term in terms}
-    stated: dict[str, Any] = {_plain(name): value for name, value in values.items()}
-    if len(stated) < len(values):
-        raise ValueError(f"{what}: two of the names {_listed(values)} differ by spaces only; leave one out.")
+    by_text: dict[str, Any] = {_plain(name): value for name, value in values.items()}
+    if len(by_text) < len(values):
+        raise ValueError(f"{what}: two of the names {listed(values)} differ by spaces only; leave one out.")
     unknown = [name for name in values if _plain(name) not in {*by_column, *by_term, DEFAULT}]
     if unknown:
-        there = f"the columns are {_listed(names)}"
+        advice = f"the columns are {listed(names)}"
         if terms is not None:
-            there = f"the terms are {_listed(dict.fromkeys(terms))}, and {there}"
-        raise ValueError(f"{what}: {_listed(unknown)} is not there; {there}.")
-    default = stated.get(DEFAULT, otherwise)
-    found = [
-        stated.get(_plain(name), default if terms is None else stated.get(_plain(terms[d]), default))
+            advice = f"the terms are {listed(dict.fromkeys(terms))}, and {advice}"
+        raise ValueError(f"{what}: {listed(unknown)} is not there; {advice}.")
+    default = by_text.get(DEFAULT, otherwise)
+    numbers = [
+        by_text.get(_plain(name), default if terms is None else by_text.get(_plain(terms[d]), default))
         for d, name in enumerate(names)
     ]
-    missing = [name for name, value in zip(names, found, strict=True) if value is None]
+    missing = [name for name, value in zip(names, numbers, strict=True) if value is None]
     if missing:
         raise ValueError(
-            f"{what}: {_listed(missing)} {'has' if len(missing) == 1 else 'have'} none; name every term or column, or "
+            f"{what}: {listed(missing)} {'has' if len(missing) == 1 else 'have'} none; name every term or column, or "
             f'give {{"{DEFAULT}": ...}} for the others.'
         )
-    return np.array(found, dtype=np.float64)
+    return np.array(numbers, dtype=np.float64)
 
 
 def _plain(name: str) -> str:
     return re.sub(r"\s", "", name)
-
-
-def _listed(names: Any) -> str:
-    """The first of the names, quoted, and how many more there are."""
-    names = list(names)
-    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
-    return ", ".join(repr(name) for name in names[:_MOST_NAMES]) + more

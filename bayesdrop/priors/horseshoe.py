@@ -21,7 +21,7 @@ import numpy as np
 
 from .._typing import AnyArray, Float
 from .._validation import shown
-from .base import ScaleMixture, check_scale
+from .base import ScaleMixture, check_per_feature
 
 __all__ = ["Horseshoe"]
 
@@ -85,7 +85,7 @@ class Horseshoe(ScaleMixture):
     has_mean: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        check_scale(self.scale, "Horseshoe")
+        check_per_feature(self.scale, "Horseshoe scale", above=0)
         if np.ndim(self.scale):
             raise ValueError(
                 f"Horseshoe scale: expected one number, for all features share it, got {shown(self.scale)}."
@@ -129,7 +129,7 @@ class Horseshoe(ScaleMixture):
         import jax
         import jax.numpy as jnp
 
-        least = float(jnp.finfo(weight.dtype).eps) ** 2
+        floor = float(jnp.finfo(weight.dtype).eps) ** 2
         half = 0.5 * jnp.square(weight / aux.scale[:, None])
 
         def inverse_gamma(key: Any, scale: Float[AnyArray, "C ..."], shape: float) -> Float[AnyArray, "C ..."]:
@@ -138,7 +138,7 @@ class Horseshoe(ScaleMixture):
                 if shape == 1
                 else jax.random.gamma(key, jnp.asarray(shape, scale.dtype), scale.shape, scale.dtype)
             )
-            return jnp.clip(scale / jnp.maximum(gamma, least), least, 1 / least)
+            return jnp.clip(scale / jnp.maximum(gamma, floor), floor, 1 / floor)
 
         def one(i: Any, aux: HorseshoeScales) -> HorseshoeScales:
             keys = jax.random.split(jax.random.fold_in(key, i), 4)

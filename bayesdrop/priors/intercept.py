@@ -51,11 +51,11 @@ class CentredIntercept:
             raise ValueError(f"CentredIntercept place: expected one number per column, got {shown(self.place)}.")
 
     def moved(self, centre: Float[np.ndarray, " p"] | None) -> CentredIntercept:
-        """The same prior for columns less ``centre`` (p,)."""
+        """Prior of the intercept for columns less ``centre`` (p,)."""
         return self if centre is None else replace(self, place=tuple((np.asarray(self.place) - centre).tolist()))
 
     def in_units(self, unit: float) -> CentredIntercept:
-        """The same prior where scores are counted in such units."""
+        """Prior of the intercept if scores are counted in units of ``unit``."""
         return replace(self, scale=self.scale / unit, mean=self.mean / unit)
 
     def at_means(self, weight: Float[np.ndarray, "*batch p"], intercept: Any) -> Float[np.ndarray, "*batch"]:
@@ -88,8 +88,8 @@ def check_intercept_prior(prior: Any) -> None:
     example = "as in bd.Normal(2.5, mean=0.0)"
     if not isinstance(prior, Normal):
         raise TypeError(f"intercept_prior: expected a normal prior, {example}, or None for a flat one, got {prior!r}.")
-    known = prior.gaussian and not prior.relative
-    if not known or not isinstance(prior.scale, Real) or not isinstance(prior.mean, Real):
+    has_known_scale = prior.gaussian and not prior.relative
+    if not has_known_scale or not isinstance(prior.scale, Real) or not isinstance(prior.mean, Real):
         raise ValueError(f"intercept_prior: expected one standard deviation and one mean, {example}, got {prior!r}.")
     check_number(prior.scale, "intercept_prior scale", above=0)
     check_number(prior.mean, "intercept_prior mean")

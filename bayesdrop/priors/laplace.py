@@ -15,7 +15,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from .._typing import AnyArray, Float
-from .base import ScaleMixture, check_scale, spread_scale
+from .base import ScaleMixture, check_per_feature, spread_scale
 
 __all__ = ["Laplace"]
 
@@ -58,7 +58,7 @@ class Laplace(ScaleMixture):
     has_mean: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        check_scale(self.scale, "Laplace")
+        check_per_feature(self.scale, "Laplace scale", above=0)
 
     def check(self, n_features: int) -> None:
         """See :class:`bayesdrop.priors.WeightPrior`."""
@@ -97,8 +97,8 @@ class Laplace(ScaleMixture):
         from ..distributions import reciprocal_inverse_gaussian
 
         variance = reciprocal_inverse_gaussian(key, jnp.abs(weight) / aux.scale)
-        least = float(jnp.finfo(weight.dtype).eps) ** 2
-        return 1 / (aux.scale * aux.scale * jnp.maximum(variance, least)), aux
+        floor = float(jnp.finfo(weight.dtype).eps) ** 2
+        return 1 / (aux.scale * aux.scale * jnp.maximum(variance, floor)), aux
 
     def n_scales(self, n_features: int) -> int:
         """One for each weight; see :class:`bayesdrop.priors.base.NonCentred`."""
@@ -115,11 +115,6 @@ class Laplace(ScaleMixture):
         # log Φ of a large number has few digits, log(1 − Φ) of a small one has all.
         below = jnp.log1p(-ndtr(jnp.minimum(normal, 0)))
         return aux.scale * jnp.sqrt(-2 * jnp.where(normal < 0, below, log_ndtr(-jnp.maximum(normal, 0)))), {}
-
-    @staticmethod
-    def record(aux: Any) -> dict[str, Float[AnyArray, " C"]]:
-        """Nothing; see :class:`bayesdrop.priors.WeightPrior`."""
-        return {}
 
     @staticmethod
     def log_scale_density(precision: Float[AnyArray, "C p"], aux: LaplaceScales) -> Float[AnyArray, " C"]:

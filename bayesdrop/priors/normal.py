@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from .._typing import AnyArray, Float
-from .._validation import check_flag, check_groups, check_number, check_numbers, group_index, shown
-from .base import LearntScale, NormalLaw, WeightPrior, check_positive_number, check_scale, spread_numbers, spread_scale
+from .._validation import check_flag, check_groups, check_number, group_index, shown
+from .base import LearntScale, NormalLaw, WeightPrior, check_per_feature, spread_numbers, spread_scale
 from .by_name import check_by_name, of_columns
 from .scale_prior import ScalePrior
 
@@ -84,15 +84,17 @@ class Normal(NormalLaw):
     def __post_init__(self) -> None:
         check_flag(self.relative, "Normal relative")
         check_flag(self.of_response, "Normal of_response")
-        check_scale(self.unit, "Normal", "unit")
+        check_per_feature(self.unit, "Normal unit", above=0)
         if isinstance(self.mean, Mapping):
             check_by_name(self.mean, "Normal mean", check_number)
-        elif check_numbers(self.mean, "Normal mean", "finite numbers", least=-np.finfo(float).max).ndim > 1:
-            raise ValueError(f"Normal mean: expected one number or one per feature, got {shown(self.mean)}.")
+        else:
+            check_per_feature(self.mean, "Normal mean", "finite numbers", least=-np.finfo(float).max)
         if isinstance(self.scale, Mapping):
             check_by_name(self.scale, "Normal scale", _check_named_scale)
         elif self.gaussian:
-            check_scale(self.scale, "Normal", advice="with noise, bd.Normal(1e4) is as good as no penalty")
+            check_per_feature(
+                self.scale, "Normal scale", above=0, advice="with noise, bd.Normal(1e4) is as good as no penalty"
+            )
         if self.gaussian:
             for name, plain in (("groups", self.groups is None), ("unit", np.ndim(self.unit) == 0 and self.unit == 1)):
                 if not plain:
@@ -125,7 +127,7 @@ class Normal(NormalLaw):
         return self.gaussian or bool(self.scale.has_mean)
 
     def of_columns(self, names: Sequence[str], terms: Sequence[str] | None = None) -> Normal:
-        """The same prior with scale and mean for each column; see :class:`bayesdrop.priors.WeightPrior`."""
+        """Replace scales and means by name by one for each column; see :class:`bayesdrop.priors.WeightPrior`."""
         if not (isinstance(self.scale, Mapping) or isinstance(self.mean, Mapping)):
             return self
         scale, mean = self.scale, self.mean
@@ -136,7 +138,7 @@ class Normal(NormalLaw):
         return replace(self, scale=scale, mean=mean)
 
     def absolute(self, spread: np.ndarray) -> Normal:
-        """The same prior with absolute scales; see :class:`bayesdrop.priors.WeightPrior`."""
+        """Convert relative scales to absolute ones; see :class:`bayesdrop.priors.WeightPrior`."""
         if not self.relative:
             return self
         p, mean = len(spread), self.mean
@@ -278,4 +280,4 @@ def _check_named_scale(value: Any, name: str) -> None:
             f"{name}: expected a number above 0, got {value!r}; to learn scales of some columns give one prior and the "
             f"group of each column, as in bd.Normal(bd.{value!r}, groups=[...])."
         )
-    check_positive_number(value, name)
+    check_number(value, name, above=0)

@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 
 from .._typing import AnyArray, Float
-from .._validation import check_instance
-from .base import LearntScale, NormalLaw, check_positive_number, check_scale
+from .._validation import check_instance, check_number
+from .base import LearntScale, NormalLaw, check_per_feature
 from .correlation import pairs_of, sample_lkj, symmetric
 from .normal import Normal, with_scale
 from .scale_prior import ScalePrior
@@ -74,7 +74,7 @@ class RandomEffects(NormalLaw):
     eta: float = 2.0
 
     def __post_init__(self) -> None:
-        check_positive_number(self.eta, "RandomEffects eta")
+        check_number(self.eta, "RandomEffects eta", above=0)
         levels, every = dict(zip(self.terms, self.levels, strict=True)), [t for terms in self.correlated for t in terms]
         if len(set(every)) < len(every) or any(
             not 2 <= len(terms) <= MOST_EFFECTS or len({tuple(levels.get(term, [term])) for term in terms}) > 1
@@ -92,7 +92,7 @@ class RandomEffects(NormalLaw):
         for term, scale in zip(self.terms, self.scale, strict=True):
             if not isinstance(scale, ScalePrior):
                 check_instance(scale, f"random_scale[{term!r}]", int | float, "a number or bd.HalfNormal(...)")
-                check_scale(scale, f"random_scale[{term!r}]")
+                check_per_feature(scale, f"random_scale[{term!r}] scale", above=0)
         kinds = {type(prior).__name__ for prior in [*self._learnt.values(), *self._of_features]}
         if len(kinds) > 1:
             raise ValueError(
@@ -142,11 +142,11 @@ class RandomEffects(NormalLaw):
 
     def pairs(self) -> dict[str, list[str]]:
         """Pairs of effects of each correlated term, by the term: ``{"1+x|site": ["1,x"]}``."""
-        found = {}
+        pairs = {}
         for terms in self.correlated:
             effects, group = [term.rpartition("|")[0] for term in terms], terms[0].rpartition("|")[2]
-            found[f"{'+'.join(effects)}|{group}"] = [",".join(pair) for pair in combinations(effects, 2)]
-        return found
+            pairs[f"{'+'.join(effects)}|{group}"] = [",".join(pair) for pair in combinations(effects, 2)]
+        return pairs
 
     def correlations(self, pairs: Float[np.ndarray, "*draws c"]) -> list[Float[np.ndarray, "*draws k k"]]:
         """Correlation matrix of each correlated term, of entries above their diagonals one after another."""
@@ -165,12 +165,12 @@ class RandomEffects(NormalLaw):
         return [] if self.features.gaussian else [self.features.scale]
 
     def of_columns(self, names: Sequence[str], terms: Sequence[str] | None = None) -> RandomEffects:
-        """The same prior with numbers of the features; see :class:`bayesdrop.priors.WeightPrior`."""
+        """Replace numbers by name of the features; see :class:`bayesdrop.priors.WeightPrior`."""
         p = len(names) - self.size
         return replace(self, features=self.features.of_columns(names[:p], None if terms is None else terms[:p]))
 
     def absolute(self, spread: np.ndarray) -> RandomEffects:
-        """The same prior with absolute scales; see :class:`bayesdrop.priors.WeightPrior`."""
+        """Convert relative scales to absolute ones; see :class:`bayesdrop.priors.WeightPrior`."""
         return replace(self, features=self.features.absolute(spread[: len(spread) - self.size]))
 
     def of_responses(self, spread: float) -> RandomEffects:
@@ -221,29 +221,29 @@ class RandomEffects(NormalLaw):
 
     def known_scales(self, n_features: int) -> np.ndarray:
         """Standard deviations (p,), none of which is learnt."""
-        own = [np.full(len(levels), float(s)) for levels, s in zip(self.levels, self.scale, strict=True)]
-        return np.concatenate([self.features.precision(n_features - self.size) ** -0.5, *own])
+        scales = [np.full(len(levels), float(s)) for levels, s in zip(self.levels, self.scale, strict=True)]
+        return np.concatenate([self.features.precision(n_features - self.size) ** -0.5, *scales])
 
     def location(self, n_features: int) -> np.ndarray | None:
         """See :class:`bayesdrop.priors.WeightPrior`: effects have mean 0."""
-        known: np.ndarray | None = self.features.location(n_features - self.size)
-        return None if known is None else np.append(known, np.zeros(self.size))
+        location: np.ndarray | None = self.features.location(n_features - self.size)
+        return None if location is None else np.append(location, np.zeros(self.size))
 
     def constants(self, n_features: int) -> dict[str, Any]:
         """See :class:`bayesdrop.priors.WeightPrior`: those of the features, and what the scale of each term is."""
         # As long as the dims are elsewhere; a posterior keeps the parts of the features.
         more = {"feature": self.size, ("weight_group",): len(self._learnt)}
-        found: dict[str, Any] = {
+        stored: dict[str, Any] = {
             name: (dims, np.append(value, np.zeros(more[dims], value.dtype)) if dims in more else value)
             for name, (dims, value) in self.features.constants(n_features - self.size).items()
         }
         for term, scale in zip(self.terms, self.scale, strict=True):
             if isinstance(scale, ScalePrior):
-                own = scale.constants(1).items()
-                found |= {name.replace("weight_scale", f"{term}|scale"): ((), value[0]) for name, value in own}
+                constants = scale.constants(1).items()
+                stored |= {name.replace("weight_scale", f"{term}|scale"): ((), value[0]) for name, value in constants}
             else:
-                found[f"{term}|scale"] = ((), float(scale))
-        return found | {f"{name}|correlation_eta": ((), float(self.eta)) for name in self.pairs()}
+                stored[f"{term}|scale"] = ((), float(scale))
+        return stored | {f"{name}|correlation_eta": ((), float(self.eta)) for name in self.pairs()}
 
     def sample_weight(
         self, generator: np.random.Generator, draws: int, n_features: int

@@ -31,7 +31,7 @@ class RatePrior(Protocol):
         """True if the strength of the prior depends on how often a rate applies."""
 
     def law(self, occurrences: Num[np.ndarray, "*law"]) -> BetaLaw:
-        """Law of rates that apply so many (weighted) times, shaped like ``occurrences`` (k, ...).
+        """Law of rates that apply ``occurrences`` (k, ...) times, weighted; of the same shape.
 
         Raises
         ------
@@ -96,7 +96,7 @@ class BetaLaw(NamedTuple):
         return 4.5 * (xp.sqrt(1 + self.a) / self.a + xp.sqrt(1 + self.b) / self.b)
 
     def given(self, dropped: Float[AnyArray, "*law"], occurrences: Float[AnyArray, "*law"]) -> BetaLaw:
-        """The law given so many of the occurrences dropped, ``Beta(a + dropped, b + occurrences − dropped)``."""
+        """Law after ``dropped`` of the occurrences were dropped, ``Beta(a + dropped, b + occurrences − dropped)``."""
         return BetaLaw(self.a + dropped, self.b + occurrences - dropped)
 
     def draw_logit(self, key: Any) -> Any:
@@ -191,9 +191,9 @@ def highest_density(a: Any, b: Any, probability: float) -> tuple[Float[np.ndarra
     from scipy.special import betaincinv
 
     a, b = np.broadcast_arrays(np.asarray(a, dtype=float), np.asarray(b, dtype=float))
-    rest, mode = 1 - probability, beta_mode(a, b)
+    tail, mode = 1 - probability, beta_mode(a, b)
     # Probability below the interval.
-    below = np.where(a > b, rest, np.where(a < b, 0.0, rest / 2))
+    below = np.where(a > b, tail, np.where(a < b, 0.0, tail / 2))
     inside = (a > 1) & (b > 1)
     if np.any(inside):
         below = below.copy()
@@ -220,13 +220,13 @@ def _level(a: Float[np.ndarray, " m"], b: Float[np.ndarray, " m"], probability: 
     solution: np.ndarray = 0.5 * (low + high)
     for step in range(_STEPS):
         best = low - at_low * (high - low) / (at_high - at_low) if step % 3 else 0.5 * (low + high)
-        here = excess(live, best)
+        value = excess(live, best)
         solution[live] = best
-        up = here > 0
+        up = value > 0
         # The end that stays counts half, so that it moves at the next step.
-        at_low, at_high = np.where(up, 0.5 * at_low, here), np.where(up, here, 0.5 * at_high)
+        at_low, at_high = np.where(up, 0.5 * at_low, value), np.where(up, value, 0.5 * at_high)
         low, high = np.where(up, low, best), np.where(up, best, high)
-        more = np.abs(here) >= _EQUAL
+        more = np.abs(value) >= _EQUAL
         if not np.any(more):
             break
         live, low, high, at_low, at_high = (part[more] for part in (live, low, high, at_low, at_high))

@@ -29,7 +29,8 @@ from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 
 from .._typing import AnyArray, Float
-from .base import check_positive, check_scale, spread_scale
+from .._validation import check_number
+from .base import check_per_feature, spread_scale
 
 __all__ = [
     "Gamma",
@@ -70,7 +71,7 @@ class ScalePrior(Protocol):
         """Independent draws of ``σ``."""
 
     def constants(self, groups: int) -> dict[str, Float[np.ndarray, " g"]]:
-        """What a posterior stores of it, by name."""
+        """Constants of the prior that a posterior stores, by name."""
 
     def in_units(self, unit: float) -> Any:
         """The prior of ``σ/unit``."""
@@ -133,7 +134,7 @@ class _HalfScale:
     stored_as: ClassVar[str]
 
     def __post_init__(self) -> None:
-        check_scale(self.scale, type(self).__name__)
+        check_per_feature(self.scale, f"{type(self).__name__} scale", above=0)
 
     def law(self, groups: int) -> Any:
         """See :class:`ScalePrior`."""
@@ -230,7 +231,8 @@ class Gamma:
     scale: float
 
     def __post_init__(self) -> None:
-        check_positive("Gamma", shape=self.shape, scale=self.scale)
+        for name in ("shape", "scale"):
+            check_number(getattr(self, name), f"Gamma {name}", above=0)
 
     @property
     def mean(self) -> float:
@@ -261,7 +263,8 @@ class InverseGamma:
     scale: float
 
     def __post_init__(self) -> None:
-        check_positive("InverseGamma", shape=self.shape, scale=self.scale)
+        for name in ("shape", "scale"):
+            check_number(getattr(self, name), f"InverseGamma {name}", above=0)
 
     @property
     def mode(self) -> float:

@@ -104,10 +104,10 @@ class LeadingRates:
     def bind(self, feature_names: Sequence[str]) -> RateMap:
         """Map onto named columns."""
         structure: Rates = self.structure
-        found = structure.bind(feature_names[: len(feature_names) - self.without])
+        rate_map = structure.bind(feature_names[: len(feature_names) - self.without])
         return replace(
-            found,
-            index=np.append(found.index, np.full(self.without, found.size)),
-            initial=np.append(found.initial, np.zeros(self.without)),
-            dim=LEADING if found.is_free and found.dim == "feature" else found.dim,
+            rate_map,
+            index=np.append(rate_map.index, np.full(self.without, rate_map.size)),
+            initial=np.append(rate_map.initial, np.zeros(self.without)),
+            dim=LEADING if rate_map.is_free and rate_map.dim == "feature" else rate_map.dim,
         )

@@ -224,8 +224,8 @@ class Tuned:
 
     def __post_init__(self) -> None:
         expected = "a sequence of numbers in [0, 1]"
-        given = check_numbers(self.strengths, "strengths", expected, least=0, most=1, advice="1 is the published rule")
-        if given.ndim != 1 or len(given) == 0:
+        values = check_numbers(self.strengths, "strengths", expected, least=0, most=1, advice="1 is the published rule")
+        if values.ndim != 1 or len(values) == 0:
             raise ValueError(f"strengths: expected {expected}, got {shown(self.strengths)}; give (1.0, 0.0), say.")
         if self.cv is not None:
             check_folds(self.cv, "loo")

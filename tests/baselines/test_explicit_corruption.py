@@ -171,6 +171,3 @@ def test_bad_input():
             ExplicitCorruption(wrap, rates).fit(X, y)
     with pytest.raises(ValueError, match="does not learn rates"):
         ExplicitCorruption(wrap, bd.PerFeature()).fit(X, y)
-    for copies in (0, 2.5):
-        with pytest.raises(ValueError, match="copies: expected a whole number of at least 1"):
-            ExplicitCorruption(wrap, copies=copies).fit(X, y)

@@ -62,66 +62,6 @@ def test_text_says_all_of_it(data, formula, full_rank):
     assert again.to_json() == design.to_json()
 
 
-FORMULA = "ill ~ scale(age)*site + bs(dose, df=4)"
-
-
-@pytest.fixture(scope="module")
-def results(data):
-    fit = bd.fit(FORMULA, data)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a few draws
-        post = bd.sample(
-            bd.Model(rates=bd.Fixed(0.2)), FORMULA, data, draws=30, tune=30, chains=2, progress=False,
-            unseen="population",
-        )  # fmt: skip
-    return fit, post
-
-
-def test_results_take_tables_in_another_process(data, results, tmp_path):
-    fit, post = results
-    fit.save(tmp_path / "fit.nc")
-    post.to_netcdf(tmp_path / "post.nc")
-    data.to_csv(tmp_path / "rows.csv", index=False)
-    code = (
-        "import json, sys, pandas as pd, bayesdrop as bd\n"
-        "folder = sys.argv[1]\n"
-        "rows = pd.read_csv(folder + '/rows.csv')\n"
-        "fit, post = bd.Fit.load(folder + '/fit.nc'), bd.groups.load(folder + '/post.nc')\n"
-        "print(json.dumps([bd.predict(result, rows).mean.tolist() for result in (fit, post)]))"
-    )
-    done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=True)
-    for result, told in zip(results, json.loads(done.stdout), strict=True):
-        np.testing.assert_allclose(bd.predict(result, data).mean, told, rtol=0, atol=1e-12)
-
-
-def test_every_function_takes_the_table(data, results):
-    fit, post = results
-    X, y = fit.formula.transform(data), data["ill"]
-    assert bd.elpd(fit, data).elpd == bd.elpd(fit, X, y).elpd
-    assert bd.elpd(post, data).elpd == bd.elpd(post, X, y).elpd
-    one, other = (
-        bd.groups.dataset(p, "log_likelihood")["y"]
-        for p in (bd.log_likelihood(post, data), bd.log_likelihood(post, X, y))
-    )
-    np.testing.assert_array_equal(one, other)
-    one, other = (
-        bd.groups.dataset(bd.posterior_predictive(post, rows, new=True), "predictions")["y"] for rows in (data, X)
-    )
-    np.testing.assert_array_equal(one, other)
-
-
-def test_a_level_that_was_not_there(data, results):
-    fit, post = results
-    new = data.assign(site="nowhere")
-    with pytest.raises(ValueError, match="levels of 'site' that the formula has not seen: 'nowhere'"):
-        fit.predict(new)
-    rows = np.array(fit.formula.transform(data))
-    rows[:, [name.startswith("site") or ":site" in name for name in fit.feature_names]] = 0
-    np.testing.assert_allclose(bd.predict(post, new).mean, bd.predict(post, rows).mean, atol=1e-12)
-    with pytest.raises(ValueError, match="missing values in 'site'"):
-        bd.predict(post, data.assign(site=[None] + ["nowhere"] * (N - 1)))
-
-
 def test_an_offset_is_read_from_the_table(data):
     with pytest.warns(bd.warnings.DefaultModelWarning, match="taken for counts"):
         fit = bd.fit("events ~ site + offset(np.log(days))", data)
@@ -244,13 +184,3 @@ def test_a_pipeline_has_the_same_policy(data):
         bd.FormulaTransformer("age + site").fit(rows).transform(data)
     found = bd.FormulaTransformer("age + site", unseen="population").fit(rows).transform(data)
     assert not found[(data["site"] == "west").to_numpy(), 1:].any()
-
-
-@pytest.mark.filterwarnings("ignore::bayesdrop.MixingWarning")  # a few draws
-def test_folds_take_a_formula(data):
-    options = {"cv": 2, "draws": 30, "tune": 30, "chains": 2, "progress": False}
-    model = bd.Model(rates=bd.Fixed(0.0))
-    design = from_formula("ill ~ age + site", data)
-    found = bd.kfold(model, "ill ~ age + site", data, **options)
-    expected = bd.kfold(model, design.X, design.y, feature_names=design.feature_names, **options)
-    np.testing.assert_array_equal(found.pointwise, expected.pointwise)

@@ -111,24 +111,6 @@ def test_methods_fit(method):
     assert model.fit(X, y).score(X, y) > 0.93
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"n_hidden": 0}, "n_hidden: expected a whole number of at least 1, got 0"),
-        ({"n_hidden": 2.5}, "n_hidden"),
-        ({"n_init": 0}, "n_init"),
-        ({"rates": 1.0}, "rate"),
-        ({"noise": bd.PoissonNoise(), "rates": None}, "negative|>= 0|Poisson"),
-        ({"expectation": "taylor"}, "expectation"),
-        ({"tol": 0.0}, "tol"),
-    ],
-)
-def test_bad_settings(options, message):
-    X, y = moons()
-    with pytest.raises(ValueError, match=message):
-        bd.LatentDropoutSVC(**options).fit(X, y)
-
-
 def test_too_few_steps_are_said():
     X, y = moons()
     with pytest.warns(ConvergenceWarning, match="max_iter"):

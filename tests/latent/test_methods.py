@@ -140,19 +140,6 @@ def test_sign_counts_are_those_of_the_linearised_score():
     np.testing.assert_allclose(total, count, rtol=1e-12)
 
 
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (lambda: bd.LBFGS(tol=-1.0), "tol"),
-        (lambda: bd.LBFGS(max_iter=0), "max_iter"),
-        (lambda: bd.Alternating(steps=1.5), "steps"),
-    ],
-)
-def test_bad_settings(make, message):
-    with pytest.raises(ValueError, match=message):
-        make()
-
-
 @pytest.mark.parametrize("method", [bd.Newton(), bd.HMC(), "adam", bd.LBFGS])
 def test_methods_of_other_kinds_are_refused(method):
     with pytest.raises(TypeError, match=r"method: expected a minimiser such as bd\.LBFGS\(\)"):

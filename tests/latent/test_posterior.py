@@ -258,15 +258,6 @@ def test_posterior_means_are_those_of_the_program():
         assert abs(here[..., j].mean() - there[..., j].mean()) < 5 * error, (j, sizes)
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [({"n_hidden": 0}, "n_hidden"), ({"draws": 0}, "draws"), ({"feature_names": ["a"]}, "feature_names")],
-)
-def test_bad_input(options, message):
-    with pytest.raises(ValueError, match=message):
-        bd.sample_latent(bd.Model(), *nonlinear(20), progress=False, **options)
-
-
 def test_other_priors_and_methods_are_refused():
     X, y = nonlinear(20)
     with pytest.raises(ValueError, match="normal weight priors"):

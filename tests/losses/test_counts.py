@@ -102,11 +102,8 @@ def test_large_counts_keep_their_digits_in_single_precision():
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda: bd.Binomial(0), "trials: expected a whole number of at least 1, got 0"),
         (lambda: bd.Binomial(2.5), "got 2.5; the number of trials"),
         (lambda: bd.Binomial("gaussian"), "trials: expected a whole number of at least 1, got 'gaussian'"),
-        (lambda: bd.NegativeBinomial(0), "dispersion: expected a finite number in .0, 1e.08., got 0"),
-        (lambda: bd.NegativeBinomial(-2.0), "got -2.0"),
         (lambda: bd.NegativeBinomial(np.inf), r"got inf; r of the variance .* take bd.Poisson\(\)"),
         (
             lambda: bd.NegativeBinomial(3e8),

@@ -18,7 +18,7 @@ FLOORS = (
     ("_progress",),
     ("_typing", "_validation", "_arviz", "_display", "warnings"),
     ("_atomic_files", "_memory", "_stored", "distributions"),
-    ("_memory_maps", "_netcdf", "program_cache"),
+    ("_netcdf", "program_cache"),
     ("priors",),
     ("noise", "losses", "rates"),
     ("designs",),

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from ..._typing import Bool, Float, Shaped
-from ..frames import SHOWN, listed, refuse_complex, refuse_kinds, refuse_text
+from ..._validation import listed
+from ..frames import SHOWN, refuse_complex, refuse_kinds, refuse_text
 from ..levels import KnownLevels, level_text, plain_level
 from .language.encoding import columns_of, levels_listed, words
 from .tokens import Token, text_of, without_added
@@ -148,10 +149,10 @@ def with_label(formula: Any) -> tuple[Any, str | float | None]:
     """
     if not isinstance(formula, str):
         return formula, None
-    found = re.match(r"\s*(`[^`]+`|[^\W\d]\w*)\[(?:(['\"])(.*?)\2|([-+]?\d+\.?\d*))\]\s*~", formula)
-    if found is None:
+    match = re.match(r"\s*(`[^`]+`|[^\W\d]\w*)\[(?:(['\"])(.*?)\2|([-+]?\d+\.?\d*))\]\s*~", formula)
+    if match is None:
         return formula, None
-    return f"{found[1]} ~{formula[found.end() :]}", found[3] if found[4] is None else float(found[4])
+    return f"{match[1]} ~{formula[match.end() :]}", match[3] if match[4] is None else float(match[4])
 
 
 def is_label(y: Shaped[np.ndarray, " n"], label: str | float) -> Bool[np.ndarray, " n"]:
@@ -162,8 +163,8 @@ def is_label(y: Shaped[np.ndarray, " n"], label: str | float) -> Bool[np.ndarray
     >>> is_label(np.array([1.0, 2.0]), "1").tolist(), is_label(np.array(["1", "2"]), 2.0).tolist()
     ([True, False], [False, True])
     """
-    known = KnownLevels(np.unique(y).tolist())
-    return (known.codes(y.tolist()) == known.find(label)) & (known.find(label) >= 0)
+    levels = KnownLevels(np.unique(y).tolist())
+    return (levels.codes(y.tolist()) == levels.find(label)) & (levels.find(label) >= 0)
 
 
 def classes_of(y: Shaped[np.ndarray, " n"], label: str | float) -> tuple[Any, Any]:
@@ -209,8 +210,8 @@ def without_offsets(formula: str) -> tuple[str, str | None]:
     Traceback (most recent call last):
     ValueError: formula: offset(days) cannot be combined with other terms; add it by itself, by +.
     """
-    without, found = without_added(formula, lambda tokens: tokens[0].text == "offset" and len(tokens) > 1)
-    offsets = [f"({text_of(tokens[tokens.index(Token('mark', '(')) + 1 : -1])})" for tokens in found]
+    without, terms = without_added(formula, lambda tokens: tokens[0].text == "offset" and len(tokens) > 1)
+    offsets = [f"({text_of(tokens[tokens.index(Token('mark', '(')) + 1 : -1])})" for tokens in terms]
     return without, " + ".join(offsets) or None
 
 

@@ -45,7 +45,7 @@ _COUNTS = ("cbind", "p", "prop", "proportion")
 _COMPARISONS = ("==", "!=", "<", ">", "<=", ">=")
 
 
-def in_python(formula: str, columns: Iterable[str], own: Container[str] = ()) -> str:
+def in_python(formula: str, columns: Iterable[str], scope: Container[str] = ()) -> str:
     """Translate a formula to the words of formulaic and Python.
 
     Parameters
@@ -54,7 +54,7 @@ def in_python(formula: str, columns: Iterable[str], own: Container[str] = ()) ->
         The formula as it came.
     columns : iterable of str
         Columns of the data; names with points, as in R, need no backticks.
-    own : container of str
+    scope : container of str
         Functions and values of the user, whose names do not change.
 
     Returns
@@ -77,25 +77,25 @@ def in_python(formula: str, columns: Iterable[str], own: Container[str] = ()) ->
     Traceback (most recent call last):
     ValueError: formula: 'age^2' is the term 'age' again, because powers of terms are interactions; ...
     """
-    known = set(columns)
+    column_set = set(columns)
     tokens = tokenised(formula)
     if any(token.is_mark("(", "[", "{") and closing(tokens, k) == len(tokens) for k, token in enumerate(tokens)):
         raise ValueError(f"formula: {formula!r} cannot be read. A bracket is not closed; close it.")
     _refuse_loose_comparisons(tokens)
-    tokens = [_replaced(tokens, place, inside, known, own) for place, inside in enumerate(inside_calls(tokens))]
+    tokens = [_replaced(tokens, place, inside, column_set, scope) for place, inside in enumerate(inside_calls(tokens))]
     sides = list(parts(tokens, "~"))
     if len(sides) == 2:
-        sides[0] = _left_side(sides[0], own)
+        sides[0] = _left_side(sides[0], scope)
     for side in sides:
         _refuse_repeats(side)
     return "~".join("".join(token.text for token in side) for side in sides)
 
 
-def _replaced(tokens: Sequence[Token], place: int, inside: bool, columns: set[str], own: Container[str]) -> Token:
+def _replaced(tokens: Sequence[Token], place: int, inside: bool, columns: set[str], scope: Container[str]) -> Token:
     token = tokens[place]
     if inside and token.is_mark(*_MARKS):
         return Token("mark", _MARKS[token.text])
-    if token.kind != "name" or token.text in own:
+    if token.kind != "name" or token.text in scope:
         return token
     after = next((k for k in range(place + 1, len(tokens)) if tokens[k].kind != "blank"), place)
     if is_call(tokens, after):
@@ -134,7 +134,7 @@ def _refuse_repeats(side: Sequence[Token]) -> None:
             base, power = text_of(items[k - 1][1]), text_of(items[k + 1][1])
             plain = text_of(_terms_in(items[k - 1][1])) or base
             if items[k - 1][1][0].kind == "number":
-                raise ValueError(f"formula: '{base}{mark}{power}' is no term; write I({base}**{power}).")
+                raise ValueError(f"formula: '{base}{mark}{power}' is not a term; write I({base}**{power}).")
             raise ValueError(
                 f"formula: '{base}{mark}{power}' is the term {plain!r} again, because powers of terms are "
                 f"interactions; write {plain}. The power of a number is I({plain.replace(':', ' * ')}**{power})."
@@ -154,7 +154,7 @@ def _refuse_repeats(side: Sequence[Token]) -> None:
             _refuse_repeats(part)
 
 
-def _left_side(side: Sequence[Token], own: Container[str]) -> list[Token]:
+def _left_side(side: Sequence[Token], scope: Container[str]) -> list[Token]:
     """Response, with two counts as ``successes + failures``; raise ValueError on any other left side."""
     items = operands(side)
     marks = [mark for mark, _ in items if mark]
@@ -170,9 +170,8 @@ def _left_side(side: Sequence[Token], own: Container[str]) -> list[Token]:
             )
         counts = [response, named[2:-1]]
         failures = f"{text_of(counts[1])} - {_grouped(counts[0])}"
-    elif len(items) == 1 and items[0][1][0].text in _COUNTS and items[0][1][0].text not in own and len(items[0][1]) > 1:
-        function = items[0][1][0].text
-        inner = items[0][1]
+    elif len(items) == 1 and len(inner := items[0][1]) > 1 and inner[0].text in _COUNTS and inner[0].text not in scope:
+        function = inner[0].text
         counts = list(parts(inner[inner.index(Token("mark", "(")) + 1 : -1], ","))
         if len(counts) != 2:
             raise ValueError(

@@ -16,15 +16,16 @@ import numpy as np
 
 from ..._display import Shown
 from ..._typing import Bool, Float, Shaped
-from ..frames import listed, no_column, to_pandas
+from ..._validation import listed
+from ..frames import no_column, to_pandas
 from .checks import check_finite, check_offset_values, is_label
 from .language.interpreter import Rows, encode_terms, numbers_of
 from .language.nodes import Column, Factor, Levels, Outside, Term, columns_needed, walk
 from .language.reading import plain
+from .learning import Session, recalled, remember
 from .random_terms import RandomTerm, level_name, random_columns
 from .response import read_response, response_values
-from .session import Session, recalled, remember
-from .stored import VERSION, read_formula_text
+from .stored import SETTINGS, VERSION, read_formula_text
 
 __all__ = ["FormulaEncoder", "StoredFormula"]
 
@@ -95,10 +96,10 @@ class FormulaEncoder(Shown):
 
     def _columns(self) -> list[tuple[str, str]]:
         """Name and term of each column."""
-        found = [(name, term.name) for term in self.terms for name in term.columns]
-        found += [(name, term.name) for term in self.random_terms for name in term.feature_names]
+        pairs = [(name, term.name) for term in self.terms for name in term.columns]
+        pairs += [(name, term.name) for term in self.random_terms for name in term.feature_names]
         more = ((self.random_terms[number].name, level) for number, level in self._more)
-        return found + [(f"{name}[{level_name(level)}]", name) for name, level in more]
+        return pairs + [(f"{name}[{level_name(level)}]", name) for name, level in more]
 
     def transform(self, data: Any) -> Any:
         """Encode other rows with the same levels, contrasts and statistics.
@@ -171,13 +172,13 @@ class FormulaEncoder(Shown):
     @property
     def levels(self) -> dict[str, tuple[str, tuple[Any, ...]]]:
         """Column, or the text of the factor if it is a function, and levels of each factor, by its text."""
-        found: dict[str, tuple[str, tuple[Any, ...]]] = {}
+        levels: dict[str, tuple[str, tuple[Any, ...]]] = {}
         for factor in (node for node in walk(self.terms) if isinstance(node, Factor)):
             if isinstance(factor.encoding, Levels):
                 argument = factor.encoding.argument
                 column = argument.name if isinstance(argument, Column) else factor.label
-                found[factor.label] = column, factor.encoding.levels
-        return found
+                levels[factor.label] = column, factor.encoding.levels
+        return levels
 
     @property
     def outside(self) -> str:
@@ -271,13 +272,7 @@ class FormulaEncoder(Shown):
                 "response": plain(self._response),
                 "label": self._label,
                 "classes": None if self._classes is None else list(self._classes),
-                "has_intercept": self.has_intercept,
-                "full_rank": self.full_rank,
-                "missing": self.missing,
-                "unseen": self.unseen,
-                "is_sparse": self.is_sparse,
-                "dropna": self.dropna,
-                "columns": self.columns,
+                **{name: getattr(self, name) for name in (*SETTINGS, "columns")},
                 "random": [
                     [term.expression, list(term.columns), list(map(list, term.levels)), plain(term.slope), term.block]
                     for term in self.random_terms
@@ -325,10 +320,10 @@ class StoredFormula:
         if not self.text:
             return None, "it is larger than a file may hold"
         try:
-            found = FormulaEncoder.from_json(self.text)
+            encoder = FormulaEncoder.from_json(self.text)
         except ValueError as error:
             return None, str(error)
-        return found, found.outside and f"{found.outside!r} is Python code, which no file holds and none runs"
+        return encoder, encoder.outside and f"{encoder.outside!r} is Python code, which no file holds and none runs"
 
     @property
     def reason(self) -> str:
@@ -338,14 +333,14 @@ class StoredFormula:
     @property
     def encoder(self) -> FormulaEncoder:
         """The formula; raise ValueError if it cannot be read, or has Python code of another session."""
-        found, reason = self._found
-        if found is None or (reason and found._session is None):
+        encoder, reason = self._found
+        if encoder is None or (reason and encoder._session is None):
             raise ValueError(
                 f"X: the formula {self.formula!r} cannot encode a table here: {reason}. Encode the rows yourself, with "
                 "columns of the names of the features, as by design.transform(rows) with design = "
                 "bd.from_formula(formula, data) of the rows that were fitted."
             )
-        return found
+        return encoder
 
     def to_json(self) -> str:
         """Stored text."""

@@ -33,8 +33,8 @@ from typing import Any
 import numpy as np
 
 from ..._typing import Float, Int, Shaped
-from ..._validation import check_choice, check_flag, check_instance, extra
-from ..frames import SHOWN, Limits, listed, mostly_zeros, to_pandas
+from ..._validation import check_choice, check_flag, check_instance, extra, listed
+from ..frames import SHOWN, Limits, mostly_zeros, to_pandas
 from ..levels import UNSEEN
 from .checks import (
     check_columns,
@@ -271,26 +271,29 @@ def encode_formula(
     frame, context = to_pandas(data), dict(context or {})
     if not isinstance(formula, str):
         raise TypeError(f"formula: expected text such as 'y ~ a + C(b)', got {type(formula).__name__}.")
-    stated, label = with_label(in_python(formula, frame.columns, context))
-    without, random = without_random_terms(stated)
+    unlabelled, label = with_label(in_python(formula, frame.columns, context))
+    without, random = without_random_terms(unlabelled)
     if unseen == "draw" and not random:
         raise ValueError(
             'unseen: "draw" draws the effects of random terms, (1 | site), and the formula has none; take "population" '
             'or "error".'
         )
-    parsed, known = without_offsets(without)
-    left, right = _parse(parsed, frame, known, columns_in([("1", columns, "") for _, columns, _ in random]))
+    parsed, shift = without_offsets(without)
+    left, right = _parse(parsed, frame, shift, columns_in([("1", columns, "") for _, columns, _ in random]))
     refuse_texts(frame, left, right)
     rows = np.arange(len(frame))
     if dropna:
-        rows = _complete(frame, [left or [], right], known, context, columns_in(random))
+        rows = _complete(frame, [left or [], right], shift, context, columns_in(random))
         frame = frame.iloc[rows].reset_index(drop=True)
     frame = with_plain_levels(frame, right)
     y = None if left is None else response_values(left, right, frame, context)
     classes = None
     if y is not None and label is not None:
         classes, y = classes_of(y, label), is_label(y, label)
-    given, frame = frame, with_doubles(frame, left, right, [known or "", *(text for text, *_ in random)], context)
+    plain, frame = (
+        frame,
+        with_doubles(frame, left, right, [shift or "", *(text for text, *_ in random)], context),
+    )
     statistics = _statistics(right, frame, context)
     matrix = encode(right, frame, context, missing, ensure_full_rank=full_rank, transform_state=statistics)
     spec = matrix.model_spec
@@ -301,10 +304,10 @@ def encode_formula(
     check_finite(X, groups, missing)
     learner = Learner(frame, context, missing, unseen)
     translated = learner.terms(spec, X)
-    random_terms: list[RandomTerm] = learn_terms(random, given, learner.column)
+    random_terms: list[RandomTerm] = learn_terms(random, plain, learner.column)
     is_sparse = missing is None and mostly_zeros(X) if sparse is None else sparse
     is_sparse |= len(frame) * sum(len(term.levels) for term in random_terms) > limits.effects
-    offset = None if known is None else learner.column(known, partial(check_offset_values, expression=known))
+    offset = None if shift is None else learner.column(shift, partial(check_offset_values, expression=shift))
     encoded = FormulaDesign(
         X=encode_terms(translated, learner.rows, sparse=is_sparse),
         y=y,
@@ -328,7 +331,7 @@ def encode_formula(
         _token=learner.token,
     )
     used = columns_needed((*translated, *filter(None, (offset, *(term.slope for term in random_terms)))))
-    facts = column_facts(given, used, dict(encoded.levels.values()))
+    facts = column_facts(plain, used, dict(encoded.levels.values()))
     return replace(encoded, X=encoded.with_effects(encoded.X, learner.rows), columns=facts)
 
 
@@ -348,16 +351,16 @@ def _statistics(right: Any, frame: Any, context: dict[str, Any]) -> dict[str, An
     """Means, scales and knots of columns with missing values, of the values that are there, by expression."""
     from formulaic.parser.types import Term
 
-    found: dict[str, Any] = {}
+    statistics: dict[str, Any] = {}
     for factor in dict.fromkeys(factor for term in right for factor in term.factors):
         used = [name for name in columns_of(factor, context) if name in frame]
         if factor.eval_method.value != "python" or not used or not frame[used].isna().any(axis=None):
             continue
-        there = frame.dropna(subset=used)
-        if len(there):
+        complete = frame.dropna(subset=used)
+        if len(complete):
             alone = type(right)([Term([factor])])
-            found |= encode(alone, there, context, ensure_full_rank=False).model_spec.transform_state
-    return found
+            statistics |= encode(alone, complete, context, ensure_full_rank=False).model_spec.transform_state
+    return statistics
 
 
 def _parse(formula: Any, frame: Any, offset: str | None, groups: set[str]) -> tuple[Any, Any]:
@@ -367,9 +370,9 @@ def _parse(formula: Any, frame: Any, offset: str | None, groups: set[str]) -> tu
     from formulaic.errors import FormulaicError
 
     # formulaic itself overlooks a response inside a call with keywords, which would then be among its own predictors.
-    taken = words(formula.partition("~")[0]) if "~" in formula else set()
-    taken |= words(offset or "") | groups
-    others = [name for name in frame.columns if name not in taken]
+    excluded = words(formula.partition("~")[0]) if "~" in formula else set()
+    excluded |= words(offset or "") | groups
+    others = [name for name in frame.columns if name not in excluded]
     try:
         with FORMULAIC:
             parsed = Formula(formula, _context={"__formulaic_variables_available__": others})

@@ -1,10 +1,14 @@
-"""Translate what formulaic learns from a table, and compare the translation with formulaic's numbers on its rows."""
+"""Translate what formulaic learns from a table, and compare the translation with formulaic's numbers on its rows.
+
+Python code that :mod:`.language.nodes` lacks is run by formulaic, in the session that wrote it.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import secrets
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -15,12 +19,68 @@ from .language.encoding import encode
 from .language.interpreter import Rows, encode_terms, numbers_of
 from .language.nodes import Factor, Outside, Term, columns_needed
 from .language.translation import Translator
-from .session import Session
 
-__all__ = ["Learner"]
+__all__ = ["Learner", "Session", "recalled", "remember"]
 
 # Relative difference to formulaic above which a translation is not used.
 _TOLERANCE = 1e-9
+# Latest encoders with Python code of this process, by the checksum of the text that results store.
+_ENCODERS: dict[str, Any] = {}
+_LARGEST = 256
+
+
+@dataclass(frozen=True)
+class Session:
+    """State of formulaic for factors that no file can hold; it is never read from a file.
+
+    Attributes
+    ----------
+    context : mapping
+        Functions and values of the user.
+    specs : dict
+        The formulaic ``ModelSpec`` of each factor, by its text.
+    response : Any
+        Left side of the formula, as formulaic parsed it, if the language lacks it.
+    """
+
+    context: Mapping[str, Any] = field(default_factory=dict)
+    specs: dict[str, Any] = field(default_factory=dict)
+    response: Any = None
+
+    def learn(self, factor: Any, frame: Any, state: Mapping[str, Any]) -> int:
+        """Learn a factor on the rows of a frame, with the statistics in ``state``; return its number of columns."""
+        from formulaic import Formula
+        from formulaic.parser.types import Term
+
+        alone = Formula([Term([factor])])
+        matrix = encode(alone, frame, dict(self.context), "nan", ensure_full_rank=False, transform_state=dict(state))
+        self.specs[str(factor.expr)] = matrix.model_spec
+        return int(matrix.shape[1])
+
+    def run(self, node: Outside, frame: Any) -> Any:
+        """Columns (n, k) of a factor on other rows, compressed."""
+        spec = self.specs[node.text]
+        before = set(spec.transform_state)
+        matrix = encode(spec, frame, dict(self.context), "nan")
+        if set(matrix.model_spec.transform_state) - before:
+            raise ValueError(f"data: {node.text!r} cannot be told apart from another function; rename its columns.")
+        return matrix.__wrapped__.tocsr()
+
+
+def remember(text: str, encoder: Any) -> None:
+    """Store an encoder for the results of this process, which hold its text."""
+    while len(_ENCODERS) >= _LARGEST:
+        del _ENCODERS[next(iter(_ENCODERS))]
+    _ENCODERS[_checksum(text)] = encoder
+
+
+def recalled(text: str) -> Any:
+    """Encoder of this process that wrote a text; None for another process or a text without Python code."""
+    return _ENCODERS.get(_checksum(text))
+
+
+def _checksum(text: str) -> str:
+    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()
 
 
 class Learner:
@@ -52,17 +112,17 @@ class Learner:
 
     def terms(self, spec: Any, X: Any) -> tuple[Term, ...]:
         """Translate the terms of formulaic's ``spec``, whose compressed features on these rows are ``X``."""
-        known, nothing = (self._translator(columns, spec) for columns in self._choices())
-        found = known.terms_of(spec)
+        by_language, by_python = (self._translator(columns, spec) for columns in self._choices())
+        terms = by_language.terms_of(spec)
         try:
-            wrong = self._differing(X, encode_terms(found, self.rows, sparse=True), columns_needed(found))
+            wrong = self._differing(X, encode_terms(terms, self.rows, sparse=True), columns_needed(terms))
         except ValueError:
             wrong = np.ones(X.shape[1], dtype=bool)
         if wrong.any():
-            by_term = np.split(wrong, np.cumsum([len(term.columns) for term in found])[:-1])
-            pairs = zip(found, nothing.terms_of(spec), by_term, strict=True)
-            found = tuple(second if differs.any() else first for first, second, differs in pairs)
-        return found
+            by_term = np.split(wrong, np.cumsum([len(term.columns) for term in terms])[:-1])
+            pairs = zip(terms, by_python.terms_of(spec), by_term, strict=True)
+            terms = tuple(second if differs.any() else first for first, second, differs in pairs)
+        return terms
 
     def column(self, expression: str, check: Callable[[Any], Any]) -> Factor:
         """Translate an offset or the variable of a slope; ``check`` raises unless it is one column of numbers."""
@@ -73,16 +133,16 @@ class Learner:
         factor = next(factor for term in matrix.model_spec.formula for factor in term.factors)
         for columns in self._choices():
             node = self._translator(columns, matrix.model_spec).expression(factor)
-            found = Factor(expression, node)
-            if not columns or _is_close(values, numbers_of(found, self.rows)):
+            result = Factor(expression, node)
+            if not columns or self._gives(result, values):
                 break
-        return found
+        return result
 
     def response(self, left: Any) -> tuple[Factor, ...] | None:
         """Translate the left side of a formula; None without one."""
         if left is None:
             return None
-        found = []
+        factors = []
         for factor in (factor for term in left for factor in term.factors):
             state, values = {}, None
             if factor.eval_method.value != "lookup":
@@ -92,19 +152,23 @@ class Learner:
                 state, values = matrix.model_spec.transform_state, matrix.to_numpy()[:, 0]
             columns = frozenset(self.rows.frame.columns)
             node: Any = Translator(columns, state, self._session.context, lambda _: 1).expression(factor)
-            made = Factor(str(factor.expr), node)
-            if values is not None and not _is_close(values, self._or_none(made)):
-                made = replace(made, encoding=Outside(made.label, 1, tuple(sorted(columns_needed(node)))))
-            found.append(made)
-        if any(isinstance(factor.encoding, Outside) for factor in found):
+            result = Factor(str(factor.expr), node)
+            try:
+                is_equal = values is None or self._gives(result, values)
+            except ValueError:
+                is_equal = False
+            if not is_equal:
+                result = replace(result, encoding=Outside(result.label, 1, tuple(sorted(columns_needed(node)))))
+            factors.append(result)
+        if any(isinstance(factor.encoding, Outside) for factor in factors):
             self._session = replace(self._session, response=left)
-        return tuple(found)
+        return tuple(factors)
 
-    def _or_none(self, factor: Factor) -> Any:
-        try:
-            return numbers_of(factor, self.rows)
-        except ValueError:
-            return None
+    def _gives(self, factor: Factor, values: Any) -> bool:
+        """Whether a translated factor gives the values of formulaic on these rows."""
+        one, two = (np.asarray(part, dtype=np.float64) for part in (values, numbers_of(factor, self.rows)))
+        largest = float(np.max(np.abs(one), initial=0.0))
+        return bool(np.allclose(one, two, rtol=0, atol=_TOLERANCE * largest, equal_nan=True))
 
     def _choices(self) -> tuple[frozenset[str], frozenset[str]]:
         """All columns, and no columns, with which every expression is Python code."""
@@ -127,11 +191,3 @@ class Learner:
         gap = (one - two).tocsr()
         wrong[gap.indices[np.abs(gap.data) > _TOLERANCE * scale[gap.indices]]] = True
         return wrong
-
-
-def _is_close(values: Any, other: Any) -> bool:
-    if other is None:
-        return False
-    one, two = (np.asarray(part, dtype=np.float64) for part in (values, other))
-    largest = float(np.max(np.abs(one), initial=0.0))
-    return bool(np.allclose(one, two, rtol=0, atol=_TOLERANCE * largest, equal_nan=True))

@@ -19,7 +19,8 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from ..._typing import Float
-from ..frames import SHOWN, listed, no_column, refuse_missing
+from ..._validation import listed
+from ..frames import SHOWN, no_column, refuse_missing
 from ..levels import KnownLevels, level_text
 from .language.encoding import words
 from .language.interpreter import Rows, numbers_of
@@ -97,10 +98,10 @@ class RandomTerm:
                     f"data: {column!r} is missing in {missing} of {len(frame)} rows, and says which effect of "
                     f"({self.name}) a row has; make it a level, leave those rows out, or take dropna=True."
                 )
-            known = KnownLevels(level[number] for level in self.levels)
+            levels = KnownLevels(level[number] for level in self.levels)
             values = frame[column].astype(object).tolist()
-            place = {value: known.add(value) for value in dict.fromkeys(values)}
-            columns.append([known.levels[place[value]] for value in values])
+            place = {value: levels.add(value) for value in dict.fromkeys(values)}
+            columns.append([levels.levels[place[value]] for value in values])
         return list(zip(*columns, strict=True))
 
     def values_of(self, rows: Rows) -> Float[np.ndarray, " n"]:
@@ -129,8 +130,8 @@ def without_random_terms(formula: str) -> tuple[str, list[ParsedTerm]]:
     >>> without_random_terms("y ~ x + (x | site)")
     ('y ~ x', [('1', ['site'], '1+x|site'), ('x', ['site'], '1+x|site')])
     """
-    formula, found = without_added(formula, _has_bar)
-    terms = [term for tokens in found for term in _read(tokens[1:-1])]
+    formula, brackets = without_added(formula, _has_bar)
+    terms = [term for tokens in brackets for term in _read(tokens[1:-1])]
     plain = [term[:2] for term in terms]
     repeated = [term for k, term in enumerate(plain) if term in plain[:k]]
     if repeated:
@@ -144,7 +145,7 @@ def _has_bar(tokens: Sequence[Token]) -> bool:
     return tokens[0].is_mark("(") and any(mark in ("|", "||") for mark, _ in operands(tokens[1:-1]))
 
 
-def _read(inside: Sequence[Token], most: int = 4) -> list[ParsedTerm]:
+def _read(inside: Sequence[Token], limit: int = 4) -> list[ParsedTerm]:
     """Expressions, columns and block of ``effects | groups``."""
     shown, sides = text_of(inside), list(parts(inside, "|", "||"))
     if len(sides) != 2:
@@ -152,9 +153,9 @@ def _read(inside: Sequence[Token], most: int = 4) -> list[ParsedTerm]:
     effects, is_independent = _effects(sides[0], shown), any(mark == "||" for mark, _ in operands(inside))
     nested = list(_groups(sides[1], shown))
     is_correlated = len(effects) > 1 and not is_independent
-    if is_correlated and len(effects) > most:
+    if is_correlated and len(effects) > limit:
         raise ValueError(
-            f"formula: ({shown}) has {len(effects)} correlated effects, and {most} are the most; write "
+            f"formula: ({shown}) has {len(effects)} correlated effects, and {limit} are the most; write "
             f"({text_of(sides[0])} || {text_of(sides[1])}), which are independent, each with its own scale."
         )
     blocks = [f"{'+'.join(effects)}|{':'.join(columns)}" if is_correlated else "" for columns in nested]
@@ -191,13 +192,13 @@ def _groups(side: Sequence[Token], shown: str) -> Iterator[list[str]]:
     columns: list[str] = []
     for part in parts(side, "/"):
         for one in parts(part, ":"):
-            found = [token for token in one if token.kind != "blank"]
-            if len(found) != 1 or found[0].kind not in ("name", "quoted"):
+            words_of_part = [token for token in one if token.kind != "blank"]
+            if len(words_of_part) != 1 or words_of_part[0].kind not in ("name", "quoted"):
                 raise ValueError(
                     f"formula: ({shown}) groups by {text_of(side)!r}; expected a column, or columns joined as in "
                     "site:year. Values of any kind, numbers too, are levels: name the column without C()."
                 )
-            columns.append(found[0].text.strip("`"))
+            columns.append(words_of_part[0].text.strip("`"))
         yield list(columns)
 
 
@@ -252,11 +253,11 @@ def random_columns(terms: Sequence[RandomTerm], rows_of: Rows, more: Sequence[tu
     start = 0
     for number, term in enumerate(terms):
         place = {level: start + k for k, level in enumerate(term.levels)}
-        place |= {level: width + k for k, (own, level) in enumerate(more) if own == number}
+        place |= {level: width + k for k, (owner, level) in enumerate(more) if owner == number}
         levels = term.levels_in(rows_of.frame)
         column = np.array([place.get(level, -1) for level in levels], dtype=np.int64)
-        known = np.flatnonzero(column >= 0)
-        if rows_of.unseen == "error" and len(known) < len(levels):
+        rows_of_levels = np.flatnonzero(column >= 0)
+        if rows_of.unseen == "error" and len(rows_of_levels) < len(levels):
             unseen = [level_name(level) for level, k in zip(levels, column, strict=True) if k < 0]
             raise ValueError(
                 f"data: {len(unseen)} of {len(levels)} rows have levels of ({term.name}) that the formula has not "
@@ -266,9 +267,9 @@ def random_columns(terms: Sequence[RandomTerm], rows_of: Rows, more: Sequence[tu
                 'unseen="population", without an effect of their own, or unseen="draw", with one that is drawn from '
                 "the scale of the term."
             )
-        rows.append(known)
-        places.append(column[known])
-        values.append(term.values_of(rows_of)[known])
+        rows.append(rows_of_levels)
+        places.append(column[rows_of_levels])
+        values.append(term.values_of(rows_of)[rows_of_levels])
         start += len(term.levels)
     entries = np.concatenate(values), (np.concatenate(rows), np.concatenate(places))
     return csr_array(entries, shape=(len(rows_of), width + len(more)))
@@ -288,10 +289,10 @@ def level_name(level: tuple[Any, ...]) -> str:
     return ":".join(texts)
 
 
-def columns_in(found: Sequence[ParsedTerm]) -> set[str]:
+def columns_in(terms: Sequence[ParsedTerm]) -> set[str]:
     """Names that random terms may need of a table."""
-    return {column for _, columns, _ in found for column in columns} | {
-        word for expression, *_ in found if expression != "1" for word in words(f"{expression}")
+    return {column for _, columns, _ in terms for column in columns} | {
+        word for expression, *_ in terms if expression != "1" for word in words(f"{expression}")
     }
 
 

@@ -54,13 +54,13 @@ def read_response(factors: Sequence[Factor], rows: Rows) -> Shaped[np.ndarray, "
     """Values of a translated response on other rows; see :func:`response_values`."""
     from pandas import Series
 
-    found = [
+    columns = [
         _values(_column(factor.label, rows.frame), factor.label)
         if isinstance(factor.encoding, Column)
         else _values(Series(numbers_of(factor, rows)), factor.label)
         for factor in factors
     ]
-    return found[0] if len(found) == 1 else np.column_stack(found)
+    return columns[0] if len(columns) == 1 else np.column_stack(columns)
 
 
 def _column(name: str, frame: Any) -> Any:

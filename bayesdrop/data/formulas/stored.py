@@ -6,7 +6,7 @@ import json
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from ..frames import listed
+from ..._validation import listed
 from ..levels import UNSEEN
 from .language.limits import LIMITS, finite, within
 from .language.nodes import Column, Expression, Factor, Outside, Term, check_terms, walk
@@ -14,10 +14,16 @@ from .language.reading import read_node
 from .language.translation import plain_levels
 from .random_terms import RandomTerm
 
-__all__ = ["VERSION", "column_facts", "read_facts", "read_factor", "read_formula_text", "read_json"]
+__all__ = ["SETTINGS", "VERSION", "column_facts", "read_facts", "read_factor", "read_formula_text", "read_json"]
 
 # Version of the text of a stored formula.
 VERSION = 2
+_FLAG = (False, True)
+# Settings that a file keeps as they are, and their values.
+SETTINGS: dict[str, tuple[Any, ...]] = {
+    "has_intercept": _FLAG, "full_rank": _FLAG, "missing": (None, "nan"), "unseen": UNSEEN, "is_sparse": _FLAG,
+    "dropna": _FLAG,
+}  # fmt: skip
 
 
 def read_formula_text(text: str) -> dict[str, Any]:
@@ -29,38 +35,31 @@ def read_formula_text(text: str) -> dict[str, Any]:
         If it is not such a text.
     """
     try:
-        known = read_json(text)
-        if known.get("version") != VERSION:
+        parts = read_json(text)
+        if parts.get("version") != VERSION:
             raise ValueError("another version of bayesdrop stored it; fit again")
-        terms = tuple(read_node(term, Term) for term in known["terms"])
+        terms = tuple(read_node(term, Term) for term in parts["terms"])
         check_terms(terms)
-        offset, response, label = known["offset"], known["response"], known["label"]
-        within(max(len(known["random"]), len(response or ())), "factors")
-        random = [_random_term(part) for part in known["random"]]
+        offset, response, label = parts["offset"], parts["response"], parts["label"]
+        within(max(len(parts["random"]), len(response or ())), "factors")
+        random = [_random_term(part) for part in parts["random"]]
         if not (label is None or isinstance(label, str)):
             label = finite(label)
-        classes = None if label is None else tuple(_level(name) for name in known["classes"])
+        classes = None if label is None else tuple(_level(name) for name in parts["classes"])
         if classes is not None and len(set(map(str, classes))) != 2:
             raise ValueError("expected the names of two classes")
-        flags = [known[name] for name in ("has_intercept", "full_rank", "is_sparse", "dropna")]
-        if not all(isinstance(flag, bool) for flag in flags):
-            raise ValueError("expected true or false")
-        if known["missing"] not in (None, "nan") or known["unseen"] not in UNSEEN:
-            raise ValueError("expected what becomes of missing and unseen values")
-        facts = read_facts(known["columns"])
+        for name, choices in SETTINGS.items():
+            if not any(type(parts[name]) is type(choice) and parts[name] == choice for choice in choices):
+                raise ValueError(f"expected one of {choices} for {name!r}")
+        facts = read_facts(parts["columns"])
         absent = sorted({node.name for node in walk(terms) if isinstance(node, Column)} - set(facts))
         if absent:
             raise ValueError(f"expected facts of the columns {listed(absent)}")
         return dict(
-            formula=str(known["formula"]),
-            has_intercept=flags[0],
-            full_rank=flags[1],
+            **{name: parts[name] for name in SETTINGS},
+            formula=str(parts["formula"]),
             terms=terms,
             columns=facts,
-            missing=known["missing"],
-            unseen=known["unseen"],
-            is_sparse=flags[2],
-            dropna=flags[3],
             random_terms=random,
             _offset=None if offset is None else read_factor(offset),
             _response=None if response is None else tuple(read_factor(part) for part in response),
@@ -82,12 +81,12 @@ def read_json(text: str) -> dict[str, Any]:
     if len(text) > LIMITS.text or sum(text.count(mark) for mark in "[{,:") > LIMITS.values:
         raise ValueError(f"it is larger than {LIMITS.text:,} characters or {LIMITS.values:,} values")
     try:
-        known = json.loads(text)
+        parts = json.loads(text)
     except (ValueError, RecursionError):
         raise ValueError("it is not JSON") from None
-    if not isinstance(known, dict):
+    if not isinstance(parts, dict):
         raise ValueError("it is not a formula as bayesdrop stores it")
-    return known
+    return parts
 
 
 def read_facts(value: Any) -> dict[str, dict[str, Any]]:
@@ -95,14 +94,16 @@ def read_facts(value: Any) -> dict[str, dict[str, Any]]:
     facts: dict[str, dict[str, Any]] = {}
     for name, fact in value.items():
         numbers = {key: float(fact[key]) for key in ("low", "high", "mean") if key in fact}
-        found: dict[str, Any] = {**numbers, **({"whole": bool(fact["whole"])} if "whole" in fact else {})}
+        checked: dict[str, Any] = {**numbers, **({"whole": bool(fact["whole"])} if "whole" in fact else {})}
         if "levels" in fact:
-            found |= {"levels": list(fact["levels"]), "mode": fact.get("mode")}
-            if not all(isinstance(part, bool | int | float | str | None) for part in (*found["levels"], found["mode"])):
+            checked |= {"levels": list(fact["levels"]), "mode": fact.get("mode")}
+            if not all(
+                isinstance(part, bool | int | float | str | None) for part in (*checked["levels"], checked["mode"])
+            ):
                 raise ValueError(f"expected levels of {name!r} that are numbers or texts")
-        if not (len(numbers) == 3 and "whole" in found) and "levels" not in found:
+        if not (len(numbers) == 3 and "whole" in checked) and "levels" not in checked:
             raise ValueError(f"expected levels of {name!r}, or numbers")
-        facts[name] = found
+        facts[name] = checked
     return facts
 
 
@@ -123,10 +124,10 @@ def _random_term(value: Any) -> RandomTerm:
     ):
         raise ValueError("expected texts in a random term")
     within(len(levels), "levels")
-    known = [tuple(_level(part) for part in level) for level in levels]
-    if len(set(known)) < len(known) or any(len(level) != len(columns) for level in known):
+    values = [tuple(_level(part) for part in level) for level in levels]
+    if len(set(values)) < len(values) or any(len(level) != len(columns) for level in values):
         raise ValueError("expected different levels of a random term, with a value of each column")
-    return RandomTerm(expression, list(columns), known, None if slope is None else read_factor(slope), block)
+    return RandomTerm(expression, list(columns), values, None if slope is None else read_factor(slope), block)
 
 
 def _level(value: Any) -> Any:
@@ -155,9 +156,9 @@ def column_facts(frame: Any, used: Collection[str], factors: Mapping[str, Sequen
             low, high, mean = (float(part) for part in (column.min(), column.max(), column.mean()))
             facts[name] = {"low": low, "high": high, "mean": mean, "whole": bool(types.is_integer_dtype(column.dtype))}
         if not numeric or name in factors:
-            known = factors.get(name)
-            seen = known if known is not None else sorted(column.dropna().unique().tolist(), key=str)
+            levels = factors.get(name)
+            seen = levels if levels is not None else sorted(column.dropna().unique().tolist(), key=str)
             facts.setdefault(name, {})["levels"] = list(plain_levels(seen))
-            most = column.mode()
-            facts[name]["mode"] = plain_levels(most.iloc[:1].tolist())[0] if len(most) else None
+            modes = column.mode()
+            facts[name]["mode"] = plain_levels(modes.iloc[:1].tolist())[0] if len(modes) else None
     return facts

@@ -93,12 +93,12 @@ def inside_calls(tokens: Sequence[Token]) -> list[bool]:
     >>> inside_calls(tokenised("(a+I(b))"))
     [False, False, False, False, True, True, True, False]
     """
-    found, until = [], -1
+    flags, until = [], -1
     for place, token in enumerate(tokens):
         if place > until and (token.is_mark("{", "[") or is_call(tokens, place)):
             until = closing(tokens, place)
-        found.append(place <= until)
-    return found
+        flags.append(place <= until)
+    return flags
 
 
 def parts(tokens: Sequence[Token], *marks: str) -> Iterator[list[Token]]:
@@ -130,20 +130,20 @@ def operands(tokens: Sequence[Token]) -> list[tuple[str, list[Token]]]:
     >>> [(mark, text_of(found)) for mark, found in operands(tokenised("a:I(b + c)"))]
     [('', 'a'), (':', ':'), ('', 'I(b + c)')]
     """
-    found: list[tuple[str, list[Token]]] = []
+    pairs: list[tuple[str, list[Token]]] = []
     place = 0
     while place < len(tokens):
         token, end = tokens[place], place
         if token.is_mark("(", "[", "{"):
             end = min(closing(tokens, place), len(tokens) - 1)
-            if found and not found[-1][0] and (token.text == "[" or is_call(tokens, place)):
-                found[-1][1].extend(tokens[place : end + 1])
+            if pairs and not pairs[-1][0] and (token.text == "[" or is_call(tokens, place)):
+                pairs[-1][1].extend(tokens[place : end + 1])
             else:
-                found.append(("", list(tokens[place : end + 1])))
+                pairs.append(("", list(tokens[place : end + 1])))
         elif token.kind != "blank":
-            found.append((token.text if token.kind == "mark" and token.text != "." else "", [token]))
+            pairs.append((token.text if token.kind == "mark" and token.text != "." else "", [token]))
         place = end + 1
-    return found
+    return pairs
 
 
 def without_added(formula: str, is_wanted: Callable[[Sequence[Token]], bool]) -> tuple[str, list[list[Token]]]:
@@ -172,8 +172,8 @@ def without_added(formula: str, is_wanted: Callable[[Sequence[Token]], bool]) ->
     if not places:
         return formula, []
     # A sign stands before each term; nothing but an intercept is left of a lone term.
-    gone = {*places, *(k - 1 for k in places if k)}
-    text = " ".join(text_of(tokens) for k, (_, tokens) in enumerate(items) if k not in gone)
+    removals = {*places, *(k - 1 for k in places if k)}
+    text = " ".join(text_of(tokens) for k, (_, tokens) in enumerate(items) if k not in removals)
     text = text.removeprefix("+ ") or "1"
     before = "".join(f"{text_of(part)} ~ " if text_of(part) else "~ " for part in left)
     return f"{before}{text}", [items[k][1] for k in places]
@@ -185,7 +185,7 @@ def _wanted_within(tokens: Sequence[Token], is_wanted: Callable[[Sequence[Token]
         return tokens
     if not tokens[0].is_mark("("):
         return ()
-    return next((found for _, one in operands(tokens[1:-1]) if (found := _wanted_within(one, is_wanted))), ())
+    return next((nested for _, one in operands(tokens[1:-1]) if (nested := _wanted_within(one, is_wanted))), ())
 
 
 def _combined(tokens: Sequence[Token]) -> ValueError:

@@ -139,8 +139,8 @@ class Blocks(Blockwise, LocalRows):
                 "n_features, zero_based: expected svmlight files, which leave out features; other sources have all of "
                 "their columns, so leave both out."
             )
-        found = self._source.indices
-        self.zero_based = None if found is None else bool(found.zero_based)
+        indices = self._source.indices
+        self.zero_based = None if indices is None else bool(indices.zero_based)
         self._shift = 0
         self._records: list[Record] = []
         self._masks: list[Bool[np.ndarray, " rows"]] | None = None
@@ -161,8 +161,8 @@ class Blocks(Blockwise, LocalRows):
                 )
             self._records.append(record_of(block, where, self._end))
             if block.shape[0]:
-                least = of_matrix(block).minimum()
-                self._minimum = least if self._minimum is None else min(self._minimum, least)
+                minimum = of_matrix(block).minimum()
+                self._minimum = minimum if self._minimum is None else min(self._minimum, minimum)
         self.columns = self._source.columns
         n = self._end
         if p is None or n == 0:
@@ -304,15 +304,15 @@ class Blocks(Blockwise, LocalRows):
         """See :class:`bayesdrop.designs.Design`; one pass, whose blocks are worked on by several threads."""
 
         def sums(number: int, start: int, where: str, load: Load) -> tuple[Float[np.ndarray, ...], ...]:
-            here, block = self._design(number, start, where, load)
-            return block.product_sums(w, w_sq, function, *(part[here] for part in rows))
+            span, block = self._design(number, start, where, load)
+            return block.product_sums(w, w_sq, function, *(part[span] for part in rows))
 
         self._passes[0] += 1
         total: tuple[Any, ...] = ()
         with closing(self._pieces()) as pieces:
             # In the order of the rows, so that the sums do not depend on the order of the threads.
-            for found in in_threads(self._shown(pieces), sums, self._threads()):
-                total = added(total, found)
+            for sums_of_block in in_threads(self._shown(pieces), sums, self._threads()):
+                total = added(total, sums_of_block)
         return total
 
     def _threads(self) -> int:
@@ -322,18 +322,18 @@ class Blocks(Blockwise, LocalRows):
 
     def _forward(self, method: str, tails: list[tuple[int, ...]], *weights: Num[AnyArray, "p ..."]) -> list[PerRow]:
         """Products of the blocks with weights, one pass; see :class:`.base.Blockwise`."""
-        found = [np.empty((self.shape[0], *tail)) for tail in tails]
+        products = [np.empty((self.shape[0], *tail)) for tail in tails]
         for rows, block in self.parts():
-            for whole, part in zip(found, getattr(block, method)(*weights), strict=True):
+            for whole, part in zip(products, getattr(block, method)(*weights), strict=True):
                 whole[rows] = part
-        return found
+        return products
 
     def sum_over_parts(self, method: str, *rows: PerRow) -> list[Any]:
         """Sums over the blocks, one pass; see :class:`.base.Blockwise`."""
         total: tuple[Any, ...] = ()
-        for here, block in self.parts():
-            made = getattr(block, method)(*(row[here] for row in rows))
-            total = added(total, made if isinstance(made, tuple) else (made,))
+        for part, block in self.parts():
+            result = getattr(block, method)(*(row[part] for row in rows))
+            total = added(total, result if isinstance(result, tuple) else (result,))
         return list(total)
 
     def normal_product(self, w: ByColumn, w_sq: SquaredByColumn, between: Between) -> tuple[PerRow, ...]:

@@ -29,12 +29,12 @@ def _ordered(block: Any) -> Float[np.ndarray, ...]:
     sample = LIMITS.sample
     if issparse(block):
         step = max(1, block.nnz // sample**2)
-        some = block.data[::step].astype(np.float64)
-        return some * (1.0 + block.indices[::step] + np.arange(len(some)))
+        entries = block.data[::step].astype(np.float64)
+        return entries * (1.0 + block.indices[::step] + np.arange(len(entries)))
     n, p = block.shape
-    some = block[:: max(1, n // sample), :: max(1, p // sample)].astype(np.float64)
+    entries = block[:: max(1, n // sample), :: max(1, p // sample)].astype(np.float64)
     # A number for each position, different for adjacent positions.
-    return some * (1.0 + np.arange(len(some))[:, None] + np.sqrt(np.arange(some.shape[1])))
+    return entries * (1.0 + np.arange(len(entries))[:, None] + np.sqrt(np.arange(entries.shape[1])))
 
 
 def record_of(block: Any, where: str, start: int) -> Record:
@@ -54,9 +54,9 @@ def is_same(record: Record, block: Any, p: int) -> bool:
     if block.shape != (record.rows, p) or values.size != record.stored:
         return False
     with np.errstate(invalid="ignore", over="ignore"):
-        found = np.array([values.sum(dtype=np.float64), _ordered(block).sum()])
+        sums = np.array([values.sum(dtype=np.float64), _ordered(block).sum()])
         # A source that computes its numbers again may round them differently. NaN is unequal to everything.
-        return bool(np.all(np.abs(found - record.sums) <= ROUNDING * record.scale))
+        return bool(np.all(np.abs(sums - record.sums) <= ROUNDING * record.scale))
 
 
 def entries_of(matrix: Any) -> Num[np.ndarray, ...]:

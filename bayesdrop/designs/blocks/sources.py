@@ -92,14 +92,14 @@ class Made:
             raise TypeError(f"source: expected a function that returns blocks of rows, got {shown(blocks)} from it.")
         names: list[str] | None = None
         for number, block in enumerate(blocks):
-            found = table_names(block, f"source: block {number}")
+            columns = table_names(block, f"source: block {number}")
             if number == 0:
-                names = found
+                names = columns
                 self.columns = names if self.columns is None else self.columns
-            elif found != names:
+            elif columns != names:
                 raise ValueError(
                     f"source: block {number}: expected the columns {names} of the first block in their order, got "
-                    f"{found}; give all blocks the same columns."
+                    f"{columns}; give all blocks the same columns."
                 )
             yield f"block {number}", _there(block)
 
@@ -176,8 +176,8 @@ class Files:
                 raise ValueError(f"expected a matrix of numbers, got shape {shape} of {dtype}")
             begin, (n, p) = file.tell(), shape
             room(n * p * dtype.itemsize, path.stat().st_size - begin)
-        most = max(1, BLOCK // max(p, 1))
-        rows = self._rows or max(most - most % LIMITS.even, min(most, LIMITS.even))
+        limit = max(1, BLOCK // max(p, 1))
+        rows = self._rows or max(limit - limit % LIMITS.even, min(limit, LIMITS.even))
         for first in range(0, n, rows):
             yield partial(_some_rows, path, begin, dtype, (n, p), by_columns, first, min(rows, n - first))
 
@@ -248,10 +248,10 @@ def _some_rows(
 
 def _numbers(path: Path, dtype: Any, count: int, offset: int) -> Any:
     """Read ``count`` numbers at an offset of a file."""
-    found = np.fromfile(path, dtype, count, offset=offset)
-    if len(found) < count:
-        raise ValueError(f"the file ends early, {count - len(found)} numbers are missing")
-    return found
+    values = np.fromfile(path, dtype, count, offset=offset)
+    if len(values) < count:
+        raise ValueError(f"the file ends early, {count - len(values)} numbers are missing")
+    return values
 
 
 class _naming:
@@ -264,8 +264,8 @@ class _naming:
         return None
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        known = ValueError | OSError | EOFError | KeyError | zipfile.BadZipFile | zlib.error
-        if isinstance(error, known) and not isinstance(error, FileNotFoundError | _Changed | LineError):
+        kinds = ValueError | OSError | EOFError | KeyError | zipfile.BadZipFile | zlib.error
+        if isinstance(error, kinds) and not isinstance(error, FileNotFoundError | _Changed | LineError):
             raise ValueError(
                 f"source: {self._path} cannot be read, it may be truncated or of another kind: {error}. Write the file "
                 "anew and fit again."
@@ -304,12 +304,10 @@ def header(file: Any) -> tuple[tuple[int, ...], bool, Any]:
     return shape, by_columns, dtype
 
 
-def room(needed: int, there: int) -> None:
+def room(needed: int, size: int) -> None:
     """Raise ValueError unless a file has the bytes that its header declares, before memory is allocated."""
-    if needed > there:
-        raise ValueError(
-            f"the file ends early: its header declares {needed:,} bytes of numbers and {there:,} are there"
-        )
+    if needed > size:
+        raise ValueError(f"the file ends early: its header declares {needed:,} bytes of numbers and {size:,} are there")
 
 
 def check_archive(file: Any) -> None:
@@ -325,7 +323,7 @@ def check_archive(file: Any) -> None:
         if "shape.npy" in parts:
             with archive.open("shape.npy") as inner:
                 sizes = np.lib.format.read_array(inner, allow_pickle=False)
-            held = sum(part.file_size for part in parts.values())
+            size_of_parts = sum(part.file_size for part in parts.values())
             # Rows have a pointer each in the file, but rows of columns or coordinates do not.
             for size in np.ravel(sizes).tolist():
-                check_width(size, held)
+                check_width(size, size_of_parts)

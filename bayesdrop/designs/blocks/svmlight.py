@@ -22,11 +22,11 @@ from ..threads import LIMITS
 __all__ = ["Indices", "LineError", "check_width", "indices_of", "read_rows", "zero_or_one"]
 
 
-def check_width(columns: int, held: int) -> None:
-    """Raise ValueError for more columns (or rows) than a file of ``held`` bytes can mean."""
-    if columns > max(LIMITS.columns, held):
+def check_width(columns: int, size: int) -> None:
+    """Raise ValueError for more columns (or rows) than a file of ``size`` bytes can mean."""
+    if columns > max(LIMITS.columns, size):
         raise ValueError(
-            f"it declares {columns:,} rows or columns, and holds {held:,} bytes: an index is wrong, or hash the "
+            f"it declares {columns:,} rows or columns, and holds {size:,} bytes: an index is wrong, or hash the "
             f"features to at most {LIMITS.columns:,}"
         )
 
@@ -99,19 +99,19 @@ def indices_of(paths: Sequence[Path], n_features: int | None, zero_based: bool |
             ends_of_line = [entries[place].split(b":")[0] for place in (0, -1)]
             if not all(index.isdigit() for index in ends_of_line):
                 raise _fault([line], number, path) or LineError(f"source: {path}, line {number}: no index.")
-            known = (*ends, *((int(index), f"{path}, line {number}") for index in ends_of_line))
-            ends = (min(known, key=lambda one: one[0]), max(known, key=lambda one: one[0]))
-    least, most = (ends[0][0], ends[1][0]) if ends else (1, 0)
-    first_is_zero = least == 0 if zero_based is None else zero_based
-    width = max(most + first_is_zero, 1) if n_features is None else n_features
+            candidates = (*ends, *((int(index), f"{path}, line {number}") for index in ends_of_line))
+            ends = (min(candidates, key=lambda one: one[0]), max(candidates, key=lambda one: one[0]))
+    smallest, largest = (ends[0][0], ends[1][0]) if ends else (1, 0)
+    first_is_zero = smallest == 0 if zero_based is None else zero_based
+    width = max(largest + first_is_zero, 1) if n_features is None else n_features
     if n_features is None:
         check_width(width, sum(path.stat().st_size for path in paths))
-    found = Indices(ends, first_is_zero, zero_based is not None, width)
+    indices = Indices(ends, first_is_zero, zero_based is not None, width)
     try:
-        found.check(first_is_zero, width)
+        indices.check(first_is_zero, width)
     except ValueError as error:
         raise LineError(f"source: {error}") from None
-    return found
+    return indices
 
 
 def read_rows(path: Path, rows: int, width: int, zero_based: bool) -> Iterator[Any]:
@@ -141,15 +141,15 @@ def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
 
 def _gathered(path: Path, rows: int) -> Iterator[tuple[int, list[bytes]]]:
     """Up to ``rows`` lines at a time, fewer if they are long, with the number of the first."""
-    some, size = list[bytes](), 0
+    gathered, size = list[bytes](), 0
     for number, line in _lines(path):
-        some.append(line)
+        gathered.append(line)
         size += len(line)
-        if len(some) == rows or size > LIMITS.text:
-            yield number + 1 - len(some), some
-            some, size = [], 0
-    if some:
-        yield number + 1 - len(some), some
+        if len(gathered) == rows or size > LIMITS.text:
+            yield number + 1 - len(gathered), gathered
+            gathered, size = [], 0
+    if gathered:
+        yield number + 1 - len(gathered), gathered
 
 
 def _entries(line: bytes) -> list[bytes]:

@@ -92,7 +92,7 @@ class DaskDesign(Blockwise, DaskRows):
                 "needs the same columns in the same order."
             )
         self._rows = tuple(n for n, _, _ in facts)
-        self._minimum: float | None = min(least for n, _, least in facts if n)
+        self._minimum: float | None = min(minimum for n, _, minimum in facts if n)
         self.shape: tuple[int, int] = (sum(self._rows), widths[0])
         self.prefers_gram = self.shape[1] <= self.gram_columns
 
@@ -131,16 +131,16 @@ class DaskDesign(Blockwise, DaskRows):
             apply(method, block, *same, *parts, **others) for block, parts in zip(self._blocks, chunks, strict=True)
         ]
 
-    def _persisted(self, made: list[Any]) -> list[Any]:
+    def _persisted(self, tasks: list[Any]) -> list[Any]:
         import dask
 
         with cluster_errors():
-            return list(dask.persist(*made))
+            return list(dask.persist(*tasks))
 
     def _forward(self, method: str, tails: list[tuple[int, ...]], *weights: Num[np.ndarray, "p ..."]) -> list[PerRow]:
         """Products of every block with weights that are sent to the workers; the products stay there."""
-        made = self._persisted(self._tasks(method, *map(np.ascontiguousarray, weights)))
-        return [self._joined(made, k, tail) for k, tail in enumerate(tails)]
+        results = self._persisted(self._tasks(method, *map(np.ascontiguousarray, weights)))
+        return [self._joined(results, k, tail) for k, tail in enumerate(tails)]
 
     def sum_over_parts(self, method: str, *rows: PerRow) -> list[Num[AnyArray, ...]]:
         """Sums of the products of every block with its part of vectors over the rows."""
@@ -162,9 +162,11 @@ class DaskDesign(Blockwise, DaskRows):
         """``(E R, Eᵀ L)``; see :class:`bayesdrop.designs.Design`."""
         import dask
 
-        made = self._persisted(self._tasks("sampled_products", rows=[left], right=right, square=square, linear=linear))
-        back = self._summed([dask.delayed(_second)(part) for part in made])[0]
-        return self._joined(made, 0, (right.shape[1],)), back
+        results = self._persisted(
+            self._tasks("sampled_products", rows=[left], right=right, square=square, linear=linear)
+        )
+        back = self._summed([dask.delayed(_second)(part) for part in results])[0]
+        return self._joined(results, 0, (right.shape[1],)), back
 
     def outer_gram(self, scale: PerColumn) -> Float[np.ndarray, "n n"]:
         """Raise TypeError: an n × n matrix needs rows in memory."""
@@ -188,8 +190,8 @@ def _facts(block: Design) -> tuple[int, int, float]:
     return *block.shape, block.minimum() if block.shape[0] else 0.0
 
 
-def _second(made: tuple[Any, ...]) -> tuple[Any]:
-    return (made[1],)
+def _second(results: tuple[Any, ...]) -> tuple[Any]:
+    return (results[1],)
 
 
 def _call(method: str, block: Design, *arguments: Any, **named: Any) -> Any:

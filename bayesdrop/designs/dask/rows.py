@@ -81,10 +81,10 @@ class DaskRows(Design):
         import dask
 
         sent, apply = dask.delayed(function, traverse=False), dask.delayed(_apply, pure=False)
-        made = [apply(sent, *chunks) for chunks in zip(*(self._chunks(part) for part in rows), strict=True)]
+        results = [apply(sent, *chunks) for chunks in zip(*(self._chunks(part) for part in rows), strict=True)]
         if widths is not None:
-            return tuple(self._joined(made, k, (width,)) for k, width in enumerate(widths))
-        return self._joined(made, 0, np.broadcast_shapes(*(part.shape[1:] for part in rows)))
+            return tuple(self._joined(results, k, (width,)) for k, width in enumerate(widths))
+        return self._joined(results, 0, np.broadcast_shapes(*(part.shape[1:] for part in rows)))
 
     def gather(self, function: Callable[..., Any], *rows: PerRow) -> list[Any]:
         """Apply a function to each block's part of vectors over the rows, and return the small results."""

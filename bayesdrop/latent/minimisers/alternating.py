@@ -72,24 +72,24 @@ class Alternating:
                 "method: alternating updates need the augmentation bound, one class against the rest; use bd.LBFGS() "
                 'for the softmax and the other bounds, or set expectation="augmentation".'
             )
-        here, value, least = start, energy.value_and_gradient(start)[0], self.tol * energy.row_weight
+        point, value, min_gain = start, energy.value_and_gradient(start)[0], self.tol * energy.row_weight
         trace.status = Status.MAX_ITERATIONS
         for _ in range(self.max_iter if steps is None else min(steps, self.max_iter)):
-            here, before, turn = here._replace(output=output_update(energy, criterion, here)), value, Trace()
+            point, before, turn = point._replace(output=output_update(energy, criterion, point)), value, Trace()
 
-            def function(flat: Float[np.ndarray, " D"], here: Parameters = here) -> Any:
-                value, gradient = energy.value_and_gradient(here._replace(hidden=flat.reshape(here.hidden.shape)))
+            def function(flat: Float[np.ndarray, " D"], point: Parameters = point) -> Any:
+                value, gradient = energy.value_and_gradient(point._replace(hidden=flat.reshape(point.hidden.shape)))
                 return value, gradient.hidden.ravel()
 
-            hidden = descend(function, here.hidden.ravel(), 0.0, self.steps, turn)
-            here, value = here._replace(hidden=hidden.reshape(here.hidden.shape)), float(turn.values[-1][0])
+            hidden = descend(function, point.hidden.ravel(), 0.0, self.steps, turn)
+            point, value = point._replace(hidden=hidden.reshape(point.hidden.shape)), float(turn.values[-1][0])
             trace.values.append(np.array([value]))
             trace.iterations += 1
             step()
-            if before - value <= least:
+            if before - value <= min_gain:
                 trace.status = Status.CONVERGED
                 break
-        return here
+        return point
 
 
 def output_update(energy: LatentEnergy, criterion: OneVersusRest, parameters: Parameters) -> Float[np.ndarray, "_ M"]:

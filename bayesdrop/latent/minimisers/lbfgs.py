@@ -30,7 +30,7 @@ Function = Callable[[Float[np.ndarray, " D"]], tuple[float, Float[np.ndarray, " 
 
 
 def descend(
-    function: Function, start: Float[np.ndarray, " D"], least: float, steps: int, trace: Trace
+    function: Function, start: Float[np.ndarray, " D"], min_gain: float, steps: int, trace: Trace
 ) -> Float[np.ndarray, " D"]:
     """Minimise a function of a vector (D,) until ten steps gain less than ``10 least``.
 
@@ -40,7 +40,7 @@ def descend(
         Returns value and slope at a vector.
     start : array (D,)
         Starting vector.
-    least : float
+    min_gain : float
         Gain of a step below which to stop.
     steps : int
         Maximum number of steps.
@@ -63,7 +63,7 @@ def descend(
         trace.iterations += 1
         step()
         _log.debug("iteration %d: objective %.10g, relative suboptimality unknown", trace.iterations, values[-1])
-        if len(values) > window and gain() < window * least:
+        if len(values) > window and gain() < window * min_gain:
             raise StopIteration
 
     options = {"maxiter": steps, "maxfun": np.inf, "ftol": 0.0, "gtol": 0.0}
@@ -72,7 +72,7 @@ def descend(
         after_step(result)
     # If no step lowers the value, the last gains show whether this is the optimum.
     stuck = result.nit < steps
-    if (len(values) > window or stuck) and (gain() < window * least or not np.any(result.jac)):
+    if (len(values) > window or stuck) and (gain() < window * min_gain or not np.any(result.jac)):
         trace.status = Status.CONVERGED
     elif stuck and gain() <= LOOSE * abs(values[-1]):
         trace.status = Status.ROUND_OFF
@@ -112,7 +112,7 @@ class LBFGS:
 
     def minimise(self, energy: LatentEnergy, start: Parameters, trace: Trace, steps: int | None = None) -> Parameters:
         """See :class:`bayesdrop.latent.minimisers.lbfgs.LatentMethod`."""
-        most, scale = self.max_iter if steps is None else min(steps, self.max_iter), energy.column_scales
+        limit, scale = self.max_iter if steps is None else min(steps, self.max_iter), energy.column_scales
 
         def scaled(parameters: Parameters) -> Parameters:
             return parameters._replace(hidden=parameters.hidden / scale)
@@ -122,7 +122,7 @@ class LBFGS:
             return value, scaled(gradient).flatten()
 
         first = start._replace(hidden=start.hidden * scale).flatten()
-        return scaled(start.like(descend(function, first, self.tol * energy.row_weight, most, trace)))
+        return scaled(start.like(descend(function, first, self.tol * energy.row_weight, limit, trace)))
 
 
 @runtime_checkable

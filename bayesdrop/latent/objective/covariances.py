@@ -51,9 +51,9 @@ class ScoreCovariances:
             image = pull @ unpack(cov, first, second)
         return np.einsum("ijk,ijk->ij", pull[:, self._first], image[:, self._second]), (pull, image)
 
-    def backward(self, moments: ScoreMoments, slope: Units, for_cov: PairCovariances, kept: Any) -> Units:
+    def backward(self, moments: ScoreMoments, slope: Units, for_cov: PairCovariances, products: Any) -> Units:
         """Slope in ``σ'`` (m, K), given the slope in the covariances (m, J); adds the slopes in ``α`` and ``W``."""
-        pull, image = kept
+        pull, image = products
         turn = np.zeros((len(slope), len(self._weight), len(self._weight)))
         turn[:, self._first, self._second] += for_cov
         turn[:, self._second, self._first] += for_cov

@@ -149,9 +149,9 @@ class LatentEnergy:
             score = unit @ parameters.output[:-1] + parameters.output[-1]
             for_mean = np.zeros_like(unit)
             if moments.has_variance:
-                cov, kept = covariances.forward(moments, slope)
+                cov, products = covariances.forward(moments, slope)
                 value, for_score, for_cov = self.criterion(block.target, score, cov)
-                for_slope = covariances.backward(moments, slope, block.weight[:, None] * for_cov, kept)
+                for_slope = covariances.backward(moments, slope, block.weight[:, None] * for_cov, products)
                 for_mean += for_slope * slope * (1 - 2 * unit)
             else:
                 value, for_score, _ = self.criterion(block.target, score, None)

@@ -17,7 +17,7 @@ class Rules:
         Steps on each of several random starts.
     rounds, round_steps : int
         Maximum number of updates of the rates, and steps of the weights before each.
-    settled, largest : float
+    rate_change, largest : float
         Change of a rate below which it has converged, and largest rate.
     smoothing : float
         Added to the variances of a piecewise-linear loss, which smooths it within a hundredth of a score.
@@ -32,7 +32,7 @@ class Rules:
     start_steps: int = 15
     rounds: int = 30
     round_steps: int = 20
-    settled: float = 2e-3
+    rate_change: float = 2e-3
     largest: float = 1 - 1e-6
     smoothing: float = 1e-4
     window: int = 10

@@ -21,9 +21,8 @@ from scipy.special import logsumexp
 
 from ..._progress import step, waiting
 from ..._typing import ArvizData, Int
-from ..._validation import check_count, check_flag, check_folds, check_seed, shown, takes_seed
+from ..._validation import check_count, check_flag, check_folds, check_seed, listed, shown, takes_seed
 from ...data.column_facts import complete_rows
-from ...data.frames import listed
 from ...description import attributes
 from ..arviz_groups.builder import build_groups, provenance
 from ..arviz_groups.groups import assemble, dataset

@@ -16,7 +16,7 @@ import numpy as np
 
 from ..._arviz import arviz
 from ..._memory import BLOCK
-from ..._netcdf import check_file, new_netcdf, reading
+from ..._netcdf import checked_file, new_netcdf, reading
 from ..._progress import uninterrupted
 from ..._typing import Float, Int
 from ..arviz_groups.groups import assemble, dataset, extend
@@ -202,8 +202,7 @@ def open_group(path: Any, draws: Draws, n: int) -> xr.Dataset:
     import xarray as xr
 
     writer = "bd.log_likelihood(post, X, y, path=…)"
-    with reading(path, "log likelihoods", writer, f"write it again by {writer}") as file:
-        check_file(file)
+    with reading(path, "log likelihoods", writer, f"write it again by {writer}") as file, checked_file(file):
         group = xr.open_dataset(file, group=GROUP, engine="h5netcdf", cache=False)
     came = {name: int(size) for name, size in group.sizes.items()}
     expected = dict(zip(_DIMS, (*draws.shape, n), strict=True))

@@ -28,7 +28,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PRNGKeyArray
 
-from ..._memory_maps import drop_programs_if_maps_run_short
+from ..._memory import drop_programs_if_maps_run_short
 from ..._progress import heard, is_watched, say
 from ..._typing import Shaped
 from ..._validation import shown

@@ -192,8 +192,6 @@ def test_no_scheduler_at_the_address():
 @pytest.mark.parametrize(
     ("keywords", "words"),
     [
-        ({"workers": 0}, "whole number of at least 1"),
-        ({"workers": True}, "whole number of at least 1"),
         ({"address": "tcp://127.0.0.1:9", "workers": 2}, "leave them out with an address"),
         ({"address": "tcp://127.0.0.1:9", "memory": "1GB"}, "leave them out with an address"),
     ],

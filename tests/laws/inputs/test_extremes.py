@@ -1,11 +1,10 @@
-"""Numbers of 1e-12 to 1e12 and labels of every type: what changes a problem in no way changes no answer.
+"""Numbers of 1e-12 to 1e12: what changes a problem in no way changes no answer.
 
 A row's loss counts by C times its weight, so weights of s beside C of 1/s are none; a squared loss and a normal prior
 make weights that scale with the response.
 """
 
 import numpy as np
-import pandas as pd
 import pytest
 
 import bayesdrop as bd
@@ -56,35 +55,9 @@ def test_a_rate_next_to_none_is_none():
         np.testing.assert_allclose(weights[1], weights[0], rtol=1e-9)
 
 
-LABELS = [
-    *(HALF.astype(kind) for kind in "int8 uint16 int64 uint64 float16 float32 longdouble bool >i4 >f8".split()),
-    HALF.tolist(),
-    pd.Series(HALF).astype("Int64"),
-    pd.Series(HALF).astype("boolean"),
-    pd.Series(HALF, index=np.arange(N)[::-1]),
-    pd.Series(np.where(HALF, "yes", "no")).astype("category"),
-    pd.Series(np.where(HALF, "yes", "no")).astype("string[pyarrow]"),
-    np.where(HALF, np.datetime64("2021-01-01"), np.datetime64("2020-01-01")),
-]
-
-
-@pytest.mark.parametrize("labels", LABELS, ids=lambda one: f"{type(one).__name__} {getattr(one, 'dtype', '')}")
-@pytest.mark.parametrize("name", ["logistic", "hinge"])
-def test_labels_of_every_type_make_one_fit(name, labels):
-    np.testing.assert_array_equal(_answer(name, y=labels), _answer(name))
-    fit = bd.fit(bd.Model(rates=bd.Fixed(0.2)), X, labels)
-    np.testing.assert_array_equal(fit.weight, bd.fit(bd.Model(rates=bd.Fixed(0.2)), X, HALF).weight)
-    assert list(map(str, fit.predict(X).label)) == [str(fit.classes[int(one)]) for one in fit.predict(X).mean > 0.5]
-
-
-@pytest.mark.parametrize("kind", ["longdouble", "float16", "float32", ">f8", "object"])
-def test_numbers_of_every_type_make_one_fit(kind):
-    y = np.round(NUMBERS * 8) / 8  # which all of them hold
-    weight = np.tile([0.5, 1.0, 2.0], N // 3)
-    for name in ("squared", "epsilon", "quantile"):
-        found = _answer(name, weight=weight.astype(kind), y=y.astype(kind))
-        np.testing.assert_array_equal(found, _answer(name, weight=weight, y=y))
-    C = np.longdouble(0.5) if kind == "longdouble" else np.dtype(kind).type(0.5) if kind != "object" else 0.5
+@pytest.mark.parametrize("kind", ["longdouble", "float16", "float32", ">f8"])
+def test_a_loss_weight_of_every_type_is_its_number(kind):
+    C = np.longdouble(0.5) if kind == "longdouble" else np.dtype(kind).type(0.5)
     np.testing.assert_array_equal(_answer("logistic", C), _answer("logistic", 0.5))
     assert type(bd.Model(C=C).C) in (float, np.float64)
     baselines = bd.baselines.MCFLogistic(C=C).fit(X, HALF), bd.baselines.MCFLogistic(C=0.5).fit(X, HALF)

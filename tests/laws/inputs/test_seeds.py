@@ -64,13 +64,3 @@ def test_a_posterior_says_which_seed_was_drawn():
     assert isinstance(seed, int)
     weights = [bd.groups.dataset(one, "posterior")["weight"].values for one in (post, again)]
     assert np.array_equal(*weights)
-
-
-@pytest.mark.parametrize("seed", [None, -1, 1.5, "a", True])
-def test_what_is_no_seed(seed):
-    for call in (lambda: drawn(seed), lambda: bd.sample(bd.Model(), X, Y, seed=seed, **FEW)):
-        with pytest.raises(ValueError, match="seed: expected a whole number"):
-            call()
-    if seed is not None:
-        with pytest.raises(ValueError, match="random_state: expected a whole number from 0 to 2³² − 1, a generator"):
-            bd.DropoutMatrixFactorization(2, solver="stochastic", random_state=seed).fit(X)

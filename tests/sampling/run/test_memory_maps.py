@@ -7,7 +7,7 @@ import jax
 import numpy as np
 import pytest
 
-from bayesdrop._memory_maps import Limits, drop_programs_if_maps_run_short, map_share
+from bayesdrop._memory import Limits, drop_programs_if_maps_run_short, map_share
 
 
 @pytest.mark.parametrize(("most", "traces"), [(0.95, 2), (-1.0, 4)])

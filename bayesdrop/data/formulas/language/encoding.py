@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from ...frames import SHOWN, listed, no_column, refuse_complex, refuse_kinds, refuse_missing
+from ...._validation import listed
+from ...frames import SHOWN, no_column, refuse_complex, refuse_kinds, refuse_missing
 
 __all__ = [
     "FORMULAIC",
@@ -48,9 +49,9 @@ def columns_of(factor: Any, context: Mapping[str, Any]) -> set[str]:
     names = [node for node in ast.walk(tree) if isinstance(node, ast.Name)]
     bound = {node.id for node in names if isinstance(node.ctx, ast.Store)}
     bound |= {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
-    found = {node.id for node in names if node.id not in bound}
-    return {quoted[name] for name in found & set(quoted)} | {
-        name for name in found - set(quoted) if not (name in TRANSFORMS or name in context or hasattr(builtins, name))
+    free = {node.id for node in names if node.id not in bound}
+    return {quoted[name] for name in free & set(quoted)} | {
+        name for name in free - set(quoted) if not (name in TRANSFORMS or name in context or hasattr(builtins, name))
     }
 
 
@@ -74,7 +75,7 @@ def parsed(expression: str, columns: Collection[str] = ()) -> tuple[ast.expr, di
 
 
 def words(text: str) -> set[str]:
-    """What may be names of columns in a formula: no texts, no functions that are called, no keywords."""
+    """Words that may name columns in a formula: not texts, called functions or keywords."""
     text = re.sub("'[^']*'|\"[^\"]*\"", " ", text)
     return {quoted or word for quoted, word in re.findall(r"`([^`]+)`|\b([^\W\d]\w*)\b(?!\s*\(|\s*=(?!=))", text)}
 
@@ -144,13 +145,13 @@ def _without_rows(source: Any, frame: Any, context: Mapping[str, Any]) -> str:
     """The terms that formulaic cannot encode by themselves, for a message."""
     from formulaic import Formula
 
-    found = []
+    terms = []
     for term in getattr(source, "formula", source):
         try:
             Formula([term]).get_model_matrix(frame, context=context, output="sparse", na_action="ignore")
         except Exception:  # whatever a user's expression raises
-            found.append(str(term))
-    return listed(found or map(str, getattr(source, "formula", source)), SHOWN.few)
+            terms.append(str(term))
+    return listed(terms or map(str, getattr(source, "formula", source)), SHOWN.few)
 
 
 def levels_listed(levels: Iterable[Any], limit: int) -> str:
@@ -162,14 +163,14 @@ def levels_listed(levels: Iterable[Any], limit: int) -> str:
     "'1', 1 and 1 more"
     """
     plain = [level.item() if isinstance(level, np.generic) else level for level in levels]
-    return ", ".join(map(repr, plain[:limit])) + (f" and {len(plain) - limit} more" if len(plain) > limit else "")
+    return listed(plain, limit, repr)
 
 
 def without_intercept(matrix: Any, spec: Any) -> Any:
     """Columns of a model matrix but the intercept, compressed rows of doubles."""
     from scipy import sparse
 
-    kept = [j for term, indices in spec.term_indices.items() if term.degree for j in indices]
-    columns = matrix.__wrapped__[:, kept]
-    refuse_complex(columns, [spec.column_names[j] for j in kept])
+    places = [j for term, indices in spec.term_indices.items() if term.degree for j in indices]
+    columns = matrix.__wrapped__[:, places]
+    refuse_complex(columns, [spec.column_names[j] for j in places])
     return sparse.csr_array(columns, dtype=np.float64)

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from ...._typing import Float, Int, Num, Shaped
-from ...frames import SHOWN, listed, no_column, refuse_missing
+from ...._validation import listed
+from ...frames import SHOWN, no_column, refuse_missing
 from ...levels import KnownLevels
 from .encoding import levels_listed
 from .limits import FUNCTIONS
@@ -73,10 +74,10 @@ class Rows:
         """A column of numbers as doubles, one of truth values as such; raise ValueError on another."""
         values = np.asarray(self._column(name))
         if values.dtype.kind == "O":
-            gone = self.is_missing(name)
-            if not all(isinstance(value, bool | int | float | np.number | np.bool_) for value in values[~gone]):
+            is_missing = self.is_missing(name)
+            if not all(isinstance(value, bool | int | float | np.number | np.bool_) for value in values[~is_missing]):
                 raise ValueError(_unfit(f"column {name!r} has text where the formula takes numbers."))
-            values = np.where(gone, np.nan, values).astype(np.float64)
+            values = np.where(is_missing, np.nan, values).astype(np.float64)
         if values.dtype.kind not in "biuf":
             raise ValueError(_unfit(f"column {name!r} has values of type {values.dtype}, expected numbers."))
         return values if values.dtype.kind == "b" else values.astype(np.float64)
@@ -86,10 +87,6 @@ class Rows:
         values = self._column(name).astype(object).to_numpy(copy=True)
         values[self.is_missing(name)] = None
         return np.asarray(values)
-
-    def raw(self, name: str) -> Shaped[np.ndarray, " n"]:
-        """Values of a column as pandas holds them."""
-        return np.array(self._column(name))
 
     def is_missing(self, name: str) -> Shaped[np.ndarray, " n"]:
         """Whether the values of a column are missing."""
@@ -117,7 +114,7 @@ class Rows:
         return self._codes[key]
 
     def _hashed(self, node: Hashed) -> tuple[Int[np.ndarray, " n"], Shaped[np.ndarray, " n"]]:
-        texts = self.raw(node.column).astype(np.str_).tolist()
+        texts = np.array(self._column(node.column)).astype(np.str_).tolist()
         place = {
             text: int(md5(text.encode(), usedforsecurity=False).hexdigest(), 16) % node.count
             for text in dict.fromkeys(texts)
@@ -127,35 +124,35 @@ class Rows:
     def _known(self, node: Levels) -> tuple[Int[np.ndarray, " n"], Shaped[np.ndarray, " n"]]:
         argument = node.argument
         if isinstance(argument, Outside):
-            found = self.run(argument).tocsr()
-            filled = np.diff(found.indptr) > 0
+            indicators = self.run(argument).tocsr()
+            filled = np.diff(indicators.indptr) > 0
             code = np.full(len(self), -1)
-            code[filled] = found.indices[found.indptr[:-1][filled]]
+            code[filled] = indicators.indices[indicators.indptr[:-1][filled]]
             return code, ~filled
         if isinstance(argument, Column):
-            values, gone = self.values(argument.name), self.is_missing(argument.name)
+            values, is_missing = self.values(argument.name), self.is_missing(argument.name)
         else:
             values = evaluate(argument, self)
-            gone = np.isnan(values)
+            is_missing = np.isnan(values)
         try:
             code = KnownLevels(node.levels).codes(values.tolist())
         except TypeError:
             raise ValueError(_unfit(f"the levels of {_shown(argument)} are neither numbers nor text.")) from None
-        code[gone] = -1
-        strange = (code < 0) & ~gone
-        if strange.any() and self.unseen != "population":
+        code[is_missing] = -1
+        unseen = (code < 0) & ~is_missing
+        if unseen.any() and self.unseen != "population":
             no_scale = "; a fixed factor has no scale to draw an effect from, as (1 | site) has"
             raise ValueError(
-                f"data: {int(strange.sum())} of {len(self)} rows have levels of {_shown(argument)} that the formula "
-                f"has not seen: {levels_listed(dict.fromkeys(values[strange].tolist()), SHOWN.few)}; known are "
+                f"data: {int(unseen.sum())} of {len(self)} rows have levels of {_shown(argument)} that the formula "
+                f"has not seen: {levels_listed(dict.fromkeys(values[unseen].tolist()), SHOWN.few)}; known are "
                 f"{levels_listed(node.levels, SHOWN.levels)}. Leave those rows out, recode them, name all levels in "
                 'the first data, as in pandas.Categorical(values, categories=[...]), or take unseen="population", by '
                 f"which such a row has no level of this factor{no_scale if self.unseen == 'draw' else ''}."
             )
-        if gone.any() and self.missing is None:
+        if is_missing.any() and self.missing is None:
             refuse_missing(sorted(columns_needed(argument)), self.frame, _ADVICE)
             raise ValueError(f"data: {_shown(argument)} is not a number in some rows; leave those rows out.")
-        return code, gone
+        return code, is_missing
 
     def _column(self, name: str) -> Any:
         if name not in self.frame:
@@ -206,7 +203,11 @@ def _compressed(parts: list[tuple[Any, Any]], gaps: list[tuple[Any, slice]], n: 
     filled = (place >= 0) & (value != 0) & ~np.isnan(value)
     starts = np.concatenate([[0], np.cumsum(filled.sum(axis=1))])
     X = csr_array((value[filled], place[filled], starts), shape=(n, p))
-    cells = [np.meshgrid(np.flatnonzero(gone), np.arange(p)[columns]) for gone, columns in gaps if gone.any()]
+    cells = [
+        np.meshgrid(np.flatnonzero(is_missing), np.arange(p)[columns])
+        for is_missing, columns in gaps
+        if is_missing.any()
+    ]
     if cells:
         row, column = (np.concatenate([cell[k].ravel() for cell in cells]) for k in (0, 1))
         X = csr_array(X + coo_array((np.full(len(row), np.nan), (row, column)), shape=(n, p)))
@@ -234,7 +235,7 @@ def _factor(factor: Factor, rows: Rows) -> tuple[Int[np.ndarray, "n k"], Float[n
         code, _ = rows.codes(node)
         if not node.coding.matrix:
             column = np.full(node.count + 1, -1)
-            column[list(node.coding.kept)] = np.arange(node.width)
+            column[list(node.coding.places)] = np.arange(node.width)
             return column[code][:, None], np.ones((n, 1))
         columns = np.where(code[:, None] < 0, -1, np.arange(node.width))
         return columns, np.array(node.coding.matrix)[code]
@@ -269,19 +270,19 @@ def numbers_of(factor: Factor, rows: Rows) -> Num[np.ndarray, " n"]:
 
 
 def _dense(values: Any, node: Outside) -> Float[np.ndarray, "n k"]:
-    found = np.asarray(values.toarray(), dtype=np.float64)
-    if found.shape[1] < node.width:
-        raise ValueError(f"data: {node.text!r} gives {found.shape[1]} columns, expected {node.width}.")
-    return found[:, found.shape[1] - node.width :]
+    matrix = np.asarray(values.toarray(), dtype=np.float64)
+    if matrix.shape[1] < node.width:
+        raise ValueError(f"data: {node.text!r} gives {matrix.shape[1]} columns, expected {node.width}.")
+    return matrix[:, matrix.shape[1] - node.width :]
 
 
 def _without_level(term: Term, rows: Rows) -> Shaped[np.ndarray, " n"]:
     """Rows in which the level of a factor is missing, which makes all columns of an array missing."""
-    gone = np.zeros(len(rows), dtype=bool)
+    is_missing = np.zeros(len(rows), dtype=bool)
     for factor in (factor for product in term.products for factor in product.factors):
         if rows.missing is not None and isinstance(factor.encoding, Levels):
-            gone |= rows.codes(factor.encoding)[1]
-    return gone
+            is_missing |= rows.codes(factor.encoding)[1]
+    return is_missing
 
 
 def evaluate(node: Any, rows: Rows) -> Num[np.ndarray, " n"]:
@@ -313,10 +314,10 @@ def _evaluate(node: Any, rows: Rows) -> Any:
     if not (node.function in _OF_BOOLEANS and all(value.dtype.kind == "b" for value in values)):
         values = [_floats(value) for value in values]
     try:
-        found = np.asarray(FUNCTIONS[node.function](*values))
+        result = np.asarray(FUNCTIONS[node.function](*values))
     except TypeError:
         raise ValueError(_unfit(f"{node.function!r} takes no values of this kind.")) from None
-    return found if found.dtype.kind == "b" else _floats(found)
+    return result if result.dtype.kind == "b" else _floats(result)
 
 
 def _floats(values: Any) -> Float[np.ndarray, ...]:

@@ -198,29 +198,29 @@ class CubicSpline(Node):
         return 4 * self.width
 
 
-def _check_knots(knots: tuple[float, ...], least: int, beyond: str) -> None:
+def _check_knots(knots: tuple[float, ...], minimum: int, beyond: str) -> None:
     within(len(knots), "knots")
-    if len(knots) < least or any(left > right for left, right in zip(knots, knots[1:], strict=False)):
-        raise ValueError(f"expected {least} sorted knots or more, got {short(knots)}")
+    if len(knots) < minimum or any(left > right for left, right in zip(knots, knots[1:], strict=False)):
+        raise ValueError(f"expected {minimum} sorted knots or more, got {short(knots)}")
     if beyond not in _BEYOND:
         raise ValueError(f"expected one of {_BEYOND} beyond the knots, got {short(beyond)}")
 
 
 @dataclass(frozen=True)
 class Coding(Node):
-    """Columns made of the number of a level: indicators of the levels ``kept``, or a row of ``matrix`` for each level.
+    """Columns made of the number of a level: indicators of the levels ``places``, or a row of ``matrix`` per level.
 
     ``matrix`` is empty where the columns are indicators.
     """
 
-    kept: tuple[int, ...]
+    places: tuple[int, ...]
     matrix: tuple[tuple[float, ...], ...]
     cost = 0
 
     @property
     def width(self) -> int:
         """Number of columns."""
-        return len(self.matrix[0]) if self.matrix else len(self.kept)
+        return len(self.matrix[0]) if self.matrix else len(self.places)
 
     @property
     def entries(self) -> int:
@@ -230,9 +230,9 @@ class Coding(Node):
     def check(self, levels: int) -> None:
         """Raise ValueError unless it codes this number of levels."""
         within(levels, "levels")
-        if self.matrix and (len(self.matrix) != levels or self.kept or len({len(row) for row in self.matrix}) != 1):
+        if self.matrix and (len(self.matrix) != levels or self.places or len({len(row) for row in self.matrix}) != 1):
             raise ValueError("expected a row of contrasts for each level")
-        if len(set(self.kept)) < len(self.kept) or not all(0 <= place < levels for place in self.kept):
+        if len(set(self.places)) < len(self.places) or not all(0 <= place < levels for place in self.places):
             raise ValueError("expected numbers of different levels")
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass
-from functools import partial
 from typing import Any, get_args
 
 from ...._validation import MOST
@@ -42,10 +41,10 @@ def read_node(value: Any, kinds: Any, depth: int = 0) -> Any:
     ValueError: 'system' is not in the list of functions
     """
     within(depth, "depth")
-    found = _NODES.get(value[0]) if isinstance(value, list) and value and isinstance(value[0], str) else None
-    if found is None or not issubclass(found[0], kinds) or len(value) != len(found[1]) + 1:
+    entry = _NODES.get(value[0]) if isinstance(value, list) and value and isinstance(value[0], str) else None
+    if entry is None or not issubclass(entry[0], kinds) or len(value) != len(entry[1]) + 1:
         raise ValueError(f"expected a node of a formula, got {short(value)}")
-    kind, readers = found
+    kind, readers = entry
     return kind(*(reader(part, depth + 1) for reader, part in zip(readers, value[1:], strict=True)))
 
 
@@ -68,10 +67,6 @@ def _count(value: Any, depth: int) -> int:
     return value
 
 
-def _real(value: Any, depth: int) -> float:
-    return finite(value)
-
-
 def _scalar(value: Any, depth: int) -> Any:
     return value if isinstance(value, bool) else finite(value)
 
@@ -87,7 +82,7 @@ def _level(value: Any, depth: int) -> Any:
 def _reader(kind: str) -> Callable[[Any, int], Any]:
     """Reader of a field, by its type."""
     if not kind.startswith("tuple["):
-        return _READERS.get(kind) or partial(_of_kinds, _KINDS[kind])
+        return _READERS.get(kind) or (lambda value, depth: read_node(value, _KINDS[kind], depth))
     reader = _reader(kind.removeprefix("tuple[").removesuffix(", ...]"))
 
     def read(value: Any, depth: int) -> tuple[Any, ...]:
@@ -98,12 +93,9 @@ def _reader(kind: str) -> Callable[[Any, int], Any]:
     return read
 
 
-def _of_kinds(kinds: Any, value: Any, depth: int) -> Any:
-    return read_node(value, kinds, depth)
-
-
 _READERS: dict[str, Callable[[Any, int], Any]] = {
-    "str": _text, "bool": _flag, "int": _count, "float": _real, "float | bool": _scalar, "str | float | bool": _level,
+    "str": _text, "bool": _flag, "int": _count, "float": lambda value, depth: finite(value), "float | bool": _scalar,
+    "str | float | bool": _level,
 }  # fmt: skip
 _KINDS = {
     "Expression": Expression, "Expression | Outside": Expression | Outside, "Encoding": Encoding,

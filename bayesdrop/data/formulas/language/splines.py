@@ -69,9 +69,9 @@ def cubic_spline(x: Expression, state: Mapping[str, Any], beyond: str) -> CubicS
 
 def columns_of_spline(node: Any, x: Float[np.ndarray, " n"], label: str) -> Float[np.ndarray, "n k"]:
     """Columns of a polynomial or of a spline, NaN where ``x`` is; raise ValueError on rows beyond the knots."""
-    found = _COLUMNS[type(node)](node, _inside(x, node, label))
-    found[np.isnan(x)] = np.nan
-    return found
+    columns = _COLUMNS[type(node)](node, _inside(x, node, label))
+    columns[np.isnan(x)] = np.nan
+    return columns
 
 
 def _inside(x: Float[np.ndarray, " n"], node: Any, label: str) -> Float[np.ndarray, " n"]:
@@ -90,11 +90,11 @@ def _inside(x: Float[np.ndarray, " n"], node: Any, label: str) -> Float[np.ndarr
 
 def _polynomial(node: Polynomial, x: Float[np.ndarray, " n"]) -> Float[np.ndarray, "n k"]:
     columns = [np.ones(len(x)), np.zeros(len(x))]  # P_{i−1} and P_{i−2}
-    found = np.empty((len(x), node.width))
+    result = np.empty((len(x), node.width))
     for number, (centre, ratio) in enumerate(zip(node.centres, node.ratios, strict=True)):
         columns = [(x - centre) * columns[0] - ratio * columns[1], columns[0]]
-        found[:, number] = columns[0] / node.scales[number]
-    return found
+        result[:, number] = columns[0] / node.scales[number]
+    return result
 
 
 def _b_spline(node: BSpline, x: Float[np.ndarray, " n"]) -> Float[np.ndarray, "n k"]:
@@ -105,16 +105,16 @@ def _b_spline(node: BSpline, x: Float[np.ndarray, " n"]) -> Float[np.ndarray, "n
     value, at = x[:, None], x[:, None] <= high[last]
     if is_open:
         low[degree], high[last] = -np.inf, np.inf
-    found = ((value >= low) & (value < high)).astype(np.float64)
+    basis = ((value >= low) & (value < high)).astype(np.float64)
     if not is_open:
-        found[:, last] = (value[:, 0] >= low[last]) & at[:, 0]
+        basis[:, last] = (value[:, 0] >= low[last]) & at[:, 0]
     for d in range(1, degree + 1):
         width = knots[d:] - knots[:-d]
         share = np.where(width > 0, (value - knots[:-d]) / np.where(width > 0, width, 1.0), 0.0)
-        found = share[:, :-1] * found[:, :-1] + (1 - share[:, 1:]) * found[:, 1:]
+        basis = share[:, :-1] * basis[:, :-1] + (1 - share[:, 1:]) * basis[:, 1:]
     if node.beyond in ("na", "zero"):
-        found[np.isnan(x)] = np.nan if node.beyond == "na" else 0.0
-    return found if node.has_first else found[:, 1:]
+        basis[np.isnan(x)] = np.nan if node.beyond == "na" else 0.0
+    return basis if node.has_first else basis[:, 1:]
 
 
 def _cubic_spline(node: CubicSpline, x: Float[np.ndarray, " n"]) -> Float[np.ndarray, "n k"]:
@@ -130,11 +130,11 @@ def _cubic_spline(node: CubicSpline, x: Float[np.ndarray, " n"]) -> Float[np.nda
     bend = (np.where(x > high, 0.0, after**3 / step) - step * after) / 6
     bend_next = (np.where(x < low, 0.0, before**3 / step) - step * before) / 6
     values, curvatures = np.array(node.values), np.array(node.curvatures)
-    found = (after / step)[:, None] * values[left] + (before / step)[:, None] * values[left + 1]
-    found += bend[:, None] * curvatures[left] + bend_next[:, None] * curvatures[left + 1]
+    columns = (after / step)[:, None] * values[left] + (before / step)[:, None] * values[left + 1]
+    columns += bend[:, None] * curvatures[left] + bend_next[:, None] * curvatures[left + 1]
     if node.beyond == "zero":
-        found[np.isnan(x)] = 0.0
-    return found
+        columns[np.isnan(x)] = 0.0
+    return columns
 
 
 _COLUMNS: dict[type, Callable[..., Float[np.ndarray, "n k"]]] = {

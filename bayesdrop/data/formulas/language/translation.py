@@ -81,7 +81,7 @@ class Translator:
         Columns of the table.
     state : mapping
         What stateful transforms have learnt, by their text.
-    own : mapping
+    context : mapping
         The user's ``context``, whose names stand for nothing that is known here.
     learn : callable
         Function that keeps a factor that the language lacks for the session and returns its number of columns.
@@ -89,12 +89,12 @@ class Translator:
 
     columns: frozenset[str]
     state: Mapping[str, Any]
-    own: Mapping[str, Any]
+    context: Mapping[str, Any]
     learn: Callable[[Any], int]
 
     def terms_of(self, spec: Any) -> tuple[Term, ...]:
         """Terms of a formulaic ``ModelSpec`` that has encoded rows, but the intercept."""
-        found = []
+        terms = []
         for structure in spec.structure:
             if structure.term.degree:
                 # formulaic keeps the order of the terms and of the factors of each.
@@ -102,27 +102,27 @@ class Translator:
                     [(scoped.factor.factor, bool(scoped.reduced)) for scoped in product.factors]
                     for product in structure.scoped_terms
                 ]
-                found.append(self.term(structure.term, list(structure.columns), products, spec))
-        return tuple(found)
+                terms.append(self.term(structure.term, list(structure.columns), products, spec))
+        return tuple(terms)
 
     def term(self, term: Any, names: Sequence[str], products: Sequence[Any], spec: Any) -> Term:
         """One term of a specification."""
-        made = []
+        translations = []
         for product in products:
             factors = [self.factor(one, reduced, _coding_of(spec, one, reduced)) for one, reduced in product]
-            made.append(Product(tuple(factors)))
-        return Term(str(term), tuple(map(str, names)), tuple(made))
+            translations.append(Product(tuple(factors)))
+        return Term(str(term), tuple(map(str, names)), tuple(translations))
 
-    def factor(self, factor: Any, reduced: bool, known: LearntLevels | None) -> Factor:
+    def factor(self, factor: Any, reduced: bool, levels: LearntLevels | None) -> Factor:
         """One factor, with its levels and their coding if it is categorical."""
         text = str(factor.expr)
         try:
-            encoding = self._encoding(text, factor.eval_method.value == "lookup", reduced, known)
+            encoding = self._encoding(text, factor.eval_method.value == "lookup", reduced, levels)
         except _FAILURES:
-            if known is None or known.is_custom:  # formulaic applies contrasts of the user's own
-                encoding = self._outside(factor, reduced and known is None)
+            if levels is None or levels.is_custom:  # formulaic applies contrasts of the user's own
+                encoding = self._outside(factor, reduced and levels is None)
             else:
-                encoding = Levels(self._outside(factor, 0), known.levels, known.coding)
+                encoding = Levels(self._outside(factor, 0), levels.levels, levels.coding)
         return Factor(text, encoding)
 
     def expression(self, factor: Any) -> Expression | Outside:
@@ -136,7 +136,7 @@ class Translator:
 
     def _outside(self, factor: Any, dropped: int) -> Outside:
         """A factor that the language lacks, without its first columns that full rank takes away."""
-        columns = tuple(sorted(columns_of(factor, self.own)))
+        columns = tuple(sorted(columns_of(factor, self.context)))
         return Outside(str(factor.expr), self.learn(factor) - dropped, columns)
 
     def _read(self, text: str) -> tuple[ast.expr, dict[str, str]]:
@@ -144,13 +144,13 @@ class Translator:
             raise _UnknownError("it is too long")
         return parsed(text, self.columns)
 
-    def _encoding(self, text: str, is_name: bool, reduced: bool, known: LearntLevels | None) -> Any:
+    def _encoding(self, text: str, is_name: bool, reduced: bool, levels: LearntLevels | None) -> Any:
         if is_name:
             if text not in self.columns:
                 raise _UnknownError(text)
-            return Column(text) if known is None else Levels(Column(text), known.levels, known.coding)
+            return Column(text) if levels is None else Levels(Column(text), levels.levels, levels.coding)
         reader = _Reader(self, *self._read(text))
-        return reader.numbers(reduced) if known is None else reader.levels(known.levels, known.coding)
+        return reader.numbers(reduced) if levels is None else reader.levels(levels.levels, levels.coding)
 
 
 @dataclass(frozen=True)
@@ -191,25 +191,25 @@ class _Reader:
             return self.expression(tree)
         assert isinstance(tree, ast.Call)
         if name == "hashed":
-            given = self._arguments(tree, ["data", "levels"])
-            count = int(_constant(given.get("levels"), 0))
-            if not (isinstance(given["data"], ast.Name) and 0 < count <= LIMITS.levels):
+            arguments = self._arguments(tree, ["data", "levels"])
+            count = int(_constant(arguments.get("levels"), 0))
+            if not (isinstance(arguments["data"], ast.Name) and 0 < count <= LIMITS.levels):
                 raise _UnknownError("a function of other values")
-            return Hashed(self._column(given["data"].id), count, Coding(tuple(range(int(reduced), count)), ()))
+            return Hashed(self._column(arguments["data"].id), count, Coding(tuple(range(int(reduced), count)), ()))
         names = {"poly": ["x", "degree", "raw"], "bs": ["x", "df", "knots", "degree", "include_intercept",
                  "lower_bound", "upper_bound", "extrapolation"]}  # fmt: skip
         spline = ["x", "df", "knots", "lower_bound", "upper_bound", "constraints", "cyclic", "extrapolation"]
-        given = self._arguments(tree, names.get(name, spline))
-        x, state = self.expression(given.pop("x")), self._learnt(tree)
+        arguments = self._arguments(tree, names.get(name, spline))
+        x, state = self.expression(arguments.pop("x")), self._learnt(tree)
         if name == "poly":
             return polynomial(
-                x, int(_constant(given.get("degree"), 1)), bool(_constant(given.get("raw"), False)), state
+                x, int(_constant(arguments.get("degree"), 1)), bool(_constant(arguments.get("raw"), False)), state
             )
         if name == "bs":
-            has_first = bool(_constant(given.get("include_intercept"), False)) and not reduced
-            beyond = str(_constant(given.get("extrapolation"), "raise"))
-            return BSpline(x, numbers_in(state["knots"]), int(_constant(given.get("degree"), 3)), has_first, beyond)
-        return cubic_spline(x, state, str(_constant(given.get("extrapolation"), "extend")))
+            has_first = bool(_constant(arguments.get("include_intercept"), False)) and not reduced
+            beyond = str(_constant(arguments.get("extrapolation"), "raise"))
+            return BSpline(x, numbers_in(state["knots"]), int(_constant(arguments.get("degree"), 3)), has_first, beyond)
+        return cubic_spline(x, state, str(_constant(arguments.get("extrapolation"), "extend")))
 
     def levels(self, levels: tuple[Any, ...], coding: Coding) -> Any:
         """The tree as contrasts of levels."""
@@ -257,20 +257,20 @@ class _Reader:
     def _scaled(self, tree: ast.Call, depth: int) -> Expression:
         if not tree.args:
             raise _UnknownError("a call without an argument")
-        state, found = self._learnt(tree), self.expression(tree.args[0], depth + 2)
+        state, expression = self._learnt(tree), self.expression(tree.args[0], depth + 2)
         for function, key in (("subtract", "center"), ("divide", "scale")):
             if state.get(key) is not None:
-                found = Apply(function, (found, Number(number_of(state[key]))))
-        return found
+                expression = Apply(function, (expression, Number(number_of(state[key]))))
+        return expression
 
     def _clipped(self, tree: ast.Call, depth: int) -> Expression:
-        given = self._arguments(tree, ["a", "a_min", "a_max"], {"min": "a_min", "max": "a_max"})
-        found = self.expression(given["a"], depth + 2)
+        arguments = self._arguments(tree, ["a", "a_min", "a_max"], {"min": "a_min", "max": "a_max"})
+        expression = self.expression(arguments["a"], depth + 2)
         for function, key in (("maximum", "a_min"), ("minimum", "a_max")):
-            bound = given.get(key)
+            bound = arguments.get(key)
             if bound is not None and not (isinstance(bound, ast.Constant) and bound.value is None):
-                found = Apply(function, (found, self.expression(bound, depth + 2)))
-        return found
+                expression = Apply(function, (expression, self.expression(bound, depth + 2)))
+        return expression
 
     def _inner(self, tree: ast.expr) -> ast.expr:
         """The argument of ``I()``, which changes nothing."""
@@ -290,13 +290,13 @@ class _Reader:
 
     def _is_free(self, name: str) -> bool:
         """Whether a name is that of formulaic's, and not of a column or of the user's own."""
-        return name not in self.translator.columns and name not in self.translator.own
+        return name not in self.translator.columns and name not in self.translator.context
 
     def _column(self, name: str) -> str:
-        found = self.names.get(name, name)
-        if found not in self.translator.columns:
-            raise _UnknownError(found)
-        return found
+        column = self.names.get(name, name)
+        if column not in self.translator.columns:
+            raise _UnknownError(column)
+        return column
 
     def _arguments(
         self,
@@ -306,13 +306,13 @@ class _Reader:
         any_keywords: bool = False,
     ) -> dict[str, ast.expr]:
         """Arguments of a call by their names."""
-        given = dict(zip(names, tree.args, strict=False))
+        arguments = dict(zip(names, tree.args, strict=False))
         for keyword in tree.keywords:
-            given[synonyms.get(str(keyword.arg), str(keyword.arg))] = keyword.value
-        strange = (set(given) - set(names)) if not any_keywords else set()
-        if len(tree.args) > len(names) or strange or names[0] not in given:
+            arguments[synonyms.get(str(keyword.arg), str(keyword.arg))] = keyword.value
+        unknown = (set(arguments) - set(names)) if not any_keywords else set()
+        if len(tree.args) > len(names) or unknown or names[0] not in arguments:
             raise _UnknownError("arguments of another form")
-        return given
+        return arguments
 
     def _learnt(self, tree: ast.expr) -> Mapping[str, Any]:
         # formulaic adds ten random letters to a name in backticks from the second time on.
@@ -320,10 +320,10 @@ class _Reader:
         for alias in self.names:
             stem = re.escape(re.sub("_[a-z]{10}$", "", alias))
             text = f"{stem}(_[a-z]{{10}})?".join(re.split(rf"\b{re.escape(re.escape(alias))}\b", text))
-        found = [value for key, value in self.translator.state.items() if re.fullmatch(text, str(key))]
-        if len(found) != 1 or not isinstance(found[0], Mapping):
+        statistics = [value for key, value in self.translator.state.items() if re.fullmatch(text, str(key))]
+        if len(statistics) != 1 or not isinstance(statistics[0], Mapping):
             raise _UnknownError("a function that has learnt nothing")
-        return found[0]
+        return statistics[0]
 
 
 def plain_levels(levels: Sequence[Any]) -> tuple[Any, ...]:
@@ -355,4 +355,4 @@ def _constant(tree: ast.expr | None, default: Any) -> Any:
             return default
         case ast.Constant(value=value):
             return default if value is None else value
-    raise _UnknownError("an option that is no number or text")
+    raise _UnknownError("an option that is not a number or text")
