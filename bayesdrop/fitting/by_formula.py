@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._validation import check_choice, check_flag
+from .._validation import check_choice, check_flag, check_number
 from ..data.formulas.formula import FormulaDesign, encode_formula
 from ..data.frames import as_frame, listed
 from ..data.levels import UNSEEN
@@ -19,6 +19,7 @@ from ..losses import Binomial, Logistic, Poisson, Softmax, Squared
 from ..losses.base import Loss
 from ..model import Model
 from ..priors import HalfNormal, RandomEffects
+from ..priors.random_effects import LKJ_SHAPE
 from ..rates import Fixed, LeadingRates, PerFeature
 from ..rates.learnt import is_tuned
 from ..warnings import DefaultModelWarning, warn
@@ -50,6 +51,11 @@ class FormulaOptions(NamedTuple):
     unseen: str = "error"
     dropna: bool = False
     random_scale: Any = None
+    correlation_shape: float | int = LKJ_SHAPE
+
+    def encoding(self) -> dict[str, Any]:
+        """The options that say how rows are encoded, by name; the others are of priors."""
+        return {name: getattr(self, name) for name in ("full_rank", "unseen", "dropna")}
 
 
 class FormulaProblem(NamedTuple):
@@ -121,13 +127,12 @@ def read_formula(
         formula, data, given = X, as_frame(y, "y", "for X is a formula"), model
     if feature_names is not None:
         raise ValueError("feature_names: a formula names its columns; leave them out.")
-    how = (options or FormulaOptions())._asdict()
-    scale = how.pop("random_scale")
-    design = encode_formula(formula, data, missing=getattr(given, "missing", None), **how)
+    how = options or FormulaOptions()
+    design = encode_formula(formula, data, missing=getattr(given, "missing", None), **how.encoding())
     if design.y is None:
         raise ValueError(f"formula: expected a response, as in 'y ~ {formula.strip().lstrip('~').strip()}'.")
     chosen = default_model(design) if given is None else given
-    chosen = of_effects(of_terms(chosen, design), design, scale)
+    chosen = of_effects(of_terms(chosen, design), design, how)
     return FormulaProblem(chosen, design.X, design.y, design.feature_names, design)
 
 
@@ -155,7 +160,7 @@ def of_terms(model: Any, design: FormulaDesign) -> Any:
     return model
 
 
-def of_effects(model: Any, design: FormulaDesign, scale: Any) -> Any:
+def of_effects(model: Any, design: FormulaDesign, options: FormulaOptions) -> Any:
     """A model whose last columns are effects of random terms, without noise, under scales of their own.
 
     Parameters
@@ -164,22 +169,30 @@ def of_effects(model: Any, design: FormulaDesign, scale: Any) -> Any:
         The model of the features.
     design : FormulaDesign
         With its random terms.
-    scale : ScalePrior, float, mapping from term to one of them, or None
-        Prior of the standard deviation of the effects of each term, or that itself. By default ``bd.HalfNormal(1.0)``
-        for classes and counts, and for numbers a half-normal prior with the standard deviation of the response.
+    options : FormulaOptions
+        Its ``random_scale`` is the prior of the standard deviation of the effects of each term, or that itself, by
+        default ``bd.HalfNormal(1.0)`` for classes and counts, and for numbers a half-normal prior with the standard
+        deviation of the response; ``correlation_shape`` is the exponent of the LKJ prior of correlated terms.
 
     Raises
     ------
     ValueError
-        If the model cannot have such columns, or a scale is of no term.
+        If the model cannot have such columns, a scale is of no term, or there is a shape and no correlated term.
 
     Examples
     --------
     >>> data = {"age": [3.0, 5.0, 4.0], "site": ["n", "s", "n"], "ill": [0, 1, 1]}
-    >>> of_effects(Model(), encode_formula("ill ~ age + (1 | site)", data), None).weight_prior.terms
+    >>> of_effects(Model(), encode_formula("ill ~ age + (1 | site)", data), FormulaOptions()).weight_prior.terms
     ['1|site']
     """
-    names = [term.name for term in design.random_terms]
+    names, scale = [term.name for term in design.random_terms], options.random_scale
+    shape = check_number(options.correlation_shape, "correlation_shape", above=0, advice="1 is flat, 2 the default")
+    blocks = dict.fromkeys(term.block for term in design.random_terms if term.block)
+    if shape != LKJ_SHAPE and not blocks:
+        raise ValueError(
+            f"correlation_shape: the formula {design.formula!r} has no term such as (x | site), whose effects are "
+            "correlated; leave it out."
+        )
     if not names:
         if scale is not None:
             raise ValueError(
@@ -210,7 +223,6 @@ def of_effects(model: Any, design: FormulaDesign, scale: Any) -> Any:
     scales = [_default_scale(model, design) if given[name] is None else given[name] for name in names]
     levels = [term.level_names for term in design.random_terms]
     rates: Any = PerFeature() if model.rates is None else model.rates
-    blocks = dict.fromkeys(term.block for term in design.random_terms if term.block)
     if blocks and model.loss.multiclass:
         raise ValueError(
             f"loss: the effects of ({next(iter(blocks))}) are correlated, which {model.loss!r} does not take; write "
@@ -220,7 +232,7 @@ def of_effects(model: Any, design: FormulaDesign, scale: Any) -> Any:
     return replace(
         model,
         rates=LeadingRates(rates, design.n_effects),
-        weight_prior=RandomEffects(model.weight_prior, names, levels, scales, correlated),
+        weight_prior=RandomEffects(model.weight_prior, names, levels, scales, correlated, shape),
     )
 
 

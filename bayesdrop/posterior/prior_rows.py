@@ -101,7 +101,7 @@ def read_prior_rows(
         if feature_names is not None:
             raise ValueError("feature_names: a formula names its columns; leave them out.")
         design = _encoded(check_model(model), X, y, options, classes)
-        model = of_effects(of_terms(model, design), design, options.random_scale)
+        model = of_effects(of_terms(model, design), design, options)
         X, y, feature_names = design.X, design.y, design.feature_names
     else:  # an empty response stands for none: it is not needed here
         read_formula(check_model(model), X, () if y is None else y, feature_names, options)
@@ -139,8 +139,7 @@ def read_prior_rows(
 def _encoded(model: Model, formula: str, data: Any, options: FormulaOptions, classes: Any) -> FormulaDesign:
     """Features of a formula, with its response if the prior of the model depends on it."""
     table = as_frame(data, "data", "for X is a formula")
-    how = options._asdict()
-    del how["random_scale"]
+    how = options.encoding()
     response, _, terms = formula.rpartition("~")
     encoded = encode_formula(f"~ {terms.strip()}", table, missing=model.missing, **how)
     in_units = takes_response_scale(model.loss)

@@ -14,6 +14,7 @@ from ..fitting.objective.centring import centre_problem
 from ..model import Model
 from ..priors import Normal
 from ..priors.by_name import DEFAULT, of_columns
+from ..priors.random_effects import LKJ_SHAPE
 from .prior_rows import PriorRows, read_prior_rows
 from .response_units import with_spread
 
@@ -34,6 +35,7 @@ def priors_table(
     unseen: str = "error",
     dropna: bool = False,
     random_scale: Any = None,
+    correlation_shape: float | int = LKJ_SHAPE,
 ) -> DataFrame:
     """Tabulate the prior of each coefficient, one row for each column of the features, and the intercept.
 
@@ -55,6 +57,8 @@ def priors_table(
         For a formula, as in :func:`bayesdrop.sample`.
     random_scale : HalfNormal, HalfCauchy, float, or mapping from term to one of them, optional
         For a formula with random terms, as in :func:`bayesdrop.sample`.
+    correlation_shape : float, default=2.0
+        For a formula with correlated terms, as in :func:`bayesdrop.sample`.
 
     Returns
     -------
@@ -88,7 +92,7 @@ def priors_table(
     """
     import pandas as pd
 
-    options = FormulaOptions(full_rank, unseen, dropna, random_scale)
+    options = FormulaOptions(full_rank, unseen, dropna, random_scale, correlation_shape)
     rows = read_prior_rows(
         model, X, y, options, feature_names=feature_names, sample_weight=sample_weight, offset=None, classes=None
     )

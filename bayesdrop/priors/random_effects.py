@@ -24,7 +24,10 @@ from .correlation import pairs_of, sample_lkj, symmetric
 from .normal import Normal, with_scale
 from .scale_prior import ScalePrior
 
-__all__ = ["MOST_EFFECTS", "RandomEffects"]
+__all__ = ["LKJ_SHAPE", "MOST_EFFECTS", "RandomEffects"]
+
+LKJ_SHAPE = 2.0
+"""Exponent of the LKJ prior of correlations where the user gives none."""
 
 MOST_EFFECTS = 4
 """Maximum number of correlated effects of a level."""
@@ -71,7 +74,7 @@ class RandomEffects(NormalLaw):
     levels: Sequence[Sequence[str]]
     scale: Sequence[Any]
     correlated: Sequence[Sequence[str]] = ()
-    eta: float = 2.0
+    eta: float = LKJ_SHAPE
 
     def __post_init__(self) -> None:
         check_positive_number(self.eta, "RandomEffects eta")
