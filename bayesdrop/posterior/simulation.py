@@ -258,10 +258,10 @@ def prior_draws(
     """
     import xarray as xr
 
+    options = FormulaOptions(full_rank, unseen, dropna, random_scale, correlation_shape)
     rows = read_prior_rows(
-        model, X, y, FormulaOptions(full_rank, unseen, dropna, random_scale, correlation_shape), feature_names=feature_names,
-        sample_weight=sample_weight, offset=offset, classes=classes,
-    )  # fmt: skip
+        model, X, y, options, feature_names=feature_names, sample_weight=sample_weight, offset=offset, classes=classes
+    )
     model, names = rows.model, rows.names
     labels = _labels(model, rows.classes)
     check_counts(draws, None, 1)

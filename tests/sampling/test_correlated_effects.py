@@ -34,8 +34,9 @@ UNITS = ("intercept", "deviation", "sigma")
 FORMULA, TERM = "y ~ days + (days | subject)", "1+days|subject"
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def _numpyro_promotion():
+    """NumPyro's own code needs both; the package's has neither."""
     with jax.numpy_rank_promotion("allow"), jax.numpy_dtype_promotion("standard"):
         yield
 
@@ -73,6 +74,7 @@ LAWS = {
 }
 
 
+@pytest.mark.usefixtures("_numpyro_promotion")
 @pytest.mark.parametrize("dense", [True, False])
 @pytest.mark.parametrize("name", CASES)
 def test_the_density_is_that_of_the_program(name, dense):
@@ -116,6 +118,7 @@ def test_the_density_is_that_of_the_program(name, dense):
     np.testing.assert_allclose(ours - ours[0], np.array(theirs) - theirs[0], rtol=1e-10, atol=1e-10)
 
 
+@pytest.mark.usefixtures("_numpyro_promotion")
 @pytest.mark.parametrize("k", [2, 3, 4])
 def test_the_prior_is_that_of_numpyro(k):
     """Density of the coordinates, and the correlations of its draws: KS tests, false-alarm rate 1e-6 each."""
@@ -153,6 +156,7 @@ def by_nuts(data, seed=0):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("_numpyro_promotion")
 @pytest.mark.parametrize("method", [bd.HMC(), bd.NUTS()], ids=lambda method: type(method).__name__)
 def test_growth_of_subjects_is_that_of_nuts_on_the_program(method):
     data = growth()
