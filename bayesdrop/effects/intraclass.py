@@ -24,7 +24,7 @@ __all__ = ["intraclass_correlation"]
 
 
 def intraclass_correlation(result: Any) -> xr.DataArray:
-    """Draws of the intraclass correlation of each random intercept, ``(1 | site)``.
+    """Compute draws of the intraclass correlation of each random intercept, ``(1 | site)``.
 
     It is the correlation of two responses of one level with the same features: the variance of the effects over the
     variance of all random intercepts and of the response about its score. The variance that features explain is no
