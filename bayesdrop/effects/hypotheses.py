@@ -17,7 +17,6 @@ from .statements import Statement, read_statement
 __all__ = ["hypothesis"]
 
 _POINT = "no probability of a point is stated; look at the interval of the difference"
-_FEW = 20  # draws by which a statement is checked
 _NOTHING = "nothing is compared; look at the interval"
 
 
@@ -131,7 +130,7 @@ def _row(statement: Statement, quantities: Quantities, probability: float, estim
     import pandas as pd
 
     draws = pd.DataFrame(quantities.draw(statement.names), columns=statement.names)
-    _check_levels(statement, quantities, draws[:_FEW])
+    _check_levels(statement, quantities, draws)
     values: Float[np.ndarray, " S"] = np.asarray(evaluate(statement.difference, Rows(draws)), dtype=np.float64)
     if failed := int(np.sum(~np.isfinite(values))):
         raise ValueError(

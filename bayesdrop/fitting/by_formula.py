@@ -19,7 +19,6 @@ from ..losses import Binomial, Logistic, Poisson, Softmax, Squared
 from ..losses.base import Loss
 from ..model import Model
 from ..priors import HalfNormal, RandomEffects
-from ..priors.random_effects import LKJ_SHAPE
 from ..rates import Fixed, LeadingRates, PerFeature
 from ..rates.learnt import is_tuned
 from ..warnings import DefaultModelWarning, warn
@@ -51,7 +50,7 @@ class FormulaOptions(NamedTuple):
     unseen: str = "error"
     dropna: bool = False
     random_scale: Any = None
-    correlation_shape: float | int = LKJ_SHAPE
+    correlation_shape: float | int = RandomEffects.eta
 
     def encoding(self) -> dict[str, Any]:
         """The options that say how rows are encoded, by name; the others are of priors."""
@@ -188,7 +187,7 @@ def of_effects(model: Any, design: FormulaDesign, options: FormulaOptions) -> An
     names, scale = [term.name for term in design.random_terms], options.random_scale
     shape = check_number(options.correlation_shape, "correlation_shape", above=0, advice="1 is flat, 2 the default")
     blocks = dict.fromkeys(term.block for term in design.random_terms if term.block)
-    if shape != LKJ_SHAPE and not blocks:
+    if shape != RandomEffects.eta and not blocks:
         raise ValueError(
             f"correlation_shape: the formula {design.formula!r} has no term such as (x | site), whose effects are "
             "correlated; leave it out."

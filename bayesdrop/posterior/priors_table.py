@@ -12,9 +12,8 @@ from ..designs import as_local_design
 from ..fitting.by_formula import FormulaOptions
 from ..fitting.objective.centring import centre_problem
 from ..model import Model
-from ..priors import Normal
+from ..priors import Normal, RandomEffects
 from ..priors.by_name import DEFAULT, of_columns
-from ..priors.random_effects import LKJ_SHAPE
 from .prior_rows import PriorRows, read_prior_rows
 from .response_units import with_spread
 
@@ -35,7 +34,7 @@ def priors_table(
     unseen: str = "error",
     dropna: bool = False,
     random_scale: Any = None,
-    correlation_shape: float | int = LKJ_SHAPE,
+    correlation_shape: float | int = RandomEffects.eta,
 ) -> DataFrame:
     """Tabulate the prior of each coefficient, one row for each column of the features, and the intercept.
 

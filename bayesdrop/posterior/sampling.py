@@ -24,7 +24,7 @@ from ..fitting.by_formula import FormulaOptions, of_classes, of_rows, one_offset
 from ..fitting.results.result import centred_columns
 from ..model import Model, check_model
 from ..noise.base import centre_of
-from ..priors.random_effects import LKJ_SHAPE
+from ..priors import RandomEffects
 from ..sampling.protocols import natural
 from ..sampling.run.late import LateInterruption
 from ..sampling.run.stopping import Stop, check_ending
@@ -72,7 +72,7 @@ def sample(
     unseen: str = "error",
     dropna: bool = False,
     random_scale: Any = None,
-    correlation_shape: float | int = LKJ_SHAPE,
+    correlation_shape: float | int = RandomEffects.eta,
     log_likelihood: bool = False,
     masks: int = MASKS,
     checkpoint: Any = None,

@@ -22,7 +22,7 @@ from ..fitting.by_formula import FormulaOptions
 from ..fitting.objective.centring import centre_problem
 from ..losses.protocols import Simulated, require
 from ..model import Model
-from ..priors.random_effects import LKJ_SHAPE
+from ..priors import RandomEffects
 from ..rates import RateMap
 from .arviz_groups.builder import draws_dataset, provenance
 from .arviz_groups.constants import PAIR, class_names, correlation_coords, model_coords, parted
@@ -185,7 +185,7 @@ def prior_draws(
     unseen: str = "error",
     dropna: bool = False,
     random_scale: Any = None,
-    correlation_shape: float | int = LKJ_SHAPE,
+    correlation_shape: float | int = RandomEffects.eta,
 ) -> ArvizData:
     """Draw weights, rates and responses from the prior, to see what a model expects before any data.
 

@@ -24,10 +24,7 @@ from .correlation import pairs_of, sample_lkj, symmetric
 from .normal import Normal, with_scale
 from .scale_prior import ScalePrior
 
-__all__ = ["LKJ_SHAPE", "MOST_EFFECTS", "RandomEffects"]
-
-LKJ_SHAPE = 2.0
-"""Exponent of the LKJ prior of correlations where the user gives none."""
+__all__ = ["MOST_EFFECTS", "RandomEffects"]
 
 MOST_EFFECTS = 4
 """Maximum number of correlated effects of a level."""
@@ -74,7 +71,7 @@ class RandomEffects(NormalLaw):
     levels: Sequence[Sequence[str]]
     scale: Sequence[Any]
     correlated: Sequence[Sequence[str]] = ()
-    eta: float = LKJ_SHAPE
+    eta: float = 2.0
 
     def __post_init__(self) -> None:
         check_positive_number(self.eta, "RandomEffects eta")

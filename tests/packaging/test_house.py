@@ -18,8 +18,8 @@ PACKAGE = Path(bayesdrop.__file__).parent
 # Files, lines of code and constants of each room; "." has the modules of the package itself.
 # Priors by name, about means and of the intercept, and their table, are in each room that solves, samples or draws.
 ROOMS = {
-    "fitting": (44, 5167, 10),
-    "posterior": (52, 5383, 7),  # projections; weights of the draws without a row; refusals of responses by name
+    "fitting": (44, 5175, 10),
+    "posterior": (52, 5388, 7),  # projections; weights of the draws without a row; refusals of responses by name
     "hmc": (24, 3112, 4),
     "designs": (20, 2167, 1),
     "data": (26, 3097, 6),  # a formula is data for an interpreter, so that a file runs nothing
@@ -29,8 +29,8 @@ ROOMS = {
     "losses": (14, 1393, 3),
     ".": (15, 1254, 5),
     "estimators": (10, 1212, 1),
-    "effects": (14, 1372, 0),  # statements, read and answered; functions that compare; names of events; baselines
-    "priors": (13, 1312, 6),
+    "effects": (15, 1442, 0),  # statements, read and answered; functions that compare; names of events; baselines; shares of groups
+    "priors": (13, 1313, 6),
     "factorization": (8, 974, 6),
     "plots": (13, 1274, 9),  # checks of a posterior: data sets, rootograms, transforms of rows left out
     "distributions": (9, 719, 4),
