@@ -112,8 +112,8 @@ def _check_levels(statement: Statement, quantities: Quantities, draws: DataFrame
     for change in quantities.shared:
         levels = [name for name in statement.names if change.get(name, 0.0) > 0]
         moved = draws + [change.get(name, 0.0) for name in statement.names]
-        both = (evaluate(statement.difference, Rows(one)) for one in (draws, moved))
-        if not levels or np.allclose(*both, equal_nan=True):
+        before, after = (evaluate(statement.difference, Rows(one)) for one in (draws, moved))
+        if not levels or np.allclose(before, after, equal_nan=True):
             continue
         one, is_long = levels[0], levels[0].startswith("weight[")
         plus = [name for name, by in change.items() if by > 0 and name.startswith("weight[") == is_long]

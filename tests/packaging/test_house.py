@@ -29,7 +29,11 @@ ROOMS = {
     "losses": (14, 1393, 3),
     ".": (15, 1254, 5),
     "estimators": (10, 1212, 1),
-    "effects": (15, 1442, 0),  # statements, read and answered; functions that compare; names of events; baselines; shares of groups
+    "effects": (
+        15,
+        1442,
+        0,
+    ),  # statements, read and answered; functions that compare; names of events; shares of groups
     "priors": (13, 1313, 6),
     "factorization": (8, 974, 6),
     "plots": (13, 1274, 9),  # checks of a posterior: data sets, rootograms, transforms of rows left out
