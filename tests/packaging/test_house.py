@@ -33,7 +33,7 @@ ROOMS = {
         15,
         1442,
         0,
-    ),  # statements, read and answered; functions that compare; names of events; shares of groups
+    ),  # statements, read and answered; functions that compare; names of events; shares
     "priors": (13, 1313, 6),
     "factorization": (8, 974, 6),
     "plots": (13, 1274, 9),  # checks of a posterior: data sets, rootograms, transforms of rows left out
