@@ -3,7 +3,7 @@
 Parameters are drawn from the prior and responses from the model, by NumPy alone, and ``bd.sample`` runs on them, point
 fit, pilots and adaptation included (Talts et al. 2018). The rank of the true parameter among 63 thinned draws is then
 uniform: 256 replications, tested in 16 cells and by the first two Legendre polynomials, as in ``test_calibration``. The
-false-alarm rate is 1e-5 a case, shared by its quantities and tests.
+false-alarm rate is 1e-5, shared by its quantities and tests.
 """
 
 import warnings
@@ -44,9 +44,8 @@ def simulated(generator):
 def ranks(seed):
     """Rank of each true parameter among the thinned draws."""
     truth, table = simulated(np.random.default_rng([7, seed]))
-    model = bd.Model(
-        bd.Squared(variance=bd.HalfNormal(1.0)), rates=bd.Fixed(0.0), weight_prior=bd.Normal(0.8), intercept_prior=bd.Normal(0.9)
-    )  # fmt: skip
+    priors = {"weight_prior": bd.Normal(0.8), "intercept_prior": bd.Normal(0.9)}
+    model = bd.Model(bd.Squared(variance=bd.HalfNormal(1.0)), rates=bd.Fixed(0.0), **priors)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", bd.MixingWarning)
         post = bd.sample(
