@@ -273,6 +273,7 @@ def _given(options: FormulaOptions | None) -> list[str]:
     check_flag(options.full_rank, "full_rank")
     check_choice(options.unseen, "unseen", UNSEEN)
     check_flag(options.dropna, "dropna")
+    check_number(options.correlation_shape, "correlation_shape", above=0)
     if options.random_scale is not None:
         return ["random_scale"]
     return [name for name, value in options._asdict().items() if value != FormulaOptions()._asdict()[name]]

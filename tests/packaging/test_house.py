@@ -18,7 +18,7 @@ PACKAGE = Path(bayesdrop.__file__).parent
 # Files, lines of code and constants of each room; "." has the modules of the package itself.
 # Priors by name, about means and of the intercept, and their table, are in each room that solves, samples or draws.
 ROOMS = {
-    "fitting": (44, 5175, 10),
+    "fitting": (44, 5176, 10),
     "posterior": (52, 5388, 7),  # projections; weights of the draws without a row; refusals of responses by name
     "hmc": (24, 3112, 4),
     "designs": (20, 2167, 1),
