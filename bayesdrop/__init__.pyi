@@ -5,6 +5,7 @@ from .designs import Blocks
 from .designs.dask.cluster import cluster
 from .effects.comparisons import comparisons, predictions_grid
 from .effects.hypotheses import hypothesis
+from .effects.intraclass import intraclass_correlation
 from .effects.marginal import marginal_effects
 from .effects.table import weights_table
 from .estimators import (
@@ -179,6 +180,7 @@ __all__ = [
     "from_formula",
     "groups",
     "hypothesis",
+    "intraclass_correlation",
     "kfold",
     "largest_r_hat",
     "log_likelihood",

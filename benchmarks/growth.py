@@ -73,6 +73,7 @@ def main() -> None:
             with open(given.file, "a", encoding="utf-8") as file:
                 file.write(json.dumps({"seed": seed, "covered": known[seed]}) + "\n")
     share = pd.DataFrame([known[seed] for seed in range(given.sets)]).mean()
+    share["mean of the parameters"] = share[list(NAMES)].mean()
     print(f"Coverage of 90 % intervals, {given.sets} sets (standard error {np.sqrt(0.09 / given.sets):.3f})\n")
     print("| quantity | coverage |\n|---|---|")
     for name, value in share.items():

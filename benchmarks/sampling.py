@@ -1,6 +1,7 @@
 """Effective draws a second, against NumPyro's NUTS on the same density, in one run.
 
     python -m benchmarks.sampling [logistic] [hinge] [insensitive] [rates] [float64] [float32]
+    python -m benchmarks.sampling shapes [none] [rates]
     python -m benchmarks.sampling words [books] [kitchen] [films] [imdb] [topics] [few] [none] [fixed] [shared] [each]
                                         [learnt] [nuts] [300] [150]
 
@@ -8,6 +9,10 @@ Steady state: both samplers are compiled and warmed up, then two lengths are tim
 compilation and NumPyro's tracing at each call drop out; results are waited for. The figure is the smallest bulk
 effective sample size over all weights, the intercept and the rates, per second, median of three seeds, seeds
 interleaved between the samplers.
+
+``shapes`` are 240 rows of five columns with a scale or a dispersion that is learnt, without noise by ``bd.HMC()`` and
+with learnt rates by ``bd.Gibbs()``, against NUTS on the density with all masks summed: effective draws of the slowest
+number, the logarithm of what is learnt included, per second of processor time, one seed, single precision.
 
 ``words`` are posteriors of 5,000 words given 2,000 reviews: the time of a whole call, compilation included, and what it
 draws; a number is that of the draws of a chain, a second one of its warm-up. ``imdb``, if named, are 27,273 words given
@@ -32,6 +37,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+import numpyro
+import numpyro.distributions as dist
 from numpyro.infer import MCMC, NUTS
 from sklearn.datasets import load_breast_cancer
 from sklearn.preprocessing import StandardScaler
@@ -39,13 +46,16 @@ from sklearn.preprocessing import StandardScaler
 import bayesdrop as bd
 from bayesdrop._arviz import arviz
 from bayesdrop.data.dataset import as_dataset
-from bayesdrop.models import logistic, normal_scores, svm, svr
+from bayesdrop.models import count_laws, counts, logistic, normal_scores, ridge, svm, svr
+from bayesdrop.models.masks import observe_summed
+from bayesdrop.models.scales import sample_linear
 from bayesdrop.sampling.run.driving import CHUNK, driver_of
 from bayesdrop.sampling.run.runner import as_key, run
 from benchmarks.data import amazon, imdb
 from benchmarks.texts import reuters
 
 CHAINS, SEEDS = 4, (0, 1, 2)
+RECORDED = ("weight", "intercept", "rate", "sigma", "dispersion", "log_sigma", "log_dispersion")
 
 
 def breast_cancer() -> tuple[np.ndarray, np.ndarray]:
@@ -88,7 +98,7 @@ def ours(model: bd.Model, method: Any, X: Any, y: Any, marginalised: bool, seed:
         start = time.perf_counter()
         for _ in range(count // CHUNK):
             state, record = driver.chunk(state, CHUNK)
-            parts.append({k: v for k, v in record.items() if k in ("weight", "intercept", "rate")})
+            parts.append({k: v for k, v in record.items() if k in RECORDED})
         seconds = time.perf_counter() - start
         return {k: np.swapaxes(np.concatenate([part[k] for part in parts]), 0, 1) for k in parts[0]}, seconds
 
@@ -114,7 +124,7 @@ def nuts(program: Any, arguments: dict[str, Any], seed: int, tune: int = 500) ->
         samples = mcmc.get_samples(group_by_chain=True)
         jax.block_until_ready((samples, mcmc.last_state))
         seconds = time.perf_counter() - start
-        return {k: np.asarray(v) for k, v in samples.items() if k in ("weight", "intercept", "rate")}, seconds
+        return {k: np.asarray(v) for k, v in samples.items() if k in RECORDED}, seconds
 
     return draw
 
@@ -186,6 +196,58 @@ def rates(dtype: str) -> None:
             partial(nuts, normal_scores.program, arguments),
             ((400, 1600), (100, 400)),
         )
+
+
+def with_masks(X: Any, y: Any, counted: bool) -> None:
+    """NumPyro's program of numbers or counts with learnt rates and a learnt scale or dispersion, masks summed."""
+    rate = numpyro.sample("rate", dist.Beta(1.0, 1.0).expand([X.shape[1]]).to_event(1))
+    weight, intercept = sample_linear(X.shape[1], 1.0, None)
+    law = count_laws.overdispersed().response if counted else None
+    sigma = None if counted else numpyro.sample("sigma", dist.HalfNormal(1.0))
+    observe_summed(X, y, weight, intercept, rate, lambda s, _: law(s) if law else dist.Normal(s, sigma), 1.0)
+
+
+def shapes(chosen: list[str]) -> None:
+    """Effective draws per second of processor time."""
+    generator = np.random.default_rng(31)
+    X = generator.normal(size=(240, 5))
+    score = (X * (generator.random(X.shape) > [0.1, 0.3, 0.0, 0.2, 0.5])) @ [1.0, -0.8, 0.5, 0.0, 0.7] + 0.3
+    numbers = score + 0.6 * generator.normal(size=len(X))
+    counted = generator.poisson(np.exp(score) * generator.gamma(2.0, size=len(X)))
+    print("| what | rates | sampler | bayesdrop, ESS a CPU second (ESS a draw) | NUTS (ESS a draw) | ratio |")
+    print("|---|---|---|---|---|---|")
+    for with_rates in [kind == "rates" for kind in ("none", "rates") if kind in chosen or len(chosen) == 1]:
+        for name, loss, y in (
+            ("learnt sigma", bd.Squared(), numbers / numbers.std()),
+            ("learnt dispersion", bd.NegativeBinomial(), 1.0 * counted),
+        ):
+            arguments = {"X": jnp.asarray(X, "float32"), "y": jnp.asarray(y, "float32")}
+            law, options = name == "learnt dispersion", {"intercept_scale": None}
+            program: Any = with_masks if with_rates else counts.program if law else ridge.program
+            options |= {"law": count_laws.overdispersed} if law else {"sigma": dist.HalfNormal(1.0)}
+            arguments |= {"counted": law} if with_rates else options
+            method: Any = bd.Gibbs() if with_rates else bd.HMC()
+            model = bd.Model(loss, bd.Dropout(centre=None), bd.PerFeature() if with_rates else bd.Fixed(0.0))
+            cells, found = [], []
+            for sampler, (short, long) in (
+                (ours(model, method, X, y, not with_rates, 0), (1000, 5000)),
+                (nuts(program, arguments, 0), (50, 250) if with_rates else (500, 2500)),
+            ):
+                sampler(short)  # compilation
+                marks = [time.process_time()]
+                sampler(short)
+                marks.append(time.process_time())
+                draws, _ = sampler(long)
+                seconds = time.process_time() - marks[1] - (marks[1] - marks[0])
+                draws = {k: np.log(v) if k in ("sigma", "dispersion") else v for k, v in draws.items()}
+                share = least_ess(draws) / (CHAINS * long)
+                found.append(share * CHAINS * (long - short) / seconds)
+                cells.append(f"{found[-1]:,.0f} ({100 * share:.0f} %)")
+            kind = "per feature" if with_rates else "none"
+            print(
+                f"| {name} | {kind} | {type(method).__name__} | {cells[0]} | {cells[1]} | {found[0] / found[1]:.1f} |",
+                flush=True,
+            )
 
 
 WORD_NAMES = ("weight", "intercept", "logit_rate", "log_weight_scale")
@@ -301,6 +363,9 @@ def words_by_nuts(domain: str, tune: int = 80, draws: int = 40) -> None:
 def main() -> None:
     warnings.simplefilter("ignore", UserWarning)
     chosen = sys.argv[1:]
+    if "shapes" in chosen:
+        shapes(chosen)
+        return
     if "words" in chosen:
         if "nuts" in chosen:
             words_by_nuts("kitchen" if "kitchen" in chosen else "books")

@@ -13,7 +13,7 @@ the differences.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -36,11 +36,16 @@ class Contrasts(NamedTuple):
         Coefficients of each combination.
     feature : int array (r,)
         Column whose weight the combination replaces.
+    shared : sequence of pairs
+        Columns of all levels of a factor in a term, and the column of lower order that shares what they have in common,
+        None for the intercept: weights of the former all larger and the latter smaller by as much leave every score
+        without noise as it is.
     """
 
     names: list[str]
     matrix: Any
     feature: Int[np.ndarray, " r"]
+    shared: Sequence[tuple[list[int], int | None]] = ()
 
 
 def contrasts_of(formula: Any, kind: str | None, reference: Mapping[str, Any] | None = None) -> Contrasts | None:
@@ -109,6 +114,7 @@ def _of_factors(encoder: Any, kind: str | None, reference: Mapping[str, Any] | N
     compared: list[list[str]] = [[] for _ in names]
     at: list[list[str]] = [[] for _ in names]
     dropped_rows: set[int] = set()
+    common: list[tuple[list[int], int | None]] = []
     by_term: dict[frozenset[str], list[int]] = {}
     for j, column in enumerate(columns):
         by_term.setdefault(frozenset(column), []).append(j)
@@ -130,13 +136,14 @@ def _of_factors(encoder: Any, kind: str | None, reference: Mapping[str, Any] | N
                     rows[[j]] = before[[j]] - shared
                     compared[j].append(what)
                 place = lower[other_parts]
+                common.append((group, place))
                 if place is not None:
                     rows[[place]] = csr_array(rows)[[place]] + shared
                     at[place].append(what)
                 dropped_rows |= set(picked) if kind == "reference" else set()
     kept_rows = [j for j in range(len(names)) if j not in dropped_rows]
     shown = [_name(names[j], compared[j], at[j]) for j in kept_rows]
-    return Contrasts(shown, csr_array(csr_array(rows)[kept_rows]), np.array(kept_rows, dtype=np.int64))
+    return Contrasts(shown, csr_array(csr_array(rows)[kept_rows]), np.array(kept_rows, dtype=np.int64), common)
 
 
 def check_levels(wanted: Iterable[Any], levels: Collection[Any], name: str, argument: str) -> None:

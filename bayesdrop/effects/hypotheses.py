@@ -55,7 +55,9 @@ def hypothesis(
     ------
     TypeError, ValueError
         If ``result`` has no draws and no normal law, a statement cannot be read or has a name that is not there (the
-        message lists close names), or its value is not finite in some draws.
+        message lists close names), or its value is not finite in some draws; or if it is about a level of a factor by
+        itself where every level has a weight: what the levels share is in the intercept too, and only their
+        differences are known from the data.
 
     See Also
     --------
@@ -105,11 +107,30 @@ def hypothesis(
     return frame
 
 
+def _check_levels(statement: Statement, quantities: Quantities, draws: DataFrame) -> None:
+    """Raise ValueError if a statement about levels of a factor changes where no score does."""
+    for change in quantities.shared:
+        levels = [name for name in statement.names if change.get(name, 0.0) > 0]
+        moved = draws + [change.get(name, 0.0) for name in statement.names]
+        before, after = (evaluate(statement.difference, Rows(one)) for one in (draws, moved))
+        if not levels or np.allclose(before, after, equal_nan=True):
+            continue
+        one, is_long = levels[0], levels[0].startswith("weight[")
+        plus = [name for name, by in change.items() if by > 0 and name.startswith("weight[") == is_long]
+        other = next(name for name in plus if name != one)
+        raise ValueError(
+            f"statements: {statement.text!r} is about {one!r} by itself, but every level of the factor has a weight, "
+            f"and what they share may as well be in {next(iter(change))!r}: only differences are known from the data. "
+            f"Compare levels, as in '{one} - {other} > 0', or take names that bd.weights_table prints."
+        )
+
+
 def _row(statement: Statement, quantities: Quantities, probability: float, estimate: str) -> dict[str, Any]:
     """Columns of one statement."""
     import pandas as pd
 
     draws = pd.DataFrame(quantities.draw(statement.names), columns=statement.names)
+    _check_levels(statement, quantities, draws)
     values: Float[np.ndarray, " S"] = np.asarray(evaluate(statement.difference, Rows(draws)), dtype=np.float64)
     if failed := int(np.sum(~np.isfinite(values))):
         raise ValueError(

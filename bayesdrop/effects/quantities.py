@@ -18,6 +18,7 @@ from .._typing import Float
 from ..description import stored_model
 from ..fitting.results.laplace import why_no_covariance
 from ..fitting.results.result import Fit
+from ..model import Model
 from ..posterior.draws.draws import read_group
 from .averages import RULES
 from .contrasts import contrasts_of
@@ -51,6 +52,9 @@ class Quantities:
         Kind of the intervals, in words.
     unclear : dict from name to text
         Names that stand for two things, and what to write instead.
+    shared : list of dicts from name to number
+        Changes of weights and intercepts that leave every score without noise as it is: 1 for the levels of a factor,
+        −1 for what shares their common part.
     """
 
     names: list[str]
@@ -58,6 +62,7 @@ class Quantities:
     chains: int
     kind: str
     unclear: dict[str, str]
+    shared: list[dict[str, float]] = field(default_factory=list, repr=False)
 
 
 def read_quantities(result: Any) -> Quantities:
@@ -119,12 +124,13 @@ def _of_posterior(post: Any) -> Quantities:
         for k, label in enumerate(labels):
             getters[_named(str(variable), [str(part) for part in label])] = lambda flat=flat, k=k: flat[:, k]  # type: ignore[misc]
     size, chains = posterior.sizes["chain"] * posterior.sizes["draw"], posterior.sizes["chain"]
-    kind, unclear = f"posterior, equal tails of {size} draws", dict[str, str]()
+    kind, unclear, shared = f"posterior, equal tails of {size} draws", dict[str, str](), list[dict[str, float]]()
     if "weight" in posterior and stored_model({**getattr(post, "attrs", {}), **posterior.attrs}) is not None:
         draws = read_posterior(post)
         weight, kind = draws.weight.reshape(size, -1), interval_of(draws)
         classes = posterior["class"].values if draws.weight.ndim > 2 and draws.classes is None else draws.classes
         classes = classes if draws.weight.ndim > 2 else None
+        shared = _shared(draws.feature_names, draws.facts.formula, classes, draws.model)
         for name, place, factor in _weights(draws.feature_names, draws.facts.formula, classes):
             if name in getters and f"weight[{name}]" in getters:
                 unclear[name] = f"write weight[{name}] for the weight of the feature"
@@ -132,7 +138,7 @@ def _of_posterior(post: Any) -> Quantities:
     for name in unclear:
         del getters[name]
     return Quantities(
-        list(getters), lambda chosen: _stacked([getters[name]() for name in chosen]), chains, kind, unclear
+        list(getters), lambda chosen: _stacked([getters[name]() for name in chosen]), chains, kind, unclear, shared
     )
 
 
@@ -158,8 +164,9 @@ def _of_fit(fit: Fit) -> Quantities:
             factors[j, rows[name][0]] = rows[name][1]
         return _normal_points(factors @ centre, factors @ covariance @ factors.T)
 
+    shared = _shared(fit.feature_names, fit.facts.formula, classes, fit.model)
     return Quantities([name for name in rows if name not in unclear], draw, 0, f"{LAPLACE}, {RULES.law} points",
-                      unclear)  # fmt: skip
+                      unclear, shared)  # fmt: skip
 
 
 def _weights(
@@ -185,6 +192,18 @@ def _weights(
                     k * p + row.coords[1],
                     row.data,
                 )
+
+
+def _shared(names: list[str], formula: Any, classes: Any, model: Model) -> list[dict[str, float]]:
+    """Changes of weights and intercepts, by all their names, that leave scores as they are."""
+    shown, found = contrasts_of(formula, "reference"), []
+    for own in [[]] if classes is None else [[str(label)] for label in classes]:
+        called = [[*([] if own else [name]), _named("weight", [*own, name])] for name in names]
+        for levels, lower in () if shown is None else shown.shared:
+            if lower is not None or model.fit_intercept:
+                less = [_named("intercept", own)] if lower is None else called[lower]
+                found.append(dict.fromkeys(less, -1.0) | {name: 1.0 for j in levels for name in called[j]})
+    return found
 
 
 def _normal_points(mean: Float[np.ndarray, " m"], covariance: Float[np.ndarray, "m m"]) -> ManyDraws:

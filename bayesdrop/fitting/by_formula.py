@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._validation import check_choice, check_flag, listed
+from .._validation import check_choice, check_flag, check_number, listed
 from ..data.formulas.formula import FormulaDesign, encode_formula
 from ..data.frames import as_frame
 from ..data.levels import UNSEEN
@@ -50,6 +50,11 @@ class FormulaOptions(NamedTuple):
     unseen: str = "error"
     dropna: bool = False
     random_scale: Any = None
+    correlation_shape: float | int = RandomEffects.eta
+
+    def encoding(self) -> dict[str, Any]:
+        """The options that say how rows are encoded, by name; the others are of priors."""
+        return {name: getattr(self, name) for name in ("full_rank", "unseen", "dropna")}
 
 
 class FormulaProblem(NamedTuple):
@@ -121,13 +126,12 @@ def read_formula(
         formula, data, model_of_user = X, as_frame(y, "y", "for X is a formula"), model
     if feature_names is not None:
         raise ValueError("feature_names: a formula names its columns; leave them out.")
-    how = (options or FormulaOptions())._asdict()
-    scale = how.pop("random_scale")
-    design = encode_formula(formula, data, missing=getattr(model_of_user, "missing", None), **how)
+    how = options or FormulaOptions()
+    design = encode_formula(formula, data, missing=getattr(model_of_user, "missing", None), **how.encoding())
     if design.y is None:
         raise ValueError(f"formula: expected a response, as in 'y ~ {formula.strip().lstrip('~').strip()}'.")
     chosen = default_model(design) if model_of_user is None else model_of_user
-    chosen = of_effects(of_terms(chosen, design), design, scale)
+    chosen = of_effects(of_terms(chosen, design), design, how)
     return FormulaProblem(chosen, design.X, design.y, design.feature_names, design)
 
 
@@ -155,7 +159,7 @@ def of_terms(model: Any, design: FormulaDesign) -> Any:
     return model
 
 
-def of_effects(model: Any, design: FormulaDesign, scale: Any) -> Any:
+def of_effects(model: Any, design: FormulaDesign, options: FormulaOptions) -> Any:
     """A model whose last columns are effects of random terms, without noise, under scales of their own.
 
     Parameters
@@ -164,22 +168,30 @@ def of_effects(model: Any, design: FormulaDesign, scale: Any) -> Any:
         The model of the features.
     design : FormulaDesign
         With its random terms.
-    scale : ScalePrior, float, mapping from term to one of them, or None
-        Prior of the standard deviation of the effects of each term, or that itself. By default ``bd.HalfNormal(1.0)``
-        for classes and counts, and for numbers a half-normal prior with the standard deviation of the response.
+    options : FormulaOptions
+        Its ``random_scale`` is the prior of the standard deviation of the effects of each term, or that itself, by
+        default ``bd.HalfNormal(1.0)`` for classes and counts, and for numbers a half-normal prior with the standard
+        deviation of the response; ``correlation_shape`` is the exponent of the LKJ prior of correlated terms.
 
     Raises
     ------
     ValueError
-        If the model cannot have such columns, or a scale is of no term.
+        If the model cannot have such columns, a scale is of no term, or there is a shape and no correlated term.
 
     Examples
     --------
     >>> data = {"age": [3.0, 5.0, 4.0], "site": ["n", "s", "n"], "ill": [0, 1, 1]}
-    >>> of_effects(Model(), encode_formula("ill ~ age + (1 | site)", data), None).weight_prior.terms
+    >>> of_effects(Model(), encode_formula("ill ~ age + (1 | site)", data), FormulaOptions()).weight_prior.terms
     ['1|site']
     """
-    names = [term.name for term in design.random_terms]
+    names, scale = [term.name for term in design.random_terms], options.random_scale
+    shape = check_number(options.correlation_shape, "correlation_shape", above=0, advice="1 is flat, 2 the default")
+    blocks = dict.fromkeys(term.block for term in design.random_terms if term.block)
+    if shape != RandomEffects.eta and not blocks:
+        raise ValueError(
+            f"correlation_shape: the formula {design.formula!r} has no term such as (x | site), whose effects are "
+            "correlated; leave it out."
+        )
     if not names:
         if scale is not None:
             raise ValueError(
@@ -210,7 +222,6 @@ def of_effects(model: Any, design: FormulaDesign, scale: Any) -> Any:
     scales = [_default_scale(model, design) if scale_of_term[name] is None else scale_of_term[name] for name in names]
     levels = [term.level_names for term in design.random_terms]
     rates: Any = PerFeature() if model.rates is None else model.rates
-    blocks = dict.fromkeys(term.block for term in design.random_terms if term.block)
     if blocks and model.loss.multiclass:
         raise ValueError(
             f"loss: the effects of ({next(iter(blocks))}) are correlated, which {model.loss!r} does not take; write "
@@ -220,7 +231,7 @@ def of_effects(model: Any, design: FormulaDesign, scale: Any) -> Any:
     return replace(
         model,
         rates=LeadingRates(rates, design.n_effects),
-        weight_prior=RandomEffects(model.weight_prior, names, levels, scales, correlated),
+        weight_prior=RandomEffects(model.weight_prior, names, levels, scales, correlated, shape),
     )
 
 
@@ -262,6 +273,7 @@ def _given(options: FormulaOptions | None) -> list[str]:
     check_flag(options.full_rank, "full_rank")
     check_choice(options.unseen, "unseen", UNSEEN)
     check_flag(options.dropna, "dropna")
+    check_number(options.correlation_shape, "correlation_shape", above=0)
     if options.random_scale is not None:
         return ["random_scale"]
     return [name for name, value in options._asdict().items() if value != FormulaOptions()._asdict()[name]]

@@ -319,7 +319,8 @@ def kfold(
     >>> found.pointwise.shape, found.how
     ((12,), '2 folds')
     """
-    how = FormulaOptions(random_scale=options.pop("random_scale", None))
+    priors = ("random_scale", "correlation_shape")
+    how = FormulaOptions(**{name: options.pop(name) for name in priors if name in options})
     stated_model, X, y, feature_names, design = read_formula(model, X, y, feature_names, how)
     model, offset = check_model(stated_model), one_offset(design, offset)
     seed = check_seed(seed)

@@ -26,7 +26,7 @@ from ..fitting.by_formula import (
 )
 from ..fitting.objective.centring import centre_problem
 from ..model import Model, check_model
-from ..priors import Normal
+from ..priors import Normal, RandomEffects
 from ..priors.by_name import DEFAULT, of_columns
 from .response_units import with_spread
 
@@ -47,6 +47,7 @@ def priors_table(
     unseen: str = "error",
     dropna: bool = False,
     random_scale: Any = None,
+    correlation_shape: float | int = RandomEffects.eta,
 ) -> DataFrame:
     """Tabulate the prior of each coefficient, one row for each column of the features, and the intercept.
 
@@ -68,6 +69,8 @@ def priors_table(
         For a formula, as in :func:`bayesdrop.sample`.
     random_scale : HalfNormal, HalfCauchy, float, or mapping from term to one of them, optional
         For a formula with random terms, as in :func:`bayesdrop.sample`.
+    correlation_shape : float, default=2.0
+        For a formula with correlated terms, as in :func:`bayesdrop.sample`.
 
     Returns
     -------
@@ -101,7 +104,7 @@ def priors_table(
     """
     import pandas as pd
 
-    options = FormulaOptions(full_rank, unseen, dropna, random_scale)
+    options = FormulaOptions(full_rank, unseen, dropna, random_scale, correlation_shape)
     rows = read_prior_rows(
         model, X, y, options, feature_names=feature_names, sample_weight=sample_weight, offset=None, classes=None
     )
@@ -242,7 +245,7 @@ def read_prior_rows(
         if feature_names is not None:
             raise ValueError("feature_names: a formula names its columns; leave them out.")
         design = _encoded(check_model(model), X, y, options, classes)
-        model = of_effects(of_terms(model, design), design, options.random_scale)
+        model = of_effects(of_terms(model, design), design, options)
         X, y, feature_names = design.X, design.y, design.feature_names
     else:  # an empty response stands for none: it is not needed here
         read_formula(check_model(model), X, () if y is None else y, feature_names, options)
@@ -280,8 +283,7 @@ def read_prior_rows(
 def _encoded(model: Model, formula: str, data: Any, options: FormulaOptions, classes: Any) -> FormulaDesign:
     """Features of a formula, with its response if the prior of the model depends on it."""
     table = as_frame(data, "data", "for X is a formula")
-    how = options._asdict()
-    del how["random_scale"]
+    how = options.encoding()
     response, _, terms = formula.rpartition("~")
     encoded = encode_formula(f"~ {terms.strip()}", table, missing=model.missing, **how)
     in_units = takes_response_scale(model.loss)

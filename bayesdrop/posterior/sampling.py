@@ -19,6 +19,7 @@ from ..fitting.by_formula import FormulaOptions, of_classes, of_rows, one_offset
 from ..fitting.results.result import centred_columns
 from ..model import Model, check_model
 from ..noise.base import centre_of
+from ..priors import RandomEffects
 from ..sampling.protocols import natural
 from ..sampling.run.late import LateInterruption
 from ..sampling.run.stopping import Stop, check_ending
@@ -66,6 +67,7 @@ def sample(
     unseen: str = "error",
     dropna: bool = False,
     random_scale: Any = None,
+    correlation_shape: float | int = RandomEffects.eta,
     log_likelihood: bool = False,
     masks: int = MASKS,
     checkpoint: Any = None,
@@ -133,8 +135,12 @@ def sample(
         | site)``, a slope: the prior of the standard deviation of the effects, or its value. By default
         ``bd.HalfNormal(1.0)``, for numeric responses times the standard deviation of the response. Terms may cross, and
         ``site:year`` combines columns. The effects are not noised. ``(age | site)`` has intercepts and slopes that are
-        correlated, under an LKJ prior with ``eta=2``, by ``bd.HMC()`` or ``bd.NUTS()`` and with features without
-        noise; in ``(age || site)`` they are independent.
+        correlated, by ``bd.HMC()`` or ``bd.NUTS()`` and with features without noise; in ``(age || site)`` they are
+        independent.
+    correlation_shape : float, default=2.0
+        For a formula with ``(age | site)``: the shape ``η`` of the LKJ prior of each correlation matrix, whose density
+        is proportional to its determinant to the power ``η − 1``; above 0. 1 is flat, larger numbers prefer small
+        correlations.
     log_likelihood : bool, default=False
         Add the group ``log_likelihood``: ``log p(y_i | w, b, η)`` for each draw and row, with the masks of the row
         summed out. :func:`bayesdrop.log_likelihood` adds it later.
@@ -224,7 +230,7 @@ def sample(
     >>> bd.groups.dataset(post, "posterior")["rate"].dims
     ('chain', 'draw', 'feature')
     """
-    options = FormulaOptions(full_rank, unseen, dropna, random_scale)
+    options = FormulaOptions(full_rank, unseen, dropna, random_scale, correlation_shape)
     stated_model, X, y, feature_names, design = read_formula(model, X, y, feature_names, options)
     sample_weight = of_rows(design, sample_weight)
     model = check_model(stated_model)

@@ -22,6 +22,7 @@ from ..fitting.by_formula import FormulaOptions
 from ..fitting.objective.centring import centre_problem
 from ..losses.protocols import Simulated, require
 from ..model import Model
+from ..priors import RandomEffects
 from ..rates import RateMap
 from .arviz_groups.builder import draws_dataset, provenance
 from .arviz_groups.constants import PAIR, class_names, correlation_coords, model_coords, parted
@@ -184,6 +185,7 @@ def prior_draws(
     unseen: str = "error",
     dropna: bool = False,
     random_scale: Any = None,
+    correlation_shape: float | int = RandomEffects.eta,
 ) -> ArvizData:
     """Draw weights, rates and responses from the prior, to see what a model expects before any data.
 
@@ -222,6 +224,8 @@ def prior_draws(
         For a formula, as in :func:`bayesdrop.sample`.
     random_scale : HalfNormal, HalfCauchy, float, or mapping from term to one of them, optional
         Prior of the standard deviation of the effects of random terms, or its value, as in :func:`bayesdrop.sample`.
+    correlation_shape : float, default=2.0
+        Shape of the LKJ prior of their correlations, as in :func:`bayesdrop.sample`.
 
     Returns
     -------
@@ -254,10 +258,10 @@ def prior_draws(
     """
     import xarray as xr
 
+    options = FormulaOptions(full_rank, unseen, dropna, random_scale, correlation_shape)
     rows = read_prior_rows(
-        model, X, y, FormulaOptions(full_rank, unseen, dropna, random_scale), feature_names=feature_names,
-        sample_weight=sample_weight, offset=offset, classes=classes,
-    )  # fmt: skip
+        model, X, y, options, feature_names=feature_names, sample_weight=sample_weight, offset=offset, classes=classes
+    )
     model, names = rows.model, rows.names
     labels = _labels(model, rows.classes)
     check_counts(draws, None, 1)

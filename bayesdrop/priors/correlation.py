@@ -46,7 +46,8 @@ def log_lkj(y: Float[AnyArray, "*batch c"], k: int, eta: float | AnyArray) -> Fl
     """Log density of the coordinates up to a constant."""
     xp = y.__array_namespace__()
     column = xp.asarray(np.tril_indices(k, -1)[1], dtype=y.dtype)
-    density: Float[AnyArray, "*batch"] = xp.sum((2 * eta + k - 2 - column) * -xp.logaddexp(y, -y), axis=-1)
+    exponent = xp.broadcast_to(2 * eta + k - 2 - column, y.shape)
+    density: Float[AnyArray, "*batch"] = xp.sum(exponent * -xp.logaddexp(y, -y), axis=-1)
     return density
 
 

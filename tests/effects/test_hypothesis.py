@@ -1,5 +1,7 @@
 """Statements about weights, rates and effects: their draws, their probabilities, and what they refuse."""
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -174,6 +176,53 @@ def test_names_of_the_table_of_weights(data):
     exact = norm.cdf(weights["weight"] / weights["sd"])
     np.testing.assert_allclose(found["posterior_probability"], exact, atol=1e-3)
     assert "mcse" not in found
+
+
+@pytest.mark.parametrize("kind", ["fit", "posterior", "file", "classes"])
+def test_a_level_by_itself_is_refused_with_the_comparison_to_write(data, kind, tmp_path):
+    """Every level has a weight, and the intercept is free: a common part of the levels changes no score."""
+    pytest.importorskip("formulaic")
+    site = np.resize(["n", "s", "w"], 50)
+    table = pd.DataFrame({"age": data.X[:, 0], "site": site, "ill": data.MANY if kind == "classes" else data.Y})
+    model = bd.Model(bd.Softmax(), rates=bd.Fixed(0.0)) if kind == "classes" else PLAIN
+    result = bd.fit(model, "ill ~ age * site", table)
+    if kind in ("posterior", "file"):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", bd.warnings.MixingWarning)
+            result = bd.sample(model, "ill ~ age * site", table, draws=20, tune=20, chains=2, progress=False)
+    if kind == "file":
+        bd.groups.save(result, tmp_path / "post.nc")
+        result = bd.groups.load(tmp_path / "post.nc")
+    if kind == "classes":
+
+        def named(name):
+            return f"weight[b, {name}]"
+
+        intercept = "intercept[b]"
+    else:
+        named, intercept = str, "intercept"
+    s, n, age, slope = map(named, ("site[s]", "site[n]", "age", "age:site[s]"))
+    for text in (f"{s} > 0", f"2 * {s} - {n} > 0", f"abs({s}) > 1", f"{s} + {n}", f"{s} > {age}"):
+        with pytest.raises(
+            ValueError, match=r"by itself.*may as well be in 'intercept.*Compare levels, as in '"
+        ) as told:
+            bd.hypothesis(result, text)
+        assert f"'{s} - {n} > 0'" in str(told.value)
+    with pytest.raises(ValueError, match=r"may as well be in '(weight\[b, )?age\]?'"):
+        bd.hypothesis(result, f"{slope} > 0")
+    fine = [f"{s} - {n} > 0", f"{intercept} + {s} > 0", f"{age} + {slope} > 0", f"log(exp({s} - {n})) > 0"]
+    fine += [f"min({s} - {n}, {named('site[w]')} - {n}) > 0", f"{s} > {n}", f"{intercept} > 0", f"{age} > 0"]
+    assert len(bd.hypothesis(result, fine)) == len(fine)
+
+
+def test_levels_that_are_known_by_themselves(data):
+    """Without an intercept of the formula or the model, and with columns of full rank."""
+    pytest.importorskip("formulaic")
+    table = pd.DataFrame({"site": np.resize(["n", "s", "w"], 50), "ill": data.Y})
+    no_intercept = bd.Model(rates=bd.Fixed(0.0), fit_intercept=False)
+    fits = [bd.fit(PLAIN, "ill ~ 0 + site", table), bd.fit(no_intercept, "ill ~ site", table)]
+    for fit in [*fits, bd.fit(PLAIN, "ill ~ site", table, full_rank=True)]:
+        assert len(bd.hypothesis(fit, f"{fit.feature_names[-1]} > 0")) == 1
 
 
 def test_intercepts_and_ratios_of_a_fit(data):

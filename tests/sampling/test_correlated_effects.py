@@ -34,8 +34,9 @@ UNITS = ("intercept", "deviation", "sigma")
 FORMULA, TERM = "y ~ days + (days | subject)", "1+days|subject"
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def _numpyro_promotion():
+    """NumPyro's own code needs both; the package's has neither."""
     with jax.numpy_rank_promotion("allow"), jax.numpy_dtype_promotion("standard"):
         yield
 
@@ -61,9 +62,19 @@ CASES = {
     "squared, sigma learnt": bd.Model(bd.Squared(variance=bd.HalfNormal(1.5)), weight_prior=bd.Normal(0.7), **PLAIN),
     "poisson": POISSON,
     "logistic": bd.Model(bd.Logistic(), weight_prior=bd.Normal(0.7), **PLAIN),
+    "binomial": bd.Model(bd.Binomial(4), weight_prior=bd.Normal(0.7), **PLAIN),
+    "negative binomial": bd.Model(bd.NegativeBinomial(2.5), weight_prior=bd.Normal(0.7), **PLAIN),
+    "negative binomial, dispersion learnt": bd.Model(bd.NegativeBinomial(), weight_prior=bd.Normal(0.7), **PLAIN),
+}
+LAWS = {
+    "poisson": lambda s: dist.Poisson(jnp.exp(s)),
+    "logistic": lambda s: dist.Bernoulli(logits=s),
+    "binomial": lambda s: dist.Binomial(4, logits=s),
+    "negative binomial": lambda s: dist.NegativeBinomialLogits(2.5, s),
 }
 
 
+@pytest.mark.usefixtures("_numpyro_promotion")
 @pytest.mark.parametrize("dense", [True, False])
 @pytest.mark.parametrize("name", CASES)
 def test_the_density_is_that_of_the_program(name, dense):
@@ -81,8 +92,7 @@ def test_the_density_is_that_of_the_program(name, dense):
         g, point = 4, 0.4 * np.random.default_rng(2).normal(size=(4, len(bound.centre)))
         value = jax.jit(bound.density.evaluate)(bound.operands, jnp.asarray(point))
         ours = np.asarray(value.prior - value.cost.sum(axis=1))
-        # Weight, effects of intercepts and of slopes, intercept, log σ if it is learnt; log τ, arctanh r.
-        law = {"poisson": lambda s: dist.Poisson(jnp.exp(s)), "logistic": lambda s: dist.Bernoulli(logits=s)}.get(name)
+        # Weight, effects of intercepts and of slopes, intercept, log σ or log r if it is learnt; log τ, arctanh r.
         theirs = []
         for row in point:
             z, t, y = row[1 : 1 + 2 * g].reshape(2, g).T, row[-3:-1], row[-1]
@@ -91,9 +101,14 @@ def test_the_density_is_that_of_the_program(name, dense):
                 "root": correlation_root(jnp.array([y]), 2),
             }  # fmt: skip
             # Jacobians: w = 0.7 z, τ = e^t, r = tanh y; LKJCholesky is a density of the entries of row 2.
-            jacobian = np.sum(t) - 2 * np.log(np.cosh(y))
+            jacobian, law = np.sum(t) - 2 * np.log(np.cosh(y)), LAWS.get(name)
             if name.startswith("sq"):
                 values["sigma"], jacobian = jnp.exp(row[2 + 2 * g]), jacobian + row[2 + 2 * g]
+            if name.endswith("dispersion learnt"):  # r^{-1/2} is half-normal, and its logarithm is -1/2 log r
+                r = np.exp(row[2 + 2 * g])
+                law = lambda s, r=r: dist.NegativeBinomialLogits(r, s)  # noqa: E731
+                jacobian += stats.halfnorm.logpdf(r**-0.5) - 0.5 * row[2 + 2 * g]
+                values["intercept"] -= row[2 + 2 * g]  # the sampler's is that of the mean, r exp(score)
             keywords = {"group": jnp.arange(12) // 3, "groups": g, "spread": 1.5, "scale": 0.7, "eta": 1.4, "law": law,
                         "intercept_scale": None}  # fmt: skip
             at = jnp.asarray(data.days.to_numpy()), jnp.asarray(data.y.to_numpy())
@@ -103,6 +118,7 @@ def test_the_density_is_that_of_the_program(name, dense):
     np.testing.assert_allclose(ours - ours[0], np.array(theirs) - theirs[0], rtol=1e-10, atol=1e-10)
 
 
+@pytest.mark.usefixtures("_numpyro_promotion")
 @pytest.mark.parametrize("k", [2, 3, 4])
 def test_the_prior_is_that_of_numpyro(k):
     """Density of the coordinates, and the correlations of its draws: KS tests, false-alarm rate 1e-6 each."""
@@ -140,6 +156,7 @@ def by_nuts(data, seed=0):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("_numpyro_promotion")
 @pytest.mark.parametrize("method", [bd.HMC(), bd.NUTS()], ids=lambda method: type(method).__name__)
 def test_growth_of_subjects_is_that_of_nuts_on_the_program(method):
     data = growth()
@@ -219,6 +236,75 @@ def test_the_prior_has_the_correlation():
     assert abs(np.mean((product - r) / np.sqrt((1 + r**2) / 6))) < 6 / np.sqrt(2000)
     table = bd.priors_table(model, FORMULA, growth(6, 5))
     assert table.loc[f"{TERM}|correlation", ["family", "scale"]].tolist() == ["lkj", "eta 2"]
+
+
+def test_the_shape_of_the_correlations_is_an_argument(tmp_path):
+    """Of the table, of draws from the prior (KS at 1e-6), of the posterior and of what is saved with it."""
+    model, data, shape = bd.Model(bd.Squared(), **PLAIN), growth(6, 5), {"correlation_shape": 4.5}
+    table = bd.priors_table(model, FORMULA, data, **shape)
+    assert table.loc[f"{TERM}|correlation", "scale"] == "eta 4.5"
+    prior = bd.prior_draws(model, FORMULA, data, draws=2000, intercept_scale=1.0, **shape)
+    r = bd.groups.dataset(prior, "prior")[f"{TERM}|correlation"].values.ravel()
+    assert stats.kstest((r + 1) / 2, stats.beta(4.5, 4.5).cdf).pvalue > 1e-6
+    post = sampled(data, **shape)
+    bd.groups.save(post, tmp_path / "post.nc")
+    for one in (post, bd.groups.load(tmp_path / "post.nc")):
+        assert float(bd.groups.dataset(one, "constant_data")[f"{TERM}|correlation_eta"]) == 4.5
+        assert read_draws(one).model.weight_prior.eta == 4.5
+    assert RandomEffects(bd.Normal(1.0), ["1|g"], [["a"]], [1.0]).eta == 2.0
+
+
+@pytest.mark.parametrize(
+    ("formula", "shape", "message"),
+    [
+        (FORMULA, 0.0, "correlation_shape: expected"),
+        (FORMULA, "wide", "correlation_shape: expected"),
+        ("y ~ days + (days || subject)", 1.0, r"correlation_shape: .*no term such as \(x \| site\).*leave it out"),
+        ("y ~ days", 1.0, "correlation_shape: .*leave it out"),
+    ],
+)
+def test_a_bad_shape_is_refused_by_every_function(formula, shape, message):
+    model, data = bd.Model(bd.Squared(), **PLAIN), growth(4, 4)
+    for call in (bd.sample, bd.prior_draws, bd.priors_table, bd.kfold):
+        with pytest.raises((TypeError, ValueError), match=message):
+            call(model, formula, data, correlation_shape=shape)
+    with pytest.raises(ValueError, match="correlation_shape: it says how a formula is encoded"):
+        bd.sample(model, np.ones((3, 1)), np.arange(3.0), correlation_shape=1.0)
+
+
+COUNTED = {"binomial": bd.Binomial(), "negative binomial": bd.NegativeBinomial()}
+
+
+@pytest.mark.parametrize("name", COUNTED)
+def test_counts_with_correlated_effects(name, tmp_path):
+    """Draws, the rows' densities by SciPy's laws, predictions of subjects that are not there, and files."""
+    generator, data = np.random.default_rng(5), growth(8, 6)
+    effect = generator.multivariate_normal([0.0, 0.0], [[0.4, 0.05], [0.05, 0.02]], 8)
+    score = 0.3 + 0.1 * data.days + (effect[np.arange(48) // 6] * np.stack([np.ones(48), data.days], 1)).sum(axis=1)
+    if name == "binomial":
+        data["y"] = generator.binomial(12, 1 / (1 + np.exp(-score)))
+        data, formula = data.assign(n=12 - data.y), "y + n ~ days + (days | subject)"
+    else:
+        data["y"], formula = generator.poisson(np.exp(score) * generator.gamma(3.0, size=48)), FORMULA
+    post = sampled(data, bd.Model(COUNTED[name], **PLAIN), formula, draws=100, tune=300)
+    draws = bd.groups.dataset(post, "posterior")
+    assert draws[f"{TERM}|correlation"].shape == (2, 100, 1)
+    assert ("dispersion" in draws) == (name == "negative binomial")
+    subject, day = pd.factorize(data.subject)[0], data.days.to_numpy()
+    s = draws["intercept"].values[..., None] + draws["weight"].values * day
+    s = s + draws["1|subject"].values[..., subject] + draws["days|subject"].values[..., subject] * day
+    chance = 1 / (1 + np.exp(-s))
+    if name == "binomial":
+        expected = stats.binom.logpmf(data.y, 12, chance)
+    else:
+        expected = stats.nbinom.logpmf(data.y, draws["dispersion"].values[..., None], 1 - chance)
+    found = bd.groups.dataset(bd.log_likelihood(post, data), "log_likelihood")["y"].values
+    np.testing.assert_allclose(found, expected, rtol=2e-4, atol=2e-4)
+    bd.groups.save(post, tmp_path / "post.nc")
+    new = data[:2].assign(subject=["other", "s00"])
+    one, two = (bd.predict(which, new, unseen="draw") for which in (post, bd.groups.load(tmp_path / "post.nc")))
+    np.testing.assert_array_equal(one.mean, two.mean)
+    assert one.sd[0] > one.sd[1]
 
 
 @pytest.mark.parametrize(

@@ -234,6 +234,7 @@ GIVEN = {
     "predictions_grid": {"variables": lambda: {"x0": 2}},
     "comparisons": {"variables": lambda: ["x0"]},
     "effects": {"table": lambda: bd.predictions_grid(bd.fit(bd.Model(), X, Y), X, {"x0": 2})},
+    "intraclass_correlation": {"result": lambda: _posterior()},
     "hypothesis": {"result": lambda: _posterior(), "statements": "x0 > x1"},
     "credible_sets": {"post": lambda: _selected()},
     "inclusion": {"table": lambda: bd.weights_table(_selected())},
