@@ -13,7 +13,7 @@ from .._typing import Float
 from ..data.dataset import Dataset
 from ..losses.protocols import Curved, Scored, Sloped, require
 from ..model import Model
-from ..priors.base import NonCentred
+from ..priors.base import NonCentred, selecting
 from ..priors.normal import with_scale
 from ..rates import RateMap
 from ..sampling.intercept_level import level_operands
@@ -90,7 +90,7 @@ def bind_start(
     dense = choice == "dense"
     prior: Any = model.weight_prior
     learnt = prior.learnt_scale(len(data.feature_names))
-    if getattr(prior, "correlated", ()) or not (prior.gaussian or learnt):
+    if getattr(prior, "correlated", ()) or selecting(prior) or not (prior.gaussian or learnt):
         return _start_of_mixture(name, model, data, rate_map, marginalised, dtype, dense, rounded)
     contrasts = len(data.classes) - 1 if model.loss.multiclass else 1  # type: ignore[arg-type]  # labels
     log_scale = np.zeros(0)

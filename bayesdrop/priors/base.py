@@ -34,6 +34,7 @@ __all__ = [
     "check_positive",
     "check_positive_number",
     "check_scale",
+    "selecting",
     "spread_numbers",
     "spread_scale",
 ]
@@ -205,6 +206,12 @@ class Selecting(Protocol):
 
     def law(self, n_features: int) -> Any:
         """Law of the indicators, :class:`bayesdrop.priors.spike_slab.InclusionLaw`."""
+
+
+def selecting(prior: Any) -> Any:
+    """Prior of the features, without random terms, if weights may be exactly zero under it; else None."""
+    features = getattr(prior, "features", prior)
+    return features if isinstance(features, Selecting) else None
 
 
 def check_positive(prior: str, **parameters: Any) -> None:

@@ -290,12 +290,17 @@ class SpikeSlab(ScaleMixture):
         self, generator: np.random.Generator, draws: int, n_features: int
     ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
         """Weights (draws, p), and the indicators as ``included``; see :class:`bayesdrop.priors.WeightPrior`."""
-        law = self.law(n_features)
         weight, scales = self.slab.sample_weight(generator, draws, n_features)
+        found = self.sample_indicators(generator, draws, n_features)
+        return weight * found["included"], found | scales
+
+    def sample_indicators(self, generator: np.random.Generator, draws: int, n_features: int) -> dict[str, np.ndarray]:
+        """``included`` (draws, p), ``model_size`` and, if it is learnt, ``inclusion_prior`` (draws,)."""
+        law = self.law(n_features)
         units, learnt = law.sample(generator, draws)
         included = units[:, law.unit]
-        found = {"included": included.astype(np.int8), "model_size": included.sum(axis=1), **scales}
-        return weight * included, found if learnt is None else found | {"inclusion_prior": learnt}
+        found = {"included": included.astype(np.int8), "model_size": included.sum(axis=1)}
+        return found if learnt is None else found | {"inclusion_prior": learnt}
 
     def log_density(self, weight: Float[AnyArray, "*batch p"]) -> Float[AnyArray, "*batch"]:
         """Log density (...) of weights (..., p), with an atom at 0; raise TypeError if a scale is learnt."""

@@ -8,6 +8,7 @@ draws are compared with their exact values in units of their standard errors, fr
 import itertools
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import sparse, stats
 from scipy.special import betaln, logsumexp
@@ -159,6 +160,76 @@ def test_losses_against_a_grid(kind):
     assert_means(post["included"], chance @ features)
     assert_means(post["inclusion_probability"], chance @ features)
     assert_means(post["weight"], chance @ weights)
+
+
+SITES = np.arange(40) % 4
+HALF = np.linspace(0.02, 5, 60)  # scales
+LOG_HALF = stats.halfnorm.logpdf(HALF)
+
+
+def by_site(X, **columns):
+    return pd.DataFrame({f"x{j}": column for j, column in enumerate(X.T)} | columns)
+
+
+@pytest.mark.parametrize("learnt", [False, True])
+def test_random_terms_never_leave(learnt):
+    """Normal responses against all models and grids of the scales of slab and effects."""
+    X, y = X8[:, :3], Y8 + np.array([0.8, -0.6, 0.1, -0.4])[SITES]
+    slab = bd.Normal(bd.HalfNormal(1.0)) if learnt else bd.Normal(0.8)
+    model = bd.Model(bd.Squared(variance=1.0), rates=bd.Fixed(0.0), weight_prior=bd.SpikeSlab(0.3, slab=slab))
+    data = by_site(X, site=[f"s{k}" for k in SITES], y=y)
+    formula = "y ~ x0 + x1 + x2 + (1 | site)"
+    post = sampled(model, formula, data, draws=500, random_scale=bd.HalfNormal(1.0))
+    _, features = models_of(np.arange(3))
+    whole = np.column_stack([X, SITES[:, None] == np.arange(4), np.ones(40)])
+    logs, values = [], []
+    for sd, log_sd in zip(HALF[2::3], LOG_HALF[2::3], strict=True) if learnt else [(0.8, 0.0)]:
+        for scale, log_scale in zip(HALF, LOG_HALF, strict=True):
+            for is_in in features:
+                columns = np.append(np.flatnonzero(is_in), np.arange(3, 8))
+                precision = np.append(np.append(np.full(is_in.sum(), sd**-2.0), np.full(4, scale**-2.0)), 0.0)
+                log_evidence, weight = normal_evidence(whole[:, columns], y, precision)
+                all_weights = np.zeros(8)
+                all_weights[columns] = weight
+                logs.append(log_evidence + log_scale + log_sd + is_in.sum() * np.log(0.3 / 0.7))
+                values.append(np.concatenate([is_in, all_weights[:7], [scale, np.log(scale), sd, np.log(sd)]]))
+    exact = np.exp(logs - logsumexp(logs)) @ np.array(values)
+    assert_means(post["included"], exact[:3])
+    assert_means(post["inclusion_probability"], exact[:3])
+    assert_means(np.concatenate([post["weight"], post["1|site"]], axis=2), exact[3:10])
+    scale = post["1|site|scale"].values[..., None]
+    assert_means(np.concatenate([scale, np.log(scale)], axis=2), exact[10:12])
+    if learnt:
+        sd = post["weight_scale"].values[..., None]
+        assert_means(np.concatenate([sd, np.log(sd)], axis=2), exact[12:])
+    np.testing.assert_array_equal(post["model_size"], post["included"].sum("feature"))
+
+
+def test_random_terms_of_classes_against_a_grid():
+    X, site = X3[:12, :2], np.arange(12) % 2
+    y = np.where(SCORE3[:12] + site + NOISE3[:12] > 0, 1.0, -1.0)
+    model = bd.Model(rates=bd.Fixed(0.0), weight_prior=bd.SpikeSlab(0.4))
+    data = by_site(X, site=np.array(["n", "s"])[site], y=y)
+    post = sampled(model, "y ~ 0 + x0 + x1 + (1 | site)", data, draws=500)
+    _, features = models_of(np.arange(2))
+    nodes = np.linspace(-4.5, 4.5, 19)
+    logs, values = [], []
+    for is_in, (scale, log_scale) in itertools.product(features, zip(HALF[1::3], LOG_HALF[1::3], strict=True)):
+        columns = np.append(np.flatnonzero(is_in), [2, 3])
+        grid = np.array(list(itertools.product(nodes, repeat=len(columns))))
+        weight = np.zeros((len(grid), 4))
+        weight[:, columns] = grid
+        weight[:, 2:] *= scale
+        scores = weight @ np.column_stack([X, site[:, None] == np.arange(2)]).T
+        log_joint = stats.norm.logpdf(grid).sum(axis=1) - np.logaddexp(0, -y * scores).sum(axis=1)
+        total = logsumexp(log_joint)
+        step = np.log(nodes[1] - nodes[0])
+        logs.append(total + len(columns) * step + log_scale + is_in.sum() * np.log(0.4 / 0.6))
+        values.append(np.concatenate([is_in, np.exp(log_joint - total) @ weight, [scale]]))
+    exact = np.exp(logs - logsumexp(logs)) @ np.array(values)
+    assert_means(post["included"], exact[:2])
+    assert_means(np.concatenate([post["weight"], post["1|site"]], axis=2), exact[2:6])
+    assert_means(post["1|site|scale"].values[..., None], exact[6:])
 
 
 @pytest.mark.parametrize("seed", range(5))
