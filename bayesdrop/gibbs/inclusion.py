@@ -23,28 +23,21 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PRNGKeyArray
-from scipy import sparse
-from scipy.special import logit
 
 from .._typing import Bool, Float, Int
-from ..data.dataset import Dataset
 from ..losses.base import at_shape
 from ..losses.protocols import Augmented
-from ..model import Model
-from ..priors.base import selecting
-from ..priors.spike_slab import InclusionLaw
-from ..rates import RateMap
-from ..sampling.intercept_level import LevelOperands, level_operands
-from ..sampling.likelihood_parameters import ParameterOperands, learnt_parameter, parameter_operands
-from ..sampling.matrix import placed
-from ..sampling.weight_scales import ScaleOperands, by_weight, log_scale_prior, scale_operands, weight_precision
+from ..priors.inclusion_law import InclusionLaw
+from ..sampling.intercept_level import LevelOperands
+from ..sampling.likelihood_parameters import ParameterOperands
+from ..sampling.weight_scales import ScaleOperands, by_weight, log_scale_prior, weight_precision
 from .choices import Limits
-from .moves.active_set import Neighbours, Rows, Units, correlated, sweep
+from .moves.active_set import Neighbours, Rows, Units, sweep
 from .moves.interweaving import by_group
 from .moves.parameters import draw_scale, draw_shape
 from .moves.scales import WeightPrior, draw_along_rays, draw_given_weights
 
-__all__ = ["InclusionKernel", "InclusionOperands", "InclusionState", "bind_inclusion"]
+__all__ = ["InclusionKernel", "InclusionOperands", "InclusionState", "RowOperands"]
 
 
 class RowOperands(NamedTuple):
@@ -155,7 +148,7 @@ class InclusionKernel(WeightPrior):
         largest = min(limits.first_size, len(free) // 2, len(operands.rows.target) // 2)
         for chain, size in enumerate(np.linspace(0, largest, chains).astype(int)):
             included[chain, generator.choice(free, size, replace=False)] = True
-        return _first(self, operands.rows, key, key_scale, included)
+        return _first(self, operands.rows, key, key_scale, law.pruned(included))
 
     def step(self, operands: InclusionOperands, state: InclusionState) -> tuple[InclusionState, dict[str, jax.Array]]:
         """One recorded draw: ``sweeps`` sweeps."""
@@ -173,20 +166,20 @@ class InclusionKernel(WeightPrior):
         law, p, n = operands.law, len(operands.law.unit), len(operands.rows.target)
         weight, score = np.zeros((len(included), precision.shape[1])), np.zeros((len(included), n))
         log_odds, free = np.zeros(included.shape), np.flatnonzero(~law.is_forced)
+        swaps = min(operands.limits.swaps, len(free))
+        moves = swaps * bool(operands.units.families)
         for chain, is_in in enumerate(included):
             columns = np.append(np.flatnonzero(is_in[law.unit]), np.arange(p, weight.shape[1]))
             rows = Rows(operands.transposed, operands.squared, omega[chain], kappa[chain], precision[chain])
             active, log_odds[chain] = sweep(
                 rows, operands.units, operands.neighbours, is_in, columns, generator.permutation(free),
-                np.log(generator.random(len(free))), generator.random((min(operands.limits.swaps, len(free)), 3)),
+                np.log(generator.random(len(free))), generator.random((swaps, 3)), generator.random((moves, 3)),
             )  # fmt: skip
             noise = generator.standard_normal(len(active.mean))
             weight[chain, active.columns] = active.mean + np.linalg.cholesky(active.inverse) @ noise
             score[chain] = (operands.transposed[active.columns].T @ weight[chain, active.columns])[:n]
-        count = included[:, free].sum(axis=1)
         log_odds[:, law.is_forced] = np.inf
-        chance = generator.beta(law.a + count, law.b + len(free) - count)
-        logged = log_odds, chance, law.log_density(included)
+        logged = log_odds, law.sample_chance(generator, included), law.log_density(included)
         each = [(operands.transposed[own].T @ weight[:, own].T)[:n].T for own in operands.grouped]
         shares = np.stack(each) if each else None
         return _finish(self, operands.rows, state._replace(key=key), key_scale, included, weight, score, logged, shares)
@@ -345,79 +338,3 @@ def _record(kernel: InclusionKernel, rows: RowOperands, state: InclusionState) -
         "model_size": jnp.sum(is_in, axis=1).astype(jnp.int32) - effects,
         "lp": lp + density,
     }
-
-
-def bind_inclusion(
-    model: Model, loss: Augmented, data: Dataset, rate_map: RateMap, marginalised: bool, sweeps: int, choice: str,
-    dtype: str, limits: Limits,
-) -> tuple[InclusionKernel, InclusionOperands]:  # fmt: skip
-    """Build the kernel and its operands.
-
-    Raises
-    ------
-    ValueError
-        If entries may be dropped or are noised, or forced features are more than the rows.
-    """
-    n, p = data.design.shape
-    prior: Any = model.weight_prior
-    parts = model.noise.coefficients(np.broadcast_to(np.asarray(rate_map.initial, dtype=np.float64), (p,)))
-    noisy = any(np.any(part) for part in (parts.quadratic, parts.linear, parts.constant, parts.shift))
-    if not marginalised or noisy or np.any(parts.gain != 1):
-        raise ValueError(
-            "weight_prior: bd.SpikeSlab takes features without noise, as a feature that is always dropped is nearly "
-            f"one that is out, got noise={model.noise!r} and rates={model.rates!r}; take rates=bd.Fixed(0.0)."
-        )
-    effects = getattr(prior, "size", 0)
-    law: InclusionLaw = selecting(prior).law(p - effects)
-    forced = int(np.sum(law.is_forced[law.unit]))
-    if forced > n:
-        raise ValueError(
-            f"SpikeSlab include: expected at most as many features as rows, {n}, got {forced}; leave some of them free."
-        )
-    matrix = sparse.csc_array(data.X, dtype=np.float64)
-    neighbours = correlated(matrix[:, : p - effects], law, limits.neighbours, limits.correlation)
-    columns = [matrix]
-    if model.fit_intercept:
-        columns.append(sparse.csc_array(np.ones((n, 1))))
-    matrix = sparse.csc_array(sparse.hstack(columns))
-    level, parameter, row_weight = level_operands(model, dtype), learnt_parameter(model.loss), model.C * data.weight
-    if level is not None:
-        place = np.append(np.asarray(level.place, dtype=np.float64), 1.0)
-        matrix = sparse.csc_array(sparse.vstack([matrix, sparse.csc_array(place[None])]))
-    transposed = sparse.csr_array(matrix.T)
-    squared = sparse.csr_array((transposed.data**2, transposed.indices, transposed.indptr), transposed.shape)
-    order, size = np.argsort(law.unit, kind="stable"), np.bincount(law.unit, minlength=len(law.is_forced))
-    members, free = tuple(np.split(order, np.cumsum(size)[:-1])), int(np.sum(~law.is_forced))
-    others = np.arange(free)
-    units = Units(
-        columns=members,
-        first=np.array([unit[0] for unit in members]),
-        is_group=size > 1,
-        log_odds=np.zeros(len(size)) if law.probability is None else logit(law.probability),
-        by_size=np.log((law.a + others) / (law.b + free - 1 - others)) * law.is_learnt,
-    )
-    learnt, real = (prior if effects else prior.slab).learnt_scale(p), partial(placed, dtype=dtype)
-    grouped = [np.flatnonzero(learnt.index == j) for j in range(learnt.groups)] if effects and learnt else []
-    kernel = InclusionKernel(
-        fit_intercept=model.fit_intercept,
-        unit_weight=parameter is None and bool(np.all(row_weight == 1)),
-        parameter=parameter,
-        scale_mixture=None,
-        scale_names=(),
-        scale_dims=None if learnt is None else learnt.dims,
-        choice=choice,
-        sweeps=sweeps,
-        loss=loss.plain,
-        learns_chance=law.is_learnt,
-    )
-    rows = RowOperands(
-        target=real(data.target),
-        row_weight=real(row_weight),
-        precision=real(prior.first_precision(p)),
-        learnt=scale_operands(learnt, dtype),
-        parameter=parameter_operands(model.loss, data, dtype),
-        offset=None if data.offset is None else real(data.offset),
-        level=level,
-        unit=placed(law.unit, np.int32),
-    )
-    return kernel, InclusionOperands(rows, transposed, squared, law, units, neighbours, limits, tuple(grouped))

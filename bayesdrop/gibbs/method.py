@@ -29,7 +29,7 @@ from ..priors.base import selecting
 from ..rates import RateMap
 from ..sampling.matrix import placed
 from .choices import Case, Limits, choose
-from .inclusion import bind_inclusion
+from .inclusion_binding import bind_inclusion
 from .marginalised import bind_marginal, bound_priors
 from .moves.class_kernel import ClassGibbsKernel
 from .moves.columns import dense_columns, sparse_columns

@@ -205,7 +205,7 @@ class Selecting(Protocol):
         """Prior of the weights that are not zero."""
 
     def law(self, n_features: int) -> Any:
-        """Law of the indicators, :class:`bayesdrop.priors.spike_slab.InclusionLaw`."""
+        """Law of the indicators, :class:`bayesdrop.priors.inclusion_law.InclusionLaw`."""
 
 
 def selecting(prior: Any) -> Any:

@@ -15,6 +15,7 @@ from scipy.special import betaln, logsumexp
 
 import bayesdrop as bd
 from bayesdrop.gibbs.moves import active_set
+from bayesdrop.priors.inclusion_law import InclusionLaw
 from bayesdrop.sampling.propriety import separates
 
 FALSE_ALARM, BATCHES = 1e-4, 20
@@ -191,17 +192,22 @@ def test_random_terms_never_leave(learnt):
                 log_evidence, weight = normal_evidence(whole[:, columns], y, precision)
                 all_weights = np.zeros(8)
                 all_weights[columns] = weight
+                Z, places = whole[:, columns], np.flatnonzero((columns > 2) & (columns < 7))
+                spread = np.diag(np.linalg.inv(Z.T @ Z + np.diag(precision)))[places]
+                ratio = np.sum(weight[places] ** 2 + spread) / scale**2
                 logs.append(log_evidence + log_scale + log_sd + is_in.sum() * np.log(0.3 / 0.7))
-                values.append(np.concatenate([is_in, all_weights[:7], [scale, np.log(scale), sd, np.log(sd)]]))
+                values.append(np.concatenate([is_in, all_weights[:7], [scale, np.log(scale), ratio, sd, np.log(sd)]]))
     exact = np.exp(logs - logsumexp(logs)) @ np.array(values)
     assert_means(post["included"], exact[:3])
     assert_means(post["inclusion_probability"], exact[:3])
     assert_means(np.concatenate([post["weight"], post["1|site"]], axis=2), exact[3:10])
     scale = post["1|site|scale"].values[..., None]
-    assert_means(np.concatenate([scale, np.log(scale)], axis=2), exact[10:12])
+    # The effects in units of their scale, which the move along rays keeps.
+    ratio = np.sum(post["1|site"].values ** 2, axis=2, keepdims=True) / scale**2
+    assert_means(np.concatenate([scale, np.log(scale), ratio], axis=2), exact[10:13])
     if learnt:
         sd = post["weight_scale"].values[..., None]
-        assert_means(np.concatenate([sd, np.log(sd)], axis=2), exact[12:])
+        assert_means(np.concatenate([sd, np.log(sd)], axis=2), exact[13:])
     np.testing.assert_array_equal(post["model_size"], post["included"].sum("feature"))
 
 
@@ -232,6 +238,47 @@ def test_random_terms_of_classes_against_a_grid():
     assert_means(post["1|site|scale"].values[..., None], exact[6:])
 
 
+@pytest.mark.parametrize(("heredity", "inclusion"), [("strong", 0.4), ("weak", bd.Beta(2.0, 3.0))])
+def test_interactions_need_their_parents(heredity, inclusion):
+    """Every set that heredity allows, two of the factors being nearly the same; only the interaction has an effect."""
+    X, y = X8[:, :3] / 2, 0.8 * X8[:, 1] * X8[:, 2] + Y8
+    data = by_site(X, site=[f"s{k}" for k in SITES // 2], y=y)
+    formula = "y ~ x0 + x1 + x2 + site + x0:x2 + x1:x2 + x0:x1 + x1:site"
+    prior = bd.SpikeSlab(inclusion, slab=bd.Normal(0.8), groups="terms", heredity=heredity)
+    model = bd.Model(bd.Squared(variance=1.0), rates=bd.Fixed(0.0), weight_prior=prior)
+    post = sampled(model, formula, data, draws=500)
+    design = bd.from_formula(formula, data)
+    terms = list(dict.fromkeys(design.groups))
+    place = [terms.index(term) for term in design.groups]
+    units, features = models_of(np.array(place))
+    parents = {child: [terms.index(one) for one in child.split(":")] for child in terms if ":" in child}
+    enough = all if heredity == "strong" else any
+    logs, weights, kept = [], [], []
+    for is_in, columns in zip(units, features, strict=True):
+        can = np.array([term not in parents or enough(is_in[parents[term]]) for term in terms])
+        if np.any(is_in & ~can):
+            continue
+        k, m = is_in.sum(), can.sum()
+        known = k * np.log(0.4) + (m - k) * np.log(0.6)
+        log_prior = known if inclusion == 0.4 else betaln(2 + k, 3 + m - k)
+        chosen = np.append(np.flatnonzero(columns), len(place))
+        whole = np.column_stack([design.X, np.ones(40)])
+        log_evidence, found = normal_evidence(whole[:, chosen], y, np.append(np.full(columns.sum(), 0.8**-2), 0.0))
+        weight = np.zeros(len(place) + 1)
+        weight[chosen] = found
+        logs.append(log_evidence + log_prior)
+        weights.append(weight[:-1])
+        kept.append(columns)
+    chance = np.exp(logs - logsumexp(logs))
+    exact = chance @ np.array(kept)
+    assert_means(post["included"], exact)
+    assert_means(post["inclusion_probability"], exact)
+    assert_means(post["weight"], chance @ np.array(weights))
+    found = np.unique(post["included"].values.reshape(-1, len(place)), axis=0)
+    assert {tuple(row) for row in found.tolist()} <= {tuple(row) for row in np.array(kept).astype(int).tolist()}
+    assert len(found) > 5
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_the_set_follows_its_moves(seed):
     rng = np.random.default_rng(seed)
@@ -241,13 +288,20 @@ def test_the_set_follows_its_moves(seed):
         matrix, matrix * matrix, rng.gamma(2.0, size=30), rng.normal(size=30), np.append(rng.gamma(2.0, size=6), 0.0)
     )
     members = tuple(map(np.array, ([0], [1], [2], [3], [4, 5])))
-    units = active_set.Units(
-        members, np.array([0, 1, 2, 3, 4]), np.arange(5) == 4, rng.normal(size=5), np.linspace(0, 1, 5)
-    )
+    law = InclusionLaw(np.array([0, 1, 2, 3, 4, 4]), np.zeros(5, dtype=bool), rng.uniform(size=5), 1.0, 1.0)
+    units = active_set.Units(members, np.array([0, 1, 2, 3, 4]), np.arange(5) == 4, law)
     near = tuple(map(np.array, ([1, 2], [0, 2], [0, 1]))) + (np.array([], dtype=int),) * 2
     is_in = np.array([True, False, False, False, True])
     found, _ = active_set.sweep(
-        rows, units, near, is_in, np.array([0, 4, 5, 6]), rng.permutation(5), np.log(rng.random(5)), rng.random((6, 3))
+        rows,
+        units,
+        near,
+        is_in,
+        np.array([0, 4, 5, 6]),
+        rng.permutation(5),
+        np.log(rng.random(5)),
+        rng.random((6, 3)),
+        np.zeros((0, 3)),
     )
     columns = np.append(np.concatenate([members[unit] for unit in np.flatnonzero(is_in)] or [[]]), 6).astype(int)
     np.testing.assert_array_equal(np.sort(found.columns), np.sort(columns))
@@ -274,7 +328,9 @@ def test_swaps_have_neighbourhoods_of_different_sizes():
     matrix = sparse.csr_array(X.T)
     rows = active_set.Rows(matrix, matrix * matrix, np.ones(30), y, np.ones(5))
     own = np.arange(5)
-    units = active_set.Units(tuple(own[:, None]), own, own < 0, np.full(5, -1.0), np.zeros(5))
+    units = active_set.Units(
+        tuple(own[:, None]), own, own < 0, InclusionLaw(own, own < 0, np.full(5, 1 / (1 + np.e)), 1.0, 1.0)
+    )
     star = (own[1:], *[own[:1]] * 4)
     is_in, found = np.zeros(5, dtype=bool), []
     for _ in range(1500):
@@ -289,6 +345,7 @@ def test_swaps_have_neighbourhoods_of_different_sizes():
             order,
             np.where(own == 0, np.log(rng.random(5)), np.inf),
             rng.random((6, 3)),
+            np.zeros((0, 3)),
         )
         found.append(is_in.copy())
     _, features = models_of(own)
