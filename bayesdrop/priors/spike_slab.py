@@ -109,7 +109,8 @@ class SpikeSlab(ScaleMixture):
                 f"SpikeSlab slab: expected a normal prior with mean 0 and without groups, got {self.slab!r}."
             )
         object.__setattr__(self, "include", _names(self.include, "SpikeSlab include"))
-        groups, named = self.groups, isinstance(self.groups, Mapping)
+        groups: Any = self.groups
+        named = isinstance(groups, Mapping)
         check_choice(self.heredity, "SpikeSlab heredity", ("strong", "weak", None))
         is_terms = isinstance(groups, str) and groups == "terms"
         if self.heredity is not None and not (named or is_terms):
@@ -121,9 +122,10 @@ class SpikeSlab(ScaleMixture):
             return
         if isinstance(groups, str | bytes) or not np.iterable(groups):
             raise TypeError(f'SpikeSlab groups: expected "terms" or lists of names, got {shown(groups)}.')
-        keys = list(groups) if named else []
-        groups = tuple(_names(one, "SpikeSlab groups") for one in (groups.values() if named else groups))
-        object.__setattr__(self, "groups", dict(zip(keys, groups, strict=True)) if named else groups)
+        items: Any = self.groups.items() if named else enumerate(groups)
+        by_key = {key: _names(one, "SpikeSlab groups") for key, one in items}
+        groups = tuple(by_key.values())
+        object.__setattr__(self, "groups", by_key if named else groups)
         names = [name for one in groups for name in one]
         repeated = [name for name in dict.fromkeys(names) if names.count(name) > 1]
         if not all(groups):

@@ -19,18 +19,18 @@ PACKAGE = Path(bayesdrop.__file__).parent
 # Priors by name, about means and of the intercept, and their table, are in each room that solves, samples or draws.
 ROOMS = {
     "fitting": (44, 5167, 10),
-    "posterior": (52, 5383, 7),  # projections; weights of the draws without a row; refusals of responses by name
+    "posterior": (52, 5387, 7),  # projections; weights of the draws without a row; refusals of responses by name
     "hmc": (24, 3112, 4),
     "designs": (20, 2167, 1),
     "data": (26, 3097, 6),  # a formula is data for an interpreter, so that a file runs nothing
-    "gibbs": (21, 2988, 11),
+    "gibbs": (22, 3047, 11),  # random terms and families of interactions beside indicators
     "sampling": (17, 1183, 6),
     "latent": (13, 925, 2),
     "losses": (14, 1393, 3),
     ".": (15, 1254, 5),
     "estimators": (10, 1212, 1),
     "effects": (14, 1372, 0),  # statements, read and answered; functions that compare; names of events; baselines
-    "priors": (13, 1312, 6),
+    "priors": (14, 1439, 6),  # the law of indicators under heredity
     "factorization": (8, 974, 6),
     "plots": (13, 1274, 9),  # checks of a posterior: data sets, rootograms, transforms of rows left out
     "distributions": (9, 719, 4),

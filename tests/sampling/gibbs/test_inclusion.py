@@ -7,6 +7,7 @@ draws are compared with their exact values in units of their standard errors, fr
 
 import itertools
 
+import jax
 import numpy as np
 import pandas as pd
 import pytest
@@ -15,7 +16,10 @@ from scipy.special import betaln, logsumexp
 
 import bayesdrop as bd
 from bayesdrop.gibbs.moves import active_set
+from bayesdrop.posterior.problem import Problem
+from bayesdrop.priors import RandomEffects
 from bayesdrop.priors.inclusion_law import InclusionLaw
+from bayesdrop.rates import LeadingRates
 from bayesdrop.sampling.propriety import separates
 
 FALSE_ALARM, BATCHES = 1e-4, 20
@@ -209,6 +213,19 @@ def test_random_terms_never_leave(learnt):
         sd = post["weight_scale"].values[..., None]
         assert_means(np.concatenate([sd, np.log(sd)], axis=2), exact[13:])
     np.testing.assert_array_equal(post["model_size"], post["included"].sum("feature"))
+
+
+def test_scores_are_those_of_the_weights_after_scales_are_drawn():
+    X, levels = np.column_stack([X8[:, :3], SITES[:, None] == np.arange(4)]), [list("abcd")]
+    prior = RandomEffects(bd.SpikeSlab(0.5, slab=bd.Normal(bd.HalfNormal(1.0))), ["1|site"], levels, [bd.HalfNormal()])
+    rates = LeadingRates(bd.Fixed(0.0), 4)
+    model = bd.Model(bd.Squared(variance=1.0), rates=rates, weight_prior=prior, fit_intercept=False)
+    with jax.enable_x64(True):
+        kernel, operands = Problem.of(model, X, Y8).bind(bd.Gibbs(dtype="float64"), 10)
+        state = kernel.init(operands, jax.random.key(0), 2)
+        for _ in range(5):
+            state, _ = kernel.step(operands, state)
+            np.testing.assert_allclose(state.mean, np.asarray(state.weight) @ X.T, atol=1e-12)
 
 
 def test_random_terms_of_classes_against_a_grid():
