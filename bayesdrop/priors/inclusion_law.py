@@ -95,11 +95,11 @@ class InclusionLaw(NamedTuple):
         They are infinite where a child needs the unit, and minus infinity where its own parents are not in.
         """
         free, is_in = ~self.is_forced, included[of]
-        others, most = int(np.sum(included[free])) - is_in, int(np.sum(free))
+        if self.parents is None and self.probability is not None:
+            return np.asarray(logit(self.probability[of]))
+        others = np.count_nonzero(included & free) - is_in
         if self.parents is None or self.least is None:
-            if self.probability is not None:
-                return np.asarray(logit(self.probability[of]))
-            return np.log((self.a + others) / (self.b + most - 1 - others))
+            return np.log((self.a + others) / (self.b + np.count_nonzero(free) - 1 - others))
         counts = self.parents @ included.astype(np.int64)
         # Children that may be in if the unit is, and not without it.
         children = self.parents[:, of] & (counts[:, None] - is_in == self.least[:, None] - 1)

@@ -245,12 +245,12 @@ def sweep(
         if not len(near):
             continue
         other = near[int(where * len(near))]
-        d, new, leaving = units.first[unit], units.first[other], law.log_odds(is_in, np.array([unit]))[0]
+        d, new = units.first[unit], units.first[other]
+        is_in[unit] = False
+        leaving, entering = law.log_odds(is_in, np.array([unit, other]))
+        is_in[unit] = True
         if leaving == np.inf:  # a child needs it
             continue
-        is_in[unit] = False
-        entering = law.log_odds(is_in, np.array([other]))[0]
-        is_in[unit] = True
         log_ratio = entering - leaving + active.after_swap(d, new) - active.gain(d)
         log_ratio += np.log(len(near) / len(_free(neighbours[other], is_in, unit)))
         if np.log(level) < log_ratio:
