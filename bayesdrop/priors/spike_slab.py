@@ -79,6 +79,13 @@ class SpikeSlab(ScaleMixture):
     ([True, False], [0.25, 0.25])
     >>> SpikeSlab(expected_size=2).law(10).b
     4.0
+
+    The interaction of columns 0 and 1, column 2, needs both: the probabilities of the models with it and without it.
+
+    >>> prior = SpikeSlab(0.3, groups={"a": [0], "b": [1], "a:b": [2]}, heredity="strong")
+    >>> models = np.array([[True, True, True], [True, True, False], [True, False, True]])
+    >>> np.exp(prior.law(3).log_density(models)).round(3).tolist()
+    [0.027, 0.063, 0.0]
     """
 
     inclusion: Any = None
