@@ -105,7 +105,7 @@ def variables_of(term: str) -> frozenset[str]:
     ["Q('b:c')", 'poly(a, 2)']
     """
     parts, depth, quote = [""], 0, ""
-    for mark in _plain(term):
+    for mark in term:
         if quote:
             quote = "" if mark == quote else quote
         elif mark in "'\"`":
@@ -115,7 +115,7 @@ def variables_of(term: str) -> frozenset[str]:
             parts.append("")
         else:
             parts[-1] += mark
-    return frozenset(parts)
+    return frozenset(part.strip() for part in parts)
 
 
 def _plain(name: str) -> str:
