@@ -128,8 +128,8 @@ def weights_table(
             classes = np.arange(draws.weight.shape[1])
         base = _baseline(baseline, classes if loss.multiclass else None)
         columns = _of_draws(draws, probability, shown, base, estimate)
-        if "included" in read_group(result, "posterior", "result") and shown is None:
-            columns |= _of_indicators(read_group(result, "posterior", "result"), draws)
+        if "included" in read_group(result, "posterior", "result"):
+            columns |= _of_indicators(read_group(result, "posterior", "result"), draws, shown)
         kind = rate_kind = interval_of(draws)
     else:
         first = fits[0].fit
@@ -270,14 +270,17 @@ def _of_draws(draws: Draws, probability: float, shown: Contrasts | None, base: i
     return columns
 
 
-def _of_indicators(posterior: Any, draws: Draws) -> Columns:
-    """Inclusion probabilities (p,), means of the weights that are in, and false discoveries expected down to each."""
-    chance = (
-        posterior["inclusion_probability"].astype(np.float64).mean(("chain", "draw")).sel(feature=draws.feature_names)
-    )
-    chance = np.asarray(chance.values)
-    count = np.sum(draws.weight != 0, axis=0)
-    weight = np.divide(draws.weight.sum(axis=0), count, out=np.full(len(count), np.nan), where=count > 0)
+def _of_indicators(posterior: Any, draws: Draws, shown: Contrasts | None) -> Columns:
+    """Inclusion probabilities, means of the weights that are in, and false discoveries expected down to each.
+
+    Each is that of a column, or (r,) of the column that a contrast is of.
+    """
+    feature: Any = slice(None) if shown is None else shown.feature
+    mean = posterior["inclusion_probability"].astype(np.float64).mean(("chain", "draw"))
+    chance = np.asarray(mean.reindex(feature=draws.feature_names).values)[feature]
+    is_in = draws.weight[:, feature] != 0
+    count, total = is_in.sum(axis=0), np.sum(_combined(draws.weight, shown) * is_in, axis=0)
+    weight = np.divide(total, count, out=np.full(len(count), np.nan), where=count > 0)
     order = np.argsort(-chance, kind="stable")
     expected = np.empty(len(chance))
     expected[order] = np.cumsum(1 - chance[order])

@@ -4,10 +4,13 @@ r"""Gibbs sampling under a spike-and-slab prior: which features are in the model
 
 One sweep draws the auxiliary variables of the loss given the scores; the indicators with all weights integrated out
 (:mod:`.moves.active_set`), a learnt ``π`` too; the weights that are in, and the intercept; then ``π``, a learnt scale
-of the slab, and the scale or shape of the likelihood. Of a loss that is no likelihood the posterior is a
-pseudo-posterior. Python drives the sweeps: NumPy draws the indicators, chain by chain, and JAX the rest.
+of the slab, and the scale or shape of the likelihood. Effects of random terms are columns that never leave; their
+scales are drawn with the slab's, given the weights and then given their directions (:mod:`.moves.scales`). Of a loss
+that is no likelihood the posterior is a pseudo-posterior. Python drives the sweeps: NumPy draws the indicators, chain
+by chain, and JAX the rest.
 
-Shapes: ``C`` chains, ``n`` rows, ``p`` features, ``u`` units (features, or groups that enter together).
+Shapes: ``C`` chains, ``n`` rows, ``p`` weights, those of ``f`` features and of random terms, ``u`` units (features, or
+groups that enter together).
 """
 
 from __future__ import annotations
@@ -20,34 +23,26 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PRNGKeyArray
-from scipy import sparse
-from scipy.special import logit
 
 from .._typing import Bool, Float, Int
-from ..data.dataset import Dataset
 from ..losses.base import at_shape
 from ..losses.protocols import Augmented
-from ..model import Model
-from ..priors.spike_slab import InclusionLaw
-from ..rates import RateMap
-from ..sampling.matrix import placed
+from ..priors.inclusion_law import InclusionLaw
 from ..sampling.prior_operands import (
     LevelOperands,
     ParameterOperands,
     ScaleOperands,
-    learnt_parameter,
-    level_operands,
+    by_weight,
     log_scale_prior,
-    parameter_operands,
-    scale_operands,
     weight_precision,
 )
 from .choices import Limits
-from .moves.active_set import Neighbours, Rows, Units, correlated, sweep
+from .moves.active_set import Neighbours, Rows, Units, sweep
+from .moves.interweaving import by_group
 from .moves.parameters import draw_scale, draw_shape
-from .moves.scales import WeightPrior, draw_given_weights
+from .moves.scales import WeightPrior, draw_along_rays, draw_given_weights
 
-__all__ = ["InclusionKernel", "InclusionOperands", "InclusionState", "bind_inclusion"]
+__all__ = ["InclusionKernel", "InclusionOperands", "InclusionState", "RowOperands"]
 
 
 class RowOperands(NamedTuple):
@@ -60,7 +55,7 @@ class RowOperands(NamedTuple):
     parameter: ParameterOperands | None
     offset: Float[jax.Array, " n"] | None
     level: LevelOperands | None
-    unit: Int[jax.Array, " p"]
+    unit: Int[jax.Array, " f"]
     scales: Any = ()
 
 
@@ -82,6 +77,8 @@ class InclusionOperands(NamedTuple):
         Features that may be swapped.
     limits : Limits
         Number of swaps and size of the first models.
+    grouped : tuple of int arrays
+        Weights of each learnt scale, if random terms have some.
     """
 
     rows: RowOperands
@@ -91,6 +88,7 @@ class InclusionOperands(NamedTuple):
     units: Units
     neighbours: Neighbours
     limits: Limits
+    grouped: tuple[Int[np.ndarray, " _"], ...]
 
 
 class InclusionState(NamedTuple):
@@ -148,14 +146,14 @@ class InclusionKernel(WeightPrior):
 
     def init(self, operands: InclusionOperands, key: PRNGKeyArray, chains: int) -> InclusionState:
         """Start at models of different sizes, from none but the forced units in the first chain."""
-        law, limits, p = operands.law, operands.limits, len(operands.law.unit)
+        law, limits = operands.law, operands.limits
         key, key_model, key_scale = jax.random.split(key, 3)
         generator, free = _generator(key_model), np.flatnonzero(~law.is_forced)
         included = np.tile(law.is_forced, (chains, 1))
         largest = min(limits.first_size, len(free) // 2, len(operands.rows.target) // 2)
         for chain, size in enumerate(np.linspace(0, largest, chains).astype(int)):
             included[chain, generator.choice(free, size, replace=False)] = True
-        return _first(self, operands.rows, p, key, key_scale, included)
+        return _first(self, operands.rows, key, key_scale, law.pruned(included))
 
     def step(self, operands: InclusionOperands, state: InclusionState) -> tuple[InclusionState, dict[str, jax.Array]]:
         """One recorded draw: ``sweeps`` sweeps."""
@@ -173,21 +171,23 @@ class InclusionKernel(WeightPrior):
         law, p, n = operands.law, len(operands.law.unit), len(operands.rows.target)
         weight, score = np.zeros((len(included), precision.shape[1])), np.zeros((len(included), n))
         log_odds, free = np.zeros(included.shape), np.flatnonzero(~law.is_forced)
+        swaps = min(operands.limits.swaps, len(free))
+        moves = swaps * bool(operands.units.families)
         for chain, is_in in enumerate(included):
             columns = np.append(np.flatnonzero(is_in[law.unit]), np.arange(p, weight.shape[1]))
             rows = Rows(operands.transposed, operands.squared, omega[chain], kappa[chain], precision[chain])
             active, log_odds[chain] = sweep(
                 rows, operands.units, operands.neighbours, is_in, columns, generator.permutation(free),
-                np.log(generator.random(len(free))), generator.random((min(operands.limits.swaps, len(free)), 3)),
+                np.log(generator.random(len(free))), generator.random((swaps, 3)), generator.random((moves, 3)),
             )  # fmt: skip
             noise = generator.standard_normal(len(active.mean))
             weight[chain, active.columns] = active.mean + np.linalg.cholesky(active.inverse) @ noise
             score[chain] = (operands.transposed[active.columns].T @ weight[chain, active.columns])[:n]
-        count = included[:, free].sum(axis=1)
         log_odds[:, law.is_forced] = np.inf
-        chance = generator.beta(law.a + count, law.b + len(free) - count)
-        logged = log_odds, chance, law.log_density(included)
-        return _finish(self, operands.rows, state._replace(key=key), key_scale, included, weight, score, logged)
+        logged = log_odds, law.sample_chance(generator, included), law.log_density(included)
+        each = [(operands.transposed[own].T @ weight[:, own].T)[:n].T for own in operands.grouped]
+        shares = np.stack(each) if each else None
+        return _finish(self, operands.rows, state._replace(key=key), key_scale, included, weight, score, logged, shares)
 
 
 def _generator(key: PRNGKeyArray) -> np.random.Generator:
@@ -198,12 +198,12 @@ def _real(rows: RowOperands, part: Any) -> jax.Array:
     return jnp.asarray(part, rows.target.dtype)
 
 
-@partial(jax.jit, static_argnums=(0, 2))
+@partial(jax.jit, static_argnums=0)
 def _first(
-    kernel: InclusionKernel, rows: RowOperands, p: int, key: PRNGKeyArray, key_scale: PRNGKeyArray, included: Any
+    kernel: InclusionKernel, rows: RowOperands, key: PRNGKeyArray, key_scale: PRNGKeyArray, included: Any
 ) -> InclusionState:
     """State with all weights zero."""
-    chains, dtype = included.shape[0], rows.target.dtype
+    chains, p, dtype = included.shape[0], rows.precision.shape[0], rows.target.dtype
     weight, zero = jnp.zeros((chains, p), dtype), jnp.zeros(chains, dtype)
     mean = jnp.zeros((chains, rows.target.shape[0]), dtype)
     mean = mean if rows.offset is None else mean + rows.offset[None]
@@ -249,8 +249,12 @@ def _finish(
     weight: Any,
     score: Any,
     logged: Any,
+    shares: Any,
 ) -> InclusionState:
-    """Take new weights, and draw the scale of the slab and the parameter of the likelihood given them."""
+    """Take new weights, and draw the scales and the parameter of the likelihood given them.
+
+    ``shares`` (g, C, n) are what the weights of each learnt scale add to the scores; None without random terms.
+    """
     key_slab, key_parameter = jax.random.split(key)
     p = rows.precision.shape[0]
     mean = _real(rows, score)
@@ -263,8 +267,11 @@ def _finish(
     )  # fmt: skip
     if rows.learnt is not None:
         # Weights that are out say nothing of the scale.
-        size = jnp.sum(state.weight != 0, axis=1, keepdims=True).astype(mean.dtype)
+        is_in = (state.weight != 0).astype(mean.dtype)
+        size = by_group(is_in.T, rows.learnt.index, state.log_scale.shape[1]).T
         log_scale = draw_given_weights(key_slab, rows.learnt, state.weight, state.log_scale, size)
+        if shares is not None and rows.level is None:
+            state, log_scale = _along_rays(kernel, rows, jax.random.fold_in(key_slab, 1), state, log_scale, shares)
         state = state._replace(log_scale=log_scale, precision=weight_precision(rows.learnt, log_scale))
     if kernel.parameter is None:
         return state
@@ -277,6 +284,25 @@ def _finish(
 
     state, higher = draw_shape(kernel, rows, key_parameter, state, state.weight, costs)
     return state._replace(mean=state.mean + higher[:, None])
+
+
+def _along_rays(
+    kernel: InclusionKernel, rows: RowOperands, key: PRNGKeyArray, state: InclusionState, start: Any, shares: Any
+) -> tuple[InclusionState, Float[jax.Array, "C g"]]:
+    """Draw scales given the directions of the weights, the weights with them."""
+    learnt: Any = rows.learnt
+    parts = _real(rows, shares)
+
+    def share(mask: Float[jax.Array, " p"]) -> tuple[Float[jax.Array, "C n"]]:
+        chosen = jnp.zeros(parts.shape[0], mask.dtype).at[learnt.index].max(mask)
+        return (jnp.tensordot(chosen, parts, 1),)
+
+    def log_likelihood(scores: Any) -> Float[jax.Array, " C"]:
+        return -state.noise_precision * jnp.sum(_costs(kernel, rows, state._replace(mean=scores[0])), axis=1)
+
+    (mean,), log_scale = draw_along_rays(key, learnt, share, log_likelihood, (state.mean,), start)
+    factor = jnp.exp(by_weight(learnt, log_scale - start))
+    return state._replace(mean=mean, weight=state.weight * factor), log_scale
 
 
 def _costs(kernel: InclusionKernel, rows: RowOperands, state: InclusionState) -> Float[jax.Array, "C n"]:
@@ -292,7 +318,11 @@ def _costs(kernel: InclusionKernel, rows: RowOperands, state: InclusionState) ->
 def _record(kernel: InclusionKernel, rows: RowOperands, state: InclusionState) -> dict[str, jax.Array]:
     """What is kept of a draw."""
     dtype = state.weight.dtype
-    is_in = state.included[:, rows.unit].astype(dtype)
+    effects = state.weight.shape[1] - rows.unit.shape[0]
+    is_in, chance = (
+        jnp.pad(part[:, rows.unit], ((0, 0), (0, effects)), constant_values=1)
+        for part in (state.included.astype(dtype), jax.nn.sigmoid(state.log_odds))
+    )
     normal = (
         jnp.log(state.precision) - np.asarray(np.log(2 * np.pi), dtype) - state.precision * jnp.square(state.weight)
     )
@@ -302,88 +332,14 @@ def _record(kernel: InclusionKernel, rows: RowOperands, state: InclusionState) -
         lp = lp + rows.level.log_density(state.weight, state.intercept)
     draw, density = kernel.recorded_priors(rows._replace(learnt=None), state)
     if rows.learnt is not None:
-        draw["log_weight_scale"] = state.log_scale[:, 0]
-        lp = lp + log_scale_prior(rows.learnt, state.log_scale)[:, 0] - state.log_scale[:, 0]
+        draw["log_weight_scale"] = state.log_scale if kernel.scale_dims else state.log_scale[:, 0]
+        lp = lp + jnp.sum(log_scale_prior(rows.learnt, state.log_scale) - state.log_scale, axis=1)
     draw |= {"intercept": state.intercept} if kernel.fit_intercept else {}
     draw |= {"inclusion_prior": state.chance} if kernel.learns_chance else {}
     return draw | {
         "weight": state.weight,
         "included": is_in.astype(jnp.int8),
-        "inclusion_probability": jax.nn.sigmoid(state.log_odds)[:, rows.unit],
-        "model_size": jnp.sum(is_in, axis=1).astype(jnp.int32),
+        "inclusion_probability": chance,
+        "model_size": jnp.sum(is_in, axis=1).astype(jnp.int32) - effects,
         "lp": lp + density,
     }
-
-
-def bind_inclusion(
-    model: Model, loss: Augmented, data: Dataset, rate_map: RateMap, marginalised: bool, sweeps: int, choice: str,
-    dtype: str, limits: Limits,
-) -> tuple[InclusionKernel, InclusionOperands]:  # fmt: skip
-    """Build the kernel and its operands.
-
-    Raises
-    ------
-    ValueError
-        If entries may be dropped or are noised, or forced features are more than the rows.
-    """
-    n, p = data.design.shape
-    prior: Any = model.weight_prior
-    parts = model.noise.coefficients(np.broadcast_to(np.asarray(rate_map.initial, dtype=np.float64), (p,)))
-    noisy = any(np.any(part) for part in (parts.quadratic, parts.linear, parts.constant, parts.shift))
-    if not marginalised or noisy or np.any(parts.gain != 1):
-        raise ValueError(
-            "weight_prior: bd.SpikeSlab takes features without noise, as a feature that is always dropped is nearly "
-            f"one that is out, got noise={model.noise!r} and rates={model.rates!r}; take rates=bd.Fixed(0.0)."
-        )
-    law: InclusionLaw = prior.law(p)
-    forced = int(np.sum(law.is_forced[law.unit]))
-    if forced > n:
-        raise ValueError(
-            f"SpikeSlab include: expected at most as many features as rows, {n}, got {forced}; leave some of them free."
-        )
-    matrix = sparse.csc_array(data.X, dtype=np.float64)
-    neighbours = correlated(matrix, law, limits.neighbours, limits.correlation)
-    columns = [matrix]
-    if model.fit_intercept:
-        columns.append(sparse.csc_array(np.ones((n, 1))))
-    matrix = sparse.csc_array(sparse.hstack(columns))
-    level, parameter, row_weight = level_operands(model, dtype), learnt_parameter(model.loss), model.C * data.weight
-    if level is not None:
-        place = np.append(np.asarray(level.place, dtype=np.float64), 1.0)
-        matrix = sparse.csc_array(sparse.vstack([matrix, sparse.csc_array(place[None])]))
-    transposed = sparse.csr_array(matrix.T)
-    squared = sparse.csr_array((transposed.data**2, transposed.indices, transposed.indptr), transposed.shape)
-    order, size = np.argsort(law.unit, kind="stable"), np.bincount(law.unit, minlength=len(law.is_forced))
-    members, free = tuple(np.split(order, np.cumsum(size)[:-1])), int(np.sum(~law.is_forced))
-    others = np.arange(free)
-    units = Units(
-        columns=members,
-        first=np.array([unit[0] for unit in members]),
-        is_group=size > 1,
-        log_odds=np.zeros(len(size)) if law.probability is None else logit(law.probability),
-        by_size=np.log((law.a + others) / (law.b + free - 1 - others)) * law.is_learnt,
-    )
-    learnt, real = prior.slab.learnt_scale(p), partial(placed, dtype=dtype)
-    kernel = InclusionKernel(
-        fit_intercept=model.fit_intercept,
-        unit_weight=parameter is None and bool(np.all(row_weight == 1)),
-        parameter=parameter,
-        scale_mixture=None,
-        scale_names=(),
-        scale_dims=None if learnt is None else (),
-        choice=choice,
-        sweeps=sweeps,
-        loss=loss.plain,
-        learns_chance=law.is_learnt,
-    )
-    rows = RowOperands(
-        target=real(data.target),
-        row_weight=real(row_weight),
-        precision=real(prior.first_precision(p)),
-        learnt=scale_operands(learnt, dtype),
-        parameter=parameter_operands(model.loss, data, dtype),
-        offset=None if data.offset is None else real(data.offset),
-        level=level,
-        unit=placed(law.unit, np.int32),
-    )
-    return kernel, InclusionOperands(rows, transposed, squared, law, units, neighbours, limits)

@@ -26,11 +26,11 @@ from ..data.dataset import Dataset
 from ..losses import Logistic
 from ..losses.protocols import Augmented, require
 from ..model import Model
-from ..priors.base import Selecting
+from ..priors.base import selecting
 from ..rates import RateMap
 from ..sampling.matrix import placed
 from .choices import Case, Limits, choose
-from .inclusion import bind_inclusion
+from .inclusion_binding import bind_inclusion
 from .marginalised import bind_marginal, bound_priors
 from .moves.class_kernel import ClassGibbsKernel
 from .moves.columns import dense_columns, sparse_columns
@@ -131,7 +131,7 @@ class Gibbs:
             "bd.reweight corrects it. Counts: bd.NegativeBinomial(dispersion) has them, and is near bd.Poisson() for "
             "a large dispersion"
         )
-        many, selects = model.loss.multiclass, isinstance(model.weight_prior, Selecting)
+        many, selects = model.loss.multiclass, selecting(model.weight_prior) is not None
         if selects and (many or self.weights != "auto"):
             wrong = f"got {model.loss!r}" if many else f'got weights="{self.weights}"'
             raise ValueError(

@@ -15,7 +15,7 @@ from .._typing import Float
 from ..data.dataset import Dataset
 from ..losses.protocols import Curved, Scored, Sloped, require
 from ..model import Model
-from ..priors.base import NonCentred
+from ..priors.base import NonCentred, selecting
 from ..priors.normal import with_scale
 from ..rates import RateMap
 from ..sampling.matrix import Matrix, placed, samplers_matrix
@@ -91,7 +91,7 @@ def bind_start(
     dense = choice == "dense"
     prior: Any = model.weight_prior
     learnt = prior.learnt_scale(len(data.feature_names))
-    if getattr(prior, "correlated", ()) or not (prior.gaussian or learnt):
+    if getattr(prior, "correlated", ()) or selecting(prior) or not (prior.gaussian or learnt):
         inner = "dense" if dense else "diagonal"
         bind = lambda variant: bind_start(name, variant, data, rate_map, marginalised, dtype, inner, rounded)  # noqa: E731
         return _start_of_mixture(name, model, data, rate_map, dense, dtype, bind)

@@ -8,6 +8,7 @@ import numpy as np
 
 from .._typing import DataFrame, Float
 from .._validation import check_number
+from ..priors.base import selecting
 from .draws.draws import read_draws
 from .draws.new_rows import match_design
 
@@ -71,14 +72,15 @@ def credible_sets(post: Any, X: Any, *, probability: float = 0.95, correlation: 
     check_number(probability, "probability", above=0, below=1)
     check_number(correlation, "correlation", least=0, most=1)
     draws = read_draws(post)
-    if not hasattr(draws.model.weight_prior, "slab"):
+    prior: Any = draws.model.weight_prior
+    if selecting(prior) is None:
         raise ValueError(
-            f"post: expected draws under bd.SpikeSlab, whose weights are zero or not, got those under "
-            f"{draws.model.weight_prior!r}."
+            f"post: expected draws under bd.SpikeSlab, whose weights are zero or not, got those under {prior!r}."
         )
     matrix = match_design(X, draws.feature_names, draws.model, draws.facts).matrix()
     included = np.asarray(draws.weight != 0)
     chance = included.mean(axis=0)
+    chance[len(chance) - getattr(prior, "size", 0) :] = 0  # effects of random terms are always in
     free, found = chance > 0, []
     for first in np.argsort(-chance, kind="stable"):
         if not free[first]:

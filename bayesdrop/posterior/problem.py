@@ -18,7 +18,7 @@ from ..fitting.objective.centring import CentredProblem, centre_problem
 from ..hmc.approximations.choices import Limits, case_of, without_noise
 from ..losses.protocols import Augmented
 from ..model import Model
-from ..priors.base import NonCentred
+from ..priors.base import NonCentred, selecting
 from ..priors.rate_prior import BetaLaw
 from ..rates import RateMap
 from ..sampling.propriety import check_proper
@@ -338,6 +338,7 @@ def default_method(model: Model, marginalised: bool, n_features: int, broken_wei
     prior = model.weight_prior
     augmented = isinstance(model.loss, Augmented)
     followed = prior.gaussian or prior.learnt_scale(n_features) is not None
+    followed &= selecting(prior) is None
     followed |= (isinstance(prior, NonCentred) and not augmented) or bool(correlated(model))
     classes = model.loss.multiclass and not marginalised
     approximated = marginalised or broken_weights or not augmented

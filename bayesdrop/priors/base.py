@@ -32,6 +32,7 @@ __all__ = [
     "Selecting",
     "WeightPrior",
     "check_per_feature",
+    "selecting",
     "spread_numbers",
     "spread_scale",
 ]
@@ -202,7 +203,13 @@ class Selecting(Protocol):
         """Prior of the weights that are not zero."""
 
     def law(self, n_features: int) -> Any:
-        """Law of the indicators, :class:`bayesdrop.priors.spike_slab.InclusionLaw`."""
+        """Law of the indicators, :class:`bayesdrop.priors.inclusion_law.InclusionLaw`."""
+
+
+def selecting(prior: Any) -> Any:
+    """Prior of the features, without random terms, if weights may be exactly zero under it; else None."""
+    features = getattr(prior, "features", prior)
+    return features if isinstance(features, Selecting) else None
 
 
 def check_per_feature(value: Any, name: str, expected: str = "", **bounds: Any) -> None:

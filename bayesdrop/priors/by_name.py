@@ -11,7 +11,7 @@ import numpy as np
 from .._typing import Float
 from .._validation import listed, shown
 
-__all__ = ["DEFAULT", "check_by_name", "of_columns"]
+__all__ = ["DEFAULT", "check_by_name", "of_columns", "variables_of"]
 
 DEFAULT = "default"
 """Key of the value of every column that no other key names."""
@@ -92,6 +92,28 @@ def of_columns(
             f'give {{"{DEFAULT}": ...}} for the others.'
         )
     return np.array(numbers, dtype=np.float64)
+
+
+def variables_of(term: str) -> frozenset[str]:
+    """The parts of a term of a formula, between colons outside brackets and quotes.
+
+    Examples
+    --------
+    >>> sorted(variables_of("poly(a, 2):Q('b:c')"))
+    ["Q('b:c')", 'poly(a, 2)']
+    """
+    parts, depth, quote = [""], 0, ""
+    for mark in term:
+        if quote:
+            quote = "" if mark == quote else quote
+        elif mark in "'\"`":
+            quote = mark
+        depth += 0 if quote else (mark in "([{") - (mark in ")]}")
+        if mark == ":" and not quote and not depth:
+            parts.append("")
+        else:
+            parts[-1] += mark
+    return frozenset(part.strip() for part in parts)
 
 
 def _plain(name: str) -> str:

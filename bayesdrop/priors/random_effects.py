@@ -19,7 +19,7 @@ import numpy as np
 
 from .._typing import AnyArray, Float
 from .._validation import check_instance, check_number
-from .base import LearntScale, NormalLaw, check_per_feature
+from .base import LearntScale, NormalLaw, check_per_feature, selecting
 from .correlation import pairs_of, sample_lkj, symmetric
 from .normal import Normal, with_scale
 from .scale_prior import ScalePrior
@@ -32,13 +32,13 @@ MOST_EFFECTS = 4
 
 @dataclass(frozen=True)
 class RandomEffects(NormalLaw):
-    """Normal prior of features, and of the effects of random terms behind them.
+    """Normal or spike-and-slab prior of features, and a normal one of the effects of random terms behind them.
 
     ``bd.fit`` and ``bd.sample`` make it of a formula.
 
     Parameters
     ----------
-    features : Normal
+    features : Normal or SpikeSlab
         Prior of the weights of the features.
     terms : sequence of str
         The terms: ``1|site``, ``x|site``.
@@ -55,7 +55,7 @@ class RandomEffects(NormalLaw):
     Raises
     ------
     ValueError
-        If the prior of the features is not normal, scales have priors of two kinds, or correlated terms do not fit.
+        If the prior of the features is another one, scales have priors of two kinds, or correlated terms do not fit.
 
     Examples
     --------
@@ -84,10 +84,15 @@ class RandomEffects(NormalLaw):
                 f"correlated: expected two to {MOST_EFFECTS} terms of the same levels each, among {list(self.terms)}, "
                 f"got {list(map(list, self.correlated))}."
             )
-        if not isinstance(self.features, Normal):
+        if not isinstance(self.normal, Normal):
             raise ValueError(
                 f"weight_prior: with random terms the features need a normal prior, got {self.features!r}; take "
-                "bd.Normal(...), of a known or a learnt scale."
+                "bd.Normal(...), of a known or a learnt scale, or bd.SpikeSlab(...)."
+            )
+        if self.correlated and selecting(self):
+            raise ValueError(
+                f"formula: the effects of ({next(iter(self.pairs()))}) are correlated, which bd.Gibbs() does not draw, "
+                "and bd.SpikeSlab needs it; write the term with ||, as in (x || site)."
             )
         for term, scale in zip(self.terms, self.scale, strict=True):
             if not isinstance(scale, ScalePrior):
@@ -99,6 +104,11 @@ class RandomEffects(NormalLaw):
                 f"random_scale: expected priors of one kind for all scales that are learnt, got {sorted(kinds)}; take "
                 "bd.HalfNormal or bd.HalfCauchy for all, that of the weights included."
             )
+
+    @property
+    def normal(self) -> Any:
+        """Normal prior of the features, or of those whose weights are not zero."""
+        return self.features if selecting(self) is None else self.features.slab
 
     @property
     def size(self) -> int:
@@ -162,7 +172,7 @@ class RandomEffects(NormalLaw):
 
     @property
     def _of_features(self) -> list[Any]:
-        return [] if self.features.gaussian else [self.features.scale]
+        return [] if self.normal.gaussian else [self.normal.scale]
 
     def of_columns(self, names: Sequence[str], terms: Sequence[str] | None = None) -> RandomEffects:
         """Replace numbers by name of the features; see :class:`bayesdrop.priors.WeightPrior`."""
@@ -188,14 +198,14 @@ class RandomEffects(NormalLaw):
 
     def learnt_scale(self, n_features: int) -> LearntScale | None:
         """See :class:`bayesdrop.priors.WeightPrior`: groups of the features first, then the terms."""
-        if self.gaussian:
+        if self.normal.gaussian and not (self._learnt or self.correlated):
             return None
         p, learnt = n_features - self.size, list(self._learnt)
-        before = self.features.learnt_scale(p)
+        before = self.normal.learnt_scale(p)
         groups = [] if before is None else before.names or ["features"]
         names = groups + learnt
         index = np.full(p, len(names)) if before is None else before.index
-        unit = self.features.precision(p) ** -0.5 if before is None else before.unit
+        unit = self.normal.precision(p) ** -0.5 if before is None else before.unit
         for term, levels, scale in zip(self.terms, self.levels, self.scale, strict=True):
             free = term in learnt
             index = np.append(index, np.full(len(levels), len(groups) + learnt.index(term) if free else len(names)))
@@ -217,12 +227,19 @@ class RandomEffects(NormalLaw):
                 f"point fit takes a number, as in random_scale={{{term!r}: 0.5}}, such as the posterior mean of "
                 f"{term + '|scale'!r}."
             )
+        if selecting(self):
+            self.features.precision(n_features - self.size)
         return self.known_scales(n_features) ** -2.0
+
+    def first_precision(self, n_features: int) -> np.ndarray:
+        """See :class:`bayesdrop.priors.WeightPrior`."""
+        known = self.learnt_scale(n_features) is None
+        return self.known_scales(n_features) ** -2.0 if known else super().first_precision(n_features)
 
     def known_scales(self, n_features: int) -> np.ndarray:
         """Standard deviations (p,), none of which is learnt."""
         scales = [np.full(len(levels), float(s)) for levels, s in zip(self.levels, self.scale, strict=True)]
-        return np.concatenate([self.features.precision(n_features - self.size) ** -0.5, *scales])
+        return np.concatenate([self.normal.precision(n_features - self.size) ** -0.5, *scales])
 
     def location(self, n_features: int) -> np.ndarray | None:
         """See :class:`bayesdrop.priors.WeightPrior`: effects have mean 0."""
@@ -260,6 +277,10 @@ class RandomEffects(NormalLaw):
             normal[:, block] = root @ normal[:, block]
             pairs.append(pairs_of(root @ root.swapaxes(1, 2)))
         more = {"correlation": np.concatenate(pairs, axis=1)} if pairs else {}
+        if selecting(self):
+            more = self.features.sample_indicators(generator, draws, n_features - self.size)
+            more["included"] = np.pad(more["included"], ((0, 0), (0, self.size)), constant_values=1)
+            normal *= more["included"]
         if learnt is None:
             return location + normal * self.known_scales(n_features), more
         before = [prior.sample(generator, draws, learnt.groups - len(self._learnt)) for prior in self._of_features]
@@ -268,9 +289,13 @@ class RandomEffects(NormalLaw):
 
     def log_density(self, weight: Float[AnyArray, "*batch p"]) -> Float[AnyArray, "*batch"]:
         """Log density up to a constant: weights (..., p) to (...); raise TypeError if a scale is learnt."""
-        if not self.gaussian:
+        if self.learnt_scale(weight.shape[-1]) is not None:
             raise TypeError(
                 "RandomEffects: with a learnt scale the density of the effects has no closed form; state it given the "
                 "scale."
             )
-        return with_scale(self, self.precision(weight.shape[-1]) ** -0.5).log_density(weight)
+        known, p = self.known_scales(weight.shape[-1]), weight.shape[-1] - self.size
+        if selecting(self):
+            effects: Float[AnyArray, "*batch"] = Normal(known[p:]).log_density(weight[..., p:])
+            return self.features.log_density(weight[..., :p]) + effects
+        return with_scale(self, known).log_density(weight)

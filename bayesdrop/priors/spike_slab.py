@@ -10,67 +10,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from scipy.special import betaln, xlog1py, xlogy
 
-from .._typing import AnyArray, Bool, Float, Int
-from .._validation import check_instance, check_number, check_numbers, shown
+from .._typing import AnyArray, Float
+from .._validation import check_choice, check_instance, check_number, check_numbers, shown
 from .base import ScaleMixture
 from .beta import Beta
-from .by_name import check_by_name, of_columns
+from .by_name import check_by_name, of_columns, variables_of
+from .inclusion_law import InclusionLaw
 from .normal import Normal
 
-__all__ = ["InclusionLaw", "SpikeSlab"]
-
-
-class InclusionLaw(NamedTuple):
-    """Law of the indicators of ``m`` units, which are single features or groups of them.
-
-    Attributes
-    ----------
-    unit : int array (p,)
-        Unit of each feature.
-    is_forced : bool array (m,)
-        Units that are always in the model.
-    probability : array (m,) or None
-        Known inclusion probabilities; None if one probability for all units is learnt.
-    a, b : float
-        Shapes of the Beta prior of the learnt probability.
-    """
-
-    unit: Int[np.ndarray, " p"]
-    is_forced: Bool[np.ndarray, " m"]
-    probability: Float[np.ndarray, " m"] | None
-    a: float
-    b: float
-
-    @property
-    def is_learnt(self) -> bool:
-        """True if the inclusion probability is learnt."""
-        return self.probability is None
-
-    def log_density(self, included: Bool[np.ndarray, "S m"]) -> Float[np.ndarray, " S"]:
-        """Log probability of indicators (S, m), a learnt probability integrated out."""
-        free = included[:, ~self.is_forced]
-        if self.probability is None:
-            count = free.sum(axis=1)
-            both = betaln(self.a + count, self.b + free.shape[1] - count)
-            return np.asarray(both - betaln(self.a, self.b))
-        chance = self.probability[~self.is_forced]
-        return np.asarray((xlogy(free, chance) + xlog1py(~free, -chance)).sum(axis=1))
-
-    def sample(
-        self, generator: np.random.Generator, draws: int
-    ) -> tuple[Bool[np.ndarray, "S m"], Float[np.ndarray, " S"] | None]:
-        """Draw indicators (draws, m), and the learnt probability (draws,) if there is one."""
-        chance, learnt = self.probability, None
-        if chance is None:
-            learnt = generator.beta(self.a, self.b, size=draws)
-            chance = learnt[:, None]
-        drawn = generator.random((draws, len(self.is_forced))) < chance
-        return drawn | self.is_forced, learnt
+__all__ = ["SpikeSlab"]
 
 
 @dataclass(frozen=True)
@@ -93,14 +45,22 @@ class SpikeSlab(ScaleMixture):
         of the response's standard deviation where its scale is learnt.
     include : sequence of str or int, default=()
         Features that are always in: names of columns or terms of the formula, or positions.
-    groups : "terms" or sequence of sequences of names, optional
+    groups : "terms", sequence of sequences of names or mapping from term to names, optional
         Features that enter together, under one indicator: the columns of each term of a formula, or each of the given
-        groups. Other features enter alone.
+        groups, which a mapping names as a formula would, ``{"a": ["a"], "a:b": ["ab1", "ab2"]}``. Other features enter
+        alone.
+    heredity : "strong", "weak" or None, default=None
+        Whether an interaction such as ``a:b`` may be in the model without its parents: if ``"strong"`` it needs all of
+        them, if ``"weak"`` one. They are the largest of the other terms whose variables are among its own: ``a`` and
+        ``b``, or of ``a:b:c`` its pairs. ``inclusion`` is the probability given that the parents are in, so that
+        ``expected_size`` is the mean size without heredity, and the mean with it is smaller. Needs the terms, by
+        ``groups``.
 
     Raises
     ------
     ValueError
-        If a probability is outside [0, 1], a name is not there, groups overlap, or the slab has a mean or groups.
+        If a probability is outside [0, 1], a name is not there, groups overlap, the slab has a mean or groups, or
+        ``include`` has an interaction without its parents.
 
     See Also
     --------
@@ -109,6 +69,7 @@ class SpikeSlab(ScaleMixture):
     References
     ----------
     - Mitchell & Beauchamp (1988), Bayesian variable selection in linear regression, JASA 83.
+    - Chipman (1996), Bayesian variable selection with related predictors, Canadian J. Statistics 24.
     - Ley & Steel (2009), On the effect of prior assumptions in Bayesian model averaging, J. Applied Econometrics 24.
 
     Examples
@@ -118,6 +79,13 @@ class SpikeSlab(ScaleMixture):
     ([True, False], [0.25, 0.25])
     >>> SpikeSlab(expected_size=2).law(10).b
     4.0
+
+    The interaction of columns 0 and 1, column 2, needs both: the probabilities of the models with it and without it.
+
+    >>> prior = SpikeSlab(0.3, groups={"a": [0], "b": [1], "a:b": [2]}, heredity="strong")
+    >>> models = np.array([[True, True, True], [True, True, False], [True, False, True]])
+    >>> np.exp(prior.law(3).log_density(models)).round(3).tolist()
+    [0.027, 0.063, 0.0]
     """
 
     inclusion: Any = None
@@ -125,6 +93,7 @@ class SpikeSlab(ScaleMixture):
     slab: Any = field(default_factory=lambda: Normal(1.0, of_response=True), kw_only=True)
     include: Sequence[Any] = field(default=(), kw_only=True)
     groups: Any = field(default=None, kw_only=True)
+    heredity: str | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         inclusion = self.inclusion
@@ -147,13 +116,23 @@ class SpikeSlab(ScaleMixture):
                 f"SpikeSlab slab: expected a normal prior with mean 0 and without groups, got {self.slab!r}."
             )
         object.__setattr__(self, "include", _names(self.include, "SpikeSlab include"))
-        groups = self.groups
-        if groups is None or (isinstance(groups, str) and groups == "terms"):
+        groups: Any = self.groups
+        named = isinstance(groups, Mapping)
+        check_choice(self.heredity, "SpikeSlab heredity", ("strong", "weak", None))
+        is_terms = isinstance(groups, str) and groups == "terms"
+        if self.heredity is not None and not (named or is_terms):
+            raise ValueError(
+                'SpikeSlab heredity: expected groups="terms" or a mapping from terms to columns, which say what the '
+                f"parents of an interaction are, got groups={shown(groups)}."
+            )
+        if groups is None or is_terms:
             return
         if isinstance(groups, str | bytes) or not np.iterable(groups):
             raise TypeError(f'SpikeSlab groups: expected "terms" or lists of names, got {shown(groups)}.')
-        groups = tuple(_names(one, "SpikeSlab groups") for one in groups)
-        object.__setattr__(self, "groups", groups)
+        items: Any = self.groups.items() if named else enumerate(groups)
+        by_key = {key: _names(one, "SpikeSlab groups") for key, one in items}
+        groups = tuple(by_key.values())
+        object.__setattr__(self, "groups", by_key if named else groups)
         names = [name for one in groups for name in one]
         repeated = [name for name in dict.fromkeys(names) if names.count(name) > 1]
         if not all(groups):
@@ -181,7 +160,9 @@ class SpikeSlab(ScaleMixture):
                 raise ValueError(
                     'SpikeSlab groups: "terms" are those of a formula, and there is none; give lists of names.'
                 )
-            groups = [[d for d in range(len(names)) if terms[d] == term] for term in dict.fromkeys(terms)]
+            groups = {term: [d for d in range(len(names)) if terms[d] == term] for term in dict.fromkeys(terms)}
+        elif isinstance(groups, Mapping):
+            groups = {key: _positions(one, names, terms, "SpikeSlab groups") for key, one in groups.items()}
         elif groups is not None:
             groups = [_positions(one, names, terms, "SpikeSlab groups") for one in groups]
         return replace(
@@ -208,7 +189,8 @@ class SpikeSlab(ScaleMixture):
 
     def law(self, n_features: int) -> InclusionLaw:
         """Law of the indicators of ``n_features`` features."""
-        groups = () if self.groups is None else self.groups
+        groups: Any = () if self.groups is None else self.groups
+        keys, groups = (list(groups), list(groups.values())) if isinstance(groups, Mapping) else ([], groups)
         for what, places in (("include", self.include), ("groups", [d for one in groups for d in one])):
             for place in places:
                 if not isinstance(place, int | np.integer) or not 0 <= place < n_features:
@@ -245,8 +227,27 @@ class SpikeSlab(ScaleMixture):
             probability[unit] = given
             if np.any(probability[unit] != given):
                 raise ValueError("SpikeSlab inclusion: expected one probability for the features of a group.")
-            return InclusionLaw(unit, is_forced | (probability == 1), probability, a, b)
-        return InclusionLaw(unit, is_forced, None, a, b)
+            return self._inherited(keys, InclusionLaw(unit, is_forced | (probability == 1), probability, a, b))
+        return self._inherited(keys, InclusionLaw(unit, is_forced, None, a, b))
+
+    def _inherited(self, terms: list[str], law: InclusionLaw) -> InclusionLaw:
+        """The law under heredity, the first units being these terms."""
+        if self.heredity is None:
+            return law
+        variables = [variables_of(term) for term in terms]
+        parents = np.zeros((len(law.is_forced),) * 2, dtype=bool)
+        for child, own in enumerate(variables):
+            smaller = [j for j, one in enumerate(variables) if one < own]
+            parents[child, [j for j in smaller if not any(variables[j] < variables[k] for k in smaller)]] = True
+        count = parents.sum(axis=1)
+        law = law._replace(parents=parents, least=count if self.heredity == "strong" else np.minimum(count, 1))
+        lonely = law.is_forced & ~law.may_be_in(law.is_forced)
+        if np.any(lonely):
+            raise ValueError(
+                f"SpikeSlab include: expected the parents of {terms[int(np.argmax(lonely))]!r} too, which it needs by "
+                f'heredity="{self.heredity}".'
+            )
+        return law
 
     def precision(self, n_features: int) -> np.ndarray:
         """Raise ValueError: weights may be exactly zero; see :class:`bayesdrop.priors.WeightPrior`."""
@@ -290,12 +291,17 @@ class SpikeSlab(ScaleMixture):
         self, generator: np.random.Generator, draws: int, n_features: int
     ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
         """Weights (draws, p), and the indicators as ``included``; see :class:`bayesdrop.priors.WeightPrior`."""
-        law = self.law(n_features)
         weight, scales = self.slab.sample_weight(generator, draws, n_features)
+        found = self.sample_indicators(generator, draws, n_features)
+        return weight * found["included"], found | scales
+
+    def sample_indicators(self, generator: np.random.Generator, draws: int, n_features: int) -> dict[str, np.ndarray]:
+        """``included`` (draws, p), ``model_size`` and, if it is learnt, ``inclusion_prior`` (draws,)."""
+        law = self.law(n_features)
         units, learnt = law.sample(generator, draws)
         included = units[:, law.unit]
-        found = {"included": included.astype(np.int8), "model_size": included.sum(axis=1), **scales}
-        return weight * included, found if learnt is None else found | {"inclusion_prior": learnt}
+        found = {"included": included.astype(np.int8), "model_size": included.sum(axis=1)}
+        return found if learnt is None else found | {"inclusion_prior": learnt}
 
     def log_density(self, weight: Float[AnyArray, "*batch p"]) -> Float[AnyArray, "*batch"]:
         """Log density (...) of weights (..., p), with an atom at 0; raise TypeError if a scale is learnt."""

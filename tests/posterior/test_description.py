@@ -42,6 +42,7 @@ OTHERS = {
     "expected_size": None,  # given instead of an inclusion probability
     "slab": bd.Normal(0.5),
     "include": (0,),
+    "heredity": "weak",
 }
 """Values that are no defaults, for settings whose default does not say what another one looks like."""
 
@@ -65,7 +66,7 @@ def _changed(kind):
     if kind is RandomEffects:  # one scale for each term
         settings["scale"] = [bd.HalfNormal(0.25), bd.HalfNormal(0.5)]
     if kind is bd.SpikeSlab:  # lists of features, where other priors have a group for each
-        settings["groups"] = [[1, 2]]
+        settings["groups"] = {"a": [1], "a:b": [2]}
     return kind(**settings)
 
 

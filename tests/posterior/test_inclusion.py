@@ -1,6 +1,9 @@
 """Answers about draws under a spike-and-slab prior: tables, credible sets, diagnosis, files, prediction."""
 
+from dataclasses import replace
+
 import numpy as np
+import pandas as pd
 import pytest
 import xarray as xr
 from scipy import stats
@@ -119,3 +122,52 @@ def test_the_prior_is_drawn_from():
     # Mean 2, standard deviation 2.2: four standard errors.
     assert abs(float(draws["model_size"].mean()) - 2) < 0.2
     np.testing.assert_array_equal(draws["included"], draws["weight"] != 0)
+
+
+@pytest.mark.filterwarnings("ignore::bayesdrop.warnings.MixingWarning")  # a few draws
+def test_random_terms_stand_beside_it(tmp_path):
+    rng = np.random.default_rng(2)
+    table = pd.DataFrame(rng.normal(size=(60, 3)), columns=["a", "b", "y"])
+    table = table.assign(
+        kind=rng.choice(["n", "s", "w"], 60), site=rng.choice(["n", "s", "w"], 60), y=table.y + 2 * table.a
+    )
+    prior = bd.SpikeSlab(0.3, slab=bd.Normal(bd.HalfNormal(1.0)), groups="terms")
+    model, formula = bd.Model(bd.Squared(), rates=bd.Fixed(0.0), weight_prior=prior), "y ~ a + b + kind + (1 | site)"
+    post = bd.sample(model, formula, table, draws=100, tune=50, chains=2, progress=False)
+    draws = bd.groups.dataset(post, "posterior")
+    assert draws["included"].sizes["feature"] == 5
+    assert draws["1|site"].dims == ("chain", "draw", "site|level")
+    assert draws["1|site|scale"].dims == draws["weight_scale"].dims == ("chain", "draw")
+    assert np.all(draws["1|site"] != 0)
+    rows = bd.weights_table(post)
+    assert rows.index.tolist() == ["a", "b", "kind[s] vs kind[n]", "kind[w] vs kind[n]"]
+    kind = draws["inclusion_probability"].sel(feature="kind[s]").mean()
+    np.testing.assert_allclose(rows["inclusion_probability"].iloc[2:], float(kind), rtol=1e-5)
+    assert rows["inclusion_probability"]["a"] > 0.99
+    assert ("a",) in set(bd.credible_sets(post, table)["features"])
+    assert not any("|" in name for one in bd.credible_sets(post, table, probability=0.01)["features"] for name in one)
+    bd.groups.save(post, tmp_path / "post.nc")
+    again, new = bd.groups.load(tmp_path / "post.nc"), table.assign(site="north")
+    for one in (table, new):
+        options = {"unseen": "draw"} if one is new else {}
+        np.testing.assert_allclose(bd.predict(again, one, **options).mean, bd.predict(post, one, **options).mean)
+    drawn = bd.groups.dataset(bd.prior_draws(model, formula, table, draws=50, intercept_scale=1.0), "prior")
+    np.testing.assert_array_equal(drawn["model_size"], (drawn["weight"] != 0).sum("feature"))
+    assert np.all(drawn["1|site"] != 0)
+    known = replace(model, weight_prior=bd.SpikeSlab(0.3))
+    few = bd.sample(known, formula, table, draws=10, tune=5, chains=1, random_scale=0.5, progress=False)
+    one = bd.groups.dataset(few, "posterior")
+    features, effects = one["weight"].values[0].astype(float), one["1|site"].values[0].astype(float)
+    law = known.weight_prior.of_responses(table.y.std(ddof=0))
+    expected = law.log_density(features) - 2 * np.sum(effects**2, axis=1)
+    found = bd.groups.dataset(bd.log_prior(few), "log_prior")["weight"].values[0]
+    np.testing.assert_allclose(found - found[0], expected - expected[0], rtol=1e-4, atol=1e-4)
+    for refused in (bd.HMC(), bd.NUTS()):
+        with pytest.raises(ValueError, match="method: .* of mixtures"):
+            bd.sample(model, formula, table, method=refused, progress=False)
+    with pytest.raises(ValueError, match="no closed form"):
+        bd.log_prior(post)
+    with pytest.raises(ValueError, match=r"bd\.SpikeSlab draws which features"):
+        bd.fit(model, formula, table, random_scale=0.5)
+    with pytest.raises(ValueError, match=r"correlated, which bd\.Gibbs\(\) does not draw.*\|\|"):
+        bd.sample(model, "y ~ b + (a | site)", table, progress=False)

@@ -87,6 +87,52 @@ def test_draws_have_the_density():
         bd.SpikeSlab(slab=bd.Normal(bd.HalfNormal(1.0))).log_density(point)
 
 
+INTERACTIONS = ["a", "b", "c", "a:b", "b:a:c", "Q('a:b'):c", "b:c"]
+
+
+@pytest.mark.parametrize("heredity", ["strong", "weak"])
+@pytest.mark.parametrize(
+    "settings", [dict(inclusion=0.3), dict(inclusion=bd.Beta(2.0, 3.0)), dict(inclusion=0.4, include=["a"])]
+)
+def test_heredity_is_a_law_of_the_indicators(heredity, settings):
+    """The sets have a sum of 1, odds are those of their probabilities, and draws have these."""
+    prior = bd.SpikeSlab(groups="terms", heredity=heredity, **settings).of_columns(INTERACTIONS, INTERACTIONS)
+    law = prior.law(7)
+    every = np.array(list(np.ndindex(*[2] * 7)), dtype=bool)
+    every = every[every[:, law.is_forced].all(axis=1)]
+    log_chance = dict(zip(map(tuple, every), law.log_density(every), strict=True))
+    np.testing.assert_allclose(sum(map(np.exp, log_chance.values())), 1.0)
+    needs = {3: [0, 1], 4: [3, 6], 5: [2], 6: [1, 2]}
+    enough, free = (all if heredity == "strong" else any), np.flatnonzero(~law.is_forced)
+    for is_in, log_one in log_chance.items():
+        allowed = all(enough(is_in[d] for d in needs[child]) for child in needs if is_in[child])
+        assert allowed == (log_one > -np.inf)
+        if not allowed:
+            continue
+        for d, odds in zip(free, law.log_odds(np.array(is_in), free), strict=True):
+            without, with_it = (tuple(np.where(np.arange(7) == d, value, is_in)) for value in (False, True))
+            np.testing.assert_allclose(odds, log_chance[with_it] - log_chance[without], atol=1e-12)
+    drawn, _ = law.sample(np.random.default_rng(0), 20_000)
+    models, counts = np.unique(drawn, axis=0, return_counts=True)
+    chance = np.array([np.exp(log_chance[tuple(one)]) for one in models])
+    assert (
+        stats.chisquare(
+            np.append(counts, 0), 20_000 * np.append(chance, max(1 - chance.sum(), 1e-9)), sum_check=False
+        ).pvalue
+        > 1e-6
+    )
+
+
+def test_heredity_needs_terms_and_parents():
+    with pytest.raises(ValueError, match='SpikeSlab heredity: expected groups="terms" or a mapping'):
+        bd.SpikeSlab(groups=[["a"]], heredity="strong")
+    with pytest.raises(ValueError, match="SpikeSlab heredity"):
+        bd.SpikeSlab(groups="terms", heredity="some")
+    forced = bd.SpikeSlab(groups={"a": ["a"], "b": [1], "a:b": ["a:b"]}, heredity="weak", include=["a:b"])
+    with pytest.raises(ValueError, match="SpikeSlab include: expected the parents of 'a:b' too"):
+        forced.of_columns(["a", "b", "a:b"]).law(3)
+
+
 REFUSALS = {
     "fit": lambda model, X, y: bd.fit(model, X, y),
     "HMC": lambda model, X, y: bd.sample(model, X, y, method=bd.HMC(), progress=False),

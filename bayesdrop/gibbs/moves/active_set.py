@@ -24,7 +24,7 @@ import numpy as np
 from scipy import sparse
 
 from ..._typing import Bool, Float, Int
-from ...priors.spike_slab import InclusionLaw
+from ...priors.inclusion_law import InclusionLaw
 
 __all__ = ["ActiveSet", "Neighbours", "Rows", "Units", "correlated", "sweep"]
 
@@ -68,17 +68,17 @@ class Units(NamedTuple):
         First column of each.
     is_group : bool array (u,)
         Units of several columns.
-    log_odds : array (u,)
-        Known prior log odds; 0 if one inclusion probability is learnt.
-    by_size : array (free,)
-        Prior log odds given the number of other units that are in, a learnt probability integrated out; 0 if known.
+    law : InclusionLaw
+        Prior of their indicators.
+    families : tuple of int arrays
+        Units with parents, each followed by these and by theirs.
     """
 
     columns: tuple[Int[np.ndarray, " _"], ...]
     first: Int[np.ndarray, " u"]
     is_group: Bool[np.ndarray, " u"]
-    log_odds: Float[np.ndarray, " u"]
-    by_size: Float[np.ndarray, " free"]
+    law: InclusionLaw
+    families: tuple[Int[np.ndarray, " _"], ...] = ()
 
 
 Neighbours = tuple[Int[np.ndarray, " _"], ...]
@@ -186,8 +186,11 @@ def sweep(
     order: Int[np.ndarray, " free"],
     log_uniform: Float[np.ndarray, " free"],
     uniform: Float[np.ndarray, "swaps 3"],
+    of_families: Float[np.ndarray, "t 3"],
 ) -> tuple[ActiveSet, Float[np.ndarray, " u"]]:
-    """One proposal for each free unit to enter or to leave, then swaps with correlated neighbours.
+    """One proposal for each free unit to enter or to leave, then swaps with correlated neighbours, then families.
+
+    In a family a unit and a random part of its ancestors enter or leave together, if all of them are out or in.
 
     Parameters
     ----------
@@ -203,6 +206,8 @@ def sweep(
         Logarithms of uniform numbers.
     uniform : array (swaps, 3)
         Uniform numbers, three for each swap.
+    of_families : array (t, 3)
+        The same for each move of a family.
 
     Returns
     -------
@@ -211,19 +216,20 @@ def sweep(
     log_odds : array (u,)
         Log odds of each free unit given the others, as they were at its turn; 0 of those that never leave.
     """
-    active, log_odds = ActiveSet(rows, columns), np.zeros(len(is_in))
-    size, turn = int(np.sum(is_in[order])), 0
+    active, log_odds, law, turn = ActiveSet(rows, columns), np.zeros(len(is_in)), units.law, 0
     while turn < len(order):
         left = order[turn:]
-        odds = units.log_odds[left] + units.by_size[size - is_in[left]] + active.gain(units.first[left])
-        moves = (log_uniform[turn:] < np.where(is_in[left], -odds, odds)) | units.is_group[left]
+        prior = law.log_odds(is_in, left)
+        odds = prior + active.gain(units.first[left])
+        is_group = units.is_group[left] & np.isfinite(prior)
+        moves = (log_uniform[turn:] < np.where(is_in[left], -odds, odds)) | is_group
         count = int(np.argmax(moves)) if moves.any() else len(left) - 1
         log_odds[left[: count + 1]] = odds[: count + 1]
         unit, turn = left[count], turn + count + 1
         accepted = bool(moves[count])
-        if units.is_group[unit]:
+        if is_group[count]:
             gain = _move(active, units.columns[unit], is_in[unit])
-            log_odds[unit] = units.log_odds[unit] + units.by_size[size - is_in[unit]] + gain
+            log_odds[unit] = prior[count] + gain
             accepted = log_uniform[turn - 1] < (-log_odds[unit] if is_in[unit] else log_odds[unit])
             if not accepted:
                 _move(active, units.columns[unit], not is_in[unit])
@@ -231,7 +237,6 @@ def sweep(
             _move(active, units.columns[unit], is_in[unit])
         if accepted:
             is_in[unit] = not is_in[unit]
-            size += 1 if is_in[unit] else -1
     for which, where, level in uniform:
         # The size stays, so that each feature is as likely to be chosen before as after.
         inside = order[is_in[order] & ~units.is_group[order]]
@@ -241,12 +246,32 @@ def sweep(
             continue
         other = near[int(where * len(near))]
         d, new = units.first[unit], units.first[other]
-        log_ratio = units.log_odds[other] - units.log_odds[unit] + active.after_swap(d, new) - active.gain(d)
+        is_in[unit] = False
+        leaving, entering = law.log_odds(is_in, np.array([unit, other]))
+        is_in[unit] = True
+        if leaving == np.inf:  # a child needs it
+            continue
+        log_ratio = entering - leaving + active.after_swap(d, new) - active.gain(d)
         log_ratio += np.log(len(near) / len(_free(neighbours[other], is_in, unit)))
         if np.log(level) < log_ratio:
             active.leave(d)
             active.enter(new)
             is_in[unit], is_in[other] = False, True
+    for which, part, level in of_families:
+        family = units.families[int(which * len(units.families))]
+        chosen = int(part * 2.0 ** (len(family) - 1)) * 2 + 1 >> np.arange(len(family)) & 1 > 0
+        family, leaves = family[chosen], is_in[family[0]]
+        after = is_in.copy()
+        after[family] = not leaves
+        before_after = law.log_density(np.stack([is_in, after]))
+        if np.any(is_in[family] != leaves) or before_after[1] == -np.inf:
+            continue
+        columns = np.concatenate([units.columns[unit] for unit in family])
+        gain = _move(active, columns, leaves)
+        if np.log(level) < before_after[1] - before_after[0] + (-gain if leaves else gain):
+            is_in[:] = after
+        else:
+            _move(active, columns, not leaves)
     return active, log_odds
 
 

@@ -112,7 +112,8 @@ def small_scale_problems(
     for j, name in enumerate(names):
         if name in beside:  # its likelihood is not that of independent effects
             continue
-        size = np.sum(learnt.index == j) * max(classes - 1, 1)
+        # Weights that are zero say nothing of their scale.
+        size = np.sum(square[:, :, learnt.index == j] != 0, axis=2) * max(classes - 1, 1)
         excess = np.sum(square[:, :, learnt.index == j], axis=2) * np.exp(-2 * log_scale[:, :, j]) - size
         law = lambda t, j=j: learnt.law.log_density(np.repeat(t[:, None], learnt.groups, axis=1))[:, j]  # noqa: E731
         departure = _departure(log_scale[:, :, j], excess, law, rules)

@@ -19,6 +19,7 @@ import numpy as np
 from ..._typing import ArvizData, Float
 from ...description import carried, stored_model
 from ...noise.base import centre_of
+from ...priors.base import selecting
 from ...priors.rate_prior import BetaLaw
 from ...rates import PerFeature
 from ..arviz_groups.constants import read_rate_prior
@@ -123,7 +124,7 @@ def _weights(draws: Draws) -> dict[str, Float[np.ndarray, " S"]]:
     """Terms of the weights and of their scales, (S,) each."""
     prior, weight = draws.model.weight_prior, draws.weight.astype(np.float64)
     learnt = prior.learnt_scale(weight.shape[-1])
-    if learnt is None or draws.weight_scale is None:
+    if learnt is None or draws.weight_scale is None or selecting(prior):
         try:
             density = prior.log_density(weight)
         except TypeError as error:

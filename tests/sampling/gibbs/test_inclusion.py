@@ -7,13 +7,19 @@ draws are compared with their exact values in units of their standard errors, fr
 
 import itertools
 
+import jax
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import sparse, stats
 from scipy.special import betaln, logsumexp
 
 import bayesdrop as bd
 from bayesdrop.gibbs.moves import active_set
+from bayesdrop.posterior.problem import Problem
+from bayesdrop.priors import RandomEffects
+from bayesdrop.priors.inclusion_law import InclusionLaw
+from bayesdrop.rates import LeadingRates
 from bayesdrop.sampling.propriety import separates
 
 FALSE_ALARM, BATCHES = 1e-4, 20
@@ -161,6 +167,135 @@ def test_losses_against_a_grid(kind):
     assert_means(post["weight"], chance @ weights)
 
 
+SITES = np.arange(40) % 4
+HALF = np.linspace(0.02, 5, 60)  # scales
+LOG_HALF = stats.halfnorm.logpdf(HALF)
+
+
+def by_site(X, **columns):
+    return pd.DataFrame({f"x{j}": column for j, column in enumerate(X.T)} | columns)
+
+
+@pytest.mark.parametrize("learnt", [False, True])
+def test_random_terms_never_leave(learnt):
+    """Normal responses against all models and grids of the scales of slab and effects."""
+    X, y = X8[:, :3], Y8 + np.array([0.8, -0.6, 0.1, -0.4])[SITES]
+    slab = bd.Normal(bd.HalfNormal(1.0)) if learnt else bd.Normal(0.8)
+    model = bd.Model(bd.Squared(variance=1.0), rates=bd.Fixed(0.0), weight_prior=bd.SpikeSlab(0.3, slab=slab))
+    data = by_site(X, site=[f"s{k}" for k in SITES], y=y)
+    formula = "y ~ x0 + x1 + x2 + (1 | site)"
+    post = sampled(model, formula, data, draws=500, random_scale=bd.HalfNormal(1.0))
+    _, features = models_of(np.arange(3))
+    whole = np.column_stack([X, SITES[:, None] == np.arange(4), np.ones(40)])
+    logs, values = [], []
+    for sd, log_sd in zip(HALF[2::3], LOG_HALF[2::3], strict=True) if learnt else [(0.8, 0.0)]:
+        for scale, log_scale in zip(HALF, LOG_HALF, strict=True):
+            for is_in in features:
+                columns = np.append(np.flatnonzero(is_in), np.arange(3, 8))
+                precision = np.append(np.append(np.full(is_in.sum(), sd**-2.0), np.full(4, scale**-2.0)), 0.0)
+                log_evidence, weight = normal_evidence(whole[:, columns], y, precision)
+                all_weights = np.zeros(8)
+                all_weights[columns] = weight
+                Z, places = whole[:, columns], np.flatnonzero((columns > 2) & (columns < 7))
+                spread = np.diag(np.linalg.inv(Z.T @ Z + np.diag(precision)))[places]
+                ratio = np.sum(weight[places] ** 2 + spread) / scale**2
+                logs.append(log_evidence + log_scale + log_sd + is_in.sum() * np.log(0.3 / 0.7))
+                values.append(np.concatenate([is_in, all_weights[:7], [scale, np.log(scale), ratio, sd, np.log(sd)]]))
+    exact = np.exp(logs - logsumexp(logs)) @ np.array(values)
+    assert_means(post["included"], exact[:3])
+    assert_means(post["inclusion_probability"], exact[:3])
+    assert_means(np.concatenate([post["weight"], post["1|site"]], axis=2), exact[3:10])
+    scale = post["1|site|scale"].values[..., None]
+    # The effects in units of their scale, which the move along rays keeps.
+    ratio = np.sum(post["1|site"].values ** 2, axis=2, keepdims=True) / scale**2
+    assert_means(np.concatenate([scale, np.log(scale), ratio], axis=2), exact[10:13])
+    if learnt:
+        sd = post["weight_scale"].values[..., None]
+        assert_means(np.concatenate([sd, np.log(sd)], axis=2), exact[13:])
+    np.testing.assert_array_equal(post["model_size"], post["included"].sum("feature"))
+
+
+def test_scores_are_those_of_the_weights_after_scales_are_drawn():
+    X, levels = np.column_stack([X8[:, :3], SITES[:, None] == np.arange(4)]), [list("abcd")]
+    prior = RandomEffects(bd.SpikeSlab(0.5, slab=bd.Normal(bd.HalfNormal(1.0))), ["1|site"], levels, [bd.HalfNormal()])
+    rates = LeadingRates(bd.Fixed(0.0), 4)
+    model = bd.Model(bd.Squared(variance=1.0), rates=rates, weight_prior=prior, fit_intercept=False)
+    with jax.enable_x64(True):
+        kernel, operands = Problem.of(model, X, Y8).bind(bd.Gibbs(dtype="float64"), 10)
+        state = kernel.init(operands, jax.random.key(0), 2)
+        for _ in range(5):
+            state, _ = kernel.step(operands, state)
+            np.testing.assert_allclose(state.mean, np.asarray(state.weight) @ X.T, atol=1e-12)
+
+
+def test_random_terms_of_classes_against_a_grid():
+    X, site = X3[:12, :2], np.arange(12) % 2
+    y = np.where(SCORE3[:12] + site + NOISE3[:12] > 0, 1.0, -1.0)
+    model = bd.Model(rates=bd.Fixed(0.0), weight_prior=bd.SpikeSlab(0.4))
+    data = by_site(X, site=np.array(["n", "s"])[site], y=y)
+    post = sampled(model, "y ~ 0 + x0 + x1 + (1 | site)", data, draws=500)
+    _, features = models_of(np.arange(2))
+    nodes = np.linspace(-4.5, 4.5, 19)
+    logs, values = [], []
+    for is_in, (scale, log_scale) in itertools.product(features, zip(HALF[1::3], LOG_HALF[1::3], strict=True)):
+        columns = np.append(np.flatnonzero(is_in), [2, 3])
+        grid = np.array(list(itertools.product(nodes, repeat=len(columns))))
+        weight = np.zeros((len(grid), 4))
+        weight[:, columns] = grid
+        weight[:, 2:] *= scale
+        scores = weight @ np.column_stack([X, site[:, None] == np.arange(2)]).T
+        log_joint = stats.norm.logpdf(grid).sum(axis=1) - np.logaddexp(0, -y * scores).sum(axis=1)
+        total = logsumexp(log_joint)
+        step = np.log(nodes[1] - nodes[0])
+        logs.append(total + len(columns) * step + log_scale + is_in.sum() * np.log(0.4 / 0.6))
+        values.append(np.concatenate([is_in, np.exp(log_joint - total) @ weight, [scale]]))
+    exact = np.exp(logs - logsumexp(logs)) @ np.array(values)
+    assert_means(post["included"], exact[:2])
+    assert_means(np.concatenate([post["weight"], post["1|site"]], axis=2), exact[2:6])
+    assert_means(post["1|site|scale"].values[..., None], exact[6:])
+
+
+@pytest.mark.parametrize(("heredity", "inclusion"), [("strong", 0.4), ("weak", bd.Beta(2.0, 3.0))])
+def test_interactions_need_their_parents(heredity, inclusion):
+    """Every set that heredity allows, two of the factors being nearly the same; only the interaction has an effect."""
+    X, y = X8[:, :3] / 2, 0.8 * X8[:, 1] * X8[:, 2] + Y8
+    data = by_site(X, site=[f"s{k}" for k in SITES // 2], y=y)
+    formula = "y ~ x0 + x1 + x2 + site + x0:x2 + x1:x2 + x0:x1 + x1:site"
+    prior = bd.SpikeSlab(inclusion, slab=bd.Normal(0.8), groups="terms", heredity=heredity)
+    model = bd.Model(bd.Squared(variance=1.0), rates=bd.Fixed(0.0), weight_prior=prior)
+    post = sampled(model, formula, data, draws=500)
+    design = bd.from_formula(formula, data)
+    terms = list(dict.fromkeys(design.groups))
+    place = [terms.index(term) for term in design.groups]
+    units, features = models_of(np.array(place))
+    parents = {child: [terms.index(one) for one in child.split(":")] for child in terms if ":" in child}
+    enough = all if heredity == "strong" else any
+    logs, weights, kept = [], [], []
+    for is_in, columns in zip(units, features, strict=True):
+        can = np.array([term not in parents or enough(is_in[parents[term]]) for term in terms])
+        if np.any(is_in & ~can):
+            continue
+        k, m = is_in.sum(), can.sum()
+        known = k * np.log(0.4) + (m - k) * np.log(0.6)
+        log_prior = known if inclusion == 0.4 else betaln(2 + k, 3 + m - k)
+        chosen = np.append(np.flatnonzero(columns), len(place))
+        whole = np.column_stack([design.X, np.ones(40)])
+        log_evidence, found = normal_evidence(whole[:, chosen], y, np.append(np.full(columns.sum(), 0.8**-2), 0.0))
+        weight = np.zeros(len(place) + 1)
+        weight[chosen] = found
+        logs.append(log_evidence + log_prior)
+        weights.append(weight[:-1])
+        kept.append(columns)
+    chance = np.exp(logs - logsumexp(logs))
+    exact = chance @ np.array(kept)
+    assert_means(post["included"], exact)
+    assert_means(post["inclusion_probability"], exact)
+    assert_means(post["weight"], chance @ np.array(weights))
+    found = np.unique(post["included"].values.reshape(-1, len(place)), axis=0)
+    assert {tuple(row) for row in found.tolist()} <= {tuple(row) for row in np.array(kept).astype(int).tolist()}
+    assert len(found) > 5
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_the_set_follows_its_moves(seed):
     rng = np.random.default_rng(seed)
@@ -170,13 +305,20 @@ def test_the_set_follows_its_moves(seed):
         matrix, matrix * matrix, rng.gamma(2.0, size=30), rng.normal(size=30), np.append(rng.gamma(2.0, size=6), 0.0)
     )
     members = tuple(map(np.array, ([0], [1], [2], [3], [4, 5])))
-    units = active_set.Units(
-        members, np.array([0, 1, 2, 3, 4]), np.arange(5) == 4, rng.normal(size=5), np.linspace(0, 1, 5)
-    )
+    law = InclusionLaw(np.array([0, 1, 2, 3, 4, 4]), np.zeros(5, dtype=bool), rng.uniform(size=5), 1.0, 1.0)
+    units = active_set.Units(members, np.array([0, 1, 2, 3, 4]), np.arange(5) == 4, law)
     near = tuple(map(np.array, ([1, 2], [0, 2], [0, 1]))) + (np.array([], dtype=int),) * 2
     is_in = np.array([True, False, False, False, True])
     found, _ = active_set.sweep(
-        rows, units, near, is_in, np.array([0, 4, 5, 6]), rng.permutation(5), np.log(rng.random(5)), rng.random((6, 3))
+        rows,
+        units,
+        near,
+        is_in,
+        np.array([0, 4, 5, 6]),
+        rng.permutation(5),
+        np.log(rng.random(5)),
+        rng.random((6, 3)),
+        np.zeros((0, 3)),
     )
     columns = np.append(np.concatenate([members[unit] for unit in np.flatnonzero(is_in)] or [[]]), 6).astype(int)
     np.testing.assert_array_equal(np.sort(found.columns), np.sort(columns))
@@ -203,7 +345,9 @@ def test_swaps_have_neighbourhoods_of_different_sizes():
     matrix = sparse.csr_array(X.T)
     rows = active_set.Rows(matrix, matrix * matrix, np.ones(30), y, np.ones(5))
     own = np.arange(5)
-    units = active_set.Units(tuple(own[:, None]), own, own < 0, np.full(5, -1.0), np.zeros(5))
+    units = active_set.Units(
+        tuple(own[:, None]), own, own < 0, InclusionLaw(own, own < 0, np.full(5, 1 / (1 + np.e)), 1.0, 1.0)
+    )
     star = (own[1:], *[own[:1]] * 4)
     is_in, found = np.zeros(5, dtype=bool), []
     for _ in range(1500):
@@ -218,6 +362,7 @@ def test_swaps_have_neighbourhoods_of_different_sizes():
             order,
             np.where(own == 0, np.log(rng.random(5)), np.inf),
             rng.random((6, 3)),
+            np.zeros((0, 3)),
         )
         found.append(is_in.copy())
     _, features = models_of(own)

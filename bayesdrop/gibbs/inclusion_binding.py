@@ -1,0 +1,98 @@
+"""Bind a model under a spike-and-slab prior: its columns, units and priors as the kernel reads them."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from ..data.dataset import Dataset
+from ..losses.protocols import Augmented
+from ..model import Model
+from ..priors.base import selecting
+from ..priors.inclusion_law import InclusionLaw
+from ..rates import RateMap
+from ..sampling.matrix import placed
+from ..sampling.prior_operands import learnt_parameter, level_operands, parameter_operands, scale_operands
+from .choices import Limits
+from .inclusion import InclusionKernel, InclusionOperands, RowOperands
+from .moves.active_set import Units, correlated
+
+__all__ = ["bind_inclusion"]
+
+
+def bind_inclusion(
+    model: Model, loss: Augmented, data: Dataset, rate_map: RateMap, marginalised: bool, sweeps: int, choice: str,
+    dtype: str, limits: Limits,
+) -> tuple[InclusionKernel, InclusionOperands]:  # fmt: skip
+    """Build the kernel and its operands.
+
+    Raises
+    ------
+    ValueError
+        If entries may be dropped or are noised, or forced features are more than the rows.
+    """
+    n, p = data.design.shape
+    prior: Any = model.weight_prior
+    parts = model.noise.coefficients(np.broadcast_to(np.asarray(rate_map.initial, dtype=np.float64), (p,)))
+    noisy = any(np.any(part) for part in (parts.quadratic, parts.linear, parts.constant, parts.shift))
+    if not marginalised or noisy or np.any(parts.gain != 1):
+        raise ValueError(
+            "weight_prior: bd.SpikeSlab takes features without noise, as a feature that is always dropped is nearly "
+            f"one that is out, got noise={model.noise!r} and rates={model.rates!r}; take rates=bd.Fixed(0.0)."
+        )
+    effects = getattr(prior, "size", 0)
+    law: InclusionLaw = selecting(prior).law(p - effects)
+    forced = int(np.sum(law.is_forced[law.unit]))
+    if forced > n:
+        raise ValueError(
+            f"SpikeSlab include: expected at most as many features as rows, {n}, got {forced}; leave some of them free."
+        )
+    matrix = sparse.csc_array(data.X, dtype=np.float64)
+    neighbours = correlated(matrix[:, : p - effects], law, limits.neighbours, limits.correlation)
+    columns = [matrix]
+    if model.fit_intercept:
+        columns.append(sparse.csc_array(np.ones((n, 1))))
+    matrix = sparse.csc_array(sparse.hstack(columns))
+    level, parameter, row_weight = level_operands(model, dtype), learnt_parameter(model.loss), model.C * data.weight
+    if level is not None:
+        place = np.append(np.asarray(level.place, dtype=np.float64), 1.0)
+        matrix = sparse.csc_array(sparse.vstack([matrix, sparse.csc_array(place[None])]))
+    transposed = sparse.csr_array(matrix.T)
+    squared = sparse.csr_array((transposed.data**2, transposed.indices, transposed.indptr), transposed.shape)
+    order, size = np.argsort(law.unit, kind="stable"), np.bincount(law.unit, minlength=len(law.is_forced))
+    members = tuple(np.split(order, np.cumsum(size)[:-1]))
+    units = Units(
+        columns=members,
+        first=np.array([unit[0] for unit in members]),
+        is_group=size > 1,
+        law=law,
+        families=law.families(),
+    )
+    learnt, real = (prior if effects else prior.slab).learnt_scale(p), partial(placed, dtype=dtype)
+    grouped = [np.flatnonzero(learnt.index == j) for j in range(learnt.groups)] if effects and learnt else []
+    kernel = InclusionKernel(
+        fit_intercept=model.fit_intercept,
+        unit_weight=parameter is None and bool(np.all(row_weight == 1)),
+        parameter=parameter,
+        scale_mixture=None,
+        scale_names=(),
+        scale_dims=None if learnt is None else learnt.dims,
+        choice=choice,
+        sweeps=sweeps,
+        loss=loss.plain,
+        learns_chance=law.is_learnt,
+    )
+    rows = RowOperands(
+        target=real(data.target),
+        row_weight=real(row_weight),
+        precision=real(prior.first_precision(p)),
+        learnt=scale_operands(learnt, dtype),
+        parameter=parameter_operands(model.loss, data, dtype),
+        offset=None if data.offset is None else real(data.offset),
+        level=level,
+        unit=placed(law.unit, np.int32),
+    )
+    return kernel, InclusionOperands(rows, transposed, squared, law, units, neighbours, limits, tuple(grouped))

@@ -1,0 +1,145 @@
+r"""Law of the indicators of a spike-and-slab prior, of which some may need their parents.
+
+    γ_d ~ Bernoulli(π_d) if the parents of d are in,     γ_d = 0 else
+
+The parents of an interaction are the largest terms whose variables are some of its own. Under strong heredity it needs
+all of them, under weak heredity one (Chipman 1996). The probability of a set that heredity allows is the product, over
+the units that may be in, of ``π`` or ``1 − π``. These sum to 1 over the allowed sets without a constant, and ``π`` is
+the probability of a unit without parents. With ``π ~ Beta(a, b)``, ``k`` free units in and ``r`` that may be in, the
+set has the probability ``B(a + k, b + r − k)/B(a, b)``.
+
+Shapes: ``S`` draws, ``m`` units, which are single features or groups of them.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import betaln, logit, xlog1py, xlogy
+
+from .._typing import Bool, Float, Int
+
+__all__ = ["InclusionLaw"]
+
+
+class InclusionLaw(NamedTuple):
+    """Law of the indicators of ``m`` units.
+
+    Attributes
+    ----------
+    unit : int array (p,)
+        Unit of each feature.
+    is_forced : bool array (m,)
+        Units that are always in the model.
+    probability : array (m,) or None
+        Known inclusion probabilities; None if one probability for all units is learnt.
+    a, b : float
+        Shapes of the Beta prior of the learnt probability.
+    parents : bool array (m, m), optional
+        In the row of each unit its parents; None without heredity.
+    least : int array (m,), optional
+        How many of its parents each needs.
+    """
+
+    unit: Int[np.ndarray, " p"]
+    is_forced: Bool[np.ndarray, " m"]
+    probability: Float[np.ndarray, " m"] | None
+    a: float
+    b: float
+    parents: Bool[np.ndarray, "m m"] | None = None
+    least: Int[np.ndarray, " m"] | None = None
+
+    @property
+    def is_learnt(self) -> bool:
+        """True if the inclusion probability is learnt."""
+        return self.probability is None
+
+    def may_be_in(self, included: Bool[np.ndarray, "S m"]) -> Bool[np.ndarray, "S m"]:
+        """Units whose parents are in, the forced ones among them (S, m)."""
+        if self.parents is None:
+            return np.ones(included.shape, dtype=bool)
+        return np.asarray(included.astype(np.int64) @ self.parents.T >= self.least)
+
+    def pruned(self, wanted: Bool[np.ndarray, "S m"]) -> Bool[np.ndarray, "S m"]:
+        """The units of sets that are forced or may be in, the others left out (S, m)."""
+        included = np.broadcast_to(self.is_forced, wanted.shape)
+        while True:
+            more = (wanted & self.may_be_in(included)) | self.is_forced
+            if np.array_equal(more, included):
+                return more
+            included = more
+
+    def families(self) -> tuple[Int[np.ndarray, " _"], ...]:
+        """Each free unit with parents, followed by those of its parents, and of theirs, that are free.
+
+        Examples
+        --------
+        >>> parents = np.array([[False, False], [True, False]])
+        >>> InclusionLaw(np.arange(2), np.zeros(2, dtype=bool), None, 1.0, 1.0, parents, np.array([0, 1])).families()
+        (array([1, 0]),)
+        """
+        if self.parents is None:
+            return ()
+        reached = self.parents
+        while np.any(more := (reached @ self.parents) & ~reached):
+            reached = reached | more
+        return tuple(
+            np.append(child, np.flatnonzero(reached[child] & ~self.is_forced))
+            for child in np.flatnonzero(reached.any(axis=1) & ~self.is_forced)
+        )
+
+    def log_odds(self, included: Bool[np.ndarray, " m"], of: Int[np.ndarray, " k"]) -> Float[np.ndarray, " k"]:
+        """Prior log odds (k,) of some free units given all others, a learnt probability integrated out.
+
+        They are infinite where a child needs the unit, and minus infinity where its own parents are not in.
+        """
+        free, is_in = ~self.is_forced, included[of]
+        if self.parents is None and self.probability is not None:
+            return np.asarray(logit(self.probability[of]))
+        others = np.count_nonzero(included & free) - is_in
+        if self.parents is None or self.least is None:
+            return np.log((self.a + others) / (self.b + np.count_nonzero(free) - 1 - others))
+        counts = self.parents @ included.astype(np.int64)
+        # Children that may be in if the unit is, and not without it.
+        children = self.parents[:, of] & (counts[:, None] - is_in == self.least[:, None] - 1)
+        if self.probability is None:
+            gained = children.sum(axis=0)
+            rest = np.sum((counts >= self.least) & free) - gained * is_in - others
+            odds = betaln(self.a + others + 1, self.b + rest + gained - 1) - betaln(self.a + others, self.b + rest)
+        else:
+            out = np.log1p(-np.where(self.is_forced, 0, self.probability))
+            odds = logit(self.probability[of]) + out @ children
+        odds = np.where(counts[of] >= self.least[of], odds, -np.inf)
+        return np.where(np.any(children & included[:, None], axis=0), np.inf, odds)
+
+    def log_density(self, included: Bool[np.ndarray, "S m"]) -> Float[np.ndarray, " S"]:
+        """Log probability of indicators (S, m), a learnt probability integrated out."""
+        possible = self.may_be_in(included)
+        is_allowed = np.all(possible | ~included, axis=1)
+        free, possible = included[:, ~self.is_forced], possible[:, ~self.is_forced]
+        if self.probability is None:
+            count = free.sum(axis=1)
+            both = betaln(self.a + count, self.b + np.maximum(possible.sum(axis=1) - count, 0))
+            return np.where(is_allowed, both - betaln(self.a, self.b), -np.inf)
+        chance = self.probability[~self.is_forced]
+        each = xlogy(free, chance) + xlog1py(possible & ~free, -chance)
+        return np.where(is_allowed, each.sum(axis=1), -np.inf)
+
+    def sample(
+        self, generator: np.random.Generator, draws: int
+    ) -> tuple[Bool[np.ndarray, "S m"], Float[np.ndarray, " S"] | None]:
+        """Draw indicators (draws, m), and the learnt probability (draws,) if there is one."""
+        chance, learnt = self.probability, None
+        if chance is None:
+            learnt = generator.beta(self.a, self.b, size=draws)
+            chance = learnt[:, None]
+        return self.pruned(generator.random((draws, len(self.is_forced))) < chance), learnt
+
+    def sample_chance(
+        self, generator: np.random.Generator, included: Bool[np.ndarray, "S m"]
+    ) -> Float[np.ndarray, " S"]:
+        """Draw the learnt probability given the indicators (S, m)."""
+        free = ~self.is_forced
+        count, most = included[:, free].sum(axis=1), self.may_be_in(included)[:, free].sum(axis=1)
+        return generator.beta(self.a + count, self.b + most - count)
