@@ -19,29 +19,29 @@ PACKAGE = Path(bayesdrop.__file__).parent
 # Files, lines of code and constants of each room; "." has the modules of the package itself.
 # Priors by name, about means and of the intercept, and their table, are in each room that solves, samples or draws.
 ROOMS = {
-    "fitting": (43, 5167, 10),
-    "posterior": (52, 5383, 7),  # projections; weights of the draws without a row; refusals of responses by name
+    "fitting": (43, 5176, 10),
+    "posterior": (47, 5318, 7),  # projections; weights of the draws without a row; refusals of responses by name
     "hmc": (24, 2989, 4),
     "designs": (20, 2167, 1),
-    "data": (26, 3097, 6),  # a formula is data for an interpreter, so that a file runs nothing
-    "gibbs": (21, 2939, 11),
+    "data": (25, 3084, 6),  # a formula is data for an interpreter, so that a file runs nothing
+    "gibbs": (22, 2994, 11),
     "sampling": (15, 1171, 6),
     "latent": (13, 925, 2),
     "losses": (14, 1393, 3),
-    ".": (15, 1254, 5),
+    ".": (14, 1240, 5),
     "estimators": (10, 1133, 1),
-    "effects": (14, 1372, 0),  # statements, read and answered; functions that compare; names of events; baselines
-    "priors": (13, 1312, 6),
-    "factorization": (8, 974, 6),
-    "plots": (13, 1274, 9),  # checks of a posterior: data sets, rootograms, transforms of rows left out
+    "effects": (15, 1436, 0),  # statements, read and answered; functions that compare; names of events; baselines
+    "priors": (14, 1429, 5),
+    "factorization": (8, 973, 6),
+    "plots": (11, 1261, 9),  # checks of a posterior: data sets, rootograms, transforms of rows left out
     "distributions": (9, 719, 4),
     "variational_bayes": (6, 691, 0),
     "baselines": (7, 683, 1),
-    "_validation": (6, 684, 4),
+    "_validation": (6, 690, 4),
     "selection": (5, 394, 0),
     "rates": (5, 276, 5),
     "noise": (5, 238, 1),
-    "cli": (6, 651, 5),
+    "cli": (6, 648, 5),
     "linalg": (2, 97, 0),
 }
 LARGEST_FOLDER, LONGEST_FILE, LONGEST_PROTOCOL = 15, 400, 22
