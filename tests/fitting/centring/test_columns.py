@@ -37,7 +37,7 @@ def plainly(X, weight):
 
 def same(found, expected):
     assert found.rows == expected.rows
-    for name in ("total", "nonzero", "low", "high", "least"):
+    for name in ("total", "nonzero", "low", "high", "smallest"):
         np.testing.assert_allclose(getattr(found, name), getattr(expected, name), rtol=1e-13, err_msg=name)
     np.testing.assert_allclose(found.mean, expected.mean, rtol=1e-12, atol=1e-13)
     # A spread of 1 at a mean of a million has ten digits left.

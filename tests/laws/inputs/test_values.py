@@ -28,6 +28,7 @@ from sklearn.base import BaseEstimator
 
 import bayesdrop as bd
 from bayesdrop.description import attributes
+from bayesdrop.priors import RandomEffects
 
 # Fits are kept short.
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -162,6 +163,14 @@ def _selected():
     return bd.groups.assemble({"posterior": draws}, attributes(model, np.array(["no", "yes"])))
 
 
+def _grouped():
+    """The same with random intercepts of two sites for its last two features."""
+    draws = bd.groups.dataset(_posterior(), "posterior").drop_vars(["rate", "n_active"])
+    prior = RandomEffects(bd.Normal(1.0), ["1|site"], [["a", "b"]], [1.0])
+    model = bd.Model(rates=bd.Fixed(0.0), weight_prior=prior)
+    return bd.groups.assemble({"posterior": draws}, attributes(model, np.array(["no", "yes"])))
+
+
 def _counts():
     """A posterior of counts with replicated ones."""
     import xarray as xr
@@ -234,7 +243,7 @@ GIVEN = {
     "predictions_grid": {"variables": lambda: {"x0": 2}},
     "comparisons": {"variables": lambda: ["x0"]},
     "effects": {"table": lambda: bd.predictions_grid(bd.fit(bd.Model(), X, Y), X, {"x0": 2})},
-    "intraclass_correlation": {"result": lambda: _posterior()},
+    "intraclass_correlation": {"result": lambda: _grouped()},
     "hypothesis": {"result": lambda: _posterior(), "statements": "x0 > x1"},
     "credible_sets": {"post": lambda: _selected()},
     "inclusion": {"table": lambda: bd.weights_table(_selected())},
