@@ -55,8 +55,8 @@ class InclusionLaw(NamedTuple):
         """True if the inclusion probability is learnt."""
         return self.probability is None
 
-    def may_be_in(self, included: Bool[np.ndarray, "S m"]) -> Bool[np.ndarray, "S m"]:
-        """Units whose parents are in, the forced ones among them (S, m)."""
+    def may_be_in(self, included: Bool[np.ndarray, "*S m"]) -> Bool[np.ndarray, "*S m"]:
+        """Units whose parents are in, the forced ones among them (..., m)."""
         if self.parents is None:
             return np.ones(included.shape, dtype=bool)
         return np.asarray(included.astype(np.int64) @ self.parents.T >= self.least)

@@ -21,7 +21,7 @@ PACKAGE = Path(bayesdrop.__file__).parent
 ROOMS = {
     "fitting": (43, 5176, 10),
     "posterior": (47, 5318, 7),  # projections; weights of the draws without a row; refusals of responses by name
-    "hmc": (24, 2989, 4),
+    "hmc": (24, 2991, 4),
     "designs": (20, 2167, 1),
     "data": (25, 3084, 6),  # a formula is data for an interpreter, so that a file runs nothing
     "gibbs": (22, 2994, 11),

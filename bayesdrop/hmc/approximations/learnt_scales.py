@@ -187,7 +187,9 @@ def with_scales(
     log_scale: Scales,
     contrasts: int,
     dtype: Any,
-) -> tuple[ScaleDensity, ScaleDensityOperands, Float[np.ndarray, " E"], Factor]:
+) -> tuple[
+    ScaleDensity, ScaleDensityOperands, Float[np.ndarray, " E"], Float[np.ndarray, " E"] | Float[np.ndarray, "E E"]
+]:
     """Add the scales as coordinates; return the density, its operands, and centre and factor of the coordinates.
 
     ``centre`` and ``factor`` approximate the density at scales ``e^log_scale``.
