@@ -126,7 +126,7 @@ def _advice(estimator: Any, *, is_new: bool = False) -> str:
 
 
 def facts_of(estimator: Any) -> ColumnFacts:
-    """Properties of the columns of a fitted estimator besides their names."""
+    """Properties of the columns of a fitted estimator other than their names."""
     return ColumnFacts(hasattr(estimator, "feature_names_in_"), getattr(estimator, "zero_based_in_", None))
 
 

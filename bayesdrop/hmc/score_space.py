@@ -133,7 +133,7 @@ def score_operands(
     model: Model, data: Dataset, rate_map: RateMap, density: Density, operands: DensityOperands,
     tune: int, dtype: str, rounded: float,
 ) -> ScoreOperands:  # fmt: skip
-    """Operands of the kernel; kinks are rounded over ``rounded`` standard deviations of each score."""
+    """Operands of the kernel; corners of the loss are rounded over ``rounded`` standard deviations of each score."""
     from scipy.linalg import cho_solve, solve_triangular
 
     normal = approximate_scores(model, data, rate_map, density, operands, "scores", dtype)

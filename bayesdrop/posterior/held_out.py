@@ -321,8 +321,8 @@ def kfold(
     """
     priors = ("random_scale", "correlation_shape")
     how = FormulaOptions(**{name: options.pop(name) for name in priors if name in options})
-    stated_model, X, y, feature_names, design = read_formula(model, X, y, feature_names, how)
-    model, offset = check_model(stated_model), one_offset(design, offset)
+    passed_model, X, y, feature_names, design = read_formula(model, X, y, feature_names, how)
+    model, offset = check_model(passed_model), one_offset(design, offset)
     seed = check_seed(seed)
     loss = model.loss
     data = read_rows(

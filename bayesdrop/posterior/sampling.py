@@ -231,9 +231,9 @@ def sample(
     ('chain', 'draw', 'feature')
     """
     options = FormulaOptions(full_rank, unseen, dropna, random_scale, correlation_shape)
-    stated_model, X, y, feature_names, design = read_formula(model, X, y, feature_names, options)
+    passed_model, X, y, feature_names, design = read_formula(model, X, y, feature_names, options)
     sample_weight = of_rows(design, sample_weight)
-    model = check_model(stated_model)
+    model = check_model(passed_model)
     check_counts(draws, tune, chains)
     check_count(thin, "thin", most=_MOST_DRAWS // draws)
     check_flag(log_likelihood, "log_likelihood")

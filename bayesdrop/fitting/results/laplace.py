@@ -181,7 +181,7 @@ def residual_scale(model: Model, task: Task, solution: ProblemFit) -> float | No
 
 
 def _plain_energy(model: Model, task: Task, solution: ProblemFit) -> Energy:
-    """Energy of the plain loss at the rates of a fit, without the prior's mean, level and kinks."""
+    """Energy of the plain loss at the rates of a fit, without the prior's mean, level and absolute penalty."""
     moments = ScoreMoments(task.design, model.noise, solution.rates, model.fit_intercept)
     weight = task.weight[:, None] if task.weight.ndim == 1 else task.weight
     precision = prior_block(model, len(solution.weights) - 1).precision
