@@ -108,14 +108,13 @@ def normal_approximation(
         moments, loss, data.target[:, None], weight, precision, offset=offset, location=location, level=level
     )
     keep = slice(None) if model.fit_intercept else slice(p)
+    weights, smoothing = point_fit(model, data, rate, rules.tol), np.zeros((1, 1))
+    if piecewise_linear:
+        # A rough spread of the scores under the prior keeps the curvature finite.
+        smoothing = np.sqrt(design.sq_matvec(1 / (precision[:-1] + 1)))
+    factor = _factor(energy, weights, smoothing, keep, dense)
     if averaged or (piecewise_linear and dense):
-        weights, factor = _smoothed(energy, keep, rules)
-    else:
-        weights, smoothing = point_fit(model, data, rate, rules.tol), np.zeros((1, 1))
-        if piecewise_linear:
-            # A rough spread of the scores under the prior keeps the curvature finite.
-            smoothing = np.sqrt(design.sq_matvec(1 / (precision[:-1] + 1)))
-        factor = _factor(energy, weights, smoothing, keep, dense)
+        weights, factor = _smoothed(energy, weights, factor, keep, rules)
     return weights[keep, 0], factor
 
 
@@ -213,13 +212,13 @@ def _factor(
 
 
 def _smoothed(
-    energy: Energy, keep: slice, rules: Rules
+    energy: Energy, weights: Float[np.ndarray, "size 1"], factor: Float[np.ndarray, "D D"], keep: slice, rules: Rules
 ) -> tuple[Float[np.ndarray, "size 1"], Float[np.ndarray, "D D"]]:
-    """Minimise the expected energy by Newton's method, with the covariance updated at every step."""
-    size, design = energy.precision.shape[0], energy.moments.design
-    weights = np.zeros((size, 1))
-    (spread,) = design.persist(np.sqrt(design.sq_matvec(1 / (energy.precision[:-1] + 1)) + 1.0))
-    factor: Any = None
+    """Minimise the expected energy by Newton's method, from a point fit, with the covariance updated at every step.
+
+    Far from the fit a loss can be flat, and a covariance computed there would end the search.
+    """
+    spread = _fitted_spread(energy, factor, keep)
     for _ in range(rules.steps):
         mean, var = energy.moments.scores(weights)
         value = energy.value(weights, mean, var, spread)
@@ -235,14 +234,22 @@ def _smoothed(
                 weights = trial
                 break
             length /= 2
-        block = np.zeros((size, factor.shape[1]))
-        block[keep] = factor
-        fitted = rules.variance
-        for part in _columns(design.shape[0], block.shape[1]):
-            (fitted,) = design.persist(fitted + (energy.moments.mean(block[:, part]) ** 2).sum(axis=1, keepdims=True))
-        (new,) = design.persist(np.sqrt(fitted))
+        new = _fitted_spread(energy, factor, keep)
         still = bool(np.max(np.abs(new - spread)) < rules.still * np.max(new))
-        spread = new
+        # Half of the way in logarithms: where curvature grows with the spread, as of e^s, whole steps go to and fro.
+        (spread,) = energy.moments.design.persist(np.sqrt(spread * new))
         if still and float(np.sum(whitened**2)) < rules.tolerance:
             break
     return weights, factor
+
+
+def _fitted_spread(energy: Energy, factor: Float[np.ndarray, "D D"], keep: slice) -> Float[np.ndarray, "n 1"]:
+    """Standard deviations of the scores under a covariance."""
+    design = energy.moments.design
+    block = np.zeros((energy.precision.shape[0], factor.shape[1]))
+    block[keep] = factor
+    fitted: Any = RULES.variance
+    for part in _columns(design.shape[0], block.shape[1]):
+        (fitted,) = design.persist(fitted + (energy.moments.mean(block[:, part]) ** 2).sum(axis=1, keepdims=True))
+    (spread,) = design.persist(np.sqrt(fitted))
+    return spread

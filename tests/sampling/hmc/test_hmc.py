@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy import sparse, stats
-from scipy.special import logsumexp, ndtr
+from scipy.special import expit, logsumexp, ndtr
 
 import bayesdrop as bd
 from bayesdrop.data.dataset import as_dataset
@@ -648,6 +648,43 @@ def test_approximation_of_a_kinked_posterior_is_a_fixed_point(model):
     slope, curvature = expected_slope(model, data, mean, factor @ factor.T)
     np.testing.assert_allclose(factor.T @ slope, 0, atol=1e-6)
     np.testing.assert_allclose(factor @ factor.T @ curvature, np.eye(len(mean)), atol=1e-6)
+
+
+COUNTED = [
+    (bd.NegativeBinomial(19.0), 0.6), (bd.NegativeBinomial(0.5), 50.0), (bd.Poisson(), 0.1), (bd.Poisson(), 300.0),
+    (bd.Binomial(12), 0.4), (bd.Binomial(12), 11.0),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("scale", "prior"), [(1e-3, 2.5), (10.0, 10.0), (1000.0, 50.0)])
+@pytest.mark.parametrize(("loss", "mean_response"), COUNTED, ids=lambda part: str(part))
+def test_averaged_approximation_is_a_fixed_point_on_any_scale(loss, mean_response, scale, prior):
+    """As of a kinked posterior, by a Gauss–Hermite rule, where scores of 0 are far from the responses."""
+    generator = np.random.default_rng(5)
+    groups = np.eye(8)[np.arange(80) % 8]
+    X = np.column_stack([scale * (5 + generator.normal(size=80)), generator.normal(size=80), groups])
+    X -= X.mean(axis=0)
+    many = float(loss.trials) if isinstance(loss, bd.Binomial) else np.inf
+    y = np.minimum(generator.poisson(mean_response * np.exp(0.3 * X[:, 1])), many)
+    sd = np.append([prior / scale, prior], np.full(8, 3.0))
+    model = bd.Model(loss, rates=NO_NOISE, weight_prior=bd.Normal(sd))
+    data, rows, precision = as_dataset(X, y, None, None, False).with_weight(), np.ones((80, 11)), np.append(sd**-2, 0.0)
+    rows[:, :10] = X
+    node, share = np.polynomial.hermite_e.hermegauss(60)
+    share = share / share.sum()
+    for accuracy, rules in ((0.1, Rules()), (1e-5, Rules(steps=300, tolerance=0.0))):
+        mean, factor = normal_approximation(model, data, np.zeros(10), averaged=True, rules=rules)
+        score = (rows @ mean)[:, None] + np.linalg.norm(rows @ factor, axis=1)[:, None] * node
+        if isinstance(loss, bd.Poisson):
+            slope, bend = np.exp(score) - y[:, None], np.exp(score)
+        else:
+            trials = loss.trials if isinstance(loss, bd.Binomial) else (y + loss.dispersion)[:, None]
+            chance = expit(score)
+            slope, bend = trials * chance - y[:, None], trials * chance * (1 - chance)
+        slope = precision * mean + rows.T @ (slope @ share)
+        assert np.linalg.norm(factor.T @ slope) < accuracy
+    curvature = np.diag(precision) + (rows.T * (bend @ share)) @ rows
+    np.testing.assert_allclose(factor.T @ curvature @ factor, np.eye(11), atol=1e-5)
 
 
 KINKED_WITH_NOISE = [
