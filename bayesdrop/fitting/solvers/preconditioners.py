@@ -135,7 +135,7 @@ def row_inverse(
 
 @dataclass(frozen=True)
 class Cholesky:
-    """Cholesky factor of the dense (p + 1) × (p + 1) matrix; several problems share that of their mean matrix, rescaled.
+    """Cholesky factor of the dense (p + 1) × (p + 1) matrix; problems share that of their mean matrix, rescaled.
 
     Examples
     --------

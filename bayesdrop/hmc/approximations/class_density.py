@@ -259,8 +259,8 @@ def hessian_in_a_pass(
 ) -> Float[np.ndarray, "D D"]:
     """Hessian of the second-order model at softmax values ``chance`` (n, K), contrast by contrast, intercepts last.
 
-    Prior and noise add a ``diagonal`` (p + 1, K) in the weights. A pass makes ``pairs`` times K pairs of classes, since a fit holds as many numbers per row: more than 17 classes
-    need a few passes.
+    Prior and noise add a ``diagonal`` (p + 1, K) in the weights. A pass makes ``pairs`` times K pairs of classes, since
+    a fit holds as many numbers per row: more than 17 classes need a few passes.
     """
     K, J = basis.shape
     q, design = len(energy.precision), energy.moments.design

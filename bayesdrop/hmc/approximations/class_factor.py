@@ -130,7 +130,7 @@ def class_scores(model: Model, data: Dataset, rate_map: RateMap) -> ClassScores:
     """Approximate the posterior of a softmax regression at known rates, of normal weights."""
     labels: Any = data.classes
     design, K, basis = data.design, len(labels), contrasts(len(labels))
-    J, p = K - 1, design.shape[1]
+    p = design.shape[1]
     coefficients = model.noise.coefficients(rate_map.initial)
     result = class_fit(model, data, rate_map)
     weight = result.energy.loss_weight[:, None]
