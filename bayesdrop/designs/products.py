@@ -65,10 +65,11 @@ class SparseProducts:
         x, columns = self._x.data, self._x.indices
         rows = np.repeat(np.arange(self._x.shape[0]), np.diff(self._x.indptr))
         inner = np.empty(len(x))
-        step = max(1, BLOCK // max(left.shape[1], 1))
+        step = max(1, LIMITS.cached // max(left.shape[1], 1))
         for start in range(0, len(x), step):
             entries = slice(start, start + step)
-            np.einsum("mk,mk->m", left[rows[entries]], right[columns[entries]], out=inner[entries])
+            both = np.take(left, rows[entries], axis=0), np.take(right, columns[entries], axis=0)
+            np.einsum("mk,mk->m", *both, out=inner[entries])
         inner *= x * (square[columns] * x + linear[columns])
         tilted = sparse.csr_array((inner, columns, self._x.indptr), shape=self._x.shape)
         return tilted @ right, tilted.T @ left

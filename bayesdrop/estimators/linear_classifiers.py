@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from .._typing import AnyArray, Float, Shaped
 from .._validation import check_choice
 from ..designs.dask.design import by_blocks
+from ..fitting.solvers.driver import Status
 from ..fitting.tuning.calibration import Calibration
 from ..losses import Hinge, Logistic, Loss, Softmax
 from ..model import Model
@@ -316,7 +317,11 @@ class DropoutSVC(LinearParameters, DropoutClassifier):
     def _calibrated(self) -> Calibration | None:
         """The calibration, if it is for scores such as those of new rows."""
         calibration = self.calibration_
-        return calibration if calibration is not None and calibration.corrupted_inputs == self.arrives_noised else None
+        if calibration is None or calibration.corrupted_inputs != self.arrives_noised:
+            return None
+        # Without weights all rows have one score, which is none of those of folds that had some weights.
+        is_constant = self.status_ is Status.ALL_ZERO and len(self.classes_) == 2
+        return calibration.without_scores() if is_constant else calibration
 
     def _threshold(self) -> float:
         calibration = self._calibrated()

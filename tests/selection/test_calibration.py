@@ -10,6 +10,7 @@ from sklearn.metrics import log_loss
 from sklearn.model_selection import StratifiedKFold
 
 import bayesdrop as bd
+from bayesdrop.fitting.solvers.driver import Status
 from bayesdrop.fitting.tuning.calibration import Calibration
 
 
@@ -132,8 +133,8 @@ def test_several_classes_have_one_slope():
         score, weight = rng.normal(size=(70, 3)), rng.uniform(0, 2, size=70)
         own = (score + rng.gumbel(size=score.shape)).argmax(axis=1)[:, None] == np.arange(3)
         tempered = Calibration.fitted(times * score, np.where(own, 1.0, -1.0), weight)
-        count = (weight @ own)[own.argmax(axis=1)][:, None]
-        target = np.where(own, count + 1, 0.5) / (count + 2)
+        # As if one more of all rows were right, and one wrong.
+        target = np.where(own, weight.sum() + 1, 0.5) / (weight.sum() + 2)
 
         def cost(a, score=score, weight=weight, target=target):
             return -weight @ (target * log_softmax(a * score, axis=1)).sum(axis=1)
@@ -141,6 +142,19 @@ def test_several_classes_have_one_slope():
         best = minimize_scalar(cost, (0.1, 2.0), tol=1e-12).x
         least = 1e-3 / np.sqrt(weight @ (score**2).mean(axis=1) / weight.sum())
         assert tempered.slope * abs(times) == pytest.approx(best if times > 0 else least, rel=1e-6)
+
+
+def test_a_fit_without_weights_has_the_shares_of_the_classes():
+    """Fits of folds have some: the threshold of their scores once put all rows of new data into the rare class."""
+    X, _ = noisy(n=400)
+    y = np.where(np.arange(400) % 16 == 0, "up", "down")
+    model = bd.DropoutSVC(bd.Tuned(strengths=(0.5,), cv=3)).fit(X, y)
+    held_out, sign = np.linspace(-1.3, -1.0, 400)[:, None], np.where(y == "up", 1.0, -1.0)[:, None]
+    model.calibration_ = Calibration.fitted(held_out, sign)
+    model.status_, model.coef_, model.intercept_ = Status.ALL_ZERO, 0 * model.coef_, np.array([-1.0])
+    share = smoothed(y == "up", np.ones(400)).mean()
+    np.testing.assert_allclose(model.predict_proba(X)[:, 1], share, rtol=2e-3)
+    assert np.all(model.predict(X) == "down")
 
 
 def test_where_no_rows_were_held_out_it_is_the_pseudo_likelihood():

@@ -5,18 +5,15 @@ the label, so that rows without one have it too, as they propose:
 
     U = ½ Σ_k w_kᵀPw_k + Σ_i c_i (log Σ exp(m_ik) − m_{i,y_i}) + Σ_i d_i R_i.
 
-The second-order model of :mod:`.solvers.softmax` keeps ``Mᵀ c A'' M`` and ``d ∂²V``, which is never negative.
+The second-order model of :mod:`.solvers.softmax` keeps ``Mᵀ c A'' M``, and of the noise a diagonal that is never
+negative. With the quadratic penalty ``R_i = ½ tr((diag π_i − π_iπ_iᵀ) V_i)`` and the variances ``v_ij`` of the noised
+entries the second derivative along ``u`` for given ``π`` is ``Σ_j u_jᵀ H_j u_j``,
+``H_j = Σ_i d_i v_ij (diag π_i − π_iπ_iᵀ)``. In place of ``H_j`` the model has its diagonal times ``K/(K − 1)``, which
+has the same trace over weights that sum to zero, and equals it there if all classes are as probable.
 
-What noise adds to the curvature of softmax regression, with a matrix for each feature or by single entries.
-
-With the quadratic penalty ``R_i = ½ tr((diag π_i − π_iπ_iᵀ) V_i)`` and the variances ``v_ij`` of the noised entries
-the second derivative along ``u`` for given ``π`` is ``Σ_j u_jᵀ H_j u_j``, ``H_j = Σ_i d_i v_ij (diag π_i − π_iπ_iᵀ)``.
-Either all ``H_j`` are held, p K² numbers that cost K(K + 1)/2 sums over the data, or the product is formed as
-
-    (H u)_j = (Σ_i d_i v_ij π_i) ∘ u_j − Σ_i √d_i π_i v_ij ⟨√d_i π_i, u_j⟩,
-
-one inner product over the classes for each entry of the data that is not zero, so that K classes cost K. So does the
-penalty, for ``tr((diag π − ππᵀ) V) = Σ_j v_j (Σ_k π_k w_jk² − ⟨π, w_j⟩²)``.
+The penalty goes by pairs of classes, K(K + 1)/2 products with the data, or by single entries: since
+``tr((diag π − ππᵀ) V) = Σ_j v_j (Σ_k π_k w_jk² − ⟨π, w_j⟩²)``, one inner product over the classes for each entry that
+is not zero.
 """
 
 from __future__ import annotations
@@ -33,7 +30,7 @@ from ...losses.base import choose_form
 from ...losses.softmax import FORMS, log_sum_exp
 from ...moments import ScoreMoments
 
-__all__ = ["ByEntries", "ByFeature", "NoiseCurvature", "SoftmaxEnergy", "centred"]
+__all__ = ["SoftmaxEnergy", "centred"]
 
 
 def _square(flat: Float[np.ndarray, "n pairs"], K: int) -> Float[np.ndarray, "n K K"]:
@@ -53,7 +50,7 @@ def _row_terms(
     cov: Float[np.ndarray, "n pairs"] | None = None,
 ) -> tuple[Float[np.ndarray, "n _"], ...]:
     """Terms of the rows in the energy (n, 1), its slopes in the means (n, K), the softmax (n, K), and with noise the
-    slopes and curvatures in the covariances of the pairs of classes, (n, pairs) each.
+    slopes in the covariances of the pairs of classes (n, pairs) and the curvatures in the variances (n, K).
     """
     level, probability = log_sum_exp(mean)
     is_own_class = np.arange(mean.shape[1]) == code
@@ -69,7 +66,7 @@ def _row_terms(
         for_mean + noise_weight * slope,
         probability,
         factor * to_cov[:, first, second],
-        factor * curve[:, first, second],
+        2 * noise_weight * np.einsum("nkk->nk", curve),
     )
 
 
@@ -175,8 +172,8 @@ class SoftmaxEnergy:
 
     def evaluate(
         self, weights: Float[np.ndarray, "q K"]
-    ) -> tuple[float, Float[np.ndarray, "q K"], PerRow, NoiseCurvature | None]:
-        """Energy, gradient (p + 1, K), softmax (n, K) and what the model's ``∂V`` adds."""
+    ) -> tuple[float, Float[np.ndarray, "q K"], PerRow, Float[np.ndarray, "q K"]]:
+        """Energy, gradient (p + 1, K), softmax (n, K), and what prior and noise add to the model's diagonal."""
         value, derivatives = self.begin(weights)
         return value, *derivatives()
 
@@ -193,7 +190,7 @@ class SoftmaxEnergy:
         widths = [1, K, K]
         if self.noisy:
             operands += [self.noise_weight[:, None], self._covariances(weights)]
-            widths += [len(self._pairs[0])] * 2
+            widths += [len(self._pairs[0]), K]
         cost, for_mean, probability, *noised = design.persist(
             *design.rowwise(partial(_row_terms, self.form), *operands, widths=widths)
         )
@@ -201,15 +198,14 @@ class SoftmaxEnergy:
         def rest() -> Derivatives:
             gradient = self.moments.mean_adjoint(for_mean)
             gradient += self.precision * weights
-            if not noised:
-                return gradient, probability, None
-            gradient[:-1] += ByFeature(self._by_feature(noised[0])).times(weights[:-1])
-            return gradient, probability, ByFeature(self._by_feature(noised[1]))
+            if noised:
+                gradient[:-1] += self._noise_slope(noised[0], weights[:-1])
+            return gradient, probability, self._diagonal(*noised[1:])
 
         return cost, rest
 
     def _by_entries(self, weights: Float[np.ndarray, "q K"]) -> tuple[PerRow, Callable[[], Derivatives]]:
-        """Energy of the rows, and derivatives, of the quadratic penalty by single entries; see :class:`ByEntries`."""
+        """Energy of the rows (n, 1), and the rest, of the quadratic penalty by single entries."""
         K, design, noise_weight = self.n_classes, self.moments.design, self.noise_weight[:, None]
         mean, var = self.moments.scores(weights)
         rows = [mean, self.code[:, None], self.loss_weight[:, None], noise_weight]
@@ -219,53 +215,50 @@ class SoftmaxEnergy:
         cost, slope = design.persist(cost + penalty, for_mean + slope)
 
         def rest() -> Derivatives:
-            gradient, half = self.moments.adjoint(weights, slope, 0.5 * noise_weight * probability)
+            gradient, _ = self.moments.adjoint(weights, slope, 0.5 * noise_weight * probability)
             gradient[:-1] -= back
             gradient += self.precision * weights
-            return gradient, probability, ByEntries(self.moments, left, 2 * half)
+            return gradient, probability, self._diagonal(noise_weight * probability * (1 - probability))
 
         return cost, rest
 
-    def _by_feature(self, to_cov: PerRow) -> Float[np.ndarray, "p K K"]:
-        """Second derivatives of ``Σ_i Σ_{k<=l} r_ikl V_ikl`` in the weights of each feature, (p, K, K).
-
-        Whole matrices and not their triangles: products with them then are ones of matrices, forty times as fast.
-        """
-        result = _square(self.moments.spread(to_cov), self.n_classes)
+    def _noise_slope(self, to_cov: PerRow, weights: Float[np.ndarray, "p K"]) -> Float[np.ndarray, "p K"]:
+        """Derivatives of ``Σ_i Σ_{k<=l} r_ikl V_ikl`` in the weights (p, K)."""
+        # Whole matrices and not their triangles: products with them then are ones of matrices, forty times as fast.
+        matrices = _square(self.moments.spread(to_cov), self.n_classes)
         k = np.arange(self.n_classes)
-        result[:, k, k] *= 2
+        matrices[:, k, k] *= 2
+        return np.matmul(matrices, weights[:, :, None])[:, :, 0]
+
+    def _diagonal(self, curve: PerRow | None = None) -> Float[np.ndarray, "q K"]:
+        """Diagonal (p + 1, K) that prior and noise add, for the curvatures of the rows in the variances (n, K)."""
+        K = self.n_classes
+        result = np.repeat(self.precision, K, axis=1)
+        if curve is not None:
+            result[:-1] += K / (K - 1) * self.moments.spread(curve)
         return result
 
     def product(
         self,
         probability: PerRow,
-        noise_curvature: NoiseCurvature | None,
+        diagonal: Float[np.ndarray, "q K"],
         direction: Float[np.ndarray, "q K"],
     ) -> Float[np.ndarray, "q K"]:
-        """Model's Hessian times ``u``: ``Pu + Mᵀ c A'' M u + ∂V u``."""
+        """Model's Hessian times ``u``: ``Mᵀ c A'' M u`` and the diagonal of prior and noise times ``u``."""
 
         def curved(rows: slice, mean: PerRow) -> PerRow:
             part = probability[rows]
             return self.loss_weight[rows, None] * part * (mean - np.sum(part * mean, axis=1, keepdims=True))
 
-        result = self.moments.mean_normal_product(direction, curved)[1] + self.precision * direction
-        if noise_curvature is not None:
-            result[:-1] += noise_curvature.times(direction[:-1])
-        return result
+        return self.moments.mean_normal_product(direction, curved)[1] + diagonal * direction
 
-    def by_class(
-        self, probability: PerRow, noise_curvature: NoiseCurvature | None
-    ) -> tuple[PerRow, Float[np.ndarray, "q K"]]:
-        """Row weights ``c π(1 − π)`` (n, K) and the rest of the diagonal (p + 1, K) of the blocks of single classes."""
-        diagonal = np.repeat(self.precision, probability.shape[1], axis=1)
-        if noise_curvature is not None:
-            diagonal[:-1] += noise_curvature.diagonal()
-        return self.loss_weight[:, None] * probability * (1 - probability), diagonal
+    def class_weight(self, probability: PerRow) -> PerRow:
+        """Row weights ``c π(1 − π)`` (n, K) of the blocks of single classes."""
+        return self.loss_weight[:, None] * probability * (1 - probability)
 
-    def diagonal(self, probability: PerRow, noise_curvature: NoiseCurvature | None) -> Float[np.ndarray, "q K"]:
-        """Diagonal of the model's Hessian, (p + 1, K)."""
-        omega, diagonal = self.by_class(probability, noise_curvature)
-        return np.maximum(self.moments.diagonal(omega) + diagonal, np.finfo(float).tiny)
+    def diagonal(self, probability: PerRow, diagonal: Float[np.ndarray, "q K"]) -> Float[np.ndarray, "q K"]:
+        """Diagonal of the model's Hessian (p + 1, K), for that of prior and noise."""
+        return np.maximum(self.moments.diagonal(self.class_weight(probability)) + diagonal, np.finfo(float).tiny)
 
 
 def centred(weights: Float[np.ndarray, "q K"]) -> Float[np.ndarray, "q K"]:
@@ -273,56 +266,5 @@ def centred(weights: Float[np.ndarray, "q K"]) -> Float[np.ndarray, "q K"]:
     return weights - weights.mean(axis=1, keepdims=True)
 
 
-@dataclass(frozen=True)
-class ByFeature:
-    """The matrix of each feature, (p, K, K).
-
-    Examples
-    --------
-    >>> ByFeature(np.array([[[2.0, -1.0], [-1.0, 1.0]]])).times(np.ones((1, 2))).tolist()
-    [[1.0, 0.0]]
-    """
-
-    matrices: Float[np.ndarray, "p K K"]
-
-    def times(self, direction: Float[np.ndarray, "p K"]) -> Float[np.ndarray, "p K"]:
-        """``H u`` for a direction (p, K)."""
-        return np.matmul(self.matrices, direction[:, :, None])[:, :, 0]
-
-    def diagonal(self) -> Float[np.ndarray, "p K"]:
-        """Diagonal of every ``H_j``."""
-        return np.einsum("pkk->pk", self.matrices)
-
-
-@dataclass(frozen=True)
-class ByEntries:
-    """Products by single entries.
-
-    Attributes
-    ----------
-    moments : ScoreMoments
-        Design, noise that leaves zeros alone, and rates (p, 1).
-    left : array (n, K)
-        ``√d π``.
-    level : array (p, K)
-        ``Σ_i d_i v_ij π_i``.
-    """
-
-    moments: ScoreMoments
-    left: PerRow
-    level: Float[np.ndarray, "p K"]
-
-    def times(self, direction: Float[np.ndarray, "p K"]) -> Float[np.ndarray, "p K"]:
-        """See :class:`ByFeature`."""
-        return self.level * direction - self.moments.sampled_products(self.left, direction)[1]
-
-    def diagonal(self) -> Float[np.ndarray, "p K"]:
-        """See :class:`ByFeature`."""
-        return self.level - self.moments.spread(self.left * self.left)
-
-
-NoiseCurvature: TypeAlias = ByFeature | ByEntries
-"""What the noise adds to the model's curvature, the same wherever it is known from."""
-
-Derivatives: TypeAlias = tuple[Float[np.ndarray, "q K"], PerRow, NoiseCurvature | None]
-"""Gradient (p + 1, K), softmax (n, K) and what the noise adds to the model's curvature."""
+Derivatives: TypeAlias = tuple[Float[np.ndarray, "q K"], PerRow, Float[np.ndarray, "q K"]]
+"""Gradient (p + 1, K), softmax (n, K), and what prior and noise add to the diagonal of the model (p + 1, K)."""

@@ -351,14 +351,14 @@ class _JointBlock(NamedTuple):
     def model(self, place: Float[np.ndarray, "D 1"]) -> tuple[Float[np.ndarray, ...], Float[np.ndarray, "D 1"], Apply]:
         """See :meth:`_Block.model`."""
         weights = self.weights(place)
-        _, gradient, probability, noise = self.energy.evaluate(weights)
+        _, gradient, probability, diagonal = self.energy.evaluate(weights)
 
         def product(u: WeightBlock) -> WeightBlock:
-            return self.energy.product(probability, noise, u.reshape(weights.shape)).reshape(-1, 1)
+            return self.energy.product(probability, diagonal, u.reshape(weights.shape)).reshape(-1, 1)
 
         if self.whole:
             return assembled_hessian(self.energy, weights, False)[None], _to_contrasts(gradient), product
-        return self.energy.diagonal(probability, noise).reshape(-1, 1), gradient.reshape(-1, 1), product
+        return self.energy.diagonal(probability, diagonal).reshape(-1, 1), gradient.reshape(-1, 1), product
 
 
 def _times(curvature: Float[np.ndarray, ...], place: Float[np.ndarray, "_ K"]) -> Float[np.ndarray, "_ K"]:

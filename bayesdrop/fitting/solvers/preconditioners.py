@@ -63,7 +63,7 @@ def choose_preconditioner(design: Design) -> Preconditioner:
     --------
     >>> from bayesdrop.designs import as_design
     >>> choose_preconditioner(as_design(np.ones((20, 3))))
-    Cholesky(shared_from=200)
+    Cholesky()
     """
     if design.prefers_gram:
         return Cholesky()
@@ -135,37 +135,27 @@ def row_inverse(
 
 @dataclass(frozen=True)
 class Cholesky:
-    """Cholesky factor of the dense (p + 1) × (p + 1) matrix, one per column of the block.
-
-    Attributes
-    ----------
-    shared_from : int
-        Minimum number of features at which three or more problems share the factor of their mean matrix, rescaled for
-        each.
+    """Cholesky factor of the dense (p + 1) × (p + 1) matrix; problems share that of their mean matrix, rescaled.
 
     Examples
     --------
     >>> Cholesky()
-    Cholesky(shared_from=200)
+    Cholesky()
     """
-
-    shared_from: int = 200
 
     def prepare(self, moments: ScoreMoments, omega: PerRow, diagonal: WeightBlock) -> Apply:
         """See :class:`Preconditioner`."""
         p, K, design, fitted = moments.design.shape[1], omega.shape[1], moments.design, moments.fit_intercept
-        if K > 2 and p >= self.shared_from:
+        if K > 1:
             size = np.mean(diagonal + moments.diagonal(omega), axis=0)
             gain = np.broadcast_to(moments.coefficients.gain, (p, K)).mean(axis=1)
             shared = column_factor(design, omega.mean(axis=1), diagonal.mean(axis=1), fitted, gain)
             return lambda r: size.mean() / size * solved(shared, r)
-        factors = []
-        for k in range(K):
-            matrix = (moments if K == 1 else moments.select([k])).grams(omega[:, [k]])[0]
-            if not fitted:
-                matrix[-1, -1] = 1.0
-            factors.append(factored(matrix, diagonal[:, k]))
-        return lambda r: np.stack([solved(factors[k], r[:, k]) for k in range(K)], axis=1)
+        matrix = moments.grams(omega)[0]
+        if not fitted:
+            matrix[-1, -1] = 1.0
+        single = factored(matrix, diagonal[:, 0])
+        return lambda r: solved(single, r)
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ import numpy as np
 
 from ..._typing import Bool, Float
 from ...linalg.systems import Apply, conjugate_gradient
-from ..objective.softmax_energy import NoiseCurvature, SoftmaxEnergy, centred
+from ..objective.softmax_energy import SoftmaxEnergy, centred
 from .driver import OneProblem, Trace, minimise
 from .preconditioners import choose_preconditioner
 
@@ -31,8 +31,8 @@ class SoftmaxState(OneProblem):
         Weights of all classes and the gradient of the energy.
     value, remaining : array (1,)
         Energy and estimated suboptimality.
-    probability, noise_curvature
-        Softmax of the rows, and what the noise adds to the curvature.
+    probability, diagonal
+        Softmax of the rows, and what prior and noise add to the diagonal of the model.
     largest : float
         Largest squared size of a gradient so far.
     pairs : tuple of Pair
@@ -43,7 +43,7 @@ class SoftmaxState(OneProblem):
     value: Float[np.ndarray, " 1"]
     gradient: Float[np.ndarray, "q K"]
     probability: Any
-    noise_curvature: NoiseCurvature | None
+    diagonal: Float[np.ndarray, "q K"]
     remaining: Float[np.ndarray, " 1"]
     largest: float = 0.0
     pairs: tuple[Pair, ...] = ()
@@ -97,8 +97,8 @@ class SoftmaxNewton:
     def init(self, energy: SoftmaxEnergy, weights: Any, earlier: SoftmaxState | None = None) -> SoftmaxState:
         """See :class:`bayesdrop.fitting.solvers.driver.Minimiser`; secants are about those at slightly other rates."""
         weights = centred(weights)
-        value, gradient, probability, curvature = energy.evaluate(weights)
-        state = SoftmaxState(weights, np.array([value]), gradient, probability, curvature, np.array([np.inf]))
+        value, gradient, probability, diagonal = energy.evaluate(weights)
+        state = SoftmaxState(weights, np.array([value]), gradient, probability, diagonal, np.array([np.inf]))
         return state if earlier is None else replace(state, largest=earlier.largest, pairs=earlier.pairs)
 
     def step(
@@ -108,7 +108,7 @@ class SoftmaxNewton:
         value, gradient, eps = float(state.value[0]), state.gradient, np.finfo(float).eps
         # The blocks of single classes: far off if all classes move equally, and there the gradient has no part.
         precondition = choose_preconditioner(energy.moments.design).prepare(
-            energy.moments, *energy.by_class(state.probability, state.noise_curvature)
+            energy.moments, energy.class_weight(state.probability), state.diagonal
         )
         size = float(np.sum(gradient * precondition(gradient)))
         largest = max(state.largest, size, np.finfo(float).tiny)
@@ -146,7 +146,7 @@ def _solve(
     """The model's inverse Hessian times a right-hand side, to a relative tolerance."""
     shape = right.shape
     solution, _, _ = conjugate_gradient(
-        lambda u: (energy.product(state.probability, state.noise_curvature, u.reshape(shape)).reshape(-1, 1), ()),
+        lambda u: (energy.product(state.probability, state.diagonal, u.reshape(shape)).reshape(-1, 1), ()),
         right.reshape(-1, 1),
         lambda r: precondition(r.reshape(shape)).reshape(-1, 1),
         np.array([tolerance]),

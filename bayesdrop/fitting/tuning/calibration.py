@@ -19,10 +19,10 @@ two classes ``∓s_i/2``, it is the ``a > 0`` that minimises
 
     −Σ_i w_i Σ_k t_ik log (e^{a s_ik} / Σ_l e^{a s_il})
 
-(Guo, Pleiss, Sun & Weinberger 2017). The target of a row's own class is ``(N_k + 1)/(N_k + 2)``, ``N_k`` being the
-weight of the rows of the class (Platt 1999), and the others share the rest: as if each class had one more row that is
-right and one that is wrong, so that scores that happen to be separated have a slope. A row for each of ``K`` classes
-instead would flatten the probabilities of many small ones.
+(Guo, Pleiss, Sun & Weinberger 2017). The target of a row's own class is ``(N + 1)/(N + 2)``, and the others share the
+rest, so that scores that happen to be separated have a slope. Of two classes ``N`` is the weight of the rows of the
+class (Platt 1999). Of several it is the weight of all rows, as if there were one more row that is right and one that is
+wrong: two for each class would halve the slope of fifteen classes of twenty rows.
 
 Rows that fit the slope are scored better than new ones. Without row ``i`` it is, by a step of Newton's method,
 
@@ -33,7 +33,7 @@ Rows that fit the slope are scored better than new ones. Without row ``i`` it is
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -84,6 +84,8 @@ class Calibration:
         ``a > 0`` and ``b``, which is 0 of several classes.
     corrupted_inputs : bool
         Whether the scores that it was fitted to are those of rows that come noised already.
+    log_odds : float
+        Those of the second of two classes among all rows.
 
     Examples
     --------
@@ -95,6 +97,11 @@ class Calibration:
     slope: float
     intercept: float = 0.0
     corrupted_inputs: bool = False
+    log_odds: float = field(default=0.0, repr=False)
+
+    def without_scores(self) -> Calibration:
+        """Two classes where all rows have one score, of a fit without weights: the share of each among all rows."""
+        return replace(self, slope=RULES.smallest, intercept=self.log_odds)
 
     @property
     def threshold(self) -> float:
@@ -128,10 +135,11 @@ class Calibration:
         spread = float(np.sqrt(np.average((score[:, 0] - centre) ** 2, weights=weight)))
         scale = spread if spread > 0 else 1.0
         z, wanted = (score[:, 0] - centre) / scale, smoothed(is_own_class, weight)[:, 1]
-        steeper, level = _fit(z, wanted, weight)
+        log_odds = float(logit(np.average(wanted, weights=weight)))
+        steeper, level = _fit(z, wanted, weight, log_odds)
         if _cost(slope * score[:, 0], wanted, weight) - _cost(steeper * z + level, wanted, weight) <= RULES.gain:
-            return cls(slope, 0.0, corrupted_inputs)
-        return cls(steeper / scale, level - steeper * centre / scale, corrupted_inputs)
+            return cls(slope, 0.0, corrupted_inputs, log_odds)
+        return cls(steeper / scale, level - steeper * centre / scale, corrupted_inputs, log_odds)
 
 
 def _cost(f: Float[np.ndarray, " m"], target: Float[np.ndarray, " m"], weight: Float[np.ndarray, " m"]) -> float:
@@ -140,9 +148,9 @@ def _cost(f: Float[np.ndarray, " m"], target: Float[np.ndarray, " m"], weight: F
 
 
 def _fit(
-    z: Float[np.ndarray, " m"], target: Float[np.ndarray, " m"], weight: Float[np.ndarray, " m"]
+    z: Float[np.ndarray, " m"], target: Float[np.ndarray, " m"], weight: Float[np.ndarray, " m"], log_odds: float
 ) -> tuple[float, float]:
-    """Slope, bounded from below, and intercept of two classes."""
+    """Slope, bounded from below, and intercept of two classes; from a slope of 1 and the log-odds without scores."""
     from scipy.optimize import minimize
 
     def value_and_gradient(at: Float[np.ndarray, " 2"]) -> tuple[float, Float[np.ndarray, " 2"]]:
@@ -150,7 +158,7 @@ def _fit(
         excess = weight * (expit(f) - target)
         return _cost(f, target, weight), np.array([excess @ z, excess.sum()])
 
-    start = np.array([1.0, logit(np.average(target, weights=weight))])
+    start = np.array([1.0, log_odds])
     bounds = [(RULES.smallest, None), (None, None)]
     options = {"ftol": 0.0, "gtol": RULES.tolerance * weight.sum()}
     minimum = minimize(value_and_gradient, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
@@ -174,8 +182,9 @@ def by_class(
 
 def smoothed(is_own_class: Bool[np.ndarray, "m K"], weight: Float[np.ndarray, " m"]) -> Float[np.ndarray, "m K"]:
     """Targets of the classes of each row; they sum to 1."""
-    class_weight, others = (weight @ is_own_class)[is_own_class.argmax(axis=1), None], is_own_class.shape[1] - 1
-    return np.where(is_own_class, (class_weight + 1) / (class_weight + 2), 1 / (class_weight + 2) / others)
+    others = is_own_class.shape[1] - 1
+    size = (weight @ is_own_class)[is_own_class.argmax(axis=1), None] if others == 1 else weight.sum()
+    return np.where(is_own_class, (size + 1) / (size + 2), 1 / (size + 2) / others)
 
 
 def best_slope(

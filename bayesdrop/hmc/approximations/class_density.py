@@ -36,7 +36,7 @@ import numpy as np
 
 from ..._typing import Float, Int, PerRow
 from ...data.dataset import Dataset
-from ...fitting.objective.softmax_energy import NoiseCurvature, SoftmaxEnergy
+from ...fitting.objective.softmax_energy import SoftmaxEnergy
 from ...fitting.problems.many_classes import fit_classes, softmax_energy
 from ...losses.softmax import JITTER, normal_points
 from ...model import Model
@@ -210,14 +210,14 @@ class ClassDensity:
 
 
 class ClassFitted(NamedTuple):
-    """Point fit: weights (p + 1, K), energy, and at these weights the softmax of the rows (n, K) and the noise's
-    contribution to the curvature.
+    """Point fit: weights (p + 1, K), energy, and at these weights the softmax of the rows (n, K) and the diagonal
+    (p + 1, K) that prior and noise add to the Hessian.
     """
 
     weights: Float[np.ndarray, "q K"]
     energy: SoftmaxEnergy
     chance: PerRow
-    curve: NoiseCurvature | None
+    diagonal: Float[np.ndarray, "q K"]
 
 
 def class_fit(model: Model, data: Dataset, rate_map: RateMap) -> ClassFitted:
@@ -227,15 +227,15 @@ def class_fit(model: Model, data: Dataset, rate_map: RateMap) -> ClassFitted:
     fit = fit_classes(model, data.design, rate_map, data.target, data.weight, K, tol=1e-6, max_iter=200)
     (weight,) = data.design.persist(model.C * data.weight)
     energy = softmax_energy(model, data.design, rate_map.initial, data.target, K, weight, weight)
-    _, _, chance, curve = energy.evaluate(fit.weights)
-    return ClassFitted(fit.weights, energy, chance, curve)
+    _, _, chance, diagonal = energy.evaluate(fit.weights)
+    return ClassFitted(fit.weights, energy, chance, diagonal)
 
 
 def class_approximation(
     model: Model, data: Dataset, rate_map: RateMap, dense: bool = True
 ) -> tuple[Float[np.ndarray, " D"], Float[np.ndarray, "D D"] | Float[np.ndarray, " D"]]:
     """Laplace's approximation of the density: the point fit, and a factor ``T`` of the covariance there, ``TTᵀ``."""
-    weights, energy, chance, curve = class_fit(model, data, rate_map)
+    weights, energy, chance, added = class_fit(model, data, rate_map)
     K, basis = weights.shape[1], contrasts(weights.shape[1])
     keep = len(weights) if model.fit_intercept else len(weights) - 1
     # One contrast after another, features within it; the intercepts come last.
@@ -244,23 +244,23 @@ def class_approximation(
     row = tuple(np.array(place[:size]).T)
     centre = (weights @ basis)[row]
     if not dense:
-        diagonal = energy.diagonal(chance, curve) @ basis**2
+        diagonal = energy.diagonal(chance, added) @ basis**2
         return centre, 1 / np.sqrt(np.maximum(diagonal[row], 1e-10))
-    return centre, root_inverse(hessian_in_a_pass(energy, chance, curve, basis, model.fit_intercept))
+    return centre, root_inverse(hessian_in_a_pass(energy, chance, added, basis, model.fit_intercept))
 
 
 def hessian_in_a_pass(
     energy: SoftmaxEnergy,
     chance: PerRow,
-    noise: NoiseCurvature | None,
+    diagonal: Float[np.ndarray, "q K"],
     basis: Float[np.ndarray, "K J"],
     intercept: bool,
     pairs: float = 8.0,
 ) -> Float[np.ndarray, "D D"]:
     """Hessian of the second-order model at softmax values ``chance`` (n, K), contrast by contrast, intercepts last.
 
-    A pass makes ``pairs`` times K pairs of classes, since a fit holds as many numbers per row: more than 17 classes
-    need a few passes.
+    Prior and noise add a ``diagonal`` (p + 1, K) in the weights. A pass makes ``pairs`` times K pairs of classes, since
+    a fit holds as many numbers per row: more than 17 classes need a few passes.
     """
     K, J = basis.shape
     q, design = len(energy.precision), energy.moments.design
@@ -274,11 +274,8 @@ def hessian_in_a_pass(
         for apart, gram in zip(between, energy.moments.grams(*design.persist(*weight)), strict=True):
             result += np.einsum("a,b,de->adbe", apart, apart, gram)
     j, d = np.arange(J), np.arange(q)
-    result[j[:, None], d, j[:, None], d] += energy.precision[:, 0]
-    if noise is not None:
-        # Separately for each feature, so that one call computes all.
-        for column in j:
-            result[:, d[:-1], column, d[:-1]] += basis.T @ noise.times(np.tile(basis[:, column], (q - 1, 1))).T
+    for column in j:
+        result[:, d, column, d] += basis.T @ (diagonal * basis[:, column]).T
     place = (q * j[:, None] + d[:-1]).ravel()
     place = np.append(place, q * j + q - 1) if intercept else place
     return result.reshape(J * q, J * q)[np.ix_(place, place)]

@@ -130,7 +130,7 @@ def class_scores(model: Model, data: Dataset, rate_map: RateMap) -> ClassScores:
     """Approximate the posterior of a softmax regression at known rates, of normal weights."""
     labels: Any = data.classes
     design, K, basis = data.design, len(labels), contrasts(len(labels))
-    J, p = K - 1, design.shape[1]
+    p = design.shape[1]
     coefficients = model.noise.coefficients(rate_map.initial)
     result = class_fit(model, data, rate_map)
     weight = result.energy.loss_weight[:, None]
@@ -139,8 +139,8 @@ def class_scores(model: Model, data: Dataset, rate_map: RateMap) -> ClassScores:
     square = [design.total(*design.rowwise(partial(_products, k), weight, result.chance, widths=[K])) for k in range(K)]
     shared = basis.T @ (np.diag(np.sum(square, axis=0)) - np.stack(square)) @ basis
     rotated, rotation = np.linalg.eigh(0.5 * (shared + shared.T) / float(design.total(curvature)[0]))
-    extra = np.zeros(p) if result.curve is None else result.curve.diagonal().sum(axis=1) / J
     gain, prior = np.broadcast_to(coefficients.gain, p).astype(float), model.weight_prior.precision(p)
+    extra = result.diagonal[:-1].mean(axis=1) - prior
     space = ClassSpace(design, gain, prior, extra, curvature[:, 0], model.fit_intercept)
     centre = (result.weights @ basis).T
     parts = [centre[:, :-1].ravel(), centre[:, -1] if model.fit_intercept else np.zeros(0)]

@@ -77,7 +77,7 @@ STORAGES = {
 @pytest.mark.parametrize("storage", STORAGES)
 @pytest.mark.parametrize("noise", [bd.Dropout(), bd.PoissonNoise()], ids=repr)
 def test_by_entries_is_by_pairs_of_classes(noise, storage):
-    """An identity: the value, its slope, and products with the model's curvature."""
+    """An identity: the value, its slope, and the diagonal of noise and prior."""
     rng = np.random.default_rng(4)
     X, classes = rng.poisson(0.7, size=(N, P)).astype(float), 7
     moments = ScoreMoments(as_design(STORAGES[storage](X)), noise, rng.uniform(0.1, 0.8, size=(P, 1)))
@@ -85,17 +85,32 @@ def test_by_entries_is_by_pairs_of_classes(noise, storage):
     by_entries = SoftmaxEnergy(moments, "taylor", classes, code, *shares, np.ones((P + 1, 1)))
     by_pairs = replace(by_entries, by_entries=False)
     assert by_entries.by_entries
-    weights, along = rng.normal(size=(2, P + 1, classes))
+    weights = rng.normal(size=(P + 1, classes))
     same = {"rtol": 1e-11, "atol": 1e-12}
-    (value, slope, pi, curved), (expected, its_slope, _, full) = (
-        by_entries.evaluate(weights),
-        by_pairs.evaluate(weights),
-    )
-    assert value == pytest.approx(expected, rel=1e-12)
-    np.testing.assert_allclose(slope, its_slope, **same)
-    expected = by_pairs.product(pi, full, along)
-    np.testing.assert_allclose(by_entries.product(pi, curved, along), expected, **same)
-    np.testing.assert_allclose(by_entries.diagonal(pi, curved), by_pairs.diagonal(pi, full), **same)
+    value, *found = by_entries.evaluate(weights)
+    expected_value, *expected = by_pairs.evaluate(weights)
+    assert value == pytest.approx(expected_value, rel=1e-12)
+    for part, its_part in zip(found, expected, strict=True):
+        np.testing.assert_allclose(np.asarray(part), np.asarray(its_part), **same)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_diagonal_of_noise_has_the_trace_of_its_curvature(form):
+    """Of each feature, over weights that sum to zero; at equal probabilities all of the curvature is equal to it."""
+    X, y = problem()
+    problem_energy, basis = energy(X, y, form), np.linalg.svd(np.ones((1, K)))[2][1:]
+    for weights in (np.zeros((P + 1, K)), np.random.default_rng(5).normal(size=(P + 1, K))):
+        _, _, _, diagonal = problem_energy.evaluate(weights)
+        covariance = np.asarray(problem_energy.covariance(weights))
+        _, _, _, positive = FORMS[form](problem_energy.moments.mean(weights), covariance)
+        variance = problem_energy.moments.coefficients.quadratic[:, 0] * X**2
+        curvature = 2 * 0.7 * np.einsum("np,nkl->pkl", variance, positive)
+        of_weights = basis @ curvature @ basis.T
+        of_diagonal = basis @ ((diagonal[:-1] - 1.3)[:, :, None] * np.eye(K)) @ basis.T
+        traces = (np.einsum("pjj->p", part) for part in (of_diagonal, of_weights))
+        np.testing.assert_allclose(*traces, rtol=1e-6)
+        if not np.any(weights):
+            np.testing.assert_allclose(of_diagonal, of_weights, rtol=1e-6, atol=1e-9)
 
 
 def test_by_entries_is_refused_where_zeros_have_a_variance():

@@ -283,16 +283,16 @@ def test_the_approximation_of_classes_is_that_in_memory(name, storage):
     found = class_approximation(model, there, model.bind(there.feature_names))
     np.testing.assert_allclose(found[0], centre, **same)
     np.testing.assert_allclose(found[1], factor, **same)
-    coefficients, energy, chance, curve = class_fit(model, here, model.bind(here.feature_names))
+    coefficients, energy, chance, diagonal = class_fit(model, here, model.bind(here.feature_names))
     basis, q = contrasts(K), len(coefficients) if model.fit_intercept else P
     place = [(d, j) for j in range(K - 1) for d in range(P)] + [(P, j) for j in range(K - 1)]
     row, columns = tuple(np.array(place[: q * (K - 1)]).T), []
     for d, j in zip(*row, strict=True):
         direction = np.zeros_like(coefficients)
         direction[d] = basis[:, j]
-        columns.append((energy.product(chance, curve, direction) @ basis)[row])
+        columns.append((energy.product(chance, diagonal, direction) @ basis)[row])
     for pairs in (8.0, 0.5):
-        hessian = hessian_in_a_pass(energy, chance, curve, basis, model.fit_intercept, pairs)
+        hessian = hessian_in_a_pass(energy, chance, diagonal, basis, model.fit_intercept, pairs)
         np.testing.assert_allclose(hessian, columns, rtol=0, atol=1e-9 * np.abs(hessian).max())
 
 
@@ -304,9 +304,9 @@ def test_the_hessian_is_one_pass_whatever_the_number_of_classes():
         data = dataset(CLASSES, stream(X), labels)
         classes, weight = len(data.classes), data.weight
         energy = softmax_energy(CLASSES, data.design, np.zeros(P), data.target, classes, weight, weight)
-        chance, basis = energy.evaluate(np.zeros((P + 1, classes)))[2], contrasts(classes)
+        (_, _, chance, diagonal), basis = energy.evaluate(np.zeros((P + 1, classes))), contrasts(classes)
         before = data.design.passes
-        found = hessian_in_a_pass(energy, chance, None, basis, True)
+        found = hessian_in_a_pass(energy, chance, diagonal, basis, True)
         assert found.shape == ((P + 1) * basis.shape[1],) * 2
         passes.append(data.design.passes - before)
     assert passes == [2, 2]
@@ -328,9 +328,8 @@ def test_classes_share_eigenvectors_beyond_a_matrix(name, storage):
     bend = np.einsum("iaa->i", rows) / (K - 1)
     gain = model.noise.coefficients(model.bind(data.feature_names).initial).gain
     noised = np.column_stack([X * gain, np.ones(N)])
-    extra = np.zeros(P)
-    if fit.curve is not None:
-        extra = np.sum([fit.curve.times(np.tile(b, (P, 1))) @ b for b in basis.T], axis=0) / (K - 1)
+    # The mean over the contrasts of what noise adds, for a prior precision of 1.
+    extra = np.mean([fit.diagonal[:-1] @ b**2 for b in basis.T], axis=0) - 1
     told = (noised.T * bend) @ noised + np.diag(np.append(extra, 0.0))
     full = np.kron(np.eye(K - 1), np.diag([1.0] * P + [0.0])) + np.kron(rows.sum(axis=0) / bend.sum(), told)
     place = [j * (P + 1) + d for j in range(K - 1) for d in range(P)] + [j * (P + 1) + P for j in range(K - 1)]
