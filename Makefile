@@ -41,7 +41,7 @@ test-arviz: $(VENV)/.lazy
 		--ignore=tests/posterior/test_description.py \
 		tests/variational_bayes/test_variational.py::test_draws_follow_the_approximation_and_the_file_keeps_them \
 		tests/packaging/test_readme.py tests/packaging/test_week.py \
-		tests/packaging/test_packaging.py::test_a_sampler_begins_without_scikit_learn_and_arviz \
+		tests/packaging/test_packaging.py::test_each_stage_imports_no_more_than_it_needs \
 		tests/sampling/run/test_third_party.py tests/sampling/test_priors.py::test_posterior_names_groups_and_priors \
 		tests/factorization/test_sampler.py::test_the_posterior_has_what_columns_cannot_exchange \
 		tests/latent/test_posterior.py::test_posterior_in_arviz
