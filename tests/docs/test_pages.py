@@ -177,6 +177,13 @@ def test_the_api_pages_list_every_public_name_and_no_other():
     assert [name for name, times in found.items() if times > 1] == []
 
 
+@pytest.mark.parametrize("room", ["fitting.solvers", "gibbs", "hmc.approximations"])
+def test_the_page_of_algorithms_has_the_table_of_choices(room):
+    choices = importlib.import_module(f"bayesdrop.{room}.choices").CHOICES
+    page = (DOCS / "algorithms_and_costs.md").read_text(encoding="utf-8")
+    assert "\n".join(f"| `{choice.name}` | {choice.what} | {choice.because} |" for choice in choices) in page
+
+
 def test_every_api_page_is_in_the_index():
     index = (DOCS / "api" / "index.rst").read_text(encoding="utf-8").split()
     assert {path.stem for path in (DOCS / "api").glob("*.rst")} - {"index"} <= set(index)
