@@ -4,15 +4,20 @@ Every call of the catalogue that takes a sparse matrix refuses one whose indices
 """
 
 import faulthandler
+import runpy
 import sys
 import warnings
+from pathlib import Path
 
 import numpy as np
 from scipy import sparse
-from test_values import CALLS, GOOD, _parameters, _start, _target, bd
 
-faulthandler.enable()
-warnings.simplefilter("ignore")
+import bayesdrop as bd
+
+CATALOGUE = runpy.run_path(str(Path(__file__).with_name("test_values.py")))
+CALLS, GOOD, start, parameters, target = (
+    CATALOGUE[name] for name in ("CALLS", "GOOD", "_start", "_parameters", "_target")
+)
 TABLES = ("X", "unlabelled", "source")
 
 
@@ -56,9 +61,9 @@ def damaged():
 def said(where, parameter, matrix):
     """What a call says of a matrix."""
     function, call = CALLS[where]
-    arguments = {**_start(where, function), parameter: [matrix] if parameter == "source" else matrix}
+    arguments = {**start(where, function), parameter: [matrix] if parameter == "source" else matrix}
     if "." in where and "y" in arguments:
-        arguments["y"] = _target(getattr(bd, where.split(".")[0], bd.baselines))
+        arguments["y"] = target(getattr(bd, where.split(".")[0], bd.baselines))
     try:
         call(**arguments)
     except (TypeError, ValueError, AttributeError) as error:
@@ -67,9 +72,11 @@ def said(where, parameter, matrix):
 
 
 def main():
+    faulthandler.enable()
+    warnings.simplefilter("ignore")
     refused, faults = 0, []
     for where, (function, _) in CALLS.items():
-        for parameter in set(TABLES) & set(_parameters(function)):
+        for parameter in set(TABLES) & set(parameters(function)):
             for words, matrix in damaged():
                 print(f"{where}, {parameter}, {words}", flush=True)
                 found = said(where, parameter, matrix)
