@@ -167,7 +167,7 @@ def test_a_block_of_a_program_draws_about_the_mean():
     block = bd.WeightsBlock(stated, X, y, feature_names=names)
     with jax.enable_x64(True):
         draw = jax.jit(jax.vmap(lambda key: block(key, {"weight": jax.numpy.zeros(2)}, {})["weight"]))
-        drawn = draw(jax.random.split(jax.random.key(0), 400))
+        drawn = np.asarray(draw(jax.random.split(jax.random.key(0), 400)))
     precision = np.diag(SCALE**-2.0) + X.T @ X
     expected = np.linalg.solve(precision, MEAN / SCALE**2 + X.T @ y)
     error = np.sqrt(np.diag(np.linalg.inv(precision)) / 400)
