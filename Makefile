@@ -37,11 +37,13 @@ test: $(VENV)/.lazy
 # arithmetic; of other rooms the tests that do.
 test-arviz: $(VENV)/.lazy
 	$(call lazily,$(VENV),0) $(BIN)/python -m pytest -n 2 --dist worksteal tests/posterior tests/plots tests/cli/test_commands.py \
-		--ignore=tests/posterior/noise_average --ignore=tests/posterior/scores/test_approximation.py \
-		--ignore=tests/posterior/test_description.py \
+		--ignore=tests/posterior/noise_average --ignore=tests/posterior/projection \
+		--ignore=tests/posterior/scores/test_approximation.py --ignore=tests/posterior/scores/test_widened.py \
+		--ignore=tests/posterior/test_description.py --ignore=tests/posterior/test_predictive.py \
+		--ignore=tests/posterior/test_class_priors.py \
 		tests/variational_bayes/test_variational.py::test_draws_follow_the_approximation_and_the_file_keeps_them \
 		tests/packaging/test_readme.py tests/packaging/test_week.py \
-		tests/packaging/test_packaging.py::test_a_sampler_begins_without_scikit_learn_and_arviz \
+		tests/packaging/test_packaging.py::test_each_stage_imports_no_more_than_it_needs \
 		tests/sampling/run/test_third_party.py tests/sampling/test_priors.py::test_posterior_names_groups_and_priors \
 		tests/factorization/test_sampler.py::test_the_posterior_has_what_columns_cannot_exchange \
 		tests/latent/test_posterior.py::test_posterior_in_arviz

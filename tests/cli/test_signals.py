@@ -38,7 +38,7 @@ def start(folder, **options):
     return process
 
 
-@pytest.mark.parametrize("number", NUMBERS)
+@pytest.mark.parametrize("number", [*NUMBERS[:1], *(pytest.param(one, marks=pytest.mark.slow) for one in NUMBERS[1:])])
 def test_a_signal_leaves_no_hidden_folder(tmp_path, number):
     process = start(tmp_path)
     process.send_signal(number)

@@ -126,19 +126,6 @@ def test_a_grid_has_predictions(data, fit):
     ]  # fmt: skip
 
 
-def test_rows_with_missing_entries_have_no_part_in_their_own_effect(data):
-    holes = data.assign(age=data["age"].where(data.index > 9))
-    model = bd.Model(rates=bd.Fixed(0.2), missing="nan")
-    fit = bd.fit(model, "ill ~ scale(age) + dose", holes)
-    table = bd.marginal_effects(fit, holes)
-    there = bd.marginal_effects(fit, holes.iloc[10:], features=["age"])
-    np.testing.assert_allclose(table.loc["age", "effect"], there.loc["age", "effect"], rtol=1e-4)
-    X = fit.formula.transform(holes)
-    np.testing.assert_allclose(
-        bd.marginal_effects(fit, X).loc["dose", "effect"], table.loc["dose", "effect"], rtol=1e-5
-    )
-
-
 @pytest.mark.parametrize(
     ("call", "message"),
     [

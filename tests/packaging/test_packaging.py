@@ -70,45 +70,34 @@ def test_lower_bounds_are_read_from_the_project():
             module.lowest(text)
 
 
-def test_import_is_light():
-    heavy = ("jax", "arviz", "sklearn", "matplotlib", "dask", "pandas")
-    code = f"import sys, bayesdrop; print([m for m in {heavy} if m in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
+STAGES = """
+import sys
+def none(*names):
+    assert not [name for name in names if name in sys.modules], [name for name in names if name in sys.modules]
+
+import bayesdrop as bd
+none("jax", "arviz", "sklearn", "matplotlib", "dask", "pandas")
+import numpy as np
+X = np.random.default_rng(0).normal(size=(40, 3))
+bd.fit(bd.Model(rates=bd.PerFeature(bd.Beta(1, 1))), X, X[:, 0] > 0).predict(X)
+none("jax", "arviz", "sklearn", "pandas", "scipy.stats", "scipy.optimize")
+import bayesdrop.sampling.run.runner, bayesdrop.gibbs.method
+from bayesdrop.distributions import polya_gamma_one, reciprocal_inverse_gaussian
+none("numpyro")
+import bayesdrop.posterior.sampling, bayesdrop.hmc.method
+none("arviz", "sklearn", "pandas", "scipy.stats", "scipy.optimize")
+from bayesdrop.distributions import InverseGaussian
+assert "numpyro" in sys.modules
+import bayesdrop.distributions, bayesdrop.models.feature_noising, jax
+for name in bd.__all__: getattr(bd, name)
+assert not jax.live_arrays() and not jax.config.jax_enable_x64
+"""
 
 
-def test_a_first_fit_imports_no_more_than_it_needs():
-    heavy = ("jax", "arviz", "sklearn", "pandas", "scipy.stats", "scipy.optimize")
-    code = (
-        "import sys, numpy as np, bayesdrop as bd\n"
-        "X = np.random.default_rng(0).normal(size=(40, 3))\n"
-        "bd.fit(bd.Model(rates=bd.PerFeature(bd.Beta(1, 1))), X, X[:, 0] > 0).predict(X)\n"
-        f"print([m for m in {heavy} if m in sys.modules])"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
-
-
-def test_a_sampler_begins_without_scikit_learn_and_arviz():
-    heavy = ("arviz", "sklearn", "pandas", "scipy.stats", "scipy.optimize")
-    code = (
-        "import sys, bayesdrop.posterior.sampling, bayesdrop.sampling.run.runner, bayesdrop.gibbs.method\n"
-        "import bayesdrop.hmc.method\n"
-        f"print([m for m in {heavy} if m in sys.modules])"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
-
-
-def test_the_exact_sampler_does_without_numpyro():
-    code = (
-        "import sys, bayesdrop.sampling.run.runner, bayesdrop.gibbs.method\n"
-        "from bayesdrop.distributions import polya_gamma_one, reciprocal_inverse_gaussian\n"
-        "assert 'numpyro' not in sys.modules\n"
-        "from bayesdrop.distributions import InverseGaussian\n"
-        "assert 'numpyro' in sys.modules"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True)
+def test_each_stage_imports_no_more_than_it_needs():
+    """The package, a first fit, the exact sampler, the others; and all of it puts no array on a device."""
+    done = subprocess.run([sys.executable, "-c", STAGES], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.skipif(version("arviz").startswith("0."), reason="ArviZ before 1 has no stand-ins")
@@ -118,18 +107,6 @@ def test_numpyro_is_whole_where_arviz_came_first(part):
     # ArviZ 1.3 puts a lazy stand-in for numpyro among the modules, whose parts Python would otherwise load twice.
     code = f"import arviz\nfrom {part}\nimport numpyro as n\nn.infer.initialization, n.distributions.distribution"
     subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=True)
-
-
-def test_importing_everything_allocates_nothing_on_a_device():
-    code = (
-        "import bayesdrop as bd, bayesdrop.distributions\n"
-        "for name in bd.__all__: getattr(bd, name)\n"
-        "import bayesdrop.models.feature_noising, jax\n"
-        "assert not jax.live_arrays()\n"
-        "assert not jax.config.jax_enable_x64\n"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
 
 
 def test_public_names():

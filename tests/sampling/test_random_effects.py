@@ -94,6 +94,7 @@ def sampled(model, formula, data, **options):
 NAMES = {"weight": "weight", "intercept": "intercept", "1|site": "effect", "1|site|scale": "scale"}
 
 
+@pytest.mark.slow
 def test_thirty_sites_without_noise():
     data = table()
     ours = sampled(bd.Model(rates=bd.Fixed(0.0)), "ill ~ a + b + (1 | site)", data, draws=1500)
@@ -193,7 +194,7 @@ def test_rates_of_columns_without_noise_have_no_part():
     np.testing.assert_allclose(values[0], values[1], rtol=1e-12)
 
 
-@pytest.mark.parametrize("method", [bd.Gibbs(), bd.HMC(), bd.NUTS()])
+@pytest.mark.parametrize("method", [bd.Gibbs(), bd.HMC(), pytest.param(bd.NUTS(), marks=pytest.mark.slow)])
 def test_samplers_keep_effects_without_noise(method):
     data = table(4, sites=5, rows=4)
     # NumPyro's own code promotes.
@@ -211,7 +212,12 @@ def test_samplers_keep_effects_without_noise(method):
 
 @pytest.mark.parametrize(
     ("loss", "response"),
-    [(bd.Softmax(), "kind"), (bd.Poisson(), "count"), (bd.Squared(variance=1.0), "b"), (bd.Hinge(), "ill")],
+    [
+        (bd.Softmax(), "kind"),
+        (bd.Poisson(), "count"),
+        pytest.param(bd.Squared(variance=1.0), "b", marks=pytest.mark.slow),
+        pytest.param(bd.Hinge(), "ill", marks=pytest.mark.slow),
+    ],
 )
 def test_losses_of_every_kind_take_random_terms(loss, response):
     data = table(5, sites=5, rows=6)

@@ -32,7 +32,7 @@ def exact(averages):
 @pytest.mark.parametrize("method", [bd.Gibbs(), bd.HMC()], ids=["gibbs", "hmc"])
 def test_means_are_those_of_the_grid(averages, assert_means, method):
     model = bd.Model(bd.NegativeBinomial(), rates=bd.Fixed(0.0), intercept_prior=LEVEL)
-    run = {"draws": 4000, "tune": 1000, "chains": 8, "seed": 3, "progress": False}
+    run = {"draws": 1000, "tune": 300, "chains": 8, "seed": 3, "progress": False}
     post = bd.sample(model, X, COUNTS, method=method, **run).posterior
     found = {"weight": post.weight[..., 0], "intercept": post.intercept, "dispersion": np.log(post.dispersion)}
     assert_means(found, exact(averages))

@@ -1,7 +1,5 @@
 """The table of ways down: every row is taken by a fit, and a fit says which."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 from scipy import sparse
@@ -46,11 +44,6 @@ def test_names_are_apart_and_the_last_row_always_holds():
     assert len({row.name for row in CHOICES}) == len(CHOICES)
     case = Case(1000, 30, False, False, False, False, False, 0.0)
     assert choose(case) is choose(case, rows=STEPS) is CHOICES[-1]
-
-
-def test_the_page_has_the_table():
-    page = (Path(__file__).parents[3] / "docs" / "algorithms_and_costs.md").read_text(encoding="utf-8")
-    assert "\n".join(f"| `{row.name}` | {row.what} | {row.because} |" for row in CHOICES) in page
 
 
 def test_sizes_are_limits():

@@ -47,12 +47,15 @@ def test_the_limit_is_that_of_an_analysis_of_variance():
 
 @pytest.mark.parametrize(("draws", "correlation"), [(200, 0.0), (300, -0.5), (600, 0.7), (1000, 0.8)])
 def test_chains_that_agree_keep_to_their_limits(draws, correlation):
-    """Two thousand quantities, each with the effective sample size of its own draws; one seed in a hundred fails."""
-    values = chains(4, draws, 2000, correlation)
+    """Four hundred quantities, each with the effective sample size of its own draws; one seed in a hundred fails.
+
+    As many are under the second bound: five quantities in four hundred are expected above it.
+    """
+    values = chains(4, draws, 400, correlation)
     found = r_hats(values)
-    limits = law._limit(law._ess_of_chains(values), 2000, 4, draws, 0.01)
+    limits = law._limit(law._ess_of_chains(values), 400, 4, draws, 0.01)
     assert np.all(found < limits)
-    assert np.max((found**2 - 1) / (limits**2 - 1)) > 0.5  # and are not far from them
+    assert np.max((found**2 - 1) / (limits**2 - 1)) > 0.4  # and are not far from them
 
 
 def test_any_effective_sample_size_has_a_limit():

@@ -165,8 +165,7 @@ compiled = []
 jax.monitoring.register_event_listener(lambda event, **_: compiled.append(event.endswith("cache_misses")))
 import numpy as np, bayesdrop as bd
 jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
-if sys.argv[1:]:
-    bd.cache_programs(*sys.argv[1:])
+bd.cache_programs(sys.argv[1])
 X = np.random.default_rng(0).normal(size=(20, 2))
 options = dict(method=bd.HMC(), draws=20, tune=20, chains=2, progress=False)
 post = bd.sample(bd.Model(rates=bd.Fixed(0.0)), X, X[:, 0] > 0, **options)
@@ -174,21 +173,22 @@ print(sum(compiled), float(bd.groups.dataset(post, "posterior")["weight"].sum())
 """
 
 
-def test_processes_share_what_they_compile_if_asked(tmp_path):
-    """Without the call nothing is written; with it a second process compiles nothing, and draws the same."""
-    environment = {key: value for key, value in os.environ.items() if not key.startswith("JAX_")}
-    environment |= {"XDG_CACHE_HOME": str(tmp_path / "xdg"), "HOME": str(tmp_path), "JAX_PLATFORMS": "cpu"}
+@pytest.fixture
+def environment(tmp_path):
+    """Of a user who has set nothing of JAX, and whose home is here."""
+    own = {key: value for key, value in os.environ.items() if not key.startswith("JAX_")}
+    return own | {"XDG_CACHE_HOME": str(tmp_path / "xdg"), "HOME": str(tmp_path), "JAX_PLATFORMS": "cpu"}
 
-    def run(*folder):
-        start = [sys.executable, "-W", "ignore", "-c", PROGRAM, *map(str, folder)]
-        return subprocess.run(start, env=environment, capture_output=True, text=True, check=True).stdout.split()
 
-    alone = run()
-    assert not (tmp_path / "xdg" / "bayesdrop").exists()
-    first, second = run(tmp_path / "kept"), run(tmp_path / "kept")
+def test_processes_share_what_they_compile_if_asked(tmp_path, environment):
+    """A second process compiles nothing, and draws the same."""
+    start = [sys.executable, "-W", "ignore", "-c", PROGRAM, str(tmp_path / "kept")]
+    first, second = (
+        subprocess.run(start, env=environment, capture_output=True, text=True, check=True).stdout.split()
+        for _ in range(2)
+    )
     assert kept(tmp_path / "kept")
-    assert int(alone[0]) == 0 < int(first[0])
-    assert int(second[0]) == 0
+    assert int(second[0]) == 0 < int(first[0])
     assert first[1] == second[1]
 
 
@@ -212,9 +212,8 @@ BUSY = "import numpy as np\nwhile True: np.random.default_rng(0).normal(size=10*
 
 
 @pytest.mark.parametrize("times", [1, pytest.param(100, marks=pytest.mark.slow)])
-def test_threads_that_sample_for_the_first_time_together_are_safe(times):
-    """In a process that has compiled nothing, or forgotten it; beside two busy processes."""
-    environment = {key: value for key, value in os.environ.items() if not key.startswith("JAX_")}
+def test_threads_that_sample_for_the_first_time_together_are_safe(times, tmp_path, environment):
+    """In a process that has compiled nothing, or forgotten it; beside two busy processes. Nothing is kept unasked."""
     busy = [subprocess.Popen([sys.executable, "-c", BUSY]) for _ in range(2 if times > 1 else 0)]
     try:
         start = [sys.executable, "-W", "ignore", "-c", THREADS, str(times)]
@@ -223,3 +222,4 @@ def test_threads_that_sample_for_the_first_time_together_are_safe(times):
         for process in busy:
             process.kill()
             process.wait()
+    assert not (tmp_path / "xdg" / "bayesdrop").exists()
