@@ -315,9 +315,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Rewrite the pages, or say which are out of date."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.report", description="Figures into the pages.")
     parser.add_argument("--check", action="store_true", help="change nothing; fail if a page is out of date")
-    parser.add_argument(
-        "--stale", action="store_true", help="list results files that are not of today's code; fail if any"
-    )
+    parser.add_argument("--stale", action="store_true", help="list results that are not of today's code; fail if any")
     given = parser.parse_args(arguments)
     check = given.check
     if given.stale:

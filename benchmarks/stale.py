@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-__all__ = ["code", "reason"]
+__all__ = ["code", "has_script", "reason"]
 
 ROOT = Path(__file__).parents[1]
 
@@ -25,7 +25,7 @@ def reason(results: Mapping[str, Any], root: Path = ROOT) -> str | None:
     root : Path, default=ROOT
         Repository.
     """
-    if not find_spec(results["command"].split()[2]):
+    if not has_script(results):
         return "no script"
     if not results["commit"]:
         return "no commit"
@@ -35,13 +35,15 @@ def reason(results: Mapping[str, Any], root: Path = ROOT) -> str | None:
     for commit, paths in (rooms if isinstance(rooms, dict) else {results["commit"]: rooms}).items():
         if _git(root, "rev-parse", "--verify", "--quiet", f"{commit}^{{commit}}") is None:
             return f"commit {commit} is not in the repository"
-        changed = [
-            path for path in _touched(root, commit, paths) if _code(root, commit, path) != _code(root, "HEAD", path)
-        ]
-        if changed:
-            more = f" and {len(changed) - 1} more" if len(changed) > 1 else ""
-            return f"{changed[0]}{more} changed since {commit}"
+        for path in _touched(root, commit, paths):
+            if _code(root, commit, path) != _code(root, "HEAD", path):
+                return f"{path} changed since {commit}"
     return None
+
+
+def has_script(results: Mapping[str, Any]) -> bool:
+    """Return whether the script that made a results file is there."""
+    return find_spec(results["command"].split()[2]) is not None
 
 
 def _touched(root: Path, commit: str, paths: Sequence[str]) -> list[str]:

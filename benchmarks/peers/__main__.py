@@ -85,12 +85,8 @@ def origin(results: Results) -> dict[str, object]:
         measured = rooms.setdefault(str(one["commit"]), set())
         measured |= {f"bayesdrop/{room}" for room in METHODS[name.split(" | ")[1]].rooms}
     idle = all(one["load"] < _IDLE for one in results.values())
-    made = {
-        "commit": ", ".join(rooms),
-        "idle": idle,
-        "rooms": {commit: sorted(paths) for commit, paths in rooms.items()},
-    }
-    return {**facts("python -m benchmarks.peers"), **made}
+    paths = {commit: sorted(measured) for commit, measured in rooms.items()}
+    return {**facts("python -m benchmarks.peers"), "commit": ", ".join(rooms), "rooms": paths, "idle": idle}
 
 
 def main(arguments: Sequence[str] | None = None, store: Path = STORE) -> None:

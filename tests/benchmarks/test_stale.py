@@ -20,7 +20,7 @@ def test_every_results_file_has_a_script_and_a_commit():
     names = {path.stem for path in record.FOLDER.glob("*.json")}
     assert names == set(figures.FIGURES)
     found = {name: record.read(name) for name in names}
-    assert {name for name in names if stale.reason(found[name]) == "no script"} == set()
+    assert [name for name in names if not stale.has_script(found[name])] == []
     assert {name for name in names if not found[name]["commit"]} == WITHOUT_COMMIT
     assert all(found[name]["rooms"] for name in names - WITHOUT_COMMIT)
     # Those of other machines say which, and when.
@@ -63,7 +63,19 @@ def repository(tmp_path):
     return tmp_path, commit
 
 
-CODE = '"""Words."""\n\n\nclass A:\n    """Words."""\n\n    x: int = 1\n    """Words."""\n\n    def f(self):\n        """Words."""\n        return "b"\n'
+CODE = '''"""Words."""
+
+
+class A:
+    """Words."""
+
+    x: int = 1
+    """Words."""
+
+    def f(self):
+        """Words."""
+        return "b"
+'''
 
 
 @pytest.mark.parametrize(
