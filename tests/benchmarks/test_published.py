@@ -13,9 +13,8 @@ WORDS = np.array([f"w{number}" for number in range(12)])
 
 def texts(y):
     """Texts of words, of which a class prefers some."""
-    return [
-        " ".join(WORDS[RNG.random(12) < np.where(np.arange(12) % 3 == label % 3, 0.8, 0.3)]) + " all" for label in y
-    ]
+    chances = [np.where(np.arange(12) % 3 == label % 3, 0.8, 0.3) for label in y]
+    return [" ".join(WORDS[RNG.random(12) < chance]) + " all" for chance in chances]
 
 
 def films(part):
