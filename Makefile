@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo docs notebooks test test-arviz test-slow test-lowest lint types bench bench-sampling bench-scale bench-peers reproduce clean
+.PHONY: demo docs notebooks test test-arviz test-slow test-lowest lint types figures clean
 
 demo: $(STAMP)
 	$(BIN)/bayesdrop demo
@@ -82,60 +82,10 @@ lint: $(STAMP)
 types: $(STAMP)
 	$(BIN)/mypy
 
-# Each keeps what it prints in benchmarks/results, and the last line puts the figures into the pages.
-bench: $(STAMP)
-	$(BIN)/python -m benchmarks.record linear
-	$(BIN)/python -m benchmarks.record scaling
-	$(BIN)/python -m benchmarks.record scaling classes
-	$(BIN)/python -m benchmarks.record fits --skip-mnist
-	$(BIN)/python -m benchmarks.record fits --small
-	$(BIN)/python -m benchmarks.record fits --default
-	$(BIN)/python -m benchmarks.record missing 8
-	$(BIN)/python -m benchmarks.record missing variants 8
-	$(BIN)/python -m benchmarks.record deletion 10
-	$(BIN)/python -m benchmarks.record unscaled 5
-	$(BIN)/python -m benchmarks.record polya_gamma
-	$(BIN)/python -m benchmarks.record memory
-	$(BIN)/python -m benchmarks.record factorization
-	$(BIN)/python -m benchmarks.record latent
-	$(BIN)/python -m benchmarks.record latent times
-	$(BIN)/python -m benchmarks.report
-
-bench-sampling: $(STAMP)
-	$(BIN)/python -m benchmarks.record independent
-	$(BIN)/python -m benchmarks.record small_truth
-	$(BIN)/python -m benchmarks.record sampling
-	$(BIN)/python -m benchmarks.record sampling words
-	$(BIN)/python -m benchmarks.record sampling words books nuts
-	$(BIN)/python -m benchmarks.record sampling words imdb 700
-	$(BIN)/python -m benchmarks.record sampling words books each summed 380
-	$(BIN)/python -m benchmarks.record sampler float32
-	$(BIN)/python -m benchmarks.record masks
-	$(BIN)/python -m benchmarks.record many_classes masks
-	$(BIN)/python -m benchmarks.record many_classes plain
-	$(BIN)/python -m benchmarks.record many_classes rest
-	$(BIN)/python -m benchmarks.record many_classes joint
-	$(BIN)/python -m benchmarks.record many_classes search
-	$(BIN)/python -m benchmarks.record many_classes posterior
-	$(BIN)/python -m benchmarks.report
-
-# From disk under a cap, on Dask workers, and on a GPU where there is one.
-bench-scale: $(STAMP)
-	$(BIN)/python -m benchmarks.record out_of_core
-	$(BIN)/python -m benchmarks.record out_of_core sampling
-	$(BIN)/python -m benchmarks.record dask_scale
-	$(BIN)/python -m benchmarks.record dask_scale --sampling
-	$(BIN)/python -m benchmarks.record gpu
-	$(BIN)/python -m benchmarks.report
-
-# Ours beside what users would pick instead, in hours; a stopped run goes on where it was.
-bench-peers: $(STAMP)
-	$(BIN)/python -m benchmarks.peers --write
-	$(BIN)/python -m benchmarks.report
-
-# The published tables from real data; a stopped run goes on where it was.
-reproduce: $(STAMP)
-	$(BIN)/python -m benchmarks.reproduce --write
+# The figures of the pages, one benchmark at a time: those that are not of today's code and take at most a quarter of
+# an hour, three hours in all; FIGURES="growth peers" for some, FIGURES=all for every one. A stopped run goes on where it was.
+figures: $(STAMP)
+	$(BIN)/python -m benchmarks.figures $(FIGURES)
 	$(BIN)/python -m benchmarks.report
 
 $(STAMP): pyproject.toml

@@ -52,6 +52,7 @@ from .posterior.draws.draws_table import draws_table
 from .posterior.draws.log_prior import log_prior
 from .posterior.held_out import Elpd, elpd, kfold
 from .posterior.leave_one_out import loo
+from .posterior.noise_average.regularizer import regularizer
 from .posterior.numpyro_kernel import NumpyroKernel
 from .posterior.prediction import Prediction, predict
 from .posterior.priors_table import priors_table
@@ -196,6 +197,7 @@ __all__ = [
     "prior_draws",
     "priors_table",
     "project",
+    "regularizer",
     "reweight",
     "sample",
     "sample_factorization",

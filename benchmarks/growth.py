@@ -20,6 +20,7 @@ import pandas as pd
 
 import bayesdrop as bd
 from bayesdrop.warnings import MixingWarning
+from benchmarks.record import facts
 
 SUBJECTS, DAYS, TAILS = 18, 10, (0.05, 0.95)
 TRUTH = {"slope": 10.0, "intercept": 250.0, "sigma": 25.0, "scale of intercepts": 25.0, "scale of slopes": 6.0}
@@ -62,7 +63,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sets", type=int, default=200)
     parser.add_argument("--draws", type=int, default=500)
-    parser.add_argument("--file", type=Path, default=Path(tempfile.gettempdir()) / "bayesdrop-growth.jsonl")
+    kept = f"bayesdrop-growth-{facts('')['commit']}.jsonl"  # results of other code are not those of this one
+    parser.add_argument("--file", type=Path, default=Path(tempfile.gettempdir()) / kept)
     given = parser.parse_args()
     known = {}
     if given.file.exists():

@@ -4,7 +4,8 @@
     python -m benchmarks.record scaling classes         benchmarks/results/scaling_classes.json
 
 A results file has the command, the machine, the date, the commit, whether the machine was idle when the benchmark
-began, and the cells of every Markdown table of the output. ``python -m benchmarks.report`` puts them into the pages.
+began, the rooms that it measures, and the cells of every Markdown table of the output. ``python -m benchmarks.report``
+puts them into the pages.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from datetime import datetime
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
+
+from benchmarks.figures import rooms_of, stem
 
 __all__ = ["FOLDER", "facts", "main", "parse", "read", "write"]
 
@@ -71,6 +74,7 @@ def facts(command: str) -> dict[str, Any]:
         "date": datetime.now().date().isoformat(),
         "commit": commit.stdout.strip() or None,
         "idle": os.getloadavg()[0] < 0.5,
+        "rooms": rooms_of(command.removeprefix("python -m ")),
     }
 
 
@@ -113,8 +117,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             output += line
     if process.returncode:
         raise SystemExit(process.returncode)
-    words = [parsed.name, *(word.strip("-") for word in parsed.arguments)]
-    path = write(re.sub(r"\W+", "_", "_".join(words)), made, output)
+    path = write(stem(" ".join(call[1:])), made, output)
     print(f"Written to {path}; `python -m benchmarks.report` puts it into the pages.", file=sys.stderr)
 
 

@@ -1,4 +1,4 @@
-"""Put the figures of the results files into the pages: ``python -m benchmarks.report [--check]``.
+"""Put the figures of the results files into the pages: ``python -m benchmarks.report [--check | --stale]``.
 
 A page says where a figure comes from, between two comments that a reader does not see:
 
@@ -22,13 +22,13 @@ import argparse
 import re
 from collections.abc import Callable, Sequence
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from scipy.stats import t
 
+from benchmarks.figures import why
 from benchmarks.record import FOLDER, read
 
 __all__ = ["COMPUTED", "PAGES", "main", "substitute"]
@@ -144,15 +144,6 @@ def deletion_time(results: dict[str, Any]) -> str:
     return spread(np.array([float(f"{number(row[places[0]]) / number(row[places[1]]):.2g}") for row in table["rows"]]))
 
 
-def quickest(results: dict[str, Any]) -> Table:
-    """Return the ratios to the quickest other solver, a row for each data set and a column for each loss."""
-    losses = ("logistic", "squared", "hinge")
-    rows: dict[str, dict[str, list[str]]] = {}
-    for row in table_of(results)["rows"]:
-        rows.setdefault(row[0], {}).setdefault(row[2], []).append(f"{number(row[7]):.2f}")
-    return ["data", *losses], [[name, *(", ".join(one.get(loss, [])) for loss in losses)] for name, one in rows.items()]
-
-
 def against_nuts(results: dict[str, Any]) -> Table:
     """Return effective draws a second over those of NUTS, in double and single precision."""
     rows: dict[str, list[str]] = {}
@@ -226,15 +217,12 @@ COMPUTED: dict[tuple[str, str], Callable[[dict[str, Any]], Any]] = {
     ("peers", "sets"): lambda results: str(len(sets_of(results))),
     ("peers", "by chance, 1"): partial(by_chance, errors=1),
     ("peers", "by chance, 2"): partial(by_chance, errors=2),
-    ("peers_posterior", "verdicts"): lambda results: verdicts(results, "*posterior*"),
     ("missing_8", "summary"): partial(more_than_the_first, first="instead of dropped entries"),
     ("missing_8", "by neighbours"): lambda results: more_than_the_first(results, "")[1][3][1].strip("-"),
     ("deletion_10", "summary"): partial(more_than_the_first, first="instead of ridge on deleted copies"),
     ("deletion_10", "largest gain"): lambda results: f"{-deletion_gaps(results).min():.3f}",
     ("deletion_10", "largest loss"): lambda results: f"{deletion_gaps(results).max():.3f}",
     ("deletion_10", "time"): deletion_time,
-    ("solvers", "by data"): quickest,
-    ("solvers", "median"): lambda results: f"{np.median(columns_of(results, ['ratio'])):.2f}",
     ("fits_skip_mnist", "largest"): lambda results: f"{np.max(columns_of(results, ['per fixed'])):.2f}",
     ("fits_default", "range"): lambda results: spread(columns_of(results, ["times"])),
     ("dask_scale", "range"): lambda results: spread(columns_of(results, ["ratio"])),
@@ -246,7 +234,6 @@ COMPUTED: dict[tuple[str, str], Callable[[dict[str, Any]], Any]] = {
     ),
     ("small_truth", "normal scores"): lambda results: f"{np.max(columns_of(results, ['`bd.HMC()`'])):.2f}",
     ("small_truth", "reweighted"): lambda results: f"{np.max(columns_of(results, ['`bd.reweight`'])):.2f}",
-    ("quantiles", "largest"): lambda results: f"{np.max(columns_of(results, ['ratio'])):.3f}",
     ("independent", "largest z"): lambda results: f"{np.max(columns_of(results, ['largest z'])):.1f}",
 }
 _PAIR = re.compile(r"(<!-- (figure|table|made): (.+?) -->)(.*?)(<!-- / -->)", re.DOTALL)
@@ -305,11 +292,10 @@ def block(words: Sequence[str]) -> str:
 
 
 def made(name: str) -> str:
-    """Return how a results file was made; the script of an old one may be in the history of the repository only."""
+    """Return how a results file was made."""
     results = read(name)
-    gone = "" if find_spec(results["command"].split()[2]) else " †"
     commit = f", {results['commit']}" if results["commit"] else ""
-    return f"(`{results['command']}`{gone}, {results['date']}{commit}, {'idle' if results['idle'] else 'busy'})"
+    return f"(`{results['command']}`, {results['date']}{commit}, {'idle' if results['idle'] else 'busy'})"
 
 
 def substitute(text: str) -> str:
@@ -329,7 +315,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Rewrite the pages, or say which are out of date."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.report", description="Figures into the pages.")
     parser.add_argument("--check", action="store_true", help="change nothing; fail if a page is out of date")
-    check = parser.parse_args(arguments).check
+    parser.add_argument("--stale", action="store_true", help="list results that are not of today's code; fail if any")
+    given = parser.parse_args(arguments)
+    check = given.check
+    if given.stale:
+        stale = {path.stem: text for path in sorted(FOLDER.glob("*.json")) if (text := why(path.stem))}
+        for name, text in stale.items():
+            print(f"{name}: {text}")
+        raise SystemExit(f"{len(stale)} stale; run `make figures`." if stale else 0)
     late = []
     for path in PAGES:
         text = path.read_text(encoding="utf-8")

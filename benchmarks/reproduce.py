@@ -1,6 +1,6 @@
 """The published tables beside ours, from real data: ``python -m benchmarks.reproduce [TABLE ...]``.
 
-    python -m benchmarks.reproduce                  every table (``make reproduce``)
+    python -m benchmarks.reproduce                  every table
     python -m benchmarks.reproduce imdb mnist       some
     python -m benchmarks.reproduce --list           their names
     python -m benchmarks.reproduce --write          and keep them in benchmarks/results/

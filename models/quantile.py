@@ -83,9 +83,9 @@ STATES = {
 
 
 def demonstrate(**options):
-    """Run the six steps on 40 rows, for the upper decile."""
+    """Run the six steps on 40 rows, for the upper decile of responses that vary by a tenth of a weight."""
     X = jax.random.normal(jax.random.key(1), (40, 3))
-    return six_steps(program, X, kernel=nuts, tau=0.9, **options)
+    return six_steps(program, X, kernel=nuts, tau=0.9, C=10.0, **options)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import numpyro
 from numpyro.handlers import condition
 from numpyro.infer import MCMC, NUTS, SVI, Predictive, Trace_ELBO
@@ -33,10 +34,11 @@ def nuts(program, y):
 
 
 def six_steps(
-    program, *arguments, kernel, smooth=None, draws=500, tune=500, steps=2000, chains=2, show=True, **keywords
+    program, *arguments, kernel, smooth=None, draws=500, tune=500, steps=2000, chains=2, most=20, show=True, **keywords
 ):
     """Run the six steps on data that the program simulates itself; print a line on each if ``show``.
 
+    Below the summary of the posterior stand the values that made the data, of variables of at most ``most`` numbers.
     ``kernel`` makes the kernel that suits the program of it and ``y``. ``smooth`` states the same posterior without
     discrete variables, for variational inference; by default it is the program. The data are simulated at an intercept
     of 0: under the prior's most labels of a data set may be equal, and a posterior given them is the prior.
@@ -47,6 +49,7 @@ def six_steps(
     prior = Predictive(program, num_samples=draws)(keys[0], *arguments, **keywords)
     fixed = {name: jnp.zeros_like(part[0]) for name, part in prior.items() if name == "intercept"}
     simulated = Predictive(condition(program, fixed), num_samples=1)(keys[4], *arguments, **keywords)
+    truth = {name: part[0] for name, part in simulated.items()} | fixed
     data = {**keywords, "y": simulated["y"][0]}  # 1
 
     # Any function such as jax.vmap runs chains side by side, of Gibbs samplers too.
@@ -67,6 +70,9 @@ def six_steps(
         tail = found.losses[-len(found.losses) // 10 :]
         print(f"prior predictive   y {prior['y'].shape}, mean {float(prior['y'].mean()):.2f}")
         mcmc.print_summary(exclude_deterministic=False)
+        for name in mcmc.get_samples():
+            if name in truth and truth[name].size <= most:
+                print(f"truth              {name} {np.round(np.asarray(truth[name]), 2)}")
         print(f"SVI                loss {float(found.losses[0]):.1f} at first, {float(tail.mean()):.1f} in the end")
         print(f"posterior predict. y {predictive['y'].shape}, mean {float(predictive['y'].mean()):.2f}")
         print(f"ArviZ              observed_data.y {dict(posterior.observed_data['y'].sizes)}")

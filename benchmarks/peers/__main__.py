@@ -80,10 +80,13 @@ def report(results: Results) -> str:
 
 def origin(results: Results) -> dict[str, object]:
     """How, where and when results were made: their commits, and idle if nearly all load was this benchmark's own."""
-    commits = dict.fromkeys(str(one["commit"]) for one in sorted(results.values(), key=lambda one: one["began"]))
-    rooms = sorted({room for method in {name.split(" | ")[1] for name in results} for room in METHODS[method].rooms})
+    rooms: dict[str, set[str]] = {}
+    for name, one in sorted(results.items(), key=lambda item: item[1]["began"]):
+        measured = rooms.setdefault(str(one["commit"]), set())
+        measured |= {f"bayesdrop/{room}" for room in METHODS[name.split(" | ")[1]].rooms}
     idle = all(one["load"] < _IDLE for one in results.values())
-    return {**facts("python -m benchmarks.peers"), "commit": ", ".join(commits), "rooms": rooms, "idle": idle}
+    paths = {commit: sorted(measured) for commit, measured in rooms.items()}
+    return {**facts("python -m benchmarks.peers"), "commit": ", ".join(rooms), "rooms": paths, "idle": idle}
 
 
 def main(arguments: Sequence[str] | None = None, store: Path = STORE) -> None:

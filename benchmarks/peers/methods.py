@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 import bayesdrop as bd
+from benchmarks.figures import FITS
 from benchmarks.peers.sets import FAMILIES, SETS
 
-__all__ = ["FITS", "METHODS", "REFERENCE", "SHORT", "Method", "applies"]
+__all__ = ["METHODS", "REFERENCE", "SHORT", "Method", "applies"]
 
 REFERENCE = "ridge logistic, C by log loss"
 """What the others are measured against, in pairs."""
@@ -122,11 +123,6 @@ def _neighbours() -> Any:
     return _search(KNeighborsClassifier(), {"n_neighbors": [3, 7, 15, 31]})
 
 
-FITS = (
-    "_validation", "data", "designs", "estimators", "fitting", "linalg", "losses", "noise", "priors", "rates",
-    "selection", "description.py", "model.py", "moments.py",
-)  # fmt: skip
-"""What the results of the fits depend on in the package."""
 _NBSVM = ("baselines", "designs", "fitting/problems", "fitting/solvers", "linalg", "losses")
 _WORDS = ("words", "short texts", "many classes")
 

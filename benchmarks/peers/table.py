@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import hashlib
 import os
 import time
@@ -19,6 +18,7 @@ from benchmarks.peers.methods import METHODS, applies
 from benchmarks.peers.sets import SETS, SPLITS, split
 from benchmarks.published.cells import Cell
 from benchmarks.record import facts
+from benchmarks.stale import code
 
 __all__ = ["PARTS", "cells", "key", "source"]
 
@@ -43,14 +43,7 @@ def _digest(rooms: tuple[str, ...]) -> str:
     )
     mark = hashlib.sha256()
     for file in files:
-        tree = ast.parse(file.read_text(encoding="utf-8"))
-        for node in ast.walk(tree):
-            body = getattr(node, "body", None)
-            if isinstance(body, list):
-                node.body = [  # type: ignore[attr-defined]
-                    one for one in body if not (isinstance(one, ast.Expr) and isinstance(one.value, ast.Constant))
-                ]
-        mark.update(f"{file.relative_to(_PACKAGE)} {ast.dump(tree)}".encode())
+        mark.update(f"{file.relative_to(_PACKAGE)} {code(file.read_text(encoding='utf-8'))}".encode())
     return mark.hexdigest()[:16]
 
 

@@ -96,8 +96,17 @@ def _by_rate(
     return lambda q: [{"rate": rate, "C": C} for rate in rates(q) for C in Cs]
 
 
+def _by_C(_: float) -> list[dict[str, Any]]:
+    return [{"C": C} for C in (0.1, 1.0, 10.0)]
+
+
 def _by_strength(_: float) -> list[dict[str, Any]]:
-    return [{"rate": rate, "strength": strength, "C": 1.0} for rate in TUNED for strength in (1.0, 5.0)]
+    return [
+        {"rate": rate, "strength": strength, "C": C}
+        for rate in TUNED
+        for strength in (1.0, 5.0)
+        for C in (0.1, 1.0, 10.0)
+    ]
 
 
 def _wide(q: float) -> list[dict[str, Any]]:
@@ -121,10 +130,10 @@ METHODS: dict[str, Method] = {
         _copies, _by_rate((3.0, 10.0), lambda q: (q,)), storage=sparse.csr_array, deleted=(0.9,)
     ),
     "logistic, fixed": Method(partial(_fixed, _LOGISTIC), _ONE, by_rate=False),
-    "logistic, learnt, flat": Method(partial(_flat, _LOGISTIC), lambda _: [{"C": 0.1}, {"C": 1.0}], by_rate=False),
+    "logistic, learnt, flat": Method(partial(_flat, _LOGISTIC), _by_C, by_rate=False),
     "logistic, learnt, Beta": Method(partial(_beta, _LOGISTIC), _by_strength, by_rate=False),
     "SVM, fixed": Method(partial(_fixed, _SVC), _ONE, by_rate=False),
-    "SVM, learnt, flat": Method(partial(_flat, _SVC), lambda _: [{"C": 0.1}, {"C": 1.0}], by_rate=False),
+    "SVM, learnt, flat": Method(partial(_flat, _SVC), _by_C, by_rate=False),
     "SVM, learnt, Beta": Method(partial(_beta, _SVC), _by_strength, by_rate=False),
     "MCF-quadratic": Method(
         lambda rate, C: bd.baselines.MCFQuadratic(rate, C=C, fit_intercept=False),

@@ -137,7 +137,7 @@ def kernel():
 
 
 @pytest.mark.notebook
-@pytest.mark.slow_cases("02", "03", "06", "08", "13")  # chains, three quarters of the time of all
+@pytest.mark.slow_cases("02", "03", "06", "08", "12", "13")  # chains, three quarters of the time of all
 @pytest.mark.filterwarnings("default")
 @pytest.mark.parametrize("path", PATHS)
 def test_a_notebook_runs_and_shows_what_is_stored(path, kernel, monkeypatch):

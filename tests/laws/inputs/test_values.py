@@ -243,6 +243,7 @@ GIVEN = {
     "predictions_grid": {"variables": lambda: {"x0": 2}},
     "comparisons": {"variables": lambda: ["x0"]},
     "effects": {"table": lambda: bd.predictions_grid(bd.fit(bd.Model(), X, Y), X, {"x0": 2})},
+    "regularizer": {"X": lambda: X, "weights": lambda: [0.5, -1.0, 0.2]},
     "intraclass_correlation": {"result": lambda: _grouped()},
     "hypothesis": {"result": lambda: _posterior(), "statements": "x0 > x1"},
     "credible_sets": {"post": lambda: _selected()},
