@@ -141,8 +141,8 @@ class GibbsKernel(NoisingModel):
             state = state._replace(precision=precision, scales=scales)
         if operands.learnt is not None:
             weight = self.weights(operands, state.effective, state.logit)
-            away = operands.from_location(weight)
-            log_scale = draw_given_weights(key_scale, operands.learnt, away, state.log_scale)
+            away, size = self.informative(operands, state, operands.from_location(weight))
+            log_scale = draw_given_weights(key_scale, operands.learnt, away, state.log_scale, size)
             precision = weight_precision(operands.learnt, log_scale)
             state = state._replace(precision=precision, log_scale=log_scale)
         # Given the scores and before the auxiliary variables, of which it is not independent.
@@ -159,6 +159,12 @@ class GibbsKernel(NoisingModel):
             state, higher = draw_shape(self, operands, key_parameter, state, weight, costs)
             state = state._replace(score=state.score + higher[:, None])
         return self.with_groups(operands, state, key_groups)
+
+    def informative(
+        self, operands: Operands, state: State, away: Float[jax.Array, "C p"]
+    ) -> tuple[Float[jax.Array, "C p"], Float[jax.Array, "C g"] | None]:
+        """Weights less their mean that say something of their learnt scales, and their number; None for all."""
+        return away, None
 
     def _draw_weights(self, operands: Operands, state: State, key: PRNGKeyArray) -> State:
         """Weights and intercept given masks; scores afresh, so that rounding never accumulates over sweeps."""
@@ -220,7 +226,7 @@ class GibbsKernel(NoisingModel):
         place = None if level_prior is None else level_prior.place
         along = None if level_prior is None else level_prior.at_means(state.effective, state.intercept)
         parts = state.precision.T, state.weight_width, operands.location, place
-        state, weight = self.draw_columns(operands, state, key, body, before, *parts, along=along)
+        state, weight, _ = self.draw_columns(operands, state, key, body, before, *parts, along=along)
         # Widths follow four times the mean jump of the chains, about 4.5 standard deviations.
         width, target = state.weight_width, 4 * jnp.mean(jnp.abs(weight - before), axis=1)
         width = jnp.where(adapt, 0.95 * width + 0.05 * target, width)
