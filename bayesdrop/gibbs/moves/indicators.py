@@ -21,6 +21,7 @@ Shapes: ``C`` chains, ``n`` rows, ``p`` weights, ``m`` entries a column, ``M`` p
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -68,8 +69,8 @@ class IndicatorOperands(NamedTuple):
         if self.log_odds is not None:
             return jnp.broadcast_to(self.log_odds[feature], included.shape[:1])
         free = ~self.is_forced[None]
-        others = jnp.sum(included & free, axis=1) - included[:, feature]
-        rest = jnp.sum(free, dtype=jnp.int32) - 1 - others
+        others = jnp.sum(included & free, axis=1, dtype=self.a.dtype) - included[:, feature].astype(self.a.dtype)
+        rest = jnp.sum(free, dtype=self.a.dtype) - 1 - others
         return jnp.log((self.a + others) / (self.b + rest))
 
     def counts(self, included: Bool[jax.Array, "C p"]) -> tuple[Float[jax.Array, " C"], Float[jax.Array, " C"]]:
@@ -212,7 +213,8 @@ class IndicatorKernel(GibbsKernel):
         parts = state.precision.T, state.weight_width, numbers
         state, weight, both = self.draw_columns(operands, state, key, body, before, *parts, along=state.indicators[:2])
         is_in = state.indicators.included & both[0]
-        jump = jnp.sum(jnp.abs(weight - before) * is_in.T, axis=1) / jnp.maximum(jnp.sum(is_in, axis=0), 1)
+        jump = jnp.sum(jnp.where(is_in.T, jnp.abs(weight - before), 0), axis=1)
+        jump = jump / jnp.maximum(jnp.sum(is_in, axis=0, dtype=jump.dtype), 1)
         adapt = adapt & jnp.any(is_in, axis=0)
         width = jnp.where(adapt, 0.95 * state.weight_width + 0.05 * 4 * jump, state.weight_width)
         indicators = Indicators(*both, state.indicators.chance)
@@ -224,7 +226,7 @@ class IndicatorKernel(GibbsKernel):
         is_in = included.astype(state.score.dtype)
         weight = self.weights(operands, state.effective, state.logit) * is_in
         rates, lp = self.recorded_rates(operands, state, included)
-        normal = jnp.log(state.precision) - np.log(2 * np.pi).astype(is_in.dtype) - state.precision * weight * weight
+        normal = jnp.log(state.precision) - math.log(2 * math.pi) - state.precision * weight * weight
         lp = lp + 0.5 * jnp.sum(is_in * normal, axis=1) + operands.indicators.log_density(included)
         lp = lp - state.noise_precision * self.total_cost(operands, state, state.score)
         priors, density = self.recorded_priors(operands._replace(learnt=None), state)
@@ -289,7 +291,8 @@ def update_indicator(
     logit, out_logit = logit[:M].at[0].set(jnp.where(included, step.logit, logit[0])), logit[M]
     factor, keep = log_multiplier(logit), jax.nn.sigmoid(-logit)
     information, centre = _fitted(pseudo, target, base, values, row_weight, jnp.mean(keep, axis=0), step.precision)
-    inner = step.precision[None] * jnp.exp(-2 * factor)
+    precision = jnp.broadcast_to(step.precision[None], logit.shape)
+    inner = precision * jnp.exp(-2 * factor)
     total = inner + keep * keep * information[None]
     location, scale = keep * (information * centre)[None] / total, _WIDER / jnp.sqrt(total)
     uniform = jax.random.uniform(key_weight, logit.shape, logit.dtype, 1e-6, 1 - 1e-6)
@@ -298,7 +301,7 @@ def update_indicator(
     weight = weight.at[0].set(jnp.where(included, step.weight, weight[0]))
     standard = (weight - location) / scale
     log_proposal = -1.5 * jnp.log(2 + standard * standard) - jnp.log(scale)
-    log_slab = log_weight(weight, factor, step.precision) + 0.5 * (jnp.log(step.precision) - np.log(2 * np.pi))[None]
+    log_slab = log_weight(weight, factor, precision) + 0.5 * (jnp.log(precision) - math.log(2 * math.pi))
 
     def one(pair: Any) -> Float[jax.Array, " C"]:
         weight, logit = pair
@@ -307,7 +310,7 @@ def update_indicator(
 
     dropped = cost(target, base, row_weight)
     log_ratio = jax.lax.map(one, (weight, logit)) + log_slab - log_proposal
-    log_odds = prior_log_odds + jax.nn.logsumexp(log_ratio, axis=0) - jnp.log(M)
+    log_odds = prior_log_odds + jax.nn.logsumexp(log_ratio, axis=0) - math.log(M)
     log_odds = jnp.where(is_forced, jnp.inf, log_odds)
     key_in, key_which = jax.random.split(key_choice)
     included = jax.random.uniform(key_in, log_odds.shape, log_odds.dtype) < jax.nn.sigmoid(log_odds)
