@@ -45,11 +45,8 @@ def check_indicators(model: Model, rate_map: RateMap, law: InclusionLaw) -> Incl
             f"{place} needs rates, for the default, a flat prior, takes a feature that is always dropped for one that "
             f"is included; {advice}, or bd.PerFeature(bd.Beta(1, 3)), which is away from 1."
         )
-    if rate_map.hierarchy is not None or len(np.unique(rate_map.index[rate_map.noised])) < rate_map.size:
-        shared = True
-    else:
-        shared = rate_map.is_free and rate_map.size < int(np.sum(rate_map.noised))
-    if shared:
+    own = rate_map.hierarchy is None and rate_map.size == int(np.sum(rate_map.noised))
+    if rate_map.is_free and not own:
         raise ValueError(
             f"{place} takes rates of single features or fixed ones, as its steps sum out the masks of one column, got "
             f"{model.rates!r}; take bd.PerFeature(bd.Beta(1, 3))."
@@ -81,8 +78,8 @@ def bind_inclusion(
     noisy = any(np.any(part) for part in (parts.quadratic, parts.linear, parts.constant, parts.shift))
     if not marginalised or noisy or np.any(parts.gain != 1):
         raise ValueError(
-            "weight_prior: bd.SpikeSlab takes features without noise, as a feature that is always dropped is nearly "
-            f"one that is out, got noise={model.noise!r} and rates={model.rates!r}; take rates=bd.Fixed(0.0)."
+            "weight_prior: bd.SpikeSlab takes features without noise, or whose dropped entries are part of the model, "
+            f'got noise={model.noise!r} averaged inside the loss; take rates=bd.Fixed(0.0), or target="noising".'
         )
     effects = getattr(prior, "size", 0)
     law: InclusionLaw = selecting(prior).law(p - effects)

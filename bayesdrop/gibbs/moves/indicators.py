@@ -1,4 +1,4 @@
-r"""Gibbs sampling of the feature-noising model under a spike-and-slab prior: features that are in, their rates and masks.
+r"""Gibbs sampling of the feature-noising model under a spike-and-slab prior: features, their rates and their masks.
 
     γ_d ~ Bernoulli(π),  w_d ~ N(0, 1/P_d),  η_d ~ prior,  α_id ~ Bernoulli(1 − η_d),
     y_i ~ exp{−C s_i loss(y_i, o_i + Σ_d γ_d w_d k(η_d) x_id α_id + b)}
@@ -6,10 +6,10 @@ r"""Gibbs sampling of the feature-noising model under a spike-and-slab prior: fe
 A feature that is included and always dropped is nearly one that is excluded, so that an indicator hardly moves given
 the masks of its own column. The sampler is that of :mod:`.kernel`, whose masks of excluded features are all 0: their
 weights are then drawn from the slab, and shapes stay. What is new is the step of an indicator, with its weight, rate
-and mask column summed out. ``L(w, η) = Π_i [(1 − η) f_i(w x_id) + η f_i(0)]`` is the likelihood of the others' scores
-plus this feature, over that without it. Of ``M`` pairs ``(w, η)`` one is the present one if the feature is included; the
-others have the density ``q``: a rate from its prior, and a weight from a Student's t about a fit to the expected score.
-With weights ``W_m = L(w_m, η_m) N(w_m; 0, 1/P)/q(w_m | η_m)``
+and mask column summed out. ``L(w, η) = Π_i [(1 − η) f_i(w x_id)/f_i(0) + η]`` is the likelihood with the feature over
+that without it, ``f_i`` being that of a row at the scores of the others. Of ``M`` pairs ``(w, η)`` one is the present
+one if the feature is included; the others have the density ``q``: a rate from its prior, and a weight from a Student's
+t about a fit to the expected score. With weights ``W_m = L(w_m, η_m) N(w_m; 0, 1/P)/q(w_m | η_m)``
 
     odds of γ_d = 1:  π/(1 − π) · Σ_m W_m / M,
 

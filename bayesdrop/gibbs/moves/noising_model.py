@@ -183,7 +183,7 @@ class NoisingModel(WeightPrior):
     def recorded_rates(
         self, operands: Operands, state: Any, included: Bool[jax.Array, "C p"] | None = None
     ) -> tuple[dict[str, jax.Array], Float[jax.Array, " C"]]:
-        """Record of rates and their groups, and the log density of these and of the masks, (C,), of included features."""
+        """Record of rates and their groups, and the log density of these and the masks of included features, (C,)."""
         columns, feature_logit = operands.columns, self.feature_logit(operands, state.logit)
         counts = [jnp.sum(~mask, axis=-1, dtype=jnp.int32) for mask in state.masks]
         drops = columns.per_feature(counts, feature_logit.shape[:1], jnp.int32).T
