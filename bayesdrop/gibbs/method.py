@@ -53,7 +53,8 @@ class Gibbs:
     Models of many classes, ``bd.Softmax()``, have the kernel :mod:`bayesdrop.gibbs.moves.class_kernel`, which makes no
     joint moves.
 
-    Under the prior ``bd.SpikeSlab`` it draws which features are in the model: :mod:`bayesdrop.gibbs.inclusion`.
+    Under the prior ``bd.SpikeSlab`` it draws which features are in the model: :mod:`bayesdrop.gibbs.inclusion`, and
+    beside dropped entries :mod:`bayesdrop.gibbs.moves.indicators`.
 
     With ``target="marginalised"`` it is the Gibbs sampler of the pseudo-posterior ``exp(−U)``, without masks: see
     :mod:`bayesdrop.gibbs.marginalised`.
@@ -138,7 +139,8 @@ class Gibbs:
             wrong = f"got {model.loss!r}" if many else f'got weights="{self.weights}"'
             raise ValueError(
                 'weight_prior: bd.SpikeSlab takes a loss with one score per row and bd.Gibbs(weights="auto"), '
-                f"{wrong}; for classes sample each against the others, as bd.Logistic()."
+                f"{wrong}; weights of classes sum to zero, so that one alone cannot be zero: sample each class against "
+                "the others, as bd.Logistic()."
             )
         if many and marginalised:
             raise ValueError(
