@@ -35,7 +35,7 @@ class Limits:
     neighbours: int = 20
     correlation: float = 0.3
     first_size: int = 40
-    proposals: int = 8
+    proposals: int = 4
 
 
 class Case(NamedTuple):

@@ -40,7 +40,7 @@ from ...sampling.prior_operands import log_scale_prior
 from .columns import gather, scatter
 from .features import Cost, FeatureStep, log_mask_sum, log_weight, update_feature
 from .interweaving import by_group
-from .kernel import GibbsKernel
+from .kernel import GibbsKernel, adapted
 from .state import Operands, State
 
 __all__ = ["IndicatorKernel", "IndicatorOperands", "Indicators", "indicator_operands", "update_indicator"]
@@ -173,7 +173,8 @@ class IndicatorKernel(GibbsKernel):
         prior = law.log_odds
         if prior is None:
             others = law._replace(is_forced=law.is_forced | never)
-            chance = jax.random.beta(key_chance, *others.counts(included), dtype=chance.dtype)
+            a, b = others.counts(included)
+            chance = jax.random.beta(key_chance, a, b, dtype=chance.dtype)
             prior = jnp.log(chance) - jnp.log1p(-chance)
         prior = jnp.broadcast_to(prior.reshape(-1, 1) if prior.shape == chance.shape else prior[None], odds.shape)
         drawn = jax.random.uniform(key_empty, odds.shape, odds.dtype) < jax.nn.sigmoid(prior)
@@ -215,9 +216,8 @@ class IndicatorKernel(GibbsKernel):
         is_in = state.indicators.included & both[0]
         jump = jnp.sum(jnp.where(is_in.T, jnp.abs(weight - before), 0), axis=1)
         jump = jump / jnp.maximum(jnp.sum(is_in, axis=0, dtype=jump.dtype), 1)
-        adapt = adapt & jnp.any(is_in, axis=0)
-        width = jnp.where(adapt, 0.95 * state.weight_width + 0.05 * 4 * jump, state.weight_width)
-        indicators = Indicators(*both, state.indicators.chance)
+        width = adapted(state.weight_width, jump, adapt & jnp.any(is_in, axis=0))
+        indicators = Indicators(both[0], both[1], state.indicators.chance)
         return state._replace(effective=weight.T, weight_width=width, indicators=indicators)
 
     def record(self, operands: Operands, state: State) -> dict[str, jax.Array]:
@@ -248,10 +248,8 @@ class IndicatorKernel(GibbsKernel):
         }
 
 
-# Rounds of the fit that proposals of a weight are made about, and what its standard error is multiplied by.
-_ROUNDS, _WIDER = 5, 1.25
-# Rows whose pseudo-observation is more precise than this have no part in that fit.
-_KINK = 1e5
+# Rounds of the fit that proposals of a weight are made about.
+_ROUNDS = 4
 
 
 def update_indicator(
@@ -277,7 +275,7 @@ def update_indicator(
         All new; of a forced feature the log odds are infinite.
     """
     shape, M = step.mask.shape, proposals
-    key_rate, key_weight, key_out, key_choice, key_rest = jax.random.split(step.key, 5)
+    key_rate, key_weight, key_choice, key_rest = jax.random.split(step.key, 4)
     values, target, row_weight = (
         jnp.broadcast_to(part[None], shape) for part in (step.values, step.target, step.row_weight)
     )
@@ -294,13 +292,14 @@ def update_indicator(
     precision = jnp.broadcast_to(step.precision[None], logit.shape)
     inner = precision * jnp.exp(-2 * factor)
     total = inner + keep * keep * information[None]
-    location, scale = keep * (information * centre)[None] / total, _WIDER / jnp.sqrt(total)
-    uniform = jax.random.uniform(key_weight, logit.shape, logit.dtype, 1e-6, 1 - 1e-6)
+    location, scale = keep * (information * centre)[None] / total, 1 / jnp.sqrt(total)
+    edge = jnp.finfo(logit.dtype).eps
+    uniform = jax.random.uniform(key_weight, logit.shape, logit.dtype, edge, 1 - edge)
     standard = (2 * uniform - 1) / jnp.sqrt(2 * uniform * (1 - uniform))
     weight = location + scale * standard
     weight = weight.at[0].set(jnp.where(included, step.weight, weight[0]))
     standard = (weight - location) / scale
-    log_proposal = -1.5 * jnp.log(2 + standard * standard) - jnp.log(scale)
+    log_proposal = -3 * jnp.log(2 + standard * standard) / 2 - jnp.log(scale)
     log_slab = log_weight(weight, factor, precision) + 0.5 * (jnp.log(precision) - math.log(2 * math.pi))
 
     def one(pair: Any) -> Float[jax.Array, " C"]:
@@ -312,7 +311,7 @@ def update_indicator(
     log_ratio = jax.lax.map(one, (weight, logit)) + log_slab - log_proposal
     log_odds = prior_log_odds + jax.nn.logsumexp(log_ratio, axis=0) - math.log(M)
     log_odds = jnp.where(is_forced, jnp.inf, log_odds)
-    key_in, key_which = jax.random.split(key_choice)
+    key_in, key_which, key_out = jax.random.split(key_choice, 3)
     included = jax.random.uniform(key_in, log_odds.shape, log_odds.dtype) < jax.nn.sigmoid(log_odds)
     chosen = jax.random.categorical(key_which, log_ratio, axis=0)[None]
     pick = lambda pairs: jnp.take_along_axis(pairs, chosen, axis=0)[0]  # noqa: E731
@@ -349,7 +348,7 @@ def _fitted(
         along, _, _ = carry
         omega, kappa = pseudo(target, base + along[:, None] * values, row_weight)
         # Rows at a kink of the loss are left out.
-        usual = omega < _KINK
+        usual = omega * omega * jnp.finfo(omega.dtype).eps < 1
         omega, kappa = jnp.where(usual, omega, 0), jnp.where(usual, kappa, 0)
         information = jnp.sum(omega * values * values, axis=1)
         pull = jnp.sum(values * (kappa - omega * base), axis=1)

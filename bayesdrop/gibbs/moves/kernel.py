@@ -44,7 +44,7 @@ from .pseudo_marginal import first_metric
 from .scales import draw_given_weights, move_scales
 from .state import Conditional, Operands, State
 
-__all__ = ["GibbsKernel", "Operands", "State"]
+__all__ = ["GibbsKernel", "Operands", "State", "adapted"]
 
 # Joint moves that were accepted more rarely than this during warm-up are not tried again.
 _LEAST_ACCEPTED = 0.02
@@ -52,6 +52,11 @@ _LEAST_ACCEPTED = 0.02
 _RETRY = 8
 # While joint moves are accepted, one sweep in this number draws weights and rates one feature at a time as well.
 _THOROUGH = 4
+
+
+def adapted(width: Float[jax.Array, " p"], jump: Float[jax.Array, " p"], adapt: Any) -> Float[jax.Array, " p"]:
+    """Widths after a sweep of warm-up: four times the mean jump of the chains, about 4.5 standard deviations."""
+    return jnp.where(adapt, 0.95 * width + 0.05 * (4 * jump), width)
 
 
 @dataclass(frozen=True)
@@ -227,9 +232,7 @@ class GibbsKernel(NoisingModel):
         along = None if level_prior is None else level_prior.at_means(state.effective, state.intercept)
         parts = state.precision.T, state.weight_width, operands.location, place
         state, weight, _ = self.draw_columns(operands, state, key, body, before, *parts, along=along)
-        # Widths follow four times the mean jump of the chains, about 4.5 standard deviations.
-        width, target = state.weight_width, 4 * jnp.mean(jnp.abs(weight - before), axis=1)
-        width = jnp.where(adapt, 0.95 * width + 0.05 * target, width)
+        width = adapted(state.weight_width, jnp.mean(jnp.abs(weight - before), axis=1), adapt)
         return state._replace(effective=weight.T, weight_width=width)
 
     def record(self, operands: Operands, state: State) -> dict[str, jax.Array]:
