@@ -127,8 +127,8 @@ def sweep(repeats: int = 5) -> None:
 
 
 def calibration(tables: int = 100) -> None:
-    """Print mean inclusion probability and share of true features in bins, over tables drawn from the prior."""
-    chance, truth = [], []
+    """Print mean inclusion and share of true features in bins, and how many sets have one, of tables from the prior."""
+    chance, truth, covered = [], [], []
     for seed in range(tables):
         rng = np.random.default_rng(seed)
         X = rng.normal(size=(60, 10))
@@ -141,14 +141,19 @@ def calibration(tables: int = 100) -> None:
         post = bd.sample(model, X, y, draws=250, tune=50, chains=2, seed=seed, progress=False)
         chance.append(bd.groups.dataset(post, "posterior")["inclusion_probability"].mean(("chain", "draw")).values)
         truth.append(is_true)
+        for features in bd.credible_sets(post, X)["features"]:
+            covered.append(any(is_true[int(name[1:])] for name in features))
     every, true = np.concatenate(chance), np.concatenate(truth)
-    for low in np.arange(0, 1, 0.2):
-        part = (every >= low) & (every < low + 0.2)
+    print("Features by inclusion probability, and the share of them that are true; errors are binomial.\n")
+    print("| from | features | mean | true | errors apart |")
+    print("|---|---|---|---|---|")
+    place = np.minimum((10 * every).astype(int), 9)
+    for k in range(10):
+        part = place == k
         error = np.sqrt(np.sum(every[part] * (1 - every[part]))) / max(part.sum(), 1)
-        print(
-            f"calibration: {part.sum()} features of mean {every[part].mean():.3f}, true {true[part].mean():.3f} "
-            f"(standard error {error:.3f})"
-        )
+        mean, share = every[part].mean(), true[part].mean()
+        print(f"| {k / 10:.1f} | {part.sum()} | {mean:.3f} | {share:.3f} | {abs(share - mean) / error:.1f} |")
+    print(f"\nOf {len(covered)} sets of probability .95, {np.mean(covered):.3f} have a true feature.")
 
 
 CELLS = {"twins": twins, "correlated": correlated, "words": words, "sweep": sweep, "calibration": calibration}

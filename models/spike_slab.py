@@ -3,8 +3,10 @@ r"""Spike-and-slab logistic regression: which features are in the model (Mitchel
     γ_d ~ Bernoulli(inclusion),   u_d ~ N(0, scale²),   b ~ N(0, intercept_scale²) or flat,
     y_i ∈ {0, 1} enters through exp{−loss(y_i, s_i)},   s = X(γ∘u) + b
 
-``program`` has every indicator as a variable. ``enumerated`` sums all ``2^p`` models, the same posterior of ``u`` and
-``b`` without discrete variables.
+With dropped entries ``s_i = Σ_d γ_d u_d α_id x_id + b``, ``α_id ~ Bernoulli(1 − η_d)``, ``η_d ~ Beta(a, b)``.
+
+``program`` has every indicator as a variable, and sums the masks ``α``. ``enumerated``, of features without dropped
+entries, sums all ``2^p`` models, the same posterior of ``u`` and ``b`` without discrete variables.
 """
 
 import itertools
@@ -17,6 +19,7 @@ import numpyro.distributions as dist
 from numpyro.infer import NUTS, DiscreteHMCGibbs
 
 from bayesdrop.distributions import LogisticPseudoLikelihood
+from bayesdrop.models.masks import observe_summed
 from bayesdrop.models.observed import check_labels
 from bayesdrop.models.scales import sample_linear
 from bayesdrop.models.steps import six_steps
@@ -24,12 +27,19 @@ from bayesdrop.models.steps import six_steps
 __all__ = ["demonstrate", "enumerated", "program"]
 
 
-def program(X, y=None, inclusion=0.5, scale=1.0, intercept_scale=2.5):
-    """``X`` (n, p), ``y`` (n,) of 0 and 1, ``inclusion`` in (0, 1) a number or (p,); indicators explicit."""
+def program(X, y=None, inclusion=0.5, scale=1.0, intercept_scale=2.5, rate_prior=None):
+    """``X`` (n, p), ``y`` (n,) of 0 and 1, ``inclusion`` in (0, 1) a number or (p,); indicators explicit.
+
+    ``rate_prior`` is the pair ``(a, b)`` of the rates; None for features without dropped entries.
+    """
     check_labels(y, len(X))
     slab, intercept = sample_linear(X.shape[1], scale, intercept_scale)
     with numpyro.plate("feature", X.shape[1]):
         included = numpyro.sample("included", dist.Bernoulli(jnp.asarray(inclusion)))
+        rate = None if rate_prior is None else numpyro.sample("rate", dist.Beta(*rate_prior))
+    if rate is not None:
+        observe_summed(X, y, included * slab, intercept, rate, LogisticPseudoLikelihood, 1.0)
+        return
     with numpyro.plate("obs_id", len(X)):
         numpyro.sample("y", LogisticPseudoLikelihood(X @ (included * slab) + intercept), obs=y)
 

@@ -69,9 +69,11 @@ def weights_table(
         expected count; with ``baseline`` the ``relative_risk_ratio``, the factor by which one unit changes the
         probability of a class over that of the baseline class; ``rate`` (of a posterior with ``rate_low`` and
         ``rate_high``). Under ``bd.SpikeSlab`` also ``inclusion_probability``; ``weight_if_included``, the mean of the
-        draws that are not zero; and ``expected_false_discoveries``, the expected number of features without an effect
-        if this feature and all more probable ones are selected. With ``estimate="median"`` every number but ``sd`` is a
-        quantile of the same draws.
+        draws that are not zero; ``expected_false_discoveries``, the expected number of features without an effect if
+        this feature and all more probable ones are selected; and ``rate_if_included``, for ``rate`` also averages
+        over draws without the feature, whose rate is drawn from its prior. There ``scaled_weight`` averages
+        ``(1 − rate) · weight`` over all draws, 0 where the feature is excluded. With ``estimate="median"`` every number
+        but ``sd`` is a quantile of the same draws.
         ``columns.name`` names the two classes of the odds. If the point fit has no intervals, because it has noise for
         example, a column ``interval`` says what to do instead. ``attrs`` describe the intervals, with the number of
         draws, or say why there are none: ``"weight_interval"``, ``"rate_interval"`` and ``"probability"``. If not
@@ -150,7 +152,7 @@ def weights_table(
         columns |= {f"{ratio}{part}": values for part, values in _ratios(columns).items()}
     single = ("weight", "sd", "low", "high", "interval", "scaled_weight")
     ratios = [f"{ratio}{part}" for part in ("", "_low", "_high", "_if_kept")] if ratio else []
-    last = ("inclusion_probability", "weight_if_included", "expected_false_discoveries")
+    last = ("inclusion_probability", "weight_if_included", "rate_if_included", "expected_false_discoveries")
     order = [name for name in (*single, *ratios, "rate", "rate_low", "rate_high", *last) if name in columns]
     rows = rows_of(names if shown is None else shown.names, classes)
     frame = pd.DataFrame({name: np.ravel(columns[name]) for name in order}, index=rows)
@@ -271,7 +273,7 @@ def _of_draws(draws: Draws, probability: float, shown: Contrasts | None, base: i
 
 
 def _of_indicators(posterior: Any, draws: Draws, shown: Contrasts | None) -> Columns:
-    """Inclusion probabilities, means of the weights that are in, and false discoveries expected down to each.
+    """Inclusion probabilities, means of weights and rates that are in, and false discoveries expected down to each.
 
     Each is that of a column, or (r,) of the column that a contrast is of.
     """
@@ -281,10 +283,14 @@ def _of_indicators(posterior: Any, draws: Draws, shown: Contrasts | None) -> Col
     is_in = draws.weight[:, feature] != 0
     count, total = is_in.sum(axis=0), np.sum(_combined(draws.weight, shown) * is_in, axis=0)
     weight = np.divide(total, count, out=np.full(len(count), np.nan), where=count > 0)
+    given = {"weight_if_included": weight}
+    if draws.fixed_rate is None:
+        rates = np.where(is_in, _rates(draws, np.arange(draws.weight.shape[1])[feature]), 0).sum(axis=0)
+        given["rate_if_included"] = np.divide(rates, count, out=np.full(len(count), np.nan), where=count > 0)
     order = np.argsort(-chance, kind="stable")
     expected = np.empty(len(chance))
     expected[order] = np.cumsum(1 - chance[order])
-    return {"inclusion_probability": chance, "weight_if_included": weight, "expected_false_discoveries": expected}
+    return {"inclusion_probability": chance, **given, "expected_false_discoveries": expected}
 
 
 def _rates(draws: Draws, features: Int[np.ndarray, " m"]) -> Float[np.ndarray, "S ..."]:

@@ -26,6 +26,8 @@ class Limits:
         Minimum absolute correlation of features that are swapped.
     first_size : int
         Features in the first model of the last chain; the first chain starts without any.
+    proposals : int
+        Pairs of a weight and a dropout rate that a step of an indicator compares, where entries may be dropped.
     """
 
     factored: int = 1500
@@ -33,6 +35,7 @@ class Limits:
     neighbours: int = 20
     correlation: float = 0.3
     first_size: int = 40
+    proposals: int = 4
 
 
 class Case(NamedTuple):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -20,7 +21,44 @@ from .choices import Limits
 from .inclusion import InclusionKernel, InclusionOperands, RowOperands
 from .moves.active_set import Units, correlated
 
-__all__ = ["bind_inclusion"]
+__all__ = ["bind_inclusion", "check_indicators", "with_slab"]
+
+
+def with_slab(model: Model) -> Model:
+    """The model with the slab for the prior of the features, as if all were included."""
+    prior: Any = model.weight_prior
+    effects = getattr(prior, "size", 0)
+    return replace(model, weight_prior=replace(prior, features=prior.features.slab) if effects else prior.slab)
+
+
+def check_indicators(model: Model, rate_map: RateMap, law: InclusionLaw) -> InclusionLaw:
+    """The law of the indicators, or an error if the sampler with masks does not take it.
+
+    Raises
+    ------
+    ValueError
+        If the rates are the default or shared, features enter together, or the intercept has a prior.
+    """
+    place, advice = "weight_prior: bd.SpikeSlab", "take rates=bd.Fixed(0.0) for features without noise"
+    if model.rates is None:
+        raise ValueError(
+            f"{place} needs rates, for the default, a flat prior, takes a feature that is always dropped for one that "
+            f"is included; {advice}, or bd.PerFeature(bd.Beta(1, 3)), which is away from 1."
+        )
+    own = rate_map.hierarchy is None and rate_map.size == int(np.sum(rate_map.noised))
+    if rate_map.is_free and not own:
+        raise ValueError(
+            f"{place} takes rates of single features or fixed ones, as its steps sum out the masks of one column, got "
+            f"{model.rates!r}; take bd.PerFeature(bd.Beta(1, 3))."
+        )
+    if law.parents is not None or len(law.is_forced) < len(law.unit):
+        raise ValueError(
+            f"{place} takes groups and heredity beside features without noise only, as its steps sum out the masks of "
+            f"one column; {advice}, or leave groups and heredity out."
+        )
+    if model.intercept_prior is not None:
+        raise ValueError(f"intercept_prior: expected none beside dropped entries and bd.SpikeSlab; {advice}.")
+    return law
 
 
 def bind_inclusion(
@@ -40,8 +78,8 @@ def bind_inclusion(
     noisy = any(np.any(part) for part in (parts.quadratic, parts.linear, parts.constant, parts.shift))
     if not marginalised or noisy or np.any(parts.gain != 1):
         raise ValueError(
-            "weight_prior: bd.SpikeSlab takes features without noise, as a feature that is always dropped is nearly "
-            f"one that is out, got noise={model.noise!r} and rates={model.rates!r}; take rates=bd.Fixed(0.0)."
+            "weight_prior: bd.SpikeSlab takes features without noise, or whose dropped entries are part of the model, "
+            f'got noise={model.noise!r} averaged inside the loss; take rates=bd.Fixed(0.0), or target="noising".'
         )
     effects = getattr(prior, "size", 0)
     law: InclusionLaw = selecting(prior).law(p - effects)

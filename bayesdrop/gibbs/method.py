@@ -30,10 +30,11 @@ from ..priors.base import selecting
 from ..rates import RateMap
 from ..sampling.matrix import placed
 from .choices import Case, Limits, choose
-from .inclusion_binding import bind_inclusion
+from .inclusion_binding import bind_inclusion, check_indicators, with_slab
 from .marginalised import bind_marginal, bound_priors
 from .moves.class_kernel import ClassGibbsKernel
 from .moves.columns import dense_columns, sparse_columns
+from .moves.indicators import IndicatorKernel, indicator_operands
 from .moves.interweaving import group_blocks
 from .moves.kernel import GibbsKernel
 from .moves.state import Operands, hierarchy_operands
@@ -52,7 +53,8 @@ class Gibbs:
     Models of many classes, ``bd.Softmax()``, have the kernel :mod:`bayesdrop.gibbs.moves.class_kernel`, which makes no
     joint moves.
 
-    Under the prior ``bd.SpikeSlab`` it draws which features are in the model: :mod:`bayesdrop.gibbs.inclusion`.
+    Under the prior ``bd.SpikeSlab`` it draws which features are in the model: :mod:`bayesdrop.gibbs.inclusion`, and
+    beside dropped entries :mod:`bayesdrop.gibbs.moves.indicators`.
 
     With ``target="marginalised"`` it is the Gibbs sampler of the pseudo-posterior ``exp(−U)``, without masks: see
     :mod:`bayesdrop.gibbs.marginalised`.
@@ -131,12 +133,14 @@ class Gibbs:
             "bd.reweight corrects it. Counts: bd.NegativeBinomial(dispersion) has them, and is near bd.Poisson() for "
             "a large dispersion"
         )
-        many, selects = model.loss.multiclass, selecting(model.weight_prior) is not None
+        many, selected = model.loss.multiclass, selecting(model.weight_prior)
+        selects = selected is not None
         if selects and (many or self.weights != "auto"):
             wrong = f"got {model.loss!r}" if many else f'got weights="{self.weights}"'
             raise ValueError(
                 'weight_prior: bd.SpikeSlab takes a loss with one score per row and bd.Gibbs(weights="auto"), '
-                f"{wrong}; for classes sample each against the others, as bd.Logistic()."
+                f"{wrong}; weights of classes sum to zero, so that one alone cannot be zero: sample each class against "
+                "the others, as bd.Logistic()."
             )
         if many and marginalised:
             raise ValueError(
@@ -154,7 +158,7 @@ class Gibbs:
                 f'weights: "{self.weights}" factors a matrix without zeros, and the features are sparse; use "auto" or '
                 '"conjugate_gradient", or X.toarray() if the features fit into memory.'
             )
-        if selects:
+        if selects and marginalised:
             name = choose(Case(n, p, dense, selects), self.limits).name
             sweeps = int(self.sweeps_per_draw)
             return bind_inclusion(model, loss, data, rate_map, marginalised, sweeps, name, self.dtype, self.limits)
@@ -177,7 +181,11 @@ class Gibbs:
         per_feature = rate_map.is_free and rate_map.size == len(noised) == len(np.unique(noised))
         grouped = rate_map.is_free and not per_feature
         hierarchy = rate_map.hierarchy
-        common, read = bound_priors(model, data, columns, choice, int(self.sweeps_per_draw), self.dtype)
+        indicators, effects, normal = None, getattr(model.weight_prior, "size", 0), model
+        if selects:
+            law = check_indicators(model, rate_map, selected.law(p - effects))
+            indicators, normal = indicator_operands(law, effects, self.dtype), with_slab(model)
+        common, read = bound_priors(normal, data, columns, choice, int(self.sweeps_per_draw), self.dtype)
         first_power = _first_power(model, data) if tune and common["parameter"] is None else 1.0
         common |= {
             "loss": loss.plain,
@@ -194,6 +202,12 @@ class Gibbs:
         kernel: GibbsKernel | ClassGibbsKernel
         if many:
             kernel = ClassGibbsKernel(n_classes=len(data.classes), **common)  # type: ignore[arg-type]  # labels
+        elif selects:
+            limits = self.limits
+            kernel = IndicatorKernel(
+                joint_moves=0, learns_chance=law.is_learnt, effects=effects, proposals=limits.proposals,
+                first_size=limits.first_size, **common,
+            )  # fmt: skip
         else:
             kernel = GibbsKernel(joint_moves=int(self.joint_moves), **common)
         rate_prior = None
@@ -209,6 +223,7 @@ class Gibbs:
             hierarchy=None if hierarchy is None else hierarchy_operands(hierarchy, self.dtype),
             first_power=real(first_power),
             tune=placed(tune, np.int32),
+            indicators=indicators,
         )
         return kernel, operands
 

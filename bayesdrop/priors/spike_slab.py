@@ -30,7 +30,10 @@ class SpikeSlab(ScaleMixture):
     """Spike-and-slab prior: a feature is in the model or not, and the data say how probable its inclusion is.
 
     ``bd.sample`` draws which features are in by ``bd.Gibbs()``; other samplers and point fits take none of it. The
-    noise must be without effect, as ``rates=bd.Fixed(0.0)`` makes it.
+    model states the dropout rates: ``rates=bd.Fixed(0.0)`` for features without noise, ``bd.Fixed(0.3)``, or learnt
+    ones given inclusion, ``bd.PerFeature(bd.Beta(1, 3))``. A feature that is included and nearly always dropped is
+    nearly one that is excluded, so that the prior of the rates should be away from 1. Beside dropped entries features
+    have neither groups nor heredity, and the intercept has a flat prior.
 
     Parameters
     ----------

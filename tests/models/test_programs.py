@@ -109,6 +109,13 @@ PROGRAMS = {
         2,
     ),
     "spike and slab": (spike_slab.program, (X,), {"inclusion": 0.3}, {**PLAIN, "included": ("feature",)}, 2),
+    "spike and slab, masks": (
+        spike_slab.program,
+        (X,),
+        {"rate_prior": (1.0, 3.0)},
+        {**FREE, "included": ("feature",)},
+        2,
+    ),
     "unlabelled rows": (unlabelled_rows.program, (X,), {"unlabelled": -2 * X}, PLAIN, 2),
     "latent": (latent.program, (X,), {"n_hidden": 2}, LAYER, 2),
     "softmax": (softmax.program, (X,), {"rate": RATE, "n_classes": 4}, CLASSES, 4),

@@ -172,3 +172,40 @@ def test_random_terms_stand_beside_it(tmp_path):
         bd.fit(model, formula, table, random_scale=0.5)
     with pytest.raises(ValueError, match=r"correlated, which bd\.Gibbs\(\) does not draw.*\|\|"):
         bd.sample(model, "y ~ b + (a | site)", table, progress=False)
+
+
+@pytest.mark.filterwarnings("ignore::bayesdrop.warnings.MixingWarning")  # a few draws
+def test_rates_stand_beside_it(data, tmp_path):
+    X, y = data[0], data[1] > 0
+    rates = bd.PerFeature(bd.Beta(1, 3))
+    model = bd.Model(rates=rates, weight_prior=bd.SpikeSlab(expected_size=2))
+    post = bd.sample(model, X, y, draws=100, tune=50, chains=2, log_likelihood=True, progress=False)
+    draws, table = bd.groups.dataset(post, "posterior"), bd.weights_table(post)
+    np.testing.assert_array_equal(draws["included"], draws["weight"] != 0)
+    np.testing.assert_array_equal(draws["model_size"], draws["included"].sum("feature"))
+    rate = draws["rate"].where(draws["included"] > 0).mean(("chain", "draw"))
+    np.testing.assert_allclose(table["rate_if_included"], rate, rtol=1e-5)
+    both = ((1 - draws["rate"]) * draws["weight"]).mean(("chain", "draw"))
+    np.testing.assert_allclose(table["scaled_weight"], both, rtol=1e-4, atol=1e-6)
+    bd.groups.save(post, tmp_path / "post.nc")
+    again = bd.groups.load(tmp_path / "post.nc")
+    np.testing.assert_allclose(bd.predict(again, X).mean, bd.predict(post, X).mean)
+    assert bd.weights_table(again).equals(table)
+    scored = bd.loo(bd.log_likelihood(again, X, y))
+    assert np.isfinite(scored.elpd_loo if hasattr(scored, "elpd_loo") else scored.elpd)
+    assert len(bd.marginal_effects(post, X)) == 5
+    assert len(bd.credible_sets(post, X, probability=0.5)) > 0
+    diagnosis = bd.diagnose(post)
+    assert diagnosis.n_rates == 0
+    assert "PerGroup" not in str(diagnosis)
+    prior = np.asarray(bd.groups.dataset(bd.log_prior(post), "log_prior")["rate"])
+    np.testing.assert_allclose(prior, 2 * np.log1p(-draws["rate"]).sum("feature"), rtol=1e-5)
+    drawn = bd.groups.dataset(bd.prior_draws(model, X, draws=50, intercept_scale=1.0), "prior")
+    assert drawn["rate"].dims == drawn["included"].dims == ("chain", "draw", "feature")
+    fixed = bd.Model(rates=bd.Fixed(0.3), weight_prior=bd.SpikeSlab(expected_size=2))
+    few = bd.sample(fixed, X, y, draws=10, tune=5, chains=1, progress=False)
+    assert "rate_if_included" not in bd.weights_table(few)
+    np.testing.assert_allclose(bd.weights_table(few)["rate"], 0.3, rtol=1e-12)
+    for refused in (bd.HMC(), bd.NUTS()):
+        with pytest.raises(ValueError, match="method: .* of mixtures"):
+            bd.sample(model, X, y, method=refused, progress=False)

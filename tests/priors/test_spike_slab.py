@@ -9,6 +9,7 @@ from scipy import stats
 
 import bayesdrop as bd
 from bayesdrop.models import spike_slab
+from bayesdrop.posterior.problem import Problem
 
 NAMES = ["age", "size", "site[a]", "site[b]"]
 TERMS = ["age", "size", "site", "site"]
@@ -153,9 +154,20 @@ def test_others_refuse_it(name, slab):
 @pytest.mark.parametrize(
     ("model", "method", "error"),
     [
-        (dict(), None, r"SpikeSlab takes features without noise, .*; take rates=bd.Fixed\(0.0\)"),
-        (dict(rates=bd.Fixed(0.3)), None, "SpikeSlab takes features without noise"),
-        (dict(noise=bd.GaussianNoise(0.5)), None, "SpikeSlab takes features without noise"),
+        (dict(), None, r"SpikeSlab needs rates, .*; take rates=bd.Fixed\(0.0\).*, or bd.PerFeature\(bd.Beta\(1, 3\)\)"),
+        (dict(rates=bd.Shared()), None, r"SpikeSlab takes rates of single features or fixed ones, .* got Shared"),
+        (dict(rates=bd.Hierarchical([0, 1])), None, "SpikeSlab takes rates of single features or fixed ones"),
+        (dict(noise=bd.GaussianNoise(0.5)), None, "SpikeSlab takes features without noise, or whose dropped entries"),
+        (
+            dict(rates=bd.Fixed(0.3), weight_prior=bd.SpikeSlab(groups=[[0, 1]])),
+            None,
+            "SpikeSlab takes groups and heredity beside features without noise only",
+        ),
+        (
+            dict(rates=bd.Fixed(0.3), intercept_prior=bd.Normal(2.5)),
+            None,
+            "intercept_prior: expected none beside dropped entries",
+        ),
         (dict(loss=bd.Softmax(), rates=bd.Fixed(0.0)), None, "SpikeSlab takes a loss with one score per row"),
         (dict(rates=bd.Fixed(0.0)), bd.Gibbs(weights="woodbury"), "SpikeSlab takes a loss with one score"),
     ],
@@ -163,7 +175,10 @@ def test_others_refuse_it(name, slab):
 def test_gibbs_refuses_what_it_cannot_draw(model, method, error):
     X, y = np.random.default_rng(0).normal(size=(12, 2)), np.tile([0, 1], 6)
     with pytest.raises(ValueError, match=error):
-        bd.sample(bd.Model(weight_prior=bd.SpikeSlab(), **model), X, y, method=method, progress=False)
+        bd.sample(bd.Model(**{"weight_prior": bd.SpikeSlab(), **model}), X, y, method=method, progress=False)
+    averaged = bd.Model(rates=bd.Fixed(0.3), weight_prior=bd.SpikeSlab())
+    with pytest.raises(ValueError, match="averaged inside the loss"):
+        bd.sample(averaged, X, y, target="marginalised", progress=False)
     forced = bd.Model(rates=bd.Fixed(0.0), weight_prior=bd.SpikeSlab(include=[0, 1, 2]))
     with pytest.raises(ValueError, match="at most as many features as rows, 2, got 3"):
         bd.sample(forced, np.arange(8.0).reshape(2, 4), [0, 1], progress=False)
@@ -195,3 +210,36 @@ def test_the_program_has_the_joint_density():
     out = 3 - draws["model_size"].values
     np.testing.assert_allclose(np.array(found), lp.values[0] + out * stats.norm.logpdf(0.0, scale=1.5), rtol=1e-9)
     np.testing.assert_allclose(total, 0.0, atol=1e-8)
+
+
+def test_the_program_with_masks_has_the_density_of_the_sampler():
+    """Of every set of masks of two rows, summed, and up to a constant: indicators, slab weights and rates."""
+    X, y, rng = np.array([[0.7, -1.2], [1.5, 0.4]]), np.array([0, 1]), np.random.default_rng(3)
+    masks = np.array(list(np.ndindex(2, 2, 2, 2)), dtype=bool).reshape(16, 2, 2)  # of sets, features and rows
+    model = bd.Model(
+        noise=bd.Dropout(centre=None), rates=bd.PerFeature(bd.Beta(1, 3)), fit_intercept=True,
+        weight_prior=bd.SpikeSlab([0.2, 0.6], slab=bd.Normal(1.5)),
+    )  # fmt: skip
+    options = dict(inclusion=np.array([0.2, 0.6]), scale=1.5, intercept_scale=None, rate_prior=(1.0, 3.0))
+    gaps = []
+    with jax.enable_x64(True), jax.numpy_rank_promotion("allow"), jax.numpy_dtype_promotion("standard"):
+        kernel, operands = Problem.of(model, X, y).bind(bd.Gibbs(dtype="float64"), 10)
+        first = kernel.init(operands, jax.random.key(0), 16)
+        for included in np.ndindex(2, 2):
+            weight, rate, level = rng.normal(size=2), rng.uniform(size=2), rng.normal()
+            is_in = np.array(included, dtype=bool)
+            every = lambda part: jnp.broadcast_to(jnp.asarray(part), (16, *np.shape(part)))  # noqa: E731
+            kept = masks & is_in[:, None]
+            state = first._replace(
+                effective=every(weight), intercept=every(level), logit=every(np.log(rate / (1 - rate))),
+                masks=(jnp.asarray(kept.transpose(1, 0, 2)),),
+                score=jnp.asarray(np.einsum("d,sdn,nd->sn", weight, kept, X) + level),
+                indicators=first.indicators._replace(included=every(is_in)),
+            )  # fmt: skip
+            # Sets that differ in the masks of excluded features alone are the same one.
+            total = jax.nn.logsumexp(kernel.record(operands, state)["lp"]) - 2 * np.log(2) * np.sum(~is_in)
+            sites = {"weight": weight, "intercept": level, "rate": rate, "included": is_in.astype(float)}
+            sites = {name: jnp.asarray(value) for name, value in sites.items()}
+            slab = np.sum(stats.norm.logpdf(weight[~is_in], scale=1.5))
+            gaps.append(log_density(spike_slab.program, (jnp.asarray(X), y), options, sites)[0] - slab - total)
+    np.testing.assert_allclose(gaps, gaps[0], atol=1e-10)

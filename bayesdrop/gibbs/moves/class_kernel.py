@@ -212,7 +212,7 @@ class ClassGibbsKernel(NoisingModel):
             return update_class_feature(self.log_multiplier, free, self.centred, score, step)
 
         weight, precision = jnp.moveaxis(state.effective, 2, 0), jnp.moveaxis(state.precision, 2, 0)
-        state, weight = self.draw_columns(operands, state, key, body, weight, precision)
+        state, weight, _ = self.draw_columns(operands, state, key, body, weight, precision)
         return state._replace(effective=jnp.moveaxis(weight, 0, 2))
 
     def record(self, operands: Operands, state: State) -> dict[str, jax.Array]:

@@ -44,7 +44,7 @@ from .pseudo_marginal import first_metric
 from .scales import draw_given_weights, move_scales
 from .state import Conditional, Operands, State
 
-__all__ = ["GibbsKernel", "Operands", "State"]
+__all__ = ["GibbsKernel", "Operands", "State", "adapted"]
 
 # Joint moves that were accepted more rarely than this during warm-up are not tried again.
 _LEAST_ACCEPTED = 0.02
@@ -52,6 +52,11 @@ _LEAST_ACCEPTED = 0.02
 _RETRY = 8
 # While joint moves are accepted, one sweep in this number draws weights and rates one feature at a time as well.
 _THOROUGH = 4
+
+
+def adapted(width: Float[jax.Array, " p"], jump: Float[jax.Array, " p"], adapt: Any) -> Float[jax.Array, " p"]:
+    """Widths after a sweep of warm-up: four times the mean jump of the chains, about 4.5 standard deviations."""
+    return jnp.where(adapt, 0.95 * width + 0.05 * (4 * jump), width)
 
 
 @dataclass(frozen=True)
@@ -141,8 +146,8 @@ class GibbsKernel(NoisingModel):
             state = state._replace(precision=precision, scales=scales)
         if operands.learnt is not None:
             weight = self.weights(operands, state.effective, state.logit)
-            away = operands.from_location(weight)
-            log_scale = draw_given_weights(key_scale, operands.learnt, away, state.log_scale)
+            away, size = self.informative(operands, state, operands.from_location(weight))
+            log_scale = draw_given_weights(key_scale, operands.learnt, away, state.log_scale, size)
             precision = weight_precision(operands.learnt, log_scale)
             state = state._replace(precision=precision, log_scale=log_scale)
         # Given the scores and before the auxiliary variables, of which it is not independent.
@@ -159,6 +164,12 @@ class GibbsKernel(NoisingModel):
             state, higher = draw_shape(self, operands, key_parameter, state, weight, costs)
             state = state._replace(score=state.score + higher[:, None])
         return self.with_groups(operands, state, key_groups)
+
+    def informative(
+        self, operands: Operands, state: State, away: Float[jax.Array, "C p"]
+    ) -> tuple[Float[jax.Array, "C p"], Float[jax.Array, "C g"] | None]:
+        """Weights less their mean that say something of their learnt scales, and their number; None for all."""
+        return away, None
 
     def _draw_weights(self, operands: Operands, state: State, key: PRNGKeyArray) -> State:
         """Weights and intercept given masks; scores afresh, so that rounding never accumulates over sweeps."""
@@ -220,10 +231,8 @@ class GibbsKernel(NoisingModel):
         place = None if level_prior is None else level_prior.place
         along = None if level_prior is None else level_prior.at_means(state.effective, state.intercept)
         parts = state.precision.T, state.weight_width, operands.location, place
-        state, weight = self.draw_columns(operands, state, key, body, before, *parts, along=along)
-        # Widths follow four times the mean jump of the chains, about 4.5 standard deviations.
-        width, target = state.weight_width, 4 * jnp.mean(jnp.abs(weight - before), axis=1)
-        width = jnp.where(adapt, 0.95 * width + 0.05 * target, width)
+        state, weight, _ = self.draw_columns(operands, state, key, body, before, *parts, along=along)
+        width = adapted(state.weight_width, jnp.mean(jnp.abs(weight - before), axis=1), adapt)
         return state._replace(effective=weight.T, weight_width=width)
 
     def record(self, operands: Operands, state: State) -> dict[str, jax.Array]:

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 from jax.scipy.special import logit
 from jaxtyping import PRNGKeyArray
 
-from ..._typing import Float
+from ..._typing import Bool, Float
 from ...losses.protocols import Augmented, likelihood_of
 from ...noise import MaskNoise
 from ...priors.rate_prior import log_rates
@@ -109,6 +109,16 @@ class NoisingModel(WeightPrior):
             return RowLikelihood(cost)
         return RowLikelihood(cost, jax.jit(lambda target, score, row_weight: direct(target, score)))
 
+    def pseudo_given(self, state: Any) -> Callable[..., tuple[Any, Any]]:
+        """Expected pseudo-observations of rows (C, m) by target, score and row weight, at the chains of a state."""
+
+        def pseudo(target: Elementwise, score: Elementwise, row_weight: Elementwise) -> tuple[Any, Any]:
+            weight = row_weight * state.noise_precision[:, None]
+            found = self.loss_of(state).pseudo(target, score, jnp.zeros_like(score), weight)
+            return found[0], found[1]
+
+        return pseudo
+
     def total_cost(self, operands: Operands, state: Any, score: Float[jax.Array, "C n"]) -> Float[jax.Array, " C"]:
         """Loss of each chain at scale 1: (C, n) to (C,)."""
         target = jnp.broadcast_to(operands.target[None], score.shape)
@@ -170,8 +180,10 @@ class NoisingModel(WeightPrior):
             "group_log_strength": jnp.full((chains, groups), jnp.log(strength), dtype),
         }
 
-    def recorded_rates(self, operands: Operands, state: Any) -> tuple[dict[str, jax.Array], Float[jax.Array, " C"]]:
-        """Record of rates and their groups, and the log density of these and of the masks, (C,)."""
+    def recorded_rates(
+        self, operands: Operands, state: Any, included: Bool[jax.Array, "C p"] | None = None
+    ) -> tuple[dict[str, jax.Array], Float[jax.Array, " C"]]:
+        """Record of rates and their groups, and the log density of these and the masks of included features, (C,)."""
         columns, feature_logit = operands.columns, self.feature_logit(operands, state.logit)
         counts = [jnp.sum(~mask, axis=-1, dtype=jnp.int32) for mask in state.masks]
         drops = columns.per_feature(counts, feature_logit.shape[:1], jnp.int32).T
@@ -179,7 +191,8 @@ class NoisingModel(WeightPrior):
         log_drop, log_keep = log_rates(feature_logit)
         # A rate that is fixed at 0 has no drops, and the logarithm −∞.
         dropped = jnp.where(drops > 0, drops.astype(feature_logit.dtype) * log_drop, 0)
-        draw, lp = {}, jnp.sum(dropped + keeps * log_keep, axis=-1)
+        every = dropped + keeps * log_keep
+        draw, lp = {}, jnp.sum(every if included is None else jnp.where(included, every, 0), axis=-1)
         if self.free:
             draw["logit_rate"] = state.logit
             # The density of the rates, not of their logits.
@@ -203,13 +216,13 @@ class NoisingModel(WeightPrior):
         body: Callable[[Any, Any], Any],
         weight: Float[jax.Array, "p *classes C"],
         *parts: Any,
-        along: Float[jax.Array, " C"] | None = None,
-    ) -> tuple[Any, Float[jax.Array, "p *classes C"]]:
-        """Every feature in turn: the state after its masks and rate are drawn, and effective weights.
+        along: Any = None,
+    ) -> tuple[Any, Float[jax.Array, "p *classes C"], Any]:
+        """Every feature in turn: the state after its masks and rate are drawn, effective weights, and ``along``.
 
         ``body`` is the step of a scan over the columns of a block: from the scores and (values, rows, masks, uniform
         numbers for new ones, weight, logit, ``parts`` by feature, prior of the rate, key) to the scores and (weight,
-        logit, masks). Scores are a pair with the intercepts at the means of the columns if these are given, ``along``.
+        logit, masks). Scores are a pair with ``along`` if that is given: what else a feature changes for the next ones.
         """
         columns, masks = operands.columns, []
         carry = state.score if along is None else (state.score, along)
@@ -231,7 +244,8 @@ class NoisingModel(WeightPrior):
             factor = jnp.exp(self.log_multiplier(drawn) - self.log_multiplier(old))
             factor = factor.reshape(len(factor), *(1,) * (weight.ndim - 2), -1)
             weight, logit = weight.at[empty].set(weight[empty] * factor), logit.at[empty].set(drawn)
-        state = state._replace(score=carry if along is None else carry[0], masks=tuple(masks))
+        score, along = (carry, None) if along is None else carry
+        state = state._replace(score=score, masks=tuple(masks))
         if self.per_feature:
             state = state._replace(logit=jnp.zeros_like(state.logit).at[:, operands.index].set(logit.T))
-        return state, weight
+        return state, weight, along

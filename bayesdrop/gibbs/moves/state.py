@@ -115,6 +115,8 @@ class Operands(NamedTuple):
         Prior mean of the weights; None if it is 0.
     level : LevelOperands, optional
         Prior of the intercept; None if it is flat.
+    indicators : IndicatorOperands, optional
+        Law of the indicators under a spike-and-slab prior, :mod:`.indicators`.
     """
 
     columns: Columns
@@ -134,6 +136,7 @@ class Operands(NamedTuple):
     offset: Float[jax.Array, " n"] | None = None
     location: Float[jax.Array, " p"] | None = None
     level: LevelOperands | None = None
+    indicators: Any = None
 
     def from_location(self, weight: Float[jax.Array, "C p"]) -> Float[jax.Array, "C p"]:
         """Weights (C, p) less their prior mean."""
@@ -180,6 +183,8 @@ class State(NamedTuple):
         Metric of the joint move.
     count : int array ()
         Draws so far.
+    indicators : Indicators, optional
+        Which features are included, under a spike-and-slab prior.
     key : key
         Random key.
     """
@@ -200,3 +205,4 @@ class State(NamedTuple):
     weight_width: Any = None
     metric: Any = None
     count: Any = None
+    indicators: Any = None

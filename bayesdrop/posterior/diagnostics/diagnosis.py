@@ -234,7 +234,8 @@ def diagnose_groups(groups: Mapping[str, xr.Dataset], attrs: Mapping[str, Any]) 
     r_hat, bulk, tail, limit, words = _mixing_extremes(posterior, bool(broken), problems, more)
     stats = groups.get("sample_stats")
     sampled = (None, None, None) if stats is None else _from_stats(stats, draws, problems, attrs)
-    rates, undetermined = _undetermined(posterior, groups.get("constant_data"))
+    # Rates of features that are excluded have their prior.
+    rates, undetermined = (0, []) if selects else _undetermined(posterior, groups.get("constant_data"))
     wrong = approximation_problem(attrs, chains * draws)
     problems += [problem for problem in (wrong, spread_problem(attrs)) if problem is not None]
     return Diagnosis(

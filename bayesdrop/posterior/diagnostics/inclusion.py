@@ -43,12 +43,17 @@ class Rules:
 
 
 def without_indicators(posterior: xr.Dataset, rules: Rules = Rules()) -> xr.Dataset:
-    """The variables to compare between chains: without indicators, weights and features that are in or out for sure."""
+    """The variables to compare between chains: without indicators, weights and probabilities that leave no doubt."""
     rest = posterior.drop_vars(["weight", "included"], errors="ignore")
     if "inclusion_probability" not in posterior:
         return rest
     doubtful = np.abs(posterior["inclusion_probability"].mean(("chain", "draw")).values - 0.5) < 0.5 - rules.doubtful
-    return rest.isel(feature=doubtful) if doubtful.any() else rest.drop_vars("inclusion_probability")
+    rest = rest.drop_vars("inclusion_probability")
+    if not doubtful.any():
+        return rest
+    # Their dim has a name of its own: rates are compared for all features.
+    chance = posterior["inclusion_probability"].isel(feature=doubtful).rename(feature="doubtful_feature")
+    return rest.assign(inclusion_probability=chance)
 
 
 def inclusion_problems(posterior: xr.Dataset, advice: str, rules: Rules = Rules()) -> list[Problem]:

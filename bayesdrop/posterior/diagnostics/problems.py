@@ -270,7 +270,7 @@ def more_draws(attrs: Mapping[str, Any], posterior: xr.Dataset) -> str:
         method = ""
     if method.startswith("Gibbs"):
         first = "Raise draws and tune, or bd.Gibbs(sweeps_per_draw=...), before trusting intervals and tails"
-        if "rate" in posterior and posterior["rate"].isel(chain=0, draw=0).size > 1:
+        if "rate" in posterior and "included" not in posterior and posterior["rate"].isel(chain=0, draw=0).size > 1:
             return f"{first}; share rates by bd.PerGroup or bd.Shared if that does not help."
         return f"{first}."
     other = "bd.Gibbs()" if has_gibbs(attrs) else "bd.NUTS()" if _has_correlation(attrs) else ""
