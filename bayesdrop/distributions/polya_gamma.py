@@ -39,7 +39,7 @@ class Rules:
         Maximum number of draws of PG(1, z) that are summed; the rest of an integer shape is drawn as one inverse
         Gaussian of the same mean and variance.
     share, min_terms, max_terms : float, int, int
-        Gamma terms that are drawn for a fractional shape ``f``: ``share/f``, from ``min_terms`` to ``max_terms``. The
+        Gamma terms that are drawn for a shape ``f`` below 2: ``share/f``, from ``min_terms`` to ``max_terms``. The
         smaller the shape, the more terms are tiny.
     largest : float
         Shape of an inverse Gaussian beyond which its draws are equal.
@@ -73,11 +73,11 @@ class PolyaGamma(Distribution):
 
     Notes
     -----
-    The sampler is exact for integer ``b`` up to 64, as a sum of exact draws of PG(1, z). A fractional part ``f`` is
-    drawn as its first ``1.2/f`` gamma terms (4 to 64) plus an inverse Gaussian that matches the mean and the variance
-    of the rest: mean and variance are exact, and the distribution function is off by less than 1e-3 for ``f >= 0.02``
-    (below that by up to 0.02). What exceeds 64 is drawn as an inverse Gaussian of the same mean and variance, off by
-    less than 1e-3.
+    The sampler is exact for integer ``b`` up to 64, as a sum of exact draws of PG(1, z). A fractional part, together
+    with one of the whole ones if there is any, is a shape ``f`` below 2 and is drawn as its first ``1.2/f`` gamma terms
+    (4 to 64) plus an inverse Gaussian that matches the mean and the variance of the rest: mean and variance are exact,
+    and the distribution function is off by less than 1e-3 for ``f >= 0.02`` (below that by up to 0.02). What exceeds 64
+    is drawn as an inverse Gaussian of the same mean and variance, off by less than 1e-3.
 
     References
     ----------
@@ -128,8 +128,11 @@ class PolyaGamma(Distribution):
 def _draw(key: PRNGKeyArray, b: Elementwise, z: Elementwise) -> Elementwise:
     """Draw the integer part by sums, the fractional part and the excess by matched moments."""
     key_sum, key_part, key_rest = random.split(key, 3)
+    # A fraction joins one of the whole draws, if there is any: the larger a shape, the fewer terms must be drawn.
     whole = jnp.floor(b)
     part = b - whole
+    joined = jnp.where((part > 0) & (whole > 0), jnp.ones_like(b), 0)
+    whole, part = whole - joined, part + joined
     summed = jnp.minimum(whole, RULES.summed)
 
     def add(carry: Carry) -> Carry:
@@ -156,7 +159,7 @@ def _matched(key: PRNGKeyArray, b: Elementwise, mean: Elementwise, spread: Eleme
 
 
 def _fraction(key: PRNGKeyArray, b: Elementwise, z: Elementwise) -> Elementwise:
-    """PG(b, z) for ``0 <= b < 1`` from ``Σ_k Gamma(b, 1) / (2π² (k − ½)² + z²/2)``: first terms drawn, tail matched."""
+    """PG(b, z) for ``0 <= b < 2`` from ``Σ_k Gamma(b, 1) / (2π² (k − ½)² + z²/2)``: first terms drawn, tail matched."""
     key_gamma, key_rest = random.split(key)
     is_positive = b > 0
     shape = jnp.where(is_positive, b, 1)

@@ -10,7 +10,8 @@ shape of the likelihood may be unknown. One sweep is
 0. what is unknown of ``P``, the likelihood and the prior of the rates, each given weights, scores or rates,
    a scale that weights share also given their directions (:mod:`.moves.scales`);
 1. auxiliary variables given the scores, then weights and intercept given them and the masks, as one Gaussian draw
-   (Polson & Scott 2011; Polson, Scott & Windle 2013); then the auxiliary variables are forgotten;
+   (Polson & Scott 2011; Polson, Scott & Windle 2013); then the auxiliary variables are forgotten; where those of a
+   learnt shape cost several sweeps, only while joint moves are rarely accepted;
 2. for each feature, with its mask column summed out: the weight, then the rate, by slice sampling; then the column;
 3. rates shared by several features: given the masks, then interweaved with uniform variables behind the masks.
 
@@ -113,7 +114,12 @@ class GibbsKernel(NoisingModel):
         """One sweep over all variables of all chains; unless ``thorough``, features only have their masks redrawn."""
         key, key_prior, key_gauss, key_features, key_groups = jax.random.split(state.key, 5)
         state = self._draw_priors(operands, self._temper(operands, state._replace(key=key)), key_prior)
-        state = self._draw_weights(operands, state, key_gauss)
+        if not self.joint_moves or self.parameter is None or self.parameter.is_scale:
+            state = self._draw_weights(operands, state, key_gauss)
+        else:
+            # Several auxiliary variables a count cost more than a sweep, and trajectories move the weights as well.
+            rare = _THOROUGH * self.joint_moves * state.metric.accepted < 1
+            state = where_needed(rare, lambda s, key: self._draw_weights(operands, s, key), state, key_gauss)
         precision, unscaled = state.noise_precision, partial(self.total_cost, operands, state)
         cost = lambda score: precision * unscaled(score)  # noqa: E731
         products = lambda weight: operands.columns.product(state.masks, weight, operands.target.shape[0])  # noqa: E731
