@@ -150,10 +150,11 @@ def weights_table(
         ratio, classes = "relative_risk_ratio", [label for k, label in enumerate(classes) if k != base]
     if ratio:
         columns |= {f"{ratio}{part}": values for part, values in _ratios(columns).items()}
-    single = ("weight", "sd", "low", "high", "interval", "scaled_weight")
-    ratios = [f"{ratio}{part}" for part in ("", "_low", "_high", "_if_kept")] if ratio else []
-    last = ("inclusion_probability", "weight_if_included", "rate_if_included", "expected_false_discoveries")
-    order = [name for name in (*single, *ratios, "rate", "rate_low", "rate_high", *last) if name in columns]
+    # A terminal of 80 columns shows the first and the last ones.
+    ratios = [f"{ratio}{part}" for part in ("", "_low", "_high")] if ratio else []
+    single = ("sd", "low", "high", "interval", "scaled_weight", f"{ratio}_if_kept", "rate_low", "rate_high", "rate")
+    last = ("weight_if_included", "rate_if_included", "expected_false_discoveries", "inclusion_probability")
+    order = [name for name in ("weight", *ratios, *single, *last) if name in columns]
     rows = rows_of(names if shown is None else shown.names, classes)
     frame = pd.DataFrame({name: np.ravel(columns[name]) for name in order}, index=rows)
     frame.attrs.update(weight_interval=kind, rate_interval=rate_kind, probability=probability)

@@ -121,7 +121,7 @@ def test_columns_are_those_that_are_known(data):
     noised = bd.fit(bd.Model(rates=bd.Fixed(0.2)), data.X, data.Y)
     plain, whole = bd.weights_table(noised), bd.weights_table(fit)
     ratios = ["odds_ratio", "odds_ratio_low", "odds_ratio_high"]
-    assert list(plain) == ["weight", "interval", "scaled_weight", "odds_ratio", "odds_ratio_if_kept", "rate"]
+    assert list(plain) == ["weight", "odds_ratio", "interval", "scaled_weight", "odds_ratio_if_kept", "rate"]
     assert list(whole) == ["weight", "sd", "low", "high", "scaled_weight", *ratios, "rate"]
     assert whole.attrs["weight_interval"] == "Laplace approximation"
     pd.testing.assert_frame_equal(
