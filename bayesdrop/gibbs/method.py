@@ -54,7 +54,7 @@ class Gibbs:
     joint moves.
 
     Under the prior ``bd.SpikeSlab`` it draws which features are in the model: :mod:`bayesdrop.gibbs.inclusion`, and
-    beside dropped entries :mod:`bayesdrop.gibbs.moves.indicators`.
+    with dropped entries :mod:`bayesdrop.gibbs.moves.indicators`.
 
     With ``target="marginalised"`` it is the Gibbs sampler of the pseudo-posterior ``exp(−U)``, without masks: see
     :mod:`bayesdrop.gibbs.marginalised`.

@@ -56,7 +56,7 @@ def source(method: str) -> str:
 
 @cache
 def _commit() -> str | None:
-    commit: str | None = facts("")["commit"]
+    commit: str | None = facts("python -m benchmarks.peers")["commit"]
     return commit
 
 

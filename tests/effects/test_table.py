@@ -122,7 +122,7 @@ def test_columns_are_those_that_are_known(data):
     plain, whole = bd.weights_table(noised), bd.weights_table(fit)
     ratios = ["odds_ratio", "odds_ratio_low", "odds_ratio_high"]
     assert list(plain) == ["weight", "odds_ratio", "interval", "scaled_weight", "odds_ratio_if_kept", "rate"]
-    assert list(whole) == ["weight", "sd", "low", "high", "scaled_weight", *ratios, "rate"]
+    assert list(whole) == ["weight", *ratios, "sd", "low", "high", "scaled_weight", "rate"]
     assert whole.attrs["weight_interval"] == "Laplace approximation"
     pd.testing.assert_frame_equal(
         plain[["weight", "scaled_weight", "rate"]], noised.summary(), check_like=True, check_names=False

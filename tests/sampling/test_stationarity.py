@@ -84,7 +84,8 @@ def p_values(loss, with_intercept, joint_moves, seed=0):
         loss, rates=bd.PerFeature(bd.Beta(2.0, 3.0)), weight_prior=bd.Normal(SCALE), fit_intercept=with_intercept,
         **level,
     )  # fmt: skip
-    with jax.enable_x64(True):
+    # The statements here multiply bits by numbers, as NumPy does.
+    with jax.enable_x64(True), jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
         data = as_dataset(X, np.arange(N), binary=False)
         method = bd.Gibbs(dtype="float64", joint_moves=joint_moves)
         kernel, operands = method.bind(model, data, model.bind(NAMES), 0)

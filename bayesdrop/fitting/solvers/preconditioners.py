@@ -56,17 +56,17 @@ def check_settings(tol: Any, max_iter: Any, max_inner: Any, preconditioner: Any)
     check_instance(preconditioner, "preconditioner", Preconditioner, expected, none=True)
 
 
-def choose_preconditioner(design: Design) -> Preconditioner:
-    """Cholesky for few columns, Woodbury for few rows, else the diagonal.
+def choose_preconditioner(design: Design, similar: bool = False) -> Preconditioner:
+    """Cholesky for few columns, Woodbury for few rows, else the diagonal; ``similar`` problems share a factor.
 
     Examples
     --------
     >>> from bayesdrop.designs import as_design
     >>> choose_preconditioner(as_design(np.ones((20, 3))))
-    Cholesky()
+    Cholesky(shared_from=200)
     """
     if design.prefers_gram:
-        return Cholesky()
+        return Cholesky(shared_from=0) if similar else Cholesky()
     return Woodbury() if design.prefers_outer_gram else Jacobi()
 
 
@@ -135,27 +135,37 @@ def row_inverse(
 
 @dataclass(frozen=True)
 class Cholesky:
-    """Cholesky factor of the dense (p + 1) × (p + 1) matrix; problems share that of their mean matrix, rescaled.
+    """Cholesky factor of the dense (p + 1) × (p + 1) matrix, one per column of the block.
+
+    Attributes
+    ----------
+    shared_from : int
+        Minimum number of features at which three or more problems share the factor of their mean matrix, rescaled for
+        each.
 
     Examples
     --------
     >>> Cholesky()
-    Cholesky()
+    Cholesky(shared_from=200)
     """
+
+    shared_from: int = 200
 
     def prepare(self, moments: ScoreMoments, omega: PerRow, diagonal: WeightBlock) -> Apply:
         """See :class:`Preconditioner`."""
         p, K, design, fitted = moments.design.shape[1], omega.shape[1], moments.design, moments.fit_intercept
-        if K > 1:
+        if K > 2 and p >= self.shared_from:
             size = np.mean(diagonal + moments.diagonal(omega), axis=0)
             gain = np.broadcast_to(moments.coefficients.gain, (p, K)).mean(axis=1)
             shared = column_factor(design, omega.mean(axis=1), diagonal.mean(axis=1), fitted, gain)
             return lambda r: size.mean() / size * solved(shared, r)
-        matrix = moments.grams(omega)[0]
-        if not fitted:
-            matrix[-1, -1] = 1.0
-        single = factored(matrix, diagonal[:, 0])
-        return lambda r: solved(single, r)
+        factors = []
+        for k in range(K):
+            matrix = (moments if K == 1 else moments.select([k])).grams(omega[:, [k]])[0]
+            if not fitted:
+                matrix[-1, -1] = 1.0
+            factors.append(factored(matrix, diagonal[:, k]))
+        return lambda r: np.stack([solved(factors[k], r[:, k]) for k in range(K)], axis=1)
 
 
 @dataclass(frozen=True)

@@ -107,7 +107,7 @@ class SoftmaxNewton:
         """One step; if no length lowers the energy, one more try by the model without the secants."""
         value, gradient, eps = float(state.value[0]), state.gradient, np.finfo(float).eps
         # The blocks of single classes: far off if all classes move equally, and there the gradient has no part.
-        precondition = choose_preconditioner(energy.moments.design).prepare(
+        precondition = choose_preconditioner(energy.moments.design, similar=True).prepare(
             energy.moments, energy.class_weight(state.probability), state.diagonal
         )
         size = float(np.sum(gradient * precondition(gradient)))
