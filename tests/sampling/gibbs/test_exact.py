@@ -238,15 +238,15 @@ def test_posterior_means_are_exact(name):
 
 NOISY = bd.Squared(variance=bd.InverseGamma(3.0, 2.0))
 REGRESSIONS = {
-    "row weights": (bd.Model(NOISY, C=0.5), BOTH, WEIGHTS),
+    "row weights": (bd.Model(NOISY), BOTH, WEIGHTS),
     "per feature": (bd.Model(NOISY, fit_intercept=False), BOTH, None),
-    "row weights, no joint moves": (bd.Model(NOISY, C=0.4, rates=bd.Fixed(0.3)), GIBBS, WEIGHTS),
+    "row weights, no joint moves": (bd.Model(NOISY, rates=bd.Fixed(0.3)), GIBBS, WEIGHTS),
     "row weights, groups": (
-        bd.Model(NOISY, C=0.6, rates=bd.PerGroup(["a", "b", "a"]), fit_intercept=False),
+        bd.Model(NOISY, rates=bd.PerGroup(["a", "b", "a"]), fit_intercept=False),
         BOTH,
         WEIGHTS,
     ),
-    "laplace, hierarchy": (bd.Model(NOISY, C=0.5, weight_prior=bd.Laplace(1.0), rates=POOLED), BOTH, None),
+    "laplace, hierarchy": (bd.Model(NOISY, weight_prior=bd.Laplace(1.0), rates=POOLED), BOTH, None),
 }
 
 
