@@ -55,6 +55,9 @@ class Rules:
         Share of a pilot's draws that are as good as independent.
     tiny : float
         Floor of a squared shift that is divided by.
+    start, halvings : float, int
+        Energy of a start above that of the centre, less the number of coordinates, from which it is taken halfway to
+        the centre, and how often.
     """
 
     diverged: float = 1000.0
@@ -62,6 +65,8 @@ class Rules:
     prior_draws: float = 100.0
     independent: float = 0.3
     tiny: float = 1e-12
+    start: float = 30.0
+    halvings: int = 30
 
 
 RULES = Rules()
@@ -176,10 +181,29 @@ class HMCKernel(GradientKernel):
     choice: str = ""
 
     def init(self, operands: HMCOperands, key: PRNGKeyArray, chains: int) -> HMCState:
-        """Start at independent draws from the normal approximation."""
+        """Start at independent draws from the normal approximation, halfway to its centre where these are hopeless.
+
+        Energies of a normal law exceed that of the centre by ``D/2`` on average. Where the tails of a density are
+        much lighter than the approximation's, as of the mean e^s of a count, a trajectory could not leave its start.
+        """
         key, z = self.start(operands, key, chains)
-        theta = unwhiten(operands.centre, operands.factor, z)
-        return self.state_at(operands, key, z, self.density.evaluate(operands.density, theta))
+        origin = jnp.zeros_like(z[:1])
+
+        def evaluate(z: Point) -> tuple[Evaluation, Bool[jax.Array, " C"]]:
+            theta = unwhiten(operands.centre, operands.factor, jnp.concatenate([z, origin]))
+            found = self.density.evaluate(operands.density, theta)
+            energy = jnp.sum(found.cost, axis=1) - found.prior
+            is_far = ~(energy[:-1] - energy[-1] < RULES.start + z.shape[1])
+            return jax.tree.map(lambda part: part[:-1], found), is_far
+
+        def nearer(carry: Any) -> Any:
+            z, _, is_far, left = carry
+            z = jnp.where(is_far[:, None], 0.5 * z, z)
+            return z, *evaluate(z), left - 1
+
+        first = (z, *evaluate(z), jnp.int32(RULES.halvings))
+        z, evaluation, _, _ = jax.lax.while_loop(lambda carry: jnp.any(carry[2]) & (carry[3] > 0), nearer, first)
+        return self.state_at(operands, key, z, evaluation)
 
     @staticmethod
     def start(operands: HMCOperands, key: PRNGKeyArray, chains: int) -> tuple[PRNGKeyArray, Point]:

@@ -11,7 +11,7 @@ from scipy import stats
 import bayesdrop as bd
 from bayesdrop.data.dataset import as_dataset
 from bayesdrop.hmc.binding import bind_start
-from bayesdrop.hmc.kernels.factors import StructuredFactor
+from bayesdrop.hmc.kernels.factors import StructuredFactor, unwhiten
 from bayesdrop.priors.base import NonCentred
 
 GENERATOR = np.random.default_rng(0)
@@ -119,6 +119,31 @@ def test_posteriors_are_those_of_gibbs(name, rates, method):
         )
     z = (one[:, 0] - other[:, 0]) / np.hypot(one[:, 1], other[:, 1])
     assert np.abs(z).max() < 4.5
+
+
+def test_chains_start_where_a_trajectory_can_leave():
+    """Weights of heavy tails in the mean ``e^s`` of a count: draws of the approximation are a thousand nats away."""
+    data = as_dataset(3 * X, np.random.default_rng(1).poisson(2.0, size=50).astype(float), binary=False)
+    model = bd.Model(bd.Poisson(), weight_prior=PRIORS["horseshoe"], rates=bd.Fixed(0.0))
+    with jax.enable_x64(True):
+        kernel, operands = bd.HMC(dtype="float64").bind(model, data, model.bind(data.feature_names), 0)
+        state = jax.jit(kernel.init, static_argnums=2)(operands, jax.random.key(0), 256)
+        _, drawn = kernel.start(operands, jax.random.key(0), 256)
+
+        @jax.jit
+        def energy_at(z):
+            found = kernel.density.evaluate(operands.density, unwhiten(operands.centre, operands.factor, z))
+            return found.cost.sum(axis=1) - found.prior
+
+        first, moved, centre = (np.asarray(energy_at(z)) for z in (drawn, state.position, 0 * drawn[:1]))
+        drawn, position = np.asarray(drawn), np.asarray(state.position)
+    far = ~(first - centre < 30 + drawn.shape[1])
+    assert np.max(first) > centre + 1000
+    assert np.all(moved - centre < 30 + drawn.shape[1])
+    # Those that are near stay, and the others are between there and the centre.
+    np.testing.assert_array_equal(position[~far], drawn[~far])
+    halvings = np.log2(drawn[far] / position[far])
+    np.testing.assert_allclose(halvings, np.broadcast_to(np.round(halvings[:, :1]), halvings.shape), atol=1e-9)
 
 
 def test_losses_without_auxiliary_variables_take_it_by_default():
