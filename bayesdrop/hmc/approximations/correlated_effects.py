@@ -94,7 +94,7 @@ def correlated_coordinates(
     operands = CorrelatedOperands(
         scale_operands(learnt, dtype), real(unit), tuple(placed(block, np.int32) for block in blocks), real(prior.eta)
     )
-    dims = {"correlation": ("correlation_pair",)} if blocks else {}
+    dims: dict[str, tuple[str, ...]] = {"correlation": ("correlation_pair",)} if blocks else {}
     dims |= {} if learnt is None else {"weight_scale": learnt.dims}
     spread = unit if learnt is None else learnt.scale(np.exp(log_scale))
     centre, width = np.append(log_scale, np.zeros(more)), np.repeat([RULES.scale, RULES.matrix], [len(log_scale), more])
@@ -137,9 +137,9 @@ def effects_coordinates(
     n_features = p - prior.size
     first = mixture_coordinates(prior.mixture, n_features, dtype)
     last = correlated_coordinates(prior.effects, prior.size, log_scale, dtype)
-    return ScaleCoordinates(
-        JoinedWeights(first.weights_of, last.weights_of, n_features, len(first.centre)),
-        (first.operands, last.operands),
-        *(np.append(one, other) for one, other in zip(first[2:5], last[2:5], strict=True)),
-        {**first.dims, **last.dims},
+    weights_of = JoinedWeights(first.weights_of, last.weights_of, n_features, len(first.centre))
+    spread, centre, width = (
+        np.append(getattr(first, name), getattr(last, name)) for name in ("spread", "centre", "width")
     )
+    dims = {**first.dims, **last.dims}
+    return ScaleCoordinates(weights_of, (first.operands, last.operands), spread, centre, width, dims)
