@@ -236,6 +236,11 @@ class RandomEffects(NormalLaw):
 
     def precision(self, n_features: int) -> np.ndarray:
         """Diagonal of the prior precision, (p,); raise ValueError if a scale is learnt."""
+        if self.mixture is not None:
+            raise ValueError(
+                "weight_prior: with random terms a point fit takes bd.Normal(...) with a number for its scale, got "
+                f"{self.features!r}, which bd.sample draws."
+            )
         if self.correlated:
             raise ValueError(
                 f"formula: the effects of ({next(iter(self.pairs()))}) are correlated, which bd.sample draws; for a "
@@ -247,11 +252,6 @@ class RandomEffects(NormalLaw):
                 f"random_scale: the scale of {term!r} is learnt together with the effects, which bd.sample does; a "
                 f"point fit takes a number, as in random_scale={{{term!r}: 0.5}}, such as the posterior mean of "
                 f"{term + '|scale'!r}."
-            )
-        if self.mixture is not None:
-            raise ValueError(
-                f"weight_prior: with random terms a point fit takes bd.Normal(...) with a number for its scale, got "
-                f"{self.features!r}, which bd.sample draws."
             )
         if selecting(self):
             self.features.precision(n_features - self.size)

@@ -227,7 +227,7 @@ def test_what_is_not_taken_is_refused_with_advice(options, message):
 def test_point_fits_and_priors_of_no_form_are_refused():
     for name in PRIORS:
         with pytest.raises(ValueError, match="weight_prior: with random terms a point fit takes bd.Normal"):
-            bd.fit(model_of(name), "ill ~ a + (1 | site)", table(), random_scale=1.0)
+            bd.fit(model_of(name), "ill ~ a + (1 | site)", table())
     with pytest.raises(ValueError, match="weight_prior: with random terms the features need .*NonCentred"):
         RandomEffects(bd.HalfNormal(1.0), ["1|g"], [["a"]], [1.0])
 
