@@ -228,11 +228,13 @@ def of_effects(model: Any, design: FormulaDesign, options: FormulaOptions) -> An
             "the term with ||, as in (x || site)."
         )
     correlated = [[term.name for term in design.random_terms if term.block == block] for block in blocks]
-    return replace(
-        model,
-        rates=LeadingRates(rates, design.n_effects),
-        weight_prior=RandomEffects(model.weight_prior, names, levels, scales, correlated, shape),
-    )
+    prior = RandomEffects(model.weight_prior, names, levels, scales, correlated, shape)
+    if prior.mixture is not None and model.loss.multiclass:
+        raise ValueError(
+            f"weight_prior: with random terms {model.loss!r} takes bd.Normal(...) for the features, got "
+            f"{model.weight_prior!r}; sample each class against the others, as bd.Logistic()."
+        )
+    return replace(model, rates=LeadingRates(rates, design.n_effects), weight_prior=prior)
 
 
 def takes_response_scale(loss: Loss) -> bool:

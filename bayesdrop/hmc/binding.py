@@ -22,7 +22,7 @@ from ..sampling.matrix import Matrix, placed, samplers_matrix
 from ..sampling.prior_operands import learnt_parameter, level_operands, parameter_operands
 from .approximations.class_density import ClassDensity, class_approximation
 from .approximations.class_factor import class_factor, class_scores
-from .approximations.correlated_effects import correlated_coordinates
+from .approximations.correlated_effects import effects_coordinates
 from .approximations.drawn import DrawnApproximation, drawn_approximation, prior_probits, rounding_width
 from .approximations.learnt_parameter import with_parameter
 from .approximations.learnt_scales import best_scales, with_scales
@@ -91,7 +91,7 @@ def bind_start(
     dense = choice == "dense"
     prior: Any = model.weight_prior
     learnt = prior.learnt_scale(len(data.feature_names))
-    if getattr(prior, "correlated", ()) or selecting(prior) or not (prior.gaussian or learnt):
+    if getattr(prior, "non_centred", False) or selecting(prior) or not (prior.gaussian or learnt):
         inner = "dense" if dense else "diagonal"
         bind = lambda variant: bind_start(name, variant, data, rate_map, marginalised, dtype, inner, rounded)  # noqa: E731
         return _start_of_mixture(name, model, data, rate_map, dense, dtype, bind)
@@ -139,18 +139,18 @@ def _start_of_mixture(
     ``bind`` returns those of a model whose scales are known.
     """
     prior: Any = model.weight_prior
-    p, is_correlated = len(data.feature_names), bool(getattr(prior, "correlated", ()))
-    if not (is_correlated or isinstance(prior, NonCentred)) or model.loss.multiclass:
+    p, has_effects = len(data.feature_names), getattr(prior, "non_centred", False)
+    if not (has_effects or isinstance(prior, NonCentred)) or model.loss.multiclass:
         raise ValueError(
             f"method: {name} draws the scales of mixtures that say how they follow from normal variables "
             f"(bayesdrop.priors.base.NonCentred), for one score a row; got {prior!r} and {model.loss!r}; bd.Gibbs() "
             "draws the scales of the others in closed form."
         )
-    if is_correlated:
+    if has_effects:
         learnt, log_scale = prior.learnt_scale(p), np.zeros(0)
         if learnt is not None:
             _, log_scale = best_scales(model, learnt, 1, lambda variant: start_of(variant, data, rate_map, True, dense))
-        coordinates = correlated_coordinates(prior, p, log_scale, dtype)
+        coordinates = effects_coordinates(prior, p, log_scale, dtype)
     else:
         coordinates = mixture_coordinates(prior, p, dtype)
     bound = bind(replace(model, weight_prior=with_scale(prior, coordinates.spread)))

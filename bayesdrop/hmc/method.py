@@ -153,7 +153,7 @@ class HMC(HMCOptions):
                 'average them inside the loss, target="marginalised", at fixed rates',
             ),
             (
-                not (learnt or prior.gaussian),
+                not (learnt or prior.gaussian) or getattr(prior, "non_centred", False),
                 "normal weights",
                 prior,
                 "take bd.Normal(1.0) or bd.Normal(bd.HalfNormal(1.0))",

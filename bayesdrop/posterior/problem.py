@@ -113,10 +113,11 @@ class Problem:
         centring.advise_C()
         data = replace(data, design=centring.design)
         check_proper(model, data, rate_map, marginalised)
-        if correlated(model) and not without_noise(model, rate_map):
+        found = non_centred(model)
+        if found is not None and not without_noise(model, rate_map):
             raise ValueError(
-                f"rates: the effects of ({correlated(model)[0]}) are correlated, beside features without noise only; "
-                "take rates=bd.Fixed(0.0), or write the term with ||, as in (x || site)."
+                f"rates: bd.sample takes {found[0]} with features without noise only; take rates=bd.Fixed(0.0), or "
+                f"{found[1]}."
             )
         unit = response_unit(model.loss, data)
         centring = with_spread(centring, unit)
@@ -179,11 +180,11 @@ class Problem:
                 f"offset: {method!r} does not say that it takes one (takes_offset = True); leave the offset out, or "
                 "take bd.Gibbs(), bd.HMC() or bd.NUTS()."
             )
-        if correlated(self.centring.model) and not getattr(method, "takes_correlation", False):
+        found = non_centred(self.centring.original_model)
+        if found is not None and not getattr(method, "takes_correlation", False):
             raise ValueError(
-                f"method: {method!r} does not say that it takes the correlated effects of "
-                f"({correlated(self.centring.model)[0]}) (takes_correlation = True); take bd.HMC() or bd.NUTS(), or "
-                "write the term with ||, as in (x || site), whose effects are independent."
+                f"method: {method!r} does not say that it takes {found[0]} (takes_correlation = True); take bd.HMC() "
+                f"or bd.NUTS(), or {found[1]}."
             )
         bind = method.bind_streamed if self.data.design.is_streamed else method.bind
         data = self.data
@@ -228,10 +229,15 @@ class Problem:
         return named | correlation_coords(self.centring.model.weight_prior)
 
 
-def correlated(model: Model) -> list[str]:
-    """Names of the correlated terms of a model's prior, if it has random terms."""
+def non_centred(model: Model) -> tuple[str, str] | None:
+    """Part of a prior with random terms that only gradient samplers draw, and what to take instead; None without."""
     prior: Any = model.weight_prior
-    return list(prior.pairs()) if getattr(prior, "correlated", ()) else []
+    if not getattr(prior, "non_centred", False):
+        return None
+    if prior.mixture is not None:
+        return f"{prior.features!r} beside random terms", "give the features bd.Normal(...)"
+    advice = "write the term with ||, as in (x || site), whose effects are independent"
+    return f"the correlated effects of ({next(iter(prior.pairs()))})", advice
 
 
 # Variables of a posterior in the unit of the score.
@@ -335,11 +341,11 @@ def default_method(model: Model, marginalised: bool, n_features: int, broken_wei
     auxiliary variables, such as ``bd.Poisson()``; the sampler chosen there states its error. ``many_scaled`` says that
     more weights have a learnt scale than ``bd.HMC()`` takes.
     """
-    prior = model.weight_prior
+    prior, is_non_centred = model.weight_prior, non_centred(model) is not None
     augmented = isinstance(model.loss, Augmented)
     followed = prior.gaussian or prior.learnt_scale(n_features) is not None
     followed &= selecting(prior) is None
-    followed |= (isinstance(prior, NonCentred) and not augmented) or bool(correlated(model))
+    followed |= (isinstance(prior, NonCentred) and not augmented) or is_non_centred
     classes = model.loss.multiclass and not marginalised
     approximated = marginalised or broken_weights or not augmented
     if approximated and followed and not classes:
@@ -347,7 +353,7 @@ def default_method(model: Model, marginalised: bool, n_features: int, broken_wei
             from ..hmc.method import HMC
 
             return HMC()
-        if model.loss.multiclass or not augmented or correlated(model) or (broken_weights and not marginalised):
+        if model.loss.multiclass or not augmented or is_non_centred or (broken_weights and not marginalised):
             from ..hmc.nuts import NUTS
 
             return NUTS()

@@ -4,8 +4,8 @@
 
 with ``z`` 1 or the variable of the slope. The effects of a correlated term, ``(x | site)``, are normal with these
 scales and a correlation matrix under an LKJ prior (:mod:`.correlation`). Their columns, one for each level, have no
-noise (:class:`bayesdrop.rates.LeadingRates`); the features before them keep noise and prior. Each term has a scale of
-its own, learnt or known (Gelman & Hill 2007, chapters 11 to 13).
+noise (:class:`bayesdrop.rates.LeadingRates`); the features before them keep noise and prior, which may be a mixture
+with a scale for each weight. Each term has a scale of its own, learnt or known (Gelman & Hill 2007, chapters 11 to 13).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import numpy as np
 
 from .._typing import AnyArray, Float
 from .._validation import check_instance, check_number
-from .base import LearntScale, NormalLaw, check_per_feature, selecting
+from .base import LearntScale, NonCentred, NormalLaw, check_per_feature, selecting
 from .correlation import pairs_of, sample_lkj, symmetric
 from .normal import Normal, with_scale
 from .scale_prior import ScalePrior
@@ -32,14 +32,16 @@ MOST_EFFECTS = 4
 
 @dataclass(frozen=True)
 class RandomEffects(NormalLaw):
-    """Normal or spike-and-slab prior of features, and a normal one of the effects of random terms behind them.
+    """Prior of the weights of features, and a normal prior of the effects of random terms, whose columns come last.
 
     ``bd.fit`` and ``bd.sample`` make it of a formula.
 
     Parameters
     ----------
-    features : Normal or SpikeSlab
-        Prior of the weights of the features.
+    features : Normal, SpikeSlab, Laplace, Horseshoe or a NonCentred prior
+        Prior of the weights of the features. A mixture with a scale for each weight, such as ``bd.Laplace`` and
+        ``bd.Horseshoe``, is sampled by ``bd.HMC()`` and ``bd.NUTS()``, with features without noise and one score per
+        row; priors of your own follow :class:`bayesdrop.priors.base.NonCentred`.
     terms : sequence of str
         The terms: ``1|site``, ``x|site``.
     levels : sequence of sequences of str
@@ -84,10 +86,11 @@ class RandomEffects(NormalLaw):
                 f"correlated: expected two to {MOST_EFFECTS} terms of the same levels each, among {list(self.terms)}, "
                 f"got {list(map(list, self.correlated))}."
             )
-        if not isinstance(self.normal, Normal):
+        if not isinstance(self.normal, Normal | NonCentred):
             raise ValueError(
-                f"weight_prior: with random terms the features need a normal prior, got {self.features!r}; take "
-                "bd.Normal(...), of a known or a learnt scale, or bd.SpikeSlab(...)."
+                "weight_prior: with random terms the features need a normal prior, or a mixture whose scales follow "
+                f"from normal variables (bayesdrop.priors.base.NonCentred), got {self.features!r}; take "
+                "bd.Normal(...), bd.SpikeSlab(...), bd.Laplace(...) or bd.Horseshoe(...)."
             )
         if self.correlated and selecting(self):
             raise ValueError(
@@ -107,8 +110,23 @@ class RandomEffects(NormalLaw):
 
     @property
     def normal(self) -> Any:
-        """Normal prior of the features, or of those whose weights are not zero."""
+        """Normal prior of the features, or of those whose weights are not zero; or :attr:`mixture`."""
         return self.features if selecting(self) is None else self.features.slab
+
+    @property
+    def mixture(self) -> Any:
+        """Prior of the features if each weight has a scale of its own (:class:`.base.NonCentred`); else None."""
+        return None if isinstance(self.normal, Normal) else self.features
+
+    @property
+    def effects(self) -> RandomEffects:
+        """Prior of the effects alone, without features."""
+        return replace(self, features=Normal(1.0))
+
+    @property
+    def non_centred(self) -> bool:
+        """True if only ``bd.HMC()`` and ``bd.NUTS()`` draw it: effects are correlated, or features have a mixture."""
+        return bool(self.correlated) or self.mixture is not None
 
     @property
     def size(self) -> int:
@@ -172,7 +190,7 @@ class RandomEffects(NormalLaw):
 
     @property
     def _of_features(self) -> list[Any]:
-        return [] if self.normal.gaussian else [self.normal.scale]
+        return [] if self.normal.gaussian or self.mixture is not None else [self.normal.scale]
 
     def of_columns(self, names: Sequence[str], terms: Sequence[str] | None = None) -> RandomEffects:
         """Replace numbers by name of the features; see :class:`bayesdrop.priors.WeightPrior`."""
@@ -197,15 +215,18 @@ class RandomEffects(NormalLaw):
         self.features.check(n_features - self.size)
 
     def learnt_scale(self, n_features: int) -> LearntScale | None:
-        """See :class:`bayesdrop.priors.WeightPrior`: groups of the features first, then the terms."""
-        if self.normal.gaussian and not (self._learnt or self.correlated):
+        """See :class:`bayesdrop.priors.WeightPrior`: groups of the features first, then the terms.
+
+        The unit of a feature under a mixture is a scale of typical size.
+        """
+        if not (self._learnt or self._of_features):
             return None
         p, learnt = n_features - self.size, list(self._learnt)
         before = self.normal.learnt_scale(p)
         groups = [] if before is None else before.names or ["features"]
         names = groups + learnt
         index = np.full(p, len(names)) if before is None else before.index
-        unit = self.normal.precision(p) ** -0.5 if before is None else before.unit
+        unit = self.normal.first_precision(p) ** -0.5 if before is None else before.unit
         for term, levels, scale in zip(self.terms, self.levels, self.scale, strict=True):
             free = term in learnt
             index = np.append(index, np.full(len(levels), len(groups) + learnt.index(term) if free else len(names)))
@@ -215,6 +236,11 @@ class RandomEffects(NormalLaw):
 
     def precision(self, n_features: int) -> np.ndarray:
         """Diagonal of the prior precision, (p,); raise ValueError if a scale is learnt."""
+        if self.mixture is not None:
+            raise ValueError(
+                "weight_prior: with random terms a point fit takes bd.Normal(...) with a number for its scale, got "
+                f"{self.features!r}, which bd.sample draws."
+            )
         if self.correlated:
             raise ValueError(
                 f"formula: the effects of ({next(iter(self.pairs()))}) are correlated, which bd.sample draws; for a "
@@ -237,9 +263,9 @@ class RandomEffects(NormalLaw):
         return self.known_scales(n_features) ** -2.0 if known else super().first_precision(n_features)
 
     def known_scales(self, n_features: int) -> np.ndarray:
-        """Standard deviations (p,), none of which is learnt."""
+        """Standard deviations (p,), none of which is learnt; typical scales under a mixture."""
         scales = [np.full(len(levels), float(s)) for levels, s in zip(self.levels, self.scale, strict=True)]
-        return np.concatenate([self.normal.precision(n_features - self.size) ** -0.5, *scales])
+        return np.concatenate([self.normal.first_precision(n_features - self.size) ** -0.5, *scales])
 
     def location(self, n_features: int) -> np.ndarray | None:
         """See :class:`bayesdrop.priors.WeightPrior`: effects have mean 0."""
@@ -265,9 +291,13 @@ class RandomEffects(NormalLaw):
     def sample_weight(
         self, generator: np.random.Generator, draws: int, n_features: int
     ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-        """Weights (draws, p), learnt scales as ``weight_scale`` and correlations of pairs as ``correlation``; see
-        :class:`bayesdrop.priors.WeightPrior`.
+        """Weights (draws, p), learnt scales as ``weight_scale``, correlations of pairs as ``correlation`` and what a
+        mixture records; see :class:`bayesdrop.priors.WeightPrior`.
         """
+        if self.mixture is not None:
+            weight, recorded = self.features.sample_weight(generator, draws, n_features - self.size)
+            effects, more = self.effects.sample_weight(generator, draws, self.size)
+            return np.concatenate([weight, effects], axis=1), {**recorded, **more}
         learnt = self.learnt_scale(n_features)
         normal, location = generator.normal(size=(draws, n_features)), self.location(n_features)
         location = np.zeros(n_features) if location is None else location
@@ -289,13 +319,13 @@ class RandomEffects(NormalLaw):
 
     def log_density(self, weight: Float[AnyArray, "*batch p"]) -> Float[AnyArray, "*batch"]:
         """Log density up to a constant: weights (..., p) to (...); raise TypeError if a scale is learnt."""
-        if self.learnt_scale(weight.shape[-1]) is not None:
+        if self.correlated or self.learnt_scale(weight.shape[-1]) is not None:
             raise TypeError(
-                "RandomEffects: with a learnt scale the density of the effects has no closed form; state it given the "
-                "scale."
+                "RandomEffects: with a learnt scale or correlation the density of the effects has no closed form; "
+                "state it given these."
             )
         known, p = self.known_scales(weight.shape[-1]), weight.shape[-1] - self.size
-        if selecting(self):
+        if selecting(self) or self.mixture is not None:
             effects: Float[AnyArray, "*batch"] = Normal(known[p:]).log_density(weight[..., p:])
             return self.features.log_density(weight[..., :p]) + effects
         return with_scale(self, known).log_density(weight)

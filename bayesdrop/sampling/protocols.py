@@ -82,9 +82,10 @@ class Sampler(Protocol):
         True if the masks of a model are integrated approximately, which the posterior then says.
 
     One that adds ``data.offset``, where that is not None, to the scores says so by ``takes_offset = True``; others are
-    given none; so does one that draws the correlated effects of random terms, by ``takes_correlation = True``. One that
-    integrates masks as if scores were normal, from the prior of the model, and whose draws
-    ``bd.sample`` is to correct where rows are few, says so by ``correct = True``.
+    given none; so does one that draws the correlated effects of random terms, and random terms beside features under a
+    mixture such as ``bd.Laplace``, by ``takes_correlation = True``. One that integrates masks as if scores were normal,
+    from the prior of the model, and whose draws ``bd.sample`` is to correct where rows are few, says so by
+    ``correct = True``.
     """
 
     dtype: str

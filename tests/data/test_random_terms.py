@@ -197,7 +197,7 @@ def test_scales_have_defaults_and_are_checked():
     with pytest.raises(TypeError, match=r"random_scale\['1\|site'\].*'wide'"):
         bd.fit(model, "ill ~ a + (1 | site)", TABLE, random_scale="wide")
     for prior in (bd.Laplace(1.0), bd.Horseshoe()):
-        with pytest.raises(ValueError, match="with random terms the features need a normal prior"):
+        with pytest.raises(ValueError, match="with random terms a point fit takes bd.Normal"):
             bd.fit(bd.Model(weight_prior=prior), "ill ~ a + (1 | site)", TABLE, random_scale=1.0)
     with pytest.raises(ValueError, match="priors of one kind"):
         RandomEffects(bd.Normal(bd.HalfNormal(1.0)), ["1|site"], [["a", "b"]], [bd.HalfCauchy(1.0)])

@@ -238,7 +238,7 @@ def parted(group: xr.Dataset, prior: Any) -> xr.Dataset:
     import xarray as xr
 
     before = group.sizes.get("weight_group", 0) - len(prior.learnt_terms)
-    named = not prior.normal.gaussian and prior.normal.groups is not None
+    named = not prior.normal.gaussian and getattr(prior.normal, "groups", None) is not None
     variables: dict[str, xr.DataArray] = {}
     for key, part in group.data_vars.items():
         name = str(key)

@@ -181,12 +181,12 @@ def has_gibbs(attrs: Mapping[str, Any]) -> bool:
     """
     model = stored_model(attrs)
     augmented = model is None or model.loss.multiclass or isinstance(model.loss, Augmented)
-    return augmented and not _has_correlation(attrs)
+    return augmented and not _is_non_centred(attrs)
 
 
-def _has_correlation(attrs: Mapping[str, Any]) -> bool:
-    """Whether the model of a posterior has correlated effects, which HMC and NUTS draw."""
-    return bool(getattr(getattr(stored_model(attrs), "weight_prior", None), "correlated", ()))
+def _is_non_centred(attrs: Mapping[str, Any]) -> bool:
+    """Whether only HMC and NUTS draw the random terms of a posterior."""
+    return bool(getattr(getattr(stored_model(attrs), "weight_prior", None), "non_centred", False))
 
 
 def draw_the_masks(attrs: Mapping[str, Any]) -> str:
@@ -273,7 +273,7 @@ def more_draws(attrs: Mapping[str, Any], posterior: xr.Dataset) -> str:
         if "rate" in posterior and "included" not in posterior and posterior["rate"].isel(chain=0, draw=0).size > 1:
             return f"{first}; share rates by bd.PerGroup or bd.Shared if that does not help."
         return f"{first}."
-    other = "bd.Gibbs()" if has_gibbs(attrs) else "bd.NUTS()" if _has_correlation(attrs) else ""
+    other = "bd.Gibbs()" if has_gibbs(attrs) else "bd.NUTS()" if _is_non_centred(attrs) else ""
     if not method or not other or f"bd.{method}".startswith(other[:-1]):
         return "Raise draws and tune before trusting intervals and tails."
     return f"Raise draws and tune, or another method, such as method={other}, before trusting intervals and tails."

@@ -12,6 +12,7 @@ prior that a result rests on (Kallioinen, Paananen, Bürkner & Vehtari 2024).
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -122,34 +123,45 @@ def log_prior_terms(draws: Draws, law: BetaLaw | None) -> dict[str, Float[np.nda
 
 def _weights(draws: Draws) -> dict[str, Float[np.ndarray, " S"]]:
     """Terms of the weights and of their scales, (S,) each."""
-    prior, weight = draws.model.weight_prior, draws.weight.astype(np.float64)
+    weight, scale = draws.weight.astype(np.float64), draws.weight_scale
+    prior: Any = draws.model.weight_prior
+    if getattr(prior, "mixture", None) is not None:
+        first = weight.shape[-1] - prior.size
+        model = replace(draws.model, weight_prior=prior.effects)
+        terms = _weights(replace(draws, model=model, weight=weight[..., first:]))
+        return terms | {"weight": terms["weight"] + _marginal(prior.features, weight[..., :first])}
     learnt = prior.learnt_scale(weight.shape[-1])
-    if learnt is None or draws.weight_scale is None or selecting(prior):
-        try:
-            density = prior.log_density(weight)
-        except TypeError as error:
-            raise ValueError(f"post: expected a weight prior with a density in closed form; {error}") from None
-        return {"weight": density.reshape(draws.size, -1).sum(axis=1)}
+    if (scale is None and draws.correlation is None) or selecting(prior):
+        return {"weight": _marginal(prior, weight)}
     location = prior.location(weight.shape[-1])
     weight = weight if location is None else weight - location
-    log_scale = np.log(draws.weight_scale)
-    each = np.log(learnt.scale(draws.weight_scale))
+    each = np.log(prior.known_scales(weight.shape[-1])[None] if scale is None else learnt.scale(scale))
     # Weights that sum to 0 over K classes have K - 1 dimensions.
     free, each = (1.0, each) if weight.ndim == 2 else (1 - 1 / weight.shape[1], each[:, None])
     ratio, correlation = weight * np.exp(-each), np.zeros((2, draws.size))
     if draws.correlation is not None:
-        effects: Any = prior
-        blocks = effects.blocks(weight.shape[-1])
-        for block, matrix in zip(blocks, effects.correlations(draws.correlation), strict=True):
+        blocks = prior.blocks(weight.shape[-1])
+        for block, matrix in zip(blocks, prior.correlations(draws.correlation), strict=True):
             root = np.linalg.cholesky(matrix)
             ratio[:, block] = np.linalg.solve(root, ratio[:, block])
             log_root = np.log(np.diagonal(root, axis1=1, axis2=2)).sum(axis=1)
-            correlation += np.outer([-block.shape[1], 2 * (effects.eta - 1)], log_root)
+            correlation += np.outer([-block.shape[1], 2 * (prior.eta - 1)], log_root)
     weight_terms = (-free * each - 0.5 * ratio**2).reshape(draws.size, -1).sum(axis=1) + correlation[0]
-    # The law is that of log σ; dividing by σ makes it that of σ.
-    law = learnt.law.log_density(log_scale) - log_scale
-    terms = {"weight": weight_terms, "weight_scale": law.sum(axis=1)}
+    terms = {"weight": weight_terms}
+    if scale is not None:
+        # The law is that of log σ; dividing by σ makes it that of σ.
+        log_scale = np.log(scale)
+        terms["weight_scale"] = (learnt.law.log_density(log_scale) - log_scale).sum(axis=1)
     return terms if draws.correlation is None else terms | {"correlation": correlation[1]}
+
+
+def _marginal(prior: Any, weight: Float[np.ndarray, "S ..."]) -> Float[np.ndarray, " S"]:
+    """Log density of the weights, their scales integrated out."""
+    try:
+        density: Float[np.ndarray, "S ..."] = prior.log_density(weight)
+    except TypeError as error:
+        raise ValueError(f"post: expected a weight prior with a density in closed form; {error}") from None
+    return density.reshape(len(weight), -1).sum(axis=1)
 
 
 def prior_interval(fit: Fit, probability: float) -> tuple[Float[np.ndarray, " k"], Float[np.ndarray, " k"]]:
