@@ -19,9 +19,9 @@ PACKAGE = Path(bayesdrop.__file__).parent
 # Files, lines of code and constants of each room; "." has the modules of the package itself.
 # Priors by name, about means and of the intercept, and their table, are in each room that solves, samples or draws.
 ROOMS = {
-    "fitting": (43, 5156, 10),
-    "posterior": (48, 5369, 7),  # projections; weights of the draws without a row; refusals of responses by name
-    "hmc": (24, 2989, 4),
+    "fitting": (43, 5161, 10),
+    "posterior": (48, 5384, 7),  # projections; weights of the draws without a row; refusals of responses by name
+    "hmc": (24, 3032, 4),
     "designs": (20, 2168, 1),
     "data": (25, 3084, 6),  # a formula is data for an interpreter, so that a file runs nothing
     "gibbs": (23, 3298, 12),  # indicators beside dropped entries
@@ -31,7 +31,7 @@ ROOMS = {
     ".": (14, 1240, 5),
     "estimators": (10, 1137, 1),
     "effects": (15, 1440, 0),  # statements, read and answered; functions that compare; names of events; baselines
-    "priors": (14, 1429, 5),
+    "priors": (14, 1448, 5),
     "factorization": (8, 973, 6),
     "plots": (11, 1261, 9),  # checks of a posterior: data sets, rootograms, transforms of rows left out
     "distributions": (9, 721, 4),
