@@ -79,7 +79,7 @@ _ALL = (
     Figure("benchmarks.independent", 12, DRAWS),
     Figure("benchmarks.small_truth", 15, DRAWS),
     Figure("benchmarks.projection", 10, DRAWS),
-    Figure("benchmarks.inclusion calibration", 10, DRAWS),
+    Figure("benchmarks.inclusion calibration", 3, DRAWS),
     Figure("benchmarks.dask_scale", 8, FITS),
     Figure("benchmarks.out_of_core", 12, FITS),
     Figure("benchmarks.out_of_core sampling", 10, DRAWS),

@@ -135,8 +135,8 @@ def sample(
         | site)``, a slope: the prior of the standard deviation of the effects, or its value. By default
         ``bd.HalfNormal(1.0)``, for numeric responses times the standard deviation of the response. Terms may cross, and
         ``site:year`` combines columns. The effects are not noised. ``(age | site)`` has intercepts and slopes that are
-        correlated, by ``bd.HMC()`` or ``bd.NUTS()`` and with features without noise, as do random terms beside
-        ``bd.Laplace`` and ``bd.Horseshoe``; in ``(age || site)`` they are independent.
+        correlated; in ``(age || site)`` they are independent. Correlated effects, and any where the features have
+        ``bd.Laplace`` or ``bd.Horseshoe``, need ``bd.HMC()`` or ``bd.NUTS()`` and features without noise.
     correlation_shape : float, default=2.0
         For a formula with ``(age | site)``: the shape ``η`` of the LKJ prior of each correlation matrix, whose density
         is proportional to its determinant to the power ``η − 1``; above 0. 1 is flat, larger numbers prefer small

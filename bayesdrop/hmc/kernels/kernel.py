@@ -201,7 +201,9 @@ class HMCKernel(GradientKernel):
             z = jnp.where(is_far[:, None], 0.5 * z, z)
             return z, *evaluate(z), left - 1
 
-        first = (z, *evaluate(z), jnp.int32(RULES.halvings))
+        # The first round halves twice the draws, so that the density is compiled once.
+        nothing = jax.tree.map(lambda part: jnp.zeros(part.shape, part.dtype), jax.eval_shape(evaluate, z)[0])
+        first = (2 * z, nothing, jnp.ones(chains, bool), jnp.int32(RULES.halvings + 1))
         z, evaluation, _, _ = jax.lax.while_loop(lambda carry: jnp.any(carry[2]) & (carry[3] > 0), nearer, first)
         return self.state_at(operands, key, z, evaluation)
 
