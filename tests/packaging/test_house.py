@@ -21,7 +21,7 @@ PACKAGE = Path(bayesdrop.__file__).parent
 ROOMS = {
     "fitting": (43, 5161, 10),
     "posterior": (48, 5384, 7),  # projections; weights of the draws without a row; refusals of responses by name
-    "hmc": (24, 3032, 4),
+    "hmc": (24, 3033, 4),
     "designs": (20, 2168, 1),
     "data": (25, 3084, 6),  # a formula is data for an interpreter, so that a file runs nothing
     "gibbs": (23, 3298, 12),  # indicators beside dropped entries
