@@ -106,7 +106,7 @@ def weights_table(
     >>> X, y = make_classification(200, 5, random_state=0)
     >>> table = weights_table(bd.fit(bd.Model(rates=bd.Fixed(0.0)), X, y))
     >>> list(table)[:5], table.attrs["weight_interval"]
-    (['weight', 'sd', 'low', 'high', 'scaled_weight'], 'Laplace approximation')
+    (['weight', 'odds_ratio', 'odds_ratio_low', 'odds_ratio_high', 'sd'], 'Laplace approximation')
     >>> print(weights_table(bd.fit(bd.Model(), X, y))[["weight", "interval"]].round(2).head(2))
     1 against 0  weight       interval
     feature
