@@ -2,6 +2,8 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
+# Python compiles what it imports; to compile every file of every package takes four times as long as to unpack them.
+INSTALL := bin/python -m pip install --no-compile
 STAMP := $(VENV)/.installed
 
 .PHONY: demo docs notebooks test test-arviz test-slow test-lowest lint types figures clean
@@ -62,18 +64,20 @@ test-slow: $(STAMP)
 
 # The oldest releases that pyproject.toml allows, in an environment of their own, and the tests that touch most of them.
 LOWEST := .venv-lowest
-test-lowest:
-	$(PYTHON) -m venv --clear $(LOWEST)
-	$(LOWEST)/bin/python -m pip install --quiet $$($(PYTHON) tests/packaging/lowest.py) pytest pytest-xdist
-	$(LOWEST)/bin/python -m pip install --quiet --no-deps --editable .
-	$(LOWEST)/bin/python -m pip check
-	$(call ask,$(LOWEST))
+test-lowest: $(LOWEST)/.lazy
 	$(call lazily,$(LOWEST),0) $(LOWEST)/bin/python -m pytest -n 2 --dist worksteal \
 		-o addopts= -o filterwarnings= -m 'not slow' --import-mode=importlib \
 		tests/estimators/test_results.py tests/estimators/test_faults.py tests/posterior/test_arviz_binary.py \
 		tests/sampling/run/test_third_party.py tests/distributions/test_densities.py \
 		tests/laws/conformance/test_matrix.py tests/fitting/piecewise_linear/test_dual.py \
 		--doctest-modules bayesdrop/_validation/table.py bayesdrop/data/frames.py bayesdrop/data/column_facts.py
+
+$(LOWEST)/.lazy: pyproject.toml tests/packaging/lowest.py
+	$(PYTHON) -m venv --clear $(LOWEST)
+	$(LOWEST)/$(INSTALL) --quiet $$($(PYTHON) tests/packaging/lowest.py) pytest pytest-xdist
+	$(LOWEST)/$(INSTALL) --quiet --no-deps --editable .
+	$(LOWEST)/bin/python -m pip check
+	$(call ask,$(LOWEST))
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
@@ -92,8 +96,8 @@ $(STAMP): pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or later is needed; set PYTHON=...")'
 	$(PYTHON) -m venv $(VENV)
 	@echo "Installing into $(VENV), which takes a minute or two; pip says what it is at:"
-	$(BIN)/python -m pip install --upgrade pip
-	$(BIN)/python -m pip install --editable '.[dev]'
+	$(VENV)/$(INSTALL) --upgrade pip
+	$(VENV)/$(INSTALL) --editable '.[dev]'
 	touch $@
 
 $(VENV)/.lazy: $(STAMP)
