@@ -87,7 +87,7 @@ def _solve(
     # Of a row without entries any number above zero will do: its coordinate goes to an end.
     size = np.maximum(task.design.sq_matvec(gain), LEAST)
     beta = np.clip(np.zeros_like(task.centre), task.low, task.high)
-    stiffness = least_stiffness = _RULES.stiff * float(size.mean()) if task.fitted else 0.0
+    stiffness = least_stiffness = _RULES.stiff * float(size.mean()) if task.has_intercept else 0.0
     first = task.energy(weights, task.centre - intercept)
     best, pull = np.append(weights, intercept), beta.sum(axis=1)
     smallest, floor, before = np.inf, -np.inf, 0.0

@@ -142,11 +142,11 @@ def _step(task: DualProblem, point: _Point, short: Vector, aim: float) -> tuple[
     # Of rows on a kink both are small and accurate, as the difference of the kink and the score is not.
     pull = (point.high_price - high) - (point.low_price - low)
     drawn, omega, diagonal = (elastic * pull).sum(axis=0), elastic.sum(axis=0), np.append(task.precision, 0.0)
-    right = short + np.append(task.design.rmatvec(drawn), drawn.sum() if task.fitted else 0.0)
+    right = short + np.append(task.design.rmatvec(drawn), drawn.sum() if task.has_intercept else 0.0)
     if _by_gram(task.design):
-        step = solved(column_factor(task.design, omega, diagonal, task.fitted), right)
+        step = solved(column_factor(task.design, omega, diagonal, task.has_intercept), right)
     else:
-        step = row_inverse(task.design, omega, diagonal, task.fitted)(right)
+        step = row_inverse(task.design, omega, diagonal, task.has_intercept)(right)
     score = task.design.matvec(step[:-1]) + step[-1]
     change = elastic * (pull - score)
     below, above = change * per_below, change * per_above
@@ -161,7 +161,7 @@ def _length(parts: tuple[Rows, ...]) -> float:
 
 def _feasible(task: DualProblem, point: _Point, beta: Rows) -> Float[np.ndarray, "n kinks"]:
     """A ``β`` that meets the constraint: rows near their kinks give way, at next to no cost."""
-    if not task.fitted:
+    if not task.has_intercept:
         return beta.T
     give = 1 / (point.low_price / point.below + point.high_price / point.above)
     beta = beta - float(beta.sum()) / float(give.sum()) * give
@@ -171,7 +171,7 @@ def _feasible(task: DualProblem, point: _Point, beta: Rows) -> Float[np.ndarray,
 def _lacking(task: DualProblem, weights: Vector, beta: Rows) -> Vector:
     """``Mᵀβ − Pw`` and ``Σβ``, which are zero at the optimum, (p + 1,)."""
     back = task.design.rmatvec(beta.sum(axis=0)) - task.precision * weights[:-1]
-    return np.append(back, float(beta.sum()) if task.fitted else 0.0)
+    return np.append(back, float(beta.sum()) if task.has_intercept else 0.0)
 
 
 def _solve(task: DualProblem, intercept: float, tol: float) -> Dual | None:

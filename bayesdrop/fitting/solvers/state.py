@@ -289,7 +289,7 @@ def end_at_zero(energy: Energy, state: SolverState, goal: ProblemVector, bias: P
     # No bound is above the energy without smoothing where the state is.
     if np.all(value > (state.value - bias + goal)[columns]):
         return state
-    floor = lower_bound(energy, before.weights, before.mean, before.var, before.smoothing, elsewhere=True)
+    floor = lower_bound(energy, before.weights, before.mean, before.var, before.smoothing, try_other_weights=True)
     if floor is None:
         return state
     floor = np.maximum(floor, before.floor)

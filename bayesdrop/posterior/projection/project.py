@@ -180,7 +180,7 @@ def project(
         for train, test in pairs:
             source = whole
             if held_out is not None:
-                source = Reference.of(read_draws(held_out.sampled(train), thin=thin), design, target, offset)
+                source = Reference.of(read_draws(held_out.posterior(train), thin=thin), design, target, offset)
                 reference[test] = logsumexp(equal[test] + source.logs[test], axis=1)
             fold_path = search(source.rows(train))
             score(source, fold_path, train, test)
