@@ -200,7 +200,7 @@ def largest_r_hat(ess: object, *, chains: int, draws: int, probability: float = 
     -------
     float
         The bound. It grows with the number of quantities and with the probability, and falls as effective sample sizes
-        grow. :mod:`bayesdrop.posterior.diagnostics.largest_r_hat` has the formula.
+        grow. :mod:`bayesdrop.posterior.diagnostics.mixing` has the formula.
 
     Raises
     ------
