@@ -328,5 +328,5 @@ def row_weights(
     total = label_weight.sum(axis=0)
     ratio = total / (total + share * count)
     unlabelled_weight = np.concatenate([np.zeros((len(weight) - count, weight.shape[1])), zeros + share])
-    noise_weight = label_weight + unlabelled_weight
-    return label_weight, C * ratio * noise_weight, C * ((1 - ratio) * label_weight - ratio * unlabelled_weight)
+    plain = C * ((1 - ratio) * label_weight - ratio * unlabelled_weight)
+    return label_weight, C * ratio * (label_weight + unlabelled_weight), plain

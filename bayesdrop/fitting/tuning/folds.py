@@ -167,9 +167,7 @@ class Rows:
         is_local = isinstance(weight, np.ndarray)
         if groups is not None:
             if not is_local:
-                raise ValueError(
-                    f"groups: expected rows in memory, got {shown(groups)} with rows outside this process."
-                )
+                raise ValueError(f"groups: expected rows in memory, got {shown(groups)} with rows outside it.")
             groups = one_per_row(groups, len(weight), "groups")
             try:
                 np.unique(groups)

@@ -1,8 +1,8 @@
-r"""Search for submodels: from the intercept on, the term is added that brings the predictions nearest to the draws'.
+r"""Search for submodels by forward selection of the term that brings predictions nearest to those of the draws.
 
-Draws are averaged in clusters, which share their projections: a search fits some ten of them instead of hundreds.
-Which terms to try comes from one Newton step for each, the other coefficients adjusted with it: with the columns ``Z``
-that are in, those ``T`` of the term, slopes ``g`` and curvatures ``h`` of the losses of a cluster,
+Draws are averaged in about ten clusters, so that a search fits ten projections instead of hundreds. The gain of a term
+is estimated by one Newton step in all coefficients: with the included columns ``Z``, the columns ``T`` of the term,
+slopes ``g`` and curvatures ``h`` of the losses of a cluster,
 
     gain = ½ G' S⁻¹ G,   G = T'g,   S = T'hT + ridge − T'hZ (Z'hZ + ridge)⁻¹ Z'hT.
 
