@@ -14,22 +14,22 @@ __all__ = [
 ]  # fmt: skip
 
 BLOCK = 1 << 20
-"""Numbers that an intermediate array holds at most, 8 MB; an eighth of them stays in a core's cache."""
+"""Maximum number of entries of an intermediate array, 8 MB; an eighth of them fits into the cache of a core."""
 
-# Linux's memory controllers of either version, and the file of each that has the limit.
+# Memory controllers of Linux, versions 1 and 2, and the file with the limit of each.
 _CONTROLLERS = {"sys/fs/cgroup": "memory.max", "sys/fs/cgroup/memory": "memory.limit_in_bytes"}
 
 
 def memory_limit(root: Path = Path("/")) -> int | None:
-    """Bytes of memory that this process may have; None where nothing tells.
+    """Bytes of memory that this process may use; None if unknown.
 
-    The smallest of the memory of the machine, the limits of the containers (Linux's control groups) that the process
-    is in, and what its address space has left (``ulimit -v``).
+    The minimum of the memory of the machine, the limits of the containers of the process (Linux control groups), and
+    the rest of its address space (``ulimit -v``).
 
     Parameters
     ----------
     root : pathlib.Path
-        Folder in which ``proc`` and ``sys`` are; another one for tests.
+        Folder with ``proc`` and ``sys``; another one for tests.
 
     Examples
     --------
@@ -41,7 +41,7 @@ def memory_limit(root: Path = Path("/")) -> int | None:
 
 
 def check_memory(what: str, needed: int, advice: str) -> None:
-    """Raise ValueError if ``needed`` bytes are more than this process may have.
+    """Raise ValueError if ``needed`` bytes are more than this process may use.
 
     Examples
     --------
@@ -71,14 +71,14 @@ def _containers(root: Path) -> Iterator[int]:
         if controllers and "memory" not in controllers.split(","):
             continue
         for mount, name in _CONTROLLERS.items():
-            # Within a container the path may be the one outside of it, and the limit at the mount itself.
+            # Inside a container the path may be that of the host, with the limit at the mount.
             inner = Path(path.lstrip("/"))
             for folder in {inner, *inner.parents}:
                 yield from (int(text) for text in _lines(root / mount / folder / name) if text.isdecimal())
 
 
 def _address_space(root: Path) -> Iterator[int]:
-    """Limit of the address space less the size that the process has mapped."""
+    """Limit of the address space minus the mapped size of the process."""
     try:
         import resource
     except ImportError:  # Windows
@@ -111,12 +111,12 @@ def size_in_words(count: int) -> str:
 
 @dataclass(frozen=True)
 class Limits:
-    """When compiled programs are dropped.
+    """Limit above which compiled programs are dropped.
 
     Attributes
     ----------
     map_share : float
-        Share of the memory maps that a process may have in use before a run; a run adds a few per cent.
+        Maximum share of memory maps in use before a run, which adds a few per cent.
     """
 
     map_share: float = 0.7
@@ -126,10 +126,10 @@ LIMITS = Limits()
 
 
 def drop_programs_if_maps_run_short(limits: Limits = LIMITS) -> None:
-    """Make JAX forget what it compiled if few memory maps are left; JAX compiles again what is called again.
+    """Clear the compiled programs of JAX if few memory maps are left; JAX compiles them again when called.
 
     A compiled sampler takes up to a thousand of the memory maps that Linux allows a process, usually 65,530, and XLA
-    aborts the process when none is left: a script that samples dozens of tables would end so.
+    aborts the process when none is left, as in a script that samples dozens of tables.
     """
     if map_share() > limits.map_share:
         import jax
@@ -138,7 +138,7 @@ def drop_programs_if_maps_run_short(limits: Limits = LIMITS) -> None:
 
 
 def map_share() -> float:
-    """Share of the memory maps a process may have that this one has; 0 if the system is not Linux.
+    """Share of the allowed memory maps that this process uses; 0 if the system is not Linux.
 
     Examples
     --------

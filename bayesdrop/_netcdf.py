@@ -1,11 +1,11 @@
 """netCDF files, written atomically and validated when they are read.
 
-HDF5 cannot close a file that it cannot write to: it reports the error, and ends the process when it tries again. So it
-writes here to an object that keeps the error to itself, and who called hears of it once HDF5 has closed the file.
+If HDF5 cannot write to a file, it cannot close it either: it reports the error, and ends the process when it tries
+again. Therefore it writes to an object that stores the error, which is raised after HDF5 has closed the file.
 
-A file ends in the SHA-256 checksum of what is before it, which other programs do not see and remove when they write to
-the file. Where it is there, it is compared before HDF5 reads anything. A file may be forged with its checksum; what it
-says of itself is therefore checked before memory is taken for it, and no other file that it names is opened.
+A file ends in the SHA-256 checksum of the preceding bytes, which other programs ignore, and remove when they write to
+the file. If it is present, it is compared before HDF5 reads anything. As a file may be forged with its checksum, its
+declared sizes are checked before memory is allocated, and no other file that it names is opened.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ if TYPE_CHECKING:
 __all__ = ["MOST_COMPRESSED", "checked_file", "new_netcdf", "read_netcdf", "reading", "write_netcdf"]
 
 _MARK = b"bayesdrop sha256"
-# Deflate, which netCDF files use, makes nothing smaller than one part in 1032.
+# Largest compression ratio of Deflate, which netCDF files use.
 MOST_COMPRESSED = 1032
-# Bytes of text that are read at once to measure it.
+# Number of bytes of text to read at a time when measuring its size.
 _TEXT = 2**26
 
 
 class _Sink:
-    """A file for HDF5, without errors: the first one is kept, and what is written from then on stays in memory.
+    """A file for HDF5 that raises no errors: it stores the first error, and keeps later writes in memory.
 
-    HDF5 reads again what it wrote, and takes what it reads for addresses.
+    Later writes must be readable, because HDF5 reads addresses that it has written.
     """
 
     def __init__(self, file: FileIO) -> None:
@@ -111,10 +111,10 @@ class _Sink:
 
 @contextmanager
 def new_netcdf(path: Any) -> Iterator[tuple[Any, Callable[[], None]]]:
-    """A ``h5netcdf.File`` to write to, and a function that raises what went wrong in writing.
+    """A ``h5netcdf.File`` to write to, and a function that raises the first error in writing.
 
-    What is written to it is written under :func:`bayesdrop._progress.uninterrupted`. At the end its file takes the
-    place of ``path``; after an error it vanishes.
+    The caller writes under :func:`bayesdrop._progress.uninterrupted`. At the end the file replaces ``path``; after an
+    error it is deleted.
 
     Raises
     ------
@@ -142,7 +142,7 @@ def new_netcdf(path: Any) -> Iterator[tuple[Any, Callable[[], None]]]:
 
 
 def write_netcdf(groups: Mapping[str, xr.Dataset], path: Any) -> None:
-    """Write datasets by the name of their group, ``"/"`` for the root, to a netCDF file, whole or not at all.
+    """Write datasets by the name of their group (``"/"`` for the root) to a netCDF file; on failure write no file.
 
     Examples
     --------
@@ -190,7 +190,7 @@ def reading(path: Any, what: str, writer: str, advice: str) -> Iterator[Path]:
         raise FileNotFoundError(f"path: there is no file {str(file)!r}; {writer} writes one.")
     try:
         yield file
-    except Exception as error:  # whatever HDF5, netCDF and xarray make of a broken file
+    except Exception as error:  # HDF5, netCDF and xarray raise many kinds for a damaged file
         kind = "" if type(error) is ValueError else f"{type(error).__name__}: "
         raise ValueError(
             f"path: {str(file)!r} cannot be read as {what} ({kind}{str(error)[:300].rstrip('.')}). It was truncated, "
@@ -230,7 +230,7 @@ def checked_file(path: Path) -> Iterator[Any]:
 
 
 def _check_sum(file: BinaryIO) -> None:
-    """Raise ValueError if a file ends in a checksum and it is another one; go back to its start."""
+    """Raise ValueError if a file ends in a wrong checksum; return to the start of the file."""
     end = file.seek(0, os.SEEK_END)
     first = file.seek(max(end - len(_MARK) - 32, 0))
     last = file.read()
@@ -249,7 +249,7 @@ def _check_sum(file: BinaryIO) -> None:
 
 
 def _check_contents(root: Any, length: int) -> None:
-    """Raise ValueError if an HDF5 file leads to other files, or declares more than it can hold or memory can."""
+    """Raise ValueError if an HDF5 file refers to other files, or declares more than it can hold or memory allows."""
     import h5py
 
     total, text, seen, groups = 0, 0, set(), [root]
@@ -268,7 +268,7 @@ def _check_contents(root: Any, length: int) -> None:
             elif isinstance(entry, h5py.Dataset):
                 total += _checked_size(name, entry)
                 text += _text_size(entry, length)
-        # One text that is stored once may stand in many places.
+        # A text that is stored once may be referenced in many places.
         text += sum(_attribute_size(entry, length) for entry in (group, *group.values()))
         if text > length:
             raise ValueError(f"it claims {text} bytes of text and has {length}")
@@ -276,7 +276,7 @@ def _check_contents(root: Any, length: int) -> None:
 
 
 def _checked_size(name: str, entry: Any) -> int:
-    """Bytes of memory that a dataset of an HDF5 file takes; 0 for a dimension of netCDF without labels."""
+    """Bytes of memory for a dataset of an HDF5 file; 0 for a netCDF dimension without labels."""
     import h5py
 
     if entry.external or entry.is_virtual:

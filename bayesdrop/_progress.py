@@ -1,11 +1,12 @@
-"""Progress of calls that take more than a second, and signals that must not strike in the middle of a step.
+"""Show progress bars for calls that take more than a second, and delay signals while files or state are written.
 
 ``tqdm`` shows the steps of a fit or search in a terminal or a notebook; the fits within a search are part of its bar.
-Chains have a bar of their own. A notebook that is executed to be stored sets tqdm's ``TQDM_DISABLE=1``.
+MCMC chains have a separate bar (:mod:`bayesdrop.sampling.run.runner`). Set ``TQDM_DISABLE=1`` to run a notebook
+without bars in its stored output.
 
-Interruptions from the keyboard, and on the command line signals that end the process, may be raised between any two
-lines. They are held back where they would do harm, and raised again where they would be lost. An interrupted import
-would leave half a library until the process ends.
+Python may raise a keyboard interrupt, and on the command line a termination signal, between any two lines.
+:func:`uninterrupted` delays them until a block ends: an interrupted import, for one, would leave a module half loaded
+until the process ends. :func:`heard` raises them again if Python has discarded them.
 """
 
 from __future__ import annotations
@@ -38,14 +39,14 @@ __all__ = [
 
 
 def is_terminal(stream: Any) -> bool:
-    """True if somebody looks at what is written there."""
-    with contextlib.suppress(ValueError):  # it is closed
+    """Whether a stream is a terminal."""
+    with contextlib.suppress(ValueError):  # the stream is closed
         return stream is not None and bool(stream.isatty())
     return False
 
 
 def is_watched(stream: Any) -> bool:
-    """True if somebody looks at what is written there while it is written: at a terminal, or at a notebook's output."""
+    """Whether output appears as it is written: in a terminal, or in a notebook with bars enabled."""
     in_notebook = type(stream).__module__ == "ipykernel.iostream"
     return is_terminal(stream) or (in_notebook and os.environ.get("TQDM_DISABLE", "0") in ("", "0"))
 
@@ -58,9 +59,9 @@ def say(line: str) -> None:
 
 
 PATIENCE = 1.0
-"""Seconds after which a task is shown."""
+"""Seconds after which the bar of a task appears."""
 
-# The bar of the current task: None within a task that shows nothing, False outside of tasks.
+# The bar of the current task: None within a task without a bar, False outside of tasks.
 _bar: ContextVar[Any] = ContextVar("bar", default=False)
 
 
@@ -88,7 +89,7 @@ def waiting(task: str, unit: str, shown: bool = True) -> Iterator[None]:
 
 
 def quietly() -> contextlib.AbstractContextManager[None]:
-    """Show nothing, as in one of several processes."""
+    """Show no bar, for a fit in one of several parallel processes."""
     return waiting("", "", shown=False)
 
 
@@ -101,10 +102,10 @@ def step() -> None:
 
 @contextmanager
 def heard() -> Iterator[None]:
-    """Raise what a signal raised again if it fell where Python prints and forgets what is raised.
+    """Raise interrupts again that Python discards because they occur in a finaliser or a garbage collection callback.
 
-    That is in finalisers and in callbacks of the garbage collector. JAX has such a callback, which runs all the time
-    while a program is traced; the run would go on as if nobody had pressed a key.
+    Python prints such exceptions and continues. JAX has such a callback, which often runs while a program is traced,
+    so that without this the run would ignore the key. Used by samplers and the command line.
 
     Examples
     --------
@@ -114,7 +115,7 @@ def heard() -> Iterator[None]:
     before = sys.unraisablehook
 
     def again(number: signal.Signals) -> None:
-        time.sleep(0.01)  # it would fall into the same callback
+        time.sleep(0.01)  # without the pause it would be raised in the same callback
         _thread.interrupt_main(number)
 
     def hook(lost: Any) -> None:
@@ -133,7 +134,7 @@ def heard() -> Iterator[None]:
 
 
 class Ended(SystemExit):
-    """The end of the process that a signal asked for; its exit code is the shell's, 128 and the signal's number."""
+    """Exit requested by a signal; the exit code is 128 plus the number of the signal, as in a shell."""
 
     def __init__(self, number: int) -> None:
         super().__init__(128 + number)
@@ -142,9 +143,9 @@ class Ended(SystemExit):
 
 @contextmanager
 def ended_by_signals() -> Iterator[None]:
-    """Raise :class:`Ended` where SIGTERM or SIGHUP would end the process at once, so that it cleans up.
+    """Raise :class:`Ended` when SIGTERM or SIGHUP would end the process at once, so that it cleans up.
 
-    Used by the command line. A signal that the process ignores, as under ``nohup``, or handles is left as it is.
+    Used by the command line. A signal that has another handler, or is ignored as under ``nohup``, is unchanged.
 
     Examples
     --------
@@ -171,14 +172,14 @@ _ENDS = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(sign
 
 @contextmanager
 def uninterrupted(late: list[Any] | None = None) -> Iterator[None]:
-    """Hold signals back until the block is done, for what must happen whole or not at all.
+    """Delay keyboard interrupts and the signals of :func:`ended_by_signals` until the block ends.
 
-    Those are an interruption from the keyboard, and those of :func:`ended_by_signals`.
+    Used to import modules and to write files.
 
     Parameters
     ----------
     late : list, optional
-        List that takes interruptions from the keyboard instead of their being raised after the block.
+        List to which keyboard interrupts are appended; without it they are raised after the block.
 
     Examples
     --------
@@ -188,18 +189,18 @@ def uninterrupted(late: list[Any] | None = None) -> Iterator[None]:
     handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, *_ENDS)}
     handler_of: dict[int, Any] = {number: handler for number, handler in handlers.items() if callable(handler)}
     if threading.current_thread() is not threading.main_thread() or not handler_of:
-        yield  # no signal comes here
+        yield  # Python handles signals in the main thread only
         return
-    came: list[Any] = []
+    signals: list[Any] = []
     try:
         for number in handler_of:
-            signal.signal(number, lambda *what: came.append(what))
+            signal.signal(number, lambda *arguments: signals.append(arguments))
         yield
     finally:
         for number, handler in handler_of.items():
             signal.signal(number, handler)
         if late is not None:
-            late += [what for what in came if what[0] == signal.SIGINT]
-            came = [what for what in came if what[0] != signal.SIGINT]
-    if came:
-        handler_of[came[0][0]](*came[0])
+            late += [arguments for arguments in signals if arguments[0] == signal.SIGINT]
+            signals = [arguments for arguments in signals if arguments[0] != signal.SIGINT]
+    if signals:
+        handler_of[signals[0][0]](*signals[0])

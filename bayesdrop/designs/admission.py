@@ -1,8 +1,8 @@
 """Validate a matrix once, before any computation uses its entries, and store its missing entries.
 
-Compiled products trust the structure of a sparse matrix: an index out of range would read foreign memory and end the
-process. Masked values and dates would be read as numbers. Tables of any kind become data frames of plain numbers.
-scikit-learn's checks, which come after, examine the entries (NaN) and the shape.
+Compiled products trust the structure of a sparse matrix: an index out of range would read memory outside the arrays and
+could crash the process. Masked values and dates would be read as numbers. Tables of any kind become data frames of
+plain numbers. scikit-learn's checks, which come after, examine the entries (NaN) and the shape.
 
 A missing entry has a mask known to be zero: it has the value of a dropped entry, the centre ``c`` of its column, and no
 variance. In ``X − c`` it is an entry of 0, which products leave out and noise does not change, so that later code needs
@@ -45,10 +45,10 @@ def admit(X: Any, name: str = "X") -> Any:
     Raises
     ------
     TypeError
-        If it is a masked array, holds dates, times or time zones, or its rows are not in memory.
+        If ``X`` is a masked array, holds dates, times or time zones, or its rows are not in memory.
     ValueError
-        If entries are text or something else that is not a number, columns have no names of their own or names that
-        cannot be written, or indices or pointers of a sparse matrix do not fit its shape.
+        If entries are not numbers, two columns have the same name, a name cannot be encoded as UTF-8, or indices or
+        pointers of a sparse matrix do not fit its shape.
 
     Examples
     --------
@@ -99,7 +99,7 @@ def check_structure(X: Any, name: str = "X") -> None:
         if X.format in ("csr", "csc", "bsr"):
             if X.indptr.dtype.kind not in "iu" or X.indices.dtype.kind not in "iu":
                 raise ValueError(f"indices of {X.indptr.dtype} and {X.indices.dtype}")
-            # In another matrix with the same arrays, because the check drops data beyond the last entry.
+            # Check a second matrix with the same arrays, because the check drops data beyond the last entry.
             type(X)((X.data, X.indices, X.indptr), shape=X.shape).check_format(full_check=True)
         elif X.format == "coo":
             type(X)((X.data, X.coords), shape=X.shape)
@@ -149,15 +149,15 @@ def checking(
 
     def checked(X: Any) -> Any:
         try:
-            with np.errstate(over="ignore", invalid="ignore"):  # a sum of infinities of both signs
+            with np.errstate(over="ignore", invalid="ignore"):  # the check sums infinite entries
                 if missing == "nan":
                     return with_missing(check(X, ensure_all_finite="allow-nan"))
                 return check(X)
         except ValueError as error:
-            first = str(error).partition("\n")[0].rstrip(".")
-            if missing == "nan" or not first.endswith("contains NaN"):
+            first_line = str(error).partition("\n")[0].rstrip(".")
+            if missing == "nan" or not first_line.endswith("contains NaN"):
                 raise
-            raise ValueError(f"{first}.\n{advice}") from None
+            raise ValueError(f"{first_line}.\n{advice}") from None
 
     return checked
 

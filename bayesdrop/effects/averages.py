@@ -1,4 +1,4 @@
-r"""Average the expected response over rows by each draw, with its gradient in the weights of a fit without noise.
+r"""Average the expected response over rows for each draw, and its gradient for a fit without noise; for effects.
 
     A = (1/Σs) Σ_i s_i E f(s̃_i),      ∂A/∂w_l = (1/Σs) Σ_i s_i x_i ∂f(s_i)/∂s_il
 
@@ -27,17 +27,17 @@ Averages = Num[np.ndarray, "..."]  # the averages of an effect, (G, S, ..., a); 
 
 @dataclass(frozen=True)
 class Rules:
-    """Steps of derivatives, and sizes of grids and laws.
+    """Steps of derivatives, and numbers of points.
 
     Attributes
     ----------
     step, intercept, function : float
-        Steps of central differences: in a variable, in its standard deviations; in the intercept; and, relative, in the
-        averages that a function of the user's compares.
+        Steps of central differences: in a variable, relative to its standard deviation; in the intercept; and in the
+        averages that a user's function compares, relative to their size.
     points, lines : int
-        Points of the first number of a grid, which is an axis, and of the others, which are lines.
+        Number of points of a grid for its first numeric variable, the axis of a plot, and for the others, its lines.
     law : int
-        Points of the normal law of a fit: a Sobol sequence is balanced at powers of two.
+        Number of points for the normal approximation to a fit, a power of two because of the Sobol sequence.
     """
 
     step: float = 1e-3
@@ -59,9 +59,9 @@ class Average(NamedTuple):
     rows : array or scipy sparse (m, p)
         Changed features, NaN if missing.
     weight : array (G, m)
-        Weight of each row's expected response in the sums of ``G`` groups.
+        Weights of the rows in the averages of ``G`` groups.
     offset : array (m,) or None
-        Known parts of their scores.
+        Known parts of the scores.
     """
 
     rows: Any
@@ -70,14 +70,14 @@ class Average(NamedTuple):
 
 
 class Averaged(NamedTuple):
-    """Values (G, S, ...), and of a fit with a covariance their gradients in its weights (G, ..., D)."""
+    """Averages (G, S, ...) and, for a fit with a covariance, their gradients in the weights (G, ..., D)."""
 
     values: Float[np.ndarray, "G S ..."]
     gradient: Float[np.ndarray, "G ... D"] | None
 
 
 def average_response(draws: Draws, average: Average, corrupted_inputs: bool, has_gradient: bool) -> Averaged:
-    """Weighted sums of the expected responses of some rows, and for a fit without noise their gradients.
+    """Weighted sums of expected responses over rows and, for a fit without noise, their gradients.
 
     Parameters
     ----------
@@ -88,7 +88,7 @@ def average_response(draws: Draws, average: Average, corrupted_inputs: bool, has
     corrupted_inputs : bool
         Whether the rows are corrupted already.
     has_gradient : bool
-        Whether to compute the gradient; the model has no noise then.
+        Whether to compute the gradient, for a model without noise.
     """
     groups = len(average.weight)
     classes = draws.weight.shape[1:-1]
@@ -116,7 +116,7 @@ def average_response(draws: Draws, average: Average, corrupted_inputs: bool, has
 
 
 def _moved_intercepts(draws: Draws) -> Draws:
-    """One draw, then it with the intercept of each class moved up, and then with each moved down."""
+    """A draw, copies of it with the intercept of one class moved up, and copies with it moved down."""
     K = int(np.prod(draws.intercept.shape[1:]))
     moves = np.vstack([np.zeros((1, K)), RULES.intercept * np.eye(K), -RULES.intercept * np.eye(K)])
     copies = draws.taken(np.zeros(len(moves), dtype=int))

@@ -1,7 +1,6 @@
-"""Ways to compare two averaged predictions: differences, ratios, odds, and functions of the user's.
+"""Compare two averaged predictions by a difference, a ratio, odds or a user's function, for ``bd.comparisons``.
 
-Used by :func:`bayesdrop.comparisons`. A function of the user's has no derivative in closed form: for the delta method
-of a point fit it is differentiated by a central difference.
+A user's function is differentiated by a central difference, for the delta method of a point fit.
 """
 
 from __future__ import annotations
@@ -28,19 +27,19 @@ class ComparisonKind:
     sign : str
         Sign between the two values in labels.
     compare : callable
-        From the averages at the value changed to and at the value changed from, (G, S, …) each, to the effects.
-    needs_chances : bool
-        Whether predictions have to be probabilities between 0 and 1.
+        Returns the effects from the averages after and before the change, (G, S, …) each.
+    needs_probabilities : bool
+        Whether predictions must be probabilities between 0 and 1.
     """
 
     sign: str
     compare: Callable[[Averages, Averages], Averages]
-    needs_chances: bool = False
+    needs_probabilities: bool = False
 
     def combine(self, averages: Averages) -> Averages:
         """Effects (G, S, …) of pairs of averages (G, S, …, 2)."""
         high, low = averages[..., 0], averages[..., 1]
-        if self.needs_chances and not np.all((averages.real > 0) & (averages.real < 1)):
+        if self.needs_probabilities and not np.all((averages.real > 0) & (averages.real < 1)):
             raise ValueError(
                 "comparison: odds need averaged probabilities above 0 and below 1, and some are 0 or 1; take "
                 "'difference', or 'ratio'."
@@ -55,15 +54,15 @@ def _odds(average: Averages) -> Averages:
 _KINDS = {
     "difference": ComparisonKind("-", lambda high, low: high - low),
     "ratio": ComparisonKind("/", lambda high, low: high / low),
-    "odds_ratio": ComparisonKind("/", lambda high, low: _odds(high) / _odds(low), needs_chances=True),
+    "odds_ratio": ComparisonKind("/", lambda high, low: _odds(high) / _odds(low), needs_probabilities=True),
     "log_odds_ratio": ComparisonKind(
-        "/", lambda high, low: np.log(_odds(high)) - np.log(_odds(low)), needs_chances=True
+        "/", lambda high, low: np.log(_odds(high)) - np.log(_odds(low)), needs_probabilities=True
     ),
 }
 
 
 def kind_of(comparison: Any, loss: Any) -> ComparisonKind:
-    """The comparison asked for, by name or as a function of (high, low).
+    """Comparison by its name or by a function of (high, low).
 
     Raises
     ------
@@ -79,13 +78,13 @@ def kind_of(comparison: Any, loss: Any) -> ComparisonKind:
     if callable(comparison) and not isinstance(comparison, type):
         return ComparisonKind(",", _checked(comparison))
     kind = _KINDS[check_choice(comparison, "comparison", tuple(_KINDS), "or a function of (high, low)")]
-    if kind.needs_chances and not (loss.binary or loss.multiclass or loss.ratio == "odds_ratio"):
+    if kind.needs_probabilities and not (loss.binary or loss.multiclass or loss.ratio == "odds_ratio"):
         raise ValueError(f"comparison: the predictions of {loss!r} are not probabilities; use 'difference' or 'ratio'.")
     return kind
 
 
 def _checked(function: Callable[[Any, Any], Any]) -> Callable[[Averages, Averages], Averages]:
-    """A function of the user's, with its derivative along an imaginary step, and errors that name it."""
+    """Wrap a user's function: check its values, and return its derivative for an imaginary step."""
 
     def value(high: Averages, low: Averages) -> Float[np.ndarray, ...]:
         compared = np.asarray(function(high, low), dtype=np.float64)
@@ -100,7 +99,7 @@ def _checked(function: Callable[[Any, Any], Any]) -> Callable[[Averages, Average
     def compare(high: Averages, low: Averages) -> Averages:
         if not (np.iscomplexobj(high) or np.iscomplexobj(low)):
             return value(high, low)
-        # A derivative is asked for by an imaginary step, which only analytic functions take.
+        # The caller asks for a derivative by an imaginary step, which a user's function need not accept.
         step = RULES.function * np.where(high.real == 0, 1.0, np.abs(high.real))
         length = np.maximum(np.abs(high.imag), np.abs(low.imag))
         moves = [step * np.divide(part.imag, length, out=0 * length, where=length > 0) for part in (high, low)]

@@ -1,11 +1,10 @@
-r"""Comparisons of predictions: on a grid of variables, and from one value of a variable to another.
+r"""Compare averaged predictions: on a grid of variables, and between two values of a variable.
 
     A(v) = (1/Σs) Σ_i s_i E f(s̃_i(x_i with the variable at v))
 
-is the prediction averaged over the rows as if all had the value ``v``; ``A(v') − A(v)``, ``A(v')/A(v)``, the quotient
-of their odds and its logarithm compare two of them. Differences of a logistic model depend on where the rows are, odds
-ratios of averages are nearer to 1 than those of single rows, and none is a weight; see Arel-Bundock, Greifer & Heiss
-(2024).
+is the average prediction if all rows had the value ``v``. Comparisons are ``A(v') − A(v)``, ``A(v')/A(v)``, the ratio
+of the odds, and its logarithm. For a logistic model differences depend on the rows, and odds ratios of averages are
+nearer to 1 than those of single rows, so that neither equals a weight; see Arel-Bundock, Greifer & Heiss (2024).
 """
 
 from __future__ import annotations
@@ -56,14 +55,14 @@ def comparisons(
     X : array, data frame or scipy sparse (n, ·)
         Rows to average over; for a model with a formula, a table with its columns.
     variables : str, list of str, or mapping from variable to change, optional
-        Variables to compare, by default all but the columns that a random term groups by. The change of a number is a
-        number to add (default 1), two values ``(from, to)``, ``"sd"`` or ``"iqr"`` about the mean or the median, or
-        ``"minmax"``; that of a factor is two levels ``(from, to)`` or ``"pairwise"``, by default each level against the
-        first.
+        Variables to compare, by default all except grouping columns of random terms. The change of a numeric variable
+        is a number to add (default 1), two values ``(from, to)``, ``"sd"`` (around the mean), ``"iqr"`` or
+        ``"minmax"``. The change of a factor is two levels ``(from, to)`` or ``"pairwise"``, by default each level
+        against the first.
     comparison : "difference", "ratio", "odds_ratio", "log_odds_ratio" or callable, default="difference"
-        How the two averaged predictions are compared. Predictions are averaged over the rows first, for every draw,
-        and then compared: ``"ratio"`` is the ratio of averages, ``comparison="ratioavg"`` of the package
-        marginaleffects, and not the average of the ratios of rows. Odds need probabilities above 0 and below 1. A
+        How to compare the two averaged predictions. Predictions are averaged over the rows first, for every draw, and
+        then compared: ``"ratio"`` is the ratio of averages, ``comparison="ratioavg"`` of the package marginaleffects,
+        and not the average of the ratios of rows. Odds need probabilities above 0 and below 1. A
         function takes the averages after and before the change, ``(high, low)``, arrays of one shape with the draws
         among their dims, and returns such an array, as ``lambda high, low: 1 / (high - low)`` does.
     by : str, optional
@@ -89,9 +88,9 @@ def comparisons(
     -------
     pandas.DataFrame or xarray.DataArray
         ``variable``, ``contrast``, ``effect`` and its interval, and ``attrs``, as in
-        :func:`bayesdrop.marginal_effects`, with ``class`` and the column of ``by`` where they apply. A number to add
-        leaves out the rows that lack the variable. With ``as_draws`` the draws, on ``chain``, ``draw``, ``class`` if
-        there are many, and ``comparison``, whose coordinates are those columns.
+        :func:`bayesdrop.marginal_effects`, with ``class`` and the column of ``by`` where they apply. For a number to
+        add, rows in which the variable is missing are left out. With ``as_draws`` the draws, on ``chain``, ``draw``,
+        ``class`` if there are many, and ``comparison``, whose coordinates are those columns.
 
     Raises
     ------
@@ -158,8 +157,9 @@ def predictions_grid(
         Variables of the grid. Their values are a list, or the number of points between the smallest and the largest
         value; by default 100 points for the first number, 5 for each other one, and all levels of a factor.
     others : "observed" or "typical", default="observed"
-        Whether the other variables keep their values in the rows, over which predictions are averaged, or take their
-        means and most frequent levels, and the effects of random terms are 0 unless the grid names their levels.
+        "observed": the other variables keep their values in the rows, over which predictions are averaged. "typical":
+        they have their means and most frequent levels, and effects of random terms are 0 unless the grid names their
+        levels.
     average_weight : array (n,), optional
         As in :func:`bayesdrop.comparisons`.
     corrupted_inputs : bool, default=False
@@ -191,7 +191,7 @@ def predictions_grid(
     See Also
     --------
     comparisons : Differences of such predictions.
-    bayesdrop.plots.effects : A picture of them.
+    bayesdrop.plots.effects : A plot of these predictions.
 
     References
     ----------
@@ -218,7 +218,7 @@ def predictions_grid(
 
 
 def _frame(rows: EffectRows, effects: list[Effect], names: list[str], what: str, dim: str, as_draws: bool) -> Any:
-    """A table of effects whose labels are columns, or their draws."""
+    """Table of effects, with the labels as columns, or draws of the effects."""
     import pandas as pd
 
     check_flag(as_draws, "as_draws")
@@ -232,7 +232,7 @@ def _frame(rows: EffectRows, effects: list[Effect], names: list[str], what: str,
 
 
 def _groups(rows: EffectRows, by: str | None) -> tuple[list[tuple[Any, ...]], Bool[np.ndarray, "G n"]]:
-    """Keys of groups of rows that have some weight, and which rows are in each."""
+    """Keys of the groups of rows with a weight, and masks of their rows."""
     if by is None:
         return [()], np.ones((1, len(rows.weight)), dtype=bool)
     if rows.variables is None or by not in rows.X:
@@ -246,7 +246,7 @@ def _groups(rows: EffectRows, by: str | None) -> tuple[list[tuple[Any, ...]], Bo
 def _changes(
     rows: EffectRows, variables: Any, sign: str, inside: Bool[np.ndarray, "G n"]
 ) -> Iterator[tuple[str, str, list[Callable[[], Average]]]]:
-    """Variable, label, and the two averages of each comparison, in groups of rows."""
+    """Variable, label and the two averages of each comparison, for groups of rows."""
     asked: Mapping[str, Any] = variables if isinstance(variables, Mapping) else {}
     weight = _within(rows.weight, inside)
     unchanged = partial(rows.at, {}, weight)
@@ -279,7 +279,7 @@ def _within(weight: Float[np.ndarray, " n"], inside: Bool[np.ndarray, "G n"]) ->
 def _level_pairs(
     name: str, levels: Sequence[Any], change: Any, reference: Any, sign: str
 ) -> list[tuple[str, Any, Any]]:
-    """Label, level and level that it changes to, of a factor."""
+    """Label, first and second level of each comparison of a factor."""
     if change is None:
         pairs = [(other, level) for level, other in level_changes(levels, reference, name)]
     elif isinstance(change, str) and change == "pairwise":
@@ -293,7 +293,7 @@ def _level_pairs(
 
 
 def _number_pair(name: str, values: Float[np.ndarray, " n"], change: Any, sign: str) -> tuple[str, float | None, float]:
-    """Label, value and value that it changes to, of a number; None and a number to add."""
+    """Label, first and second value of a numeric variable; for a number to add, None and this number."""
     change = 1 if change is None else change
     if isinstance(change, str) and change in ("sd", "iqr", "minmax"):
         middle, spread = float(np.nanmean(values)), float(np.nanstd(values))

@@ -1,12 +1,12 @@
-r"""Expected responses averaged over rows, at changed rows, with their uncertainty: what effects are made of.
+r"""Compute effects from averages of expected responses over changed rows, with their uncertainty.
 
     A(changed) = (1/Σs) Σ_i s_i E f(s̃_i(changed x_i))
 
-An effect is a function of a few such averages: a difference, a quotient, a quotient of odds. The rows are changed as a
-user would change them, missing entries included, and then read and averaged as :func:`bayesdrop.predict` does. A
-posterior has a value of the effect for each draw. A point fit without noise has a standard deviation by the delta
-method and Laplace's approximation, from the gradients of the averages in the weights. The likelihood's row weights are
-those of the fit; the row weights ``s`` here are weights of the average alone.
+An effect is a function of a few such averages: a difference, a ratio, a ratio of odds. The rows are changed as a user
+would change them, missing entries included, and then averaged as in :func:`bayesdrop.predict`. A posterior has a value
+of the effect for each draw. A point fit without noise has a standard deviation by the delta method and Laplace's
+approximation, from the gradients of the averages in the weights. The row weights ``s`` are weights of the average only,
+not of the likelihood.
 """
 
 from __future__ import annotations
@@ -49,10 +49,9 @@ class Effect(NamedTuple):
     labels : list of G tuples
         Values of the label columns of the table.
     averages : list of callable
-        Functions that return the averages when these are needed. A function that stands in several effects is called
-        once.
+        Functions that return the averages. A function that occurs in several effects is called once.
     combine : callable
-        From averages (G, S, ..., a) to effects (G, S, ...).
+        Returns effects (G, S, ...) from averages (G, S, ..., a).
     """
 
     labels: list[tuple[Any, ...]]
@@ -67,9 +66,9 @@ class EffectRows:
     Attributes
     ----------
     sources : list of Draws
-        Draws of a posterior, or of each point fit one.
+        Draws of a posterior, or one draw for each point fit.
     fits : list of PointFit or None
-        The point fits; None of a posterior.
+        The point fits; None for a posterior.
     X : features or table (n, ·)
         The rows: features in the order of the fit, NaN if missing, or a table of the columns that a formula names.
     variables : Variables or None
@@ -77,11 +76,11 @@ class EffectRows:
     weight : array (n,)
         Row weights of the average, of sum 1.
     are_equal : bool
-        Whether these weights are equal for lack of others.
+        Whether these weights are equal by default.
     offset : array (n,) or None
-        Known parts of the scores of the rows as they came.
+        Known parts of the scores of the unchanged rows.
     has_own_offset : bool
-        Whether the caller passed the offset, which then does not follow changed columns.
+        Whether the caller passed the offset, which then does not depend on changed columns.
     corrupted_inputs : bool
         Whether the rows are corrupted already.
     probability : float
@@ -89,7 +88,7 @@ class EffectRows:
     reference : mapping
         Reference level of factors.
     estimate : "mean" or "median"
-        Which of them of the draws a table has.
+        Summary of the draws in a table.
     """
 
     sources: list[Draws]
@@ -177,7 +176,7 @@ class EffectRows:
         return self.sources[0].feature_names if self.variables is None else self.variables.names
 
     def chosen(self, wanted: Any, argument: str) -> list[str]:
-        """Variables asked for: by default :attr:`names`; a column that random terms group by only if named."""
+        """Requested variables: by default :attr:`names`; grouping columns of random terms only if named."""
         groups = [name for name in self.factors if name not in self.names]
         return _chosen(wanted, self.names if wanted is None else self.names + groups, argument)
 
@@ -196,7 +195,7 @@ class EffectRows:
         return np.asarray(column, dtype=np.float64).ravel()
 
     def at(self, values: Mapping[str, Any], weight: Float[np.ndarray, "... n"] | None = None) -> Average:
-        """An average over the rows with variables at other values, an array or a number each."""
+        """Average over the rows with some variables changed, each to an array or a number."""
         weight = np.atleast_2d(self.weight if weight is None else weight)
         if self.variables is not None:
             frame = _with_values(self.X, values)
@@ -207,9 +206,9 @@ class EffectRows:
         return Average(X, weight, self.offset)
 
     def typical(self, values: Mapping[str, Any]) -> Average:
-        """One row of usual values, with some variables at others, and effects of 0 of the random terms not named."""
+        """Average over one row of typical values, with some variables changed; effects of other random terms are 0."""
         if self.variables is not None:
-            frame = _with_values(self.X.iloc[[0]], {**self.variables.usual, **values})
+            frame = _with_values(self.X.iloc[[0]], {**self.variables.typical, **values})
             return Average(self.variables.encode_typical(frame, values), np.ones((1, 1)), self._offset_of(frame))
         X = self.X.toarray() if hasattr(self.X, "toarray") else self.X
         X = np.asarray(np.nanmean(X, axis=0, dtype=np.float64))[None]
@@ -218,7 +217,7 @@ class EffectRows:
         return Average(X, np.ones((1, 1)), None if self.offset is None else np.array([self.offset.mean()]))
 
     def _offset_of(self, frame: Any) -> Float[np.ndarray, " m"] | None:
-        """Offset of the rows of a changed table, whose columns it may follow."""
+        """Offset of the rows of a changed table; it may depend on the columns."""
         first = self.sources[0]
         offset = self.offset if self.has_own_offset else offset_in(frame, first.feature_names, first.facts, None)
         return offset if offset is None or len(offset) == len(frame) else np.full(len(frame), float(np.mean(offset)))
@@ -226,10 +225,10 @@ class EffectRows:
     def table(
         self, effects: Sequence[Effect], *, are_predictions: bool = False
     ) -> tuple[list[tuple[Any, ...]], dict[str, Any], dict[str, Any]]:
-        """Labels, columns and attributes of effects; of many classes the rows go class after class.
+        """Labels, columns and attributes of effects; with many classes the rows are ordered by class.
 
-        Intervals of predictions are made on the scale of the score, so that those of probabilities lie between 0 and 1
-        and those of counts above 0.
+        Intervals of predictions are computed on the scale of the score, so that probabilities stay between 0 and 1 and
+        counts above 0.
         """
         labels = [label for effect in effects for label in effect.labels]
         columns = [
@@ -259,7 +258,7 @@ class EffectRows:
     def draws(self, effects: Sequence[Effect], name: str, dim: str, names: Sequence[str]) -> xr.DataArray:
         """Draws of the effects of a posterior, on chain, draw, class if there are many, and ``dim``.
 
-        ``names`` are those of the labels, which become coordinates along ``dim``.
+        ``names`` are the names of the labels, which become coordinates along ``dim``.
         """
         import xarray as xr
 
@@ -271,7 +270,7 @@ class EffectRows:
         labels = [label for effect in effects for label in effect.labels]
         coords: dict[str, Any] = {} if classes is None else {"class": list(classes)}
         for j, label in enumerate(names):
-            label += "_" * (label in dims and label != dim)  # a column of the table may be called so
+            label += "_" * (label in dims and label != dim)  # a column of the table may have the name of a dim
             coords[label] = (dim, [row[j] for row in labels])
         attrs = {"average_weight": "equal" if self.are_equal else "as given"}
         return xr.DataArray(
@@ -288,7 +287,7 @@ class EffectRows:
         return None
 
     def _found(self, effects: Sequence[Effect], k: int) -> Averaged:
-        """Values of all effects by one source, and their gradients."""
+        """Values of all effects for one source, and their gradients."""
         draws = self.sources[k]
         has_gradient = self.fits is not None and self.fits[k].fit.covariance is not None
         computed: dict[Callable[[], Average], Averaged] = {}
@@ -303,7 +302,8 @@ class EffectRows:
             slopes: Any = 0.0
             for j, part in enumerate(parts):
                 if part.gradient is not None:
-                    # The imaginary part of an analytic function at an imaginary step is its slope, to the last digit.
+                    # Complex-step derivative: the imaginary part at a tiny imaginary step is the slope, without
+                    # cancellation.
                     moved = averages + 1e-30j * (np.arange(len(parts)) == j)
                     slopes = slopes + (effect.combine(moved).imag / 1e-30)[:, 0, ..., None] * part.gradient
             gradients.append(slopes)
@@ -312,7 +312,7 @@ class EffectRows:
     def _columns(
         self, averaged: Averaged, draws: Draws, k: int, are_predictions: bool
     ) -> dict[str, Float[np.ndarray, " rows"]]:
-        """Columns of a table, class after class."""
+        """Columns of a table, ordered by class."""
         values = np.moveaxis(averaged.values, 0, -1)
         flat = values.reshape(len(values), -1)
         if self.fits is None:
@@ -339,7 +339,7 @@ class EffectRows:
 
 
 def _chosen(features: Any, names: Sequence[str], argument: str) -> list[str]:
-    """Names of the features asked for, one as a text or a list of them; raise ValueError on others."""
+    """Requested names of features, a text or a list; raise ValueError for unknown ones."""
     if not names:
         raise ValueError(f"{argument}: the model has no features, so that none can change; fit one that has a term.")
     if features is None:
@@ -357,7 +357,7 @@ def _chosen(features: Any, names: Sequence[str], argument: str) -> list[str]:
 
 
 def _with_values(frame: Any, values: Mapping[str, Any]) -> Any:
-    """A table with other values in some columns, which may have any name."""
+    """Copy of a table with other values in some columns."""
     changed = frame.copy(deep=False)
     for name, value in values.items():
         changed[name] = value
@@ -365,7 +365,7 @@ def _with_values(frame: Any, values: Mapping[str, Any]) -> Any:
 
 
 def _with_column(X: Any, d: int, value: Any) -> Any:
-    """Features with other values in a column; sparse rows stay sparse."""
+    """Copy of features with other values in a column; sparse rows stay sparse."""
     if not hasattr(X, "nnz"):
         changed = np.array(X, dtype=np.float64)
         changed[:, d] = value
@@ -386,5 +386,5 @@ def monte_carlo_errors(effects: Float[np.ndarray, "S rows"], chains: int) -> Flo
     ess = mixing(xr.Dataset({"effect": (dims, by_chain)}))["ess_bulk"]["effect"].values
     with np.errstate(divide="ignore", invalid="ignore"):
         error: Float[np.ndarray, " rows"] = by_chain.std(axis=(0, 1)) / np.sqrt(ess)
-    # What does not vary has none; of three draws of a chain or fewer none is known.
+    # A constant effect has the error 0; with three draws per chain or fewer the error is unknown.
     return np.where(np.isnan(ess), 0.0, np.where(ess > 0, error, np.nan))

@@ -1,4 +1,4 @@
-"""Statements about quantities, with how probable they are: ``bd.hypothesis``."""
+"""Compute probabilities of statements about weights, rates and effects: ``bd.hypothesis``."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _NOTHING = "nothing is compared; look at the interval"
 def hypothesis(
     result: Any, statements: str | Sequence[str], *, probability: float | int = 0.9, estimate: str = "mean"
 ) -> DataFrame:
-    """Probability and size of what statements such as ``"site[s] - site[n] > 0"`` say of weights, rates or effects.
+    """Probability and size of differences in statements such as ``"site[s] - site[n] > 0"`` about weights or effects.
 
     Parameters
     ----------
@@ -40,24 +40,24 @@ def hypothesis(
     probability : float, default=0.9
         Probability content of the intervals, in (0, 1).
     estimate : "mean" or "median", default="mean"
-        Which of them the column ``estimate`` has.
+        Summary of the draws in the column ``estimate``.
 
     Returns
     -------
     pandas.DataFrame
         One row per statement. ``estimate``, ``sd``, ``low`` and ``high`` describe the left side minus the right side;
         ``posterior_probability`` is the share of the draws for which the statement is true, and ``evidence_ratio`` is
-        ``p/(1 − p)`` of it, infinite if all draws agree. ``=`` has neither, because a continuous quantity equals
-        a number with probability 0; a column ``note`` says so. ``mcse`` is the Monte Carlo standard error of the mean
-        by draws of chains. ``attrs`` say what the intervals are (``"interval"``) and their content.
+        ``p/(1 − p)``, infinite if it is true for all draws. ``=`` has neither, because a continuous quantity equals
+        a number with probability 0; a column ``note`` says so. ``mcse`` is the Monte Carlo standard error of the mean,
+        for draws of chains. ``attrs`` describe the intervals (``"interval"``) and their probability content.
 
     Raises
     ------
     TypeError, ValueError
-        If ``result`` has no draws and no normal law, a statement cannot be read or has a name that is not there (the
-        message lists close names), or its value is not finite in some draws; or if it is about a level of a factor by
-        itself where every level has a weight: what the levels share is in the intercept too, and only their
-        differences are known from the data.
+        If ``result`` has neither draws nor a normal approximation, a statement cannot be read or has an unknown name
+        (the message lists similar names), or its value is not finite in some draws; or if it is about a single level of
+        a factor although every level has a weight: the mean of the levels is confounded with the intercept, and the
+        data inform only their differences.
 
     See Also
     --------
@@ -66,10 +66,9 @@ def hypothesis(
     Notes
     -----
     Two statements hold together if the smaller of the differences is positive: ``"min(a - b, b - c) > 0"``. A fit
-    without noise has the normal law of Laplace's approximation, which is represented by 16,384 points of a Sobol
-    sequence; the mean, the standard deviation and the quantiles of one weight are those of the law to three digits.
-    The evidence ratio compares the statement with its contrary under the posterior, and is not a Bayes factor: it has
-    no prior odds in it.
+    without noise has the normal distribution of Laplace's approximation, represented by 16,384 points of a Sobol
+    sequence; the mean, the standard deviation and the quantiles of a weight are accurate to three digits. The evidence
+    ratio is the posterior odds of the statement, and not a Bayes factor, which would divide by the prior odds.
 
     References
     ----------
@@ -108,7 +107,7 @@ def hypothesis(
 
 
 def _check_levels(statement: Statement, quantities: Quantities, draws: DataFrame) -> None:
-    """Raise ValueError if a statement about levels of a factor changes where no score does."""
+    """Raise ValueError if a statement about levels of a factor depends on a change that leaves all scores equal."""
     for change in quantities.shared:
         levels = [name for name in statement.names if change.get(name, 0.0) > 0]
         moved = draws + [change.get(name, 0.0) for name in statement.names]

@@ -1,9 +1,9 @@
-r"""Intraclass correlation: the share of the variance of a response, given its features, that groups have in common.
+r"""Compute the intraclass correlation: the share of groups in the variance of a response given its features.
 
     ρ_t = σ_t² / (Σ_u σ_u² + σ²)
 
 with the standard deviations ``σ_t`` of the random intercepts and ``σ`` of a normal response about its score. A binary
-response, or one of several trials, is taken as a logistic variable that is above 0: ``σ² = π²/3`` is its variance.
+or binomial response is the sign of a latent logistic variable, whose variance about its score is ``σ² = π²/3``.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ __all__ = ["intraclass_correlation"]
 def intraclass_correlation(result: Any) -> xr.DataArray:
     """Compute draws of the intraclass correlation of each random intercept, ``(1 | site)``.
 
-    It is the correlation of two responses of one level with the same features: the variance of the effects over the
-    variance of all random intercepts and of the response about its score. The variance that features explain is no
-    part of it, nor is that of their noise. For ``bd.Logistic()`` and ``bd.Binomial()`` it is that of the latent
-    variable of the logistic law, of variance π²/3, and not of the responses 0 and 1 themselves.
+    It is the correlation of two responses of one level with the same features: the variance of the effects divided by
+    the variance of all random intercepts and of the response about its score. It excludes the variance from features
+    and from their noise. For ``bd.Logistic()`` and ``bd.Binomial()`` it is the correlation of latent logistic
+    variables, of variance π²/3, and not of the responses 0 and 1 themselves.
 
     Parameters
     ----------
@@ -39,14 +39,14 @@ def intraclass_correlation(result: Any) -> xr.DataArray:
     Returns
     -------
     xarray.DataArray
-        The correlations, on ``chain``, ``draw`` and ``term``. Of crossed or nested terms each has its share, and the
-        sum over ``term`` is the correlation of two responses that have all levels in common.
+        The correlations, on ``chain``, ``draw`` and ``term``. Crossed or nested terms have one share each, and the sum
+        over ``term`` is the correlation of two responses with all levels in common.
 
     Raises
     ------
     TypeError, ValueError
-        If ``result`` is no posterior, or has no random intercepts, random slopes, whose share depends on the row, or a
-        loss without a variance of the response about its score, as that of counts.
+        If ``result`` is not a posterior, has no random intercepts, or has random slopes, whose share depends on the
+        row; or if the loss has no variance of the response about its score, as for counts.
 
     See Also
     --------

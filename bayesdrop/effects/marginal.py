@@ -2,13 +2,14 @@ r"""Average marginal effects: by how much the prediction moves per unit of a fea
 
     AME_d = (1/Σs) Σ_i s_i ∂/∂x_id E f(s̃_i)
 
-with ``f(s̃)`` the response at the noised score, the one that :func:`bayesdrop.predict` averages: a probability, an
-expected count or a mean. The derivative is a central difference of the predictions, as in the packages
+with ``f(s̃)`` the response at the noised score, as in :func:`bayesdrop.predict`: a probability, an expected count or a
+mean. For any noise and loss the derivative is a central difference of the predictions, as in the packages
 ``marginaleffects`` (Arel-Bundock, Greifer & Heiss 2024), with a step of a thousandth of the feature's standard
-deviation, so that every noise and every loss has it; where a noise takes no numbers below zero, it is one-sided.
+deviation; if the noise requires numbers of at least zero, the difference is one-sided.
 
-Of a model by a formula the variable itself moves, with all terms that it is in: main effects, interactions, splines.
-Steps stay within the range that was fitted, beyond which a spline has no value. Factors have differences of levels.
+For a model with a formula the variable itself moves, in all its terms: main effects, interactions, splines. Steps stay
+within the range of the fitted rows, because a spline has no value beyond it. The effects of a factor are differences of
+its levels.
 """
 
 from __future__ import annotations
@@ -65,11 +66,10 @@ def marginal_effects(
     reference : mapping from variable to level, optional
         Level of each factor with which its other levels are compared; by default the first.
     average_weight : array (n,), optional
-        Row weights of the average over the rows, equal by default. They do not touch the likelihood, whose weights are
-        those of the fit.
+        Row weights of the average over the rows, equal by default. They do not change the fit.
     corrupted_inputs : bool, default=False
-        Whether the rows are corrupted already, so that predictions do not average over noise; an estimator may have
-        this set.
+        Whether the rows are corrupted already, so that predictions do not average over noise; an estimator's own
+        setting counts too.
     offset : array (n,) or float, optional
         Known part of the score of each row, needed if the rows of the fit had one.
     draws : int, optional
@@ -77,7 +77,7 @@ def marginal_effects(
     probability : float, default=0.9
         Probability content of the intervals, in (0, 1).
     estimate : "mean" or "median", default="mean"
-        Which of them, of the draws of a posterior, the column of the effect has; intervals are quantiles of the draws.
+        Summary of the draws of a posterior in the column ``effect``; intervals are quantiles of the draws.
     as_draws : bool, default=False
         Whether to return the effect by every draw of a posterior instead of the table.
 
@@ -139,7 +139,7 @@ def marginal_effects(
 
 
 def _effects(rows: EffectRows, features: Any) -> Iterator[Effect]:
-    """Average slopes in numbers, and differences of the levels of factors."""
+    """Average slopes of numeric variables, and differences between levels of factors."""
     for name in rows.chosen(features, "features"):
         if name not in rows.factors:
             yield Effect([(name,)], _slopes(rows, name), lambda averages: averages.sum(axis=-1))
@@ -152,7 +152,7 @@ def _effects(rows: EffectRows, features: Any) -> Iterator[Effect]:
 
 
 def level_changes(levels: Sequence[Any], reference: Any, name: str) -> list[tuple[Any, Any]]:
-    """Each level with the one that it is compared with, by default the first.
+    """Each level, paired with its reference level, by default the first.
 
     Examples
     --------
@@ -169,7 +169,7 @@ def level_changes(levels: Sequence[Any], reference: Any, name: str) -> list[tupl
 
 
 def _slopes(rows: EffectRows, name: str) -> list[Callable[[], Average]]:
-    """The rows with a number moved up and down, weighted for a difference quotient; rows without it have no weight."""
+    """Averages over the rows with a number moved up and down, which sum to the slope; missing numbers weigh 0."""
     values = rows.values_of(name)
     weight, present = rows.observed(values), values[~np.isnan(values)]
     step = 0.5 * RULES.step * (float(present.std()) or 1.0) if len(present) else 1.0
@@ -177,11 +177,11 @@ def _slopes(rows: EffectRows, name: str) -> list[Callable[[], Average]]:
         try:
             rows.sources[0].model.noise.check(present.min(initial=np.inf) - step)
             places: tuple[tuple[int, float], ...] = ((1, 0.5), (-1, -0.5))
-        except ValueError:  # the noise takes no smaller number
+        except ValueError:  # the noise requires larger numbers
             places = ((0, -1.5), (1, 2), (2, -0.5))
         return [partial(rows.at, {name: values + n * step}, factor / step * weight) for n, factor in places]
     facts = rows.variables.encoder.columns[name]
-    low, high = facts["low"], facts["high"]  # fitted, beyond which a spline has no value
+    low, high = facts["low"], facts["high"]  # range of the fitted rows
     inside = (values >= low) & (values <= high) & (high - low > step)
     up = np.where(inside, np.minimum(values + step, high), values + step)
     down = np.where(inside, np.maximum(values - step, low), values - step)

@@ -1,4 +1,4 @@
-"""Names of a response and of what is predicted of it, for the axes of plots and the attributes of tables."""
+"""Name a response and its prediction, for the axes of plots and the attributes of tables."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ def response_name(formula: Any) -> str:
 
 
 def prediction_name(loss: Loss, classes: Any, formula: Any) -> str:
-    """Name of what a prediction is: the probability of an event, or an expected response.
+    """Name of a prediction: the probability of an event, or an expected response.
 
     Parameters
     ----------
     loss : Loss
         Loss of the model.
     classes : sequence of labels or None
-        Labels, of two the negative class first.
+        Labels; the negative class is the first of two.
     formula : FormulaEncoder, StoredFormula or None
         Formula, which names the response.
 

@@ -1,7 +1,7 @@
-"""Quantities that a statement may name, with their draws: those of a posterior, of effects, or of a fit.
+"""Read the quantities that a hypothesis such as ``"age > 0"`` may name, with their draws, for ``bd.hypothesis``.
 
-A posterior has its own draws, and so have effects. A fit without noise has Laplace's normal law of its weights, which
-is represented by points of a Sobol sequence. Used by :func:`bayesdrop.hypothesis`.
+Posteriors and effects have draws. A fit without noise has the normal distribution of Laplace's approximation for its
+weights, represented by points of a Sobol sequence.
 """
 
 from __future__ import annotations
@@ -38,23 +38,23 @@ ManyDraws = Float[np.ndarray, "S m"]
 
 @dataclass(frozen=True)
 class Quantities:
-    """Numbers with draws.
+    """Named quantities and their draws.
 
     Attributes
     ----------
     names : list of str
-        Names that a statement may use.
+        Names that a hypothesis may use.
     draw : callable
-        From some names to their joint draws (S, names), float64.
+        Returns the joint draws (S, names), float64, of a sequence of names.
     chains : int
-        Chains, one after another; 0 of a normal law.
+        Number of chains, whose draws are concatenated; 0 for a normal distribution.
     kind : str
-        Kind of the intervals, in words.
+        Description of the intervals.
     unclear : dict from name to text
-        Names that stand for two things, and what to write instead.
+        Ambiguous names, and what to write instead.
     shared : list of dicts from name to number
-        Changes of weights and intercepts that leave every score without noise as it is: 1 for the levels of a factor,
-        −1 for what shares their common part.
+        Changes of weights and intercepts that change no score without noise: +1 for all levels of a factor, −1 for the
+        intercept, or for the weight of lower order, with which their mean is confounded.
     """
 
     names: list[str]
@@ -91,7 +91,7 @@ def read_quantities(result: Any) -> Quantities:
 
 
 def _of_effects(effects: xr.DataArray) -> Quantities:
-    """Effects by their labels: ``age``, ``site[s - n]`` or ``prediction[50, s]``, of many classes ``age[yes]``."""
+    """Effects, named by their labels: ``age``, ``site[s - n]``, ``prediction[50, s]``; with classes ``age[yes]``."""
     other = [str(dim) for dim in effects.dims if dim not in (*_CHAIN_DRAW, "class")]
     if not set(_CHAIN_DRAW) <= set(effects.dims) or len(other) != 1:
         raise ValueError(
@@ -114,7 +114,7 @@ def _of_effects(effects: xr.DataArray) -> Quantities:
 
 
 def _of_posterior(post: Any) -> Quantities:
-    """All variables, as in ``weight[age]``, and weights by their features and by differences of levels."""
+    """All variables (``weight[age]``), and weights named by feature (``age``) or difference of levels."""
     posterior = read_group(post, "posterior", "result")
     getters: dict[str, Callable[[], OneDraws]] = {}
     for variable, array in posterior.data_vars.items():
@@ -143,7 +143,7 @@ def _of_posterior(post: Any) -> Quantities:
 
 
 def _of_fit(fit: Fit) -> Quantities:
-    """Weights and intercepts, by the normal law of a fit without noise."""
+    """Weights and intercepts, from the normal approximation to a fit without noise."""
     covariance = fit.covariance
     if covariance is None:
         reason, remedy = why_no_covariance(fit)
@@ -172,7 +172,7 @@ def _of_fit(fit: Fit) -> Quantities:
 def _weights(
     names: list[str], formula: Any, classes: Any, long_names: bool = False
 ) -> Iterator[tuple[str, Any, Float[np.ndarray, " m"]]]:
-    """Names of weights and of differences of levels, with the places and factors of the weights (K, p) that they sum.
+    """Names of weights and of differences of levels, with the positions in ``weight.ravel()`` (K p,) and the factors.
 
     Without classes a weight has the name of its feature, and with ``long_names`` also ``weight[age]``.
     """
@@ -195,19 +195,19 @@ def _weights(
 
 
 def _shared(names: list[str], formula: Any, classes: Any, model: Model) -> list[dict[str, float]]:
-    """Changes of weights and intercepts, by all their names, that leave scores as they are."""
+    """Changes of ``Quantities.shared``, with every name of each weight and intercept."""
     shown, found = contrasts_of(formula, "reference"), []
-    for own in [[]] if classes is None else [[str(label)] for label in classes]:
-        called = [[*([] if own else [name]), _named("weight", [*own, name])] for name in names]
+    for class_label in [[]] if classes is None else [[str(label)] for label in classes]:
+        aliases = [[*([] if class_label else [name]), _named("weight", [*class_label, name])] for name in names]
         for levels, lower in () if shown is None else shown.shared:
             if lower is not None or model.fit_intercept:
-                less = [_named("intercept", own)] if lower is None else called[lower]
-                found.append(dict.fromkeys(less, -1.0) | {name: 1.0 for j in levels for name in called[j]})
+                lowered = [_named("intercept", class_label)] if lower is None else aliases[lower]
+                found.append(dict.fromkeys(lowered, -1.0) | {name: 1.0 for j in levels for name in aliases[j]})
     return found
 
 
 def _normal_points(mean: Float[np.ndarray, " m"], covariance: Float[np.ndarray, "m m"]) -> ManyDraws:
-    """Points of a normal law, whose mean and standard deviations are those of the law to a few parts in ten thousand.
+    """Points of a normal distribution, with its mean, and its standard deviations to a few parts in ten thousand.
 
     Examples
     --------
@@ -220,13 +220,13 @@ def _normal_points(mean: Float[np.ndarray, " m"], covariance: Float[np.ndarray, 
     unit = np.sqrt(np.maximum(covariance.diagonal(), np.finfo(float).tiny))
     value, vector = np.linalg.eigh(covariance / unit[:, None] / unit)
     root = unit[:, None] * vector[:, ::-1] * np.sqrt(np.maximum(value[::-1], 0.0))
-    # Each coordinate of the plain sequence has every multiple of 1/n once: the middles are its strata.
+    # Without scrambling each coordinate has every multiple of 1/n once; shift them to the middles of strata.
     points = Sobol(len(mean), scramble=False).random(RULES.law) + 0.5 / RULES.law
     return np.asarray(mean + ndtri(points) @ root.T)
 
 
 def _flat(array: xr.DataArray) -> ManyDraws:
-    """Draws, chains one after another, by the numbers of each."""
+    """Draws (S, m) of an array (chain, draw, …), chains concatenated."""
     return np.asarray(array.values).reshape(array.sizes["chain"] * array.sizes["draw"], -1)
 
 

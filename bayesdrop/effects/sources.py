@@ -1,4 +1,4 @@
-"""Sources of the tables: the point fits of an estimator, or the draws of a posterior."""
+"""Read the point fits of a fit or an estimator, for tables and effects."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class PointFit:
 
 
 def point_fits(result: Any) -> list[PointFit] | None:
-    """The point fits of what ``bd.fit`` returned or of a fitted linear estimator; None of anything else.
+    """Point fits of the result of ``bd.fit`` or of a fitted linear estimator; None for anything else.
 
     Raises
     ------
@@ -68,7 +68,7 @@ def point_fits(result: Any) -> list[PointFit] | None:
     covariances = getattr(estimator, "_covariances", None)
     trace = np.atleast_1d(getattr(estimator, "objective_trace_", np.nan))
 
-    def made(k: int) -> Fit:
+    def fit_of(k: int) -> Fit:
         rate_posterior = posterior
         if several and posterior is not None and posterior.occurrences.ndim > 1:
             law = type(posterior.law)(*(part[:, k] for part in posterior.law))
@@ -90,5 +90,5 @@ def point_fits(result: Any) -> list[PointFit] | None:
         )
 
     if not several:
-        return [PointFit(made(0), None)]
-    return [PointFit(made(k), str(label)) for k, label in enumerate(classes)]
+        return [PointFit(fit_of(0), None)]
+    return [PointFit(fit_of(k), str(label)) for k, label in enumerate(classes)]

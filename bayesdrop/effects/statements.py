@@ -1,6 +1,6 @@
-"""Read statements about quantities, ``site[s] - site[n] > 0``, as expressions of the language of formulas.
+"""Read statements such as ``site[s] - site[n] > 0`` as expressions of the language of formulas.
 
-A statement is cut into tokens and becomes a tree of :class:`bayesdrop.data.formulas.language.nodes.Apply`, whose
+A statement is split into tokens and becomes a tree of :class:`bayesdrop.data.formulas.language.nodes.Apply`, whose
 functions are a closed list and whose size is bounded; NumPy computes the tree, and Python evaluates no text. Used by
 :func:`bayesdrop.hypothesis`.
 """
@@ -29,13 +29,13 @@ class Statement(NamedTuple):
     Attributes
     ----------
     text : str
-        As the user wrote it.
+        The statement as written.
     difference : expression
         Left side minus right side of the statement; the whole expression without a comparison.
     comparison : str
         ``">"``, ``">="``, ``"<"``, ``"<="``, ``"="``, or empty.
     names : list of str
-        Names of quantities in it.
+        Names of quantities in the statement.
     """
 
     text: str
@@ -55,12 +55,12 @@ def read_statement(text: str, names: Collection[str], unclear: Mapping[str, str]
     names : collection of str
         Names that may occur.
     unclear : mapping from name to text, optional
-        Names that stand for two things, and what to write instead.
+        Ambiguous names, and what to write instead.
 
     Raises
     ------
     ValueError
-        If the statement is not one, is too long or nested too deeply, or has a name that is not known.
+        If the text is not a statement, is too long or nested too deeply, or has an unknown name.
 
     Examples
     --------
@@ -85,7 +85,7 @@ def read_statement(text: str, names: Collection[str], unclear: Mapping[str, str]
 
 
 def _folded(function: str, parts: list[Expression]) -> Expression:
-    """A function of two expressions over many, pairwise, so that a long one is not a deep tree."""
+    """Combine many expressions by a function of two, pairwise, so that the tree stays shallow."""
     while len(parts) > 1:
         pairs: list[Expression] = [Apply(function, tuple(parts[k : k + 2])) for k in range(0, len(parts) - 1, 2)]
         parts = [*pairs, *parts[2 * len(pairs) :]]
@@ -93,7 +93,7 @@ def _folded(function: str, parts: list[Expression]) -> Expression:
 
 
 class _Reader:
-    """Recursive descent over the tokens of one statement."""
+    """Recursive-descent parser of the tokens of one statement."""
 
     def __init__(self, text: str, tokens: Sequence[Token], known: Collection[str], unclear: Mapping[str, str]) -> None:
         self.text, self.tokens, self.known, self.unclear = text, tokens, known, unclear
@@ -111,7 +111,7 @@ class _Reader:
         return self.tokens[self.place] if self.place < len(self.tokens) else None
 
     def takes(self, *marks: str) -> str:
-        """The next token's text if it is one of these marks, which is then passed; else empty."""
+        """Consume the next token if it is one of these marks, and return its text; else return ""."""
         token = self.peek()
         if token is None or not token.is_mark(*marks):
             return ""
@@ -173,7 +173,7 @@ class _Reader:
         return self.name(ends[-1], texts[-1])
 
     def ends(self, start: int) -> list[int]:
-        """Where a name that begins at ``start`` may end: after the name, after brackets, after a colon and a name."""
+        """Possible ends of a name that starts at ``start``: after the name, a bracket, or a colon and a name."""
         ends, place = [start + 1], start + 1
         while place < len(self.tokens):
             token = self.tokens[place]
@@ -203,7 +203,7 @@ class _Reader:
         return Column(text)
 
     def call(self, name: str, depth: int) -> Expression:
-        """A function of what stands in its brackets."""
+        """A function of the arguments in its brackets."""
         arguments, function = self.arguments(depth, several=name in ("min", "max")), _FUNCTIONS[name]
         if name not in ("min", "max"):
             return Apply(function, (arguments[0],))
@@ -212,7 +212,7 @@ class _Reader:
         return _folded(function, arguments)
 
     def arguments(self, depth: int, several: bool = False) -> list[Expression]:
-        """Sums up to the bracket that closes."""
+        """Sums up to the closing bracket."""
         expressions = [self.sum(depth + 1)]
         while several and self.takes(","):
             expressions.append(self.sum(depth + 1))

@@ -1,4 +1,4 @@
-"""The table of weights: what each feature says, how far that is known, and how often it is dropped."""
+"""Tabulate weights with intervals, ratios and dropout rates: ``bd.weights_table``."""
 
 from __future__ import annotations
 
@@ -49,12 +49,12 @@ def weights_table(
     contrasts : "reference", "mean" or None, default="reference"
         How the levels of a formula's factors are shown: as differences from one level, as differences from the mean of
         the levels, or (None) by the weight of each level, whose spread is mostly that of the prior. Or linear
-        combinations of the weights, :class:`bayesdrop.effects.contrasts.Contrasts`.
+        combinations of the weights, as :class:`bayesdrop.effects.contrasts.Contrasts`.
     reference : mapping from column to level, optional
         Reference level of each factor; by default the first.
     baseline : label, optional
-        For a softmax loss, the class with whose weights those of the others are compared, and ratios of relative risks
-        are made. By default the weights of the classes sum to zero.
+        For a softmax loss, the class that the other classes are compared with, for weights and ratios of relative
+        risks. By default the weights of the classes sum to zero.
     estimate : "mean" or "median", default="mean"
         Whether ``weight``, ``scaled_weight`` and ``rate`` of a posterior are means or medians of the draws.
 
@@ -76,10 +76,8 @@ def weights_table(
         but ``sd`` is a quantile of the same draws.
         ``columns.name`` names the two classes of the odds. If the point fit has no intervals, because it has noise for
         example, a column ``interval`` says what to do instead. ``attrs`` describe the intervals, with the number of
-        draws, or say why there are none: ``"weight_interval"``, ``"rate_interval"`` and ``"probability"``. If not
-        every draw was kept (``variables`` of ``bd.sample``), means and ``sd`` of weights are those of all draws and
-        quantiles those of the thinned draws. With more than two classes, fitted one against the rest, each class has
-        its rows.
+        draws, or say why there are none: ``"weight_interval"``, ``"rate_interval"`` and ``"probability"``. With more
+        than two classes, fitted one against the rest, each class has its rows.
 
     Raises
     ------
@@ -190,7 +188,7 @@ def interval_of(draws: Draws) -> str:
 
 
 def read_posterior(result: Any, thin: int | None = None) -> Draws:
-    """Draws of a posterior, at most ``thin`` of each chain, or an error that says all that could have come."""
+    """Draws of a posterior, at most ``thin`` per chain; the error lists all results that a table accepts."""
     try:
         posterior = read_group(result, "posterior", "result")
         return read_draws(result, None if thin is None else min(thin, posterior.sizes.get("draw", thin)))
@@ -224,7 +222,7 @@ def _of_fit(fit: Fit, probability: float, shown: Contrasts | None, base: int | N
         sd = np.sqrt(np.maximum(variance, 0))
         reach = ndtri((1 + probability) / 2) * sd
         columns |= {"sd": sd, "low": columns["weight"] - reach, "high": columns["weight"] + reach}
-        # Without noise, or there are no intervals: the weights are what they are scaled to.
+        # Intervals exist only without noise, where scaled weights equal the weights.
         columns |= {"scaled_low": columns["low"], "scaled_high": columns["high"]}
     if np.any(gain != 1):
         columns["kept"] = columns["weight"]
@@ -240,7 +238,7 @@ def _combined(weight: Float[np.ndarray, "... p"], shown: Contrasts | None) -> Fl
 
 
 def _of_draws(draws: Draws, probability: float, shown: Contrasts | None, base: int | None, estimate: str) -> Columns:
-    """Columns of a posterior, shaped like its weights or with a column for each contrast, some of them at a time."""
+    """Columns of a posterior, shaped like its weights or with one per contrast, computed in blocks of features."""
     size = draws.weight.shape[-1] if shown is None else len(shown.names)
     classes = draws.weight.shape[1:-1]
     shape = (*(classes if base is None else (classes[0] - 1,)), size)
@@ -274,9 +272,9 @@ def _of_draws(draws: Draws, probability: float, shown: Contrasts | None, base: i
 
 
 def _of_indicators(posterior: Any, draws: Draws, shown: Contrasts | None) -> Columns:
-    """Inclusion probabilities, means of weights and rates that are in, and false discoveries expected down to each.
+    """Inclusion probabilities, means of weights and rates given inclusion, and expected false discoveries.
 
-    Each is that of a column, or (r,) of the column that a contrast is of.
+    One number per feature or, with contrasts, (r,), for the column that the contrast replaces.
     """
     feature: Any = slice(None) if shown is None else shown.feature
     mean = posterior["inclusion_probability"].astype(np.float64).mean(("chain", "draw"))
@@ -303,7 +301,7 @@ def _rates(draws: Draws, features: Int[np.ndarray, " m"]) -> Float[np.ndarray, "
 
 
 def _ratios(columns: Columns) -> Columns:
-    """Ratios of odds or of expected counts, by what they are called after the first words."""
+    """Ratios of odds or of expected counts, by the suffix of their column names."""
     sources = {"": "scaled_weight", "_low": "scaled_low", "_high": "scaled_high", "_if_kept": "kept"}
-    with np.errstate(over="ignore"):  # beyond double precision it is infinite
+    with np.errstate(over="ignore"):  # an overflowing ratio is infinite
         return {part: np.exp(columns[name]) for part, name in sources.items() if name in columns}

@@ -1,4 +1,4 @@
-"""Variables of a formula's table: the columns that effects move, with their levels and usual values."""
+"""Variables of a formula's table: the columns that effects change, with their levels and typical values."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Variables:
     Attributes
     ----------
     encoder : FormulaEncoder
-        The formula, with the levels that were fitted and those of the rows.
+        Encoder of the formula, with the levels of the fit and of the rows.
     frame : pandas.DataFrame (n, ·)
         The rows.
     """
@@ -32,12 +32,12 @@ class Variables:
 
     @property
     def names(self) -> list[str]:
-        """Columns of the features: not those that are levels of random terms alone."""
+        """Columns of the fixed part of the formula, without columns that only group random terms."""
         return list(self.encoder.columns)
 
     @cached_property
     def levels(self) -> dict[str, list[Any]]:
-        """Levels of each factor, and of each column that a random term groups by: as the table has them, or the fit."""
+        """Levels of each factor and of each grouping column of a random term, from the fit and the rows."""
         levels = {name: facts["levels"] for name, facts in self.encoder.columns.items() if "levels" in facts}
         for term in self.encoder.random_terms:
             for place, column in enumerate(term.columns):
@@ -47,12 +47,12 @@ class Variables:
         return levels
 
     @property
-    def usual(self) -> dict[str, Any]:
-        """Mean of each number and most frequent level of each factor, in the rows that were fitted."""
+    def typical(self) -> dict[str, Any]:
+        """Mean of each numeric column and most frequent level of each factor, in the fitted rows."""
         return {name: facts.get("mode", facts.get("mean")) for name, facts in self.encoder.columns.items()}
 
     def encode_typical(self, frame: Any, named: Mapping[str, Any] | Collection[str]) -> Any:
-        """Features of a row with effects of 0 of the random terms, but for terms whose columns are all named."""
+        """Features of a row, with columns of random terms set to 0 unless all columns of the term are ``named``."""
         X = self.encoder.transform(frame)
         unnamed = {term.name for term in self.encoder.random_terms if not set(term.columns) <= set(named)}
         first = X.shape[1] - self.encoder.n_effects

@@ -1,4 +1,4 @@
-"""A formula instead of features: ``bd.fit("y ~ x + C(site)", data)``, and ``bd.sample`` the same."""
+"""Read a formula in place of features, ``bd.fit("y ~ x + C(site)", data)``, for ``bd.fit`` and ``bd.sample``."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ __all__ = [
 ]
 
 
-# The package's logger, which fits use too.
+# The logger of the package.
 _log = logging.getLogger("bayesdrop")
-# Values of a numeric response up to which their number is named.
+# Maximum number of different values of a numeric response that the log mentions.
 _FEW = 10
 
 
@@ -53,12 +53,12 @@ class FormulaOptions(NamedTuple):
     correlation_shape: float | int = RandomEffects.eta
 
     def encoding(self) -> dict[str, Any]:
-        """The options that say how rows are encoded, by name; the others are of priors."""
+        """Options for encoding rows, by name; the other options concern priors."""
         return {name: getattr(self, name) for name in ("full_rank", "unseen", "dropna")}
 
 
 class FormulaProblem(NamedTuple):
-    """A model with its data, and the design if a formula made them."""
+    """A model with its data, and the design of a formula, if there is one."""
 
     model: Any
     X: Any
@@ -78,7 +78,7 @@ def read_formula(
         A model, or a formula with the data frame as ``X``: two labels of the response then mean ``bd.Logistic()``,
         more ``bd.Softmax()``, numbers ``bd.Squared()`` without noise, and two columns, as in ``"successes + failures ~
         dose"``, ``bd.Binomial()``. Whole numbers with an offset mean ``bd.Poisson()`` without noise, and a warning says
-        so. A line of the log says what the response was taken for.
+        so. The log states how the response was read.
     X : features, str or data frame
         Features, or a formula with the data frame as ``y``.
     y : response or data frame
@@ -136,7 +136,7 @@ def read_formula(
 
 
 def of_terms(model: Any, design: FormulaDesign) -> Any:
-    """A model with the terms of a formula: without an intercept if it has none, for groups of rates, names of priors.
+    """Adapt a model to the terms of a formula: its intercept, groups of rates, and names in priors.
 
     Examples
     --------
@@ -160,23 +160,23 @@ def of_terms(model: Any, design: FormulaDesign) -> Any:
 
 
 def of_effects(model: Any, design: FormulaDesign, options: FormulaOptions) -> Any:
-    """A model whose last columns are effects of random terms, without noise, under scales of their own.
+    """Add effects of random terms to a model, as last columns without noise and with separate scales.
 
     Parameters
     ----------
     model : Model
         The model of the features.
     design : FormulaDesign
-        With its random terms.
+        Design with random terms.
     options : FormulaOptions
-        Its ``random_scale`` is the prior of the standard deviation of the effects of each term, or that itself, by
+        ``random_scale`` is the prior of the standard deviation of the effects of each term, or its value; by
         default ``bd.HalfNormal(1.0)`` for classes and counts, and for numbers a half-normal prior with the standard
         deviation of the response; ``correlation_shape`` is the exponent of the LKJ prior of correlated terms.
 
     Raises
     ------
     ValueError
-        If the model cannot have such columns, a scale is of no term, or there is a shape and no correlated term.
+        If the model cannot have such columns, a scale names no term, or a shape is given without a correlated term.
 
     Examples
     --------
@@ -255,7 +255,7 @@ def _default_scale(model: Model, design: FormulaDesign) -> HalfNormal:
 
 
 def one_offset(design: FormulaDesign | None, offset: Any) -> Any:
-    """The offset that came, or that of a formula; raise ValueError if both came.
+    """The offset passed, or that of a formula; raise ValueError for both.
 
     Examples
     --------
@@ -269,7 +269,7 @@ def one_offset(design: FormulaDesign | None, offset: Any) -> Any:
 
 
 def _given(options: FormulaOptions | None) -> list[str]:
-    """Names of options that are not the default ones; raise an error on what is none of them."""
+    """Names of options that differ from the defaults; raise an error for invalid options."""
     if options is None:
         return []
     check_flag(options.full_rank, "full_rank")
@@ -282,7 +282,7 @@ def _given(options: FormulaOptions | None) -> list[str]:
 
 
 def of_classes(design: FormulaDesign | None, class_weight: Any) -> Any:
-    """Weights of the classes that ``response[label]`` names, by the truth values that the response has.
+    """Convert class weights by the labels of ``response[label]`` to weights by truth value.
 
     Examples
     --------
@@ -311,7 +311,7 @@ def of_rows(design: FormulaDesign | None, values: Any) -> Any:
 
 
 def default_model(design: FormulaDesign, loss: Loss | None = None) -> Model:
-    """The model of a response, or of a loss for it, where the user names none.
+    """Default model for a response, or for a given loss.
 
     Examples
     --------
@@ -320,7 +320,7 @@ def default_model(design: FormulaDesign, loss: Loss | None = None) -> Model:
     """
     y = np.asarray(design.y)
     if loss is not None:
-        # Of a loss for numbers no rule learns rates, and noise is put in on purpose.
+        # No rule learns rates under a loss for numbers, so there is no noise by default.
         return Model(loss, rates=None if loss.binary or loss.multiclass else Fixed(0.0))
     levels = 0 if y.ndim > 1 else len(np.unique(y))
     whole = y.dtype.kind in "iuf" and bool(np.all(y == np.round(y)))

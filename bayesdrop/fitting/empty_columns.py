@@ -1,8 +1,8 @@
 """Leave out columns without an entry before a fit, and put their weights and rates back in place; used by every fit.
 
-A column of zeros has a weight of 0, and its rate follows from its prior. A hashed matrix has a million columns of which
-most are empty, and every vector of a fit would be as long. One of the empty columns stays, and the others have its
-results.
+A column of zeros has a weight of 0, and the rate of its prior. A hashed matrix may have a million columns, most of them
+empty, and every vector of a fit would have this length. Therefore one of the empty columns stays in the fit, and the
+others get its results.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ class Columns(NamedTuple):
     Attributes
     ----------
     numbers : int array (q,)
-        Numbers of the columns that stay, one empty one among them.
+        Numbers of the columns that stay, including one empty column.
     place : int array (p,)
-        Which of those each column has its results from.
+        Position, among these, of the column with the results of each column.
     """
 
     numbers: Int[np.ndarray, " q"]
     place: Int[np.ndarray, " p"]
 
     def reduce(self, task: Task) -> Task:
-        """The task of the columns that stay."""
+        """Restrict the task to the columns that stay."""
         model, p = task.model, len(self.place)
         model = replace(model, weight_prior=Normal(model.weight_prior.precision(p)[self.numbers] ** -0.5))
         design = task.design.select_columns(self.numbers)
@@ -68,14 +68,14 @@ class Columns(NamedTuple):
 
 
 def used_columns(task: Task, candidates: Sequence[Any] = ()) -> Columns | None:
-    """Find the columns that a fit with empty ones needs; None if settings of each column are in the way.
+    """Find the columns that a fit needs, one empty column included; None if settings differ between columns.
 
     Parameters
     ----------
     task : Task
         A fit of centred rows.
     candidates : sequence
-        Rates of a search besides those of the model, as :func:`.tuning.blocks.families_of` takes them.
+        Candidates for the rates in a search, see :func:`.tuning.blocks.families_of`.
 
     Examples
     --------

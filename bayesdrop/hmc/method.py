@@ -25,7 +25,7 @@ from .streamed import ClassCosts, StreamedKernel, StreamedOperands, StreamedRows
 
 __all__ = ["HMC"]
 
-# Rows per coordinate beyond which a pilot cannot tell the posterior from a normal one.
+# Rows per coordinate above which a pilot run cannot distinguish the posterior from a normal distribution.
 _MANY_ROWS = 50
 
 

@@ -1,7 +1,7 @@
 """The No-U-Turn sampler of NumPyro (Hoffman & Gelman 2014) on the densities without masks.
 
-A second, independent way to the posteriors of ``bd.HMC``: same density and same whitened coordinates, other
-trajectories, step size and metric adapted by NumPyro.
+An independent check of ``bd.HMC``: the density and the whitened coordinates are the same; the trajectories are
+NumPyro's, which adapts step size and metric.
 """
 
 from __future__ import annotations
@@ -109,11 +109,11 @@ class NUTSKernel(GradientKernel):
     Attributes
     ----------
     density : LogDensity
-        What is sampled.
+        Density to sample.
     tune : int
         Draws of the warm-up, which fix NumPyro's schedule of adaptation.
     options : NUTS
-        What a user says of trajectories.
+        Options of the trajectories.
     choice : str
         Name of the normal approximation.
     """
@@ -161,7 +161,7 @@ class NUTSKernel(GradientKernel):
         return state, self.record(operands, state)
 
     def record(self, operands: NUTSOperands, state: Any) -> dict[str, jax.Array]:
-        """Record of a draw: position, log density and how the trajectory went."""
+        """Variables and statistics of a draw."""
         theta = unwhiten(operands.centre, operands.factor, state.z)
         return self.density.record(operands.density, theta) | {
             "lp": -state.potential_energy,

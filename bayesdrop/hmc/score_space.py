@@ -7,14 +7,14 @@ mean of the weights is ``P⁻¹A₀ᵀa`` with ``Σa = 0``, minus the log densit
     ½‖z‖² + Σ_i r_i(δ_i) + constant,      r_i(δ) = cost_i(m_i + δ) + a_i δ − ½ D_i δ²,      δ = Fz,
 
 with ``F = A₀T`` and the column ``(ΣD)^{−½}`` of the intercept. The force of the remainder is ``Fᵀh``,
-``h_i = −r_i'(δ_i)``, so that under the trajectories of :mod:`.kernels.trajectory` the scores and their velocity ``ρ =
-Fr`` move by themselves:
+``h_i = −r_i'(δ_i)``, so that under the trajectories of :mod:`.kernels.trajectory` the scores and their velocity
+``ρ = Fr`` evolve without the weights:
 
     ρ ← ρ + ε FFᵀh(δ),   (δ, ρ) ← (δ cos ε + ρ sin ε, ρ cos ε − δ sin ε).
 
-One product with the (n, n) covariance ``FFᵀ`` of the scores is all that a leapfrog step costs, however many weights
-there are. The sums ``H`` of the leapfrog steps, turned along, give the end ``z cos t + r sin t + FᵀH_z`` of the
-coordinates, and in the same way of the momentum.
+A leapfrog step costs one product with the (n, n) covariance ``FFᵀ`` of the scores, for any number of weights. The sums
+``H`` of the forces ``h``, rotated along with the scores, give the final coordinates ``z cos t + r sin t + FᵀH_z``, and
+the final momentum in the same way.
 
 Shapes: ``C`` chains, ``n`` rows, ``p`` features.
 """
@@ -48,7 +48,7 @@ PerScore = Float[jax.Array, "C n"]
 
 
 class ScoreOperands(NamedTuple):
-    """Operands of the kernel with a factor by rows, and what the scores are under it.
+    """Operands of the kernel with a factor by rows, and the distribution of the scores under it.
 
     Attributes
     ----------
@@ -99,7 +99,7 @@ class ScoreHMCKernel(HMCKernel):
         return cost + dual * score - 0.5 * square * score * score, square * score - dual - slope
 
     def evaluation(self, operands: Any, z: Point, score: PerScore) -> Evaluation:
-        """Minus the log density, but for a constant, at coordinates with these scores; nobody looks at its gradient."""
+        """Minus the log density up to a constant, at coordinates with these scores; the gradient is unused and zero."""
         remainder, _ = self.remainder(operands, score)
         return Evaluation(remainder, -0.5 * jnp.sum(z * z, axis=1), jnp.zeros_like(z))
 
@@ -112,16 +112,16 @@ class ScoreHMCKernel(HMCKernel):
         n_leapfrog_steps: Int[jax.Array, ""] | int,
     ) -> tuple[Point, Point, Evaluation]:
         """Position, momentum and evaluation after ``n_leapfrog_steps`` turns by ``angle`` from a momentum (C, D)."""
-        # From the position, not the end of the last trajectory: rounding does not add up over draws.
+        # Compute the scores from the position, so that rounding does not accumulate over draws.
         score, velocity = operands.scores(state.position), operands.scores(momentum)
-        n, nothing = score.shape[1], jnp.zeros_like(score)
+        n, zeros = score.shape[1], jnp.zeros_like(score)
 
         def force(place: Float[jax.Array, "C m"]) -> tuple[Float[jax.Array, "C m"], tuple[()]]:
             _, push = self.remainder(operands, place[:, :n])
             return jnp.concatenate([row_product(operands.covariance, push), push], axis=1), ()
 
-        # Scores and the sums of the leapfrog steps move equally.
-        begin, moving = jnp.concatenate([score, nothing], axis=1), jnp.concatenate([velocity, nothing], axis=1)
+        # The sums of forces rotate like the scores.
+        begin, moving = jnp.concatenate([score, zeros], axis=1), jnp.concatenate([velocity, zeros], axis=1)
         end, moved, _, _ = split_trajectory(force, begin, moving, angle, n_leapfrog_steps, (force(begin)[0], ()))
         z, r = turned(state.position, momentum, angle * jnp.asarray(n_leapfrog_steps, velocity.dtype))
         sums = operands.coordinates(jnp.concatenate([end[:, n:], moved[:, n:]]))
@@ -133,7 +133,7 @@ def score_operands(
     model: Model, data: Dataset, rate_map: RateMap, density: Density, operands: DensityOperands,
     tune: int, dtype: str, rounded: float,
 ) -> ScoreOperands:  # fmt: skip
-    """Operands of the kernel; corners of the loss are rounded over ``rounded`` standard deviations of each score."""
+    """Operands of the kernel; kinks of the loss are smoothed over ``rounded`` standard deviations of each score."""
     from scipy.linalg import cho_solve, solve_triangular
 
     normal = approximate_scores(model, data, rate_map, density, operands, "scores", dtype)
@@ -142,7 +142,7 @@ def score_operands(
     gram = row_gram(data.design, precision, normal.gain, curvature, intercept)
     roots, root = row_roots(gram, curvature), np.sqrt(curvature)
     factor = row_factor(data, operands.matrix, precision, normal.gain, curvature, roots, intercept, dtype)
-    # The mean of the weights, and the level of the scores, exactly for what the rows say.
+    # The exact mean of the weights and the level of the scores, for the quadratic costs of the rows.
     middle = normal.pull.sum() / total if intercept else 0.0
     residual = normal.pull - curvature * middle
     dual = residual - root * cho_solve((roots.lower, True), root * (gram @ residual), check_finite=False)

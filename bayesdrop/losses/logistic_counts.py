@@ -8,9 +8,9 @@ the minus log-likelihood up to a term of ``y`` alone. By Polson, Scott & Windle 
 
     e^{ys} / (1 + e^s)^b = 2^{−b} e^{κs} ∫ exp(−λ s²/2) PG(λ | b, 0) dλ,      κ = y − b/2,
 
-so ``λ | y, s ~ PG(b, s)``, and to the power ``C`` it is ``PG(Cb, s)`` and ``Cκ``; for the negative binomial
+so ``λ | y, s ~ PG(b, s)``. The likelihood to the power ``C`` has ``PG(Cb, s)`` and ``Cκ``. For the negative binomial
 ``κ = (y − r)/2`` (Zhou, Li, Dunson & Carin 2012). Since the logistic loss is ``A(−s) = A(s) − s``, every marginalised
-form ``f(m, v)`` of that loss for the class +1 is one of this,
+form ``f(m, v)`` of the logistic loss for the class +1 gives a form of the loss of a count,
 
     φ(y, m, v) = b f(m, v) + (b − y) m,
 
@@ -59,16 +59,16 @@ def log_binomial(trials: Any, successes: Any) -> Float[AnyArray, ...]:
     return gammaln(trials + 1.0) - gammaln(successes + 1.0) - gammaln(trials - successes + 1.0)
 
 
-# From here on a negative binomial count is a Poisson count to eight digits, and its probabilities have fewer.
+# At this dispersion a negative binomial count is a Poisson count to eight digits; above, rounding costs digits.
 LARGEST_DISPERSION = 1e8
 
 
 def log_coefficient(successes: Any, failures: Any) -> Any:
-    """``log Γ(y + r) − log Γ(r) − log y!``, with its digits in single precision and where ``y`` or ``r`` is large.
+    """``log Γ(y + r) − log Γ(r) − log y!``, accurate in single precision and for large ``y`` or ``r``.
 
-    Stirling's series of the four at ``r + 8`` and ``9``, less the product of the eight factors between; the large terms
-    cancel in formulas and not in digits, as in ``betaln`` of JAX: 4e-7 over a hundred rows in double precision.
-    Arrays of NumPy or JAX.
+    Each ``log Γ`` is Stirling's series eight above its argument, minus the logarithms of the eight factors between. The
+    large terms cancel in the formula, not in floating point as in ``betaln`` of JAX, which loses 4e-7 over a hundred
+    rows in double precision. Accepts arrays of NumPy or JAX.
 
     Examples
     --------
@@ -100,7 +100,7 @@ class _LogisticCount(LossOfForms):
         return y + self._failures(y)
 
     def votes(self, y: Responses) -> tuple[Scores, Scores]:
-        """The successes for a higher score, the failures for a lower one: a row is as many rows of two classes."""
+        """Numbers of successes and failures: a row counts as this many rows of the positive and the negative class."""
         return 1.0 * y, self._failures(y)
 
     def value(self, y: Responses, mean: Scores, var: Scores) -> Scores:
@@ -122,9 +122,9 @@ class _LogisticCount(LossOfForms):
         xp = score.__array_namespace__()
         trials = self._trials(y)
         decay = xp.exp(-xp.abs(score))
-        larger = 1 / (1 + decay)
+        sigmoid = 1 / (1 + decay)  # at |s|
         against = xp.where(score > 0, self._failures(y), y + 0 * trials)
-        slope = xp.where(score > 0, against - trials * decay * larger, trials * decay * larger - against)
+        slope = xp.where(score > 0, against - trials * decay * sigmoid, trials * decay * sigmoid - against)
         return trials * xp.log1p(decay) + against * xp.abs(score), slope
 
     def score_cost(self, y: Responses, mean: Scores, var: Scores, weight: Any) -> ScoreCost:
@@ -150,19 +150,19 @@ class _LogisticCount(LossOfForms):
 class Binomial(_LogisticCount):
     """Loss of a binomial count, ``y`` successes in ``N`` trials: ``N log(1 + e^s) − y s``.
 
-    The score is the logarithm of the odds of a success. Where rows have different numbers of trials ``y`` has two
+    The score is the logarithm of the odds of a success. If rows have different numbers of trials, ``y`` has two
     columns, the successes and the failures, or a formula names both, ``"successes + failures ~ dose"``, and ``trials``
-    is omitted. Such a row counts as that many rows of one trial each: in a posterior each of these has its own masks,
-    whereas the trials of a row of ``Binomial(N)`` share the masks of the row. Draws store the successes and, in
-    ``constant_data``, the ``trials``; responses of these rows are simulated as numbers of successes, and those of new
-    rows, as expected responses, are of one trial.
+    is omitted. Such a row counts as a row for each trial: in a posterior each trial has its own masks, whereas the
+    trials of a row of ``Binomial(N)`` share the masks of the row. Posteriors store the successes and, in
+    ``constant_data``, the ``trials``. Simulated responses of the fitted rows are numbers of successes; those of new
+    rows, and all expected responses, are for one trial.
 
     Parameters
     ----------
     trials : int, default=1
-        Trials ``N >= 1`` of every row; with 1 it is the logistic loss of ``y`` in {0, 1}, or of pairs of counts. Where
-        successes are rare noise weighs more in the ``"augmentation"`` bound than in the expected loss (ten times at a
-        share of 1 %): take ``"gaussian"`` there.
+        Trials ``N >= 1`` of every row; with 1 it is the logistic loss of ``y`` in {0, 1}, or of pairs of counts. If
+        successes are rare, noise has more effect in the ``"augmentation"`` bound than in the expected loss (ten times
+        at a share of 1 %): use ``"gaussian"``.
     expectation : str, default="augmentation"
         ``"augmentation"``, ``"gaussian"`` or ``"taylor"``; see :mod:`bayesdrop.losses.base`.
 
@@ -219,7 +219,7 @@ class Binomial(_LogisticCount):
         return np.log(share / (1 - share))
 
     def log_base_measure(self, y: Responses) -> Scores:
-        """Logarithm of the binomial coefficient ``N over y``; 0 for one trial, or a share of several."""
+        """Logarithm of the binomial coefficient ``N over y``; 0 for one trial."""
         return 0.0 * y if self.trials == 1 else log_binomial(float(self.trials), y)
 
     def expected_response(self, law: NoisedScores) -> Float[AnyArray, ...]:
@@ -227,7 +227,7 @@ class Binomial(_LogisticCount):
         return self.trials * law.sigmoid()
 
     def sample_response(self, generator: Any, score: Scores, weight: Any) -> Scores:
-        """Draw from the binomial law of probability ``σ(s)``, whatever ``C``, which tempers the posterior only."""
+        """Draw from the binomial distribution of probability ``σ(s)``; ``C`` tempers the posterior only."""
         del weight
         return generator.binomial(self.trials, 0.5 * (1 + np.tanh(0.5 * score))).astype(np.float64)
 
@@ -244,13 +244,13 @@ class NegativeBinomial(_LogisticCount):
     dispersion : float, optional
         The ``r``, above 0 and up to 1e8: the smaller, the more overdispersed. It is ``1/alpha`` of statsmodels,
         ``size`` and ``theta`` of R, and ``concentration`` of NumPyro. By default it is learnt: ``bd.sample`` stores it
-        as ``dispersion``, under the prior ``r^{−½} ~ HalfNormal(1)``, whose median of ``r`` is 2.2 and which does not
-        keep counts from being Poisson counts; ``bd.fit`` estimates it with the weights, by maximum likelihood where
-        there is no noise, and with noise where the expected loss is lowest, so that variation which the noise makes
-        does not count as overdispersion. Where the mean count is far below ``r`` noise
-        weighs more in the ``"augmentation"`` bound than in the expected loss (at ``r = 100``, mean 3 and rate 0.1
-        weights are a quarter smaller): take ``"gaussian"`` there. Where ``y + r`` times ``C`` is a whole number of at
-        most 64, Gibbs sampling draws its auxiliary variables exactly; else from laws that are off by less than 1e-3.
+        as ``dispersion``, under the prior ``r^{−½} ~ HalfNormal(1)``, under which ``r`` has the median 2.2 and may be
+        arbitrarily large (a Poisson count); ``bd.fit`` estimates it with the weights, without noise by maximum
+        likelihood, and with noise by the lowest expected loss, so that variation caused by the noise does not count as
+        overdispersion. If the mean count is far below ``r``, noise has more effect in the ``"augmentation"`` bound than
+        in the expected loss (at ``r = 100``, mean 3 and rate 0.1 weights are a quarter smaller): use ``"gaussian"``.
+        If ``y + r`` times ``C`` is a whole number of at most 64, Gibbs sampling draws its auxiliary variables exactly;
+        otherwise from distributions with an error below 1e-3.
     expectation : str, default="augmentation"
         ``"augmentation"``, ``"gaussian"`` or ``"taylor"``; see :mod:`bayesdrop.losses.base`.
 
@@ -291,7 +291,7 @@ class NegativeBinomial(_LogisticCount):
 
     @property
     def _r(self) -> Any:
-        """``r``: a number, or numbers of draws that broadcast against scores."""
+        """``r``: a number, or one number per draw, which broadcast against the scores."""
         if self.dispersion is None:
             raise ValueError(
                 "dispersion: it is learnt by bd.fit and bd.sample, and is not known here; give it, as in "
@@ -317,7 +317,7 @@ class NegativeBinomial(_LogisticCount):
         return self._r * np.exp(law.log_exponential())
 
     def sample_response(self, generator: Any, score: Scores, weight: Any) -> Scores:
-        """Draw a Poisson count of a Gamma(r, e^s) mean, whatever ``C``, which tempers the posterior only."""
+        """Draw a Poisson count with a Gamma(r, e^s) mean; ``C`` tempers the posterior only."""
         del weight
         mean = generator.gamma(self._r, size=np.shape(score)) * np.exp(np.minimum(score, np.log(LARGEST_DRAW)))
         return draw_counts(generator, mean)

@@ -6,7 +6,7 @@ Two forms, each a function of the mean ``ζ`` and the variance ``v``:
     gaussian       ζ Φ(ζ/√v) + √v φ(ζ/√v),        exact for a normal variable
 
 Both are ``max(0, ζ)`` at ``v = 0`` and convex in ``(ζ, √v)``: the maximum of ``αζ + √v τ(α)`` over ``0 <= α <= 1``,
-with ``τ(α) = √(α(1 − α))`` of the one and ``φ(Φ⁻¹(α))`` of the other.
+with ``τ(α) = √(α(1 − α))`` for the augmentation bound and ``φ(Φ⁻¹(α))`` for the Gaussian form.
 """
 
 from __future__ import annotations
@@ -41,14 +41,15 @@ class _Augmentation(NamedTuple):
     @staticmethod
     def _root(mean: Scores, var: Scores) -> Scores:
         xp = mean.__array_namespace__()
-        # The floor stands for 0/0 on the kink with no noise; solvers smooth before it matters.
+        # The floor avoids 0/0 at the kink without noise, where solvers smooth the loss.
         tiny = float(xp.finfo(mean.dtype).tiny) ** 0.5
         return xp.maximum(xp.sqrt(mean * mean + var), xp.asarray(tiny, dtype=mean.dtype))
 
     def value(self, mean: Scores, var: Scores) -> Scores:
         xp = mean.__array_namespace__()
         root = self._root(mean, var)
-        # For a negative mean the two terms cancel: ζ + r = v / (r − ζ). At 0 an absolute value would have no slope.
+        # A negative mean would cancel the root: ζ + r = v / (r − ζ). The inner where, unlike an absolute value, has a
+        # derivative at 0.
         return 0.5 * xp.where(mean > 0, mean + root, var / (root - xp.where(mean > 0, xp.zeros_like(mean), mean)))
 
     def derivatives(self, mean: Scores, var: Scores) -> Derivatives:
@@ -71,9 +72,9 @@ class _Augmentation(NamedTuple):
 class _Gaussian(NamedTuple):
     @staticmethod
     def _standard(mean: Scores, var: Scores) -> tuple[Scores, Scores, Scores, Scores]:
-        """``1/√v``, ``ζ/√v`` and the normal density and distribution function there."""
+        """``1/√v``, ``ζ/√v``, and the normal density and distribution function at ``ζ/√v``."""
         xp = mean.__array_namespace__()
-        # Below the floor the density underflows unless ζ is as small, where the value is too.
+        # For √v below the floor the density underflows, unless ζ and so the value are as small.
         tiny = float(xp.finfo(mean.dtype).tiny) ** 0.25
         inverse = 1 / xp.maximum(xp.sqrt(var), xp.asarray(tiny, dtype=mean.dtype))
         z = mean * inverse
@@ -143,7 +144,7 @@ class PiecewiseLoss(LossOfForms):
         return value, slope
 
     def sample_pseudo(self, key: Any, y: Responses, mean: Scores, var: Scores, weight: Any) -> Pseudo:
-        """Draw ``λ ~ GIG(½, 1, c²(ζ² + v))`` of each part ``ζ = a − bm`` and add up ``c²/λ`` and ``b(ac²/λ + c)``.
+        """Draw ``λ ~ GIG(½, 1, c²(ζ² + v))`` for each part ``ζ = a − bm`` and add up ``c²/λ`` and ``b(ac²/λ + c)``.
 
         Here ``c`` is half the factor of the part times ``C``.
         """
@@ -160,16 +161,17 @@ class PiecewiseLoss(LossOfForms):
 
 
 def draw_precision(key: Any, slack: Scores, var: Scores, half: Any) -> Scores:
-    r"""Draw ``ω = c²/λ`` with ``λ ~ GIG(½, 1, c²(ζ² + v))`` and ``c = C/2`` (Polson & Scott 2011, theorem 1).
+    r"""Draw ``ω = c²/λ`` with ``λ ~ GIG(½, 1, c²(ζ² + v))`` (Polson & Scott 2011, theorem 1), shaped like ``slack``.
 
-    ``exp{−2c max(0, ζ)} = ∫ (2πλ)^{−1/2} exp{−(λ + cζ)² / (2λ)} dλ``, shaped like ``slack``.
+    ``slack`` is ``ζ``, ``var`` is ``v`` and ``half`` is ``c``: by the theorem
+    ``exp{−2c max(0, ζ)} = ∫ (2πλ)^{−1/2} exp{−(λ + cζ)² / (2λ)} dλ``.
     """
     import jax.numpy as jnp
 
     from ..distributions import reciprocal_inverse_gaussian
 
     scale = reciprocal_inverse_gaussian(key, half * jnp.sqrt(slack * slack + var))
-    # λ is a chi-square with one degree of freedom on the margin, so 1/λ is unbounded; the floor keeps the
+    # At ζ = v = 0 λ is chi-square with one degree of freedom, so 1/λ is unbounded; the floor keeps the
     # Cholesky factor of the weights' precision finite (1e-8 in double, 1e-5 in single precision).
     floor = 1e-8 if scale.dtype == jnp.float64 else 1e-5
     return half * half / jnp.maximum(scale, jnp.asarray(floor, scale.dtype))

@@ -1,4 +1,4 @@
-"""Credible sets of features: of correlated features that stand in for each other, the smallest set with one effect."""
+"""Find credible sets: smallest sets of correlated features, one of which has an effect."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ __all__ = ["credible_sets"]
 def credible_sets(post: Any, X: Any, *, probability: float = 0.95, correlation: float = 0.5) -> DataFrame:
     """Find sets of correlated features, one of which is in the model with a given probability.
 
-    If two features are nearly copies of each other, the draws have now one and now the other, and neither has a large
-    inclusion probability. The set of both does.
+    If two features are nearly equal, some draws include one and some the other, and neither has a large inclusion
+    probability. The set of both has.
 
     Parameters
     ----------
@@ -28,17 +28,17 @@ def credible_sets(post: Any, X: Any, *, probability: float = 0.95, correlation: 
     X : array, data frame or scipy sparse (n, p)
         The features that were sampled, from which correlations are computed.
     probability : float, default=0.95
-        Least share of draws in which a feature of the set is in the model, in (0, 1).
+        Minimum share of draws that include a feature of the set, in (0, 1).
     correlation : float, default=0.5
-        Least absolute correlation of any two features of a set, in [0, 1]: the purity of Wang et al. (2020).
+        Minimum absolute correlation of any two features of a set, in [0, 1]: the purity of Wang et al. (2020).
 
     Returns
     -------
     pandas.DataFrame
         One row for each set, the most probable first: ``features``, a tuple of names; ``probability`` that at least
         one of them is in the model; ``expected_size``, the mean number of them in it, which is near 1 for one effect;
-        and ``least_correlation`` of any two. A feature is in one set at most. Effects of which no set is that probable
-        have none.
+        and ``least_correlation`` of any two. A feature is in one set at most. An effect has no set if none is that
+        probable.
 
     Raises
     ------
@@ -80,7 +80,7 @@ def credible_sets(post: Any, X: Any, *, probability: float = 0.95, correlation: 
     matrix = match_design(X, draws.feature_names, draws.model, draws.facts).matrix()
     included = np.asarray(draws.weight != 0)
     chance = included.mean(axis=0)
-    chance[len(chance) - getattr(prior, "size", 0) :] = 0  # effects of random terms are always in
+    chance[len(chance) - getattr(prior, "size", 0) :] = 0  # effects of random terms are in every draw
     free, found = chance > 0, []
     for first in np.argsort(-chance, kind="stable"):
         if not free[first]:
@@ -90,7 +90,7 @@ def credible_sets(post: Any, X: Any, *, probability: float = 0.95, correlation: 
         possible = free & (nearest >= correlation)
         possible[first] = False
         while is_in.mean() < probability and possible.any():
-            # The feature that is in most often where none of the set is.
+            # The feature included most often in draws without any feature of the set.
             gain = np.where(possible, included[~is_in].sum(axis=0), -1)
             best = int(np.argmax(gain))
             if gain[best] <= 0:

@@ -1,10 +1,10 @@
-r"""Scores of rows that a posterior has not seen: expected log predictive densities, of given rows or by K folds.
+r"""Score rows outside the fit by their log predictive densities: new rows, or the folds of a cross-validation.
 
     elpd = Σ_i log (1/S) Σ_s p(y_i | w_s, b_s, η_s),      se = √(n Var_i)
 
 with the noise of each row averaged over, as in :mod:`.pointwise` (Vehtari, Gelman & Gabry 2017, equations 1 and 23).
-Leave-one-out scores need no second run and are to be preferred where their Pareto k are small; these are for where
-they are not, and for rows of their own.
+Leave-one-out scores (``bd.loo``) need no second run; prefer them if their Pareto k are small. ``bd.kfold`` is for large
+Pareto k, and ``bd.elpd`` for separate test rows.
 """
 
 from __future__ import annotations
@@ -73,16 +73,16 @@ class Elpd(Shown):
 
     @property
     def se(self) -> float:
-        """Its standard error, from how the rows differ; NaN of a single row."""
+        """Standard error of :attr:`elpd`, from the spread of the rows; NaN for a single row."""
         return _standard_error(self.pointwise)
 
     def minus(self, other: Elpd) -> tuple[float, float]:
-        """Difference to the score of another model on the same rows, and its standard error in pairs.
+        """Difference to the score of another model on the same rows, and the standard error of the paired difference.
 
         Raises
         ------
         TypeError, ValueError
-            If ``other`` is no ``Elpd``, or one of another number of rows.
+            If ``other`` is not an ``Elpd``, or has another number of rows.
         """
         check_instance(other, "other", Elpd, "what bd.elpd or bd.kfold returned")
         if len(other.pointwise) != len(self.pointwise):
@@ -120,7 +120,7 @@ def elpd(post: Any, X: Any, y: Any = None, *, offset: Any = None, unseen: str | 
     offset : array (n,) or float, optional
         Known part of the score of each row, needed if the rows of the fit or the posterior had one.
     unseen : "error", "population" or "draw", optional
-        What becomes of a level that the formula has not seen, as in :func:`bayesdrop.predict`.
+        Treatment of a level absent from the fit, as in :func:`bayesdrop.predict`.
 
     Returns
     -------
@@ -167,13 +167,13 @@ def elpd(post: Any, X: Any, y: Any = None, *, offset: Any = None, unseen: str | 
     offsets = match_offset(draws, offset, rows.design.shape[0], X)
     pointwise = _pointwise(draws, rows, target, offsets, np.ones(rows.design.shape[0]))
     warn_of_pseudo_likelihood(draws, weighted=False)
-    if not isinstance(post, Fit) and _are_sampled(post, draws, target):
-        return Elpd(pointwise, "the rows that were sampled, which it flatters: bd.loo scores rows as if they were new")
+    if not isinstance(post, Fit) and _has_responses(post, draws, target):
+        return Elpd(pointwise, "the rows of the posterior itself, so too high: bd.loo scores them as if they were new")
     return Elpd(pointwise)
 
 
-def _are_sampled(post: Any, draws: Draws, target: PerRow) -> bool:
-    """Whether the responses of at least twenty rows are those that a posterior was sampled with."""
+def _has_responses(post: Any, draws: Draws, target: PerRow) -> bool:
+    """Whether these responses, of at least twenty rows, are the observed data of the posterior."""
     if len(target) < 20 or "observed_data" not in group_names(post):
         return False
     observed = stored_response(post, draws)
@@ -198,12 +198,12 @@ def _log_means(
 
 @dataclass(frozen=True)
 class HeldOut:
-    """Scores of rows under posteriors that are sampled without them.
+    """Scores of held-out rows, each under a posterior given other rows; for kfold, loo and project.
 
     Attributes
     ----------
     model : Model
-        What is sampled.
+        Model of the posteriors.
     rows : Design (n, p)
         Features.
     labels : array (n,) or (n, 2)
@@ -224,8 +224,8 @@ class HeldOut:
     feature_names: list[str]
     options: dict[str, Any]
 
-    def sampled(self, train: Int[np.ndarray, " m"]) -> Any:
-        """Posterior of the rows ``train``."""
+    def posterior(self, train: Int[np.ndarray, " m"]) -> Any:
+        """Posterior given the rows ``train``."""
         weight, offset = (None if part is None else part[train] for part in (self.weight, self.offset))
         return sample(
             self.model, self.rows[train], self.labels[train], sample_weight=weight, offset=offset,
@@ -239,11 +239,11 @@ class HeldOut:
 
         Each row of ``test`` has weight 1 unless the scores are ``weighted``.
         """
-        draws = read_draws(self.sampled(train))
+        draws = read_draws(self.posterior(train))
         new = match_rows(self.rows[test], draws)
         target = code_response(draws.model.loss, draws.classes, new.design, self.labels[test])
-        power = self.weight[test] if weighted and self.weight is not None else np.ones(len(test))
-        return _pointwise(draws, new, target, None if self.offset is None else self.offset[test], power), draws
+        weight = self.weight[test] if weighted and self.weight is not None else np.ones(len(test))
+        return _pointwise(draws, new, target, None if self.offset is None else self.offset[test], weight), draws
 
 
 @takes_seed
@@ -280,7 +280,7 @@ def kfold(
         Number of folds, shuffled by ``seed`` and stratified by class; a splitter of scikit-learn, such as
         ``GroupKFold(5)``; or pairs of training and test rows. Each row must be in exactly one test fold.
     groups : sequence of n labels, optional
-        Group of each row, such as the patient: whole groups are held out, by a number of folds as by splitters.
+        Group of each row, such as the patient: whole groups are held out, also if ``cv`` is a number of folds.
     seed : int, numpy.random.Generator or RandomState, default=0
         Seed of the folds and of the draws.
     **options
@@ -307,8 +307,8 @@ def kfold(
 
     Notes
     -----
-    Vehtari, Gelman & Gabry (2017), section 2.4, without their correction for the rows that are missing in each run.
-    It costs K runs, and a compilation for each different number of rows; :func:`bayesdrop.loo` needs no further run.
+    Vehtari, Gelman & Gabry (2017), section 2.4, without their correction for the smaller training sets. The cost is K
+    runs, and a compilation for each different number of rows; :func:`bayesdrop.loo` needs no further run.
 
     Examples
     --------
@@ -334,7 +334,7 @@ def kfold(
             "bd.sample the others by bd.HMC() and score those by bd.elpd(post, X, y); or pass an array or a scipy "
             "sparse matrix: all rows if they fit in memory, or a random sample of them."
         )
-    # Rows as a design, which knows of the missing ones.
+    # Folds are rows of the design, which records the missing entries.
     rows: Any = as_local_design(data.design)
     n = rows.shape[0]
     labels = one_per_row(y, n) if data.counts is None else data.counts
@@ -352,7 +352,7 @@ def kfold(
 
 
 def row_folds(cv: Any, target: PerRow, groups: Any, seed: int, *, classes: bool) -> list[Any]:
-    """Pairs of rows to train and to test on, which hold out each row once."""
+    """Row numbers for training and testing, a pair per fold; each row is tested once."""
     n = len(target)
     if isinstance(cv, numbers.Integral) and not isinstance(cv, bool | np.bool_):
         name = "as many as the rarest class has rows"

@@ -1,7 +1,8 @@
-"""Leave-one-out scores of the rows of a posterior, and exact ones of the rows that it depends on too much.
+"""Score rows by leave-one-out cross-validation from a posterior, and by refits for rows with too much influence.
 
-The scores of :func:`loo` are importance-sampling estimates from one posterior. Where a row has a large Pareto k its
-estimate is unreliable, and the model is sampled again without the row (Vehtari, Gelman & Gabry 2017, section 2.1).
+The scores of :func:`loo` are importance-sampling estimates from one posterior. The
+estimate of a row with a large Pareto k is unreliable; ``refit=True`` samples the model again without the row (Vehtari,
+Gelman & Gabry 2017, section 2.1).
 """
 
 from __future__ import annotations
@@ -107,7 +108,7 @@ def loo(post: Any, X: Any = None, y: Any = None, *, refit: bool = False, method:
     draws = read_draws(post)
     _check_likelihoods(post)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # ArviZ's own words on Pareto k; ours follow
+        warnings.simplefilter("ignore")  # ArviZ's warning about Pareto k; ours follows
         result = smoothed_loo(post)
     k = np.asarray(result.pareto_k).ravel()
     limit = largest_k(draws.size)
@@ -129,7 +130,7 @@ def loo(post: Any, X: Any = None, y: Any = None, *, refit: bool = False, method:
 
 
 def left_out_weights(post: Any) -> Float[np.ndarray, "S n"]:
-    """Weights of the draws, chains one after another, under the posterior without each row, of sum 1.
+    """Weights of the draws (chains concatenated) for the posterior without each row, of sum 1.
 
     Parameters
     ----------
@@ -166,12 +167,12 @@ def left_out_weights(post: Any) -> Float[np.ndarray, "S n"]:
 
 
 def left_out_log_weights(logs: Float[np.ndarray, "n S"], advice: str) -> Float[np.ndarray, "n S"]:
-    """Logarithms of the Pareto-smoothed weights that draws have without each row, from log likelihoods.
+    """Logarithms of the Pareto-smoothed weights of the draws for the posterior without each row.
 
     Warns
     -----
     InfluenceWarning
-        If a Pareto k is larger than the number of draws allows, with this advice.
+        If a Pareto k is larger than the number of draws allows, with the given advice.
 
     Examples
     --------
@@ -199,7 +200,7 @@ def _check_likelihoods(post: Any) -> None:
 def _refitted(
     post: Any, draws: Draws, X: Any, y: Any, rows: Int[np.ndarray, " m"], method: Any
 ) -> Float[np.ndarray, " m"]:
-    """Scores of some rows, each under a posterior that is sampled without it."""
+    """Scores of some rows, each under a posterior sampled without the row."""
     y = response_in(X, draws.feature_names, draws.facts, y)
     for name, value in (("X", X), ("y", y)):
         if value is None:

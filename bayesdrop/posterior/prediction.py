@@ -1,15 +1,16 @@
-r"""``predict``: what a posterior, or a point fit as a posterior of one draw, says of new rows.
+r"""Predict new rows from a posterior, or from a point fit as a posterior of one draw: ``bd.predict``.
 
-A new row suffers the noise that the model has, so each draw averages over it. With ``s`` the noised score under the
-weights and rates of the draw,
+New rows have the noise of the model, so each draw averages over it. With ``s`` the noised score under the weights and
+rates of the draw,
 
     two classes   P(y = +1 | w, b, η) = E P(y = +1 | s)        (:mod:`.noise_average`: exact, or to 5e-4)
-    many classes  P(y = k | w, b, η) = E softmax(s)_k          (the same: exact, or to about 0.002)
+    many classes  P(y = k | w, b, η) = E softmax(s)_k          (:mod:`.noise_average`: exact, or to about 0.002)
     numbers       E s, which is E(y | w, b, η), or a quantile of y given the score (``score_is`` of the loss)
     counts        E(y | w, b, η) = E e^s, r E e^s or N E σ(s)  (:mod:`.expected_response`)
 
-and averages and quantiles are taken over the draws. They are what :func:`bayesdrop.posterior_predictive` simulates. The
-interval of a new response is that of simulated ones, each with noise of its own.
+and averages and quantiles are taken over the draws. The
+interval of a new response comes from simulated responses (:func:`bayesdrop.posterior_predictive`), each with fresh
+noise.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ class Prediction(Shown):
 
     Attributes
     ----------
-    mean : array (n,), of many classes (n, K)
+    mean : array (n,), or (n, K) for many classes
         Posterior mean of the probability of the positive class, of the probability of each class, or of the expected
         response.
     sd : array (n,) or (n, K), or None
@@ -68,7 +69,7 @@ class Prediction(Shown):
     note : str
         A caveat about the numbers; empty if there is none.
     score_is : str
-        Which property of a numeric response ``mean`` is, in words: its expectation, or one of its quantiles.
+        Description of ``mean`` for a numeric response: its expectation, or one of its quantiles.
     rows : array (n,) or None
         Labels of the rows, from the index of a pandas data frame.
 
@@ -117,9 +118,8 @@ class Prediction(Shown):
     def to_frame(self) -> DataFrame:
         """One row of a pandas data frame for each row, with its label if there is one.
 
-        Columns are ``mean``, ``sd``, ``low``, ``high``, ``label``, ``response_low`` and ``response_high``, as far as
-        there are; of many classes the probability of each under its own label, and ``label`` (``label_`` if there is a
-        class of that name).
+        Columns are ``mean``, ``sd``, ``low``, ``high``, ``label``, ``response_low`` and ``response_high``, if present;
+        for many classes the probability of each under its label, and ``label`` (``label_`` if a class has this name).
 
         Examples
         --------
@@ -205,8 +205,8 @@ def predict(
     Parameters
     ----------
     post : InferenceData or DataTree, or Fit
-        What ``bd.sample`` returned or :func:`bayesdrop.groups.load` read, of one draw at least; or what ``bd.fit``
-        returned, whose weights and rates are taken as known.
+        What ``bd.sample`` returned or :func:`bayesdrop.groups.load` read, with at least one draw; or what ``bd.fit``
+        returned, whose weights and rates then count as known.
     X : array, data frame, scipy sparse, Blocks or Dask collection (n, p)
         New rows, with the columns of the fit or the posterior; named columns are matched by name. Sparse input is never
         made dense. ``bd.Blocks`` are read once, a block at a time; the rows of a Dask collection are predicted by its
@@ -220,8 +220,7 @@ def predict(
         Known part of the score of each row, needed if the rows of the fit or the posterior had one; 0 is an exposure of
         one unit. With a formula it is read from the data frame.
     unseen : "error", "population" or "draw", optional
-        What becomes of a level that the formula has not seen, as in :func:`bayesdrop.sample`; by default as stated
-        there.
+        Treatment of a level absent from the fit, as in :func:`bayesdrop.sample`; by default as chosen there.
     seed : int, numpy.random.Generator or RandomState, default=0
         Seed of the simulated responses behind intervals of new numeric responses, and of the effects of new levels by
         ``unseen="draw"``; all else is deterministic.
@@ -233,8 +232,8 @@ def predict(
         positive class, for more (``bd.Softmax()``) that of each class, (n, K); for a hinge this is the normalised
         pseudo-likelihood, which is not calibrated, as its note says. For numbers it has the posterior of the expected
         response, or of the quantile under ``bd.Quantile``, and an interval of a new response, which includes the noise
-        of the features and of the response. A point fit has only the interval of a new response, by its
-        ``sigma``, and none where that is None though the scale is unknown.
+        of the features and of the response. A point fit has only the interval of a new response, from its
+        ``sigma``; it has none if the scale is unknown and ``sigma`` is None.
 
     Raises
     ------
@@ -292,14 +291,14 @@ def predict(
     if not isinstance(post, Fit):
         return prediction
     if post.sigma is None and any(one.degree for one in post.model.loss.parameters):
-        # The scale of responses was not estimated: rows not in memory, or more than a thousand weights.
+        # The scale was not estimated, for rows outside memory or more than a thousand weights.
         prediction = replace(prediction, response_low=None, response_high=None)
     return replace(prediction, sd=None, low=None, high=None)
 
 
 def _joined(parts: list[Prediction]) -> Prediction:
-    """Predictions of blocks of rows as one."""
-    if len(parts) == 1:  # as they are: labels joined would lose their order of bytes
+    """Join predictions of blocks of rows."""
+    if len(parts) == 1:  # unchanged, because joining labels would lose their byte order
         return parts[0]
     whole: dict[str, Any] = {
         name: np.concatenate([getattr(part, name) for part in parts]) for name in parts[0]._parts()
@@ -308,7 +307,7 @@ def _joined(parts: list[Prediction]) -> Prediction:
 
 
 def _row_labels(X: Any) -> Shaped[np.ndarray, " n"] | None:
-    """Index of a pandas data frame of one level; None of anything else."""
+    """Single-level index of a pandas data frame; None for anything else."""
     pd = sys.modules.get("pandas")
     return np.asarray(X.index) if pd is not None and isinstance(X, pd.DataFrame) and X.index.nlevels == 1 else None
 
@@ -323,7 +322,7 @@ def _predict(
     seed: int,
 ) -> Prediction:
     """Probabilities of classes, or expected numbers."""
-    # Least responses of a predictive interval: a tail of 5 % is then one of 5 % ± 0.11 %.
+    # Minimum number of responses for a predictive interval: a tail of 5 % then has a standard error of 0.11 %.
     responses = 40_000
     loss, tails = draws.model.loss, [(1 - probability) / 2, (1 + probability) / 2]
     are_classes, n = loss.binary or loss.multiclass, matrix.shape[0]
@@ -358,10 +357,10 @@ def _responses(
     corrupted_inputs: bool,
     offset: Float[np.ndarray, " n"] | None,
 ) -> Float[np.ndarray, "n draws"]:
-    """Responses of each row, ``repeats`` of each draw and each under noise of its own, (n, S repeats)."""
+    """Responses of each row, ``repeats`` per draw, each with fresh noise, (n, S repeats)."""
     require(draws.model.loss, Simulated, "bd.predict", "write how y is drawn given the score")
     drawn = np.empty((X.shape[0], draws.size * repeats))
-    # Few draws are laid side by side, so that they take few passes over the rows.
+    # Repeat a few draws side by side, so that they take few passes over the rows.
     for part in blocks(repeats, draws.size * max(X.shape)):
         count = part.stop - part.start
         copies = draws.taken(np.tile(np.arange(draws.size), count))

@@ -1,4 +1,4 @@
-"""The table of priors of all coefficients in the units of their columns, and the rows that it and prior draws read."""
+"""Tabulate the priors of all coefficients in the units of their columns (``bd.priors_table``); read rows for priors."""
 
 from __future__ import annotations
 
@@ -76,14 +76,14 @@ def priors_table(
     -------
     pandas.DataFrame
         Indexed by ``coefficient``, with ``term`` of the formula, ``family`` ("flat" for no prior), ``mean`` and ``sd``
-        in the units of the column, and ``scale``: if ``sd`` is not a known number (NaN), what it is drawn from, times a
-        known factor. ``source`` is "stated" by the user, "default", or "learnt" with the coefficients. The intercept is
-        that at the means of the columns. With ``bd.Softmax()`` each class has these priors.
+        in the units of the column, and ``scale``: if ``sd`` is not known (NaN), its prior, times a known factor.
+        ``source`` is "stated" by the user, "default", or "learnt" with the coefficients. The intercept is that at the
+        means of the columns. With ``bd.Softmax()`` each class has these priors.
 
     Raises
     ------
     ValueError
-        If names of the prior are not there, or the rows are invalid.
+        If names in the prior are unknown, or the rows are invalid.
 
     See Also
     --------
@@ -149,7 +149,7 @@ def priors_table(
 
 
 def _scales(prior: Any, p: int) -> tuple[Float[np.ndarray, " p"], list[str]]:
-    """Standard deviations (p,) as far as they are known, and what the others are drawn from."""
+    """Standard deviations (p,), NaN if unknown, and the priors of the unknown ones."""
     if prior.gaussian:
         return prior.precision(p) ** -0.5, [""] * p
     learnt = prior.learnt_scale(p)
@@ -160,7 +160,7 @@ def _scales(prior: Any, p: int) -> tuple[Float[np.ndarray, " p"], list[str]]:
 
 
 def _sources(model: Any, rows: PriorRows, prior: Any, p: int) -> list[str]:
-    """Where the prior of each of the first ``p`` columns comes from."""
+    """Source of the prior of each of the first ``p`` columns."""
     if not prior.gaussian:
         return [LEARNT] * p
     weight_prior = Normal() if isinstance(model, str) else model.weight_prior
@@ -179,23 +179,23 @@ class PriorRows(NamedTuple):
     Attributes
     ----------
     model : Model
-        The model; that of a formula if it was one.
+        The model, or the model that a formula stands for.
     X : array or scipy sparse (n, p)
         Features.
     names : list of str
         Names of the columns.
     facts : ColumnFacts
-        The encoding, if a formula made them.
+        The encoding, if the features are those of a formula.
     weight : array (n,)
         Row weights.
     offset : object
         Known part of the scores, unchecked.
     classes : object
-        Labels for a loss with a score for each class, unchecked.
+        Labels for a softmax loss, unchecked.
     terms : list of p str or None
-        Term of the formula that each column is of, if one made them.
+        Term of the formula for each column; None without a formula.
     trials : array (n,) or None
-        Sums of successes and failures, if the response is pairs of them.
+        Numbers of trials, if the response is successes and failures.
     spread : float
         Standard deviation of a numeric response, the unit of default priors; 1 without one.
     """
@@ -247,7 +247,7 @@ def read_prior_rows(
         design = _encoded(check_model(model), X, y, options, classes)
         model = of_effects(of_terms(model, design), design, options)
         X, y, feature_names = design.X, design.y, design.feature_names
-    else:  # an empty response stands for none: it is not needed here
+    else:  # the response is not needed
         read_formula(check_model(model), X, () if y is None else y, feature_names, options)
     columns, X = column_names(X) if feature_names is None else feature_names, in_memory(X)
     if len(np.shape(X)) != 2:

@@ -1,4 +1,4 @@
-"""The posterior that is sampled, for every runner of samplers, and the checks of samplers."""
+"""State the posterior to sample, from a model and data, and check samplers; for ``bd.sample`` and NumPyro."""
 
 from __future__ import annotations
 
@@ -31,23 +31,23 @@ __all__ = ["Problem", "check_sampler", "default_method", "is_marginalised", "sam
 
 @dataclass(frozen=True)
 class Problem:
-    """A model and data as samplers take them, checked: the posterior is stated, and proper as far as can be said.
+    """A checked model and its data for samplers; the posterior is proper as far as the checks can tell.
 
     Attributes
     ----------
     centring : CentredProblem
-        The model as stated, and for the columns that the sampler sees.
+        The model as stated, and for the centred columns of the sampler.
     data : Dataset
-        These columns, rows of some weight; with masks each trial of a pair of counts is a row of its own.
+        The centred rows with a weight; with masks each trial of a pair of counts is a row.
     rows : Dataset
-        The rows of some weight as the user gave them.
+        The rows with a weight, as passed.
     rate_map : RateMap
         Features mapped to free rates.
     marginalised : bool
-        Wanted is the pseudo-posterior ``exp(−U)``; else that of the noising model.
+        True for the pseudo-posterior ``exp(−U)``, False for the posterior of the noising model.
     unit : float
-        Standard deviation of the responses where the scale of the likelihood is learnt, else 1. Samplers see responses,
-        offsets and priors in this unit, so that what they draw does not depend on the user's.
+        Standard deviation of the responses if the scale of the likelihood is learnt, else 1. Samplers use responses,
+        offsets and priors in this unit, so that draws do not depend on the user's unit.
     """
 
     centring: CentredProblem
@@ -74,12 +74,12 @@ class Problem:
     ) -> Problem:
         """State a problem; the arguments are those of :func:`bayesdrop.sample`, and ``wrap`` makes a design of ``X``.
 
-        ``formula`` has made the features, if one has.
+        ``formula`` is the formula of the features, if there is one.
 
         Raises
         ------
         ValueError
-            If data, rates or target do not fit, or there is no proper posterior.
+            If data, rates or target are invalid, or the posterior is improper.
 
         Examples
         --------
@@ -125,7 +125,7 @@ class Problem:
         return cls(centring, data, dataset.with_pairs().with_weight(), rate_map, marginalised, unit)
 
     def method(self, chosen: Any) -> Any:
-        """The chosen sampler, checked, or if that is None the one that is exact.
+        """The chosen sampler, checked; for None the default, :func:`default_method`.
 
         For streamed rows the sampler runs in double precision, because the arrays in memory are small.
 
@@ -159,7 +159,7 @@ class Problem:
 
     @property
     def _has_broken_weights(self) -> bool:
-        """Whether there are masks and some row weights are not whole numbers."""
+        """Whether there are masks, and some row weights are not whole numbers."""
         from ..gibbs.method import first_broken_weight
 
         is_masked = not (self.marginalised or self.data.design.is_streamed)
@@ -173,7 +173,7 @@ class Problem:
         Raises
         ------
         TypeError
-            If it makes no kernel.
+            If the sampler returns no kernel.
         """
         if self.data.offset is not None and not getattr(method, "takes_offset", False):
             raise ValueError(
@@ -200,7 +200,7 @@ class Problem:
         return kernel, operands
 
     def in_response_units(self, draws: dict[str, Any]) -> dict[str, Any]:
-        """Draws of a sampler, by the names of a posterior, in the unit of the responses."""
+        """Convert draws of a sampler to the unit of the responses and the names of a posterior."""
         if self.unit == 1:
             return draws
         return {name: value * self.unit if name in _IN_UNITS else value for name, value in draws.items()}
@@ -230,7 +230,7 @@ class Problem:
 
 
 def non_centred(model: Model) -> tuple[str, str] | None:
-    """Part of a prior with random terms that only gradient samplers draw, and what to take instead; None without."""
+    """Part of a prior with random terms that only gradient samplers draw, and an alternative; None if there is none."""
     prior: Any = model.weight_prior
     if not getattr(prior, "non_centred", False):
         return None
@@ -245,7 +245,7 @@ _IN_UNITS = ("weight", "intercept", "weight_scale", "global_scale", "sigma")
 
 
 def _check_parameters(model: Model, streamed: bool) -> None:
-    """Raise ValueError if a scale or shape is to be learnt where it cannot be."""
+    """Raise ValueError if a scale or shape cannot be learnt with this model and these rows."""
     if not model.loss.parameters:
         return
     (parameter,) = model.loss.parameters
@@ -266,7 +266,7 @@ def _check_parameters(model: Model, streamed: bool) -> None:
 
 
 def check_sampler(method: Any) -> Any:
-    """Return ``method``, or raise an error unless it has what a run and its description need, before either begins.
+    """Return ``method``; raise an error before a run if it lacks an attribute that a run or its description needs.
 
     Examples
     --------
@@ -289,7 +289,7 @@ def check_sampler(method: Any) -> Any:
 
 
 def sampler_settings(method: Any) -> dict[str, Any]:
-    """Settings of a sampler, as JSON has them or as text: fields of a dataclass, else public attributes.
+    """Settings of a sampler, JSON values or text: fields of a dataclass, or else public attributes.
 
     Examples
     --------
@@ -318,7 +318,7 @@ def with_dtype(method: Any, dtype: str) -> Any:
 
 
 def is_marginalised(model: Model, rate_map: RateMap, target: str | None) -> bool:
-    """True if the pseudo-posterior ``exp(−U)`` is wanted."""
+    """True if the target is the pseudo-posterior ``exp(−U)``."""
     check_choice(target, "target", ("noising", "marginalised", None))
     has_masks = model.noise.has_rate and (rate_map.is_free or bool(np.any(rate_map.initial > 0)))
     if target == "noising" and not model.noise.has_rate:
@@ -335,11 +335,11 @@ def is_marginalised(model: Model, rate_map: RateMap, target: str | None) -> bool
 
 
 def default_method(model: Model, marginalised: bool, n_features: int, broken_weights: bool, many_scaled: bool) -> Any:
-    """The sampler that is exact, and among those the fastest.
+    """The fastest exact sampler.
 
     With masks no sampler is exact for ``broken_weights`` (row weights that are not whole numbers) or for a loss without
-    auxiliary variables, such as ``bd.Poisson()``; the sampler chosen there states its error. ``many_scaled`` says that
-    more weights have a learnt scale than ``bd.HMC()`` takes.
+    auxiliary variables, such as ``bd.Poisson()``; the sampler chosen for these states its error. ``many_scaled`` means
+    that more weights have a learnt scale than ``bd.HMC()`` allows.
     """
     prior, is_non_centred = model.weight_prior, non_centred(model) is not None
     augmented = isinstance(model.loss, Augmented)

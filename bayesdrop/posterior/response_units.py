@@ -1,4 +1,4 @@
-"""Models in units of the standard deviation of the responses, where the scale of their likelihood is learnt."""
+"""Express models in units of the standard deviation of the responses, if the scale of the likelihood is learnt."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _of_spread(model: Model, spread: float) -> Model:
 
 
 def in_units(model: Model, unit: float) -> Model:
-    """The model of responses that are counted in such units, 1 unless a scale of theirs is learnt."""
+    """The model for responses divided by ``unit``, which is 1 unless the scale of the likelihood is learnt."""
     if unit == 1:
         return model
     loss: Any = model.loss
@@ -52,13 +52,13 @@ def in_units(model: Model, unit: float) -> Model:
 
 
 def response_unit(loss: Any, data: Dataset) -> float:
-    """Standard deviation of the responses, less their offsets, where a scale is learnt; 1 if it is 0, or none is."""
+    """Standard deviation of the responses minus offsets, if a scale is learnt; 1 if it is 0 or no scale is learnt."""
     if not any(parameter.degree for parameter in loss.parameters):
         return 1.0
     residual = np.asarray(data.target if data.offset is None else data.target - data.offset, dtype=np.float64)
     share = np.asarray(data.weight) / float(np.sum(data.weight))
     centred = residual - float(share @ residual)
-    # Of the largest, so that squares neither overflow nor underflow.
+    # Divide by the largest response, so that squares neither overflow nor underflow.
     largest = float(np.max(np.abs(centred)))
     largest = 0.0 if largest <= 8 * np.finfo(float).eps * float(np.max(np.abs(residual))) else largest
     n, p = data.design.shape

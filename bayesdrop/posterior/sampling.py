@@ -1,4 +1,4 @@
-"""``sample``: the posterior of weights and dropout rates, as ArviZ groups."""
+"""Sample the posterior of weights and dropout rates, as ArviZ groups: ``bd.sample``."""
 
 from __future__ import annotations
 
@@ -84,8 +84,8 @@ def sample(
         Any model, with every loss, noise, rate structure and weight prior; or a formula with the data frame as ``X``,
         as in :func:`bayesdrop.fit`. A formula may contain Python expressions, which are executed: do not use formulas
         from untrusted sources. It is stored with the result, so that :func:`bayesdrop.predict` and other functions
-        accept tables with its columns; of a result read from a file, provided that the formula has no Python code but
-        arithmetic and functions that a file may name.
+        accept tables with its columns; for a result read from a file, only if the formula contains no Python code
+        except arithmetic and the functions that a file may name.
     X : array, data frame, scipy sparse, Blocks or Dask collection (n, p)
         Features. Sparse input is never made dense. ``bd.Blocks`` and Dask collections are sampled by ``bd.HMC()`` in
         double precision: each leapfrog step of all chains is one pass over the data, one or two passes per draw without
@@ -101,8 +101,8 @@ def sample(
         Same seed, same result, on one machine.
     method : Gibbs, HMC or NUTS, optional
         By default ``bd.Gibbs()`` for models with masks and integer row weights, otherwise ``bd.HMC()``, which is exact
-        without masks. More than 1,500 weights of a learnt scale have ``bd.Gibbs()``, or ``bd.NUTS()`` if the loss lacks
-        it. With masks ``bd.HMC()`` and ``bd.NUTS()`` are approximate: for few rows
+        without masks. For more than 1,500 weights with a learnt scale it is ``bd.Gibbs()``, or ``bd.NUTS()`` if the
+        loss does not support Gibbs sampling. With masks ``bd.HMC()`` and ``bd.NUTS()`` are approximate: for few rows
         :func:`bayesdrop.reweight` corrects the draws, unless ``correct=False``; for many rows a warning reports the
         error.
     target : str, optional
@@ -204,8 +204,8 @@ def sample(
         If masks were integrated as if scores were normal, the error of the log-likelihood has a standard deviation
         above 0.1 nat or a Pareto k above 0.5, and the draws were not corrected: use ``bd.reweight`` or ``bd.Gibbs()``.
     MixingWarning
-        If an R-hat is above 1.01 and above the largest that is expected of this many numbers when the chains agree
-        (:func:`bayesdrop.diagnose`), or an effective sample size (bulk or tail) is below 400.
+        If an R-hat is above 1.01 and above the limit for this number of quantities (:func:`bayesdrop.diagnose`), or an
+        effective sample size (bulk or tail) is below 400.
     IncompleteWarning
         If the run was interrupted from the keyboard, or ``max_seconds`` had passed. An interruption after the last
         draw keeps all draws; the warning names what was not computed, such as log likelihoods.
@@ -308,7 +308,7 @@ def _log_likelihood(problem: Problem, posterior: xr.Dataset, masks: int) -> xr.D
 
 
 def check_counts(draws: Any, tune: Any, chains: Any) -> None:
-    """Raise an error unless these are numbers of draws, of warm-up draws (None: the method's) and of chains."""
+    """Raise an error for invalid numbers of draws, of warm-up draws (None: the default of the method) or of chains."""
     check_count(draws, "draws", most=_MOST_DRAWS)
     if tune is not None:
         check_count(tune, "tune", most=_MOST_DRAWS)
@@ -318,13 +318,13 @@ def check_counts(draws: Any, tune: Any, chains: Any) -> None:
 def _run(
     problem: Problem, method: Any, seed: Any, model: Model, checkpoint: Any, *, late: LateInterruption, **options: Any
 ) -> tuple[Run, dict[str, str]]:
-    """Draws by the names and on the scales of the posterior, and the normal approximation that the kernel has.
+    """Draws by the names and on the scales of the posterior, and the normal approximation of the kernel.
 
-    ``model`` is as the user gave it.
+    ``model`` is the user's.
     """
     with uninterrupted():
         import jax
-        import xarray  # noqa: F401  # of which groups are made
+        import xarray  # noqa: F401  # groups are xarray datasets
 
         from ..sampling.run.checkpoint import open_checkpoint
         from ..sampling.run.checks import check_process
@@ -332,7 +332,7 @@ def _run(
         from ..sampling.run.runner import as_key, run
 
     check_process()
-    # Some accelerators round the factors of products in single precision to ten bits by default.
+    # By default some accelerators round single-precision factors of products to ten bits.
     with jax.enable_x64(method.dtype == "float64"), jax.default_matmul_precision("highest"):
         kernel, operands = problem.bind(method, options["tune"])
         key = as_key(seed)
@@ -362,9 +362,9 @@ def _original(draws: dict[str, Any], problem: Problem) -> dict[str, Any]:
     model, originals = problem.centring.original_model, problem.in_response_units(natural(draws))
     centre = centre_of(model.noise) if model.fit_intercept else None
     if centre is not None:
-        # In double precision, because wᵀc is added again wherever scores are computed.
+        # Use double precision, because wᵀc is added again when scores are computed.
         intercept = originals["intercept"].astype(np.float64)
-        for place in np.ndindex(intercept.shape[:2]):  # a draw at a time: all products would be as large as the draws
+        for place in np.ndindex(intercept.shape[:2]):  # one draw at a time, to save memory
             intercept[place] -= np.sum(originals["weight"][place].astype(np.float64) * centre, axis=-1)
         if model.loss.multiclass:
             intercept -= intercept.mean(axis=-1, keepdims=True)

@@ -1,8 +1,8 @@
-r"""Simulated responses: of the posterior, and of the prior.
+r"""Simulate responses from a posterior and from a prior.
 
     y ~ p(y | s) ∝ exp(−C loss(y, s)),      s = Σ_d w_d x̃_d + b,      x̃ noised afresh for each draw and row
 
-A loss says how to draw from its own ``p(y | s)``, in ``sample_response``. The hinge is not a likelihood: its
+A loss draws from its ``p(y | s)`` by ``sample_response``. The hinge is not a likelihood: its
 pseudo-likelihood is normalised over the two classes (see :class:`bayesdrop.losses.Hinge`).
 """
 
@@ -53,7 +53,7 @@ def posterior_predictive(
     offset: Any = None,
     unseen: str | None = None,
 ) -> ArvizData:
-    """Simulate responses from each draw of a posterior, the noise of the features drawn afresh.
+    """Simulate responses from each draw of a posterior, with fresh noise of the features.
 
     Parameters
     ----------
@@ -74,16 +74,16 @@ def posterior_predictive(
     offset : array (n,) or float, optional
         Known part of the score of each new row, needed if the rows that were sampled had one; for these it is stored.
     unseen : "error", "population" or "draw", optional
-        What becomes of a level that the formula has not seen, as in :func:`bayesdrop.predict`.
+        Treatment of a level absent from the fit, as in :func:`bayesdrop.predict`.
 
     Returns
     -------
     InferenceData or DataTree
         ``post`` with the group added: ``y`` (chain, draw, obs_id), classes as 0 and 1 (int8), counts as int64, numbers
-        as float64. Rows that were sampled with successes and failures have successes in as many trials; new rows of
-        that model have one trial. Row weights, which are powers of likelihoods, do not matter. Numbers under an
-        ε-insensitive loss are drawn from its density ``exp(−C max(0, |y − s| − ε))/(2ε + 2/C)``; classes under a hinge
-        from its pseudo-likelihood, normalised over the two, which is not the model that was fitted (see
+        as float64. For responses of successes and failures, the rows of the fit have successes in their number of
+        trials, and new rows have one trial. Row weights, which are powers of likelihoods, have no effect. Numbers under
+        an ε-insensitive loss are drawn from its density ``exp(−C max(0, |y − s| − ε))/(2ε + 2/C)``; classes under a
+        hinge from its pseudo-likelihood, normalised over the two, which is not the fitted model (see
         :class:`bayesdrop.losses.Hinge`).
 
     Raises
@@ -155,13 +155,13 @@ def _responses(
     whole = loss.multiclass or loss.largest_count is not None
     values = np.empty((draws.size, n), dtype=np.int8 if loss.binary else np.int64 if whole else np.float64)
     if trials is not None:
-        # Each trial has masks of its own, so that the number of successes is binomial.
+        # Each trial has separate masks, so that the number of successes is binomial.
         chance = np.clip(expected_response(draws, X, corrupted_inputs, offset), 0.0, 1.0)
         values[:] = generator.binomial(trials[:, None], chance).T
     for part in blocks(0 if trials is not None else draws.size, n * (draws.weight.shape[1] if loss.multiclass else 1)):
         score = draws.noised_scores(X, part, generator, corrupted_inputs)
         score = score if offset is None else score + offset[:, None]
-        # Of classes a score has an axis more, and no shape.
+        # With classes the scores have one more axis, and the loss has no shape parameter.
         drawn = draws.loss_of(part).sample_response(generator, score, draws.C[part]).T
         values[part] = drawn > 0 if loss.binary else drawn
     coords = {**draws.steps, "obs_id": np.arange(n), **class_names(draws.classes)}
@@ -194,12 +194,12 @@ def prior_draws(
     model : Model or str
         The model; or a formula with the data frame as ``X``, as in :func:`bayesdrop.sample`.
     X : array, data frame or scipy sparse (n, p)
-        Rows to simulate responses for; priors of relative strength also take the number of occurrences of each feature
-        from them. Or a formula, ``"~ a + C(b) + (1 | site)"``, whose response is ignored, unless its standard deviation
+        Rows to simulate responses for; priors with relative strength also use the number of occurrences of each feature
+        in them. Or a formula, ``"~ a + C(b) + (1 | site)"``, whose response is ignored, unless its standard deviation
         is the default scale of random terms, or ``y`` is needed.
     y : sequence of n labels or numbers, or data frame where X is a formula, optional
-        Responses, which are ignored but for the labels of ``bd.Softmax()`` and the number of trials, successes and
-        failures in two columns, of ``bd.Binomial()``.
+        Responses, of which only the labels for ``bd.Softmax()`` and the numbers of trials (successes plus failures)
+        for ``bd.Binomial()`` are used.
     draws : int, default=500
         Number of draws.
     seed : int, numpy.random.Generator or RandomState, default=0
@@ -207,8 +207,8 @@ def prior_draws(
     intercept_scale : float, optional
         Standard deviation of a normal prior that replaces the flat prior of the intercept, which cannot be drawn from;
         needed unless the model has an ``intercept_prior`` or no intercept. A value of 2 or 3 units of the score is
-        weakly informative. Where the noise is centred at ``c`` it is the prior of the score of ``c``, and ``intercept``
-        is that less ``wᵀc``.
+        weakly informative. If the noise is centred at ``c``, it is the prior of the score at ``c``, and ``intercept``
+        is this score minus ``wᵀc``.
     sample_weight : array (n,), optional
         Row weights, >= 0, of the occurrences of features and the means and scales of columns, on which priors depend.
     offset : array (n,) or float, optional
@@ -217,7 +217,7 @@ def prior_draws(
         Names of the columns; taken from a data frame.
     classes : sequence of K labels, optional
         Class labels for ``bd.Softmax()``, at least two and all different, in the order of the numbers in ``y``; needed
-        only there, and taken from ``y`` if there is one.
+        unless ``y`` is given.
     full_rank, dropna : bool, default=False
         For a formula, as in :func:`bayesdrop.fit`.
     unseen : "error", "population" or "draw", default="error"
@@ -231,7 +231,7 @@ def prior_draws(
     -------
     InferenceData or DataTree
         Groups ``prior`` (``weight``, ``rate``, ``group_rate``, ``group_strength``, ``intercept``, ``sigma``,
-        ``dispersion``, ``global_scale``, ``weight_scale`` as far as there are any, and for random terms the effects
+        ``dispersion``, ``global_scale``, ``weight_scale``, if the model has them, and for random terms the effects
         ``1|site`` and their scale ``1|site|scale``) and ``prior_predictive`` (``y``), one chain. With ``bd.Softmax()``
         weights and intercepts sum to zero over the classes, as in a posterior.
 
@@ -344,7 +344,7 @@ def prior_draws(
 def _prior_weights(
     prior: Any, generator: np.random.Generator, size: tuple[int, ...], p: int
 ) -> tuple[Float[np.ndarray, "*size p"], dict[str, Any]]:
-    """Weights, and scales by name: each class has those of its weights, and all share a scale that is learnt."""
+    """Weights, and scales by name; classes have separate scales of single weights, but share learnt scales."""
     learnt = prior.learnt_scale(p)
     if learnt is not None and len(size) > 1:
         scale = prior.sample_weight(generator, size[0], p)[1]["weight_scale"].reshape(size[0], -1)
@@ -357,7 +357,7 @@ def _prior_weights(
 
 
 def _labels(model: Model, classes: Any) -> Shaped[np.ndarray, " K"] | None:
-    """Labels of the classes of a model that has a score for each, or None; raise ValueError if they do not fit."""
+    """Labels of the classes of a softmax model, or None for others; raise ValueError for invalid labels."""
     if not model.loss.multiclass:
         if classes is not None:
             raise ValueError(f"classes: {model.loss!r} has no classes to name, got {shown(classes)}; leave them out.")
@@ -374,7 +374,7 @@ def _labels(model: Model, classes: Any) -> Shaped[np.ndarray, " K"] | None:
 def _prior_rates(
     rate_map: RateMap, data: Dataset, draws: int, generator: np.random.Generator
 ) -> tuple[Float[np.ndarray, "draws k"], dict[str, Float[np.ndarray, "draws g"]]]:
-    """Free rates, (draws, k), and what they were drawn from, (draws, g), under the names of the posterior."""
+    """Free rates, (draws, k), and the parameters of their prior, (draws, g), by the names of a posterior."""
     hierarchy = rate_map.hierarchy
     if hierarchy is None:
         law = rate_map.prior.law(data.occurrences(rate_map.index, rate_map.size))
@@ -382,7 +382,7 @@ def _prior_rates(
     size = (draws, len(hierarchy.names))
     mean = hierarchy.mean_prior.law(np.zeros(size[1])).sample(generator, draws)
     strength = hierarchy.strength_prior.scale * generator.gamma(hierarchy.strength_prior.shape, size=size)
-    # A shape that underflows to 0 is no Beta distribution.
+    # A shape that underflows to 0 is invalid for a Beta distribution.
     up, down = (np.maximum(part * strength, 1e-12)[:, hierarchy.index] for part in (mean, 1 - mean))
     hyperparameters = {"group_rate": mean, "group_strength": strength}
     return generator.beta(up, down), hyperparameters

@@ -1,9 +1,8 @@
-"""Interface of a weight prior: a normal law, or a mixture of normal laws over latent scales.
+"""Interface of a weight prior: a normal distribution, or a mixture of normal distributions over latent scales.
 
-Every prior is ``w_d | P_d ~ N(μ_d, 1/P_d)``, and only normal priors have means ``μ`` other than 0. Where it is
-``gaussian`` the precisions ``P`` are numbers; else they have a law of their own, and a sampler alternates between the
-weights given ``P`` and ``P`` given the weights (Andrews & Mallows 1974). A point fit needs numbers, a sampler takes
-either.
+Every prior is ``w_d | P_d ~ N(μ_d, 1/P_d)``, and only normal priors have means ``μ`` other than 0. The precisions ``P``
+of a ``gaussian`` prior are numbers. For other priors they are random, and a sampler alternates between the weights
+given ``P`` and ``P`` given the weights (Andrews & Mallows 1974). A point fit needs numbers or a penalty ``Σ λ|w|``.
 
 Normal weights may have scales that are learnt, one for all features or one per group of them, with known units ``u_d``:
 
@@ -40,14 +39,14 @@ __all__ = [
 
 @dataclass(frozen=True)
 class LearntScale:
-    """Groups of weights and the law of their scales.
+    """Groups of weights and the prior of their scales.
 
     Attributes
     ----------
     index : int array (p,)
-        Group of each feature; ``g``, one beyond the last, where the scale is known and is the unit.
+        Group of each feature; ``g``, beyond the last group, for a feature whose known scale is its unit.
     names : list of str
-        The groups; empty where all features share one scale.
+        Names of the groups; empty if all features share one scale.
     unit : array (p,)
         ``u``.
     law : :class:`~bayesdrop.priors.scale_prior.ScaleLaw` of shape (g,)
@@ -66,7 +65,7 @@ class LearntScale:
 
     @property
     def dims(self) -> tuple[str, ...]:
-        """Dims of ``weight_scale`` in a posterior, behind chain and draw."""
+        """Dims of ``weight_scale`` in a posterior, after chain and draw."""
         return ("weight_group",) if self.names else ()
 
     def scale(self, per_group: Float[np.ndarray, "*draws g"]) -> Float[np.ndarray, "*draws p"]:
@@ -76,7 +75,7 @@ class LearntScale:
         return per_weight
 
     def sums(self, per_weight: Float[np.ndarray, " p"], repeats: int = 1) -> Float[np.ndarray, " g"]:
-        """Sum over the weights of each group, (g,), of values of the weights of ``repeats`` classes one after another.
+        """Sum over the weights of each group, (g,), for values of the weights of ``repeats`` classes, concatenated.
 
         Examples
         --------
@@ -91,8 +90,8 @@ class LearntScale:
 class WeightPrior(Protocol):
     """Protocol of a prior of the weights.
 
-    The latent scales of all chains are a pytree of arrays with a leading axis of chains, hyperparameters included, so
-    that no compiled function holds a number of the user's: what draws from them is static.
+    The latent scales of all chains and the hyperparameters are a pytree of arrays with a leading axis of chains, so
+    that compiled functions depend on no number of the user's: the drawing methods are static.
     """
 
     @property
@@ -108,19 +107,19 @@ class WeightPrior(Protocol):
         """True if scales are in units of ``1/sd`` of the columns, which :meth:`absolute` resolves where data enter."""
 
     def of_columns(self, names: Sequence[str], terms: Sequence[str] | None = None) -> Any:
-        """Replace numbers by name by one number for each of the columns ``names`` (p,).
+        """Replace numbers given by name by one number for each of the columns ``names`` (p,).
 
-        ``terms`` (p,) are the terms of a formula that the columns belong to.
+        ``terms`` (p,) is the term of a formula for each column.
         """
 
     def absolute(self, spread: np.ndarray) -> Any:
         """Convert relative scales to absolute ones, for columns of standard deviations ``spread`` (p,)."""
 
     def of_responses(self, spread: float) -> Any:
-        """The prior for responses of standard deviation ``spread``: another one if it is in units of that."""
+        """Replace a prior in units of the standard deviation ``spread`` of the responses; return others unchanged."""
 
     def in_units(self, unit: float) -> Any:
-        """The prior of ``w/unit``, of an absolute one: that of weights of a response counted in such units."""
+        """The prior of ``w/unit``, for a response divided by ``unit``; the prior must be absolute."""
 
     def check(self, n_features: int) -> None:
         """Raise ValueError unless the prior fits ``n_features`` weights."""
@@ -128,8 +127,8 @@ class WeightPrior(Protocol):
     def learnt_scale(self, n_features: int) -> LearntScale | None:
         """Scales that weights share and that are learnt with them; None if there are none.
 
-        Where there are some, the weights given them are normal, and samplers take the scales for variables of their
-        own; ``sample_precision`` then is not called.
+        If there are any, the weights given the scales are normal, and samplers draw the scales as variables without
+        ``sample_precision``.
         """
 
     def precision(self, n_features: int) -> np.ndarray:
@@ -139,7 +138,7 @@ class WeightPrior(Protocol):
         """Means of the weights, (p,); None if all are 0."""
 
     def absolute_penalty(self, n_features: int) -> np.ndarray | None:
-        """``λ`` (p,) where minus the log density is ``Σ λ|w|``, which point fits take; None where it is not."""
+        """``λ`` (p,) if minus the log density is ``Σ λ|w|``, for point fits; None for other priors."""
 
     def first_precision(self, n_features: int) -> np.ndarray:
         """Finite precisions of typical size to start from, (p,)."""
@@ -165,15 +164,15 @@ class WeightPrior(Protocol):
     def sample_weight(
         self, generator: np.random.Generator, draws: int, n_features: int
     ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-        """Draw weights (draws, p) from the prior; with them what ``record`` stores, by name, each (draws,)."""
+        """Draw weights (draws, p) from the prior, and the variables of ``record`` by name, each (draws,)."""
 
     def log_density(self, weight: Float[AnyArray, "*batch p"]) -> Float[AnyArray, "*batch"]:
-        """Log density of weights (..., p), the scales integrated out, up to a constant: (...).
+        """Log density of weights (..., p), with scales integrated out, up to a constant, (...).
 
         Raises
         ------
         TypeError
-            If it has no closed form.
+            If the density has no closed form.
         """
 
 
@@ -182,16 +181,16 @@ class NonCentred(Protocol):
     """A mixture whose scales are functions of standard normal variables, which ``bd.HMC()`` and ``bd.NUTS()`` draw."""
 
     def init(self, key: Any, chains: int, p: int, dtype: Any) -> Any:
-        """See :class:`WeightPrior`; of one chain, these are the hyperparameters that ``scales_of`` gets."""
+        """See :class:`WeightPrior`; for one chain, these are the hyperparameters for ``scales_of``."""
 
     def n_scales(self, n_features: int) -> int:
-        """Number ``m`` of standard normal variables of ``n_features`` weights."""
+        """Number ``m`` of standard normal variables for ``n_features`` weights."""
 
     @staticmethod
     def scales_of(
         normal: Float[AnyArray, "C m"], aux: Any
     ) -> tuple[Float[AnyArray, "C p"], dict[str, Float[AnyArray, " C"]]]:
-        """Standard deviations of the weights, (C, p), and what is stored of a draw, by name, (C,) each."""
+        """Standard deviations of the weights, (C, p), and the stored variables of a draw, by name, (C,) each."""
 
 
 @runtime_checkable
@@ -203,11 +202,11 @@ class Selecting(Protocol):
         """Prior of the weights that are not zero."""
 
     def law(self, n_features: int) -> Any:
-        """Law of the indicators, :class:`bayesdrop.priors.inclusion_law.InclusionLaw`."""
+        """Prior of the indicators, an :class:`bayesdrop.priors.inclusion_law.InclusionLaw`."""
 
 
 def selecting(prior: Any) -> Any:
-    """Prior of the features, without random terms, if weights may be exactly zero under it; else None."""
+    """Prior of the features, without random terms, if it allows weights that are exactly zero; else None."""
     features = getattr(prior, "features", prior)
     return features if isinstance(features, Selecting) else None
 
@@ -232,28 +231,28 @@ def spread_numbers(values: Any, size: int, what: str, each: str = "feature") -> 
 
 
 class ScaleMixture:
-    """Base of mixtures of normal laws with a scale for each weight; see :class:`WeightPrior`."""
+    """Base of scale mixtures of normal distributions, with a scale for each weight; see :class:`WeightPrior`."""
 
     gaussian: ClassVar[bool] = False
     relative: ClassVar[bool] = False
 
     def of_columns(self, names: Sequence[str], terms: Sequence[str] | None = None) -> Any:
-        """The prior as it is: it has no numbers by name."""
+        """The prior, unchanged: it has no numbers by name."""
         return self
 
     def absolute(self, spread: np.ndarray) -> Any:
-        """The prior as it is: its scales are absolute."""
+        """The prior, unchanged: its scales are absolute."""
         return self
 
     def location(self, n_features: int) -> None:
         """None: all means are 0; see :class:`WeightPrior`."""
 
     def of_responses(self, spread: float) -> Any:
-        """The prior as it is: its scales are absolute."""
+        """The prior, unchanged: its scales are absolute."""
         return self
 
     def in_units(self, unit: float) -> Any:
-        """The prior with its ``scale`` divided; raise ValueError if there is none, unless the unit is 1."""
+        """The prior with ``scale`` divided by the unit; raise ValueError if it has no scale and the unit is not 1."""
         if unit == 1:
             return self
         mixture: Any = self
@@ -285,7 +284,7 @@ class ScaleMixture:
 
 
 class NormalLaw(ABC):
-    """Base of normal priors, whose scales are known or learnt for many weights at once; see :class:`WeightPrior`."""
+    """Base of normal priors, whose scales are known, or learnt and shared by weights; see :class:`WeightPrior`."""
 
     @abstractmethod
     def learnt_scale(self, n_features: int) -> LearntScale | None:
@@ -300,11 +299,11 @@ class NormalLaw(ABC):
         """See :class:`WeightPrior`."""
 
     def absolute_penalty(self, n_features: int) -> np.ndarray | None:
-        """None: it is quadratic; see :class:`WeightPrior`."""
+        """None: the penalty is quadratic; see :class:`WeightPrior`."""
         return None
 
     def first_precision(self, n_features: int) -> np.ndarray:
-        """The precision, or that at the medians of the scales; see :class:`WeightPrior`."""
+        """The precision, at the medians of learnt scales; see :class:`WeightPrior`."""
         learnt = self.learnt_scale(n_features)
         return self.precision(n_features) if learnt is None else learnt.scale(learnt.law.median()) ** -2
 
@@ -327,5 +326,5 @@ class NormalLaw(ABC):
 
     @staticmethod
     def log_scale_density(precision: Float[AnyArray, "C p"], aux: Any) -> Float[AnyArray, " C"]:
-        """Zero: there are none; see :class:`WeightPrior`."""
+        """Zero: there are no latent scales of single weights; see :class:`WeightPrior`."""
         return 0 * precision.sum(axis=1)

@@ -1,8 +1,8 @@
-"""Beta prior of a dropout rate, with a strength that may grow with how often a feature occurs.
+"""Beta prior of a dropout rate, with a strength that may grow with the number of occurrences of a feature.
 
 ``Beta(A, B)`` has mode ``μ = (A − 1)/(A + B − 2)`` and strength ``m = A + B − 2``, the number of pseudo-observations
 of Zhuo, Zhu & Zhang (2015, eq. 17). With a relative strength ``λ`` the strength is ``m = λ n`` for a feature that
-occurs ``n`` times, so that the learnt rate is ``(η̂ + λ μ)/(1 + λ)`` whatever its frequency.
+occurs ``n`` times, so that the learnt rate is ``(η̂ + λ μ)/(1 + λ)`` for any frequency.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Beta:
     a, b : float or array, default=1.0
         Shape parameters, above 0; an array holds one value per rate.
     a_per_count, b_per_count : float or array, default=0.0
-        What each (weighted) occurrence of the feature adds to ``a`` and ``b``; see ``from_mode``.
+        Increase of ``a`` and ``b`` per (weighted) occurrence of the feature; see ``from_mode``.
 
     See Also
     --------
@@ -69,7 +69,7 @@ class Beta:
         strength : float or array >= 0, optional
             Number of pseudo-observations; 0 is flat.
         relative_strength : float or array >= 0, optional
-            Strength as a multiple ``λ`` of the number of times that the feature occurs.
+            Strength as a multiple ``λ`` of the number of occurrences of the feature.
         """
         if (strength is None) == (relative_strength is None):
             raise ValueError(
@@ -91,7 +91,7 @@ class Beta:
     def scaled(self, strength: float) -> Beta:
         """The prior whose learnt rates are ``strength`` times those of a flat one, for a strength in (0, 1].
 
-        Each occurrence comes with ``1/strength − 1`` more that were kept: a relative strength about the mode 0.
+        Each occurrence counts with ``1/strength − 1`` more that were kept, a relative strength with mode 0.
 
         Examples
         --------
@@ -102,11 +102,11 @@ class Beta:
 
     @property
     def relative(self) -> bool:
-        """True if the strength depends on how often a feature occurs."""
+        """True if the strength depends on the number of occurrences of a feature."""
         return bool(np.any(self.a_per_count) or np.any(self.b_per_count))
 
     def law(self, occurrences: Num[np.ndarray, "*law"]) -> BetaLaw:
-        """Law of rates that apply ``occurrences`` (k, ...) times, weighted; of the same shape."""
+        """Beta distributions of rates, given the weighted ``occurrences`` (k, ...) of their features; of this shape."""
         count = np.asarray(occurrences, dtype=float)
         a, b, more_a, more_b = (
             _spread_over_rates(value, count.shape) for value in (self.a, self.b, self.a_per_count, self.b_per_count)
@@ -135,7 +135,7 @@ def _plain(value: Any) -> Any:
 
 
 def _spread_over_rates(value: Any, shape: tuple[int, ...]) -> Float[np.ndarray, "*law"]:
-    """A setting, one number or one per rate, brought to axes that broadcast to counts of ``shape`` (k, ...).
+    """Broadcast a setting, one number or one per rate, to counts of ``shape`` (k, ...).
 
     Raises
     ------

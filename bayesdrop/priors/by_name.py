@@ -1,4 +1,4 @@
-"""Numbers of a prior by name: of a term of a formula, for all its columns, or of one column."""
+"""Resolve numbers of a prior by name, for a column or for all columns of a formula's term."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .._validation import listed, shown
 __all__ = ["DEFAULT", "check_by_name", "of_columns", "variables_of"]
 
 DEFAULT = "default"
-"""Key of the value of every column that no other key names."""
+"""Key of the value for all columns without another key."""
 
 
 def check_by_name(values: Mapping[Any, Any], what: str, check: Callable[[Any, str], Any]) -> None:
@@ -39,20 +39,20 @@ def check_by_name(values: Mapping[Any, Any], what: str, check: Callable[[Any, st
 def of_columns(
     values: Mapping[str, Any], names: Sequence[str], terms: Sequence[str] | None, what: str, otherwise: float | None
 ) -> Float[np.ndarray, " p"]:
-    """Value of each column: its own, or that of its term, or the default.
+    """Value of each column: by its name, by its term, or the default.
 
     Parameters
     ----------
     values : mapping from name to number
-        By name of a column or of a term; ``"default"`` for the others.
+        Values by name of a column or a term; ``"default"`` for the others.
     names : sequence of p str
         The columns.
     terms : sequence of p str, optional
-        Term of the formula that each column belongs to.
+        Term of the formula for each column.
     what : str
-        Place, for the message.
+        Subject of the message.
     otherwise : float, optional
-        Value of the columns without one if there is no default; None: each needs a value.
+        Value of columns without a key or default; None raises an error for them.
 
     Returns
     -------
@@ -62,7 +62,7 @@ def of_columns(
     Raises
     ------
     ValueError
-        If a name is not there, or a column has no value; the message lists the names.
+        If a name is unknown, or a column has no value; the message lists the names.
 
     Examples
     --------

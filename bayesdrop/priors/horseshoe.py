@@ -8,8 +8,8 @@ conditionals are inverse gamma (Makalic & Schmidt 2016, eqs 3-8, at unit noise v
     λ_d² | · ~ IG(1, 1/ν_d + w_d²/2τ²)             ν_d | · ~ IG(1, 1 + 1/λ_d²)
     τ²   | · ~ IG((p+1)/2, 1/ξ + Σ w_d²/2λ_d²)     ξ   | · ~ IG(1, 1/scale² + 1/τ²)
 
-They cost almost nothing compared with the weights and are gone through several times, so that the scales hardly
-remember where they were.
+These draws cost little compared with the weights and are repeated several times, so that the scales have little
+autocorrelation.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from .base import ScaleMixture, check_per_feature
 
 __all__ = ["Horseshoe"]
 
-# Passes over the scales given the weights.
+# Number of passes over the scales given the weights.
 _ROUNDS = 5
 
 
@@ -53,10 +53,10 @@ class HorseshoeScales(NamedTuple):
 class Horseshoe(ScaleMixture):
     """Horseshoe prior: most weights shrink to almost zero, and a few hardly at all.
 
-    ``bd.sample`` stores the global scale ``τ`` as ``global_scale``. The tails are those of a Cauchy law: weights that
-    the data do not bound (few rows, a feature that never occurs) have no posterior mean. If the features separate two
-    classes and the prior of the intercept is flat, the posterior is improper, and ``bd.sample`` raises an error; see
-    :mod:`bayesdrop.sampling.propriety`. For such data use ``bd.Laplace`` or ``fit_intercept=False``.
+    ``bd.sample`` stores the global scale ``τ`` as ``global_scale``. The tails are those of a Cauchy distribution:
+    weights that the data do not bound (few rows, a feature that never occurs) have no posterior mean. If the features
+    separate two classes and the prior of the intercept is flat, the posterior is improper, and ``bd.sample`` raises an
+    error; see :mod:`bayesdrop.sampling.propriety`. For such data use ``bd.Laplace`` or ``fit_intercept=False``.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ class Horseshoe(ScaleMixture):
             )
 
     def check(self, n_features: int) -> None:
-        """Any number of features will do."""
+        """Accept any number of features."""
 
     def precision(self, n_features: int) -> np.ndarray:
         """Raise ValueError: the precisions are not known, and the density of the weights has a pole."""
@@ -103,7 +103,7 @@ class Horseshoe(ScaleMixture):
         )
 
     def first_precision(self, n_features: int) -> np.ndarray:
-        """Precision where all scales are at their median, (p,)."""
+        """Precision at the medians of all scales, (p,)."""
         return np.full(n_features, float(self.scale) ** -2)
 
     def constants(self, n_features: int) -> dict[str, Any]:
@@ -165,7 +165,7 @@ class Horseshoe(ScaleMixture):
         import jax.numpy as jnp
         from jax.scipy.special import ndtr
 
-        # tan(π/2 − a) = 1/tan a keeps the digits of large scales.
+        # tan(π/2 − a) = 1/tan a is accurate for large scales.
         below = jnp.maximum(ndtr(-jnp.abs(normal)), float(jnp.finfo(normal.dtype).tiny) ** 0.75)
         small = jnp.tan(0.5 * jnp.pi * below)
         cauchy = jnp.where(normal < 0, small, 1 / small)
@@ -174,7 +174,7 @@ class Horseshoe(ScaleMixture):
 
     @staticmethod
     def record(aux: HorseshoeScales) -> dict[str, Float[AnyArray, " C"]]:
-        """``global_scale``, that is τ; see :class:`bayesdrop.priors.WeightPrior`."""
+        """``global_scale``, ``τ``; see :class:`bayesdrop.priors.WeightPrior`."""
         return {"global_scale": aux.scale * aux.shared**0.5}
 
     @staticmethod

@@ -1,12 +1,12 @@
-r"""Law of the indicators of a spike-and-slab prior, of which some may need their parents.
+r"""Prior of the indicators of a spike-and-slab prior, with heredity: a unit may require its parents.
 
     γ_d ~ Bernoulli(π_d) if the parents of d are in,     γ_d = 0 else
 
-The parents of an interaction are the largest terms whose variables are some of its own. Under strong heredity it needs
-all of them, under weak heredity one (Chipman 1996). The probability of a set that heredity allows is the product, over
-the units that may be in, of ``π`` or ``1 − π``. These sum to 1 over the allowed sets without a constant, and ``π`` is
-the probability of a unit without parents. With ``π ~ Beta(a, b)``, ``k`` free units in and ``r`` that may be in, the
-set has the probability ``B(a + k, b + r − k)/B(a, b)``.
+The parents of an interaction are the largest terms with a subset of its variables. Strong heredity requires all of
+them, weak heredity one (Chipman 1996). The probability of a set that heredity allows is the product, over the units
+that may be in, of ``π`` or ``1 − π``. These probabilities sum to 1 over the allowed sets, and ``π`` is the probability
+of a unit without parents. With ``π ~ Beta(a, b)``, ``k`` free units in and ``r`` that may be in, the set has the
+probability ``B(a + k, b + r − k)/B(a, b)``.
 
 Shapes: ``S`` draws, ``m`` units, which are single features or groups of them.
 """
@@ -24,7 +24,7 @@ __all__ = ["InclusionLaw"]
 
 
 class InclusionLaw(NamedTuple):
-    """Law of the indicators of ``m`` units.
+    """Prior of the indicators of ``m`` units.
 
     Attributes
     ----------
@@ -37,9 +37,9 @@ class InclusionLaw(NamedTuple):
     a, b : float
         Shapes of the Beta prior of the learnt probability.
     parents : bool array (m, m), optional
-        In the row of each unit its parents; None without heredity.
+        Mask of the parents in the row of each unit; None without heredity.
     least : int array (m,), optional
-        How many of its parents each needs.
+        Minimum number of included parents of each unit.
     """
 
     unit: Int[np.ndarray, " p"]
@@ -56,13 +56,13 @@ class InclusionLaw(NamedTuple):
         return self.probability is None
 
     def may_be_in(self, included: Bool[np.ndarray, "*S m"]) -> Bool[np.ndarray, "*S m"]:
-        """Units whose parents are in, the forced ones among them (..., m)."""
+        """Mask of the units whose parents are included, and of forced units, (..., m)."""
         if self.parents is None:
             return np.ones(included.shape, dtype=bool)
         return np.asarray(included.astype(np.int64) @ self.parents.T >= self.least)
 
     def pruned(self, wanted: Bool[np.ndarray, "S m"]) -> Bool[np.ndarray, "S m"]:
-        """The units of sets that are forced or may be in, the others left out (S, m)."""
+        """Remove from sets (S, m) the units whose parents are not included."""
         included = np.broadcast_to(self.is_forced, wanted.shape)
         while True:
             more = (wanted & self.may_be_in(included)) | self.is_forced
@@ -71,7 +71,7 @@ class InclusionLaw(NamedTuple):
             included = more
 
     def families(self) -> tuple[Int[np.ndarray, " _"], ...]:
-        """Each free unit with parents, followed by those of its parents, and of theirs, that are free.
+        """Each free unit with parents, followed by its free ancestors.
 
         Examples
         --------
@@ -90,9 +90,9 @@ class InclusionLaw(NamedTuple):
         )
 
     def log_odds(self, included: Bool[np.ndarray, " m"], of: Int[np.ndarray, " k"]) -> Float[np.ndarray, " k"]:
-        """Prior log odds (k,) of some free units given all others, a learnt probability integrated out.
+        """Prior log odds (k,) of some free units given all others, with a learnt probability integrated out.
 
-        They are infinite where a child needs the unit, and minus infinity where its own parents are not in.
+        They are infinite if an included child requires the unit, and minus infinity if its parents are not included.
         """
         free, is_in = ~self.is_forced, included[of]
         if self.parents is None and self.probability is not None:
@@ -101,7 +101,7 @@ class InclusionLaw(NamedTuple):
         if self.parents is None or self.least is None:
             return np.log((self.a + others) / (self.b + np.count_nonzero(free) - 1 - others))
         counts = self.parents @ included.astype(np.int64)
-        # Children that may be in if the unit is, and not without it.
+        # Children that are allowed only with the unit.
         children = self.parents[:, of] & (counts[:, None] - is_in == self.least[:, None] - 1)
         if self.probability is None:
             gained = children.sum(axis=0)
@@ -114,7 +114,7 @@ class InclusionLaw(NamedTuple):
         return np.where(np.any(children & included[:, None], axis=0), np.inf, odds)
 
     def log_density(self, included: Bool[np.ndarray, "S m"]) -> Float[np.ndarray, " S"]:
-        """Log probability of indicators (S, m), a learnt probability integrated out."""
+        """Log probability of indicators (S, m), with a learnt probability integrated out."""
         possible = self.may_be_in(included)
         is_allowed = np.all(possible | ~included, axis=1)
         free, possible = included[:, ~self.is_forced], possible[:, ~self.is_forced]

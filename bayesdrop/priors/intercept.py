@@ -2,7 +2,7 @@
 
     b + wᵀx̄ ~ N(m, s²),      x̄ the means of the columns by the weights of the rows
 
-so that the prior does not depend on where a column has its zero, as in brms and rstanarm.
+so that the prior does not depend on the origin of a column, as in brms and rstanarm.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["CentredIntercept", "check_intercept_prior", "known_place"]
 
 @dataclass(frozen=True)
 class CentredIntercept:
-    """Normal prior of the intercept at known means of the columns; fits and samplers make it of ``bd.Normal``.
+    """Normal prior of the intercept at known means of the columns, made from ``bd.Normal`` by fits and samplers.
 
     Parameters
     ----------
@@ -32,7 +32,7 @@ class CentredIntercept:
     mean : float
         Mean.
     place : sequence of p float
-        The ``x̄``; 0 for effects of random terms.
+        Means ``x̄`` of the columns; 0 for effects of random terms.
 
     Examples
     --------
@@ -51,15 +51,15 @@ class CentredIntercept:
             raise ValueError(f"CentredIntercept place: expected one number per column, got {shown(self.place)}.")
 
     def moved(self, centre: Float[np.ndarray, " p"] | None) -> CentredIntercept:
-        """Prior of the intercept for columns less ``centre`` (p,)."""
+        """Prior of the intercept for columns minus ``centre`` (p,)."""
         return self if centre is None else replace(self, place=tuple((np.asarray(self.place) - centre).tolist()))
 
     def in_units(self, unit: float) -> CentredIntercept:
-        """Prior of the intercept if scores are counted in units of ``unit``."""
+        """Prior of the intercept for scores divided by ``unit``."""
         return replace(self, scale=self.scale / unit, mean=self.mean / unit)
 
     def at_means(self, weight: Float[np.ndarray, "*batch p"], intercept: Any) -> Float[np.ndarray, "*batch"]:
-        """Intercept at the means of the columns, of weights (..., p) and intercepts (...)."""
+        """Intercept at the means of the columns, for weights (..., p) and intercepts (...)."""
         return np.asarray(intercept + weight.astype(np.float64) @ np.asarray(self.place, dtype=np.float64))
 
     def log_density(self, weight: Float[np.ndarray, "*batch p"], intercept: Any) -> Float[np.ndarray, "*batch"]:

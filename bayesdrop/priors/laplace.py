@@ -4,7 +4,7 @@ r"""Laplace (double exponential) prior of the weights, the Bayesian lasso.
 
 (Andrews & Mallows 1974; Park & Casella 2008, eq. 4, at a fixed scale ``b = 1/λ`` and unit noise variance). Given the
 weight, ``1/τ²`` is inverse Gaussian with mean ``1/(b|w|)`` and shape ``1/b²`` (Park & Casella 2008, section 2); that is
-``τ² = b² r`` with ``r ~ GIG(½, 1, (w/b)²)``, which is what is drawn, for it is regular at ``w = 0``.
+``τ² = b² r`` with ``r ~ GIG(½, 1, (w/b)²)``, which is drawn because it is regular at ``w = 0``.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class Laplace(ScaleMixture):
         return {"weight_scale": ("feature", spread_scale(self.scale, n_features, "Laplace"))}
 
     def init(self, key: Any, chains: int, p: int, dtype: Any) -> LaplaceScales:
-        """The scales, which are known; see :class:`bayesdrop.priors.WeightPrior`."""
+        """The known scales; see :class:`bayesdrop.priors.WeightPrior`."""
         import jax.numpy as jnp
 
         scale = jnp.asarray(spread_scale(self.scale, p, "Laplace"), dtype)

@@ -6,9 +6,10 @@ because both shrink: dropout at rate ``η`` adds about ``½C Σ_d w_d² η(1 −
 Wang & Liang 2013), in addition to the ``½‖w‖²``. Folds and candidates are problems of one block, started along ``C``
 from each other; see :mod:`bayesdrop.fitting.tuning`.
 
-What labels have no part in is that of all rows: where the noise is centred, and the scales of a relative prior.
+Settings that do not depend on the labels are those of all rows: the centre of the noise, and the scales of a relative
+prior.
 
-The threshold of the decision is another choice, and scikit-learn makes it from the probabilities:
+The decision threshold is a separate choice, which scikit-learn makes from the probabilities:
 
 >>> from bayesdrop import DropoutLogisticRegression
 >>> from sklearn.datasets import make_classification
@@ -72,7 +73,7 @@ FITTED = (
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class SearchParameters(NoiseParameters):
-    """Constructor arguments of the estimators that search."""
+    """Constructor arguments of the estimators with a search."""
 
     Cs: Any = None
     cv: Any = None
@@ -83,7 +84,7 @@ class SearchParameters(NoiseParameters):
 
 
 class DropoutCV(SearchParameters, BaseEstimator):
-    """Shared by the estimators that search; a subclass names the plain one."""
+    """Base of the estimators with a search; a subclass names the estimator without search in ``_plain``."""
 
     best_estimator_: Any
     n_features_in_: int
@@ -100,7 +101,7 @@ class DropoutCV(SearchParameters, BaseEstimator):
         return tags
 
     def _estimator(self) -> Any:
-        """The plain estimator with this one's parameters, and its defaults for those that are searched."""
+        """The estimator without search, with the same parameters, and defaults for the searched ones."""
         names = set(inspect.signature(self._plain).parameters) - {"rates", "C", "warm_start"}
         parameters = self.get_params(deep=False)
         return self._plain(**{name: parameters[name] for name in names & set(parameters)})
@@ -150,10 +151,10 @@ class DropoutCV(SearchParameters, BaseEstimator):
         y : array (n,)
             Two or more classes, any labels; or the targets of a regression.
         sample_weight : array (n,), optional
-            Row weights, >= 0, of fits and of scores; weight 2 is a row twice, weight 0 no row.
+            Row weights, >= 0, of fits and of scores; weight 2 counts a row twice, weight 0 omits it.
         groups : array (n,), optional
-            Labels of the rows that belong together, such as patients: a number of folds then holds out whole groups,
-            and a splitter of groups is given them.
+            Group of each row, such as the patient: folds then hold out whole groups, and splitters of groups receive
+            them.
 
         Returns
         -------
@@ -162,13 +163,13 @@ class DropoutCV(SearchParameters, BaseEstimator):
         Raises
         ------
         ValueError
-            If a candidate, the folds or the data do not fit; the message names the argument and what to do.
+            If a candidate, the folds or the data are invalid; the message names the argument and what to do.
 
         Warns
         -----
         SelectionWarning
-            If the largest class, with ``scoring`` the rarest, has fewer rows than there should be folds: there are
-            then fewer.
+            If the largest class (with ``scoring`` the rarest) has fewer rows than ``cv`` folds, and fewer folds are
+            used.
         """
         checked, y = check_here(self, X, y, y_numeric=not is_classifier(self))
         X = checked if column_names(X) is None else in_memory(X)
@@ -177,13 +178,13 @@ class DropoutCV(SearchParameters, BaseEstimator):
         return self
 
     def _choose(self, X: Any, y: Any, weight: Float[np.ndarray, " n"] | None, groups: Any, n: int) -> Any:
-        """Search, keep what was found, and return the plain estimator with the choice, not fitted."""
+        """Search, store the results, and return the unfitted estimator with the chosen settings."""
         candidates_of_user, Cs = self._candidates(), self._checked_Cs()
         check_flag(self.one_standard_error, "one_standard_error")
         if self.n_jobs is not None and (check_count(self.n_jobs, "n_jobs", -1024, 1024) == 0):
             raise ValueError("n_jobs: expected a number of processes, -1 for all processors or None, got 0.")
         candidates = [_as_rates(one) for one in candidates_of_user]
-        # One with noise, if there is: without any the columns would not be centred, for none of the candidates.
+        # Prepare the columns for a candidate with noise, if there is one: without noise they would not be centred.
         first = next((one for one in candidates if _drops(one)), candidates[0])
         first = first[0] if isinstance(first, tuple) else first
         plain = self._estimator()
@@ -191,14 +192,14 @@ class DropoutCV(SearchParameters, BaseEstimator):
             plain.set_params(rates=first)
         self.scorer_ = scorer_of(plain, self.scoring)
         with warnings.catch_warnings():
-            # The fit with the choice says it again.
+            # The final fit repeats the warning.
             warnings.simplefilter("ignore", UnscaledWarning)
             rows = plain._check_rows(X, y, np.ones(n) if weight is None else weight, groups)
             _, task = plain._task_of_rows(plain._model(), rows)
         if hasattr(plain, "multiclass_"):
             plain.multiclass = plain.multiclass_  # a fold may have fewer rows than columns
         by_loss = self.scoring is None
-        # A score of the user's is one of whole rows.
+        # A user's score needs all columns.
         columns = used_columns(task, candidates) if by_loss and np.sum(task.empty_columns) > 1 else None
         task = task if columns is None else columns.reduce(task)
         tuned = self.rates is None or is_tuned(self.rates) or all(is_tuned(one) for one in self.rates)
@@ -222,7 +223,7 @@ class DropoutCV(SearchParameters, BaseEstimator):
         self.selection_ = conclude(search, keys, scoring, self.one_standard_error)
         self._tabulate(search, candidates_of_user)
         self.n_splits_ = len(search.tried)
-        # With expected_deletion the rates are its own.
+        # expected_deletion determines the rates.
         return plain.set_params(rates=None if self.expected_deletion is not None else self.best_rates_, C=self.C_)
 
     def _tabulate(self, search: Search, candidates: list[Any]) -> None:
@@ -235,7 +236,7 @@ class DropoutCV(SearchParameters, BaseEstimator):
         rates = np.empty(len(keys), dtype=object)
         rates[:] = [search.member(m)[0] if isinstance(candidates[m], tuple) else candidates[m] for _, m in keys]
         Cs = np.array([C for C, _ in keys])
-        # What was dismissed before the last fold is behind what was not.
+        # Candidates that were not tried on all folds rank last.
         whole = ~np.isnan(table).any(axis=1)
         rounded = np.where(np.isnan(mean), -np.inf, mean)
         order = rankdata(-np.where(whole | ~whole.any(), rounded, -np.inf), method="min").astype(np.int32)
@@ -287,13 +288,13 @@ def _drops(candidate: Any) -> bool:
 
 
 def _as_rates(candidate: Any) -> Any:
-    """A candidate as an object; pairs and None are unchanged."""
+    """Candidate as a rates object; pairs and None are unchanged."""
     numbers = not isinstance(candidate, tuple | Rates) and candidate is not None
     return Fixed(check_rate(candidate, "rates")) if numbers else candidate
 
 
 def _by_scorer(scorer: Any, plain: Any, X: Any, y: Any, weight: Float[np.ndarray, " n"] | None, task: Task) -> Losses:
-    """Minus the score of scikit-learn, of an estimator that has the weights of a fold."""
+    """Losses that are minus the scikit-learn score of an estimator with the weights of a fold."""
     row_weight, number = task.origins.weight, task.origins.number
 
     def losses(key: Key, fold: Fold, held_out: Held) -> Float[np.ndarray, " 1"]:

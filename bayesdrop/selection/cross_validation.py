@@ -17,7 +17,7 @@ __all__ = ["DropoutLogisticRegressionCV", "DropoutSVCCV"]
 
 
 class _DropoutClassifierCV(ClassifierMixin, DropoutCV):
-    """Shared by the classifiers; a subclass names the plain one."""
+    """Base of the classifiers; a subclass names the estimator without search in ``_plain``."""
 
     classes_: Shaped[np.ndarray, " K"]
     _copied: tuple[str, ...] = (*FITTED, "classes_")
@@ -51,8 +51,7 @@ class DropoutLogisticRegressionCV(_DropoutClassifierCV):
     ----------
     rates : sequence or Tuned, optional
         Candidates: dropout rates in [0, 1), and objects such as ``bd.PerFeature()`` that learn rates. By default those
-        of ``bd.Tuned()`` for classes: learnt rates per feature, scaled by strengths from 1 (the published rule) to 0
-        (no noise); and 0, 0.1, 0.3, 0.5 and 0.7 for a regression.
+        of ``bd.Tuned()``: learnt rates per feature, scaled by strengths from 1 (the published rule) to 0 (no noise).
     Cs : sequence of float, optional
         Candidates for ``C``, the weight of the loss with scikit-learn's meaning; by default 14 values from 1e-4 to 1e4
         times the ``C`` at which the plain class starts. Of equal scores the smallest ``C`` is chosen, and at this ``C``
@@ -60,22 +59,22 @@ class DropoutLogisticRegressionCV(_DropoutClassifierCV):
     cv : int, splitter, iterable of (train, test) or "loo", optional
         Folds, as in scikit-learn, except that an int is a number of folds of shuffled rows, the same at every call
         (seed 0) and stratified by class, as tables are often sorted. ``groups`` of ``fit`` keeps rows together;
-        splitters and pairs are used unchanged. ``"loo"`` leaves out each row by
-        itself, approximately and from one fit (:mod:`bayesdrop.fitting.objective.leave_one_out`), but for the rows that
-        this moves most, which are fitted without; whole weights count copies: one is left out. By default ``"loo"``
-        where there is no ``scoring``, for tables that are not large, of four rows to a column at least, and losses with
-        second derivatives; else 5.
+        splitters and pairs are used unchanged. ``"loo"`` leaves out one row at a
+        time, approximately, from one fit to all rows (:mod:`bayesdrop.fitting.objective.leave_one_out`); the rows with
+        most influence are left out by a fit without them. A whole ``sample_weight`` counts copies, of which one is left
+        out. By default ``"loo"`` for losses with second derivatives and tables that are not large and have at least
+        four rows per column, unless ``scoring`` is given; else 5.
     scoring : str or callable, optional
         Greater is better. By default for a logistic regression minus the log loss of the classes under a normal score;
         for a support vector machine minus the error (the share of wrong classes) and minus the log loss of the scores
-        at their best slope, which orders candidates that err about equally. It receives the ``sample_weight`` of
-        the test rows. With default ``rates``, or all of them ``bd.Tuned`` as in
+        after the best rescaling, which decides between candidates with similar errors. It receives the
+        ``sample_weight`` of the test rows. With default ``rates``, or only ``bd.Tuned`` objects as in
         ``[bd.Tuned(), bd.Tuned(bd.PerGroup(groups))]``, and default ``scoring`` the search climbs from the default
         ``C`` of the plain class and drops candidates that are clearly worse (:mod:`bayesdrop.fitting.tuning.search`);
         otherwise all candidates are tried on all folds.
     one_standard_error : bool, default=False
-        Take the smallest ``C``, and there the strongest noise, whose score is within one standard error of the best, of
-        paired differences. By default within a quarter of one, or the best score if ``scoring`` is given.
+        Choose the smallest ``C``, and at this ``C`` the strongest noise, with a score within one standard error (of the
+        paired difference) of the best. By default within a quarter of a standard error; with ``scoring`` the best.
     n_jobs : int, optional
         Number of processes for the folds, as in scikit-learn; worthwhile for large data only.
     noise : Noise, optional
@@ -96,7 +95,7 @@ class DropoutLogisticRegressionCV(_DropoutClassifierCV):
     corrupted_inputs : bool, default=False
         As in :class:`DropoutLogisticRegression`.
     expected_deletion : float, array (p,) or mapping of column names, optional
-        As in :class:`DropoutLogisticRegression`; ``C`` is chosen, and ``rates`` and ``scoring`` are left out.
+        As in :class:`DropoutLogisticRegression`; ``C`` is chosen; leave out ``rates`` and ``scoring``.
     missing : None or "nan", optional
         As in :class:`DropoutLogisticRegression`.
     tol : float, default=1e-08
@@ -182,8 +181,7 @@ class DropoutSVCCV(_DropoutClassifierCV):
     ----------
     rates : sequence or Tuned, optional
         Candidates: dropout rates in [0, 1), and objects such as ``bd.PerFeature()`` that learn rates. By default those
-        of ``bd.Tuned()`` for classes: learnt rates per feature, scaled by strengths from 1 (the published rule) to 0
-        (no noise); and 0, 0.1, 0.3, 0.5 and 0.7 for a regression.
+        of ``bd.Tuned()``: learnt rates per feature, scaled by strengths from 1 (the published rule) to 0 (no noise).
     Cs : sequence of float, optional
         Candidates for ``C``, the weight of the loss with scikit-learn's meaning; by default 14 values from 1e-4 to 1e4
         times the ``C`` at which the plain class starts. Of equal scores the smallest ``C`` is chosen, and at this ``C``
@@ -191,22 +189,22 @@ class DropoutSVCCV(_DropoutClassifierCV):
     cv : int, splitter, iterable of (train, test) or "loo", optional
         Folds, as in scikit-learn, except that an int is a number of folds of shuffled rows, the same at every call
         (seed 0) and stratified by class, as tables are often sorted. ``groups`` of ``fit`` keeps rows together;
-        splitters and pairs are used unchanged. ``"loo"`` leaves out each row by
-        itself, approximately and from one fit (:mod:`bayesdrop.fitting.objective.leave_one_out`), but for the rows that
-        this moves most, which are fitted without; whole weights count copies: one is left out. By default ``"loo"``
-        where there is no ``scoring``, for tables that are not large, of four rows to a column at least, and losses with
-        second derivatives; else 5.
+        splitters and pairs are used unchanged. ``"loo"`` leaves out one row at a
+        time, approximately, from one fit to all rows (:mod:`bayesdrop.fitting.objective.leave_one_out`); the rows with
+        most influence are left out by a fit without them. A whole ``sample_weight`` counts copies, of which one is left
+        out. By default ``"loo"`` for losses with second derivatives and tables that are not large and have at least
+        four rows per column, unless ``scoring`` is given; else 5.
     scoring : str or callable, optional
         Greater is better. By default for a logistic regression minus the log loss of the classes under a normal score;
         for a support vector machine minus the error (the share of wrong classes) and minus the log loss of the scores
-        at their best slope, which orders candidates that err about equally. It receives the ``sample_weight`` of
-        the test rows. With default ``rates``, or all of them ``bd.Tuned`` as in
+        after the best rescaling, which decides between candidates with similar errors. It receives the
+        ``sample_weight`` of the test rows. With default ``rates``, or only ``bd.Tuned`` objects as in
         ``[bd.Tuned(), bd.Tuned(bd.PerGroup(groups))]``, and default ``scoring`` the search climbs from the default
         ``C`` of the plain class and drops candidates that are clearly worse (:mod:`bayesdrop.fitting.tuning.search`);
         otherwise all candidates are tried on all folds.
     one_standard_error : bool, default=False
-        Take the smallest ``C``, and there the strongest noise, whose score is within one standard error of the best, of
-        paired differences. By default within a quarter of one, or the best score if ``scoring`` is given.
+        Choose the smallest ``C``, and at this ``C`` the strongest noise, with a score within one standard error (of the
+        paired difference) of the best. By default within a quarter of a standard error; with ``scoring`` the best.
     n_jobs : int, optional
         Number of processes for the folds, as in scikit-learn; worthwhile for large data only.
     noise : Noise, optional
@@ -227,7 +225,7 @@ class DropoutSVCCV(_DropoutClassifierCV):
     corrupted_inputs : bool, default=False
         As in :class:`DropoutSVC`.
     expected_deletion : float, array (p,) or mapping of column names, optional
-        As in :class:`DropoutSVC`; ``C`` is chosen, and ``rates`` and ``scoring`` are left out.
+        As in :class:`DropoutSVC`; ``C`` is chosen; leave out ``rates`` and ``scoring``.
     missing : None or "nan", optional
         As in :class:`DropoutSVC`.
     tol : float, default=1e-08

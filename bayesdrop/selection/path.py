@@ -1,4 +1,4 @@
-"""The path of a linear model along the dropout rate.
+"""Fit the path of a linear model along the dropout rate: ``bd.RatePath``.
 
 At each fixed rate ``η`` of a grid, ``w(η) = argmin ½‖w‖² + C Σ_i φ(y_i, m_i, v_i)`` with ``v_i`` the variance of the
 score under dropout at ``η`` (Wager, Wang & Liang 2013; Chen, Zhu, Chen & Chen 2015). Neighbouring rates have
@@ -49,15 +49,15 @@ class RatePath(BaseEstimator):
     ----------
     rates_ : array (R,)
         The grid.
-    coefs_ : array (R, p) of a regression, (R, 1, p) or (R, K, p) of a classifier
+    coefs_ : array (R, p) for a regression, (R, 1, p) or (R, K, p) for a classifier
         Weights, without noise, of the fits to all rows.
     intercepts_ : array (R,), (R, 1) or (R, K)
         Intercepts.
     objectives_ : array (R,) or (R, K)
         Energy at the optimum.
     scores_ : array (R,)
-        Mean over the folds if ``cv`` is given, else on the test rows given to ``fit``, else on the training rows,
-        which favour small rates.
+        Mean score over the folds if ``cv`` is given, else on the test rows passed to ``fit``, else on the training
+        rows, which favours small rates.
     score_errors_ : array (R,) or None
         Standard errors of the means over the folds; None without ``cv``.
     scored_on_ : str
@@ -131,14 +131,13 @@ class RatePath(BaseEstimator):
         X : array, data frame or scipy sparse (n, p)
             Features, finite but for missing ones; sparse input is never made dense.
         y : array (n,)
-            Labels or numbers, as the estimator takes them.
+            Labels or numbers, as for the estimator.
         sample_weight : array (n,), optional
             Row weights, >= 0, of the fits and of the scores on folds or training rows.
         X_test, y_test : (n_test, p), (n_test,), optional
             Rows to score on, without ``cv``.
         groups : array (n,), optional
-            Labels of the rows that belong together: a number of folds then holds out whole groups, and a splitter of
-            groups is given them.
+            Group of each row: folds then hold out whole groups, and splitters of groups receive them.
 
         Returns
         -------
@@ -149,7 +148,7 @@ class RatePath(BaseEstimator):
         TypeError
             If the estimator has no rates to set.
         ValueError
-            If the rates, the test rows or the data do not fit; the message names the argument and what to do.
+            If the rates, the test rows or the data are invalid; the message names the argument and what to do.
         """
         grid, model = self._grid(), self._checked_estimator()
         if (X_test is None) != (y_test is None):
@@ -214,7 +213,7 @@ class RatePath(BaseEstimator):
         coords: dict[str, Any] = {"rate": self.rates_, "feature": default_names(self)}
         if problem:
             coords["class"] = self.classes_[-self.coefs_.shape[1] :]
-        # One energy for all classes together, or for the one problem of two classes, has no axis of its own.
+        # A single energy, for joint classes or for two classes, has no class axis.
         objectives = self.objectives_
         if problem and self.coefs_.shape[1] == 1:
             objectives = objectives[:, None]

@@ -34,30 +34,29 @@ class DropoutRidgeCV(_DropoutRegressorCV):
     Parameters
     ----------
     rates : sequence or Tuned, optional
-        Candidates: dropout rates in [0, 1), and objects such as ``bd.PerFeature()`` that learn rates. By default those
-        of ``bd.Tuned()`` for classes: learnt rates per feature, scaled by strengths from 1 (the published rule) to 0
-        (no noise); and 0, 0.1, 0.3, 0.5 and 0.7 for a regression.
+        Candidates: dropout rates in [0, 1), and objects such as ``bd.PerFeature()`` that learn rates. By default 0,
+        0.1, 0.3, 0.5 and 0.7.
     Cs : sequence of float, optional
         Candidates for ``C``, the weight of the loss with scikit-learn's meaning; by default 14 values from 1e-4 to 1e4
         times the ``C`` at which the plain class starts. Of equal scores the smallest ``C`` is chosen, and at this ``C``
         the first of the ``rates``.
     cv : int, splitter, iterable of (train, test) or "loo", optional
         Folds, as in scikit-learn, except that an int is a number of folds of shuffled rows, the same at every call
-        (seed 0) and stratified by class, as tables are often sorted. ``groups`` of ``fit`` keeps rows together;
-        splitters and pairs are used unchanged. ``"loo"`` leaves out each row
-        separately, approximately and from one fit (:mod:`bayesdrop.fitting.objective.leave_one_out`), but for the rows
-        that this moves most, which are fitted without; whole weights count copies: one is left out. By default
-        ``"loo"`` where there is no ``scoring``, for tables that are not large, of four rows to a column at least, and
-        losses with second derivatives; else 5.
+        (seed 0), as tables are often sorted. ``groups`` of ``fit`` keeps rows together; splitters and pairs are used
+        unchanged. ``"loo"`` leaves out one row at a time, approximately, from one fit to all rows
+        (:mod:`bayesdrop.fitting.objective.leave_one_out`); the rows with most influence are left out by a fit without
+        them. A whole ``sample_weight`` counts copies, of which one is left out. By default ``"loo"`` for losses with
+        second derivatives and tables that are not large and have at least four rows per column, unless ``scoring`` is
+        given; else 5.
     scoring : str or callable, optional
         Greater is better. By default minus the plain loss. It receives the ``sample_weight`` of the test rows. With
-        default ``rates``, or all of them ``bd.Tuned`` as in
+        default ``rates``, or only ``bd.Tuned`` objects as in
         ``[bd.Tuned(), bd.Tuned(bd.PerGroup(groups))]``, and default ``scoring`` the search climbs from ``C = 1`` and
         drops candidates that are clearly worse (:mod:`bayesdrop.fitting.tuning.search`); otherwise all candidates are
         tried on all folds.
     one_standard_error : bool, default=False
-        Take the smallest ``C``, and there the strongest noise, whose score is within one standard error of the best, of
-        paired differences. By default within a quarter of one, or the best score if ``scoring`` is given.
+        Choose the smallest ``C``, and at this ``C`` the strongest noise, with a score within one standard error (of the
+        paired difference) of the best. By default within a quarter of a standard error; with ``scoring`` the best.
     n_jobs : int, optional
         Number of processes for the folds, as in scikit-learn; worthwhile for large data only.
     noise : Noise, optional
@@ -141,30 +140,29 @@ class DropoutSVRCV(_DropoutRegressorCV):
     Parameters
     ----------
     rates : sequence or Tuned, optional
-        Candidates: dropout rates in [0, 1), and objects such as ``bd.PerFeature()`` that learn rates. By default those
-        of ``bd.Tuned()`` for classes: learnt rates per feature, scaled by strengths from 1 (the published rule) to 0
-        (no noise); and 0, 0.1, 0.3, 0.5 and 0.7 for a regression.
+        Candidates: dropout rates in [0, 1), and objects such as ``bd.PerFeature()`` that learn rates. By default 0,
+        0.1, 0.3, 0.5 and 0.7.
     Cs : sequence of float, optional
         Candidates for ``C``, the weight of the loss with scikit-learn's meaning; by default 14 values from 1e-4 to 1e4
         times the ``C`` at which the plain class starts. Of equal scores the smallest ``C`` is chosen, and at this ``C``
         the first of the ``rates``.
     cv : int, splitter, iterable of (train, test) or "loo", optional
         Folds, as in scikit-learn, except that an int is a number of folds of shuffled rows, the same at every call
-        (seed 0) and stratified by class, as tables are often sorted. ``groups`` of ``fit`` keeps rows together;
-        splitters and pairs are used unchanged. ``"loo"`` leaves out each row
-        separately, approximately and from one fit (:mod:`bayesdrop.fitting.objective.leave_one_out`), but for the rows
-        that this moves most, which are fitted without; whole weights count copies: one is left out. By default
-        ``"loo"`` where there is no ``scoring``, for tables that are not large, of four rows to a column at least, and
-        losses with second derivatives; else 5.
+        (seed 0), as tables are often sorted. ``groups`` of ``fit`` keeps rows together; splitters and pairs are used
+        unchanged. ``"loo"`` leaves out one row at a time, approximately, from one fit to all rows
+        (:mod:`bayesdrop.fitting.objective.leave_one_out`); the rows with most influence are left out by a fit without
+        them. A whole ``sample_weight`` counts copies, of which one is left out. By default ``"loo"`` for losses with
+        second derivatives and tables that are not large and have at least four rows per column, unless ``scoring`` is
+        given; else 5.
     scoring : str or callable, optional
         Greater is better. By default minus the plain loss. It receives the ``sample_weight`` of the test rows. With
-        default ``rates``, or all of them ``bd.Tuned`` as in
+        default ``rates``, or only ``bd.Tuned`` objects as in
         ``[bd.Tuned(), bd.Tuned(bd.PerGroup(groups))]``, and default ``scoring`` the search climbs from ``C = 1`` and
         drops candidates that are clearly worse (:mod:`bayesdrop.fitting.tuning.search`); otherwise all candidates are
         tried on all folds.
     one_standard_error : bool, default=False
-        Take the smallest ``C``, and there the strongest noise, whose score is within one standard error of the best, of
-        paired differences. By default within a quarter of one, or the best score if ``scoring`` is given.
+        Choose the smallest ``C``, and at this ``C`` the strongest noise, with a score within one standard error (of the
+        paired difference) of the best. By default within a quarter of a standard error; with ``scoring`` the best.
     n_jobs : int, optional
         Number of processes for the folds, as in scikit-learn; worthwhile for large data only.
     epsilon : float, default=0.1

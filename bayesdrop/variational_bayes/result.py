@@ -64,8 +64,8 @@ class Variational(Shown):
     covariance : array (p + 1, p + 1) or None
         Covariance of the weights and, last, the intercept; None if it was taken as diagonal.
     rate_posterior : RatePosterior or None
-        Law of each free rate given expected counts, averaged over weights and masks, unlike that of ``bd.fit``; None
-        if the rates are fixed.
+        Distribution of each free rate, averaged over weights and masks (``bd.fit`` conditions on the weights); None if
+        the rates are fixed.
     rates : array (p,)
         Mean dropout rate of each feature.
     elbo_trace : array
@@ -91,7 +91,7 @@ class Variational(Shown):
     offset : array (n,) or None
         Known parts of the scores of the rows of weight above 0.
     facts : ColumnFacts
-        Facts of the columns, by which new rows are read.
+        Formula and naming of the columns, for reading new rows.
 
     See Also
     --------
@@ -144,10 +144,10 @@ class Variational(Shown):
     def to_arviz(self, draws: int = 1000, seed: Any = 0) -> ArvizData:
         """Independent draws from the approximation, as ArviZ groups like those of ``bd.sample``.
 
-        There is one chain of independent draws: R-hat and effective sample sizes of it are meaningless, for they see
-        how draws mix and not how far the approximation is from the posterior. :func:`bayesdrop.groups.save` writes
-        the groups to a netCDF file, without pickle, and :func:`bayesdrop.groups.load` reads them. What takes a
-        posterior of ``bd.sample``, such as ``bd.predict``, takes these draws too.
+        There is one chain of independent draws. Its R-hat and effective sample sizes are meaningless: they measure
+        mixing, not the distance between the approximation and the posterior. :func:`bayesdrop.groups.save` writes
+        the groups to a netCDF file, without pickle, and :func:`bayesdrop.groups.load` reads them. Functions
+        of a posterior of ``bd.sample``, such as ``bd.predict``, accept these draws too.
 
         Parameters
         ----------

@@ -332,7 +332,7 @@ def test_classes_with_few_rows_are_held_out_as_often_as_they_can():
     with pytest.warns(bd.SelectionWarning, match="3 rows of the largest class allow 3 folds, which are used instead"):
         assert len(bd.DropoutSVC().fit(X[:6], np.tile(["up", "down"], 3)).selection_.chosen.losses) == 3
     y[1:3] = "down"
-    with pytest.warns(bd.SelectionWarning, match="it takes two rows, of two classes.*that of the published rule"):
+    with pytest.warns(bd.SelectionWarning, match="because cross-validation needs two rows.*that of the published rule"):
         alone = bd.DropoutSVC().fit(X, y)
     assert alone.selection_ is None
     np.testing.assert_array_equal(alone.coef_, bd.DropoutSVC(bd.PerFeature()).fit(X, y).coef_)

@@ -1,7 +1,7 @@
 """Encode new rows by a formula: its terms, with the levels, means and knots of the rows it was learnt from.
 
-It travels as text (JSON), with fits and posteriors, holds no rows and no Python code, and is computed by
-:mod:`.language.interpreter` in any process. Python code that a formula has besides runs in the session that made it.
+The encoder is stored as JSON text with fits and posteriors, without rows, and :mod:`.language.interpreter` computes it
+in any process. If a formula contains Python code, the code runs only in the session that made it.
 """
 
 from __future__ import annotations
@@ -47,14 +47,14 @@ class FormulaEncoder(Shown):
     columns : dict
         For each column that the formula uses its ``levels``, or ``low``, ``high``, ``mean`` and ``whole`` of numbers.
     missing : None or "nan"
-        Whether missing values are NaN among the features, or refused.
+        "nan": missing values are NaN among the features. None: they raise an error.
     unseen : "error", "population" or "draw"
         Treatment of a level absent from the fit: an error, a row without a level of its factor, or, in a random term,
         an effect drawn from the scale of the term.
     is_sparse : bool
-        Whether features are compressed rows or an array.
+        Whether features are a sparse matrix rather than an array.
     dropna : bool
-        Whether rows with a missing value were left out, as they are then of every table.
+        Whether rows with a missing value are left out, of the fit and of new tables.
     random_terms : sequence of RandomTerm
         Terms such as ``(1 | site)``, whose columns are the last.
     """
@@ -69,12 +69,13 @@ class FormulaEncoder(Shown):
     is_sparse: bool = False
     dropna: bool = False
     random_terms: Sequence[RandomTerm] = ()
+    # New levels of random terms: number of the term, and level.
     _more: Sequence[tuple[int, tuple[Any, ...]]] = field(default=(), repr=False)
     _offset: Factor | None = field(default=None, repr=False)
     _response: tuple[Factor, ...] | None = field(default=None, repr=False)
     _label: str | float | None = field(default=None, repr=False)
     _classes: tuple[Any, Any] | None = field(default=None, repr=False)
-    # Python code runs in this process alone, and marks what this process writes.
+    # Python code runs in this process only; the token identifies the texts that this process wrote.
     _session: Session | None = field(default=None, repr=False)
     _token: str = field(default="", repr=False)
 
@@ -107,7 +108,7 @@ class FormulaEncoder(Shown):
         Parameters
         ----------
         data : data frame or dict of columns (m, ·)
-            As :func:`from_formula` takes; the response need not be there.
+            As in :func:`from_formula`; the response may be absent.
 
         Returns
         -------
@@ -117,8 +118,8 @@ class FormulaEncoder(Shown):
         Raises
         ------
         ValueError
-            On missing columns, levels that the formula has not seen (as ``unseen`` has it), infinite or, as
-            ``missing`` has it, missing values, or no rows.
+            On missing columns, infinite values, or no rows; on unseen levels and missing values, unless ``unseen`` and
+            ``missing`` allow them.
 
         Examples
         --------
@@ -146,7 +147,7 @@ class FormulaEncoder(Shown):
         Raises
         ------
         ValueError
-            If no row has.
+            If no row is complete.
         """
         if not self.dropna:
             return None
@@ -171,7 +172,7 @@ class FormulaEncoder(Shown):
 
     @property
     def levels(self) -> dict[str, tuple[str, tuple[Any, ...]]]:
-        """Column, or the text of the factor if it is a function, and levels of each factor, by its text."""
+        """For the text of each factor its column (or again the text, if it is an expression) and its levels."""
         levels: dict[str, tuple[str, tuple[Any, ...]]] = {}
         for factor in (node for node in walk(self.terms) if isinstance(node, Factor)):
             if isinstance(factor.encoding, Levels):
@@ -182,7 +183,7 @@ class FormulaEncoder(Shown):
 
     @property
     def outside(self) -> str:
-        """Python code that the formula has, of which no file knows; empty if there is none."""
+        """First Python code in the formula, which no file stores; empty if there is none."""
         parts = (self.terms, self._offset, tuple(term.slope for term in self.random_terms if term.slope is not None))
         return next((node.text for part in parts for node in walk(part) if isinstance(node, Outside)), "")
 
@@ -193,11 +194,11 @@ class FormulaEncoder(Shown):
 
     @property
     def n_effects(self) -> int:
-        """Number of the last columns, which are those of random terms."""
+        """Number of columns of random terms, the last ones."""
         return sum(len(term.levels) for term in self.random_terms) + len(self._more)
 
     def new_levels(self, data: Any) -> list[tuple[int, tuple[Any, ...]]]:
-        """Levels of random terms that rows have and that the formula has not seen: numbers of terms, and levels."""
+        """Unseen levels of random terms in the rows: the number of the term and the level, for each."""
         if not self.random_terms:
             return []
         frame = to_pandas(data)
@@ -249,11 +250,11 @@ class FormulaEncoder(Shown):
 
     @property
     def classes(self) -> Shaped[np.ndarray, " 2"] | None:
-        """The other label and the label of ``response[label]``; None of other responses."""
+        """The other label and ``label``, for a response ``response[label]``; None for other responses."""
         return None if self._classes is None else np.array(self._classes)
 
     def to_json(self) -> str:
-        """All of this as text, for :meth:`from_json`, but Python code; raise ValueError if it is too large for a file.
+        """Encoder as text for :meth:`from_json`, without Python code; raise ValueError if it is too large for a file.
 
         Examples
         --------
@@ -289,12 +290,12 @@ class FormulaEncoder(Shown):
     def from_json(cls, text: str) -> FormulaEncoder:
         """The encoder that :meth:`to_json` wrote; nothing in the text is run.
 
-        Sizes are those of :class:`.language.limits.Limits` at most.
+        :class:`.language.limits.Limits` has the maximum sizes.
 
         Raises
         ------
         ValueError
-            If it is not such a text.
+            If the text is anything else.
         """
         return recalled(text) or FormulaEncoder(**read_formula_text(text))
 
@@ -308,7 +309,7 @@ class StoredFormula:
     formula : str
         The formula.
     text : str
-        What :meth:`FormulaEncoder.to_json` wrote, or "" where it could not.
+        Text from :meth:`FormulaEncoder.to_json`, or "" if the formula was too large.
     """
 
     formula: str
@@ -316,7 +317,7 @@ class StoredFormula:
 
     @cached_property
     def _found(self) -> tuple[FormulaEncoder | None, str]:
-        """The formula, if it can be read, and why no other session can encode a table by it."""
+        """The formula, if it can be read, and why another session cannot encode a table with it, or ""."""
         if not self.text:
             return None, "it is larger than a file may hold"
         try:
@@ -327,7 +328,7 @@ class StoredFormula:
 
     @property
     def reason(self) -> str:
-        """Why another session cannot encode a table by it; empty if it can."""
+        """Why another session cannot encode a table with the formula; empty if it can."""
         return self._found[1]
 
     @property

@@ -1,21 +1,22 @@
-"""From a formula and a data frame to features in groups, one group per term.
+"""Encode a data frame by a formula, as features with one group per term: ``bd.from_formula``.
 
 ``outcome ~ age + C(site) + age:dose`` names a response and terms (Wilkinson & Rogers 1973); formulaic, the extra
 ``formula``, reads and encodes them. The columns of one term form one group, so that ``bd.PerGroup(design.groups)``
-learns one dropout rate per term: the probability that the whole answer is dropped.
+learns one dropout rate per term.
 
-Two things differ from a formula for least squares, for the weights here are penalised:
+Two things differ from a formula for least squares, because the weights are penalised:
 
-- Every level of a factor has a 0/1 column of its own. Leaving out a reference level would shrink the other levels
-  towards that one; with all of them the penalty treats the levels equally. ``full_rank=True`` asks for reference levels
-  and contrasts as in R.
-- The intercept is not a column: the models have one of their own, neither penalised nor noised. ``0 +`` or ``- 1`` asks
-  for a model without one (``bd.fit`` and ``bd.sample`` of a formula take it so; else pass
-  ``fit_intercept=design.has_intercept``), and, with ``full_rank=True``, lets the first factor keep all its levels.
+- Every level of a factor has a 0/1 column. Without a column for a reference level, the penalty would shrink the other
+  levels towards it; with all columns it treats the levels equally. ``full_rank=True`` gives reference levels and
+  contrasts as in R.
+- The intercept is not a column, because models have an intercept, neither penalised nor noised. ``0 +`` or ``- 1``
+means
+  a model without one (automatic in ``bd.fit`` and ``bd.sample`` of a formula; else pass
+  ``fit_intercept=design.has_intercept``), and, with ``full_rank=True``, keeps all levels of the first factor.
 
 ``ill['yes'] ~ …`` and ``code[2] ~ …`` make a response of truth values, true for that label, the positive class, and
 ``bd.fit`` and ``bd.sample`` name the classes by the label. A term
-``offset(np.log(days))`` is a known part of every row's score and no feature.
+``offset(np.log(days))`` is a known part of the score of each row, not a feature.
 
 A formula may contain Python expressions, which are executed: do not use formulas from untrusted sources.
 """
@@ -63,21 +64,21 @@ __all__ = ["FormulaDesign", "from_formula"]
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class FormulaDesign(FormulaEncoder):
-    """Features, response and groups; made by :func:`from_formula`.
+    """Features, response and groups, the result of :func:`from_formula`.
 
-    It is a :class:`~bayesdrop.data.formulas.encoder.FormulaEncoder` with the rows that it has learnt from.
+    It is a :class:`~bayesdrop.data.formulas.encoder.FormulaEncoder` with the rows of the fit.
 
     Attributes
     ----------
     X : scipy.sparse.csr_array or array (n, p)
         Features, float64, without a column for the intercept.
     y : array (n,), (n, 2) or None
-        Response: numbers stay numbers; text, categories and truth values are labels. With a left side
-        ``successes + failures`` both columns. None without a left side.
+        Response: numbers, or labels for text, categories and truth values; both columns for a left side
+        ``successes + failures``; None without a left side.
     offset : array (n,) or None
         Sum of the ``offset(...)`` of the formula, for ``bd.fit(..., offset=design.offset)``.
     rows : array of int (n,)
-        Numbers of the rows of the data; with ``dropna=True`` those that are complete.
+        Numbers of the used rows of the data; with ``dropna=True`` the complete ones.
 
     See Also
     --------
@@ -103,7 +104,7 @@ class FormulaDesign(FormulaEncoder):
         return f"{self.formula}: {n} rows, {p} features, {kind}; terms: {terms}"
 
     def frame(self, X: Any = None) -> Any:
-        """Return features as a pandas data frame, which hands its names to the estimators.
+        """Return features as a pandas data frame, from which estimators take the names.
 
         Parameters
         ----------
@@ -113,7 +114,7 @@ class FormulaDesign(FormulaEncoder):
         Returns
         -------
         pandas.DataFrame (m, p)
-            Sparse columns where ``X`` is sparse; the estimators take them without making them dense.
+            Sparse columns if ``X`` is sparse; the estimators keep them sparse.
 
         Raises
         ------
@@ -163,22 +164,22 @@ def from_formula(
         Anything else is a Python expression, which is executed: do not use formulas from untrusted sources.
     data : pandas or polars data frame, or dict of columns (n, ·)
         Rows; for missing values see ``missing``. Declared levels of a categorical column keep their
-        columns even where no row has them, with weight 0 and the rate at its prior.
+        columns even if no row has them, with weight 0 and the prior rate.
     full_rank : bool, default=False
         False: a 0/1 column for every level of each factor, so that the penalty treats all levels equally. True: a
         reference level, or the contrasts that the formula names, as in R, so that the columns are linearly independent.
     sparse : bool, optional
-        Kind of ``X``; by default sparse if fewer than three in ten entries are not 0 and ``missing`` is None.
+        Whether ``X`` is sparse; by default if fewer than 30 % of the entries are non-zero and ``missing`` is None.
     context : mapping from name to function or value, optional
         Functions and values that the formula may use in addition to columns and the functions of formulaic. Variables
         of the calling code are not looked up, so that a misspelt column is an error.
     missing : None or "nan", optional
-        None: missing values in a column that is used are an error. ``"nan"``: they are NaN in all columns of their
-        terms, for models with ``missing="nan"``, but in the response; of a factor in sparse rows no level is 1. Means,
-        scales and knots are those of the values that are there.
+        None: missing values in a used column raise an error. ``"nan"``: they are NaN in all columns of their terms, for
+        models with ``missing="nan"``, or for a factor in sparse rows no level is 1; in the response they raise an
+        error. Means, scales and knots are those of the observed values.
     unseen : "error" or "population", default="error"
         How :meth:`FormulaDesign.transform` treats a level that is not in these rows: as an error, or as a row without a
-        level of that factor. Values are the same level whatever their types: 2, 2.0 and ``"2"``, True and 1, a date
+        level of that factor. Values of different types may be the same level: 2, 2.0 and ``"2"``, True and 1, a date
         and its ISO text, a text and the same with blanks around it.
     dropna : bool, default=False
         Omit the rows with a missing value in a column that the formula uses; ``rows`` lists the others.
@@ -204,16 +205,16 @@ def from_formula(
 
     Notes
     -----
-    Results and their files keep a formula as data, of which nothing is run: columns by name, levels with their
+    Results and their files store a formula as data, none of which is executed: columns by name, levels with their
     contrasts, knots and coefficients, and trees of arithmetic, comparisons and NumPy's functions of one value per row.
-    They keep ``center``, ``scale``, ``standardize``, ``poly``, ``bs``, ``cr``, ``cs``, ``cc``, ``C``, ``hashed``,
+    They store ``center``, ``scale``, ``standardize``, ``poly``, ``bs``, ``cr``, ``cs``, ``cc``, ``C``, ``hashed``,
     ``I``, ``Q``, ``np.where`` and ``np.clip``, and need no formulaic to encode rows. Other Python code, such as
     ``age.abs()``, and what ``context`` gives encodes rows in this session alone; saving a result warns
     (:class:`bayesdrop.FormulaWarning`), and readers of the file encode rows themselves.
 
     A stored formula has at most 16 million characters and a million values of JSON, a million levels and features,
     20 factors in a term, 300 knots, degree 50, functions nested 50 deep, and 50,000 numbers computed for each row.
-    A formula that another version of bayesdrop stored is refused: fit again.
+    A formula stored by another version of bayesdrop raises an error: fit again.
 
     References
     ----------
@@ -348,7 +349,7 @@ def _complete(
 
 
 def _statistics(right: Any, frame: Any, context: dict[str, Any]) -> dict[str, Any]:
-    """Means, scales and knots of columns with missing values, of the values that are there, by expression."""
+    """Means, scales and knots of the observed values of columns with missing values, by expression."""
     from formulaic.parser.types import Term
 
     statistics: dict[str, Any] = {}
@@ -369,7 +370,7 @@ def _parse(formula: Any, frame: Any, offset: str | None, groups: set[str]) -> tu
     from formulaic import Formula, SimpleFormula
     from formulaic.errors import FormulaicError
 
-    # formulaic itself overlooks a response inside a call with keywords, which would then be among its own predictors.
+    # formulaic misses a response inside a call with keywords, which would then be a predictor of itself.
     excluded = words(formula.partition("~")[0]) if "~" in formula else set()
     excluded |= words(offset or "") | groups
     others = [name for name in frame.columns if name not in excluded]
@@ -377,7 +378,7 @@ def _parse(formula: Any, frame: Any, offset: str | None, groups: set[str]) -> tu
         with FORMULAIC:
             parsed = Formula(formula, _context={"__formulaic_variables_available__": others})
     except (FormulaicError, SyntaxError) as error:
-        # formulaic sets the place off by terminal colours.
+        # formulaic marks the position by terminal colours.
         reason = re.sub("\x1b\\[[0-9;]*m|[\u29da\u29db]", "", " ".join(str(error).split()))
         if reserved := [name for name in re.findall("`([^`]+)`", formula) if keyword.iskeyword(name)]:
             reason += f" Rename {listed(reserved)}, a word of Python's, which no function takes for a column."

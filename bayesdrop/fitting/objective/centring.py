@@ -4,20 +4,19 @@ Multiplicative noise about a centre, ``x̃ = c + α(x − c)``, has the score
 
     wᵀx̃ + b = wᵀ(α∘(x − c)) + b',        b' = b + wᵀc
 
-which is that of plain noise on ``x − c`` with another intercept. The intercept has no penalty, or one at the means of
-the columns (``intercept_prior``), so that nothing else changes: solvers and samplers are given ``X − c`` and noise
-about 0, and what they find is written in the user's columns by ``b = b' − wᵀc``; the weights are the same. How
-``X − c`` is formed is up to the design: dense rows are shifted, where they are, and from sparse ones ``c`` is
-subtracted in the products, which takes no more memory. Where to centre follows from the values of the columns alone,
-and never from how they are stored.
+which is the score of plain noise on ``x − c`` with another intercept. The intercept has no prior, or one at the means
+of the columns (``intercept_prior``), so that nothing else changes: solvers and samplers use ``X − c`` and noise about
+0, and the intercept for the user's columns is ``b = b' − wᵀc``; the weights are the same. The design forms ``X − c``:
+it shifts dense rows, and subtracts ``c`` in products with sparse rows, without more memory. The centre depends on the
+values of the columns only, not on their storage.
 
-A missing entry (``missing="nan"`` of the model) is a dropped one, so that it becomes ``c`` and has no noise: in
-``X − c`` it is 0. Its column is then centred at the mean of the entries that are there unless the noise says otherwise.
+A missing entry (``missing="nan"`` of the model) counts as dropped: it becomes ``c`` and has no noise, so that it is 0
+in ``X − c``. By default its column is centred at the mean of the observed entries.
 
 Why centre: the learnt rate of a feature is the share of its entries that contradict the sign of its weight (Zhuo, Zhu &
-Zhang 2015, equation 15). A feature that is never zero and of one sign contradicts it in the rows of one class, whatever
-its values, so that its rate is the share of that class; and a dropped entry becomes 0, many standard deviations from
-any value of the feature.
+Zhang 2015, equation 15). A feature that is never zero and of one sign contradicts it in all rows of one class, for any
+values, so that its rate is the share of this class. A dropped entry would become 0, many standard deviations from any
+value of the feature.
 """
 
 from __future__ import annotations
@@ -49,16 +48,16 @@ _OF_CLASSES = (
 
 @dataclass(frozen=True)
 class CentringRules:
-    """When columns are warned of.
+    """Conditions of warnings about columns.
 
     Attributes
     ----------
     rows : int
         Minimum number of rows: in fewer rows columns may have one sign by chance.
     deviations : float
-        Standard deviations between 0 and the mean of a column from which a fixed rate makes values that no row has.
+        Minimum distance of 0 from the mean of a column, in standard deviations, at which dropping to 0 is wrong.
     ratio : float
-        Largest ratio of the standard deviations of two columns whose weights a prior of one scale can fit.
+        Maximum ratio of the standard deviations of two columns for a prior of one scale.
     columns : int
         Minimum number of columns for advice about ``C``.
     square : float
@@ -77,22 +76,23 @@ RULES = CentringRules()
 
 @dataclass(frozen=True)
 class CentredProblem:
-    """A model whose settings are numbers, and the features that solvers and samplers are to see.
+    """A model whose settings are numbers, and the centred features for solvers and samplers.
 
     Attributes
     ----------
     original_model : Model
-        The model in the user's columns: the centre of its noise is None or (p,) numbers, its prior has absolute scales.
+        Model for the user's columns: the centre of the noise is None or (p,) numbers, and the prior has absolute
+        scales.
     model : Model
-        The same for ``X − c``: its noise is about 0.
+        Model for ``X − c``, with noise about 0.
     design : Design (n, p)
-        ``X − c``, or the features as they came if the centre is None.
+        ``X − c``, or ``X`` if the centre is None.
     centre : array (p,) or None
         ``c``.
     unscaled : list of str
-        Columns that are never zero and of one sign, and whose noise is about 0 all the same.
+        Columns that are never zero and of one sign, but have noise about 0.
     scale_ratio : float
-        Largest ratio of two columns' standard deviations, 1 where the prior follows them or it was not looked at.
+        Largest ratio of the standard deviations of two columns; 1 for a relative prior, or if not computed.
     usual_square : float
         Mean square of the entries of the median column; see :meth:`.ColumnSummary.usual_square`.
     """
@@ -109,13 +109,13 @@ class CentredProblem:
     def usual_C(self) -> float:
         """``C`` for which weights of unit scale suit the columns: the power of ten nearest to ``1 / usual_square``.
 
-        The fit to ``X/u`` with ``C = 1`` is the one to ``X`` with ``C = 1/u²``, so that what the columns are measured
-        in does not matter. A power of ten is 1 for all columns of about unit size, and can be typed.
+        The fit to ``X/u`` with ``C = 1`` equals the fit to ``X`` with ``C = 1/u²``, so that the unit of the columns
+        does not matter. A power of ten is 1 for all columns of about unit size, and easy to type.
         """
         return float(10.0 ** -np.round(np.log10(np.clip(self.usual_square, 1e-8, 1e8))))
 
     def advise_C(self) -> None:
-        """Warn where a prior of scale 1 leaves the weights of many small columns little room."""
+        """Warn if a prior of scale 1 shrinks the weights of many small columns too much."""
         prior: Any = self.original_model.weight_prior
         unit = isinstance(prior, Normal) and not prior.relative and isinstance(prior.scale, Real) and prior.scale == 1
         has_small_columns = self.design.shape[1] >= RULES.columns and self.usual_square <= RULES.square
@@ -176,28 +176,28 @@ def centre_problem(
     design : Design (n, p)
         Checked features, rows of some weight.
     weight : array (n,)
-        Row weights, where the rows are.
+        Row weights.
     rate_map : RateMap
-        ``model.bind(names)``: without noise nothing is centred.
+        ``model.bind(names)``; without noise nothing is centred.
     names : sequence of p str
         Names of the columns.
     zeros_to_come : bool
-        Features of the rows to come go missing as zeros, so that noise about 0 is meant, wherever the columns are.
+        Whether features of new rows go missing as zeros, so that noise about 0 is intended for all columns.
     units : bool
-        Whether the result needs ``usual_square``, for which the columns are looked at also where nothing is dropped.
+        Whether to compute ``usual_square`` even without noise.
 
     Raises
     ------
     ValueError
-        If a centre is stated for a model without an intercept, or for another number of columns; or if the squares of
-        a column's entries leave double precision.
+        If a centre is given for a model without an intercept, or for another number of columns; or if squares of the
+        entries overflow or underflow.
 
     Warns
     -----
     MissingWarning
-        If no entry of a column is there.
+        If all entries of a column are missing.
     UnscaledWarning
-        Once, if columns that are never zero and of one sign keep noise about 0, or if scales differ beyond reason.
+        If columns that are never zero and of one sign have noise about 0, or if scales differ too much.
 
     Examples
     --------
@@ -216,16 +216,16 @@ def centre_problem(
         refuse_stated_priors(model, len(names), *_OF_CLASSES)
     prior = model.weight_prior
     noisy = rate_map.is_free or bool(np.any(rate_map.initial > 0)) if model.noise.has_rate else True
-    # A missing entry takes the centre of its column, also where nothing else is dropped.
+    # A missing entry becomes the centre of its column, even without noise.
     centred = noisy or model.missing is not None
-    looked_at = (
+    needs_summary = (
         units
         or prior.relative
         or model.intercept_prior is not None
         or (centred and model.noise.centre is not None)
         or (noisy and model.noise.has_rate)
     )
-    summary = design.column_summary(weight) if looked_at else ColumnSummary.empty(design.shape[1])
+    summary = design.column_summary(weight) if needs_summary else ColumnSummary.empty(design.shape[1])
     _check_sizes(summary, prior.relative, names)
     if prior.relative:
         prior = prior.absolute(summary.spread)
@@ -278,13 +278,13 @@ def _centre(
         if not np.all(np.isfinite(summary.mean)):
             raise ValueError("centre: the mean of a column overflows; bring the features to a common scale.")
         return summary.mean
-    # Where NaN is what is absent, zero is a value as any other.
+    # In a column with missing entries as NaN, zero is an ordinary value.
     chosen = (summary.usually_one_signed | (missing_share > 0)) & np.isfinite(summary.mean)
     return np.where(chosen, summary.mean, 0.0) if np.any(chosen) else None
 
 
 def _intercept_prior(model: Model, summary: ColumnSummary, names: Sequence[str]) -> CentredIntercept | None:
-    """Prior of the intercept at the means of the columns; those of effects of random terms count as 0."""
+    """Prior of the intercept at the means of the columns; columns of random terms count with the mean 0."""
     prior: Any = model.intercept_prior
     if prior is None:
         return None
@@ -298,7 +298,7 @@ def _intercept_prior(model: Model, summary: ColumnSummary, names: Sequence[str])
 
 
 def _check_sizes(summary: ColumnSummary, relative: bool, names: Sequence[str]) -> None:
-    """Raise ValueError if squares of entries overflow or, where a prior follows the spreads, underflow."""
+    """Raise ValueError if squares of entries overflow or, with a relative prior, underflow."""
     largest, smallest_size = 1e152, 1e-140
     size = np.where(summary.nonzero > 0, np.maximum(summary.high, -summary.low), 1.0)
     wrong = np.flatnonzero((size > largest) | (relative & (size < smallest_size)))
@@ -311,7 +311,7 @@ def _check_sizes(summary: ColumnSummary, relative: bool, names: Sequence[str]) -
 
 
 def _warn_empty(names: Sequence[str]) -> None:
-    """Warn of columns without an entry."""
+    """Warn about columns whose entries are all missing."""
     warn(
         f"X: every entry of {_named(names)} is missing: weights of 0, rates at their prior, and no effect on "
         "predictions; leave such columns out.",
@@ -320,7 +320,7 @@ def _warn_empty(names: Sequence[str]) -> None:
 
 
 def _named(names: Sequence[str]) -> str:
-    """The first names of some, quoted."""
+    """The first five of some names, quoted, for a message."""
     limit = 5
     return ", ".join(repr(name) for name in names[:limit]) + (" …" if len(names) > limit else "")
 
@@ -331,7 +331,7 @@ def _dropped_far(
     names: Sequence[str],
     centre: Float[np.ndarray, " p"] | None,
 ) -> list[str]:
-    """Columns that dropout takes where they never are."""
+    """Columns for which 0, the value of a dropped entry, is far from all their values."""
     left = summary.always_one_signed
     if centre is not None:
         left &= centre == 0
@@ -341,7 +341,7 @@ def _dropped_far(
 
 
 def _compare_scales(summary: ColumnSummary, names: Sequence[str], quiet: bool) -> float:
-    """Largest ratio of two columns' standard deviations, with a warning beyond reason."""
+    """Largest ratio of the standard deviations of two columns; warn if it is too large."""
     ratio, low, high = summary.extreme_spreads()
     if ratio > RULES.ratio and not quiet:
         warn(
@@ -353,7 +353,7 @@ def _compare_scales(summary: ColumnSummary, names: Sequence[str], quiet: bool) -
 
 
 def _warn_far(names: Sequence[str], learnt: bool, fit_intercept: bool) -> None:
-    """Warn of columns that are never zero and of one sign and whose noise is about 0."""
+    """Warn about columns that are never zero and of one sign, but have noise about 0."""
     harm = (
         "their learnt rates are the shares of the classes, whatever the data say"
         if learnt

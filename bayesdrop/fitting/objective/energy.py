@@ -5,16 +5,12 @@
 
 with ``c = C × row weight``.
 
-Everything is a block with one column per problem, so that one pass over the data serves all of them. ``ε`` smooths
-a piecewise-linear loss where the noise vanishes; adding it to the variance is all that it takes, since ``φ`` bounds the
-plain loss by ``√(ζ² + v)``. The last sum, without noise, is for rows whose penalty counts otherwise than their loss
-(Wager, Wang & Liang 2013: rows without labels). The offset ``o_i`` is known, and shifts where the loss is looked at:
-everything else, the minimisers included, has to do with the linear part ``m_ik`` of the score alone. The mean ``μ`` of
-the prior is not an offset, because the noise moves ``w`` and not ``w − μ``: it is the linear term ``Pμ``.
-
-Shapes of what a point fit works on: blocks with one column per problem.
-
-Weights of rows with and without labels (Wager, Wang & Liang 2013, section 5).
+Arrays have one column per problem, so that one pass over the data serves all problems. ``ε`` smooths a piecewise-linear
+loss where the noise vanishes: ``ε²`` is added to the variance, because ``φ`` depends on it through ``√(ζ² + v)``. The
+last sum, without noise, is for rows whose penalty and loss have different weights (:func:`row_weights`; Wager, Wang &
+Liang 2013, section 5: rows without labels). The known offset ``o_i`` enters the loss only; everything else, including
+the minimisers, uses the linear part ``m_ik`` of the score. The mean ``μ`` of the prior is not an offset, because the
+noise acts on ``w`` and not on ``w − μ``: it is the linear term ``Pμ``.
 """
 
 from __future__ import annotations
@@ -90,7 +86,7 @@ class PriorBlock(NamedTuple):
 
 @dataclass(frozen=True)
 class Energy:
-    """Energy of a block of problems.
+    """Energies of K problems.
 
     Attributes
     ----------
@@ -105,15 +101,15 @@ class Energy:
     precision : array (p + 1, 1)
         Prior precision, 0 for the intercept.
     plain_weight : array (n, 1) or (n, K), optional
-        The ``d`` of the loss without noise; it may be negative.
+        Weight ``d`` of the loss without noise; it may be negative.
     offset : array (n, 1), optional
-        Known part of every row's score.
+        Known part of the score of each row.
     location : array (p + 1, 1), optional
         Mean ``μ`` of the prior, 0 for the intercept; None if all are 0.
     level : Level, optional
         Prior of the intercept at the means of the columns; None if it is flat.
     absolute : array (p + 1, 1), optional
-        The ``λ`` of a Laplace prior, 0 for the intercept; gradients and curvatures are without it.
+        Penalty ``λ`` of a Laplace prior, 0 for the intercept; gradients and curvatures omit it.
     """
 
     moments: ScoreMoments
@@ -134,10 +130,7 @@ class Energy:
 
     @property
     def has_all_rows(self) -> bool:
-        """True if vectors over the rows are arrays of this process, and no other process has some of the rows.
-
-        What is summed over them without the design is a sum over all rows only then.
-        """
+        """True if vectors over the rows are arrays with all rows, so that a sum of an array is a sum over all rows."""
         return isinstance(self.target, np.ndarray) and len(self.target) == self.moments.design.shape[0]
 
     @cached_property
@@ -153,15 +146,15 @@ class Energy:
         return np.stack([centre - width, centre + width]), np.stack([zero, low]), np.stack([high, zero])
 
     def squares(self) -> FeatureBlock:
-        """``(X²)ᵀc``, (p, K) or (p, 1): the curvature in each weight of a loss whose own is one."""
+        """``(X²)ᵀc``, (p, K) or (p, 1): curvature in each weight for a loss of curvature 1."""
         return np.asarray(self.moments.design.sq_rmatvec(self.weight))
 
     def starting_energy(self) -> Energy | None:
-        """Energy whose minimum is the place to start from; None if any place will do.
+        """Energy whose minimum is the start of the fit; None for a start at any weights.
 
-        Of the valleys of a loss that is not convex it is the one below the fit without noise, in which rows without a
-        label have no part. The Gaussian form of a piecewise-linear loss is flat wherever the noise does not reach the
-        kink, zero weights for one, while the augmentation bound is curved everywhere.
+        For an energy that is not convex this chooses the local minimum: the one reached from the fit without noise,
+        which ignores rows without a label. The Gaussian form of a piecewise-linear loss is flat where the noise does
+        not reach the kink, such as at zero weights, whereas the augmentation bound is curved everywhere.
         """
         if not self.convex:
             easier = replace(self, moments=self.moments.without_variance(), loss=self.loss.plain)
@@ -169,7 +162,7 @@ class Energy:
         return replace(self, loss=self.loss.plain) if self.loss.piecewise_linear and not self.loss.augmented else None
 
     def _with_one_weight(self, weight: PerRow) -> Energy:
-        """The energy without noise at row weights ``weight``; rows without a label have only round-off as weight."""
+        """Replace both row weights by one, and drop rows without a label, whose weight is then rounding error."""
         cancelled = 1e-12
         mask = np.any(np.abs(weight) > cancelled * np.abs(self.weight), axis=1).astype(float)
         column = np.broadcast_to(0.0 if self.offset is None else self.offset, (len(mask), 1))
@@ -191,7 +184,7 @@ class Energy:
         )  # fmt: skip
 
     def scores(self, mean: PerRow) -> PerRow:
-        """Mean scores (n, K) from their linear parts (n, K): with the offset, if there is one."""
+        """Mean scores (n, K): the linear parts (n, K) plus any offset."""
         return mean if self.offset is None else mean + self.offset
 
     def pull(self, weights: WeightBlock) -> WeightBlock:
@@ -218,7 +211,7 @@ class Energy:
     def derivatives(
         self, mean: PerRow, var: PerRow, smoothing: ProblemVector | Float[np.ndarray, "_ 1"]
     ) -> Derivatives:
-        """Derivatives of ``c φ`` in the moments, (n, K) each; the loss must be Curved, which a minimiser asks for."""
+        """Derivatives of ``c φ`` in the moments, (n, K) each; the loss must be Curved."""
         loss = cast(Curved, self.loss)
         design, widths, mean = self.moments.design, mean.shape[1:] * len(Derivatives._fields), self.scores(mean)
         parts = design.rowwise(loss.derivatives, self.target, mean, var + smoothing**2, widths=widths)
@@ -287,7 +280,7 @@ ProblemVector: TypeAlias = Float[np.ndarray, " K"]
 
 
 def prior_block(model: Model, p: int) -> PriorBlock:
-    """Prior of ``p`` weights and of the intercept behind them, normal or, of the weights, Laplace.
+    """Prior of ``p`` weights (normal or Laplace) and of the intercept (normal or flat), which is last.
 
     Examples
     --------
@@ -316,9 +309,9 @@ def row_weights(
 ) -> tuple[PerRow, PerRow, PerRow | None]:
     """Row weights of the labels, of the noised loss and of the plain loss, (n, 1) or (n, K) each.
 
-    Labelled rows contribute ``loss + ρR`` and rows without label ``ραR``, where ``R`` is what the noise adds to the
-    loss and ``ρ = n/(n + αm)`` (Wager, Wang & Liang 2013, section 5). ``weight`` is (n,), or (n, K) where the problems
-    weigh rows in their own ways; ``strength`` (K,) is their ``C``, by default the model's.
+    Labelled rows contribute ``loss + ρR`` and rows without label ``ραR``, where ``R`` is the penalty from the noise and
+    ``ρ = n/(n + αm)`` (Wager, Wang & Liang 2013, section 5). ``weight`` is (n,), or (n, K) if the problems have
+    different row weights; ``strength`` (K,) is the ``C`` of each problem, by default the model's.
     """
     C = model.C if strength is None else strength
     weight = weight[:, None] if weight.ndim == 1 else weight
@@ -330,9 +323,10 @@ def row_weights(
             "one carry no information; use the logistic loss."
         )
     count, share = unlabelled
-    nothing = np.zeros((count, weight.shape[1]))
-    label_weight = np.concatenate([weight[:-count], nothing])
+    zeros = np.zeros((count, weight.shape[1]))
+    label_weight = np.concatenate([weight[:-count], zeros])
     total = label_weight.sum(axis=0)
     ratio = total / (total + share * count)
-    free = np.concatenate([np.zeros((len(weight) - count, weight.shape[1])), nothing + share])
-    return label_weight, C * ratio * (label_weight + free), C * ((1 - ratio) * label_weight - ratio * free)
+    unlabelled_weight = np.concatenate([np.zeros((len(weight) - count, weight.shape[1])), zeros + share])
+    plain = C * ((1 - ratio) * label_weight - ratio * unlabelled_weight)
+    return label_weight, C * ratio * (label_weight + unlabelled_weight), plain

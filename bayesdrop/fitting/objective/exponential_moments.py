@@ -2,16 +2,16 @@ r"""Exact moments of ``e^s`` under any noise, instead of the mean and the varian
 
     E e^s = exp(m + v/2),      v = 2 Σ_d [log E e^{w_d x̃_d} − w_d E x̃_d],
 
-which a loss that is ``exponential`` takes for its ``v``: the variance with all later cumulants added, nonnegative and,
-for a normal noise, the variance itself. It is not a quadratic form of the weights, so that its slopes are those at a
-point. With ``μ_id`` and ``τ_id`` the mean and the variance of ``x̃_id`` under the law that is tilted by ``e^{w_d x̃}``,
+which a loss with the flag ``exponential`` uses as its ``v``: the variance plus terms of all higher cumulants,
+nonnegative and, for normal noise, the variance. It is not a quadratic form of the weights, so that its slopes depend on
+the weights. With ``μ_id`` and ``τ_id`` the mean and the variance of ``x̃_id`` under the distribution tilted by ``e^{w_d
+x̃}``,
 
     ∂v_i/∂w_d = 2(μ_id − E x̃_id),      ∂²v_i/∂w_d² = 2τ_id,
 
-and no mixed derivatives. Everything else of Newton's method is unchanged. ``τ`` is a difference quotient of ``μ``: it
-shapes a step and no result.
-
-Beyond the limit of a moment-generating function ``v`` is a large number, from which a line search steps back.
+and mixed derivatives are 0. Newton's method is otherwise unchanged. ``τ`` is a difference quotient of ``μ``; its error
+affects steps only, not the optimum. Where the moment-generating function is infinite, ``v`` is a large number, which a
+line search rejects.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ __all__ = ["ExponentialMoments", "exponential_moments"]
 
 
 class _Tilt(NamedTuple):
-    """``∂v/∂w`` of some rows: entries of ``change``, dense or sparse, and in every row ``always`` (p,)."""
+    """``∂v/∂w`` of some rows: the matrix ``change``, dense or sparse, plus ``always`` (p,) in every row."""
 
     rows: slice
     change: Any
@@ -50,14 +50,14 @@ class ExponentialMoments(ScoreMoments):
     Attributes
     ----------
     huge : float
-        What stands for an infinite or overflowing ``v``.
+        Value of an infinite or overflowing ``v``.
     quotient : float
         Step of the difference quotient of ``μ``, in units of the entry.
 
     Raises
     ------
     TypeError
-        If the rows are not in the memory of this process, or in blocks that it reads.
+        If the rows are neither in memory nor in blocks that this process reads.
     """
 
     huge: ClassVar[float] = 1e20
@@ -82,7 +82,7 @@ class ExponentialMoments(ScoreMoments):
         self._known: tuple[Any, list[_Tilt]] = (None, [])
 
     def select(self, columns: Any) -> ScoreMoments:
-        """There is one problem."""
+        """The moments themselves, for the only problem."""
         return self
 
     def scores(self, weights: Float[np.ndarray, "q K"]) -> tuple[PerRow, PerRow]:
@@ -131,7 +131,7 @@ class ExponentialMoments(ScoreMoments):
         return result
 
     def _tilts(self, weights: Float[np.ndarray, "q K"]) -> Iterator[_Tilt]:
-        """``∂v/∂w``; that of rows in memory is kept while the weights are the same."""
+        """``∂v/∂w``, stored for rows in memory until the weights change."""
         if self._known[0] is weights:
             yield from self._known[1]
             return
@@ -146,9 +146,8 @@ class ExponentialMoments(ScoreMoments):
     def _sums(self, weights: Float[np.ndarray, "q K"], function: Any, power: int) -> Iterator[tuple[slice, Any, Any]]:
         """A function of ``(w, x, column)`` at all entries of some rows: ``(rows, change, always)``.
 
-        The function's value at an entry is that of ``change`` plus its column's of ``always``; where zeros are not
-        stored ``always`` is the value of a zero. It is in the units of a ``power`` of the column, and what is beyond
-        numbers is huge in those.
+        The value at an entry is its ``change`` plus ``always`` of its column, which for sparse rows is the value at
+        zero. The function has the unit of the column to the ``power``; NaN and overflow become ``huge`` in this unit.
         """
 
         def at(w: Any, x: Any, column: Any) -> Any:
@@ -172,7 +171,7 @@ class ExponentialMoments(ScoreMoments):
             yield rows, change, zero
 
     def _size(self, x: Any, column: Any) -> Any:
-        """Size of an entry or of its noise, by which what is done does not depend on the units of the columns."""
+        """Size of an entry plus that of its noise, so that results do not depend on the units of the columns."""
         size = np.abs(x) + self._deviations[column]
         return np.where(size > 0, size, 1.0)
 
@@ -196,7 +195,7 @@ def exponential_moments(
 ) -> ScoreMoments:
     """Moments of the scores, exact for ``E e^s``.
 
-    Those of a noise without variance, and of a normal one, are the plain ones.
+    For noise without variance, and for normal noise, these are the ordinary moments.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-r"""Scores of rows by fits that leave each of them out, from the one fit to all of them.
+r"""Approximate the score of each row by a fit without it, from one fit to all rows; for cross-validation.
 
 Without row ``i`` the energy lacks ``c_i φ(y_i, m_i, v_i)``, and one step of Newton's method from the fit to all rows
 gives the weights of a fit without it (Rad & Maleki 2020, equation 8, there for scores without variance):
@@ -10,10 +10,10 @@ with the Hessian ``H`` of the energy, ``Uᵢ = (∂m_i/∂w, ∂v_i/∂w)``, and
 
     w₋ᵢ − w = H⁻¹ Uᵢ (1 − Φᵢ Kᵢ)⁻¹ γᵢ.
 
-Of a row that is there several times, or has a weight that says so, one copy leaves: a share of ``γᵢ`` and ``Φᵢ``.
-The diagonal of ``Hᵢ``, what the row adds to the penalty that noise is, stays: a share of about ``1/n`` of it. Where the
-energy is quadratic and there is no noise the step is exact. Learnt rates are those of all rows: differences of losses
-between strengths are then right to half a standard error or so, in favour of noise; to a tenth if rates are given.
+If the weight of a row counts copies, one copy is left out: a share of ``γᵢ`` and ``Φᵢ``. The diagonal of ``Hᵢ``, the
+part of the row in the penalty from the noise, is not removed; it is about ``1/n`` of this penalty. For a quadratic
+energy without noise the step is exact. Learnt rates are those of all rows: differences of losses between strengths then
+have errors of about half a standard error, in favour of noise; with given rates, a tenth.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from .energy import Energy, Level, WeightBlock
 __all__ = ["LEAST_CURVATURE", "left_out_scores"]
 
 LEAST_CURVATURE = 1e-9
-"""Least share of the curvature along a row that the other rows keep: a row that is all of it has no score."""
+"""Minimum share of the curvature along a row that is due to other rows and the prior; avoids division by zero."""
 
 
 @double_range()
@@ -45,46 +45,46 @@ def left_out_scores(
     share: Float[np.ndarray, " n"] | float = 1.0,
     room: int = BLOCK,
 ) -> tuple[PerRow, PerRow]:
-    """Mean and variance of the score of each row by the weights of a fit without it, (n, K) each.
+    """Mean and variance of the score of each row, (n, K), from the weights of a fit without it.
 
     Parameters
     ----------
     energy : Energy
-        Energy of the fit; its loss is differentiable.
+        Energy of the fit, with a differentiable loss.
     weights : array (p + 1, K)
-        Where it is least.
+        Weights at its minimum.
     mean, var : array (n, K)
-        Moments of the scores there, without an offset, which what is returned lacks as well.
+        Moments of the scores at these weights, without the offset, as in the result.
     corrupted_inputs : bool
-        Whether rows that are left out come noised already.
+        Whether the rows are noised already.
     share : array (n,) or float
-        What part of its weight each row loses.
+        Share of the weight of each row to leave out.
     room : int
-        Numbers of the rows that are held at once.
+        Maximum number of entries of the rows in memory at a time.
 
     Raises
     ------
     ValueError
-        If the Hessian is beyond double precision.
+        If the Hessian overflows.
     """
     slopes = energy.derivatives(mean, var, np.zeros(mean.shape[1]))
     _, spread = energy.gradient(weights, slopes)
     diagonal = np.broadcast_to(energy.precision, weights.shape).copy()
     diagonal[:-1] += 2 * spread
-    leaving = np.broadcast_to(share, len(mean))
+    shares = np.broadcast_to(share, len(mean))
     moments = [np.empty_like(mean), np.empty_like(var)]
     for k in range(weights.shape[1]):
         rows = _Rows(energy.moments, k, weights[:, k], corrupted_inputs, room)
         row_slopes = Derivatives(*(part[:, k] for part in slopes))
         factor = rows.factor(row_slopes, diagonal[:, k], energy.level)
-        row_slopes = Derivatives(*(leaving * part for part in row_slopes))
+        row_slopes = Derivatives(*(shares * part for part in row_slopes))
         for part, x in rows.pieces():
             moments[0][part, k], moments[1][part, k] = rows.left_out(part, x, row_slopes, factor)
     return moments[0], moments[1]
 
 
 class _Rows:
-    """Rows as one problem sees them: ``∂m/∂w`` and ``∂v/∂w``, (m, p + 1) each, some rows at a time."""
+    """Rows of one problem, in blocks, with ``∂m/∂w`` and ``∂v/∂w``, (m, p + 1) each."""
 
     def __init__(
         self, moments: ScoreMoments, k: int, weights: Float[np.ndarray, " q"], corrupted: bool, room: int
@@ -96,7 +96,7 @@ class _Rows:
         self.intercept, self.count = float(moments.fit_intercept), max(1, room // len(weights))
 
     def pieces(self) -> Iterator[tuple[slice, Float[np.ndarray, "m p"]]]:
-        """Features by blocks of ``count`` rows, which bounds the memory of their products."""
+        """Features in blocks of ``count`` rows, which bounds the memory of products."""
         for rows, part in self.design.parts(self.count):
             matrix = part.matrix()
             yield rows, np.asarray(matrix.toarray() if part.is_sparse else matrix, dtype=np.float64)
@@ -130,9 +130,9 @@ class _Rows:
     def left_out(
         self, part: slice, x: Float[np.ndarray, "m p"], slopes: Derivatives, factor: Factor
     ) -> tuple[Float[np.ndarray, " m"], Float[np.ndarray, " m"]]:
-        """Moments of the scores of some rows, each by the weights without it.
+        """Moments of the scores of some rows, each with the weights without it.
 
-        What is left of the curvature along a row without the row itself is at least :data:`LEAST_CURVATURE`.
+        The share of the curvature that remains without the row is at least :data:`LEAST_CURVATURE`.
         """
         mean = self.mean_slope(x)
         by_mean = solved(factor, mean.T).T

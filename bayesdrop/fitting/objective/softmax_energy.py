@@ -1,19 +1,19 @@
 """Energy of softmax regression under feature noise, all ``K`` classes jointly (Wager, Wang & Liang 2013).
 
-With what the noise adds to the loss of a row, ``R`` of :mod:`bayesdrop.losses.softmax`, which does not depend on
-the label, so that rows without one have it too, as they propose:
+``R`` is the penalty from the noise in the loss of a row (:mod:`bayesdrop.losses.softmax`). It does not depend on the
+label, so that rows without a label have it too, as they propose:
 
     U = ½ Σ_k w_kᵀPw_k + Σ_i c_i (log Σ exp(m_ik) − m_{i,y_i}) + Σ_i d_i R_i.
 
-The second-order model of :mod:`.solvers.softmax` keeps ``Mᵀ c A'' M``, and of the noise a diagonal that is never
-negative. With the quadratic penalty ``R_i = ½ tr((diag π_i − π_iπ_iᵀ) V_i)`` and the variances ``v_ij`` of the noised
-entries the second derivative along ``u`` for given ``π`` is ``Σ_j u_jᵀ H_j u_j``,
-``H_j = Σ_i d_i v_ij (diag π_i − π_iπ_iᵀ)``. In place of ``H_j`` the model has its diagonal times ``K/(K − 1)``, which
-has the same trace over weights that sum to zero, and equals it there if all classes are as probable.
+The second-order model of :mod:`.solvers.softmax` is ``Mᵀ c A'' M`` plus a nonnegative diagonal for the noise. With the
+quadratic penalty ``R_i = ½ tr((diag π_i − π_iπ_iᵀ) V_i)`` and the variances ``v_ij`` of the noised entries the second
+derivative along ``u`` for given ``π`` is ``Σ_j u_jᵀ H_j u_j``, ``H_j = Σ_i d_i v_ij (diag π_i − π_iπ_iᵀ)``. The model
+has the diagonal of ``H_j`` times ``K/(K − 1)`` instead, which for weights that sum to zero has the same trace, and
+equals ``H_j`` if all classes are equally probable.
 
-The penalty goes by pairs of classes, K(K + 1)/2 products with the data, or by single entries: since
-``tr((diag π − ππᵀ) V) = Σ_j v_j (Σ_k π_k w_jk² − ⟨π, w_j⟩²)``, one inner product over the classes for each entry that
-is not zero.
+The penalty is computed by pairs of classes, with K(K + 1)/2 products with the data, or by entries: because
+``tr((diag π − ππᵀ) V) = Σ_j v_j (Σ_k π_k w_jk² − ⟨π, w_j⟩²)``, with one inner product over the classes for each
+non-zero entry.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def _plain_terms(
     loss_weight: Float[np.ndarray, "n 1"],
     noise_weight: Float[np.ndarray, "n 1"],
 ) -> tuple[Float[np.ndarray, "n _"], ...]:
-    """The first three of :func:`_row_terms`, and ``√d π`` (n, K)."""
+    """The first three results of :func:`_row_terms`, and ``√d π`` (n, K)."""
     terms = _row_terms("taylor", mean, code, loss_weight)
     return *terms, np.sqrt(noise_weight) * terms[2]
 
@@ -114,8 +114,8 @@ class SoftmaxEnergy:
     precision : array (p + 1, 1)
         Prior precision, 0 for the intercepts.
     by_entries : bool, optional
-        Whether the quadratic penalty goes by single entries and not by pairs of classes; by default where it can and
-        classes are ``many`` enough for that to cost less.
+        Whether to compute the penalty by entries rather than by pairs of classes; by default if the form and the noise
+        permit it and there are at least ``many`` classes, so that it costs less.
     """
 
     moments: ScoreMoments
@@ -131,7 +131,7 @@ class SoftmaxEnergy:
 
     def __post_init__(self) -> None:
         choose_form(FORMS, self.form, "softmax")
-        # Of some row, wherever it is.
+        # Whether any row, in any process, has a weight.
         size = self.moments.design.total(np.abs(self.noise_weight)[:, None])[0]
         object.__setattr__(self, "noisy", bool(size > 0) and self.moments.has_variance)
         able = self.form == "taylor" and self.moments.leaves_zeros
@@ -142,7 +142,7 @@ class SoftmaxEnergy:
 
     @cached_property
     def _pairs(self) -> tuple[Int[np.ndarray, " pairs"], Int[np.ndarray, " pairs"]]:
-        # Only where they are needed: single entries make no K² numbers.
+        # Computed only if needed, as the penalty by entries needs no K² numbers.
         return np.triu_indices(self.n_classes)
 
     def covariance(self, weights: Float[np.ndarray, "q K"]) -> PerRow:
@@ -155,7 +155,7 @@ class SoftmaxEnergy:
         return self.moments.covariance(np.take(weights[:-1], first, axis=1) * np.take(weights[:-1], second, axis=1))
 
     def without_noise(self) -> SoftmaxEnergy:
-        """The energy without noise, for which rows without a label, or held out, need not be looked at."""
+        """The energy without noise, which omits held-out rows and rows without a label."""
         moments, code, weight = self.moments, self.code, self.loss_weight
         if isinstance(weight, np.ndarray) and not moments.design.is_streamed:
             design, weight, code = moments.design.drop_zero_weight(weight, code)
@@ -163,7 +163,7 @@ class SoftmaxEnergy:
         return replace(self, moments=moments, code=code, loss_weight=weight, noise_weight=0 * weight)
 
     def squares(self) -> Float[np.ndarray, "p 1"]:
-        """``(X²)ᵀc``, as :meth:`.energy.Energy.squares`."""
+        """``(X²)ᵀc``, as in :meth:`.energy.Energy.squares`."""
         return np.asarray(self.moments.design.sq_rmatvec(self.loss_weight[:, None]))
 
     def value(self, weights: Float[np.ndarray, "q K"]) -> float:
@@ -173,18 +173,18 @@ class SoftmaxEnergy:
     def evaluate(
         self, weights: Float[np.ndarray, "q K"]
     ) -> tuple[float, Float[np.ndarray, "q K"], PerRow, Float[np.ndarray, "q K"]]:
-        """Energy, gradient (p + 1, K), softmax (n, K), and what prior and noise add to the model's diagonal."""
+        """Energy, gradient (p + 1, K), softmax (n, K), and the diagonal of prior and noise in the model."""
         value, derivatives = self.begin(weights)
         return value, *derivatives()
 
     def begin(self, weights: Float[np.ndarray, "q K"]) -> tuple[float, Callable[[], Derivatives]]:
-        """Energy, and what :meth:`evaluate` has besides once it is called for: it takes as long again."""
+        """Energy, and a function for the other results of :meth:`evaluate`, which takes as long again."""
         cost, derivatives = (self._by_entries if self.noisy and self.by_entries else self._by_pairs)(weights)
         prior = 0.5 * np.sum(self.precision * weights**2)
         return float(prior + self.moments.design.total(cost)[0]), derivatives
 
     def _by_pairs(self, weights: Float[np.ndarray, "q K"]) -> tuple[PerRow, Callable[[], Derivatives]]:
-        """Energy of the rows (n, 1), and the rest, with the covariance of every pair of classes."""
+        """Energy of the rows (n, 1) and the derivatives, from the covariance of every pair of classes."""
         K, design = self.n_classes, self.moments.design
         operands = [self.moments.mean(weights), self.code[:, None], self.loss_weight[:, None]]
         widths = [1, K, K]
@@ -205,7 +205,7 @@ class SoftmaxEnergy:
         return cost, rest
 
     def _by_entries(self, weights: Float[np.ndarray, "q K"]) -> tuple[PerRow, Callable[[], Derivatives]]:
-        """Energy of the rows (n, 1), and the rest, of the quadratic penalty by single entries."""
+        """Energy of the rows (n, 1) and the derivatives, with the quadratic penalty by entries."""
         K, design, noise_weight = self.n_classes, self.moments.design, self.noise_weight[:, None]
         mean, var = self.moments.scores(weights)
         rows = [mean, self.code[:, None], self.loss_weight[:, None], noise_weight]
@@ -224,14 +224,14 @@ class SoftmaxEnergy:
 
     def _noise_slope(self, to_cov: PerRow, weights: Float[np.ndarray, "p K"]) -> Float[np.ndarray, "p K"]:
         """Derivatives of ``Σ_i Σ_{k<=l} r_ikl V_ikl`` in the weights (p, K)."""
-        # Whole matrices and not their triangles: products with them then are ones of matrices, forty times as fast.
+        # Whole matrices instead of triangles permit matrix products, which are forty times as fast.
         matrices = _square(self.moments.spread(to_cov), self.n_classes)
         k = np.arange(self.n_classes)
         matrices[:, k, k] *= 2
         return np.matmul(matrices, weights[:, :, None])[:, :, 0]
 
     def _diagonal(self, curve: PerRow | None = None) -> Float[np.ndarray, "q K"]:
-        """Diagonal (p + 1, K) that prior and noise add, for the curvatures of the rows in the variances (n, K)."""
+        """Diagonal (p + 1, K) of prior and noise, from the curvatures of the rows in the variances (n, K)."""
         K = self.n_classes
         result = np.repeat(self.precision, K, axis=1)
         if curve is not None:
@@ -244,7 +244,7 @@ class SoftmaxEnergy:
         diagonal: Float[np.ndarray, "q K"],
         direction: Float[np.ndarray, "q K"],
     ) -> Float[np.ndarray, "q K"]:
-        """Model's Hessian times ``u``: ``Mᵀ c A'' M u`` and the diagonal of prior and noise times ``u``."""
+        """Hessian of the model times ``u``: ``Mᵀ c A'' M u`` plus the diagonal of prior and noise times ``u``."""
 
         def curved(rows: slice, mean: PerRow) -> PerRow:
             part = probability[rows]
@@ -257,14 +257,14 @@ class SoftmaxEnergy:
         return self.loss_weight[:, None] * probability * (1 - probability)
 
     def diagonal(self, probability: PerRow, diagonal: Float[np.ndarray, "q K"]) -> Float[np.ndarray, "q K"]:
-        """Diagonal of the model's Hessian (p + 1, K), for that of prior and noise."""
+        """Diagonal of the Hessian of the model (p + 1, K), given the ``diagonal`` of prior and noise."""
         return np.maximum(self.moments.diagonal(self.class_weight(probability)) + diagonal, np.finfo(float).tiny)
 
 
 def centred(weights: Float[np.ndarray, "q K"]) -> Float[np.ndarray, "q K"]:
-    """Weights and intercepts that sum to zero over the classes: the same scores, up to what all of a row share."""
+    """Weights and intercepts that sum to zero over the classes; the scores of a row change by a common number."""
     return weights - weights.mean(axis=1, keepdims=True)
 
 
 Derivatives: TypeAlias = tuple[Float[np.ndarray, "q K"], PerRow, Float[np.ndarray, "q K"]]
-"""Gradient (p + 1, K), softmax (n, K), and what prior and noise add to the diagonal of the model (p + 1, K)."""
+"""Gradient (p + 1, K), softmax (n, K), and the diagonal of prior and noise in the model (p + 1, K)."""

@@ -1,25 +1,23 @@
-"""Scores of rows by joint fits that leave each of them out, from the one fit to all of them.
+"""Approximate the scores of each row by a softmax fit without it, from one fit to all rows; for cross-validation.
 
-As in :mod:`.leave_one_out`, with ``J = K − 1`` scores a row, those less the last. Of the
-gradient of row ``i`` a part goes through its mean scores, ``Mγ`` with ``M = x̃ ⊗ I``, and one through their covariance,
-``G = 2d v∘Sw``. Of its curvature ``MΦMᵀ`` is taken out, so that
+As in :mod:`.leave_one_out`, with ``J = K − 1`` scores per row, relative to the last class. The gradient of row ``i``
+has one part through its mean scores, ``Mγ`` with ``M = x̃ ⊗ I``, and one through their covariance, ``G = 2d v∘Sw``.
+Without the curvature ``MΦMᵀ`` of the row
 
-    w₋ᵢ − w = (H − MΦMᵀ)⁻¹ (Mγ + G) = H⁻¹ (Ma + G),        (I − ΦK) a = γ + Φ MᵀH⁻¹G,        K = MᵀH⁻¹M,
+    w₋ᵢ − w = (H − MΦMᵀ)⁻¹ (Mγ + G) = H⁻¹ (Ma + G),        (I − ΦK) a = γ + Φ MᵀH⁻¹G,        K = MᵀH⁻¹M.
 
-and what the row adds to the penalty that noise is, and to how it follows the means, stays: about ``1/n`` of it. Without
-noise the step is Newton's (Rad & Maleki 2020, equation 8).
+The other curvature of the row, in the penalty from the noise, is not removed; it is about ``1/n`` of this penalty.
+Without noise the step is Newton's (Rad & Maleki 2020, equation 8).
 
-Hessian of the softmax energy as one matrix, for tables.
-
-A number that is added to the weights of all classes changes no score's share, so that the weights of the classes less
-those of the last, ``θ_k = w_k − w_K``, are all there is, and at the best common number the prior is that of
-``P ⊗ (1 − 11ᵀ/K)``. In ``θ`` the derivatives of the loss are those in ``w_k``, ``k < K``. With the mean ``x̃`` and the
+**Hessian.** The Hessian of the softmax energy is one matrix in ``θ_k = w_k − w_K``. A common change of the weights of
+all classes does not change the probabilities; at the best common change the prior precision in ``θ`` is
+``P ⊗ (1 − 11ᵀ/K)``. Derivatives of the loss in ``θ_k`` are those in ``w_k``, ``k < K``. With the mean ``x̃`` and the
 variances ``v`` of the noised features of a row, ``S = ∂R/∂V`` and the third derivatives ``T`` of ``log Σ exp``, which
-are expectations under the noise where ``R`` is one, a row adds to the block of classes ``k`` and ``l``
+are expectations under the noise if ``R`` is one, a row adds to the block of classes ``k`` and ``l``
 
     x̃ x̃ᵀ (cA'' + d ∂²R/∂m²)_kl + d x̃ (v∘t_kl)ᵀ + d (v∘t_kl) x̃ᵀ + 2d diag(v) S_kl,        t_kl = Σ_j T_klj w_j,
 
-for ``2 ∂²R/∂m∂V = T`` by Price's theorem. The fourth derivatives of the Gaussian form, ``∂²R/∂V²``, are left out; the
+because ``2 ∂²R/∂m∂V = T`` by Price's theorem. The fourth derivatives ``∂²R/∂V²`` of the Gaussian form are omitted; the
 Taylor form has none, and its Hessian is exact.
 """
 
@@ -50,32 +48,32 @@ def left_out_classes(
     share: Float[np.ndarray, " n"] | float = 1.0,
     room: int = BLOCK // 4,
 ) -> tuple[PerRow, PerRow]:
-    """Means (n, K) and covariances (n, K, K) of the scores of each row, less the last, by a fit without it.
+    """Means (n, K) and covariances (n, K, K) of the scores of each row, relative to the last, by a fit without the row.
 
     Parameters
     ----------
     energy : SoftmaxEnergy
         Energy of the fit; classes share their masks.
     weights : array (p + 1, K)
-        Where it is least; rows sum to zero.
+        Weights at its minimum; each row sums to zero.
     corrupted_inputs : bool
-        Whether rows that are left out come noised already.
+        Whether the rows are noised already.
     share : array (n,) or float
-        What part of its weight each row loses.
+        Share of the weight of each row to leave out.
     room : int
-        Numbers of the rows that are held at once.
+        Maximum number of entries of the rows in memory at a time.
 
     Raises
     ------
     ValueError
-        If the Hessian is beyond double precision.
+        If the Hessian overflows.
     """
     inverse = inverse_hessian(energy, weights)
     n, K = len(energy.code), energy.n_classes
-    mean, cov, leaving = np.zeros((n, K)), np.zeros((n, K, K)), np.broadcast_to(share, n)
+    mean, cov, shares = np.zeros((n, K)), np.zeros((n, K, K)), np.broadcast_to(share, n)
     theta = (weights[:, :-1] - weights[:, -1:]).T
     for part, rows in noised_rows(energy, weights, room=room):
-        row_share = leaving[part]
+        row_share = shares[part]
         rows = replace(
             rows, first=row_share[:, None] * rows.first, second=row_share[:, None, None] * rows.second,
             noise_weight=row_share * rows.noise_weight,
@@ -100,7 +98,7 @@ def _steps(
 ) -> tuple[Float[np.ndarray, "some J q"], Float[np.ndarray, "m J"]]:
     """Changes of the weights ``θ``, and of the mean scores of the row, if a row is left out.
 
-    What is left of the curvature along a row without the row itself is at least :data:`LEAST_CURVATURE`.
+    The share of the curvature that remains without the row is at least :data:`LEAST_CURVATURE`.
     """
     (m, q), J = rows.x.shape, len(inverse)
     leverage = np.einsum("mc,kcld,md->mkl", rows.x, inverse, rows.x, optimize=True)
@@ -122,28 +120,28 @@ def _steps(
     return step if by_noise is None else step + by_noise, moved
 
 
-# Coordinates up to which there is a matrix: its factor costs as much as the products, and 50 MB.
+# Maximum number of coordinates for a Hessian matrix (50 MB), whose factor then costs as much as the products.
 MOST_COORDINATES = 2500
 
 
 @dataclass(frozen=True)
 class RowTerms:
-    """Some rows and what they add to the energy's derivatives, ``J = K − 1``.
+    """Some rows and their parts of the derivatives of the energy, with ``J = K − 1``.
 
     Attributes
     ----------
     raw : array (m, p)
-        As they are given.
+        Features of the rows.
     x : array (m, p + 1)
-        Means of the noised features, and the intercept's one.
+        Means of the noised features, and 1 for the intercept.
     var : array (m, p), optional
         Variances of the noised features; None without noise.
     first, second : array (m, J), (m, J, J)
         Derivatives in the mean scores.
     for_cov : array (m, K, K), optional
-        Derivatives in the covariances, of rows with noise.
+        Derivatives in the covariances; None without noise.
     moments : ClassMoments, optional
-        For the third derivatives.
+        Moments for the third derivatives.
     noise_weight : array (m,)
         ``d``.
     """
@@ -163,7 +161,7 @@ def noised_rows(
 ) -> Iterator[tuple[slice, RowTerms]]:
     """Rows of the energy with their terms at the weights, in blocks of at most ``room`` numbers.
 
-    Not ``whole`` they are those of the second-order model.
+    Unless ``whole`` the terms are those of the second-order model.
     """
     K, (_, p) = energy.n_classes, energy.moments.design.shape
     parts = (np.broadcast_to(np.asarray(part), (p, 1))[:, 0] for part in energy.moments.coefficients)
@@ -198,12 +196,12 @@ def noised_rows(
 
 @double_range()
 def inverse_hessian(energy: SoftmaxEnergy, weights: Float[np.ndarray, "q K"]) -> Float[np.ndarray, "J q J q"]:
-    """Inverse of the Hessian in ``θ`` at the weights; where that is not positive, of the second-order model, which is.
+    """Inverse of the Hessian in ``θ``, or of the second-order model if the Hessian is not positive definite.
 
     Raises
     ------
     ValueError
-        If it is beyond double precision.
+        If the Hessian overflows.
     """
     try:
         hessian_factor = factored(assembled_hessian(energy, weights, True))
@@ -217,7 +215,7 @@ def inverse_hessian(energy: SoftmaxEnergy, weights: Float[np.ndarray, "q K"]) ->
 def assembled_hessian(
     energy: SoftmaxEnergy, weights: Float[np.ndarray, "q K"], whole: bool
 ) -> Float[np.ndarray, "D D"]:
-    """Hessian in ``θ``, or its part that is never negative unless ``whole``, for ``D = (K − 1)(p + 1)``."""
+    """Hessian in ``θ``, or unless ``whole`` the positive semidefinite model, for ``D = (K − 1)(p + 1)``."""
     J, (q, K) = energy.n_classes - 1, weights.shape
     result = np.zeros((J, q, J, q))
     d = np.arange(q)
@@ -234,7 +232,7 @@ def assembled_hessian(
 
 
 def _add(result: Float[np.ndarray, "J q J q"], rows: RowTerms, weights: Float[np.ndarray, "p K"]) -> None:
-    """Add some rows to the lower blocks."""
+    """Add some rows to the lower blocks of the Hessian."""
     J, p = len(result), len(weights)
     d, var = np.arange(p), None
     if rows.var is not None and rows.for_cov is not None:

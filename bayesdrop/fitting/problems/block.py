@@ -1,15 +1,12 @@
-"""Fit a block of problems that share a matrix, at fixed rates or with the rates learnt around it.
+"""Fit K problems that share a matrix as one block, at fixed or learnt rates, for ``bd.fit`` and searches.
 
-Free rates follow the signs of the weights until these stand (:mod:`.learning`).
+Problems are classes, one against the rest, or the folds and candidates of a search (:mod:`bayesdrop.fitting.tuning`);
+each may have different row weights and ``C``. Free rates are updated by the signs of the weights until these are
+constant (:mod:`bayesdrop.fitting.solvers.learning`).
 
-Problems are the classes one against the rest, or the folds and candidates of a choice (:mod:`.tuning`): each may weigh
-the rows in its own way and have its own ``C``.
-
-One class against the rest, some classes at a time.
-
-Problems that share a matrix share its passes, and a pass for eight of them reads an entry once. Beyond some tens there
-is nothing more to share, while Newton's method holds a dozen numbers for each class and row and for each class and
-feature: in parts it holds those of one part.
+Problems share passes over the matrix, each of which reads an entry once for eight problems. More than some tens of
+problems save nothing more, and need memory: Newton's method holds a dozen numbers for each problem and row, and for
+each problem and feature. Therefore :func:`fit_in_parts` fits some classes at a time.
 """
 
 from __future__ import annotations
@@ -43,30 +40,30 @@ from ..solvers.newton import Newton
 from ..solvers.proximal import RULES, ProximalNewton
 from ..solvers.state import SolverState
 
-# Accuracy of a fit that is the start of one that is harder to minimise.
+# Tolerance of a convex fit at which a fit that is not convex starts.
 MODEST = 1e-3
 
 __all__ = ["BlockFit", "ProblemFit", "Task", "first_rates", "fit_block", "fit_in_parts"]
 
 
 def first_rates(model: Model) -> Model:
-    """The model as it is before the strength of its rates is chosen: with those of the published rule."""
+    """Replace ``bd.Tuned`` rates by those of the published rule, for a fit before the search."""
     rates: Any = model.rates
     return replace(model, rates=rates.structure) if is_tuned(rates) else model
 
 
 @dataclass(frozen=True)
 class Task:
-    """A model of centred rows, and its data.
+    """A model for centred rows, and the data of a fit.
 
     Attributes
     ----------
     model : Model
-        Loss, noise and priors; the rates and ``C`` are those of the candidates.
+        Loss, noise and priors; in a search each candidate replaces the rates and ``C``.
     design : Design (n, p)
-        Rows less the centre of the noise, those without labels last.
+        Rows minus the centre of the noise; rows without labels are last.
     target : array (n, J) or (n,)
-        Labels as −1 and +1, or numbers; the numbers of ``n_classes`` classes for the softmax.
+        Labels as −1 and +1, or numbers; class numbers for the softmax.
     weight : array (n,)
         Row weights.
     names : sequence of p str
@@ -74,21 +71,19 @@ class Task:
     method : FitMethod
         Minimiser of the fit.
     origins : Rows, optional
-        The rows with labels, without their classes, of which folds are made.
+        The rows with labels, for splitting into folds; without class numbers.
     n_classes : int, optional
-        Classes of the softmax; None for one score a problem.
+        Number of classes of the softmax; None for problems with one score.
     corrupted_inputs : bool
-        Whether rows to come are noised already.
+        Whether new rows are noised already.
     unlabelled : (int, float), optional
         (m, w): the last m rows are unlabelled and have weight w each.
     offset : array (n,), optional
-        Known part of every row's score, where there is one score a row.
+        Known part of the score of each row, if a row has one score.
     Cs : array (c,), optional
-        Candidates of ``C``, ascending, that are chosen together with the strength of the rates; by default that of the
-        model.
+        Candidates for ``C``, ascending, chosen together with the strength of the rates; by default the model's ``C``.
     will_be_noised : bool
-        Whether rows to come will be noised as the fit has it, and are then predicted one by one: the losses of held-out
-        rows are averaged over the noise.
+        Whether new rows will be noised like the model's, so that losses of held-out rows are averaged over the noise.
     """
 
     model: Model
@@ -107,7 +102,7 @@ class Task:
 
     @property
     def is_here(self) -> bool:
-        """False if the rows lie elsewhere, where they are not held out."""
+        """Whether the rows are in this process, so that folds can hold them out."""
         parts = (self.design.zeros(1), self.target, self.weight)
         return all(isinstance(rows, np.ndarray) for rows in parts) and len(self.weight) == self.design.shape[0]
 
@@ -120,12 +115,12 @@ class Task:
 
     @property
     def labelled(self) -> int:
-        """Rows with a label."""
+        """Number of rows with a label."""
         return self.design.shape[0] - (0 if self.unlabelled is None else self.unlabelled[0])
 
     @property
     def code(self) -> Num[np.ndarray, " labelled"] | None:
-        """Class of each row with a label; None where there are none."""
+        """Class of each row with a label; None without classes."""
         target = self.target[: self.labelled]
         if self.n_classes is not None:
             return np.asarray(target)
@@ -136,8 +131,8 @@ class Task:
 
 @dataclass(frozen=True)
 class ProblemFit:
-    """Fit of ``K`` problems, by features: weights (p + 1, K), rates (p, K), the posterior of the free
-    rates (k, K) and the counts of signs that it follows from, None where no rate is free.
+    """Fit of ``K`` problems: weights (p + 1, K), rates (p, K), the posterior of the free rates (k, K) and the counts of
+    signs that determine it; None if no rate is free.
     """
 
     weights: WeightBlock
@@ -153,8 +148,8 @@ class ProblemFit:
 
 @dataclass(frozen=True)
 class BlockFit(ProblemFit):
-    """A fit with its rows: the moments ``mean`` and ``var`` of their scores, (n, K) each, without an offset, and
-    their auxiliary variables; ``energy`` is what was minimised, at the last rates.
+    """A fit with results for the rows: moments ``mean`` and ``var`` of the scores, (n, K) each, without the offset, and
+    auxiliary variables; ``energy`` is the minimised energy at the last rates.
     """
 
     mean: PerRow
@@ -197,8 +192,8 @@ def fit_block(
     method : Newton or EM
         Minimiser.
     start : (array (p + 1, K), array (p, K)), optional
-        Weights, and rates of the features, of an earlier fit, whatever its rate structure. Free rates begin where the
-        signs of the weights put them; of weights that are all zero, at the means over their features.
+        Weights, and rates of the features, of an earlier fit with any rate structure. Free rates start at their update
+        from the signs of the weights or, if all weights are zero, at the means over their features.
     unlabelled : (int, float), optional
         (m, w): the last m rows are unlabelled and have weight w each; their ``weight`` and ``target`` are ignored.
     strength : array (K,), optional
@@ -206,7 +201,7 @@ def fit_block(
     rate : array (p, K), optional
         Fixed rates of each problem, instead of those of ``rate_map``.
     many : bool, optional
-        Whether the problems are those of one class against the rest; by default where there are several.
+        Whether each problem is one class against the rest; by default if there are several problems.
     offset : array (n,), optional
         Known part of every row's score.
     """
@@ -253,7 +248,7 @@ def fit_block(
         counts = SignCounts.of_votes(design, votes, labels)
         learner = counts.learner(rate_map, several or not model.loss.binary)
         if start is not None and np.any(weights[:-1]):
-            # Rates of the signs of the weights: rates under another prior are not a start.
+            # Start at the rates for the signs of the weights, as the rates of the earlier fit may have another prior.
             learner.observe(weights[:-1], np.zeros(K, dtype=bool), np.zeros(K))
             rate = rate_map.expand(learner.rates())
         elif start is not None:
@@ -262,7 +257,7 @@ def fit_block(
     def energy_at(rate: Float[np.ndarray, "p ..."]) -> Energy:
         make = exponential_moments if model.loss.exponential else ScoreMoments
         moments = make(design, model.noise, rate, model.fit_intercept)
-        # Without variance all forms of a loss are one, and the plain form is the easiest to minimise.
+        # Without variance all forms of a loss are equal, and the plain form is the easiest to minimise.
         loss = model.loss if moments.has_variance else model.loss.plain
         return Energy(
             moments, loss, target, noisy, prior.precision, plain, column, prior.location, prior.level, prior.absolute
@@ -288,7 +283,7 @@ def fit_block(
             trace.values[-1] = state.objective
     refuse_overflow(weights=state.weights, energy=state.value)
     values = np.array(trace.values).reshape(-1, K)
-    # The largest energy on the way: that of a fit without any residual is round-off, and so are its weights.
+    # Compare with the largest energy of the trace: that of a fit without residuals is rounding error.
     smallest_weights = least_weights(state.weights[:-1], values.max(axis=0), prior.precision[:-1], energy.squares)
     return BlockFit(
         weights=state.weights,
@@ -310,7 +305,7 @@ def fit_block(
 
 
 def _proximal(model: Model, features: int, method: Any) -> ProximalNewton:
-    """Minimiser of a fit whose prior has a penalty on absolute weights; raise ValueError where there is none."""
+    """Minimiser of a fit whose prior has a penalty on absolute weights; raise ValueError if the fit has none."""
     if not isinstance(method, Newton):
         raise ValueError(
             f"method: {model.weight_prior!r} has a kink at 0, which bd.Newton() takes, got {method!r}; leave it out."
@@ -330,14 +325,14 @@ def _proximal(model: Model, features: int, method: Any) -> ProximalNewton:
 
 
 def _check_domain(noise: Noise, design: Design) -> None:
-    """Raise ValueError if the noise is none for such data; most is for any, and no smallest entry is looked for."""
+    """Raise ValueError if the noise does not accept the entries; compute the smallest entry only if it matters."""
     try:
         noise.check(-np.inf)
     except ValueError:
         noise.check(design.minimum())
 
 
-# What is said of all of them: the first of these that is true of some.
+# Status of several parts: the first of these that some part has.
 _FIRST = (Status.MAX_ITERATIONS, Status.RATES_UNSETTLED, Status.ALL_ZERO, Status.ROUND_OFF, Status.CONVERGED)
 
 
@@ -369,13 +364,13 @@ def fit_in_parts(
             weights, rates = start
             begin = weights[:, columns], rates if rates.shape[1] == 1 else rates[:, columns]
         solution = fit(columns, begin)
-        # Without its rows, which would take the room of all classes.
+        # Keep no results for the rows, which would need memory for all classes.
         parts.append(ProblemFit(**{name: getattr(solution, name) for name in ProblemFit.__dataclass_fields__}))
     return _joined(parts)
 
 
 def _joined(parts: list[ProblemFit]) -> ProblemFit:
-    """One fit of the problems of all parts; the trace of a part that ended early stays where it ended."""
+    """Join the fits of all parts; the trace of a part that ended early repeats its last value."""
     longest = max(len(part.trace) for part in parts)
     counts = [part.counts for part in parts if part.counts is not None]
     laws = [part.posterior for part in parts if part.posterior is not None]

@@ -1,17 +1,17 @@
-r"""Joint point fit of many classes, at fixed or learnt rates, which the classes share.
+r"""Fit many classes jointly (``bd.Softmax``), at fixed or learnt rates that the classes share.
 
 **Learnt rates.** Given the scores, the augmentation of every class is a pseudo-observation ``κ_ik = y_ik − ½`` of its
-score (:mod:`bayesdrop.losses.softmax`), and one mask entry is part of all of them. Keeping it adds
+score (:mod:`bayesdrop.losses.softmax`). A mask entry is part of the scores of all classes. Keeping the entry adds
 
     Σ_k κ_ik w_dk x_id = x_id (w_{d,y_i} − ½ Σ_k w_dk) = x_id w_{d,y_i}
 
-to their exponent, for weights that sum to zero over the classes as those of a fit do. So the rule of Zhuo, Zhu & Zhang
+to the exponent, for weights that sum to zero over the classes, as in a fit. So the rule of Zhuo, Zhu & Zhang
 (2015, equations 15, 17 and 22) counts as contradictions every entry with ``x_id w_{d,y_i} < 0``,
 
     n⁻_d = Σ_i s_i 1(x_id w_{d,y_i} < 0),
 
-for any number of classes. With two it is theirs: ``w_{d,1} = −w_{d,0}`` and the sign of ``w_{d,y_i}`` is that of
-``y_i w_d``. The counts of signs by class are taken once, and an update costs O(pK).
+for any number of classes. For two classes it is their rule, because ``w_{d,1} = −w_{d,0}`` and ``w_{d,y_i}`` has the
+sign of ``y_i w_d``. The counts of signs by class are computed once, and an update costs O(pK).
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ __all__ = ["ClassRates", "class_chances", "fit_classes", "softmax_energy"]
 
 @dataclass
 class ClassRates(RateLearner):
-    """Sign counts of all classes and the rates that follow from the weights of all of them.
+    """Sign counts of all classes, and the shared rates given the signs of all weights.
 
     ``agree`` and ``against`` (p, K) are the weighted numbers of entries above and below zero in the rows of each class:
-    one above zero agrees with a weight of its row's class that is. What classes count is added up: they share rates.
+    an entry above zero agrees with a positive weight of the class. The counts are summed over the classes.
     """
 
     def observe(self, *seen: Any) -> Bool[np.ndarray, " 1"]:
@@ -59,7 +59,7 @@ class ClassRates(RateLearner):
         return super()._total().sum(axis=1, keepdims=True)
 
     def _opposed(self) -> Float[np.ndarray, "p 1"]:
-        """Weighted number of those whose value contradicts the sign of their weight, of all classes."""
+        """Weighted number of the entries that contradict the sign of their weight, of all classes."""
         return super()._opposed().sum(axis=1, keepdims=True)
 
 
@@ -103,7 +103,7 @@ def fit_classes(
     start: tuple[Float[np.ndarray, "q K"], Float[np.ndarray, "p 1"]] | None = None,
     unlabelled: tuple[int, float] | None = None,
 ) -> ProblemFit:
-    """Fit all classes jointly, and with free rates alternate with their update until the signs of the weights stand.
+    """Fit all classes jointly; free rates are updated in turn until the signs of the weights are constant.
 
     Parameters
     ----------
@@ -118,7 +118,7 @@ def fit_classes(
     n_classes : int
         ``K``.
     tol, max_iter
-        Relative tolerance of the energy, and most steps of a fit at fixed rates.
+        Relative tolerance of the energy, and maximum number of steps at fixed rates.
     start : (array (p + 1, K), array (p, 1)), optional
         Weights and rates of an earlier fit.
     unlabelled : (int, float), optional
@@ -127,7 +127,7 @@ def fit_classes(
     n, p = design.shape
     check_memory(
         f"y: a joint fit of {n_classes:,} classes takes at least",
-        # Numbers of each row and class, twice as many with noise; weights, gradient, curvature and a step.
+        # Arrays of rows × classes (twice as many with noise), and weights, gradient, curvature and step.
         8 * n_classes * (5 * n * design.is_local + 4 * (p + 1)),
         'join rare classes, use fewer rows, or multiclass="one_vs_rest" of the estimators.',
     )
@@ -143,7 +143,7 @@ def fit_classes(
         member = code[:, None] == np.arange(n_classes)
         learner = ClassRates(rate_map, *design.sign_sums(label_weight[:, None] * member))
         if np.any(weights):
-            # The rates that the signs of the weights to start from have, rather than those that they were fitted with.
+            # Start with the rates for the signs of these weights, not the rates of the earlier fit.
             learner.observe(centred(weights)[:-1], np.zeros(n_classes, dtype=bool), np.zeros(n_classes))
             rate = rate_map.expand(learner.rates())
 
@@ -165,7 +165,7 @@ def fit_classes(
         counts=None,
         occurrences=None if learner is None else learner.occurrences,
         trace=np.array(trace.values),
-        # One energy of all classes, whose weights lie in one block.
+        # All classes have one energy: test all weights together.
         status=status_at(state.weights[:-1].reshape(-1, 1), smallest_weights.reshape(-1, 1), trace.status),
         iterations=trace.iterations,
         solver="softmax",
@@ -182,10 +182,10 @@ def class_chances(
     rows_at_once: int = 2048,
     average: Callable[..., Float[np.ndarray, "n K"]] = expected_softmax,
 ) -> Float[np.ndarray, "m K"]:
-    """Expected softmax of some rows of a design, (m, K), by the moments of their scores.
+    """Expected softmax of some rows of a design, (m, K), from the moments of their scores.
 
-    Rows that come corrupted have no more noise. ``average`` takes means (n, K) and covariances (n, K, K); without a
-    variance it is the softmax.
+    Corrupted rows get no more noise. ``average`` maps means (n, K) and covariances (n, K, K) to probabilities; without
+    variance the softmax is used.
     """
     noise, K = model.noise, weights.shape[1]
     chances, (number, place) = [], np.unique(rows, return_inverse=True)
@@ -199,7 +199,7 @@ def class_chances(
             chances.append(log_sum_exp(plain)[1])
             continue
         n = row_design.shape[0]
-        nothing = np.zeros(n)
-        energy = SoftmaxEnergy(moments, "taylor", K, np.zeros(n, dtype=int), nothing, nothing, np.zeros((1, 1)))
+        zeros = np.zeros(n)
+        energy = SoftmaxEnergy(moments, "taylor", K, np.zeros(n, dtype=int), zeros, zeros, np.zeros((1, 1)))
         chances.append(average(moments.mean(weights), energy.covariance(weights)))
     return np.concatenate(chances)[place]

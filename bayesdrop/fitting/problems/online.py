@@ -1,18 +1,18 @@
-r"""Fitting row block by row block: each block is fitted together with a quadratic that stands for the rows before.
+r"""Fit one block of rows after another, for ``partial_fit``: a quadratic replaces the loss of earlier rows.
 
     w_t = argmin_w  ½ s wᵀPw + γᵐ Q_{t−1}(w) + U_t(w)
     Q_t(w) = γᵐ Q_{t−1}(w) + ½ (w − w_t)ᵀH_t(w − w_t) + g_tᵀ(w − w_t)
 
 ``U_t`` is the loss of the block of weight ``m``, and ``g_t`` and ``H_t`` are its gradient and its curvature at ``w_t``:
 MᵀΩM with ``Ω = φ_mm`` and the diagonal of the noise, a Gauss-Newton matrix without the cross terms ``φ_mv``. It is the
-mode of an assumed-density (Laplace) filter (Opper 1998). The first ``OnlineRules.recent`` rows are one block, fitted
-again as they come, because a quadratic is good only near weights that many rows determine. Up to
-``OnlineRules.columns`` features ``H`` is kept whole; beyond, its diagonal is, which is the memory of AdaGrad (Wager,
-Wang & Liang 2013). The prior counts once, and once more for each further pass over ``N`` rows, so that many passes
-approach the batch optimum. ``γ`` forgets.
+mode of an assumed-density (Laplace) filter (Opper 1998). The first ``OnlineRules.recent`` rows stay one block,
+fitted again as rows arrive, because the quadratic is accurate only near weights that many rows determine. Up to
+``OnlineRules.columns`` features ``H`` is stored as a matrix, for more as its diagonal, as in AdaGrad (Wager, Wang &
+Liang 2013). The prior counts once per pass over ``N`` rows, so that many passes approach the batch optimum. The factor
+``γ = 1 − forget`` discounts earlier rows.
 
-The softmax is one problem in the contrasts ``θ_k = w_k − w_K`` of its classes; beyond the sizes of a whole matrix it
-takes one step per block.
+The softmax is one problem in the contrasts ``θ_k = w_k − w_K`` of its classes. If only a diagonal is stored, it takes
+one step per block.
 """
 
 from __future__ import annotations
@@ -42,28 +42,28 @@ __all__ = ["Online", "OnlineRules", "RecentRows"]
 
 @dataclass(frozen=True)
 class OnlineRules:
-    """How blocks are fitted; measured in ``docs/decisions``.
+    """Sizes and tolerances of the fit to a block; measured in ``docs/decisions``.
 
     Attributes
     ----------
     columns : int
-        Features up to which the whole curvature is kept, if there are few problems.
+        Maximum number of features for a curvature matrix.
     entries : int
-        Numbers in the curvatures of all problems up to which they are kept whole.
+        Maximum number of entries in the curvature matrices of all problems.
     steps : int
-        Maximal number of Newton steps on a block.
+        Maximum number of Newton steps on a block.
     rate_steps : int
-        First steps on a block after which learnt rates follow the signs of the weights.
+        Number of first steps on a block, after each of which learnt rates are updated.
     gain : float
-        A step whose gain is below this share of the energy of the block ends the steps.
+        A step that lowers the energy by less than this share is the last.
     smoothing : float
         Smoothing of the kinks of piecewise-linear losses.
     recent : int
-        Weight of the first rows that are fitted together, and kept until there are more.
+        Maximum total weight of the first rows, which are kept and fitted together.
     products : int
-        Maximal number of products of a step where the curvature is a diagonal.
+        Maximum number of products per step if the curvature is a diagonal.
     residual : float
-        Relative residual of such a step.
+        Relative residual of the linear system of such a step.
     """
 
     columns: int = 2000
@@ -78,7 +78,7 @@ class OnlineRules:
 
 
 class RecentRows(NamedTuple):
-    """Rows in memory: features, responses (n, K), weights (n,), and the sum of the weights as they came."""
+    """Rows in memory: features, responses (n, K), weights (n,), and the sum of the weights before discounting."""
 
     design: Design
     target: PerRow
@@ -86,7 +86,7 @@ class RecentRows(NamedTuple):
     total: float
 
     def then(self, share: float, more: RecentRows) -> RecentRows:
-        """These rows, of which a share of the weight is left, and more behind them."""
+        """These rows, with weights times ``share``, followed by more rows."""
         return RecentRows(
             stacked(self.design, more.design),
             np.concatenate([self.target, more.target]),
@@ -104,24 +104,24 @@ class Online:
     weights : array (p + 1, K)
         Current weights.
     precision : array (p + 1, 1)
-        The ``P``.
+        Prior precision ``P``.
     mean : array (p + 1, 1)
-        Mean of the prior; (1, 1) of classes that are fitted jointly.
+        Prior mean; (1, 1) for classes that are fitted jointly.
     curvature : array (K, p + 1, p + 1) or (p + 1, K)
-        Sum of the curvatures of the blocks, or its diagonal. Classes that are fitted jointly are one problem in their
-        ``(K − 1)(p + 1)`` contrasts or, for a diagonal, in their ``K (p + 1)`` weights.
+        Discounted sum of the curvatures of the blocks, or its diagonal. Classes that are fitted jointly are one
+        problem in their ``(K − 1)(p + 1)`` contrasts or, for a diagonal, in their ``K (p + 1)`` weights.
     slope : array (p + 1, K) or (D, 1)
         Linear part ``−b`` of the quadratic ``½wᵀHw − bᵀw`` of the blocks.
     rows : float
-        Weight of the rows that are remembered.
+        Discounted weight of the rows seen.
     counts : SignCounts or None
-        What the rates follow from.
+        Counts of signs from which the rates are learnt.
     learner : RateLearner or None
-        Rates of the last step where they are learnt.
+        Learnt rates of the last step; None for known rates.
     steps : int
         Blocks seen.
     recent : RecentRows or None
-        The first rows, while they are few.
+        The first rows, until ``OnlineRules.recent`` is exceeded.
     """
 
     weights: WeightBlock
@@ -146,7 +146,7 @@ class Online:
         counts: SignCounts | None = None,
         joint: bool = False,
     ) -> Online:
-        """Begin at ``weights`` (p + 1, K), zero by default, and the counts of an earlier fit, if any."""
+        """Start at ``weights`` (p + 1, K), by default the prior mean, and the counts of an earlier fit, if any."""
         precision, location, _, absolute = prior_block(model, p)
         if absolute is not None:
             raise ValueError(
@@ -160,7 +160,7 @@ class Online:
         rules, size = cls.rules, (K - 1) * (p + 1) if joint else p + 1
         shape = (1 if joint else K, size, size)
         whole = p <= rules.columns and np.prod(shape) <= rules.entries
-        # The prior is about an earlier fit, which is all that is known of its rows.
+        # The rows of an earlier fit are unknown: its weights become the mean of the prior.
         slope = -precision * (first - mean)
         diagonal = (p + 1, K)
         if joint:
@@ -169,7 +169,7 @@ class Online:
         return cls(first, precision, mean, np.zeros(shape if whole else diagonal), slope, counts=counts)
 
     def rate(self, rate_map: RateMap, binary: bool = True) -> FeatureBlock:
-        """Dropout rate of each feature, (p, K) or (p, 1), by the counts so far and the signs of the weights."""
+        """Dropout rate of each feature, (p, K) or (p, 1), from the counts so far and the signs of the weights."""
         self.learner = None
         if not rate_map.is_free or self.counts is None:
             return np.asarray(rate_map.initial[:, None])
@@ -205,7 +205,7 @@ class Online:
         votes = model.loss.votes(target) if rate_map.is_free else None
         if votes is not None:
             fresh = SignCounts.of_votes(design, votes, weight[:, None])
-            # Rows that come again say nothing new: the counts stay those of one pass.
+            # Rows seen in an earlier pass add no information: the counts stay those of one pass.
             counted_weight = float(self.counts.total[:, 0].sum()) if self.counts is not None else 0.0
             share = 1.0 if total is None else min(1.0, total / (counted_weight + block_weight))
             self.counts = fresh if self.counts is None else self.counts.plus(fresh, share)
@@ -229,7 +229,7 @@ class Online:
         self.steps += 1
 
     def _forget(self, forget: float, block_weight: float) -> None:
-        """Let every new row replace a share of what is remembered."""
+        """Discount the earlier rows by a share for every new row."""
         share = (1.0 - forget) ** block_weight
         self.curvature, self.slope, self.rows = (
             share * self.curvature,
@@ -238,14 +238,14 @@ class Online:
         )
 
     def _remember(self, block: _Block | _JointBlock) -> None:
-        """Add the block's quadratic at the current weights."""
+        """Add the quadratic of the block at the current weights to that of earlier rows."""
         place = block.place(self.weights)
         curvature, gradient, _ = block.model(place)
         self.slope = self.slope + gradient - _times(curvature, place)
         self.curvature = self.curvature + curvature
 
     def _step(self, block: _Block | _JointBlock, total: float | None) -> bool:
-        """One Newton step on the block and what is remembered; whether it gained anything."""
+        """Make a Newton step on the block and the quadratic; return whether the energy fell by enough for another."""
         place, tiny = block.place(self.weights), np.finfo(float).tiny
         # The prior counts once for each pass over ``total`` rows, and once before the first ends.
         prior = block.prior((1.0 if total is None else max(1.0, self.rows / total)) * self.precision)
@@ -282,7 +282,7 @@ class Online:
 
 
 class _Block(NamedTuple):
-    """Rows of problems with one score, in the weights (p + 1, K), and whether their curvature is kept whole."""
+    """Energy of a block of rows in the weights (p + 1, K); ``whole`` for a curvature matrix rather than a diagonal."""
 
     energy: Energy
     whole: bool
@@ -304,11 +304,11 @@ class _Block(NamedTuple):
         return self.energy.value(weights, *self.energy.moments.scores(weights), self._smoothing())
 
     def model(self, weights: WeightBlock) -> tuple[Float[np.ndarray, ...], WeightBlock, Apply]:
-        """Curvature, whole or its diagonal, gradient (p + 1, K), and products with the curvature."""
+        """Curvature or its diagonal, gradient (p + 1, K), and the product with the curvature."""
         moments = self.energy.moments
         slopes = self.energy.derivatives(*moments.scores(weights), self._smoothing())
         gradient, spread = self.energy.gradient(weights, slopes)
-        # A kink has no second derivative; the curvature of its majoriser stands in.
+        # A kink has no second derivative; use the curvature of its quadratic majoriser.
         omega = 2 * slopes.var if self.energy.loss.piecewise_linear else np.maximum(slopes.mean_mean, 0.0)
         noise = np.append(2 * spread, np.zeros((1, weights.shape[1])), axis=0)
 
@@ -324,7 +324,7 @@ class _Block(NamedTuple):
 
 
 class _JointBlock(NamedTuple):
-    """Rows of classes that are fitted jointly, as one problem in their contrasts or, unless ``whole``, weights."""
+    """Energy of a block of rows of jointly fitted classes, in the contrasts or, unless ``whole``, the weights."""
 
     energy: SoftmaxEnergy
     whole: bool

@@ -1,12 +1,12 @@
-r"""A shape of the likelihood that is fitted with the weights: the dispersion ``r`` of negative binomial counts.
+r"""Fit the dispersion ``r`` of negative binomial counts together with the weights, for ``bd.fit``.
 
-The energy is lowest in both. At the weights of a given ``r`` its slope in ``log r`` is that of the rows alone,
+The energy is minimised over both. At the best weights for a given ``r`` its slope in ``log r`` is that of the rows,
 
     r Σ s_i {φ(0, m_i, v_i; 1) − ψ(y_i + r) + ψ(r)},
 
-for ``φ`` is linear in ``r`` and its value at ``r = 1`` for no count is the slope; ``r`` is where it is 0. Without noise
-this is maximum likelihood. With noise it is the minimiser of the expected loss, to which counts that vary because the
-noise moves their scores are not overdispersed: ``r`` is then larger.
+because ``φ`` is linear in ``r`` with the slope ``φ(0, m, v; 1)``. The estimate is the root of this slope. Without noise
+it is the maximum-likelihood estimate. With noise it minimises the expected loss, which attributes part of the variation
+of the counts to the noise, so that ``r`` is larger.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = ["fitted_shape"]
 
 @dataclass(frozen=True)
 class Rules:
-    """How the shape is looked for.
+    """Range and accuracy of the search for the shape.
 
     Attributes
     ----------
@@ -57,16 +57,16 @@ def fitted_shape(
     solve: Callable[[Any, Any], tuple[Float[np.ndarray, "q 1"], Float[np.ndarray, "p _"]]],
     rules: Rules = RULES,
 ) -> Model:
-    """The model of a task with its shape fitted.
+    """Return the model of a task with the fitted shape.
 
     Parameters
     ----------
     task : Task
-        One problem of rows in memory.
+        One problem, with rows in memory.
     solve : callable
-        Weights of the centred rows and rates of a task, from earlier ones or None.
+        Returns weights of the centred rows and rates of a task, given earlier ones or None.
     rules : Rules
-        How it is looked for.
+        Range and accuracy of the search.
 
     Raises
     ------
@@ -107,7 +107,7 @@ def fitted_shape(
     at, step = 0.0, rules.step
     value = slope(at)
     direction = -1.0 if value > 0 else 1.0
-    # From 1 outwards: at the ends of the range the slope is rounding error.
+    # Search outwards from r = 1, because at the ends of the range the slope is rounding error.
     while True:
         new = float(np.clip(at + direction * step, rules.low, rules.high))
         new_slope = slope(new)

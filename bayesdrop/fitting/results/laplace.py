@@ -1,16 +1,16 @@
-r"""Laplace's approximation at a point fit without noise: a normal law of the weights, from the energy's curvature.
+r"""Compute Laplace's approximation at a point fit without noise: a normal distribution of the weights, for intervals.
 
     w ~ N(ŵ, H⁻¹),      H = ∇²U(ŵ) = P + Mᵀ diag(C s φ''(y, Mŵ)) M,      exp(−U) the (pseudo-)posterior
 
-with the row weights ``s`` of the fit, so that the intervals of a fit need no row again. The Hessian is one weighted
-Gram matrix, for the softmax one for each pair of classes. The weights of many classes sum to zero, and theirs is the
-law on that plane. If the loss is not a likelihood, the width depends on ``C``. Of normal responses of unknown variance,
-``bd.Squared()``, the covariance is ``σ̂²H⁻¹`` with that of the residuals: the prior is one of ``w/σ``, as in ridge
+with the row weights ``s`` of the fit; later intervals need no rows. The Hessian is one weighted Gram matrix, or for the
+softmax one for each pair of classes. The weights of many classes sum to zero, and the distribution is on this plane. If
+the loss is not a likelihood, the width depends on ``C``. For normal responses of unknown variance, ``bd.Squared()``,
+the covariance is ``σ̂²H⁻¹`` with the variance ``σ̂²`` of the residuals, and the prior is one of ``w/σ``, as in ridge
 regression.
 
-A fit with noise has no such intervals. It minimises an expected loss, which is not minus the logarithm of the noising
-model's likelihood: its minimum is shrunk, and intervals around it miss. At known rates of 0.3 and 0.5 and 60 rows,
-intervals that claim 90 % held 64 % of 800 weights that were drawn from their prior.
+A fit with noise has no such intervals. It minimises an expected loss, which is not minus the log likelihood of the
+noising model: the minimum is shrunk, and intervals around it have too little coverage. At known rates of 0.3 and 0.5
+and 60 rows, nominal 90 % intervals contained 64 % of 800 weights drawn from their prior.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ __all__ = ["LAPLACE_LIMITS", "laplace_covariances", "residual_scale", "why_no_co
 
 @dataclass(frozen=True)
 class Limits:
-    """Fits whose covariance is kept.
+    """Limits on fits with a covariance.
 
     Attributes
     ----------
     weights : int
-        Maximum number of weights and intercepts, of all classes: 8 MB, and less time than such a fit takes.
+        Maximum number of weights and intercepts of all classes: 8 MB, and less time than the fit.
     share : float
-        Smallest share of the residuals' variance that is left to the responses where noise explains the rest.
+        Minimum share of the residual variance attributed to the responses rather than to noise.
     eigenvalue : float
         Smallest eigenvalue, relative to the largest, of a Hessian of unit diagonal that counts as positive.
     """
@@ -60,7 +60,7 @@ _AT_THE_MINIMUM = (Status.CONVERGED, Status.ROUND_OFF, Status.ALL_ZERO)
 
 
 def _unsuitable(model: Model, rates: Float[np.ndarray, ...], status: Status, size: int) -> tuple[str, str]:
-    """Why the curvature says nothing about the precision of ``size`` weights, and what to do; empty if it does."""
+    """Why the curvature does not determine the precision of ``size`` weights, and advice; empty if it does."""
     _, _, *variance = model.noise.coefficients(np.asarray(rates, dtype=np.float64))
     if any(np.any(part) for part in variance):
         return "a fit with noise is shrunk, so that intervals around it would miss", USE_SAMPLE
@@ -76,7 +76,7 @@ def _unsuitable(model: Model, rates: Float[np.ndarray, ...], status: Status, siz
 
 
 def why_no_covariance(fit: Fit) -> tuple[str, str]:
-    """Why a fit has no covariance, and what to do, in words; both empty if it has one.
+    """Why a fit has no covariance, and advice; both empty if it has one.
 
     Examples
     --------
@@ -114,7 +114,7 @@ def laplace_covariances(
     Returns
     -------
     array (K, p + 1, p + 1), or (1, K (p + 1), K (p + 1)) of joint classes, or None
-        Class after class its features, and last its intercept, of the user's columns.
+        For each class its features and last its intercept, for the user's columns.
 
     Examples
     --------
@@ -143,24 +143,24 @@ def laplace_covariances(
         moments = energy.moments
         curvature = energy.derivatives(*moments.scores(solution.weights), np.zeros((1, 1))).mean_mean
         hessians = moments.grams(np.maximum(curvature, 0.0))
-        if np.any(curvature < 0):  # far rows of a loss that is not convex
+        if np.any(curvature < 0):  # rows with negative curvature under a loss that is not convex
             hessians = hessians - moments.grams(np.maximum(-curvature, 0.0))
     hessians = hessians + np.diag(np.tile(prior[:, 0], classes))
     if level is not None:
         hessians = hessians + level.hessian
     keep = np.tile(np.arange(q) < q - 1 + model.fit_intercept, classes)
-    # Adding a vector to the weights of all classes leaves the predictions; the weights of a fit sum to zero.
+    # A common change of the weights of all classes does not change predictions; weights sum to zero.
     plane = np.eye(classes) - (np.ones((K, K)) / K if joint else 0.0)
     outward = np.kron(plane, centring.to_original(np.eye(q)))
     return np.stack([outward @ _inverse(hessian, keep) @ outward.T for hessian in hessians])
 
 
 def residual_scale(model: Model, task: Task, solution: ProblemFit) -> float | None:
-    """Scale of the responses of a problem about their scores, from the residuals; None where it is known, or unknown.
+    """Scale of the responses about their scores, from the residuals; None if it is fixed or cannot be estimated.
 
-    Of the squared loss the residuals' variance is their sum of squares over ``n`` less the effective degrees of
-    freedom, the trace of the matrix that takes responses to fitted ones; the variance that the noise of the features
-    gives to scores is taken off. Of the check loss it is the mean loss, the maximum of the likelihood.
+    For the squared loss the variance is the residual sum of squares over ``n`` minus the effective degrees of freedom
+    (the trace of the matrix from responses to fitted values), minus the variance of scores from the noise of the
+    features. For the check loss it is the mean loss, the maximum-likelihood estimate.
     """
     scales = [parameter for parameter in model.loss.parameters if parameter.degree]
     if not scales or task.target.shape[-1:] != (1,) or task.unlabelled is not None or task.design.is_streamed:
@@ -181,7 +181,7 @@ def residual_scale(model: Model, task: Task, solution: ProblemFit) -> float | No
 
 
 def _plain_energy(model: Model, task: Task, solution: ProblemFit) -> Energy:
-    """Energy of the plain loss at the rates of a fit, without the prior's mean, level and absolute penalty."""
+    """Energy of the plain loss at the rates of a fit, without prior mean, intercept prior and absolute penalty."""
     moments = ScoreMoments(task.design, model.noise, solution.rates, model.fit_intercept)
     weight = task.weight[:, None] if task.weight.ndim == 1 else task.weight
     precision = prior_block(model, len(solution.weights) - 1).precision
@@ -190,10 +190,10 @@ def _plain_energy(model: Model, task: Task, solution: ProblemFit) -> Energy:
 
 
 def _effective_freedom(energy: Energy, model: Model, solution: ProblemFit) -> float | None:
-    """``tr{H⁻¹ MᵀC diag(s) M}``; None of more weights than a Gram matrix is made for.
+    """``tr{H⁻¹ MᵀC diag(s) M}``; None if there are too many weights for a Gram matrix.
 
-    Under a penalty ``λ|w|`` the trace is that of the weights that are not 0, which the penalty moves by a constant:
-    without noise their number (Zou, Hastie & Tibshirani 2007).
+    Under a penalty ``λ|w|`` the trace is that of the non-zero weights; without noise it is their number (Zou, Hastie &
+    Tibshirani 2007).
     """
     q = len(solution.weights)
     if q > LAPLACE_LIMITS.weights:
@@ -212,7 +212,7 @@ def _effective_freedom(energy: Energy, model: Model, solution: ProblemFit) -> fl
 
 
 def _inverse(hessian: Float[np.ndarray, "D D"], keep: Any) -> Float[np.ndarray, "D D"]:
-    """Inverse among the weights to keep, 0 elsewhere, in units in which each has a curvature of one."""
+    """Inverse for the weights to keep, 0 for others, computed in units in which each curvature is one."""
     within, result = np.ix_(keep, keep), np.zeros_like(hessian)
     unit = 1 / np.sqrt(np.maximum(hessian.diagonal()[keep], np.finfo(float).tiny))
     scaled = unit[:, None] * hessian[within] * unit

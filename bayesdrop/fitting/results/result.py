@@ -1,4 +1,4 @@
-"""Result of a fit: arrays with names, a table, and files."""
+"""Hold the result of a fit: arrays with names, a table, and files."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _SIGMA = {True: "residual standard deviation", False: "scale of the residuals"}
 
 
 def centred_columns(centre: Float[np.ndarray, " p"]) -> str:
-    """In how many columns a dropped entry does not become 0, in words.
+    """Text with the number of columns in which a dropped entry does not become 0.
 
     Examples
     --------
@@ -54,16 +54,16 @@ def centred_columns(centre: Float[np.ndarray, " p"]) -> str:
 
 @dataclass(frozen=True)
 class RatePosterior:
-    """Plug-in posterior of the dropout rates, the law of each given its counts of signs.
+    """Plug-in posterior of the dropout rates: the distribution of each rate given its counts of signs.
 
-    It treats the weights as known, and may be narrower or wider than the posterior of ``bd.sample``, and lie elsewhere.
+    It treats the weights as known, and may differ from the posterior of ``bd.sample`` in width and location.
 
     Attributes
     ----------
     law : BetaLaw of shape (k,) or (k, K)
         ``law.a`` and ``law.b`` are the shape parameters.
     occurrences : array (k,) or (k, K)
-        Weighted number of non-zero entries behind each rate; 0 means that the rate is the prior's.
+        Weighted number of non-zero entries for each rate; with 0 the rate has its prior.
     names : list of k str
         Features or groups.
     dim : str
@@ -114,7 +114,7 @@ class RatePosterior:
 
     @property
     def never_seen(self) -> list[str]:
-        """Names whose features are all zero: their rate is the prior's."""
+        """Names whose features are all zero, so that their rate has its prior."""
         empty = np.atleast_2d(np.asarray(self.occurrences).T).T.max(axis=1) == 0
         return [name for name, unseen in zip(self.names, empty, strict=True) if unseen]
 
@@ -140,7 +140,7 @@ class Fit(Shown):
     n_iter : int
         Iterations.
     feature_names, classes, model
-        What was fitted.
+        Names of the columns, class labels, and model of the fit.
     centre : array (p,) or None
         Value that a dropped entry takes; None if it is 0 for all columns.
     selection : Selection or None
@@ -148,17 +148,17 @@ class Fit(Shown):
     offset : array (n,) or None
         Known part of the score of each row of the fit; if it is not None, new rows need offsets.
     facts : ColumnFacts
-        Names of columns, first index of svmlight files and formula, by which new rows are read.
+        Naming of the columns, first index of svmlight files and formula, for reading new rows.
     class_weight : dict or None
         Weight of each class; None if none were given.
     covariance : array (D, D) or None
-        Covariance of the at most 1,000 weights of a fit without noise, by Laplace's approximation: class after class
-        its features, and last its intercept.
+        Covariance of the at most 1,000 weights of a fit without noise, by Laplace's approximation: for each class its
+        features, and last its intercept.
     sigma : float or None
-        Of ``bd.Squared()`` the standard deviation of a response about its noised score, by the residuals over ``n``
-        less the effective degrees of freedom; of ``bd.Quantile(tau)`` the scale of the asymmetric Laplace law, the mean
-        check loss. None if the loss has a known scale, or none, or there are more than 1,000 weights. Intervals of new
-        responses use it. A dispersion that was fitted is that of ``model.loss``.
+        For ``bd.Squared()`` the standard deviation of a response about its noised score, from the residuals and ``n``
+        minus the effective degrees of freedom; for ``bd.Quantile(tau)`` the scale of the asymmetric Laplace
+        distribution, the mean check loss. None if the loss has a known scale, or none, or there are more than 1,000
+        weights. Intervals of new responses use it. A fitted dispersion is in ``model.loss``.
     solver : str
         Row of :data:`bayesdrop.fitting.solvers.choices.CHOICES` that was used, or the name of the method passed.
 
@@ -201,14 +201,14 @@ class Fit(Shown):
 
     @property
     def auxiliary(self) -> Auxiliary:
-        """Expected auxiliary variable of each row at the optimum, found by EM or not; its ``omega`` is (n,).
+        """Expected auxiliary variable of each row at the optimum, for any minimiser; its ``omega`` is (n,).
 
-        See :class:`bayesdrop.fitting.solvers.auxiliary.Auxiliary`; ``bd.plots.row_weights`` draws it.
+        See :class:`bayesdrop.fitting.solvers.auxiliary.Auxiliary`; ``bd.plots.row_weights`` plots it.
 
         Raises
         ------
         ValueError
-            If the loss was fitted in a form without auxiliary variables, or the rows lie on a cluster.
+            If the form of the loss has no auxiliary variables, or the rows are on a cluster.
         """
         if self._auxiliary is not None:
             return self._auxiliary
@@ -233,18 +233,18 @@ class Fit(Shown):
         X : array, data frame or scipy sparse (n, p)
             New rows; the columns of a data frame are matched by name, or encoded by the formula of the fit.
         corrupted_inputs : bool
-            Say that the rows are corrupted already, so that the score is ``wᵀx + b``.
+            Whether the rows are corrupted already, so that the score is ``wᵀx + b``.
         offset : array (n,) or float, optional
-            Known part of the score of each row, needed if the fit had one; of a formula it is read from a data frame.
+            Known part of the score of each row, needed if the fit had one; with a formula it is read from the data
+            frame.
         unseen : "error" or "population", optional
-            What becomes of a level that the formula has not seen, as in :func:`bayesdrop.fit`; by default as stated
-            there.
+            Treatment of a level absent from the fit, as in :func:`bayesdrop.fit`; by default as chosen there.
 
         Returns
         -------
         Prediction
-            Probabilities as ``predict_proba`` of the estimators has them, means or expected counts; without the
-            uncertainty of the weights, so ``sd``, ``low`` and ``high`` are None.
+            Probabilities as in ``predict_proba`` of the estimators, means or expected counts; ``sd``, ``low`` and
+            ``high`` are None, because a fit has no uncertainty of the weights.
 
         Examples
         --------
@@ -253,26 +253,26 @@ class Fit(Shown):
         >>> fit.predict([[-4.0], [5.0]]).label.tolist()
         ['no', 'yes']
         """
-        # Through the front door: predictions are made of draws, which are made of fits.
+        # Predictions depend on draws, and draws on fits: import the public function when called.
         import bayesdrop
 
         return bayesdrop.predict(self, X, corrupted_inputs=corrupted_inputs, offset=offset, unseen=unseen)
 
     def summary(self, *, probability: float = 0.9) -> DataFrame:
-        """Weights and rates as a table, one row per column that was fitted, and class if there are many.
+        """Weights and rates as a table, one row per fitted column, and per class if there are many.
 
-        Levels of a factor are rows of their own here; ``bd.weights_table(fit)`` has their differences.
+        Each level of a factor has a row; ``bd.weights_table(fit)`` has their differences.
 
         Parameters
         ----------
         probability : float
-            What the plug-in intervals of learnt rates hold, those of highest density, in (0, 1).
+            Probability content of the highest-density plug-in intervals of learnt rates, in (0, 1).
 
         Returns
         -------
         pandas.DataFrame
-            ``weight``; ``scaled_weight``, what multiplies the feature in the mean score, ``(1 − rate) · weight`` under
-            biased dropout; ``rate``; and, of learnt rates, ``rate_low`` and ``rate_high``.
+            ``weight``; ``scaled_weight``, the coefficient of the feature in the mean score, ``(1 − rate) · weight``
+            under biased dropout; ``rate``; and, for learnt rates, ``rate_low`` and ``rate_high``.
 
         Raises
         ------
@@ -308,7 +308,7 @@ class Fit(Shown):
         Raises
         ------
         ValueError
-            If it is not such a dataset, or names a component of your own that ``model`` lacks.
+            If it is another dataset, or names a user-defined component that ``model`` lacks.
         """
         fields = fit_fields(data, None if model is None else check_model(model))
         rates = fields.pop("rate_posterior")
@@ -327,7 +327,7 @@ class Fit(Shown):
         Warns
         -----
         FormulaWarning
-            If the fit was made by a formula with Python code that no file holds.
+            If the formula of the fit has Python code, which no file stores.
         """
         data = self.to_dataset()
         warn_of_formula(data.attrs)
@@ -342,15 +342,15 @@ class Fit(Shown):
         path : path
             The file.
         model : Model, optional
-            A model with the components of your own that were fitted, which no file holds; all settings and other
-            components are read from the file. By default a file that names such a component is refused.
+            A model with the user-defined components of the fit, which no file stores; all settings and other components
+            are read from the file. By default a file that names such a component raises an error.
 
         Raises
         ------
         FileNotFoundError
             If there is no such file.
         ValueError
-            If it holds no fit, or names a component of your own that ``model`` lacks.
+            If the file has no fit, or names a user-defined component that ``model`` lacks.
 
         Examples
         --------

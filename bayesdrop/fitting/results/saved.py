@@ -1,7 +1,4 @@
-"""A fit as an xarray dataset, and the fit that such a dataset holds.
-
-The weights and rates of a ``Fit`` as a table.
-"""
+"""Convert a ``Fit`` to an xarray dataset and back, and to a table of weights and rates."""
 
 from __future__ import annotations
 
@@ -79,7 +76,7 @@ def fit_dataset(fit: Any) -> xr.Dataset:
 
 
 def load_dataset(path: Any) -> xr.Dataset:
-    """Read what :meth:`Fit.save` wrote into memory; raise ValueError on a file that holds none."""
+    """Read a file of :meth:`Fit.save` into memory; raise ValueError for other files."""
     with reading(path, "a fit", "Fit.save", "fit again") as file:
         groups = read_netcdf(file)
         if set(groups) != {"/"}:
@@ -88,16 +85,16 @@ def load_dataset(path: Any) -> xr.Dataset:
 
 
 def fit_fields(data: xr.Dataset, components: Model | None = None) -> dict[str, Any]:
-    """Arguments of ``Fit``, and of its ``RatePosterior`` under ``rate_posterior``; inverse of :func:`fit_dataset`.
+    """Arguments of ``Fit``, with those of its ``RatePosterior`` as ``rate_posterior``; inverse of :func:`fit_dataset`.
 
-    The model has the choices of a search; the search and the rows are not stored. ``components`` is a model with the
-    user's own components that a file names.
+    The model has the settings that a search chose; the search and the rows are not stored. ``components`` is a model
+    with the user-defined components that a file names.
 
     Raises
     ------
     ValueError
-        If parts are missing, out of range or do not belong together, or the file names components of the user's own
-        that ``components`` lacks.
+        If parts are missing, out of range or inconsistent, or the file names user-defined components that
+        ``components`` lacks.
     """
     try:
         model = required_model(data.attrs | carried([data]), "Fit.save", "bd.Fit.load", components)

@@ -1,21 +1,21 @@
 r"""The E-step at a fit: the expected auxiliary variable of each row, and its influence on the weights.
 
-At the optimum of the augmentation bound the best law of a row's auxiliary variable is its conditional at the moments
-``(m, v)`` of the score, whichever minimiser found them (Chen, Zhu, Chen & Chen 2015, eqs 10-16 for the hinge,
+At the optimum of the augmentation bound the best distribution of a row's auxiliary variable is its conditional at the
+moments ``(m, v)`` of the score, for any minimiser (Chen, Zhu, Chen & Chen 2015, eqs 10-16 for the hinge,
 24-26 for the ε-insensitive and 31-35 for the logistic loss). With ``c`` the loss weight ``C`` times the row weight:
 
 ====================  ==========================================  =====================================
-loss                  its auxiliary variable at the fit            ``omega``
+loss                  auxiliary variable at the fit                ``omega``
 ====================  ==========================================  =====================================
 hinge                 ``λ ~ GIG(½, 1, ¼c²(ζ² + v))``              ``¼c² E 1/λ = c / (2√(ζ² + v))``
-ε-insensitive         two such, of ``±(y − m) − ε``               the sum of both
+ε-insensitive         two, with ``ζ = ±(y − m) − ε``              the sum of both
 quantile              ``λ ~ GIG(½, 1, ¼c²((y − m)² + v))``        ``¼c² E 1/λ``
 logistic              ``λ ~ PG(c, √(m² + v))``                    ``E λ``
 squared               none                                        ``c``
 ====================  ==========================================  =====================================
 
-Each row is then a normal observation ``exp(κ s − ½ ω s²)``, to which the M-step fits the weights: it listens to a row
-as its precision ``ω`` says, which for a loss with a kink is largest where the score lies on it and the noise is small.
+Each row is then a normal observation ``exp(κ s − ½ ω s²)`` of precision ``ω``, to which the M-step fits the weights.
+For a loss with a kink the precision is largest for scores on the kink with little noise.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Auxiliary", "auxiliary_at", "first_problem"]
 
-# ½(1 − 2/√5): the pull of a score that is two standard deviations of its noise short of the kink.
+# ½(1 − 2/√5): pull of a row whose score is two standard deviations of the noise from the kink, as a share of ``c``.
 _SUPPORT = 0.5 * (1 - 2 / 5**0.5)
 
 
@@ -46,18 +46,18 @@ class Auxiliary:
     Attributes
     ----------
     loss : Loss
-        In its augmentation form.
+        Loss in its augmentation form.
     target : array (n,)
         Labels as −1 and +1, or numbers.
     mean, var : array (n,)
-        Moments of the scores under the noise, offset included; the variance with what is left of the smoothing of a
+        Moments of the scores under the noise, offset included; the variance includes any remaining smoothing of a
         kink.
     weight : array (n,)
         ``C`` times the row weight.
     row : int array (n,)
-        Number of each row among those that were given: rows of weight zero are not data and are left out.
+        Number of each row in the data; rows of weight zero are left out.
     pull : array (n,), optional
-        Dual variables, of a fit that solved the dual.
+        Dual variables, if the fit solved the dual.
 
     Examples
     --------
@@ -87,9 +87,9 @@ class Auxiliary:
 
     @property
     def dual(self) -> Float[np.ndarray, "*rows"]:
-        """Pull ``−c ∂φ/∂m = κ − ωm`` at the score; without noise ``Pw = Xᵀ dual``, as of a support vector machine.
+        """Pull ``−c ∂φ/∂m = κ − ωm`` at the score; without noise ``Pw = Xᵀ dual``, as in a support vector machine.
 
-        The score of a row on a kink does not determine its pull; a fit without noise solves the dual, and gives it.
+        The score of a row on a kink does not determine its pull; without noise the solution of the dual does.
         """
         if self.pull is not None:
             return self.pull
@@ -98,10 +98,10 @@ class Auxiliary:
 
     @property
     def support(self) -> Bool[np.ndarray, "*rows"]:
-        """Whether the row's score lies beyond a kink, or within two standard deviations of its noise of one.
+        """Whether the row's score is beyond a kink, or less than two standard deviations of the noise from it.
 
-        Such a row pulls with a twentieth of ``c`` at least. Without noise these are the support vectors, but for those
-        on the kink that hardly pull. Under a quantile every row is one, whose slopes are nowhere zero.
+        Such a row has a pull of at least a twentieth of ``c``. Without noise these are the support vectors, except rows
+        on the kink with a smaller pull. For a quantile loss, whose slopes are nowhere zero, all rows count.
 
         Raises
         ------
@@ -114,7 +114,7 @@ class Auxiliary:
                 "bd.Hinge() and bd.EpsilonInsensitive(). Look at omega and dual."
             )
         pull = np.abs(self.dual)
-        # The steeper of the two sides of a check loss has a slope below one.
+        # Compare with the slope of the steeper side, which for a check loss is below one.
         slopes = [
             np.abs(self.loss.plain_value_and_slope(self.target, self.mean + distance)[1])
             for distance in (-1e300, 1e300)
@@ -133,9 +133,9 @@ class Auxiliary:
 
 
 def auxiliary_at(energy: Energy, state: SolverState, tip: float = 1e-9) -> Auxiliary | None:
-    """Auxiliary variables of a block of problems at a state of its minimiser.
+    """Auxiliary variables of K problems at a state of a minimiser.
 
-    None without augmentation, or if the rows are not in this process.
+    None for a loss without augmentation, and if the rows are outside this process.
     """
     loss: Any = energy.loss
     is_local = isinstance(state.mean, np.ndarray)
@@ -147,8 +147,8 @@ def auxiliary_at(energy: Energy, state: SolverState, tip: float = 1e-9) -> Auxil
 
     mean, var = state.mean, block(state.var + state.smoothing**2)
     if loss.piecewise_linear:
-        # A row at the tip of a cone has neither a distance nor a variance: it is given so large a standard deviation,
-        # and half of its weight is what it may pull.
+        # A score on the kink without noise would have an infinite ω: set a minimum standard deviation ``tip``, at which
+        # the pull of such a row is half of its weight.
         var = np.maximum(var, tip**2)
     rows = np.arange(len(mean))
     pull = getattr(state.memory, "pull", None)
@@ -156,7 +156,7 @@ def auxiliary_at(energy: Energy, state: SolverState, tip: float = 1e-9) -> Auxil
 
 
 def first_problem(auxiliary: Auxiliary | None, weight: PerRow) -> Auxiliary | None:
-    """The first of K problems, its rows numbered among all of which some have no ``weight`` (n,)."""
+    """Auxiliary variables of the first of K problems; ``row`` counts all rows, also those of ``weight`` (n,) zero."""
     if auxiliary is None:
         return None
     numbers = np.flatnonzero(weight > 0)

@@ -1,6 +1,7 @@
 """Table of the minimisers of a fit with one score per row; the first row whose condition holds is used.
 
-``fit.solver`` is its name. What the first two leave unfinished Newton's method goes on with, by a row of the others.
+``fit.solver`` is the name of this row. If interior points or coordinates do not finish, Newton's method continues, by a
+row of ``STEPS``.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ __all__ = ["CHOICES", "STEPS", "Case", "Choice", "Limits", "case_of", "choose", 
 
 @dataclass(frozen=True)
 class Limits:
-    """Sizes by which a way is taken.
+    """Thresholds of the table.
 
     Attributes
     ----------
@@ -56,7 +57,7 @@ class Case(NamedTuple):
     dual, interior : bool
         There is a dual without noise, and interior points have steps for it.
     noise : float
-        Least variance of an entry, as a share of its squared mean, of a piecewise-linear loss; 0 of others.
+        Minimum variance of an entry, as a share of its squared mean, for a piecewise-linear loss; 0 for others.
     absolute : bool
         The penalty is on absolute weights.
     """
@@ -74,7 +75,7 @@ class Case(NamedTuple):
 
 @dataclass(frozen=True)
 class Choice:
-    """A row of a table, here and of the samplers: a name, when it is taken, what it is, and why."""
+    """A row of a table of algorithms: its name, the condition for its use, a description, and the reason."""
 
     name: str
     when: Callable[[Any, Any], bool]
@@ -127,7 +128,7 @@ CHOICES = (
     ),
     *STEPS,
 )  # fmt: skip
-"""Ways from the first that is taken if it can be."""
+"""Minimisers in order of preference."""
 
 
 def case_of(energy: Energy) -> Case:
@@ -158,10 +159,10 @@ def choose(case: Case, limits: Limits | None = None, rows: Sequence[Choice] = CH
 
 
 def has_dual(energy: Energy) -> bool:
-    """Whether the energy is the maximum that is stated above, in weights that are a multiple of those."""
+    """Whether the energy has the dual of :mod:`.dual_problem`, in weights times the gain of the noise."""
     moments, loss = energy.moments, cast(PiecewiseLinear, energy.loss)
     gain, shift = moments.coefficients[:2]
-    # Smooth losses first: to look for the methods of a protocol where they are not takes as long as a step.
+    # Check the flag first: for a smooth loss the check of the protocol takes as long as a step.
     if not (loss.piecewise_linear and isinstance(loss, PiecewiseLinear)) or energy.plain_weight is not None:
         return False
     if moments.has_variance or np.any(shift) or not np.all(gain > 0) or energy.level is not None:
@@ -179,23 +180,24 @@ def solve_dual(
     energy : Energy
         Energy of K problems.
     weights : array (p + 1, K)
-        Where to start, of which the intercepts alone are taken.
+        Where to start; only the intercepts are used.
     tol : float
-        Relative suboptimality to reach. What does not come so near soon is left where it is, and its gap tells.
+        Relative suboptimality to reach. The ``gap`` of the result is larger if the limits are met before.
     interior : bool
-        Whether interior points come first, and coordinates if those have not ended; else the other way round.
+        Whether interior points come first and coordinates second, if needed; else the other way round.
     limits : DualLimits, optional
-        Sizes.
+        Limits on the work.
 
     Returns
     -------
     Dual or None
-        None where it does not apply: other losses, noise, columns without a prior, rows elsewhere, no compiler.
+        None for other losses, with noise, for columns without a prior and rows outside this process, or without a
+        compiler.
     """
     if not has_dual(energy):
         return None
     if energy.location is not None:
-        # Without noise the scores of the mean are known, and what is left of the weights has the mean 0.
+        # Without noise the scores of the prior mean are an offset; the weights minus this mean have the mean 0.
         prior_scores = energy.moments.mean(energy.location)
         prior_scores = prior_scores if energy.offset is None else prior_scores + energy.offset
         dual = solve_dual(replace(energy, location=None, offset=prior_scores), weights, tol, interior, limits)
@@ -203,12 +205,12 @@ def solve_dual(
     limits = DualLimits() if limits is None else limits
     n, p = energy.moments.design.shape
     best: Dual | None = None
-    for inside in (interior, not interior):
-        if not inside:
+    for by_interior in (interior, not interior):
+        if not by_interior:
             other = solve_by_coordinates(energy, weights, tol, limits)
         else:
-            within = interior or n * p**2 <= limits.multiplications
-            other = solve_interior(energy, weights, tol) if within else None
+            is_cheap = interior or n * p**2 <= limits.multiplications
+            other = solve_interior(energy, weights, tol) if is_cheap else None
         if other is not None and (best is None or np.sum(other.gap) < np.sum(best.gap)):
             best = other
         if best is not None and _has_ended(energy, best, tol):

@@ -1,9 +1,9 @@
 r"""Coordinate descent on the dual of a piecewise-linear loss without noise, for sparse rows.
 
-A row has one coordinate for each of its kinks, ``β`` between the ends ``l`` and ``u``. With the score ``s`` and
-``q = Σ_d x_d²/P_d``, by which it moves with ``β``, the best ``β`` is ``β + (t − s)/q``, cut off at the ends (Hsieh,
-Chang, Lin, Keerthi & Sundararajan 2008). The intercept ``b`` is the multiplier of ``Σβ = 0``: by the method of
-multipliers ``(Σβ)²/2ρ`` is added, and ``b`` follows ``Σβ``. :mod:`.dual_problem` has the bound that ends it.
+A row has one coordinate ``β`` for each of its kinks, between the ends ``l`` and ``u``. The score ``s`` of the row
+changes by ``q = Σ_d x_d²/P_d`` per unit of ``β``, so that the best value is ``β + (t − s)/q``, clipped to the ends
+(Hsieh, Chang, Lin, Keerthi & Sundararajan 2008). The intercept ``b`` is the multiplier of ``Σβ = 0``: the method of
+multipliers adds ``(Σβ)²/2ρ`` and changes ``b`` by ``Σβ/ρ``. The bound of :mod:`.dual_problem` ends the passes.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ _ONE = np.uint64(1)
 
 @dataclass(frozen=True)
 class CoordinateRules:
-    """Passes over the rows, and the curvature that the intercept adds.
+    """Rules for passes over the rows, and for the curvature ``1/ρ`` that the intercept adds.
 
     Attributes
     ----------
     together : int
-        Passes between two looks at the gap.
+        Passes between two evaluations of the gap.
     still : float
-        A row that moves less than this share of the mean row is left out of the passes up to the next look.
+        A row that moves less than this share of the mean row is skipped until the next evaluation of the gap.
     stiff : float
-        Curvature that the intercept adds to a row's coordinate, as a share of the mean row's own.
+        Minimum of ``1/ρ``, as a share of the mean ``q``.
     stiffest : float
-        Maximal factor on ``stiff``.
+        Maximum factor on ``stiff``.
     slow : float
-        If the passes leave more than this share of ``Σβ``, the added curvature is doubled.
+        If the passes leave more than this share of ``Σβ``, ``1/ρ`` is doubled.
     """
 
     together: int = 5
@@ -55,7 +55,8 @@ def solve_by_coordinates(energy: Energy, weights: WeightBlock, tol: float, limit
     Returns
     -------
     Dual or None
-        None without a compiler, where rows are elsewhere, and where no energy is left to hold the gap against.
+        None without a compiler, for rows outside this process, and if an energy, with which the gap is compared, is
+        nearly zero.
     """
     from ...designs.kernels import available
 
@@ -84,10 +85,10 @@ def _solve(
 
     passes, generator = compiled(_passes, "contract", "reassoc"), np.random.default_rng(0)
     gain, weights = 1 / task.precision, np.zeros(len(task.precision))
-    # Of a row without entries any number above zero will do: its coordinate goes to an end.
+    # For a row without entries any positive number will do: its coordinate goes to an end.
     size = np.maximum(task.design.sq_matvec(gain), LEAST)
     beta = np.clip(np.zeros_like(task.centre), task.low, task.high)
-    stiffness = least_stiffness = _RULES.stiff * float(size.mean()) if task.fitted else 0.0
+    stiffness = least_stiffness = _RULES.stiff * float(size.mean()) if task.has_intercept else 0.0
     first = task.energy(weights, task.centre - intercept)
     best, pull = np.append(weights, intercept), beta.sum(axis=1)
     smallest, floor, before = np.inf, -np.inf, 0.0
@@ -104,7 +105,7 @@ def _solve(
         if smallest - floor <= tol * abs(smallest):
             break
         total = float(beta.sum())
-        # Twice as stiff where Σβ falls slowly, half where it changes sign.
+        # Double 1/ρ if Σβ falls slowly, and halve it if Σβ changes sign.
         if total * before < 0:
             stiffness = max(0.5 * stiffness, least_stiffness)
         elif abs(total) > _RULES.slow * abs(before) > 0:
@@ -132,9 +133,9 @@ def _passes(
     orders: Any,
     share: float,
 ) -> float:
-    """Passes over the rows, one in each of the orders, which change ``beta`` (n, kinks) and ``weights`` (p,).
+    """Pass over the rows in each of the orders, and change ``beta`` (n, kinks) and ``weights`` (p,) in place.
 
-    Rows that move less than a ``share`` of the mean row are left out of the passes that follow.
+    Rows that move less than a ``share`` of the mean row are skipped in the following passes.
 
     Returns
     -------

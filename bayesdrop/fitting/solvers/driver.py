@@ -1,16 +1,16 @@
-"""One driver for every minimiser of an energy, and the status that it ends with.
+"""Run a minimiser of an energy until it converges, and report its status.
 
-It runs Newton's method and EM on a block of linear problems, the softmax's Newton method, and the alternating
-updates of a hidden layer, whose L-BFGS SciPy runs. The ascent of the mean field
-(:mod:`bayesdrop.variational_bayes.fitting`) stays apart: a cycle of it passes two points or one, its limit counts the
-rounds within cycles, and its state, a number for each non-zero entry of the data, is updated in place.
+The driver runs Newton's method and EM on K linear problems, Newton's method for the softmax, and the alternating
+updates of a hidden layer, whose L-BFGS is SciPy's. The ascent of the mean field
+(:mod:`bayesdrop.variational_bayes.fitting`) does not use it, because a cycle of the ascent has one or two steps and
+updates its state, a number for each non-zero entry of the data, in place.
 
-What a minimiser must offer, and what its states must, to be run:
+A minimiser provides
 
     init(energy, weights) → state,        step(energy, state, goal) → (state, moved)
 
-A state is what the next step needs: where the minimiser is, what the energy is there, and a memory that is the method's
-own. Nothing is changed in place.
+A state holds what the next step needs: the weights, the energy, and the memory of the method. Steps change nothing in
+place.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ __all__ = [
 
 _log = logging.getLogger("bayesdrop")
 
-# Smallest tolerance of a loose fit, such as those of folds: it ends by an estimate, without the two steps that a bound
-# needs, even if signs of tiny weights, and the rates with them, have just changed.
+# Smallest tolerance of a loose fit, such as a fit to a fold. It ends by an estimate, without the two more steps that a
+# bound needs, even if signs of tiny weights have just changed and the rates with them.
 LOOSE = 1e-4
 
 
@@ -74,7 +74,7 @@ class Status(Enum):
     )
 
     def __reduce__(self) -> tuple[type[Status], tuple[str]]:
-        """The call that makes it again: skops, unlike pickle, asks for it under this name alone."""
+        """Call that restores the status; skops, unlike pickle, uses ``__reduce__`` only."""
         return type(self), (self.value,)
 
     @property
@@ -106,24 +106,24 @@ def minimise(
     Parameters
     ----------
     method : Minimiser
-        What makes the steps.
+        Minimiser that makes the steps.
     energy
-        What its states are states of; of several problems those that are left are its ``select(columns)``.
+        Energy of the K problems; ``select(columns)`` restricts it to the unfinished ones.
     state : State
         Where to start, ``method.init(energy, weights)``.
     tol : float
         Relative suboptimality.
     max_iter : int
-        Maximal number of steps.
+        Maximum number of steps.
     trace : Trace
-        Gets the objectives after every step, and the status.
+        Receives the objectives after every step, and the status.
     done : bool array (K,), optional
-        Problems that are left as they are.
+        Problems to leave unchanged.
 
     Returns
     -------
     state : State
-        Where it ended.
+        Final state.
     done : bool array (K,)
         Which problems are done.
     """
@@ -164,7 +164,7 @@ def minimise(
 
 
 def _end(stuck: Bool[np.ndarray, " K"], state: Any) -> Status:
-    """How steps ended of which some problems are ``stuck`` above their goals: near their optimum, or anywhere."""
+    """Status of a run whose ``stuck`` problems are above their goals: close to their optimum, or not."""
     if not np.any(stuck):
         return Status.CONVERGED
     is_close = state.remaining <= LOOSE * np.abs(state.value)
@@ -172,7 +172,7 @@ def _end(stuck: Bool[np.ndarray, " K"], state: Any) -> Status:
 
 
 def announce(status: Status, iterations: int) -> None:
-    """Log how a fit ended, and warn of one that is not finished."""
+    """Log how a fit ended, and warn if it did not finish."""
     _log.info("fit after %d iterations: %s", iterations, status.value)
     if status.is_unfinished:
         from sklearn.exceptions import ConvergenceWarning
@@ -187,10 +187,10 @@ def least_weights(
     squares: Callable[[], FeatureBlock],
     share: float = 1e-20,
 ) -> FeatureBlock:
-    """Sizes (p, K) up to which weights are zero but for rounding, in the units of their features.
+    """Largest sizes (p, K) of weights that count as zero up to rounding.
 
-    The curvature of the energy in a weight is of the size of ``h = P + (X²)ᵀc``, and ``½w²h`` is compared with the
-    energy: features in other units have other weights, and the same predictions.
+    The curvature of the energy in a weight is about ``h = P + (X²)ᵀc``, and ``½w²h`` is compared with the energy, so
+    that the units of the features do not matter.
 
     Parameters
     ----------
@@ -199,11 +199,11 @@ def least_weights(
     value : array (K,)
         Energies.
     precision : array (p, 1)
-        The ``P``.
+        Prior precision ``P``.
     squares : function
-        Gives ``(X²)ᵀc``, (p, K) or (p, 1); needed where a weight is zero compared with its prior.
+        Returns ``(X²)ᵀc``, (p, K) or (p, 1); called only if a weight is tiny for its prior.
     share : float
-        Part of the energy below which that of a weight is nothing.
+        Largest ``½w²h`` that counts as zero, as a share of the energy.
 
     Examples
     --------
@@ -217,7 +217,7 @@ def least_weights(
 
 
 def status_at(weights: FeatureBlock, smallest_weights: FeatureBlock, status: Status) -> Status:
-    """``status``, or ``ALL_ZERO`` if the fit is finished and a problem has no weight above its least size, (p, K)."""
+    """``status``, or ``ALL_ZERO`` if the fit has finished and a problem has no weight above ``smallest_weights``."""
     zero = np.all(np.abs(weights) <= smallest_weights, axis=0)
     return Status.ALL_ZERO if len(weights) and bool(np.any(zero)) and not status.is_unfinished else status
 
@@ -228,12 +228,11 @@ Own = TypeVar("Own")
 
 
 def accuracy(tol: float, weights: float = 1e4) -> float:
-    """Relative suboptimality of a smooth energy at which it and its gradient are as small as a tolerance asks for.
+    """Relative suboptimality of a smooth energy at which the energy and the weights both meet a tolerance.
 
-    Of an energy ``δ²/2`` above its least, relative to it, the weights are ``δ`` away in the units of its curvature, and
-    so large is the gradient: the root of a small number is a larger one. Both have to be small: the suboptimality
-    ``tol``, and the distance ``10⁴ tol``: at 1e-8, the default, a bound on the gradient asks for no more than one on
-    the energy.
+    At the relative suboptimality ``δ²/2`` the distance to the optimum and the gradient are ``δ``, in units of the
+    curvature. The suboptimality must be at most ``tol`` and the distance at most ``10⁴ tol``, which for the default
+    1e-8 gives the same bound.
 
     Examples
     --------
@@ -253,17 +252,17 @@ class State(Protocol):
 
     @property
     def objective(self) -> Float[np.ndarray, " K"]:
-        """Energy of each problem as it is reported; the energy that is minimised may be smoothed."""
+        """Energy of each problem for the trace; ``value`` may be smoothed."""
 
     @property
     def remaining(self) -> Float[np.ndarray, " K"]:
         """Estimated suboptimality."""
 
     def goal(self, energy: Any, tol: float) -> Float[np.ndarray, " K"]:
-        """Suboptimality of each problem at which a fit of a tolerance ends; see :func:`accuracy`."""
+        """Suboptimality of each problem at which a fit with the tolerance ends; see :func:`accuracy`."""
 
     def has_ended(self, energy: Any, goal: Any) -> Bool[np.ndarray, " K"]:
-        """Mask of the problems that are at their goals before a step, or that no step would improve."""
+        """Mask of the problems that are at their goals before a step, or that a step cannot improve."""
 
     def select(self: Own, columns: Any) -> Own:
         """The state of some problems."""
@@ -272,9 +271,9 @@ class State(Protocol):
         """Replace some problems by those of ``part``."""
 
     def refine(self: Own, energy: Any, goal: Any, moved: Any) -> tuple[Own, Bool[np.ndarray, " K"]]:
-        """Bring what is minimised nearer to the energy itself, and say for which problems it is not yet near enough.
+        """Reduce the smoothing; return also the mask of the problems whose smoothing is still too large.
 
-        ``goal`` (K,) is the suboptimality to be reached and ``moved`` (K,) what the last step could move.
+        ``goal`` (K,) is the suboptimality to reach, and ``moved`` (K,) marks the problems that the last step changed.
         """
 
 
@@ -285,11 +284,11 @@ class OneProblem:
     remaining: Any
 
     def goal(self, energy: Any, tol: float) -> Float[np.ndarray, " 1"]:
-        """Small enough for the gradient too; see :class:`State`."""
+        """Goal for the energy and the gradient; see :class:`State`."""
         return accuracy(tol) * np.maximum(np.abs(self.value), np.finfo(float).tiny)
 
     def has_ended(self, energy: Any, goal: Any) -> Bool[np.ndarray, " 1"]:
-        """Whether it is at its goal; see :class:`State`."""
+        """Whether the problem is at its goal; see :class:`State`."""
         return np.asarray(self.remaining <= goal)
 
     def select(self: Own, columns: Any) -> Own:
@@ -297,7 +296,7 @@ class OneProblem:
         return self
 
     def merge(self: Own, columns: Any, part: Own) -> Own:
-        """The part, which is all; see :class:`State`."""
+        """``part``, the whole state; see :class:`State`."""
         return part
 
     def refine(self: Own, energy: Any, goal: Any, moved: Any) -> tuple[Own, Bool[np.ndarray, " 1"]]:
@@ -310,18 +309,18 @@ class Minimiser(Protocol[EnergyType, StateType]):
     """Protocol of a minimiser, for one energy at fixed rates."""
 
     def init(self, energy: EnergyType, weights: Any, earlier: StateType | None = None) -> StateType:
-        """State at the weights; of an ``earlier`` one, whose rates were others, it may keep what still holds."""
+        """State at the weights; may reuse parts of an ``earlier`` state, from other rates."""
 
     def step(self, energy: EnergyType, state: StateType, goal: Any) -> tuple[StateType, Bool[np.ndarray, " K"]]:
-        """Go downhill and estimate what remains; nothing need be done where that is below ``goal``, (K,).
+        """Lower the energy and estimate the suboptimality; problems below their ``goal``, (K,), may be skipped.
 
-        Returns the state, and which problems the step could move; a problem that cannot be moved is done.
+        Returns the state, and the mask of the problems that the step could change; the others are done.
         """
 
 
 @runtime_checkable
 class FitMethod(Minimiser[EnergyType, StateType], Protocol[EnergyType, StateType]):
-    """Protocol of what a user gives as the ``method`` of a fit: a minimiser that knows when to stop."""
+    """Protocol of the ``method`` of a fit: a minimiser with a tolerance and a maximum number of steps."""
 
     @property
     def tol(self) -> float:
@@ -329,11 +328,11 @@ class FitMethod(Minimiser[EnergyType, StateType], Protocol[EnergyType, StateType
 
     @property
     def max_iter(self) -> int:
-        """Maximal number of steps."""
+        """Maximum number of steps."""
 
 
 def check_minimiser(method: Any) -> Any:
-    """Return a minimiser, or raise TypeError; a sampler is none.
+    """Return a minimiser, or raise TypeError, as for a sampler.
 
     Examples
     --------

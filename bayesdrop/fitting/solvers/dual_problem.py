@@ -1,39 +1,42 @@
-"""A piecewise-linear loss without noise as a sum of maxima over intervals, and a bound on the energy.
+r"""Bound the energy of a piecewise-linear loss from below, by its dual; for solvers and their stopping rules.
 
-A plain hinge, ε-insensitive or quantile loss is a sum of maxima over intervals,
+A plain hinge, ε-insensitive or quantile loss with row weight ``c`` is a sum of maxima over intervals, one per kink
+``t``,
 
-    c φ(y, s) = Σ max { β(t − s) : l <= β <= u },
+    c φ(y, s) = Σ max { β(t − s) : l <= β <= u }.
 
-so that the energy is the maximum over ``β`` of what is quadratic in ``w``, at ``w = P⁻¹Mᵀβ``; an offset of the scores
-is taken off ``t``. Any ``β`` with ``Σβ = 0`` (if there is an intercept) bounds the energy from below,
+Given ``β`` the energy is quadratic in ``w``, with the minimum at ``w = P⁻¹Mᵀβ`` for the prior precision ``P`` and
+scores ``Mw``. An offset of the scores is subtracted from ``t``. Any ``β`` with ``Σβ = 0`` (if there is an intercept)
+bounds the energy from below,
 
     U >= Σtβ − ½ρᵀP⁻¹ρ,     ρ = Mᵀβ,
 
-and the difference to the energy at some ``w`` bounds its suboptimality. With noise Newton's method goes down the
-energy itself, its kinks smoothed.
+and the energy at ``w`` minus the bound bounds the suboptimality of ``w``. :mod:`.coordinates` and
+:mod:`.interior_points` maximise this bound.
 
-The bound with noise comes from the slopes at a point. Every form of a piecewise-linear loss is a maximum over
-intervals, with noise of variance ``v``
+With noise Newton's method minimises the energy with smoothed kinks, and the bound follows from the slopes at a point.
+Every form of a piecewise-linear loss is a maximum over intervals, with noise of variance ``v``
 
     c φ(y, s, v) = Σ max { β(t − s) + √v τ(β) : l <= β <= u },
 
-with ``τ`` concave and zero at both ends: ``√((β − l)(u − β))`` of the augmentation bound, ``(u − l)`` times the normal
-density at the quantile ``(β − l)/(u − l)`` of the Gaussian form. The ``β`` of the maximum are minus the slopes in the
-scores. Where the loss is smoothed by ``ε`` they are those at ``r = √(v + ε²)``, and any ``β`` within
-the intervals with ``Σβ = 0`` (if there is an intercept), at any weights ``w``, bound the energy from below by
+with ``τ`` concave and zero at both ends: ``√((β − l)(u − β))`` for the augmentation bound, ``(u − l)`` times the normal
+density at the quantile ``(β − l)/(u − l)`` for the Gaussian form. The maximising ``β`` are minus the slopes in the
+scores, for a loss smoothed by ``ε`` those at ``r = √(v + ε²)``. Any ``β`` within the intervals with ``Σβ = 0`` (if
+there is an intercept) and any weights ``w`` bound the energy from below by
 
-    U >= Σtβ − ½ρᵀP⁻¹ρ,        ρ = Mᵀβ − q(τ(β)/r)∘w.
+    U >= Σtβ − ½ρᵀP⁻¹ρ,        ρ = Mᵀβ − q(τ(β)/r)∘w,
 
-At the optimum ``ρ = Pw``, and the bound is the energy; at a gradient ``g`` it is less by ``½gᵀP⁻¹g``. It asks for no
-constant of the data, as an estimate by the decrement of Newton's method does, and no rule of thumb can be wrong.
+where ``2q(κ)∘w`` is the gradient of ``Σκv`` in the weights. At the optimum ``ρ = Pw`` and the bound equals the energy;
+at a gradient ``g`` it is lower by ``½gᵀP⁻¹g``. Unlike an estimate from Newton's decrement it needs no constant that
+depends on the data.
 
-Where the noise vanishes on many rows, as of a rare class, a small gradient is hard to have and not needed: there
-``κ = τ(β)/r`` is less than it may be, ``τ(β)/√v``, and other weights take up the gradient, for the same bound holds
-with any ``κ`` up to that at those,
+If the noise is nearly zero on many rows, as for a rare class, a small gradient is hard to reach and not needed. There
+``κ = τ(β)/r`` is below its maximum ``τ(β)/√v``. The bound holds for any ``κ`` up to the maximum at other weights ``ω``,
+which are chosen to absorb the gradient,
 
     ω = (P + q(κ))⁻¹(Mᵀβ + Pμ),        ρ = Mᵀβ − q(κ')∘ω,        κ' = min { κ, τ(β)/√v(ω) }.
 
-A prior about a mean ``μ`` takes ``μᵀρ`` off the bound.
+A prior mean ``μ`` lowers the bound by ``μᵀρ``.
 """
 
 from __future__ import annotations
@@ -51,23 +54,24 @@ from ..objective.energy import Energy, Kinks, ProblemVector, WeightBlock
 
 __all__ = ["Dual", "DualLimits", "DualProblem", "best_constant", "joined", "lower_bound", "LEAST", "NO_RESIDUAL"]
 
+# Positive numbers below this count as zero.
 LEAST = 1e-100
-# Below this share of the first energy a fit is one without any residual, as of a constant response.
+# Share of the first energy below which a fit has no residual, as for a constant response.
 NO_RESIDUAL = 1e-12
 
 
 @dataclass(frozen=True)
 class DualLimits:
-    """How far the dual is followed.
+    """Limits on the work of the solvers of the dual.
 
     Attributes
     ----------
     passes : (int, int)
-        Least and most passes of coordinate descent before another method takes over.
+        Minimum and maximum number of passes of coordinate descent before another method takes over.
     visits : float
-        Entries that the passes between these two may visit.
+        Maximum number of entries visited in all passes, between these two numbers of passes.
     multiplications : float
-        Maximum number of multiplications of a Gram matrix, ``n p²``, at which interior points follow the passes.
+        Maximum number of multiplications for a Gram matrix, ``n p²``, for interior points to follow the passes.
     """
 
     passes: tuple[int, int] = (300, 30_000)
@@ -76,21 +80,21 @@ class DualLimits:
 
 
 class Dual(NamedTuple):
-    """Weights (p + 1, K), a bound on their suboptimality (K,), and the pulls ``β`` of the rows (n, K)."""
+    """Weights (p + 1, K), a bound on their suboptimality (K,), and ``pull`` (n, K), the sum of ``β`` in each row."""
 
     weights: WeightBlock
     gap: ProblemVector
     pull: PerRow
 
     def among(self, rows: Bool[np.ndarray, " n"]) -> Dual:
-        """Expand the pulls to all rows; rows that are not marked have no pull."""
+        """Expand ``pull`` from the marked rows to all rows, with 0 for the others."""
         pull = np.zeros((len(rows), self.pull.shape[1]))
         pull[rows] = self.pull
         return self._replace(pull=pull)
 
 
 def joined(parts: Iterable[Dual | None]) -> Dual | None:
-    """The duals of all problems, solved one after the other until there is none of one."""
+    """Concatenate the solutions of all problems; None if one has none, and then the later ones are not solved."""
     duals = []
     for part in parts:
         if part is None:
@@ -100,9 +104,9 @@ def joined(parts: Iterable[Dual | None]) -> Dual | None:
 
 
 class DualProblem(NamedTuple):
-    """One problem in the weights that meet the rows, which are those times the gain of the noise's mean.
+    """The dual of one problem without noise, in weights times the gain of the noise, so that ``M`` is the matrix ``X``.
 
-    Kinks ``t`` and ends ``l`` and ``u`` are (n, kinks), the precision ``P`` is (p,).
+    Kinks ``t`` (``centre``) and ends ``l`` and ``u`` are (n, kinks), the precision ``P`` is (p,).
     """
 
     design: Design
@@ -111,11 +115,11 @@ class DualProblem(NamedTuple):
     centre: Float[np.ndarray, "n kinks"]
     low: Float[np.ndarray, "n kinks"]
     high: Float[np.ndarray, "n kinks"]
-    fitted: bool
+    has_intercept: bool
 
     @classmethod
     def of(cls, energy: Energy, k: int) -> DualProblem:
-        """Problem ``k`` of some."""
+        """Problem ``k`` of the energies of K problems."""
         moments = energy.moments
         shape = (moments.design.shape[1], energy.target.shape[1])
         gain, precision = (
@@ -135,8 +139,8 @@ class DualProblem(NamedTuple):
         return float(0.5 * (self.precision * w) @ w + np.sum(np.where(slack > 0, self.high, self.low) * slack))
 
     def feasible(self, beta: Float[np.ndarray, "n kinks"]) -> Float[np.ndarray, "n kinks"]:
-        """A ``β`` that meets the constraint: the larger side is scaled down."""
-        if not self.fitted:
+        """Scale down the positive or the negative ``β``, whichever sum is larger, so that ``Σβ = 0``."""
+        if not self.has_intercept:
             return beta
         above = float(np.sum(np.maximum(beta, 0.0)))
         below = above - float(beta.sum())
@@ -155,7 +159,7 @@ def lower_bound(
     mean: PerRow,
     var: PerRow,
     smoothing: ProblemVector,
-    elsewhere: bool = False,
+    try_other_weights: bool = False,
 ) -> ProblemVector | None:
     """Bound the minimum of each problem from below.
 
@@ -164,19 +168,19 @@ def lower_bound(
     energy : Energy
         Energy of K problems.
     weights : array (p + 1, K)
-        Any; near the optimum the bound is near the minimum.
+        Any weights; near the optimum the bound is near the minimum.
     mean, var : array (n, K)
-        Moments of their scores' linear parts.
+        Moments of the scores' linear parts at these weights.
     smoothing : array (K,)
         The ``ε`` at which the slopes are taken.
-    elsewhere : bool
-        Whether to look at other weights too, which take up a gradient at the cost of half a product.
+    try_other_weights : bool
+        Whether to try the bound at the weights ``ω`` too, at the cost of half a product with the matrix.
 
     Returns
     -------
     array (K,) or None
-        None where there is none: losses without kinks, rows without labels, an intercept with a prior, columns without
-        one, rows elsewhere.
+        None if there is no bound: for losses without kinks, rows without labels, an intercept with a prior, columns
+        without a prior, and rows outside this process.
     """
     loss: Any = energy.loss
     has_rows = energy.has_all_rows and energy.plain_weight is None and energy.level is None
@@ -188,22 +192,22 @@ def lower_bound(
     part = loss.form.derivatives(slack, np.broadcast_to(root * root, slack.shape))
     beta, tension = low + size * part.mean, np.zeros(mean.shape)
     if moments.fit_intercept:
-        # An intercept that is a little off: the rows near a kink give way, which costs almost nothing.
+        # If the intercept is slightly off, change ``β`` of the rows near a kink, which hardly lowers the bound.
         beta = _balanced(beta, size * part.mean_mean, low, high)
     if moments.has_variance:
         share = (beta - low) / np.where(size > 0, size, 1.0)
         tension = np.sum(size * loss.form.tension(np.clip(share, 0.0, 1.0)), axis=0)
-    pressed = tension / np.where(root > 0, root, 1.0)
-    residual, spread = moments.adjoint(weights, beta.sum(axis=0), -0.5 * pressed)
+    kappa = tension / np.where(root > 0, root, 1.0)
+    residual, spread = moments.adjoint(weights, beta.sum(axis=0), -0.5 * kappa)
     value = np.sum(centre * beta, axis=(0, 1))
     bound = np.asarray(value - _prior_part(residual, energy))
-    if elsewhere and moments.has_variance:
+    if try_other_weights and moments.has_variance:
         spread = -2 * spread
-        other = residual[:-1] + weights[:-1] * spread
-        drawn = 0.0 if energy.location is None else energy.precision[:-1] * energy.location[:-1]
-        back, other = other, (other + drawn) / (energy.precision[:-1] + spread)
+        back = residual[:-1] + weights[:-1] * spread
+        prior_pull = 0.0 if energy.location is None else energy.precision[:-1] * energy.location[:-1]
+        other = (back + prior_pull) / (energy.precision[:-1] + spread)
         deviation = np.sqrt(np.maximum(moments.covariance(other * other), np.finfo(float).tiny))
-        residual[:-1] = back - other * moments.spread(np.minimum(pressed, tension / deviation))
+        residual[:-1] = back - other * moments.spread(np.minimum(kappa, tension / deviation))
         bound = np.maximum(bound, value - _prior_part(residual, energy))
     return bound
 
@@ -215,7 +219,7 @@ def _prior_part(residual: WeightBlock, energy: Energy) -> ProblemVector:
 
 
 def _balanced(beta: Kinks, give: Kinks, low: Kinks, high: Kinks) -> Kinks:
-    """The ``β`` brought to ``Σβ = 0``: where rows can give way, and what is left by scaling the larger side down."""
+    """Change ``β`` so that ``Σβ = 0``: in proportion to ``give``, and then by scaling the larger side down."""
     total, room = np.sum(beta, axis=(0, 1)), np.sum(give, axis=(0, 1))
     beta = np.clip(beta - np.where(room > 0, total / np.where(room > 0, room, 1.0), 0.0) * give, low, high)
     sides = np.sum(np.maximum(beta, 0.0), axis=(0, 1)), np.sum(np.maximum(-beta, 0.0), axis=(0, 1))
@@ -224,7 +228,7 @@ def _balanced(beta: Kinks, give: Kinks, low: Kinks, high: Kinks) -> Kinks:
 
 
 def best_constant(energy: Energy) -> ProblemVector:
-    """The intercept of zero weights, (K,): the first kink past which the slope of the energy is not below zero."""
+    """Best intercept at zero weights, (K,): the first kink after which the slope of the energy is not negative."""
     kinks, low, high = (part.reshape(-1, part.shape[2]) for part in energy.kinks)
     order = np.argsort(kinks, axis=0, kind="stable")
     rise = np.cumsum(np.take_along_axis(high - low, order, axis=0), axis=0)

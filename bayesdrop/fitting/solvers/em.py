@@ -1,6 +1,6 @@
-"""Expectation-maximisation, as in the papers.
+"""Expectation-maximisation for ``bd.fit``, as published.
 
-E-step: ``(ω, κ)`` in expectation at the current weights. M-step: ``(P + G) w = Mᵀκ + Pμ`` with
+E-step: expected ``(ω, κ)`` at the current weights. M-step: ``(P + G) w = Mᵀκ + Pμ`` with
 ``G = MᵀΩM + diag(a∘(X²)ᵀω + b∘Xᵀω + c0 Σω)`` (Chen, Zhu, Chen & Chen 2015, eqs 10-16, 24-26 and 31-35; Zhuo, Zhu &
 Zhang 2015, eq. 20). The energy never rises.
 """
@@ -30,10 +30,10 @@ class EMMemory(PerProblem):
     Attributes
     ----------
     decrement
-        ``gᵀA⁻¹g`` before the last step, for the gradient ``g`` and the matrix ``A`` of its M-step; NaN where it tells
-        nothing of the next.
+        ``gᵀA⁻¹g`` before the last step, for the gradient ``g`` and the matrix ``A`` of its M-step; NaN if it does not
+        predict the next one.
     smoothing
-        Smoothing at that step.
+        Smoothing in the last step.
     """
 
     decrement: ProblemVector
@@ -49,12 +49,12 @@ class EM:
     tol : float, default=1e-08
         Estimated suboptimality, relative to the energy, at which to stop, as in :class:`bayesdrop.Newton`.
     max_iter : int, default=1000
-        Maximal number of iterations; EM converges linearly and may need hundreds at small rates.
+        Maximum number of iterations; EM converges linearly and may need hundreds at small rates.
     preconditioner : Preconditioner, optional
         How the M-step is solved: ``Cholesky()``, ``Woodbury()`` or ``Jacobi()`` (conjugate gradients) of
         :mod:`bayesdrop.fitting.solvers.preconditioners`; by default chosen by shape.
     max_inner : int, default=2000
-        Maximal number of conjugate-gradient steps in an M-step.
+        Maximum number of conjugate-gradient steps in an M-step.
 
     See Also
     --------
@@ -79,14 +79,14 @@ class EM:
         check_settings(self.tol, self.max_iter, self.max_inner, self.preconditioner)
 
     def init(self, energy: Energy, weights: Any, earlier: SolverState | None = None) -> SolverState:
-        """See :class:`bayesdrop.fitting.solvers.driver.Minimiser`; raise ValueError if there is no such bound."""
+        """See :class:`bayesdrop.fitting.solvers.driver.Minimiser`; raise ValueError without the bound."""
         require(energy.loss, Augmented, "EM", "use bd.Newton(), which needs derivatives only")
         if not energy.loss.augmented or energy.plain_weight is not None:
             raise ValueError(
                 f"method: EM needs the augmentation bound and labelled rows, got {energy.loss!r}; use bd.Newton(), "
                 "which minimises every form."
             )
-        # Without noise steps near the kinks only slowly, and a dual is there.
+        # Without noise EM converges slowly near the kinks; solve the dual first.
         dual = solve_dual(energy, weights, self.tol, choose(case_of(energy)).name == "interior points")
         if dual is None:
             state = SolverState.at(energy, weights, None, earlier)
@@ -105,7 +105,7 @@ class EM:
         curvature = Curvature(omega, diagonal)
         solver = self.preconditioner or choose_preconditioner(moments.design)
         precondition = solver.prepare(moments, omega, diagonal)
-        # Solve for the change of w: the tolerance is then relative to the step and not lost near the optimum.
+        # Solve for the change of w, so that the tolerance is relative to the step even near the optimum.
         current, _ = energy.product(state.weights, curvature, state.weights)
         change, _, _ = conjugate_gradient(
             lambda u: energy.product(state.weights, curvature, u),
@@ -117,15 +117,15 @@ class EM:
         weights = state.weights + change
         mean, var = moments.scores(weights)
         value = energy.value(weights, mean, var, state.smoothing)
-        # The residual of the M-step is minus the gradient, which tells what is left where energies no longer do.
+        # The residual of the M-step is minus the gradient, accurate even where differences of energies are rounding.
         decrement = np.einsum("ij,ij->j", right - current, change)
-        # After a large change of the smoothing the last decrement does not show how fast steps contract.
+        # After a large change of the smoothing the last decrement does not give the rate of convergence.
         before = np.where(state.smoothing >= 0.5 * state.memory.smoothing, state.memory.decrement, np.nan)
         slack = 8 * np.finfo(float).eps * np.abs(state.value)
         spent = (decrement <= slack) & (decrement > 0.999 * before)
         better = (value <= state.value + slack) & (decrement > 0) & ~spent
-        # Linear convergence: errors fall by ρ at each step, decrements by ρ², and with ``H = (1 − ρ)A`` along the
-        # slowest of them the energy is ``ρ² gᵀA⁻¹g / 2(1 − ρ)`` above its least after the step.
+        # Linear convergence: a step multiplies errors by ρ and decrements by ρ². With ``H = (1 − ρ)A`` in the slowest
+        # direction the suboptimality after the step is ``ρ² gᵀA⁻¹g / 2(1 − ρ)``.
         has_rate = better & (before > 0)
         ratio = np.clip(decrement / np.where(has_rate, before, np.inf), 0.0, 0.999)
         left = 0.5 * ratio * decrement / (1 - np.sqrt(ratio))

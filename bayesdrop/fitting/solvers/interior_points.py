@@ -1,17 +1,16 @@
-r"""Interior-point method for piecewise-linear losses without noise where a Gram matrix, of either side, is cheap.
+r"""Interior-point method for piecewise-linear losses without noise, if a Gram matrix of columns or rows is cheap.
 
-The dual of :mod:`.dual_problem` is a quadratic programme in a box then. At its optimum, with multipliers ``x, z >= 0``,
+The dual of :mod:`.dual_problem` is a quadratic programme in a box. At its optimum, with multipliers ``x, z >= 0``,
 
     Pw = Mᵀβ,    Σβ = 0,    t − s + x − z = 0,    (β − l)x = 0,    (u − β)z = 0,        s = Mw + b.
 
-The products are held at a common ``μ``, which falls to zero. A Newton step for all five is a weighted least squares
-problem in ``w`` and ``b``,
+The products equal a common ``μ > 0`` instead, which falls to zero. A Newton step for all five equations is a weighted
+least squares problem in ``w`` and ``b``,
 
     (diag(P, 0) + M̃ᵀDM̃) d = M̃ᵀβ − (Pw, 0) + M̃ᵀDq,        D = 1/(x/(β − l) + z/(u − β)),        M̃ = [M, 1],
 
-with ``q`` from ``x``, ``z`` and ``μ``. Ferris & Munson (2002) have the same for support vector machines. Twenty to
-thirty steps for any ``C``, and no smoothing; the end follows from the gap of :class:`.dual_problem.DualProblem`, which
-is a bound.
+with ``q`` from ``x``, ``z`` and ``μ``, as for the support vector machines of Ferris & Munson (2002). It takes twenty to
+thirty steps for any ``C``, without smoothing, and ends by the bound of :class:`.dual_problem.DualProblem`.
 """
 
 from __future__ import annotations
@@ -36,27 +35,27 @@ Vector: TypeAlias = Float[np.ndarray, " _"]
 
 @dataclass(frozen=True)
 class InteriorRules:
-    """How interior points go on, and when they end.
+    """Lengths and number of the steps, and when they end.
 
     Attributes
     ----------
     steps : int
-        At most.
+        Maximum number of steps.
     columns : int
-        Whose Gram matrix is affordable wherever there are as many rows: 8 MB.
+        Maximum number of columns for a Gram matrix (8 MB) whenever there are at least as many rows.
     checks : int
-        Gaps that are looked at: rounding, which grows as ``μ`` falls, may leave more than is wanted.
+        Maximum number of evaluations of the gap: rounding, which grows as ``μ`` falls, may keep it above the goal.
     centring : float
         Share of the current ``μ`` that a step aims at.
     aim : float
-        Share of the wanted ``μ`` below which none is aimed at.
+        Minimum ``μ`` that a step aims at, as a share of the final ``μ``.
     closer : float
-        Share of the tolerance that is wanted: weights are off by the root of the gap, and one more step, the last of
-        which leave a tenth or less each, makes them the same whichever way the rows are written.
+        Share of the tolerance at which steps end. The error of the weights is of the size of the root of the gap, and
+        the last steps reduce it at least tenfold each; one more step makes the weights independent of the storage.
     way : float
-        Share of the way to the nearest wall that a step goes.
+        Length of a step, as a share of the distance to the nearest end or zero multiplier.
     stuck : float
-        A step that is shorter has met the limits of double precision.
+        Minimum length of a step; a shorter one is due to rounding.
     """
 
     steps: int = 60
@@ -82,8 +81,8 @@ class _Point(NamedTuple):
 
     @classmethod
     def centred(cls, slack: Rows, size: Rows, mu: float) -> _Point:
-        """The point of products ``μ`` at scores that are ``slack`` short of the kinks, in intervals of a ``size``."""
-        # The multiplier of the end that the row is drawn to is μ over its distance, which is small: no difference.
+        """The point with all products ``μ``, for scores ``slack`` below the kinks and intervals of length ``size``."""
+        # The smaller multiplier, ``large − distance``, would cancel: divide μ by the distance from its end instead.
         distance = np.abs(slack)
         large = (2 * mu + size * distance + np.sqrt((size * distance) ** 2 + 4 * mu * mu)) / (2 * size)
         small = mu * large / (size * large - mu)
@@ -91,12 +90,12 @@ class _Point(NamedTuple):
         return cls(mu / low_price, mu / high_price, low_price, high_price)
 
     def mean_product(self) -> float:
-        """``μ``."""
+        """``μ``, the mean of the products."""
         total = np.vdot(self.below, self.low_price) + np.vdot(self.above, self.high_price)
         return float(total) / (2 * self.below.size)
 
     def moved(self, length: float, change: Rows, low: Rows, high: Rows) -> _Point:
-        """After a step of which the changes of the multipliers are relative."""
+        """The point after a step; ``low`` and ``high`` are relative changes of the multipliers."""
         return _Point(
             self.below + length * change,
             self.above - length * change,
@@ -111,7 +110,7 @@ def solve_interior(energy: Energy, weights: WeightBlock, tol: float) -> Dual | N
     Returns
     -------
     Dual or None
-        None where it does not apply (noise, many columns and rows, rows elsewhere).
+        None with noise, with both many columns and many rows, and for rows outside this process.
     """
     if not has_steps(energy):
         return None
@@ -120,33 +119,33 @@ def solve_interior(energy: Energy, weights: WeightBlock, tol: float) -> Dual | N
 
 
 def has_steps(energy: Energy) -> bool:
-    """Whether it applies: rows in memory without noise, and few columns, or few rows."""
+    """Whether the method applies: no noise, rows in this process, and few columns or few rows."""
     has_rows = energy.has_all_rows and not energy.moments.has_variance
     return has_rows and (_by_gram(energy.moments.design) or energy.moments.design.prefers_outer_gram)
 
 
 def _by_gram(design: Design) -> bool:
-    """Whether a step is a factor of a Gram matrix of the columns, be the entries of the rows fewer than that has."""
+    """Whether a step factorises a Gram matrix of the columns, even if it has more entries than the sparse rows."""
     n, p = design.shape
     return design.prefers_gram or p <= min(n, RULES.columns)
 
 
-def _step(task: DualProblem, point: _Point, short: Vector, aim: float) -> tuple[Vector, Vector, tuple[Rows, ...]]:
-    """Step of weights and intercept, of the scores, of ``β``, and of the multipliers relative to these, to ``μ = aim``.
+def _step(task: DualProblem, point: _Point, residual: Vector, aim: float) -> tuple[Vector, Vector, tuple[Rows, ...]]:
+    """Newton step to ``μ = aim``: of weights and intercept, of scores, of ``β``, and relative steps of the multipliers.
 
-    ``short`` (p + 1,) are ``Mᵀβ − Pw`` and ``Σβ``.
+    ``residual`` (p + 1,) holds ``Mᵀβ − Pw`` and ``Σβ``.
     """
     per_below, per_above = 1 / point.below, 1 / point.above
     elastic = 1 / (point.low_price * per_below + point.high_price * per_above)
     low, high = aim * per_below, aim * per_above
-    # Of rows on a kink both are small and accurate, as the difference of the kink and the score is not.
+    # For rows on a kink this difference is accurate; that of the kink and the score would cancel.
     pull = (point.high_price - high) - (point.low_price - low)
     drawn, omega, diagonal = (elastic * pull).sum(axis=0), elastic.sum(axis=0), np.append(task.precision, 0.0)
-    right = short + np.append(task.design.rmatvec(drawn), drawn.sum() if task.fitted else 0.0)
+    right = residual + np.append(task.design.rmatvec(drawn), drawn.sum() if task.has_intercept else 0.0)
     if _by_gram(task.design):
-        step = solved(column_factor(task.design, omega, diagonal, task.fitted), right)
+        step = solved(column_factor(task.design, omega, diagonal, task.has_intercept), right)
     else:
-        step = row_inverse(task.design, omega, diagonal, task.fitted)(right)
+        step = row_inverse(task.design, omega, diagonal, task.has_intercept)(right)
     score = task.design.matvec(step[:-1]) + step[-1]
     change = elastic * (pull - score)
     below, above = change * per_below, change * per_above
@@ -154,32 +153,32 @@ def _step(task: DualProblem, point: _Point, short: Vector, aim: float) -> tuple[
 
 
 def _length(parts: tuple[Rows, ...]) -> float:
-    """How far a step can go until the first of the distances and multipliers is zero, at most 1."""
+    """Largest step length, at most 1, at which all distances and multipliers are at least zero."""
     _, low, high, below, above = parts
     return 1 / max(1.0, *(-float(part.min()) for part in (low, high, below)), float(above.max()))
 
 
 def _feasible(task: DualProblem, point: _Point, beta: Rows) -> Float[np.ndarray, "n kinks"]:
-    """A ``β`` that meets the constraint: rows near their kinks give way, at next to no cost."""
-    if not task.fitted:
+    """Change ``β`` of rows near their kinks so that ``Σβ = 0``, which hardly lowers the bound."""
+    if not task.has_intercept:
         return beta.T
     give = 1 / (point.low_price / point.below + point.high_price / point.above)
     beta = beta - float(beta.sum()) / float(give.sum()) * give
     return task.feasible(np.clip(beta.T, task.low, task.high))
 
 
-def _lacking(task: DualProblem, weights: Vector, beta: Rows) -> Vector:
-    """``Mᵀβ − Pw`` and ``Σβ``, which are zero at the optimum, (p + 1,)."""
+def _residual(task: DualProblem, weights: Vector, beta: Rows) -> Vector:
+    """``Mᵀβ − Pw`` and ``Σβ``, (p + 1,), which are zero at the optimum."""
     back = task.design.rmatvec(beta.sum(axis=0)) - task.precision * weights[:-1]
-    return np.append(back, float(beta.sum()) if task.fitted else 0.0)
+    return np.append(back, float(beta.sum()) if task.has_intercept else 0.0)
 
 
 def _solve(task: DualProblem, intercept: float, tol: float) -> Dual | None:
-    """One problem; None where no energy is left to hold the gap against."""
-    weighed = np.any(task.high > task.low, axis=1)
-    if not np.all(weighed):
-        dual = _solve(task.of_rows(weighed), intercept, tol)
-        return dual and dual.among(weighed)
+    """Solve one problem; None if its energy, with which the gap is compared, is nearly zero."""
+    has_weight = np.any(task.high > task.low, axis=1)
+    if not np.all(has_weight):
+        dual = _solve(task.of_rows(has_weight), intercept, tol)
+        return dual and dual.among(has_weight)
     p = len(task.precision)
     centre, start, size = task.centre.T.copy(), task.low.T.copy(), (task.high - task.low).T.copy()
     weights, score = np.append(np.zeros(p), intercept), np.full(len(task.centre), intercept)
@@ -191,29 +190,29 @@ def _solve(task: DualProblem, intercept: float, tol: float) -> Dual | None:
     point = _Point.centred(slack, size, mu)
     best, smallest, floor = weights, np.inf, -np.inf
     pull = np.zeros_like(centre)
-    short, checks = _lacking(task, weights, start + point.below), 0
+    residual, checks = _residual(task, weights, start + point.below), 0
     for _ in range(RULES.steps):
         mu = point.mean_product()
         value = task.energy(weights[:-1], slack.T)
         if value < smallest:
             best, smallest = weights, value
-        # Products and what the constraints lack are all of the gap, but for terms of second order.
+        # To first order the gap is the sum of the products, once the residuals are zero.
         enough = RULES.closer * tol * smallest / (2 * slack.size)
         if mu <= enough:
             beta = start + point.below
-            short = _lacking(task, weights, beta)
+            residual = _residual(task, weights, beta)
             floor = max(floor, task.bound(_feasible(task, point, beta)))
             pull = beta.sum(axis=0)
             checks += 1
             if smallest - floor <= tol * smallest or checks == RULES.checks:
                 break
-        step, along, parts = _step(task, point, short, max(RULES.centring * mu, RULES.aim * enough))
+        step, along, parts = _step(task, point, residual, max(RULES.centring * mu, RULES.aim * enough))
         length = min(1.0, RULES.way * _length(parts))
         if length < RULES.stuck:
             break
         weights, score = weights + length * step, score + length * along
         slack, point = centre - score, point.moved(length, *parts[:3])
-        short = (1 - length) * short
+        residual = (1 - length) * residual
     if smallest < NO_RESIDUAL * first:
         return None
     if not np.isfinite(floor):

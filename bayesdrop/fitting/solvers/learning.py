@@ -1,28 +1,26 @@
-"""Update of the rates by the signs of the weights, during a fit (Zhuo, Zhu & Zhang 2015, eqs 15 to 22).
-
-The rates depend on the weights through signs alone, most of which the first step gets right, so that they follow every
-step. What a late flip of a tiny weight does to the energy is below the tolerance soon, which is where a loose fit ends;
-once the signs stand it is one convex solve.
-
-Learning the dropout rates: the closed-form update of Zhuo, Zhu & Zhang (2015).
+"""Learn the dropout rates during a fit from the signs of the weights (Zhuo, Zhu & Zhang 2015, eqs 15 to 22).
 
 With ``n_d = Σ s_i 1(x_id ≠ 0)`` and ``n⁻_d = Σ s_i 1(y_i w_d x_id < 0)``, summed over the features of a free rate,
 
     η̂ = (n⁻ + μ m)/(n + m)         (eqs 15, 17 and 22)
 
-the mode of ``Beta(A + n⁻, B + n − n⁻)`` under the prior ``Beta(A, B)``. This law is also the plug-in posterior. Given
-the sign of ``w_d`` the counts do not depend on ``w``: they are taken once, and an update costs O(p).
+the mode of ``Beta(A + n⁻, B + n − n⁻)`` under the prior ``Beta(A, B)``. This distribution is also the plug-in
+posterior. Given the sign of ``w_d`` the counts do not depend on ``w``: they are computed once, and an update costs
+O(p).
 
-A count has no sign, but supports a higher score as often as it counts and a lower one as often as it might have
-counted more (:meth:`bayesdrop.losses.Loss.votes`): ``y`` and ``N − y`` of a binomial count, which is ``N`` rows of two
-classes; ``y`` and ``r`` of a negative binomial one, whose likelihood is that of ``y`` successes and ``r`` failures; and
-``y`` and 1 of a Poisson count, its limit. As with one class against the rest, the second are weighed by the ratio of
-the sums (Zhuo et al., section 4.3), which makes the unit of ``r`` and of 1 immaterial. An offset of the scores is no
-feature and changes no sign; a Poisson count with the offset ``log e`` is that of ``e`` rows, which support a lower
-score ``e`` times.
+The first step gets most signs right, so the rates are updated after every step. A late change of the sign of a tiny
+weight changes the energy by less than the tolerance, and a loose fit ends there. Once the signs are constant, the rest
+is one convex problem.
 
-A weight of zero has no sign. As printed, (15) then counts nothing against the feature and gives it the rate 0, of all
-features the one that is of no use; here half of its occurrences count each way, which under a flat prior is the rate ½.
+A count as response has no sign. It has votes for a higher and for a lower score (:meth:`bayesdrop.losses.Loss.votes`):
+``y`` and ``N − y`` for a binomial count, which is ``N`` rows of two classes; ``y`` and ``r`` for a negative binomial
+count, whose likelihood is that of ``y`` successes and ``r`` failures; and ``y`` and 1 for a Poisson count, its limit.
+As for one class against the rest, votes for a lower score are multiplied by the ratio of the sums (Zhuo et al., section
+4.3), so that the scale of ``r`` and of 1 does not matter. An offset of the scores is not a feature and changes no sign;
+a Poisson count with the offset ``log e`` counts as ``e`` rows, with ``e`` votes for a lower score.
+
+A weight of zero has no sign. Equation 15 as printed then counts no occurrence against the feature and gives the rate 0
+to a useless feature; here half of its occurrences count each way, which under a flat prior is the rate ½.
 """
 
 from __future__ import annotations
@@ -46,14 +44,14 @@ __all__ = ["Learning", "RateLearner", "SignCounts", "learn"]
 
 @dataclass
 class Learning:
-    """The rates of ``K`` problems, or of one with many classes, and the energy at them; both follow the weights.
+    """The rates of ``K`` problems, or of one with many classes, and the energy at these rates, updated by the weights.
 
     Attributes
     ----------
     learner : RateLearner
-        Rates by the counts of signs.
+        Rates from the counts of signs.
     energy_at : callable
-        The energy at rates (p, K).
+        Returns the energy at rates (p, K).
     energy : Energy or SoftmaxEnergy
         Energy at the current rates.
     """
@@ -65,15 +63,15 @@ class Learning:
     def follow(
         self, weights: WeightBlock, converged: Bool[np.ndarray, " K"], value: ProblemVector
     ) -> Bool[np.ndarray, " K"]:
-        """Bring the rates up to date with the weights (p + 1, K), and say of which problems they have changed, (K,).
+        """Update the rates from the weights (p + 1, K), and return the mask of problems whose signs changed, (K,).
 
-        A sign that keeps changing where the weights are ``converged`` (K,) is undecided before long; ``value`` (K,) are
-        the energies, which tell a weight that is zero but for round-off.
+        Changes of a sign in problems that have ``converged`` (K,) count towards an undecided sign. The energies
+        ``value`` (K,) determine which weights are zero up to rounding.
         """
         precision = self.energy.precision[:-1]
         smallest_weights = least_weights(weights[:-1], value, precision, lambda: self._squares)
         moved = self.learner.observe(weights[:-1], converged, smallest_weights)
-        # Where every weight is zero no sign ever changes, and the rates have yet to follow their prior.
+        # If all weights are zero no sign changes, but the rates still need an update from their prior.
         if not np.any(self.learner.signs) and not self._is_up_to_date():
             moved = np.ones_like(moved)
         if np.any(moved):
@@ -82,7 +80,7 @@ class Learning:
 
     @cached_property
     def _squares(self) -> FeatureBlock:
-        """``(X²)ᵀc``, which is the same at all rates."""
+        """``(X²)ᵀc``, the same at all rates."""
         return np.asarray(self.energy.squares())
 
     def _is_up_to_date(self) -> bool:
@@ -91,18 +89,18 @@ class Learning:
 
 @dataclass(frozen=True)
 class LearningRules:
-    """When rates that follow the weights are settled.
+    """When learnt rates have converged.
 
     Attributes
     ----------
     modest : float
-        Accuracy of the weights at which a sign that keeps changing begins to count as undecided.
+        Relative suboptimality below which changes of a sign are counted.
     little : float
-        Share of the tolerance of a loose fit by which an update of the rates may change the energy at its end.
+        Maximum change of the energy by the last update of the rates in a loose fit, as a share of the tolerance.
     flips : int
-        Maximum number of changes of a sign that is decided.
+        Maximum number of changes of a sign before it counts as undecided.
     largest : float
-        Largest rate: a rate of exactly 1 would remove the feature for good, sign and all.
+        Largest rate; a rate of 1 would remove the feature permanently, with its sign.
     """
 
     modest: float = 1e-3
@@ -122,31 +120,31 @@ def learn(
     every_step: bool = True,
     rules: LearningRules = RULES,
 ) -> tuple[Any, Status]:
-    """Alternate steps of the weights with updates of the rates until the signs of the weights stand.
+    """Alternate steps of the weights with updates of the rates until the signs of the weights are constant.
 
-    Weights that are far from the optimum after a step make signs, and rates, go back and forth. Where a few steps are
-    not enough, as for many classes, ``every_step=False`` minimises to a modest accuracy between updates, and to a
-    tenth of it once the energy changes no more.
+    If the weights are far from the optimum after a step, signs and rates oscillate. With ``every_step=False``, for many
+    classes, the weights are minimised to a modest accuracy between updates, and to a tenth of it once the energy no
+    longer changes.
 
     Parameters
     ----------
     learning : Learning
-        Where the rates are; it follows.
+        Rates and energy, updated in place.
     state : SolverState
-        Where the weights are.
+        State to start from.
     method : FitMethod
         Minimiser.
     trace : Trace
-        Gets the objectives after every step.
+        Receives the objectives after every step.
     every_step : bool, default=True
-        Whether rates follow after every step.
+        Whether to update the rates after every step.
 
     Returns
     -------
     state : State
-        Where the weights ended.
+        Final state.
     status : Status
-        How.
+        How the fit ended.
     """
     converged = done = np.zeros(len(state.value), dtype=bool)
     tol, steps = (method.tol, 1) if every_step else (max(method.tol, rules.modest), method.max_iter)
@@ -164,7 +162,7 @@ def learn(
         if np.any(moved):
             start = method.init(learning.energy, state.weights, state)
             if is_last and method.tol >= LOOSE:
-                # What changes sign at the end of a loose fit is too near zero to matter.
+                # Weights that change sign at the end of a loose fit are too small to matter.
                 done = reached & (np.abs(start.value - state.value) <= rules.little * method.tol * np.abs(state.value))
             state = replace(start, remaining=np.where(done, state.remaining, start.remaining))
         if np.all(done):
@@ -175,7 +173,7 @@ def learn(
 
 @dataclass(frozen=True)
 class SignCounts:
-    """Weighted counts of the signs of entries, of rows in the positive class and in the negative one.
+    """Weighted counts of the signs of entries, in rows of the positive and of the negative class.
 
     Attributes
     ----------
@@ -191,7 +189,7 @@ class SignCounts:
 
     @classmethod
     def of_votes(cls, design: Design, votes: tuple[PerRow, PerRow], weight: PerRow) -> SignCounts:
-        """Count what each response says for a higher and for a lower score, the ``votes`` of a loss, (n, K) each."""
+        """Count signs with the ``votes`` of each response for a higher and for a lower score, (n, K) each."""
         positive, negative = weight * votes[0], weight * votes[1]
         above, below = design.sign_sums(np.concatenate([positive, negative], axis=1))
         return cls(above, below, np.stack([design.total(positive), design.total(negative)]))
@@ -213,7 +211,7 @@ class SignCounts:
         return SignCounts(both([part.above for part in parts]), both([part.below for part in parts]), total)
 
     def learner(self, rate_map: RateMap, many: bool) -> RateLearner:
-        """Rates that follow from the counts; ``many`` says that the problems are one class against the rest."""
+        """Learner of rates from the counts; ``many`` if each problem is one class against the rest."""
         K = self.total.shape[1]
         ratio = np.ones(K)
         if rate_map.class_ratio if rate_map.class_ratio is not None else many:
@@ -225,7 +223,7 @@ class SignCounts:
 
 @dataclass
 class RateLearner:
-    """Sign counts of a block of problems and the rates that follow from the weights.
+    """Sign counts of K problems, and their rates given the signs of the weights.
 
     Attributes
     ----------
@@ -256,13 +254,13 @@ class RateLearner:
         converged: Bool[np.ndarray, " K"],
         smallest_weights: Float[np.ndarray, "... K"],
     ) -> Bool[np.ndarray, " K"]:
-        """Take the signs of ``weights`` (p, K); return which problems (K,) have a sign that changed.
+        """Store the signs of ``weights`` (p, K); return which problems (K,) have a sign that changed.
 
-        A weight of at most ``smallest_weights`` in size, (p, K) or (K,), is zero but for rounding, and so is its sign.
-        Changes count towards ``undecided`` only in problems that are ``converged`` (K,), near their optimum.
+        A weight of size at most ``smallest_weights``, (p, K) or (K,), counts as zero, with the sign 0. Changes count
+        towards ``undecided`` only in problems that have ``converged`` (K,).
         """
         signs = np.where(np.abs(weights) > smallest_weights, np.sign(weights), 0).astype(np.int8)
-        # A feature that never occurs has no say; its weight is zero up to round-off.
+        # Ignore features that never occur; their weights are zero up to rounding.
         moved = (signs != self.signs) & (self.agree + self.against > 0)
         # The flip that makes an entry undecided changes its rate as well.
         decided = self.flips <= RULES.flips
@@ -272,7 +270,7 @@ class RateLearner:
 
     @property
     def undecided(self) -> Bool[np.ndarray, "p K"]:
-        """Entries (p, K) whose sign flips at every update: their weight is zero for all that the data say."""
+        """Weights (p, K) whose sign keeps changing, so that the data do not determine it."""
         return self.flips > RULES.flips
 
     def posterior(self) -> BetaLaw:

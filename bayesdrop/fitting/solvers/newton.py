@@ -1,16 +1,16 @@
-"""Newton's method on the marginalised energy itself, by inexact conjugate gradients.
+"""Newton's method for ``bd.fit``, on the marginalised energy, by inexact conjugate gradients.
 
-The profiled energy is smooth and convex, so Newton's method reaches the point that EM reaches, in a handful of
-steps. Forms that are not convex are taken downhill to a stationary point: conjugate gradients stop where the energy
-bends downwards.
+The profiled energy is smooth and convex, so Newton's method reaches the optimum of EM in a few steps. For a form that
+is not convex it reaches a stationary point: conjugate gradients stop at negative curvature.
 
-Of a quadratic loss the energy is quadratic in the weights. With ``c φ_mm = ω`` in every row, and ``φ_v = ½ φ_mm`` since
-an expected quadratic function is exact, its Hessian is the prior precision and the expected Gram matrix of noised rows,
+For a quadratic loss the energy is quadratic in the weights. With ``c φ_mm = ω`` in every row, and ``φ_v = ½ φ_mm``
+since an expected quadratic function is exact, its Hessian is the prior precision plus the expected Gram matrix of
+noised rows,
 
     A = P + E M̃ᵀΩM̃ = P + MᵀΩM + diag(q(ω)),
 
-wherever it is taken, and a step by a factor of it is the solution of the normal equations (van der Maaten, Chen, Tyree
-& Weinberger 2013, section 3.1; Wager, Wang & Liang 2013).
+at any weights, and a step with a factor of ``A`` solves the normal equations (van der Maaten, Chen, Tyree & Weinberger
+2013, section 3.1; Wager, Wang & Liang 2013).
 """
 
 from __future__ import annotations
@@ -38,38 +38,37 @@ from .state import PerProblem, SolverState
 
 __all__ = ["Newton", "StepRules"]
 
-# Preconditioners of the steps of the table that are not the diagonal.
+# Preconditioners of the rows of ``STEPS`` other than the diagonal.
 _FACTORS: dict[str, Preconditioner] = {
     "Newton, Cholesky": Cholesky(),
     "Newton, Woodbury": Woodbury(),
 }
 
 
-# What is of all problems together, and cheaper to make anew than to take apart.
-_ANEW: dict[str, Any] = {"first_order": None, "precondition": None}
+# Fields that hold all problems together, and are cheaper to recompute than to split.
+_RECOMPUTED: dict[str, Any] = {"first_order": None, "precondition": None}
 
 
 @dataclass(frozen=True)
 class StepRules:
-    """How steps of Newton's method are judged.
+    """Rules for accepting and ending Newton steps.
 
     Attributes
     ----------
     gain : float
         A step that gains less than this share of its slope (a perfect model gains half) is halved.
     safety : float
-        Margin of the estimate of what remains, which rests on norms in the preconditioner, calibrated on earlier steps.
+        Factor on the estimate of the suboptimality, a norm in the preconditioner that is calibrated on earlier steps.
     aim : float
         Share of the goal that the last step aims at.
     idle : float
-        A step that would gain less than this share of the goal only serves a bound, and only as long as the gradient
-        falls.
+        A step that gains less than this share of the goal only improves a bound; it counts while the gradient falls.
     products : int
-        Products of a step up to which its preconditioner serves the next one too.
+        Maximum number of products in a step whose preconditioner is reused in the next.
     wide : int
         Minimum number of columns at which a factor costs more than the products that a new one saves.
     halvings, trials : int
-        Lengths that are halved before they are cut to a tenth, and maximum number of lengths of a step.
+        Number of halvings of a step before further cuts to a tenth, and maximum number of lengths tried.
     """
 
     gain: float = 1e-4
@@ -91,7 +90,7 @@ class FirstOrder(NamedTuple):
 
     @classmethod
     def at(cls, energy: Energy, state: SolverState) -> FirstOrder:
-        """Evaluate them."""
+        """Evaluate the derivatives at a state."""
         slopes = energy.derivatives(state.mean, state.var, state.smoothing)
         return cls(slopes, *energy.gradient(state.weights, slopes))
 
@@ -124,22 +123,22 @@ class NewtonMemory(PerProblem):
     pull: PerRow | None = None
 
     def at_smoothing(self, smoothing: ProblemVector) -> NewtonMemory:
-        """Forget what no longer holds where the smoothing is another than at the last step."""
+        """Drop the derivatives if the smoothing differs from that of the last step."""
         if np.array_equal(smoothing, self.smoothing):
             return self
         return self.changed(smoothing=smoothing, first_order=None)
 
     def select(self, columns: Any) -> NewtonMemory:
-        """Some of the problems; the derivatives are cheaper to compute anew."""
-        return PerProblem.select(self.changed(**_ANEW), columns)
+        """Select some problems, without the fields to recompute."""
+        return PerProblem.select(self.changed(**_RECOMPUTED), columns)
 
     def merge(self, columns: Any, part: NewtonMemory) -> NewtonMemory:
-        """All of the problems, some of them from ``part``."""
-        return PerProblem.merge(self.changed(**_ANEW), columns, part.changed(**_ANEW))
+        """Replace some problems by those of ``part``."""
+        return PerProblem.merge(self.changed(**_RECOMPUTED), columns, part.changed(**_RECOMPUTED))
 
 
 def square(gradient: WeightBlock, precondition: Any) -> ProblemVector:
-    """``gᵀz`` of each problem, for ``z`` the preconditioned gradient."""
+    """``gᵀz`` for each problem, with ``z`` the preconditioned gradient."""
     return np.einsum("ij,ij->j", gradient, precondition(gradient))
 
 
@@ -150,18 +149,18 @@ class Newton:
     Parameters
     ----------
     tol : float, default=1e-08
-        Estimated suboptimality, relative to the energy, at which to stop. Of smooth losses the weights, and the
-        gradient, are as near as that: in units in which the curvature is one the distance to the optimum is below
-        ``10⁴ tol``, relative to the root of twice the energy; at the default of 1e-8 that is the same bound. Of
-        piecewise-linear losses it is a bound on the energy, and the distance is below the root of ``2 tol``.
+        Estimated suboptimality, relative to the energy, at which to stop. For smooth losses the distance of the weights
+        to the optimum is also below ``10⁴ tol``, in units in which the curvature is one and relative to the root of
+        twice the energy; at the default of 1e-8 this is the same bound. For piecewise-linear losses the suboptimality
+        is bounded, and the distance is below the root of ``2 tol``.
     max_iter : int, default=200
-        Maximal number of Newton steps.
+        Maximum number of Newton steps.
     preconditioner : Preconditioner, optional
         ``Cholesky()``, ``Woodbury()`` or ``Jacobi()`` of :mod:`.preconditioners`; by default chosen by shape.
     max_inner : int, default=500
-        Maximal number of conjugate-gradient steps in a Newton step.
+        Maximum number of conjugate-gradient steps in a Newton step.
     rules : StepRules, optional
-        Rules by which steps are accepted.
+        Rules for accepting steps.
 
     See Also
     --------
@@ -190,40 +189,39 @@ class Newton:
             state = SolverState.at(energy, weights, None, earlier)
             memory: NewtonMemory = earlier.memory
             return state.changed(memory=NewtonMemory(memory.reference, memory.calibration, state.smoothing))
-        way, zero = choose(case_of(energy)).name, np.zeros(weights.shape[1])
-        if (dual := solve_dual(energy, weights, self.tol, way == "interior points")) is not None:
-            # Where it has not ended, all of the smoothing stays.
+        choice, zero = choose(case_of(energy)).name, np.zeros(weights.shape[1])
+        if (dual := solve_dual(energy, weights, self.tol, choice == "interior points")) is not None:
+            # Problems that the dual has not solved keep their smoothing.
             state = SolverState.at(energy, dual.weights, None).unsmoothed(energy, dual.gap, self.tol)
             return state.changed(memory=NewtonMemory(zero, zero, state.smoothing, pull=dual.pull))
         state = SolverState.at(energy, weights, None)
         return state.changed(memory=NewtonMemory(zero, zero, state.smoothing))
 
     def step(self, energy: Energy, state: SolverState, goal: Any) -> tuple[SolverState, Bool[np.ndarray, " K"]]:
-        """One Newton step with Armijo back-tracking; see :class:`.driver.Minimiser`."""
+        """Make one Newton step with Armijo back-tracking; see :class:`.driver.Minimiser`."""
         memory: NewtonMemory = state.memory.at_smoothing(state.smoothing)
         first = memory.first_order or FirstOrder.at(energy, state)
         memory = memory.changed(first_order=first, pull=None)
         slopes, gradient, spread = first
         curvature = energy.curvature(slopes, spread)
-        # A form that is not convex may bend downwards; the preconditioner keeps to what bends upwards.
+        # A form that is not convex may have negative curvature, of which the preconditioner uses none.
         upward = curvature.mean_mean if energy.convex else np.maximum(curvature.mean_mean, 0.0)
         solver = self.preconditioner
         if solver is None:
-            way = choose(case_of(energy), rows=STEPS).name
-            solver = _FACTORS.get(way, Jacobi())
+            solver = _FACTORS.get(choose(case_of(energy), rows=STEPS).name, Jacobi())
         precondition = memory.precondition or solver.prepare(energy.moments, upward, curvature.diagonal)
         size = square(gradient, precondition)
         remaining = state.remaining
         doubted = np.isfinite(state.floor) & (remaining > goal)
         if (memory.calibration > 0).all():
-            # The rates or the smoothing may have moved by too little to matter.
+            # Skip the step if the rates or the smoothing changed too little to matter.
             remaining = self.rules.safety * memory.calibration * size
             if ((remaining <= goal) & ~doubted).all():
                 return state.changed(remaining=remaining, memory=memory), np.ones(size.shape, dtype=bool)
         reference = np.where(memory.reference > 0, memory.reference, np.maximum(size, np.finfo(float).tiny))
         memory = memory.changed(reference=reference)
         forcing = np.minimum(0.2, (size / reference) ** 0.15)
-        # No more accuracy than the goal asks for: the suboptimality falls by the square of the relative residual.
+        # Solve only as accurately as the goal needs: the suboptimality falls by the square of the relative residual.
         left = np.maximum(self.rules.safety * memory.calibration * size, 1e-6 * goal + np.finfo(float).tiny)
         left = np.where(doubted, np.maximum(left, state.remaining), left)
         forcing = np.where(
@@ -245,12 +243,12 @@ class Newton:
         first = FirstOrder.at(energy, ended)
         calibration = np.maximum(memory.calibration, -0.5 * slope / np.where(size > 0, size, np.inf))
         after = square(first.gradient, precondition)
-        # Nor does one that a smooth energy cannot show, unless the gradient says that it led somewhere.
+        # A step whose gain is below rounding, or only improves a bound, counts as a move if it halves ``gᵀz``.
         unseen = 0.0 if energy.loss.piecewise_linear else np.finfo(float).eps * np.abs(ended.value)
         idle = (doubted & (-0.5 * slope <= self.rules.idle * goal)) | (-0.5 * slope <= unseen)
         spent = idle & (after > 0.5 * size)
         remaining = self.rules.safety * calibration * after
-        # Kinks without noise are sharpened from step to step, and their curvature with them.
+        # Without noise every step sharpens the kinks and changes the curvature: reuse no preconditioner.
         smooth = not energy.loss.piecewise_linear or energy.moments.has_variance
         costly = energy.moments.design.shape[1] >= self.rules.wide and not isinstance(solver, Jacobi)
         serves = smooth and costly and products <= self.rules.products
@@ -268,7 +266,7 @@ def _search(
     slope: ProblemVector,
     rules: StepRules,
 ) -> tuple[SolverState, ProblemVector]:
-    """Halve the step until the energy falls; return the state there and the lengths, (K,), 0 if nothing decreases."""
+    """Shorten the step until the energy falls; return the state and the lengths, (K,), 0 if no length does."""
     moments, slack = energy.moments, 8 * np.finfo(float).eps * np.abs(state.value)
     length = np.ones_like(slope)
     for attempt in range(rules.trials):

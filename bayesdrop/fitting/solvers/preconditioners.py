@@ -1,8 +1,8 @@
-"""Linear systems ``(D + MᵀΩM) x = r`` with a symmetric positive definite matrix.
+"""Precondition linear systems ``(D + MᵀΩM) x = r`` with a positive definite matrix, for Newton's method and EM.
 
-Three preconditioners of conjugate gradients (:mod:`bayesdrop.linalg.systems`), chosen by shape: a Cholesky
+There are three preconditioners for conjugate gradients (:mod:`bayesdrop.linalg.systems`), chosen by shape: a Cholesky
 factor of the matrix (few columns), the Woodbury identity on an n × n matrix (few rows) and the diagonal (sparse or
-large). With one of the first two the loop is iterative refinement and ends after a step or two.
+large). With the first two, conjugate gradients are iterative refinement and end after one or two steps.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Preconditioner(Protocol):
 
 
 def check_settings(tol: Any, max_iter: Any, max_inner: Any, preconditioner: Any) -> None:
-    """Raise if a setting of a minimiser that solves linear systems makes no sense.
+    """Raise if a setting of Newton's method or EM is invalid.
 
     Examples
     --------
@@ -83,27 +83,27 @@ class Jacobi:
     def prepare(self, moments: ScoreMoments, omega: PerRow, diagonal: WeightBlock) -> Apply:
         """See :class:`Preconditioner`."""
         whole = diagonal + moments.diagonal(omega)
-        # The inverse of what overflowed is 0: a gradient that is there would look as if it were none.
+        # The inverse of an overflow would be 0 and hide the gradient.
         refuse_overflow(curvature=whole)
         inverse = 1 / np.maximum(whole, np.finfo(float).tiny)
         return lambda r: inverse * r
 
 
-def column_factor(design: Design, omega: PerRow, diagonal: Vector, fitted: bool, gain: Vector | float = 1.0) -> Factor:
-    """Factor of ``D + M̃ᵀΩM̃``, ``M̃ = [Xg, 1]``, for one ``ω`` (n,), ``D`` (p + 1,), and an intercept or none."""
+def column_factor(design: Design, omega: PerRow, diagonal: Vector, affine: bool, gain: Vector | float = 1.0) -> Factor:
+    """Factor of ``D + M̃ᵀΩM̃``, ``M̃ = [Xg, 1]``, for one ``ω`` (n,) and ``D`` (p + 1,); ``affine`` with an intercept."""
     matrix = np.zeros((len(diagonal), len(diagonal)))
     scale = np.broadcast_to(gain, len(diagonal) - 1)
     matrix[:-1, :-1] = design.gram(omega) * (scale[:, None] * scale)
-    matrix[-1, -1] = design.total(omega[:, None])[0] if fitted else 1.0
-    if fitted:
+    matrix[-1, -1] = design.total(omega[:, None])[0] if affine else 1.0
+    if affine:
         matrix[-1, :-1] = matrix[:-1, -1] = scale * design.rmatvec(omega[:, None])[:, 0]
     return factored(matrix, diagonal)
 
 
 def row_inverse(
-    design: Design, omega: PerRow, diagonal: Vector, fitted: bool, gain: Vector | float = 1.0
+    design: Design, omega: PerRow, diagonal: Vector, affine: bool, gain: Vector | float = 1.0
 ) -> Callable[[Vector], Vector]:
-    """Inverse of the same through the n × n matrix ``I + Ω^½ M D⁻¹ Mᵀ Ω^½``.
+    """Inverse of the matrix of :func:`column_factor`, through the n × n matrix ``I + Ω^½ M D⁻¹ Mᵀ Ω^½``.
 
     The intercept, which has no prior, is eliminated by its Schur complement.
     """
@@ -119,7 +119,7 @@ def row_inverse(
         inside = solved(inner_factor, root * design.matvec(scale * z))
         return np.asarray(z - inverse * scale * design.rmatvec(root * inside))
 
-    if not fitted:
+    if not affine:
         return lambda r: np.append(within(r[:-1]), r[-1])
     border = scale * design.rmatvec(omega)
     through = within(border)
@@ -153,16 +153,16 @@ class Cholesky:
 
     def prepare(self, moments: ScoreMoments, omega: PerRow, diagonal: WeightBlock) -> Apply:
         """See :class:`Preconditioner`."""
-        p, K, design, fitted = moments.design.shape[1], omega.shape[1], moments.design, moments.fit_intercept
+        p, K, design, affine = moments.design.shape[1], omega.shape[1], moments.design, moments.fit_intercept
         if K > 2 and p >= self.shared_from:
             size = np.mean(diagonal + moments.diagonal(omega), axis=0)
             gain = np.broadcast_to(moments.coefficients.gain, (p, K)).mean(axis=1)
-            shared = column_factor(design, omega.mean(axis=1), diagonal.mean(axis=1), fitted, gain)
+            shared = column_factor(design, omega.mean(axis=1), diagonal.mean(axis=1), affine, gain)
             return lambda r: size.mean() / size * solved(shared, r)
         factors = []
         for k in range(K):
             matrix = (moments if K == 1 else moments.select([k])).grams(omega[:, [k]])[0]
-            if not fitted:
+            if not affine:
                 matrix[-1, -1] = 1.0
             factors.append(factored(matrix, diagonal[:, k]))
         return lambda r: np.stack([solved(factors[k], r[:, k]) for k in range(K)], axis=1)
@@ -181,6 +181,6 @@ class Woodbury:
     def prepare(self, moments: ScoreMoments, omega: PerRow, diagonal: WeightBlock) -> Apply:
         """See :class:`Preconditioner`."""
         design, K = moments.design, omega.shape[1]
-        gain, fitted = np.broadcast_to(moments.coefficients.gain, (design.shape[1], K)), moments.fit_intercept
-        solvers = [row_inverse(design, omega[:, k], diagonal[:, k], fitted, gain[:, k]) for k in range(K)]
+        gain, affine = np.broadcast_to(moments.coefficients.gain, (design.shape[1], K)), moments.fit_intercept
+        solvers = [row_inverse(design, omega[:, k], diagonal[:, k], affine, gain[:, k]) for k in range(K)]
         return lambda r: np.stack([solvers[k](r[:, k]) for k in range(r.shape[1])], axis=1)

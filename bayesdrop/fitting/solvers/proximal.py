@@ -2,13 +2,13 @@ r"""Newton's method for an energy with a penalty ``Σ λ_d |w_d|``, whose optimu
 
     U(w) = f(w) + Σ_d λ_d |w_d|,      f the smooth energy
 
-A step minimises ``gᵀd + ½ dᵀHd + Σ λ|w + d|`` and goes along ``d`` as far as the energy falls (Lee, Sun & Saunders
-2014). ``H`` is the Gram matrix of the curvature of the loss in the mean of the score plus the diagonal of the noise;
-the cross terms of mean and variance are left out, which costs steps and moves no optimum. Coordinate descent on that
-problem finds the signs (Friedman, Hastie & Tibshirani 2010, section 2), and one factor on the weights that are not zero
-its solution to round-off.
+A step minimises ``gᵀd + ½ dᵀHd + Σ λ|w + d|`` over ``d``, and halves ``d`` until the energy falls enough (Lee, Sun &
+Saunders 2014). ``H`` is the Gram matrix of the curvature of the loss in the mean of the score plus the diagonal of the
+noise; without the cross terms of mean and variance it takes more steps to the same optimum. Coordinate descent finds
+the signs of ``w + d`` (Friedman, Hastie & Tibshirani 2010, section 2), and a linear system for the non-zero weights
+then gives ``d`` to round-off.
 
-The optimum is where ``g_d = −λ_d sign(w_d)`` of weights that are not zero and ``|g_d| ≤ λ_d`` of the others.
+At the optimum ``g_d = −λ_d sign(w_d)`` for non-zero weights and ``|g_d| ≤ λ_d`` for the others.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ __all__ = ["ProximalNewton", "RULES", "solve_quadratic"]
 
 @dataclass(frozen=True)
 class Rules:
-    """Lengths of the loops.
+    """Limits of the loops.
 
     Attributes
     ----------
     sweeps : int
-        Maximal number of passes over the coordinates of a step.
+        Maximum number of passes over the coordinates per step.
     halvings : int
-        Maximal number of halvings of a step.
+        Maximum number of halvings of a step.
     share : float
-        Part of the decrease that the model promises which a step must keep.
+        Share of the predicted decrease that a step must reach.
     weights : int
-        Maximal number of weights, whose matrix is in memory.
+        Maximum number of weights, as the matrix ``H`` is in memory.
     """
 
     sweeps: int = 500
@@ -62,7 +62,7 @@ class ProximalNewton:
         return SolverState.at(energy, weights, None, earlier)
 
     def step(self, energy: Energy, state: SolverState, goal: Any) -> tuple[SolverState, Bool[np.ndarray, " K"]]:
-        """One step of every problem; what the model can still gain before it is the estimate of what remains."""
+        """Make one step in every problem; the decrease predicted before the step estimates the suboptimality."""
         slopes = energy.derivatives(state.mean, state.var, state.smoothing)
         gradient, spread = energy.gradient(state.weights, slopes)
         diagonal = energy.curvature(slopes, spread).diagonal
@@ -79,7 +79,7 @@ class ProximalNewton:
             axis=1,
         )
         absolute = penalty @ (np.abs(state.weights + direction) - np.abs(state.weights))
-        promise = np.sum(gradient * direction, axis=0) + absolute  # below 0: twice what the model gains, at most
+        promise = np.sum(gradient * direction, axis=0) + absolute  # negative, at most twice the model's decrease
         length = np.where(-promise > np.finfo(float).eps * np.abs(state.value), 1.0, 0.0)
         for _ in range(RULES.halvings):
             new = SolverState.at(energy, state.weights + length * direction, None, state)
@@ -103,7 +103,7 @@ def solve_quadratic(
     Parameters
     ----------
     hessian : array (q, q)
-        ``H``, positive semidefinite; coordinates whose row is zero stay.
+        ``H``, positive semidefinite; a coordinate whose row is zero does not change.
     gradient, weight, penalty : array (q,)
         ``g``, ``w`` and ``λ``.
 
@@ -139,7 +139,7 @@ def _given_signs(
     signs: Float[np.ndarray, " q"],
     free: Any,
 ) -> Float[np.ndarray, " q"] | None:
-    """Minimiser for given signs of the new weights; None if they get other signs, or if zeros are not optimal."""
+    """Minimiser given the signs of ``w + d``; None if the solution has other signs, or a zero is not optimal."""
     support = free[(signs[free] != 0) | (penalty[free] == 0)]
     direction = np.where(signs == 0, -weight, 0.0)
     direction[support] = 0.0

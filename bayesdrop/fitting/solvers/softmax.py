@@ -1,6 +1,6 @@
-"""Newton's method for the softmax: truncated steps on a second-order model that is never negative.
+"""Newton's method for the softmax: truncated steps on a positive semidefinite model, for fits of many classes.
 
-Secant pairs: what the last steps have shown of the curvature (Nocedal & Wright 2006, section 7.2).
+Secant pairs of the last steps correct the curvature of the model (Nocedal & Wright 2006, section 7.2).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["Pair", "SoftmaxNewton", "SoftmaxState", "remember", "start_without_n
 
 @dataclass(frozen=True)
 class SoftmaxState(OneProblem):
-    """Where Newton's method is, and :meth:`SoftmaxEnergy.evaluate` there.
+    """Weights of a step of Newton's method, and :meth:`SoftmaxEnergy.evaluate` at these weights.
 
     Attributes
     ----------
@@ -32,7 +32,7 @@ class SoftmaxState(OneProblem):
     value, remaining : array (1,)
         Energy and estimated suboptimality.
     probability, diagonal
-        Softmax of the rows, and what prior and noise add to the diagonal of the model.
+        Class probabilities of the rows, and the part of prior and noise in the diagonal of the model.
     largest : float
         Largest squared size of a gradient so far.
     pairs : tuple of Pair
@@ -56,7 +56,7 @@ class SoftmaxState(OneProblem):
 
 @dataclass(frozen=True)
 class SoftmaxRules:
-    """How accurately steps are solved.
+    """Accuracy and length of the steps.
 
     Attributes
     ----------
@@ -69,7 +69,7 @@ class SoftmaxRules:
     aim : float
         Share of the goal that the last step aims at.
     shortest : float
-        Length at which a step is given up.
+        Minimum length of a step.
     """
 
     products: int = 500
@@ -85,17 +85,17 @@ RULES = SoftmaxRules()
 
 @dataclass(frozen=True)
 class SoftmaxNewton:
-    """Newton's method with back-tracking, all classes jointly: truncated solutions of the model, corrected by secants.
+    """Newton's method with back-tracking for all classes jointly: truncated steps of the model, corrected by secants.
 
-    With noise the model leaves out that the penalty follows the means, and its steps alone are twice too long; the last
-    steps show what it leaves out. Without noise it is exact. See :class:`.driver.FitMethod`.
+    With noise the model omits that the penalty depends on the mean scores, and its steps alone are twice too long; the
+    secant pairs supply this part of the curvature. Without noise it is exact. See :class:`.driver.FitMethod`.
     """
 
     tol: float
     max_iter: int
 
     def init(self, energy: SoftmaxEnergy, weights: Any, earlier: SoftmaxState | None = None) -> SoftmaxState:
-        """See :class:`bayesdrop.fitting.solvers.driver.Minimiser`; secants are about those at slightly other rates."""
+        """See :class:`bayesdrop.fitting.solvers.driver.Minimiser`; reuses secants from similar rates."""
         weights = centred(weights)
         value, gradient, probability, diagonal = energy.evaluate(weights)
         state = SoftmaxState(weights, np.array([value]), gradient, probability, diagonal, np.array([np.inf]))
@@ -104,16 +104,17 @@ class SoftmaxNewton:
     def step(
         self, energy: SoftmaxEnergy, state: SoftmaxState, goal: Any
     ) -> tuple[SoftmaxState, Bool[np.ndarray, " K"]]:
-        """One step; if no length lowers the energy, one more try by the model without the secants."""
+        """Make one step; if no length lowers the energy, try again without the secants."""
         value, gradient, eps = float(state.value[0]), state.gradient, np.finfo(float).eps
-        # The blocks of single classes: far off if all classes move equally, and there the gradient has no part.
+        # Precondition by the blocks of single classes. They are poor only for equal changes of all classes, a direction
+        # without gradient.
         precondition = choose_preconditioner(energy.moments.design, similar=True).prepare(
             energy.moments, energy.class_weight(state.probability), state.diagonal
         )
         size = float(np.sum(gradient * precondition(gradient)))
         largest = max(state.largest, size, np.finfo(float).tiny)
         tolerance = min(RULES.noisy_residual if energy.noisy else RULES.residual, (size / largest) ** 0.25)
-        # Solve only as accurately as the goal needs: what is left falls by the square of the relative residual.
+        # Solve only as accurately as the goal needs: the suboptimality falls by the square of the relative residual.
         left = max(state.remaining[0], goal[0])
         inverse = partial(
             _solve, energy, state, precondition, max(tolerance, min(0.5, (RULES.aim * goal[0] / left) ** 0.5))
@@ -129,9 +130,9 @@ class SoftmaxNewton:
                 if reached <= value + 1e-4 * length * slope + 8 * eps * abs(value):
                     evaluated = derivatives()
                     seen = remember(pairs, length * direction, evaluated[0] - gradient) if energy.noisy else ()
-                    # A step whose gain double precision cannot show, and less than half of that of the one before.
+                    # No progress: the gain is below rounding, and more than half of the gain of the step before.
                     spent = -slope <= eps * abs(value) and -4 * slope > state.remaining[0]
-                    # The decrement of a truncated step, with a margin of four.
+                    # Estimate the suboptimality as four times half the decrement.
                     ended = SoftmaxState(
                         weights, np.array([reached]), *evaluated, np.array([-2 * slope]), largest, seen
                     )
@@ -143,7 +144,7 @@ class SoftmaxNewton:
 def _solve(
     energy: SoftmaxEnergy, state: SoftmaxState, precondition: Apply, tolerance: float, right: Float[np.ndarray, "q K"]
 ) -> Float[np.ndarray, "q K"]:
-    """The model's inverse Hessian times a right-hand side, to a relative tolerance."""
+    """Inverse Hessian of the model times a right-hand side, to a relative tolerance."""
     shape = right.shape
     solution, _, _ = conjugate_gradient(
         lambda u: (energy.product(state.probability, state.diagonal, u.reshape(shape)).reshape(-1, 1), ()),
@@ -158,7 +159,7 @@ def _solve(
 def start_without_noise(
     energy: SoftmaxEnergy, weights: Float[np.ndarray, "q K"], method: SoftmaxNewton
 ) -> Float[np.ndarray, "q K"]:
-    """Weights to start from: zero weights become those of a fit without noise, for with noise it is not convex."""
+    """Weights to start from: for zero weights a fit without noise, because with noise the energy is not convex."""
     if not energy.noisy or np.any(weights):
         return weights
     easier, method = energy.without_noise(), replace(method, tol=max(method.tol, RULES.modest))
@@ -166,7 +167,7 @@ def start_without_noise(
 
 
 class Pair(NamedTuple):
-    """A step, what it changed in the slope, and one over their product."""
+    """A secant pair: a step, the change of the gradient along it, and the inverse of their product."""
 
     step: Float[np.ndarray, ...]
     change: Float[np.ndarray, ...]
@@ -176,7 +177,7 @@ class Pair(NamedTuple):
 def remember(
     pairs: tuple[Pair, ...], step: Float[np.ndarray, ...], change: Float[np.ndarray, ...], limit: int = 10
 ) -> tuple[Pair, ...]:
-    """The last ten pairs with this one, unless no curvature was seen along the step, for any units of its numbers.
+    """Append a pair and keep the last ``limit``; without positive curvature along the step, at any scale, add none.
 
     Examples
     --------
@@ -194,14 +195,14 @@ def two_loops(
     pairs: Sequence[Pair],
     inverse: Callable[[Float[np.ndarray, ...]], Float[np.ndarray, ...]],
 ) -> Float[np.ndarray, ...]:
-    """Minus an inverse Hessian times the slope (theirs, algorithm 7.4).
+    """Minus an inverse Hessian times the slope (Nocedal & Wright 2006, algorithm 7.4).
 
     Parameters
     ----------
     slope : array
         Slope, of any shape.
     pairs : sequence of Pair
-        The oldest first.
+        Secant pairs, the oldest first.
     inverse : callable
         A first inverse Hessian, which the pairs correct.
 

@@ -1,8 +1,8 @@
 """State of a minimiser of ``K`` linear problems: weights, moments of their scores, energy and smoothing.
 
-A piecewise-linear loss starts smoothed, and the smoothing shrinks whenever the rest of the error is below what it
-costs, which is known exactly; the last steps are then those on the true loss. Where an estimate says that it has ended,
-a bound (:func:`.dual_problem.lower_bound`) is asked whether that is so.
+A piecewise-linear loss starts smoothed. The cost of the smoothing is known exactly, and the smoothing shrinks whenever
+the remaining error is smaller, so that the last steps use the true loss. A problem that has ended by an estimate is
+checked by a bound (:func:`.dual_problem.lower_bound`).
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ Own = TypeVar("Own", bound="PerProblem")
 
 
 class PerProblem:
-    """Base of frozen dataclasses whose fields are arrays (…, K), or such dataclasses in their turn, or None."""
+    """Base of frozen dataclasses whose fields are arrays (…, K), other such dataclasses, or None."""
 
     def changed(self: Own, **parts: Any) -> Own:
-        """Replace fields, in a third of the time of ``dataclasses.replace``; a step does it many times.
+        """Replace fields, in a third of the time of ``dataclasses.replace``, as every step does many times.
 
-        No field may be computed from others when it is made.
+        It does not run ``__post_init__``.
         """
         other = object.__new__(type(self))
         vars(other).update(vars(self), **parts)
@@ -39,11 +39,11 @@ class PerProblem:
         return self.changed(**{name: np.where(where, part, vars(self)[name]) for name, part in parts.items()})
 
     def select(self: Own, columns: Any) -> Own:
-        """Some of the problems."""
+        """Select some problems."""
         return self.changed(**{name: _take(part, columns) for name, part in vars(self).items()})
 
     def merge(self: Own, columns: Any, part: Own) -> Own:
-        """All of the problems, some of them from ``part``."""
+        """Replace some problems by those of ``part``."""
         other = vars(part)
         return self.changed(**{name: _put(block, columns, other[name]) for name, block in vars(self).items()})
 
@@ -64,23 +64,23 @@ def _put(block: Any, columns: Any, part: Any) -> Any:
 
 @dataclass(frozen=True)
 class SmoothingRules:
-    """How the kinks of a loss are smoothed.
+    """Rules for the smoothing ``ε`` of the kinks of a loss.
 
     Attributes
     ----------
     first : float
-        First smoothing of a piecewise-linear loss, as a share of a margin.
+        First smoothing, for a loss with a margin of 1.
     step, gaussian_step : float
-        Smoothing is cut by no more at once, and less of the Gaussian form, which is flat away from its kinks: a step
-        would find no slope there.
+        Factor on the smoothing in one reduction; larger for the Gaussian form, which is flat away from its kinks, so
+        that a step would find no slope.
     smoother, enough : float
-        Of a problem that is not shown to have ended the smoothing is cut so far, down to what adds ``enough`` of the
-        goal.
+        Factor on the smoothing of a problem that a bound has not shown to have ended, while the smoothing adds more
+        than the share ``enough`` of the goal to the energy.
     cheap : float
-        Before the smoothing costs less than this share of the energy no bound is near it.
+        Maximum cost of the smoothing, as a share of the energy, for testing zero weights by a bound.
     closed, dual : float
-        A gap above this share of the energy is open, whatever the tolerance, and one below the second is what double
-        precision left of it.
+        Shares of the energy: a gap of the dual above the first is never closed, at any tolerance, and one below the
+        second is due to rounding.
     """
 
     first: float = 0.1
@@ -101,19 +101,19 @@ class SolverState(PerProblem):
     Attributes
     ----------
     weights : array (p + 1, K)
-        The weights, the intercepts last.
+        Weights, the intercepts last.
     mean, var : array (n, K)
-        Moments of their scores, without the offset of the energy.
+        Moments of the scores, without the offset.
     value : array (K,)
-        Energies, smoothed.
+        Smoothed energies.
     smoothing : array (K,)
         The ``ε`` of a piecewise-linear loss; 0 for others.
     remaining : array (K,)
-        Estimated suboptimality, or the gap to ``floor`` where the estimate was doubted.
+        Estimated suboptimality, or the gap to ``floor`` once a bound was computed.
     floor : array (K,)
-        Bound from below on the least energy without smoothing; −∞ where none was asked for.
+        Lower bound on the minimum without smoothing; −∞ if none was computed.
     memory : PerProblem
-        What the method keeps from step to step.
+        Memory of the method between steps.
     """
 
     weights: WeightBlock
@@ -134,7 +134,7 @@ class SolverState(PerProblem):
         smoothing = first if earlier is None else earlier.smoothing
         mean, var = energy.moments.scores(weights)
         if energy.moments.has_variance:
-            # An earlier fit may have ended at zero weights, which are a kink with noise too.
+            # An earlier fit may have ended without smoothing at zero weights, which have kinks even with noise.
             smoothing = np.where(smoothing == 0, first, smoothing)
         value = energy.value(weights, mean, var, smoothing)
         return cls(weights, mean, var, value, smoothing, np.full(K, np.inf), np.full(K, -np.inf), memory)
@@ -149,25 +149,25 @@ class SolverState(PerProblem):
     def unsmoothed(self, energy: Energy, gap: ProblemVector, tol: float) -> SolverState:
         """Remove the smoothing of problems whose ``gap`` (K,) to a dual without noise is closed.
 
-        A state without smoothing whose gap is above a goal is one that double precision lets nobody improve.
+        If an unsmoothed state has a gap above its goal, rounding prevents any improvement.
         """
         plain = self.smoothed(energy, 0.0, gap)
         self, plain = (state.changed(floor=plain.value - gap) for state in (self, plain))
-        # A smoothed energy leads no nearer than a dual that is as near as this, and may lead away.
+        # From a gap as small as this, minimising a smoothed energy cannot improve the weights and may worsen them.
         closed = gap <= max(min(tol, self.rules.closed), self.rules.dual) * np.abs(plain.value)
         return plain if np.all(closed) else self.smoothed(energy, np.where(closed, 0.0, 1.0), gap)
 
     def no_worse_than(self, first_state: SolverState, energy: Energy) -> SolverState:
-        """The state, or, of problems that began nearer to the optimum of the energy without smoothing, where they did.
+        """Return the first state for the problems whose unsmoothed energy was lower there.
 
-        Smoothing leads away from a dual, or from an earlier fit, before it leads back.
+        A smoothed energy first leads away from the solution of a dual or of an earlier fit.
         """
         first_state = first_state.smoothed(energy, 0.0)
         better = np.flatnonzero(first_state.value < self.smoothed(energy, 0.0).value)
         return self.merge(better, first_state.select(better)) if len(better) else self
 
     def has_ended(self, energy: Energy, goal: Any) -> Bool[np.ndarray, " K"]:
-        """At its goal without smoothing, or where a dual of kinks without noise ended, however near; see
+        """Whether each problem is unsmoothed and at its goal, or is the solution of a dual without noise; see
         :class:`bayesdrop.fitting.solvers.driver.State`.
         """
         sharp = energy.loss.piecewise_linear and not energy.moments.has_variance
@@ -179,12 +179,12 @@ class SolverState(PerProblem):
         return self.value
 
     def goal(self, energy: Energy, tol: float) -> ProblemVector:
-        """Small enough for the gradient too, where there is one; see :class:`.driver.State`."""
+        """Goal for the energy and, for a smooth loss, the gradient; see :class:`.driver.State`."""
         share = tol if energy.loss.piecewise_linear else accuracy(tol)
         return share * np.maximum(np.abs(self.value), np.finfo(float).tiny)
 
     def refine(self, energy: Energy, goal: Any, moved: Any) -> tuple[SolverState, Bool[np.ndarray, " K"]]:
-        """Smooth less, and doubt an estimate; see :class:`.driver.State`."""
+        """Reduce the smoothing, and check small estimates by a bound; see :class:`.driver.State`."""
         if not energy.loss.piecewise_linear:
             return self._without_residuals(energy, goal), np.zeros(len(self.value), dtype=bool)
         none = np.zeros_like(self.smoothing)
@@ -199,7 +199,7 @@ class SolverState(PerProblem):
     ) -> tuple[SolverState, Bool[np.ndarray, " K"]]:
         rough = bias > goal
         if np.any(self.smoothing < 1e-6 * self.rules.first):
-            # A fit without any residual, as of a constant response, leaves no energy to hold the smoothing against.
+            # A fit without residuals, as to a constant response, has no energy to compare the smoothing with.
             exact = self.value <= self._round_off(energy)
             rough, self = rough & ~exact, self.changed(remaining=np.where(exact, 0.0, self.remaining))
         shrink = rough & ((self.remaining <= bias) | ~moved)
@@ -209,7 +209,7 @@ class SolverState(PerProblem):
         return self.smoothed(energy, np.where(shrink, share, 1.0)), rough
 
     def _without_residuals(self, energy: Energy, goal: Any) -> SolverState:
-        """End least squares whose residuals are round-off of the scores: no share of their energy means anything."""
+        """End least squares whose residuals are rounding errors of the scores: a relative tolerance is meaningless."""
         if not (energy.loss.quadratic and np.any(self.remaining > goal)):
             return self
         unit = 8 * float(np.finfo(np.float64).eps)
@@ -219,63 +219,63 @@ class SolverState(PerProblem):
     def _checked_by_bound(
         self, energy: Energy, goal: Any, moved: Any, rough: Bool[np.ndarray, " K"]
     ) -> tuple[SolverState, Bool[np.ndarray, " K"]]:
-        """Check small estimates by a bound; return also which problems have to go on."""
+        """Check small estimates by a bound; return also the mask of the problems that must continue."""
         ended = ~rough & (self.remaining <= goal) & (goal < LOOSE * np.abs(self.value))
         if not np.any(ended):
             return self, rough
         plain = energy.value(self.weights, self.mean, self.var, np.zeros_like(self.smoothing))
-        # No energy is below zero, and none that is round-off need be shown to be the least.
+        # An energy that is rounding error needs no bound, because no energy is negative.
         ended &= (plain > self._round_off(energy)) & (plain - self.floor > goal)
         if not np.any(ended):
             return self, rough
-        # Others may be at zero weights, without smoothing.
+        # Give the other problems, which may have zero variance and no smoothing, any positive smoothing.
         bound = lower_bound(energy, self.weights, self.mean, self.var, np.where(ended, self.smoothing, 1.0))
         if bound is None:
             return self, rough
         floor = np.where(ended, np.maximum(self.floor, bound), self.floor)
         gap = np.maximum(plain - floor, 0.0)
         doubted = ended & (gap > goal)
-        # The smoothing has a part in the gap that is as large as what it adds to the energy.
+        # The smoothing adds about as much to the gap as to the energy.
         share = np.where(doubted & (self.value - plain > self.rules.enough * goal), self.rules.smoother, 1.0)
-        # Where the estimate is small and no step leads on a bound may be poor for sharp kinks, and the point is not.
+        # If no step lowers the energy, a large gap may be due to a poor bound at sharp kinks: limit the gap.
         left = np.where(moved, gap, np.minimum(gap, LOOSE * np.abs(plain)))
         state = self.changed(floor=floor, remaining=np.where(ended, left, self.remaining))
         return (state.smoothed(energy, share) if np.any(share < 1) else state), rough | (doubted & moved)
 
     def _round_off(self, energy: Energy) -> ProblemVector:
-        """Energy of residuals that are round-off of the scores, (K,)."""
+        """Energy of residuals that are rounding errors of the scores, (K,)."""
         sums = energy.moments.design.total
         unit, size = 8 * float(np.finfo(np.float64).eps), np.abs(energy.scores(self.mean))
         return unit * np.maximum(self.rules.first * sums(energy.weight), sums(energy.weight * size))
 
 
 def end_at_zero(energy: Energy, state: SolverState, goal: ProblemVector, bias: ProblemVector) -> SolverState:
-    """End the problems that are shown to have their optimum at zero weights.
+    """End the problems whose optimum is shown to be at zero weights.
 
-    Of a rare class, or with much noise, every row of the other class may end on its kink. With the weights the smoothed
-    energy nears zero by a factor at each step; so zero weights with the best intercept are put to a bound as soon as
-    the scores are nearly constant. What is missing is of the second order in the smoothing then, where the smoothing
-    itself costs the first.
+    For a rare class, or with much noise, all rows of the other class may be on their kinks at the optimum. The weights
+    of a smoothed energy then fall only by a factor per step, so zero weights with the best intercept are tested by a
+    bound as soon as the scores are nearly constant. The gap of this bound is of second order in the smoothing, whereas
+    the cost of the smoothing is of first order.
 
     Parameters
     ----------
     energy : Energy
         Energy of K problems, with noise.
     state : SolverState
-        After a step.
+        State after a step.
     goal, bias : array (K,)
-        Suboptimality that is wanted, and what the smoothing adds to the energy.
+        Suboptimality to reach, and cost of the smoothing.
 
     Returns
     -------
     SolverState
-        Problems that have ended are there without smoothing, and with the gap that remains.
+        State in which the ended problems have zero weights, no smoothing, and the remaining gap.
     """
     smooth = (state.smoothing > 0) & (bias <= state.rules.cheap * np.abs(state.value))
     has_rows = energy.has_all_rows and energy.plain_weight is None and energy.moments.has_variance
     if not (has_rows and np.any(smooth)):
         return state
-    # A row's cost changes by no more than its score and the standard deviation of that do.
+    # The cost of a row changes by at most the change of its score and of the standard deviation of the score.
     apart = np.sum(energy.weight * (np.abs(state.mean - state.weights[-1]) + np.sqrt(state.var)), axis=0)
     columns = np.flatnonzero(smooth & (apart <= np.abs(state.value)))
     if not len(columns):
@@ -286,10 +286,10 @@ def end_at_zero(energy: Energy, state: SolverState, goal: ProblemVector, bias: P
         weights[-1] = best_constant(energy)
     mean, var = np.broadcast_to(weights[-1], before.mean.shape), np.zeros_like(before.var)
     value = energy.value(weights, mean, var, zero)
-    # No bound is above the energy without smoothing where the state is.
+    # No lower bound exceeds the unsmoothed energy of the state.
     if np.all(value > (state.value - bias + goal)[columns]):
         return state
-    floor = lower_bound(energy, before.weights, before.mean, before.var, before.smoothing, elsewhere=True)
+    floor = lower_bound(energy, before.weights, before.mean, before.var, before.smoothing, try_other_weights=True)
     if floor is None:
         return state
     floor = np.maximum(floor, before.floor)

@@ -1,19 +1,17 @@
-"""Fits of many candidates on many folds at once: each is a problem of one block, with rows of weight 0 held out.
+"""Fit many candidates on many folds at once, as problems of one block in which held-out rows have weight 0.
 
-One pass over the data serves all of them, and the scores of the rows that a fit does not see are those of its last
-step. What all folds share is what labels have no part in: the centre of the noise and the scales of a relative prior
-are those of all rows.
+One pass over the data serves all of them, and the last step of a fit computes the scores of its held-out rows too.
+Settings that do not depend on the labels are those of all rows: the centre of the noise and the scales of a relative
+prior.
 
-Candidates for the rates, in families that are fitted as one block.
-
-A learnt rate ``η̂`` of the sign rule (Zhuo, Zhu & Zhang 2015, eq. 15) says how often a feature contradicts its
-weight, not how much noise the prediction wants: for a weak feature of a dense table it is nearly one half. A strength
-``s`` in [0, 1] scales it,
+Candidates for the rates are grouped in families, each of which is fitted as one block. A learnt rate ``η̂`` of the sign
+rule (Zhuo, Zhu & Zhang 2015, eq. 15) measures how often a feature contradicts its weight, not how much noise is best
+for prediction: for a weak feature of a dense table it is nearly one half. A strength ``s`` in [0, 1] scales it,
 
     η = s η̂ = η̂/(1 + λ),        λ = 1/s − 1,
 
-which is the mode under a Beta prior of mode 0 with the relative strength ``λ`` (their eq. 17): as if each of ``n``
-occurrences came with ``λ`` more that were kept. ``s = 1`` is the published rule, ``s = 0`` no noise.
+which is the mode under a Beta prior of mode 0 with the relative strength ``λ`` (their eq. 17), as if each of ``n``
+occurrences came with ``λ`` more occurrences that were kept. ``s = 1`` is the published rule, ``s = 0`` no noise.
 """
 
 from __future__ import annotations
@@ -40,16 +38,16 @@ Start: TypeAlias = tuple[Float[np.ndarray, "q K"], Float[np.ndarray, "p ..."]]
 
 @dataclass(frozen=True)
 class Held:
-    """A fit and the moments of the scores of the rows that it did not see.
+    """A fit and the moments of the scores of its held-out rows.
 
     Attributes
     ----------
     weights, rates : array (p + 1, J), (p, J)
-        Weights and rates of its problems; (p, 1) if classes share their rates.
+        Weights and rates of J problems; (p, 1) if classes share their rates.
     mean, var : array (m, J)
         Moments of the scores of the held-out rows.
     seen : tuple of two arrays (m, J), optional
-        The same by the fit to all rows, where each is held out by itself.
+        Moments by the fit to all rows, if each row was left out alone.
     """
 
     weights: Float[np.ndarray, "q J"]
@@ -70,7 +68,7 @@ class Block:
     rates: Float[np.ndarray, "p F S _"]
 
     def start(self, members: Sequence[int]) -> tuple[Float[np.ndarray, "q K"], Float[np.ndarray, "p K"]] | None:
-        """Where fits of these members at another ``C`` begin; None unless all of them are here."""
+        """Start for fits of these members at another ``C``; None unless the block has all of them."""
         if not set(members) <= set(self.members):
             return None
         places = [self.members.index(k) for k in members]
@@ -78,21 +76,23 @@ class Block:
 
     @classmethod
     def of_fit(cls, member: int, held_out: Held, times: int) -> Block:
-        """The fit of one member, ``times`` times as that of a fold."""
+        """The fit of one member, repeated for ``times`` folds."""
         weights, rates = (np.repeat(part[:, None, None], times, axis=1) for part in (held_out.weights, held_out.rates))
         return cls((member,), weights, rates)
 
 
 @dataclass(frozen=True)
 class BlockSolver:
-    """Fits of one score a row, or of several classes one against the rest.
+    """Solver of fits with one score per row, or of several classes one against the rest.
 
     Attributes
     ----------
     task : Task
-        The rows; the rates and ``C`` of the model are those of the candidates.
+        Rows and model; each candidate replaces the rates and ``C``.
+    at_a_time : int
+        Number of single rows that are best held out in one call, each in a separate fold.
     room : int
-        Numbers in one array of a block, (n, K) or (p, K), beyond which it is solved in parts.
+        Maximum number of entries of an array of a block, (n, K) or (p, K); larger blocks are solved in parts.
     """
 
     task: Task
@@ -108,13 +108,13 @@ class BlockSolver:
         earlier: Block | None,
         take: Callable[[int, int, Held], object],
     ) -> Block:
-        """Fit some members of a family on some folds; ``take`` is given the place of each fold and member."""
+        """Fit members of a family on folds; call ``take(fold, member, fit)`` with the position of each."""
         task = self.task
         J, (n, p) = task.target.shape[1], task.design.shape
         start = None if earlier is None else earlier.start(members)
         shape = (len(folds), len(members), J)
         weights, rates = np.empty((p + 1, *shape)), np.empty((p, *shape))
-        # Exact exponential moments are those of one problem.
+        # Exact exponential moments are computed for one problem at a time.
         limit = 1 if task.model.loss.exponential else self.room // (max(n, p) * J)
         for few, member_slice in _parts(len(folds), len(members), limit):
             places = np.arange(np.prod(shape)).reshape(shape)[few, member_slice].ravel()
@@ -157,13 +157,13 @@ class BlockSolver:
 
 
 def _tiled(prior: Any, times: int) -> Any:
-    """Repeat a prior of scaled rates (k, K) for ``times`` blocks of its problems; other priors fit any number."""
+    """Repeat a prior of scaled rates (k, K) ``times`` times; other priors suit any number of problems."""
     strength: Any = getattr(prior, "strength", 1.0)
     return replace(prior, strength=np.tile(strength, times)) if np.ndim(strength) == 1 else prior
 
 
 def _parts(folds: int, members: int, limit: int) -> Iterator[tuple[slice, slice]]:
-    """Slices of folds and of members, at most ``limit`` of both at once, and at least one."""
+    """Slices of folds and of members, with at most ``limit`` pairs each, and at least one."""
     width = max(1, min(members, limit))
     few = max(1, min(folds, limit // width))
     for first in range(0, folds, few):
@@ -172,7 +172,7 @@ def _parts(folds: int, members: int, limit: int) -> Iterator[tuple[slice, slice]
 
 
 def scaled(structure: Any, strength: float) -> Rates:
-    """The structure with its learnt rates scaled by a strength; ``Fixed(0.0)`` at 0.
+    """Scale the learnt rates of a structure by a strength; return ``Fixed(0.0)`` at 0.
 
     Raises
     ------
@@ -194,7 +194,7 @@ def scaled(structure: Any, strength: float) -> Rates:
 
 @dataclass(frozen=True)
 class _Scaled:
-    """Prior of free rates (k, K) that scales those of each problem by a strength of its own."""
+    """Prior of free rates (k, K) that scales the rates of each problem by its strength."""
 
     prior: Any
     strength: Float[np.ndarray, " K"]
@@ -212,13 +212,13 @@ class Family:
     Attributes
     ----------
     members : tuple of Rates or None
-        The candidates as a user would write them; None for a noise without rates.
+        Rates objects of the candidates; None for a noise without rates.
     strengths : tuple of float or None
         Factors on the rates of ``structure``; None for given rates.
     numbers : tuple of int
         Places of the members among all candidates.
     structure : Rates or None
-        The structure that learns, or None.
+        Structure with learnt rates, or None.
     """
 
     members: tuple[Any, ...]
@@ -250,7 +250,7 @@ def families_of(candidates: Sequence[Any], names: Sequence[str]) -> list[Family]
         structure, strength = candidate if isinstance(candidate, tuple) else (candidate, None)
         member = structure if strength is None else scaled(structure, strength)
         free = member is not None and member.bind(names).is_free
-        # One block holds all fixed rates, or the strengths of one structure; a structure alone is its own.
+        # One family holds all fixed rates, one all strengths of a structure; a structure without strength is a family.
         key: Any = "fixed" if not free else ("alone", number) if strength is None else ("scaled", id(structure))
         if strength is None and member is not None:
             strength = 1.0 if free else 0.0 if not np.any(member.bind(names).initial) else None

@@ -1,34 +1,33 @@
 r"""Probabilities from held-out scores, for losses that are not likelihoods.
 
-The hinge says which side of a plane a row is on and has no probability of its own. Where a search has held rows out,
-their scores and their classes say what a score is worth (Platt 1999):
+The hinge separates classes but defines no probability. If a search has held rows out, their scores and classes
+calibrate probabilities (Platt 1999),
 
     P(y = +1 | s) = 1/(1 + e^{−f}),    f = a s + b,    a > 0,
 
-with ``a`` and ``b`` that minimise ``Σ_i w_i {log(1 + e^{f_i}) − t_i f_i}``. The targets ``t = (N₊ + 1)/(N₊ + 2)`` of
-positive rows and ``1/(N₋ + 2)`` of negative ones, ``N±`` being their weights, are those of a slope alone.
+where ``a`` and ``b`` minimise ``Σ_i w_i {log(1 + e^{f_i}) − t_i f_i}`` with the targets ``t = (N₊ + 1)/(N₊ + 2)`` for
+positive rows and ``1/(N₋ + 2)`` for negative rows; ``N±`` are the weights of the rows.
 
-The intercept moves the threshold, by ``−b/a``, which scores that say little of the classes do not determine: it is 0
-unless it gains a unit of log-likelihood, as a coefficient has to by Akaike's criterion (1974).
+The intercept moves the threshold to ``−b/a``. Scores that depend little on the classes do not determine it, so it is 0
+unless it gains a unit of log-likelihood, as Akaike's criterion (1974) requires of a coefficient. Several classes, one
+against the rest, have one slope and no intercept, so that the most probable class has the largest score.
 
-Of several classes, one against the rest, it is one slope, so that the most probable class is the one with the largest
-score.
-
-**Slope.** The slope says at which scale held-out scores are log-odds. With scores ``s_ik`` of classes, of
-two classes ``∓s_i/2``, it is the ``a > 0`` that minimises
+**Slope.** The slope rescales held-out scores to log-odds. For scores ``s_ik`` of the classes (``∓s_i/2`` for two
+classes) it is the ``a > 0`` that minimises
 
     −Σ_i w_i Σ_k t_ik log (e^{a s_ik} / Σ_l e^{a s_il})
 
-(Guo, Pleiss, Sun & Weinberger 2017). The target of a row's own class is ``(N + 1)/(N + 2)``, and the others share the
-rest, so that scores that happen to be separated have a slope. Of two classes ``N`` is the weight of the rows of the
-class (Platt 1999). Of several it is the weight of all rows, as if there were one more row that is right and one that is
-wrong: two for each class would halve the slope of fifteen classes of twenty rows.
+(Guo, Pleiss, Sun & Weinberger 2017). The target of a row's own class is ``(N + 1)/(N + 2)``, and the other
+classes share the rest, so that separated scores have a finite slope. For two classes ``N`` is the weight of the rows of
+the class (Platt 1999). For several it is the weight of all rows, which adds one correct and one wrong row: two for each
+class would halve the slope for fifteen classes of twenty rows.
 
-Rows that fit the slope are scored better than new ones. Without row ``i`` it is, by a step of Newton's method,
+Rows from which the slope is estimated have lower losses than new rows. Without row ``i`` the slope is, by a step of
+Newton's method,
 
     a_i = a − (Σ_j g_j − g_i)/(Σ_j h_j − h_i),
 
-``g`` and ``h`` being the derivatives of the summands in ``a``.
+with ``g`` and ``h`` the first and second derivatives of the summands in ``a``.
 """
 
 from __future__ import annotations
@@ -52,16 +51,16 @@ class CalibrationRules:
     Attributes
     ----------
     smallest : float
-        It replaces slopes that are smaller or negative, keeps the order of the scores and moves probabilities by a
+        Minimum slope, also instead of a negative one: it keeps the order of the scores and changes probabilities by a
         thousandth.
     largest : float
-        A larger one changes nothing.
+        Maximum slope; a larger one has no effect.
     rows : int
-        Minimum number of rows at which the slope of the others predicts a row; with fewer the loss was 0.1 too small.
+        Minimum number of rows for a slope without each row; with fewer the loss was 0.1 too small.
     gain : float
-        Log-likelihood that an intercept has to gain.
+        Minimum gain in log-likelihood for an intercept.
     tolerance : float
-        Gradient per unit of weight at which the minimiser of slope and intercept ends.
+        Gradient per unit of weight at which the fit of slope and intercept ends.
     """
 
     smallest: float = 1e-3
@@ -81,11 +80,11 @@ class Calibration:
     Attributes
     ----------
     slope, intercept : float
-        ``a > 0`` and ``b``, which is 0 of several classes.
+        ``a > 0`` and ``b``, which is 0 for several classes.
     corrupted_inputs : bool
-        Whether the scores that it was fitted to are those of rows that come noised already.
+        Whether the rows of the calibration were corrupted already.
     log_odds : float
-        Those of the second of two classes among all rows.
+        Log-odds of the second of two classes in all rows.
 
     Examples
     --------
@@ -100,12 +99,12 @@ class Calibration:
     log_odds: float = field(default=0.0, repr=False)
 
     def without_scores(self) -> Calibration:
-        """Two classes where all rows have one score, of a fit without weights: the share of each among all rows."""
+        """Calibration for a fit whose weights are all zero: the probabilities are the shares of the two classes."""
         return replace(self, slope=RULES.smallest, intercept=self.log_odds)
 
     @property
     def threshold(self) -> float:
-        """Score at which both of two classes are as probable."""
+        """Score at which both of two classes have probability ½."""
         return -self.intercept / self.slope
 
     def probabilities(self, score: Num[Any, "m J"]) -> Float[np.ndarray, "m K"]:
@@ -124,13 +123,13 @@ class Calibration:
         weight: Float[np.ndarray, " m"] | None = None,
         corrupted_inputs: bool = False,
     ) -> Calibration:
-        """Calibrate held-out scores (m, J) of classes −1 and +1, at row weights ``weight``."""
+        """Calibrate held-out scores (m, J), with classes −1 and +1 in ``target`` and row weights ``weight``."""
         weight = np.ones(len(score)) if weight is None else weight
         classes, is_own_class = by_class(score, target)
         slope = best_slope(classes, is_own_class, weight)
         if score.shape[1] > 1:
             return cls(slope, 0.0, corrupted_inputs)
-        # Scores of any size, so that a step of the slope is as large as one of the intercept.
+        # Standardise the scores, so that slope and intercept have the same scale.
         centre = float(np.average(score[:, 0], weights=weight))
         spread = float(np.sqrt(np.average((score[:, 0] - centre) ** 2, weights=weight)))
         scale = spread if spread > 0 else 1.0
@@ -150,7 +149,7 @@ def _cost(f: Float[np.ndarray, " m"], target: Float[np.ndarray, " m"], weight: F
 def _fit(
     z: Float[np.ndarray, " m"], target: Float[np.ndarray, " m"], weight: Float[np.ndarray, " m"], log_odds: float
 ) -> tuple[float, float]:
-    """Slope, bounded from below, and intercept of two classes; from a slope of 1 and the log-odds without scores."""
+    """Fit the slope, bounded from below, and the intercept of two classes, from 1 and the log-odds of the classes."""
     from scipy.optimize import minimize
 
     def value_and_gradient(at: Float[np.ndarray, " 2"]) -> tuple[float, Float[np.ndarray, " 2"]]:
@@ -168,7 +167,7 @@ def _fit(
 def by_class(
     score: Float[np.ndarray, "m J"], target: Float[np.ndarray, "m J"]
 ) -> tuple[Float[np.ndarray, "m K"], Bool[np.ndarray, "m K"]]:
-    """Scores of the classes, two of a score that separates two, and which class is each row's own.
+    """Scores of the classes, ``∓s/2`` if there are two, and the indicator of each row's own class.
 
     Examples
     --------
@@ -181,7 +180,7 @@ def by_class(
 
 
 def smoothed(is_own_class: Bool[np.ndarray, "m K"], weight: Float[np.ndarray, " m"]) -> Float[np.ndarray, "m K"]:
-    """Targets of the classes of each row; they sum to 1."""
+    """Target probabilities of the classes for each row, which sum to 1."""
     others = is_own_class.shape[1] - 1
     size = (weight @ is_own_class)[is_own_class.argmax(axis=1), None] if others == 1 else weight.sum()
     return np.where(is_own_class, (size + 1) / (size + 2), 1 / (size + 2) / others)
@@ -190,7 +189,7 @@ def smoothed(is_own_class: Bool[np.ndarray, "m K"], weight: Float[np.ndarray, " 
 def best_slope(
     score: Float[np.ndarray, "m K"], is_own_class: Bool[np.ndarray, "m K"], weight: Float[np.ndarray, " m"]
 ) -> float:
-    """The slope of some scores of classes, for rows of some weights.
+    """Slope of scores of classes, for weighted rows.
 
     Examples
     --------
@@ -223,9 +222,9 @@ def slopes_without(
     weight: Float[np.ndarray, " m"],
     points: int,
 ) -> Float[np.ndarray, " m"]:
-    """The slope without each row, where the best one of all is given; rows come several times, once for each point.
+    """Slope without each row, given the best ``slope`` of all; rows are repeated for each of ``points`` noised scores.
 
-    Of too few rows it is 0, so that all classes are as probable.
+    For too few rows it is 0, which makes all classes equally probable.
 
     Examples
     --------

@@ -1,8 +1,6 @@
-"""Choose the strength of learnt rates for one fit, and ``C`` if it is not given: the search of ``bd.Tuned``.
+"""Choose the strength of learnt rates, and ``C`` if it is not given, on folds of the rows of a fit, for ``bd.Tuned``.
 
-Where no choice by folds can be made it is the published rule, with a warning that says so.
-
-What is fitted and scored: the data of one fit, to be fitted on folds of its rows by many candidates.
+If the rows allow no folds, the published rule is used, with a warning.
 """
 
 from __future__ import annotations
@@ -36,13 +34,13 @@ __all__ = ["FOLDS", "Comparison", "choose_strength", "search_on"]
 def _possible_folds(comparison: Comparison, cv: Any, name: str, by_row: bool) -> Any:
     """``cv``, or the largest number of folds that the rows allow, with a warning; None if there are none.
 
-    ``None`` is the default of the task. Rows are only left out one at a time if scores are those of rows, ``by_row``;
-    scores of whole folds need rows of every class.
+    ``None`` stands for the default of the task. Leaving out rows one at a time requires a loss for each row
+    (``by_row``), and a score of a whole fold requires rows of every class.
 
     Raises
     ------
     ValueError
-        If rows are to be left out one at a time and cannot be.
+        If ``cv`` is "loo" and the task does not allow it.
     """
     if cv is None:
         cv = comparison.default_cv if by_row else FOLDS
@@ -64,23 +62,23 @@ def _possible_folds(comparison: Comparison, cv: Any, name: str, by_row: bool) ->
 
 
 def choose_strength(task: Task) -> tuple[Model, Selection | None]:
-    """Replace the ``bd.Tuned`` of a model of centred rows by the structure with the strength chosen, and ``C``.
+    """Replace the ``bd.Tuned`` of a model of centred rows by its structure with the chosen strength, and choose ``C``.
 
     Returns
     -------
     model : Model
         With the chosen rates and ``C``.
     selection : Selection or None
-        None where the published rule was taken without a choice.
+        None if the published rule was used without a choice.
     """
     model = task.model
     tuned: Any = model.rates
     if not task.is_here:
-        return _published(model, "rows that lie elsewhere are not held out", "give rows in memory, or bd.Blocks")
+        return _published(model, "rows outside this process cannot be held out", "give rows in memory, or bd.Blocks")
     Cs = np.array([model.C]) if task.Cs is None else task.Cs
     search_and_keys = search_on(task, tuned.cv, "rates", tuned.candidates, Cs)
     if search_and_keys is None:
-        reason = "it takes two rows, of two classes each if there are any, to fit one and hold the other out"
+        reason = "cross-validation needs two rows, and two in each of two classes if there are classes"
         return _published(model, reason, "give more rows")
     chosen = conclude(*search_and_keys, Comparison(task).scoring, tuned.one_standard_error)
     return replace(model, rates=chosen.chosen.rates, C=chosen.chosen.C), chosen
@@ -97,29 +95,29 @@ def search_on(
     climbs: bool = True,
     n_jobs: int | None = None,
 ) -> tuple[Search, list[Key]] | None:
-    """Search among candidates on the folds that ``cv`` says; return also those that were tried on every fold.
+    """Search among candidates on the folds of ``cv``; return also the candidates that were tried on every fold.
 
-    By default rows are left out one at a time if that is cheap, and in folds after all if it turns out that it says
-    nothing of the best.
+    By default rows are left out one at a time if this is cheap, and in folds if its approximation fails for the best
+    candidate.
 
     Parameters
     ----------
     task : Task
-        What is fitted.
+        Data and model.
     cv : object
-        Folds; None for those of the task.
+        Folds; None for the default of the task.
     name : str
-        What the user gave them as.
+        Name of the candidates in messages.
     candidates : sequence
-        Candidates of the rates, as :func:`.blocks.families_of` takes them.
+        Candidates for the rates, see :func:`.blocks.families_of`.
     Cs : array (c,)
-        Candidates of ``C``.
+        Candidates for ``C``.
     scores : callable, optional
-        Minus the score of each fold; by default losses are those of rows.
+        Minus the score of each fold; by default each row has a loss.
     climbs : bool
-        Whether the search climbs, or tries everything.
+        Whether to climb, or to try all pairs of rates and ``C``.
     n_jobs : int, optional
-        Processes among which the folds are spread.
+        Number of processes for the folds.
 
     Returns
     -------
@@ -149,36 +147,36 @@ def _published(model: Model, reason: str, advice: str) -> tuple[Model, None]:
     strength = "C was not chosen" if len(tuned.candidates) == 1 else "the strength of the noise was not chosen"
     rule = f"that of C = {model.C:g}" if len(tuned.candidates) == 1 else "that of the published rule"
     warn(
-        f"rates: {strength}, for {reason}; the fit is {rule}, rates=bd.{tuned.structure!r}, which gives no warning "
+        f"rates: {strength}, because {reason}; the fit is {rule}, rates=bd.{tuned.structure!r}, which gives no warning "
         f"when it is requested. To have it chosen {advice}.",
         SelectionWarning,
     )
     return replace(model, rates=tuned.structure), None
 
 
-# Folds by default, where rows are not left out one at a time.
+# Default number of folds, unless rows are left out one at a time.
 FOLDS = 5
 
 
 @dataclass(frozen=True)
 class ComparisonLimits:
-    """How accurately candidates are compared, and where rows are left out one at a time.
+    """Accuracy of a comparison, and limits for leaving out rows one at a time.
 
     Attributes
     ----------
     loose : float
-        Accuracy of fits that are compared. Measured on tables and text, their held-out losses are then right to 0.002
-        of themselves or so, which is a tenth of the standard error of a difference.
+        Tolerance of fits that are compared. On tables and text their held-out losses then have relative errors of about
+        0.002, a tenth of the standard error of a difference.
     loose_alone : float
-        The same of fits from which rows are left out one at a time, whose scores rest on the gradient being zero.
+        Tolerance of fits for leaving out rows one at a time, whose approximation assumes a zero gradient.
     steps : int
-        Most steps of either.
+        Maximum number of steps of these fits.
     products : float
-        Multiplications beyond which a candidate takes too many for rows to be left out one at a time.
+        Maximum number of multiplications per candidate for leaving out rows one at a time by default.
     columns : int
-        Maximum number of columns at which rows are left out one at a time.
+        Maximum number of columns for leaving out rows one at a time.
     rows_per_weight : int
-        Rows for each weight, of all classes but one, from which rows are left out one at a time by default.
+        Minimum number of rows per weight (of all classes but one) for leaving out rows one at a time by default.
     """
 
     loose: float = 3e-4
@@ -198,7 +196,7 @@ class Comparison:
 
     @cached_property
     def rows(self) -> Rows:
-        """The rows with labels, as folds are made of them."""
+        """The rows with labels, which are split into folds."""
         return replace(self.task.origins, code=None if self.task.code is None else self.task.code.astype(int))
 
     @property
@@ -212,12 +210,12 @@ class Comparison:
 
     @property
     def size(self) -> float:
-        """Numbers in an array of one candidate on one fold; infinite where candidates are fitted one by one."""
+        """Number of entries of an array for one candidate on one fold; infinite if candidates are fitted one by one."""
         return np.inf if self.task.n_classes is not None else max(self.task.design.shape) * self.task.target.shape[1]
 
     @property
     def no_leave_one_out(self) -> str:
-        """Why rows are not left out one at a time, in words; empty if they may be."""
+        """Why rows cannot be left out one at a time; empty if they can."""
         loss, columns = self.task.model.loss, self.task.design.shape[1]
         if (K := self.task.n_classes) is not None:
             size = (columns + 1) * (K - 1)
@@ -231,7 +229,7 @@ class Comparison:
     def default_cv(self) -> Any:
         """``"loo"`` if it costs at most as much as folds and there are many rows per column, else the number of folds.
 
-        With fewer rows a fit without one of them is quite another, of which the approximation says little.
+        With fewer rows, removing one changes the fit too much for the approximation.
         """
         n, design = len(self.rows.weight), self.task.design
         p = design.shape[1]
@@ -241,7 +239,7 @@ class Comparison:
         return LEAVE_ONE_OUT if cheap and many and not self.no_leave_one_out else FOLDS
 
     def folds(self, cv: Any) -> list[Fold]:
-        """Folds of the rows with labels; the others are fitted on all of them."""
+        """Folds of the rows with labels; rows without labels are in the training rows of every fold."""
         return [self._with_all(fold) for fold in make_folds(cv, self.rows)]
 
     def without(self, row: int) -> Fold:
@@ -256,7 +254,7 @@ class Comparison:
         return replace(fold, count=np.append(fold.count, more), share=share)
 
     def solver(self, loose: bool, alone: bool = False) -> Solver:
-        """Solver of the candidates, to the accuracy of the fit or of a comparison, of rows ``alone`` or not."""
+        """Solver of the candidates, ``loose`` for a comparison, and less so if rows are left out ``alone``."""
         method = self.task.method
         if loose and isinstance(method, Newton) and not self.task.model.loss.quadratic:
             loosest = self.limits.loose_alone if alone else self.limits.loose
@@ -266,11 +264,11 @@ class Comparison:
 
     @property
     def calibrates(self) -> bool:
-        """Whether probabilities come from held-out scores: the loss has none of its own."""
+        """Whether to calibrate probabilities on held-out scores, because the loss defines none."""
         return self.task.n_classes is None and self._row_losses.by_margin
 
     def calibration(self, held_out: Sequence[tuple[Fold, Held]]) -> Calibration:
-        """Probabilities from the scores of a candidate that were held out, of all folds on which it was tried."""
+        """Calibration from the held-out scores of a candidate, on all folds on which it was tried."""
         rows = np.concatenate([fold.test for fold, _ in held_out])
         mean, var = (np.concatenate(parts) for parts in zip(*((one.mean, one.var) for _, one in held_out), strict=True))
         target, weight = self.task.target[rows], self.task.weight[rows]

@@ -1,4 +1,4 @@
-"""Fits of candidates on folds for many classes jointly: one after the other, each started from the one before."""
+"""Fit candidates on folds for a softmax over classes, each started at the fit before; used by :mod:`.choose`."""
 
 from __future__ import annotations
 
@@ -23,13 +23,15 @@ __all__ = ["JointSolver"]
 
 @dataclass(frozen=True)
 class JointSolver:
-    """Fits of the softmax; the ``mean`` of held-out rows is their class probabilities (m, K).
+    """Solver of softmax fits; the ``mean`` of held-out rows holds their class probabilities (m, K).
 
     Attributes
     ----------
     task : Task
-        The rows; the rates and ``C`` of the model are those of the candidates. If the rows to come will be noised,
-        chances are ``exp E log softmax``, so that minus their logarithm is the mean loss of such rows.
+        Rows and model; each candidate replaces the rates and ``C``. If new rows will be noised, class probabilities
+        are ``exp E log softmax``, whose negative logarithm is the mean loss of such rows.
+    at_a_time : int
+        Number of single rows that are best held out in one call, each in a separate fold.
     """
 
     task: Task
@@ -62,17 +64,17 @@ class JointSolver:
                     tol=task.method.tol, max_iter=task.method.max_iter, start=start, unlabelled=task.unlabelled,
                 )  # fmt: skip
                 weights[:, f, s], rates[:, f, s] = start = solution.weights, solution.rates
-                seen = class_chances(
+                in_sample = class_chances(
                     model, task.design, solution.weights, solution.rates, task.corrupted_inputs, fold.test,
                     average=self._average,
                 )  # fmt: skip
-                chances = self._left_out(model, fold, solution)[fold.test] if fold.alone else seen
-                inside = (seen, 0 * chances) if fold.alone else None
-                take(f, s, Held(solution.weights, solution.rates, chances, 0 * chances, inside))
+                held_out = self._left_out(model, fold, solution)[fold.test] if fold.alone else in_sample
+                seen = (in_sample, 0 * held_out) if fold.alone else None
+                take(f, s, Held(solution.weights, solution.rates, held_out, 0 * held_out, seen))
         return Block(tuple(members), weights, rates)
 
     def _left_out(self, model: Model, fold: Fold, solution: ProblemFit) -> Float[np.ndarray, "n K"]:
-        """Class probabilities of the rows, each by a fit without it."""
+        """Class probabilities of the rows, each approximately from a fit without it."""
         task = self.task
         label_weight, noisy = (part[:, 0] for part in row_weights(model, task.weight[:, None], task.unlabelled)[:2])
         energy = softmax_energy(
@@ -81,5 +83,5 @@ class JointSolver:
         return self._average(*left_out_classes(energy, solution.weights, task.corrupted_inputs, fold.share))
 
     def _average(self, mean: Float[np.ndarray, "n K"], cov: Float[np.ndarray, "n K K"]) -> Float[np.ndarray, "n K"]:
-        """Class chances of normal scores."""
+        """Class probabilities for normal scores."""
         return np.exp(expected_log_softmax(mean, cov)) if self.task.will_be_noised else expected_softmax(mean, cov)

@@ -1,13 +1,12 @@
-"""Folds: the rows that a fit uses, and the rows that score it.
+"""Split rows into folds, each with training rows and held-out rows, for cross-validation.
 
-A number of folds means folds of shuffled rows: a table that is sorted by time, by site or by anything else that has to
-do with its classes would otherwise be fitted on some of it and scored on what lies apart. Rows that belong together
-have ``groups``; those that come one after the other need a splitter of time, which is used unchanged.
+A number of folds means folds of shuffled rows, because a table is often sorted by time, site or class, and the held-out
+rows would differ from the training rows. ``groups`` keeps rows together; a time series needs a splitter of time, which
+is used unchanged.
 
-Folds hold out rows, whether or not they are equal: if equal rows of a class were held out together, the fold would
-depend on the class, and the other folds would tell the wrong one. So a row of weight 2 is held out as a whole, and the
-row twice is not, as in scikit-learn. Rows that are left out one at a time leave a copy of themselves: weights that are
-all whole numbers count copies.
+Equal rows may be in different folds: if equal rows of a class were held out together, the fold would depend on the
+class. So a row of weight 2 is held out as a whole, but two copies of it need not be, as in scikit-learn. Rows that are
+left out one at a time leave out one copy: if all weights are whole numbers, they count copies.
 """
 
 from __future__ import annotations
@@ -35,18 +34,18 @@ __all__ = [
 
 
 LEAVE_ONE_OUT = "loo"
-"""What ``cv`` says where each row is left out by itself."""
+"""Value of ``cv`` for leaving out rows one at a time."""
 
 SEED = 0
-"""Seed by which rows are shuffled where none is given, so that a choice is the same at every call."""
+"""Default seed for shuffling rows, so that repeated calls make the same choice."""
 
 
 @dataclass(frozen=True)
 class Fold:
-    """Fitted part of each row, (n,), and numbers of the held-out rows, (m,).
+    """Training share of each row, ``count`` (n,), and numbers of the held-out rows, ``test`` (m,).
 
-    One of all rows ``alone`` fits all of them, and each is held out by itself, approximately
-    (:mod:`bayesdrop.fitting.objective.leave_one_out`): of its weight a ``share`` (n,). The other rows then stay.
+    A fold with ``alone`` is fitted to all rows. Each test row is then left out alone, approximately
+    (:mod:`bayesdrop.fitting.objective.leave_one_out`), with the ``share`` (n,) of its weight.
     """
 
     count: Float[np.ndarray, " n"]
@@ -92,9 +91,9 @@ def split(
     groups: Shaped[np.ndarray, " n"] | None = None,
     seed: int = SEED,
 ) -> list[tuple[Shaped[np.ndarray, " train"], Shaped[np.ndarray, " test"]]]:
-    """Training and test rows of each fold, as scikit-learn splits; raise ValueError for any other ``cv``.
+    """Training and test rows of each fold, by scikit-learn; raise ValueError for an invalid ``cv``.
 
-    A number means :func:`shuffled_folds`, of whole ``groups`` where they are given; anything else is used unchanged.
+    A number means :func:`shuffled_folds`, or folds of whole ``groups``; anything else is used unchanged.
 
     Examples
     --------
@@ -116,7 +115,7 @@ def split(
             kind = StratifiedGroupKFold if classifier else GroupKFold
             cv = kind(int(cv), shuffle=True, random_state=seed)
     with warnings.catch_warnings():
-        # Some folds then have no row of it, as is meant.
+        # Folds without a row of the smallest class are intended.
         warnings.filterwarnings("ignore", "The least populated class", UserWarning)
         folds = list(check_cv(cv, y, classifier=classifier).split(X, y, groups))
     pairs = [fold for fold in folds if isinstance(fold, tuple | list) and len(fold) == 2]
@@ -128,16 +127,16 @@ def split(
 
 @dataclass(frozen=True)
 class Rows:
-    """The rows that folds are made of, which all have some weight.
+    """The rows to split into folds, all with a weight above 0.
 
     Attributes
     ----------
     weight : array (n,)
-        Weights of the rows, above 0, without those of classes.
+        Row weights, above 0, without class weights.
     n_passed : int
-        Number of rows that the user passed, those of weight 0 included.
+        Number of rows that the user passed, including rows of weight 0.
     number : int array (n,), optional
-        Place of each row among those, which pairs of rows name; None if all have weight.
+        Number of each row among the passed rows, as pairs of rows in ``cv`` count; None if all have weight.
     groups : array (n,), optional
         Labels of the rows that belong together.
     code : int array (n,), optional
@@ -158,17 +157,17 @@ class Rows:
 
     @classmethod
     def of(cls, weight: PerRow, groups: Any = None) -> Rows:
-        """The rows of some weight, and their ``groups`` checked: labels of all rows, one for each.
+        """Keep the rows with a weight; check ``groups``, one label per passed row.
 
         Raises
         ------
         ValueError
-            If there are not as many labels as rows, or rows lie where none are held out.
+            If the number of labels is not that of the rows, or the rows are outside this process.
         """
         is_local = isinstance(weight, np.ndarray)
         if groups is not None:
             if not is_local:
-                raise ValueError(f"groups: expected rows in memory, got {shown(groups)} with rows elsewhere.")
+                raise ValueError(f"groups: expected rows in memory, got {shown(groups)} with rows outside it.")
             groups = one_per_row(groups, len(weight), "groups")
             try:
                 np.unique(groups)
@@ -183,21 +182,21 @@ class Rows:
 
     @property
     def classes(self) -> Int[np.ndarray, " n"]:
-        """Class of each row, zeros where there are none."""
+        """Class of each row; zeros without classes."""
         return np.zeros(len(self.weight), dtype=int) if self.code is None else self.code
 
     @property
     def share(self) -> Float[np.ndarray, " n"]:
-        """Part of each row that is left out where rows leave one at a time: a copy if all weights are whole numbers."""
+        """Share of each row to leave out, one row at a time: one copy if all weights are whole numbers."""
         are_counts = bool(np.all(self.weight == np.round(self.weight)))
         return 1 / self.weight if are_counts else np.ones(len(self.weight))
 
     def sizes(self, alone: bool) -> Num[np.ndarray, " K"]:
-        """Rows of each class, or copies if they leave one at a time, ``alone``."""
+        """Number of rows of each class, or of copies if they are left out ``alone``."""
         return np.round(np.bincount(self.classes, 1 / self.share if alone else None), 6)
 
     def is_single(self, alone: bool) -> Bool[np.ndarray, " n"]:
-        """Whether each row is all of its class, so that every fit needs it."""
+        """Whether each row is the only one of its class, so that every fit needs it."""
         if self.code is None:
             return np.zeros(len(self.weight), dtype=bool)
         return (self.sizes(alone) <= 1)[self.classes]
@@ -211,8 +210,8 @@ class Rows:
     def pairs(self, cv: Any) -> list[tuple[Int[np.ndarray, " train"], Int[np.ndarray, " test"]]]:
         """Numbers of training and test rows of each fold, as ``cv`` splits them.
 
-        A splitter splits these rows. Pairs that are given name the rows that were, and so does a splitter that names
-        more rows than there are, as ``PredefinedSplit`` does.
+        A splitter splits the rows with a weight. Pairs of rows count the passed rows, and so does a splitter with more
+        rows than these, such as ``PredefinedSplit``.
         """
         n = len(self.classes)
         pairs = split(cv, np.zeros((n, 1)), self.classes, classifier=self.code is not None, groups=self.groups)
@@ -230,15 +229,15 @@ class Rows:
 
 
 def _numbers(part: Shaped[np.ndarray, " m"]) -> Int[np.ndarray, " m"]:
-    """Numbers of rows, which may be a mask."""
+    """Row numbers from row numbers or a mask."""
     return np.flatnonzero(part) if part.dtype == bool else part
 
 
 def few_rows(cv: Any, rows: Rows, every_class: bool = False) -> int | None:
-    """The rows that allow fewer folds than ``cv`` asks for, of all or of the largest class; None if there are enough.
+    """Number of rows, of all or of the largest class, if it is below the number of folds in ``cv``; else None.
 
-    Of a class with fewer rows than folds some folds hold out none, unless they are to hold out ``every_class``; a row
-    that is all of its class is always fitted. To choose takes two rows, and of classes two with two rows: else it is 1.
+    A class with fewer rows than folds is absent from the test rows of some folds, which ``every_class`` forbids; the
+    only row of a class is always fitted. Without two rows (in each of two classes, if any) the result is 1.
 
     Examples
     --------
@@ -266,10 +265,10 @@ def few_rows(cv: Any, rows: Rows, every_class: bool = False) -> int | None:
 
 
 def make_folds(cv: Any, rows: Rows) -> list[Fold]:
-    """Folds of some rows, stratified by their classes if there are any; or the one of all rows alone.
+    """Folds of the rows, stratified by class if there are classes; for ``"loo"`` one fold with each row left out alone.
 
-    A number is that of :func:`shuffled_folds`. A row that is all of its class is fitted in every fold, and held out in
-    none, where ``cv`` is a number or ``"loo"``.
+    A number means :func:`shuffled_folds`. If ``cv`` is a number or ``"loo"``, the only row of a class is fitted in
+    every fold and never held out.
 
     Raises
     ------

@@ -1,28 +1,27 @@
-"""Scores of held-out rows from the moments of their scores, row by row, so that candidates are compared in pairs.
+"""Losses of held-out rows, and the table that compares candidates in pairs, for the search.
 
-Of two classes or more ``−log p(y)``, ``p`` being the probability of :meth:`bayesdrop.losses.Classifying.probability`,
-averaged over a normal score with the mean and variance that the noise gives it; of one class against the rest the
-probabilities are brought to a sum of one. Of numbers and counts the loss itself at the mean score.
+For classes the loss is ``−log p(y)``, with the probability of :meth:`bayesdrop.losses.Classifying.probability` averaged
+over a normal score with the mean and variance under the noise; for one class against the rest the probabilities are
+divided by their sum. For numbers and counts it is the loss itself at the mean score.
 
-Classes of a loss that is not a likelihood (``normalised`` is false) have no such probabilities: those of a hinge are
-flat at a small ``C``, so that their log loss prefers large scores to correct ones. Nor are hinges at different ``C``
-comparable, whose scores have other sizes. Such a loss separates classes, and a row is judged by the error of its label
-and the log loss of its score,
+For classes, a loss that is not a likelihood (``normalised`` is false) has no such probabilities: those of a hinge are
+flat at a small ``C``, so that their log loss prefers large scores to correct ones, and hinges at different ``C`` have
+scores of different sizes. Then the loss of a row is the error of its label plus the log loss of its rescaled score,
 
     1(m < 0) + ½ 1(m = 0) − log (e^{a s_y} / Σ_l e^{a s_l}),
 
-``m`` being the lead of the row's class over the best other class, and ``a`` the slope at which the other scores that
-are held out together are log-odds (:mod:`.calibration`). It is the same at all sizes of the scores, and orders
-candidates that err about equally, as errors of few rows are noisy. Of a few rows held out together errors alone decide.
+with ``m`` the score of the row's class minus the best other score, and ``a`` the slope that turns the other held-out
+scores into log-odds (:mod:`.calibration`). It does not depend on the size of the scores, and its second part decides
+between candidates with similar errors, as errors on few rows are noisy. If few rows are held out together the errors
+alone decide.
 
-Rows that come noised are predicted by scores of their own: the loss is then averaged over the normal score, and not the
-probability.
+If new rows will be noised, each has a single noised score: the loss, instead of the probability, is then averaged over
+the normal score.
 
-Losses of candidates on held-out rows, compared in pairs: on the same rows most of what differs is shared.
-
-With ``d_i`` the difference of two candidates' losses of row ``i``, of weight ``s_i``, of which ``u_i`` are one
-observation, the standard error of the mean difference is ``√(Σ s_i u_i (d_i − d̄)²)/Σ s_i``; of losses
-of whole folds it is that over the folds.
+Candidates are compared on the same rows, which share most of the variation of the losses. With ``d_i`` the difference
+of the losses of two candidates at row ``i``, ``s_i`` the weight of the row, and ``u_i`` the weight that counts as one
+observation, the standard error of the mean difference is ``√(Σ s_i u_i (d_i − d̄)²)/Σ s_i``; for losses of whole folds
+it is the standard error over the folds.
 """
 
 from __future__ import annotations
@@ -53,9 +52,9 @@ def _nodes(count: int = 15) -> tuple[list[float], list[float]]:
 def noised_scores(
     mean: Float[np.ndarray, "m J"], var: Float[np.ndarray, "m J"]
 ) -> Iterator[tuple[float, Float[np.ndarray, "m J"]]]:
-    """Scores of rows that are each noised once, as points of a normal law, and the share of each point.
+    """Quadrature points of the scores of rows that are noised once, each with its share, for normal scores.
 
-    The scores of several classes, each against the rest, are taken for independent given the row.
+    Scores of several classes, each against the rest, count as independent given the row.
     """
     spread = np.sqrt(np.maximum(var, 0.0))
     if mean.shape[1] == 1:
@@ -76,7 +75,7 @@ class RowLosses:
     target : array (n, J)
         Labels as −1 and +1 of each class against the rest, or numbers.
     weight : array (n,)
-        Row weights, by which the slope of scores without probabilities is fitted.
+        Row weights, for the slope of scores without probabilities.
     """
 
     loss: Loss
@@ -85,7 +84,7 @@ class RowLosses:
 
     @property
     def by_margin(self) -> bool:
-        """Whether rows are judged by their margin: the loss is of classes and not a likelihood."""
+        """Whether losses use the margin, because the loss is for classes and not a likelihood."""
         return self.loss.binary and not self.loss.normalised
 
     @property
@@ -106,7 +105,7 @@ class RowLosses:
             return self._margin_losses(rows, [(1.0, mean)])
         tiny = np.finfo(float).eps
         if target.shape[1] == 1:
-            # The chance of the row's own label: 1 − p would lose its digits.
+            # Compute the probability of the row's own label; 1 − p would cancel.
             return -np.log(np.clip(self._chance(target * mean, var, C)[:, 0], tiny, 1.0))
         chance = self._chance(mean, var, C)
         total = np.maximum(chance.sum(axis=1), tiny)
@@ -116,7 +115,7 @@ class RowLosses:
     def _margin_losses(
         self, rows: Int[np.ndarray, " m"], points: list[tuple[float, Float[np.ndarray, "m J"]]]
     ) -> Float[np.ndarray, " m"]:
-        """Mean loss (m,) of rows over points of their scores, each with its share."""
+        """Mean loss (m,) of rows over quadrature points of their scores, each with its share."""
         shares, scores = zip(*points, strict=True)
         score, is_own_class = by_class(np.concatenate(scores), np.tile(self.target[rows], (len(shares), 1)))
         weight = np.outer(shares, self.weight[rows]).ravel()
@@ -129,11 +128,11 @@ class RowLosses:
     def of_noised(
         self, rows: Int[np.ndarray, " m"], mean: Float[np.ndarray, "m J"], var: Float[np.ndarray, "m J"], C: float
     ) -> Float[np.ndarray, " m"]:
-        """Mean loss (m,) of rows that come noised, of which each is predicted by its own score."""
+        """Mean loss (m,) of rows that will be noised, averaged over their scores."""
         if self.by_margin:
             return self._margin_losses(rows, list(noised_scores(mean, var)))
-        nothing = np.zeros_like(mean)
-        losses = [share * self(rows, score, nothing, C) for share, score in noised_scores(mean, var)]
+        zeros = np.zeros_like(mean)
+        losses = [share * self(rows, score, zeros, C) for share, score in noised_scores(mean, var)]
         return np.asarray(np.sum(losses, axis=0))
 
     def _chance(self, mean: Float[np.ndarray, "m J"], var: Float[np.ndarray, "m J"], C: float) -> Any:
@@ -171,7 +170,7 @@ class Table:
     weights : list of array (m,)
         Weights of the held-out rows of each fold, or one number for a fold that has one loss.
     units : list of array (m,)
-        What of these weights is one observation.
+        Weight that counts as one observation, for each of these rows.
     losses : dict
         Losses (m,) by candidate and number of the fold.
     """
@@ -181,22 +180,22 @@ class Table:
     losses: dict[Key, dict[int, Float[np.ndarray, " _"]]] = field(default_factory=dict)
 
     def add(self, key: Key, fold: int, losses: Float[np.ndarray, " m"]) -> None:
-        """Keep the losses of a candidate on a fold."""
+        """Store the losses of a candidate on a fold."""
         self.losses.setdefault(key, {})[fold] = losses
 
     def means(self, key: Key) -> Float[np.ndarray, " folds"]:
-        """Mean loss of each fold, NaN where the candidate was not tried."""
+        """Mean loss of each fold; NaN for folds on which the candidate was not tried."""
         losses = self.losses.get(key, {})
         return np.array(
             [np.average(losses[f], weights=w) if f in losses else np.nan for f, w in enumerate(self.weights)]
         )
 
     def mean(self, key: Key, decimals: int = 10) -> float:
-        """Mean over the folds on which the candidate was tried, rounded where only round-off differs."""
+        """Mean over the folds on which the candidate was tried, without the digits that rounding errors change."""
         return float(np.round(np.mean(self.means(key)[sorted(self.losses[key])]), decimals))
 
     def error(self, key: Key) -> float:
-        """Standard error of the mean: over the folds, or over the rows of the only one."""
+        """Standard error of the mean: over the folds, or over the rows of a single fold."""
         losses_of_fold = self.losses[key]
         if len(losses_of_fold) > 1:
             return float(standard_error(self.means(key)[sorted(losses_of_fold)]))
@@ -204,12 +203,12 @@ class Table:
         return _mean_and_error(losses, self.weights[fold], self.units[fold])[1]
 
     def difference(self, one: Key, other: Key) -> tuple[float, float]:
-        """Mean of the first's losses less the second's on the rows that both have, and its standard error."""
+        """Mean difference of the losses of ``one`` minus ``other`` on their common rows, and its standard error."""
         folds = [f for f in self.losses[one] if f in self.losses[other]]
         d = np.concatenate([self.losses[one][f] - self.losses[other][f] for f in folds])
         w, u = (np.concatenate([part[f] for f in folds]) for part in (self.weights, self.units))
         return _mean_and_error(d, w, u)
 
     def best(self, keys: list[Key]) -> Key:
-        """The candidate with the smallest mean loss; of equal ones that with the smallest ``C``, then the first."""
+        """The candidate with the smallest mean loss; among equals the smallest ``C``, then the first."""
         return min(keys, key=lambda key: (np.nan_to_num(self.mean(key), nan=np.inf), key))

@@ -1,21 +1,20 @@
-r"""The search: which candidates are tried on which folds.
+r"""Search for the best rates and ``C`` on folds: decide which candidates to fit on which folds.
 
-A complete search tries every pair of ``C`` and rates on every fold. The search by default saves most of it:
+A complete search tries every pair of ``C`` and rates on every fold. The default search omits most of these fits:
 
-- it climbs: from the ``C`` nearest that of a plain fit with all strengths, to larger and smaller ``C`` as long as the
-  loss falls, and only with the few best strengths, none of them more than two standard errors worse, in pairs, than the
-  best so far;
-- last comes the smallest ``C`` without noise, at which the weights are nearly 0;
-- of large data a first fold is tried alone, or as many as hold out enough rows, and what is clearly worse there is not
-  tried on a second and a third one, as one block, which are enough.
+- It climbs from the ``C`` nearest to that of a plain fit, with all strengths, to larger and smaller ``C`` as long as
+  the loss falls. It continues with the few best strengths only, none of them worse than the best so far by more than
+  two standard errors of the paired difference.
+- The last candidate is the smallest ``C`` without noise, at which the weights are nearly 0.
+- For large data it begins with one fold, or as many as hold out enough rows, and continues on a second and third fold,
+  as one block, with the candidates that are not clearly worse.
 
-Fits begin where those of the ``C`` before ended and are brought to the accuracy that a comparison needs, not to
-that of a result.
+Fits start at the weights of the previous ``C``, and only reach the accuracy that a comparison needs.
 
-Where rows are left out one at a time the losses are approximate, and too small for rows without which the fit is quite
-another: the few positive ones of a rare class, or outliers. Therefore the best candidate is fitted without the rows
-whose losses changed most, some at a time, until its loss changes no more; another candidate may then be the best. If
-this does not end, the approximation says nothing about the candidate (``unsettled``).
+If rows are left out one at a time, losses are approximate, and too small for rows whose removal changes the fit most:
+outliers, or the positive rows of a rare class. Therefore the best candidate is refitted without the rows whose losses
+changed most, some at a time, until its loss is constant; another candidate may then be the best. If this does not end,
+the approximation fails for the candidate (``unsettled``).
 """
 
 from __future__ import annotations
@@ -38,13 +37,13 @@ from .scores import Key, Table
 __all__ = ["Losses", "Search", "SearchRules", "Solver", "candidate_Cs"]
 
 Solver: TypeAlias = BlockSolver | JointSolver
-"""What fits candidates on folds; ``at_a_time`` single rows are best held out at a time, each in a fold of its own."""
+"""Solver that fits candidates on folds."""
 
 Losses: TypeAlias = Callable[[Key, Fold, Held], Float[np.ndarray, " m"]]
 """Losses of the held-out rows of a candidate on a fold."""
 
 Take: TypeAlias = Callable[[int, int, Held], object]
-"""Called with the place of a fold, that of a member and their fit."""
+"""Called with the positions of a fold and a member, and the fit."""
 
 _log = logging.getLogger("bayesdrop")
 
@@ -56,27 +55,27 @@ class SearchRules:
     Attributes
     ----------
     worse : float
-        Standard errors, in pairs, beyond which a candidate is dismissed.
+        Number of standard errors of the paired difference beyond which a candidate is dropped.
     finalists : int
-        How many go on along ``C`` or to other folds.
+        Maximum number of candidates that continue to the next ``C`` or to other folds.
     large : float
-        Numbers of a block of all folds, (n or p, K), beyond which a first fold goes alone.
+        Number of entries of a block of all folds, (n or p, K), above which the search begins with one fold.
     folds, rows : int
-        Folds that are then enough, and held-out rows without which the first ones say too little.
+        Number of folds in this case, and minimum number of held-out rows of the first folds.
     worth, worth_errors : float
-        Share of the loss, and of the standard error, that a step along ``C`` must gain for another one to be taken.
+        Minimum gain of a step along ``C``, as shares of the loss and of the standard error, for another step.
     times : int
-        How often rows are fitted without, some at a time, at most.
+        Maximum number of refits, each without some rows.
     left : float
-        With m what a row's loss grows by where it is left out, that is off by about ``m min(m, 1)/4``: standard errors
-        that the ``m min(m, 1)`` of the rows that were not fitted without may come to.
+        Maximum total of ``m min(m, 1)``, in standard errors, over rows without a refit, with ``m`` the increase of the
+        loss of a row that is left out. The error of ``m`` is about ``m min(m, 1)/4``.
     tie : float
-        Standard errors of the best, in pairs, within which a more regular candidate is chosen. Half a one chose too
-        much noise for short texts, none too little for a few columns without effect (decision 0061).
+        Distance from the best, in standard errors of the paired difference, within which a more regular candidate is
+        chosen. 0.5 chose too much noise for short texts, 0 too little for a few columns without effect (decision 0061).
     same : float
         Relative accuracy of the losses of fits: smaller differences are ignored.
     decades : tuple of float
-        Common logarithms of candidates of ``C``, less that of their start. At the first the weights are nearly 0.
+        Common logarithms of the candidates for ``C`` relative to the start. At the first, weights are nearly 0.
     """
 
     worse: float = 2.0
@@ -106,16 +105,16 @@ def candidate_Cs(start: float) -> Float[np.ndarray, " c"]:
 
 @dataclass
 class Search:
-    """A search and what it has found.
+    """A search, its settings and its results.
 
     Attributes
     ----------
     solver : Solver
-        Fits.
+        Solver of the candidates.
     families : list of Family
-        Candidates of the rates; they are numbered through.
+        Candidates of the rates, with numbers across families.
     Cs : array (c,)
-        Candidates of ``C``, ascending.
+        Candidates for ``C``, ascending.
     folds : list of Fold
         The folds.
     weight : array (n,)
@@ -123,21 +122,21 @@ class Search:
     rows : Rows
         The rows with labels.
     losses : callable
-        See :data:`Losses`; and ``by_row``.
+        Losses of held-out rows, see :data:`Losses`; one number per fold unless ``by_row``.
     size : float
-        Numbers in an array of the block of all candidates and folds at one ``C``.
+        Number of entries of an array of the block of all candidates and folds at one ``C``.
     by_row : bool
-        Whether losses are those of rows, (m,), or one number for a fold.
+        Whether each row has a loss, (m,), rather than each fold.
     n_jobs : int, optional
-        Processes among which the folds are spread.
+        Number of processes for the folds.
     without : callable, optional
-        ``without(row)``, the fold that holds out one row, if losses of rows left out alone are to be checked.
+        Returns the fold that holds out a row, for checking the losses of rows that are left out alone.
     start : float
-        ``C`` near which a climb begins.
+        Value of ``C`` near which a climb begins.
     calibrate : callable, optional
-        Makes probabilities from held-out scores, if the loss has none of its own.
+        Calibrates probabilities on held-out scores, if the loss defines none.
     unsettled : bool
-        Whether they were those of a candidate for which the approximation does not do.
+        Whether the approximate losses of rows left out alone failed for a candidate.
     """
 
     solver: Solver
@@ -170,25 +169,25 @@ class Search:
         self._place = {m: (f, k) for f, family in enumerate(self.families) for k, m in enumerate(family.numbers)}
 
     def member(self, number: int) -> tuple[Any, float | None]:
-        """Rates and strength of the candidate of a number, the strength None for rates that are not scaled."""
+        """Rates and strength of candidate ``number``; the strength is None for rates that are not scaled."""
         family, place = self._place[number]
         return self.families[family].members[place], self.families[family].strengths[place]
 
     @property
     def tried(self) -> list[int]:
-        """Folds on which anything was tried."""
+        """Folds on which some candidate was tried."""
         return sorted({fold for fold_losses in self.table.losses.values() for fold in fold_losses})
 
     @waiting("search", "fit")
     def complete(self) -> list[Key]:
-        """Try everything on every fold; return all candidates."""
+        """Try every candidate on every fold; return all candidates."""
         keys = [(float(C), m) for C in self.Cs for m in range(len(self._place))]
         self._try(keys, range(len(self.folds)))
         return keys
 
     @waiting("search", "fit")
     def climb(self) -> list[Key]:
-        """Search as said above; return the candidates that were tried on every fold."""
+        """Run the default search; return the candidates that were tried on every fold."""
         count = len(self.folds)
         rounds = [range(count)]
         rows = np.cumsum([len(fold.test) for fold in self.folds])
@@ -196,7 +195,7 @@ class Search:
         if self.size > self.rules.large and first <= min(count, self.rules.folds):
             rounds = [part for part in (range(first), range(first, min(count, self.rules.folds))) if part]
         self._climb(rounds[0])
-        # If the features say nothing, the loss need not fall at each step from the start to weights of 0.
+        # If the features have no effect, the loss may rise on the way from the start to weights of 0.
         if len(self.Cs) > 1:
             self._try([(float(self.Cs[0]), min(range(len(self._place)), key=self._strength))], rounds[0])
         for later in rounds[1:]:
@@ -227,7 +226,7 @@ class Search:
         return 1.0 if strength is None else strength
 
     def _goes_on(self, member: int, place: int, first: int, direction: int) -> bool:
-        """Whether the last step of C in this direction gained, or none was made and the other one did not gain."""
+        """Whether to continue along C: the last step in this direction gained, or the first in the other did not."""
         key = float(self.Cs[place]), member
         other = place - direction
         if not 0 <= other < len(self.Cs) or (float(self.Cs[other]), member) not in self.table.losses:
@@ -240,7 +239,7 @@ class Search:
         return bool(worse < (worth if place == first else -worth))
 
     def _left(self, keys: list[Key]) -> list[Key]:
-        """Candidates at most two standard errors worse than the best, in pairs, ordered from the best."""
+        """Candidates worse than the best by at most two standard errors of the paired difference, best first."""
         best = self.table.best(keys)
         left = []
         for key in keys:
@@ -261,7 +260,7 @@ class Search:
             pass
 
     def _solve(self, number: int, numbers: list[int], C: float, group: range, folds: list[Fold]) -> None:
-        numbers = sorted(numbers)  # neighbours next to each other
+        numbers = sorted(numbers)  # similar strengths are adjacent
         chosen = [self._place[m][1] for m in numbers]
 
         def take(fold: int, member: int, held_out: Held) -> None:
@@ -282,16 +281,16 @@ class Search:
             _log.debug("C = %g, %s, strength %s: loss %.6g", C, name, strength, self.table.mean((C, m)))
 
     def check(self, key: Key) -> bool:
-        """Correct the losses of a candidate whose rows were left out alone; False where that was done or is not to be.
+        """Correct the losses of a candidate whose rows were left out alone; False if there is nothing to correct.
 
-        The rows without which the fit moves most are fitted without, some at a time; equal ones once.
+        The candidate is refitted without the rows whose losses changed most, some at a time, and once for equal rows.
         """
         move = self._moves.pop(key, None)
         if move is None or self.without is None or self.unsettled:
             return False
         number, place = self._place[key[1]]
         losses, (whole,) = self.table.losses[key][0].copy(), self.folds
-        # Equal rows, which have equal losses by all fits, are fitted without once.
+        # Equal rows have equal losses in all fits, so leave out one of them.
         facts = np.column_stack([self.rows.classes[whole.test], losses, move]).round(9)
         _, one, group = np.unique(facts, axis=0, return_index=True, return_inverse=True)
         group = group.ravel()
@@ -316,7 +315,7 @@ class Search:
         return True
 
     def _spread(self, number: int, chosen: list[int], C: float, folds: list[Fold], group: range, take: Take) -> None:
-        """Fit here, or each fold in one of several processes."""
+        """Fit in this process, or each fold in one of ``n_jobs`` processes."""
         family = self.families[number]
         if self.n_jobs is None or len(folds) == 1:
             earlier = self._last.get((number, group.start))
@@ -331,7 +330,7 @@ class Search:
 
 
 def _alone(solver: Solver, family: Family, chosen: list[int], C: float, fold: Fold) -> list[Held]:
-    """Fits on one fold, with what they make of the rows that they do not see."""
+    """Fits on one fold, each with the scores of the held-out rows."""
     fits: list[Held] = []
     with quietly():
         solver.solve(family, chosen, C, [fold], None, lambda _, member, held_out: fits.append(held_out))

@@ -1,4 +1,4 @@
-"""Result of a search, in words and numbers."""
+"""Choose among the candidates of a search, and describe the choice."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _log = logging.getLogger("bayesdrop")
 
 @dataclass(frozen=True)
 class Candidate:
-    """One candidate and how it did.
+    """One candidate and its losses.
 
     Attributes
     ----------
@@ -36,13 +36,13 @@ class Candidate:
     strength : float or None
         Factor on the learnt rates: 1 is the published rule, 0 no noise; None for rates that are not scaled.
     losses : array (folds,)
-        Mean loss of the held-out rows of each fold; NaN where it was dismissed before.
+        Mean loss of the held-out rows of each fold; NaN for folds on which it was not tried.
     worse : float
-        Loss of the candidate less that of the choice, on the rows that both were tried on.
+        Loss of the candidate minus that of the choice, on their common rows.
     worse_error : float
-        Standard error of that, in pairs.
+        Standard error of this paired difference.
     error : float
-        Standard error of its loss, over the folds, or over the rows of the only one.
+        Standard error of the loss, over the folds, or over the rows of a single fold.
     """
 
     C: float
@@ -55,7 +55,7 @@ class Candidate:
 
     @property
     def loss(self) -> float:
-        """Mean over the folds on which it was tried."""
+        """Mean loss over the folds on which the candidate was tried."""
         return float(np.nanmean(self.losses))
 
     @property
@@ -73,30 +73,30 @@ class Candidate:
 
 
 def _share(value: float) -> str:
-    """A factor as a fraction where it is a simple one."""
+    """A factor as text, as a fraction if it is a simple one."""
     simple = Fraction(value).limit_denominator(20)
     return str(simple) if abs(float(simple) - value) < 1e-9 else f"{value:.3g}"
 
 
 @dataclass(frozen=True, repr=False)
 class Selection(Shown):
-    """A choice by cross-validation; ``print`` says in words what was chosen and what it is worth.
+    """A choice by cross-validation; ``print`` describes it and compares it with others.
 
     Attributes
     ----------
     candidates : list of Candidate
-        All that were tried, by ``C``.
+        All candidates that were tried, by ``C``.
     best : int
-        Place of the choice among them.
+        Index of the choice among the candidates.
     scoring : str
-        What was scored; smaller is better.
+        Name of the score; smaller is better.
     within : float
-        Distance from the best, in paired standard errors, within which the most regular candidate is chosen (smallest
-        ``C``, then most noise): a quarter of one, a whole one, or 0 if the score is a user's.
+        Distance from the best, in standard errors of the paired difference, within which the most regular candidate is
+        chosen (smallest ``C``, then most noise): 0.25, 1, or 0 for a user's score.
     alone : bool
-        Whether each row was held out by itself, approximately; there is then one fold, of all rows.
+        Whether each row was left out alone, approximately; there is then one fold, of all rows.
     calibration : Calibration, optional
-        Probabilities from the scores of the choice on held-out rows, for a loss that has none of its own.
+        Probabilities from held-out scores of the choice, for a loss that defines none.
     """
 
     candidates: list[Candidate]
@@ -108,11 +108,11 @@ class Selection(Shown):
 
     @property
     def chosen(self) -> Candidate:
-        """The choice."""
+        """The chosen candidate."""
         return self.candidates[self.best]
 
     def rival(self, strength: float) -> Candidate | None:
-        """The best candidate of this strength, at any ``C``: 0 means without noise, 1 the published rule."""
+        """The best candidate of this strength, at any ``C``; 0 is no noise, 1 the published rule."""
         same = [one for one in self.candidates if one.strength == strength]
         full = [one for one in same if not np.any(np.isnan(one.losses))]
         return min(full or same, key=lambda one: one.loss, default=None)
@@ -175,10 +175,10 @@ def conclude(
     scoring: str,
     one_standard_error: bool = False,
 ) -> Selection:
-    """The choice among candidates that were tried on every fold, or that is the only one left.
+    """Choose among the candidates that were tried on every fold.
 
-    Within a quarter of a standard error, in pairs, the more regular candidate is taken, which loses little where it is
-    the worse one.
+    The most regular candidate within a quarter of a standard error (of the paired difference) of the best is chosen,
+    which costs little if it is in fact worse.
     """
     table, best = search.table, search.table.best(keys)
     rules = search.rules
@@ -188,7 +188,7 @@ def conclude(
         worse, error = table.difference(key, best)
         return bool(worse <= max(within * np.nan_to_num(error), rules.same * abs(table.mean(best))))
 
-    # The most regular: the smallest C, and there the most noise.
+    # The most regular: the smallest C, and at this C the most noise.
     regular = sorted(keys, key=lambda key: (key[0], -(search.member(key[1])[1] or 0.0), key[1]))
     for key in regular[: regular.index(best)] if within else []:
         if near(key) and not (search.check(key) and not near(key)):

@@ -46,21 +46,21 @@ class Case(NamedTuple):
     Attributes
     ----------
     n, p, n_classes : int
-        Rows, features, and classes that have scores of their own: 1 if there is a single score.
+        Numbers of rows, features, and classes with a score each; 1 for a single score.
     local, streamed : bool
-        The rows are in memory; they are read when needed or lie on a cluster.
+        Whether the rows are in memory; whether they are read when needed or are on a cluster.
     noisy, shift : bool
-        The noise does anything at all; moves the means of the scores by the weights alone.
+        Whether there is noise; whether it shifts mean scores independently of the features.
     free : bool
-        Rates are free.
+        Whether rates are free.
     curved : bool
-        Loss and prior have what the approximation of a single score asks for: curvature, and scales that weights share.
+        Whether the loss has derivatives and the weight prior is normal, for the approximation of a single score.
     learnt : bool
-        Scales of the weights are learnt.
+        Whether scales of the weights are learnt.
     level : bool
-        The intercept has a prior.
+        Whether the intercept has a prior.
     parameter : bool
-        A scale or shape of the likelihood is learnt, a coordinate that approximations by scores do not have.
+        Whether a scale or shape of the likelihood is learnt, a coordinate that approximations by scores lack.
     """
 
     n: int
@@ -82,7 +82,7 @@ class Case(NamedTuple):
         return max(self.n_classes - 1, 1) * (self.p + 1)
 
     def has_many_scaled(self, limits: Limits) -> bool:
-        """Whether a learnt scale is one of more coordinates than a matrix takes, with the rows in memory."""
+        """Whether learnt scales have more weights than a dense matrix allows, with the rows in memory."""
         return self.learnt and not self.streamed and self.coordinates > limits.dense
 
 
@@ -168,7 +168,7 @@ def case_of(model: Model, data: Dataset, rate_map: RateMap, marginalised: bool) 
 
 
 def without_noise(model: Model, rate_map: RateMap) -> bool:
-    """True if the noise of a model leaves scores as they are, and no rate is free."""
+    """True if the noise does not change the scores, and no rate is free."""
     if rate_map.is_free:
         return False
     one = model.noise.coefficients(rate_map.initial)

@@ -17,10 +17,10 @@ the shorter side serves all classes, and nothing of size (Jp, Jp) is formed.
 
 Noise multiplies the features by gains ``g`` (p,), and ``A₀`` is made of ``Xdiag(g)``. To the precision of every
 contrast's weights it adds ``e`` (p,): with ``Q`` it is part of ``P``, and with ``R`` of ``A₀ᵀDA₀``, whose eigenvectors
-are shared whatever its diagonal is.
+are shared for any diagonal.
 
-These are computed at the point fit: with the softmax ``π_i`` there, weights ``c_i`` of the rows and the basis ``B``
-(K, J) of the contrasts,
+``C_i``, ``d_i``, ``M`` and ``e`` are computed at the point fit: with the softmax ``π_i``, row weights ``c_i`` and the
+basis ``B`` (K, J) of the contrasts,
 
     C_i = c_i Bᵀ(diag π_i − π_iπ_iᵀ)B,    d_i = tr(C_i)/J = c_i (1 − |π_i|²)/J,    M = ΣC_i/Σd_i,
 
@@ -64,7 +64,7 @@ Feature: TypeAlias = Float[np.ndarray, " p"]
 
 
 class ClassSpace:
-    """Eigenvectors for curvatures of the rows (n,).
+    """Shared eigenvectors of the factor, for curvatures of the rows (n,).
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ class ClassSpace:
     curvature : array (n,)
         ``d``.
     intercept : bool
-        There are intercepts.
+        Whether there are intercepts.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class ClassSpace:
 
 
 class ClassScores(NamedTuple):
-    """Parts of the approximation.
+    """Mean, curvatures and eigenvectors of the approximation.
 
     Attributes
     ----------
@@ -168,7 +168,7 @@ class ClassRowRoot(NamedTuple):
     basis, turned : array (n, n)
         ``Q`` and its transpose.
     width, inverse_width : array (J, n)
-        ``f_j`` and what takes its place in the inverse.
+        ``f_j`` and its counterpart in the inverse.
     """
 
     rows: WeightedRows
@@ -186,15 +186,15 @@ class ClassRowRoot(NamedTuple):
         return rows.columns(turned).reshape(parts.shape)
 
     def times(self, parts: Parts) -> Parts:
-        """Times the root."""
+        """Product with the root."""
         return parts - self._through(parts, self.width)
 
     def solve(self, parts: Parts) -> Parts:
-        """Times its inverse."""
+        """Product with the inverse of the root."""
         return parts + self._through(parts, self.inverse_width)
 
     def transposed_times(self, parts: Parts) -> Parts:
-        """Times its transpose, which is itself."""
+        """Product with the transpose of the root, which is symmetric."""
         return self.times(parts)
 
 
@@ -214,15 +214,15 @@ class EigenvectorRoot(NamedTuple):
     width: Float[jax.Array, "J p"]
 
     def times(self, parts: Parts) -> Parts:
-        """Times the root."""
+        """Product with the root."""
         return _turn(self.basis, self.width[None] * parts)
 
     def solve(self, parts: Parts) -> Parts:
-        """Times its inverse."""
+        """Product with the inverse of the root."""
         return _turn(self.turned, parts) / self.width[None]
 
     def transposed_times(self, parts: Parts) -> Parts:
-        """Times its transpose."""
+        """Product with the transpose of the root."""
         return self.width[None] * _turn(self.turned, parts)
 
 

@@ -31,7 +31,7 @@ __all__ = ["CorrelatedOperands", "correlated_coordinates", "correlated_weights",
 
 @dataclass(frozen=True)
 class Rules:
-    """Standard deviations of a trajectory's first coordinates: of log scales, and of a matrix; pilots learn others."""
+    """First standard deviations of the coordinates of log scales and of a matrix; pilot runs then adapt them."""
 
     scale: float = 0.5
     matrix: float = 0.7

@@ -51,16 +51,16 @@ class Rules:
     tol : float
         Tolerance of the point fit.
     median, tail, deviation : float
-        Smallest starting rate, smallest quantile of a rate whose probit is taken, and probability below the mean less
-        one standard deviation, about.
+        Smallest starting rate; smallest quantile of a rate before its probit; and probability, about, below the mean
+        minus one standard deviation of a normal law.
     curvature, prior : float
         Smallest curvature of a row, as a share of the largest, and precision of a weight, as a share of the prior's.
     spread : float
-        Smallest standard deviation of a score, as a share of the largest, and of a probit.
+        Smallest standard deviation of a score, as a share of the largest one, and of a probit.
     difference : float
         Step of numerical derivatives in probits.
-    wrong : float
-        Variance that the rounding of kinks may add to the energy.
+    rounding : float
+        Maximum variance of the error in the energy from rounding the kinks of a loss.
     """
 
     draws: int = 16
@@ -75,7 +75,7 @@ class Rules:
     prior: float = 0.2
     spread: float = 1e-3
     difference: float = 1e-4
-    wrong: float = 0.25
+    rounding: float = 0.25
 
 
 RULES = Rules()
@@ -87,16 +87,16 @@ class DrawnApproximation(NamedTuple):
     Attributes
     ----------
     centre : array (D,)
-        Mean of weights less those of their prior, intercept and probits of the rates.
+        Mean of the coordinates: weights minus their prior means, the intercept, and probits of the rates.
     precision : Precision
         ``H`` of weights and probits.
     spread : array (n,)
         Standard deviations of the scores.
     pull : array (n,)
-        Linear term ``a`` of each row's cost, ``½ d m² − a m`` at a score ``m`` for the curvature ``d``, of weights less
-        the means of their prior.
+        Linear term ``a`` of each row's cost ``½ d m² − a m``, with ``d`` the curvature and ``m`` the score of weights
+        minus their prior means.
     gain : array (p,)
-        Factors of the noise on the weights in the mean scores.
+        Factor of each weight in the mean scores, the gain of the noise.
     rates : RateLoading, optional
         Effect of free rates on the scores.
     """
@@ -138,9 +138,9 @@ def drawn_approximation(
     if model.loss.piecewise_linear and not noisy:
         # A rough spread of the scores under the prior keeps the curvature finite.
         spread = np.sqrt(data.design.sq_matvec(1 / (model.weight_prior.precision(p)[:, None] + 1)) + 1.0)
-    for left in (1, 0) if noisy else (2, 1, 0):
+    for rounds_left in (1, 0) if noisy else (2, 1, 0):
         normal = _at(model, data, rate_map, centre, spread)
-        if not left:
+        if not rounds_left:
             break
         factor = factor_of(normal)
         away = _times(factor, jnp.asarray(np.concatenate([half, -half]), factor.stretch.dtype))
@@ -154,7 +154,7 @@ def drawn_approximation(
 
 
 def prior_probits(data: Dataset, rate_map: RateMap) -> tuple[Float[np.ndarray, " k"], Float[np.ndarray, " k"]]:
-    """Probits of the free rates at the medians of their prior, and their prior standard deviations, about."""
+    """Probits of the free rates at their prior medians, and approximate prior standard deviations of the probits."""
     law = rate_map.prior.law(data.occurrences(rate_map.index, rate_map.size))
     centre = ndtri(np.clip(law.quantile(0.5), RULES.median, 1 - RULES.median))
     low, high = (
@@ -264,18 +264,18 @@ def _loading(
 def rounding_width(
     weight: Float[np.ndarray, " n"], curvature: Float[np.ndarray, " n"], spread: Float[np.ndarray, " n"], limit: float
 ) -> Float[np.ndarray, " n"]:
-    """Half-widths (n,) over which the kinks of a loss are rounded in the force of a trajectory.
+    """Half-widths (n,) over which to smooth the kinks of a loss, for the force of a trajectory only.
 
     ``weight``, ``curvature`` and ``spread`` (n,) are the rows' weights, curvatures and standard deviations of the
-    scores. A half-width ``h`` is at most ``limit`` standard deviations. A wide rounding changes the force too much:
-    the variance of its error in the energy is about ``Σ c D h³/24`` over the rows, with ``c`` the weight of a row, and
-    is kept below ``Rules.wrong``.
+    scores. A half-width ``h`` is at most ``limit`` standard deviations. Smoothing changes the energy along a
+    trajectory by an error with variance about ``Σ c D h³/24``, with ``c`` the weight and ``D`` the curvature of a row,
+    which is at most ``Rules.rounding``.
 
     Examples
     --------
     >>> rounding_width(np.ones(1), np.full(1, 6.0), np.ones(1), 3.0).tolist()
     [1.0]
     """
-    wrong = np.sum(weight * curvature * spread**3) / 24
-    share = min(limit, float((RULES.wrong / wrong) ** (1 / 3)))
+    variance = np.sum(weight * curvature * spread**3) / 24
+    share = min(limit, float((RULES.rounding / variance) ** (1 / 3)))
     return share * np.maximum(spread, RULES.spread * spread.max())

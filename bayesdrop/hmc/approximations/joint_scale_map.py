@@ -56,7 +56,7 @@ class Rules:
     Attributes
     ----------
     farthest : float
-        Largest ``|δ|`` that coordinates follow, before the square of ``e^δ`` leaves single precision.
+        Largest ``|δ|``, beyond which the square of ``e^δ`` would overflow in single precision.
     zero : float
         Entries of ``C``, relative to its diagonal, and shares of the prior that count as zero.
     operations : float

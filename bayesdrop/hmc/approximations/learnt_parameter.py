@@ -1,6 +1,7 @@
-"""Where a learnt scale or shape of the likelihood lies, and how wide it is, beside the normal approximation of weights.
+"""Approximate a learnt scale or shape of the likelihood together with the weights, for gradient samplers.
 
-The weights are approximated at a known value, the value at these weights, in turns. Affects efficiency only.
+The normal approximation of the weights at a value of the parameter, and the value at these weights, are computed in
+turns. Affects efficiency only.
 """
 
 from __future__ import annotations
@@ -24,18 +25,18 @@ Factor = Float[np.ndarray, "D D"] | Float[np.ndarray, " D"]
 
 @dataclass(frozen=True)
 class _Rules:
-    """How the value is looked for.
+    """Limits and steps of the search for the value.
 
     Attributes
     ----------
     turns : int
-        Approximations of the weights at most.
+        Maximum number of approximations of the weights.
     close : float
-        Change of the logarithm below which it is found.
+        Change of the logarithm at which the search ends.
     low, high : float
         Range of the logarithm of a shape.
     step : float
-        Step of the second difference that says how wide a shape is.
+        Step of the second difference for the standard deviation of a shape.
     widest : float
         Largest standard deviation of the logarithm.
     """
@@ -63,10 +64,10 @@ def with_parameter(
     rate: Float[np.ndarray, " p"],
     approximate: Callable[[Model], tuple[Float[np.ndarray, " D"], Factor]],
 ) -> tuple[Float[np.ndarray, " E"], Factor]:
-    """Mean and factor that ``approximate`` makes of a model, with the logarithm of its learnt parameter as last
-    coordinate, if it has one.
+    """Mean and factor from ``approximate``, with the logarithm of a learnt parameter of the model, if any, as last
+    coordinate.
 
-    ``rate`` (p,) are the dropout rates to take as known.
+    ``rate`` (p,) are dropout rates that count as known.
     """
     if not model.loss.parameters:
         return approximate(model)
@@ -97,7 +98,7 @@ def with_parameter(
 def _scale(
     model: Model, parameter: Parameter, data: Dataset, mean: PerRow, var: PerRow, t: float, coordinates: int
 ) -> tuple[float, float]:
-    """Most likely logarithm of a scale, the weights' spread allowed for, and its standard deviation."""
+    """Most likely logarithm of a scale, corrected for the spread of the weights, and its standard deviation."""
     loss: Any = at_value(model, parameter, 1.0).loss
     k, rows = parameter.degree, float(np.sum(data.weight))
     total = float(data.weight @ loss.value(data.target, mean, var))

@@ -9,9 +9,10 @@ Pinski, Sanz-Serna & Stuart 2011):
 repeated. The map is reversible and preserves volume for any force. With ``R = 0`` a quarter turn is an independent
 draw.
 
-Warm-up searches for the smallest number of leapfrog steps that is accepted often enough. The candidates are ordered
-from long steps to short ones: one to three steps with the whole turn and with 0.9 and 0.8 of it, more steps with the
-whole turn, and 100 steps with smaller and smaller turns. The acceptance of a candidate is the mean over the
+Warm-up searches for the smallest number of leapfrog steps that is accepted often enough. The angle of a trajectory is
+the whole turn ``HMCOptions.turn`` or a share of it. The candidates are ordered from long steps to short ones: one to
+three steps with the whole turn and with 0.9 and 0.8 of it, more steps with the whole turn, and 100 steps with smaller
+and smaller turns. The acceptance of a candidate is the mean over the
 trajectories that tried it, in rounds of ten; a round ends early if trajectories are hardly ever accepted. The candidate
 used after warm-up has itself been tried: if one step accepts 0.4 and two accept 0.87, no mixture of them is used. If a
 shorter turn is available, the whole turn must accept more than the target: its successive draws are on opposite sides,
@@ -89,7 +90,7 @@ class Departure(NamedTuple):
     momentum : array (C, D)
         Momentum of every chain.
     angle, n_leapfrog_steps : array ()
-        Angle and number of turns.
+        Angle and number of the leapfrog steps.
     fall : array (C,)
         Maximum fall of the log density that is accepted.
     key : key
@@ -104,7 +105,7 @@ class Departure(NamedTuple):
 
 
 def turned(z: Point, momentum: Point, angle: Float[jax.Array, ""] | float) -> tuple[Point, Point]:
-    """Position and momentum after a turn about the centre: the exact flow of the normal part.
+    """Rotate position and momentum by an angle: the exact flow of the normal part.
 
     Examples
     --------
@@ -123,7 +124,7 @@ def split_trajectory(
     n_leapfrog_steps: Int[jax.Array, ""] | int,
     start: tuple[Point, Any] | None = None,
 ) -> tuple[Point, Point, Any, Any]:
-    """Follow a trajectory of ``n_leapfrog_steps`` turns by an angle.
+    """Follow a trajectory of ``n_leapfrog_steps`` rotations by an angle.
 
     Parameters
     ----------
@@ -132,9 +133,9 @@ def split_trajectory(
     z, momentum : array (C, D)
         Position and momentum at the start.
     angle : array ()
-        Angle of each turn.
+        Angle of each rotation.
     n_leapfrog_steps : int or int array ()
-        Number of turns, at least 1.
+        Number of rotations, at least 1.
     start : (force, pytree), optional
         Result of ``force`` at ``z``, if it is known.
 
@@ -150,7 +151,7 @@ def split_trajectory(
     [0.0, -1.0]
     """
     half, whole = (jnp.asarray(share, z.dtype) for share in (0.5, 1.0))
-    force = jax.jit(force, inline=True)  # traced once for its shapes and for the loop
+    force = jax.jit(force, inline=True)  # traced once for both the shapes and the loop
 
     def move(i: jax.Array | int, carry: tuple[Point, Point, Any, Any]) -> tuple[Point, Point, Any, Any]:
         z, r, first, _ = carry
@@ -209,7 +210,7 @@ class Rules:
     lowest, highest : float
         Range of acceptances from which the next candidate is predicted.
     rounding : float
-        Factor on a step size that is looked up, so that rounding does not skip a candidate.
+        Factor on a predicted step size before its candidate is looked up, so that rounding does not skip one.
     """
 
     trajectories: int = 10
@@ -271,8 +272,8 @@ def first_search(steps: int, dtype: DTypeLike) -> StepSearch:
     >>> int(draw_length(jax.random.key(0), first_search(3, jnp.float32), HMCOptions())[0])
     3
     """
-    nothing = jnp.zeros(len(_STEPS), dtype)
-    return StepSearch(jnp.int32(np.searchsorted(_STEPS, steps)), nothing, nothing.astype(jnp.int32))
+    zeros = jnp.zeros(len(_STEPS), dtype)
+    return StepSearch(jnp.int32(np.searchsorted(_STEPS, steps)), zeros, zeros.astype(jnp.int32))
 
 
 def started_again(search: StepSearch) -> StepSearch:
@@ -299,7 +300,7 @@ def searched(
     tune: Int[jax.Array, ""],
     options: HMCOptions,
 ) -> StepSearch:
-    """Update the search after a trajectory, draw ``count`` of all; after warm-up it does not change."""
+    """Update the search after the trajectory of draw number ``count``; after warm-up it does not change."""
 
     def learn(search: StepSearch) -> StepSearch:
         chosen = search.chosen
@@ -332,8 +333,8 @@ def _next(
     place = jnp.arange(len(_STEPS), dtype=chosen.dtype)
     mean = accepted / jnp.maximum(tried, 1).astype(accepted.dtype)
     is_measured = (tried >= RULES.trajectories) | rejected
-    rejects = np.select([_STEPS == 1, (_SHARE == 1) & (_STEPS <= RULES.few)], [RULES.single, RULES.whole], 1.0)
-    passes = is_measured & (mean >= 1 - jnp.asarray(rejects, mean.dtype) * (1 - aim))
+    allowed = np.select([_STEPS == 1, (_SHARE == 1) & (_STEPS <= RULES.few)], [RULES.single, RULES.whole], 1.0)
+    passes = is_measured & (mean >= 1 - jnp.asarray(allowed, mean.dtype) * (1 - aim))
     best = jnp.argmax(passes).astype(chosen.dtype)
     # If no candidate passes, try shorter steps.
     up = jnp.where(is_measured[chosen], jnp.maximum(chosen + 1, _predicted(chosen, mean[chosen], aim)), chosen)

@@ -1,7 +1,7 @@
 """Build ArviZ groups from draws: the same groups, names and attributes for every posterior.
 
-Who has draws says which of them are variables, on which dims, and which are statistics of the sampler. What a model
-holds besides its draws, priors and fixed rates, is in :mod:`.constants`.
+The caller states the variables with their dims, and the statistics of the sampler. Constants of a model, such as priors
+and fixed rates, are in :mod:`.constants`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["Attributes", "build_groups", "draws_dataset", "provenance"]
 
 Attributes = dict[str, str | int | float]
-"""Attributes of a group: text and numbers only, as netCDF takes them."""
+"""Attributes of a group: text and numbers only, because of netCDF."""
 
 _CHAIN_DRAW = ("chain", "draw")
 
@@ -38,7 +38,7 @@ def draws_dataset(
     variables : mapping from name to dims
         Dims after chain and draw, such as ``{"weight": ("feature",), "intercept": ()}``.
     coords : mapping from dim to labels
-        Labels along those dims; dims that no variable has are left out.
+        Labels along those dims; unused dims are left out.
 
     Examples
     --------
@@ -57,14 +57,14 @@ def build_groups(
     observed: xr.Dataset,
     constants: Mapping[str, tuple[Any, Any]],
 ) -> dict[str, xr.Dataset]:
-    """Groups of a posterior: draws, statistics of the sampler, the response and what was held fixed.
+    """Groups of a posterior: draws, statistics of the sampler, the response and constants.
 
     Parameters
     ----------
     draws : mapping from name to array (C, S, …)
         Variables and statistics, as :class:`bayesdrop.sampling.run.runner.Run` has them.
     variables : mapping from name to dims
-        What is a variable, with its dims after chain and draw.
+        Variables, with dims after chain and draw.
     statistics : sequence of str
         Names of statistics, one number per draw; those that are not among ``draws`` were not recorded. Without any the
         group ``sample_stats`` is left out.
@@ -107,7 +107,7 @@ def provenance(
     tune: int = 0,
     thin: int = 1,
 ) -> Attributes:
-    """Where draws come from: the library and its neighbours, what was drawn by which method, and how the run went.
+    """Attributes of the origin of draws: versions of libraries, target, method, and statistics of the run.
 
     Parameters
     ----------
@@ -116,15 +116,15 @@ def provenance(
     method : str
         The method with its settings, as ``repr`` shows it.
     target : str
-        Which density: ``"noising"``, ``"marginalised"``, ``"hidden layer"`` or ``"factorization"``.
+        Target density: ``"noising"``, ``"marginalised"``, ``"hidden layer"`` or ``"factorization"``.
     model : str
         The model, as ``repr`` shows it; :func:`bayesdrop.description.attributes` says how it is read back.
     seed : int or JAX key
-        As the user gave it.
+        Seed as passed.
     run : Run, optional
         The run of a sampler, with its time and its end.
     tune, thin : int
-        Draws of the run that were discarded, and draws of a chain per kept draw after them.
+        Number of discarded draws, and number of later draws of a chain per kept draw.
 
     Examples
     --------
@@ -155,7 +155,7 @@ def provenance(
 
 
 def _labelled(variables: Mapping[str, tuple[Any, Any]], coords: Mapping[str, Any]) -> xr.Dataset:
-    """Variables with labels along every dim: those given, else numbers from 0."""
+    """Variables with labels along every dim, by default numbers from 0."""
     import xarray as xr
 
     plain = xr.Dataset(dict(variables))

@@ -1,9 +1,8 @@
 """Constants stored with draws: names along the dims, priors, fixed rates, row weights, offsets and the response.
 
-The prior law of the rates is stored under names that the prior gives, and reads again. Responses are numbers, or
-classes as 0 and 1 with their names as a coordinate. Inside the package a class is a sign, −1 or +1. Functions for
-binary data, ArviZ's among them (accuracies, separation plots, calibration curves), take the mean of ``y`` for a
-probability and need 0 and 1.
+The prior of the rates writes its parameters under its names, and reads them. Responses are numbers, or classes as 0 and
+1 with their names as a coordinate. Inside the package a class is a sign, −1 or +1; functions for binary data, such as
+ArviZ's separation plots and calibration curves, use the mean of ``y`` as a probability and need 0 and 1.
 """
 
 from __future__ import annotations
@@ -44,11 +43,11 @@ __all__ = [
 
 
 PAIR = "correlation_pair"
-"""Dim of the correlations of all terms, as samplers record them."""
+"""Dim of the correlations of all terms in the record of a sampler."""
 
 
 def model_coords(rate_map: RateMap, feature_names: Sequence[str]) -> dict[str, Any]:
-    """Labels along the dims of a model: features, and groups of rates where there are any.
+    """Labels along the dims of a model: features, and any groups of rates.
 
     Examples
     --------
@@ -79,18 +78,18 @@ def model_constants(
     Parameters
     ----------
     model : Model
-        With numbers for what it says of its columns.
+        Model whose settings for columns are numbers.
     rate_map : RateMap
         Rates of the model, bound to the columns.
     row_weight : array (n,)
-        Stored where they are not all 1.
+        Row weights, stored unless all are 1.
     occurrences : callable
-        Gives the weighted number of non-zero entries behind each free rate (k,), on which a prior may depend; it is
-        called only where the rates have a prior of their own.
+        Returns the weighted number of non-zero entries for each free rate (k,), on which a prior may depend; called
+        only if the rates have a prior.
     offset : array (n,), optional
         Known part of every row's score.
     y : array (n,) or (n, 2), optional
-        Responses; of pairs of counts the trials are stored.
+        Responses; for pairs of counts the trials are stored.
 
     Examples
     --------
@@ -134,7 +133,7 @@ _PREFIX = "rate_prior_"
 
 
 def rate_prior_constants(law: BetaLaw, dim: str) -> dict[str, Any]:
-    """Dims and values by name, to be stored with draws of rates on the axis ``dim``.
+    """Dims and values of the prior of rates by name, to store with draws of rates on ``dim``.
 
     Examples
     --------
@@ -147,7 +146,7 @@ def rate_prior_constants(law: BetaLaw, dim: str) -> dict[str, Any]:
 
 
 def read_rate_prior(constant: Any, rates: Sequence[str]) -> BetaLaw | None:
-    """Law of some free rates, by their names, that :func:`rate_prior_constants` stored; None if there is none."""
+    """Prior of the free rates ``rates`` that :func:`rate_prior_constants` stored; None if there is none."""
     stored = [constant[name] for name in (f"{_PREFIX}{field}" for field in BetaLaw._fields) if name in constant]
     if len(stored) < len(BetaLaw._fields):
         return None
@@ -166,16 +165,16 @@ def class_names(classes: Any) -> dict[str, Shaped[np.ndarray, " classes"]]:
 
 
 def observed_group(y: Num[AnyArray, " n"], classes: Any, loss: Loss) -> xr.Dataset:
-    """Group ``observed_data``: ``y`` (obs_id), signs as 0 and 1 (int8), counts and classes int64, numbers as they are.
+    """Group ``observed_data``: ``y`` (obs_id), signs as 0 and 1 (int8), counts and classes int64, numbers unchanged.
 
     Parameters
     ----------
     y : array (n,) or (n, 2)
         Labels as −1 and +1, numbers of classes, or numbers; successes and failures, of which successes are stored.
     classes : sequence of K labels, optional
-        Labels of −1 and of +1, or by number.
+        Labels of −1 and of +1, or of the class numbers.
     loss : Loss
-        It says which of them ``y`` holds.
+        Loss, which determines the kind of ``y``.
 
     Examples
     --------
@@ -227,11 +226,11 @@ def read_response(observed: xr.Dataset, constant: Any, *, binary: bool) -> PerRo
 
 
 def parted(group: xr.Dataset, prior: Any) -> xr.Dataset:
-    """A group with the effects of random terms apart from the weights of features, as a posterior stores it.
+    """Separate the effects of random terms from the weights of features, as a posterior stores them.
 
-    Effects are variables of their own, ``1|site`` on ``site|level``, and so are their scales, ``1|site|scale``; what is
-    on ``feature`` or ``weight_group`` is that of the features. The correlations of a term are ``1+x|site|correlation``
-    on ``1+x|site|pair``.
+    Effects become variables such as ``1|site`` on ``site|level``, and their scales ``1|site|scale``; variables on
+    ``feature`` or ``weight_group`` keep the features. The correlations of a term are ``1+x|site|correlation`` on
+    ``1+x|site|pair``.
     """
     if not isinstance(prior, RandomEffects):
         return group
@@ -269,14 +268,14 @@ def parted(group: xr.Dataset, prior: Any) -> xr.Dataset:
 
 
 def in_model_order(group: xr.Dataset, model: Model, feature_names: Sequence[str] | None, classes: Any) -> xr.Dataset:
-    """A posterior as its model has it: weights of features and effects as one, all dims in order, by their labels.
+    """A posterior in the form of its model: weights of features and effects joined, all dims in order, by labels.
 
     Parameters
     ----------
     group : xarray.Dataset
         Posterior whose features, groups, classes and levels may have been sorted.
     model : Model
-        Model that was sampled.
+        The sampled model.
     feature_names : sequence of p str, optional
         Columns in the order of the model; by default the order of the posterior.
     classes : sequence of K labels, optional
@@ -303,7 +302,7 @@ def in_model_order(group: xr.Dataset, model: Model, feature_names: Sequence[str]
 
 
 def _joined(group: xr.Dataset, prior: Any) -> xr.Dataset:
-    """Inverse of :func:`parted` for a posterior, whose weights are those of features and effects again."""
+    """Inverse of :func:`parted` for a posterior: join weights of features and effects."""
     if not isinstance(prior, RandomEffects) or prior.terms[0] not in group:
         return group
     import xarray as xr

@@ -1,7 +1,6 @@
-"""Groups of a posterior, as xarray datasets, and their conversion to and from ArviZ.
+"""Convert groups of a posterior, xarray datasets, to and from ArviZ.
 
-ArviZ before 1.0 holds them in an ``InferenceData``, later versions in an ``xarray.DataTree``. Only this module asks
-which.
+ArviZ before 1.0 uses an ``InferenceData``, later versions an ``xarray.DataTree``. Only this module distinguishes them.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ __all__ = ["assemble", "dataset", "extend", "group_names", "load", "read_attribu
 
 
 def assemble(groups: Mapping[str, xr.Dataset], attrs: Mapping[str, Any] | None = None) -> Any:
-    """Join datasets into what the installed ArviZ works with.
+    """Join datasets into the object that the installed ArviZ uses.
 
     Parameters
     ----------
@@ -80,7 +79,7 @@ def dataset(tree: Any, group: str) -> xr.Dataset:
     Raises
     ------
     TypeError, ValueError
-        If there is no such group; the message lists those that there are.
+        If there is no such group; the message lists the groups.
     """
     names = group_names(tree)
     if not isinstance(group, str):
@@ -93,7 +92,7 @@ def dataset(tree: Any, group: str) -> xr.Dataset:
 
 
 def read_attributes(tree: Any) -> dict[str, Any]:
-    """Attributes of a tree and its posterior, with the model object that a group carries, if one does.
+    """Attributes of a tree and its posterior, with the model object of a group in memory, if there is one.
 
     Examples
     --------
@@ -124,7 +123,7 @@ def extend(tree: Any, groups: Mapping[str, xr.Dataset]) -> Any:
 def save(tree: Any, path: Any) -> None:
     """Write all groups to one netCDF file, with either ArviZ.
 
-    The file takes the place of an older one in one step; if writing fails, the older one is still there.
+    An older file is replaced in one step; if writing fails, it is unchanged.
 
     Raises
     ------
@@ -134,7 +133,7 @@ def save(tree: Any, path: Any) -> None:
     Warns
     -----
     FormulaWarning
-        If the posterior was sampled by a formula with Python code that no file holds.
+        If the formula of the posterior has Python code, which no file stores.
 
     Examples
     --------
@@ -160,8 +159,8 @@ def load(path: Any, *, model: Model | None = None) -> Any:
     path : path
         The file.
     model : Model, optional
-        A model with the components of your own that were sampled, which no file holds; all settings and other
-        components are read from the file. By default the draws are read, and functions that need such a component
+        A model with the user-defined components of the posterior, which no file stores; all settings and other
+        components are read from the file. By default only the draws are read, and functions that need such a component
         raise an error that names it.
 
     Returns
@@ -173,9 +172,9 @@ def load(path: Any, *, model: Model | None = None) -> Any:
     FileNotFoundError
         If there is no such file.
     ValueError
-        If the file was cut short, is damaged, is none of ArviZ's, refers to other files, claims more numbers than it
-        can hold or memory has room for, or holds draws that this package cannot have made; or if ``model`` lacks a
-        component of your own that the file names. The message names the file.
+        If the file is truncated or damaged, is not ArviZ's, refers to other files, claims more numbers than it can
+        hold or memory allows, or holds draws that this package cannot have made; or if ``model`` lacks a user-defined
+        component that the file names. The message names the file.
     """
     if model is not None:
         check_model(model)
@@ -194,7 +193,7 @@ def load(path: Any, *, model: Model | None = None) -> Any:
         return assemble(groups, attributes(passed_model) | root.attrs)
 
 
-# Variables of this package that may have draws, and between which numbers.
+# Variables that this package draws, and their ranges.
 _RANGES = {"weight": (-np.inf, np.inf), "intercept": (-np.inf, np.inf), "rate": (0.0, 1.0), "sigma": (0.0, np.inf)}
 
 

@@ -1,4 +1,4 @@
-"""Diagnosis of the chains of a posterior, in plain words, with advice about each problem.
+"""Diagnose the chains of a posterior, in words, with advice on each problem: ``bd.diagnose``.
 
 R-hat and effective sample sizes are those of Vehtari et al. (2021), E-BFMI that of Betancourt (2016).
 """
@@ -45,7 +45,7 @@ class Diagnosis(Shown):
     Attributes
     ----------
     chains, draws : int
-        Chains, and draws of each.
+        Number of chains, and of draws per chain.
     r_hat, ess_bulk, ess_tail : Extreme or None
         Largest R-hat and smallest effective sample sizes, each with its variable; None with too few chains or draws, or
         if nothing varies.
@@ -98,7 +98,7 @@ class Diagnosis(Shown):
 
     @property
     def advice(self) -> str:
-        """All problems with what to do about them, each advice said once; empty if there is none."""
+        """All problems with their advice, without repetition; empty if there is none."""
         return " ".join(self._sentences())
 
     def _sentences(self) -> list[str]:
@@ -280,7 +280,7 @@ def _mixing_extremes(
 
 
 def _limit_with_reason(r_hat: Extreme, limits: xr.Dataset, statistics: Mapping[str, xr.Dataset]) -> tuple[float, str]:
-    """Largest R-hat allowed, and words about it where that is more than usual."""
+    """Limit of R-hat, and its explanation if it is above 1.01."""
     limit = extreme_of(limits.where(statistics["r_hat"] == r_hat.value), np.nanargmin)
     if limit is None or limit.value <= LIMITS.r_hat:
         return LIMITS.r_hat, ""
@@ -349,20 +349,20 @@ def warn_of_run(
     attrs : mapping
         Attributes of the groups.
     draws : int
-        Draws of each chain that were asked for.
+        Requested number of draws per chain.
     max_seconds : float, optional
-        The time that the run was given.
+        Time limit of the run.
     resumable : bool
-        True if the same call goes on where the run ended.
+        Whether the same call continues the run.
 
     Warns
     -----
     IncompleteWarning
-        If the run ended before it had what was asked for.
+        If the run ended before it had the requested draws.
     ApproximationWarning
-        If masks were integrated as if scores were normal, and that is another posterior.
+        If normal scores were assumed, and the error is too large.
     MixingWarning
-        If R-hat or an effective sample size says so, or something else is wrong with the chains.
+        If an R-hat or an effective sample size is beyond its limit, or there is another problem with the chains.
     """
     chains, draws_made = (groups["posterior"].sizes[dim] for dim in ("chain", "draw"))
     if not attrs["complete"]:
@@ -375,7 +375,7 @@ def warn_of_run(
     wrong = approximation_problem(attrs, chains * draws_made)
     if wrong is not None:
         warn(f"{wrong.text}. {wrong.advice}", ApproximationWarning)
-    # An early end and an approximation have had warnings of their own.
+    # An early end and an approximation have had separate warnings.
     run_attrs = {name: value for name, value in attrs.items() if not name.startswith(("approximation", "reweight_"))}
     advice = diagnose_groups(groups, run_attrs | {"complete": 1}).advice
     if advice:

@@ -1,7 +1,7 @@
 """Check the indicators of a spike-and-slab prior, for ``bd.diagnose``: chains that disagree, and indicators that stick.
 
-R-hat and effective sample sizes are those of the inclusion probabilities given the other features, for features of
-which the data leave doubt; the indicators themselves, and weights that are mostly 0, are not compared.
+R-hat and effective sample sizes are computed for inclusion probabilities given the other features, for features whose
+inclusion is uncertain; not for the indicators, nor for weights that are mostly 0.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ class Rules:
     Attributes
     ----------
     doubtful : float
-        A feature whose inclusion probability is at least so far from 0 and 1 is in doubt.
+        Minimum distance of an inclusion probability from 0 and 1 for an uncertain feature.
     difference : float
         Largest difference between inclusion probabilities of two chains.
     errors : float
-        Standard errors that a difference is above before it is a problem.
+        Maximum difference in standard errors.
     batches : int
         Batches of each chain from which standard errors are estimated.
     """
@@ -43,7 +43,7 @@ class Rules:
 
 
 def without_indicators(posterior: xr.Dataset, rules: Rules = Rules()) -> xr.Dataset:
-    """The variables to compare between chains: without indicators, weights and probabilities that leave no doubt."""
+    """Variables to compare between chains: without indicators, weights, and probabilities that are near 0 or 1."""
     rest = posterior.drop_vars(["weight", "included"], errors="ignore")
     if "inclusion_probability" not in posterior:
         return rest
@@ -51,13 +51,13 @@ def without_indicators(posterior: xr.Dataset, rules: Rules = Rules()) -> xr.Data
     rest = rest.drop_vars("inclusion_probability")
     if not doubtful.any():
         return rest
-    # Their dim has a name of its own: rates are compared for all features.
+    # Use a separate dim, because rates are compared for all features.
     chance = posterior["inclusion_probability"].isel(feature=doubtful).rename(feature="doubtful_feature")
     return rest.assign(inclusion_probability=chance)
 
 
 def inclusion_problems(posterior: xr.Dataset, advice: str, rules: Rules = Rules()) -> list[Problem]:
-    """Features whose inclusion differs between chains, and doubtful ones whose indicator never moves in a chain.
+    """Features whose inclusion differs between chains, and uncertain ones with a constant indicator in a chain.
 
     Examples
     --------

@@ -1,26 +1,24 @@
-r"""R-hat and effective sample sizes of all numbers of a posterior, and Pareto-smoothed importance weights.
+r"""Compute R-hat and effective sample sizes of all quantities of a posterior, and smooth importance weights.
 
-The first two are ArviZ's (Vehtari, Gelman, Simpson, Carpenter & Bürkner 2021). The largest of some importance weights
-are replaced by the order statistics of a Pareto law fitted to them, the Pareto-smoothed importance sampling of Vehtari,
-Simpson, Gelman, Yao & Gabry (2024), with the generalised Pareto law fitted as by Zhang & Stephens (2009) and its shape
-drawn a little towards 1/2. The shape ``k`` says how far the weights can be trusted: an average has a variance below
-1/2, a mean below 1, and the number of draws that it takes grows beyond reach from 0.7 on.
+R-hat and effective sample sizes are ArviZ's (Vehtari, Gelman, Simpson, Carpenter & Bürkner 2021). Pareto-smoothed
+importance sampling (Vehtari, Simpson, Gelman, Yao & Gabry 2024) replaces the largest weights by order statistics of a
+generalised Pareto distribution fitted to them (Zhang & Stephens 2009), with its shape shrunk slightly towards 1/2. The
+shape ``k`` measures how reliable the weights are: a weighted average has a finite variance for ``k`` below 1/2, a
+finite mean below 1, and needs impracticably many draws above 0.7.
 
 The limit for the largest of many R-hats grows with the number of quantities. Chains are split into ``M`` halves of
 ``n`` draws. R-hat is (Gelman & Rubin 1992; split and ranked as by Vehtari, Gelman, Simpson, Carpenter & Bürkner 2021)
 
     R̂² = (n − 1)/n + B/(nW),    B = n Var z̄_m,  W the mean variance within halves.
 
-If all halves have one law and all draws together are worth ``S`` independent ones, ``(M − 1)(S/M) B/(nW)`` is nearly χ²
-with ``M − 1`` degrees of freedom. What is reported is the larger of two R-hats, of ranks and of distances from the
-median. Of ``p`` quantities none exceeds
+If all halves have the same distribution and the effective sample size is ``S``, ``(M − 1)(S/M) B/(nW)`` is nearly χ²
+with ``M − 1`` degrees of freedom. The reported R-hat is the larger of two, of ranks and of distances from the median.
+None of ``p`` quantities exceeds
 
     R̂² = 1 − 1/n + (M/S) q/(M − 1),    q the χ² quantile at 1 − α/(2p),
 
-with probability ``1 − α`` at least, by the union bound.
-
-The effective sample size of all chains is small where chains disagree, and would excuse them. ``S`` is therefore the
-sum of the chains' own.
+with probability ``1 − α`` at least, by the union bound. The joint effective sample size of chains that disagree is
+small and would raise the limit, so ``S`` is the sum of the effective sample sizes of the single chains.
 """
 
 from __future__ import annotations
@@ -60,37 +58,37 @@ class Limits:
     Attributes
     ----------
     r_hat, ess, energy : float
-        R-hat and effective sample size of every number (Vehtari et al. 2021), and E-BFMI of every chain.
+        Limits of R-hat and effective sample size of every quantity (Vehtari et al. 2021), and of E-BFMI of every chain.
     draws, many : int
-        Minimum draws of a chain, which R-hat splits in two; and minimum count of numbers whose largest R-hat is an
-        extreme value. For fewer numbers 1.01 stays: if chains agree it asks for more draws, and those are available.
+        Minimum draws of a chain, which R-hat splits in two; and minimum number of quantities for a limit that depends
+        on this number. For fewer the limit is 1.01, which more draws of chains that agree will satisfy.
     acceptance, other_acceptance : float
         Smallest acceptance rate of trajectories, and of other moves.
     listed : int
-        Names that a message lists.
+        Maximum number of names in a message.
     false_alarm : float
-        Probability that some R-hat of chains that agree is above its limit, at most.
+        Maximum probability that some R-hat is above its limit if the chains agree.
     probability, narrower : float
-        A posterior interval of this probability says nothing of a rate if it is at least so wide, relative to the
-        prior's.
+        The data do not determine a rate if the posterior interval of this probability is at least this wide, relative
+        to the prior interval.
     nats, error_k : float
-        What the error of a log-likelihood may be (standard deviation): 0.1 moves a probability by 0.04. And the Pareto
-        k of its exponential, above which the error has tails that these draws do not show.
+        Maximum standard deviation of the error of a log-likelihood: 0.1 changes a probability by 0.04. And maximum
+        Pareto k of its exponential, above which the error has tails that the draws do not show.
     wide : float
         Ratio of the bound of that error to the error above which messages name both.
     same : float
-        Log weights that differ by less are equal: sums of log-likelihoods are not more accurate.
+        Smallest difference of log weights; sums of log-likelihoods are not more accurate.
     tail, least_tail : float, int
-        Largest part of the weights that a Pareto law is fitted to, and the fewest.
+        Maximum share of the weights for the fit of a Pareto distribution, and minimum number.
     exponential : float
-        A Pareto law of a smaller shape is exponential.
+        Shape below which a Pareto distribution counts as exponential.
     prior_weights, prior_shape, grid : int, float, int
-        Weight of the prior of the shape, in weights, and its place; fewest points of the grid of the fit.
+        Weight of the prior of the shape, as a number of weights, and its value; minimum number of grid points.
     pareto_k, mean_k : float
-        Above the first no practical number of draws makes importance weights reliable; from the second on they have no
-        mean.
+        Above the first, no practical number of draws makes importance weights reliable; above the second they have no
+        finite mean.
     scale_ratio : float
-        Ratio of the standard deviations of two columns above which a prior of one scale makes chains slow.
+        Ratio of the standard deviations of two columns above which a prior of one scale slows chains.
     """
 
     r_hat: float = 1.01
@@ -123,14 +121,14 @@ LIMITS = Limits()
 
 
 class Extreme(NamedTuple):
-    """The worst value of a diagnostic, and what it belongs to, such as ``"rate of age"``."""
+    """The worst value of a diagnostic, and its quantity, such as ``"rate of age"``."""
 
     value: float
     name: str
 
 
 def mixing(group: xr.Dataset) -> dict[str, xr.Dataset]:
-    """R-hat and effective sample sizes of every entry of the variables of a posterior, NaN where it does not vary.
+    """R-hat and effective sample sizes of every entry of the variables of a posterior; NaN for constant entries.
 
     Parameters
     ----------
@@ -161,7 +159,7 @@ def mixing(group: xr.Dataset) -> dict[str, xr.Dataset]:
     statistics = {}
     for kind, table in tables.items():
         plain = table.to_dataset() if hasattr(table, "to_dataset") else table
-        # What varies and has no number is stuck in each chain at a place of its own: as bad as can be.
+        # An entry that varies but has no R-hat is constant within each chain: count it as the worst.
         worst = np.inf if kind == "r_hat" else 0.0
         statistics[kind] = plain.assign(
             {name: plain[name].fillna(worst).where(varies[name]) for name in plain.data_vars}
@@ -185,7 +183,7 @@ def extreme_of(table: xr.Dataset, arg: Any) -> Extreme | None:
 
 
 def largest_r_hat(ess: object, *, chains: int, draws: int, probability: float = 0.99) -> float:
-    """Compute a bound that the largest R-hat of many quantities keeps to if all chains agree.
+    """Compute an upper bound on the largest R-hat of many quantities, for chains that agree.
 
     Parameters
     ----------
@@ -194,13 +192,13 @@ def largest_r_hat(ess: object, *, chains: int, draws: int, probability: float = 
     chains, draws : int
         Chains, at least 2, and draws of each, at least 4.
     probability : float, default=0.99
-        Probability, between 0 and 1, with which all R-hats are below the bound, at least.
+        Minimum probability, between 0 and 1, that all R-hats are below the bound.
 
     Returns
     -------
     float
         The bound. It grows with the number of quantities and with the probability, and falls as effective sample sizes
-        grow. :mod:`bayesdrop.posterior.diagnostics.largest_r_hat` has the formula.
+        grow. :mod:`bayesdrop.posterior.diagnostics.mixing` has the formula.
 
     Raises
     ------
@@ -234,11 +232,11 @@ def largest_r_hat(ess: object, *, chains: int, draws: int, probability: float = 
 
 
 def r_hat_limits(posterior: xr.Dataset, statistics: Mapping[str, xr.Dataset]) -> xr.Dataset:
-    """R-hat that each quantity of a posterior may have: 1.01, or more where chains that agree have more.
+    """Maximum R-hat of each quantity of a posterior: 1.01, or the bound of :func:`largest_r_hat` if that is larger.
 
-    The second is for posteriors of 500 quantities and more, and needs an effective sample size that can be told from
-    the draws: 400, and 50 of each half of a chain (Vehtari et al. 2021), of bulk and tail. Quantities that have fewer
-    keep to 1.01. Chains that agree exceed a limit in one posterior of a hundred at most.
+    The bound applies to posteriors of at least 500 quantities, and to quantities whose effective sample sizes (bulk and
+    tail) can be estimated: 400, and 50 for each half of a chain (Vehtari et al. 2021). For others the limit is 1.01. If
+    chains agree, a limit is exceeded in at most one posterior of a hundred.
 
     Parameters
     ----------
@@ -263,14 +261,14 @@ def r_hat_limits(posterior: xr.Dataset, statistics: Mapping[str, xr.Dataset]) ->
 
 
 def _limit(ess: Float[np.ndarray, "*shape"], count: int, chains: int, draws: int, alpha: float) -> np.ndarray:
-    """R-hat that one of ``count`` quantities exceeds with probability ``alpha`` at most, if chains agree."""
+    """R-hat that any of ``count`` quantities exceeds with probability ``alpha`` at most, if chains agree."""
     halves = 2 * chains
     quantile = chdtri(halves - 1, alpha / (2 * count))
     return np.sqrt(1 - 1 / (draws // 2) + halves / ess * quantile / (halves - 1))
 
 
 def _ess_of_chains(draws: Float[np.ndarray, "C S p"]) -> Float[np.ndarray, " p"]:
-    """Sum of the chains' own effective sample sizes, of values or of distances from the median if these are fewer."""
+    """Sum of the effective sample sizes of single chains, for values or, if smaller, distances from the median."""
     import xarray as xr
 
     totals, az = [], arviz()
@@ -284,7 +282,7 @@ def _ess_of_chains(draws: Float[np.ndarray, "C S p"]) -> Float[np.ndarray, " p"]
 
 
 def largest_k(draws: int) -> float:
-    """Shape up to which weights of ``draws`` draws are reliable, ``min(1 − 1/log₁₀ S, 0.7)``.
+    """Maximum shape for reliable weights of ``draws`` draws, ``min(1 − 1/log₁₀ S, 0.7)``.
 
     Examples
     --------
@@ -300,7 +298,7 @@ def smoothed_log_weights(log_ratios: Float[np.ndarray, " S"]) -> tuple[Float[np.
     Parameters
     ----------
     log_ratios : array (S,)
-        Log density wanted minus log density drawn from, up to a constant; finite.
+        Log target density minus log proposal density, up to a constant; finite.
 
     Returns
     -------
@@ -333,10 +331,10 @@ def smoothed_log_weights(log_ratios: Float[np.ndarray, " S"]) -> tuple[Float[np.
 
 
 def _fit(excess: Float[np.ndarray, " tail"]) -> tuple[float, float]:
-    """Shape and scale of a generalised Pareto law with the given excesses, in increasing order (Zhang & Stephens)."""
+    """Shape and scale of a generalised Pareto distribution, from sorted excesses (Zhang & Stephens 2009)."""
     n = len(excess)
     grid = LIMITS.grid + int(np.sqrt(n))
-    # The likelihood's profile in θ = −k/σ is averaged over a grid that the first quartile scales.
+    # Average over the profile likelihood of θ = −k/σ on a grid, which is scaled by the first quartile.
     theta = 1 - np.sqrt(grid / (np.arange(grid) + 0.5))
     theta = theta / (3 * excess[int(n / 4 + 0.5) - 1]) + 1 / excess[-1]
     shape = np.log1p(-theta[:, None] * excess).mean(axis=1)

@@ -1,9 +1,8 @@
-"""Problems of a posterior that R-hat and effective sample sizes do not show.
+"""Find problems of a posterior that R-hat and effective sample sizes do not show, with advice, for ``bd.diagnose``.
 
-Chains that are copies of each other agree perfectly, and draws that never move have no R-hat at all. An approximation
-may mix well and be of another posterior; how far it is away stands in the attributes that a sampler, or
-:func:`bayesdrop.reweight`, left behind. What to do about chains that did not mix depends on the data and on the
-sampler.
+Chains that are copies of each other agree perfectly, and constant draws have no R-hat. An approximation may mix well
+but have another posterior; its error is in the attributes of the sampler or of :func:`bayesdrop.reweight`. Advice on
+chains that did not mix depends on the data and on the sampler.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ _COPIES = "Run each chain with a seed of its own: copies of a chain always agree
 
 
 def chain_problems(posterior: xr.Dataset, all_drawn: bool = True) -> list[Problem]:
-    """Chains and coordinates that never move, and chains with the same draws.
+    """Constant chains and coordinates, and chains with the same draws.
 
     Parameters
     ----------
@@ -93,15 +92,15 @@ def chain_problems(posterior: xr.Dataset, all_drawn: bool = True) -> list[Proble
 
 
 def _constant_entries(posterior: xr.Dataset, all_drawn: bool) -> dict[tuple[str, tuple[int, ...]], list[str]]:
-    """Entries that never move in some moving chains, by variable and chains, as ``{("weight", (0, 1)): ["age"]}``.
+    """Entries that are constant in some otherwise moving chains, as ``{("weight", (0, 1)): ["age"]}``.
 
     Parameters
     ----------
     posterior : xarray.Dataset
         Variables on ``chain`` and ``draw``.
     all_drawn : bool
-        Every entry was drawn. Else a variable may be held fixed, and entries of another may be 0 or 1 throughout, as
-        in a correlation matrix.
+        Whether every entry was drawn. If not, a variable may be fixed, and entries may be constantly 0 or 1, as in a
+        correlation matrix.
     """
     entries: dict[tuple[str, tuple[int, ...]], list[str]] = {}
     for name, part in posterior.items():
@@ -157,7 +156,7 @@ def approximation_words(attrs: Mapping[str, Any], size: int) -> str:
 
 
 def _error_text(attrs: Mapping[str, Any]) -> str:
-    """Error of the log-likelihood, with its bound where the error itself is not above the limit, or far below it."""
+    """Error of the log-likelihood, with its bound unless the error is clearly above the limit."""
     total, bound = float(attrs["approximation_total"]), float(attrs["approximation_bound"])
     (shown, _), (bound_text, _) = (compared_texts(value, LIMITS.nats, ".2g") for value in (total, bound))
     is_wide = bound > LIMITS.nats and bound > min(LIMITS.wide * total, max(total, LIMITS.nats))
@@ -165,12 +164,12 @@ def _error_text(attrs: Mapping[str, Any]) -> str:
 
 
 def has_own_model(attrs: Mapping[str, Any]) -> bool:
-    """Whether a posterior is of this package, which draws every entry of every variable."""
+    """Whether this package sampled the posterior, so that every entry of every variable is drawn."""
     return attrs.get("inference_library") == "bayesdrop" or stored_model(attrs) is not None
 
 
 def has_gibbs(attrs: Mapping[str, Any]) -> bool:
-    """Whether ``bd.Gibbs()`` takes the model of a posterior: auxiliary variables, and no correlated effects.
+    """Whether ``bd.Gibbs()`` can sample the model of a posterior: auxiliary variables, and no correlated effects.
 
     Examples
     --------
@@ -190,7 +189,7 @@ def _is_non_centred(attrs: Mapping[str, Any]) -> bool:
 
 
 def draw_the_masks(attrs: Mapping[str, Any]) -> str:
-    """Name the sampler that is exact where masks were integrated."""
+    """Name the sampler that is exact for a model whose masks were integrated."""
     if has_gibbs(attrs):
         return "sample with bd.Gibbs(), which draws the masks."
     return (
@@ -241,7 +240,7 @@ def approximation_problem(attrs: Mapping[str, Any], size: int) -> Problem | None
     return Problem(f"{text}, {' '.join(wrong)}: this is another posterior", advice)
 
 
-# Densities that there are several samplers of.
+# Targets with more than one sampler.
 _CHOICE_OF_METHOD = ("noising", "marginalised")
 
 

@@ -1,7 +1,7 @@
-"""Whether responses vary as much about their scores as a likelihood of fixed scale and shape says.
+"""Compare the spread of responses about their scores with that of a likelihood of fixed scale, for ``bd.diagnose``.
 
-Chains that mix perfectly draw from the posterior of whatever likelihood is given, even if it is a hundred times too
-narrow. Responses of some draws are simulated and compared with those that came.
+Chains may mix perfectly although the likelihood is a hundred times too narrow. Therefore responses are simulated from
+some draws and compared with the observed ones.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ class Limits:
     Attributes
     ----------
     ratio : float
-        Standard deviations of responses and of simulated ones that differ by more than such a factor are a problem.
+        Maximum ratio of the standard deviations of observed and simulated responses, either way.
     draws, rows : int
-        Draws and rows that are simulated at most.
+        Maximum numbers of draws and rows to simulate.
     """
 
     ratio: float = 10.0
@@ -42,10 +42,10 @@ _NAME = "response_ratio"
 
 
 def spread_of(problem: Any, groups: Mapping[str, Any]) -> dict[str, float]:
-    """Attributes of a posterior: the unit of its priors where that is not 1, and how much responses vary.
+    """Attributes of a posterior: the unit of its priors if it is not 1, and the spread of the responses.
 
-    That is their standard deviation about their expectation, by that of simulated ones; it is left out where the
-    likelihood's scale or shape is learnt, responses are classes or pairs, or have no law, or rows are not in memory.
+    The spread is the standard deviation about the expectation, divided by that of simulated responses. It is left out
+    if the scale or shape is learnt, responses are classes or pairs or cannot be simulated, or rows are not in memory.
     """
     model, rows = problem.centring.original_model, problem.rows
     loss: Any = model.loss
@@ -73,7 +73,7 @@ def spread_of(problem: Any, groups: Mapping[str, Any]) -> dict[str, float]:
 
 
 def spread_problem(attrs: Mapping[str, Any]) -> Problem | None:
-    """Responses that vary far more or less than their likelihood allows; None where they do not.
+    """Problem of responses that vary far more or less than the likelihood allows; None without one.
 
     Examples
     --------

@@ -52,7 +52,7 @@ class Rules:
     smallest_share, candidates : float, int
         Smallest quantile that ``b`` may be, and number of quantiles from the median down to it.
     widest : float
-        Ratio of the largest ``s`` in the form of the slope to ``e^{2b}``, and of ``e^{2b}`` to the smallest.
+        Ratio of the largest ``s`` in the form of the slope to ``e^{2b}``, and of ``e^{2b}`` to the smallest ``s``.
     reach, nodes : float, int
         Length of the grid below ``b``, and its points.
     """
@@ -108,11 +108,11 @@ def small_scale_problems(
     limit = student.isf(rules.false_alarm / (2 * learnt.groups), scale.shape[0] * rules.batches - 1)
     terms, names = getattr(prior, "learnt_terms", ()), learnt.names or [""]
     largest: tuple[float, str] = (limit, "")
-    beside = {term for terms in getattr(prior, "correlated", ()) for term in terms}
+    correlated = {term for terms in getattr(prior, "correlated", ()) for term in terms}
     for j, name in enumerate(names):
-        if name in beside:  # its likelihood is not that of independent effects
+        if name in correlated:  # the identity holds for independent effects
             continue
-        # Weights that are zero say nothing of their scale.
+        # Weights that are zero have no information on their scale.
         size = np.sum(square[:, :, learnt.index == j] != 0, axis=2) * max(classes - 1, 1)
         excess = np.sum(square[:, :, learnt.index == j], axis=2) * np.exp(-2 * log_scale[:, :, j]) - size
         law = lambda t, j=j: learnt.law.log_density(np.repeat(t[:, None], learnt.groups, axis=1))[:, j]  # noqa: E731
@@ -126,7 +126,7 @@ def small_scale_problems(
 def _departure(
     t: Float[np.ndarray, "C S"], excess: Float[np.ndarray, "C S"], law: Any, rules: Rules
 ) -> tuple[float, str] | None:
-    """Size of the t statistic and words about it; None if too few draws are near 0."""
+    """Size of the t statistic and its description; None if too few draws are near 0."""
     square = np.exp(2 * t)
     for b in np.quantile(t, np.geomspace(0.5, rules.smallest_share, rules.candidates)):
         below = t < b

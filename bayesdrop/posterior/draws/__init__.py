@@ -1,1 +1,1 @@
-"""Draws of a posterior, read from its groups, and the rows that they meet."""
+"""Draws of a posterior, read from its groups, and new rows matched with them."""

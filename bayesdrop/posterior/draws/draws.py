@@ -1,11 +1,11 @@
-"""The draws of a posterior, read back with the model that they belong to, and what they say of the rows of a matrix.
+"""Read the draws of a posterior with their model, and compute scores of rows from them.
 
-Scores are computed a block of rows and draws at a time, so that memory is bounded whatever the number of either:
+Scores are computed in blocks of rows and draws, so that memory is bounded:
 
     mean and variance   in closed form, for all draws of a block as columns of one product
     one noised score    entry by entry, from the noise's own sampler
 
-Where the noise is centred, rows and intercepts are those of ``X − c`` here:
+If the noise is centred, rows and intercepts are those of ``X − c``, see
 :mod:`bayesdrop.fitting.objective.centring`.
 """
 
@@ -40,37 +40,37 @@ __all__ = ["Draws", "Limits", "blocks", "draws_of", "read_draws", "read_group", 
 
 @dataclass(frozen=True)
 class Draws:
-    """Draws of weights and rates, chains one after another, and their model.
+    """Draws of weights and rates, with chains concatenated, and their model.
 
     Attributes
     ----------
     model : Model
-        What was sampled; the centre of its noise is None or numbers.
+        The sampled model; the centre of its noise is None or numbers.
     feature_names : list of p str
         Columns.
-    weight : array (S, p), of many classes (S, K, p)
+    weight : array (S, p), or (S, K, p) for many classes
         Weights, in the precision in which they were stored.
     intercept : array (S,) or (S, K)
         Intercepts of ``X − c``, 0 if there is none.
     free_rate : array (S, k)
         Free rates.
     index : int array (p,)
-        Free rate of each feature; ``k`` of one without noise.
+        Free rate of each feature; ``k`` for a feature without noise.
     fixed_rate : array (p,) or None
         Rates of the features if none is free.
     C : array (S,)
-        Loss weight: the model's, or where a scale was learnt what it multiplies the loss of scale 1 by, ``1/σ²`` of
-        normal responses.
+        Loss weight: the model's, or for a learnt scale the factor on the loss of scale 1, ``1/σ²`` for normal
+        responses.
     marginalised : bool
         True if the draws are those of ``exp(−U)``, with the noise averaged inside the loss.
     classes : array (K,) or None
-        The user's labels, of two the negative class first.
+        The user's labels; the negative class is the first of two.
     steps : dict of arrays
         Coordinates ``chain`` and ``draw``.
     has_offset : bool
-        True if rows have a known part of their score in addition to the draws, which must be given with new rows.
+        True if the scores have a known part, which new rows then need too.
     facts : ColumnFacts
-        What new rows are read by.
+        Formula and naming of the columns, for reading new rows.
     weight_scale : array (S, g) or None
         Learnt scales of the weights.
     parameter : array (S,) or None
@@ -97,7 +97,7 @@ class Draws:
     correlation: Float[np.ndarray, "S c"] | None = None
 
     def loss_of(self, part: Any, rank: int = 2, axis: int = -1, plain: bool = False) -> Any:
-        """The loss, or its plain form, at the shapes of the draws of ``part``: of scores whose ``axis`` is draws."""
+        """The loss, or its plain form, at the learnt shapes of some draws, for scores with the draws on ``axis``."""
         loss, values = self.model.loss.plain if plain else self.model.loss, self.parameter
         if values is None or self.model.loss.parameters[0].degree:
             return loss
@@ -106,7 +106,7 @@ class Draws:
         return at_shape(loss, {self.model.loss.parameters[0].field: values[part].reshape(shape)})
 
     def taken(self, part: Any) -> Draws:
-        """Some of the draws, by a slice or an array of indices, as if they were of one chain."""
+        """Select draws, by a slice or an array of indices, as draws of one chain."""
         names = ("weight", "intercept", "free_rate", "C", "weight_scale", "parameter", "correlation")
         chosen = {name: getattr(self, name)[part] for name in names if getattr(self, name) is not None}
         steps = {"chain": np.zeros(1, int), "draw": np.arange(len(chosen["weight"]))}
@@ -119,7 +119,7 @@ class Draws:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Chains and draws of each."""
+        """Number of chains, and of draws per chain."""
         return len(self.steps["chain"]), len(self.steps["draw"])
 
     @property
@@ -134,19 +134,16 @@ class Draws:
         return self.rate_of(part, self.index)
 
     def rate_of(self, chosen: Any, index: Int[np.ndarray, ...]) -> Float[np.ndarray, "draws ..."]:
-        """Rates of some draws at places of free rates, 0 at ``k``, float64."""
+        """Free rates ``index`` of some draws, 0 for the index ``k``, float64."""
         free = self.free_rate[chosen].astype(np.float64)
-        # A rate that single precision rounds to 1 would divide by zero.
+        # Rates that are 1 in single precision would divide by zero.
         every = np.clip(np.concatenate([free, np.zeros((*free.shape[:-1], 1))], axis=-1), 0.0, np.nextafter(1.0, 0.0))
         return every[..., index]
 
     def moments(
         self, design: Any, part: slice, corrupted_inputs: bool = False
     ) -> tuple[Float[AnyArray, "n draws"], Float[AnyArray, "n draws"]]:
-        """Mean and variance of the score under the noise, (n, draws) each; as it stands if already corrupted.
-
-        Like all that is made of rows here it is without their offsets.
-        """
+        """Mean and variance of the score under the noise, (n, draws) each, without offsets."""
         weights = np.vstack([self.weight[part].T.astype(np.float64), self.intercept[part]])
         if corrupted_inputs:
             mean = design.matvec(weights[:-1]) + weights[-1]
@@ -183,7 +180,7 @@ class Draws:
         return scores
 
     def log_exponential(self, X: Any) -> Float[np.ndarray, "n S"]:
-        """``log E e^s`` of each row and draw under the noise, (n, S): infinite where there is no such mean."""
+        """``log E e^s`` for each row and draw under the noise, (n, S); infinite if the mean does not exist."""
         noise, limit = self.model.noise, self.model.noise.mgf_limit()
         logs = np.repeat(self.intercept[None].astype(np.float64), X.shape[0], axis=0)
         for rows, columns, values in self._entries(X):
@@ -199,10 +196,10 @@ class Draws:
     def _entries(
         self, X: Any
     ) -> Iterator[tuple[Int[np.ndarray, " e"], Int[np.ndarray, " e"], Float[np.ndarray, " e"]]]:
-        """Entries that the noise may move, as ``(rows, columns, values)`` in blocks of whole rows."""
+        """Entries that the noise may change, as ``(rows, columns, values)`` in blocks of whole rows."""
         coefficients = self.model.noise.coefficients(np.zeros(1))
         if np.any(coefficients.constant) or np.any(coefficients.shift):
-            # Additive noise leaves no zero where it was: a few rows at a time are written out in full.
+            # Additive noise changes zeros too: make a few rows at a time dense.
             for rows in blocks(X.shape[0], X.shape[1]):
                 block = X[rows].toarray() if hasattr(X, "toarray") else X[rows]
                 row, column = np.indices(block.shape)
@@ -214,12 +211,12 @@ class Draws:
 
 @dataclass(frozen=True)
 class Limits:
-    """Memory of intermediate arrays.
+    """Limits on the memory of intermediate arrays.
 
     Attributes
     ----------
     block : int
-        Maximum of numbers in one array.
+        Maximum number of entries in an array.
     """
 
     block: int = BLOCK
@@ -229,7 +226,7 @@ LIMITS = Limits()
 
 
 def blocks(total: int, size: int, maximum: int | None = None) -> Iterator[slice]:
-    """Cut ``range(total)`` into slices of at least one so that each, times ``size``, is at most ``maximum``.
+    """Split ``range(total)`` into slices whose length times ``size`` is at most ``maximum``, with at least one each.
 
     By default ``maximum`` is ``LIMITS.block``.
 
@@ -244,7 +241,7 @@ def blocks(total: int, size: int, maximum: int | None = None) -> Iterator[slice]
 
 
 def read_group(post: Any, name: str, argument: str = "post") -> xr.Dataset:
-    """Group of what ``bd.sample`` returned, or an error that says what came instead, and in which argument."""
+    """Group of the result of ``bd.sample``; the error names the argument and what was passed instead."""
     try:
         names = group_names(post)
     except (AttributeError, TypeError):
@@ -260,22 +257,22 @@ def read_group(post: Any, name: str, argument: str = "post") -> xr.Dataset:
 
 
 def read_draws(post: Any, thin: int | None = None) -> Draws:
-    """Read draws and model of what ``bd.sample`` returned, in memory or from a file.
+    """Read draws and model from the result of ``bd.sample``, in memory or from a file.
 
     Parameters
     ----------
     post : InferenceData or DataTree
         As ``bd.sample`` or ``bd.groups.load`` returns it.
     thin : int, optional
-        Draws of each chain to keep, spread evenly; all by default.
+        Number of draws of each chain to keep, evenly spaced; all by default.
 
     Raises
     ------
     TypeError
         If ``post`` is something else.
     ValueError
-        If it lacks the posterior, its weights or its model; if the description of that is damaged, or names components
-        of the user's own, which a file does not hold.
+        If it lacks the posterior, the weights or the model; if the description of the model is damaged, or names
+        user-defined components, which a file does not hold.
     """
     posterior = read_group(post, "posterior")
     attrs = read_attributes(post)
@@ -308,7 +305,7 @@ def stored_constants(post: Any) -> Any:
 
 
 def stored_offset(post: Any) -> Float[np.ndarray, " n"] | None:
-    """Known parts of the scores of the rows that were sampled, (n,); None if there are none."""
+    """Offsets of the rows of the posterior, (n,); None if there are none."""
     constant = stored_constants(post)
     return constant["offset"].values if "offset" in constant else None
 
@@ -324,7 +321,7 @@ def draws_of(
     facts: ColumnFacts | None = None,
     feature_names: list[str] | None = None,
 ) -> Draws:
-    """Draws of a posterior group whose model is at hand; see :func:`read_draws`."""
+    """Draws of a posterior group, given its model; see :func:`read_draws`."""
     posterior = in_model_order(posterior, model, feature_names, classes)
     many = ("class",) if model.loss.multiclass else ()
 
@@ -357,7 +354,7 @@ def draws_of(
         if not np.all(parameter > 0):
             raise ValueError(f"post: expected {name!r} above 0, got {parameter.min():g}; sample again.")
         C = parameter**-learnt_parameter.degree
-    if np.any((free < 0) | (free > 1)):  # NaN is another error's
+    if np.any((free < 0) | (free > 1)):  # another check finds NaN
         raise ValueError(
             f"post: expected rates in [0, 1], got {free.min():g} to {free.max():g}; the file was changed since "
             "bd.sample drew them."

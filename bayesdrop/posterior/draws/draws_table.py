@@ -1,4 +1,4 @@
-"""Data frame of draws: a row for each draw, a column for each number."""
+"""Tabulate draws in a data frame: ``bd.draws_table``."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def draws_table(post: Any, variables: Any = None, *, backend: str = "pandas") ->
         What ``bd.sample`` or another sampler here returned, ``bd.groups.load``, or any object of ArviZ with the group
         ``posterior``.
     variables : str or sequence of str, optional
-        Which variables, in which order; all by default.
+        Variables, in order; all by default.
     backend : str, default="pandas"
         ``"pandas"`` or ``"polars"``, which has to be installed.
 
@@ -79,7 +79,7 @@ def draws_table(post: Any, variables: Any = None, *, backend: str = "pandas") ->
 
 
 def _wanted(posterior: xr.Dataset, variables: Any) -> list[str]:
-    """Names of variables that are there."""
+    """Names of requested variables, after a check that they exist."""
     names = [str(name) for name in posterior.data_vars]
     if variables is None:
         return names

@@ -1,13 +1,13 @@
-"""The prior of the draws: its log density at each, for ArviZ's power-scaling sensitivities, and its intervals.
+"""Compute the log prior density of draws, for ArviZ's power-scaling sensitivities, and prior intervals of rates.
 
-    weight         Σ_d log p(w_d), or given a learnt scale Σ_d log N(w_d; μ_d, (σ_g u_d)²), of each class
+    weight         Σ_d log p(w_d), or given a learnt scale Σ_d log N(w_d; μ_d, (σ_g u_d)²), for each class
     weight_scale   Σ_g log p(σ_g)
     rate           Σ_j log p(η_j)
-    sigma          log p(σ²), of the variance, which the prior is stated for
+    sigma          log p(σ²), because the prior is that of the variance
     intercept      log p(b + wᵀx̄) at the means of the columns, if it has a prior
 
-up to constants. ``arviz.psens`` raises them to a power near 1, which shows whether it is the
-prior that a result rests on (Kallioinen, Paananen, Bürkner & Vehtari 2024).
+up to constants. ``arviz.psens`` raises them to a power near 1, which shows how much a result depends on the prior
+(Kallioinen, Paananen, Bürkner & Vehtari 2024).
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def log_prior(post: Any) -> ArvizData:
 
 
 def log_prior_terms(draws: Draws, law: BetaLaw | None) -> dict[str, Float[np.ndarray, " S"]]:
-    """Log prior densities by variable, (S,) each, up to constants; ``law`` is that of the free rates, if there are any.
+    """Log prior densities by variable, (S,) each, up to constants; ``law`` is the prior of any free rates.
 
     Raises
     ------
@@ -111,7 +111,7 @@ def log_prior_terms(draws: Draws, law: BetaLaw | None) -> dict[str, Float[np.nda
         terms["rate"] = density.reshape(draws.size, -1).sum(axis=1)
     intercept_prior: Any = draws.model.intercept_prior
     if intercept_prior is not None:
-        # The intercepts of draws are those of columns less the centre of the noise.
+        # Intercepts of draws are those for columns minus the centre of the noise.
         level = intercept_prior.moved(centre_of(draws.model.noise))
         terms["intercept"] = level.log_density(draws.weight, draws.intercept)
     for one in draws.model.loss.parameters:
@@ -156,7 +156,7 @@ def _weights(draws: Draws) -> dict[str, Float[np.ndarray, " S"]]:
 
 
 def _marginal(prior: Any, weight: Float[np.ndarray, "S ..."]) -> Float[np.ndarray, " S"]:
-    """Log density of the weights, their scales integrated out."""
+    """Log density of the weights, with their scales integrated out."""
     try:
         density: Float[np.ndarray, "S ..."] = prior.log_density(weight)
     except TypeError as error:
@@ -181,10 +181,10 @@ def prior_interval(fit: Fit, probability: float) -> tuple[Float[np.ndarray, " k"
 def drawn_prior_interval(
     post: Any, probability: float
 ) -> tuple[Float[np.ndarray, " k"], Float[np.ndarray, " k"]] | None:
-    """Equal-tailed prior interval of each sampled rate, (k,) and (k,), if the draws say which prior it was.
+    """Equal-tailed prior interval of each sampled rate, (k,) and (k,); None if the draws do not determine the prior.
 
-    An ArviZ object of ``bd.sample`` holds the numbers. A bare posterior has the description of its model, if that:
-    None for a strength relative to counts, which needs the data. A hierarchy has no numbers in either: None.
+    An ArviZ object of ``bd.sample`` stores the parameters of the prior. A posterior group alone has at most the
+    description of the model, which does not suffice for a strength relative to counts. For a hierarchy it is None.
     """
     tree = hasattr(post, "posterior")
     rate = (dataset(post, "posterior") if tree else post)["rate"]

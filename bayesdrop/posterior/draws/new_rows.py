@@ -1,6 +1,6 @@
-"""New rows that a posterior or a fit is asked about, matched with those that it was made of, in memory or streamed.
+"""Match new rows, in memory or streamed, with the columns of a posterior or a fit.
 
-A point fit is a posterior of one draw here, so that whatever is made of draws can be made of a fit.
+A point fit counts as a posterior of one draw, so that functions of draws apply to it too.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ __all__ = [
 
 
 def match_offset(draws: Draws, offset: Any, n: int, X: Any = None) -> Float[np.ndarray, " n"] | None:
-    """Known parts of the scores of ``n`` rows, (n,), or None without them.
+    """Offsets of ``n`` rows, (n,), or None.
 
     If ``X`` is a table of the columns that the formula of the draws names, its offset is read from there.
 
@@ -70,27 +70,27 @@ def match_columns(X: Any, draws: Draws) -> Any:
     Returns
     -------
     array or csr (n, p)
-        The rows less the centre of the model's noise; what is missing is 0 there.
+        The rows minus the centre of the noise; missing entries are 0.
     """
     return centred_matrix(match_design(X, draws.feature_names, draws.model, draws.facts), draws.model)
 
 
 def centred_matrix(design: Design, model: Model) -> Any:
-    """Rows (n, p) less the centre of a model's noise."""
+    """Rows (n, p) minus the centre of the noise of a model."""
     centre = centre_of(model.noise)
     return (design if centre is None else design.shifted(centre)).matrix()
 
 
 def match_design(X: Any, names: list[str], model: Model, facts: ColumnFacts | None = None, **advice: str) -> Design:
-    """Check new rows against the columns of a fit or of draws; those of a table are put in their order.
+    """Check new rows against the columns of a fit or of draws; reorder the columns of a table.
 
-    ``advice`` says what to do about NaN, where the model does not take it for missing entries.
+    ``advice`` is the advice on NaN for a model that does not accept missing entries.
 
     Raises
     ------
     ValueError
-        On another number of columns, other names, infinite or text entries, NaN unless the model takes it for missing
-        entries, or data outside the noise's domain.
+        On another number of columns, other names, infinite or text entries, NaN unless the model accepts missing
+        entries, or entries outside the domain of the noise.
     """
     X = in_order(X, names, ColumnFacts() if facts is None else facts)
     check = partial(check_matrix, ensure_min_features=min(1, len(names)))
@@ -120,12 +120,12 @@ def check_rows(post: Any, n: int) -> None:
 
 
 def with_unseen(draws: Draws, unseen: str | None, *, has_draws: bool = True) -> Draws:
-    """Draws whose formula treats levels that it has not seen in another way; None for the way of the formula.
+    """Draws whose formula treats unseen levels as ``unseen`` says; None for the setting of the formula.
 
     Raises
     ------
     ValueError
-        If there is no formula, or effects are to be drawn of a point fit, unless ``has_draws``.
+        If there is no formula, or effects would be drawn for a point fit (``has_draws`` is False).
     """
     if unseen is None:
         return draws
@@ -140,10 +140,10 @@ def with_unseen(draws: Draws, unseen: str | None, *, has_draws: bool = True) -> 
 
 
 def for_rows(draws: Draws, X: Any, seed: int = 0) -> Draws:
-    """Draws with an effect for each level of a random term that was not sampled, if the formula says "draw" of them.
+    """Draws with an effect for each unseen level of a random term, if the formula has ``unseen="draw"``.
 
-    It is drawn from the scale of the term, one number for each draw and level, whatever else is among the rows: two
-    tables of the same level, under the same ``seed``, have the same effects. Other draws stay as they are.
+    The effect is drawn from the scale of the term, one number for each draw and level. It depends on the level and the
+    ``seed`` only, not on the other rows. Other draws are unchanged.
     """
     prior: Any = draws.model.weight_prior
     formula: Any = draws.facts.encoder_of(X, draws.feature_names) if isinstance(prior, RandomEffects) else None
@@ -194,12 +194,12 @@ def for_rows(draws: Draws, X: Any, seed: int = 0) -> Draws:
 
 @dataclass(frozen=True)
 class NewRows:
-    """Rows in memory, that are read when needed, or that lie on a cluster.
+    """Rows in memory, rows that are read when needed, or rows on a cluster.
 
     Attributes
     ----------
     design : Design (n, p)
-        The rows, their columns in the order in which they came.
+        The rows, with columns in the order passed.
     matrix : array or scipy sparse (n, p), optional
         Rows in memory, as :func:`match_columns` returns them; None if they are streamed.
     read : function from matrix to matrix, optional
@@ -217,7 +217,7 @@ class NewRows:
         return self.design.each_block(partial(_of_block, function, self.read), *rows)
 
     def parts(self) -> Iterator[tuple[slice, Any]]:
-        """One pass over the rows as :func:`match_columns` returns them, parts without rows left out."""
+        """One pass over the rows as :func:`match_columns` returns them, without empty parts."""
         if self.matrix is not None:
             yield slice(0, self.matrix.shape[0]), self.matrix
             return
@@ -231,12 +231,12 @@ def _of_block(function: Callable[..., Any], read: Callable[[Any], Any], matrix: 
 
 
 def match_rows(X: Any, draws: Draws) -> NewRows:
-    """Match rows, wherever they lie, with the columns of draws.
+    """Match rows, in memory or not, with the columns of draws.
 
     Raises
     ------
     ValueError
-        If their columns are not those that were sampled.
+        If the columns differ from those of the draws.
 
     Examples
     --------
@@ -260,7 +260,7 @@ def match_rows(X: Any, draws: Draws) -> NewRows:
 
 
 def rows_of_design(design: Design, names: list[str], model: Model, order: list[int] | None = None) -> NewRows:
-    """Rows of a design with the columns ``names``, at the places ``order`` if they are in another order."""
+    """Rows of a design with the columns ``names``, reordered by ``order`` if it is given."""
     if design.is_streamed:
         return NewRows(design, read=partial(_read_block, names, order, model))
     return NewRows(design, centred_matrix(design, model))
@@ -271,7 +271,7 @@ def _read_block(names: list[str], order: list[int] | None, model: Model, matrix:
 
 
 def draws_of_fit(fit: Fit) -> Draws:
-    """One draw, the fitted weights and rates.
+    """A fit as one draw of weights and rates.
 
     Examples
     --------

@@ -2,9 +2,9 @@ r"""Probabilities of many classes under the noise of a row, for every draw of a 
 
     E softmax(s_i),      s_i = b + Σ_d w_d x̃_id      (K,)
 
-Masks move all scores of a row together, so that there is no Fourier series in one variable as for two classes
-(:mod:`.expectation`). Instead the ``J`` entries that move the scores most have their masks enumerated, and the sum of
-the others is taken for normal, with its own mean and covariance, at 128 quasi-random points or fewer:
+A mask changes all scores of a row jointly, so that a Fourier series in one variable, as for two classes
+(:mod:`.expectation`), does not apply. Instead the masks of the ``J`` entries with the largest effect on the scores are
+enumerated, and the sum of the others counts as normal, with its mean and covariance, at most 128 quasi-random points:
 
     E f(s) ≈ Σ_a p(a) · mean_z f(base + Σ_{j ≤ J} a_j c_j + L z),      c_j = w_j x_ij.
 
@@ -12,11 +12,11 @@ The sum is exact if a row has few entries that may be dropped, 11 by default. Ot
 until the last step changes no result by more than 0.002, of a probability, or relative to a likelihood. At 11 it ends,
 with an :class:`bayesdrop.AccuracyWarning` that names the change. The change estimates the error, and does not bound it:
 on digits of five classes (30 entries per row, against 10⁶ drawn masks) the root mean square error of the worst class
-was 0.0015, the largest error 0.0035. Noise without masks is taken for normal, which ``bd.GaussianNoise`` is.
+was 0.0015, the largest error 0.0035. Noise without masks counts as normal, which is exact for ``bd.GaussianNoise``.
 
-A score is the sum of a part of the mask and a part of the point. Its exponential is a product, so that the sums over
-classes, masks and points are two products of small matrices. Sums that are too small for it, and powers, are taken in
-logarithms.
+A score is the sum of a part that depends on the mask and a part that depends on the point. Its exponential is a
+product, so that the sums over classes, masks and points are two products of small matrices. Powers, and sums that would
+underflow, use logarithms.
 
 Shapes: ``N`` pairs of a row and a draw, ``J`` entries enumerated, ``A = 2^J`` masks, ``M`` points.
 """
@@ -89,14 +89,14 @@ def class_chances(
     X : array or scipy sparse (n, p)
         Rows that fit them.
     corrupted_inputs : bool
-        Say that there is no noise to average over.
+        Whether the rows are corrupted already, so that there is no noise to average over.
     masks : int
-        Rows with at most ``32 * masks`` masks have them enumerated.
+        Masks of rows with at most ``32 * masks`` masks are enumerated.
 
     Warns
     -----
     AccuracyWarning
-        If the last step of some results was above :data:`.score_pairs.RULES`.
+        If the last change of some results was above the error in :data:`.score_pairs.RULES`.
     """
     result = np.empty((X.shape[0], draws.size, draws.weight.shape[1]))
     doubt = Doubt(RULES.error)
@@ -110,7 +110,7 @@ def class_chances(
 
 
 def class_log_likelihood(draws: Draws, X: Any, code: PerRow, masks: int = MASKS) -> Float[np.ndarray, "S n"]:
-    """``log E π_{y_i}^C`` of each draw and row, the noise summed out; numbers of classes (n,)."""
+    """``log E π_{y_i}^C`` for each draw and row, averaged over the noise, with class numbers ``code`` (n,)."""
     result, doubt = np.empty((draws.size, X.shape[0])), Doubt(RULES.error)
     for rows, part, pairs in _pairs_of(draws, X, False, masks):
         size = (len(code[rows]), part.stop - part.start)
@@ -126,7 +126,7 @@ def class_log_likelihood(draws: Draws, X: Any, code: PerRow, masks: int = MASKS)
 
 
 def _adaptive(pairs: Pairs, reduce: Reduce, width: int, masks: int, doubt: Doubt) -> Float[np.ndarray, "N _"]:
-    """Results of all pairs, with as many entries enumerated as each needs."""
+    """Results of all pairs, each with as many enumerated entries as it needs."""
     # At most as many masks as the second step has pairs of a mask and a point.
     limit, n_entries = int(masks).bit_length() + 4, pairs.entries.shape[1]
     result, few = np.empty((len(pairs.mean), width)), np.flatnonzero(pairs.count <= limit)
@@ -148,13 +148,13 @@ def _adaptive(pairs: Pairs, reduce: Reduce, width: int, masks: int, doubt: Doubt
 
 
 def _reduced(pairs: Pairs, reduce: Reduce, J: int, chosen: Int[np.ndarray, " N"]) -> Float[np.ndarray, "N _"]:
-    """Results, some pairs at a time; ``chosen`` are their numbers among all of the block."""
+    """Results of blocks of pairs; ``chosen`` are the numbers of the pairs."""
     size = 2 ** min(J, pairs.entries.shape[1]) * (RULES.points + pairs.mean.shape[1])
     return np.concatenate([reduce(pairs.take(part), J, chosen[part]) for part in blocks(len(chosen), size)])
 
 
 def _pairs_of(draws: Draws, X: Any, corrupted_inputs: bool, masks: int) -> Iterator[tuple[Any, slice, Pairs]]:
-    """Rows, by a slice or by their numbers, with draws, a block at a time; those with masks by their entries."""
+    """Blocks of rows (a slice or numbers), draws and their pairs; rows with masks by their entries."""
     K, masked = draws.weight.shape[1], draws.model.noise.has_rate and X.shape[1] > 0 and not corrupted_inputs
     block_size = BLOCK // (8 * K * max(min(K, X.shape[1]), 1))
     enumerated = max(RULES.max_enumerated, int(masks).bit_length() + 4)
@@ -171,7 +171,7 @@ def _pairs_of(draws: Draws, X: Any, corrupted_inputs: bool, masks: int) -> Itera
 
 
 def _masked_pairs(draws: Draws, X: Any, block_size: int, enumerated: int) -> Iterator[tuple[Any, slice, Pairs]]:
-    """Pairs of rows with masks, those of about as many entries together, so that few are filled up with zeros."""
+    """Pairs of rows with masks, grouped by similar numbers of entries, to save padding."""
     length, K = np.diff(X.indptr), draws.weight.shape[1]
     order, start = np.argsort(-length, kind="stable"), 0
     rounded = -(-np.maximum(length, 1) // RULES.shared) * RULES.shared
@@ -195,7 +195,7 @@ def _masked_pairs(draws: Draws, X: Any, block_size: int, enumerated: int) -> Ite
 def _masked_entries(
     draws: Draws, X: Float[np.ndarray, "r q"], columns: Int[np.ndarray, "r q"], part: slice, n_enumerated: int
 ) -> Pairs:
-    """Pairs of a model with masks; the entries of each row, of value 0 beyond its last, and their columns."""
+    """Pairs of a model with masks, from the entries of each row, padded with zeros, and their columns."""
     weight = np.moveaxis(draws.weight[part].astype(np.float64), 1, 2)[:, columns]
     intercept, rate = draws.intercept[part], draws.rate(part)[:, columns]
     entries = weight * (draws.model.noise.coefficients(rate).gain / (1 - rate) * X)[..., None]

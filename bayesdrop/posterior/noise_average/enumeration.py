@@ -14,17 +14,17 @@ from ..._typing import Float
 __all__ = ["MASKS", "all_masks", "log_chances", "log_sum"]
 
 MASKS = 64
-"""Rows of no more masks have them enumerated by default."""
+"""Maximum number of masks of a row to enumerate by default."""
 
 
 def log_chances(rate: Float[np.ndarray, "N k"]) -> tuple[Float[np.ndarray, "N k"], Float[np.ndarray, "N k"]]:
-    """``log(1 − η)`` and ``log η``, −∞ of a rate of 0."""
+    """``log(1 − η)`` and ``log η``, which is −∞ for a rate of 0."""
     with np.errstate(divide="ignore"):
         return np.log1p(-rate), np.log(rate)
 
 
 def log_sum(terms: Float[np.ndarray, "N M"]) -> Float[np.ndarray, " N"]:
-    """``log Σ exp`` of each line, −∞ where all its terms are.
+    """``log Σ exp`` of each row, −∞ if all its terms are −∞.
 
     Examples
     --------

@@ -2,23 +2,23 @@ r"""Average any function of a row's noised score over the noise, for every draw 
 
     E f(s_i),      s_i = b + Σ_d w_d x̃_id
 
-Each row and draw has the first of these that is accurate enough:
+Each row and draw uses the first of these methods that is accurate enough:
 
-1. a row of few entries that may be dropped has all its masks enumerated (:mod:`.enumeration`), which is exact;
-2. probabilities of a logistic loss from dense rows have a quick way of their own (:mod:`.logistic`), and all else the
-   quadrature of a law close to normal, from four cumulants, which are products with powers of the matrix;
-3. the quadrature of any law, from the characteristic functions of its entries (:mod:`.quadrature`);
-4. enumeration again, of rows of up to 18 entries, for steep functions.
+1. enumeration of all masks (:mod:`.enumeration`), which is exact, for rows with few entries that may be dropped;
+2. a fast method for probabilities of a logistic loss and dense rows (:mod:`.logistic`), or for others quadrature for a
+   nearly normal distribution, from four cumulants, which are products with powers of the matrix;
+3. quadrature for any distribution, from the characteristic functions of its entries (:mod:`.quadrature`);
+4. enumeration, of rows with up to 18 entries, for steep functions.
 
 Probabilities have errors of at most 5e-4, and logarithms of likelihoods of at most 1e-3. No random numbers are used.
 
-Of the expected response a loss says what it is of the noised score: the mean score for numbers, ``E e^s`` for counts of
-a logarithmic mean, ``N E σ(s)`` for binomial ones. The second is exact for every noise,
+A loss defines the expected response given the noised score: the mean score for numbers, ``E e^s`` for counts with a
+logarithmic mean, ``N E σ(s)`` for binomial counts. The second is exact for every noise,
 
     log E e^s = b + Σ_d log E e^{w_d x̃_d}.
 
-Memory is bounded: rows and draws are taken a block at a time. Sparse rows are never made dense, but for additive noise,
-which leaves no zero where it was, a few at a time and only where way 2 does not do.
+Memory is bounded, because rows and draws are processed in blocks. Sparse rows are made dense only for additive noise,
+which changes zeros, a few rows at a time and only if method 2 is not accurate enough.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def expectation(
     masks: int = MASKS,
     offset: Float[np.ndarray, " n"] | None = None,
 ) -> Float[np.ndarray, "n S"]:
-    """``E f(s)``, or its logarithm where the function is one, for each row and draw: (n, S).
+    """``E f(s)``, or its logarithm for a logarithmic function, for each row and draw, (n, S).
 
     Parameters
     ----------
@@ -64,14 +64,14 @@ def expectation(
     function : Probability or LogLikelihood
         The function.
     masks : int
-        Rows of no more masks have them enumerated.
+        Maximum number of masks of a row to enumerate.
     offset : array (n,), optional
         Known part of every row's score.
 
     Warns
     -----
     AccuracyWarning
-        If the error of some is estimated to be larger than :data:`.quadrature.RULES` allows.
+        If some estimated errors are larger than :data:`.quadrature.RULES` allows.
     """
     n, doubt = X.shape[0], Doubt(RULES.error(function.logarithmic))
     values, offset = np.empty((n, draws.size)), np.zeros(n) if offset is None else offset
@@ -83,7 +83,7 @@ def expectation(
 
 
 class _Pairs(NamedTuple):
-    """Pairs of a row and a draw, by their numbers: what no mask moves, what kept entries add, and their rates."""
+    """Pairs of a row and a draw, by number: score without noised entries, effects of kept entries, and their rates."""
 
     rows: Int[np.ndarray, " N"]
     draws: Int[np.ndarray, " N"]
@@ -128,7 +128,7 @@ class _Block:
             self._masked(*(self._quickly(many) if quick else self._close_to_normal(many)))
 
     def _base(self) -> Float[np.ndarray, "n S"] | None:
-        """Part of each score that no mask moves, (n, S), without its offset; None if that is the intercept."""
+        """Part of each score that does not depend on masks, (n, S), without the offset; None if it is the intercept."""
         if self.fixed is None:
             return None
         base, design = np.empty((self.X.shape[0], self.draws.size)), as_design(self.X)
@@ -138,7 +138,7 @@ class _Block:
         return base
 
     def _masked(self, rows: Int[np.ndarray, " N"], draw_numbers: Int[np.ndarray, " N"]) -> None:
-        """Average pairs of a row and a draw by their entries, those of equally many together."""
+        """Average pairs of a row and a draw by their entries, grouped by the number of entries."""
         chosen, place = np.unique(rows, return_inverse=True)
         matrix = csr_array(self.matrix[chosen])
         length = np.diff(matrix.indptr)
@@ -166,7 +166,7 @@ class _Block:
         if draws.fixed_rate is not None:
             rate = draws.fixed_rate[column]
         else:
-            # Of the entries here each has a free rate.
+            # Every noised entry has a free rate.
             free = draws.free_rate[draw_numbers[:, None], draws.index[column]].astype(np.float64)
             rate = np.clip(free, 0.0, np.nextafter(1.0, 0.0))
         factor = draws.model.noise.coefficients(rate).gain / (1 - rate)
@@ -177,7 +177,7 @@ class _Block:
         return lambda cells, score: self.function(rows[cells] + self.start, draw_numbers[cells], score)
 
     def _quickly(self, chosen: Int[np.ndarray, " r"]) -> tuple[Int[np.ndarray, " f"], Int[np.ndarray, " f"]]:
-        """Average the logistic function; return the pairs of a row and a draw for which its own way does not do."""
+        """Average the logistic function; return the pairs of a row and a draw with too large an error."""
         draws = self.draws
         rate = np.asarray(draws.rate(slice(0, draws.size))[:, self.noised], dtype=np.float64)
         step = draws.weight[:, self.noised] * (draws.model.noise.coefficients(rate).gain / (1 - rate))
@@ -188,7 +188,7 @@ class _Block:
         return chosen[rows], draw_numbers
 
     def _close_to_normal(self, chosen: Int[np.ndarray, " r"]) -> tuple[Int[np.ndarray, " f"], Int[np.ndarray, " f"]]:
-        """Average by cumulants; return the pairs of a row and a draw for which they do not do."""
+        """Average by cumulants; return the pairs of a row and a draw with too large an error."""
         failed = []
         for part, law in self._laws(chosen):
             rows = np.repeat(chosen, part.stop - part.start)
@@ -224,7 +224,7 @@ class _Block:
         return log_sum(log_chance + terms) if self.logarithmic else (np.exp(log_chance) * terms).sum(axis=1)
 
     def _transformed(self, pairs: _Pairs) -> Float[np.ndarray, " N"]:
-        """Averages by quadrature, likelihoods by tilted laws; where that fails over the masks that matter."""
+        """Averages by quadrature, for likelihoods with tilted distributions; if this fails, by enumeration."""
         f, function, tilt = self.function, self._of(pairs.rows, pairs.draws), np.zeros(len(pairs.base))
         if isinstance(f, LogLikelihood):
             rows = pairs.rows + self.start
@@ -246,7 +246,7 @@ class _Block:
         return value
 
     def _unmasked(self, rows: Int[np.ndarray, " N"], draw_numbers: Int[np.ndarray, " N"]) -> None:
-        """Average by the characteristic functions of a noise without masks, zeros written out."""
+        """Average by characteristic functions of noise without masks, with zeros included."""
         noise = self.draws.model.noise
         for part in blocks(len(rows), RULES.first * self.X.shape[1]):
             i, j = rows[part], draw_numbers[part]
@@ -272,7 +272,7 @@ class _Block:
 
 
 def _powers(X: Any, powers: tuple[int, int, int]) -> dict[int, Any]:
-    """Designs of the powers of a matrix; of ``|x|^5`` for the fifth, which only a bound needs; none of the power 0."""
+    """Designs of the powers of a matrix: for the fifth ``|x|^5``, used in a bound only; None for the power 0."""
     first = (csr_array(X) if issparse(X) else X).astype(np.float64)
     designs, raised = {}, first
     for power in range(1, max(powers) + 1):
@@ -283,7 +283,7 @@ def _powers(X: Any, powers: tuple[int, int, int]) -> dict[int, Any]:
 
 
 def _product(design: Any, coefficient: Float[np.ndarray, "p draws"]) -> Float[np.ndarray, "n_or_1 draws"]:
-    """Product with the power of a matrix; with the power 0, None, the sum."""
+    """Product with a power of a matrix; for the power 0 (None) the sum of the coefficients."""
     if design is None:
         return np.asarray(coefficient.sum(axis=0)[None])
     return np.asarray(design.matvec(np.ascontiguousarray(coefficient)))
@@ -305,11 +305,11 @@ def class_probability(
     X : array or scipy sparse (n, p)
         Rows that fit them.
     corrupted_inputs : bool
-        Say that there is no noise to average over.
+        Whether the rows are corrupted already, so that there is no noise to average over.
     offset : array (n,), optional
         Known part of every row's score.
     loss : Classifying, optional
-        What makes a probability of a score; the model's loss by default.
+        Loss that maps scores to probabilities; the model's by default.
     """
     advice = "take one of two classes, such as bd.Logistic()"
     loss = require(draws.model.loss if loss is None else loss, Classifying, "a class probability", advice)
@@ -320,7 +320,7 @@ def class_probability(
 
 @dataclass(frozen=True)
 class DrawnScores:
-    """Laws of the scores of some rows, one for each draw; see :class:`bayesdrop.losses.base.NoisedScores`.
+    """Distributions of the scores of some rows, one for each draw; see :class:`bayesdrop.losses.base.NoisedScores`.
 
     Attributes
     ----------
@@ -329,7 +329,7 @@ class DrawnScores:
     X : array or scipy sparse (n, p)
         Rows that fit them.
     corrupted_inputs : bool
-        The rows are noised already: nothing is averaged.
+        Whether the rows are noised already, so that nothing is averaged.
     offset : array (n,), optional
         Known part of every row's score.
     """
@@ -371,5 +371,5 @@ def expected_response(
         return class_chances(draws, X, corrupted_inputs)
     if draws.model.loss.binary:
         return class_probability(draws, X, corrupted_inputs, offset)
-    with np.errstate(over="ignore"):  # a mean beyond double precision is infinite
+    with np.errstate(over="ignore"):  # an overflowing mean is infinite
         return np.asarray(draws.loss_of(slice(None)).expected_response(DrawnScores(draws, X, corrupted_inputs, offset)))

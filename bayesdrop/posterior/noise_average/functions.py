@@ -1,4 +1,4 @@
-"""Functions of a noised score that are averaged, class probabilities and likelihoods; and warnings of their errors."""
+"""Functions of a noised score to average, probabilities and likelihoods, and warnings about their errors."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ __all__ = ["Doubt", "LogLikelihood", "Probability"]
 
 @dataclass(frozen=True)
 class Probability:
-    """Probability of the positive class that a loss makes of a score; rows and draws are numbered by (N,) each.
+    """Probability of the positive class given a score, for pairs of row and draw numbers (N,).
 
     Attributes
     ----------
     draws : Draws
-        With the loss weights ``C``.
+        Draws, with the loss weights ``C``.
     loss : Classifying
         The loss.
     """
@@ -66,25 +66,25 @@ class LogLikelihood:
     def slope(
         self, rows: Int[np.ndarray, " N"], draws: Int[np.ndarray, " N"], score: Float[np.ndarray, " N"]
     ) -> Float[np.ndarray, " N"]:
-        """Its slope in the score."""
+        """Slope of ``log p(y_i | s)`` in the score."""
         loss = self.draws.loss_of(draws, 1, 0, plain=True)
         return np.asarray(-self.draws.C[draws] * loss.plain_value_and_slope(self.target[rows], score)[1])
 
 
 class Doubt:
-    """Averages whose errors are estimated to be larger than they may be."""
+    """Count of averages whose estimated errors are too large, for a warning."""
 
     def __init__(self, allowed: float) -> None:
         self.allowed, self.failed, self.worst = allowed, 0, 0.0
 
     def add(self, error: Float[np.ndarray, " some"]) -> None:
-        """Count those of some that are, by their errors."""
+        """Count the errors above the limit."""
         large = error[~(error <= self.allowed)]
         if len(large):
             self.failed, self.worst = self.failed + len(large), max(self.worst, float(large.max()))
 
     def tell(self, total: int, why: str) -> None:
-        """Warn of them, if there are any."""
+        """Warn if any error was above the limit."""
         if self.failed:
             warn(
                 f"{self.failed} of {total} averages over the noise of a row have errors of about {self.worst:.2g} or "

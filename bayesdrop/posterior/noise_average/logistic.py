@@ -1,20 +1,20 @@
-r"""The average of the logistic function over the masks of a row, of a dense table.
+r"""Average the logistic function over the masks of rows of a dense table.
 
 With ``s = b + Σ_d α_d t_d``, each ``α_d`` one with probability ``1 − η_d`` and else zero, and ``K(z) = log E e^{zs}``,
 
     E σ(s) = ∫₀^∞ Re e^{K(½ + iu)} / cosh(πu) du,
 
-for ``e^{−s/2} σ(s) = 1/(2 cosh(s/2))`` is its own Fourier transform but for scales; where ``E s > 0`` it is ``1 − E
-σ(−s)``. The factor ``e^{s/2}`` makes errors small where the probability is. The sum over ``u = 0, h, 2h, …`` with ``h =
-2π/P`` has the images ``e^{−P/2} E σ(s + P)`` and ``e^{−P/2} E e^s σ(P − s)`` too, which are nearly ``e^{−P/2} σ(E s
-+ P)`` and ``e^{−P/2} E e^s`` and are taken off. Far below 0 the probability is ``E e^s``, less ``E e^{2s}`` at most.
+because ``e^{−s/2} σ(s) = 1/(2 cosh(s/2))`` is its own Fourier transform up to scales; if ``E s > 0`` it is ``1 − E
+σ(−s)``. The factor ``e^{s/2}`` makes errors small for small probabilities. The sum over ``u = 0, h, 2h, …`` with ``h =
+2π/P`` has the images ``e^{−P/2} E σ(s + P)`` and ``e^{−P/2} E e^s σ(P − s)`` too, which are nearly ``e^{−P/2} σ(E s +
+P)`` and ``e^{−P/2} E e^s`` and are subtracted. Far below 0 the probability is ``E e^s``, minus at most ``E e^{2s}``.
 
 ``K`` is a sum over the entries. A large one has ``log(η + (1 − η) e^{zt})``, exactly; of the small ones, which are
 most, four cumulants are summed by products with powers of the matrix, and what follows them is about ``Σ |t|⁵ η(1 −
-η)|z|⁵/80`` at most (:class:`bayesdrop.noise.Expansion`, where ``z`` is imaginary and it is a bound). What is large
-depends on the row: on how many entries there are, and on how far from 0 the score is. What is left out is summed into
-an estimate of the error; a row whose estimate is above :data:`TOLERANCE` is for the quadrature of
-any law (:mod:`.quadrature`), which takes ten times as long.
+η)|z|⁵/80`` at most (:class:`bayesdrop.noise.Expansion`, where ``z`` is imaginary and it is a bound). The size of
+a large entry depends on the number of entries of the row, and on the distance of the score from 0. The omitted terms
+are summed into an estimate of the error; a row whose estimate is above :data:`TOLERANCE` is left to the quadrature for
+any distribution (:mod:`.quadrature`), which takes ten times as long.
 
 Shapes: ``n`` rows, ``p`` columns, ``S`` draws, ``M`` values of ``z``, ``L`` large entries.
 """
@@ -33,27 +33,27 @@ from ..draws.draws import blocks
 __all__ = ["TOLERANCE", "average_logistic"]
 
 TOLERANCE = 1e-4
-"""Estimated error of a probability up to which it is taken."""
+"""Maximum estimated error of a probability."""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """Sizes of the sum.
+    """Sizes and limits of the sum.
 
     Attributes
     ----------
     period, count : float, int
-        Period of the function that is summed, and nodes.
+        Period of the summed function, and number of nodes.
     remainder : float
-        Factor of the bound of what follows the fourth cumulant.
+        Factor of the bound on the terms after the fourth cumulant.
     parts : int
-        An entry is large if it is more than such a part of what may be left out.
+        An entry is large if its omitted terms exceed the total allowed divided by this number.
     most_scale : float
-        Logarithm of how much more may be left out where scores are far from 0, at most.
+        Maximum logarithm of the factor on the total allowed, for scores far from 0.
     tail : float
-        ``E e^{2s}/E e^s``, the relative error of ``E e^s`` as the probability, up to which it is taken.
+        Maximum of ``E e^{2s}/E e^s``, the relative error of ``E e^s`` as the probability.
     cache : int
-        Part of the largest array that a block of rows holds.
+        Share of the maximum array size for a block of rows.
     """
 
     period: float = 20.0
@@ -77,7 +77,7 @@ _ORDERS = np.arange(1, 5)[:, None]
 _POWERS, _WHOLE = (z**_ORDERS / factorial(_ORDERS) for z in (_Z, np.array([1.0, 2.0])))
 _REAL, _IMAGINARY = np.ascontiguousarray(_POWERS.real), np.ascontiguousarray(_POWERS.imag)
 _IMAGE, _BEYOND = float(np.exp(-LIMITS.period / 2)), float(2 / np.pi * np.exp(-np.pi * (_U[-1] + _STEP / 2)))
-# What entries that are left out may come to, as a sum of fifth powers: four fifths of the tolerance.
+# Total allowed for omitted terms, as a sum of fifth powers: four fifths of the tolerance.
 _ALLOWED = 0.8 * TOLERANCE / (LIMITS.remainder * float(_FIFTH.sum()))
 
 
@@ -94,16 +94,16 @@ def average_logistic(
     X : array (n, p)
         Rows.
     weight : array (S, p)
-        What a kept entry is multiplied by.
+        Factor on a kept entry.
     rate : array (S, p)
-        Probability that it is not kept.
+        Probability that an entry is dropped.
     level : array (n, S)
-        ``b``: what no mask moves.
+        ``b``, the part of the score without masks.
 
     Returns
     -------
     value, error : array (n, S)
-        A value whose error is not below :data:`TOLERANCE`, or NaN, is of no use.
+        Discard a value whose error is not below :data:`TOLERANCE`, or NaN.
 
     Examples
     --------
@@ -119,7 +119,7 @@ def average_logistic(
                 t, b = X[rows] * weight[j], level[rows, j]
                 means, errors = _average(t.copy(), rate[j], b, 1.0)
                 poor = np.flatnonzero(~(errors <= TOLERANCE))
-                if len(poor):  # of these every entry is taken for a large one
+                if len(poor):  # treat every entry of these rows as large
                     means[poor], errors[poor] = _average(t[poor], rate[j], b[poor], 0.0)
                 value[rows, j], error[rows, j] = means, errors
     return value, error
@@ -135,7 +135,7 @@ def _average(
     fourth = square * square
     fifth = fourth * np.abs(t)
     left_out = fifth @ spread
-    # About |e^{K(z)}|: its size at ½, and by how much less it is where |z|⁵ is large.
+    # Approximate |e^{K(z)}| by its size at ½ and its decrease for large |z|⁵.
     scale = np.exp(np.minimum(0.5 * np.abs(mean) - var / 8, LIMITS.most_scale))
     fall = 1 + 0.75 * np.minimum(var, 4.0)
     allowed = share * scale * fall * np.sqrt(fall) * _ALLOWED
@@ -158,7 +158,7 @@ def _average(
     )
     table = np.stack(cumulants, axis=1)
     whole = np.exp(table @ _WHOLE)
-    # Single precision takes a fifth of the time; where the angle is large the height is small.
+    # Single precision takes a fifth of the time; terms with a large angle are small.
     height, phase = np.exp((table @ _REAL).astype(np.float32)), (table @ _IMAGINARY).astype(np.float32)
     real = height * np.cos(phase)
     if len(several):
@@ -175,7 +175,7 @@ def _average(
     lower = 1 / (1 + np.exp(-apart))
     images = _IMAGE * (lower + once)
     value = np.where(twice <= LIMITS.tail * once, once, np.maximum(real.astype(np.float64) @ _SHARE - images, 0.0))
-    # By how much the lower image may be off, by Chebyshev's inequality.
+    # Bound the error of the lower image by Chebyshev's inequality.
     blurred = np.minimum(1 - lower + var / (apart * apart), 1.0)
     error = (
         LIMITS.remainder * left_out * (height @ _FIFTH32)

@@ -2,23 +2,23 @@ r"""Average a function of a noised score by one sum over equidistant scores.
 
     E f(s) ≈ Σ_i p_i f(x_i),      x_i = x_0 + ih
 
-The masses ``p_i`` come from the law of the score, a sum of independent terms.
+The masses ``p_i`` come from the distribution (law) of the score, a sum of independent terms.
 
-A law close to normal has them from its first four cumulants, by the Edgeworth series (Petrov 1975, chapter 6). With
-``z = (x − m)/σ``, ``λ3 = κ3/σ³`` and ``λ4 = κ4/σ⁴``,
+For a nearly normal law they follow from its first four cumulants, by the Edgeworth series (Petrov 1975, chapter 6).
+With ``z = (x − m)/σ``, ``λ3 = κ3/σ³`` and ``λ4 = κ4/σ⁴``,
 
     p_i = hϕ(z_i){1 + a He3 + b He4 + a² He6/2},      a = λ3/6,  b = λ4/24.
 
-The terms that follow, summed with the same ``f``, estimate the error. Any other law has its masses from its
-characteristic function, by a discrete Fourier transform. A filter keeps the mass of each score at the nodes next to it,
-so that a kink or a step of ``f`` is felt within a few nodes only. There the error is about
+The next terms of the series, summed with the same ``f``, estimate the error. For any other law the masses follow from
+its characteristic function, by a discrete Fourier transform. A filter keeps the mass of each score at the adjacent
+nodes, so that a kink or a step of ``f`` affects a few nodes only. The error is at most about
 
     0.2 Σ_i |p_i| |Δ⁴f_i|
 
-at most, fourth differences being large at kinks and steps, and more nodes are taken until that is small.
+where fourth differences are large at kinks and steps. The number of nodes grows until it is small.
 
-A small function may have its expectation where the law has hardly any mass. The law is then tilted: its density is
-multiplied by ``e^{θs}`` and normalised, and ``E f = E e^{θs} · E_θ f e^{−θs}``.
+The expectation of a small function may come from scores at which the law has hardly any mass. The law is then tilted:
+its density is multiplied by ``e^{θs}`` and normalised, and ``E f = E e^{θs} · E_θ f e^{−θs}``.
 
 Shapes: ``N`` scores, ``M`` nodes, ``k`` noised entries of a score.
 """
@@ -42,26 +42,26 @@ from .enumeration import log_chances
 __all__ = ["RULES", "Cumulants", "Law", "by_cumulants", "by_law", "masked_law", "saddle_tilt"]
 
 Function: TypeAlias = Callable[[Int[np.ndarray, " r"], Float[np.ndarray, "r M"]], Float[np.ndarray, "r M"]]
-"""``function(some, score)`` with the numbers of some of the scores and nodes: values, or logarithms of values."""
+"""``function(numbers, score)``, with numbers of scores and their nodes; returns values, or logarithms of values."""
 
 
 @dataclass(frozen=True)
 class Rules:
-    """Sizes of the sums and the errors that they may have.
+    """Sizes of the sums, and maximum errors.
 
     Attributes
     ----------
     probability, likelihood : float
-        Largest error of a probability, and of the logarithm of a likelihood.
+        Maximum error of a probability, and of the logarithm of a likelihood.
     series_reach, series_step, finest : float, float, int
-        Nodes of a law close to normal, in standard deviations: how far they reach, how far apart they are at first, and
-        how often that distance may be halved.
+        Nodes for a nearly normal law, in standard deviations: range, first distance, and maximum number of halvings of
+        the distance.
     first, growth, last : int
-        Nodes of any other law at first, by how much they are multiplied, and at last.
+        Number of nodes for any other law: first, factor of growth, and maximum.
     tail : float
-        A score leaves its nodes on either side with a probability of at most ``exp(−tail)``.
+        A score is beyond the nodes on either side with probability at most ``exp(−tail)``.
     margin : float
-        Part of the nodes on either side that no score reaches, for the filter.
+        Share of the nodes on either side beyond all scores, for the filter.
     order, strength : int, float
         The filter multiplies the ``j``-th of ``J`` frequencies by ``exp{−strength (j/J)^order}``.
     local : float
@@ -69,13 +69,13 @@ class Rules:
     narrowest : float
         Smallest width of the scores, relative to their size.
     steepest : float
-        Steepest logarithm of a function for which a law is tilted.
+        Maximum slope of the logarithm of a function for tilting.
     cache : int
-        Numbers of an array at a time, which a core's cache holds.
+        Number of entries of an array that fits into the cache of a core.
     few : int
-        Entries up to which a row has its masks enumerated rather than a quadrature.
+        Maximum number of entries for enumeration of masks instead of quadrature.
     max_enumerated : int
-        Entries up to which a row has its masks enumerated if the quadrature is not accurate enough.
+        Maximum number of entries for enumeration of masks if the quadrature is not accurate enough.
     """
 
     probability: float = 5e-4
@@ -98,7 +98,7 @@ class Rules:
     max_enumerated: int = 18
 
     def error(self, logarithmic: bool) -> float:
-        """Largest error of a function of either kind."""
+        """Maximum error, for a likelihood if ``logarithmic``, else for a probability."""
         return self.likelihood if logarithmic else self.probability
 
 
@@ -106,7 +106,7 @@ RULES = Rules()
 
 
 class Cumulants(NamedTuple):
-    """Laws of ``N`` scores by cumulants, as :class:`bayesdrop.noise.Expansion` has them: (N,) each."""
+    """Cumulants of ``N`` scores, as in :class:`bayesdrop.noise.Expansion`, (N,) each."""
 
     mean: Float[np.ndarray, " N"]
     var: Float[np.ndarray, " N"]
@@ -118,13 +118,13 @@ class Cumulants(NamedTuple):
 def by_cumulants(
     law: Cumulants, function: Function, *, logarithmic: bool
 ) -> tuple[Float[np.ndarray, " N"], Float[np.ndarray, " N"]]:
-    """Average a function over laws close to normal.
+    """Average a function over nearly normal laws.
 
     Returns
     -------
     value, error : array (N,)
-        ``E f``, or its logarithm where the function is one, and an estimate of its error; infinite where the series
-        does not serve.
+        ``E f``, or its logarithm for a logarithmic function, and an estimate of its error; infinite if the series does
+        not apply.
 
     Examples
     --------
@@ -163,13 +163,13 @@ def by_cumulants(
     return value, error
 
 
-# Orders of Hermite's polynomials in the terms that follow the series, and the power of the remainder in the second.
+# Orders of Hermite's polynomials in the next terms of the series, and the power of the remainder in the second.
 _BEYOND, _SIXTH = (*range(5, 11), 12), 6 / 5
 
 
 @cache
 def _hermite(halvings: int) -> tuple[Float[np.ndarray, " M"], Float[np.ndarray, "M _"]]:
-    """Nodes, and the normal masses times Hermite's polynomials; in the last column those of every other node."""
+    """Nodes, and normal masses times Hermite's polynomials; the last column is for every other node."""
     step = RULES.series_step / 2**halvings
     z = step * np.arange(-round(RULES.series_reach / step), round(RULES.series_reach / step) + 1)
     mass = step * np.exp(-0.5 * z * z) / np.sqrt(2 * np.pi)
@@ -180,7 +180,7 @@ def _hermite(halvings: int) -> tuple[Float[np.ndarray, " M"], Float[np.ndarray, 
 def _normalised(
     values: Float[np.ndarray, "N M"], logarithmic: bool
 ) -> tuple[Float[np.ndarray, "N M"], Float[np.ndarray, " N"]]:
-    """Values less than or about 1, and the logarithms of what they were divided by."""
+    """Values scaled to at most about 1, and the logarithms of the scales."""
     if not logarithmic:
         return values, np.zeros(len(values))
     top = values.max(axis=1)
@@ -190,7 +190,7 @@ def _normalised(
 def _finished(
     average: Float[np.ndarray, " N"], top: Float[np.ndarray, " N"], logarithmic: bool
 ) -> tuple[Float[np.ndarray, " N"], Float[np.ndarray, " N"]]:
-    """Sums as results, and what errors of the sums are multiplied by."""
+    """Results from sums, and factors from errors of the sums to errors of the results."""
     if not logarithmic:
         return average, np.ones_like(average)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -204,9 +204,9 @@ class Law:
     Attributes
     ----------
     base, low, high : array (N,)
-        Part without noise, and the ends of the scores that occur.
+        Part without noise, and the range of the scores.
     characteristic : callable
-        ``E exp{iu(s − base)}`` of some of the scores, by their numbers (r,), at frequencies 0, u, 2u, … (r, M).
+        Returns ``E exp{iu(s − base)}`` of scores with given numbers (r,), at frequencies 0, u, 2u, … (r, M).
     entries : int
         Noised entries of each score.
     """
@@ -226,7 +226,7 @@ def masked_law(
 ) -> tuple[Law, Float[np.ndarray, " N"]]:
     """Laws of scores ``base`` plus entries, each ``step`` or dropped, tilted by ``θ``; and ``log E e^{θs}``.
 
-    The ends are those of all scores, or of Bernstein's inequality.
+    The range is that of all scores, or that of Bernstein's inequality if smaller.
     """
     keep, drop = log_chances(rate)
     raised = keep + tilt[:, None] * step
@@ -240,7 +240,7 @@ def masked_law(
     def characteristic(numbers: Int[np.ndarray, " r"], u: Float[np.ndarray, "r M"]) -> Complex[np.ndarray, "r M"]:
         turn = np.exp(1j * step[numbers].T * u[:, 1])[:, :, None]
         powers, size = np.ones((*turn.shape[:2], u.shape[1]), dtype=complex), 1
-        while size < u.shape[1]:  # by products, which take a tenth of the time of exponentials
+        while size < u.shape[1]:  # products take a tenth of the time of exponentials
             more = min(size, u.shape[1] - size)
             np.multiply(powers[:, :, :more], turn, out=powers[:, :, size : size + more])
             turn, size = turn * turn, 2 * size
@@ -255,7 +255,7 @@ def masked_law(
 def by_law(
     law: Law, function: Function, *, logarithmic: bool
 ) -> tuple[Float[np.ndarray, " N"], Float[np.ndarray, " N"]]:
-    """Average a function over laws of any form; the result is that of :func:`by_cumulants`.
+    """Average a function over any laws; returns value and error as :func:`by_cumulants` does.
 
     Examples
     --------
@@ -298,15 +298,15 @@ def saddle_tilt(
     step: Float[np.ndarray, "N k"],
     rate: Float[np.ndarray, "N k"],
 ) -> Float[np.ndarray, " N"]:
-    """Tilts under which the law of a score has its mean where a log-concave function times it has its mass.
+    """Tilts that centre the law of a score on the mass of a log-concave function times its density.
 
-    ``θ = (log f)'(E_θ s)``: the left side rises and the right side falls, so that either lies between the root and the
-    other; halved until what is left moves the score by half a standard deviation at most.
+    The tilt solves ``θ = (log f)'(E_θ s)``, by bisection, because the left side rises and the right side falls in
+    ``θ``; it ends when the interval changes the score by at most half a standard deviation.
 
     Parameters
     ----------
     slope : callable
-        ``slope(some, score)`` with the numbers of some of the scores, (r,), and where they are, (r,).
+        ``slope(numbers, score)``, with numbers of scores (r,) and their values (r,).
     base, step, rate
         As in :func:`masked_law`.
 

@@ -1,4 +1,4 @@
-"""Regulariser that dropout amounts to for the logistic loss: ``R(w; x) = E log(1 + e^{−s}) − log(1 + e^{−E s})``."""
+"""Regulariser from dropout for the logistic loss, ``R(w; x) = E log(1 + e^{−s}) − log(1 + e^{−E s})``."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["regularizer"]
 def regularizer(
     X: Any, weights: Any, rate: Any = 0.5, *, intercept: float = 0.0, expectation: str = "exact"
 ) -> Float[np.ndarray, " n"]:
-    r"""Compute what dropout adds to the logistic loss of each row: exactly, or by an approximation that fits use.
+    r"""Compute the regulariser that dropout adds to the logistic loss of each row, exactly or as approximated in fits.
 
     Dropout deletes entries and divides the others by :math:`1 - \eta`, so that the mean of a noised row is the row. The
     mean of the loss over all deletions is the loss of the row and a regulariser that does not depend on the label,
@@ -36,11 +36,11 @@ def regularizer(
     weights : array-like of shape (p,)
         Weights of the features.
     rate : float or array-like of shape (p,), default=0.5
-        Probability that an entry is deleted, in [0, 1), of all features or of each.
+        Probability that an entry is deleted, in [0, 1), for all features or for each.
     intercept : float, default=0.0
         Intercept, which has no noise.
     expectation : str, default="exact"
-        ``"exact"`` sums over all deletions of a row. ``"gaussian"`` takes its score as normal, ``"taylor"`` is the
+        ``"exact"`` sums over all deletions of a row. ``"gaussian"`` assumes a normal score, ``"taylor"`` is the
         quadratic penalty :math:`\frac12 \sigma(m)(1 - \sigma(m)) v` of Wager et al. in the mean and the variance of the
         score, and ``"augmentation"`` the bound of Chen et al., the default of fits.
 
@@ -52,7 +52,7 @@ def regularizer(
     Raises
     ------
     ValueError
-        If shapes do not fit, or ``"exact"`` meets a row of more than 18 entries that may be deleted.
+        If shapes do not match, or for ``"exact"`` if a row has more than 18 entries that may be deleted.
 
     See Also
     --------
@@ -107,7 +107,7 @@ def _exact(X: Any, weights: Any, rate: Any, mean: float, row: int) -> float:
             f"X: row {row} has {len(step)} entries that may be deleted, and {shown('exact')} sums over at most "
             f'2^{RULES.max_enumerated} deletions; take expectation="gaussian".'
         )
-    # Scores relative to their mean: a sum of small differences loses no digits.
+    # Sum scores relative to their mean, because small differences do not cancel.
     away, log_chance = all_masks((step / (1 - chance))[None], chance[None])
     score = mean + (away - step.sum())
     return float(np.exp(log_chance[0]) @ (np.logaddexp(0, -score[0]) - np.logaddexp(0, -mean)))

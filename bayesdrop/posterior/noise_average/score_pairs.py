@@ -1,6 +1,6 @@
-"""Pairs of a row and a draw of many classes: what masks add to the scores, and normal points for the other entries.
+"""Pairs of a row and a draw for many classes: effects of masks on the scores, and normal points for other entries.
 
-The sum of the entries beyond the first ``J``, whose masks are enumerated, is taken for normal, with the covariance
+The masks of the first ``J`` entries are enumerated. The sum of the others counts as normal, with the covariance
 
     Σ_{j > J} p_j(1 − p_j) c_j c_jᵀ.
 
@@ -29,15 +29,15 @@ class Rules:
     Attributes
     ----------
     first, step, max_enumerated : int
-        Entries that have their masks enumerated at first, by how many more at a time, and at most.
+        Number of enumerated entries: first, increment, and maximum.
     points, halved : int
-        Points for at most ``halved`` enumerated entries, unless the coordinates need more.
+        Number of points for at most ``halved`` enumerated entries, unless the dimension needs more.
     shared : int
-        Rows with fewer entries than classes share points with rows of as many entries, rounded up to multiples of this.
+        Rows with fewer entries than classes share points, for numbers of entries rounded up to multiples of this.
     smallest_total : float
-        Sums of products of exponentials below this may have lost digits, and are computed from the sums of scores.
+        Sums of products of exponentials below this may be inaccurate, and are computed from logarithms.
     error : float
-        Change of a result in the last step at which it is accepted.
+        Maximum change of a result in the last step.
     """
 
     first: int = 3
@@ -62,13 +62,13 @@ class Pairs:
     mean : array (N, K)
         Means of the scores.
     spread : array (N, q, K)
-        Standard deviations, with signs, of what each entry adds to the scores.
+        Signed standard deviations of the effect of each entry on the scores.
     entries : array (N, J, K)
-        What the largest entries add to the scores if they are kept.
+        Effects of the largest entries on the scores if they are kept.
     keep : array (N, J)
-        Probability that they are kept.
+        Probabilities that these entries are kept.
     count : int array (N,)
-        Number of entries that may be dropped: with as many enumerated nothing is left for points.
+        Number of entries that may be dropped; if all are enumerated no points are needed.
     """
 
     mean: Float[np.ndarray, "N K"]
@@ -84,9 +84,9 @@ class Pairs:
     def factors(
         self, J: int
     ) -> tuple[Float[np.ndarray, "N A"], Float[np.ndarray, "N A K"], Float[np.ndarray, "N K M"]]:
-        """Log chance of each mask of the first ``J`` entries, and scores at masks and points less the largest class's.
+        """Log probability of each mask of the first ``J`` entries, and parts of the scores at masks and at points.
 
-        The score of a class is the sum of that of a mask and that of a point.
+        The score of a class, relative to the largest class, is the sum of its parts at a mask and at a point.
         """
         (N, K), J = self.mean.shape, min(J, self.entries.shape[1])
         chosen, keep = self.entries[:, :J], self.keep[:, :J]

@@ -1,4 +1,4 @@
-"""``Projection``: the path of submodels that a search found, their scores, and rules for a size."""
+"""Hold the path of submodels that a search found, their scores, and rules for a size: ``bd.Projection``."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ __all__ = ["Projection"]
 
 @dataclass(frozen=True, repr=False)
 class Projection(Shown):
-    """Submodels of growing size, and what each predicts worse than the model that they come from.
+    """Submodels of growing size, and the loss of each compared with the full model.
 
     Attributes
     ----------
     terms : list of str
-        Terms in the order in which the search on all rows adds them, those that every submodel has at the front.
+        Terms in the order in which the search on all rows adds them, after the terms of every submodel.
     sizes : int array (m,)
-        Numbers of terms of the submodels that were scored, in increasing order.
+        Numbers of terms of the scored submodels, in increasing order.
     pointwise : array (m, n)
         Log predictive density of each row under the submodel of each size, in nats.
     reference : array (n,)
-        Log predictive density of each row under the model itself, by leave-one-out cross-validation.
+        Log predictive density of each row under the full model, by leave-one-out cross-validation.
     fold_share : array (m,) or None
-        Share of the folds whose own search has the last term of each size among as many terms; None without folds.
+        Share of the folds whose search includes the last term of each size among its first terms; None without folds.
     n_folds : int or None
-        Number of folds in which the search was repeated; None if the path was scored on the rows it was searched on.
+        Number of folds in which the search was repeated; None if the path was scored on the rows of the search.
     refitted : bool
         Whether the model was sampled again without the rows of each fold.
     n_included : int
@@ -61,29 +61,29 @@ class Projection(Shown):
 
     @property
     def difference(self) -> Float[np.ndarray, " m"]:
-        """Expected log predictive density of each size less that of the model, summed over the rows."""
+        """Expected log predictive density of each size minus that of the full model, summed over the rows."""
         return np.asarray((self.pointwise - self.reference).sum(axis=1))
 
     @property
     def difference_se(self) -> Float[np.ndarray, " m"]:
-        """Standard errors of the differences, from how they vary between rows."""
+        """Standard errors of the differences, from their variation between rows."""
         n = len(self.reference)
         return np.asarray(np.sqrt(n) * (self.pointwise - self.reference).std(axis=1))
 
     def size_within_standard_error(self) -> int | None:
         """Smallest size whose difference is at most one standard error below 0; None if there is none.
 
-        It tends to take too few terms: what they would add has a standard error of the same size.
+        It tends to select too few terms, because the gain of a term has a standard error of similar size.
         """
         return self._smallest(self.difference + self.difference_se >= 0)
 
     def size_within(self, loss: float = 0.005) -> int | None:
-        """Smallest size that loses at most ``loss`` nats a row; None if there is none.
+        """Smallest size that loses at most ``loss`` nats per row; None if there is none.
 
         Parameters
         ----------
         loss : float, default=0.005
-            Largest difference of the log predictive density to that of the model, in nats a row.
+            Maximum loss in log predictive density compared with the full model, in nats per row.
 
         Raises
         ------
@@ -100,13 +100,13 @@ class Projection(Shown):
     def posterior(self, size: int) -> ArvizData:
         """Draws projected on the first ``size`` terms, as a posterior of a model without noise.
 
-        It predicts, saves and is plotted like one from ``bd.sample``; weights of the other features are 0 in every
-        draw. Intervals are those of the projected draws, which know of the rows only through the model.
+        Functions accept it like a posterior from ``bd.sample``; weights of the other features are 0 in every draw.
+        Intervals are those of the projected draws, which depend on the data only through the full model.
 
         Parameters
         ----------
         size : int
-            Number of terms, from those that every submodel has to those of the path.
+            Number of terms, between those of every submodel and those of the path.
 
         Returns
         -------
@@ -123,7 +123,7 @@ class Projection(Shown):
     def to_frame(self) -> DataFrame:
         """One row for each size: ``term``, ``elpd``, ``difference``, ``se`` and, with folds, ``fold_share``.
 
-        ``term`` is the one that the size adds; ``difference`` is to the model, with its standard error ``se``.
+        ``term`` is the last term of the size; ``difference`` is to the full model, with its standard error ``se``.
         """
         import pandas as pd
 

@@ -1,12 +1,12 @@
-r"""``project``: the submodels without noise that predict most like a posterior, and how much each of them loses.
+r"""Find submodels without noise that predict like a posterior, and score them: ``bd.project``.
 
-Expected log predictive densities of a submodel are those of leave-one-out cross-validation: each row is scored by the
-projected draws under the Pareto-smoothed weights that the draws have without the row,
+Expected log predictive densities of a submodel come from leave-one-out cross-validation: each row is scored by the
+projected draws with the Pareto-smoothed weights of the posterior without the row,
 
     elpd_i = log Σ_s w_is p(y_i | projection of draw s),      w_is ∝ 1 / p(y_i | draw s), smoothed.
 
-With folds, the search and the projections that score a row know nothing of the row: they are repeated without its
-fold. Scored on the rows that it was searched on, a path looks better than it is (Piironen, Paasiniemi & Vehtari 2020;
+With folds, the search and the projections that score a row do not use the row: they are repeated without its fold.
+Scored on the rows of the search, a path looks better than it is (Piironen, Paasiniemi & Vehtari 2020;
 McLatchie, Rögnvaldsson, Weber & Vehtari 2023).
 """
 
@@ -54,9 +54,9 @@ def project(
 ) -> Projection:
     """Find submodels of few terms, without noise, that predict like a posterior, and score them.
 
-    From the intercept on, the term enters whose submodel is nearest, in Kullback–Leibler divergence, to the predictions
-    of the posterior, the noise of its rows averaged. The submodels are fits to those predictions, not to the responses,
-    so that a term enters for what it adds to prediction and not for its luck with the responses.
+    Starting from the intercept, each step adds the term whose submodel is nearest, in Kullback–Leibler divergence, to
+    the predictions of the posterior (averaged over noise). Submodels are fits to these predictions, not to the
+    responses, so that terms do not enter by chance correlation with the responses.
 
     Parameters
     ----------
@@ -67,20 +67,20 @@ def project(
     sizes : int or sequence of int, default=20
         Largest number of terms, or the numbers of terms to score; at most as many as there are terms.
     cv : int, splitter, iterable of pairs or None, default=5
-        Folds in each of which the search is repeated without the rows that are scored, as ``cv`` of
-        :func:`bayesdrop.kfold`. None scores the path on the rows that it was searched on, which is optimistic.
+        Folds, as in :func:`bayesdrop.kfold`; the search is repeated without the rows of each fold. None scores the path
+        on the rows of the search, which is optimistic.
     terms : mapping from name to feature names, optional
-        Features that enter together, every one in one term. By default the terms of the formula, or each feature.
+        Features that enter together; each feature is in one term. By default the terms of the formula, or each feature.
     include : str or sequence of str, optional
         Names of terms that every submodel has.
     clusters : int, default=10
         Number of clusters of draws that the search fits.
     draws : int, default=400
-        About how many draws are projected and score the submodels, spread over the chains; all if there are fewer.
+        Approximate number of draws to project and to score with, spread over the chains; all if there are fewer.
     refit : bool, default=False
         Whether to sample the model again without the rows of each fold, as :func:`bayesdrop.kfold` does, with the same
-        settings and numbers of draws. Otherwise the search of a fold follows draws that have seen its rows: scores of
-        sizes with more terms than matter are then somewhat too good.
+        settings and numbers of draws. Otherwise the search of a fold uses draws that depend on its rows: scores of
+        sizes with unneeded terms are then slightly too high.
     seed : int, numpy.random.Generator or RandomState, default=0
         Seed of the folds and of the clusters.
 
@@ -93,8 +93,8 @@ def project(
     Raises
     ------
     TypeError, ValueError
-        If ``post`` is not from ``bd.sample``, the rows are not those that were sampled or not in memory, the loss is no
-        smooth likelihood of one score a row, or names in ``terms`` or ``include`` are not there.
+        If ``post`` is not from ``bd.sample``, the rows differ from those of ``post`` or are not in memory, the loss is
+        not a smooth likelihood of one score per row, or names in ``terms`` or ``include`` are unknown.
 
     Warns
     -----
@@ -107,8 +107,8 @@ def project(
 
     Notes
     -----
-    The search fits clusters of draws; what is scored and returned are projections of single draws. A ridge of 1e-6 a
-    row on standardised weights keeps projections finite. Random terms of a formula enter like others, with the effects
+    The search fits clusters of draws; scores and results use projections of single draws. A ridge of 1e-6 per row on
+    standardised weights keeps projections finite. Random terms of a formula enter like others, with the effects
     of all their levels.
 
     References
@@ -180,7 +180,7 @@ def project(
         for train, test in pairs:
             source = whole
             if held_out is not None:
-                source = Reference.of(read_draws(held_out.sampled(train), thin=thin), design, target, offset)
+                source = Reference.of(read_draws(held_out.posterior(train), thin=thin), design, target, offset)
                 reference[test] = logsumexp(equal[test] + source.logs[test], axis=1)
             fold_path = search(source.rows(train))
             score(source, fold_path, train, test)
@@ -243,7 +243,7 @@ def _terms(draws: Draws, terms: Any) -> dict[str, list[int]]:
 
 
 def _check_model(draws: Draws, weighted: bool) -> None:
-    """Raise ValueError if predictions have no divergence to those of a submodel."""
+    """Raise ValueError if the divergence between predictions is undefined for the model."""
     model = draws.model
     reason = pseudo_likelihood(draws, weighted)
     if reason:
@@ -266,7 +266,7 @@ def _check_model(draws: Draws, weighted: bool) -> None:
 def _projected_groups(
     post: Any, source: Reference, columns: dict[str, list[int]], seed: int, terms: list[str]
 ) -> ArvizData:
-    """The draws of a posterior, projected on some terms, of these columns, by their predictions of all rows."""
+    """Groups of the draws of a posterior, projected on the columns of some terms by their predictions of all rows."""
     drawn = source.projected([j for name in terms for j in columns[name]], np.arange(len(source.target)))
     values = {"weight": drawn.weight}
     variables: dict[str, tuple[str, ...]] = {"weight": ("feature",)}

@@ -1,7 +1,7 @@
-r"""Expected responses of the draws of a posterior, and projections of the draws on some columns.
+r"""Compute expected responses of the draws of a posterior, and project the draws on some columns.
 
-The divergence from a Gaussian prediction also has a nearest variance, that of the draw and of its noise and the mean
-squared distance of the submodel's scores from the draw's,
+For a Gaussian prediction the projection also has a variance: that of the draw plus its noise plus the mean squared
+distance of the scores of the submodel from those of the draw,
 
     σ⊥² = σ² + (1/n) Σ_i {v_i + (m_i − s_i)²}.
 """
@@ -29,7 +29,7 @@ __all__ = ["Reference"]
 
 @dataclass(frozen=True)
 class Reference:
-    """Draws, what they expect of some rows, and the responses of these.
+    """Draws with their expected responses of some rows, and the observed responses.
 
     Attributes
     ----------
@@ -42,9 +42,9 @@ class Reference:
     submodel : Submodel
         The problem of projecting the draws, for all rows.
     variance : array (n, S) or None
-        Variances of the responses about the expected ones, where the model draws a variance.
+        Variances of the responses about the expected ones, if the variance is learnt.
     logs : array (n, S)
-        Log-likelihood of each row and draw, the noise averaged.
+        Log-likelihood of each row and draw, averaged over the noise.
     """
 
     draws: Draws
@@ -56,7 +56,7 @@ class Reference:
 
     @classmethod
     def of(cls, draws: Draws, design: Any, target: PerRow, offset: Float[np.ndarray, " n"] | None) -> Reference:
-        """Find what draws expect of rows, (n, p), given their responses and known parts of their scores, (n,)."""
+        """Compute the expected responses of rows (n, p) with responses and offsets (n,)."""
         loss, centred, n = ExpectedLoss(draws.model.loss), centred_matrix(design, draws.model), design.shape[0]
         mean = expected_response(draws, centred, offset=offset)
         loss.check(mean[:, 0])
@@ -101,7 +101,7 @@ class Reference:
         test: Int[np.ndarray, " k"],
         log_weight: Float[np.ndarray, "k S"],
     ) -> Float[np.ndarray, " k"]:
-        """Log predictive density of the rows ``test`` by draws that are projected on the rows ``train``."""
+        """Log predictive density of the rows ``test`` from draws projected on the rows ``train``."""
         drawn, one = self.projected(columns, train), np.ones(len(test))
         offset = self.submodel.offset[test]
         logs = row_log_likelihoods(drawn, self.matrix[test], self.target[test], one, offset)

@@ -1,13 +1,13 @@
-r"""Search for submodels: from the intercept on, the term is added that brings the predictions nearest to the draws'.
+r"""Search for submodels by forward selection of the term that brings predictions nearest to those of the draws.
 
-Draws are averaged in clusters, which share their projections: a search fits some ten of them instead of hundreds.
-Which terms to try comes from one Newton step for each, the other coefficients adjusted with it: with the columns ``Z``
-that are in, those ``T`` of the term, slopes ``g`` and curvatures ``h`` of the losses of a cluster,
+Draws are averaged in about ten clusters, so that a search fits ten projections instead of hundreds. The gain of a term
+is estimated by one Newton step in all coefficients: with the included columns ``Z``, the columns ``T`` of the term,
+slopes ``g`` and curvatures ``h`` of the losses of a cluster,
 
     gain = ½ G' S⁻¹ G,   G = T'g,   S = T'hT + ridge − T'hZ (Z'hZ + ridge)⁻¹ Z'hT.
 
-The terms of the largest gains are fitted, and the best of these is taken. A forward search need not find the best of
-all submodels of a size; it nearly does where terms are not strongly correlated (Piironen, Paasiniemi & Vehtari 2020).
+The terms with the largest gains are fitted, and the best of them enters. A forward search may miss the best submodel of
+a size, but comes close unless terms are strongly correlated (Piironen, Paasiniemi & Vehtari 2020).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def clusters_of(
         return mean, np.full(mean.shape[1], 1 / mean.shape[1])
     starts = np.random.default_rng(seed).choice(mean.shape[1], count, replace=False)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of a cluster without draws, which is left out here
+        warnings.simplefilter("ignore")  # for a cluster without draws, which is dropped
         _, label = kmeans2(mean.T, mean.T[starts], minit="matrix")
     members = [label == c for c in range(count) if np.any(label == c)]
     return np.stack([mean[:, one].mean(axis=1) for one in members], axis=1), np.array([one.mean() for one in members])
@@ -48,20 +48,20 @@ def clusters_of(
 def forward(
     problem: Submodel, terms: list[list[int]], first: list[int], n_terms: int, *, clusters: int, seed: int
 ) -> list[int]:
-    """Numbers of at most ``n_terms`` terms in the order in which they enter, those of ``first`` at the front.
+    """Numbers of at most ``n_terms`` terms in the order in which they enter, after those in ``first``.
 
     Parameters
     ----------
     problem : Submodel
         Draws and the rows for which they are projected.
     terms : list of lists of int
-        Columns of each term, which enter together.
+        Columns of each term.
     first : list of int
         Terms that every submodel has.
     n_terms : int
-        Terms of the largest submodel.
+        Number of terms of the largest submodel.
     clusters : int
-        Clusters of draws.
+        Number of clusters of draws.
     seed : int
         Seed of the clusters.
 
@@ -94,7 +94,7 @@ def forward(
 def _gains(
     problem: Submodel, columns: list[int], weight: Float[np.ndarray, "c k"], terms: list[list[int]]
 ) -> Float[np.ndarray, "t c"]:
-    """How much one Newton step lowers the energy of each cluster when a term enters."""
+    """Decrease of the energies, averaged over clusters, by one Newton step when a term enters."""
     every, inside = problem.columns.matrix, problem.columns.take(columns)
     slope, curvature = problem.loss.derivatives(problem.mean, problem.score(inside, weight))
     ridge, clusters = RULES.ridge * len(inside), weight.shape[0]

@@ -1,4 +1,4 @@
-r"""Project draws on some columns: the submodel without noise whose predictions are nearest to those of each draw.
+r"""Project draws on some columns: find the submodel without noise whose predictions are nearest to those of each draw.
 
 The Kullback–Leibler divergence from the predictions of a draw to those of a submodel with weights ``v`` is, up to a
 constant, the loss of the submodel averaged over the responses that the draw expects,
@@ -6,9 +6,9 @@ constant, the loss of the submodel averaged over the responses that the draw exp
     Σ_i E[loss(y_i, c + v'x_i + o_i) | w, b, η] + ½ ridge |v|²,
 
 so a projection is a fit to *expected* responses ``μ_i = E(y_i | w, b, η)``, over the noise of the draw, instead of
-observed ones (Piironen, Paasiniemi & Vehtari 2020, section 3). The average of a loss of two classes is that of its two
-values; any other loss must be linear in ``y``, up to what does not depend on the score, and then takes ``μ_i`` for
-``y_i``. Columns are standardised, and the ridge on standardised weights is small: it keeps the weights finite where
+observed ones (Piironen, Paasiniemi & Vehtari 2020, section 3). For two classes the average is over
+the two values of the loss; any other loss must be linear in ``y``, up to terms without the score, and is then evaluated
+at ``μ_i``. Columns are standardised, and the ridge on standardised weights is small: it keeps the weights finite where
 the expected responses are nearly separated, and where columns are collinear.
 """
 
@@ -30,18 +30,18 @@ __all__ = ["RULES", "Columns", "ExpectedLoss", "Rules", "Submodel"]
 
 @dataclass(frozen=True)
 class Rules:
-    """Numbers of projections.
+    """Settings of projections.
 
     Attributes
     ----------
     ridge : float
-        Penalty of a standardised weight, for each row: small beside a curvature of ``p(1 − p) = 0.09`` or more.
+        Penalty of a standardised weight, per row: small compared with a curvature ``p(1 − p)`` of 0.09 or more.
     tolerance : float
-        A fit ends where a Newton step would lower the loss by less than this, for each row.
+        Predicted decrease of the loss per row at which a fit ends.
     steps : int
-        Most Newton steps of a fit, and most halvings of one step.
+        Maximum number of Newton steps of a fit, and of halvings of a step.
     refits : int
-        Terms of the largest estimated gain that the search fits, to take the best of them.
+        Number of terms with the largest estimated gains that the search fits in each step.
     """
 
     ridge: float = 1e-6
@@ -55,7 +55,7 @@ RULES = Rules()
 
 @dataclass(frozen=True)
 class ExpectedLoss:
-    """A loss averaged over responses of which the means are known: probabilities of the positive class, or numbers.
+    """A loss averaged over responses with known means: probabilities of the positive class, or numbers.
 
     Examples
     --------
@@ -68,7 +68,7 @@ class ExpectedLoss:
     loss: Any
 
     def value(self, mean: Scores, score: Scores) -> Scores:
-        """The average, up to what does not depend on the score."""
+        """Averaged loss, up to terms without the score."""
         loss, none = self.loss.plain, np.zeros_like(score)
         if not loss.binary:
             return np.asarray(loss.value(mean, score, none))
@@ -76,7 +76,7 @@ class ExpectedLoss:
         return np.asarray(mean * loss.value(one, score, none) + (1 - mean) * loss.value(-one, score, none))
 
     def derivatives(self, mean: Scores, score: Scores) -> tuple[Scores, Scores]:
-        """Its first and second derivative in the score."""
+        """First and second derivative of the averaged loss in the score."""
         loss, none = require(self.loss.plain, Curved, "bd.project", "take a smooth loss"), np.zeros_like(score)
         if not loss.binary:
             expected = loss.derivatives(mean, score, none)
@@ -87,7 +87,7 @@ class ExpectedLoss:
         return slope, mean * up.mean_mean + (1 - mean) * down.mean_mean
 
     def check(self, mean: Float[np.ndarray, " n"]) -> None:
-        """Raise ValueError unless the expected response is all that the average depends on."""
+        """Raise ValueError unless the average depends on the expected response only."""
         loss = require(self.loss.plain, Curved, "bd.project", "take a smooth loss")
         if loss.binary:
             return
@@ -103,14 +103,14 @@ class ExpectedLoss:
 
 @dataclass(frozen=True)
 class Columns:
-    """Standardised columns of the features, of which a submodel takes some.
+    """Standardised columns of the features, from which submodels select.
 
     Attributes
     ----------
     matrix : array or scipy sparse csc (n, p)
-        The features over their scale; centred if they are dense and there is an intercept.
+        Features divided by their scale; centred if they are dense and there is an intercept.
     centre, scale : array (p,)
-        What was subtracted, and then divided by.
+        Centres and scales of the features.
     has_intercept : bool
         Whether a submodel has an intercept.
     """
@@ -122,7 +122,7 @@ class Columns:
 
     @classmethod
     def of(cls, X: Any, has_intercept: bool) -> Columns:
-        """Standardise features; sparse ones are not centred, and a column without spread keeps its scale."""
+        """Standardise features; sparse features are not centred, and a constant column keeps its scale."""
         if issparse(X):
             X = X.tocsc().astype(np.float64)
             centre, scale = np.zeros(X.shape[1]), np.sqrt(np.asarray(X.multiply(X).mean(axis=0)).ravel())
@@ -139,7 +139,7 @@ class Columns:
         return Columns(self.matrix[numbers], self.centre, self.scale, self.has_intercept)
 
     def take(self, columns: list[int]) -> Float[np.ndarray, "n k"]:
-        """Some columns, after one of ones if there is an intercept."""
+        """Some columns, after a column of ones if there is an intercept."""
         block = self.matrix[:, columns]
         block = block.toarray() if hasattr(block, "toarray") else block
         return np.hstack([np.ones((len(block), 1)), block]) if self.has_intercept else block
@@ -147,7 +147,7 @@ class Columns:
     def original(
         self, columns: list[int], weight: Float[np.ndarray, "S k"]
     ) -> tuple[Float[np.ndarray, "S p"], Float[np.ndarray, " S"]]:
-        """Weights of all features, 0 of those that are out, and intercepts, on the scale of the features."""
+        """Weights of all features, 0 for excluded ones, and intercepts, on the scale of the features."""
         whole, first = np.zeros((len(weight), len(self.scale))), int(self.has_intercept)
         whole[:, columns] = weight[:, first:] / self.scale[columns]
         intercept = weight[:, 0] if self.has_intercept else np.zeros(len(weight))
@@ -156,7 +156,7 @@ class Columns:
 
 @dataclass(frozen=True)
 class Submodel:
-    """The problem of projecting draws: what they expect of some rows, and the columns of these.
+    """The problem of projecting draws: their expected responses of some rows, and the columns of these rows.
 
     Attributes
     ----------
@@ -176,14 +176,14 @@ class Submodel:
     offset: Float[np.ndarray, " n"]
 
     def penalty(self, width: int) -> Float[np.ndarray, " k"]:
-        """Ridge of each of the ``width`` coefficients; none of the intercept."""
+        """Ridge of each of the ``width`` coefficients; 0 for the intercept."""
         penalties = np.full(width, RULES.ridge * len(self.mean))
         if self.columns.has_intercept:
             penalties[0] = 0.0
         return penalties
 
     def score(self, matrix: Float[np.ndarray, "n k"], weight: Float[np.ndarray, "S k"]) -> Float[np.ndarray, "n S"]:
-        """Scores of all rows under coefficients of each draw."""
+        """Scores of all rows for coefficients of each draw."""
         return matrix @ weight.T + self.offset[:, None]
 
     def energies(self, matrix: Float[np.ndarray, "n k"], weight: Float[np.ndarray, "S k"]) -> Float[np.ndarray, " S"]:

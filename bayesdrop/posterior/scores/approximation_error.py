@@ -1,18 +1,18 @@
-r"""Error of masks integrated under normal scores, against the sum over masks.
+r"""Compute the error of a log-likelihood that assumes normal scores, against the sum over masks, for HMC and NUTS.
 
-A sampler that takes scores as normal draws from the right prior and the likelihood ``exp G``, where the sum over masks
-would have ``exp E``. At a draw ``θ`` the error is ``T(θ) = E(θ) − G(θ)``, summed over rows: what matters is by how much
-it *varies*, for a constant changes no posterior. Two posteriors of densities in the ratio ``exp T`` differ by half of
-``E|exp(T − t) − 1|`` in the probability of an event, about .4 times the standard deviation of ``T``: .04 at a tenth of
-a nat, .1 at a quarter. At four they may have nothing in common, though a single row be off by a few hundredths only.
+A sampler that assumes normal scores has the likelihood ``exp G`` instead of the sum over masks ``exp E``. At a draw
+``θ`` the error is ``T(θ) = E(θ) − G(θ)``, summed over rows. Only its *variation* matters, because a constant does not
+change the posterior. Two posteriors with the density ratio ``exp T`` differ in the probability of an event by at most
+half of ``E|exp(T − t) − 1|``, about 0.4 times the standard deviation of ``T``: 0.04 at 0.1 nat, 0.1 at 0.25. At 4 nats
+they may have nothing in common, even if each single row has an error of only a few hundredths.
 
-The deviation is taken over the posterior of ``exp G`` and over that of ``exp E``; the larger counts, because ``T`` may
-be anything where the sampler did not go. Draws of the second are those of the first and of the prior, with weights
-(:mod:`.widened`), whose Pareto k counts as well as that of the ratios ``exp T``.
+The standard deviation is computed over the posterior of ``exp G`` and over that of ``exp E``, and the larger counts,
+because ``T`` is unknown where the sampler has no draws. Draws of the second posterior are weighted draws of the first
+and of the prior (:mod:`.widened`). The Pareto k of these weights counts, as does that of the ratios ``exp T``.
 
-``E`` comes from :mod:`bayesdrop.posterior.noise_average.expectation`, without random masks. If there are too many rows
-to sum, they are dealt into groups. The sums of the groups, scaled to all rows, estimate ``T`` with independent errors:
-their covariance over draws is the variance of ``T`` without the error of either, over the posterior of ``exp G`` alone.
+``E`` comes from :mod:`bayesdrop.posterior.noise_average.expectation`, without random masks. If there are too
+many rows, random groups of rows are used. The sums of the groups, scaled to all rows, estimate ``T`` with independent
+errors: their covariance over draws estimates the variance of ``T`` over the posterior of ``exp G``, without bias.
 """
 
 from __future__ import annotations
@@ -56,15 +56,15 @@ class EffortLimits:
     Attributes
     ----------
     work, fewest, groups : int
-        Entries of the features that a report may look at, each once a draw, the fewest draws that tell a variance, and
-        groups of rows where not all can be looked at.
+        Maximum number of entries times draws for a report, minimum number of draws for a variance, and number of groups
+        of rows if not all rows are used.
     rows : int
-        Rows that are brought to memory where they are streamed.
+        Maximum number of streamed rows to load.
     draws : int
-        Draws at which the error is found where it is not corrected.
+        Number of draws at which the error is computed if it is not corrected.
     correction, beyond : int
-        Entries, each once a draw, that all masks are summed for without being asked, some seconds; and draws beyond the
-        sampler's that are always taken.
+        Maximum number of entries times draws for an automatic correction, some seconds; and minimum number of added
+        draws of the prior.
     """
 
     work: int = 2_000_000
@@ -87,15 +87,15 @@ class ApproximationError(NamedTuple):
     per_row : float
         Root mean square over rows and draws of the sampler.
     variance : float
-        Variance of the sum over all rows, over the draws that were made or those that should have been, whichever is
-        larger; estimated without bias and so perhaps below 0.
+        Variance of the sum over all rows, over the sampled or the exact posterior, whichever is larger; an unbiased
+        estimate, which may be below 0.
     uncertainty : float
-        Standard error of ``variance``, from the rows and draws that were chosen.
+        Standard error of ``variance``, from the choice of rows and draws.
     pareto_k : float
-        Tail shape of the importance ratios ``exp T``, or of the weights of the widened draws if that is larger; NaN
-        where rows were left out.
+        Pareto k of the importance ratios ``exp T``, or of the weights of the widened draws if larger; NaN if rows were
+        left out.
     draws, rows : int
-        Draws of the sampler and rows that were looked at.
+        Numbers of draws of the sampler and of rows used.
     """
 
     per_row: float
@@ -124,11 +124,11 @@ def approximation_error(draws: Draws, data: Dataset, law: BetaLaw | None = None,
     draws : Draws
         Draws of a model with masks.
     data : Dataset
-        What they were drawn from; of rows that are streamed some are brought here.
+        Data of the posterior; some streamed rows are loaded.
     law : BetaLaw, optional
         Prior of the free rates, if there are any.
     seed : int or sequence of int
-        Seed of the choice of rows, where there are too many, and of draws of the prior.
+        Seed of the choice of rows, if there are too many, and of draws of the prior.
     """
     n = data.design.shape[0]
     if data.design.is_streamed and n > EFFORT.rows:
@@ -164,10 +164,10 @@ def approximation_error(draws: Draws, data: Dataset, law: BetaLaw | None = None,
 
 
 def error_over(widened: Widened, likelihood: Float[np.ndarray, "3 N"], rows: int) -> ApproximationError:
-    """The error from widened draws and their log-likelihoods of all rows, as :func:`likelihoods_of` has them."""
+    """Error from widened draws and their log-likelihoods of all rows, from :func:`likelihoods_of`."""
     exact, normal, squares = likelihood
     size, (share, k) = widened.sets[0].size, widened.weights(likelihood)
-    with np.errstate(invalid="ignore"):  # far out both may be 0
+    with np.errstate(invalid="ignore"):  # far from the posterior both may be 0
         error = exact - normal
     is_weighted = share > 0
     beyond = _variance(error[is_weighted], share[is_weighted])
@@ -181,12 +181,12 @@ def error_over(widened: Widened, likelihood: Float[np.ndarray, "3 N"], rows: int
 
 
 def entries_of(X: Any) -> float:
-    """Numbers that are looked at for each draw: entries of the features, or a few times its weights if that is more."""
+    """Work for each draw: number of entries of the features, or a few times the number of weights if larger."""
     return float(max(X.nnz if hasattr(X, "nnz") else np.prod(X.shape), 4 * X.shape[1], 1))
 
 
 def _dealt(target: PerRow, size: int, seed: Any) -> Int[np.ndarray, " size"]:
-    """Numbers of random rows, sorted by label and taken at equal steps, so that each label has its share."""
+    """Random row numbers, systematic after sorting by label, so that each label has its share."""
     order = np.random.default_rng(seed).permutation(len(target))
     order = order[np.argsort(target[order], kind="stable")]
     return order[np.linspace(0, len(target) - 1, size).astype(int)]
@@ -195,7 +195,7 @@ def _dealt(target: PerRow, size: int, seed: Any) -> Int[np.ndarray, " size"]:
 def errors_of(
     draws: Draws, X: Any, target: PerRow, weight: PerRow, offset: PerRow | None = None
 ) -> Float[np.ndarray, "S n"]:
-    """Log-likelihood over masks less the one under normal scores, by draw and row: (S, n).
+    """Log-likelihood over masks minus the one under normal scores, for each draw and row, (S, n).
 
     Parameters
     ----------
@@ -211,7 +211,7 @@ def errors_of(
 
 
 def _constants(draws: Draws, target: PerRow, weight: PerRow) -> Float[np.ndarray, "S n"]:
-    """Terms of the log-likelihoods other than the costs of scores."""
+    """Terms of the log-likelihoods that do not depend on the scores."""
     require(draws.model.loss, Simulated, _USER, "write the constant of its density")
     loss = draws.loss_of(slice(None), 2, 0, plain=True)
     level = np.broadcast_to(np.asarray(loss.log_constant(draws.C)), (draws.size,))[:, None]
@@ -222,7 +222,7 @@ def _constants(draws: Draws, target: PerRow, weight: PerRow) -> Float[np.ndarray
 def _normal_costs(
     draws: Draws, X: Any, target: PerRow, weight: PerRow, offset: PerRow | None
 ) -> Float[np.ndarray, "S n"]:
-    """Minus the log-likelihood under normal scores, less the constants of its density."""
+    """Minus the log-likelihood under normal scores, without constants."""
     design, costs = as_design(X), np.empty((draws.size, X.shape[0]))
     require(draws.model.loss.plain, Scored, _USER, "write its cost under normal scores")
     for part in blocks(draws.size, max(design.shape)):
@@ -252,10 +252,10 @@ def likelihoods_of(
             columns = slice(start, start + draws.size)
             normal = -_normal_costs(draws, *part).sum(axis=1)
             with warnings.catch_warnings():
-                if number:  # far out sums are known roughly, and weigh nothing
+                if number:  # draws of the prior far away have rough sums, and no weight
                     warnings.simplefilter("ignore", AccuracyWarning)
                 errors = errors_of(draws, *part)
-            if draws.parameter is not None:  # of others they are the same for all draws
+            if draws.parameter is not None:  # otherwise constants are equal for all draws
                 normal += _constants(draws, *part[1:3]).sum(axis=1)
             values[0, columns] += normal + errors.sum(axis=1)
             values[1, columns] += normal
@@ -265,7 +265,7 @@ def likelihoods_of(
 
 
 def _variance(values: Float[np.ndarray, " S"], share: Float[np.ndarray, " S"]) -> tuple[float, float]:
-    """Variance of values (S,) of so large shares, and its standard error."""
+    """Variance of values (S,) with weights ``share``, and its standard error."""
     squares = (values - share @ values) ** 2
     variance = float(share @ squares)
     correction = 1 - min(float(np.sum(share**2)), 0.5)
@@ -273,17 +273,17 @@ def _variance(values: Float[np.ndarray, " S"], share: Float[np.ndarray, " S"]) -
 
 
 def _common_variance(estimates: Float[np.ndarray, "R S"]) -> tuple[float, float]:
-    """Variance over draws of what estimates (R, S) with independent errors have in common, and its standard error."""
+    """Variance over draws of the common part of estimates (R, S) with independent errors, and its standard error."""
     centred = estimates - estimates.mean(axis=1, keepdims=True)
     products = _products(centred)
     left = np.array([_products(np.delete(centred, one, axis=0)).sum() for one in range(len(centred))])
     left /= max(centred.shape[1] - 1, 1)
-    # Groups of rows are the same for all draws, so that their choice has a share of its own.
+    # All draws use the same groups of rows, so their choice adds a separate error.
     uncertainty = np.hypot(np.std(products) / np.sqrt(len(products)), np.sqrt((len(centred) - 1) * np.var(left)))
     return float(products.sum() / max(centred.shape[1] - 1, 1)), float(uncertainty)
 
 
 def _products(centred: Float[np.ndarray, "R S"]) -> Float[np.ndarray, " S"]:
-    """Mean product of two different estimates (R, S) at each draw, (S,): the square of their sum less the squares."""
+    """Mean product of two different estimates (R, S) at each draw, (S,), from the square of their sum."""
     several = len(centred)
     return np.asarray((centred.sum(axis=0) ** 2 - np.sum(centred**2, axis=0)) / (several * (several - 1)))

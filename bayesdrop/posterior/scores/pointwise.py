@@ -1,12 +1,12 @@
-r"""The log likelihood of each row, its masks summed out, and leave-one-out scores from it.
+r"""Compute the log likelihood of each row, summed over its masks, for leave-one-out scores.
 
     log p(y_i | w, b, η) = s_i log Σ_α p(α | η) p(y_i | x_i∘α),      p(y | x) = exp{−C loss(y, wᵀx + b)} × constant
 
-The likelihood given the masks of the chain would not do: they have seen ``y_i``. A row with few noised entries has its
-masks enumerated, which is exact. For others the sum comes from the characteristic function of the score, with an error
-of the logarithm of 0.001 at most (:mod:`.noise_average`); no masks are drawn, for the logarithm of an average of
-drawn ones is low by half its relative variance, and leave-one-out scores would punish a model for having noise. These
-scores are those of Vehtari, Gelman & Gabry (2017).
+The likelihood given the masks of the chain would be biased, because these masks depend on ``y_i``. For a row with few
+noised entries all masks are enumerated, which is exact. For others the sum comes from the characteristic function of
+the score, with an error of the logarithm of at most 0.001 (:mod:`.noise_average`). No masks are drawn, because the
+logarithm of an average over drawn masks is too low by half its relative variance, which would penalise models with
+noise. The scores are those of Vehtari, Gelman & Gabry (2017).
 """
 
 from __future__ import annotations
@@ -53,11 +53,11 @@ __all__ = [
 ]
 
 MOST = 1 << 28
-"""Numbers of a group of rows that are streamed: 2 GB."""
+"""Maximum number of entries of the group for streamed rows: 2 GB."""
 
 
 def log_likelihood(post: Any, X: Any = None, y: Any = None, *, masks: int = MASKS, path: Any = None) -> ArvizData:
-    """Add the log likelihood of each draw and row, its masks summed out; offsets are those that were sampled.
+    """Add the log likelihood of each draw and row, summed over the masks of the row.
 
     Parameters
     ----------
@@ -74,16 +74,16 @@ def log_likelihood(post: Any, X: Any = None, y: Any = None, *, masks: int = MASK
         error of at most 0.001 and usually far less; see :mod:`bayesdrop.posterior.noise_average.expectation`.
     path : path, optional
         File (netCDF) to which the values are written, a block of rows at a time, instead of being held in memory; an
-        older file is replaced when all is written. The group is then read from the file when needed, by
-        :func:`bayesdrop.loo` a block of rows at a time. Not for Dask collections, whose rows stay on their workers.
+        older file is replaced when all is written. The group is then read from the file when needed, in blocks of rows
+        by :func:`bayesdrop.loo`. Not for Dask collections, whose rows stay on their workers.
 
     Returns
     -------
     InferenceData or DataTree
         ``post`` with the group ``log_likelihood``: ``y`` (chain, draw, obs_id). For a loss of numbers it is a
         log density of ``y``, for a logistic loss a log probability if ``C`` is 1, for a hinge the
-        pseudo-likelihood ``−C loss``, normalised over nothing. ``C`` is a power of ``p(y | x)``, masks given, for a
-        logistic loss, a count, or a squared one of unknown variance; row weights multiply the whole logarithm.
+        pseudo-likelihood ``−C loss``, not normalised. ``C`` is a power of ``p(y | x)`` given the masks, for a logistic
+        loss, a count, or a squared loss of unknown variance; row weights multiply the whole logarithm.
 
     Raises
     ------
@@ -133,7 +133,7 @@ def log_likelihood(post: Any, X: Any = None, y: Any = None, *, masks: int = MASK
 def _parts(
     draws: Draws, pieces: Iterator[tuple[slice, Any]], vectors: tuple[PerRow, ...], masks: int
 ) -> Iterator[tuple[slice, Float[np.ndarray, "C S some"]]]:
-    """Log-likelihoods of some rows after the other, given pieces of the matrix and where they stand."""
+    """Log-likelihoods of blocks of rows, given blocks of the matrix and their positions."""
     for place, matrix in pieces:
         for piece in blocks(matrix.shape[0], draws.size, STEP):
             numbers = slice(place.start + piece.start, place.start + piece.stop)
@@ -142,7 +142,7 @@ def _parts(
 
 
 def sampled_rows(post: Any, draws: Draws, X: Any, y: Any) -> tuple[NewRows, tuple[PerRow, ...]]:
-    """Rows that were sampled, checked, with their responses, weights and, if there are any, offsets."""
+    """The checked rows of the posterior, with responses, weights and any offsets."""
     X, y = complete_rows(X, draws.feature_names, draws.facts, y)
     y = response_in(X, draws.feature_names, draws.facts, y)
     for name, value in (("X", X), ("y", y)):
@@ -156,13 +156,13 @@ def sampled_rows(post: Any, draws: Draws, X: Any, y: Any) -> tuple[NewRows, tupl
 
 
 def stored_response(post: Any, draws: Draws) -> PerRow:
-    """Responses of the rows that were sampled, (n,) or (n, 2), as :func:`.code_response` has them."""
+    """Responses of the rows of the posterior, (n,) or (n, 2), coded as by :func:`.code_response`."""
     binary = draws.model.loss.binary
     return read_response(read_group(post, "observed_data"), stored_constants(post), binary=binary)
 
 
 def observed_response(post: Any, draws: Draws, design: Design, y: Any) -> PerRow:
-    """Responses of the rows (n,) or (n, 2), which must be those that were sampled."""
+    """Responses of the rows, (n,) or (n, 2); raise ValueError unless they are those of the posterior."""
     target = stored_response(post, draws)
     came = code_response(draws.model.loss, draws.classes, design, y)
     differ = len(target) if came.shape != target.shape else int(np.sum(~np.isclose(came, target, rtol=1e-6)))
@@ -194,7 +194,7 @@ def row_log_likelihoods(
 
 
 def check_size(draws: int, n: int) -> None:
-    """Raise ValueError if one number for each draw and streamed row would fill memory."""
+    """Raise ValueError if one number per draw and streamed row would exceed the limit."""
     if draws * n > MOST:
         raise ValueError(
             f"log_likelihood: expected at most {MOST:,} numbers, one for each draw and row, of rows that are not in "
@@ -206,7 +206,7 @@ def check_size(draws: int, n: int) -> None:
 def rows_group(
     draws: Draws, rows: NewRows, target: PerRow, weight: PerRow, offset: PerRow | None = None, *, masks: int = MASKS
 ) -> xr.Dataset:
-    """Log-likelihoods of rows; raise ValueError if the group of rows that are streamed would fill memory."""
+    """Log-likelihoods of rows; raise ValueError if the group for streamed rows would exceed the limit."""
     import xarray as xr
 
     if rows.matrix is None:
@@ -218,7 +218,7 @@ def rows_group(
 
 
 def _of_classes(draws: Draws, X: Any, code: PerRow, masks: int) -> Float[np.ndarray, "S n"]:
-    """Log-likelihood of the class numbers (n,) of rows of a model of many classes."""
+    """Log-likelihood of class numbers (n,), for a model of many classes."""
     if not draws.marginalised:
         return class_log_likelihood(draws, X, code, masks)
     loss, (_, K, p), values = draws.model.loss, draws.weight.shape, np.empty((draws.size, X.shape[0]))

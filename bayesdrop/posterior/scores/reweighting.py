@@ -1,15 +1,15 @@
-"""``reweight``: draws of the approximation with masks integrated, resampled to be draws of the model with masks.
+"""Resample draws that assume normal scores, so that they are draws of the model with masks: ``bd.reweight``.
 
     weight of a draw  ∝  p(θ) exp E / q(θ),      E = Σ_i s_i log Σ_α p(α | η) p(y_i | x_i∘α)
 
-for draws of the approximation and of the prior, whose common density is ``q`` (:mod:`.widened`), so that a mode that
-the approximation missed has a weight as well. The weights are Pareto-smoothed
-(:mod:`bayesdrop.posterior.diagnostics.mixing`). The sum over masks is computed without drawing any
-(:mod:`bayesdrop.posterior.noise_average.expectation`), so that the weights have no noise of their own.
+for draws of the approximation and of the prior, whose common density is ``q`` (:mod:`.widened`), so that modes that
+the approximation missed have a weight too. The weights are Pareto-smoothed
+(:mod:`bayesdrop.posterior.diagnostics.mixing`). The sum over masks is computed without random masks
+(:mod:`bayesdrop.posterior.noise_average.expectation`), so that the weights have no Monte Carlo error.
 
-After a run of such a sampler the draws are judged, and where rows are few corrected in the same way. Resampled draws
-are of equal weight again, in the order of the chains, repeated ones side by side. What is made of draws then needs to
-know nothing of weights, and effective sample sizes count a repeated draw once.
+After a run of such a sampler the error of the draws is computed and, for few rows, corrected in this way. Resampled
+draws have equal weight and the order of the chains, with copies adjacent. So functions of draws need no weights, and
+effective sample sizes count a repeated draw once.
 """
 
 from __future__ import annotations
@@ -158,7 +158,7 @@ def reweight(post: Any, X: Any, y: Any = None, *, draws: int | None = None, seed
 
 
 def _rate_law(draws: Draws, groups: Mapping[str, xr.Dataset]) -> BetaLaw | None:
-    """Prior of the free rates: the stored one, or the model's where it does not depend on the rows."""
+    """Prior of the free rates: the stored one, or the model's if it does not depend on the rows."""
     rate_map = draws.model.bind(draws.feature_names)
     if not rate_map.is_free:
         return None
@@ -170,7 +170,7 @@ Groups = dict[str, "xr.Dataset"]
 
 
 def stated_approximation(model: Model) -> Attributes:
-    """Attribute of draws whose masks were integrated."""
+    """Attribute of draws that assume normal scores."""
     mend = "bd.Gibbs() draws them" if isinstance(model.loss, Augmented) else "bd.reweight corrects it"
     return {"approximation": f"masks are integrated as if scores were normal; {mend}"}
 
@@ -178,18 +178,18 @@ def stated_approximation(model: Model) -> Attributes:
 def judged(
     groups: Groups, attrs: Attributes, model: Model, data: Dataset, law: BetaLaw | None, correct: bool, seed: Any
 ) -> tuple[Groups, Attributes]:
-    """Groups and attributes with the error of the approximation, or with draws that are corrected.
+    """Groups and attributes with the error of the approximation, or with corrected draws.
 
     Parameters
     ----------
     groups, attrs
         Groups and attributes of a run that integrated masks under normal scores, with :func:`stated_approximation`.
     model, data, law
-        What was sampled, and the prior of the free rates if there are any.
+        The sampled model, its data, and the prior of any free rates.
     correct : bool
-        Whether draws with too large an error are corrected if rows are few and in memory.
+        Whether to correct draws with too large an error if rows are few and in memory.
     seed : int or JAX key
-        Seed of the run; other random numbers are derived from it here.
+        Seed of the run, from which new random numbers are derived.
     """
     import jax
 
@@ -199,7 +199,7 @@ def judged(
     posterior = groups["posterior"]
     size, chains = posterior.sizes["chain"] * posterior.sizes["draw"], posterior.sizes["chain"]
     if not (isinstance(model.loss, Simulated) and _has_density(model.weight_prior, posterior.sizes["feature"])):
-        return groups, attrs  # without the constants of its densities there is no exact posterior to compare with
+        return groups, attrs  # without normalised densities there is no exact posterior to compare with
     affordable = not data.design.is_streamed and entries_of(data.X) * size <= EFFORT.correction
     if not (correct and affordable):
         count = min(-(-EFFORT.draws // chains), posterior.sizes["draw"])
@@ -216,7 +216,7 @@ def judged(
 
 
 def _has_density(prior: Any, n_features: int) -> bool:
-    """Whether the density of the weights, given learnt scales that they share, has a closed form to reweight by."""
+    """Whether the density of the weights, given shared learnt scales, has a closed form for reweighting."""
     if prior.learnt_scale(n_features) is not None:
         return True
     try:
@@ -227,7 +227,7 @@ def _has_density(prior: Any, n_features: int) -> bool:
 
 
 def _stated(error: ApproximationError) -> Attributes:
-    """Attributes of an error."""
+    """Attributes that describe an error."""
     attrs: Attributes = {
         "approximation_error": error.per_row,
         "approximation_total": error.total,
@@ -239,7 +239,7 @@ def _stated(error: ApproximationError) -> Attributes:
 
 
 def count_beyond(size: int, X: Any) -> int:
-    """Draws of the prior that join ``size`` draws of a sampler: as many if rows are few, else fewer."""
+    """Number of draws of the prior to add to ``size`` draws of a sampler: as many for few rows, else fewer."""
     entries = float(np.prod(X.shape)) if getattr(X, "is_streamed", False) else entries_of(X)
     return int(np.clip(EFFORT.correction / entries - size, EFFORT.beyond, size))
 
@@ -251,12 +251,12 @@ def resampled(
     likelihood: Float[np.ndarray, "3 N"],
     seed: list[int],
 ) -> tuple[Groups, Attributes]:
-    """Groups of draws of the model with masks, and their attributes.
+    """Groups of resampled draws, and their attributes.
 
-    Groups that were made of the draws are left out, but for the posterior and its statistics.
+    Groups derived from the draws are left out, except the posterior and its statistics.
     """
     (share, k), sampled, order = widened.weights(likelihood), widened.sets[0], widened.order
-    # Systematic resampling: one uniform number, and each draw as often as its share says, rounded up or down.
+    # Systematic resampling: with one uniform number, each draw occurs its share of times, rounded up or down.
     places = (np.arange(sampled.size) + np.random.default_rng([*seed, 1]).random()) / sampled.size
     chosen = order[np.minimum(np.searchsorted(np.cumsum(share[order]), places), len(order) - 1)]
     attrs = {name: value for name, value in attrs.items() if not name.startswith("approximation")}
@@ -291,7 +291,7 @@ def _variables(group: xr.Dataset, widened: Widened, chosen: Int[np.ndarray, " S"
     for one in sampled.model.loss.parameters:
         beyond[one.name] = np.asarray(added.parameter)
     if centre is not None:
-        # From weights as they are stored: of columns far from 0 their rounding would move the scores.
+        # Use the stored weights, because for columns far from 0 their rounding changes the scores.
         beyond["intercept"] = beyond["intercept"].astype(np.float64) - beyond["weight"].astype(np.float64) @ centre
     thinned = group[[name for name, part in group.items() if name in beyond and "draw" in part.dims]]
     thinned = thinned.sel(draw=sampled.steps["draw"])
@@ -306,10 +306,10 @@ def _variables(group: xr.Dataset, widened: Widened, chosen: Int[np.ndarray, " S"
 def _statistics(
     stats: xr.Dataset, widened: Widened, chosen: Int[np.ndarray, " S"], likelihood: Float[np.ndarray, "3 N"]
 ) -> xr.Dataset:
-    """Log density of the model with masks, divergences and origin of each draw, and the trajectories as they were run.
+    """Log density of the model with masks, divergences and origin of each draw, and statistics of the trajectories.
 
     Energies, acceptance rates and steps describe the run and are not resampled, because E-BFMI compares each
-    trajectory with the one before. They are left out where the run was thinned.
+    trajectory with the one before. They are left out if the run was thinned.
     """
     sampled = widened.sets[0]
     is_sampled, number = chosen < sampled.size, np.minimum(chosen, sampled.size - 1)

@@ -1,9 +1,9 @@
-"""ArviZ's leave-one-out scores, a block of rows after the other where the log likelihood is large or in a file.
+"""Compute ArviZ's leave-one-out scores, in blocks of rows if the log likelihood is large or in a file.
 
-Rows have nothing in common but the relative efficiency of the draws, which is found once, as ArviZ does. So scores,
-their sum and their Pareto k are those of all rows at once. A group ``log_likelihood`` that would fill memory is kept in
-a file. It is netCDF, as ArviZ writes groups, and is written some rows at a time under another name, so that there is a
-whole one or none. What is read from it is read when it is needed.
+The scores of rows are independent given the relative efficiency of the draws, which is computed once, as in ArviZ. So
+scores, their sum and their Pareto k equal those for all rows at once. A group ``log_likelihood`` that would fill memory
+is kept in a file. It is netCDF, as ArviZ writes groups, and is written some rows at a time under another name, so that
+there is a whole one or none. What is read from it is read when it is needed.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def smoothed_loo(post: Any) -> Any:
     for start in range(0, values.sizes[dim], step):
         try:
             block = likelihoods[[values.name]].isel({dim: slice(start, start + step)}).load()
-        except (OSError, RuntimeError) as error:  # HDF5's words on a file that is damaged or gone
+        except (OSError, RuntimeError) as error:  # HDF5's errors for a damaged or missing file
             raise ValueError(
                 f"post: the log likelihoods of rows {start} on cannot be read ({str(error)[:200]}); write the file "
                 "again by bd.log_likelihood(post, X, y, path=…)."
@@ -59,7 +59,7 @@ def smoothed_loo(post: Any) -> Any:
 
 
 def _relative_efficiency(posterior: Any) -> float:
-    """Mean effective sample size of all variables over the number of draws; 1 of a single chain."""
+    """Mean effective sample size of all variables divided by the number of draws; 1 for a single chain."""
     if posterior.sizes["chain"] == 1:
         return 1.0
     sizes_of = arviz().ess(posterior, method="mean")
@@ -69,7 +69,7 @@ def _relative_efficiency(posterior: Any) -> float:
 
 
 def _joined(parts: list[Any], dim: str) -> Any:
-    """Results of blocks of rows as that of all."""
+    """Join the results of blocks of rows."""
     import xarray as xr
 
     def concat(name: str) -> Any:
@@ -81,7 +81,7 @@ def _joined(parts: list[Any], dim: str) -> Any:
 
 
 def with_refits(result: Any, rows: Int[np.ndarray, " m"], scores: Float[np.ndarray, " m"]) -> Any:
-    """Replace the scores of some rows, all of a large Pareto k, by those of posteriors without them.
+    """Replace the scores of rows with a large Pareto k by scores under posteriors without them.
 
     Parameters
     ----------
@@ -107,13 +107,13 @@ def _part(result: Any, name: str) -> Any:
 
 
 def _with_rows(first: Any, scores: Any, k: Any, p: float, warning: bool) -> Any:
-    """A result with the scores of all rows and what follows from them; ``first`` has those of some rows."""
+    """Result with the scores of all rows and their summaries; ``first`` is the result for some rows."""
 
     def error(values: Float[np.ndarray, " rows"], ddof: int) -> float:
         return float(np.sqrt(values.size * np.var(values, ddof=ddof)))
 
     scores_of_rows = _part(first, "elpd_i").values
-    # Which of the two variances ArviZ takes has changed.
+    # ArviZ has changed between the two variances.
     ddof = int(scores_of_rows.size > 1 and not np.isclose(error(scores_of_rows, 0), float(first.se), rtol=1e-9))
     whole = {
         "elpd": float(np.sum(scores.values)),
@@ -131,11 +131,11 @@ def _with_rows(first: Any, scores: Any, k: Any, p: float, warning: bool) -> Any:
 
 
 def _smoothable(post: Any) -> Any:
-    """Spread log-likelihoods by 1e-9 where a row has the same one in all draws.
+    """Spread the log-likelihoods of a row by 1e-9 if they are equal in all draws.
 
-    Without noise a row far on its side of the boundary has a likelihood of 1 to the last digit. All its importance
-    weights are equal then, and no Pareto law fits them: ArviZ gives NaN, or refuses. The spread, of normal quantiles in
-    a scattered order, has a small Pareto k and moves the score by less than 1e-9.
+    Without noise a row far from the boundary, on its side, has likelihoods that round to 1. Its importance weights are
+    then equal, and no Pareto distribution fits them: ArviZ returns NaN, or raises an error. The spread, by normal
+    quantiles in a scattered order, has a small Pareto k and changes the score by less than 1e-9.
     """
     from scipy.special import ndtri
 
@@ -153,23 +153,23 @@ def _smoothable(post: Any) -> Any:
 
 GROUP = "log_likelihood"
 STEP = 8 * BLOCK
-"""Numbers that are computed, written or read at once: 64 MB."""
+"""Maximum number of entries to compute, write or read at a time: 64 MB."""
 
 _MARK = "bayesdrop_log_likelihood"
 _DIMS = ("chain", "draw", "obs_id")
 
 
 def write_group(path: Any, draws: Draws, parts: Iterator[tuple[slice, Float[np.ndarray, "C S rows"]]], n: int) -> None:
-    """Write the values of all rows, block after block, whole or not at all.
+    """Write the values of all rows in blocks; on failure write no file.
 
     Parameters
     ----------
     path : path
         File, which is replaced.
     draws : Draws
-        What they are the log likelihoods of.
+        Draws of the log likelihoods.
     parts : iterator of (slice, array (C, S, rows))
-        Which rows, and their values.
+        Rows, and their values.
     n : int
         Number of rows.
     """
@@ -190,14 +190,14 @@ def write_group(path: Any, draws: Draws, parts: Iterator[tuple[slice, Float[np.n
 
 
 def open_group(path: Any, draws: Draws, n: int) -> xr.Dataset:
-    """The group of a file of :func:`write_group`; its values are read when they are needed.
+    """Open the group in a file of :func:`write_group`; values are read when needed.
 
     Raises
     ------
     FileNotFoundError
         If there is no such file.
     ValueError
-        If it is cut short, something else, or of other draws or rows.
+        If the file is truncated, is of another kind, or belongs to other draws or rows.
     """
     import xarray as xr
 
@@ -217,5 +217,5 @@ def open_group(path: Any, draws: Draws, n: int) -> xr.Dataset:
 
 
 def _sum(draws: Draws) -> float:
-    """A number by which draws are known again."""
+    """Checksum that identifies draws."""
     return float(draws.weight.sum(dtype=np.float64) + draws.intercept.sum(dtype=np.float64))

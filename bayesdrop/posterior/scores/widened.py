@@ -1,18 +1,18 @@
-r"""Draws of the prior beside those of a sampler that integrates masks as if scores were normal, and weights for both.
+r"""Add draws of the prior to those of a sampler that assumes normal scores, and weight both; for ``bd.reweight``.
 
-A ratio of two densities that is known only where a sampler went does not show what it missed. Its draws are therefore
-joined by draws of the prior. Together they are draws of
+The ratio of two densities at the draws of a sampler does not show modes that the sampler missed. Therefore draws of the
+prior are added. Together they are draws of
 
     q(θ) ∝ a f(θ) + c κ π(θ)
 
 with the sampler's density ``f`` (prior times likelihood under normal scores, up to a constant), the prior ``π`` and the
-shares ``a, c`` of the two sets. The one unknown number ``κ`` is that at which the prior's part of ``q`` has the share
-``c`` over all draws: the most likely one given which set each draw is of (Kong, McCullagh, Meng, Nicolae & Tan 2003).
-The weight of a draw is the density of the model with masks over ``q``.
+shares ``a, c`` of the two sets. The unknown factor ``κ`` is chosen so that the prior's part of ``q`` has the share
+``c`` over all draws, the maximum-likelihood estimate given the set of each draw (Kong, McCullagh, Meng, Nicolae & Tan
+2003). The weight of a draw is the density of the model with masks divided by ``q``.
 
 Coordinates are weights, the intercept of centred features, probits of the free rates and logarithms of learnt scales.
-The prior of an intercept is flat or wide. It is drawn from a Student's t law with four degrees of freedom about its
-regression on the weights instead, whose density is part of ``π`` in ``q``.
+As the prior of an intercept is flat or wide, the intercept is drawn from a Student's t distribution with four degrees
+of freedom about its regression on the weights, and this density replaces its prior in ``π``.
 
 Shapes: ``S`` draws of a sampler, ``M`` of the prior, ``N = S + M`` in all, ``D`` coordinates.
 """
@@ -36,14 +36,14 @@ __all__ = ["Widened", "widen"]
 
 @dataclass(frozen=True)
 class Limits:
-    """Numbers of the weights and of the law of the intercept.
+    """Limits of the weights and of the distribution of the intercept.
 
     Attributes
     ----------
     largest : float
         Largest difference of two log densities.
     reach : float
-        Distance of the ends of the search for ``log κ`` from the differences of the log densities.
+        Margin of the search for ``log κ`` beyond the differences of the log densities.
     narrowest : float
         Smallest scale of the intercept, and smallest distance of a rate from 1.
     freedom : float
@@ -61,18 +61,18 @@ LIMITS = Limits()
 
 @dataclass(frozen=True)
 class Widened:
-    """Two sets of draws, a sampler's and the prior's, as (N,) one after the other.
+    """Draws of a sampler followed by draws of the prior, (N,).
 
     Attributes
     ----------
     sets : list of two Draws
         ``S`` draws of the sampler and ``M`` of the prior.
     order : int array (N,)
-        Numbers of the draws chain by chain, those of the prior spread among the sampler's.
+        Numbers of the draws in the order of the chains, with draws of the prior spread among the sampler's.
     log_prior : array (N,)
         Log prior density of the draws, up to a constant.
     log_start : array (N,)
-        Log density from which the draws of the prior are, up to another constant.
+        Log density of the distribution of the added draws, up to another constant.
     """
 
     sets: list[Draws]
@@ -133,7 +133,7 @@ def widen(draws: Draws, law: BetaLaw | None, count: int, seed: Any) -> Widened:
 
 
 class _Coordinates:
-    """Draws as points without bounds, and back."""
+    """Convert draws to unbounded coordinates, and back."""
 
     def __init__(self, draws: Draws, law: BetaLaw | None) -> None:
         self.like, self.law, self.p, self.k = draws, law, draws.weight.shape[1], draws.free_rate.shape[1]
@@ -141,7 +141,7 @@ class _Coordinates:
 
     def points(self, draws: Draws) -> Float[np.ndarray, "N D"]:
         """Coordinates of draws."""
-        # Of a rate that is 0 or 1 in the precision of the draws the probit is not known.
+        # The probit of a rate that rounds to 0 or 1 is unknown.
         rate = np.clip(draws.free_rate.astype(np.float64), np.finfo(float).tiny, 1 - LIMITS.narrowest)
         parts = [draws.weight, draws.intercept[:, None][:, : self.intercept], ndtri(rate)]
         parts += [] if draws.parameter is None else [np.log(draws.parameter)[:, None]]
@@ -149,7 +149,7 @@ class _Coordinates:
         return np.concatenate(parts, axis=1, dtype=np.float64)
 
     def draws(self, points: Float[np.ndarray, "N D"]) -> Draws:
-        """Draws at coordinates, as if they were of one chain."""
+        """Draws at coordinates, as draws of one chain."""
         ends = np.cumsum([self.p, self.intercept, self.k, len(self.learnt)])
         weight, intercept, probit, t, log_scale = np.split(points, ends, axis=1)
         parameter = np.exp(t[:, 0]) if self.learnt else None
@@ -165,8 +165,8 @@ class _Coordinates:
         )
 
     def log_prior(self, points: Float[np.ndarray, "N D"], of_intercept: bool = True) -> Float[np.ndarray, " N"]:
-        """Log prior density of the coordinates, up to a constant; without that of the intercept unless asked for."""
-        # The parameter of the likelihood and the scales of the weights, by their logarithms.
+        """Log prior density of the coordinates, up to a constant, with or without that of the intercept."""
+        # Parameter of the likelihood and scales of the weights, as logarithms.
         probit, log_scale = np.split(points[:, self.p + self.intercept :], [self.k], axis=1)
         jacobian = log_scale.sum(axis=1) - 0.5 * np.sum(probit**2, axis=1)
         terms = log_prior_terms(self.draws(points), self.law)
@@ -187,7 +187,7 @@ class _Coordinates:
 
 
 class _Intercept:
-    """A law of the intercept given the weights, about its regression on them."""
+    """Student's t distribution of the intercept about its regression on the weights."""
 
     def __init__(self, points: Float[np.ndarray, "S D"], p: int) -> None:
         self.p, columns = p, np.column_stack([np.ones(len(points)), points[:, :p]])
@@ -198,10 +198,10 @@ class _Intercept:
         return np.asarray(self.slope[0] + weight @ self.slope[1:])
 
     def draw(self, weight: Float[np.ndarray, "M p"], generator: np.random.Generator) -> Float[np.ndarray, " M"]:
-        """One for each weight."""
+        """Draw an intercept for each row of weights."""
         return self._mean(weight) + self.spread * generator.standard_t(LIMITS.freedom, size=len(weight))
 
     def log_density(self, points: Float[np.ndarray, "N D"]) -> Float[np.ndarray, " N"]:
-        """Up to a constant."""
+        """Log density of the intercepts given the weights, up to a constant."""
         away = (points[:, self.p] - self._mean(points[:, : self.p])) / self.spread
         return np.asarray(-0.5 * (LIMITS.freedom + 1) * np.log1p(away**2 / LIMITS.freedom))

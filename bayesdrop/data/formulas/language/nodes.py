@@ -1,7 +1,7 @@
 """The language of stored formulas: products of columns, splines, levels and expressions of a closed list of functions.
 
-:mod:`.translation` writes what a formula has learnt in it, :mod:`.interpreter` computes it on rows, and :mod:`.reading`
-reads it from JSON, by the types of the fields. Nothing in it is Python.
+:mod:`.translation` writes a learnt formula in this language, :mod:`.interpreter` computes its columns on rows, and
+:mod:`.reading` reads it from JSON, by the types of the fields. Nothing that a file holds is run as Python code.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Node:
 
     @property
     def entries(self) -> int:
-        """Numbers in each row."""
+        """Stored numbers per row; indicators store only their one."""
         return self.width
 
     @property
@@ -65,7 +65,7 @@ class Number(Node):
 
 @dataclass(frozen=True)
 class Column(Node):
-    """A column of the table: its numbers, or its values as the argument of :class:`Levels`."""
+    """A column of the table: numbers, or, as the argument of :class:`Levels`, values of any type."""
 
     name: str
 
@@ -77,7 +77,7 @@ class Column(Node):
 
 @dataclass(frozen=True)
 class Match(Node):
-    """Whether the values of a column are, or are not, a text."""
+    """Whether the values of a column equal a text or, unless ``is_equal``, differ from it."""
 
     column: str
     text: str
@@ -91,7 +91,7 @@ class Match(Node):
 
 @dataclass(frozen=True)
 class Apply(Node):
-    """One of :data:`.limits.FUNCTIONS` of one value per row."""
+    """A function of :data:`.limits.FUNCTIONS`, applied row by row to its arguments."""
 
     function: str
     arguments: tuple[Expression, ...]
@@ -105,7 +105,7 @@ class Apply(Node):
 
 @dataclass(frozen=True)
 class Outside(Node):
-    """Python code that the language does not have: it runs in the session that made the formula, and nowhere else."""
+    """Python code that this language cannot express; it runs only in the session that made the formula."""
 
     text: str
     count: int
@@ -147,7 +147,10 @@ class Polynomial(Node):
 
 @dataclass(frozen=True)
 class BSpline(Node):
-    """B-splines of sorted knots, the outer ones repeated; ``beyond`` is the treatment of values outside them."""
+    """B-splines on sorted knots, of which the outer ones are repeated.
+
+    ``has_first`` keeps the first column, and ``beyond`` is the treatment of values outside the knots.
+    """
 
     argument: Expression
     knots: tuple[float, ...]
@@ -172,7 +175,7 @@ class BSpline(Node):
 
 @dataclass(frozen=True)
 class CubicSpline(Node):
-    """Natural or cyclic cubic splines by their values and second derivatives at different sorted knots."""
+    """Natural or cyclic cubic splines, by values and second derivatives (knots, columns) at distinct sorted knots."""
 
     argument: Expression
     knots: tuple[float, ...]
@@ -185,7 +188,7 @@ class CubicSpline(Node):
         _check_knots(self.knots, 2, self.beyond)
         widths = {len(row) for row in (*self.values, *self.curvatures)}
         if not len(self.knots) == len(self.values) == len(self.curvatures) == len(set(self.knots)) or len(widths) != 1:
-            raise ValueError("expected values and curvatures of each column at each of different knots")
+            raise ValueError("expected distinct knots, with a value and a curvature of each column at each knot")
 
     @property
     def width(self) -> int:
@@ -208,9 +211,9 @@ def _check_knots(knots: tuple[float, ...], minimum: int, beyond: str) -> None:
 
 @dataclass(frozen=True)
 class Coding(Node):
-    """Columns made of the number of a level: indicators of the levels ``places``, or a row of ``matrix`` per level.
+    """Columns that code a level: indicators of the levels numbered ``places``, or the level's row of ``matrix``.
 
-    ``matrix`` is empty where the columns are indicators.
+    ``matrix`` is empty if the columns are indicators.
     """
 
     places: tuple[int, ...]
@@ -224,11 +227,11 @@ class Coding(Node):
 
     @property
     def entries(self) -> int:
-        """Numbers in each row."""
+        """Stored numbers per row; indicators store only their one."""
         return self.width if self.matrix else 1
 
     def check(self, levels: int) -> None:
-        """Raise ValueError unless it codes this number of levels."""
+        """Raise ValueError unless the coding is for this number of levels."""
         within(levels, "levels")
         if self.matrix and (len(self.matrix) != levels or self.places or len({len(row) for row in self.matrix}) != 1):
             raise ValueError("expected a row of contrasts for each level")
@@ -252,7 +255,7 @@ class _Coded(Node):
 
     @property
     def entries(self) -> int:
-        """Numbers in each row."""
+        """Stored numbers per row; indicators store only their one."""
         return self.coding.entries
 
 
@@ -277,7 +280,7 @@ class Levels(_Coded):
 
 @dataclass(frozen=True)
 class Hashed(_Coded):
-    """Contrasts of ``count`` levels to which the MD5 sum of a value's text assigns it."""
+    """Contrasts of ``count`` levels; the level of a value is the MD5 sum of its text modulo ``count``."""
 
     column: str
     count: int
@@ -313,13 +316,13 @@ class Factor(Node):
 
     @property
     def entries(self) -> int:
-        """Numbers in each row."""
+        """Stored numbers per row; indicators store only their one."""
         return self.encoding.entries
 
 
 @dataclass(frozen=True)
 class Product(Node):
-    """Products of one column of each factor, the first factor running fastest; ones without any factor."""
+    """Products of one column of each factor, the first factor running fastest; without factors a column of ones."""
 
     factors: tuple[Factor, ...]
 
@@ -333,13 +336,13 @@ class Product(Node):
 
     @property
     def entries(self) -> int:
-        """Numbers in each row."""
+        """Stored numbers per row; indicators store only their one."""
         return math.prod(factor.entries for factor in self.factors)
 
 
 @dataclass(frozen=True)
 class Term(Node):
-    """The columns of one term, which are those of one product or, under full rank, of several."""
+    """The columns of one term: of one product or, with full-rank coding, of several."""
 
     name: str
     columns: tuple[str, ...]
@@ -362,7 +365,7 @@ def check_terms(terms: tuple[Term, ...]) -> None:
 
 
 def _parts(node: Any) -> Iterator[Node]:
-    """The nodes in the fields of a node, or in a tuple."""
+    """The nodes directly in the fields of a node, or in a tuple."""
     for part in node if isinstance(node, tuple) else [getattr(node, field.name) for field in fields(node)]:
         if isinstance(part, Node):
             yield part
