@@ -135,14 +135,18 @@ class Gibbs:
         )
         many, selected = model.loss.multiclass, selecting(model.weight_prior)
         selects = selected is not None
-        if selects and (many or self.weights != "auto"):
-            wrong = f"got {model.loss!r}" if many else f'got weights="{self.weights}"'
+        if selects and self.weights != "auto":
             raise ValueError(
-                'weight_prior: bd.SpikeSlab takes a loss with one score per row and bd.Gibbs(weights="auto"), '
-                f"{wrong}; weights of classes sum to zero, so that one alone cannot be zero: sample each class against "
-                "the others, as bd.Logistic()."
+                f'weight_prior: bd.SpikeSlab takes bd.Gibbs(weights="auto"), got weights="{self.weights}".'
             )
-        if many and marginalised:
+        if selects and many and not marginalised:
+            raise ValueError(
+                f"weight_prior: beside dropped entries bd.SpikeSlab takes a loss with one score per row, got "
+                f"{model.loss!r}: all classes share the masks of a feature, whose steps would sum them out given the "
+                "weights of one class; take rates=bd.Fixed(0.0), or sample each class against the others, as "
+                "bd.Logistic()."
+            )
+        if many and marginalised and not selects:
             raise ValueError(
                 f"method: without masks {model.loss!r} is sampled by method=bd.HMC(), which follows its gradient; "
                 f"{type(self).__name__} has one class against the rest at a time and is slower."

@@ -19,7 +19,7 @@ def credible_sets(post: Any, X: Any, *, probability: float = 0.95, correlation: 
     """Find sets of correlated features, one of which is in the model with a given probability.
 
     If two features are nearly copies of each other, the draws have now one and now the other, and neither has a large
-    inclusion probability. The set of both does.
+    inclusion probability. The set of both does. Of many classes a feature is in the model where any of them has it.
 
     Parameters
     ----------
@@ -79,6 +79,7 @@ def credible_sets(post: Any, X: Any, *, probability: float = 0.95, correlation: 
         )
     matrix = match_design(X, draws.feature_names, draws.model, draws.facts).matrix()
     included = np.asarray(draws.weight != 0)
+    included = included.any(axis=1) if included.ndim > 2 else included
     chance = included.mean(axis=0)
     chance[len(chance) - getattr(prior, "size", 0) :] = 0  # effects of random terms are always in
     free, found = chance > 0, []
