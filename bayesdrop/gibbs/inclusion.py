@@ -178,7 +178,7 @@ class InclusionKernel(WeightPrior):
     def sweep(self, operands: InclusionOperands, state: InclusionState) -> InclusionState:
         """Auxiliary variables; indicators, weights and inclusion probability of each chain; scales."""
         key, key_aux, key_model, key_scale = jax.random.split(state.key, 4)
-        keys = jax.random.split(key_aux, *self.classes) if self.classes else (key_aux,)
+        keys = jax.random.split(key_aux, self.classes[0]) if self.classes else (key_aux,)
         generator, included, law = _generator(key_model), np.array(state.included), operands.law
         chains, n, K, f = len(included), len(operands.rows.target), len(keys), len(operands.rows.unit)
         u, q, log_odds = included.shape[1] // K, operands.transposed.shape[0], np.zeros(included.shape)
@@ -252,7 +252,7 @@ def _pseudo(
     """
     mean, target, offset = state.mean, rows.target, None if rows.offset is None else rows.offset[None]
     if kernel.classes:
-        others = jnp.where((jnp.arange(*kernel.classes) == k)[None, :, None], -jnp.inf, mean)
+        others = jnp.where((jnp.arange(kernel.classes[0]) == k)[None, :, None], -jnp.inf, mean)
         offset = -jax.nn.logsumexp(others, axis=1)
         mean, target = mean[:, k] + offset, jnp.where(_membership(kernel, rows)[k], 1, -1).astype(target.dtype)
     chains, n = mean.shape
@@ -364,7 +364,7 @@ def _costs(kernel: InclusionKernel, rows: RowOperands, state: InclusionState) ->
 
 def _membership(kernel: InclusionKernel, rows: RowOperands) -> Bool[jax.Array, "K n"]:
     """Rows of each class."""
-    return rows.target[None] == jnp.arange(*kernel.classes, dtype=rows.target.dtype)[:, None]
+    return rows.target[None] == jnp.arange(kernel.classes[0], dtype=rows.target.dtype)[:, None]
 
 
 @partial(jax.jit, static_argnums=0)

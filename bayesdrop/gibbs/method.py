@@ -53,8 +53,8 @@ class Gibbs:
     Models of many classes, ``bd.Softmax()``, have the kernel :mod:`bayesdrop.gibbs.moves.class_kernel`, which makes no
     joint moves.
 
-    Under the prior ``bd.SpikeSlab`` it draws which features are in the model: :mod:`bayesdrop.gibbs.inclusion`, and
-    with dropped entries :mod:`bayesdrop.gibbs.moves.indicators`.
+    Under the prior ``bd.SpikeSlab`` it draws which features are in the model, or in that of each class:
+    :mod:`bayesdrop.gibbs.inclusion`, and with dropped entries :mod:`bayesdrop.gibbs.moves.indicators`.
 
     With ``target="marginalised"`` it is the Gibbs sampler of the pseudo-posterior ``exp(−U)``, without masks: see
     :mod:`bayesdrop.gibbs.marginalised`.

@@ -79,7 +79,8 @@ def credible_sets(post: Any, X: Any, *, probability: float = 0.95, correlation: 
         )
     matrix = match_design(X, draws.feature_names, draws.model, draws.facts).matrix()
     included = np.asarray(draws.weight != 0)
-    included = included.any(axis=1) if included.ndim > 2 else included
+    if included.ndim > 2:
+        included = np.asarray(included.any(axis=1))
     chance = included.mean(axis=0)
     chance[len(chance) - getattr(prior, "size", 0) :] = 0  # effects of random terms are always in
     free, found = chance > 0, []

@@ -36,14 +36,21 @@ class SpikeSlab(ScaleMixture):
     nearly one that is excluded, so that the prior of the rates should be away from 1. Beside dropped entries features
     have neither groups nor heredity, and the intercept has a flat prior.
 
+    Under ``bd.Softmax()``, for features without noise, each class has indicators and weights of its own, and one
+    inclusion probability or one slab scale, if it is learnt, is that of all classes. ``include``, ``groups`` and
+    ``heredity`` hold in each class. Probabilities depend on differences between the weights of classes, so that an
+    effect of one class may be that of the others with the opposite sign; whether any class has the feature,
+    ``inclusion_in_any_class`` of ``bd.weights_table``, does not depend on which. There are no random terms.
+
     Parameters
     ----------
     inclusion : Beta, float, array of shape (p,) or mapping from name to float, default=Beta(1, 1)
         Prior inclusion probability, in [0, 1]: known, for all features or for each (by name as for ``bd.Normal``), or
         learnt for all features together under a Beta prior.
     expected_size : float, optional
-        Prior mean of the number of features in the model besides those of ``include``, instead of ``inclusion``: the
-        learnt probability has the prior ``Beta(1, (m − size)/size)`` of ``m`` features (Ley & Steel 2009).
+        Prior mean of the number of features in the model, of classes in each, besides those of ``include``, instead of
+        ``inclusion``: the learnt probability has the prior ``Beta(1, (m − size)/size)`` of ``m`` features (Ley & Steel
+        2009).
     slab : Normal, default=Normal(1.0)
         Prior of the weights that are in: normal with mean 0 and a known scale, or one learnt scale. By default in units
         of the response's standard deviation where its scale is learnt.

@@ -16,6 +16,7 @@ from scipy.linalg import null_space
 from scipy.special import betaln, logsumexp
 
 import bayesdrop as bd
+from bayesdrop.gibbs.inclusion import _pseudo
 from bayesdrop.gibbs.moves import active_set
 from bayesdrop.gibbs.moves.common_shift import shift_all_classes
 from bayesdrop.posterior.problem import Problem
@@ -172,11 +173,19 @@ def test_what_classes_have_in_common_keeps_prior_and_contrasts():
 
 
 def test_one_class_given_the_others():
-    """Log odds of an indicator against integrals of the likelihood over its weight, the auxiliary variables averaged."""
-    rng = np.random.default_rng(1)
-    X, prior = X3[:, :1], bd.SpikeSlab(0.4, slab=bd.Normal(0.8))
-    model = bd.Model(bd.Softmax(), rates=bd.Fixed(0.0), weight_prior=prior, fit_intercept=False)
+    """Pseudo-observations are those of a logistic regression whose offset is what the other scores come to."""
+    prior, row_weight = bd.SpikeSlab(0.4), np.where(np.arange(12) < 3, 2.0, 1.0)
+    model = bd.Model(bd.Softmax(), rates=bd.Fixed(0.0), weight_prior=prior)
+    score = np.random.default_rng(1).normal(size=(3, 12)) * 2
     with jax.enable_x64(True):
-        kernel, operands = Problem.of(model, X, NUMBER).bind(bd.Gibbs(dtype="float64"), 10)
-        start = kernel.init(operands, jax.random.key(0), 4000)
-        others = np.broadcast_to(np.array([0.0, -0.7, 0.4])[None, :, None], (4000, 3, 1))
+        problem = Problem.of(model, X3, NUMBER, sample_weight=row_weight)
+        kernel, operands = problem.bind(bd.Gibbs(dtype="float64"), 10)
+        start = kernel.init(operands, jax.random.key(0), 2000)
+        state = start._replace(mean=jax.numpy.broadcast_to(score[None], (2000, 3, 12)))
+        for k in range(3):
+            omega, kappa, _ = map(np.asarray, _pseudo(kernel, operands.rows, jax.random.key(k), state, k))
+            others = logsumexp(np.delete(score, k, axis=0), axis=0)
+            np.testing.assert_allclose(kappa, row_weight * ((k == NUMBER) - 0.5) + omega * others, rtol=1e-9)
+            psi = score[k] - others
+            mean = row_weight * np.tanh(psi / 2) / (2 * psi)
+            assert_means(omega[None], mean)
