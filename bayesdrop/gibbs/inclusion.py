@@ -12,7 +12,7 @@ by chain, and JAX the rest.
 Of ``K`` classes, ``P(y_i = k) ∝ exp(s_ik)``, each has indicators and weights of its own. A sweep goes through them:
 given the scores of the others ``s_ik − log Σ_{l≠k} exp(s_il)`` is the score of a logistic regression of class ``k``
 against the rest (Holmes & Held 2006), with auxiliary variables, indicators and weights as above. Then what the classes
-have in common is drawn (:mod:`.moves.common_shift`). Their intercepts are flat, so that only contrasts have a
+have in common is drawn (:mod:`.common_shift`). Their intercepts are flat, so that only contrasts have a
 posterior: they are centred after each sweep, which changes no probability, and drawn once more
 (:func:`.moves.class_features.draw_intercepts`).
 
@@ -44,9 +44,9 @@ from ..sampling.prior_operands import (
     weight_precision,
 )
 from .choices import Limits
+from .common_shift import shift_all_classes
 from .moves.active_set import Neighbours, Rows, Units, sweep
 from .moves.class_features import draw_intercepts, log_softmax_of
-from .moves.common_shift import shift_all_classes
 from .moves.interweaving import by_group
 from .moves.parameters import draw_scale, draw_shape
 from .moves.scales import WeightPrior, draw_along_rays, draw_given_weights

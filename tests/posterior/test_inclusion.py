@@ -255,6 +255,8 @@ def test_each_class_has_its_indicators(tmp_path):
         bd.project(post, table)
     with pytest.raises(ValueError, match="random terms where rows have one score"):
         bd.sample(model, f"{formula} + (1 | site)", table, progress=False)
+    with pytest.raises(ValueError, match="random terms where rows have one score"):
+        bd.prior_draws(model, f"{formula} + (1 | site)", table, intercept_scale=1.0)
 
 
 @pytest.mark.filterwarnings("ignore::bayesdrop.warnings.MixingWarning")  # a few draws

@@ -16,9 +16,9 @@ from scipy.linalg import null_space
 from scipy.special import betaln, logsumexp
 
 import bayesdrop as bd
+from bayesdrop.gibbs.common_shift import shift_all_classes
 from bayesdrop.gibbs.inclusion import _pseudo
 from bayesdrop.gibbs.moves import active_set
-from bayesdrop.gibbs.moves.common_shift import shift_all_classes
 from bayesdrop.posterior.problem import Problem
 from bayesdrop.priors.inclusion_law import InclusionLaw
 
@@ -130,7 +130,7 @@ def test_inclusion_of_classes_is_that_of_all_models(kind):
     model = bd.Model(bd.Softmax(), rates=bd.Fixed(0.0), weight_prior=prior, fit_intercept=intercept)
     data = sparse.csr_array(X) if kind == "groups" else X
     post = bd.sample(
-        model, data, number, sample_weight=row_weight, draws=1000, tune=50, method=bd.Gibbs(dtype="float64"),
+        model, data, number, sample_weight=row_weight, draws=500, tune=50, method=bd.Gibbs(dtype="float64"),
         progress=False,
     )  # fmt: skip
     draws = bd.groups.dataset(post, "posterior").transpose("chain", "draw", "feature", "class", ...)
@@ -189,3 +189,15 @@ def test_one_class_given_the_others():
             psi = score[k] - others
             mean = row_weight * np.tanh(psi / 2) / (2 * psi)
             assert_means(omega[None], mean)
+
+
+def test_scores_are_those_of_the_weights():
+    prior = bd.SpikeSlab(0.7, slab=bd.Normal(bd.HalfNormal(1.0)), groups=[[0, 2]])
+    with jax.enable_x64(True):
+        problem = Problem.of(bd.Model(bd.Softmax(), rates=bd.Fixed(0.0), weight_prior=prior), X3, NUMBER)
+        kernel, operands = problem.bind(bd.Gibbs(dtype="float64"), 10)
+        X, state = problem.centring.design.matrix(), kernel.init(operands, jax.random.key(0), 2)
+        for _ in range(5):
+            state, _ = kernel.step(operands, state)
+            score = np.asarray(state.weight) @ X.T + np.asarray(state.intercept)[..., None]
+            np.testing.assert_allclose(state.mean, score, atol=1e-12)

@@ -17,8 +17,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..._typing import Bool, Float
-from .active_set import Units
+from .._typing import Bool, Float
+from .moves.active_set import Units
 
 __all__ = ["shift_all_classes"]
 
