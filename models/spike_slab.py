@@ -7,7 +7,7 @@ With dropped entries ``s_i = Σ_d γ_d u_d α_id x_id + b``, ``α_id ~ Bernoulli
 
 ``program`` has every indicator as a variable, and sums the masks ``α``. ``enumerated``, of features without dropped
 entries, sums all ``2^p`` models, the same posterior of ``u`` and ``b`` without discrete variables. In ``of_classes``,
-without dropped entries, each of ``K`` classes has indicators and weights of its own, ``y_i ~ softmax(s_i)``.
+without dropped entries, each of ``K`` classes has its indicators and weights, ``y_i ~ softmax(s_i)``.
 """
 
 import itertools

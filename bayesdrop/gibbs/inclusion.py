@@ -9,7 +9,7 @@ scales are drawn with the slab's, given the weights and then given their directi
 that is no likelihood the posterior is a pseudo-posterior. Python drives the sweeps: NumPy draws the indicators, chain
 by chain, and JAX the rest.
 
-Of ``K`` classes, ``P(y_i = k) ∝ exp(s_ik)``, each has indicators and weights of its own. A sweep goes through them:
+Of ``K`` classes, ``P(y_i = k) ∝ exp(s_ik)``, each has its indicators and weights. A sweep goes through them:
 given the scores of the others ``s_ik − log Σ_{l≠k} exp(s_il)`` is the score of a logistic regression of class ``k``
 against the rest (Holmes & Held 2006), with auxiliary variables, indicators and weights as above. Then what the classes
 have in common is drawn (:mod:`.common_shift`). Their intercepts are flat, so that only contrasts have a

@@ -6,7 +6,7 @@ The parents of an interaction are the largest terms whose variables are some of 
 all of them, under weak heredity one (Chipman 1996). The probability of a set that heredity allows is the product, over
 the units that may be in, of ``π`` or ``1 − π``. These sum to 1 over the allowed sets without a constant, and ``π`` is
 the probability of a unit without parents. With ``π ~ Beta(a, b)``, ``k`` free units in and ``r`` that may be in, the
-set has the probability ``B(a + k, b + r − k)/B(a, b)``. Classes have indicators of their own, and a learnt ``π`` is
+set has the probability ``B(a + k, b + r − k)/B(a, b)``. Each class has its indicators, and a learnt ``π`` is
 that of all of them.
 
 Shapes: ``S`` draws, ``m`` units, which are single features or groups of them.

@@ -36,7 +36,7 @@ class SpikeSlab(ScaleMixture):
     nearly one that is excluded, so that the prior of the rates should be away from 1. Beside dropped entries features
     have neither groups nor heredity, and the intercept has a flat prior.
 
-    Under ``bd.Softmax()``, for features without noise, each class has indicators and weights of its own, and one
+    Under ``bd.Softmax()``, for features without noise, each class has its indicators and weights, and one
     inclusion probability or one slab scale, if it is learnt, is that of all classes. ``include``, ``groups`` and
     ``heredity`` hold in each class. Probabilities depend on differences between the weights of classes, so that an
     effect of one class may be that of the others with the opposite sign; whether any class has the feature,
