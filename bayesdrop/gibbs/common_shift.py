@@ -1,14 +1,15 @@
 r"""One number added to the weights of a feature in all classes, under a spike-and-slab prior.
 
 The probabilities of the classes depend on ``w_k − w_l`` alone, so that a common shift of the weights of a unit changes
-their prior only. Given these contrasts, of ``K`` classes either all have the unit or one, ``k``, has not, and its
-weight is then zero. With ``w̄`` the mean over the classes, and beside the odds that the unit is in for class ``k`` given
-all other indicators, relative to one another
+their prior only. Given these contrasts, either all ``K`` classes have the unit, or all but one, ``k``, whose weight is
+zero. With ``w̄`` the mean over the classes, and ``odds_k`` the prior odds that class ``k`` has the unit given all other
+indicators, the cases have the relative probabilities
 
-    class k has it not:  exp{−½ K P (w_k − w̄)²}/odds_k,     all have it:  1/√K,  and then  w̄ ~ N(0, 1/(KP)),
+    all but k:  exp{−½ K P (w_k − w̄)²}/odds_k,        all:  1/√K,  and then  w̄ ~ N(0, 1/(KP)).
 
-for each column of the unit. Drawn so, a feature goes in one step from the classes ``a, b`` to the classes ``b, c``,
-which one class after another reaches only through sets with more features.
+For a unit of several columns the exponential, the root and the law of ``w̄`` are those of each column, and the odds
+count once. So a feature of the classes ``a, b`` becomes one of ``b, c`` in one step; one class after another gets there
+only through all three.
 
 Shapes: ``K`` classes, ``p`` features, ``u`` units.
 """

@@ -137,7 +137,8 @@ class Gibbs:
         selects = selected is not None
         if selects and self.weights != "auto":
             raise ValueError(
-                f'weight_prior: bd.SpikeSlab takes bd.Gibbs(weights="auto"), got weights="{self.weights}".'
+                'weights: under bd.SpikeSlab they are drawn together with the indicators; take "auto", got '
+                f'"{self.weights}".'
             )
         if selects and many and not marginalised:
             raise ValueError(

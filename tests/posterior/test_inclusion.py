@@ -249,6 +249,10 @@ def test_each_class_has_its_indicators(tmp_path):
     scored = bd.loo(post)
     assert np.isfinite(scored.elpd_loo if hasattr(scored, "elpd_loo") else scored.elpd)
     assert len(bd.marginal_effects(post, table)) > 0
+    other = draws.copy(deep=True)
+    other["inclusion_probability"].values[:, :, 1, 2] = [[0.9], [0.1]]
+    text = bd.diagnose(bd.groups.extend(post, {"posterior": other})).advice
+    assert "the inclusion probability of c of class low is 0.10 in one chain and 0.90 in another" in text
     with pytest.raises(ValueError, match=r"baseline: under bd\.SpikeSlab"):
         bd.weights_table(post, baseline="none")
     with pytest.raises(ValueError, match="project"):

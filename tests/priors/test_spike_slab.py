@@ -173,7 +173,7 @@ def test_others_refuse_it(name, slab):
             None,
             "beside dropped entries bd.SpikeSlab takes a loss with one",
         ),
-        (dict(rates=bd.Fixed(0.0)), bd.Gibbs(weights="woodbury"), 'SpikeSlab takes bd.Gibbs.weights="auto"'),
+        (dict(rates=bd.Fixed(0.0)), bd.Gibbs(weights="woodbury"), 'drawn together with the indicators; take "auto"'),
     ],
 )
 def test_gibbs_refuses_what_it_cannot_draw(model, method, error):
