@@ -6,7 +6,8 @@ r"""Spike-and-slab logistic regression: which features are in the model (Mitchel
 With dropped entries ``s_i = Σ_d γ_d u_d α_id x_id + b``, ``α_id ~ Bernoulli(1 − η_d)``, ``η_d ~ Beta(a, b)``.
 
 ``program`` has every indicator as a variable, and sums the masks ``α``. ``enumerated``, of features without dropped
-entries, sums all ``2^p`` models, the same posterior of ``u`` and ``b`` without discrete variables.
+entries, sums all ``2^p`` models, the same posterior of ``u`` and ``b`` without discrete variables. In ``of_classes``,
+without dropped entries, each of ``K`` classes has its indicators and weights, ``y_i ~ softmax(s_i)``.
 """
 
 import itertools
@@ -22,9 +23,10 @@ from bayesdrop.distributions import LogisticPseudoLikelihood
 from bayesdrop.models.masks import observe_summed
 from bayesdrop.models.observed import check_labels
 from bayesdrop.models.scales import sample_linear
+from bayesdrop.models.softmax import weights
 from bayesdrop.models.steps import six_steps
 
-__all__ = ["demonstrate", "enumerated", "program"]
+__all__ = ["demonstrate", "enumerated", "of_classes", "program"]
 
 
 def program(X, y=None, inclusion=0.5, scale=1.0, intercept_scale=2.5, rate_prior=None):
@@ -53,6 +55,16 @@ def enumerated(X, y=None, inclusion=0.5, scale=1.0, intercept_scale=2.5):
     scores = (every * slab) @ X.T + intercept
     rows = LogisticPseudoLikelihood(scores).log_prob(jnp.asarray(y))
     numpyro.factor("models", jax.nn.logsumexp(log_prior + jnp.sum(rows, axis=1)))
+
+
+def of_classes(X, y=None, n_classes=3, inclusion=0.5, scale=1.0, intercept_scale=2.5):
+    """``X`` (n, p), ``y`` (n,) of 0 … K − 1, ``inclusion`` in (0, 1) a number or (p,); indicators explicit."""
+    check_labels(y, len(X), n_classes)
+    slab, intercept = weights(X.shape[1], n_classes, scale, intercept_scale)
+    with numpyro.plate("class", n_classes, dim=-2), numpyro.plate("feature", X.shape[1], dim=-1):
+        included = numpyro.sample("included", dist.Bernoulli(jnp.asarray(inclusion)))
+    with numpyro.plate("obs_id", len(X)):
+        numpyro.sample("y", dist.Categorical(logits=X @ (included * slab).T + intercept), obs=y)
 
 
 def demonstrate(**options):

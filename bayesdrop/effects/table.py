@@ -70,10 +70,11 @@ def weights_table(
         probability of a class over that of the baseline class; ``rate`` (of a posterior with ``rate_low`` and
         ``rate_high``). Under ``bd.SpikeSlab`` also ``inclusion_probability``; ``weight_if_included``, the mean of the
         draws that are not zero; ``expected_false_discoveries``, the expected number of features without an effect if
-        this feature and all more probable ones are selected; and ``rate_if_included``, for ``rate`` also averages
-        over draws without the feature, whose rate is drawn from its prior. There ``scaled_weight`` averages
-        ``(1 − rate) · weight`` over all draws, 0 where the feature is excluded. With ``estimate="median"`` every number
-        but ``sd`` is a quantile of the same draws.
+        this feature and all more probable ones are selected (under a softmax pairs of a feature and a class);
+        ``inclusion_in_any_class``, the share of draws in which any class has the feature; and ``rate_if_included``, for
+        ``rate`` also averages over draws without the feature, whose rate is drawn from its prior. There
+        ``scaled_weight`` averages ``(1 − rate) · weight`` over all draws, 0 where the feature is excluded. With
+        ``estimate="median"`` every number but ``sd`` is a quantile of the same draws.
         ``columns.name`` names the two classes of the odds. If the point fit has no intervals, because it has noise for
         example, a column ``interval`` says what to do instead. ``attrs`` describe the intervals, with the number of
         draws, or say why there are none: ``"weight_interval"``, ``"rate_interval"`` and ``"probability"``. With more
@@ -129,6 +130,11 @@ def weights_table(
         base = _baseline(baseline, classes if loss.multiclass else None)
         columns = _of_draws(draws, probability, shown, base, estimate)
         if "included" in read_group(result, "posterior", "result"):
+            if base is not None:
+                raise ValueError(
+                    "baseline: under bd.SpikeSlab a weight may be zero where its difference from that of another class "
+                    "is not, and inclusion is that of single classes; leave it out."
+                )
             columns |= _of_indicators(read_group(result, "posterior", "result"), draws, shown)
         kind = rate_kind = interval_of(draws)
     else:
@@ -151,7 +157,10 @@ def weights_table(
     # A terminal of 80 columns shows the first and the last ones.
     ratios = [f"{ratio}{part}" for part in ("", "_low", "_high")] if ratio else []
     single = ("sd", "low", "high", "interval", "scaled_weight", f"{ratio}_if_kept", "rate_low", "rate_high", "rate")
-    last = ("weight_if_included", "rate_if_included", "expected_false_discoveries", "inclusion_probability")
+    last = (
+        "weight_if_included", "rate_if_included", "expected_false_discoveries", "inclusion_in_any_class",
+        "inclusion_probability",
+    )  # fmt: skip
     order = [name for name in ("weight", *ratios, *single, *last) if name in columns]
     rows = rows_of(names if shown is None else shown.names, classes)
     frame = pd.DataFrame({name: np.ravel(columns[name]) for name in order}, index=rows)
@@ -278,17 +287,19 @@ def _of_indicators(posterior: Any, draws: Draws, shown: Contrasts | None) -> Col
     """
     feature: Any = slice(None) if shown is None else shown.feature
     mean = posterior["inclusion_probability"].astype(np.float64).mean(("chain", "draw"))
-    chance = np.asarray(mean.reindex(feature=draws.feature_names).values)[feature]
-    is_in = draws.weight[:, feature] != 0
+    chance = np.asarray(mean.reindex(feature=draws.feature_names).transpose(..., "feature").values)[..., feature]
+    is_in = draws.weight[..., feature] != 0
     count, total = is_in.sum(axis=0), np.sum(_combined(draws.weight, shown) * is_in, axis=0)
-    weight = np.divide(total, count, out=np.full(len(count), np.nan), where=count > 0)
+    weight = np.divide(total, count, out=np.full(count.shape, np.nan), where=count > 0)
     given = {"weight_if_included": weight}
+    if is_in.ndim > 2:
+        given["inclusion_in_any_class"] = np.broadcast_to(is_in.any(axis=1).mean(axis=0), chance.shape)
     if draws.fixed_rate is None:
         rates = np.where(is_in, _rates(draws, np.arange(draws.weight.shape[1])[feature]), 0).sum(axis=0)
         given["rate_if_included"] = np.divide(rates, count, out=np.full(len(count), np.nan), where=count > 0)
-    order = np.argsort(-chance, kind="stable")
-    expected = np.empty(len(chance))
-    expected[order] = np.cumsum(1 - chance[order])
+    order = np.argsort(-chance, axis=None, kind="stable")
+    expected = np.empty(chance.size)
+    expected[order] = np.cumsum(1 - chance.ravel()[order])
     return {"inclusion_probability": chance, **given, "expected_false_discoveries": expected}
 
 

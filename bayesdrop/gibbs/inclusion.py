@@ -9,8 +9,15 @@ scales are drawn with the slab's, given the weights and then given their directi
 that is no likelihood the posterior is a pseudo-posterior. Python drives the sweeps: NumPy draws the indicators, chain
 by chain, and JAX the rest.
 
-Shapes: ``C`` chains, ``n`` rows, ``p`` weights, those of ``f`` features and of random terms, ``u`` units (features, or
-groups that enter together).
+Of ``K`` classes, ``P(y_i = k) ∝ exp(s_ik)``, each has its indicators and weights. A sweep goes through them:
+given the scores of the others ``s_ik − log Σ_{l≠k} exp(s_il)`` is the score of a logistic regression of class ``k``
+against the rest (Holmes & Held 2006), with auxiliary variables, indicators and weights as above. Then what the classes
+have in common is drawn (:mod:`.common_shift`). Their intercepts are flat, so that only contrasts have a
+posterior: they are centred after each sweep, which changes no probability, and drawn once more
+(:func:`.moves.class_features.draw_intercepts`).
+
+Shapes: ``C`` chains, ``K`` classes, ``n`` rows, ``p`` weights, those of ``f`` features and of random terms, ``u`` units
+(features, or groups that enter together).
 """
 
 from __future__ import annotations
@@ -37,7 +44,9 @@ from ..sampling.prior_operands import (
     weight_precision,
 )
 from .choices import Limits
+from .common_shift import shift_all_classes
 from .moves.active_set import Neighbours, Rows, Units, sweep
+from .moves.class_features import draw_intercepts, log_softmax_of
 from .moves.interweaving import by_group
 from .moves.parameters import draw_scale, draw_shape
 from .moves.scales import WeightPrior, draw_along_rays, draw_given_weights
@@ -70,7 +79,7 @@ class InclusionOperands(NamedTuple):
         Columns of the features and the intercept, as rows, with one more entry if the intercept has a prior; and the
         same with every entry squared.
     law : InclusionLaw
-        Law of the indicators.
+        Law of the indicators, of all classes one after another.
     units : Units
         The same, as the moves read it.
     neighbours : Neighbours
@@ -94,15 +103,15 @@ class InclusionOperands(NamedTuple):
 class InclusionState(NamedTuple):
     """State of ``C`` chains, by the names of :class:`.marginalised.MarginalState`.
 
-    ``included`` and ``log_odds`` (C, u) are the indicators, and the log odds of each unit at its turn; ``chance`` (C,)
-    is the inclusion probability and ``log_prior`` (C,) the log probability of the indicators.
+    ``included`` and ``log_odds`` (C, Ku) are the indicators, one class after another, and the log odds of each at its
+    turn; ``chance`` (C,) is the inclusion probability and ``log_prior`` (C,) the log probability of the indicators.
     """
 
-    weight: Float[jax.Array, "C p"]
-    intercept: Float[jax.Array, " C"]
-    mean: Float[jax.Array, "C n"]
-    included: Bool[jax.Array, "C u"]
-    log_odds: Float[jax.Array, "C u"]
+    weight: Float[jax.Array, "C *classes p"]
+    intercept: Float[jax.Array, " C *classes"]
+    mean: Float[jax.Array, "C *classes n"]
+    included: Bool[jax.Array, "C Ku"]
+    log_odds: Float[jax.Array, "C Ku"]
     chance: Float[jax.Array, " C"]
     log_prior: Float[jax.Array, " C"]
     precision: Float[jax.Array, "C p"]
@@ -120,18 +129,23 @@ class InclusionKernel(WeightPrior):
     Attributes
     ----------
     loss : Augmented
-        The plain loss.
+        The plain loss; of many classes the logistic loss of one against the rest.
     learns_chance : bool
         The inclusion probability is learnt.
+    classes : tuple of int
+        ``(K,)``; empty if a row has one score.
     """
 
     loss: Augmented
     learns_chance: bool
+    classes: tuple[int, ...]
 
     @property
     def variables(self) -> dict[str, tuple[str, ...]]:
         """Dims of what is recorded."""
-        names = self.declared() | {"included": ("feature",), "inclusion_probability": ("feature",), "model_size": ()}
+        own = ("class",) * len(self.classes)
+        of_features = dict.fromkeys(("included", "inclusion_probability"), (*own, "feature"))
+        names = self.declared(*own) | of_features | {"model_size": own}
         return names | ({"inclusion_prior": ()} if self.learns_chance else {})
 
     @property
@@ -164,25 +178,41 @@ class InclusionKernel(WeightPrior):
     def sweep(self, operands: InclusionOperands, state: InclusionState) -> InclusionState:
         """Auxiliary variables; indicators, weights and inclusion probability of each chain; scales."""
         key, key_aux, key_model, key_scale = jax.random.split(state.key, 4)
-        omega, kappa, precision = (
-            np.asarray(part, dtype=np.float64) for part in _pseudo(self, operands.rows, key_aux, state)
-        )
-        generator, included = _generator(key_model), np.array(state.included)
-        law, p, n = operands.law, len(operands.law.unit), len(operands.rows.target)
-        weight, score = np.zeros((len(included), precision.shape[1])), np.zeros((len(included), n))
-        log_odds, free = np.zeros(included.shape), np.flatnonzero(~law.is_forced)
-        swaps = min(operands.limits.swaps, len(free))
-        moves = swaps * bool(operands.units.families)
-        for chain, is_in in enumerate(included):
-            columns = np.append(np.flatnonzero(is_in[law.unit]), np.arange(p, weight.shape[1]))
-            rows = Rows(operands.transposed, operands.squared, omega[chain], kappa[chain], precision[chain])
-            active, log_odds[chain] = sweep(
-                rows, operands.units, operands.neighbours, is_in, columns, generator.permutation(free),
-                np.log(generator.random(len(free))), generator.random((swaps, 3)), generator.random((moves, 3)),
-            )  # fmt: skip
-            noise = generator.standard_normal(len(active.mean))
-            weight[chain, active.columns] = active.mean + np.linalg.cholesky(active.inverse) @ noise
-            score[chain] = (operands.transposed[active.columns].T @ weight[chain, active.columns])[:n]
+        keys = jax.random.split(key_aux, self.classes[0]) if self.classes else (key_aux,)
+        generator, included, law = _generator(key_model), np.array(state.included), operands.law
+        chains, n, K, f = len(included), len(operands.rows.target), len(keys), len(operands.rows.unit)
+        u, q, log_odds = included.shape[1] // K, operands.transposed.shape[0], np.zeros(included.shape)
+        weight, score = np.zeros((chains, K, q)), np.array(state.mean, dtype=np.float64).reshape(chains, K, n)
+        families = operands.units.families
+        for k, key_class in enumerate(keys):
+            state = state._replace(mean=_real(operands.rows, score)) if k else state
+            omega, kappa, precision = (
+                np.asarray(part, dtype=np.float64) for part in _pseudo(self, operands.rows, key_class, state, k)
+            )
+            free = k * u + np.flatnonzero(~law.is_forced[:u])
+            swaps = min(operands.limits.swaps, len(free))
+            own = families[k * len(families) // K : (k + 1) * len(families) // K]
+            units, moves = operands.units._replace(families=own), swaps * bool(own)
+            for chain, is_in in enumerate(included):
+                columns = np.append(np.flatnonzero(is_in[law.unit[k * f : (k + 1) * f]]), np.arange(f, q))
+                rows = Rows(operands.transposed, operands.squared, omega[chain], kappa[chain], precision[chain])
+                order = generator.permutation(free)
+                active, found = sweep(
+                    rows, units, operands.neighbours, is_in, columns, order, np.log(generator.random(len(free))),
+                    generator.random((swaps, 3)), generator.random((moves, 3)),
+                )  # fmt: skip
+                log_odds[chain, free] = found[free]
+                noise = generator.standard_normal(len(active.mean))
+                drawn = active.mean + np.linalg.cholesky(active.inverse) @ noise
+                weight[chain, k, active.columns] = drawn
+                score[chain, k] = (operands.transposed[active.columns].T @ drawn)[:n]
+        if self.classes:
+            for chain, is_in in enumerate(included.reshape(chains, K, u)):
+                of_features = weight[chain, :, :f]
+                shift = shift_all_classes(generator, operands.units, precision[chain, :f], is_in, of_features)
+                score[chain] += (operands.transposed[:f].T @ shift)[:n]
+        else:
+            weight, score = weight[:, 0], score[:, 0]
         log_odds[:, law.is_forced] = np.inf
         logged = log_odds, law.sample_chance(generator, included), law.log_density(included)
         each = [(operands.transposed[own].T @ weight[:, own].T)[:n].T for own in operands.grouped]
@@ -203,33 +233,40 @@ def _first(
     kernel: InclusionKernel, rows: RowOperands, key: PRNGKeyArray, key_scale: PRNGKeyArray, included: Any
 ) -> InclusionState:
     """State with all weights zero."""
-    chains, p, dtype = included.shape[0], rows.precision.shape[0], rows.target.dtype
-    weight, zero = jnp.zeros((chains, p), dtype), jnp.zeros(chains, dtype)
-    mean = jnp.zeros((chains, rows.target.shape[0]), dtype)
+    lead, p, dtype = (included.shape[0], *kernel.classes), rows.precision.shape[0], rows.target.dtype
+    weight, zero, mean = (jnp.zeros((*lead, *more), dtype) for more in ((p,), (), rows.target.shape))
     mean = mean if rows.offset is None else mean + rows.offset[None]
-    priors = kernel.first_precision(rows, key_scale, weight) | kernel.first_parameter(rows, chains, dtype)
+    each, chance = jnp.zeros((lead[0], p), dtype), jnp.zeros(lead[0], dtype)
+    priors = kernel.first_precision(rows, key_scale, each) | kernel.first_parameter(rows, lead[0], dtype)
     odds = jnp.zeros(included.shape, dtype)
-    return InclusionState(weight, zero, mean, included, odds, zero, zero, key=key, **priors)
+    return InclusionState(weight, zero, mean, included, odds, chance, chance, key=key, **priors)
 
 
 @partial(jax.jit, static_argnums=0)
 def _pseudo(
-    kernel: InclusionKernel, rows: RowOperands, key: PRNGKeyArray, state: InclusionState
+    kernel: InclusionKernel, rows: RowOperands, key: PRNGKeyArray, state: InclusionState, k: Any
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """Pseudo-observations of all rows (C, m), the offset taken off, and precisions of all columns (C, q)."""
-    chains, n = state.mean.shape
+    """Pseudo-observations of all rows (C, m), the offset taken off, and precisions of all columns (C, q).
+
+    Of many classes they are those of class ``k``, and the offset is minus what the scores of the others come to.
+    """
+    mean, target, offset = state.mean, rows.target, None if rows.offset is None else rows.offset[None]
+    if kernel.classes:
+        others = jnp.where((jnp.arange(kernel.classes[0]) == k)[None, :, None], -jnp.inf, mean)
+        offset = -jax.nn.logsumexp(others, axis=1)
+        mean, target = mean[:, k] + offset, jnp.where(_membership(kernel, rows)[k], 1, -1).astype(target.dtype)
+    chains, n = mean.shape
     row_weight: Any = np.ones((), rows.target.dtype)
     if not kernel.unit_weight:
         row_weight = (rows.row_weight[None] * state.noise_precision[:, None]).reshape(-1)
     loss: Any = kernel.loss
     if kernel.parameter is not None and not kernel.parameter.is_scale:
         loss = at_shape(loss, {kernel.parameter.field: jnp.repeat(jnp.exp(state.log_parameter), n)})
-    target = jnp.broadcast_to(rows.target[None], (chains, n)).reshape(-1)
-    mean = state.mean.reshape(-1)
+    target, mean = jnp.broadcast_to(target[None], (chains, n)).reshape(-1), mean.reshape(-1)
     pseudo = loss.sample_pseudo(key, target, mean, jnp.zeros_like(mean), row_weight)
     omega, kappa = (jnp.broadcast_to(part, (chains * n,)).reshape(chains, n) for part in pseudo)
-    if rows.offset is not None:
-        kappa = kappa - omega * rows.offset[None]
+    if offset is not None:
+        kappa = kappa - omega * offset
     if rows.level is not None:
         own = jnp.broadcast_to(rows.level.precision, (chains, 1))
         omega, kappa = (
@@ -260,16 +297,25 @@ def _finish(
     mean = _real(rows, score)
     mean = mean if rows.offset is None else mean + rows.offset[None]
     log_odds, chance, log_prior = (_real(rows, part) for part in logged)
-    intercept = _real(rows, weight[:, p]) if kernel.fit_intercept else jnp.zeros_like(state.intercept)
+    intercept = _real(rows, weight[..., p]) if kernel.fit_intercept else jnp.zeros_like(state.intercept)
+    if kernel.classes and kernel.fit_intercept:
+        level = jnp.mean(intercept, axis=1, keepdims=True)
+        of_classes = draw_intercepts(
+            key_parameter, _membership(kernel, rows), rows.row_weight, (intercept - level).T,
+            jnp.swapaxes(mean - level[..., None], 0, 1),
+        )  # fmt: skip
+        intercept, mean = (jnp.swapaxes(part, 0, 1) for part in of_classes)
     state = state._replace(
-        weight=_real(rows, weight[:, :p]), intercept=intercept, mean=mean, included=included, log_odds=log_odds,
+        weight=_real(rows, weight[..., :p]), intercept=intercept, mean=mean, included=included, log_odds=log_odds,
         chance=chance, log_prior=log_prior,
     )  # fmt: skip
     if rows.learnt is not None:
         # Weights that are out say nothing of the scale.
-        is_in = (state.weight != 0).astype(mean.dtype)
+        weights = state.weight.reshape(len(mean), -1, p)
+        is_in = jnp.sum(weights != 0, axis=1).astype(mean.dtype)
         size = by_group(is_in.T, rows.learnt.index, state.log_scale.shape[1]).T
-        log_scale = draw_given_weights(key_slab, rows.learnt, state.weight, state.log_scale, size)
+        length = jnp.sqrt(jnp.sum(jnp.square(weights), axis=1))
+        log_scale = draw_given_weights(key_slab, rows.learnt, length, state.log_scale, size)
         if shares is not None and rows.level is None:
             state, log_scale = _along_rays(kernel, rows, jax.random.fold_in(key_slab, 1), state, log_scale, shares)
         state = state._replace(log_scale=log_scale, precision=weight_precision(rows.learnt, log_scale))
@@ -307,6 +353,8 @@ def _along_rays(
 
 def _costs(kernel: InclusionKernel, rows: RowOperands, state: InclusionState) -> Float[jax.Array, "C n"]:
     """Weighted loss of each row at scale 1, (C, n)."""
+    if kernel.classes:
+        return -rows.row_weight[None] * log_softmax_of(_membership(kernel, rows), jnp.swapaxes(state.mean, 0, 1))[0]
     loss: Any = kernel.loss
     if kernel.parameter is not None:
         loss = kernel.parameter.loss_at(loss, state.log_parameter)
@@ -314,19 +362,23 @@ def _costs(kernel: InclusionKernel, rows: RowOperands, state: InclusionState) ->
     return rows.row_weight[None] * loss.value(target, state.mean, jnp.zeros_like(state.mean))
 
 
+def _membership(kernel: InclusionKernel, rows: RowOperands) -> Bool[jax.Array, "K n"]:
+    """Rows of each class."""
+    return rows.target[None] == jnp.arange(kernel.classes[0], dtype=rows.target.dtype)[:, None]
+
+
 @partial(jax.jit, static_argnums=0)
 def _record(kernel: InclusionKernel, rows: RowOperands, state: InclusionState) -> dict[str, jax.Array]:
     """What is kept of a draw."""
-    dtype = state.weight.dtype
-    effects = state.weight.shape[1] - rows.unit.shape[0]
+    dtype, lead = state.weight.dtype, state.weight.shape[:-1]
+    effects = state.weight.shape[-1] - rows.unit.shape[0]
     is_in, chance = (
-        jnp.pad(part[:, rows.unit], ((0, 0), (0, effects)), constant_values=1)
+        jnp.pad(part.reshape(*lead, -1)[..., rows.unit], [(0, 0)] * len(lead) + [(0, effects)], constant_values=1)
         for part in (state.included.astype(dtype), jax.nn.sigmoid(state.log_odds))
     )
-    normal = (
-        jnp.log(state.precision) - np.asarray(np.log(2 * np.pi), dtype) - state.precision * jnp.square(state.weight)
-    )
-    lp = state.log_prior + 0.5 * jnp.sum(is_in * normal, axis=1)
+    precision = state.precision.reshape(lead[0], *(1,) * len(kernel.classes), -1)
+    normal = jnp.log(precision) - np.asarray(np.log(2 * np.pi), dtype) - precision * jnp.square(state.weight)
+    lp = state.log_prior + 0.5 * jnp.sum((is_in * normal).reshape(lead[0], -1), axis=1)
     lp = lp - state.noise_precision * jnp.sum(_costs(kernel, rows, state), axis=1)
     if rows.level is not None:
         lp = lp + rows.level.log_density(state.weight, state.intercept)
@@ -340,6 +392,6 @@ def _record(kernel: InclusionKernel, rows: RowOperands, state: InclusionState) -
         "weight": state.weight,
         "included": is_in.astype(jnp.int8),
         "inclusion_probability": chance,
-        "model_size": jnp.sum(is_in, axis=1).astype(jnp.int32) - effects,
+        "model_size": jnp.sum(is_in, axis=-1).astype(jnp.int32) - effects,
         "lp": lp + density,
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -82,6 +83,12 @@ def bind_inclusion(
             f'got noise={model.noise!r} averaged inside the loss; take rates=bd.Fixed(0.0), or target="noising".'
         )
     effects = getattr(prior, "size", 0)
+    classes = (len(data.classes),) if model.loss.multiclass and data.classes is not None else ()
+    if classes and effects:
+        raise ValueError(
+            "weight_prior: bd.SpikeSlab takes random terms where rows have one score, as the scales of the terms are "
+            f"drawn along that score, got {model.loss!r}; leave the terms out, or take bd.Normal(...)."
+        )
     law: InclusionLaw = selecting(prior).law(p - effects)
     forced = int(np.sum(law.is_forced[law.unit]))
     if forced > n:
@@ -90,6 +97,8 @@ def bind_inclusion(
         )
     matrix = sparse.csc_array(data.X, dtype=np.float64)
     neighbours = correlated(matrix[:, : p - effects], law, limits.neighbours, limits.correlation)
+    count = math.prod(classes)
+    neighbours = tuple(near + k * len(law.is_forced) for k in range(count) for near in neighbours)
     columns = [matrix]
     if model.fit_intercept:
         columns.append(sparse.csc_array(np.ones((n, 1))))
@@ -101,13 +110,13 @@ def bind_inclusion(
     transposed = sparse.csr_array(matrix.T)
     squared = sparse.csr_array((transposed.data**2, transposed.indices, transposed.indptr), transposed.shape)
     order, size = np.argsort(law.unit, kind="stable"), np.bincount(law.unit, minlength=len(law.is_forced))
-    members = tuple(np.split(order, np.cumsum(size)[:-1]))
+    members, joint = count * tuple(np.split(order, np.cumsum(size)[:-1])), law.of_classes(count)
     units = Units(
         columns=members,
         first=np.array([unit[0] for unit in members]),
-        is_group=size > 1,
-        law=law,
-        families=law.families(),
+        is_group=np.tile(size > 1, count),
+        law=joint,
+        families=joint.families(),
     )
     learnt, real = (prior if effects else prior.slab).learnt_scale(p), partial(placed, dtype=dtype)
     grouped = [np.flatnonzero(learnt.index == j) for j in range(learnt.groups)] if effects and learnt else []
@@ -122,6 +131,7 @@ def bind_inclusion(
         sweeps=sweeps,
         loss=loss.plain,
         learns_chance=law.is_learnt,
+        classes=classes,
     )
     rows = RowOperands(
         target=real(data.target),
@@ -133,4 +143,4 @@ def bind_inclusion(
         level=level,
         unit=placed(law.unit, np.int32),
     )
-    return kernel, InclusionOperands(rows, transposed, squared, law, units, neighbours, limits, tuple(grouped))
+    return kernel, InclusionOperands(rows, transposed, squared, joint, units, neighbours, limits, tuple(grouped))

@@ -53,8 +53,8 @@ class Gibbs:
     Models of many classes, ``bd.Softmax()``, have the kernel :mod:`bayesdrop.gibbs.moves.class_kernel`, which makes no
     joint moves.
 
-    Under the prior ``bd.SpikeSlab`` it draws which features are in the model: :mod:`bayesdrop.gibbs.inclusion`, and
-    with dropped entries :mod:`bayesdrop.gibbs.moves.indicators`.
+    Under the prior ``bd.SpikeSlab`` it draws which features are in the model, or in that of each class:
+    :mod:`bayesdrop.gibbs.inclusion`, and with dropped entries :mod:`bayesdrop.gibbs.moves.indicators`.
 
     With ``target="marginalised"`` it is the Gibbs sampler of the pseudo-posterior ``exp(−U)``, without masks: see
     :mod:`bayesdrop.gibbs.marginalised`.
@@ -135,14 +135,19 @@ class Gibbs:
         )
         many, selected = model.loss.multiclass, selecting(model.weight_prior)
         selects = selected is not None
-        if selects and (many or self.weights != "auto"):
-            wrong = f"got {model.loss!r}" if many else f'got weights="{self.weights}"'
+        if selects and self.weights != "auto":
             raise ValueError(
-                'weight_prior: bd.SpikeSlab takes a loss with one score per row and bd.Gibbs(weights="auto"), '
-                f"{wrong}; weights of classes sum to zero, so that one alone cannot be zero: sample each class against "
-                "the others, as bd.Logistic()."
+                'weights: under bd.SpikeSlab they are drawn together with the indicators; take "auto", got '
+                f'"{self.weights}".'
             )
-        if many and marginalised:
+        if selects and many and not marginalised:
+            raise ValueError(
+                f"weight_prior: beside dropped entries bd.SpikeSlab takes a loss with one score per row, got "
+                f"{model.loss!r}: all classes share the masks of a feature, whose steps would sum them out given the "
+                "weights of one class; take rates=bd.Fixed(0.0), or sample each class against the others, as "
+                "bd.Logistic()."
+            )
+        if many and marginalised and not selects:
             raise ValueError(
                 f"method: without masks {model.loss!r} is sampled by method=bd.HMC(), which follows its gradient; "
                 f"{type(self).__name__} has one class against the rest at a time and is slower."

@@ -55,7 +55,8 @@ def inclusion(table: Any, *, top: int | None = None, ax: Any = None) -> Any:
     chance = np.asarray(table["inclusion_probability"], dtype=float)
     chosen = np.argsort(-chance, kind="stable")[: _MOST_ROWS if top is None else check_count(top, "top")]
     rows, left_out = np.arange(len(chosen), dtype=float), len(chance) - len(chosen)
-    labels = [shortened(str(table.index[j])) for j in chosen]
+    names = [": ".join(row) if table.index.nlevels > 1 else str(row) for row in table.index]
+    labels = [shortened(names[j]) for j in chosen]
     ax = new_axes(ax, 7.2, 1.4 + 0.25 * (len(rows) + bool(left_out)))
     ax.hlines(rows, 0, chance[chosen], color=GREY, linewidth=0.8)
     ax.plot(chance[chosen], rows, "o", color=BLUE, markersize=4.6)

@@ -19,7 +19,7 @@ def credible_sets(post: Any, X: Any, *, probability: float = 0.95, correlation: 
     """Find sets of correlated features, one of which is in the model with a given probability.
 
     If two features are nearly equal, some draws include one and some the other, and neither has a large inclusion
-    probability. The set of both has.
+    probability. The set of both has. Of many classes a feature is in the model where any of them has it.
 
     Parameters
     ----------
@@ -79,6 +79,8 @@ def credible_sets(post: Any, X: Any, *, probability: float = 0.95, correlation: 
         )
     matrix = match_design(X, draws.feature_names, draws.model, draws.facts).matrix()
     included = np.asarray(draws.weight != 0)
+    if included.ndim > 2:
+        included = np.asarray(included.any(axis=1))
     chance = included.mean(axis=0)
     chance[len(chance) - getattr(prior, "size", 0) :] = 0  # effects of random terms are in every draw
     free, found = chance > 0, []

@@ -23,6 +23,7 @@ from ..fitting.objective.centring import centre_problem
 from ..losses.protocols import Simulated, require
 from ..model import Model
 from ..priors import RandomEffects
+from ..priors.base import selecting
 from ..rates import RateMap
 from .arviz_groups.builder import draws_dataset, provenance
 from .arviz_groups.constants import PAIR, class_names, correlation_coords, model_coords, parted
@@ -316,7 +317,9 @@ def prior_draws(
             drawn["intercept"] -= drawn["intercept"].mean(axis=1, keepdims=True)
     many = () if labels is None else ("class",)
     dims: dict[str, tuple[str, ...]] = {name: many for name in drawn}
-    dims |= {name: ("feature",) for name in drawn if name == "included"}
+    dims |= {name: (*many, "feature") for name in drawn if name == "included"}
+    if selecting(inner.weight_prior) is not None:  # one number for all classes
+        dims |= {name: () for name in drawn if name in ("inclusion_prior", "weight_scale")}
     dims |= {"weight": (*many, "feature")} | {name: ("group",) for name in groups}
     dims |= {"rate": (rate_map.dim,)} if rate_map.is_free else {}
     coords = model_coords(rate_map, names) | class_names(labels)
@@ -345,6 +348,13 @@ def _prior_weights(
     prior: Any, generator: np.random.Generator, size: tuple[int, ...], p: int
 ) -> tuple[Float[np.ndarray, "*size p"], dict[str, Any]]:
     """Weights, and scales by name; classes have separate scales of single weights, but share learnt scales."""
+    features = selecting(prior)
+    if features is not None and len(size) > 1:
+        if features is not prior:
+            raise ValueError("weight_prior: bd.SpikeSlab takes random terms where rows have one score; leave them out.")
+        weight, scales = _prior_weights(features.slab, generator, size, p)
+        found = features.sample_indicators(generator, size, p)
+        return weight * found["included"], found | scales
     learnt = prior.learnt_scale(p)
     if learnt is not None and len(size) > 1:
         scale = prior.sample_weight(generator, size[0], p)[1]["weight_scale"].reshape(size[0], -1)

@@ -6,7 +6,7 @@ The parents of an interaction are the largest terms with a subset of its variabl
 them, weak heredity one (Chipman 1996). The probability of a set that heredity allows is the product, over the units
 that may be in, of ``π`` or ``1 − π``. These probabilities sum to 1 over the allowed sets, and ``π`` is the probability
 of a unit without parents. With ``π ~ Beta(a, b)``, ``k`` free units in and ``r`` that may be in, the set has the
-probability ``B(a + k, b + r − k)/B(a, b)``.
+probability ``B(a + k, b + r − k)/B(a, b)``. Each class has its indicators, and a learnt ``π`` is that of all classes.
 
 Shapes: ``S`` draws, ``m`` units, which are single features or groups of them.
 """
@@ -54,6 +54,24 @@ class InclusionLaw(NamedTuple):
     def is_learnt(self) -> bool:
         """True if the inclusion probability is learnt."""
         return self.probability is None
+
+    def of_classes(self, count: int) -> InclusionLaw:
+        """Law of the indicators of ``count`` classes, one class after another, with one inclusion probability.
+
+        Examples
+        --------
+        >>> law = InclusionLaw(np.array([0, 1]), np.array([True, False]), None, 1.0, 1.0).of_classes(2)
+        >>> law.unit.tolist(), np.exp(law.log_density(np.array([[True, True, True, False]]))).round(3).tolist()
+        ([0, 1, 2, 3], [0.167])
+        """
+        size = len(self.is_forced)
+        return self._replace(
+            unit=(self.unit + size * np.arange(count)[:, None]).ravel(),
+            is_forced=np.tile(self.is_forced, count),
+            probability=None if self.probability is None else np.tile(self.probability, count),
+            parents=None if self.parents is None else np.kron(np.eye(count, dtype=bool), self.parents),
+            least=None if self.least is None else np.tile(self.least, count),
+        )
 
     def may_be_in(self, included: Bool[np.ndarray, "*S m"]) -> Bool[np.ndarray, "*S m"]:
         """Mask of the units whose parents are included, and of forced units, (..., m)."""

@@ -308,7 +308,7 @@ class RandomEffects(NormalLaw):
             pairs.append(pairs_of(root @ root.swapaxes(1, 2)))
         more = {"correlation": np.concatenate(pairs, axis=1)} if pairs else {}
         if selecting(self):
-            more = self.features.sample_indicators(generator, draws, n_features - self.size)
+            more = self.features.sample_indicators(generator, (draws,), n_features - self.size)
             more["included"] = np.pad(more["included"], ((0, 0), (0, self.size)), constant_values=1)
             normal *= more["included"]
         if learnt is None:

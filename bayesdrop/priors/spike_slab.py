@@ -8,6 +8,7 @@ learnt (Mitchell & Beauchamp 1988; George & McCulloch 1997). Features of a group
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -35,14 +36,21 @@ class SpikeSlab(ScaleMixture):
     nearly one that is excluded, so that the prior of the rates should be away from 1. Beside dropped entries features
     have neither groups nor heredity, and the intercept has a flat prior.
 
+    Under ``bd.Softmax()``, for features without noise, each class has its indicators and weights, and one
+    inclusion probability or one slab scale, if it is learnt, is that of all classes. ``include``, ``groups`` and
+    ``heredity`` hold in each class. Probabilities depend on differences between the weights of classes, so that an
+    effect of one class may be that of the others with the opposite sign; whether any class has the feature,
+    ``inclusion_in_any_class`` of ``bd.weights_table``, does not depend on which. There are no random terms.
+
     Parameters
     ----------
     inclusion : Beta, float, array of shape (p,) or mapping from name to float, default=Beta(1, 1)
         Prior inclusion probability, in [0, 1]: known, for all features or for each (by name as for ``bd.Normal``), or
         learnt for all features together under a Beta prior.
     expected_size : float, optional
-        Prior mean of the number of features in the model besides those of ``include``, instead of ``inclusion``: the
-        learnt probability has the prior ``Beta(1, (m − size)/size)`` of ``m`` features (Ley & Steel 2009).
+        Prior mean of the number of features in the model, of classes in each, besides those of ``include``, instead of
+        ``inclusion``: the learnt probability has the prior ``Beta(1, (m − size)/size)`` of ``m`` features (Ley & Steel
+        2009).
     slab : Normal, default=Normal(1.0)
         Prior of the weights that are in: normal with mean 0 and a known scale, or one learnt scale. By default in units
         of the response's standard deviation where its scale is learnt.
@@ -295,28 +303,37 @@ class SpikeSlab(ScaleMixture):
     ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
         """Weights (draws, p), and the indicators as ``included``; see :class:`bayesdrop.priors.WeightPrior`."""
         weight, scales = self.slab.sample_weight(generator, draws, n_features)
-        found = self.sample_indicators(generator, draws, n_features)
+        found = self.sample_indicators(generator, (draws,), n_features)
         return weight * found["included"], found | scales
 
-    def sample_indicators(self, generator: np.random.Generator, draws: int, n_features: int) -> dict[str, np.ndarray]:
-        """``included`` (draws, p), ``model_size`` and, if it is learnt, ``inclusion_prior`` (draws,)."""
-        law = self.law(n_features)
-        units, learnt = law.sample(generator, draws)
-        included = units[:, law.unit]
-        found = {"included": included.astype(np.int8), "model_size": included.sum(axis=1)}
+    def sample_indicators(
+        self, generator: np.random.Generator, size: tuple[int, ...], n_features: int
+    ) -> dict[str, np.ndarray]:
+        """``included`` (..., p), ``model_size`` (...) and, if it is learnt, ``inclusion_prior`` (draws,).
+
+        ``size`` is (draws,), or (draws, K) of K classes, which share the inclusion probability.
+        """
+        law = self.law(n_features).of_classes(math.prod(size[1:]))
+        units, learnt = law.sample(generator, size[0])
+        included = units[:, law.unit].reshape(*size, n_features)
+        found = {"included": included.astype(np.int8), "model_size": included.sum(axis=-1)}
         return found if learnt is None else found | {"inclusion_prior": learnt}
 
-    def log_density(self, weight: Float[AnyArray, "*batch p"]) -> Float[AnyArray, "*batch"]:
-        """Log density (...) of weights (..., p), with an atom at 0; raise TypeError if a scale is learnt."""
-        flat = np.asarray(weight, dtype=np.float64).reshape(-1, weight.shape[-1])
-        law = self.law(flat.shape[1])
+    def log_density(self, weight: Float[AnyArray, "S *classes p"]) -> Float[AnyArray, " S"]:
+        """Log density (S,) of weights (S, p), or of classes (S, K, p), with an atom at 0.
+
+        Raise TypeError if a scale is learnt.
+        """
+        weight = np.asarray(weight, dtype=np.float64)
+        law = self.law(weight.shape[-1]).of_classes(math.prod(weight.shape[1:-1]))
         if not self.slab.gaussian:
             raise TypeError("SpikeSlab: with a learnt scale the density of the weights has no closed form.")
-        precision = self.slab.precision(flat.shape[1])
-        normal = 0.5 * (np.log(precision) - np.log(2 * np.pi) - precision * flat * flat)
-        units = (flat != 0).astype(float) @ (law.unit[:, None] == np.arange(len(law.is_forced))) > 0
-        density = np.where(flat != 0, normal, 0).sum(axis=1) + law.log_density(units | law.is_forced)
-        return np.asarray(density).reshape(weight.shape[:-1])
+        precision = self.slab.precision(weight.shape[-1])
+        normal = 0.5 * (np.log(precision) - np.log(2 * np.pi) - precision * weight * weight)
+        is_in = (weight != 0).reshape(len(weight), -1)
+        units = is_in.astype(float) @ (law.unit[:, None] == np.arange(len(law.is_forced))) > 0
+        each = np.where(is_in, normal.reshape(is_in.shape), 0)
+        return np.asarray(each.sum(axis=1) + law.log_density(units | law.is_forced))
 
 
 def _check_probability(value: Any, name: str) -> Float[np.ndarray, ...]:

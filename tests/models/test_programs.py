@@ -116,6 +116,13 @@ PROGRAMS = {
         {**FREE, "included": ("feature",)},
         2,
     ),
+    "spike and slab, classes": (
+        spike_slab.of_classes,
+        (X,),
+        {"n_classes": 4},
+        {**CLASSES, "included": ("class", "feature")},
+        4,
+    ),
     "unlabelled rows": (unlabelled_rows.program, (X,), {"unlabelled": -2 * X}, PLAIN, 2),
     "latent": (latent.program, (X,), {"n_hidden": 2}, LAYER, 2),
     "softmax": (softmax.program, (X,), {"rate": RATE, "n_classes": 4}, CLASSES, 4),

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 import xarray as xr
 from scipy import stats
+from scipy.special import betaln
 
 import bayesdrop as bd
 from bayesdrop.description import attributes
@@ -209,3 +210,76 @@ def test_rates_stand_beside_it(data, tmp_path):
     for refused in (bd.HMC(), bd.NUTS()):
         with pytest.raises(ValueError, match="method: .* of mixtures"):
             bd.sample(model, X, y, method=refused, progress=False)
+
+
+@pytest.mark.filterwarnings("ignore::bayesdrop.warnings.MixingWarning")  # a few draws
+@pytest.mark.filterwarnings("ignore::bayesdrop.warnings.InfluenceWarning")
+def test_each_class_has_its_indicators(tmp_path):
+    rng = np.random.default_rng(3)
+    table = pd.DataFrame(rng.normal(size=(150, 3)), columns=["a", "b", "c"])
+    table["b"] = table["a"] + 0.05 * table["b"]
+    table["site"] = rng.choice(["n", "s"], 150)
+    score = np.column_stack([2 * table["a"], -2 * table["a"], np.zeros(150)])
+    table["y"] = np.array(["high", "low", "none"])[np.argmax(score + rng.gumbel(size=(150, 3)), axis=1)]
+    prior = bd.SpikeSlab(slab=bd.Normal(bd.HalfNormal(1.0)), groups="terms")
+    model, formula = bd.Model(bd.Softmax(), rates=bd.Fixed(0.0), weight_prior=prior), "y ~ a + b + c + site"
+    post = bd.sample(model, formula, table, draws=100, tune=50, chains=2, log_likelihood=True, progress=False)
+    draws, rows = bd.groups.dataset(post, "posterior"), bd.weights_table(post)
+    assert draws["included"].dims == draws["weight"].dims == ("chain", "draw", "class", "feature")
+    assert draws["weight_scale"].dims == draws["inclusion_prior"].dims == ("chain", "draw")
+    np.testing.assert_array_equal(draws["included"], draws["weight"] != 0)
+    np.testing.assert_array_equal(draws["model_size"], draws["included"].sum("feature"))
+    chance, any_class = draws["inclusion_probability"].mean(("chain", "draw")), draws["included"].max("class")
+    for label in ("high", "low", "none"):
+        one = rows.loc[label]
+        np.testing.assert_allclose(one["inclusion_probability"].iloc[:3], chance.sel({"class": label})[:3], rtol=1e-5)
+        np.testing.assert_allclose(one["inclusion_in_any_class"].iloc[:3], any_class.mean(("chain", "draw"))[:3])
+        weight = draws["weight"].where(draws["included"] > 0).sel({"class": label}).mean(("chain", "draw"))
+        np.testing.assert_allclose(one["weight_if_included"].iloc[:3], weight[:3], rtol=1e-4)
+    assert rows["expected_false_discoveries"].max() == pytest.approx(np.sum(1 - rows["inclusion_probability"]))
+    assert "high: a" in [label.get_text() for label in bd.plots.inclusion(rows).get_yticklabels()]
+    sets = bd.credible_sets(post, table, probability=0.9)
+    assert {"a", "b"} & set(sets["features"][0])
+    for features, probability in zip(sets["features"], sets["probability"], strict=True):
+        assert any_class.sel(feature=list(features)).max("feature").mean() == pytest.approx(probability)
+    bd.groups.save(post, tmp_path / "post.nc")
+    again = bd.groups.load(tmp_path / "post.nc")
+    np.testing.assert_allclose(bd.predict(again, table).mean, bd.predict(post, table).mean)
+    assert bd.weights_table(again).equals(rows)
+    scored = bd.loo(post)
+    assert np.isfinite(scored.elpd_loo if hasattr(scored, "elpd_loo") else scored.elpd)
+    assert len(bd.marginal_effects(post, table)) > 0
+    other = draws.copy(deep=True)
+    other["inclusion_probability"].values[:, :, 1, 2] = [[0.9], [0.1]]
+    text = bd.diagnose(bd.groups.extend(post, {"posterior": other})).advice
+    assert "the inclusion probability of c of class low is 0.10 in one chain and 0.90 in another" in text
+    with pytest.raises(ValueError, match=r"baseline: under bd\.SpikeSlab"):
+        bd.weights_table(post, baseline="none")
+    with pytest.raises(ValueError, match="project"):
+        bd.project(post, table)
+    with pytest.raises(ValueError, match="random terms where rows have one score"):
+        bd.sample(model, f"{formula} + (1 | site)", table, progress=False)
+    with pytest.raises(ValueError, match="random terms where rows have one score"):
+        bd.prior_draws(model, f"{formula} + (1 | site)", table, intercept_scale=1.0)
+
+
+@pytest.mark.filterwarnings("ignore::bayesdrop.warnings.MixingWarning")  # a few draws
+def test_draws_of_classes_have_the_density():
+    """Prior frequencies of models of two classes against their probability, of false-alarm rate 1e-6."""
+    prior = bd.SpikeSlab(bd.Beta(2.0, 3.0), slab=bd.Normal(2.0))
+    model = bd.Model(bd.Softmax(), rates=bd.Fixed(0.0), weight_prior=prior)
+    options = {"classes": ["no", "yes"], "intercept_scale": 1.0}
+    draws = bd.groups.dataset(bd.prior_draws(model, np.zeros((3, 2)), draws=20_000, **options), "prior")
+    assert draws["included"].dims == ("chain", "draw", "class", "feature")
+    assert draws["inclusion_prior"].dims == ("chain", "draw")
+    np.testing.assert_array_equal(draws["included"], draws["weight"] != 0)
+    models, counts = np.unique(draws["included"].values.reshape(-1, 2, 2), axis=0, return_counts=True)
+    size = models.sum(axis=(1, 2))
+    chance = np.exp(betaln(2 + size, 7 - size) - betaln(2, 3))
+    assert stats.chisquare(counts, 20_000 * chance).pvalue > 1e-6
+    normal = stats.norm.logpdf(1.0, scale=2.0) * size
+    np.testing.assert_allclose(np.exp(prior.log_density(1.0 * models) - normal), chance)
+    few = bd.sample(model, np.eye(4, 2), ["no", "yes"] * 2, draws=10, tune=5, chains=1, progress=False)
+    weight = bd.groups.dataset(few, "posterior")["weight"].values[0]
+    found = bd.groups.dataset(bd.log_prior(few), "log_prior")["weight"].values[0]
+    np.testing.assert_allclose(found, prior.log_density(weight), rtol=1e-6)

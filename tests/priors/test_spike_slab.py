@@ -168,8 +168,12 @@ def test_others_refuse_it(name, slab):
             None,
             "intercept_prior: expected none beside dropped entries",
         ),
-        (dict(loss=bd.Softmax(), rates=bd.Fixed(0.0)), None, "SpikeSlab takes a loss with one score per row"),
-        (dict(rates=bd.Fixed(0.0)), bd.Gibbs(weights="woodbury"), "SpikeSlab takes a loss with one score"),
+        (
+            dict(loss=bd.Softmax(), rates=bd.Fixed(0.3)),
+            None,
+            "beside dropped entries bd.SpikeSlab takes a loss with one",
+        ),
+        (dict(rates=bd.Fixed(0.0)), bd.Gibbs(weights="woodbury"), 'drawn together with the indicators; take "auto"'),
     ],
 )
 def test_gibbs_refuses_what_it_cannot_draw(model, method, error):
@@ -210,6 +214,22 @@ def test_the_program_has_the_joint_density():
     out = 3 - draws["model_size"].values
     np.testing.assert_allclose(np.array(found), lp.values[0] + out * stats.norm.logpdf(0.0, scale=1.5), rtol=1e-9)
     np.testing.assert_allclose(total, 0.0, atol=1e-8)
+
+
+@pytest.mark.filterwarnings("ignore::bayesdrop.warnings.MixingWarning")  # a few draws
+def test_the_program_of_classes_has_the_joint_density():
+    """The program's density of indicators, slab weights and intercepts at draws."""
+    X, y = np.random.default_rng(0).normal(size=(21, 2)), np.tile([0, 1, 2], 7)
+    model = bd.Model(bd.Softmax(), rates=bd.Fixed(0.0), weight_prior=bd.SpikeSlab([0.2, 0.7], slab=bd.Normal(1.5)))
+    post = bd.sample(model, X, y, draws=10, tune=5, chains=1, method=bd.Gibbs(dtype="float64"), progress=False)
+    draws, lp = bd.groups.dataset(post, "posterior").isel(chain=0), bd.groups.dataset(post, "sample_stats")["lp"]
+    options, found = dict(inclusion=np.array([0.2, 0.7]), scale=1.5, intercept_scale=None), []
+    with jax.enable_x64(True), jax.numpy_rank_promotion("allow"), jax.numpy_dtype_promotion("standard"):
+        for s in range(10):
+            sites = {name: jnp.asarray(draws[name].values[s], float) for name in ("weight", "intercept", "included")}
+            found.append(log_density(spike_slab.of_classes, (X, y), options, sites)[0])
+    out = 6 - draws["model_size"].sum("class").values
+    np.testing.assert_allclose(np.array(found), lp.values[0] + out * stats.norm.logpdf(0.0, scale=1.5), rtol=1e-9)
 
 
 def test_the_program_with_masks_has_the_density_of_the_sampler():

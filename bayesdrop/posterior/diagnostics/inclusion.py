@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..._typing import Float
+from ..._typing import Float, Num
 from .problems import Problem
 
 if TYPE_CHECKING:
@@ -47,13 +47,23 @@ def without_indicators(posterior: xr.Dataset, rules: Rules = Rules()) -> xr.Data
     rest = posterior.drop_vars(["weight", "included"], errors="ignore")
     if "inclusion_probability" not in posterior:
         return rest
-    doubtful = np.abs(posterior["inclusion_probability"].mean(("chain", "draw")).values - 0.5) < 0.5 - rules.doubtful
     rest = rest.drop_vars("inclusion_probability")
+    chance, names = _flat(posterior["inclusion_probability"])
+    doubtful = np.abs(chance.mean(axis=(0, 1)) - 0.5) < 0.5 - rules.doubtful
     if not doubtful.any():
         return rest
     # Use a separate dim, because rates are compared for all features.
-    chance = posterior["inclusion_probability"].isel(feature=doubtful).rename(feature="doubtful_feature")
-    return rest.assign(inclusion_probability=chance)
+    named = rest.assign_coords(doubtful_feature=np.array(names)[doubtful])
+    return named.assign(inclusion_probability=(("chain", "draw", "doubtful_feature"), chance[..., doubtful]))
+
+
+def _flat(part: xr.DataArray) -> tuple[Num[np.ndarray, "C S m"], list[str]]:
+    """Values of all features, of one class after another, and their names."""
+    names = [str(name) for name in part["feature"].values]
+    if "class" in part.dims:
+        names = [f"{name} of class {label}" for label in part["class"].values for name in names]
+    values = part.transpose("chain", "draw", ..., "feature").values
+    return np.asarray(values.reshape(*values.shape[:2], -1)), names
 
 
 def inclusion_problems(posterior: xr.Dataset, advice: str, rules: Rules = Rules()) -> list[Problem]:
@@ -72,11 +82,8 @@ def inclusion_problems(posterior: xr.Dataset, advice: str, rules: Rules = Rules(
     the inclusion probability of age is 0.11 in one chain and 0.90 in another
     the indicator of age never moves in some chain
     """
-    names = [str(name) for name in posterior["feature"].values]
-    included = posterior["included"].transpose("chain", "draw", "feature").values
-    chance = included
-    if "inclusion_probability" in posterior:
-        chance = posterior["inclusion_probability"].transpose("chain", "draw", "feature").values
+    included, names = _flat(posterior["included"])
+    chance = _flat(posterior["inclusion_probability"])[0] if "inclusion_probability" in posterior else included
     chance = chance.astype(np.float64)
     if chance.shape[1] < 2 * rules.batches:
         return []
