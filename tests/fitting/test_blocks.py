@@ -6,9 +6,6 @@ from scipy import sparse
 
 import bayesdrop as bd
 
-RATES = {"fixed": bd.Fixed(0.3), "a feature": bd.PerFeature(bd.Beta(1, 1)), "one": bd.Shared(bd.Beta(2, 3))}
-LOSSES = {"logistic": bd.Logistic(), "hinge": bd.Hinge(), "gaussian": bd.Logistic(expectation="gaussian")}
-
 
 def problem(n=400, p=12, few=False):
     rng = np.random.default_rng(0)

@@ -103,14 +103,6 @@ def test_a_predictive_check_compares_numbers_of_successes():
     assert np.all(np.abs(y.mean(axis=0) - TRIALS * chance) <= 4.5 * error + TRIALS * 0.002)
 
 
-def test_a_formula_names_both():
-    fit = bd.fit("up + down ~ a + b", FRAME)
-    assert fit.model.loss == bd.Binomial()
-    same = bd.fit(bd.Model(bd.Binomial()), X, COUNTS)
-    np.testing.assert_allclose(fit.weight, same.weight, rtol=1e-6)
-    np.testing.assert_allclose(fit.predict(FRAME).mean, same.predict(X).mean, rtol=1e-6)
-
-
 @pytest.mark.parametrize(
     ("fit", "message"),
     [

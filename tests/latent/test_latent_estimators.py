@@ -69,19 +69,6 @@ def test_softmax_and_one_against_the_rest():
         bd.LatentDropoutLogisticRegression(bd.PerFeature()).fit(X, y)
 
 
-def test_learnt_rates_tell_noise_from_signal():
-    """Columns that say nothing agree with their weight half of the time, and their rate is near one half."""
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(600, 6))
-    y = X[:, 0] + X[:, 1] > 0
-    model = bd.LatentDropoutSVC(n_hidden=4, C=0.1, random_state=0).fit(X, y)
-    assert np.max(model.rates_[:2]) < 0.35
-    assert np.min(model.rates_[2:]) > 0.4
-    shared = bd.LatentDropoutSVC(bd.Shared(), n_hidden=4, C=0.1, random_state=0).fit(X, y)
-    assert np.ptp(shared.rates_) == 0
-    assert shared.rate_posterior_.law.a.shape == (1,)
-
-
 def test_seeds_starts_and_warm_starts():
     X, y = moons()
     model = bd.LatentDropoutSVC(0.1, n_hidden=3, n_init=1, random_state=1)

@@ -115,10 +115,6 @@ def test_forest_says_what_it_cannot_show(problem):
         plots.rates_forest(fit=fixed)
     with pytest.raises(ValueError, match="different rates"):
         plots.rates_forest(_posterior(["other"]), problem)
-    with pytest.raises(ValueError, match="probability"):
-        plots.rates_forest(fit=problem, probability=90)
-    with pytest.raises(ValueError, match="no variable 'rates'"):
-        plots.ranks(_posterior(["a"]), "rates")
 
 
 def test_rate_against_weight_labels_do_not_overlap(problem):

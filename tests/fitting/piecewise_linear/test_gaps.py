@@ -87,8 +87,8 @@ def _on_kinks(X, sign, z, cost, weight, near):
     return share
 
 
-@pytest.mark.parametrize("loss", [*LOSSES, bd.Hinge(expectation="gaussian")], ids=repr)
-@pytest.mark.parametrize("rate", [0.0, 1e-6, 0.1])
+@pytest.mark.parametrize("loss", [*LOSSES, bd.EpsilonInsensitive(0.0), bd.Hinge(expectation="gaussian")], ids=repr)
+@pytest.mark.parametrize("rate", [0.0, 1e-6, 0.1, 0.7])
 @pytest.mark.parametrize("density", [1.0, 0.3], ids=["dense", "sparse"])
 def test_converged_means_within_tolerance(loss, rate, density):
     for (n, p), C in itertools.product(SHAPES, [0.05, 2.0]):

@@ -14,11 +14,13 @@ MANY = np.array(["a", "b", "c"])[np.argmax(X + 0.5 * RNG.normal(size=(60, 3)), a
 NUMBERS = X[:, 0] + 0.1 * RNG.normal(size=60)
 COUNTS = RNG.poisson(np.exp(0.5 * X[:, 1]))
 FAR = X + [0.0, 9.0, 0.0]  # its second column has noise about its mean
+HOLES = np.where(RNG.random(X.shape) < 0.2, np.nan, X)
 CASES = {
     "learnt": (bd.Model(), X, Y),
     "group": (bd.Model(rates=bd.PerGroup(["g", "g", "h"])), X, Y),
     "tuned": (bd.Model(rates=bd.Tuned()), X, Y),
     "centred": (bd.Model(bd.Hinge(), rates=bd.Fixed(0.3)), FAR, Y),
+    "missing": (bd.Model(missing="nan"), HOLES, Y),
     "softmax": (bd.Model(bd.Softmax(), rates=bd.Fixed(0.2)), X, MANY),
     "classes": (bd.Model(bd.Softmax(), rates=bd.PerFeature()), X, MANY),
     "ridge": (bd.Model(bd.Squared(), rates=bd.Fixed(0.1)), X, NUMBERS),
