@@ -28,7 +28,7 @@ def run(folder, shell, **environment):
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full here")
-@pytest.mark.default_cases("full", "closed")
+@pytest.mark.default_cases("full")
 @pytest.mark.parametrize(
     ("end", "said"),
     [("| true", ""), ("> /dev/full", "cannot be printed: "), (">&-", ""), (">&- 2>&-", ""), ("&> /dev/full", "")],

@@ -40,12 +40,6 @@ def test_entries_are_deleted_independently():
     assert FALSE_ALARM / 2 < stats.chi2(2000).sf(statistic) < 1 - FALSE_ALARM / 2
 
 
-def test_seeds():
-    X = rows()
-    np.testing.assert_array_equal(bd.delete_features(X, 0.5, 7), bd.delete_features(X, 0.5, 7))
-    assert np.any(bd.delete_features(X, 0.5, 7) != bd.delete_features(X, 0.5, 8))
-
-
 @pytest.mark.parametrize("kind", [sparse.csr_array, sparse.csc_array, sparse.coo_array, sparse.csr_matrix])
 def test_sparse_stays_sparse_and_equals_dense(kind):
     X = rows()
@@ -56,12 +50,6 @@ def test_sparse_stays_sparse_and_equals_dense(kind):
     np.testing.assert_array_equal(left.toarray(), bd.delete_features(X, 0.5, 7))
     assert left.nnz == np.count_nonzero(left.toarray())
     np.testing.assert_array_equal(thin.toarray(), before.toarray())
-
-
-def test_an_entry_stored_twice_is_one_entry():
-    twice = sparse.csr_array((np.ones(2000), np.zeros(2000, int), 2 * np.arange(1001)), shape=(1000, 1))
-    assert twice.nnz == 2000
-    assert set(bd.delete_features(twice, 0.5, 0).toarray().ravel()) == {0.0, 2.0}
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.int64, bool])

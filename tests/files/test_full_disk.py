@@ -45,7 +45,7 @@ for name, write in writers.items():
     write(path)
     with open(path, "rb") as file:
         whole = file.read()
-    for share in np.linspace(0, 1, 12, endpoint=False):
+    for share in np.linspace(0, 1, 5, endpoint=False):
         resource.setrlimit(resource.RLIMIT_FSIZE, (int(share * len(whole)), hard))
         try:
             write(path)

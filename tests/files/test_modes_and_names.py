@@ -6,7 +6,6 @@ import subprocess
 import sys
 
 import numpy as np
-import pandas as pd
 import pytest
 import xarray as xr
 
@@ -101,19 +100,6 @@ def test_the_files_of_a_checkpoint_keep_the_mode_of_its_first(tmp_path):
         path.chmod(0o600)
     bd.sample(FIXED, X, y, draws=20, **options)
     assert {mode(path) for path in (tmp_path / "run").iterdir()} == {0o600}
-
-
-def test_the_commands_keep_the_modes_of_their_files(command, tmp_path):
-    pd.DataFrame(X, columns=list("abc")).assign(y=np.where(y, "yes", "no")).to_csv("table.csv", index=False)
-    predict = ("predict", "model", "table.csv", "--out", "new.csv")
-    for arguments in (("fit", "table.csv", "--target", "y", "--out", "model"), predict):
-        assert command(*arguments).exit_code == 0
-    written = [*(tmp_path / "model").iterdir(), tmp_path / "new.csv"]
-    for path in written:
-        path.chmod(0o600)
-    for arguments in (("fit", "table.csv", "--target", "y", "--out", "model"), predict):
-        assert command(*arguments).exit_code == 0
-    assert {path.name: mode(path) for path in written} == {path.name: 0o600 for path in written}
 
 
 @pytest.mark.parametrize("length", [240, 255])

@@ -98,12 +98,6 @@ def test_methods_fit(method):
     assert model.fit(X, y).score(X, y) > 0.93
 
 
-def test_too_few_steps_are_said():
-    X, y = moons()
-    with pytest.warns(ConvergenceWarning, match="max_iter"):
-        bd.LatentDropoutSVC(0.1, n_hidden=4, max_iter=3, n_init=1).fit(X, y)
-
-
 @pytest.mark.parametrize("labels", [2, 3])
 def test_dask_arrays_are_taken_by_every_prediction(labels):
     """Lazy, a block at a time, and equal to the same rows in memory."""

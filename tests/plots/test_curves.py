@@ -97,11 +97,6 @@ def test_reliability_by_hand():
     assert histogram.get_xlabel() == "Predicted probability of 1"
 
 
-def test_empty_bins_have_no_point():
-    ax = plots.reliability_curve([0, 1, 1], [0.05, 0.95, 0.99])
-    assert len(ax.containers[0].lines[0].get_xdata()) == 2
-
-
 def test_reliability_of_several_models(problem):
     X, y, _ = problem
     models = {rate: bd.DropoutLogisticRegression(rate).fit(X[::2], y[::2]) for rate in (0.0, 0.7)}
@@ -112,15 +107,6 @@ def test_reliability_of_several_models(problem):
     assert len(ax.child_axes[0].patches) == 2
     alone = plots.reliability_curve(y[1::2], models[0.7].predict_proba(X[1::2])[:, 1])
     np.testing.assert_array_equal(next(iter(series(alone).values())), list(shown.values())[1])
-
-
-def test_either_class_may_be_the_positive_one(problem):
-    X, y, _ = problem
-    chance = bd.DropoutLogisticRegression(0.3).fit(X, y).predict_proba(X)
-    one = next(iter(series(plots.reliability_curve(y, chance)).values()))
-    ax = plots.reliability_curve(y, chance, positive="no")
-    np.testing.assert_allclose(next(iter(series(ax).values()))[::-1], 1 - one)
-    assert ax.child_axes[0].get_xlabel() == "Predicted probability of no"
 
 
 def posterior(n, chance, draws=400):
@@ -198,19 +184,6 @@ def test_deletion_means_and_standard_errors(problem):
     np.testing.assert_allclose(constant.get_ydata(), max(np.mean(y == "yes"), np.mean(y == "no")))
 
 
-def test_deletion_is_seeded(problem):
-    X, y, _ = problem
-    model = bd.DropoutLogisticRegression(0.3).fit(X, y)
-
-    def drawn(seed, **options):
-        ax = plots.deletion_robustness(model, X, y, rates=[0.3, 0.7], repeats=3, seed=seed, **options)
-        return next(iter(series(ax).values()))
-
-    np.testing.assert_array_equal(drawn(0), drawn(0))
-    assert np.any(drawn(0) != drawn(1))
-    np.testing.assert_allclose(drawn(0, error=True)[:, 1], 1 - drawn(0)[:, 1])
-
-
 def test_deletion_says_what_does_not_fit(problem):
     X, y, _ = problem
     model = bd.DropoutLogisticRegression(0.3).fit(X, y)
@@ -230,23 +203,6 @@ def test_given_axes_are_used_and_other_scores_named(problem):
     own = plt.figure()
     path = bd.RatePath(bd.DropoutSVC(), [0.0, 0.5]).fit(X, y)
     assert plots.rate_path(path, figure=own)[1].figure is own
-
-
-def test_forest_of_a_posterior_shows_the_prior_that_it_was_sampled_with():
-    rng = np.random.default_rng(2)
-    rate = xr.Dataset({"rate": (("chain", "draw", "feature"), rng.random((2, 50, 2)))}, coords={"feature": ["a", "b"]})
-
-    def labels(rates):
-        return texts(plots.rates_forest(bd.groups.assemble({"posterior": rate}, attributes(bd.Model(rates=rates)))))
-
-    assert labels(bd.PerFeature(bd.Beta(2, 6))) == ["posterior: median, 50 % and 90 %", "prior, 90 %"]
-    assert len(labels(bd.PerFeature(bd.Beta.from_mode(0.3, relative_strength=2.0)))) == 1
-    assert len(labels(bd.Hierarchical(["one", "two"]))) == 1
-    post = bd.groups.assemble({"posterior": rate}, attributes(bd.Model(rates=bd.PerFeature(bd.Beta(2, 6)))))
-    from scipy.stats import beta
-
-    bar = plots.rates_forest(post, probability=0.8).patches[0]
-    np.testing.assert_allclose([bar.get_x(), bar.get_x() + bar.get_width()], beta.ppf([0.1, 0.9], 2, 6))
 
 
 def test_a_forest_of_weights_shows_the_largest_with_their_intervals():

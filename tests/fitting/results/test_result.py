@@ -134,15 +134,6 @@ def test_files_that_are_no_fits(fits, tmp_path):
     with pytest.raises(ValueError, match="cannot be read as a fit"):
         bd.Fit.load(tmp_path / "text.nc")
     data = fits["learnt"].to_dataset()
-    for damaged in (
-        data.drop_vars("weight"),
-        data.drop_vars(["rate_a"]),
-        data.assign_attrs(status="FINE"),
-        data.assign_attrs(classes='["one"]'),
-        data.isel(feature=slice(2)).transpose().assign(weight=("class", np.zeros(2))),
-    ):
-        with pytest.raises(ValueError, match="this is not a fit as Fit.save writes it"):
-            bd.Fit.from_dataset(damaged)
     del data.attrs["model_description"]
     assert bd.Fit.from_dataset(data).model is fits["learnt"].model  # which the dataset carries
     data.encoding.clear()

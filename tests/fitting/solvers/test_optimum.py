@@ -7,7 +7,6 @@ from scipy import optimize, sparse
 import bayesdrop as bd
 from bayesdrop.designs import as_design
 from bayesdrop.fitting.objective.energy import Energy
-from bayesdrop.fitting.solvers.driver import Trace, minimise
 from bayesdrop.fitting.solvers.preconditioners import Cholesky, Jacobi, Woodbury
 from bayesdrop.moments import ScoreMoments
 
@@ -119,24 +118,6 @@ def test_gradient_and_products_are_derivatives(loss):
     np.testing.assert_allclose(got, gradient, rtol=1e-10, atol=1e-10)
     curvature = energy.curvature(slopes, spread)
     np.testing.assert_allclose(energy.product(weights, curvature, direction)[0], product, rtol=1e-9, atol=1e-9)
-
-
-def test_a_block_of_problems_equals_each_alone():
-    X, sign = _block(K=4)
-    weight = np.full((50, 1), 0.5)
-    precision = np.append(np.ones(8), 0.0)[:, None]
-    method = bd.Newton(tol=1e-13)
-
-    def solve(columns):
-        moments = ScoreMoments(as_design(X), bd.Dropout(), np.full((8, 1), 0.3))
-        energy = Energy(moments, bd.Hinge(), sign[:, columns], weight, precision)
-        state = method.init(energy, np.zeros((9, len(columns))))
-        state, _ = minimise(method, energy, state, 1e-13, 200, Trace())
-        return state.weights
-
-    together = solve([0, 1, 2, 3])
-    for k in range(4):
-        np.testing.assert_allclose(together[:, [k]], solve([k]), atol=2e-6)
 
 
 def test_rate_zero_is_scikit_learns_logistic_regression(breast_cancer):
