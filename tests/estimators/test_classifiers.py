@@ -91,10 +91,10 @@ def test_the_intercept_is_free(kind):
 def test_warm_start(kind, several):
     X, y = load_iris(return_X_y=True)
     y = y if several else y == 1
-    model = kind(warm_start=True, tol=1e-10).fit(X, y)
+    model = kind(bd.PerFeature(), warm_start=True, tol=1e-10).fit(X, y)
     first, coef = model.n_iter_, model.coef_.copy()
     model.fit(X, y)
-    assert model.n_iter_ < first or first == 1  # where the search had been there
+    assert model.n_iter_ < first
     np.testing.assert_allclose(model.coef_, coef, atol=1e-3)
     model.fit(X[:, :2], y)  # another width starts afresh
     assert model.coef_.shape[1] == 2
@@ -105,13 +105,13 @@ def test_class_weight_is_sample_weight(kind):
     X, y = load_iris(return_X_y=True)
     y = np.array(["a", "b", "c"])[y][20:]
     X = X[20:]
-    by_class = kind(class_weight={"a": 2.0, "b": 1.0, "c": 0.5}).fit(X, y)
+    by_class = kind(0.3, class_weight={"a": 2.0, "b": 1.0, "c": 0.5}).fit(X, y)
     share = np.array([{"a": 2.0, "b": 1.0, "c": 0.5}[label] for label in y])
-    by_row = kind().fit(X, y, sample_weight=share)
+    by_row = kind(0.3).fit(X, y, sample_weight=share)
     np.testing.assert_allclose(by_class.coef_, by_row.coef_, rtol=1e-6)
-    balanced = kind(class_weight="balanced").fit(X, y)
+    balanced = kind(0.3, class_weight="balanced").fit(X, y)
     total = {label: np.sum(y == label) for label in "abc"}
-    by_row = kind().fit(X, y, sample_weight=[len(y) / 3 / total[label] for label in y])
+    by_row = kind(0.3).fit(X, y, sample_weight=[len(y) / 3 / total[label] for label in y])
     np.testing.assert_allclose(balanced.coef_, by_row.coef_, rtol=1e-6)
 
 

@@ -2,7 +2,6 @@
 
 import os
 import stat
-import subprocess
 import sys
 
 import numpy as np
@@ -125,15 +124,6 @@ def test_a_link_to_itself_gets_a_sentence(tmp_path):
     with pytest.raises(OSError, match=r"path: '.*loop.nc' cannot be written: Too many levels of symbolic links; give"):
         bd.groups.save(empty(), link)
     assert link.is_symlink()
-
-
-@pytest.mark.skipif(not os.path.exists("/dev/stdout"), reason="no such name here")
-def test_the_output_of_the_process_gets_a_sentence():
-    code = "import xarray as xr, bayesdrop as bd\n"
-    code += "bd.groups.save(bd.groups.assemble({'posterior': xr.Dataset()}), '/dev/stdout')"
-    done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, check=False)
-    assert done.stdout == ""
-    assert "is a device, a pipe or a socket; give the name of a file" in done.stderr.splitlines()[-1]
 
 
 def test_a_folder_that_refuses_gets_a_sentence(tmp_path, monkeypatch):

@@ -1,4 +1,4 @@
-"""The energy of a hidden layer is the stated one, its gradient is exact, and linearised it is the linear energy."""
+"""The energy of a hidden layer is the stated one, and its gradient is exact."""
 
 from dataclasses import replace
 
@@ -9,12 +9,9 @@ import pytest
 from scipy import sparse
 
 import bayesdrop as bd
-from bayesdrop.designs import as_design
-from bayesdrop.fitting.objective.energy import Energy
 from bayesdrop.latent.objective.criteria import OneVersusRest, Softmax
 from bayesdrop.latent.objective.energy import LatentEnergy, Parameters, blocks_of
 from bayesdrop.latent.objective.rules import Rules
-from bayesdrop.moments import ScoreMoments
 
 N, P, K, M = 25, 6, 3, 4
 CRITERIA = {
@@ -125,35 +122,3 @@ def test_sparse_and_blocks_change_nothing(criterion):
         assert again == pytest.approx(value, rel=1e-12)
         for here, there in zip(gradient, slopes, strict=True):
             np.testing.assert_allclose(here, there, rtol=0, atol=1e-12 * np.max(np.abs(here)))
-
-
-@pytest.mark.parametrize("loss", [bd.Logistic(), bd.Hinge(expectation="gaussian")])
-def test_linearised_it_is_the_linear_energy(loss):
-    """``σ(εu) = ½ + εu/4 + O(ε³)``: one unit with weight ``4/ε`` and inputs ``εβ`` has the score of ``β``.
-
-    Energy and gradient agree to the order ``ε²``, with the prior of the inputs scaled likewise.
-    """
-    X, code, weight, rate, _ = problem()
-    y = np.where(code > 1, 1.0, -1.0)
-    rng = np.random.default_rng(2)
-    beta, intercept = rng.normal(size=P), 0.3
-    moments = ScoreMoments(as_design(X), bd.Dropout(), rate[:, None], True)
-    linear = Energy(moments, loss, y[:, None], weight[:, None], np.append(np.ones(P), 0.0)[:, None])
-    block = np.append(beta, intercept)[:, None]
-    mean, var = moments.scores(block)
-    none = np.zeros((1, 1))
-    expected = linear.value(block, mean, var, none)[0]
-    slope = linear.gradient(block, linear.derivatives(mean, var, none))[0][:-1, 0]
-    gaps = []
-    for epsilon in (1e-1, 1e-2):
-        hidden = np.append(epsilon * beta, 0.0)[:, None]
-        output = np.array([[4 / epsilon], [intercept - 2 / epsilon]])
-        energy = LatentEnergy(
-            blocks_of(X, y[:, None], weight, 1), bd.Dropout(), rate, OneVersusRest(loss), np.full(P, epsilon**-2)
-        )
-        value, gradient = energy.value_and_gradient(Parameters(hidden, output))
-        value -= 0.5 * output[0, 0] ** 2
-        gaps.append((abs(value - expected), np.max(np.abs(epsilon * gradient.hidden[:-1, 0] - slope))))
-    assert np.all(np.array(gaps[1]) < 2e-2 * np.array(gaps[0]))
-    assert gaps[1][0] < 1e-2
-    np.testing.assert_array_less(gaps[1][1], 1e-2)

@@ -217,8 +217,11 @@ def test_effects_of_a_fit(name):
     check(case.fit, lambda rows: bd.predict(case.fit, rows, offset=case.offset).mean, case)
 
 
-# What a formula does to rows is no matter of the loss.
-@pytest.mark.slow_cases(*(f"{loss}, a formula" for loss in LOSSES if loss not in FEW))
+# Draws are averaged whatever the loss and the noise are, which the effects of fits meet all.
+@pytest.mark.slow_cases(
+    *(f"{loss}, {more}" for loss in LOSSES if loss not in FEW for more in ("a formula", "no noise")),
+    *(f"logistic, {noise}" for noise in NOISES if noise != "dropout"),
+)
 @pytest.mark.parametrize("name", CASES)
 def test_effects_of_a_posterior(name):
     case = CASES[name]()

@@ -78,6 +78,7 @@ def changes(method):
         yield {option: changed[option] for option in together}
 
 
+@pytest.mark.slow_cases("rows", "directions")  # as the draws of rows below, and as eigenvectors
 @pytest.mark.parametrize("name", KERNELS)
 def test_every_kernel_has_every_option(name):
     for changed in changes(bd.HMC):

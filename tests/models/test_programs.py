@@ -124,6 +124,18 @@ PROGRAMS = {
 }
 
 
+def sites_of(program, arguments, keywords, y=None):
+    """Sampled sites by name, and the value of ``y``, which alone is computed."""
+    found, given = {}, {} if y is None else {"y": y}
+
+    def drawn(key):
+        sites = trace(seed(program, key)).get_trace(*arguments, **keywords, **given)
+        found.update({name: site for name, site in sites.items() if site["type"] == "sample"})
+        return found["y"]["value"]
+
+    return found, np.asarray(jax.jit(drawn)(jax.random.key(0)))
+
+
 def dims(site):
     frames = sorted(site["cond_indep_stack"], key=lambda frame: frame.dim)
     return tuple(frame.name for frame in frames) + tuple(site["infer"].get("event_dims", ()))
@@ -137,9 +149,7 @@ def dims(site):
 def test_y_is_simulated_and_is_all_that_is_observed(name):
     """Plates carry the names of the dims, every prior is a law that can be drawn from, and no factor is left."""
     program, arguments, keywords, latent_dims, classes = PROGRAMS[name]
-    sites = trace(seed(program, 0)).get_trace(*arguments, **keywords)
-    sites = {key: site for key, site in sites.items() if site["type"] == "sample"}
-    y = np.asarray(sites["y"]["value"])
+    sites, y = sites_of(program, arguments, keywords)
     table = "factors" in name
     assert dims(sites["y"]) == (("obs_id", "feature") if table else ROW)
     assert y.shape == ((N, P) if table else (N,))
@@ -148,9 +158,9 @@ def test_y_is_simulated_and_is_all_that_is_observed(name):
     assert np.all(np.isfinite(y))
     if classes is not None:
         assert set(np.unique(y)) <= set(range(classes))
-    given = trace(seed(program, 1)).get_trace(*arguments, y=jnp.asarray(y), **keywords)
-    assert [key for key, site in given.items() if site["type"] == "sample" and site["is_observed"]] == ["y"]
-    np.testing.assert_array_equal(given["y"]["value"], y)
+    given, value = sites_of(program, arguments, keywords, y)
+    assert [key for key, site in given.items() if site["is_observed"]] == ["y"]
+    np.testing.assert_array_equal(value, y)
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
