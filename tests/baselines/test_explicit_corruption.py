@@ -70,13 +70,6 @@ def test_a_row_of_weight_2_is_corrupted_as_often_as_a_row_twice(storage):
     assert seen.sum() == pytest.approx(np.sum(0.5 + weight))
 
 
-def test_duplicate_entries_are_dropped_as_one():
-    X = sparse.csr_matrix((np.ones(200), np.zeros(200, dtype=int), np.arange(0, 201, 2)), shape=(100, 1))
-    model = ExplicitCorruption(_Recorder(), 0.5, copies=1, random_state=0).fit(X, np.arange(100.0))
-    assert set(np.unique(model.estimator_.seen_[0].toarray())) == {0.0, 2.0}
-    assert X.nnz == 200
-
-
 @pytest.mark.parametrize("storage", [np.asarray, sparse.csr_array])
 def test_predictions_are_at_the_mean_of_the_noise(storage):
     X, y = _data()

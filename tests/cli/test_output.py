@@ -28,7 +28,7 @@ def run(folder, shell, **environment):
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full here")
-@pytest.mark.default_cases("full", "closed")
+@pytest.mark.default_cases("full")
 @pytest.mark.parametrize(
     ("end", "said"),
     [("| true", ""), ("> /dev/full", "cannot be printed: "), (">&-", ""), (">&- 2>&-", ""), ("&> /dev/full", "")],
@@ -41,6 +41,8 @@ def test_a_report_that_cannot_be_printed_costs_no_result(table, tmp_path, end, s
     assert {path.name for path in (tmp_path / "bayesdrop-output").iterdir()} == FILES
     assert said in done.stderr
     assert len(done.stderr.splitlines()) == bool(said)
+    if end == "> /dev/full":  # a process takes seconds; predictions are reported in the same way
+        return
     done = run(tmp_path, f"BD predict bayesdrop-output shop.csv {end}")
     assert done.returncode == 0, done.stderr
     assert len(pd.read_csv(tmp_path / "predictions.csv")) == 120
@@ -129,7 +131,7 @@ main()
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no limit of file sizes here")
-@pytest.mark.default_cases("20000")
+@pytest.mark.slow
 @pytest.mark.parametrize("most", [0, 3000, 20_000])
 def test_a_full_disk_is_one_line_and_leaves_nothing(table, tmp_path, most):
     """The first file, or a later one."""

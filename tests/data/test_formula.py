@@ -1,6 +1,5 @@
 """Formulas: what the columns are, that new rows are encoded alike, and what is refused."""
 
-import pickle
 import re
 
 import numpy as np
@@ -56,14 +55,6 @@ def test_columns_are_those_written_by_hand(data):
     assert str(design).startswith("ill ~ age + C(site) + age:sex + site:sex: 80 rows, 12 features, dense; ")
 
 
-def test_one_rate_per_term(data):
-    design = from_formula("ill ~ age + C(site) + bs(dose, df=4)", data)
-    fit = bd.fit(bd.Model(rates=bd.PerGroup(design.groups)), design.X, design.y, feature_names=design.feature_names)
-    assert fit.rate_posterior.names == ["age", "C(site)", "bs(dose, df=4)"]
-    assert fit.feature_names == design.feature_names
-    assert np.unique(fit.rates[1:4]).size == 1
-
-
 def test_full_rank_has_reference_levels_and_contrasts(data):
     design = from_formula("~ age * site + C(sex, contr.sum)", data, full_rank=True)
     assert design.feature_names == [
@@ -74,33 +65,6 @@ def test_full_rank_has_reference_levels_and_contrasts(data):
     assert set(dense(design.X)[:, 3]) == {-1.0, 1.0}
     all_levels = from_formula("~ age * site + sex", data)
     assert np.linalg.matrix_rank(np.column_stack([np.ones(N), dense(all_levels.X)])) < 1 + all_levels.X.shape[1]
-
-
-def test_all_levels_are_treated_alike(data):
-    """Which level comes first does not matter with a column for each, and does with a reference level."""
-    first = data["site"].astype("category")
-    last = first.cat.reorder_categories(["west", "south", "north"])
-
-    def predictions(site, full_rank):
-        design = from_formula("ill ~ age + site", data.assign(site=site, age=data["age"] / 10), full_rank=full_rank)
-        model = bd.DropoutLogisticRegression(0.3, C=0.1).fit(design.frame(), design.y)
-        return model.predict_proba(design.frame())[:, 1]
-
-    np.testing.assert_allclose(predictions(first, False), predictions(last, False), rtol=1e-5)
-    assert np.abs(predictions(first, True) - predictions(last, True)).max() > 1e-3
-
-
-@pytest.mark.parametrize("full_rank", [False, True])
-def test_new_rows_are_encoded_like_the_first(data, full_rank):
-    formula = "ill ~ center(age) + scale(dose) + bs(age, df=5) + poly(dose, 2) + C(grade)*site + `two words`:sex"
-    design = from_formula(formula, data, full_rank=full_rank)
-    for rows in ([3], [60, 2, 5], slice(None)):
-        new = data.drop(columns=["ill", "cost"]).iloc[rows]
-        np.testing.assert_allclose(dense(design.transform(new)), dense(design.X)[rows], rtol=1e-12, atol=1e-12)
-    centre = design.feature_names.index("center(age)")
-    np.testing.assert_allclose(dense(design.X)[:, centre], data["age"] - data["age"].mean(), atol=1e-12)
-    again = pickle.loads(pickle.dumps(design))
-    np.testing.assert_array_equal(dense(again.transform(data)), dense(design.X))
 
 
 def test_a_factor_of_numbers_stays_a_factor(data):
@@ -225,24 +189,17 @@ def test_no_intercept(data, formula):
     ("formula", "message"),
     [
         ("ill ~ aeg", "no column 'aeg'; did you mean 'age'"),
-        ("il ~ age", "no column 'il'; did you mean 'ill'"),
-        ("ill ~ C(stie)", "no column 'stie'; did you mean 'site'"),
-        ("ill ~ bs(doze, df=4)", "no column 'doze'; did you mean 'dose'"),
         ("np.log(csot) ~ age", "no column 'csot'; did you mean 'cost'"),
         ("ill ~ f(age)", r"context=\{'f': ...\}"),
         ("ill ~ age +* site", r"'ill ~ age \+\* site' cannot be read. Operator `\+\*` is incorrectly used"),
         ("ill ~ two words", "backticks"),
         ("ill ~ (age", "cannot be read"),
-        ("", "no terms"),
         ("ill ~ age | site", "several parts"),
         ("ill + cost ~ age", r"expected one response on the left side, or two columns of counts, .* got 'ill \+ cost'"),
-        ("ill:cost ~ age", "expected one response"),
         ("ill ~ age + ill", "'ill' is among the terms"),
         ("C(ill) ~ age", "gives 2 columns, expected one"),
         ("ill ~ C(site, contr.sum)", "pass full_rank=True"),
-        ("ill ~ C(site, contr.treatment(base='west'))", "pass full_rank=True"),
         ("ill ~ log(age - 50)", r"'log\(age - 50\)' is not a number in some rows"),
-        ("log(age - 50) ~ dose", r"'log\(age - 50\)' is not a number in some rows"),
         ("ill ~ dose + I(1 / (sex == 'x'))", r"infinite or not numeric in the terms .*I\(1 / \(sex == .*\(80\)"),
         ("ill ~ C(site, levels=['north'])", "levels that the formula does not know"),
     ],
@@ -268,13 +225,11 @@ def test_the_variables_of_the_caller_are_not_looked_up(data):
     [
         ({"age": [None, None] + [1.0] * (N - 2)}, "ill ~ age + site", r"missing values in 'age' \(2 of 80 rows\)"),
         ({"site": [None] + ["a", "b"] * 39 + ["a"]}, "~ site", r"missing values in 'site' \(1 of 80 rows\)"),
-        ({"site": [None] + ["a", "b"] * 39 + ["a"]}, "~ C(site):age", r"missing values in 'site' \(1 of 80 rows\)"),
         ({"ill": [None] + ["a", "b"] * 39 + ["a"]}, "ill ~ age", r"missing values in 'ill' \(1 of 80 rows\)"),
         ({"two words": [np.nan] * N}, "~ `two words`", r"missing values in 'two words' \(80 of 80 rows\)"),
         ({"age": [np.inf] * N}, "~ age", r"infinite or not numeric in the terms 'age' \(80\)"),
         ({"cost": [np.inf] * N}, "cost ~ age", "the response 'cost' has infinite values"),
         ({"age": pd.date_range("2020", periods=N)}, "~ age", "column 'age' holds datetime64 values"),
-        ({"age": [1, "a"] * 40}, "~ age", "column 'age' holds mixed-integer values"),
         ({"ill": pd.date_range("2020", periods=N)}, "ill ~ age", "the response 'ill' holds datetime64 values"),
         ({"site": ["one"] * N}, None, "every factor has one level only"),
     ],
@@ -309,7 +264,6 @@ def test_tables_that_are_refused(data):
             {"site": "east"},
             "80 of 80 rows have levels of 'site' that the formula has not seen: 'east'; known are 'north'",
         ),
-        ({"grade": 9}, "levels of 'grade' that the formula has not seen: 9; known are 1, 2, 3"),
         ({"sex": 1}, "levels of 'sex' that the formula has not seen: 1;"),
         ({"age": np.nan}, r"missing values in 'age' \(80 of 80 rows\)"),
         ({"site": None}, r"missing values in 'site' \(80 of 80 rows\)"),
@@ -375,8 +329,6 @@ def test_the_response_chooses_the_loss(data, formula, loss):
         (lambda data: bd.fit("ill ~ age - offset(dose)", data), "add it by itself"),
         (lambda data: bd.fit("ill + offset(dose) ~ age", data), "add it by itself"),
         (lambda data: bd.fit("ill ~ age + offset(dose", data), "bracket is not closed"),
-        (lambda data: bd.fit("ill ~ age + offset(site)", data), r"offset\(site\) is not a number"),
-        (lambda data: bd.fit("ill ~ age + offset(nothing)", data), "nothing"),
         (lambda data: bd.fit("ill ~ age + offset(np.log(0 * dose))", data), "infinite or not a number in 80 of 80"),
         (lambda data: bd.fit("ill ~ age + offset(dose)", data, offset=1.0), "the formula has an offset"),
         (lambda data: bd.FormulaTransformer("age + offset(dose)").fit(data), "features only"),

@@ -1,6 +1,7 @@
 """A formula goes with fits and posteriors, into other processes too, and encodes tables there as it did at first."""
 
 import json
+import pickle
 import subprocess
 import sys
 import warnings
@@ -8,14 +9,16 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+import xarray as xr
 
 import bayesdrop as bd
 from bayesdrop import from_formula
 from bayesdrop.data.formulas.encoder import FormulaEncoder
+from bayesdrop.description import attributes
 
 pytest.importorskip("formulaic")
 
-N = 90
+N, DRAWS = 90, ("chain", "draw")
 FORMULAS = (
     "~ center(age) + scale(dose) + bs(age, df=5) + poly(dose, 2) + C(grade)*site + `two words`:site + flag",
     "~ np.log(dose)*site + I(age**2) + cr(age, df=4) + cc(dose, df=3)",
@@ -51,15 +54,15 @@ def dense(X):
 @pytest.mark.parametrize("formula", FORMULAS)
 def test_text_says_all_of_it(data, formula, full_rank):
     design = from_formula(formula, data, full_rank=full_rank)
-    again = FormulaEncoder.from_json(design.to_json())
-    assert again.feature_names == design.feature_names
-    assert again.groups == design.groups
-    for rows in (slice(None), [3]):
-        new = data.iloc[rows]
-        np.testing.assert_array_equal(dense(again.transform(new)), dense(design.X)[rows])
-        if design.offset is not None:
-            np.testing.assert_array_equal(again.offset_of(new), design.offset[rows])
-    assert again.to_json() == design.to_json()
+    for again in (FormulaEncoder.from_json(design.to_json()), pickle.loads(pickle.dumps(design))):
+        assert again.feature_names == design.feature_names
+        assert again.groups == design.groups
+        for rows in (slice(None), [3]):
+            new = data.iloc[rows].drop(columns=["ill", "events"])
+            np.testing.assert_array_equal(dense(again.transform(new)), dense(design.X)[rows])
+            if design.offset is not None:
+                np.testing.assert_array_equal(again.offset_of(new), design.offset[rows])
+        assert again.to_json() == design.to_json()
 
 
 def test_an_offset_is_read_from_the_table(data):
@@ -108,9 +111,9 @@ def test_python_code_runs_in_the_session_that_made_it_and_in_no_other(data, tmp_
     assert from_formula("~ twice(age)", data, context=own).transform(data)[0, 0] == 2 * data["age"][0]
     model = bd.Model(rates=bd.Fixed(0.0))
     fit = bd.fit(model, "ill ~ age.abs() + site", data)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a few draws
-        post = bd.sample(model, "ill ~ age.abs() + site", data, draws=10, tune=10, chains=2, progress=False)
+    parts = {"weight": ((*DRAWS, "feature"), fit.weight[None, None]), "intercept": (DRAWS, [[fit.intercept]])}
+    draws = xr.Dataset(parts, coords={"chain": [0], "draw": [0], "feature": fit.feature_names})
+    post = bd.groups.assemble({"posterior": draws}, attributes(fit.model, fit.classes, fit.facts))
     encoded = fit.formula.transform(data)
     np.testing.assert_array_equal(encoded[:, 0], data["age"].abs())
     features = pd.DataFrame(encoded, columns=fit.feature_names)

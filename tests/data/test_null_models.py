@@ -38,7 +38,7 @@ def sampled(model, formula, method=None, draws=40, **options):
         return bd.sample(model, formula, TABLE, method=method, **options)
 
 
-@pytest.mark.default_cases("size-1", "ill-(1 | site)", "kind-1", "count-(1 | site)")
+@pytest.mark.default_cases("ill-(1 | site)", "kind-1")
 @pytest.mark.parametrize("right", ["1", "(1 | site)"])
 @pytest.mark.parametrize("left", MODELS)
 def test_every_function_takes_a_model_without_features(left, right, tmp_path):
@@ -84,7 +84,7 @@ def test_effects_alone_are_the_ridge_of_the_levels():
     np.testing.assert_allclose([fit.intercept, *fit.weight], expected, rtol=1e-5)
 
 
-@pytest.mark.default_cases("None", "method2")
+@pytest.mark.default_cases("None")
 @pytest.mark.parametrize("method", [None, bd.Gibbs(), bd.HMC(), bd.NUTS()])
 def test_an_intercept_alone_has_the_posterior_of_a_share(method):
     """Under a flat prior of the logit a share is Beta(s, f): moments of its logit are polygamma functions.

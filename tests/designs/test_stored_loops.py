@@ -61,11 +61,11 @@ def test_a_full_disk_is_not_in_the_way(tmp_path):
     assert not files(tmp_path, "nbc")
 
 
-@pytest.mark.parametrize(("suffix", "left"), [("nbi", 0), ("nbc", 40)])
-def test_damaged_files_are_not_in_the_way(copy, suffix, left):
-    for file in files(copy, suffix):
-        os.truncate(file, left)
-    run(copy)
+def test_damaged_files_are_not_in_the_way(copy):
+    for suffix, left in (("nbi", 0), ("nbc", 40)):
+        for file in files(copy, suffix):
+            os.truncate(file, left)
+        run(copy)
 
 
 class Trap:

@@ -69,19 +69,6 @@ def test_new_rows_are_read_as_those_of_the_fit(tmp_path, first, suffix):
             np.testing.assert_allclose(numbers(ask(stated)), expected, rtol=1e-12, err_msg=f"{name}: {label}")
 
 
-@pytest.mark.slow
-def test_a_posterior_reads_new_rows_as_its_own(tmp_path):
-    blocks = bd.Blocks(write(tmp_path / "old.svmlight", X, Y, 0))
-    options = {"draws": 20, "tune": 20, "chains": 2, "progress": False, "method": bd.HMC()}
-    with pytest.warns(bd.MixingWarning):
-        post = bd.sample(bd.Model(rates=bd.Fixed(0.0)), blocks, Y, **options)
-    bd.groups.save(post, tmp_path / "posterior.nc")
-    path = write(tmp_path / "new.svmlight", NEW["neither"], first=0)
-    for one in (post, bd.groups.load(tmp_path / "posterior.nc")):
-        expected = bd.predict(one, csr_array(NEW["neither"])).mean
-        np.testing.assert_allclose(bd.predict(one, bd.Blocks(path)).mean, expected, rtol=1e-12)
-
-
 @pytest.mark.parametrize("stated", [False, True])
 def test_indices_that_the_fit_does_not_have_are_refused_by_their_line(tmp_path, stated):
     old = bd.Blocks(write(tmp_path / "old.svmlight", X, Y))

@@ -77,19 +77,20 @@ GIG = [rounded(p, w / m, w * m) for p, w, m in itertools.product(
 @pytest.mark.parametrize("precision", PRECISIONS)
 def test_generalised_inverse_gaussian(precision):
     double, dtype = PRECISIONS[precision]
+    settings = GIG if double else GIG[::2]
     with jax.enable_x64(double):
-        p, a, b = (jnp.asarray(part, dtype) for part in np.array(GIG).T)
+        p, a, b = (jnp.asarray(part, dtype) for part in np.array(settings).T)
         law = GeneralizedInverseGaussian(p, a, b)
         found = [law.mean, law.variance, law.moment(-1), law.moment(2.5)]
         for values, power in zip(found, (1, None, -1, 2.5), strict=True):
-            for value, setting in zip(np.asarray(values), GIG, strict=True):
+            for value, setting in zip(np.asarray(values), settings, strict=True):
                 truth = exact(gig_variance, *setting) if power is None else exact(gig_moment, power, *setting)
                 compare(precision, value, truth, 6 * abs(float(truth)))
         place = np.asarray(law.mean) + np.outer((-1, 0, 3), np.sqrt(np.asarray(law.variance)))
         place = jnp.where((place > 0) & np.isfinite(place), place, law.mean).astype(dtype)
         densities = np.asarray(law.log_prob(place))
         for row in range(3):
-            for value, x, (p, a, b) in zip(densities[row], np.asarray(place[row], float), GIG, strict=True):
+            for value, x, (p, a, b) in zip(densities[row], np.asarray(place[row], float), settings, strict=True):
                 if not (np.isfinite(x) and x > 1e-30):
                     continue
                 truth = exact(gig_density, float(x), p, a, b)

@@ -57,13 +57,6 @@ def test_numbers_have_minus_the_loss(law, loss):
     np.testing.assert_allclose(law(SCORES, 0.7).log_prob(y), expected, rtol=1e-12, atol=1e-12)
 
 
-def test_the_logistic_one_is_the_bernoulli_likelihood():
-    y = np.array([0, 1, 1, 0, 1, 0])
-    np.testing.assert_allclose(
-        LogisticPseudoLikelihood(SCORES).log_prob(y), dist.Bernoulli(logits=SCORES).log_prob(y), rtol=1e-12
-    )
-
-
 def test_labels_are_drawn_from_the_normalised_form():
     """Exact binomial and chi-square tests; false-alarm rate 1e-5 together."""
     laws = [BernoulliPseudoLikelihood(-3.0, -2.0), HingePseudoLikelihood(0.3, 2.0), LogisticPseudoLikelihood(-0.5, 3.0)]

@@ -42,9 +42,3 @@ def test_the_score_is_the_explained_deviance():
     many = bd.DropoutNegativeBinomialRegressor(0.2, dispersion=1e7, expectation="gaussian").fit(X, Y)
     near = d2_tweedie_score(Y, many.predict(X), sample_weight=weight, power=1)
     assert many.score(X, Y, weight) == pytest.approx(near, abs=1e-5)
-
-
-def test_sample_takes_the_settings_of_the_estimator():
-    model = bd.DropoutNegativeBinomialRegressor(bd.PerFeature(), dispersion=3.0)
-    with pytest.raises(ValueError, match="whole numbers for NegativeBinomial, got 1.5"):
-        model.sample(X, Y + 0.5 * (np.arange(60) == 0) + (1 - Y) * (np.arange(60) == 0), draws=2, tune=2)

@@ -5,7 +5,6 @@ import warnings
 
 import numpy as np
 import pytest
-from scipy import sparse, special
 from sklearn.exceptions import ConvergenceWarning
 
 import bayesdrop as bd
@@ -23,8 +22,7 @@ STRUCTURES = {
 
 
 @pytest.mark.parametrize("y", [Y, MANY], ids=["two", "three"])
-@pytest.mark.parametrize("before", STRUCTURES)
-@pytest.mark.parametrize("after", STRUCTURES)
+@pytest.mark.parametrize(("before", "after"), list(itertools.pairwise([*STRUCTURES, "shared", "fixed"])))
 def test_warm_start_takes_another_rate_structure(before, after, y):
     """Where it starts does not show in what it finds: the energies agree to the tolerance and the rates exactly."""
     cold = bd.DropoutLogisticRegression(STRUCTURES[after], tol=1e-10).fit(X, y)
@@ -61,30 +59,6 @@ def test_warnings_point_at_the_line_that_fits(fit):
     found = [item for item in caught if issubclass(item.category, ConvergenceWarning)]
     assert found
     assert {item.filename for item in found} == {__file__}
-
-
-@pytest.mark.parametrize("corrupted", [False, True])
-def test_softmax_probabilities_check_their_rows_once(monkeypatch, corrupted):
-    """And they are the averages over all masks, summed."""
-    from bayesdrop.estimators import classifier
-    from bayesdrop.estimators import validation as names
-
-    model = bd.DropoutLogisticRegression(
-        bd.PerFeature(), noise=bd.Dropout(centre=None), multiclass="softmax", corrupted_inputs=corrupted
-    ).fit(X, MANY)
-    calls = []
-    real = names.check_features
-    for module in (classifier, bd.estimators.base):
-        monkeypatch.setattr(module, "check_features", lambda *args: calls.append(0) or real(*args))
-    found = model.predict_proba(X[:7])
-    assert len(calls) == 1
-    expected = np.zeros((7, 3))
-    for mask in itertools.product((0.0, 1.0), repeat=4):
-        chance = np.prod(np.where(mask, 1 - model.rates_, model.rates_))
-        score = (X[:7] * (1.0 if corrupted else np.array(mask))) @ model.coef_.T + model.intercept_
-        expected += chance * special.softmax(score, axis=1)
-    np.testing.assert_allclose(found, expected, rtol=1e-9)
-    np.testing.assert_allclose(model.predict_proba(sparse.csr_array(X[:7])), found, rtol=1e-9)
 
 
 XOR = np.array([[-1.0, -1.0], [-1.0, 1.0], [1.0, -1.0], [1.0, 1.0]] * 3)

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from scipy import sparse
 from sklearn.linear_model import QuantileRegressor
 
 import bayesdrop as bd
@@ -36,35 +35,6 @@ def test_without_noise_and_penalty_it_is_scikit_learns(tau, case):
     assert total[0] == pytest.approx(total[1], rel=1e-6)
     np.testing.assert_allclose(ours.coef_, theirs.coef_, atol=2e-3)
     assert ours.intercept_ == pytest.approx(theirs.intercept_, abs=2e-3)
-
-
-@pytest.mark.parametrize("method", [bd.Newton(tol=1e-12), bd.EM(tol=1e-12, max_iter=5000)], ids=["Newton", "EM"])
-@pytest.mark.parametrize("storage", [np.asarray, sparse.csr_array], ids=["dense", "sparse"])
-def test_the_optimum_under_noise_is_found_by_other_means(method, storage):
-    """Against BFGS on the energy as MATH has it, written here; unequal row weights."""
-    from scipy.optimize import minimize
-
-    X, y = problem()
-    rate, C, tau, weight = np.array([0.1, 0.3, 0.5, 0.7]), 2.0, 0.8, np.linspace(0.5, 2.0, len(X))
-
-    def energy(theta):
-        w, residual = theta[:4], y - X @ ((1 - rate) * theta[:4]) - theta[4]
-        root = np.sqrt(residual**2 + X**2 @ (rate * (1 - rate) * w**2))
-        return 0.5 * w @ w + C * weight @ (0.5 * root + (tau - 0.5) * residual)
-
-    fit = bd.DropoutQuantileRegressor(rate, quantile=tau, C=C, method=method).fit(storage(X), y, sample_weight=weight)
-    best = minimize(energy, np.zeros(5), method="BFGS", options={"gtol": 1e-8})
-    assert fit.objective_trace_[-1] == pytest.approx(best.fun, rel=1e-9)
-    np.testing.assert_allclose(np.append(fit.coef_, fit.intercept_), best.x, atol=1e-4)
-    assert np.all(np.diff(fit.objective_trace_) <= 1e-9 * best.fun)
-
-
-def test_the_shares_below_the_fits_are_the_quantiles():
-    """The slope in the intercept is zero where a share τ lies below, but for the p + 1 rows on the fit."""
-    X, y = problem(n=400)
-    for tau in (0.05, 0.5, 0.95):
-        below = np.mean(y < bd.DropoutQuantileRegressor(0.0, quantile=tau).fit(X, y).predict(X))
-        assert abs(below - tau) <= 5 / 400
 
 
 @pytest.mark.parametrize("level", [0.0, -3.0, 1e6])

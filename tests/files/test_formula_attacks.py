@@ -9,17 +9,19 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+import xarray as xr
 
 import bayesdrop as bd
 from bayesdrop._netcdf import read_netcdf, write_netcdf
 from bayesdrop.data.formulas.encoder import StoredFormula
 from bayesdrop.data.formulas.language.limits import LIMITS, Limits
+from bayesdrop.description import attributes
 
 pytest.importorskip("formulaic")
 ATTACKER = Path(__file__).with_name("formula_attacker.py")
 
 
-@pytest.mark.parametrize("count", [3_000, pytest.param(50_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [1_000, pytest.param(50_000, marks=pytest.mark.slow)])
 def test_stored_formulas_that_a_stranger_changed_have_no_effect_but_numbers(count, tmp_path):
     command = [sys.executable, str(ATTACKER), str(count), str(count)]
     run = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
@@ -52,11 +54,16 @@ def results():
     rng = np.random.default_rng(0)
     data = pd.DataFrame({"a": rng.normal(size=40), "contr": rng.normal(size=40)})
     data["y"] = np.where(data["a"] > 0, "yes", "no")
-    model = bd.Model(rates=bd.Fixed(0.0))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a few draws
-        post = bd.sample(model, "y ~ I(a + 1)", data, draws=10, tune=10, chains=2, progress=False)
-    return bd.fit(model, "y ~ I(a + 1)", data), post, data
+    fit = bd.fit(bd.Model(rates=bd.Fixed(0.0)), "y ~ I(a + 1)", data)
+    draws = xr.Dataset(
+        {
+            "weight": (("chain", "draw", "feature"), rng.normal(size=(2, 10, 1))),
+            "intercept": (("chain", "draw"), rng.normal(size=(2, 10))),
+        },
+        coords={"chain": [0, 1], "draw": range(10), "feature": fit.feature_names},
+    )
+    post = bd.groups.assemble({"posterior": draws}, attributes(fit.model, fit.classes, fit.facts))
+    return fit, post, data
 
 
 @pytest.mark.parametrize("door", ["fit", "posterior", "arviz"])
@@ -67,7 +74,7 @@ def test_every_door_refuses_what_no_file_may_run(results, door, tmp_path, monkey
         warnings.simplefilter("ignore")
         (bd.groups.save(post, "r.nc") if door in ("posterior", "arviz") else fit.save("r.nc"))
     whole = read_netcdf(Path("r.nc"))
-    for number, expression in enumerate(HARMFUL):
+    for number, expression in enumerate(HARMFUL if door == "fit" else HARMFUL[:4]):
         path = f"{number}.nc"
         for group in whole.values():
             if "formula_encoding" in group.attrs:

@@ -23,14 +23,14 @@ from bayesdrop.description import attributes
 
 folder = sys.argv[1]
 rng = np.random.default_rng(0)
-X = rng.normal(size=(40, 30))
+X = rng.normal(size=(40, 6))
 y = X[:, 0] > 0
 model = bd.Model(rates=bd.Fixed(0.2))
 fit = bd.fit(model, X, y)
 draws = xr.Dataset(
-    {"weight": (("chain", "draw", "feature"), rng.normal(size=(2, 50, 30))),
-     "intercept": (("chain", "draw"), rng.normal(size=(2, 50)))},
-    coords={"feature": fit.feature_names, "chain": [0, 1], "draw": range(50)},
+    {"weight": (("chain", "draw", "feature"), rng.normal(size=(2, 20, 6))),
+     "intercept": (("chain", "draw"), rng.normal(size=(2, 20)))},
+    coords={"feature": fit.feature_names, "chain": [0, 1], "draw": range(20)},
 )
 observed = xr.Dataset({"y": ("obs_id", y.astype(np.int8))}, coords={"obs_id": range(40)})
 post = bd.groups.assemble({"posterior": draws, "observed_data": observed}, attributes(model, [False, True]))
@@ -45,7 +45,7 @@ for name, write in writers.items():
     write(path)
     with open(path, "rb") as file:
         whole = file.read()
-    for share in np.linspace(0, 1, 12, endpoint=False):
+    for share in np.linspace(0, 1, 5, endpoint=False):
         resource.setrlimit(resource.RLIMIT_FSIZE, (int(share * len(whole)), hard))
         try:
             write(path)

@@ -76,7 +76,7 @@ print("alive")
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals are others there")
-@pytest.mark.parametrize("rounds", [10, pytest.param(200, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("rounds", [4, pytest.param(200, marks=pytest.mark.slow)])
 def test_interrupted_at_any_moment(rounds):
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", PROGRAM, "1", str(rounds)], capture_output=True, text=True, check=False

@@ -2,11 +2,9 @@
 
 import os
 import stat
-import subprocess
 import sys
 
 import numpy as np
-import pandas as pd
 import pytest
 import xarray as xr
 
@@ -103,19 +101,6 @@ def test_the_files_of_a_checkpoint_keep_the_mode_of_its_first(tmp_path):
     assert {mode(path) for path in (tmp_path / "run").iterdir()} == {0o600}
 
 
-def test_the_commands_keep_the_modes_of_their_files(command, tmp_path):
-    pd.DataFrame(X, columns=list("abc")).assign(y=np.where(y, "yes", "no")).to_csv("table.csv", index=False)
-    predict = ("predict", "model", "table.csv", "--out", "new.csv")
-    for arguments in (("fit", "table.csv", "--target", "y", "--out", "model"), predict):
-        assert command(*arguments).exit_code == 0
-    written = [*(tmp_path / "model").iterdir(), tmp_path / "new.csv"]
-    for path in written:
-        path.chmod(0o600)
-    for arguments in (("fit", "table.csv", "--target", "y", "--out", "model"), predict):
-        assert command(*arguments).exit_code == 0
-    assert {path.name: mode(path) for path in written} == {path.name: 0o600 for path in written}
-
-
 @pytest.mark.parametrize("length", [240, 255])
 def test_a_long_name_is_a_name(tmp_path, length):
     path = tmp_path / ("n" * length)
@@ -139,15 +124,6 @@ def test_a_link_to_itself_gets_a_sentence(tmp_path):
     with pytest.raises(OSError, match=r"path: '.*loop.nc' cannot be written: Too many levels of symbolic links; give"):
         bd.groups.save(empty(), link)
     assert link.is_symlink()
-
-
-@pytest.mark.skipif(not os.path.exists("/dev/stdout"), reason="no such name here")
-def test_the_output_of_the_process_gets_a_sentence():
-    code = "import xarray as xr, bayesdrop as bd\n"
-    code += "bd.groups.save(bd.groups.assemble({'posterior': xr.Dataset()}), '/dev/stdout')"
-    done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, check=False)
-    assert done.stdout == ""
-    assert "is a device, a pipe or a socket; give the name of a file" in done.stderr.splitlines()[-1]
 
 
 def test_a_folder_that_refuses_gets_a_sentence(tmp_path, monkeypatch):

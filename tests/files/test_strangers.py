@@ -109,7 +109,7 @@ load = {"fit": bd.Fit.load, "posterior": bd.groups.load}[kind]
 with open(path, "rb") as file:
     whole = file.read()[:-48]  # without the checksum, as other programs leave it
 chance = random.Random(1)
-for _ in range(60):
+for _ in range(30):
     changed = bytearray(whole)
     for _ in range(chance.choice([1, 2, 20])):
         changed[chance.randrange(len(changed))] = chance.randrange(256)

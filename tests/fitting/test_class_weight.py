@@ -51,13 +51,6 @@ def test_balanced_classes_weigh_the_same(name):
     np.testing.assert_allclose(balanced.weight, by_row.weight, rtol=1e-6)
 
 
-def test_estimators_weigh_as_fits_do():
-    X, y = data(2)
-    fit = bd.fit(bd.Model(rates=bd.Fixed(0.2)), X, y, class_weight="balanced", method=bd.Newton(tol=1e-12))
-    model = bd.DropoutLogisticRegression(0.2, class_weight="balanced", tol=1e-12).fit(X, y)
-    np.testing.assert_allclose(fit.weight, model.coef_[0], rtol=1e-6)
-
-
 def test_a_posterior_is_that_of_the_power_likelihood():
     X, y = data(2, 20)
     options = {"draws": 20, "tune": 20, "chains": 2, "method": bd.HMC(), "progress": False}

@@ -59,25 +59,34 @@ def test_ridge_has_its_closed_form_and_covariance():
 @pytest.mark.parametrize("rate", [0.0, 0.3])
 @pytest.mark.parametrize("centre", [None, "mean", "auto"])
 def test_a_logistic_fit_minimises_the_energy_as_it_is_written(rate, centre):
-    """Wherever the noise is centred the prior is of the score at the means of the columns."""
+    """Wherever the noise is centred the prior is of the score at the means of the columns; weights have means too.
+
+    The noise is on the weight and not on its distance from the mean, so that no offset has the same minimum.
+    """
+    mean_of, scale = np.array([1.0, -2.0, 0.5]), np.array([0.3, 0.2, 0.5])
+    stated = model(bd.Logistic(), rate, centre, weight_prior=bd.Normal(scale, mean=mean_of))
     sign, c = np.where(LABELS, 1, -1), fit(model(bd.Logistic(), 0.3, centre), X, LABELS).centre
     away = X if c is None else X - c
 
     def energy(w):
         level = w[3] + (0 if c is None else w[:3] @ c)
         mean, var = (1 - rate) * away @ w[:3] + level, rate * (1 - rate) * away**2 @ w[:3] ** 2
-        size, off = np.sqrt(mean**2 + var), (w @ AT + 1.0) / 0.3
-        value = 0.5 * w[:3] @ w[:3] + 0.5 * off**2
+        size, off, apart = np.sqrt(mean**2 + var), (w @ AT + 1.0) / 0.3, (w[:3] - mean_of) / scale
+        value = 0.5 * apart @ apart + 0.5 * off**2
         value += 0.7 * ROWS @ (np.log(2 * np.cosh(size / 2)) - sign * mean / 2)
         by_square = 0.7 * ROWS * np.tanh(size / 2) / (4 * size)
         by_mean = 2 * mean * by_square - 0.7 * ROWS * sign / 2
-        slope = np.append(w[:3], 0.0) + off / 0.3 * AT + by_mean.sum() * np.append(0 * w[:3] if c is None else c, 1.0)
+        slope = (
+            np.append(apart / scale, 0.0)
+            + off / 0.3 * AT
+            + by_mean.sum() * np.append(0 * w[:3] if c is None else c, 1.0)
+        )
         slope[:3] += (1 - rate) * away.T @ by_mean + 2 * rate * (1 - rate) * w[:3] * ((away**2).T @ by_square)
         return value, slope
 
     near = minimize(energy, np.full(4, 0.1), jac=True, method="BFGS").x
     alone = root(lambda w: energy(w)[1], near, tol=1e-14)
-    found = fit(model(bd.Logistic(), rate, centre), X, LABELS)
+    found = fit(stated, X, LABELS)
     assert np.abs(energy(joined(found))[1]).max() < 1e-7
     np.testing.assert_allclose(joined(found), alone.x, rtol=0, atol=1e-8)
 

@@ -3,7 +3,6 @@
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.optimize import minimize, root
 from scipy.sparse import csr_array
 
 import bayesdrop as bd
@@ -46,29 +45,6 @@ def test_ridge_about_a_mean_has_its_closed_form():
     fit = bd.fit(model(bd.Squared(variance=1.0)), X, NUMBERS)
     np.testing.assert_allclose(joined(fit), expected, rtol=0, atol=1e-10)
     np.testing.assert_allclose(fit.covariance, np.linalg.inv(P + 0.7 * M.T @ M), atol=1e-10)
-
-
-@pytest.mark.parametrize("rate", [0.0, 0.3])
-def test_a_logistic_fit_minimises_the_energy_as_it_is_written(rate):
-    """The noise is on the weight and not on its distance from the mean, so that no offset has the same minimum."""
-
-    sign = np.where(LABELS, 1, -1)
-
-    def energy(w):
-        mean, var = (1 - rate) * X @ w[:4] + w[4], rate * (1 - rate) * X**2 @ w[:4] ** 2
-        size, away = np.sqrt(mean**2 + var), (w[:4] - MEAN) / SCALE
-        value = 0.5 * away @ away + 0.7 * np.sum(np.log(2 * np.cosh(size / 2)) - sign * mean / 2)
-        by_square = np.tanh(size / 2) / (4 * size)
-        by_mean = 2 * mean * by_square - sign / 2
-        slope = away / SCALE + 0.7 * (
-            (1 - rate) * X.T @ by_mean + 2 * rate * (1 - rate) * w[:4] * ((X**2).T @ by_square)
-        )
-        return value, np.append(slope, 0.7 * by_mean.sum())
-
-    near = minimize(energy, np.full(5, 0.1), jac=True, method="BFGS").x
-    alone = root(lambda w: energy(w)[1], near, tol=1e-14)
-    fit = bd.fit(model(bd.Logistic(), rate), X, LABELS, method=bd.Newton(**TIGHT))
-    np.testing.assert_allclose(joined(fit), alone.x, rtol=0, atol=1e-8)
 
 
 @BY_LOSS
@@ -115,12 +91,7 @@ def test_fits_with_kinks_bound_what_is_left(loss, rate):
 
 
 def test_blocks_of_an_online_fit_come_to_the_fit_of_all_rows():
-    ridge = (
-        bd.DropoutRidge(0.2, alpha=1 / 0.7, weight_prior=PRIOR)
-        if "alpha" in bd.DropoutRidge().get_params()
-        else (bd.DropoutRidge(0.2, C=0.7, weight_prior=PRIOR))
-    )
-    ridge.set_params(noise=bd.Dropout(centre=None))
+    ridge = bd.DropoutRidge(0.2, C=0.7, weight_prior=PRIOR, noise=bd.Dropout(centre=None))
     for part in (slice(0, 20), slice(20, 50)):
         ridge.partial_fit(X[part], NUMBERS[part])
     fit = bd.fit(model(bd.Squared(), 0.2), X, NUMBERS)

@@ -30,12 +30,23 @@ def counts(X, y, weight, s):
     return occur, opposed
 
 
+# Priors, and their modes and strengths from how often each feature occurs; one of all features, or one of each.
+MODES, SIZES = np.linspace(0.1, 0.9, 15), np.append(0.0, np.geomspace(0.1, 1e5, 14))
+PRIORS = {
+    "flat": (bd.Beta(1, 1), 0.5, lambda occur: 0.0),
+    "given": (bd.Beta(2, 5), 0.2, lambda occur: 5.0),
+    "each": (bd.Beta.from_mode(MODES, strength=SIZES), MODES, lambda occur: SIZES),
+    "relative": (bd.Beta.from_mode(0.2, relative_strength=0.5), 0.2, lambda occur: 0.5 * occur),
+    "relative, each": (bd.Beta.from_mode(MODES, relative_strength=SIZES), MODES, lambda occur: SIZES * occur),
+}
+
+
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
-@pytest.mark.parametrize("prior", [bd.Beta(1, 1), bd.Beta(2, 5), bd.Beta.from_mode(0.2, relative_strength=0.5)])
+@pytest.mark.parametrize("prior", PRIORS)
 @pytest.mark.parametrize("ratio", [False, True])
 @pytest.mark.parametrize("storage", [np.asarray, sparse.csr_array], ids=["dense", "sparse"])
 def test_rates_are_a_fixed_point_of_the_rule(loss, prior, ratio, storage):
-    X, y = data()
+    (prior, mode, strength_of), (X, y) = PRIORS[prior], data()
     weight = np.random.default_rng(1).random(len(y)) + 0.5
     fit = bd.fit(bd.Model(loss, rates=bd.PerFeature(prior, class_ratio=ratio)), storage(X), y, sample_weight=weight)
     assert fit.status.name == "CONVERGED"
@@ -44,15 +55,10 @@ def test_rates_are_a_fixed_point_of_the_rule(loss, prior, ratio, storage):
     if ratio:
         s[y == 0] *= weight[y == 1].sum() / weight[y == 0].sum()
     occur, opposed = counts(X, sign, fit.weight, s)
-    if prior.a_per_count or prior.b_per_count:
-        expected = (opposed / occur + 0.5 * 0.2) / 1.5
-    else:
-        strength = prior.a + prior.b - 2
-        expected = (opposed + prior.a - 1) / (occur + strength)
-    np.testing.assert_allclose(fit.rates, expected, rtol=1e-12, atol=1e-12)
-    a, b = prior.law(occur)
-    np.testing.assert_allclose(fit.rate_posterior.law.a, a + opposed)
-    np.testing.assert_allclose(fit.rate_posterior.law.b, b + occur - opposed)
+    strength = strength_of(occur)
+    np.testing.assert_allclose(fit.rates, (opposed + mode * strength) / (occur + strength), rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(fit.rate_posterior.law.a, 1 + mode * strength + opposed)
+    np.testing.assert_allclose(fit.rate_posterior.law.b, 1 + (1 - mode) * strength + occur - opposed)
     # Given the rates, the weights are the optimum of the convex energy.
     at_rates = bd.fit(bd.Model(loss, rates=bd.Fixed(fit.rates)), X, y, sample_weight=weight)
     assert fit.objective_trace[-1] == pytest.approx(at_rates.objective_trace[-1], rel=2e-8)
@@ -87,14 +93,16 @@ def test_the_start_does_not_matter(loss, method):
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
 def test_groups_pool_and_a_shared_rate_is_one_group(loss):
     X, y = data(seed=3)
-    groups = ["a"] * 5 + ["b"] * 10
-    fit = bd.fit(bd.Model(loss, rates=bd.PerGroup(groups, bd.Beta(2, 2))), X, y)
-    occur, opposed = counts(X, 2.0 * y - 1, fit.weight, np.ones(len(y)))
-    for label in "ab":
-        inside = np.array([g == label for g in groups])
-        expected = (opposed[inside].sum() + 1) / (occur[inside].sum() + 2)
-        np.testing.assert_allclose(fit.rates[inside], expected, rtol=1e-12)
-    assert fit.rate_posterior.names == ["a", "b"]
+    groups, mode, size = np.repeat([0, 1], [5, 10]), np.array([0.2, 0.6]), np.array([0.5, 4.0])
+    for options in ({"strength": 30 * size}, {"relative_strength": size}):
+        prior = bd.Beta.from_mode(mode, **options)
+        fit = bd.fit(bd.Model(loss, rates=bd.PerGroup(["a"] * 5 + ["b"] * 10, prior)), X, y)
+        found = counts(X, 2.0 * y - 1, fit.weight, np.ones(len(y)))
+        occur, opposed = (np.bincount(groups, part) for part in found)
+        strength = options.get("strength", size * occur)
+        expected = (opposed + mode * strength) / (occur + strength)
+        np.testing.assert_allclose(fit.rates, expected[groups], rtol=1e-12)
+        assert fit.rate_posterior.names == ["a", "b"]
     shared = bd.fit(bd.Model(loss, rates=bd.Shared()), X, y)
     grouped = bd.fit(bd.Model(loss, rates=bd.PerGroup(["all"] * 15)), X, y)
     np.testing.assert_allclose(shared.rates, grouped.rates, rtol=1e-12)

@@ -1,4 +1,4 @@
-"""Regression: ridge in closed form, the fits without noise, the posterior of a regression by exact means."""
+"""Regression: ridge in closed form, and the fits without noise."""
 
 import numpy as np
 import pytest
@@ -59,46 +59,3 @@ def test_warm_start_goes_on_from_the_last_fit():
     model = bd.DropoutSVR(0.3, warm_start=True).fit(X, y)
     steps = model.n_iter_
     assert model.fit(X, y).n_iter_ < steps
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("loss", [bd.Squared(), bd.EpsilonInsensitive(0.2), bd.Quantile(0.8)], ids=repr)
-def test_posterior_of_a_regression_is_the_enumerated_one(loss):
-    """Weights, intercept and rates by importance sampling against 64 chains; false alarms below 1e-4 (9 means)."""
-    import jax
-
-    from bayesdrop.data.dataset import as_dataset
-    from bayesdrop.sampling.protocols import natural
-    from bayesdrop.sampling.run.runner import as_key, run
-
-    rng = np.random.default_rng(2)
-    X = np.round(rng.normal(size=(10, 2)), 1)
-    y = X @ np.array([1.0, -0.5]) + 0.3 * rng.normal(size=10)
-    model = bd.Model(loss, rates=bd.PerFeature(bd.Beta(2, 2)), C=2.0)
-    draws = 400_000
-    w, b, rate = rng.normal(size=(draws, 2)), 2.0 * rng.standard_t(4, size=draws), rng.beta(2, 2, size=(draws, 2))
-    log_share = 2.5 * np.log1p((b / 2.0) ** 2 / 4)
-    for row, target in zip(X, y, strict=True):
-        total = np.zeros(draws)
-        for kept in np.ndindex(2, 2):
-            kept = np.array(kept)
-            chance = np.prod(np.where(kept, 1 - rate, rate), axis=1)
-            score = (w * kept) @ row + b
-            total += chance * np.exp(-2.0 * loss.value(np.full(draws, target), score, np.zeros(draws)))
-        log_share += np.log(np.maximum(total, 1e-300))
-    share = np.exp(log_share - log_share.max())
-    share /= share.sum()
-    values = np.column_stack([w, w**2, b, rate, w[:, 0] * rate[:, 0], w[:, 1] * rate[:, 1]])
-    exact = share @ values
-    exact_error = np.sqrt(share**2 @ (values - exact) ** 2)
-    assert 1 / np.sum(share**2) > 1000
-    data = as_dataset(X, y, binary=False)
-    with jax.enable_x64(False):
-        kernel, operands = bd.Gibbs(joint_moves=0).bind(model, data, model.bind(data.feature_names), 200)
-        result = run(kernel, operands, as_key(0), tune=200, draws=300, chains=64, progress=False)
-    result = natural(result.draws)
-    weight, rates = result["weight"].astype(float), result["rate"].astype(float)
-    parts = [weight, weight**2, result["intercept"].astype(float)[..., None], rates, weight * rates]
-    chains = np.concatenate(parts, axis=-1).mean(axis=1)
-    error = np.hypot(chains.std(axis=0, ddof=1) / 8, exact_error)
-    assert np.max(np.abs(chains.mean(axis=0) - exact) / error) < 4.9

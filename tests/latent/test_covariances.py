@@ -22,21 +22,6 @@ def rows(noise, storage):
 
 
 @pytest.mark.parametrize("noise", NOISES)
-@pytest.mark.parametrize("storage", [np.asarray, sparse.csr_array, np.float32])
-@pytest.mark.parametrize(("scores", "joint"), [(1, False), (3, True), (7, False)])
-def test_covariances_are_sums_over_entries(noise, storage, scores, joint):
-    """``Σ_d V_d g_dm g_dn`` of quadratic, linear and constant noise, also of a row without entries: to 1e-12."""
-    moments, X, rate, rng = rows(noise, storage)
-    hidden, weight, slope = rng.normal(size=(P, K)), rng.normal(size=(K, scores)), rng.random((N, K))
-    first, second = np.triu_indices(scores) if joint else (np.arange(scores),) * 2
-    _, _, a, b, c = NOISES[noise].coefficients(rate)
-    g = np.einsum("ik,km,dk->idm", slope, weight, hidden)
-    expected = np.einsum("id,idj,idj->ij", a * X**2 + b * X + c, g[:, :, first], g[:, :, second])
-    found, _ = ScoreCovariances(hidden, weight, (first, second)).forward(moments, slope)
-    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12 * np.max(np.abs(expected)))
-
-
-@pytest.mark.parametrize("noise", NOISES)
 @pytest.mark.parametrize("storage", [np.asarray, sparse.csr_array])
 def test_one_score_has_the_slopes_of_several(noise, storage):
     """The first of two scores, by pairs of units, and the same score alone: to 1e-12, slopes of either sign."""

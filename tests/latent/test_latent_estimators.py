@@ -69,19 +69,6 @@ def test_softmax_and_one_against_the_rest():
         bd.LatentDropoutLogisticRegression(bd.PerFeature()).fit(X, y)
 
 
-def test_learnt_rates_tell_noise_from_signal():
-    """Columns that say nothing agree with their weight half of the time, and their rate is near one half."""
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(600, 6))
-    y = X[:, 0] + X[:, 1] > 0
-    model = bd.LatentDropoutSVC(n_hidden=4, C=0.1, random_state=0).fit(X, y)
-    assert np.max(model.rates_[:2]) < 0.35
-    assert np.min(model.rates_[2:]) > 0.4
-    shared = bd.LatentDropoutSVC(bd.Shared(), n_hidden=4, C=0.1, random_state=0).fit(X, y)
-    assert np.ptp(shared.rates_) == 0
-    assert shared.rate_posterior_.law.a.shape == (1,)
-
-
 def test_seeds_starts_and_warm_starts():
     X, y = moons()
     model = bd.LatentDropoutSVC(0.1, n_hidden=3, n_init=1, random_state=1)
@@ -109,12 +96,6 @@ def test_methods_fit(method):
     X, y = moons()
     model = bd.LatentDropoutSVC(0.02, n_hidden=8, C=10.0, method=method, n_init=1, random_state=0)
     assert model.fit(X, y).score(X, y) > 0.93
-
-
-def test_too_few_steps_are_said():
-    X, y = moons()
-    with pytest.warns(ConvergenceWarning, match="max_iter"):
-        bd.LatentDropoutSVC(0.1, n_hidden=4, max_iter=3, n_init=1).fit(X, y)
 
 
 @pytest.mark.parametrize("labels", [2, 3])

@@ -67,19 +67,6 @@ def assert_prior(logit, a, b):
         assert stats.kstest(probability(column, *shape), "uniform").pvalue > FALSE_ALARM, shape
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("structure", STRUCTURES)
-def test_gibbs_recovers_the_prior(structure):
-    rates, shapes = STRUCTURES[structure]
-    assert_prior(last_draws(rates, bd.Gibbs(), 30)["logit_rate"], *shapes)
-
-
-@pytest.mark.slow
-def test_hmc_recovers_the_prior():
-    rates, shapes = STRUCTURES["per feature"]
-    assert_prior(last_draws(rates, bd.HMC(), 200)["logit_rate"], *shapes)
-
-
 def assert_normal(draws):
     for column in draws.T:
         assert stats.kstest(column, "norm").pvalue > FALSE_ALARM

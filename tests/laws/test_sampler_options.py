@@ -35,8 +35,8 @@ OPTIONS = {
 ELSEWHERE = {"correct", "limits"}
 
 
-def drawn(method, name, **options):
-    """The kernel, and its draws after a short warm-up."""
+def bound(method, name, **options):
+    """The kernel of a method, and its operands."""
     model, limits = KERNELS[name]
     method, many = method(limits=limits, **options), model.loss.multiclass
     rng = np.random.default_rng(0)
@@ -46,9 +46,21 @@ def drawn(method, name, **options):
     data = as_dataset(rows, y, None, None, False, as_sampling_design, many).with_weight()
     bind = method.bind_streamed if data.design.is_streamed else method.bind
     with jax.enable_x64(method.dtype == "float64"):
-        kernel, operands = bind(model, data, model.bind(data.feature_names), 60, model.loss.multiclass)
-        found = run(kernel, operands, as_key(1), tune=60, draws=6, chains=2, progress=False)
-    return getattr(kernel, "inner", kernel), found.draws
+        return bind(model, data, model.bind(data.feature_names), 60, model.loss.multiclass)
+
+
+def inner(kernel, name):
+    """The kernel of the rows of a streamed one; of its choice."""
+    kernel = getattr(kernel, "inner", kernel)
+    assert kernel.choice == name.removesuffix(", streamed")
+    return kernel
+
+
+def drawn(method, name, **options):
+    """The draws after a short warm-up."""
+    kernel, operands = bound(method, name, **options)
+    with jax.enable_x64(options.get("dtype", method().dtype) == "float64"):
+        return run(kernel, operands, as_key(1), tune=60, draws=6, chains=2, progress=False).draws
 
 
 @pytest.mark.parametrize("method", [bd.HMC, bd.NUTS])
@@ -57,23 +69,34 @@ def test_every_option_has_a_line(method):
     assert {choice.name for choice in CHOICES} <= KERNELS.keys()
 
 
-def check(method, name):
+def changes(method):
+    """Another value of each option and what it does; those that are tried together."""
     changed = {field.name: OPTIONS[field.name] for field in fields(method) if field.name not in ELSEWHERE}
     if method().dtype == changed["dtype"][0]:
         changed["dtype"] = ("float32", changed["dtype"][1])
-    kernel, plain = drawn(method, name)
-    assert kernel.choice == name.removesuffix(", streamed")
     for together in ({"target_accept"}, changed.keys() - {"target_accept"}):
-        kernel, draws = drawn(method, name, **{option: changed[option][0] for option in together})
-        for option in together:
-            value, reached = changed[option]
-            assert getattr(kernel.options, option) == value
+        yield {option: changed[option] for option in together}
+
+
+@pytest.mark.slow_cases("rows", "directions")  # as the draws of rows below, and as eigenvectors
+@pytest.mark.parametrize("name", KERNELS)
+def test_every_kernel_has_every_option(name):
+    for changed in changes(bd.HMC):
+        kernel = inner(bound(bd.HMC, name, **{option: value for option, (value, _) in changed.items()})[0], name)
+        assert all(getattr(kernel.options, option) == value for option, (value, _) in changed.items())
+
+
+def check(method, name):
+    plain = drawn(method, name)
+    for changed in changes(method):
+        draws = drawn(method, name, **{option: value for option, (value, _) in changed.items()})
+        for option, (_, reached) in changed.items():
             assert reached(draws, plain), option
 
 
-@pytest.mark.default_cases("scores", "rows")
+@pytest.mark.default_cases("rows")
 @pytest.mark.parametrize("name", KERNELS)
-def test_every_option_reaches_every_kernel(name):
+def test_every_option_reaches_the_draws_of_every_kernel(name):
     check(bd.HMC, name)
 
 

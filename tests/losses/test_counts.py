@@ -97,22 +97,3 @@ def test_large_counts_keep_their_digits_in_single_precision():
     rounded = score.astype(np.float32).astype(float)
     np.testing.assert_allclose(single, bd.Poisson().plain_value_and_slope(y, rounded)[0], atol=1e-4)
     assert exact.min() < 0.1 < exact.max()
-
-
-@pytest.mark.parametrize(
-    ("make", "words"),
-    [
-        (lambda: bd.Binomial(2.5), "got 2.5; the number of trials"),
-        (lambda: bd.Binomial("gaussian"), "trials: expected a whole number of at least 1, got 'gaussian'"),
-        (lambda: bd.NegativeBinomial(np.inf), r"got inf; r of the variance .* take bd.Poisson\(\)"),
-        (
-            lambda: bd.NegativeBinomial(3e8),
-            r"in \(0, 1e\+08\], got 300000000.0; r of the variance .* take bd.Poisson\(\)",
-        ),
-        (lambda: bd.Poisson("augmentation"), "No auxiliary variables"),
-        (lambda: bd.Poisson(np.ones(2)), r"expectation: expected one of .*got array"),
-    ],
-)
-def test_bad_settings_are_named(make, words):
-    with pytest.raises(ValueError, match=words):
-        make()

@@ -170,6 +170,7 @@ def test_fits_equal_those_of_the_closed_form(name, rate):
     np.testing.assert_allclose(one.predict(X).mean, other.predict(X).mean, atol=1e-6)
 
 
+@pytest.mark.slow_cases("squared")
 @pytest.mark.parametrize("name", ["logistic", "squared"])
 def test_posteriors_and_what_is_made_of_them_equal_those_of_the_closed_form(name):
     own, closed, y = SAME[name]

@@ -1,18 +1,15 @@
-"""Programs and the library have one posterior: by HMCGibbs with the stated conditionals, and by calibration."""
-
-import warnings
+"""Programs and the library have one posterior, by HMCGibbs with the stated conditionals."""
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from numpyro.handlers import condition
-from numpyro.infer import MCMC, NUTS, HMCGibbs, Predictive
+from numpyro.infer import MCMC, NUTS, HMCGibbs
 from scipy import stats
 
 import bayesdrop as bd
 from bayesdrop._arviz import arviz
-from bayesdrop.models import augmented_noising, feature_noising, logistic, quantile, svm, svr
+from bayesdrop.models import augmented_noising, logistic, quantile, svm, svr
 from bayesdrop.posterior.arviz_groups.groups import dataset
 
 FALSE_ALARM = 1e-4
@@ -96,34 +93,3 @@ def test_conditionals_have_the_posterior_of_the_plain_program(name):
         moments.append([moment(both[..., j]) for j in range(both.shape[2])])
     z = [(a[0] - b[0]) / np.hypot(a[1], b[1]) for a, b in zip(*moments, strict=True)]
     assert np.max(np.abs(z)) < stats.norm.isf(FALSE_ALARM / (2 * len(z))), z
-
-
-@pytest.mark.slow
-def test_data_that_the_program_simulates_are_fitted_as_they_should_be():
-    """Simulation-based calibration (Talts et al. 2018) of ``bd.sample`` by ``program`` with ``y=None``.
-
-    200 replications, ranks among 49 thinned draws in 10 cells, four parameters; false-alarm rate 1e-4 together.
-    """
-    replications, cells, kept = 200, 10, 49
-    program = condition(feature_noising.program, {"intercept": jnp.zeros(())})
-    rows = jnp.asarray(X, jnp.float32)
-    truth = Predictive(program, num_samples=replications)(jax.random.key(2), rows, A=2.0, B=3.0)
-    model = bd.Model(rates=bd.PerFeature(bd.Beta(2.0, 3.0)), fit_intercept=False)
-    ranks = []
-    for number in range(replications):
-        y = np.asarray(truth["y"][number])
-        if len(np.unique(y)) < 2:
-            # Labels of one class are refused; a rank drawn at random leaves the rest uniform only if this is rare.
-            continue
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # few draws
-            post = bd.sample(model, X, y, draws=10 * kept, tune=100, chains=1, seed=number, progress=False)
-        posterior = dataset(post, "posterior")
-        drawn = np.concatenate([posterior[name].values[0, ::10] for name in ("weight", "rate")], axis=1)
-        true = np.concatenate([truth[name][number] for name in ("weight", "rate")])
-        ranks.append(np.sum(drawn < true, axis=0))
-    ranks = np.array(ranks)
-    assert len(ranks) >= 0.99 * replications
-    for j in range(ranks.shape[1]):
-        counts = np.histogram(ranks[:, j], bins=cells, range=(-0.5, kept + 0.5))[0]
-        assert stats.chisquare(counts).pvalue > FALSE_ALARM / ranks.shape[1], counts

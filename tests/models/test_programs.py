@@ -15,9 +15,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from numpyro.handlers import condition, seed, substitute, trace
-from numpyro.infer import Predictive
-from scipy.stats import binomtest, ks_2samp
+from numpyro.handlers import seed, substitute, trace
+from scipy.stats import ks_2samp
 
 import bayesdrop.models
 from bayesdrop.distributions import HingePseudoLikelihood
@@ -132,6 +131,18 @@ PROGRAMS = {
 }
 
 
+def sites_of(program, arguments, keywords, y=None):
+    """Sampled sites by name, and the value of ``y``, which alone is computed."""
+    found, given = {}, {} if y is None else {"y": y}
+
+    def drawn(key):
+        sites = trace(seed(program, key)).get_trace(*arguments, **keywords, **given)
+        found.update({name: site for name, site in sites.items() if site["type"] == "sample"})
+        return found["y"]["value"]
+
+    return found, np.asarray(jax.jit(drawn)(jax.random.key(0)))
+
+
 def dims(site):
     frames = sorted(site["cond_indep_stack"], key=lambda frame: frame.dim)
     return tuple(frame.name for frame in frames) + tuple(site["infer"].get("event_dims", ()))
@@ -145,9 +156,7 @@ def dims(site):
 def test_y_is_simulated_and_is_all_that_is_observed(name):
     """Plates carry the names of the dims, every prior is a law that can be drawn from, and no factor is left."""
     program, arguments, keywords, latent_dims, classes = PROGRAMS[name]
-    sites = trace(seed(program, 0)).get_trace(*arguments, **keywords)
-    sites = {key: site for key, site in sites.items() if site["type"] == "sample"}
-    y = np.asarray(sites["y"]["value"])
+    sites, y = sites_of(program, arguments, keywords)
     table = "factors" in name
     assert dims(sites["y"]) == (("obs_id", "feature") if table else ROW)
     assert y.shape == ((N, P) if table else (N,))
@@ -156,9 +165,9 @@ def test_y_is_simulated_and_is_all_that_is_observed(name):
     assert np.all(np.isfinite(y))
     if classes is not None:
         assert set(np.unique(y)) <= set(range(classes))
-    given = trace(seed(program, 1)).get_trace(*arguments, y=jnp.asarray(y), **keywords)
-    assert [key for key, site in given.items() if site["type"] == "sample" and site["is_observed"]] == ["y"]
-    np.testing.assert_array_equal(given["y"]["value"], y)
+    given, value = sites_of(program, arguments, keywords, y)
+    assert [key for key, site in given.items() if site["is_observed"]] == ["y"]
+    np.testing.assert_array_equal(value, y)
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
@@ -193,20 +202,6 @@ def test_a_flat_intercept_is_an_option():
         np.testing.assert_array_equal(sites["intercept"]["fn"].log_prob(zero), 0 * zero)
         with pytest.raises(NotImplementedError):
             trace(seed(program, 0)).get_trace(*arguments, **flat)
-
-
-@pytest.mark.parametrize("groups", [None, (0, 1, 0)])
-def test_masks_are_kept_with_one_minus_the_rate(groups):
-    rate = jnp.array([0.1, 0.75, 0.4])[: 3 if groups is None else 2]
-    values = {"weight": jnp.ones(3), "intercept": jnp.zeros(()), "rate": rate}
-    program = condition(feature_noising.program, values)
-    draws = Predictive(program, num_samples=500, return_sites=["kept"])(jax.random.key(1), X, groups=groups)
-    kept = np.asarray(draws["kept"])
-    assert kept.shape == (500, 8, 3)
-    chance = 1 - np.asarray(rate if groups is None else rate[jnp.asarray(groups)])
-    # Three exact tests of 4,000 masks each; false-alarm rate below 1e-5.
-    for d in range(3):
-        assert binomtest(int(kept[..., d].sum()), kept[..., d].size, chance[d]).pvalue > 3e-6
 
 
 @pytest.mark.parametrize("name", NAMES)

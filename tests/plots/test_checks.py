@@ -224,18 +224,10 @@ def test_refusals(counts, labels):
         plots.ppc(bd.groups.assemble({"observed_data": xr.Dataset({"y": ("obs_id", [0, 1])})}))
     with pytest.raises(ValueError, match="add it by bd.log_likelihood"):
         plots.loo_pit(counts)
-    with pytest.raises(TypeError, match="expected what bd.sample"):
-        plots.ppc([0, 1])
     with pytest.raises(ValueError, match="kind: numbers have no bars"):
         plots.ppc(numbers, kind="bars")
     with pytest.raises(ValueError, match="kind: classes have no density"):
         plots.ppc(labels, kind="density")
-    with pytest.raises(ValueError, match='kind: expected None, "bars" or "density"'):
-        plots.ppc(counts, kind="violin")
-    with pytest.raises(ValueError, match="by: expected a value for each of the 70 rows"):
-        plots.ppc(counts, by="site")
-    with pytest.raises(ValueError, match="by: missing values"):
-        plots.ppc(counts, by=[None, *range(69)])
     with pytest.raises(ValueError, match="by: 70 different values, at most 12"):
         plots.ppc(counts, by=np.arange(70))
     for post in (numbers, labels):
@@ -244,12 +236,8 @@ def test_refusals(counts, labels):
     three = made(np.array([0, 1, 2]), np.zeros((1, 5, 3), dtype=int), np.zeros((1, 5, 3)), classes=["a", "b", "c"])
     with pytest.raises(ValueError, match="3 classes have no order"):
         plots.loo_pit(three)
-    with pytest.raises(ValueError, match=r"positive: expected one of the classes \['a', 'b', 'c'\]"):
-        plots.reliability_curve(three)
     with pytest.raises(ValueError, match="expected a posterior of classes, got one of numbers"):
         plots.reliability_curve(counts)
-    with pytest.raises(TypeError, match="expected probabilities for the labels y"):
-        plots.reliability_curve([0, 1, 1])
 
 
 def test_axes_of_the_caller(counts):

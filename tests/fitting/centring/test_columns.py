@@ -1,5 +1,7 @@
 """Summaries of columns: plain statements in NumPy, weights as copies of rows, the same of every storage."""
 
+import itertools
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -94,21 +96,6 @@ def test_rows_of_no_weight_and_no_rows():
     assert found.extreme_spreads() == (1.0, 0, 0)
 
 
-@pytest.mark.parametrize("storage", [np.asarray, sparse.csr_array])
-def test_which_columns_zero_is_no_usual_value_of(storage):
-    n = 100
-    half = np.where(np.arange(n) < 50, 2.0 + np.arange(n), 0.0)
-    most = np.where(np.arange(n) < 51, 2.0 + np.arange(n), 0.0)
-    dummy, constant = (np.arange(n) < 90).astype(float), np.full(n, 3.0)
-    table = storage(np.stack([half, most, -most, dummy, constant, most - 3.0, np.zeros(n)], axis=1))
-    # Weights whose sums are rounded: half of them is half of them.
-    for weight in (np.ones(n), np.full(n, 0.1)):
-        assert summarise(table, weight).usually_one_signed.tolist() == [False, True, True, False, False, False, False]
-    # A row of weight 2 is the row twice.
-    weight = np.where(np.arange(n) < 50, 2.0, 1.0)
-    assert summarise(table, weight).usually_one_signed.tolist() == [True, True, True, False, False, False, False]
-
-
 @pytest.mark.parametrize("size", [1 << 20, 30])
 def test_unusual_zeros_are_what_each_column_by_itself_says(monkeypatch, size):
     monkeypatch.setattr(columns_module, "BLOCK", size)
@@ -118,14 +105,17 @@ def test_unusual_zeros_are_what_each_column_by_itself_says(monkeypatch, size):
         values = np.round(rng.normal(rng.choice([0, 3]), rng.choice([0.2, 1.0]), size=(n, p)))
         table = values * (rng.random((n, p)) < rng.choice([0.3, 0.6, 1.0]))
         weight = rng.integers(1, 4, n).astype(float)
+        # Half of the rows by weight is half of them, even where sums of the weights are rounded.
+        half = n // 2
+        weight[half : 2 * half], table[:half, 0], table[half:, 0] = weight[:half], 2.0 + np.arange(half), 0.0
         expected = [
             (min(column) >= 0 or max(column) <= 0)
             and 2 * weight[column != 0].sum() > weight.sum()
             and len(set(column) - {0.0}) > 1
             for column in table.T
         ]
-        for rows in (table, sparse.csr_array(table)):
-            assert summarise(rows, weight).usually_one_signed.tolist() == expected
+        for rows, size in itertools.product((table, sparse.csr_array(table)), (1.0, 0.1)):
+            assert summarise(rows, size * weight).usually_one_signed.tolist() == expected
 
 
 def test_signs_and_scales_of_dense_and_sparse_rows():

@@ -97,12 +97,6 @@ def test_relative_prior_is_stored_with_absolute_scales(far):
     np.testing.assert_allclose(
         group(relative, "posterior")["weight"], group(absolute, "posterior")["weight"], rtol=1e-3, atol=1e-4
     )
-    # Sparse columns have the same scales, about their means too.
-    thin = np.where(np.abs(X - X.mean(axis=0)) < 1, 0.0, X)
-    for storage in (np.asarray, sparse.csr_array):
-        found = bd.fit(bd.Model(rates=bd.Fixed(0.0), weight_prior=bd.Normal(0.7, relative=True)), storage(thin), y)
-        plain = bd.fit(bd.Model(rates=bd.Fixed(0.0), weight_prior=bd.Normal(0.7 / thin.std(axis=0))), thin, y)
-        np.testing.assert_allclose(found.weight, plain.weight, atol=1e-7)
 
 
 def test_the_error_of_integrated_masks_and_its_weights_are_those_of_shifted_columns(far):
@@ -181,14 +175,3 @@ def test_prior_draws_put_the_intercept_at_the_centre(far):
     np.testing.assert_array_equal(one["weight"], two["weight"])
     np.testing.assert_allclose(one["intercept"] + one["weight"].values @ np.array(CENTRE), two["intercept"], atol=1e-9)
     np.testing.assert_array_equal(group(about, "prior_predictive")["y"], group(zero, "prior_predictive")["y"])
-
-
-@pytest.mark.slow
-def test_a_shared_rate_of_raw_measurements_mixes_under_a_relative_prior():
-    """R-hat 2.3 with absolute scales, of which the standard deviations of the columns differ by 2e5."""
-    from sklearn.datasets import load_breast_cancer
-
-    X, y = load_breast_cancer(return_X_y=True)
-    model = bd.Model(rates=bd.Shared(), weight_prior=bd.Normal(1.0, relative=True))
-    found = bd.diagnose(bd.sample(model, X, y, draws=500, tune=300, progress=False))
-    assert found.ok, str(found)

@@ -3,13 +3,12 @@
 import numpy as np
 import pytest
 from scipy import sparse
-from scipy.optimize import minimize
 
 import bayesdrop as bd
 from bayesdrop.designs import as_design
 from bayesdrop.designs.kernels import compiled
 from bayesdrop.fitting.objective.energy import Energy
-from bayesdrop.fitting.solvers import choices, coordinates, newton
+from bayesdrop.fitting.solvers import choices, coordinates
 from bayesdrop.fitting.solvers.dual_problem import DualLimits
 from bayesdrop.moments import ScoreMoments
 
@@ -93,30 +92,6 @@ def test_noise_has_no_dual():
     assert choices.solve_dual(problem(LOSSES[0], noisy=True), np.zeros((31, 1)), 1e-6) is None
 
 
-@pytest.mark.parametrize("loss", LOSSES, ids=repr)
-def test_dual_and_newton_have_one_optimum(loss, monkeypatch):
-    """Without a compiler there is Newton's method alone, which smooths the kink; it also ends what the dual leaves."""
-    X, y = data(loss)
-    model = bd.Model(loss, rates=bd.Fixed(0.0), C=0.6, weight_prior=bd.Normal(0.8))
-    weight = np.random.default_rng(3).integers(0, 3, size=len(y))
-    method = bd.Newton(tol=1e-12)
-    here = bd.fit(model, sparse.csr_array(X), y, sample_weight=weight, method=method)
-    dense = bd.fit(model, X, y, sample_weight=weight, method=method)
-    assert here.n_iter == dense.n_iter == 1
-    solve, short = choices.solve_dual, DualLimits(passes=(5, 5), multiplications=0.0)
-    monkeypatch.setattr(newton, "solve_dual", lambda *given: solve(*given[:3], False, short))
-    left = bd.fit(model, sparse.csr_array(X), y, sample_weight=weight, method=method)
-    monkeypatch.setattr(newton, "solve_dual", lambda *given: None)
-    there = bd.fit(model, X, y, sample_weight=weight, method=method)
-    assert there.n_iter > 1
-    assert left.n_iter > 1
-    best = there.objective_trace[-1]
-    for fit in (here, dense, left):
-        assert fit.objective_trace[-1] == pytest.approx(best, rel=1e-8)
-        # Strong convexity, of precision 1/0.64: a relative gap of 1e-8 bounds the distance of the weights.
-        assert np.linalg.norm(fit.weight - there.weight) < 2 * np.sqrt(2 * 1e-8 * best * 0.64)
-
-
 @pytest.mark.parametrize("kinks", [1, 2])
 def test_a_pass_takes_one_coordinate_after_the_other(kinks):
     """By products of whole rows, in the order that is given."""
@@ -139,48 +114,3 @@ def test_a_pass_takes_one_coordinate_after_the_other(kinks):
             w, b = w + change * X[i] * gain, b + change * stiffness
     for found, wanted in ((slopes, beta), (weights, w), (bias, b)):
         np.testing.assert_allclose(found, wanted, atol=1e-10)
-
-
-@pytest.mark.parametrize("loss", [*LOSSES, bd.EpsilonInsensitive(0.0)], ids=repr)
-@pytest.mark.parametrize(("rate", "unbiased"), [(1e-4, False), (0.3, True), (0.9, False)])
-def test_noise_has_the_optimum_of_quasi_newton(loss, rate, unbiased):
-    """The energy written out anew, and minimised by scipy, which knows neither duals nor majorisers."""
-    X, y = data(loss)
-    C, weight = 0.6, np.random.default_rng(3).random(len(y)) + 0.2
-    gain, quadratic = (1, rate / (1 - rate)) if unbiased else (1 - rate, rate * (1 - rate))
-
-    def energy(w):
-        score, var = X @ (gain * w[:-1]) + w[-1], X**2 @ (quadratic * w[:-1] ** 2) + 1e-18
-        kinks = {
-            "Hinge": lambda: [(-y, 0.7 - y * score, 1.0)],
-            "EpsilonInsensitive": lambda: [(-1, y - score - loss.epsilon, 1.0), (1, score - y - loss.epsilon, 1.0)],
-            "Quantile": lambda: [(-1, y - score, 0.8), (1, score - y, 0.2)],
-        }[type(loss).__name__]()
-        value, slope = 0.5 * w[:-1] @ w[:-1], np.append(w[:-1], 0.0)
-        for sign, slack, share in kinks:
-            root = np.sqrt(slack**2 + var)
-            c = C * weight * share
-            value += 0.5 * c @ (slack + root)
-            pull = 0.5 * c * (1 + slack / root) * sign
-            slope[:-1] += gain * (X.T @ pull) + quadratic * w[:-1] * (X.T**2 @ (0.5 * c / root))
-            slope[-1] += pull.sum()
-        return value, slope
-
-    model = bd.Model(loss, rates=bd.Fixed(rate), C=C, noise=bd.Dropout(unbiased=unbiased))
-    fit = bd.fit(model, sparse.csr_array(X), y, sample_weight=weight, method=bd.Newton(tol=1e-8))
-    here = np.append(fit.weight, fit.intercept)
-    assert energy(here)[0] == pytest.approx(fit.objective_trace[-1], rel=1e-8)
-    options = {"maxiter": 20_000, "maxfun": 100_000, "maxcor": 50, "ftol": 1e-16, "gtol": 1e-10}
-    best = min(minimize(energy, start, jac=True, method="L-BFGS-B", options=options).fun for start in (here, 0 * here))
-    assert energy(here)[0] <= best * (1 + 1e-8)
-
-
-@pytest.mark.parametrize("loss", LOSSES, ids=repr)
-def test_pulls_of_the_rows_make_the_weights(loss):
-    """``Pw = Xᵀ dual``, rows on a kink included, whose slopes their scores alone do not tell."""
-    X, y = data(loss)
-    model = bd.Model(loss, rates=bd.Fixed(0.0), C=0.6)
-    fit = bd.fit(model, sparse.csr_array(X), y, method=bd.Newton(tol=1e-12))
-    assert fit.n_iter == 1
-    np.testing.assert_allclose(X.T @ fit.auxiliary.dual, fit.weight, atol=1e-4)
-    assert abs(fit.auxiliary.dual.sum()) < 1e-4

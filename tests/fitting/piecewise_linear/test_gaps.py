@@ -1,7 +1,5 @@
 """A fit of a piecewise-linear loss that says it has converged is near its optimum, by a bound of its own here."""
 
-import itertools
-
 import numpy as np
 import pytest
 from scipy import sparse
@@ -16,7 +14,7 @@ from bayesdrop.fitting.solvers.state import SolverState
 from bayesdrop.moments import ScoreMoments
 
 TOL = 1e-8
-SHAPES = [(300, 5), (120, 60), (40, 70)]
+TABLES = [(300, 5, 0.05), (300, 5, 2.0), (120, 60, 2.0), (40, 70, 0.05)]
 LOSSES = [bd.Hinge(0.8), bd.EpsilonInsensitive(0.2), bd.Quantile(0.7)]
 
 
@@ -87,11 +85,11 @@ def _on_kinks(X, sign, z, cost, weight, near):
     return share
 
 
-@pytest.mark.parametrize("loss", [*LOSSES, bd.Hinge(expectation="gaussian")], ids=repr)
-@pytest.mark.parametrize("rate", [0.0, 1e-6, 0.1])
+@pytest.mark.parametrize("loss", [*LOSSES, bd.EpsilonInsensitive(0.0), bd.Hinge(expectation="gaussian")], ids=repr)
+@pytest.mark.parametrize("rate", [0.0, 1e-6, 0.1, 0.7])
 @pytest.mark.parametrize("density", [1.0, 0.3], ids=["dense", "sparse"])
 def test_converged_means_within_tolerance(loss, rate, density):
-    for (n, p), C in itertools.product(SHAPES, [0.05, 2.0]):
+    for n, p, C in TABLES:
         X, y = data(n, p, loss.binary, density)
         model = bd.Model(loss, rates=bd.Fixed(rate), C=C)
         fit = bd.fit(model, X if density == 1 else sparse.csr_array(X), y, method=bd.Newton(tol=TOL))

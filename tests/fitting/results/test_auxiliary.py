@@ -38,22 +38,6 @@ def test_the_weights_are_the_m_step_of_it(loss, method):
         np.testing.assert_allclose(found.dual, found.kappa - found.omega * found.mean, atol=1e-12)
 
 
-PUBLISHED = {
-    "Logistic": lambda y, m, v: np.tanh(np.sqrt(m**2 + v) / 2) / (2 * np.sqrt(m**2 + v)),
-    "Hinge": lambda y, m, v: 1 / (2 * np.sqrt((2 - y * m) ** 2 + v)),
-    "EpsilonInsensitive": lambda y, m, v: sum(1 / (2 * np.sqrt((y - m + e) ** 2 + v)) for e in (0.3, -0.3)),
-    "Quantile": lambda y, m, v: 1 / (2 * np.sqrt((y - m) ** 2 + v)),
-}
-
-
-@pytest.mark.parametrize("loss", LOSSES[:4], ids=repr)
-def test_omega_is_the_published_one(loss):
-    X, y, weight = problem(loss.binary)
-    found = bd.fit(bd.Model(loss, rates=bd.Fixed(RATE), C=C), X, y, sample_weight=weight).auxiliary
-    expected = PUBLISHED[type(loss).__name__](found.target, found.mean, found.var)
-    np.testing.assert_allclose(found.omega, C * weight[weight > 0] * expected, rtol=1e-10)
-
-
 def test_support_vectors_are_scikit_learns():
     """Without noise; its machine has the same intercept. Of those on the margin the one that hardly pulls is left."""
     X, y, _ = problem(n=200)

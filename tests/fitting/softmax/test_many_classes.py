@@ -127,11 +127,3 @@ def test_rates_of_rare_words_settle(classes, tol):
         start=(found.weights, found.rates),
     )  # fmt: skip
     assert 0 <= found.trace[-1] - again.trace[-1] <= tol * again.trace[-1]
-
-
-def test_more_classes_than_there_is_room_for_are_refused_at_once(monkeypatch):
-    monkeypatch.setattr("bayesdrop._memory.memory_limit", lambda: 10**6)
-    rng = np.random.default_rng(0)
-    X, y = rng.normal(size=(2000, 3)), np.arange(2000) % 400
-    with pytest.raises(ValueError, match="y: a joint fit of 400 classes takes at least"):
-        bd.fit(bd.Model(bd.Softmax(), rates=bd.Fixed(0.0)), X, y)

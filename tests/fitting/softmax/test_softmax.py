@@ -162,11 +162,3 @@ def test_gaussian_form_against_many_points():
         score = mean[i] + rng.normal(size=(400_000, 3)) @ root[i].T
         expected = np.logaddexp.reduce(score, axis=1).mean() - np.logaddexp.reduce(mean[i])
         assert value[i] == pytest.approx(expected, abs=1.3e-2)
-
-
-def test_names_of_forms():
-    X, y = problem()
-    with pytest.raises(ValueError, match=r"expectation: expected one of .*gaussian.*taylor"):
-        bd.DropoutLogisticRegression(0.3, multiclass="softmax", expectation="augmentation").fit(X, y)
-    with pytest.raises(ValueError, match="multiclass: expected"):
-        bd.DropoutLogisticRegression(multiclass="joint").fit(X, y)

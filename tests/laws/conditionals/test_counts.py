@@ -40,15 +40,6 @@ def sites(program, y, score, law, C, **values):
 
 
 @pytest.mark.parametrize("C", POWERS)
-@pytest.mark.parametrize("name", LAWS)
-def test_the_program_is_the_loss(name, rows, C, same):
-    loss, law = LAWS[name]
-    y, score = rows
-    expected = C * (loss.log_base_measure(np.asarray(y)) - np.asarray(loss.value(y, score, 0 * score)))
-    same(sites(counts.program, y, score, law, C)["y"], expected)
-
-
-@pytest.mark.parametrize("C", POWERS)
 @pytest.mark.parametrize("name", AUGMENTED)
 def test_given_the_variables_the_score_is_normal(name, rows, C, same):
     """``log p(y, ω | s)`` is ``κs − ½ωs²``, with the library's κ, and what does not depend on the score."""

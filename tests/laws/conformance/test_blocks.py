@@ -198,15 +198,6 @@ def test_refused_sources(tmp_path):
         Blocks([ones], rows=0)
 
 
-@pytest.mark.parametrize("storage", ["dense", "csr"])
-@pytest.mark.parametrize("value", [np.nan, np.inf])
-def test_a_value_that_is_not_finite_is_named(storage, value):
-    X = CASES["mixed"][0].copy()
-    X[21, 4] = value
-    with pytest.raises(ValueError, match=r"block 3 has a NaN or infinite entry in its row 15 \(row 21 of all\)"):
-        Blocks(cut(X, [5, 0, 1, 17], storage))
-
-
 def test_data_that_change_between_passes():
     X = np.random.default_rng(7).normal(size=(30, 4))
     parts = [X[:10].copy(), X[10:].copy()]

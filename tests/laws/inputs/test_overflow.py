@@ -165,34 +165,6 @@ def test_a_description_with_a_field_of_another_type(where, value):
         description.rebuild(json.dumps(told))
 
 
-def test_one_matrix_one_corruption():
-    """Noise is drawn for the non-zero entries in the order of rows that differ; worked out here by hand."""
-    from scipy import sparse
-    from sklearn.linear_model import LogisticRegression
-
-    Z = np.where(RNG.random((30, 3)) < [1.0, 0.5, 0.5], X, 0.0)
-    forms = (Z, np.asfortranarray(Z), sparse.csr_array(Z), sparse.csc_array(Z), sparse.coo_array(Z))
-    seen = []
-
-    class Spy(LogisticRegression):
-        def fit(self, X, y, sample_weight=None):
-            seen.append(X.toarray() if sparse.issparse(X) else X.copy())
-            return super().fit(X, y, sample_weight)
-
-    for form in forms:
-        bd.baselines.ExplicitCorruption(Spy(), [0.2, 0.5, 0.8], copies=2, random_state=3).fit(form, Y)
-    generator = np.random.default_rng(np.random.RandomState(3).randint(np.iinfo(np.int32).max, size=4))
-    rows, columns = np.nonzero(Z)
-    by_hand = []
-    for _ in range(2):
-        copy = np.zeros_like(Z)
-        kept = generator.random(len(rows)) >= np.array([0.2, 0.5, 0.8])[columns]
-        copy[rows[kept], columns[kept]] = Z[rows[kept], columns[kept]]
-        by_hand.append(copy)
-    for noised in seen:
-        np.testing.assert_array_equal(noised, np.vstack(by_hand))
-
-
 def test_names():
     with pytest.raises(ValueError, match="feature_names: .*half of a surrogate pair"):
         bd.fit(bd.Model(), X, Y, feature_names=["a", "b", "\ud800"])

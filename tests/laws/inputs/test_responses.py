@@ -97,7 +97,7 @@ def _each(loss, y):
     yield "log_likelihood", again
     yield "loo", bd.loo(post).pareto_k
     yield "elpd", bd.elpd(post, X, y).pointwise
-    yield "kfold", bd.kfold(model, X, y, cv=2, method=method, **SHORT).pointwise
+    yield "kfold", bd.kfold(model if loss.multiclass else plain, X, y, cv=2, method=method, **SHORT).pointwise
     both = bd.posterior_predictive(post, X)
     observed = bd.groups.dataset(both, "observed_data")["y"]
     simulated = bd.groups.dataset(both, "posterior_predictive")["y"]
@@ -145,8 +145,8 @@ TABLE = pd.DataFrame(
 @pytest.mark.parametrize(
     ("left", "loss", "y"),
     [
-        ("number", bd.Squared(), NUMBER),
-        ("np.abs(number)", bd.Squared(), np.abs(NUMBER)),
+        ("number", bd.Squared(variance=1.0), NUMBER),
+        ("np.abs(number)", bd.Squared(variance=1.0), np.abs(NUMBER)),
         ("ill", bd.Logistic(), TABLE["ill"]),
         ("ill['yes']", bd.Logistic(), EVENT),
         ("up + down", bd.Binomial(), PAIRS),
@@ -167,5 +167,6 @@ def test_a_formula_names_them(left, loss, y):
                 np.testing.assert_allclose(a.values, b.values, rtol=1e-6, err_msg=group)
     scores = bd.elpd(post, TABLE).pointwise, bd.elpd(plain, X, y).pointwise
     np.testing.assert_allclose(*scores, rtol=1e-6)
-    folds = [bd.kfold(model, *data, cv=2, method=method, **SHORT).pointwise for data in ((text, TABLE), (X, y))]
+    plain = bd.Model(loss, rates=bd.Fixed(0.0))
+    folds = [bd.kfold(plain, *data, cv=2, method=method, **SHORT).pointwise for data in ((text, TABLE), (X, y))]
     np.testing.assert_allclose(*folds, rtol=1e-6)

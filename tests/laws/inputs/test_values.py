@@ -38,7 +38,6 @@ RNG = np.random.default_rng(0)
 X = np.round(RNG.normal(size=(24, 3)), 2)
 Y = np.where(X[:, 0] + 0.5 * RNG.normal(size=24) > 0, "yes", "no")
 NUMBERS = X[:, 0] + 0.1 * RNG.normal(size=24)
-NAMES = ["a", "b", "c"]
 
 
 def _read_only(values):
