@@ -107,6 +107,7 @@ def bind_inclusion(
         first=np.array([unit[0] for unit in members]),
         is_group=size > 1,
         law=law,
+        at_once=limits.at_once,
         families=law.families(),
     )
     learnt, real = (prior if effects else prior.slab).learnt_scale(p), partial(placed, dtype=dtype)

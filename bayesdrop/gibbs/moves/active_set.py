@@ -48,14 +48,6 @@ class Rows(NamedTuple):
     kappa: Float[np.ndarray, " m"]
     precision: Float[np.ndarray, " q"]
 
-    def products(self, d: Any) -> Float[np.ndarray, " q"]:
-        """``XᵀΩx_d``."""
-        matrix = self.transposed
-        part = slice(matrix.indptr[d], matrix.indptr[d + 1])
-        rows, column = matrix.indices[part], np.zeros(len(self.omega))
-        column[rows] = matrix.data[part] * self.omega[rows]
-        return np.asarray(matrix @ column)
-
 
 class Units(NamedTuple):
     """Columns of each unit and prior of the units.
@@ -70,6 +62,8 @@ class Units(NamedTuple):
         Units of several columns.
     law : InclusionLaw
         Prior of their indicators.
+    at_once : int
+        Units whose columns are in the window of an active set at once.
     families : tuple of int arrays
         Units with parents, each followed by these and by theirs.
     """
@@ -78,6 +72,7 @@ class Units(NamedTuple):
     first: Int[np.ndarray, " u"]
     is_group: Bool[np.ndarray, " u"]
     law: InclusionLaw
+    at_once: int
     families: tuple[Int[np.ndarray, " _"], ...] = ()
 
 
@@ -86,91 +81,128 @@ Neighbours = tuple[Int[np.ndarray, " _"], ...]
 
 
 class ActiveSet:
-    """Columns that are in the model, and what the rows say of every column.
+    """Columns that are in the model, and what the rows say of a window of columns.
 
     Attributes
     ----------
     columns : int array (k,)
         The columns that are in, in any order.
-    slot : int array (q,)
-        Place of each column among them, -1 if it is out.
-    inverse, mean : arrays (k, k) and (k,)
-        ``A`` and ``β``.
-    scale, pull : arrays (q,)
-        ``s`` and ``e``.
+    mean : array (k,)
+        ``β``.
+    place : int array (q,)
+        Place of each column in the window, -1 outside.
+    scale, pull : arrays (b,)
+        ``s`` and ``e`` of the columns of the window.
     """
 
     def __init__(self, rows: Rows, columns: Int[np.ndarray, " k"]) -> None:
-        k, q = len(columns), len(rows.precision)
-        self.rows, self.columns, self.slot = rows, columns, np.full(q, -1)
-        self.slot[columns] = np.arange(k)
-        weighted = rows.transposed[columns].toarray() * rows.omega
+        k, matrix = len(columns), rows.transposed[columns]
+        self.rows, self.columns = rows, columns.copy()
+        # With room for more columns: ZᵀΩ, and A.
+        self._weighted, self._inverse = np.empty((2 * k + 16, len(rows.omega))), np.empty((2 * k + 16, 2 * k + 16))
+        self._weighted[:k] = matrix.toarray() * rows.omega
+        inverse = np.linalg.inv(matrix @ self._weighted[:k].T + np.diag(rows.precision[columns]))
+        self._inverse[:k, :k] = 0.5 * (inverse + inverse.T)
+        # s and e of every column, if no column were in.
+        self._alone = rows.precision + rows.squared @ rows.omega, np.asarray(rows.transposed @ rows.kappa)
+        self.mean = self.inverse @ self._alone[1][columns]
+        self.watch(columns[:0])
+
+    @property
+    def inverse(self) -> Float[np.ndarray, "k k"]:
+        """``A``."""
+        k = len(self.columns)
+        return self._inverse[:k, :k]
+
+    def watch(self, columns: Int[np.ndarray, " b"]) -> None:
+        """Let the window be of these columns, and of no others."""
+        k = len(self.columns)
+        self.place = np.full(len(self.rows.precision), -1)
+        self.place[columns] = np.arange(len(columns))
+        self._matrix, self._precision = self.rows.transposed[columns], self.rows.precision[columns]
         # The first k rows are ZᵀΩX.
-        self._gram = np.empty((2 * k + 16, q))
-        self._gram[:k] = (rows.transposed @ weighted.T).T
+        self._gram = np.empty((len(self._weighted), len(columns)))
         gram = self._gram[:k]
-        inverse = np.linalg.inv(gram[:, columns] + np.diag(rows.precision[columns]))
-        self.inverse = 0.5 * (inverse + inverse.T)
-        pull = np.asarray(rows.transposed @ rows.kappa)
-        self.mean = self.inverse @ pull[columns]
-        scale = rows.precision + rows.squared @ rows.omega - np.sum(gram * (self.inverse @ gram), axis=0)
-        self._refresh(scale, pull - self.mean @ gram)
+        gram[:] = (self._matrix @ self._weighted[:k].T).T
+        self.scale, self.pull = (part[columns] for part in self._alone)
+        self._shift(-np.einsum("kb,kb->b", gram, self.inverse @ gram), -(self.mean @ gram))
+
+    def see(self, columns: Int[np.ndarray, " b"]) -> None:
+        """Watch these columns if the window lacks one of them."""
+        if np.any(self.place[columns] < 0):
+            self.watch(columns)
 
     def gain(self, columns: Any) -> Any:
-        """What the rows add to the log odds of columns, their weights integrated out."""
-        return _gain(self.scale[columns], self.pull[columns], self.rows.precision[columns])
+        """What the rows add to the log odds of columns of the window, their weights integrated out."""
+        place = self.place[columns]
+        return _gain(self.scale[place], self.pull[place], self._precision[place])
 
     def enter(self, d: Any) -> None:
-        """Add a column, by bordering."""
-        k, s, e = len(self.columns), self.scale[d], self.pull[d]
-        if k == len(self._gram):
-            self._gram = np.concatenate([self._gram, np.empty_like(self._gram)])
-        self._gram[k] = self.rows.products(d)
-        along = np.append(-(self.inverse @ self._gram[:k, d]), 1.0)
-        inverse = along[:, None] * (along / s)
-        inverse[:k, :k] += self.inverse
-        self.inverse, self.mean = inverse, np.append(self.mean, 0.0) + along * (e / s)
-        self.columns = np.append(self.columns, d)
-        self.slot[d] = k
-        # What the column shares with the others, beyond the columns that were in.
+        """Add a column of the window, by bordering."""
+        k, place, matrix = len(self.columns), self.place[d], self.rows.transposed
+        s, e = self.scale[place], self.pull[place]
+        if k == len(self._weighted):
+            self._weighted, self._gram = (
+                np.concatenate([part, np.empty_like(part)]) for part in (self._weighted, self._gram)
+            )
+            self._inverse = np.pad(self._inverse, (0, k))
+        part = slice(matrix.indptr[d], matrix.indptr[d + 1])
+        entries = matrix.indices[part]
+        self._weighted[k] = 0
+        self._weighted[k, entries] = matrix.data[part] * self.rows.omega[entries]
+        self._gram[k] = self._matrix @ self._weighted[k]
+        along = np.ones(k + 1)
+        along[:k] = -(self.inverse @ self._gram[:k, place])
+        self.columns, self.mean = np.append(self.columns, d), np.append(self.mean, 0.0) + along * (e / s)
+        inverse = self.inverse
+        inverse[k] = inverse[:, k] = 0
+        inverse += along[:, None] * (along / s)
+        # What the column shares with the window, beyond the columns that were in.
         shared = along @ self._gram[: k + 1]
-        self._refresh(self.scale - shared * shared / s, self.pull - shared * (e / s))
+        self._shift(shared * shared / -s, shared * (e / -s))
 
     def leave(self, d: Any) -> None:
         """Remove a column, by deletion; the last column takes its place."""
-        j, k, s, e = self.slot[d], len(self.columns) - 1, self.scale[d], self.pull[d]
-        along = self.inverse[j] * s
-        shared = along @ self._gram[: k + 1]
-        kept = np.arange(k)
-        if j < k:
-            kept[j] = k
-            self._gram[j] = self._gram[k]
-        self.inverse = (self.inverse - along[:, None] * (along / s))[np.ix_(kept, kept)]
-        self.mean, self.columns = (self.mean - along * (e / s))[kept], self.columns[kept]
-        self.slot[d] = -1
-        self.slot[self.columns] = np.arange(k)
-        scale, pull = self.scale + shared * shared / s, self.pull + shared * (e / s)
-        scale[d], pull[d] = s, e
-        self._refresh(scale, pull)
+        j, last, inverse = self._slot(d), len(self.columns) - 1, self.inverse
+        s = 1 / inverse[j, j]
+        along, step = inverse[j] * s, self.mean[j]
+        shared = along @ self._gram[: last + 1]
+        inverse -= along[:, None] * (along / s)
+        self.mean = self.mean - along * step
+        for part in (self._weighted, self._gram, inverse, inverse.T, self.mean, self.columns):
+            part[j] = part[last]
+        self.mean, self.columns = self.mean[:last], self.columns[:last]
+        self._shift(shared * shared / s, shared * step)
+        place = self.place[d]
+        if place >= 0:
+            self.scale[place], self.pull[place] = max(s, self._precision[place]), step * s
 
     def after_swap(self, d: Any, new: Any) -> float:
-        """Gain of a column that is out if ``d``, which is in, were not."""
-        k, s = len(self.columns), self.scale[d]
-        shared = (self.inverse[self.slot[d]] * s) @ self._gram[:k, new]
+        """Gain of a column of the window that is out if ``d``, which is in, were not."""
+        j, place, inverse = self._slot(d), self.place[new], self.inverse
+        s = 1 / inverse[j, j]
+        shared = (inverse[j] * s) @ self._gram[: len(inverse), place]
         return float(
             _gain(
-                self.scale[new] + shared * shared / s,
-                self.pull[new] + shared * self.pull[d] / s,
-                self.rows.precision[new],
+                self.scale[place] + shared * shared / s,
+                self.pull[place] + shared * self.mean[j],
+                self._precision[place],
             )
         )
 
-    def _refresh(self, scale: Float[np.ndarray, " q"], pull: Float[np.ndarray, " q"]) -> None:
-        """Take ``s`` and ``e`` of the columns that are out; those of the others follow from ``A`` and ``β``."""
-        scale[self.columns] = 1 / np.diagonal(self.inverse)
-        pull[self.columns] = self.mean * scale[self.columns]
+    def _slot(self, d: Any) -> int:
+        return int(np.flatnonzero(self.columns == d)[0])
+
+    def _shift(self, scale: Float[np.ndarray, " b"], pull: Float[np.ndarray, " b"]) -> None:
+        """Change ``s`` and ``e`` of the columns that are out; those of the others follow from ``A`` and ``β``."""
+        self.scale += scale
+        self.pull += pull
+        place = self.place[self.columns]
+        own, place = place >= 0, place[place >= 0]
+        self.scale[place] = 1 / np.diagonal(self.inverse)[own]
+        self.pull[place] = self.mean[own] * self.scale[place]
         # Rounding must not take a scale below the prior's precision.
-        self.scale, self.pull = np.maximum(scale, self.rows.precision), pull
+        np.maximum(self.scale, self._precision, out=self.scale)
 
 
 def _gain(s: Any, e: Any, precision: Any) -> Any:
@@ -216,7 +248,62 @@ def sweep(
     log_odds : array (u,)
         Log odds of each free unit given the others, as they were at its turn; 0 of those that never leave.
     """
-    active, log_odds, law, turn = ActiveSet(rows, columns), np.zeros(len(is_in)), units.law, 0
+    active, log_odds, law = ActiveSet(rows, columns), np.zeros(len(is_in)), units.law
+    for start in range(0, len(order), units.at_once):
+        part = slice(start, start + units.at_once)
+        active.watch(np.concatenate([units.columns[unit] for unit in order[part]]))
+        _propose(active, units, is_in, order[part], log_uniform[part], log_odds)
+    free = order[~units.is_group[order]]
+    for which, where, level in uniform:
+        # The size stays, so that each feature is as likely to be chosen before as after.
+        inside = free[is_in[free]]
+        unit = inside[int(which * len(inside))] if len(inside) else -1
+        near = _free(neighbours[unit], is_in, -1) if len(inside) else inside
+        if not len(near):
+            continue
+        other = near[int(where * len(near))]
+        d, new = units.first[unit], units.first[other]
+        is_in[unit] = False
+        leaving, entering = law.log_odds(is_in, np.array([unit, other]))
+        is_in[unit] = True
+        if leaving == np.inf:  # a child needs it
+            continue
+        active.see(np.array([d, new]))
+        log_ratio = entering - leaving + active.after_swap(d, new) - active.gain(d)
+        log_ratio += np.log(len(near) / len(_free(neighbours[other], is_in, unit)))
+        if np.log(level) < log_ratio:
+            active.leave(d)
+            active.enter(new)
+            is_in[unit], is_in[other] = False, True
+    for which, part, level in of_families:
+        family = units.families[int(which * len(units.families))]
+        chosen = int(part * 2.0 ** (len(family) - 1)) * 2 + 1 >> np.arange(len(family)) & 1 > 0
+        family, leaves = family[chosen], is_in[family[0]]
+        after = is_in.copy()
+        after[family] = not leaves
+        before_after = law.log_density(np.stack([is_in, after]))
+        if np.any(is_in[family] != leaves) or before_after[1] == -np.inf:
+            continue
+        columns = np.concatenate([units.columns[unit] for unit in family])
+        active.see(columns)
+        gain = _move(active, columns, leaves)
+        if np.log(level) < before_after[1] - before_after[0] + (-gain if leaves else gain):
+            is_in[:] = after
+        else:
+            _move(active, columns, not leaves)
+    return active, log_odds
+
+
+def _propose(
+    active: ActiveSet,
+    units: Units,
+    is_in: Bool[np.ndarray, " u"],
+    order: Int[np.ndarray, " b"],
+    log_uniform: Float[np.ndarray, " b"],
+    log_odds: Float[np.ndarray, " u"],
+) -> None:
+    """Propose each of some units of the window to enter or to leave, and note its log odds."""
+    law, turn = units.law, 0
     while turn < len(order):
         left = order[turn:]
         prior = law.log_odds(is_in, left)
@@ -237,42 +324,6 @@ def sweep(
             _move(active, units.columns[unit], is_in[unit])
         if accepted:
             is_in[unit] = not is_in[unit]
-    for which, where, level in uniform:
-        # The size stays, so that each feature is as likely to be chosen before as after.
-        inside = order[is_in[order] & ~units.is_group[order]]
-        unit = inside[int(which * len(inside))] if len(inside) else -1
-        near = _free(neighbours[unit], is_in, -1) if len(inside) else inside
-        if not len(near):
-            continue
-        other = near[int(where * len(near))]
-        d, new = units.first[unit], units.first[other]
-        is_in[unit] = False
-        leaving, entering = law.log_odds(is_in, np.array([unit, other]))
-        is_in[unit] = True
-        if leaving == np.inf:  # a child needs it
-            continue
-        log_ratio = entering - leaving + active.after_swap(d, new) - active.gain(d)
-        log_ratio += np.log(len(near) / len(_free(neighbours[other], is_in, unit)))
-        if np.log(level) < log_ratio:
-            active.leave(d)
-            active.enter(new)
-            is_in[unit], is_in[other] = False, True
-    for which, part, level in of_families:
-        family = units.families[int(which * len(units.families))]
-        chosen = int(part * 2.0 ** (len(family) - 1)) * 2 + 1 >> np.arange(len(family)) & 1 > 0
-        family, leaves = family[chosen], is_in[family[0]]
-        after = is_in.copy()
-        after[family] = not leaves
-        before_after = law.log_density(np.stack([is_in, after]))
-        if np.any(is_in[family] != leaves) or before_after[1] == -np.inf:
-            continue
-        columns = np.concatenate([units.columns[unit] for unit in family])
-        gain = _move(active, columns, leaves)
-        if np.log(level) < before_after[1] - before_after[0] + (-gain if leaves else gain):
-            is_in[:] = after
-        else:
-            _move(active, columns, not leaves)
-    return active, log_odds
 
 
 def _move(active: ActiveSet, columns: Int[np.ndarray, " _"], leaves: Any) -> float:

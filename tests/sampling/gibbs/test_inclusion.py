@@ -306,7 +306,7 @@ def test_the_set_follows_its_moves(seed):
     )
     members = tuple(map(np.array, ([0], [1], [2], [3], [4, 5])))
     law = InclusionLaw(np.array([0, 1, 2, 3, 4, 4]), np.zeros(5, dtype=bool), rng.uniform(size=5), 1.0, 1.0)
-    units = active_set.Units(members, np.array([0, 1, 2, 3, 4]), np.arange(5) == 4, law)
+    units = active_set.Units(members, np.array([0, 1, 2, 3, 4]), np.arange(5) == 4, law, 2)
     near = tuple(map(np.array, ([1, 2], [0, 2], [0, 1]))) + (np.array([], dtype=int),) * 2
     is_in = np.array([True, False, False, False, True])
     found, _ = active_set.sweep(
@@ -322,6 +322,7 @@ def test_the_set_follows_its_moves(seed):
     )
     columns = np.append(np.concatenate([members[unit] for unit in np.flatnonzero(is_in)] or [[]]), 6).astype(int)
     np.testing.assert_array_equal(np.sort(found.columns), np.sort(columns))
+    found.watch(np.arange(6))
     for d in range(6):
         others = found.columns[found.columns != d]
         Z, x = X[:, others], X[:, d]
@@ -346,7 +347,7 @@ def test_swaps_have_neighbourhoods_of_different_sizes():
     rows = active_set.Rows(matrix, matrix * matrix, np.ones(30), y, np.ones(5))
     own = np.arange(5)
     units = active_set.Units(
-        tuple(own[:, None]), own, own < 0, InclusionLaw(own, own < 0, np.full(5, 1 / (1 + np.e)), 1.0, 1.0)
+        tuple(own[:, None]), own, own < 0, InclusionLaw(own, own < 0, np.full(5, 1 / (1 + np.e)), 1.0, 1.0), 2
     )
     star = (own[1:], *[own[:1]] * 4)
     is_in, found = np.zeros(5, dtype=bool), []
