@@ -22,11 +22,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
+from scipy.linalg import blas
 
 from ..._typing import Bool, Float, Int
 from ...priors.inclusion_law import InclusionLaw
 
 __all__ = ["ActiveSet", "Neighbours", "Rows", "Units", "correlated", "sweep"]
+
+# Columns by which the matrices of a set grow.
+_ROOM = 32
 
 
 class Rows(NamedTuple):
@@ -34,7 +38,7 @@ class Rows(NamedTuple):
 
     Attributes
     ----------
-    transposed, squared : scipy.sparse.csr_array (q, m)
+    transposed, squared : arrays (q, m) or scipy.sparse.csr_array
         The transposed matrix, and the same with every entry squared.
     omega, kappa : arrays (m,)
         Pseudo-observations.
@@ -47,6 +51,24 @@ class Rows(NamedTuple):
     omega: Float[np.ndarray, " m"]
     kappa: Float[np.ndarray, " m"]
     precision: Float[np.ndarray, " q"]
+
+    def weighted(self, columns: Int[np.ndarray, " k"]) -> Any:
+        """``ZᵀΩ`` of some columns, (k, m)."""
+        part = self.transposed[columns]
+        if not sparse.issparse(part):
+            return part * self.omega
+        part.data *= self.omega[part.indices]
+        return part
+
+    def products(self, matrix: Any, d: Any) -> Float[np.ndarray, " b"]:
+        """``XᵀΩx_d`` of the rows of a matrix ``Xᵀ`` and a column."""
+        own, column = self.transposed, np.zeros(len(self.omega))
+        if not sparse.issparse(own):
+            return np.asarray(matrix @ (own[d] * self.omega))
+        part = slice(own.indptr[d], own.indptr[d + 1])
+        rows = own.indices[part]
+        column[rows] = own.data[part] * self.omega[rows]
+        return np.asarray(matrix @ column)
 
 
 class Units(NamedTuple):
@@ -85,10 +107,6 @@ class ActiveSet:
 
     Attributes
     ----------
-    columns : int array (k,)
-        The columns that are in, in any order.
-    mean : array (k,)
-        ``β``.
     place : int array (q,)
         Place of each column in the window, -1 outside.
     scale, pull : arrays (b,)
@@ -96,36 +114,46 @@ class ActiveSet:
     """
 
     def __init__(self, rows: Rows, columns: Int[np.ndarray, " k"]) -> None:
-        k, matrix = len(columns), rows.transposed[columns]
-        self.rows, self.columns = rows, columns.copy()
-        # With room for more columns: ZᵀΩ, and A.
-        self._weighted, self._inverse = np.empty((2 * k + 16, len(rows.omega))), np.empty((2 * k + 16, 2 * k + 16))
-        self._weighted[:k] = matrix.toarray() * rows.omega
-        inverse = np.linalg.inv(matrix @ self._weighted[:k].T + np.diag(rows.precision[columns]))
-        self._inverse[:k, :k] = 0.5 * (inverse + inverse.T)
+        k = len(columns)
+        self.rows, self.place = rows, np.full(len(rows.precision), -1)
         # s and e of every column, if no column were in.
         self._alone = rows.precision + rows.squared @ rows.omega, np.asarray(rows.transposed @ rows.kappa)
-        self.mean = self.inverse @ self._alone[1][columns]
-        self.watch(columns[:0])
+        # With room for more columns: zeros, so that products may take the whole of them.
+        self._size, self._columns, self._mean = k, np.pad(columns, (0, _ROOM)), np.zeros(k + _ROOM)
+        self._inverse = np.zeros((k + _ROOM, k + _ROOM), order="F")
+        gram = _dense(rows.weighted(columns) @ rows.transposed[columns].T) + np.diag(rows.precision[columns])
+        inverse = np.linalg.inv(gram)
+        self._inverse[:k, :k] = 0.5 * (inverse + inverse.T)
+        self._mean[:k] = self.inverse @ self._alone[1][columns]
+
+    @property
+    def columns(self) -> Int[np.ndarray, " k"]:
+        """The columns that are in, in any order."""
+        return self._columns[: self._size]
 
     @property
     def inverse(self) -> Float[np.ndarray, "k k"]:
         """``A``."""
-        k = len(self.columns)
-        return self._inverse[:k, :k]
+        return self._inverse[: self._size, : self._size]
+
+    @property
+    def mean(self) -> Float[np.ndarray, " k"]:
+        """``β``."""
+        return self._mean[: self._size]
 
     def watch(self, columns: Int[np.ndarray, " b"]) -> None:
         """Let the window be of these columns, and of no others."""
-        k = len(self.columns)
-        self.place = np.full(len(self.rows.precision), -1)
+        rows, k = self.rows, self._size
+        self.place[:] = -1
         self.place[columns] = np.arange(len(columns))
-        self._matrix, self._precision = self.rows.transposed[columns], self.rows.precision[columns]
-        # The first k rows are ZᵀΩX.
-        self._gram = np.empty((len(self._weighted), len(columns)))
-        gram = self._gram[:k]
-        gram[:] = (self._matrix @ self._weighted[:k].T).T
-        self.scale, self.pull = (part[columns] for part in self._alone)
-        self._shift(-np.einsum("kb,kb->b", gram, self.inverse @ gram), -(self.mean @ gram))
+        self._matrix, self._precision = rows.transposed[columns], rows.precision[columns]
+        gram = _dense(rows.weighted(self.columns) @ self._matrix.T)
+        # ZᵀΩX.
+        self._gram = np.zeros((len(self._mean), len(columns)))
+        self._gram[:k] = gram
+        scale, pull = (part[columns] for part in self._alone)
+        self.scale, self.pull = scale - np.einsum("kb,kb->b", gram, self.inverse @ gram), pull - self.mean @ gram
+        self._refresh()
 
     def see(self, columns: Int[np.ndarray, " b"]) -> None:
         """Watch these columns if the window lacks one of them."""
@@ -139,70 +167,62 @@ class ActiveSet:
 
     def enter(self, d: Any) -> None:
         """Add a column of the window, by bordering."""
-        k, place, matrix = len(self.columns), self.place[d], self.rows.transposed
-        s, e = self.scale[place], self.pull[place]
-        if k == len(self._weighted):
-            self._weighted, self._gram = (
-                np.concatenate([part, np.empty_like(part)]) for part in (self._weighted, self._gram)
-            )
-            self._inverse = np.pad(self._inverse, (0, k))
-        part = slice(matrix.indptr[d], matrix.indptr[d + 1])
-        entries = matrix.indices[part]
-        self._weighted[k] = 0
-        self._weighted[k, entries] = matrix.data[part] * self.rows.omega[entries]
-        self._gram[k] = self._matrix @ self._weighted[k]
-        along = np.ones(k + 1)
-        along[:k] = -(self.inverse @ self._gram[:k, place])
-        self.columns, self.mean = np.append(self.columns, d), np.append(self.mean, 0.0) + along * (e / s)
-        inverse = self.inverse
-        inverse[k] = inverse[:, k] = 0
-        inverse += along[:, None] * (along / s)
-        # What the column shares with the window, beyond the columns that were in.
-        shared = along @ self._gram[: k + 1]
-        self._shift(shared * shared / -s, shared * (e / -s))
+        k, place = self._size, self.place[d]
+        if k == len(self._mean):
+            self._columns, self._mean = np.pad(self._columns, (0, _ROOM)), np.pad(self._mean, (0, _ROOM))
+            self._gram = np.pad(self._gram, ((0, _ROOM), (0, 0)))
+            self._inverse = np.asfortranarray(np.pad(self._inverse, (0, _ROOM)))
+        along = self._inverse @ -self._gram[:, place]
+        along[k] = 1
+        self._gram[k] = self.rows.products(self._matrix, d)
+        self._columns[k], self._size = d, k + 1
+        self._change(along, 1 / self.scale[place], self.pull[place] / self.scale[place])
+        self._refresh()
 
     def leave(self, d: Any) -> None:
         """Remove a column, by deletion; the last column takes its place."""
-        j, last, inverse = self._slot(d), len(self.columns) - 1, self.inverse
-        s = 1 / inverse[j, j]
-        along, step = inverse[j] * s, self.mean[j]
-        shared = along @ self._gram[: last + 1]
-        inverse -= along[:, None] * (along / s)
-        self.mean = self.mean - along * step
-        for part in (self._weighted, self._gram, inverse, inverse.T, self.mean, self.columns):
+        j, last, place = self._slot(d), self._size - 1, self.place[d]
+        s, step = 1 / self._inverse[j, j], self._mean[j]
+        self._change(self._inverse[:, j] * s, -1 / s, -step)
+        for part in (self._gram, self._inverse, self._inverse.T, self._mean, self._columns):
             part[j] = part[last]
-        self.mean, self.columns = self.mean[:last], self.columns[:last]
-        self._shift(shared * shared / s, shared * step)
-        place = self.place[d]
+        self._inverse[last] = self._inverse[:, last] = self._mean[last] = 0
+        self._size = last
         if place >= 0:
-            self.scale[place], self.pull[place] = max(s, self._precision[place]), step * s
+            self.scale[place], self.pull[place] = s, s * step
+        self._refresh()
 
     def after_swap(self, d: Any, new: Any) -> float:
         """Gain of a column of the window that is out if ``d``, which is in, were not."""
-        j, place, inverse = self._slot(d), self.place[new], self.inverse
-        s = 1 / inverse[j, j]
-        shared = (inverse[j] * s) @ self._gram[: len(inverse), place]
-        return float(
-            _gain(
-                self.scale[place] + shared * shared / s,
-                self.pull[place] + shared * self.mean[j],
-                self._precision[place],
-            )
-        )
+        j, place = self._slot(d), self.place[new]
+        s = 1 / self._inverse[j, j]
+        shared = (self._inverse[:, j] * s) @ self._gram[:, place]
+        scale, pull = self.scale[place] + shared * shared / s, self.pull[place] + shared * self._mean[j]
+        return float(_gain(scale, pull, self._precision[place]))
 
     def _slot(self, d: Any) -> int:
         return int(np.flatnonzero(self.columns == d)[0])
 
-    def _shift(self, scale: Float[np.ndarray, " b"], pull: Float[np.ndarray, " b"]) -> None:
-        """Change ``s`` and ``e`` of the columns that are out; those of the others follow from ``A`` and ``β``."""
-        self.scale += scale
-        self.pull += pull
+    def _change(self, along: Float[np.ndarray, " _"], factor: float, step: float) -> None:
+        """Add multiples of ``along alongᵀ`` to ``A`` and of ``along`` to ``β``; ``s`` and ``e`` follow."""
+        shared = along @ self._gram
+        self._inverse = blas.dger(factor, along, along, a=self._inverse, overwrite_a=True)
+        self._mean += step * along
+        self.scale -= factor * shared * shared
+        self.pull -= step * shared
+
+    def _refresh(self) -> None:
+        """Take ``s`` and ``e`` of the columns that are in from ``A`` and ``β``."""
         place = self.place[self.columns]
-        own, place = place >= 0, place[place >= 0]
-        self.scale[place] = 1 / np.diagonal(self.inverse)[own]
-        self.pull[place] = self.mean[own] * self.scale[place]
+        own = np.flatnonzero(place >= 0)
+        place, s = place[own], 1 / self._inverse[own, own]
+        self.scale[place], self.pull[place] = s, self._mean[own] * s
         # Rounding must not take a scale below the prior's precision.
         np.maximum(self.scale, self._precision, out=self.scale)
+
+
+def _dense(matrix: Any) -> Any:
+    return matrix.toarray() if sparse.issparse(matrix) else matrix
 
 
 def _gain(s: Any, e: Any, precision: Any) -> Any:
