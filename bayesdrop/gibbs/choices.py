@@ -36,7 +36,7 @@ class Limits:
     swaps: int = 30
     neighbours: int = 20
     correlation: float = 0.3
-    at_once: int = 256
+    at_once: int = 512
     first_size: int = 40
     proposals: int = 4
 

@@ -99,6 +99,7 @@ def bind_inclusion(
         place = np.append(np.asarray(level.place, dtype=np.float64), 1.0)
         matrix = sparse.csc_array(sparse.vstack([matrix, sparse.csc_array(place[None])]))
     transposed = sparse.csr_array(matrix.T) if sparse.issparse(data.X) else matrix.T.toarray()
+    squared = transposed * transposed
     order, size = np.argsort(law.unit, kind="stable"), np.bincount(law.unit, minlength=len(law.is_forced))
     members = tuple(np.split(order, np.cumsum(size)[:-1]))
     units = Units(
@@ -133,4 +134,4 @@ def bind_inclusion(
         level=level,
         unit=placed(law.unit, np.int32),
     )
-    return kernel, InclusionOperands(rows, transposed, transposed * transposed, law, units, neighbours, limits, tuple(grouped))
+    return kernel, InclusionOperands(rows, transposed, squared, law, units, neighbours, limits, tuple(grouped))

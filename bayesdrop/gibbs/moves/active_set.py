@@ -6,13 +6,13 @@ precisions ``P``, let ``A = (ZᵀΩZ + P)⁻¹`` and ``β = A Zᵀκ``. A featur
     c = ZᵀΩx_d,     s = P_d + x_dᵀΩx_d − cᵀAc,     e = x_dᵀκ − cᵀβ,
     log odds of entering = prior log odds + ½ log(P_d/s) + ½ e²/s,
 
-and one that is in has ``s = 1/A_dd`` and ``e = β_d/A_dd``, those of the set without it. ``s`` and ``e`` of all columns
-follow each move by a rank-one update. So all proposals up to the next accepted one are evaluated at once, and only an
-accepted one costs a product with the matrix. The intercept and forced features are columns that never leave; a flat
-intercept has the precision 0.
+and one that is in has ``s = 1/A_dd`` and ``e = β_d/A_dd``, those of the set without it. A sweep goes through the
+features by windows. ``s`` and ``e`` of the columns of a window follow each move by a rank-one update. So all proposals
+of a window up to the next accepted one are evaluated at once, and only an accepted one costs a product with the columns
+of the window. The intercept and forced features are columns that never leave; a flat intercept has the precision 0.
 
-Shapes: ``m`` rows, ``q`` columns (features, then the intercept), ``k`` columns that are in, ``u`` units (features, or
-groups of them that enter together).
+Shapes: ``m`` rows, ``q`` columns (features, then the intercept), ``k`` columns that are in, ``b`` columns of a window,
+``u`` units (features, or groups of them that enter together).
 """
 
 from __future__ import annotations
@@ -61,11 +61,11 @@ class Rows(NamedTuple):
         return part
 
     def products(self, matrix: Any, d: Any) -> Float[np.ndarray, " b"]:
-        """``XᵀΩx_d`` of the rows of a matrix ``Xᵀ`` and a column."""
-        own, column = self.transposed, np.zeros(len(self.omega))
+        """``XᵀΩx_d`` of a matrix ``Xᵀ`` and a column."""
+        own = self.transposed
         if not sparse.issparse(own):
             return np.asarray(matrix @ (own[d] * self.omega))
-        part = slice(own.indptr[d], own.indptr[d + 1])
+        part, column = slice(own.indptr[d], own.indptr[d + 1]), np.zeros(len(self.omega))
         rows = own.indices[part]
         column[rows] = own.data[part] * self.omega[rows]
         return np.asarray(matrix @ column)
@@ -264,19 +264,21 @@ def sweep(
     Returns
     -------
     active : ActiveSet
-        The columns that are in.
+        The columns that are in, and the last window.
     log_odds : array (u,)
         Log odds of each free unit given the others, as they were at its turn; 0 of those that never leave.
     """
     active, log_odds, law = ActiveSet(rows, columns), np.zeros(len(is_in)), units.law
     for start in range(0, len(order), units.at_once):
         part = slice(start, start + units.at_once)
-        active.watch(np.concatenate([units.columns[unit] for unit in order[part]]))
+        groups = [units.columns[unit][1:] for unit in order[part][units.is_group[order[part]]]]
+        active.watch(np.concatenate([units.first[order[part]], *groups]))
         _propose(active, units, is_in, order[part], log_uniform[part], log_odds)
-    free = order[~units.is_group[order]]
+    is_single = np.zeros(len(is_in), dtype=bool)
+    is_single[order] = ~units.is_group[order]
     for which, where, level in uniform:
         # The size stays, so that each feature is as likely to be chosen before as after.
-        inside = free[is_in[free]]
+        inside = np.flatnonzero(is_in & is_single)
         unit = inside[int(which * len(inside))] if len(inside) else -1
         near = _free(neighbours[unit], is_in, -1) if len(inside) else inside
         if not len(near):
