@@ -69,7 +69,7 @@ def differences(draws: Any) -> float:
 
 def twins() -> None:
     """Print the share of draws that have each true feature or its twin."""
-    _, draws, _, true, seconds = sampled("twins", draws=1000, tune=300)
+    _, draws, _, true, seconds = sampled("twins", draws=5000, tune=200)
     included = draws["included"].values.reshape(-1, 200) > 0
     found = [float(np.mean(included[:, d] | (included[:, d + 1] & (d < 10)))) for d in true]
     print(
