@@ -6,6 +6,17 @@ counts, 30 true, the first chain begun at no word and the last at 40 random ones
 30 words being expected, and in ``known_words`` it is 30/5,000. ``sweep``: a sweep of 20,000 × 100 beside one of the
 plain sampler, in turns. ``calibration``: inclusion probabilities of 100 tables drawn from the prior, by their means in
 bins and the share of true features in each.
+
+Measured on a busy machine, in seconds of processor time (28 November 2026):
+
+- ``twins``, 5,200 sweeps, 63 s: a true feature or its twin has the probability .954 (standard error .003) for one of
+  the ten, at least .999 for the others.
+- ``correlated``, 2,200 sweeps, 36 s: of 29 features in doubt the least favourable has 1,986 effective draws; any two
+  chains differ by .020 at most.
+- ``known_words``, 1,050 sweeps, 85 s: 1,585 effective draws of the log likelihood; first and last chain differ by .023,
+  any two by .057; 1 false discovery of 2.7 expected.
+- ``words``, 430 sweeps, 218 s: 185 effective draws of the log likelihood; first and last chain differ by .086; 4 false
+  discoveries of 1.8 expected. Some 270 words are in, half of them in at most eight rows; their number mixes slowly.
 """
 
 from __future__ import annotations
