@@ -17,6 +17,7 @@ Measured on a busy machine, in seconds of processor time (28 November 2026):
   any two by .057; 1 false discovery of 2.7 expected.
 - ``words``, 430 sweeps, 218 s: 185 effective draws of the log likelihood; first and last chain differ by .086; 4 false
   discoveries of 1.8 expected. Some 270 words are in, half of them in at most eight rows; their number mixes slowly.
+- ``sweep``: .61 times the sweep of the plain sampler.
 """
 
 from __future__ import annotations
