@@ -24,6 +24,8 @@ class Limits:
         Features of the largest correlation with each that it may be swapped for.
     correlation : float
         Minimum absolute correlation of features that are swapped.
+    at_once : int
+        Features whose odds of entering the model follow its moves at once.
     first_size : int
         Features in the first model of the last chain; the first chain starts without any.
     proposals : int
@@ -34,6 +36,7 @@ class Limits:
     swaps: int = 30
     neighbours: int = 20
     correlation: float = 0.3
+    at_once: int = 512
     first_size: int = 40
     proposals: int = 4
 

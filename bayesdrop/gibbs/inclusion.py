@@ -75,7 +75,7 @@ class InclusionOperands(NamedTuple):
     ----------
     rows : RowOperands
         What JAX reads.
-    transposed, squared : scipy.sparse.csr_array (q, m)
+    transposed, squared : arrays (q, m), or scipy.sparse.csr_array of sparse features
         Columns of the features and the intercept, as rows, with one more entry if the intercept has a prior; and the
         same with every entry squared.
     law : InclusionLaw

@@ -107,8 +107,8 @@ def bind_inclusion(
     if level is not None:
         place = np.append(np.asarray(level.place, dtype=np.float64), 1.0)
         matrix = sparse.csc_array(sparse.vstack([matrix, sparse.csc_array(place[None])]))
-    transposed = sparse.csr_array(matrix.T)
-    squared = sparse.csr_array((transposed.data**2, transposed.indices, transposed.indptr), transposed.shape)
+    transposed = sparse.csr_array(matrix.T) if sparse.issparse(data.X) else matrix.T.toarray()
+    squared = transposed * transposed
     order, size = np.argsort(law.unit, kind="stable"), np.bincount(law.unit, minlength=len(law.is_forced))
     members, joint = count * tuple(np.split(order, np.cumsum(size)[:-1])), law.of_classes(count)
     units = Units(
@@ -116,6 +116,7 @@ def bind_inclusion(
         first=np.array([unit[0] for unit in members]),
         is_group=np.tile(size > 1, count),
         law=joint,
+        at_once=limits.at_once,
         families=joint.families(),
     )
     learnt, real = (prior if effects else prior.slab).learnt_scale(p), partial(placed, dtype=dtype)

@@ -6,13 +6,13 @@ precisions ``P``, let ``A = (ZᵀΩZ + P)⁻¹`` and ``β = A Zᵀκ``. A featur
     c = ZᵀΩx_d,     s = P_d + x_dᵀΩx_d − cᵀAc,     e = x_dᵀκ − cᵀβ,
     log odds of entering = prior log odds + ½ log(P_d/s) + ½ e²/s,
 
-and one that is in has ``s = 1/A_dd`` and ``e = β_d/A_dd``, those of the set without it. ``s`` and ``e`` of all columns
-follow each move by a rank-one update. So all proposals up to the next accepted one are evaluated at once, and only an
-accepted one costs a product with the matrix. The intercept and forced features are columns that never leave; a flat
-intercept has the precision 0.
+and one that is in has ``s = 1/A_dd`` and ``e = β_d/A_dd``, those of the set without it. A sweep goes through the
+features by windows. ``s`` and ``e`` of the columns of a window follow each move by a rank-one update. So all proposals
+of a window up to the next accepted one are evaluated at once, and only an accepted one costs a product with the columns
+of the window. The intercept and forced features are columns that never leave; a flat intercept has the precision 0.
 
-Shapes: ``m`` rows, ``q`` columns (features, then the intercept), ``k`` columns that are in, ``u`` units (features, or
-groups of them that enter together).
+Shapes: ``m`` rows, ``q`` columns (features, then the intercept), ``k`` columns that are in, ``b`` columns of a window,
+``u`` units (features, or groups of them that enter together).
 """
 
 from __future__ import annotations
@@ -22,11 +22,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
+from scipy.linalg import blas
 
 from ..._typing import Bool, Float, Int
 from ...priors.inclusion_law import InclusionLaw
 
 __all__ = ["ActiveSet", "Neighbours", "Rows", "Units", "correlated", "sweep"]
+
+# Columns by which the matrices of a set grow.
+_ROOM = 32
 
 
 class Rows(NamedTuple):
@@ -34,7 +38,7 @@ class Rows(NamedTuple):
 
     Attributes
     ----------
-    transposed, squared : scipy.sparse.csr_array (q, m)
+    transposed, squared : arrays (q, m) or scipy.sparse.csr_array
         The transposed matrix, and the same with every entry squared.
     omega, kappa : arrays (m,)
         Pseudo-observations.
@@ -48,12 +52,22 @@ class Rows(NamedTuple):
     kappa: Float[np.ndarray, " m"]
     precision: Float[np.ndarray, " q"]
 
-    def products(self, d: Any) -> Float[np.ndarray, " q"]:
-        """``XᵀΩx_d``."""
-        matrix = self.transposed
-        part = slice(matrix.indptr[d], matrix.indptr[d + 1])
-        rows, column = matrix.indices[part], np.zeros(len(self.omega))
-        column[rows] = matrix.data[part] * self.omega[rows]
+    def weighted(self, columns: Int[np.ndarray, " k"]) -> Any:
+        """``ZᵀΩ`` of some columns, (k, m)."""
+        part = self.transposed[columns]
+        if not sparse.issparse(part):
+            return part * self.omega
+        part.data *= self.omega[part.indices]
+        return part
+
+    def products(self, matrix: Any, d: Any) -> Float[np.ndarray, " b"]:
+        """``XᵀΩx_d`` of a matrix ``Xᵀ`` and a column."""
+        own = self.transposed
+        if not sparse.issparse(own):
+            return np.asarray(matrix @ (own[d] * self.omega))
+        part, column = slice(own.indptr[d], own.indptr[d + 1]), np.zeros(len(self.omega))
+        rows = own.indices[part]
+        column[rows] = own.data[part] * self.omega[rows]
         return np.asarray(matrix @ column)
 
 
@@ -70,6 +84,8 @@ class Units(NamedTuple):
         Units of several columns.
     law : InclusionLaw
         Prior of their indicators.
+    at_once : int
+        Units whose columns are in the window of an active set at once.
     families : tuple of int arrays
         Units with parents, each followed by these and by theirs.
     """
@@ -78,6 +94,7 @@ class Units(NamedTuple):
     first: Int[np.ndarray, " u"]
     is_group: Bool[np.ndarray, " u"]
     law: InclusionLaw
+    at_once: int
     families: tuple[Int[np.ndarray, " _"], ...] = ()
 
 
@@ -86,91 +103,126 @@ Neighbours = tuple[Int[np.ndarray, " _"], ...]
 
 
 class ActiveSet:
-    """Columns that are in the model, and what the rows say of every column.
+    """Columns that are in the model, and what the rows say of a window of columns.
 
     Attributes
     ----------
-    columns : int array (k,)
-        The columns that are in, in any order.
-    slot : int array (q,)
-        Place of each column among them, -1 if it is out.
-    inverse, mean : arrays (k, k) and (k,)
-        ``A`` and ``β``.
-    scale, pull : arrays (q,)
-        ``s`` and ``e``.
+    place : int array (q,)
+        Place of each column in the window, -1 outside.
+    scale, pull : arrays (b,)
+        ``s`` and ``e`` of the columns of the window.
     """
 
     def __init__(self, rows: Rows, columns: Int[np.ndarray, " k"]) -> None:
-        k, q = len(columns), len(rows.precision)
-        self.rows, self.columns, self.slot = rows, columns, np.full(q, -1)
-        self.slot[columns] = np.arange(k)
-        weighted = rows.transposed[columns].toarray() * rows.omega
-        # The first k rows are ZᵀΩX.
-        self._gram = np.empty((2 * k + 16, q))
-        self._gram[:k] = (rows.transposed @ weighted.T).T
-        gram = self._gram[:k]
-        inverse = np.linalg.inv(gram[:, columns] + np.diag(rows.precision[columns]))
-        self.inverse = 0.5 * (inverse + inverse.T)
-        pull = np.asarray(rows.transposed @ rows.kappa)
-        self.mean = self.inverse @ pull[columns]
-        scale = rows.precision + rows.squared @ rows.omega - np.sum(gram * (self.inverse @ gram), axis=0)
-        self._refresh(scale, pull - self.mean @ gram)
+        k = len(columns)
+        self.rows, self.place = rows, np.full(len(rows.precision), -1)
+        # s and e of every column, if no column were in.
+        self._alone = rows.precision + rows.squared @ rows.omega, np.asarray(rows.transposed @ rows.kappa)
+        # With room for more columns: zeros, so that products may take the whole of them.
+        self._size, self._columns, self._mean = k, np.pad(columns, (0, _ROOM)), np.zeros(k + _ROOM)
+        self._inverse = np.zeros((k + _ROOM, k + _ROOM), order="F")
+        gram = _dense(rows.weighted(columns) @ rows.transposed[columns].T) + np.diag(rows.precision[columns])
+        inverse = np.linalg.inv(gram)
+        self._inverse[:k, :k] = 0.5 * (inverse + inverse.T)
+        self._mean[:k] = self.inverse @ self._alone[1][columns]
+
+    @property
+    def columns(self) -> Int[np.ndarray, " k"]:
+        """The columns that are in, in any order."""
+        return self._columns[: self._size]
+
+    @property
+    def inverse(self) -> Float[np.ndarray, "k k"]:
+        """``A``."""
+        return self._inverse[: self._size, : self._size]
+
+    @property
+    def mean(self) -> Float[np.ndarray, " k"]:
+        """``β``."""
+        return self._mean[: self._size]
+
+    def watch(self, columns: Int[np.ndarray, " b"]) -> None:
+        """Let the window be of these columns, and of no others."""
+        rows, k = self.rows, self._size
+        self.place[:] = -1
+        self.place[columns] = np.arange(len(columns))
+        self._matrix, self._precision = rows.transposed[columns], rows.precision[columns]
+        gram = _dense(rows.weighted(self.columns) @ self._matrix.T)
+        # ZᵀΩX.
+        self._gram = np.zeros((len(self._mean), len(columns)))
+        self._gram[:k] = gram
+        scale, pull = (part[columns] for part in self._alone)
+        self.scale, self.pull = scale - np.einsum("kb,kb->b", gram, self.inverse @ gram), pull - self.mean @ gram
+        self._refresh()
+
+    def see(self, columns: Int[np.ndarray, " b"]) -> None:
+        """Watch these columns if the window lacks one of them."""
+        if np.any(self.place[columns] < 0):
+            self.watch(columns)
 
     def gain(self, columns: Any) -> Any:
-        """What the rows add to the log odds of columns, their weights integrated out."""
-        return _gain(self.scale[columns], self.pull[columns], self.rows.precision[columns])
+        """What the rows add to the log odds of columns of the window, their weights integrated out."""
+        place = self.place[columns]
+        return _gain(self.scale[place], self.pull[place], self._precision[place])
 
     def enter(self, d: Any) -> None:
-        """Add a column, by bordering."""
-        k, s, e = len(self.columns), self.scale[d], self.pull[d]
-        if k == len(self._gram):
-            self._gram = np.concatenate([self._gram, np.empty_like(self._gram)])
-        self._gram[k] = self.rows.products(d)
-        along = np.append(-(self.inverse @ self._gram[:k, d]), 1.0)
-        inverse = along[:, None] * (along / s)
-        inverse[:k, :k] += self.inverse
-        self.inverse, self.mean = inverse, np.append(self.mean, 0.0) + along * (e / s)
-        self.columns = np.append(self.columns, d)
-        self.slot[d] = k
-        # What the column shares with the others, beyond the columns that were in.
-        shared = along @ self._gram[: k + 1]
-        self._refresh(self.scale - shared * shared / s, self.pull - shared * (e / s))
+        """Add a column of the window, by bordering."""
+        k, place = self._size, self.place[d]
+        if k == len(self._mean):
+            self._columns, self._mean = np.pad(self._columns, (0, _ROOM)), np.pad(self._mean, (0, _ROOM))
+            self._gram = np.pad(self._gram, ((0, _ROOM), (0, 0)))
+            self._inverse = np.asfortranarray(np.pad(self._inverse, (0, _ROOM)))
+        along = self._inverse @ -self._gram[:, place]
+        along[k] = 1
+        self._gram[k] = self.rows.products(self._matrix, d)
+        self._columns[k], self._size = d, k + 1
+        self._change(along, 1 / self.scale[place], self.pull[place] / self.scale[place])
+        self._refresh()
 
     def leave(self, d: Any) -> None:
         """Remove a column, by deletion; the last column takes its place."""
-        j, k, s, e = self.slot[d], len(self.columns) - 1, self.scale[d], self.pull[d]
-        along = self.inverse[j] * s
-        shared = along @ self._gram[: k + 1]
-        kept = np.arange(k)
-        if j < k:
-            kept[j] = k
-            self._gram[j] = self._gram[k]
-        self.inverse = (self.inverse - along[:, None] * (along / s))[np.ix_(kept, kept)]
-        self.mean, self.columns = (self.mean - along * (e / s))[kept], self.columns[kept]
-        self.slot[d] = -1
-        self.slot[self.columns] = np.arange(k)
-        scale, pull = self.scale + shared * shared / s, self.pull + shared * (e / s)
-        scale[d], pull[d] = s, e
-        self._refresh(scale, pull)
+        j, last, place = self._slot(d), self._size - 1, self.place[d]
+        s, step = 1 / self._inverse[j, j], self._mean[j]
+        self._change(self._inverse[:, j] * s, -1 / s, -step)
+        for part in (self._gram, self._inverse, self._inverse.T, self._mean, self._columns):
+            part[j] = part[last]
+        self._inverse[last] = self._inverse[:, last] = self._mean[last] = 0
+        self._size = last
+        if place >= 0:
+            self.scale[place], self.pull[place] = s, s * step
+        self._refresh()
 
     def after_swap(self, d: Any, new: Any) -> float:
-        """Gain of a column that is out if ``d``, which is in, were not."""
-        k, s = len(self.columns), self.scale[d]
-        shared = (self.inverse[self.slot[d]] * s) @ self._gram[:k, new]
-        return float(
-            _gain(
-                self.scale[new] + shared * shared / s,
-                self.pull[new] + shared * self.pull[d] / s,
-                self.rows.precision[new],
-            )
-        )
+        """Gain of a column of the window that is out if ``d``, which is in, were not."""
+        j, place = self._slot(d), self.place[new]
+        s = 1 / self._inverse[j, j]
+        shared = (self._inverse[:, j] * s) @ self._gram[:, place]
+        scale, pull = self.scale[place] + shared * shared / s, self.pull[place] + shared * self._mean[j]
+        return float(_gain(scale, pull, self._precision[place]))
 
-    def _refresh(self, scale: Float[np.ndarray, " q"], pull: Float[np.ndarray, " q"]) -> None:
-        """Take ``s`` and ``e`` of the columns that are out; those of the others follow from ``A`` and ``β``."""
-        scale[self.columns] = 1 / np.diagonal(self.inverse)
-        pull[self.columns] = self.mean * scale[self.columns]
+    def _slot(self, d: Any) -> int:
+        return int(np.flatnonzero(self.columns == d)[0])
+
+    def _change(self, along: Float[np.ndarray, " _"], factor: float, step: float) -> None:
+        """Add multiples of ``along alongᵀ`` to ``A`` and of ``along`` to ``β``; ``s`` and ``e`` follow."""
+        shared = along @ self._gram
+        self._inverse = blas.dger(factor, along, along, a=self._inverse, overwrite_a=True)
+        self._mean += step * along
+        self.scale -= factor * shared * shared
+        self.pull -= step * shared
+
+    def _refresh(self) -> None:
+        """Take ``s`` and ``e`` of the columns that are in from ``A`` and ``β``."""
+        place = self.place[self.columns]
+        own = np.flatnonzero(place >= 0)
+        place, s = place[own], 1 / self._inverse[own, own]
+        self.scale[place], self.pull[place] = s, self._mean[own] * s
         # Rounding must not take a scale below the prior's precision.
-        self.scale, self.pull = np.maximum(scale, self.rows.precision), pull
+        np.maximum(self.scale, self._precision, out=self.scale)
+
+
+def _dense(matrix: Any) -> Any:
+    return matrix.toarray() if sparse.issparse(matrix) else matrix
 
 
 def _gain(s: Any, e: Any, precision: Any) -> Any:
@@ -212,11 +264,68 @@ def sweep(
     Returns
     -------
     active : ActiveSet
-        The columns that are in.
+        The columns that are in, and the last window.
     log_odds : array (u,)
         Log odds of each free unit given the others, as they were at its turn; 0 of those that never leave.
     """
-    active, log_odds, law, turn = ActiveSet(rows, columns), np.zeros(len(is_in)), units.law, 0
+    active, log_odds, law = ActiveSet(rows, columns), np.zeros(len(is_in)), units.law
+    for start in range(0, len(order), units.at_once):
+        part = slice(start, start + units.at_once)
+        groups = [units.columns[unit][1:] for unit in order[part][units.is_group[order[part]]]]
+        active.watch(np.concatenate([units.first[order[part]], *groups]))
+        _propose(active, units, is_in, order[part], log_uniform[part], log_odds)
+    is_single = np.zeros(len(is_in), dtype=bool)
+    is_single[order] = ~units.is_group[order]
+    for which, where, level in uniform:
+        # The size stays, so that each feature is as likely to be chosen before as after.
+        inside = np.flatnonzero(is_in & is_single)
+        unit = inside[int(which * len(inside))] if len(inside) else -1
+        near = _free(neighbours[unit], is_in, -1) if len(inside) else inside
+        if not len(near):
+            continue
+        other = near[int(where * len(near))]
+        d, new = units.first[unit], units.first[other]
+        is_in[unit] = False
+        leaving, entering = law.log_odds(is_in, np.array([unit, other]))
+        is_in[unit] = True
+        if leaving == np.inf:  # a child needs it
+            continue
+        active.see(np.array([d, new]))
+        log_ratio = entering - leaving + active.after_swap(d, new) - active.gain(d)
+        log_ratio += np.log(len(near) / len(_free(neighbours[other], is_in, unit)))
+        if np.log(level) < log_ratio:
+            active.leave(d)
+            active.enter(new)
+            is_in[unit], is_in[other] = False, True
+    for which, part, level in of_families:
+        family = units.families[int(which * len(units.families))]
+        chosen = int(part * 2.0 ** (len(family) - 1)) * 2 + 1 >> np.arange(len(family)) & 1 > 0
+        family, leaves = family[chosen], is_in[family[0]]
+        after = is_in.copy()
+        after[family] = not leaves
+        before_after = law.log_density(np.stack([is_in, after]))
+        if np.any(is_in[family] != leaves) or before_after[1] == -np.inf:
+            continue
+        columns = np.concatenate([units.columns[unit] for unit in family])
+        active.see(columns)
+        gain = _move(active, columns, leaves)
+        if np.log(level) < before_after[1] - before_after[0] + (-gain if leaves else gain):
+            is_in[:] = after
+        else:
+            _move(active, columns, not leaves)
+    return active, log_odds
+
+
+def _propose(
+    active: ActiveSet,
+    units: Units,
+    is_in: Bool[np.ndarray, " u"],
+    order: Int[np.ndarray, " b"],
+    log_uniform: Float[np.ndarray, " b"],
+    log_odds: Float[np.ndarray, " u"],
+) -> None:
+    """Propose each of some units of the window to enter or to leave, and note its log odds."""
+    law, turn = units.law, 0
     while turn < len(order):
         left = order[turn:]
         prior = law.log_odds(is_in, left)
@@ -237,42 +346,6 @@ def sweep(
             _move(active, units.columns[unit], is_in[unit])
         if accepted:
             is_in[unit] = not is_in[unit]
-    for which, where, level in uniform:
-        # The size stays, so that each feature is as likely to be chosen before as after.
-        inside = order[is_in[order] & ~units.is_group[order]]
-        unit = inside[int(which * len(inside))] if len(inside) else -1
-        near = _free(neighbours[unit], is_in, -1) if len(inside) else inside
-        if not len(near):
-            continue
-        other = near[int(where * len(near))]
-        d, new = units.first[unit], units.first[other]
-        is_in[unit] = False
-        leaving, entering = law.log_odds(is_in, np.array([unit, other]))
-        is_in[unit] = True
-        if leaving == np.inf:  # a child needs it
-            continue
-        log_ratio = entering - leaving + active.after_swap(d, new) - active.gain(d)
-        log_ratio += np.log(len(near) / len(_free(neighbours[other], is_in, unit)))
-        if np.log(level) < log_ratio:
-            active.leave(d)
-            active.enter(new)
-            is_in[unit], is_in[other] = False, True
-    for which, part, level in of_families:
-        family = units.families[int(which * len(units.families))]
-        chosen = int(part * 2.0 ** (len(family) - 1)) * 2 + 1 >> np.arange(len(family)) & 1 > 0
-        family, leaves = family[chosen], is_in[family[0]]
-        after = is_in.copy()
-        after[family] = not leaves
-        before_after = law.log_density(np.stack([is_in, after]))
-        if np.any(is_in[family] != leaves) or before_after[1] == -np.inf:
-            continue
-        columns = np.concatenate([units.columns[unit] for unit in family])
-        gain = _move(active, columns, leaves)
-        if np.log(level) < before_after[1] - before_after[0] + (-gain if leaves else gain):
-            is_in[:] = after
-        else:
-            _move(active, columns, not leaves)
-    return active, log_odds
 
 
 def _move(active: ActiveSet, columns: Int[np.ndarray, " _"], leaves: Any) -> float:

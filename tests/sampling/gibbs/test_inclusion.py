@@ -300,13 +300,13 @@ def test_interactions_need_their_parents(heredity, inclusion):
 def test_the_set_follows_its_moves(seed):
     rng = np.random.default_rng(seed)
     X = np.column_stack([rng.normal(size=(30, 6)) * (rng.random((30, 6)) < 0.7), np.ones(30)])
-    matrix = sparse.csr_array(X.T)
+    matrix = sparse.csr_array(X.T) if seed % 2 else X.T
     rows = active_set.Rows(
         matrix, matrix * matrix, rng.gamma(2.0, size=30), rng.normal(size=30), np.append(rng.gamma(2.0, size=6), 0.0)
     )
     members = tuple(map(np.array, ([0], [1], [2], [3], [4, 5])))
     law = InclusionLaw(np.array([0, 1, 2, 3, 4, 4]), np.zeros(5, dtype=bool), rng.uniform(size=5), 1.0, 1.0)
-    units = active_set.Units(members, np.array([0, 1, 2, 3, 4]), np.arange(5) == 4, law)
+    units = active_set.Units(members, np.array([0, 1, 2, 3, 4]), np.arange(5) == 4, law, 2)
     near = tuple(map(np.array, ([1, 2], [0, 2], [0, 1]))) + (np.array([], dtype=int),) * 2
     is_in = np.array([True, False, False, False, True])
     found, _ = active_set.sweep(
@@ -322,6 +322,7 @@ def test_the_set_follows_its_moves(seed):
     )
     columns = np.append(np.concatenate([members[unit] for unit in np.flatnonzero(is_in)] or [[]]), 6).astype(int)
     np.testing.assert_array_equal(np.sort(found.columns), np.sort(columns))
+    found.watch(np.arange(6))
     for d in range(6):
         others = found.columns[found.columns != d]
         Z, x = X[:, others], X[:, d]
@@ -336,6 +337,47 @@ def test_the_set_follows_its_moves(seed):
     np.testing.assert_allclose(found.mean, A @ Z.T @ rows.kappa, rtol=1e-9, atol=1e-12)
 
 
+def test_a_set_grows_and_shrinks():
+    """From no column to all of 45, and back to 5, against the inverse."""
+    rng = np.random.default_rng(8)
+    X = rng.normal(size=(60, 45))
+    rows = active_set.Rows(X.T, X.T**2, rng.gamma(2.0, size=60), rng.normal(size=60), rng.gamma(2.0, size=45))
+    active, moves = active_set.ActiveSet(rows, np.arange(0)), rng.permutation(45)
+    active.watch(np.arange(45))
+    for move, order in ((active.enter, moves), (active.leave, moves[5:])):
+        for d in order:
+            move(d)
+        Z = X[:, active.columns]
+        A = np.linalg.inv(Z.T @ (rows.omega[:, None] * Z) + np.diag(rows.precision[active.columns]))
+        np.testing.assert_allclose(active.inverse, A, rtol=1e-7, atol=1e-10)
+        np.testing.assert_allclose(active.mean, A @ Z.T @ rows.kappa, rtol=1e-7, atol=1e-10)
+    assert set(active.columns) == set(moves[:5])
+
+
+def test_windows_leave_a_sweep_as_it_is():
+    """The same uniform numbers with windows of one unit, of three and of all of them, among them a group."""
+    rng = np.random.default_rng(9)
+    X = rng.normal(size=(40, 12))
+    X[:, 1::2] += X[:, ::2]
+    matrix = sparse.csr_array(X.T)
+    rows = active_set.Rows(matrix, matrix * matrix, rng.gamma(2.0, size=40), 3 * rng.normal(size=40), np.ones(12))
+    unit = np.minimum(np.arange(12), 10)
+    members = tuple(np.flatnonzero(unit == j) for j in range(11))
+    law = InclusionLaw(unit, np.zeros(11, dtype=bool), None, 1.0, 1.0)
+    near = (*(np.array([j ^ 1]) for j in range(10)), np.array([], dtype=int))
+    chance = rng.permutation(11), np.log(rng.random(11)), rng.random((40, 3)), np.zeros((0, 3))
+    results = []
+    for at_once in (1, 3, 11):
+        units = active_set.Units(members, np.arange(11), np.arange(11) == 10, law, at_once)
+        is_in = np.arange(11) < 4
+        _, log_odds = active_set.sweep(rows, units, near, is_in, np.arange(4), *chance)
+        results.append((is_in, log_odds))
+    assert np.any(results[0][0] != (np.arange(11) < 4))
+    for is_in, log_odds in results[1:]:
+        np.testing.assert_array_equal(is_in, results[0][0])
+        np.testing.assert_allclose(log_odds, results[0][1], rtol=1e-8)
+
+
 def test_swaps_have_neighbourhoods_of_different_sizes():
     """Sweeps at known pseudo-observations, many swaps along a star of neighbours, against all models."""
     rng = np.random.default_rng(7)
@@ -346,7 +388,7 @@ def test_swaps_have_neighbourhoods_of_different_sizes():
     rows = active_set.Rows(matrix, matrix * matrix, np.ones(30), y, np.ones(5))
     own = np.arange(5)
     units = active_set.Units(
-        tuple(own[:, None]), own, own < 0, InclusionLaw(own, own < 0, np.full(5, 1 / (1 + np.e)), 1.0, 1.0)
+        tuple(own[:, None]), own, own < 0, InclusionLaw(own, own < 0, np.full(5, 1 / (1 + np.e)), 1.0, 1.0), 2
     )
     star = (own[1:], *[own[:1]] * 4)
     is_in, found = np.zeros(5, dtype=bool), []

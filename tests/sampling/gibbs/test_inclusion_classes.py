@@ -156,7 +156,7 @@ def test_what_classes_have_in_common_keeps_prior_and_contrasts():
     rng, K, precision = np.random.default_rng(0), 3, np.array([1.0, 4.0, 0.5])
     law = InclusionLaw(np.array([0, 1, 1]), np.zeros(2, dtype=bool), None, 3.0, 2.0)
     members, first = tuple(np.array(one) for one in ([0], [1, 2])), np.array([0, 1])
-    units = active_set.Units(members * K, np.tile(first, K), np.array([False, True] * K), law.of_classes(K))
+    units = active_set.Units(members * K, np.tile(first, K), np.array([False, True] * K), law.of_classes(K), 2)
     found = []
     for _ in range(4000):
         included = units.law.sample(rng, 1)[0].reshape(K, 2)
