@@ -30,6 +30,7 @@ def losses(seed, **table):
     return [log_loss(truth, model.fit(X, y).predict_proba(new)) for model in models]
 
 
+@pytest.mark.default_cases("nothing")
 @pytest.mark.parametrize(
     "table",
     [{"spread": 3.0}, {"spread": 0.0, "p": 30}, {"spread": 0.1, "p": 40, "correlated": True}],

@@ -146,6 +146,7 @@ def test_a_margin_is_a_scale_of_the_weights(kind):
         fitted(-1.0)
 
 
+@pytest.mark.slow
 def test_C_is_chosen_with_the_noise():
     """Weak words want a small ``C`` and noise: less error than at ``C = 1`` and than without noise at any ``C``.
 
