@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy import stats
 from scipy.special import logsumexp
 
 from bayesdrop.sampling.run.checkpoint import Checkpoint, open_checkpoint
@@ -89,6 +90,26 @@ def assert_means():
             assert np.max(np.abs(z)) < 4.5, (name, z)
 
     return check
+
+
+def _least(ranks, draws):
+    """Least p value of uniform ranks among so many draws, times the number of p values.
+
+    In 16 cells, and against a shift or another spread by the first two Legendre polynomials (Neyman 1937).
+    """
+    middle, found = np.arange(draws + 1) - draws / 2, []
+    polynomials = [part / np.sqrt(np.mean(part**2)) for part in (middle, middle**2 - np.mean(middle**2))]
+    for column in ranks:
+        found.append(stats.chisquare(np.bincount(column * 16 // (draws + 1), minlength=16)).pvalue)
+        smooth = len(column) * sum(np.mean(polynomial[column]) ** 2 for polynomial in polynomials)
+        found.append(stats.chi2(2).sf(smooth))
+    return min(found) * len(found)
+
+
+@pytest.fixture(scope="session")
+def least():
+    """``least(ranks, draws)``: of simulation-based calibration, by quantity (Talts et al. 2018)."""
+    return _least
 
 
 @pytest.fixture(scope="session")

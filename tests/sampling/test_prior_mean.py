@@ -52,7 +52,7 @@ def sampled(stated, method, **more):
         return bd.sample(stated, X, LABELS, method=method, **(RUN | more)).posterior
 
 
-@pytest.mark.default_cases("2-False")
+@pytest.mark.slow
 @pytest.mark.parametrize("unbiased", [False, True])
 @pytest.mark.parametrize("joint_moves", [0, 2])
 def test_masks_are_summed_out_at_a_fixed_rate(averages, assert_means, unbiased, joint_moves):

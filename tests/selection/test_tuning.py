@@ -286,21 +286,6 @@ def test_a_first_fold_dismisses(monkeypatch):
     assert model.n_splits_ == max(tried)
 
 
-def test_one_standard_error_takes_the_more_regular():
-    X, y = noisy(100)
-    best, regular = (
-        bd.DropoutLogisticRegressionCV(cv=4, Cs=(0.03, 0.1, 0.3, 1.0, 3.0), one_standard_error=flag).fit(X, y)
-        for flag in (False, True)
-    )
-    assert regular.C_ <= best.C_
-    chosen = next(
-        one for one in best.selection_.candidates
-        if (one.C, one.strength) == (regular.C_, regular.selection_.chosen.strength)
-    )  # fmt: skip
-    assert chosen.worse <= max(chosen.worse_error, 0)
-    assert "within a standard error" in str(regular.selection_)
-
-
 def test_ridge_search_is_that_of_scikit_learn():
     X, y = load_diabetes(return_X_y=True)
     X, Cs, folds = X / X.std(axis=0), np.array([0.01, 0.1, 1.0, 10.0]), KFold(4)
