@@ -3,6 +3,7 @@
 Run as a program with a folder and a number of draws, this file is the run that gets killed.
 """
 
+import contextlib
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -128,6 +129,30 @@ def walk_program():
 def fingerprint():
     """What the checkpoints of ``walk`` say that they belong to."""
     return FINGERPRINT
+
+
+def _content(folder):
+    return {path.name: path.read_bytes() if path.is_file() else None for path in sorted(Path(folder).iterdir())}
+
+
+@contextlib.contextmanager
+def _refused(message, folder):
+    before = _content(folder)
+    with pytest.raises(ValueError, match=message):
+        yield
+    assert _content(folder) == before
+
+
+@pytest.fixture(scope="session")
+def content():
+    """``content(folder)``: the bytes of its files by name."""
+    return _content
+
+
+@pytest.fixture(scope="session")
+def refused():
+    """``with refused(message, folder)``: the block raises this ValueError and changes nothing in the folder."""
+    return _refused
 
 
 @pytest.fixture

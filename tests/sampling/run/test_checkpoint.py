@@ -4,7 +4,6 @@ import contextlib
 import json
 import os
 import shutil
-from pathlib import Path
 
 import jax
 import numpy as np
@@ -20,10 +19,6 @@ def same(found, expected):
     for name, value in expected.draws.items():
         np.testing.assert_array_equal(found.draws[name], value)
         assert found.draws[name].dtype == value.dtype
-
-
-def content(folder):
-    return {path.name: path.read_bytes() if path.is_file() else None for path in sorted(Path(folder).iterdir())}
 
 
 def test_a_kill_at_any_write_leaves_a_whole_checkpoint(tmp_path, often, monkeypatch, walk):
@@ -110,7 +105,7 @@ def test_an_interrupted_tuning_is_kept(tmp_path, monkeypatch, walk):
     same(walk(tmp_path / "run"), walk())
 
 
-def test_more_draws_extend_and_fewer_are_the_first_ones(folder, monkeypatch, walk):
+def test_more_draws_extend_and_fewer_are_the_first_ones(folder, monkeypatch, walk, content):
     longer, before = walk(folder, draws=500), content(folder)
     same(longer, walk(draws=500))
     monkeypatch.setattr(driving, "run_chunk", None)  # what is finished is read and no more
@@ -122,7 +117,7 @@ def test_more_draws_extend_and_fewer_are_the_first_ones(folder, monkeypatch, wal
     assert content(folder) == before
 
 
-def test_each_draw_is_written_once(folder, walk):
+def test_each_draw_is_written_once(folder, walk, content):
     before = content(folder)
     walk(folder, draws=2000)
     after = content(folder)
