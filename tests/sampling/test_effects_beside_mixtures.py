@@ -53,6 +53,7 @@ def scales_by_scipy(name, s):
     return local[:, :2] * 0.3 * local[:, 2:]
 
 
+@pytest.mark.slow_cases("laplace-ill ~ a + b + (1 | site)-None-False", "0.6-False")
 @pytest.mark.parametrize("dense", [True, False])
 @pytest.mark.parametrize(
     ("name", "formula", "known"),

@@ -195,6 +195,7 @@ def approximation_of(problem):
         return approximate_scores(*given, *bind_density("HMC", *given, False, "float64"), "rows", "float64")
 
 
+@pytest.mark.default_cases("logistic-weights", "poisson-scores", "logistic-free rates")
 @pytest.mark.parametrize("find", ["weights", "scores", "free rates"])
 @pytest.mark.parametrize("name", ["logistic", "poisson"])
 def test_approximations_follow_it(name, find):

@@ -46,6 +46,7 @@ def problem_of(model, data, scale=None):
     return Problem.of(found.model, found.X, found.y, feature_names=found.feature_names)
 
 
+@pytest.mark.slow_cases("fixed rates", "relative scale")
 @pytest.mark.parametrize("name", MODELS)
 def test_the_density_of_gradient_samplers_is_that_of_the_model(name):
     """Against sums over rows written out, at differences between points: masks integrated by the same quadrature."""

@@ -133,6 +133,7 @@ class Weighted:
         return self.model.fit(X, y, sample_weight=weight)
 
 
+@pytest.mark.default_cases("DropoutSVC")
 @pytest.mark.parametrize("name", ["DropoutSVC", "DropoutLogisticRegressionCV"])
 def test_few_rows_state_the_true_score(name):
     mean, error = gap(name, lambda: ESTIMATORS[name](5), 20, 5)

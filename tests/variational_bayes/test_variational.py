@@ -369,6 +369,7 @@ def test_starts_follow_the_seed():
     )
 
 
+@pytest.mark.slow_cases("diagonal-fixed", "full-shared", "diagonal-feature")
 @pytest.mark.parametrize("kind", ["fixed", "shared", "feature"])
 @pytest.mark.parametrize("covariance", COVARIANCES)
 def test_draws_follow_the_approximation_and_the_file_keeps_them(kind, covariance, tmp_path):

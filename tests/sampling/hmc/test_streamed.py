@@ -207,7 +207,7 @@ def test_learnt_scales_are_those_in_memory(name):
         check_density(kernel, together, host, streamed)
 
 
-@pytest.mark.default_cases("one score", "classes")
+@pytest.mark.default_cases("classes")
 @pytest.mark.parametrize(
     ("model", "storage"), [(PLAIN, "dense"), (CLASSES, "dense"), (CLASSES, "dask")],
     ids=["one score", "classes", "classes, dask"],
