@@ -9,7 +9,6 @@ from scipy import sparse
 from scipy.stats import norm
 
 import bayesdrop as bd
-from bayesdrop.posterior.draws import draws as draws_module
 from bayesdrop.priors import InverseGamma
 
 RNG = np.random.default_rng
@@ -117,16 +116,6 @@ def test_labels_are_the_users(build, classes):
     found = bd.predict(post, X)
     assert found.label.dtype == np.array(classes).dtype
     np.testing.assert_array_equal(found.label == classes[1], found.mean > 0.5)
-
-
-@pytest.mark.parametrize("block", [1, 7, 60, 400])
-def test_blocks_do_not_matter(build, monkeypatch, block):
-    post, X = _some(build)
-    whole = bd.predict(post, X)
-    monkeypatch.setattr(draws_module, "LIMITS", draws_module.Limits(block=block))
-    pieces = bd.predict(post, X)
-    for name in ("mean", "sd", "low", "high"):
-        np.testing.assert_allclose(getattr(whole, name), getattr(pieces, name), rtol=1e-12)
 
 
 def test_sparse_rows_are_never_made_dense(build, monkeypatch):

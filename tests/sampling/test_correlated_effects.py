@@ -195,29 +195,25 @@ def test_files_predictions_and_new_subjects(tmp_path):
     assert abs(np.mean((product - r) / error)) < 6 / np.sqrt(draws.size)
 
 
-def test_the_prior_has_the_correlation():
-    """Effects of draws from the prior: their correlations are LKJ(2), KS at 1e-6."""
-    model = bd.Model(bd.Squared(), **PLAIN)
-    prior = bd.groups.dataset(bd.prior_draws(model, FORMULA, growth(6, 5), draws=2000, intercept_scale=1.0), "prior")
+@pytest.mark.parametrize(("shape", "eta"), [({}, 2.0), ({"correlation_shape": 4.5}, 4.5)], ids=["default", "stated"])
+def test_the_prior_has_the_correlation(shape, eta):
+    """Effects of draws from the prior: their correlations are LKJ, KS at 1e-6; and the table names it."""
+    model, data = bd.Model(bd.Squared(), **PLAIN), growth(6, 5)
+    tree = bd.prior_draws(model, FORMULA, data, draws=2000, intercept_scale=1.0, **shape)
+    prior = bd.groups.dataset(tree, "prior")
     r = prior[f"{TERM}|correlation"].values.ravel()
-    assert stats.kstest((r + 1) / 2, stats.beta(2, 2).cdf).pvalue > 1e-6
+    assert stats.kstest((r + 1) / 2, stats.beta(eta, eta).cdf).pvalue > 1e-6
     first, second = (
         prior[f"{name}|subject"].values / prior[f"{name}|subject|scale"].values[..., None] for name in ("1", "days")
     )
     product = np.mean(first * second, axis=-1).ravel()
     assert abs(np.mean((product - r) / np.sqrt((1 + r**2) / 6))) < 6 / np.sqrt(2000)
-    table = bd.priors_table(model, FORMULA, growth(6, 5))
-    assert table.loc[f"{TERM}|correlation", ["family", "scale"]].tolist() == ["lkj", "eta 2"]
-
-
-def test_the_shape_of_the_correlations_is_an_argument(tmp_path):
-    """Of the table, of draws from the prior (KS at 1e-6), of the posterior and of what is saved with it."""
-    model, data, shape = bd.Model(bd.Squared(), **PLAIN), growth(6, 5), {"correlation_shape": 4.5}
     table = bd.priors_table(model, FORMULA, data, **shape)
-    assert table.loc[f"{TERM}|correlation", "scale"] == "eta 4.5"
-    prior = bd.prior_draws(model, FORMULA, data, draws=2000, intercept_scale=1.0, **shape)
-    r = bd.groups.dataset(prior, "prior")[f"{TERM}|correlation"].values.ravel()
-    assert stats.kstest((r + 1) / 2, stats.beta(4.5, 4.5).cdf).pvalue > 1e-6
+    assert table.loc[f"{TERM}|correlation", ["family", "scale"]].tolist() == ["lkj", f"eta {eta:g}"]
+
+
+def test_the_shape_of_the_correlations_is_that_of_the_posterior_and_its_file(tmp_path):
+    data, shape = growth(6, 5), {"correlation_shape": 4.5}
     post = sampled(data, **shape)
     bd.groups.save(post, tmp_path / "post.nc")
     for one in (post, bd.groups.load(tmp_path / "post.nc")):
