@@ -114,6 +114,7 @@ def test_slopes_are_those_of_the_density(kind, rates):
             np.testing.assert_allclose(found.gradient[0], (up - down) / (2 * step), rtol=2e-5, atol=2e-4)
 
 
+@pytest.mark.slow_cases("quantile")
 @pytest.mark.parametrize("kind", CASES)
 def test_gibbs_draws_what_is_learnt_from_its_conditional(kind):
     """Given scores, from a start far away, without an intercept: the law on a grid; false-alarm rate 1e-4 each."""

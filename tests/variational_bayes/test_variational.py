@@ -508,6 +508,7 @@ def test_a_constant_offset_is_the_intercept(covariance):
     np.testing.assert_allclose(other.intercept_mean + 0.4, one.intercept_mean, atol=1e-4)
 
 
+@pytest.mark.slow_cases("0.0")
 @pytest.mark.parametrize("rate", [0.0, 0.3])
 def test_the_warning_says_that_weights_shrink_where_they_do(rate):
     """Weights of 200 rows against draws of the posterior: shrunk by a quarter at least with masks, not without."""
