@@ -75,14 +75,6 @@ def test_refusals(data, post):
             bd.comparisons(post, data.X, "x0", comparison=wrong)
 
 
-def test_odds_of_counts_out_of_trials(data):
-    y = np.stack([data.COUNTS, 6 + data.COUNTS], axis=1)
-    fit = bd.fit(bd.Model(bd.Binomial(), rates=bd.Fixed(0.0)), data.X, y)
-    found = bd.comparisons(fit, data.X, "x1", comparison="odds_ratio")
-    difference = bd.comparisons(fit, data.X, "x1")
-    assert (found["effect"].item() > 1) == (difference["effect"].item() > 0)
-
-
 def test_one_variable_as_a_text(data, post):
     for call in (bd.comparisons, bd.predictions_grid):
         pd.testing.assert_frame_equal(call(post, data.X, "x1"), call(post, data.X, ["x1"]))

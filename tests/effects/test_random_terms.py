@@ -24,12 +24,9 @@ def weight(name):
 
 
 def test_levels_of_a_random_term_are_compared():
+    """By name alone; differences of predictions are held by tests/laws/test_effects.py."""
     found = bd.comparisons(FIT, TABLE, {"site": "pairwise", "ward": (1, 3)})
     assert found["contrast"].tolist() == ["s - n", "w - n", "w - s", "3 - 1"]
-    for _, row in found.iterrows():
-        high, low = row["contrast"].split(" - ")
-        ends = [bd.predict(FIT, TABLE.assign(**{row["variable"]: end})).mean.mean() for end in (high, low)]
-        np.testing.assert_allclose(row["effect"], ends[0] - ends[1], atol=1e-12)
     assert (found["sd"] > 0).all()
     assert set(bd.comparisons(FIT, TABLE)["variable"]) == {"age"}
     few = TABLE[TABLE["site"] == "n"]

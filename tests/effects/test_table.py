@@ -251,12 +251,6 @@ def test_estimators_have_the_tables_of_their_fits(data):
     assert bd.weights_table(bd.DropoutRidge(0.0).fit(data.X, data.NUMBERS))["sd"].gt(0).all()
 
 
-def test_what_is_refused(data):
-    for odd in (None, "fit", bd.DropoutSVC, data.X, bd.LatentDropoutSVC(0.1)):
-        with pytest.raises((TypeError, ValueError), match="result: |not fitted"):
-            bd.weights_table(odd)
-
-
 @pytest.mark.slow
 def test_laplace_intervals_cover(data):
     """Weights from their prior, labels from the model: 90 % intervals hold 90 % of 3 × 600 weights; false alarm 1e-6.

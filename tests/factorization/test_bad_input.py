@@ -22,7 +22,6 @@ def holed(value=np.nan):
     [
         ({"n_components": 5}, X, r"n_components: expected at most min\(n, p\) = 4, got 5"),
         ({"adaptive": False}, X, "n_components: expected a number, got None; at a fixed retain probability"),
-        ({"retain": 0.0}, X, "retain: expected a finite number in \\(0, 1\\), got 0.0"),
         ({"retain": 1.0}, X, "retain: .* plain singular value decomposition"),
         ({}, holed(), 'contains NaN, which is not marked as missing; use missing="nan"'),
         ({"missing": "nan", "solver": "deterministic"}, holed(np.inf), "infinity"),

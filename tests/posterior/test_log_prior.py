@@ -1,6 +1,5 @@
-"""The log prior of each draw, up to a constant, against SciPy's densities; and ArviZ takes it."""
+"""The log prior of each draw, up to a constant, against SciPy's densities."""
 
-import arviz
 import numpy as np
 import pytest
 import xarray as xr
@@ -86,18 +85,3 @@ def test_priors_without_a_density():
         bd.log_prior(by_hand(bd.Model(rates=bd.Fixed(0.1), weight_prior=bd.Horseshoe(0.1))))
     with pytest.raises(ValueError, match="post: the rates have the prior of Hierarchical"):
         bd.log_prior(by_hand(bd.Model(rates=bd.Hierarchical(["g", "g", "h"]))))
-
-
-def test_a_sampled_posterior_goes_to_arviz():
-    """A weight that the data leave alone rests on its prior, beyond ArviZ's limit of 0.05; the others do not."""
-    X = np.column_stack([RNG.normal(size=(200, 2)), np.zeros(200)])
-    y = X[:, 0] + 0.1 * RNG.normal(size=200)
-    post = bd.sample(
-        bd.Model(bd.Squared(variance=1.0), rates=bd.Fixed(0.0), C=100.0), X, y, draws=500, chains=2, progress=False
-    )
-    post = bd.log_prior(post)
-    weight = values(post, "weight")
-    check(post, "weight", stats.norm.logpdf(weight).sum(axis=-1))
-    if hasattr(arviz, "psens"):  # later releases have it in a package of its own
-        found = arviz.psens(post, component="prior")["weight"].values
-        assert found[2] > 0.05 > max(found[:2])

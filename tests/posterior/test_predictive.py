@@ -64,6 +64,7 @@ def test_losses_are_found():
     assert {type(loss).__name__ for loss in LOSSES} >= expected
 
 
+@pytest.mark.slow_cases("-1.0")
 @pytest.mark.parametrize("C", [0.5, 1.0, 4.0])
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
 def test_responses_follow_their_density(loss, C):

@@ -118,18 +118,3 @@ def test_counts_of_weighted_rows_are_those_of_a_prior_of_relative_strength():
     assert_moments(prior(stated, ones, sample_weight=ROWS)["rate"].values[0], law.mean(), np.sqrt(
         law.a * law.b / ((law.a + law.b) ** 2 * (law.a + law.b + 1))
     ))  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"sample_weight": [1.0]}, "sample_weight: expected 30 numbers"),
-        ({"sample_weight": -ROWS}, "sample_weight: expected finite numbers"),
-        ({"sample_weight": 0 * ROWS}, "sample_weight: expected 30 numbers, not all 0"),
-        ({"intercept_scale": 1.0}, "intercept_scale: it stands in for a flat prior"),
-        ({"offset": [1.0]}, "offset"),
-    ],
-)
-def test_what_does_not_fit_the_rows_is_refused(options, message):
-    with pytest.raises(ValueError, match=message):
-        prior(MODEL, FRAME, **options)

@@ -3,6 +3,7 @@
 Run as a program with a folder and a number of draws, this file is the run that gets killed.
 """
 
+import contextlib
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy import stats
 from scipy.special import logsumexp
 
 from bayesdrop.sampling.run.checkpoint import Checkpoint, open_checkpoint
@@ -91,6 +93,26 @@ def assert_means():
     return check
 
 
+def _least(ranks, draws):
+    """Least p value of uniform ranks among so many draws, times the number of p values.
+
+    In 16 cells, and against a shift or another spread by the first two Legendre polynomials (Neyman 1937).
+    """
+    middle, found = np.arange(draws + 1) - draws / 2, []
+    polynomials = [part / np.sqrt(np.mean(part**2)) for part in (middle, middle**2 - np.mean(middle**2))]
+    for column in ranks:
+        found.append(stats.chisquare(np.bincount(column * 16 // (draws + 1), minlength=16)).pvalue)
+        smooth = len(column) * sum(np.mean(polynomial[column]) ** 2 for polynomial in polynomials)
+        found.append(stats.chi2(2).sf(smooth))
+    return min(found) * len(found)
+
+
+@pytest.fixture(scope="session")
+def least():
+    """``least(ranks, draws)``: of simulation-based calibration, by quantity (Talts et al. 2018)."""
+    return _least
+
+
 @pytest.fixture(scope="session")
 def walk():
     """``walk(folder, ...)``: the run, with a checkpoint if there is a folder; of a ``fingerprint`` of its own."""
@@ -107,6 +129,30 @@ def walk_program():
 def fingerprint():
     """What the checkpoints of ``walk`` say that they belong to."""
     return FINGERPRINT
+
+
+def _content(folder):
+    return {path.name: path.read_bytes() if path.is_file() else None for path in sorted(Path(folder).iterdir())}
+
+
+@contextlib.contextmanager
+def _refused(message, folder):
+    before = _content(folder)
+    with pytest.raises(ValueError, match=message):
+        yield
+    assert _content(folder) == before
+
+
+@pytest.fixture(scope="session")
+def content():
+    """``content(folder)``: the bytes of its files by name."""
+    return _content
+
+
+@pytest.fixture(scope="session")
+def refused():
+    """``with refused(message, folder)``: the block raises this ValueError and changes nothing in the folder."""
+    return _refused
 
 
 @pytest.fixture

@@ -8,14 +8,12 @@ and 86 of them, so that the test fails falsely with probability 6e-4.
 import warnings
 from dataclasses import replace
 
-import arviz as az
 import jax
 import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 import pandas as pd
 import pytest
-from numpyro.infer import MCMC, NUTS
 from numpyro.infer.util import log_density
 from scipy import stats
 
@@ -75,6 +73,7 @@ LAWS = {
 
 
 @pytest.mark.usefixtures("_numpyro_promotion")
+@pytest.mark.slow_cases("binomial-False", "logistic-False", "dispersion learnt-False")
 @pytest.mark.parametrize("dense", [True, False])
 @pytest.mark.parametrize("name", CASES)
 def test_the_density_is_that_of_the_program(name, dense):
@@ -92,6 +91,17 @@ def test_the_density_is_that_of_the_program(name, dense):
         g, point = 4, 0.4 * np.random.default_rng(2).normal(size=(4, len(bound.centre)))
         value = jax.jit(bound.density.evaluate)(bound.operands, jnp.asarray(point))
         ours = np.asarray(value.prior - value.cost.sum(axis=1))
+        at = jnp.asarray(data.days.to_numpy()), jnp.asarray(data.y.to_numpy())
+        keywords = {"group": jnp.arange(12) // 3, "groups": g, "spread": 1.5, "scale": 0.7, "eta": 1.4,
+                    "intercept_scale": None}  # fmt: skip
+
+        @jax.jit
+        def program(values, r):
+            law = LAWS.get(name)
+            if name.endswith("dispersion learnt"):
+                law = lambda s: dist.NegativeBinomialLogits(r, s)  # noqa: E731
+            return log_density(varying_slopes.program, at, {**keywords, "law": law}, values)[0]
+
         # Weight, effects of intercepts and of slopes, intercept, log σ or log r if it is learnt; log τ, arctanh r.
         theirs = []
         for row in point:
@@ -101,20 +111,16 @@ def test_the_density_is_that_of_the_program(name, dense):
                 "root": correlation_root(jnp.array([y]), 2),
             }  # fmt: skip
             # Jacobians: w = 0.7 z, τ = e^t, r = tanh y; LKJCholesky is a density of the entries of row 2.
-            jacobian, law = np.sum(t) - 2 * np.log(np.cosh(y)), LAWS.get(name)
+            jacobian, r = np.sum(t) - 2 * np.log(np.cosh(y)), 1.0
             if name.startswith("sq"):
                 values["sigma"], jacobian = jnp.exp(row[2 + 2 * g]), jacobian + row[2 + 2 * g]
             if name.endswith("dispersion learnt"):  # r^{-1/2} is half-normal, and its logarithm is -1/2 log r
                 r = np.exp(row[2 + 2 * g])
-                law = lambda s, r=r: dist.NegativeBinomialLogits(r, s)  # noqa: E731
                 jacobian += stats.halfnorm.logpdf(r**-0.5) - 0.5 * row[2 + 2 * g]
                 values["intercept"] -= row[2 + 2 * g]  # the sampler's is that of the mean, r exp(score)
-            keywords = {"group": jnp.arange(12) // 3, "groups": g, "spread": 1.5, "scale": 0.7, "eta": 1.4, "law": law,
-                        "intercept_scale": None}  # fmt: skip
-            at = jnp.asarray(data.days.to_numpy()), jnp.asarray(data.y.to_numpy())
             # The sampler counts responses in units of their standard deviation if σ is learnt.
             values |= {name: values[name] * found.unit for name in UNITS if name in values}
-            theirs.append(float(log_density(varying_slopes.program, at, keywords, values)[0]) + jacobian)
+            theirs.append(float(program(values, r)) + jacobian)
     np.testing.assert_allclose(ours - ours[0], np.array(theirs) - theirs[0], rtol=1e-10, atol=1e-10)
 
 
@@ -127,9 +133,13 @@ def test_the_prior_is_that_of_numpyro(k):
     with jax.enable_x64(True):
         root = jnp.asarray(correlation_root(y, k))
         transform = dist.biject_to(law.support)
-        jacobian = transform.log_abs_det_jacobian(jnp.asarray(y), root)
-        expected = np.asarray(law.log_prob(root) + jacobian)
-        np.testing.assert_allclose(np.asarray(transform(jnp.asarray(y))), root, atol=1e-12)
+
+        @jax.jit
+        def stated(y, root):
+            return transform(y), law.log_prob(root) + transform.log_abs_det_jacobian(y, root)
+
+        place, expected = (np.asarray(part) for part in stated(jnp.asarray(y), root))
+        np.testing.assert_allclose(place, root, atol=1e-12)
     found = log_lkj(y, k, 1.7)
     np.testing.assert_allclose(found - found[0], expected - expected[0], rtol=1e-10, atol=1e-10)
     drawn = sample_lkj(np.random.default_rng(0), 4000, k, 1.7)
@@ -138,44 +148,6 @@ def test_the_prior_is_that_of_numpyro(k):
     for column in pairs.T:
         assert stats.kstest((column + 1) / 2, stats.beta(shape, shape).cdf).pvalue > 1e-6
     np.testing.assert_allclose(symmetric(pairs[0], k), drawn[0] @ drawn[0].T, atol=1e-12)
-
-
-def by_nuts(data, seed=0):
-    with jax.enable_x64(True):
-        kernel = NUTS(varying_slopes.program, target_accept_prob=0.9)
-        run = MCMC(
-            kernel, num_warmup=600, num_samples=1000, num_chains=4, chain_method="vectorized", progress_bar=False
-        )
-        spread = float(np.std(data.y))
-        group = jnp.asarray(pd.factorize(data.subject)[0])
-        run.run(
-            jax.random.key(seed), jnp.asarray(data.days.to_numpy()), jnp.asarray(data.y.to_numpy()), group=group,
-            groups=18, spread=spread, scale=spread, intercept_scale=None,
-        )  # fmt: skip
-        return {name: np.asarray(value, float) for name, value in run.get_samples(group_by_chain=True).items()}
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("_numpyro_promotion")
-@pytest.mark.parametrize("method", [bd.HMC(), bd.NUTS()], ids=lambda method: type(method).__name__)
-def test_growth_of_subjects_is_that_of_nuts_on_the_program(method):
-    data = growth()
-    post = sampled(data, draws=1500, tune=600, chains=4, seed=1, method=method)
-    ours, theirs = bd.groups.dataset(post, "posterior"), by_nuts(data)
-    pairs = [
-        (ours["weight"].values[..., 0], theirs["weight"]), (ours["intercept"].values, theirs["intercept"]),
-        (ours["sigma"].values, theirs["sigma"]), (ours["1|subject|scale"].values, theirs["deviation"][..., 0]),
-        (ours["days|subject|scale"].values, theirs["deviation"][..., 1]),
-        (ours[f"{TERM}|correlation"].values[..., 0], theirs["correlation"]),
-        (ours["1|subject"].values, theirs["effect"][..., 0]), (ours["days|subject"].values, theirs["effect"][..., 1]),
-    ]  # fmt: skip
-    z = []
-    for one, other in pairs:
-        for power in (1, 2):
-            parts = [np.asarray(part, float).reshape(*part.shape[:2], -1) ** power for part in (one, other)]
-            errors = [az.mcse(az.convert_to_dataset({"x": part}))["x"].values for part in parts]
-            z += list((parts[0].mean(axis=(0, 1)) - parts[1].mean(axis=(0, 1))) / np.hypot(*errors))
-    assert np.max(np.abs(z)) < 4.5, np.round(z, 1)
 
 
 def test_the_unit_of_the_response_does_not_matter():
@@ -223,29 +195,25 @@ def test_files_predictions_and_new_subjects(tmp_path):
     assert abs(np.mean((product - r) / error)) < 6 / np.sqrt(draws.size)
 
 
-def test_the_prior_has_the_correlation():
-    """Effects of draws from the prior: their correlations are LKJ(2), KS at 1e-6."""
-    model = bd.Model(bd.Squared(), **PLAIN)
-    prior = bd.groups.dataset(bd.prior_draws(model, FORMULA, growth(6, 5), draws=2000, intercept_scale=1.0), "prior")
+@pytest.mark.parametrize(("shape", "eta"), [({}, 2.0), ({"correlation_shape": 4.5}, 4.5)], ids=["default", "stated"])
+def test_the_prior_has_the_correlation(shape, eta):
+    """Effects of draws from the prior: their correlations are LKJ, KS at 1e-6; and the table names it."""
+    model, data = bd.Model(bd.Squared(), **PLAIN), growth(6, 5)
+    tree = bd.prior_draws(model, FORMULA, data, draws=2000, intercept_scale=1.0, **shape)
+    prior = bd.groups.dataset(tree, "prior")
     r = prior[f"{TERM}|correlation"].values.ravel()
-    assert stats.kstest((r + 1) / 2, stats.beta(2, 2).cdf).pvalue > 1e-6
+    assert stats.kstest((r + 1) / 2, stats.beta(eta, eta).cdf).pvalue > 1e-6
     first, second = (
         prior[f"{name}|subject"].values / prior[f"{name}|subject|scale"].values[..., None] for name in ("1", "days")
     )
     product = np.mean(first * second, axis=-1).ravel()
     assert abs(np.mean((product - r) / np.sqrt((1 + r**2) / 6))) < 6 / np.sqrt(2000)
-    table = bd.priors_table(model, FORMULA, growth(6, 5))
-    assert table.loc[f"{TERM}|correlation", ["family", "scale"]].tolist() == ["lkj", "eta 2"]
-
-
-def test_the_shape_of_the_correlations_is_an_argument(tmp_path):
-    """Of the table, of draws from the prior (KS at 1e-6), of the posterior and of what is saved with it."""
-    model, data, shape = bd.Model(bd.Squared(), **PLAIN), growth(6, 5), {"correlation_shape": 4.5}
     table = bd.priors_table(model, FORMULA, data, **shape)
-    assert table.loc[f"{TERM}|correlation", "scale"] == "eta 4.5"
-    prior = bd.prior_draws(model, FORMULA, data, draws=2000, intercept_scale=1.0, **shape)
-    r = bd.groups.dataset(prior, "prior")[f"{TERM}|correlation"].values.ravel()
-    assert stats.kstest((r + 1) / 2, stats.beta(4.5, 4.5).cdf).pvalue > 1e-6
+    assert table.loc[f"{TERM}|correlation", ["family", "scale"]].tolist() == ["lkj", f"eta {eta:g}"]
+
+
+def test_the_shape_of_the_correlations_is_that_of_the_posterior_and_its_file(tmp_path):
+    data, shape = growth(6, 5), {"correlation_shape": 4.5}
     post = sampled(data, **shape)
     bd.groups.save(post, tmp_path / "post.nc")
     for one in (post, bd.groups.load(tmp_path / "post.nc")):
@@ -275,6 +243,7 @@ def test_a_bad_shape_is_refused_by_every_function(formula, shape, message):
 COUNTED = {"binomial": bd.Binomial(), "negative binomial": bd.NegativeBinomial()}
 
 
+@pytest.mark.default_cases("negative binomial")
 @pytest.mark.parametrize("name", COUNTED)
 def test_counts_with_correlated_effects(name, tmp_path):
     """Draws, the rows' densities by SciPy's laws, predictions of subjects that are not there, and files."""

@@ -93,7 +93,7 @@ METHODS = {
 }
 
 
-@pytest.mark.default_cases("0.4-mean-cholesky", "0.4-mean-dense")
+@pytest.mark.default_cases("0.4-mean-dense")
 @pytest.mark.parametrize("method", METHODS.values(), ids=list(METHODS))
 @pytest.mark.parametrize(("rate", "centre"), [(0.0, None), (0.4, "mean")])
 def test_every_sampler_without_masks_has_it(averages, assert_means, method, rate, centre):

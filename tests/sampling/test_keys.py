@@ -40,7 +40,7 @@ def sample(name, seed):
         return bd.sample(model, X, y, method=method, draws=4, tune=6, chains=2, seed=seed, progress=False)
 
 
-@pytest.mark.default_cases("gibbs", "gibbs, no masks")
+@pytest.mark.default_cases("gibbs")
 @pytest.mark.parametrize("name", CASES)
 def test_no_key_is_used_twice(name):
     with jax.debug_key_reuse(True):

@@ -52,7 +52,7 @@ def sampled(stated, method, **more):
         return bd.sample(stated, X, LABELS, method=method, **(RUN | more)).posterior
 
 
-@pytest.mark.default_cases("2-False")
+@pytest.mark.slow
 @pytest.mark.parametrize("unbiased", [False, True])
 @pytest.mark.parametrize("joint_moves", [0, 2])
 def test_masks_are_summed_out_at_a_fixed_rate(averages, assert_means, unbiased, joint_moves):
@@ -144,7 +144,7 @@ def learnt(averages, rate, log_likelihood):
 LEARNT = bd.Normal(bd.HalfNormal(1.0), mean=MEAN)
 
 
-@pytest.mark.default_cases("0.4-hmc")
+@pytest.mark.slow
 @pytest.mark.parametrize("method", [bd.Gibbs(), *GRADIENTS.values()], ids=["gibbs", *GRADIENTS])
 @pytest.mark.parametrize("rate", [0.0, 0.4])
 def test_a_learnt_scale_is_about_the_mean(averages, assert_means, method, rate):

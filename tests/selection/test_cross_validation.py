@@ -1,13 +1,9 @@
 """Choosing the rate and C on folds: scikit-learn's grid search, with warm starts."""
 
-import pickle
-
 import numpy as np
 import pytest
 from scipy import sparse
-from sklearn.base import clone
 from sklearn.datasets import load_iris
-from sklearn.exceptions import NotFittedError
 from sklearn.metrics import log_loss
 from sklearn.model_selection import GridSearchCV, StratifiedKFold
 
@@ -73,21 +69,6 @@ def test_fitted_attributes_are_those_of_the_chosen_fit(plain, searched):
 
 
 @pytest.mark.parametrize("searched", BOTH)
-def test_learnt_rates_compete_with_fixed_ones(searched):
-    """Three features of eight speak for a class: their rates are learnt low, which beats dropping all of them."""
-    X, y = noisy(n=300)
-    learnt = bd.PerFeature(class_ratio=False)
-    model = searched([0.9, learnt], Cs=(0.1,), cv=3).fit(X, y)
-    assert [rates is learnt for rates in model.cv_results_["param_rates"]] == [False, True]
-    assert model.cv_results_["mean_test_score"][1] > model.cv_results_["mean_test_score"][0]
-    assert model.best_rates_ is learnt
-    only = searched([learnt], Cs=(0.1, 1.0), cv=3).fit(X, y)
-    assert only.best_rates_ is learnt
-    assert only.rate_posterior_ is not None
-    assert only.rates_[:3].max() < only.rates_[3:].min()
-
-
-@pytest.mark.parametrize("searched", BOTH)
 def test_equal_scores_take_the_smallest_C_and_then_the_first_rate(searched):
     X = np.repeat([[2.0, 0.0], [0.0, 2.0]], 10, axis=0)
     y = np.repeat([0, 1], 10)  # every candidate is right on every row
@@ -110,18 +91,6 @@ def test_default_candidates():
     assert gaussian.best_rates_ is None
 
 
-def test_names_and_groups_reach_the_folds():
-    import polars as pl
-
-    X, y = load_iris(return_X_y=True, as_frame=True)
-    groups = bd.PerGroup({"sepal": list(X.columns[:2]), "petal": list(X.columns[2:])})
-    for frame in (X, pl.from_pandas(X)):
-        model = bd.DropoutSVCCV([groups], Cs=(1.0,), cv=2).fit(frame, y == 1)
-        assert model.rate_posterior_.names == ["sepal", "petal"]
-        assert model.feature_names_in_.tolist() == list(X.columns)
-        assert model.predict(frame).shape == (150,)
-
-
 @pytest.mark.slow_cases("DropoutSVCCV")
 @pytest.mark.parametrize("searched", BOTH)
 def test_sparse_equals_dense_and_processes_change_nothing(searched):
@@ -136,15 +105,6 @@ def test_sparse_equals_dense_and_processes_change_nothing(searched):
         np.testing.assert_allclose(other.coef_, dense.coef_, atol=1e-4)
 
 
-@pytest.mark.parametrize("searched", BOTH)
-def test_clone_and_pickle(searched):
-    X, y = noisy()
-    model = clone(searched(**SMALL)).fit(X, y)
-    again = pickle.loads(pickle.dumps(model))
-    np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
-    assert clone(model).get_params()["Cs"] == (0.5, 1.0)
-
-
 def test_draws_use_the_choice(monkeypatch):
     X, y = noisy(n=60, p=3)
     monkeypatch.setattr("bayesdrop.posterior.sampling.sample", lambda model, X, y, **options: (model, options))
@@ -154,38 +114,10 @@ def test_draws_use_the_choice(monkeypatch):
     assert options == {"draws": 10, "sample_weight": None, "class_weight": None}
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"rates": 0.3}, r"rates: expected a sequence of candidates, got 0.3; give rates.*in a list"),
-        ({"rates": bd.PerFeature()}, "rates: expected a sequence of candidates, got PerFeature"),
-        ({"rates": "learnt"}, "rates: expected a sequence of candidates"),
-        ({"rates": []}, "rates: expected at least one candidate"),
-        ({"rates": [0.3, 1.0]}, r"rates: expected dropout rates in \[0, 1\)"),
-        ({"Cs": 1.0}, "Cs: expected a sequence of finite numbers above 0, got 1.0"),
-        ({"Cs": ()}, "Cs: expected a sequence"),
-        ({"Cs": (1.0, -1.0)}, "Cs: expected a sequence"),
-        ({"Cs": ("a",)}, "Cs: expected a sequence"),
-        ({"scoring": "none such"}, "scoring|not a valid"),
-        ({"noise": bd.GaussianNoise(0.1)}, "takes no rates"),
-    ],
-)
-@pytest.mark.parametrize("searched", BOTH)
-def test_bad_parameters(searched, options, message):
-    X, y = noisy(n=40, p=3)
-    with pytest.raises(ValueError, match=message):
-        searched(**{**SMALL, **options}).fit(X, y)
-
-
 def test_scores_that_are_no_numbers():
     X, y = noisy(n=40, p=3)
     with pytest.raises(ValueError, match="scoring: every score is NaN"):
         bd.DropoutSVCCV(**SMALL, scoring=lambda *_: np.nan).fit(X, y)
-
-
-def test_prediction_before_the_fit():
-    with pytest.raises(NotFittedError):
-        bd.DropoutSVCCV().predict(np.zeros((1, 2)))
 
 
 @pytest.mark.parametrize("searched", [bd.DropoutRidgeCV, bd.DropoutSVRCV])

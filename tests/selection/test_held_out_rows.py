@@ -73,6 +73,7 @@ def test_a_choice_by_rows_left_out_alone_is_that_of_repeated_rows(model):
     agree(once, often, X)
 
 
+@pytest.mark.slow_cases("cv1-DropoutLogisticRegression", "pairs-DropoutSVC", "predefined-DropoutLogisticRegression")
 @pytest.mark.parametrize("model", CHOICES, ids=lambda model: type(model).__name__)
 @pytest.mark.parametrize("cv", [None, KFold(3, shuffle=True, random_state=0), "pairs", "predefined"])
 def test_rows_of_weight_zero_are_none(model, cv):

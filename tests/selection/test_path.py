@@ -1,8 +1,7 @@
-"""The path along the rate: warm starts change nothing, scores are scikit-learn's."""
+"""The path along the rate: scores are scikit-learn's; fits are held by ``test_path_optimum.py``."""
 
 import numpy as np
 import pytest
-from scipy import sparse
 from sklearn.base import clone
 from sklearn.datasets import load_diabetes, load_iris
 from sklearn.linear_model import LogisticRegression
@@ -36,23 +35,6 @@ def data(case):
     return X, y if case in ("one vs rest", "softmax") else y == 1
 
 
-@pytest.mark.parametrize("case", CASES)
-def test_warm_starts_give_the_cold_fits(case):
-    estimator, (X, y) = CASES[case], data(case)
-    path = bd.RatePath(estimator, GRID).fit(X, y)
-    np.testing.assert_array_equal(path.rates_, GRID)
-    for r, rate in enumerate(GRID):
-        cold = clone(estimator).set_params(rates=rate).fit(X, y)
-        energy = np.asarray(cold.objective_trace_[-1])
-        np.testing.assert_allclose(path.objectives_[r], energy, rtol=1e-8)
-        # Energies within that of each other: weights of an energy of curvature >= 1 differ by the root of twice it.
-        gap = 2 * np.sqrt(2e-8 * energy.max())
-        np.testing.assert_allclose(path.coefs_[r], cold.coef_, atol=gap)
-        assert path.scores_[r] == pytest.approx(cold.score(X, y), abs=0.01)
-    assert estimator.get_params()["rates"] is None
-    assert not hasattr(estimator, "coef_")
-
-
 @pytest.mark.parametrize("case", ["two classes", "ridge"])
 def test_scores_on_folds_are_cross_val_score(case):
     estimator, (X, y) = CASES[case], data(case)
@@ -66,6 +48,8 @@ def test_scores_on_folds_are_cross_val_score(case):
     np.testing.assert_allclose(path.score_errors_, manual.std(axis=1, ddof=1) / np.sqrt(3), atol=1e-6)
     assert path.best_rate_ == GRID[manual.mean(axis=1).argmax()]
     assert path.scored_on_ == "folds"
+    assert estimator.get_params()["rates"] is None
+    assert not hasattr(estimator, "coef_")
 
 
 def test_scores_on_test_rows():
@@ -92,15 +76,6 @@ def test_weights_of_rows_are_those_of_fits_and_scores(cv):
             alone = bd.DropoutLogisticRegression(rate).fit(X[train], y[train], sample_weight=weight[train])
             manual.append(alone.score(X[test], y[test], sample_weight=weight[test]))
         assert score == pytest.approx(np.mean(manual))
-
-
-def test_sparse_equals_dense():
-    X, y = data("two classes")
-    X = X - X.mean(axis=0)  # of both signs, so that noise is about 0 in dense columns too
-    X = np.where(np.abs(X) > 0.3, X, 0)
-    dense, thin = (bd.RatePath(CASES["two classes"], GRID, cv=3).fit(rows, y) for rows in (X, sparse.coo_array(X)))
-    np.testing.assert_allclose(dense.coefs_, thin.coefs_, atol=1e-4)
-    np.testing.assert_allclose(dense.scores_, thin.scores_)
 
 
 def test_the_default_grid():
@@ -132,41 +107,12 @@ def test_dataset(case):
     np.testing.assert_array_equal(result["weight"], path.coefs_)
 
 
-def test_columns_by_name_reach_the_folds():
-    import polars as pl
-
-    X, y = load_iris(return_X_y=True, as_frame=True)
-    for frame in (X, pl.from_pandas(X)):
-        path = bd.RatePath(bd.DropoutSVC(), GRID, cv=2).fit(frame, y == 1)
-        assert path.to_dataset()["feature"].values.tolist() == list(X.columns)
-
-
-@pytest.mark.parametrize(
-    ("rates", "message"),
-    [
-        ([0.1, 1.0], r"rates: expected dropout rates in \[0, 1\)"),
-        (0.3, r"rates: expected a sequence of dropout rates.*give a grid"),
-        ([], "rates: expected a sequence"),
-        (["a"], "rates: expected a number"),
-    ],
-)
-def test_bad_grids(rates, message):
-    with pytest.raises(ValueError, match=message):
-        bd.RatePath(bd.DropoutSVC(), rates).fit(*data("two classes"))
-
-
 @pytest.mark.parametrize(
     "estimator", [LogisticRegression(), make_pipeline(bd.DropoutSVC()), bd.DropoutSVC], ids=["other", "pipe", "class"]
 )
 def test_estimators_without_rates(estimator):
     with pytest.raises(TypeError, match=r"estimator: expected a linear estimator with rates.*transform X before"):
         bd.RatePath(estimator).fit(*data("two classes"))
-
-
-@pytest.mark.parametrize("cv", [b"text", "loo", 1, True, KFold])
-def test_bad_folds(cv):
-    with pytest.raises(ValueError, match="cv: expected a (number of folds, a splitter|whole number of at least 2)"):
-        bd.RatePath(bd.DropoutSVC(), GRID, cv=cv).fit(*data("two classes"))
 
 
 def test_bad_test_rows():

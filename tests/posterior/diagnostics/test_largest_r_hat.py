@@ -45,6 +45,7 @@ def test_the_limit_is_that_of_an_analysis_of_variance():
         assert found**2 - 1 == pytest.approx(exact**2 - 1, rel=0.05)
 
 
+@pytest.mark.slow_cases("0.0", "-0.5", "0.8")
 @pytest.mark.parametrize(("draws", "correlation"), [(200, 0.0), (300, -0.5), (600, 0.7), (1000, 0.8)])
 def test_chains_that_agree_keep_to_their_limits(draws, correlation):
     """Four hundred quantities, each with the effective sample size of its own draws; one seed in a hundred fails.

@@ -106,19 +106,6 @@ def test_rows_of_few_entries_are_exact_and_hard_ones_go_another_way(build, monke
     assert sum(len(law.base) for law in called) == np.sum(~(error <= TOLERANCE)) > 0
 
 
-def test_a_row_does_not_depend_on_the_others(breast_cancer):
-    X, y = breast_cancer
-    model = bd.DropoutLogisticRegression(bd.PerFeature()).fit(X, y)
-    whole = model.predict_proba(X)
-    np.testing.assert_allclose(np.vstack([model.predict_proba(X[i : i + 1]) for i in range(0, 569, 40)]), whole[::40],
-                               rtol=0, atol=1e-7)  # fmt: skip
-    for unbiased in (False, True):
-        model = bd.DropoutLogisticRegression(bd.PerFeature(), noise=bd.Dropout(unbiased)).fit(X[:, :P], y)
-        kept = 1 / (1 - model.rates_) if unbiased else 1.0
-        exact, _ = over_all_masks(X[:50, :P], model.coef_[0] * kept, model.rates_, model.intercept_[0])
-        np.testing.assert_allclose(model.predict_proba(X[:50, :P])[:, 1], exact, rtol=0, atol=TOLERANCE)
-
-
 def test_without_noise_it_is_the_function():
     X = np.random.default_rng(3).normal(size=(30, P))
     y = X[:, 0] > 0

@@ -85,8 +85,6 @@ def test_a_fit_adds_the_regularizer_of_each_row():
     [
         ({"weights": [1.0, 2.0]}, "one weight for each of 6 features"),
         ({"rate": [0.1, 0.2]}, "one rate for all or for each"),
-        ({"rate": 1.0}, "rates in \\[0, 1\\)"),
-        ({"expectation": "normal"}, "expectation: expected"),
         (
             {"X": np.ones((2, 30)), "weights": np.ones(30), "rate": 0.5},
             'row 0 has 30 .*take expectation="gaussian"',

@@ -5,10 +5,12 @@ import itertools
 import numpy as np
 import pytest
 import scipy.sparse as sp
+import xarray as xr
 from scipy.optimize import minimize
 from scipy.special import expit, logsumexp
 
 import bayesdrop as bd
+from bayesdrop.description import attributes
 from bayesdrop.losses import Binomial, Logistic, NegativeBinomial, Poisson, Squared
 from bayesdrop.posterior.projection.search import _gains, clusters_of, forward
 from bayesdrop.posterior.projection.submodel import RULES, Columns, ExpectedLoss, Submodel
@@ -221,7 +223,6 @@ def test_the_variance_of_a_projection_is_the_nearest(build):
     assert drawn["sigma"].values[0, 0] == pytest.approx(best, abs=2e-5)
 
 
-@pytest.mark.filterwarnings("ignore::bayesdrop.warnings.MixingWarning")
 def test_terms_of_a_formula_enter_whole_and_stay_when_included():
     generator = RNG(0)
     table = {
@@ -231,7 +232,12 @@ def test_terms_of_a_formula_enter_whole_and_stay_when_included():
     level = {"n": 0.0, "s": 2.0, "w": -2.0}
     score = table["dose"] + np.array([level[site] for site in table["site"]])
     table["ill"] = (generator.random(90) < expit(score)).astype(int)
-    post = bd.sample("ill ~ age + dose + site", table, draws=150, tune=150, chains=2, progress=False)
+    fit = bd.fit(bd.Model(rates=bd.Fixed(0.0)), "ill ~ age + dose + site", table)
+    parts = {"weight": (("chain", "draw", "feature"), fit.weight + 0.1 * generator.normal(size=(2, 100, 5)))}
+    parts["intercept"] = (("chain", "draw"), fit.intercept + 0.1 * generator.normal(size=(2, 100)))
+    coords = {"chain": [0, 1], "draw": np.arange(100), "feature": fit.feature_names}
+    groups = {"posterior": xr.Dataset(parts, coords), "observed_data": xr.Dataset({"y": ("obs_id", table["ill"])})}
+    post = bd.groups.assemble(groups, attributes(fit.model, fit.classes, fit.facts, fit.feature_names))
     path = bd.project(post, table, cv=None)
     assert sorted(path.terms) == ["age", "dose", "site"]
     assert path.terms[0] == "site"

@@ -59,22 +59,6 @@ def test_of_a_fit_by_all_masks_and_in_closed_form():
     np.testing.assert_allclose(bd.elpd(many, X, np.arange(20) % 3).pointwise, np.log(chances), rtol=1e-6)
 
 
-def test_folds_against_the_conjugate_posterior():
-    """Each row's predictive density ``N(x'm, 1 + x'Vx)`` given the other folds, to 8σ of 2,000 free draws."""
-    model, splitter = bd.Model(bd.Squared(variance=1.0), rates=bd.Fixed(0.0)), KFold(2, shuffle=True, random_state=1)
-    found = bd.kfold(model, X, NUMBERS, cv=splitter, draws=1000, chains=4, progress=False, seed=3)
-    M, expected, error = np.column_stack([X, np.ones(20)]), np.empty(20), np.empty(20)
-    for train, test in splitter.split(X):
-        V = np.linalg.inv(np.diag([1.0, 1.0, 1.0, 0.0]) + M[train].T @ M[train])
-        mean, var = M[test] @ V @ M[train].T @ NUMBERS[train], np.einsum("ij,jk,ik->i", M[test], V, M[test])
-        expected[test] = norm.logpdf(NUMBERS[test], mean, np.sqrt(1 + var))
-        score = mean + np.sqrt(var) * np.random.default_rng(0).normal(size=(100_000, len(test)))
-        density = norm.pdf(NUMBERS[test], score)
-        error[test] = density.std(axis=0) / density.mean(axis=0)
-    assert np.all(np.abs(found.pointwise - expected) < 8 * error / np.sqrt(2000))
-    assert found.how == "2 folds"
-
-
 def test_each_row_is_scored_by_rows_of_other_folds(monkeypatch):
     seen = []
 

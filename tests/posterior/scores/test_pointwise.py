@@ -113,26 +113,6 @@ def test_each_draw_has_its_noise_variance(build, noise):
         bd.log_likelihood(bd.groups.extend(post, {"posterior": without}), X, y)
 
 
-@pytest.mark.slow
-def test_sampling_adds_the_same_group():
-    """Nine entries a row, so that 64 masks do not enumerate them and 512 do; the draws are the same."""
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(20, 9))
-    y = np.where(X[:, 0] + rng.normal(size=20) > 0, "yes", "no")
-    options = {"draws": 5, "tune": 5, "chains": 2, "progress": False, "log_likelihood": True}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        post = bd.sample(bd.Model(), X, y, masks=512, **options)
-    assert bd.predict(post, X).label.dtype.kind == "U"
-    held = bd.groups.dataset(post, "log_likelihood")["y"].values
-    same, other = (
-        bd.groups.dataset(bd.log_likelihood(post, X, y, masks=masks), "log_likelihood")["y"].values
-        for masks in (512, 64)
-    )
-    np.testing.assert_allclose(held, same, rtol=1e-12)
-    assert 0 < np.max(np.abs(held - other)) < 2e-3
-
-
 def test_other_rows_are_refused(build):
     post, model, X, y = _setting(build, bd.Logistic(), bd.PerFeature())
     labels = _labels(model, y)

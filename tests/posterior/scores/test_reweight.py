@@ -17,6 +17,7 @@ from bayesdrop._arviz import arviz
 from bayesdrop.description import attributes
 from bayesdrop.posterior.arviz_groups.groups import dataset
 from bayesdrop.posterior.draws.draws import draws_of
+from bayesdrop.posterior.scores.approximation_error import errors_of
 from bayesdrop.warnings import ApproximationWarning, MixingWarning
 
 MASKS = np.array(list(itertools.product((0, 1), repeat=3)))
@@ -114,7 +115,7 @@ def test_weights_mend_what_the_approximation_got_wrong(post, mended):
 
 
 def test_a_run_states_its_error(post):
-    """The statement, against the definition at the very draws: exact sums less the trapezium rule."""
+    """At the very draws; errors of rows are held against all masks in ``noise_average/test_extremes.py``."""
     X, y = rows()
     assert any("with masks integrated is off by" in problem.text for problem in bd.diagnose(post).problems)
     attrs = dataset(post, "posterior").attrs
@@ -122,15 +123,7 @@ def test_a_run_states_its_error(post):
         dataset(post, "posterior"), bd.Model(bd.Hinge(), rates=bd.Shared(), C=2.0), 128, marginalised=False
     )
     assert attrs["approximation_draws"] == draws.size == 256
-    rate, z = draws.free_rate[:, 0].astype(float), np.linspace(-9, 9, 1201)
-    shares = np.exp(-0.5 * z**2) / np.exp(-0.5 * z**2).sum()
-    normal = np.zeros(draws.size)
-    for x, sign in zip(X, y, strict=True):
-        mean = (draws.weight * x).sum(axis=1) * (1 - rate) + draws.intercept
-        sd = np.sqrt(((draws.weight * x) ** 2).sum(axis=1) * rate * (1 - rate))
-        score = mean[:, None] + sd[:, None] * z
-        normal += np.log(np.exp(-2.0 * np.maximum(1 - sign * score, 0)) @ shares)
-    error = log_likelihood(draws.weight.astype(float), draws.intercept, rate, X, y, 2.0) - normal
+    error = errors_of(draws, X, y, np.ones(len(y))).sum(axis=1)
     # Over the posterior with masks it is half of that; the larger one counts.
     assert attrs["approximation_total"] == pytest.approx(np.std(error, ddof=1), rel=1e-3)
     assert attrs["approximation_total"] > 1
@@ -140,12 +133,16 @@ def test_a_run_states_its_error(post):
     assert not any("integrated" in problem.text for problem in bd.diagnose(mild).problems)
 
 
-def test_few_rows_are_corrected_without_being_asked(mended):
-    """Draws, statistics and likelihoods are of one kind, what is said is said, and small errors are left alone."""
+@pytest.fixture(scope="module")
+def corrected():
     with warnings.catch_warnings():
         warnings.simplefilter("error", ApproximationWarning)
-        found = run(2.0, method=bd.HMC(), log_likelihood=True)
-        mild = run(0.1, method=bd.HMC())
+        return run(2.0, method=bd.HMC(), log_likelihood=True)
+
+
+def test_few_rows_are_corrected_without_being_asked(mended, corrected):
+    """Draws, statistics and likelihoods are of one kind, what is said is said, and small errors are left alone."""
+    found, mild = corrected, run(0.1, method=bd.HMC())
     posterior, stats = dataset(found, "posterior"), dataset(found, "sample_stats")
     assert found.attrs["reweighted"] == 1
     assert not [name for name in found.attrs if name.startswith("approximation")]
@@ -167,13 +164,24 @@ def test_few_rows_are_corrected_without_being_asked(mended):
     assert set(dataset(mild, "sample_stats")) > {"lp", "acceptance_rate"}
 
 
-@pytest.mark.parametrize("method", [bd.HMC, bd.NUTS])
-def test_corrected_draws_keep_the_energies_of_their_trajectories(method):
-    """E-BFMI is a number of the run: it is the same whether or not the draws were resampled afterwards."""
+def test_corrected_draws_keep_the_energies_of_their_trajectories(post, corrected):
+    check_energies(post, corrected)
+    old = {"show": False} if "show" in inspect.signature(arviz().plot_energy).parameters else {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # ArviZ calls what matplotlib calls deprecated
+        arviz().plot_energy(corrected, **old)
+
+
+@pytest.mark.slow
+def test_so_do_those_of_nuts():
     with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):  # NumPyro's kernels need them
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ApproximationWarning)
-            plain, corrected = (run(2.0, method=method(correct=correct), draws=1000) for correct in (False, True))
+            check_energies(*(run(2.0, method=bd.NUTS(correct=correct), draws=1000) for correct in (False, True)))
+
+
+def check_energies(plain, corrected):
+    """E-BFMI is a number of the run: it is the same whether or not the draws were resampled afterwards."""
     assert corrected.attrs["reweighted"] == 1
     before, after = (dataset(tree, "sample_stats") for tree in (plain, corrected))
     for name in ("acceptance_rate", "energy", "step_size", "n_steps"):
@@ -181,10 +189,6 @@ def test_corrected_draws_keep_the_energies_of_their_trajectories(method):
     np.testing.assert_array_equal(e_bfmi(plain), e_bfmi(corrected))
     # The newer line of ArviZ adds a thousand squares in single precision.
     assert bd.diagnose(plain).e_bfmi == bd.diagnose(corrected).e_bfmi == pytest.approx(e_bfmi(plain).min(), rel=1e-5)
-    old = {"show": False} if "show" in inspect.signature(arviz().plot_energy).parameters else {}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # ArviZ calls what matplotlib calls deprecated
-        arviz().plot_energy(corrected, **old)
 
 
 def e_bfmi(tree):

@@ -48,10 +48,3 @@ def test_the_kernel_says_what_was_taken(kind):
         data = as_dataset(store(X), y if many else 2.0 * y - 1, None, None, not many, multiclass=many).with_weight()
         kernel, _ = method.bind(model, data, model.bind(data.feature_names), 4, marginalised)
         assert kernel.choices == {"weights_drawn_by": "active_set" if kind == "spike and slab" else name}
-
-
-def test_a_posterior_says_what_was_taken():
-    X = np.random.default_rng(1).normal(size=(20, 2))
-    with pytest.warns(bd.warnings.MixingWarning):
-        post = bd.sample(bd.Model(), X, X[:, 0] > 0, draws=4, tune=4, chains=2, progress=False)
-    assert bd.groups.dataset(post, "sample_stats").attrs["weights_drawn_by"] == "cholesky"

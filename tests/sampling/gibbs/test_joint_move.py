@@ -37,6 +37,7 @@ STRUCTURES = {
 }
 
 
+@pytest.mark.slow_cases("float64-True", "float64-False-groups", "float64-False-hierarchy", "float64-False-fixed")
 @pytest.mark.parametrize("structure", STRUCTURES)
 @pytest.mark.parametrize("unbiased", [False, True])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

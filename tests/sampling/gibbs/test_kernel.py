@@ -294,48 +294,6 @@ def test_rows_of_every_chain(store):
     np.testing.assert_array_equal(found, [(X * one)[rows] for one, rows in zip(masks, chosen, strict=True)])
 
 
-@pytest.mark.slow_cases("heavy tail")
-@pytest.mark.parametrize("intercept", [False, True])
-@pytest.mark.parametrize("case", ["heavy tail", "copies", "weight zero"])
-def test_preconditioner_is_the_precision_with_all_but_the_largest_rows_cut_to_their_diagonal(intercept, case):
-    X, chains = skewed(), 2
-    n, p = X.shape
-    generator = np.random.default_rng(2)
-    omega = generator.pareto(1.0, size=(chains, n))
-    if case == "copies":
-        X[1], X[2], omega[:, :3] = X[0], X[0], 1e6
-    if case == "weight zero":
-        omega[:, 3:] = 0
-    precision = generator.gamma(2.0, size=(chains, p))
-    masks = generator.random(X.shape) < 0.7
-    with jax.enable_x64(True):
-        columns = sparse_columns(sparse.csr_array(X), "float64")
-        kept = spread_masks(columns, masks, chains)
-
-        def back(rowwise, square=False):
-            weight = columns.transposed_product(kept, rowwise, square)
-            return jnp.concatenate([weight, rowwise.sum(axis=1, keepdims=True)], axis=1) if intercept else weight
-
-        wide = np.pad(precision, ((0, 0), (0, int(intercept))))
-
-        @jax.jit
-        def solved(unit):
-            inverse = gibbs_gaussian._stiff_rows(columns, kept, jnp.asarray(omega), jnp.asarray(wide), back, intercept)
-            return inverse(jnp.broadcast_to(unit, (chains, p + intercept)))
-
-        found = np.stack([solved(unit) for unit in np.eye(p + intercept)])
-    Z = np.column_stack([X * masks, np.ones(n)])[:, : p + intercept]
-    entries = sum(block.values.size for block in columns.blocks)
-    k = min(128, n // 2, 2 * entries // (p + intercept))
-    for chain in range(chains):
-        order = np.argsort(-omega[chain], kind="stable")
-        largest, others = order[:k], order[k:]
-        diagonal = wide[chain] + (Z[others] ** 2).T @ omega[chain][others]
-        diagonal[diagonal == 0] = 1
-        expected = np.diag(diagonal) + (Z[largest].T * omega[chain][largest]) @ Z[largest]
-        np.testing.assert_allclose(found[:, chain] @ expected, np.eye(p + intercept), atol=1e-7)
-
-
 def skewed(n=20, p=9, seed=4):
     """Columns from full to empty, which sparse data cut into several blocks."""
     generator = np.random.default_rng(seed)

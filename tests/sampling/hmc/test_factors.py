@@ -1,9 +1,9 @@
 """Laws of the factors that whiten large posteriors: by rows, by directions, by eigenvectors of classes, and by scores.
 
-Each is a root of the covariance that it approximates, has the normal posterior exactly, and leads to the draws that a
-dense factor leads to, in memory or in passes over the rows. False-alarm rate: each statistic of draws, which slow tests
-compare, is allowed 5 standard errors of 64 independent chains (below 1e-5 each by Student's t), 600 in all. All else is
-exact.
+Each is a root of the covariance that it approximates, with its transpose and its inverse, so that trajectories keep the
+posterior whatever it is; it has the normal posterior exactly; and passes over the rows draw what the kernel in memory
+draws. False-alarm rate of NUTS, which a slow test compares with a dense factor: 5 standard errors of 64 independent
+chains each (below 1e-5 by Student's t), 100 in all. All else is exact.
 """
 
 from functools import partial
@@ -24,7 +24,7 @@ from bayesdrop.hmc.approximations.precision import RateLoading, centred_gram, ro
 from bayesdrop.hmc.binding import approximate_scores, bind_density
 from bayesdrop.hmc.kernels.factors import DirectionRoot, RowRoot, unwhiten
 from bayesdrop.hmc.kernels.kernel import HMCKernel
-from bayesdrop.hmc.streamed import StreamedKernel, evaluation_of, one_pass
+from bayesdrop.hmc.streamed import evaluation_of, one_pass
 from bayesdrop.losses import EpsilonInsensitive, Hinge, Squared
 from bayesdrop.sampling.matrix import samplers_matrix
 from bayesdrop.sampling.run.runner import as_key, run
@@ -257,22 +257,15 @@ CASES = {
     "scores, hinge": (bd.Model(Hinge(), rates=NO_NOISE, fit_intercept=False), WIDE, BY_ROWS),
     "scores, insensitive": (bd.Model(EpsilonInsensitive(0.2), rates=NO_NOISE, C=3.0), WIDE, BY_ROWS),
     "rows, each": (bd.Model(rates=bd.PerFeature(BETA), C=2.0), (9, 12), BY_ROWS),
-    "rows, shared": (bd.Model(rates=bd.Shared(BETA), fit_intercept=False), (9, 12), BY_ROWS),
-    "rows, dropout": (bd.Model(Hinge(expectation="gaussian"), rates=bd.Fixed(0.3)), (9, 12), BY_ROWS),
-    "classes": (bd.Model(bd.Softmax(), rates=NO_NOISE, C=2.0, weight_prior=scales(20)), WIDE, BY_ROWS),
-    "classes, many rows": (bd.Model(bd.Softmax(), rates=NO_NOISE, C=2.0, weight_prior=scales(6)), TALL, BY_ROWS),
-    "classes, dropout": (bd.Model(bd.Softmax(), rates=bd.Fixed(0.3), C=2.0), WIDE, BY_ROWS),
     "plain": (bd.Model(rates=NO_NOISE, C=2.0, weight_prior=scales(6)), TALL, BY_DIRECTIONS),
     "hinge": (bd.Model(Hinge(), rates=NO_NOISE, fit_intercept=False), TALL, BY_DIRECTIONS),
     "squared": (bd.Model(Squared(variance=1.0), rates=NO_NOISE, C=2.0), TALL, BY_DIRECTIONS),
     "fixed": (bd.Model(rates=bd.Fixed(0.3), C=2.0, weight_prior=scales(6)), TALL, BY_DIRECTIONS),
     "shared": (bd.Model(rates=bd.Shared(BETA), C=2.0), TALL, BY_DIRECTIONS),
     "each": (bd.Model(rates=bd.PerFeature(BETA), fit_intercept=False), TALL, BY_DIRECTIONS),
-    "groups": (bd.Model(rates=bd.PerGroup(list("abcabc"), BETA)), TALL, BY_DIRECTIONS),
     "gaussian": (bd.Model(Hinge(expectation="gaussian"), noise=bd.GaussianNoise(0.5)), TALL, BY_DIRECTIONS),
     "poisson": (bd.Model(noise=bd.PoissonNoise(), fit_intercept=False), TALL, BY_DIRECTIONS),
 }
-KINDS = {"scores": RowRoot, "rows": RowRoot, "classes": ClassRowRoot, "classes, many rows": EigenvectorRoot}
 
 
 def moments_of(name, method):
@@ -286,20 +279,6 @@ def moments_of(name, method):
     theta = np.concatenate([part.reshape(64, 60, -1) for part in parts], axis=2)[:, :, -24:]
     values = np.concatenate([theta, theta**2], axis=2).mean(axis=1)
     return (kernel, operands), values.mean(axis=0), values.var(axis=0, ddof=1) / 64
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", CASES)
-def test_draws_are_those_of_the_whole_factor(name):
-    (kernel, operands), mean, square = moments_of(name, bd.HMC(limits=CASES[name][2]))
-    kind = KINDS.get(name, KINDS.get(name.partition(",")[0], DirectionRoot))
-    assert isinstance(kernel, StreamedKernel) == (kind is DirectionRoot)
-    factor = (operands.chains if kind is DirectionRoot else operands).factor
-    assert isinstance(operands, score_space.ScoreOperands) == name.startswith("scores")
-    assert isinstance(factor.root, kind)
-    (dense, _), expected, other = moments_of(name, bd.HMC())
-    assert type(dense) is HMCKernel
-    assert np.max(np.abs(mean - expected) / np.sqrt(square + other)) < 5
 
 
 @pytest.mark.slow
@@ -363,7 +342,7 @@ def test_a_pilot_moves_the_coordinates_and_not_the_chains(limits):
 # Passes over the rows.
 
 
-@pytest.mark.default_cases("hinge", "each")
+@pytest.mark.default_cases("each")
 @pytest.mark.parametrize("name", [name for name in CASES if CASES[name][2] is BY_DIRECTIONS])
 def test_passes_have_the_density_and_the_draws_of_the_kernel_in_memory(name):
     """Far from the centre too; the same key, the same draws but for rounding."""

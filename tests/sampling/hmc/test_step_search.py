@@ -150,7 +150,7 @@ def test_one_step_has_to_be_accepted_nearly_always():
     assert np.all(np.asarray(acceptance) > 0.95)
 
 
-@pytest.mark.default_cases("masks-4", "plain-3")
+@pytest.mark.default_cases("plain-3")
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("rates", [None, bd.Fixed(0.0)], ids=["masks", "plain"])
 def test_every_seed_moves_on_a_table_of_one_column(rates, seed):

@@ -1,6 +1,5 @@
 """The sampler goes on from its checkpoint, and refuses that of other data or settings by name."""
 
-import contextlib
 import shutil
 import warnings
 
@@ -24,15 +23,6 @@ def sample(model=MODEL, X=X, y=Y, **options):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", MixingWarning)
         return bd.sample(model, X, y, **options)
-
-
-@contextlib.contextmanager
-def refused(message, folder):
-    """The block raises this ValueError and changes nothing in the folder."""
-    before = {path.name: path.read_bytes() for path in folder.iterdir()}
-    with pytest.raises(ValueError, match=message):
-        yield
-    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +55,7 @@ def test_the_sampler_says_why_it_ended(kept, tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore::bayesdrop.warnings.MixingWarning")
-def test_an_estimator_passes_it_on(kept):
+def test_an_estimator_passes_it_on(kept, refused):
     estimator = bd.DropoutSVC(bd.PerFeature(bd.Beta(1, 2)), C=1.0)
     options = {"draws": 8, "tune": 6, "chains": 2, "progress": False, "method": bd.Gibbs(joint_moves=0)}
     found = estimator.sample(X, Y, checkpoint=kept[0], **options)
@@ -104,14 +94,14 @@ OTHER[3, 1] += 1e-9
         ({"tune": 7}, "tune was 6 and is 7"),
     ],
 )
-def test_other_data_and_settings_are_refused_by_name(kept, change, difference):
+def test_other_data_and_settings_are_refused_by_name(kept, change, difference, refused):
     if change.get("target") == "marginalised":
         change = change | {"method": bd.Gibbs(joint_moves=0)}
     with refused(f"belongs to another run: .*{difference}", kept[0]):
         sample(checkpoint=kept[0], **change)
 
 
-def test_other_versions_are_refused_by_name(kept, monkeypatch):
+def test_other_versions_are_refused_by_name(kept, monkeypatch, refused):
     monkeypatch.setattr(fingerprint, "version", lambda package: "99.1")
     with refused(r"bayesdrop version was [\d.]+ and is 99.1; jax version was", kept[0]):
         sample(checkpoint=kept[0])

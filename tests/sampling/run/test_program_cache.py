@@ -180,6 +180,7 @@ def environment(tmp_path):
     return own | {"XDG_CACHE_HOME": str(tmp_path / "xdg"), "HOME": str(tmp_path), "JAX_PLATFORMS": "cpu"}
 
 
+@pytest.mark.slow
 def test_processes_share_what_they_compile_if_asked(tmp_path, environment):
     """A second process compiles nothing, and draws the same."""
     start = [sys.executable, "-W", "ignore", "-c", PROGRAM, str(tmp_path / "kept")]
