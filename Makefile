@@ -2,8 +2,6 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
-# Python compiles what it imports; to compile every file of every package takes four times as long as to unpack them.
-INSTALL := bin/python -m pip install --no-compile
 STAMP := $(VENV)/.installed
 
 .PHONY: demo docs notebooks test test-arviz test-slow test-lowest lint types figures clean
@@ -74,8 +72,8 @@ test-lowest: $(LOWEST)/.lazy
 
 $(LOWEST)/.lazy: pyproject.toml tests/packaging/lowest.py
 	$(PYTHON) -m venv --clear $(LOWEST)
-	$(LOWEST)/$(INSTALL) --quiet $$($(PYTHON) tests/packaging/lowest.py) pytest pytest-xdist
-	$(LOWEST)/$(INSTALL) --quiet --no-deps --editable .
+	$(LOWEST)/bin/python -m pip install --quiet $$($(PYTHON) tests/packaging/lowest.py) pytest pytest-xdist
+	$(LOWEST)/bin/python -m pip install --quiet --no-deps --editable .
 	$(LOWEST)/bin/python -m pip check
 	$(call ask,$(LOWEST))
 
@@ -96,8 +94,8 @@ $(STAMP): pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or later is needed; set PYTHON=...")'
 	$(PYTHON) -m venv $(VENV)
 	@echo "Installing into $(VENV), which takes a minute or two; pip says what it is at:"
-	$(VENV)/$(INSTALL) --upgrade pip
-	$(VENV)/$(INSTALL) --editable '.[dev]'
+	$(BIN)/python -m pip install --upgrade pip
+	$(BIN)/python -m pip install --editable '.[dev]'
 	touch $@
 
 $(VENV)/.lazy: $(STAMP)
