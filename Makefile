@@ -4,6 +4,9 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
+# Tests start dozens of processes. Were Python forbidden to write byte code, each would compile the package again.
+export PYTHONDONTWRITEBYTECODE :=
+
 .PHONY: demo docs notebooks test test-arviz test-slow test-lowest lint types figures clean
 
 demo: $(STAMP)
