@@ -52,7 +52,7 @@ def _strict_jax():
     jax.config.update("jax_numpy_rank_promotion", "allow")
 
 
-_MAPS, _MOST_MAPS, _MANY = Path("/proc/self/maps"), 20_000, 20
+_MAPS, _MOST_MAPS, _MANY = Path("/proc/self/maps"), 40_000, 20
 
 
 @pytest.fixture(scope="session")
