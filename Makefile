@@ -39,7 +39,7 @@ test: $(VENV)/.lazy
 # Where the newer line of ArviZ, which needs Python 3.12, could differ: all that builds, reads or shows its groups, and no
 # arithmetic; of other rooms the tests that do.
 test-arviz: $(VENV)/.lazy
-	$(call lazily,$(VENV),0) $(BIN)/python -m pytest -n 2 --dist worksteal tests/posterior tests/plots tests/cli/test_commands.py \
+	$(call lazily,$(VENV),0) $(BIN)/python -m pytest -n 2 --dist worksteal -m 'not slow or notebook' tests/posterior tests/plots tests/cli/test_commands.py \
 		--ignore=tests/posterior/noise_average --ignore=tests/posterior/projection \
 		--ignore=tests/posterior/scores/test_approximation.py --ignore=tests/posterior/scores/test_widened.py \
 		--ignore=tests/posterior/test_description.py --ignore=tests/posterior/test_predictive.py \
@@ -49,8 +49,8 @@ test-arviz: $(VENV)/.lazy
 		tests/packaging/test_packaging.py::test_each_stage_imports_no_more_than_it_needs \
 		tests/sampling/run/test_third_party.py tests/sampling/test_priors.py::test_posterior_names_groups_and_priors \
 		tests/factorization/test_sampler.py::test_the_posterior_has_what_columns_cannot_exchange \
-		tests/latent/test_posterior.py::test_posterior_in_arviz
-	$(call lazily,$(VENV),0) $(BIN)/python -m pytest -m notebook tests/notebooks -k 02
+		tests/latent/test_posterior.py::test_posterior_in_arviz \
+		"tests/notebooks/test_notebooks.py::test_a_notebook_runs_and_shows_what_is_stored[02_posterior_of_rates]"
 
 # Runs every notebook, ten minutes or so, and stores it with its outputs; NOTEBOOKS="04 05" for some of them.
 notebooks: $(VENV)/.lazy
