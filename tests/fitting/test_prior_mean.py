@@ -83,7 +83,9 @@ def test_fits_with_kinks_bound_what_is_left(loss, rate):
     fit = fit_block(stated, as_design(X), rate_map, target, np.ones(50), bd.Newton(tol=1e-9))
     least = fit.trace[-1, 0]
     for weights in (fit.weights, fit.weights + 0.3, np.zeros((5, 1))):
-        bound = lower_bound(fit.energy, weights, *fit.energy.moments.scores(weights), np.full(1, 1e-3), try_other_weights=True)
+        bound = lower_bound(
+            fit.energy, weights, *fit.energy.moments.scores(weights), np.full(1, 1e-3), try_other_weights=True
+        )
         assert bound[0] <= least + 1e-9 * abs(least)
     bound = lower_bound(fit.energy, fit.weights, fit.mean, fit.var, np.full(1, 1e-5), try_other_weights=True)
     if rate:
