@@ -142,7 +142,7 @@ class Gibbs:
             )
         if selects and many and not marginalised:
             raise ValueError(
-                f"weight_prior: beside dropped entries bd.SpikeSlab takes a loss with one score per row, got "
+                f"weight_prior: with dropped entries bd.SpikeSlab takes a loss with one score per row, got "
                 f"{model.loss!r}: all classes share the masks of a feature, whose steps would sum them out given the "
                 "weights of one class; take rates=bd.Fixed(0.0), or sample each class against the others, as "
                 "bd.Logistic()."

@@ -171,7 +171,7 @@ def test_others_refuse_it(name, slab):
         (
             dict(loss=bd.Softmax(), rates=bd.Fixed(0.3)),
             None,
-            "beside dropped entries bd.SpikeSlab takes a loss with one",
+            "with dropped entries bd.SpikeSlab takes a loss with one",
         ),
         (dict(rates=bd.Fixed(0.0)), bd.Gibbs(weights="woodbury"), 'drawn together with the indicators; take "auto"'),
     ],
