@@ -32,6 +32,7 @@ import numpy as np
 from jaxtyping import PRNGKeyArray
 
 from .._typing import Bool, Float, Int
+from ..designs.threads import one_blas_thread
 from ..losses.base import at_shape
 from ..losses.protocols import Augmented
 from ..priors.inclusion_law import InclusionLaw
@@ -175,6 +176,8 @@ class InclusionKernel(WeightPrior):
             state = self.sweep(operands, state)
         return state, _record(self, operands.rows, state)
 
+    # Each product of BLAS is small: more threads take twice the processor time, and longer.
+    @one_blas_thread()
     def sweep(self, operands: InclusionOperands, state: InclusionState) -> InclusionState:
         """Auxiliary variables; indicators, weights and inclusion probability of each chain; scales."""
         key, key_aux, key_model, key_scale = jax.random.split(state.key, 4)

@@ -235,7 +235,7 @@ def non_centred(model: Model) -> tuple[str, str] | None:
     if not getattr(prior, "non_centred", False):
         return None
     if prior.mixture is not None:
-        return f"{prior.features!r} beside random terms", "give the features bd.Normal(...)"
+        return f"{prior.features!r} with random terms", "give the features bd.Normal(...)"
     advice = "write the term with ||, as in (x || site), whose effects are independent"
     return f"the correlated effects of ({next(iter(prior.pairs()))})", advice
 

@@ -188,8 +188,8 @@ def test_from_a_formula_to_files_and_predictions(name, loss, formula, tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"model": bd.Model(weight_prior=bd.Laplace())}, r"rates: .*Laplace.* beside random terms.*bd.Fixed\(0.0\)"),
-        ({"method": bd.Gibbs()}, r"method: .*Laplace.* beside random terms.*bd.HMC\(\) or bd.NUTS\(\)"),
+        ({"model": bd.Model(weight_prior=bd.Laplace())}, r"rates: .*Laplace.* with random terms.*bd.Fixed\(0.0\)"),
+        ({"method": bd.Gibbs()}, r"method: .*Laplace.* with random terms.*bd.HMC\(\) or bd.NUTS\(\)"),
         ({"model": model_of("laplace", bd.Softmax())}, r"weight_prior: with random terms Softmax.*bd.Normal"),
     ],
 )
