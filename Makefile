@@ -60,8 +60,9 @@ notebooks: $(VENV)/.lazy
 docs: $(STAMP)
 	JAX_PLATFORMS=cpu $(BIN)/python -m sphinx -W --keep-going --quiet --fresh-env -b html docs build/docs
 
+# Hours, a file to a core; a stopped run goes on where it was. Its report is benchmarks/results/slow_suite.json.
 test-slow: $(STAMP)
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m slow
+	$(BIN)/python -m benchmarks.slow_suite
 
 # The oldest releases that pyproject.toml allows, in an environment of their own, and the tests that touch most of them.
 LOWEST := .venv-lowest

@@ -24,7 +24,7 @@ from pathlib import Path
 
 from benchmarks.stale import ROOT, reason
 
-__all__ = ["FIGURES", "Figure", "main", "rooms_of", "stem", "why"]
+__all__ = ["FIGURES", "Figure", "main", "rooms_of", "stem", "uncommitted", "why"]
 
 FOLDER = Path(__file__).with_name("results")
 LONG = 15
@@ -95,6 +95,7 @@ _ALL = (
     Figure("benchmarks.reproduce imdb", 60, FITS),
     Figure("benchmarks.peers", 60, FITS),
     Figure("benchmarks.reproduce mnist", 240, (*FITS, "latent", "baselines")),
+    Figure("benchmarks.slow_suite", 360, ("",)),
     Figure("benchmarks.gpu", 10, DRAWS, apart=True),
 )
 
@@ -132,6 +133,8 @@ def why(name: str) -> str | None:
 def _call(figure: Figure) -> list[str]:
     """Return the command line; those that keep their parts write the results file themselves."""
     module, *arguments = figure.command.split()
+    if module == "benchmarks.slow_suite":
+        return [sys.executable, "-m", module]
     if module in ("benchmarks.reproduce", "benchmarks.peers"):
         return [sys.executable, "-m", module, *arguments, "--write"]
     return [sys.executable, "-m", "benchmarks.record", module.removeprefix("benchmarks."), *arguments]
@@ -155,7 +158,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         for name in names:
             print(f"{name:40} {FIGURES[name].minutes:4} min  {stale.get(name, 'of today')}")
         return
-    changed = _uncommitted()
+    changed = uncommitted("bayesdrop", "benchmarks/*.py")
     if changed and stale:
         parser.error(f"commit {changed[0]} first: a results file names the commit that made it.")
     left = sum(FIGURES[name].minutes for name in stale)
@@ -179,9 +182,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         raise SystemExit(f"Not made: {', '.join(failed)}; run `python -m benchmarks.figures {' '.join(failed)}`.")
 
 
-def _uncommitted() -> list[str]:
-    """Return files of the package and of the benchmarks that differ from the last commit."""
-    call = ["git", "-C", str(ROOT), "diff", "--name-only", "HEAD", "--", "bayesdrop", "benchmarks/*.py"]
+def uncommitted(*paths: str) -> list[str]:
+    """Return files among some paths that differ from the last commit."""
+    call = ["git", "-C", str(ROOT), "diff", "--name-only", "HEAD", "--", *paths]
     return subprocess.run(call, capture_output=True, text=True, check=True).stdout.splitlines()
 
 

@@ -23,6 +23,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from benchmarks.figures import rooms_of, stem
 
 __all__ = ["FOLDER", "facts", "main", "parse", "read", "write"]
@@ -63,7 +65,7 @@ def _cells(line: str) -> list[str]:
 
 
 def facts(command: str) -> dict[str, Any]:
-    """Return how, where and when a result is made; the machine is idle if its load is below half a core."""
+    """Return how, where and when a result is made; a machine is idle if it is busy for a tenth of a second or less."""
     commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     packages = " ".join(f"{name} {version(name)}" for name in ("bayesdrop", "scikit-learn", "numpy", "scipy", "jax"))
@@ -73,7 +75,7 @@ def facts(command: str) -> dict[str, Any]:
         "packages": f"Python {platform.python_version()} {packages}",
         "date": datetime.now().date().isoformat(),
         "commit": commit.stdout.strip() or None,
-        "idle": os.getloadavg()[0] < 0.5,
+        "idle": psutil.cpu_percent(interval=1) < 10,
         "rooms": rooms_of(command.removeprefix("python -m ")),
     }
 

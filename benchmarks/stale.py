@@ -21,7 +21,7 @@ def reason(results: Mapping[str, Any], root: Path = ROOT) -> str | None:
     ----------
     results : mapping
         A results file. ``rooms`` are paths from the root of the repository, or a mapping of commits to such paths where
-        parts of the file are of several commits.
+        parts of the file are of several commits. ``left`` are parts that were not made, or failed.
     root : Path, default=ROOT
         Repository.
     """
@@ -31,6 +31,8 @@ def reason(results: Mapping[str, Any], root: Path = ROOT) -> str | None:
         return "no commit"
     if "rooms" not in results:
         return "no rooms"
+    if left := results.get("left"):
+        return f"{len(left)} parts are left, first {left[0]}"
     rooms = results["rooms"]
     for commit, paths in (rooms if isinstance(rooms, dict) else {results["commit"]: rooms}).items():
         if _git(root, "rev-parse", "--verify", "--quiet", f"{commit}^{{commit}}") is None:

@@ -113,6 +113,7 @@ def test_each_part_of_a_file_is_compared_with_its_own_commit(repository):
     [
         ({"commit": None}, "no commit"),
         ({"command": "python -m benchmarks.gone"}, "no script"),
+        ({"left": ["tests/test_a.py", "tests/test_b.py"]}, "2 parts are left, first tests/test_a.py"),
         ({"commit": "0123456789"}, "not in the repository"),
     ],
 )
@@ -125,7 +126,7 @@ def test_a_file_that_nobody_can_make_again_is_stale(repository, change, words):
 def test_figures_are_made_one_after_the_other_and_only_what_is_stale(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(figures, "FOLDER", tmp_path)
     monkeypatch.setattr(figures, "reason", lambda results: results["reason"])
-    monkeypatch.setattr(figures, "_uncommitted", list)
+    monkeypatch.setattr(figures, "uncommitted", lambda *_: [])
     calls = []
 
     def run(call, **_):
@@ -146,7 +147,7 @@ def test_figures_are_made_one_after_the_other_and_only_what_is_stale(tmp_path, m
     with pytest.raises(SystemExit):
         figures.main(["growht"])
     assert "no figure growht" in capsys.readouterr().err
-    monkeypatch.setattr(figures, "_uncommitted", lambda: ["bayesdrop/model.py"])
+    monkeypatch.setattr(figures, "uncommitted", lambda *_: ["bayesdrop/model.py"])
     with pytest.raises(SystemExit):
         figures.main(["fits_small"])
     assert "commit bayesdrop/model.py first" in capsys.readouterr().err
