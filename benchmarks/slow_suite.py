@@ -59,7 +59,19 @@ def _run(file: str) -> tuple[str, list[str], list[str]]:
     """Run the slow tests of a file in a process of its own; it fails as a whole if it ends without a report."""
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"
-        call = [sys.executable, "-m", "pytest", "-q", "-n", "0", "-m", "slow", f"--junitxml={report}", file]
+        call = [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-q",
+            "--tb=short",
+            "-n",
+            "0",
+            "-m",
+            "slow",
+            f"--junitxml={report}",
+            file,
+        ]
         done = subprocess.run(
             call, cwd=ROOT, capture_output=True, text=True, check=False, env=os.environ | {"OMP_NUM_THREADS": "1"}
         )
