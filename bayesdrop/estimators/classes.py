@@ -172,9 +172,9 @@ class ClassScores(ClassifierMixin):
 
 
 def adapted(model: Model, rates: Any, weight_prior: Any, shape: tuple[int, ...], unit: float = 1.0) -> Model:
-    """Return the model with learnt hyperparameters for ``rates`` and ``weight_prior`` that are None; else unchanged.
+    """If ``rates`` is None, return the model with hierarchical rates and, without ``weight_prior``, a learnt scale.
 
-    The scale of the weights has the prior ``HalfNormal(unit)``. ``shape`` (n, p) is that of the features.
+    The scale of the weights has the prior ``HalfNormal(unit)``. If ``p >= n`` in ``shape`` (n, p), return ``model``.
 
     Examples
     --------

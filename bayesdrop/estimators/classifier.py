@@ -296,7 +296,7 @@ class DropoutClassifier(ClassScores, DropoutEstimator):
         logistic regression uses ``bd.Softmax()``, with rates shared by the classes; a hinge raises an error. With fewer
         features than rows, and without ``rates``, ``method`` or ``target``, a logistic regression also draws the mean
         and strength of its rates and the scale of its weights; see :func:`.classes.adapted`. Without ``C`` and
-        ``weight_prior``, the weights have the scale ``√C`` for the default ``C``, and the likelihood has ``C = 1``.
+        ``weight_prior``, the prior scale of weights is ``√C`` for the default ``C``, and the likelihood has ``C = 1``.
         """
         from ..posterior.sampling import sample
 

@@ -57,7 +57,8 @@ class DropoutLogisticRegression(LinearParameters, DropoutClassifier):
         2013); ``"one_vs_rest"`` fits each class against the others, with rates of each class, and normalises the
         probabilities. ``"auto"`` (default) is one against the rest if there are more features than rows, because it
         predicts as well from words in a fifth of the time, or if ``expectation="augmentation"``, which the softmax
-        lacks. Otherwise, and in ``partial_fit`` for any p, it is the softmax, whose log loss is smaller on tables.
+        lacks. Otherwise it is the softmax, whose log loss is smaller on tables. ``partial_fit`` ignores the number of
+        features, and continues with the choice of an earlier fit.
     weight_prior : Normal, optional
         ``bd.Normal(1.0)`` by default; the intercept is neither penalised nor noised.
     method : Newton or EM, optional

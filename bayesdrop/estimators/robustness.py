@@ -10,7 +10,7 @@ and each feature of a new row is missing, that is zero, with a probability ``q``
    ``centre="auto"`` would use the mean.
 3. Score with :func:`deletion_scorer`, a ``scoring`` for scikit-learn, by which ``C`` and ``λ`` may be chosen.
 
-Deletion acts on the features that the model receives: scale them before without moving zero, or delete in the pipeline.
+Deletion acts on the features that the model receives: scale them first, without shifting zero, or delete in a pipeline.
 
 >>> import bayesdrop as bd
 >>> from sklearn.datasets import load_digits

@@ -108,7 +108,7 @@ def learn_rates(
         )
         posterior, occurrences = rate_map.prior.law(total).given(against, total), total
         update = rate_map.expand(np.minimum(posterior.mode(), RULES.largest))
-        # Later updates are halved, because a rate and its weights may oscillate.
+        # Later rounds take half of the change, because a rate and its weights may oscillate.
         rate = update if turn < RULES.rounds // 3 else 0.5 * (update + energy.rate)
         # For a rate with few entries a change by less than three entries counts as converged.
         tolerance = rate_map.expand(np.maximum(RULES.rate_change, 3 / np.maximum(total, 3)))

@@ -218,7 +218,7 @@ class Loss(Protocol):
 
     @property
     def separable(self) -> bool:
-        """True if ``φ(y, m, v) − φ(y, m, 0)`` does not depend on ``y``, so that unlabelled rows determine it, too."""
+        """True if ``φ(y, m, v) − φ(y, m, 0)`` does not depend on ``y``, so that unlabelled rows have this term."""
         return False
 
     @property

@@ -89,7 +89,7 @@ class LBFGS:
     ----------
     tol : float, default=0.0001
         Stop if ten steps lower the energy, on average, by less than ``tol`` times the total weight ``C Σ s_i`` of the
-        rows: relative to the mean loss of a row, as in scikit-learn's ``MLPClassifier``.
+        rows, so that ``tol`` refers to the mean loss of a row, as in scikit-learn's ``MLPClassifier``.
     max_iter : int, default=500
         Maximal number of steps.
 
