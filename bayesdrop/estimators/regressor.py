@@ -89,8 +89,7 @@ class DropoutRegressor(RegressorMixin, DropoutEstimator):
         sample_weight : array (n,), optional
             Row weights, >= 0.
         n_total : float, optional
-            Number of rows per pass over the data, if there are several passes: the penalty of the weights counts once
-            per pass. By default there is one pass.
+            Number of rows per pass: the penalty of the weights counts once per pass. By default there is one pass.
         forget : float, default=0.0
             Share of what is stored that each new row replaces, for data that drift; 1e-3 keeps about a thousand rows.
 
